@@ -84,6 +84,14 @@ bench-watch-archive: ## what a watch of 100 sites costs: a year of its archive, 
 bench-watch: build ## faults in a mesh of six emulated sites, and what a watch says of them, an hour of it; needs root; BENCH="--help"
 	cargo run --release --quiet --package bench --bin watch-lab -- $(BENCH)
 
+.PHONY: bench-plan
+bench-plan: ## the simulator at the scale of the high-luminosity LHC, and questions of planning; BENCH="--help"
+	cargo run --release --quiet --package bench --bin plan -- $(BENCH)
+
+.PHONY: bench-plan-lab
+bench-plan-lab: build ## completion times of the simulator beside those of real transfers in the lab; needs root; BENCH="--help"
+	cargo run --release --quiet --package bench --bin plan-lab -- $(BENCH)
+
 .PHONY: bench-portal
 bench-portal: build ## a hub while a hundred people have pages of the portal open and a thousand transfers run; BENCH="--help"
 	cargo run --release --quiet --package bench --bin portal -- $(BENCH)

@@ -1,7 +1,7 @@
-//! A copy with the library: a file or a tree to a place on a node, attempt after attempt until it is there.
+//! Copies a file or a tree to a node with the library, and tries again until the copy is complete.
 //!
-//! `cargo run -p examples --bin copy -- SOURCE lh://HOST:PORT/EXPORT/PATH`, with the node's key in `LONGHAUL_KEY` where it wants
-//! one. What the program `longhaul` does besides: it finds keys and known nodes, shows progress, and copies the other way too.
+//! `cargo run -p examples --bin copy -- SOURCE lh://HOST:PORT/EXPORT/PATH`, with a key to the node in `LONGHAUL_KEY` if the node
+//! requires one. The program `longhaul` also finds keys and known nodes, shows progress, and copies from a node.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,15 +21,15 @@ use model::name::RelPath;
 use model::spec::{Options, Steer};
 use store::posix::{Links, Posix};
 
-/// How long a broken path is tried again without a byte of progress.
+/// How long the transfer is tried again without a byte of progress.
 const RETRY_FOR: Duration = Duration::from_secs(600);
 
-#[allow(clippy::print_stdout, reason = "a program talks to whoever started it")]
+#[allow(clippy::print_stdout, reason = "a program prints its result")]
 fn main() -> Result<()> {
     let mut words = std::env::args_os().skip(1);
-    let source = PathBuf::from(words.next().context("what is to be copied?")?);
-    let target = Locator::parse(&words.next().context("where to? lh://HOST:PORT/EXPORT/PATH")?)?;
-    let Locator::Node { at, place, .. } = target else { bail!("the target is no place on a node") };
+    let source = PathBuf::from(words.next().context("no SOURCE is given")?);
+    let target = Locator::parse(&words.next().context("no target is given: lh://HOST:PORT/EXPORT/PATH")?)?;
+    let Locator::Node { at, place, .. } = target else { bail!("the target is not on a node") };
     let key = std::env::var("LONGHAUL_KEY").ok().map(|text| text.parse::<AccessKey>()).transpose()?;
 
     let root = source_root(&source)?;
@@ -61,21 +61,23 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Connects to the node. The key names the node that it is for, so that nobody else can pose as it.
+/// Connects to the node. A key has the fingerprint of its node, so that no other host can pose as the node.
 fn connect(at: &HostPort, keys: &[AccessKey]) -> engine::Result<Session> {
     let trust = Trust::Fingerprints(keys.iter().map(|key| key.node).collect());
     let no_random = |error| engine::Error::Host { doing: "draw random numbers", source: std::io::Error::other(error) };
-    let (timeouts, session) = (Timeouts::default(), identity::random().map_err(no_random)?);
+    let timeouts = Timeouts::default();
+    let session = identity::random().map_err(no_random)?;
     Session::connect(
         at,
         &Connect { trust, keys, plain: false, timeouts, session, guard: None, elsewhere: Default::default() },
     )
 }
 
-/// The source lies in a store that is rooted in its directory: no link leads out of it.
+/// The source, in a store with its directory as the root: no link leads out of that directory.
 fn source_root(source: &Path) -> Result<SourceRoot> {
     let source = source.canonicalize().with_context(|| source.display().to_string())?;
-    let (parent, name) = (source.parent().context("/ has no parent")?, source.file_name().context("no file name")?);
+    let parent = source.parent().context("/ has no parent")?;
+    let name = source.file_name().context("no file name")?;
     let path = RelPath::parse(name.as_encoded_bytes())?;
     let name = path.name().context("no file name")?;
     Ok(SourceRoot { store: Arc::new(Posix::open(parent, Links::Inside)?), name, path })

@@ -1,6 +1,6 @@
-//! A server of files in thirty lines: `cargo run -p examples --bin files -- DIRECTORY`, then `curl http://ADDRESS/NAME`.
+//! An HTTP server of files in thirty lines: `cargo run -p examples --bin files -- DIRECTORY`, then `curl http://ADDRESS/NAME`.
 
-#![allow(clippy::print_stdout, reason = "a program talks to whoever started it")]
+#![allow(clippy::print_stdout, reason = "a program prints its address")]
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl Files {
 impl Service for Files {
     fn answer(&self, exchange: &mut dyn Exchange) {
         if self.send(exchange).is_err() && !exchange.has_begun() {
-            // Whoever asked hangs up, or hears that there is no such file.
+            // The answer fails only if the client has hung up.
             let _ = exchange.begin(Response::new(404), Length::Known(0)).and_then(|()| exchange.end(&Headers::new()));
         }
     }
@@ -40,7 +40,7 @@ impl Service for Files {
 impl Protocols for Files {}
 
 fn main() -> Result<()> {
-    let directory = std::env::args_os().nth(1).map(PathBuf::from).context("which directory?")?;
+    let directory = std::env::args_os().nth(1).map(PathBuf::from).context("no DIRECTORY is given")?;
     let files = Arc::new(Files(Posix::open(&directory, Links::Inside)?));
     let server = Server::new(std::net::TcpListener::bind(("127.0.0.1", 0))?, files, None, Waits::default())?;
     println!("http://{}/", server.address()?);

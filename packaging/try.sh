@@ -1,14 +1,14 @@
 #!/bin/sh
-# The package on a system of its own: this one's files below an overlay, a real systemd as its first process, namespaces
-# for everything else. Installed, started, asked, told anew, upgraded under a transfer, killed, removed, purged; what is left
-# is looked at. Nothing of this host changes. As root:
+# Tests the package on a separate system: the files of this host below an overlay, a real systemd as the first process, namespaces
+# for everything else. The test installs the package, starts, queries, reloads and upgrades the node during a transfer, kills it, removes
+# and purges the package, and checks which files remain. Nothing on this host changes. As root:
 #
 #   packaging/try.sh FIRST.deb LATER.deb            (cargo xtask try-deb builds both)
-#   packaging/try.sh --scripts FIRST.deb LATER.deb  within seconds, without systemd: what the package's scripts do
+#   packaging/try.sh --scripts FIRST.deb LATER.deb  only the package's scripts, without systemd: takes seconds
 set -eu
 
-# Stages: outside, on this host; --boot and --chroot, in the namespaces, where the system is put together; --inside and
-# --scripted, in that system.
+# Stages: outside runs on this host; --boot and --chroot prepare the system in the namespaces; --inside and
+# --scripted run in that system.
 stage=${1:-}
 self=$(readlink -f "$0")
 
@@ -64,7 +64,7 @@ system() {
     mem=$work/mem root=$work/mem/root
     mount -t tmpfs -o mode=0755 tmpfs "$mem"
     mkdir "$root" "$mem/up" "$mem/workdir"
-    # This host's own files, read; what is written goes into memory.
+    # The host's files are read-only below the overlay; writes go into memory.
     mount -t overlay -o "lowerdir=/,upperdir=$mem/up,workdir=$mem/workdir" overlay "$root"
     mkdir -p "$root/try/log"
     mount --bind "$work/log" "$root/try/log"
@@ -89,9 +89,9 @@ system() {
     mknod -m 666 "$root/dev/tty" c 5 0
     ln -s pts/ptmx "$root/dev/ptmx"
     ln -s /proc/self/fd "$root/dev/fd"
-    # Whatever keeps services from starting on this host is none of that one's.
+    # A policy that keeps services from starting on this host must not apply in the test.
     rm -f "$root/usr/sbin/policy-rc.d"
-    # Nor are the parts of packages that images leave out.
+    # Nor must settings of dpkg that leave out parts of packages, as images have them.
     rm -f "$root"/etc/dpkg/dpkg.cfg.d/*
     # A node that somebody ran on this host by hand: its state is another user's.
     rm -rf "$root/var/lib/longhaul" "$root/etc/longhaul"
@@ -99,7 +99,7 @@ system() {
     rm -f "$root/var/lib/man-db/auto-update"
 }
 
-# What systemd is to start: the trial, and what every unit needs; nothing else that this host has.
+# The units that systemd starts: the test and its basic dependencies, and no other unit of this host.
 units() {
     mkdir -p "$1"
     cat >"$1/try.target" <<UNIT
@@ -152,7 +152,7 @@ same() {
     got=$("$@" 2>&1) || true
     [ "$got" = "$wanted" ] || fail "$what: $got, not $wanted"
 }
-# Until something holds, for half a minute.
+# Waits until a command succeeds, for two minutes at most.
 until_holds() {
     what=$1
     shift
@@ -163,7 +163,7 @@ until_holds() {
         sleep 0.1
     done
 }
-# As an ordinary user with a state of his own.
+# Runs a command as an ordinary user with a separate state directory.
 as_user() { setpriv --reuid 65534 --regid 65534 --clear-groups env LONGHAUL_STATE=/tmp/user/state LONGHAUL_KEY="$key" "$@"; }
 main_pid() { systemctl show --property=MainPID --value longhaul; }
 status_text() { systemctl show --property=StatusText --value longhaul; }
@@ -172,12 +172,12 @@ more_than() { [ "$(arrived)" -gt "$1" ]; }
 settings() {
     printf '%s\n' "$@" >/etc/longhaul/longhaul.toml
 }
-# Names of ours where packages put things.
+# Lists files named after Longhaul in the directories that packages use.
 footprint() {
     find /etc /usr /var /lib/systemd -xdev -not -path '/var/lib/dpkg/*' -not -path '/var/cache/*' -iname '*longhaul*' 2>/dev/null | sort
 }
 
-# A copy that the node carries to another one, which it has to dial.
+# A copy that the node carries to another node, so that the node has to connect to it.
 carried() {
     ip address add 192.0.2.1/32 dev lo
     mkdir /tmp/user/in /tmp/user/other
@@ -222,7 +222,7 @@ inside() {
     must "the log says why nothing can be written" sh -c \
         'journalctl --unit longhaul --no-pager | grep "nothing can be written" | grep -q "Read-only file system"'
     mkdir -p /etc/systemd/system/longhaul.service.d
-    # And while it is tried, a system call that it is not to make ends it, instead of failing.
+    # During the test a forbidden system call ends the node instead of failing, so that it cannot go unnoticed.
     printf '%s\n' '[Service]' 'RestrictSUIDSGID=yes' >/etc/systemd/system/longhaul.service.d/try.conf
     systemctl daemon-reload
     systemctl restart longhaul 2>/dev/null && fail "without openat2 the node cannot keep to its exports, and started"
@@ -359,7 +359,7 @@ in_chroot() {
     exec chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root sh /try/try.sh --scripted
 }
 
-# What the scripts do where no systemd runs: in images, in containers.
+# Tests the scripts where no systemd runs: in images, in containers.
 scripted() {
     key=
     footprint >/tmp/before

@@ -1,4 +1,5 @@
-//! Puts the files of the portal into the program, as `npm run build` (crates/hub/portal) left them; without them the hub says how to get them.
+//! Includes the files of the portal in the program, as `npm run build` in crates/hub/portal made them. Without them, the hub answers how to
+//! build them.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,7 +17,7 @@ fn main() -> io::Result<()> {
     let out = PathBuf::from(env("OUT_DIR")?);
     let mut table = String::from("pub(super) static FILES: &[(&str, &[u8])] = &[\n");
     for (at, (name, path)) in files.into_iter().enumerate() {
-        // The portal may be built anew while the program is.
+        // A copy is included, because the portal may be rebuilt while the program is built.
         let copy = out.join(format!("portal.{at}.gz"));
         fs::copy(path, &copy)?;
         let _ = writeln!(table, "    ({name:?}, include_bytes!({:?})),", copy.display().to_string());
@@ -30,7 +31,7 @@ fn env(name: &str) -> io::Result<String> {
     std::env::var(name).map_err(io::Error::other)
 }
 
-/// Names below the directory, without `.gz`, and where each is.
+/// Collects the files below a directory: the name of each, without `.gz`, and its path.
 fn collect(dir: &Path, root: &Path, files: &mut Vec<(String, PathBuf)>) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();

@@ -1,16 +1,16 @@
 //! The programs of this directory do what their first lines say.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![allow(clippy::unwrap_used, reason = "a test panics if it cannot go on")]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
-/// Ended with the test.
-struct Node(Child);
+/// A process that is killed when it is dropped.
+struct ChildGuard(Child);
 
-impl Drop for Node {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -27,7 +27,7 @@ fn a_tree_is_copied_to_the_node() {
 
     let mut command = Command::new(env!("CARGO_BIN_EXE_node"));
     let child = command.args([path("data"), path("state")]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut node = Node(child);
+    let mut node = ChildGuard(child);
     let mut lines = BufReader::new(node.0.stdout.take().unwrap()).lines();
     let locator = lines.next().unwrap().unwrap();
 
@@ -39,7 +39,7 @@ fn a_tree_is_copied_to_the_node() {
 }
 
 #[test]
-fn a_source_that_is_not_there_is_named() {
+fn a_source_that_does_not_exist_is_named() {
     let copy =
         Command::new(env!("CARGO_BIN_EXE_copy")).args(["/nowhere/x", "lh://127.0.0.1:1/data/x"]).output().unwrap();
     assert!(!copy.status.success());
@@ -51,7 +51,7 @@ fn a_file_is_served() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("events"), vec![7; 300_000]).unwrap();
     let child = Command::new(env!("CARGO_BIN_EXE_files")).arg(dir.path()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut server = Node(child);
+    let mut server = ChildGuard(child);
     let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines();
     let address = lines.next().unwrap().unwrap();
     let address = address.trim_start_matches("http://").trim_end_matches('/');

@@ -1,8 +1,8 @@
-//! A scenario in a test: a program of one's own between two sites that are 303 ms apart, on one machine.
+//! A scenario in a test: a connection between two sites that are 303 ms apart, on one machine.
 //!
-//! Needs root, and says so where it has none. What else a scenario may say is in docs/lab.md.
+//! Needs root; without root, the test is skipped and says so. docs/lab.md describes scenarios.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![allow(clippy::unwrap_used, reason = "a test panics if it cannot go on")]
 
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -18,8 +18,8 @@ rtt = "303ms"
 rate = "1Gbit/s"
 "#;
 
-/// Connecting takes one round trip, which no processor shortens.
-fn connecting_takes(lab: &Lab) -> Duration {
+/// The time to connect from Canberra to Paris: at least one round trip.
+fn connect_time(lab: &Lab) -> Duration {
     let paris = lab.site("paris").unwrap();
     let address: IpAddr = paris_address(lab);
     let listener = paris.within(|| TcpListener::bind((address, 0))).unwrap().unwrap();
@@ -38,10 +38,10 @@ fn paris_address(lab: &Lab) -> IpAddr {
 #[test]
 fn a_connection_takes_the_round_trip_of_the_scenario() {
     let Some(lab) = lab::rig::up("a_connection_takes_the_round_trip_of_the_scenario", SCENARIO) else { return };
-    let far = connecting_takes(&lab);
-    assert!(far >= Duration::from_millis(303), "{far:?}");
+    let time = connect_time(&lab);
+    assert!(time >= Duration::from_millis(303), "{time:?}");
 
     lab.set("canberra-paris", &[("rtt", "1s")]).unwrap();
-    let farther = connecting_takes(&lab);
-    assert!(farther >= Duration::from_secs(1), "{farther:?}");
+    let longer_time = connect_time(&lab);
+    assert!(longer_time >= Duration::from_secs(1), "{longer_time:?}");
 }

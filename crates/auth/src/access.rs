@@ -65,7 +65,7 @@ impl Access {
         }
     }
 
-    /// Whether it was given without a credential. A credential may then help where something is refused.
+    /// Whether it was given without a credential: the client may then try a refused request again with one.
     pub fn is_guest(&self) -> bool {
         self.grant().is_none() && self.ticket().is_none_or(|ticket| ticket.holder == GUEST)
     }
@@ -161,7 +161,7 @@ impl Access {
                 within(grant, action, export, path)?;
                 by_rights(grant.rights, action)?;
             }
-            // The refusal must not speak of a key: there is none.
+            // The refusal must not mention a key, because the client presented none.
             Access::Anonymous(rights) => by_rights(*rights, action)
                 .map_err(|_| Denied::Guest { needed: action.words(), place: format!("{export}/{path}") })?,
         }
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn rights_by_action() {
+    fn a_key_allows_the_actions_of_its_rights() {
         let may = |rights, action| granted("", rights).allow(action, "data", true, &path("x")).is_ok();
         let table = [
             (Rights::Read, [true, false, false]),
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn confined_to_export_and_prefix() {
+    fn a_key_is_confined_to_its_export_and_prefix() {
         let access = granted("a/b", Rights::Write);
         assert!(access.allow(Action::Read, "data", true, &path("a/b/c")).is_ok());
         assert!(access.allow(Action::Read, "data", true, &path("a/b")).is_ok());
@@ -237,14 +237,14 @@ mod tests {
     }
 
     #[test]
-    fn a_read_only_export_stays_so() {
+    fn nobody_writes_to_a_read_only_export() {
         let anyone = Access::Anonymous(Rights::Write);
         assert_eq!(anyone.allow(Action::Create, "e", false, &path("x")), Err(Denied::ReadOnly("e".into())));
         assert!(anyone.allow(Action::Read, "e", false, &path("x")).is_ok());
     }
 
     #[test]
-    fn finer_questions_for_keys() {
+    fn a_key_allows_detailed_actions_as_it_allows_the_coarse_ones() {
         let may = |rights, action| granted("a", rights).allow(action, "data", true, &path("a/x")).is_ok();
         for rights in [Rights::Read, Rights::Create, Rights::Write] {
             for reading in [Action::Stat, Action::List] {
@@ -263,8 +263,8 @@ mod tests {
     }
 
     #[test]
-    fn tickets_in_the_words_of_keys() {
-        let visitor = |actions: &[Actions]| {
+    fn a_ticket_has_the_rights_of_a_key_that_allows_as_much() {
+        let access_with = |actions: &[Actions]| {
             let permit = |actions: &Actions| Permit::own("data".into(), path("a"), PathKind::Entry, *actions);
             let permits = actions.iter().map(permit).collect();
             let (who, holder) = ("w".to_owned(), "token:1".to_owned());
@@ -278,13 +278,13 @@ mod tests {
             (&[Actions::FOR_STAGE], Rights::Read),
         ];
         for (actions, rights) in table {
-            assert_eq!(visitor(actions).rights(), rights, "{actions:?}");
+            assert_eq!(access_with(actions).rights(), rights, "{actions:?}");
         }
-        let reader = visitor(&[Actions::FOR_READ]);
+        let reader = access_with(&[Actions::FOR_READ]);
         assert!(reader.may_see("data") && !reader.may_see("other") && !reader.is_guest());
         assert_eq!((reader.prefix(), reader.expires(), reader.grant()), (path("a"), Some(5), None));
         assert!(matches!(reader.allow(Action::Create, "data", true, &path("a")), Err(Denied::Lacks { .. })));
-        let writer = visitor(&[Actions::FOR_MODIFY]);
+        let writer = access_with(&[Actions::FOR_MODIFY]);
         assert!(writer.allow(Action::Modify, "data", true, &path("a/b")).is_ok());
         assert_eq!(writer.allow(Action::Remove, "data", false, &path("a")), Err(Denied::ReadOnly("data".into())));
         assert!(writer.allow(Action::Read, "data", true, &path("a")).is_err());

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_contain_what_they_say() {
+    fn sets_of_actions_contain_their_parts_and_are_read_back() {
         assert!(Actions::FOR_MODIFY.contains(Action::Modify.needs()));
         assert!(!Actions::FOR_CREATE.contains(Actions::OVERWRITE));
         assert!(!Actions::FOR_STAGE.contains(Actions::READ));

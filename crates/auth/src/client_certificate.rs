@@ -11,7 +11,7 @@ use rustls::{ClientConfig, RootCertStore, SignatureScheme};
 
 use crate::trust::provider;
 
-/// A chain and its key.
+/// A certificate chain and its private key.
 #[derive(Clone)]
 pub struct ClientCertificate(Arc<CertifiedKey>);
 
@@ -22,7 +22,7 @@ impl fmt::Debug for ClientCertificate {
     }
 }
 
-/// The text is no certificate with its key.
+/// The error of a text that is not a certificate with its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "it is no certificate with its key: PEM, the client's own certificate first, then those above it, and an unencrypted key anywhere"
@@ -30,22 +30,22 @@ impl fmt::Debug for ClientCertificate {
 pub struct NoCertificate;
 
 impl ClientCertificate {
-    /// Reads one text of PEM, as proxies of the grid are kept: certificates from the client's own upwards, and its key anywhere between.
+    /// Reads a PEM file in the form of grid proxies: certificates from the client's own upwards, and its key anywhere among them.
     ///
     /// # Errors
-    /// It is none.
+    /// The text has no certificate or no usable key.
     pub fn from_pem(text: &str) -> Result<ClientCertificate, NoCertificate> {
         let chain: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
         let chain = chain.ok().filter(|chain| !chain.is_empty()).ok_or(NoCertificate)?;
         let key = PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|_| NoCertificate)?;
         let key = provider().key_provider.load_private_key(key).map_err(|_| NoCertificate)?;
-        // The library's own constructor parses certificates, and takes no proxies.
+        // The library's own constructor parses certificates and refuses proxies.
         Ok(ClientCertificate(Arc::new(CertifiedKey::new(chain, key))))
     }
 }
 
-/// Shows the certificate to every server that asks for one, whichever authorities the server names: a proxy's issuer is its owner, not an
-/// authority.
+/// Presents the certificate to every server that asks for one, whichever authorities the server names: the issuer of a proxy is its
+/// owner, not an authority.
 #[derive(Debug)]
 struct SingleCertificate(ClientCertificate);
 
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_has_certificates_and_a_key_in_any_order() {
+    fn a_pem_text_may_have_certificates_and_key_in_any_order() {
         let made = rcgen::generate_simple_self_signed(["ann".to_owned()]).unwrap();
         let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
         for text in [format!("{certificate}{key}"), format!("{key}{certificate}")] {

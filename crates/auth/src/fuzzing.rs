@@ -1,7 +1,7 @@
-//! Where strangers' bytes come in, as plain functions: the property tests run them in every `make test`, `make fuzz`
-//! (`fuzz/` at the root of the workspace) for as long as one likes.
+//! The parsers of bytes from peers, as plain functions: the property tests run them in every `make test`, `make fuzz`
+//! (`fuzz/` at the root of the workspace) for as long as it is given.
 //!
-//! Each takes any bytes and must come back: no panic, and nobody is let in who was not.
+//! Each function takes any bytes and must return without a panic, and no bytes give access that no secret or signature proves.
 
 use crate::grants::Grants;
 use crate::issuer::Issuer;
@@ -15,17 +15,17 @@ use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-/// An RSA key whose other half nobody has.
+/// An RSA public key whose private key nobody has.
 const JWKS: &[u8] = br#"{"keys":[{"kty":"RSA","kid":"k","n":"AQAB","e":"AQAB"}]}"#;
 
-/// A set of keys.
+/// Parses a set of keys.
 pub fn jwks(bytes: &[u8]) {
     if let Ok(jwks) = Jwks::parse(bytes) {
         assert!(!jwks.is_empty() && jwks.len() <= JWKS_KEYS, "a set of {} keys", jwks.len());
     }
 }
 
-/// A token, and the claims of one.
+/// Parses and verifies a token, and the claims of one.
 pub fn token(bytes: &[u8]) {
     let issuer = Issuer { iss: "https://issuer.example".into(), ..Issuer::default() };
     let audiences = ["https://node.example".to_owned()];
@@ -37,7 +37,7 @@ pub fn token(bytes: &[u8]) {
     assert!(token::verify(text, &issuer, &jwks, &audiences, 0).is_err(), "a token was accepted that nobody signed");
 }
 
-/// A macaroon, and a request for one.
+/// Parses and verifies a macaroon, and a request for one.
 pub fn macaroon(bytes: &[u8]) {
     for request in [MacaroonRequest::parse(bytes, 60), MacaroonRequest::parse_form(bytes, 60)].into_iter().flatten() {
         assert!(request.validity_seconds <= 60 && !request.activities.is_empty(), "a request beyond its bounds");
@@ -46,7 +46,7 @@ pub fn macaroon(bytes: &[u8]) {
     let secret = [7; 32];
     let _ = macaroon::is_macaroon(text);
     assert!(macaroon::verify(&secret, text, 0).is_err(), "a macaroon was accepted that nobody made");
-    // A good one with any caveat at all never allows more than without it.
+    // A valid macaroon with any further caveat never allows more than without it.
     let caveats = ["name:n", "activity:DOWNLOAD,LIST", "path:/d"].map(String::from);
     let good = macaroon::mint(&secret, "l", "u:h", &caveats);
     let narrowed = macaroon::attenuate(&good, text).and_then(|text| macaroon::verify(&secret, &text, 0));
@@ -55,7 +55,7 @@ pub fn macaroon(bytes: &[u8]) {
     assert!(after.path.starts_with(&before.path), "a caveat led elsewhere");
 }
 
-/// A policy, and a distinguished name.
+/// Parses a policy, and a distinguished name.
 pub fn policy(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let _ = DistinguishedName::parse(text).map(|name| name.to_string());
@@ -64,7 +64,7 @@ pub fn policy(bytes: &[u8]) {
     }
 }
 
-/// A chain of certificates that a client shows, each with its length in two bytes before it; and a list of VOMS servers.
+/// Verifies a chain of certificates, each with its length in two bytes before it; and parses a list of VOMS servers.
 pub fn certificates(bytes: &[u8]) {
     let mut rest = bytes;
     let mut shown = Vec::new();
@@ -78,13 +78,16 @@ pub fn certificates(bytes: &[u8]) {
         assert!(!voms.is_empty(), "a list without a server");
     }
     let authorities = Authorities { roots: Arc::new(rustls::RootCertStore::empty()), voms };
-    assert!(x509::verify(&shown, &authorities, 1_780_000_000).is_err(), "somebody for whom nobody vouches");
+    assert!(
+        x509::verify(&shown, &authorities, 1_780_000_000).is_err(),
+        "a chain was accepted that no authority signed"
+    );
     shown.iter().for_each(|one| drop((x509::subject(one), x509::public_key(one))));
-    // What lies in a proxy, without the signatures around it.
+    // The attributes in a proxy, without the signatures around them.
     x509::fuzz_attributes(bytes);
 }
 
-/// A key, and a fingerprint.
+/// Parses an access key, and a fingerprint.
 pub fn key(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(key) = text.parse::<AccessKey>() {
@@ -95,7 +98,7 @@ pub fn key(bytes: &[u8]) {
     }
 }
 
-/// The grants of a node, as its state directory has them.
+/// Parses the grants of a node, in the form of its state directory.
 pub fn grants(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(grants) = toml::from_str::<Grants>(text) else { return };
@@ -122,7 +125,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes(bytes in vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_parsed_or_refused(bytes in vec(any::<u8>(), 0..200)) {
             super::key(&bytes);
             super::grants(&bytes);
             super::jwks(&bytes);
@@ -130,19 +133,19 @@ mod tests {
         }
 
         #[test]
-        fn grants_with_something_changed(at in 0..GRANT.len(), to in "[\\[\\]\"=.a-z0-9\n-]{0,3}", cut in 0..3usize) {
+        fn changed_grants_are_parsed_or_refused(at in 0..GRANT.len(), to in "[\\[\\]\"=.a-z0-9\n-]{0,3}", cut in 0..3usize) {
             let mut text = GRANT.to_owned();
             text.replace_range(at..(at + cut).min(GRANT.len()), &to);
             super::grants(text.as_bytes());
         }
 
         #[test]
-        fn texts_like_keys(text in "(lhk1_|SHA256:)[A-Za-z0-9_-]{40,105}") {
+        fn text_like_a_key_is_parsed_or_refused(text in "(lhk1_|SHA256:)[A-Za-z0-9_-]{40,105}") {
             super::key(text.as_bytes());
         }
 
         #[test]
-        fn lists_like_key_sets(keys in vec("\\{\"kty\":\"(RSA|EC|OKP)\",\"kid\":\"k\",\"crv\":\"(P-256|P-384|Ed25519)\",\"(n|x)\":\"[A-Z]{0,9}\",\"(e|y)\":\"AQAB\"\\}", 0..4)) {
+        fn text_like_a_key_set_is_parsed_or_refused(keys in vec("\\{\"kty\":\"(RSA|EC|OKP)\",\"kid\":\"k\",\"crv\":\"(P-256|P-384|Ed25519)\",\"(n|x)\":\"[A-Z]{0,9}\",\"(e|y)\":\"AQAB\"\\}", 0..4)) {
             super::jwks(format!("{{\"keys\":[{}]}}", keys.join(",")).as_bytes());
         }
     }

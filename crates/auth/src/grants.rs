@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn the_right_key_at_the_right_time() {
+    fn a_key_gives_access_until_it_expires() {
         assert!(grants().check(&[7; 8], &[9; 32], 199).is_ok());
         assert_eq!(grants().check(&[7; 8], &[8; 32], 150), Err(Denied::UnknownKey));
         assert_eq!(grants().check(&[6; 8], &[9; 32], 150), Err(Denied::UnknownKey));
@@ -57,9 +57,9 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_changes_nothing_for_good() {
+    fn a_wrong_clock_has_no_lasting_effect_on_grants() {
         let grants = grants();
-        // Ahead by ages, then put right, then back to where clocks without a battery start.
+        // Far ahead, then set right, then at the start of the epoch, as of a clock without a battery.
         for (now, allowed) in [(199, true), (i64::MAX, false), (199, true), (0, true), (-1, true), (200, false)] {
             assert_eq!(grants.check(&[7; 8], &[9; 32], now).is_ok(), allowed, "at {now}");
         }

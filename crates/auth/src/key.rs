@@ -1,8 +1,8 @@
-//! Access keys: what a node's operator hands to a user.
+//! Access keys, which a node's operator gives to users.
 //!
-//! A key is text that survives mail and shells: `lhk1_` and the base64url of the grant's id (8 bytes), its secret (32),
-//! the fingerprint of the node it belongs to (32) and a CRC-32C that catches a mangled paste before the network does.
-//! The fingerprint lets a client check the node before it shows its secret, without any authority in between.
+//! A key is text that mail and shells leave unchanged: `lhk1_` and the base64url of the grant's id (8 bytes), its secret (32),
+//! the fingerprint of the node it belongs to (32) and a CRC-32C, by which a damaged key is found before it is sent.
+//! With the fingerprint a client verifies the node before it sends the secret, without an authority.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use model::checksum::crc32c;
 use secrecy::{ExposeSecret, SecretBox};
 
-/// SHA-256 of a node's public key (its certificate's SubjectPublicKeyInfo), as RFC 7469 pins do.
+/// SHA-256 of a node's public key (its certificate's SubjectPublicKeyInfo), like the pins of RFC 7469.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub [u8; 32]);
 
@@ -51,7 +51,7 @@ pub struct AccessKey {
 /// Why text is not a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// Not even the start is right.
+    /// The text does not begin with the prefix of keys.
     #[error("an access key starts with {PREFIX}")]
     Prefix,
     /// Characters are missing or wrong.
@@ -70,12 +70,12 @@ impl AccessKey {
         AccessKey { id, node, secret: SecretBox::new(Box::new(secret)) }
     }
 
-    /// The secret, for the one message that proves it.
+    /// The secret.
     pub fn expose_secret(&self) -> &[u8; 32] {
         self.secret.expose_secret()
     }
 
-    /// The text to hand to a user. Contains the secret.
+    /// The text of the key, for its user. It contains the secret.
     pub fn expose_text(&self) -> String {
         let mut bytes = Vec::with_capacity(76);
         bytes.extend_from_slice(&self.id);
@@ -125,7 +125,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reads_back(id: [u8; 8], secret: [u8; 32], node: [u8; 32]) {
+        fn a_key_is_read_back_from_its_text(id: [u8; 8], secret: [u8; 32], node: [u8; 32]) {
             let text = AccessKey::new(id, secret, Fingerprint(node)).expose_text();
             let key: AccessKey = format!(" {text}\n").parse().unwrap();
             prop_assert_eq!(key.id, id);

@@ -42,7 +42,7 @@ pub struct VerifiedMacaroon {
     /// The holder of the access that it was made from. Where that is a grant, the node checks that the grant still exists.
     pub origin: String,
     /// The origin of that access; `None` where it was a grant alone.
-    pub standing: Option<Provenance>,
+    pub provenance: Option<Provenance>,
     /// The principal that asked for it, as the node recorded it.
     pub name: String,
     /// The activities that all of its `activity:` caveats allow.
@@ -113,7 +113,7 @@ pub fn attenuate(text: &str, caveat: &str) -> Result<String, MacaroonError> {
 
 /// Whether text looks like a macaroon rather than a token: it begins with the packet of a location.
 pub fn is_macaroon(text: &str) -> bool {
-    packet::starts_well(text)
+    packet::starts_with_location(text)
 }
 
 /// Verifies a macaroon: it was made with this secret, and all of its caveats hold at the time `now`, seconds since 1970.
@@ -128,7 +128,7 @@ pub fn verify(secret: &[u8; 32], text: &str, now: i64) -> Result<VerifiedMacaroo
     }
     let identifier = String::from_utf8(packets.identifier).map_err(|_| MacaroonError::Identifier)?;
     let (uuid, origin) = identifier.split_once(':').ok_or(MacaroonError::Identifier)?;
-    let (origin, standing) = match origin.split_once(' ') {
+    let (origin, provenance) = match origin.split_once(' ') {
         Some((origin, words)) => (origin, Some(Provenance::parse(words).ok_or(MacaroonError::Identifier)?)),
         None => (origin, None),
     };
@@ -141,7 +141,7 @@ pub fn verify(secret: &[u8; 32], text: &str, now: i64) -> Result<VerifiedMacaroo
         identifier,
         uuid,
         origin,
-        standing,
+        provenance,
         name: left.name.unwrap_or_default(),
         activities: left.activities.ok_or(MacaroonError::NoActivity)?,
         path: left.path.ok_or(MacaroonError::NoPath)?,
@@ -164,7 +164,7 @@ impl CaveatLimits {
     fn after(caveats: &[Vec<u8>]) -> Result<CaveatLimits, MacaroonError> {
         let mut left = CaveatLimits::default();
         // Whether the first holder could examine. If so, a holder with any activity can (as in XrdMacaroons).
-        let mut looks = None;
+        let mut may_examine = None;
         for (at, caveat) in caveats.iter().enumerate() {
             let unknown = || MacaroonError::Caveat { number: at + 1 };
             let text = std::str::from_utf8(caveat).map_err(|_| unknown())?;
@@ -175,7 +175,7 @@ impl CaveatLimits {
                 "name" => {}
                 "activity" => {
                     let activities = Activities::parse(value).ok_or_else(unknown)?;
-                    looks.get_or_insert(activities.contains(Activities::READ_METADATA));
+                    may_examine.get_or_insert(activities.contains(Activities::READ_METADATA));
                     left.activities = Some(left.activities.map_or(activities, |all| all & activities));
                 }
                 "path" => {
@@ -194,7 +194,7 @@ impl CaveatLimits {
         if left.activities.is_some_and(Activities::is_empty) {
             return Err(MacaroonError::Nothing { what: "activity" });
         }
-        if looks == Some(true) {
+        if may_examine == Some(true) {
             left.activities = left.activities.map(|activities| activities | Activities::READ_METADATA);
         }
         Ok(left)

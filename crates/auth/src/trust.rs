@@ -15,7 +15,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 
 use crate::Fingerprint;
 
-/// HTTP for clients that know the node by its key: they get the node's own certificate, whatever certificate other clients get.
+/// The ALPN name of HTTP for clients that verify the node by its key: they get the node's own certificate, whichever other clients get.
 pub const HTTP_BY_KEY_ALPN: &[u8] = b"lh-http/1.1";
 
 /// The only crypto provider of Longhaul.
@@ -40,7 +40,7 @@ pub fn fingerprint(certificate: &CertificateDer<'_>) -> Option<Fingerprint> {
     Some(Fingerprint(digest.as_ref().try_into().ok()?))
 }
 
-/// The client's TLS configuration, and the place where its verifier leaves the server's fingerprint.
+/// The client's TLS configuration, and the place where its verifier stores the server's fingerprint.
 /// It speaks TLS 1.3 only, and offers these protocols (ALPN).
 ///
 /// # Errors
@@ -70,7 +70,7 @@ pub fn client_config(trust: &Trust, alpn: Vec<Vec<u8>>) -> Result<(Arc<ClientCon
     Ok((Arc::new(config), seen))
 }
 
-/// The fingerprint that the server has shown, also where it was refused.
+/// The fingerprint of the server's certificate, also where the certificate was refused.
 #[derive(Clone, Debug, Default)]
 pub struct Seen(Arc<Mutex<Option<Fingerprint>>>);
 

@@ -1,8 +1,8 @@
 //! Certificates of clients: a chain with proxies (RFC 3820), and the VOMS attributes in it.
 //!
-//! A proxy is a short-lived certificate that the owner of a certificate signs with the own key; each adds one CN to the name of what
-//! signed it. The certificate of the owner, the end-entity, is verified to an authority by webpki; the proxies below it are verified here,
-//! because webpki takes none. Whoever holds a proxy is the owner: [`Identity::name`] is the end-entity's.
+//! A proxy is a short-lived certificate that the owner of a certificate signs with its key; each adds one CN to the name of its
+//! signer. webpki verifies the certificate of the owner, the end-entity, to an authority; the proxies below it are verified here,
+//! because webpki accepts none. The holder of a proxy counts as the owner: [`Identity::name`] is the end-entity's.
 //!
 //! Nothing is verified against revocation lists. The time is an argument.
 
@@ -67,7 +67,7 @@ pub struct Authorities {
     pub voms: VomsServers,
 }
 
-/// Verifies a chain as a client shows it: its own certificate first, each followed by its signer's. `now` is in seconds since 1970.
+/// Verifies the chain that a client presents: its own certificate first, each followed by its signer's. `now` is in seconds since 1970.
 ///
 /// Attributes that cannot be verified are left out, with the reason; the identity is valid without them.
 ///
@@ -82,7 +82,7 @@ pub fn verify(shown: &[CertificateDer<'_>], authorities: &Authorities, now: i64)
     }
     let Proxies { proxies, end_entity, above, is_limited, expires } = Proxies::split(shown, now)?;
     let name = end_entity.name().ok_or(ChainError::Nameless)?;
-    vouched_for(&end_entity, above, &authorities.roots, now)?;
+    verify_end_entity(&end_entity, above, &authorities.roots, now)?;
     let (attributes, refused_attributes) = voms::attributes(&proxies, &end_entity, authorities, now);
     Ok(Identity {
         name: name.rfc4514(),
@@ -101,13 +101,13 @@ pub(crate) fn fuzz_attributes(bytes: &[u8]) {
 }
 
 /// Verifies an end-entity as a client to an authority: signatures, validity, constraints and usage, by webpki.
-fn vouched_for(
+fn verify_end_entity(
     end_entity: &Certificate<'_>,
     above: &[CertificateDer<'_>],
     roots: &RootCertStore,
     now: i64,
 ) -> Result<(), ChainError> {
-    let failed = |error: webpki::Error| refused(&error, end_entity, now);
+    let failed = |error: webpki::Error| chain_error(&error, end_entity, now);
     let parsed = EndEntityCert::try_from(end_entity.der).map_err(failed)?;
     let algorithms = provider().signature_verification_algorithms;
     let usage = KeyUsage::client_auth();
@@ -116,7 +116,7 @@ fn vouched_for(
 }
 
 /// The error of webpki about an end-entity, as a sentence for its holder.
-fn refused(error: &webpki::Error, end_entity: &Certificate<'_>, now: i64) -> ChainError {
+fn chain_error(error: &webpki::Error, end_entity: &Certificate<'_>, now: i64) -> ChainError {
     let (kind, name) = ("certificate", end_entity.shown_name());
     let validity = end_entity.parsed.validity();
     let (begins, ends) = (validity.not_before.timestamp(), validity.not_after.timestamp());

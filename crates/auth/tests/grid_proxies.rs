@@ -1,4 +1,4 @@
-//! Proxies as the grid makes them: by `openssl` and by `voms-proxy-fake`. Skipped, and said so, where those are missing.
+//! Proxies made by the grid's programs, `openssl` and `voms-proxy-fake`. Reported as skipped where these are missing.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::io::Write;
@@ -76,7 +76,7 @@ impl Grid {
         self.openssl(&line, &["-out", &format!("{name}.pem")]);
     }
 
-    /// A proxy by openssl, in the language that is named.
+    /// Makes a proxy by openssl, with the given policy language.
     fn openssl_proxy(&self, name: &str, signer: &str, subject: &str, info: &str) {
         let text = format!(
             "basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\nproxyCertInfo=critical,{info}\n"
@@ -100,7 +100,7 @@ impl Grid {
         });
     }
 
-    /// Everything in files, one after the other.
+    /// The certificates of all files, one after the other.
     fn chain(&self, files: &[&str]) -> Vec<CertificateDer<'static>> {
         let all = files.iter().map(|file| CertificateDer::pem_file_iter(self.path().join(file)).unwrap());
         all.flatten().map(Result::unwrap).collect()
@@ -116,8 +116,8 @@ impl Grid {
 }
 
 #[test]
-fn proxies_of_openssl() {
-    if !has("proxies_of_openssl", &["openssl"]) {
+fn proxies_that_openssl_makes_are_verified() {
+    if !has("proxies_that_openssl_makes_are_verified", &["openssl"]) {
         return;
     }
     let grid = Grid::new();
@@ -138,8 +138,8 @@ fn proxies_of_openssl() {
 }
 
 #[test]
-fn attributes_of_voms_proxy_fake() {
-    if !has("attributes_of_voms_proxy_fake", &["openssl", "voms-proxy-fake"]) {
+fn attributes_that_voms_proxy_fake_makes_are_verified() {
+    if !has("attributes_that_voms_proxy_fake_makes_are_verified", &["openssl", "voms-proxy-fake"]) {
         return;
     }
     let grid = Grid::new();
@@ -167,8 +167,8 @@ fn attributes_of_voms_proxy_fake() {
 }
 
 #[test]
-fn older_proxies_are_refused_by_name() {
-    if !has("older_proxies_are_refused_by_name", &["openssl", "voms-proxy-fake"]) {
+fn older_proxies_are_refused_with_their_kind() {
+    if !has("older_proxies_are_refused_with_their_kind", &["openssl", "voms-proxy-fake"]) {
         return;
     }
     let grid = Grid::new();

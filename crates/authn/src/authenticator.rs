@@ -1,4 +1,4 @@
-//! The authenticator: who sends a request, and how a refusal asks for a credential (RFC 6750, section 3).
+//! The authenticator: finds the principal of a request, and writes the challenge of a refusal (RFC 6750, section 3).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::presented::{AuthRequest, ClientCertificate, Presented, bearer};
 use crate::principal::{Credential, Principal, no_access};
 use crate::sessions::Sessions;
 
-/// Shorthand.
+/// A result whose error is the answer to the client.
 type Result<T> = std::result::Result<T, Box<Refused>>;
 
 /// Authenticates the requests of one service.
@@ -36,13 +36,13 @@ enum Checked {
     Macaroon(Box<VerifiedMacaroon>),
 }
 
-/// Why a credential does not count.
+/// Why a credential is not accepted.
 enum Rejected {
     /// It is not valid. A client that presents such credentials often waits.
     Invalid(String),
-    /// It is valid, and for something else.
-    Elsewhere(String),
-    /// The service could not find out.
+    /// It is valid, but not for this use.
+    OtherUse(String),
+    /// The service could not check it.
     Unknown(Box<Refused>),
 }
 
@@ -62,7 +62,7 @@ impl From<TokenError> for Rejected {
 }
 
 impl Authenticator {
-    /// Of a service with these credentials; keys of token issuers come by way of `issuers`.
+    /// Creates the authenticator of a service with these credentials. `issuers` provides the keys of token issuers.
     pub fn new(credentials: Arc<dyn Credentials>, issuers: Issuers) -> Authenticator {
         Authenticator {
             credentials,
@@ -72,54 +72,55 @@ impl Authenticator {
         }
     }
 
-    /// The way in which keys of issuers come.
+    /// Where the keys of token issuers come from.
     pub fn issuers(&self) -> Arc<Issuers> {
         self.issuers.load_full()
     }
 
-    /// Fetches keys of issuers this way from now on.
+    /// Replaces where the keys of token issuers come from.
     pub fn replace_issuers(&self, issuers: Issuers) {
         self.issuers.store(Arc::new(issuers));
     }
 
-    /// The principal of a request, and what it may do.
+    /// Returns the principal of a request, with its rights.
     ///
     /// # Errors
-    /// The answer that refuses: 401 with a challenge, 403, 429 where too many clients that guess wait already, or 503 where the keys
-    /// of an issuer cannot be had.
-    pub fn authenticate(&self, of: &AuthRequest<'_>) -> Result<Principal> {
+    /// The answer that refuses: 401 with a challenge, 403, 429 where too many clients with invalid credentials wait already, or 503
+    /// where the keys of an issuer are not available.
+    pub fn authenticate(&self, auth_request: &AuthRequest<'_>) -> Result<Principal> {
+        let peer = auth_request.peer;
         let policy = self.credentials.policy();
         // Before a credential is looked at: an address that is not admitted learns nothing about credentials.
-        if !policy.admits(of.peer) {
-            return Err(Refused::new(403, Denied::Address(of.peer).to_string()).into());
+        if !policy.admits(peer) {
+            return Err(Refused::new(403, Denied::Address(peer).to_string()).into());
         }
-        let checked = match Presented::of(of.request, of.target) {
-            Presented::Nothing => self.of_connection(of, &policy),
+        let checked = match Presented::of(auth_request.request, auth_request.target) {
+            Presented::Nothing => self.check_connection(auth_request, &policy),
             presented => self.check(presented, &policy),
         };
         match checked {
             Ok(checked) => {
                 if !matches!(checked, Checked::Nothing) {
-                    self.backoff.succeeded(of.peer);
+                    self.backoff.succeeded(peer);
                 }
-                self.admit(of, &policy, checked)
+                self.admit(auth_request, &policy, checked)
             }
-            // Clients present what they have, also to services that it is not for: public data is theirs all the same.
-            Err(Rejected::Invalid(why)) if of.reads_public_data && self.has_public_data(of.peer) => {
-                let anonymous = self.admit(of, &policy, Checked::Nothing)?;
+            // Clients send their credential also to services that it is not for. They may still read public data.
+            Err(Rejected::Invalid(why)) if auth_request.reads_public_data && self.has_public_data(peer) => {
+                let anonymous = self.admit(auth_request, &policy, Checked::Nothing)?;
                 Ok(Principal { rejected: Some(why), ..anonymous })
             }
-            Err(Rejected::Invalid(why)) => Err(self.reject(of.peer, &why)),
-            Err(Rejected::Elsewhere(why)) => {
+            Err(Rejected::Invalid(why)) => Err(self.reject(peer, &why)),
+            Err(Rejected::OtherUse(why)) => {
                 Err(challenge(Refused::new(403, why.clone()), Some(("insufficient_scope", &why))).into())
             }
             Err(Rejected::Unknown(refused)) => Err(refused),
         }
     }
 
-    /// The refusal of a credential that is not valid, after the wait of a client that presents such credentials often.
+    /// The refusal of an invalid credential, after the wait of a client that presents such credentials often.
     fn reject(&self, peer: IpAddr, why: &str) -> Box<Refused> {
-        if !self.backoff.hold_up(peer) {
+        if !self.backoff.delay(peer) {
             return too_many_failures();
         }
         challenge(Refused::new(401, why), Some(("invalid_token", why))).into()
@@ -127,37 +128,44 @@ impl Authenticator {
 
     /// Whether anything is open to an anonymous client from this address.
     pub fn has_public_data(&self, address: IpAddr) -> bool {
-        let anybody = auth::PresentedCredentials {
+        let no_credential = auth::PresentedCredentials {
             anonymous: self.credentials.anonymous(),
             ..auth::PresentedCredentials::new(address)
         };
-        self.credentials.policy().access(&anybody).is_ok()
+        self.credentials.policy().access(&no_credential).is_ok()
     }
 
-    /// The credential of a request that presents none itself: a browser's session, else the certificates of its connection. Those are
-    /// presented as well, so ones that do not count are no way to be anonymous.
-    fn of_connection(&self, of: &AuthRequest<'_>, policy: &Policy) -> std::result::Result<Checked, Rejected> {
-        match (self.of_session(of, policy), of.client.map(Arc::as_ref)) {
+    /// Checks the credential of a request that presents none itself: a browser's session, else the certificates of its connection.
+    /// Invalid certificates are refused like any other invalid credential; the client does not become anonymous.
+    fn check_connection(
+        &self,
+        auth_request: &AuthRequest<'_>,
+        policy: &Policy,
+    ) -> std::result::Result<Checked, Rejected> {
+        match (self.check_session(auth_request, policy), auth_request.client.map(Arc::as_ref)) {
             (Checked::Nothing, Some(ClientCertificate::Rejected(why))) => Err(Rejected::Invalid(why.clone())),
-            // A connection may live longer than the proxy that it began with.
+            // A connection may outlive the proxy certificate with which it began.
             (Checked::Nothing, Some(ClientCertificate::Verified(who))) if who.expires < unix_seconds() => {
                 Err(Rejected::Invalid(
                     "the certificate of this connection has expired meanwhile: make a new one".to_owned(),
                 ))
             }
-            // Browsers show certificates to whatever a page asks: a page of another site changes nothing by them.
-            (Checked::Nothing, Some(ClientCertificate::Verified(_))) if is_of_another_site(of.request) => {
-                Err(Rejected::Elsewhere("a page of another site does not act by a browser's certificate".to_owned()))
+            // A browser presents its certificate in every request that a page makes, also one of another site: such requests must
+            // change nothing.
+            (Checked::Nothing, Some(ClientCertificate::Verified(_))) if is_cross_site_change(auth_request.request) => {
+                Err(Rejected::OtherUse("a page of another site may not use a browser's certificate".to_owned()))
             }
             (checked, _) => Ok(checked),
         }
     }
 
-    /// The credential of a browser's session. Where that does not count any more, the session ends and nothing was presented.
-    fn of_session(&self, of: &AuthRequest<'_>, policy: &Policy) -> Checked {
-        let Some(credential) = self.sessions.credential(of.request, of.is_secure) else { return Checked::Nothing };
+    /// Checks the credential of a browser's session. A session whose credential is not valid any more ends, and the request counts as
+    /// one without a credential.
+    fn check_session(&self, auth_request: &AuthRequest<'_>, policy: &Policy) -> Checked {
+        let (request, is_secure) = (auth_request.request, auth_request.is_secure);
+        let Some(credential) = self.sessions.credential(request, is_secure) else { return Checked::Nothing };
         self.check(bearer(&credential), policy).unwrap_or_else(|_| {
-            self.sessions.close(of.request, of.is_secure);
+            self.sessions.close(request, is_secure);
             Checked::Nothing
         })
     }
@@ -165,16 +173,16 @@ impl Authenticator {
     /// Checks a credential for which a client wants a session.
     ///
     /// # Errors
-    /// The credential does not count: 403, 429 or 503, as for [`Authenticator::authenticate`].
+    /// The credential is not accepted: 403, 429 or 503, as for [`Authenticator::authenticate`].
     pub fn check_for_session(&self, peer: IpAddr, credential: &str) -> Result<()> {
         match self.check(bearer(credential), &self.credentials.policy()) {
             Ok(_) => {
                 self.backoff.succeeded(peer);
                 Ok(())
             }
-            Err(Rejected::Invalid(why)) if self.backoff.hold_up(peer) => Err(Refused::new(403, why).into()),
+            Err(Rejected::Invalid(why)) if self.backoff.delay(peer) => Err(Refused::new(403, why).into()),
             Err(Rejected::Invalid(_)) => Err(too_many_failures()),
-            Err(Rejected::Elsewhere(why)) => Err(Refused::new(403, why).into()),
+            Err(Rejected::OtherUse(why)) => Err(Refused::new(403, why).into()),
             Err(Rejected::Unknown(refused)) => Err(refused),
         }
     }
@@ -191,10 +199,10 @@ impl Authenticator {
 
     fn check_key(&self, key: &AccessKey) -> std::result::Result<Checked, Rejected> {
         let grant = self.credentials.grant_of_key(key)?;
-        // Which transfer such a key is for, the native protocol alone asks. And a key that was delegated for one copy must not lead to
-        // the next one: it would never end.
+        // Only the native protocol checks which transfer such a key is for. And a key that was delegated for one copy must not be
+        // delegated again for the next one: copies could follow each other without end.
         if grant.errand.is_some() || self.credentials.is_delegated(&grant) {
-            return Err(Rejected::Elsewhere(
+            return Err(Rejected::OtherUse(
                 "this access key is for one job of the native protocol, and for nothing else".into(),
             ));
         }
@@ -203,7 +211,7 @@ impl Authenticator {
 
     fn check_token(&self, text: &str, policy: &Policy) -> std::result::Result<Claims, Rejected> {
         let peek = auth::token::peek(text)?;
-        // Whose keys are fetched is the operator's to say, and nobody else's.
+        // Keys are fetched only from issuers that the operator trusts.
         let issuer = policy.issuer(&peek.issuer);
         let issuer = issuer.ok_or_else(|| TokenError::Issuer(auth::token::shown(&peek.issuer)))?;
         let seconds = unix_seconds();
@@ -232,35 +240,36 @@ impl Authenticator {
         let secret = self.credentials.macaroon_key().map_err(|refusal| {
             tracing::error!(
                 error = refusal.reason,
-                "the secret of this service's macaroons cannot be read: none counts"
+                "the secret of this service's macaroons cannot be read: every macaroon is refused"
             );
             let reason = "the service cannot read its own secret; its operator must look at its log";
             Rejected::Unknown(Refused::new(500, reason).into())
         })?;
-        let held = auth::macaroon::verify(&secret, text, unix_seconds()).map_err(invalid)?;
-        if !self.credentials.is_valid(&held.origin) {
+        let macaroon = auth::macaroon::verify(&secret, text, unix_seconds()).map_err(invalid)?;
+        if !self.credentials.is_valid(&macaroon.origin) {
             let why = "the access key that this macaroon was made from is not valid any more; ask for a new one";
             return Err(Rejected::Invalid(why.into()));
         }
-        Ok(held)
+        Ok(macaroon)
     }
 
-    /// What the holder of a credential may do.
-    fn admit(&self, of: &AuthRequest<'_>, policy: &Policy, checked: Checked) -> Result<Principal> {
+    /// The principal that holds a checked credential, with its rights.
+    fn admit(&self, auth_request: &AuthRequest<'_>, policy: &Policy, checked: Checked) -> Result<Principal> {
         let anonymous = self.credentials.anonymous();
-        let asked =
-            auth::PresentedCredentials { anonymous, dn: of.client_name, ..auth::PresentedCredentials::new(of.peer) };
-        let asked = match &checked {
-            Checked::Nothing => asked,
-            Checked::Grant(grant) => auth::PresentedCredentials { grant: Some(grant), ..asked },
-            Checked::Token(claims) => auth::PresentedCredentials { claims: Some(claims), ..asked },
-            Checked::Macaroon(held) => auth::PresentedCredentials { held: Some(held), ..asked },
+        let AuthRequest { peer, client, client_name, .. } = *auth_request;
+        let presented =
+            auth::PresentedCredentials { anonymous, dn: client_name, ..auth::PresentedCredentials::new(peer) };
+        let presented = match &checked {
+            Checked::Nothing => presented,
+            Checked::Grant(grant) => auth::PresentedCredentials { grant: Some(grant), ..presented },
+            Checked::Token(claims) => auth::PresentedCredentials { claims: Some(claims), ..presented },
+            Checked::Macaroon(macaroon) => auth::PresentedCredentials { held: Some(macaroon), ..presented },
         };
         // The policy's program may allow what no rule allows, and so may a service that has no rules.
         let found = if policy.callout.is_some() || self.credentials.admits_all_known() {
-            policy.identify(&asked)
+            policy.identify(&presented)
         } else {
-            policy.access(&asked)
+            policy.access(&presented)
         };
         let access = match found {
             Ok(access) => access,
@@ -277,31 +286,31 @@ impl Authenticator {
         let credential = match checked {
             Checked::Grant(grant) => Credential::Key { id: grant.id },
             Checked::Token(claims) => Credential::Token { claims },
-            Checked::Macaroon(held) => Credential::Macaroon { uuid: held.uuid, name: held.name },
+            Checked::Macaroon(macaroon) => Credential::Macaroon { uuid: macaroon.uuid, name: macaroon.name },
             Checked::Nothing => {
-                let identity = match of.client.map(Arc::as_ref) {
+                let identity = match client.map(Arc::as_ref) {
                     Some(ClientCertificate::Verified(identity)) => Some(Arc::new(identity.clone())),
                     _ => None,
                 };
-                let dn = of.client_name.map(|dn| Credential::Certificate { dn: dn.to_owned(), identity });
-                dn.unwrap_or(Credential::None)
+                let certificate = client_name.map(|dn| Credential::Certificate { dn: dn.to_owned(), identity });
+                certificate.unwrap_or(Credential::None)
             }
         };
         Ok(Principal { is_anonymous: access.is_guest(), access, credential, rejected: None })
     }
 
-    /// The refusal of something that only an authenticated principal may do, to one that is anonymous.
+    /// The refusal of a request for which an anonymous client must authenticate.
     pub fn challenge_anonymous(&self, reason: &str) -> Box<Refused> {
         challenge(Refused::new(401, reason), None).into()
     }
 
-    /// What a principal that was refused is told: an anonymous one is asked for a credential, any other learns that its own is not
+    /// The answer to a refused principal: it asks an anonymous one for a credential, and says to any other that its credential is not
     /// enough.
     pub fn deny(&self, principal: &Principal, peer: IpAddr, refused: Refused) -> Box<Refused> {
         let is_hidden = matches!(refused.status, 403 | 404);
         match &principal.rejected {
             Some(why) if is_hidden => self.reject(peer, why),
-            // Whether there is such a place is not for an anonymous client.
+            // An anonymous client must not learn whether the path exists.
             _ if is_hidden && principal.is_anonymous => {
                 let reason = "nothing here is open to everybody; show a key, a token, a macaroon or a certificate";
                 challenge(Refused { status: 401, reason: reason.into(), ..refused }, None).into()
@@ -312,8 +321,8 @@ impl Authenticator {
     }
 }
 
-/// Whether a page of another site has a browser change something: `Origin` is sent with every such request.
-fn is_of_another_site(request: &Request) -> bool {
+/// Whether a page of another site makes a browser change something. Browsers send `Origin` with every such request.
+fn is_cross_site_change(request: &Request) -> bool {
     let only_reads = matches!(request.method, Method::Get | Method::Head | Method::Options);
     let host = request.headers.get("host").unwrap_or_default();
     let is_own =
@@ -322,18 +331,18 @@ fn is_of_another_site(request: &Request) -> bool {
 }
 
 fn too_many_failures() -> Box<Refused> {
-    let reason = "too many credentials that are not good have come from there; try again later";
+    let reason = "too many invalid credentials have come from this address; try again later";
     Refused::new(429, reason).with("Retry-After", "10").into()
 }
 
-/// A refusal that asks for a credential (RFC 6750, section 3), with what was wrong: a code and a sentence.
-fn challenge(refused: Refused, wrong: Option<(&str, &str)>) -> Refused {
+/// A refusal that asks for a credential (RFC 6750, section 3). `error` is a code and a sentence.
+fn challenge(refused: Refused, error: Option<(&str, &str)>) -> Refused {
     refused
-        .with("WWW-Authenticate", format!("Bearer realm=\"longhaul\"{}", parameters(wrong)))
+        .with("WWW-Authenticate", format!("Bearer realm=\"longhaul\"{}", parameters(error)))
         .with("WWW-Authenticate", "Basic realm=\"longhaul: an access key or a token as the password\"")
 }
 
-/// A refusal to a principal whose credential is valid, and for less. Basic is not offered: a browser would ask for another password.
+/// A refusal to a principal whose valid credential is not enough. Basic is not offered: a browser would ask for another password.
 fn insufficient(refused: Refused, is_bearer: bool) -> Refused {
     if !is_bearer {
         return refused;
@@ -342,9 +351,10 @@ fn insufficient(refused: Refused, is_bearer: bool) -> Refused {
     refused.with("WWW-Authenticate", format!("Bearer realm=\"longhaul\"{error}"))
 }
 
-/// The parameters of a challenge that say what was wrong. A quote, or what is not ASCII, would end them early.
-fn parameters(wrong: Option<(&str, &str)>) -> String {
-    let Some((code, why)) = wrong else { return String::new() };
+/// The parameters of a challenge that describe the error. Quotes and characters beyond ASCII are replaced: they would end the
+/// parameter early.
+fn parameters(error: Option<(&str, &str)>) -> String {
+    let Some((code, why)) = error else { return String::new() };
     let plain = |c: char| match c {
         '"' | '\\' => '\'',
         c if c.is_ascii_graphic() || c == ' ' => c,
@@ -354,7 +364,7 @@ fn parameters(wrong: Option<(&str, &str)>) -> String {
     format!(", error=\"{code}\", error_description=\"{why}\"")
 }
 
-/// The time, as grants and tokens have it.
+/// The time in seconds since 1970, as grants and tokens use it.
 fn unix_seconds() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
 }
@@ -364,7 +374,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_stays_within_its_quotes() {
+    fn the_reason_in_a_challenge_cannot_end_its_quoted_string() {
         let text = parameters(Some(("invalid_token", "a \"b\"\r\nc\\\u{e9}")));
         assert_eq!(text, ", error=\"invalid_token\", error_description=\"a 'b'??c'?\"");
     }

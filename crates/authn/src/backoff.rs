@@ -9,15 +9,15 @@ use parking_lot::Mutex;
 
 use model::client_prefix;
 
-/// Failures without a wait: people mistype.
+/// Failures without a wait: people make typing errors.
 const FREE: u32 = 5;
 /// The wait after the next failure; it doubles with each further one.
 const FIRST: Duration = Duration::from_millis(100);
-/// The longest wait: a bound on guesses, and short enough for a client with a stale token to hear its answer.
+/// The longest wait: it bounds the rate of guesses, and is short enough that a client with a stale token still reads its answer.
 const LONGEST: Duration = Duration::from_secs(2);
 /// The most threads that wait at once. Further failures are refused at once, since a waiting thread serves no client.
 const WAITING_MAX: usize = 128;
-/// The time without a failure after which failures are forgotten.
+/// Failures are forgotten this long after the last one.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(15 * 60);
 /// Client prefixes that are remembered.
 const REMEMBERED_MAX: usize = 65_536;
@@ -25,7 +25,7 @@ const REMEMBERED_MAX: usize = 65_536;
 /// Failures to authenticate, by client prefix: how many, and when the last one was.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
-    known: Mutex<HashMap<IpAddr, (u32, Instant)>>,
+    failures: Mutex<HashMap<IpAddr, (u32, Instant)>>,
     waiting: AtomicUsize,
 }
 
@@ -40,7 +40,7 @@ fn wait(failures: u32) -> Duration {
 impl Backoff {
     /// Counts a failure. Returns the wait before its answer.
     fn failed(&self, address: IpAddr, now: Instant) -> Duration {
-        let mut known = self.known.lock();
+        let mut known = self.failures.lock();
         if known.len() >= REMEMBERED_MAX {
             known.retain(|_, (_, last)| now.saturating_duration_since(*last) < FORGOTTEN_AFTER);
         }
@@ -57,7 +57,7 @@ impl Backoff {
     }
 
     /// Delays the answer to a client with an invalid credential. Returns `false` at once if too many threads wait already.
-    pub fn hold_up(&self, address: IpAddr) -> bool {
+    pub fn delay(&self, address: IpAddr) -> bool {
         let wait = self.failed(address, Instant::now());
         if wait.is_zero() {
             return true;
@@ -72,7 +72,7 @@ impl Backoff {
 
     /// Forgets the failures of a client that presented a valid credential.
     pub fn succeeded(&self, address: IpAddr) {
-        let mut known = self.known.lock();
+        let mut known = self.failures.lock();
         if !known.is_empty() {
             known.remove(&client_prefix(address));
         }

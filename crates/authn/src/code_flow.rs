@@ -38,7 +38,7 @@ pub struct Provider {
 pub struct SignedIn(BTreeMap<String, Value>);
 
 impl SignedIn {
-    /// Of claims, for tests of what is made of them.
+    /// Creates a user from claims, for tests.
     pub fn of(claims: Value) -> SignedIn {
         SignedIn(serde_json::from_value(claims).unwrap_or_default())
     }
@@ -58,17 +58,17 @@ impl SignedIn {
     }
 }
 
-/// The texts of one flow. Each is a digest of the secret, so that only the secret needs to be kept, and none tells another.
+/// The texts of one flow. Each is a digest of the secret: only the secret must be stored, and no text can be derived from another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Comes back with the browser: the answer is to this flow, and to no other.
+    /// Comes back with the browser and ties the answer to this flow.
     pub state: String,
     nonce: String,
     verifier: String,
 }
 
 impl Flow {
-    /// Of a secret.
+    /// Derives the texts from a secret.
     pub fn of(secret: &[u8; SECRET_BYTES]) -> Flow {
         let text =
             |what: &str| URL_SAFE_NO_PAD.encode(Sha256::new().chain_update(what).chain_update(secret).finalize());
@@ -87,10 +87,10 @@ struct TokenResponse {
 }
 
 impl Provider {
-    /// Where a browser goes to sign in and come back to `return_to`. Blocks while the provider is asked where that is.
+    /// The page at which a browser signs in, to come back to `return_to`. Blocks while the provider's metadata are fetched.
     ///
     /// # Errors
-    /// The provider cannot be asked, or signs nobody in.
+    /// The provider cannot be reached, or offers no sign-in.
     pub fn page(&self, issuers: &Issuers, flow: &Flow, return_to: &str, now: i64) -> Result<String, String> {
         let (page, _) = issuers.endpoints(&self.issuer, now)?;
         let scopes: Vec<&str> = ["openid"].into_iter().chain(self.scopes.iter().map(String::as_str)).collect();
@@ -109,10 +109,11 @@ impl Provider {
         Ok(format!("{page}{}{query}", if page.contains('?') { '&' } else { '?' }))
     }
 
-    /// Exchanges a code for who has signed in. Blocks while the provider is asked.
+    /// Exchanges a code for the user who has signed in. Blocks while the provider answers.
     ///
     /// # Errors
-    /// The provider refuses the code, or its ID token does not count: not signed by it, for another service, of another flow, or over.
+    /// The provider refuses the code, or its ID token is not accepted: it is not signed by the provider, is for another service or
+    /// another flow, or has expired.
     pub fn exchange(
         &self,
         issuers: &Arc<Issuers>,
@@ -135,7 +136,7 @@ impl Provider {
             None => form.push(("client_id", &self.client_id)),
         }
         let answer = web::post::typed(dialer, &exchange, PAIRS, &fields, &pairs(&form));
-        let answer = answer.map_err(|why| format!("the provider does not take the code: {why}"))?;
+        let answer = answer.map_err(|why| format!("the provider does not accept the code: {why}"))?;
         let answer: TokenResponse =
             serde_json::from_slice(&answer).map_err(|_| "the provider answers without an ID token".to_owned())?;
         self.check(issuers, flow, &answer.id_token, now)
@@ -143,41 +144,41 @@ impl Provider {
 
     /// Checks an ID token as OpenID Connect Core 1.0, section 3.1.3.7, says.
     fn check(&self, issuers: &Arc<Issuers>, flow: &Flow, token: &str, now: i64) -> Result<SignedIn, String> {
-        let refused = |error: auth::TokenError| format!("the provider's ID token does not count: {error}");
+        let refused = |error: auth::TokenError| format!("the provider's ID token is not accepted: {error}");
         let kid = auth::token::peek(token).map_err(refused)?.kid;
         let issuer = Issuer { iss: self.issuer.clone(), ..Issuer::default() };
         let jwks = issuers.keys(&issuer, &kid, now)?;
         let payload = auth::token::genuine(token, &self.issuer, &jwks).map_err(refused)?;
-        self.read(flow, &payload, now).map_err(|why| format!("the provider's ID token does not count: {why}"))
+        self.read(flow, &payload, now).map_err(|why| format!("the provider's ID token is not accepted: {why}"))
     }
 
     fn read(&self, flow: &Flow, payload: &[u8], now: i64) -> Result<SignedIn, String> {
-        let claims = SignedIn(serde_json::from_slice(payload).map_err(|_| "it is no JSON object")?);
+        let claims = SignedIn(serde_json::from_slice(payload).map_err(|_| "it is not a JSON object")?);
         if !claims.has("aud", &self.client_id) {
             return Err("it is for another service".to_owned());
         }
         if claims.0.get("azp").is_some_and(|party| party != self.client_id.as_str()) {
-            return Err("it was given to another service".to_owned());
+            return Err("it was issued to another service".to_owned());
         }
         if claims.text("nonce") != Some(&flow.nonce) {
-            return Err("it is of another sign-in".to_owned());
+            return Err("it belongs to another sign-in".to_owned());
         }
-        let ends = claims.0.get("exp").and_then(Value::as_i64).ok_or("it says no end")?;
+        let ends = claims.0.get("exp").and_then(Value::as_i64).ok_or("it has no claim exp")?;
         if ends + SKEW_SECONDS < now {
             return Err(format!("it ended {} s ago: compare the clocks of this host and the provider", now - ends));
         }
-        claims.text("sub").ok_or("it names nobody")?;
+        claims.text("sub").ok_or("it has no claim sub")?;
         Ok(claims)
     }
 }
 
-/// Names and values as forms and queries have them.
+/// Encodes names and values as in forms and queries.
 fn pairs(all: &[(&str, &str)]) -> String {
     let one = |(name, value): &(&str, &str)| format!("{name}={}", web::target::encode_value(value));
     all.iter().map(one).collect::<Vec<_>>().join("&")
 }
 
-/// How a client shows its secret: both halves are encoded as in a form first (RFC 6749, section 2.3.1).
+/// The field that authenticates a client: its id and its secret are encoded as in a form first (RFC 6749, section 2.3.1).
 fn basic(id: &str, secret: &str) -> String {
     let [id, secret] = [id, secret].map(web::target::encode_value);
     format!("Basic {}", STANDARD.encode(format!("{id}:{secret}")))
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_texts_of_a_flow_are_of_its_secret_and_tell_nothing_of_each_other() {
+    fn the_texts_of_a_flow_depend_on_its_secret_and_differ_from_each_other() {
         let flow = Flow::of(&[7; SECRET_BYTES]);
         assert_eq!(flow, Flow::of(&[7; SECRET_BYTES]));
         assert_ne!(flow.state, Flow::of(&[8; SECRET_BYTES]).state);
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_challenge_is_that_of_the_standard() {
+    fn the_challenge_of_the_rfc_is_computed() {
         // RFC 7636, appendix B.
         let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk".to_owned();
         let flow = Flow { state: String::new(), nonce: String::new(), verifier };
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_token_counts_for_its_service_its_flow_and_its_time() {
+    fn an_id_token_is_valid_only_for_its_service_its_flow_and_its_time() {
         let flow = Flow::of(&[7; SECRET_BYTES]);
         let good = json!({"sub": "1", "aud": ["hub", "x"], "azp": "hub", "nonce": flow.nonce, "exp": NOW + 60, "groups": ["a"]});
         let read = |change: &dyn Fn(&mut Value)| {
@@ -231,12 +232,12 @@ mod tests {
         assert!(signed_in.has("groups", "a") && !signed_in.has("groups", "b") && !signed_in.has("none", "a"));
         for (claim, value, why) in [
             ("aud", json!("other"), "for another service"),
-            ("azp", json!("x"), "given to another service"),
-            ("nonce", json!("x"), "of another sign-in"),
-            ("nonce", Value::Null, "of another sign-in"),
+            ("azp", json!("x"), "issued to another service"),
+            ("nonce", json!("x"), "belongs to another sign-in"),
+            ("nonce", Value::Null, "belongs to another sign-in"),
             ("exp", json!(NOW - 3600), "ended 3600 s ago"),
-            ("exp", Value::Null, "says no end"),
-            ("sub", json!(""), "names nobody"),
+            ("exp", Value::Null, "has no claim exp"),
+            ("sub", json!(""), "has no claim sub"),
         ] {
             let refused = read(&|claims| claims[claim] = value.clone()).unwrap_err();
             assert!(refused.contains(why), "{claim}={value}: {refused}");
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_encoded_before_it_is_shown() {
+    fn a_client_secret_is_encoded_before_it_is_sent() {
         assert_eq!(basic("a b", "s:1"), format!("Basic {}", STANDARD.encode("a%20b:s%3A1")));
         assert_eq!(pairs(&[("a", "b&c=d"), ("e", "/")]), "a=b%26c%3Dd&e=%2F");
     }

@@ -1,10 +1,11 @@
-//! Authenticates HTTP requests: from what a request presents to the one [`auth::Access`] that answers every question of
-//! authorization. Access keys, tokens (RFC 9068, WLCG profile 1.3), macaroons, client certificates and sessions of browsers count.
+//! Authenticates HTTP requests: checks the credential of a request and returns the [`auth::Access`] that decides every question of
+//! authorization. It accepts access keys, tokens (RFC 9068, WLCG profile 1.3), macaroons, client certificates and sessions of browsers.
 //!
-//! A service gives its [`Credentials`], six answers, and asks its [`Authenticator`] for the [`Principal`] of each request. A node
-//! answers them from its exports, another service from its own roles. For services of tower, as axum's are, the authenticator is a [`tower::AuthenticateLayer`].
+//! A service implements [`Credentials`] and asks its [`Authenticator`] for the [`Principal`] of each request. A node implements it
+//! from its exports, another service from its own roles. For services of tower, such as those of axum, the authenticator is a
+//! [`tower::AuthenticateLayer`].
 //!
-//! Does not know: which service runs, what is asked of it, which paths or roles there are. It blocks while the keys of a token's
+//! Does not know: which service runs, what a request asks for, which paths or roles exist. It blocks while the keys of a token's
 //! issuer are fetched, and while a client that guesses credentials waits.
 
 mod authenticator;

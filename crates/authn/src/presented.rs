@@ -1,5 +1,4 @@
-//! The credential that a request presents: in `Authorization`, else in `?authz=`. Nothing here is checked, and nothing here is ever
-//! written down.
+//! The credential that a request presents: in `Authorization`, else in `?authz=`. It is not checked here, and never logged.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,22 +10,22 @@ use base64::engine::general_purpose::STANDARD;
 use web::Request;
 use web::target::Target;
 
-/// A request, as far as authentication looks at it.
+/// The parts of a request that authentication uses.
 #[derive(Clone, Copy, Debug)]
 pub struct AuthRequest<'a> {
     /// Its method, target and fields.
     pub request: &'a Request,
-    /// Its target, read: a credential may stand in its query.
+    /// Its parsed target: a credential may stand in its query.
     pub target: &'a Target,
     /// The address of the client.
     pub peer: IpAddr,
-    /// It came over TLS.
+    /// The connection uses TLS.
     pub is_secure: bool,
     /// The subject of the client's certificate, where TLS checked one.
     pub client_name: Option<&'a str>,
     /// The verified or rejected certificates of the client, for a service that verifies chains itself.
     pub client: Option<&'a Arc<ClientCertificate>>,
-    /// It reads what may be public: a credential that does not count is then no hindrance to an anonymous answer.
+    /// The request reads data that may be public: then an invalid credential does not prevent an anonymous answer.
     pub reads_public_data: bool,
 }
 
@@ -45,7 +44,7 @@ pub enum Presented {
     Nothing,
     /// An access key.
     Key(AccessKey),
-    /// A JSON Web Token, or what is taken for one.
+    /// A JSON Web Token, or any text of no other kind.
     Token(String),
     /// A macaroon.
     Macaroon(String),
@@ -53,7 +52,7 @@ pub enum Presented {
     Unknown(&'static str),
 }
 
-/// The credential that a text is.
+/// Recognises the kind of a credential.
 pub(crate) fn bearer(text: &str) -> Presented {
     let text = text.trim();
     if text.starts_with("lhk1_") {
@@ -95,9 +94,9 @@ fn of_field(field: &str) -> Presented {
         return bearer(text);
     }
     let Some(encoded) = strip(field, "basic") else {
-        return Presented::Unknown("of the schemes of Authorization, Bearer and Basic are known here");
+        return Presented::Unknown("only the schemes Bearer and Basic of Authorization are supported");
     };
-    // The user's name says nothing; the password is a key or a token.
+    // The user's name is ignored; the password is a key or a token.
     let decoded = STANDARD.decode(encoded.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     match decoded.as_deref().and_then(|pair| pair.split_once(':')) {
         Some((_, password)) if !password.is_empty() => bearer(password),
@@ -110,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields() {
+    fn the_field_authorization_is_read() {
         let key = AccessKey::new([1; 8], [2; 32], auth::Fingerprint([3; 32])).expose_text();
         let macaroon = auth::macaroon::mint(&[1; 32], "here", "u:h", &["activity:LIST".into()]);
         let basic = |text: &str| of_field(&format!("Basic {}", STANDARD.encode(text)));

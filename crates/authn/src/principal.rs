@@ -36,14 +36,14 @@ pub enum Credential {
     Macaroon {
         /// Its id.
         uuid: String,
-        /// The name of who had it made.
+        /// The name of the principal to whom it was issued.
         name: String,
     },
     /// A certificate, by TLS.
     Certificate {
         /// The distinguished name of its subject, without what proxies add.
         dn: String,
-        /// All that is known of the holder, where the service verifies chains itself.
+        /// The identity of the holder, where the service verifies chains itself.
         identity: Option<Arc<Identity>>,
     },
 }
@@ -56,13 +56,13 @@ impl Principal {
 }
 
 impl Credential {
-    /// Whether it is of a kind that RFC 6750 speaks of (key, token, macaroon), wherever in the request it was presented.
+    /// Whether it is a bearer credential (RFC 6750): a key, a token or a macaroon, wherever in the request it was presented.
     pub(crate) fn is_bearer(&self) -> bool {
         matches!(self, Credential::Key { .. } | Credential::Token { .. } | Credential::Macaroon { .. })
     }
 }
 
-/// Rights of an anonymous client for whom nothing is open: none.
+/// No rights: those of an anonymous client where nothing is public.
 pub(crate) fn no_access() -> Access {
     let (who, holder) = ("nobody".to_owned(), auth::access::GUEST.to_owned());
     Access::Ticket(Arc::new(Ticket { who, holder, permits: Vec::new(), everywhere: Actions::NONE, expires: None }))

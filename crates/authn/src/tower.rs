@@ -1,5 +1,5 @@
-//! Authentication as a layer of tower: an inner service sees requests with their [`Principal`] among the extensions, and answers none
-//! that was refused.
+//! Authentication as a layer of tower: an inner service gets requests with their [`Principal`] among the extensions, and never a
+//! refused request.
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -15,18 +15,18 @@ use web::{Refused, Request, target};
 
 use crate::{AuthRequest, Authenticator, ClientCertificate, Principal};
 
-/// The connection of a request. The listener enters it into the extensions of each request.
+/// The connection of a request. The listener inserts it into the extensions of each request.
 #[derive(Clone, Debug)]
 pub struct Connection {
     /// The address of the client.
     pub peer: IpAddr,
-    /// It speaks TLS.
+    /// It uses TLS.
     pub is_secure: bool,
-    /// What the client's certificates came to, where it showed any.
+    /// The result of verifying the client's certificates, where it presented any.
     pub client: Option<Arc<ClientCertificate>>,
 }
 
-/// The sender of a request, for a part of a hub. The hub enters it into the extensions of each request.
+/// The sender of a request, for a part of a hub. The hub inserts it into the extensions of each request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// The address of the client.
@@ -35,12 +35,12 @@ pub struct Caller {
     pub member: Option<(String, Role)>,
 }
 
-/// Authenticates the requests of the services that it is laid around.
+/// Authenticates the requests of the services that it wraps.
 #[derive(Clone)]
 pub struct AuthenticateLayer(Arc<Authenticator>);
 
 impl AuthenticateLayer {
-    /// By this authenticator.
+    /// Authenticates with this authenticator.
     pub fn new(authenticator: Arc<Authenticator>) -> AuthenticateLayer {
         AuthenticateLayer(authenticator)
     }
@@ -87,11 +87,12 @@ where
         let head = web::parts::request(&parts);
         let mut request = http::Request::from_parts(parts, body);
         Box::pin(async move {
-            // Issuers are asked for their keys, and clients that guess wait: no task of the runtime is held up by either.
-            let judged = tokio::task::spawn_blocking(move || authenticate(&authenticator, connection, head)).await;
-            let panicked =
-                |_| Err(Box::new(Refused::new(500, "authentication broke off; please report it with the log")));
-            match judged.unwrap_or_else(panicked) {
+            // It may fetch the keys of an issuer, or delay a client that guesses: neither may block a thread of the runtime.
+            let result = tokio::task::spawn_blocking(move || authenticate(&authenticator, connection, head)).await;
+            let panicked = |_| {
+                Err(Box::new(Refused::new(500, "authentication failed unexpectedly; please report it with the log")))
+            };
+            match result.unwrap_or_else(panicked) {
                 Ok(principal) => {
                     request.extensions_mut().insert(Arc::new(principal));
                     inner.call(request).await
@@ -107,10 +108,10 @@ fn authenticate(
     connection: Option<Connection>,
     head: Result<Request, HeadError>,
 ) -> Result<Principal, Box<Refused>> {
-    let unknown = || Refused::new(500, "the listener says nothing of the connection of this request");
+    let unknown = || Refused::new(500, "the listener did not describe the connection of this request");
     let Connection { peer, is_secure, client } = connection.ok_or_else(unknown)?;
     let head = head.map_err(|error| Refused::new(error.status(), error.to_string()))?;
-    // The paths of an API are no files: of a target only the query may hold a credential.
+    // The paths of an API are not files: only the query of a target may hold a credential.
     let query = head.target.split_once('?').map_or("", |(_, query)| query);
     let target =
         target::parse(&format!("/?{query}")).map_err(|error| Refused::new(error.status(), error.to_string()))?;

@@ -1,4 +1,4 @@
-//! The layer of tower: a service with roles instead of exports is behind it.
+//! The layer of tower around a service that has roles instead of exports.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::convert::Infallible;
@@ -15,7 +15,7 @@ use model::{Fault, Refusal, RelPath};
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// A service that knows one key.
+/// The credentials of a service with one key.
 struct Roles;
 
 fn key() -> AccessKey {
@@ -76,7 +76,7 @@ impl Service<http::Request<()>> for WhoAmI {
 
 type Answer = Pin<Box<dyn Future<Output = Result<http::Response<String>, Infallible>> + Send>>;
 
-fn ask(
+fn respond_to(
     authorization: Option<impl TryInto<http::HeaderValue, Error: std::fmt::Debug>>,
     connection: Option<Connection>,
 ) -> http::Response<String> {
@@ -88,10 +88,10 @@ fn ask(
     if let Some(connection) = connection {
         request.extensions_mut().insert(connection);
     }
-    answer_to(request)
+    respond(request)
 }
 
-fn answer_to(request: http::Request<()>) -> http::Response<String> {
+fn respond(request: http::Request<()>) -> http::Response<String> {
     let state = tempfile::tempdir().unwrap();
     let authenticator = Authenticator::new(Arc::new(Roles), Issuers::new(state.path(), None));
     let mut service = AuthenticateLayer::new(Arc::new(authenticator)).layer(WhoAmI);
@@ -105,24 +105,24 @@ fn connection() -> Option<Connection> {
 
 #[test]
 fn a_key_names_its_principal() {
-    let answer = ask(Some(format!("Bearer {}", key().expose_text())), connection());
+    let answer = respond_to(Some(format!("Bearer {}", key().expose_text())), connection());
     assert_eq!(answer.status(), 200);
     assert!(!answer.body().is_empty() && answer.body() != "anonymous", "{}", answer.body());
 }
 
 #[test]
 fn without_a_credential_the_principal_is_anonymous() {
-    let answer = ask(None::<String>, connection());
+    let answer = respond_to(None::<String>, connection());
     assert_eq!((answer.status().as_u16(), answer.body().as_str()), (200, "anonymous"));
 }
 
 #[test]
-fn what_does_not_count_is_refused_with_a_challenge() {
+fn an_invalid_credential_is_refused_with_a_challenge() {
     let stranger = AccessKey::new([5; 8], [6; 32], Fingerprint([3; 32])).expose_text().to_string();
-    // Bytes that are no text are no absence of a credential.
-    assert_eq!(ask(Some(&b"Bearer \xff"[..]), connection()).status(), 401);
+    // A field that is not text still presents a credential.
+    assert_eq!(respond_to(Some(&b"Bearer \xff"[..]), connection()).status(), 401);
     for (shown, status) in [(stranger.as_str(), 401), ("a.b.c", 401), ("lhk1_short", 401)] {
-        let answer = ask(Some(format!("Bearer {shown}")), connection());
+        let answer = respond_to(Some(format!("Bearer {shown}")), connection());
         assert_eq!(answer.status(), status, "{shown}: {}", answer.body());
         let challenges: Vec<_> = answer.headers().get_all("WWW-Authenticate").iter().collect();
         assert!(challenges[0].to_str().unwrap().starts_with("Bearer realm=\"longhaul\", error=\"invalid_token\""));
@@ -135,17 +135,17 @@ fn shown(client: ClientCertificate) -> Option<Connection> {
 }
 
 #[test]
-fn a_certificate_that_does_not_count_is_refused_with_its_reason() {
+fn an_invalid_certificate_is_refused_with_its_reason() {
     let rejected = || shown(ClientCertificate::Rejected("the proxy certificate of ann expired yesterday".into()));
-    let answer = ask(None::<String>, rejected());
+    let answer = respond_to(None::<String>, rejected());
     let problem: serde_json::Value = serde_json::from_str(answer.body()).unwrap();
     assert_eq!(
         (answer.status().as_u16(), &problem["reason"], &answer.headers()["content-type"]),
         (401, &"the proxy certificate of ann expired yesterday".into(), &"application/problem+json".parse().unwrap())
     );
-    let answer = ask(Some(format!("Bearer {}", key().expose_text())), rejected());
+    let answer = respond_to(Some(format!("Bearer {}", key().expose_text())), rejected());
     assert_eq!(answer.status(), 200, "another credential decides");
-    // One that was good when the connection began, and is over by now.
+    // A certificate that was valid when the connection began, and has expired since.
     let over = Identity {
         name: "CN=ann".into(),
         grid_name: "/CN=ann".into(),
@@ -155,14 +155,14 @@ fn a_certificate_that_does_not_count_is_refused_with_its_reason() {
         attributes: Vec::new(),
         refused_attributes: Vec::new(),
     };
-    let answer = ask(None::<String>, shown(ClientCertificate::Verified(over.clone())));
+    let answer = respond_to(None::<String>, shown(ClientCertificate::Verified(over.clone())));
     assert!(answer.status() == 401 && answer.body().contains("has expired meanwhile"), "{}", answer.body());
     let good = ClientCertificate::Verified(Identity { expires: i64::MAX, ..over });
-    assert_eq!(ask(None::<String>, shown(good)).status(), 403, "no rule of this service is for it");
+    assert_eq!(respond_to(None::<String>, shown(good)).status(), 403, "no rule of this service is for it");
 }
 
 #[test]
-fn a_page_of_another_site_does_not_act_by_a_browsers_certificate() {
+fn a_page_of_another_site_cannot_use_a_browsers_certificate() {
     let identity = Identity {
         name: "CN=ann".into(),
         grid_name: "/CN=ann".into(),
@@ -176,20 +176,20 @@ fn a_page_of_another_site_does_not_act_by_a_browsers_certificate() {
         let request = http::Request::builder().method(method).uri("/x").header("Host", "hub.example:8446");
         let mut request = request.header("Origin", origin).body(()).unwrap();
         request.extensions_mut().insert(shown(ClientCertificate::Verified(identity.clone())).unwrap());
-        let answer = answer_to(request);
+        let answer = respond(request);
         (answer.status().as_u16(), answer.body().contains("of another site"))
     };
     assert_eq!(status("POST", "https://evil.example"), (403, true));
     assert_eq!(status("POST", "null"), (403, true));
     assert_eq!(status("POST", "https://hub.example:8446"), (403, false));
-    assert_eq!(status("GET", "https://evil.example"), (403, false), "and a page does not read what it has no leave to");
+    assert_eq!(status("GET", "https://evil.example"), (403, false), "reads are not refused for their origin");
 }
 
 #[test]
-fn what_the_service_cannot_find_out_is_not_the_clients_fault() {
+fn a_failure_of_the_service_to_check_a_credential_is_answered_500() {
     let unreadable = AccessKey::new([9; 8], [2; 32], Fingerprint([3; 32])).expose_text().to_string();
-    assert_eq!(ask(Some(format!("Bearer {unreadable}")), connection()).status(), 500);
-    let answer = ask(None::<String>, None);
+    assert_eq!(respond_to(Some(format!("Bearer {unreadable}")), connection()).status(), 500);
+    let answer = respond_to(None::<String>, None);
     assert_eq!(answer.status(), 500);
-    assert!(answer.body().contains("says nothing of the connection"), "{}", answer.body());
+    assert!(answer.body().contains("did not describe the connection"), "{}", answer.body());
 }

@@ -1,9 +1,9 @@
 //! The cost of a side: CPU seconds and peak memory of all its processes.
 //!
-//! Each side has a control group (v2) of its own where one can be made. That is exact, and counts servers that fork per
-//! connection with their children. Otherwise a side is counted by /proc: `utime + stime + cutime + cstime` of a process
-//! tree (proc_pid_stat(5)), in ticks of 10 ms, without children that nobody waited for. Neither counts write-back by
-//! kernel threads: it shows as load of others.
+//! Each side has a control group (v2) of its own if one can be made. Such a count is exact and includes the children of servers
+//! that fork per connection. Otherwise a side is counted by /proc: `utime + stime + cutime + cstime` of a process
+//! tree (proc_pid_stat(5)), in ticks of 10 ms, without children that no process waited for. Neither counts write-back by
+//! kernel threads, which appears as load of others.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -37,8 +37,8 @@ impl Accounts {
         Accounts { base: make_base().ok() }
     }
 
-    /// Counts by processes, even where control groups can be made: a group that this process enters would be charged for
-    /// its own threads, and takes no thread that runs in real time.
+    /// Counts by processes, even if control groups can be made. A group that this process enters would be charged for the
+    /// threads of this process, and it accepts no real-time thread.
     pub fn by_processes() -> Accounts {
         Accounts { base: None }
     }
@@ -52,6 +52,9 @@ impl Accounts {
     }
 
     /// Makes a new side.
+    ///
+    /// # Errors
+    /// Its control group cannot be made.
     pub fn side(&self, name: &str) -> Result<Side> {
         let group = match &self.base {
             Some(base) => {
@@ -76,19 +79,19 @@ impl Drop for Accounts {
     }
 }
 
-/// Makes a group below our own, and in it one for this process: a child joins the group of its parent, so this process
-/// moves into the group of a side to start a child, and back.
+/// Makes a group below that of this process, and in it a group `self` for this process. A child joins the group of its parent:
+/// so this process moves into the group of a side to start a child, and back into `self`.
 fn make_base() -> Result<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts")?;
     let mount = mounts.lines().map(|l| l.split(' ').collect::<Vec<_>>()).find(|f| f.get(2) == Some(&"cgroup2"));
     let mount = mount.and_then(|f| f.get(1).map(ToString::to_string)).context("no cgroup v2 is mounted")?;
     let own = fs::read_to_string("/proc/self/cgroup")?;
-    let own = own.lines().find_map(|l| l.strip_prefix("0::/")).context("we are in no group of cgroup v2")?;
+    let own = own.lines().find_map(|l| l.strip_prefix("0::/")).context("this process is in no group of cgroup v2")?;
     let base = Path::new(&mount).join(own).join(format!("longhaul-bench-{}", std::process::id()));
     let inner = base.join("self");
     fs::create_dir(&base)?;
-    let moved = fs::create_dir(&inner).and_then(|()| fs::write(inner.join("cgroup.procs"), "0"));
-    let readable = moved.map_err(Into::into).and_then(|()| usage_s(&inner));
+    let entered = fs::create_dir(&inner).and_then(|()| fs::write(inner.join("cgroup.procs"), "0"));
+    let readable = entered.map_err(Into::into).and_then(|()| usage_s(&inner));
     if let Err(error) = readable {
         drop(Accounts { base: Some(base) });
         return Err(error);
@@ -131,7 +134,7 @@ fn all_processes() -> BTreeMap<u32, Stat> {
     pids.filter_map(|pid| Some((pid, parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?))).collect()
 }
 
-/// Processes and all that descend from them.
+/// Some processes and all their descendants.
 fn tree(roots: &[u32], all: &BTreeMap<u32, Stat>) -> Vec<u32> {
     let mut found: Vec<u32> = roots.iter().copied().filter(|pid| all.contains_key(pid)).collect();
     let mut at = 0;
@@ -148,6 +151,9 @@ fn seconds(ticks: u64) -> f64 {
 
 impl Side {
     /// Moves this process into the side: processes that it starts from now on belong to the side.
+    ///
+    /// # Errors
+    /// This process cannot be moved into the control group.
     pub fn enter(&self) -> Result<()> {
         match &self.group {
             Some((group, _)) => Ok(fs::write(group.join("cgroup.procs"), "0")?),
@@ -156,6 +162,9 @@ impl Side {
     }
 
     /// Moves this process back after [`Side::enter`].
+    ///
+    /// # Errors
+    /// This process cannot be moved back.
     pub fn leave(&self) -> Result<()> {
         match &self.group {
             Some((_, back)) => Ok(fs::write(back.join("cgroup.procs"), "0")?),
@@ -164,6 +173,9 @@ impl Side {
     }
 
     /// Starts a process that belongs to the side.
+    ///
+    /// # Errors
+    /// The process cannot be started.
     pub fn spawn(&self, command: &mut Command) -> Result<Child> {
         let child = command.spawn();
         let child = child.with_context(|| format!("cannot start {}", command.get_program().display()))?;
@@ -176,6 +188,9 @@ impl Side {
     }
 
     /// CPU seconds so far of a side whose processes still run.
+    ///
+    /// # Errors
+    /// The control group cannot be read.
     pub fn cpu_s(&self) -> Result<f64> {
         if let Some((group, _)) = &self.group {
             return usage_s(group);
@@ -187,6 +202,9 @@ impl Side {
 
     /// CPU seconds so far of a side whose processes end one after the other, while this process is in the side: the
     /// seconds of this process are subtracted.
+    ///
+    /// # Errors
+    /// The control group or /proc/self/stat cannot be read.
     pub fn cpu_s_ended(&self) -> Result<f64> {
         if let Some((group, _)) = &self.group {
             let own = clock_gettime(ClockId::ProcessCPUTime);
@@ -232,8 +250,10 @@ impl Drop for Side {
     }
 }
 
-/// CPU seconds of the whole machine that were not idle, since it started (proc_stat(5)); time stolen by a host is not
-/// ours to count.
+/// CPU seconds of the whole machine since it started that were neither idle nor stolen by the host (proc_stat(5)).
+///
+/// # Errors
+/// /proc/stat cannot be read.
 pub fn machine_busy_s() -> Result<f64> {
     let text = fs::read_to_string("/proc/stat")?;
     parse_busy_ticks(&text).map(seconds).context("/proc/stat has another form")

@@ -19,11 +19,11 @@ use crate::job::Job;
 pub const LONGHAUL: &str = "Longhaul";
 /// Longhaul as it is by default: sealed.
 pub const SEALED: &str = "Longhaul, sealed";
-/// GridFTP with the options that its users are told to add.
+/// GridFTP with the options that its documentation recommends.
 pub const GRIDFTP_TUNED: &str = "GridFTP, tuned";
 /// Caltech's Fast Data Transfer.
 pub const FDT: &str = "FDT";
-/// The network meter.
+/// iperf3, which measures a network and moves no files.
 pub const IPERF3: &str = "iperf3";
 /// Create, write, rename, and nothing else.
 pub const BARE_LOOP: &str = "bare loop";
@@ -33,9 +33,9 @@ pub const BARE_LOOP: &str = "bare loop";
 pub enum Role {
     /// Longhaul itself.
     Ours,
-    /// It moves data over a network, as we do.
+    /// It moves data over a network, as Longhaul does.
     Peer,
-    /// It shows what the machine reaches without a network, or without files.
+    /// It moves data without a network, or without files: the rate that the machine itself reaches.
     Reference,
 }
 
@@ -49,13 +49,13 @@ pub struct JobCommand {
 }
 
 impl JobCommand {
-    /// A command without a copy to compare.
+    /// Makes a command without a copy to compare.
     pub fn of<S: Into<String>>(command: impl IntoIterator<Item = S>) -> JobCommand {
         JobCommand { command: command.into_iter().map(Into::into).collect(), copy: None }
     }
 
     /// Sets where the copy will be.
-    pub fn onto(self, copy: PathBuf) -> JobCommand {
+    pub fn with_copy(self, copy: PathBuf) -> JobCommand {
         JobCommand { copy: Some(copy), ..self }
     }
 }
@@ -72,12 +72,15 @@ pub trait Contestant {
     fn programs(&self) -> Vec<PathBuf>;
 
     /// The command of its server, which shows `root` and listens on `port` of the loopback address.
+    ///
+    /// # Errors
+    /// Its configuration cannot be written.
     fn server(&self, _root: &Path, _state: &Path, _port: u16) -> Result<Option<Vec<String>>> {
         Ok(None)
     }
 
     /// The command of one job; none if it does not do such jobs.
-    fn order(&self, job: &Job) -> Option<JobCommand>;
+    fn job_command(&self, job: &Job) -> Option<JobCommand>;
 }
 
 /// The programs that contestants cannot find by name.
@@ -92,32 +95,32 @@ pub struct Programs {
 }
 
 /// All contestants, in the order of a round.
-pub fn all(means: &Programs) -> Vec<Box<dyn Contestant>> {
+pub fn all(programs: &Programs) -> Vec<Box<dyn Contestant>> {
     vec![
-        Box::new(longhaul::Longhaul { binary: means.longhaul.clone(), is_plain: true }),
-        Box::new(longhaul::Longhaul { binary: means.longhaul.clone(), is_plain: false }),
+        Box::new(longhaul::Longhaul { binary: programs.longhaul.clone(), is_plain: true }),
+        Box::new(longhaul::Longhaul { binary: programs.longhaul.clone(), is_plain: false }),
         Box::new(gridftp::GridFtp { is_tuned: true }),
         Box::new(gridftp::GridFtp { is_tuned: false }),
         Box::new(xrootd::Xrootd),
         Box::new(rclone::Rclone),
-        Box::new(fdt::Fdt { jar: means.fdt_jar.clone() }),
+        Box::new(fdt::Fdt { jar: programs.fdt_jar.clone() }),
         Box::new(iperf3::Iperf3),
         Box::new(reference::Cp),
-        Box::new(reference::BareLoop { bench: means.bench.clone() }),
+        Box::new(reference::BareLoop { bench: programs.bench.clone() }),
     ]
 }
 
-/// A program's file: the path itself, or found in PATH and where servers are kept.
+/// A program's file: the path itself, or the file that is found in PATH or in the directories of servers.
 pub fn find_program(program: &Path) -> Option<PathBuf> {
     if program.components().count() > 1 {
         return fs::metadata(program).is_ok().then(|| program.to_owned());
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let places = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
-    places.map(|place| place.join(program)).find(|file| file.is_file())
+    let directories = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
+    directories.map(|directory| directory.join(program)).find(|file| file.is_file())
 }
 
-/// The program that a contestant lacks on this machine; none where it lacks nothing.
+/// The first program of a contestant that is not installed, as a sentence; none where all are installed.
 pub fn missing(contestant: &dyn Contestant) -> Option<String> {
     let programs = contestant.programs();
     let absent = programs.iter().find(|program| find_program(program).is_none())?;

@@ -1,4 +1,4 @@
-//! Sources and targets as files: made, read until hot, emptied, compared; and memory touched beforehand.
+//! The files of sources and targets: makes them, reads them into the page cache, empties and compares them; touches memory.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{Read, Write};
@@ -19,6 +19,9 @@ pub fn file_name(at: u64) -> String {
 }
 
 /// Fills a file quickly with bytes that neither compress nor repeat (splitmix64).
+///
+/// # Errors
+/// The file cannot be written.
 pub fn fill(path: &Path, bytes: u64, seed: u64) -> Result<()> {
     let mut file = File::create(path)?;
     let mut state = seed << 40;
@@ -40,6 +43,9 @@ pub fn fill(path: &Path, bytes: u64, seed: u64) -> Result<()> {
 }
 
 /// Makes a source.
+///
+/// # Errors
+/// A file or directory cannot be made.
 pub fn make(data: Data, source: &Path) -> Result<()> {
     match data {
         Data::Zeros { .. } => Ok(()),
@@ -71,6 +77,9 @@ fn walk(path: &Path, visit: &mut dyn FnMut(&Path) -> Result<()>) -> Result<()> {
 }
 
 /// Reads everything once, so that it is hot in the page cache.
+///
+/// # Errors
+/// A file cannot be read.
 pub fn heat(source: &Path) -> Result<()> {
     let mut buffer = vec![0u8; 1 << 20];
     walk(source, &mut |path| {
@@ -81,11 +90,17 @@ pub fn heat(source: &Path) -> Result<()> {
 }
 
 /// Empties every file but does not remove it: pages and blocks are free again, and no inode was recently deleted.
+///
+/// # Errors
+/// A file cannot be opened or emptied.
 pub fn empty(target: &Path) -> Result<()> {
     walk(target, &mut |path| Ok(OpenOptions::new().write(true).open(path)?.set_len(0)?))
 }
 
-/// Writes `bytes` to a file and removes it, so that the memory that is written next on that medium has been touched before.
+/// Writes `bytes` to a file and removes it, so that the memory that the next files of that medium get has been touched before.
+///
+/// # Errors
+/// The file cannot be written or removed.
 pub fn touch_memory(directory: &Path, bytes: u64) -> Result<()> {
     let path = directory.join("touch");
     let mut file = File::create(&path)?;
@@ -101,22 +116,31 @@ pub fn touch_memory(directory: &Path, bytes: u64) -> Result<()> {
 }
 
 /// Lets servers that run as another user write to a directory.
+///
+/// # Errors
+/// The permissions cannot be changed.
 pub fn open_to_all(directory: &Path) -> Result<()> {
     Ok(fs::set_permissions(directory, Permissions::from_mode(0o777))?)
 }
 
-/// Whether a copy has the source's names and contents, by diffutils.
+/// Checks with diff(1) that a copy has the names and contents of its source.
+///
+/// # Errors
+/// The copy differs from the source, or diff(1) cannot be run.
 pub fn compare(source: &Path, copy: &Path) -> Result<()> {
     let output = Command::new("diff").args(["-rq", "--no-dereference"]).arg(source).arg(copy).output();
     let output = output.context("cannot run diff (diffutils)")?;
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(if output.stdout.is_empty() { &output.stderr } else { &output.stdout });
-    bail!("the copy is not the source: {}", said.lines().next().unwrap_or("diff says nothing"))
+    let diff_output = String::from_utf8_lossy(if output.stdout.is_empty() { &output.stderr } else { &output.stdout });
+    bail!("the copy differs from the source: {}", diff_output.lines().next().unwrap_or("diff printed nothing"))
 }
 
-/// Waits until all that was written so far is on the disk.
+/// Waits until all data written so far are on the disk.
+///
+/// # Errors
+/// sync(1) cannot be run, or fails.
 pub fn sync() -> Result<()> {
     ensure!(Command::new("sync").status().context("cannot run sync")?.success(), "sync failed");
     Ok(())
@@ -127,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_are_compared() {
+    fn a_copy_with_other_bytes_is_found_and_an_emptied_file_stays() {
         let dir = tempfile::tempdir().unwrap();
         let (a, b) = (dir.path().join("a"), dir.path().join("b"));
         let data = Data::Tree { files: 3, bytes_each: 1_000 };
@@ -140,7 +164,7 @@ mod tests {
         let (one, two) = (fs::read(&first).unwrap(), fs::read(b.join(file_name(1))).unwrap());
         assert_ne!(one, two, "files differ");
         fs::write(&first, vec![0; 1_000]).unwrap();
-        assert!(compare(&a, &b).is_err(), "of one size, and wrong");
+        assert!(compare(&a, &b).is_err(), "the same size, other bytes");
         empty(&b).unwrap();
         assert_eq!(fs::metadata(&first).unwrap().len(), 0, "empty, and still there");
         assert!(compare(&a, &dir.path().join("absent")).is_err());

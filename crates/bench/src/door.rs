@@ -1,13 +1,13 @@
 //! `make bench-door`: the HTTP service of a node beside that of xrootd, on the same files, over loopback: large and small
 //! files, third-party copies, idle connections, requests per second. Runs binaries.
 
-pub mod asks;
 pub mod cells;
 pub mod idle;
 pub mod judge;
 pub mod picture;
 pub mod pki;
 pub mod report;
+pub mod requests;
 pub mod run;
 pub mod servers;
 
@@ -43,7 +43,7 @@ pub struct Sample {
     /// CPU seconds of the client for 1e9 bytes.
     pub client_s_per_gb: f64,
     /// Processors that others kept busy meanwhile.
-    pub others: f64,
+    pub others_cores: f64,
 }
 
 /// A cell with the runs of both servers.
@@ -59,7 +59,7 @@ pub struct Row {
 
 impl Row {
     /// The runs of one server.
-    pub fn of(&self, who: ServerKind) -> &[Sample] {
-        &self.samples[who as usize]
+    pub fn of(&self, kind: ServerKind) -> &[Sample] {
+        &self.samples[kind as usize]
     }
 }

@@ -1,5 +1,5 @@
-//! The accuracy of the time left that `longhaul cp` reports while it runs: real jobs over emulated paths, whose progress
-//! lines are compared with when they ended. `make bench-eta` runs it and writes docs/results/eta.md.
+//! The accuracy of the remaining time that `longhaul cp` reports while it runs: the progress lines of real jobs over emulated
+//! paths are compared with the time at which the jobs ended. `make bench-eta` runs it and writes docs/results/eta.md.
 //!
 //! Does not know: how the estimate is made.
 

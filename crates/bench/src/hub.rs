@@ -1,4 +1,4 @@
-//! A hub over loopback, measured: clients that submit, clients that query, and two nodes between which it has files moved.
+//! Measurements of a hub over loopback: clients that submit, clients that query, and two nodes between which the hub has files moved.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,11 +19,11 @@ use crate::statistics::median;
 /// Clients that submit at the same time.
 pub const CLIENTS: usize = 4;
 /// The interval at which a job is polled.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The longest that a job may take.
 const JOB_MAX: Duration = Duration::from_secs(1800);
 
-/// A hub that runs, and a key to it.
+/// A running hub, and a key to it.
 pub struct Hub {
     process: Node,
     longhaul: PathBuf,
@@ -42,8 +42,8 @@ impl Hub {
         let mut grant = Command::new(longhaul);
         grant.args(["hub", "grant", "--role", "admin", "--name", "bench", "--state"]).arg(&state);
         let output = grant.output()?;
-        let said = String::from_utf8(output.stdout)?;
-        let key = said.lines().last().context("no key was made")?.to_owned();
+        let text = String::from_utf8(output.stdout)?;
+        let key = text.lines().last().context("no key was made")?.to_owned();
         let process = serve(longhaul, dir)?;
         let origin = format!("http://127.0.0.1:{}/", process.port);
         Ok(Hub { origin, process, longhaul: longhaul.to_owned(), dir: dir.to_owned(), key })
@@ -60,19 +60,19 @@ impl Hub {
         Ok(Hub { origin: format!("http://127.0.0.1:{}/", process.port), process, longhaul, dir, key })
     }
 
-    /// Its API.
+    /// A client of its API.
     ///
     /// # Errors
-    /// TLS cannot be spoken here.
+    /// The TLS library has no usable protocol version.
     pub fn api(&self) -> Result<Api> {
         let bearer = format!("Bearer {}", self.key);
         Ok(Api::new(dialer()?, HttpUrl::parse(&self.origin)?, Some(&bearer)))
     }
 
-    /// A client of its API, for requests that [`Api`] has no method for.
+    /// A client for requests to its API that [`Api`] has no method for.
     ///
     /// # Errors
-    /// TLS cannot be spoken here.
+    /// The TLS library has no usable protocol version.
     pub fn client(&self) -> Result<ApiClient> {
         let bearer = format!("Bearer {}", self.key);
         Ok(ApiClient::new("hub", dialer()?, HttpUrl::parse(&self.origin)?, Some(&bearer)))
@@ -85,8 +85,8 @@ impl Hub {
     pub fn processor_s(&self) -> Result<f64> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.pid()))?;
         // The fields after the name, which may hold any character: proc_pid_stat(5), fields 14 and 15.
-        let behind = stat.rsplit_once(") ").context("no stat")?.1;
-        let ticks: u64 = behind.split(' ').skip(11).take(2).map(|field| field.parse::<u64>().unwrap_or(0)).sum();
+        let fields = stat.rsplit_once(") ").context("no stat")?.1;
+        let ticks: u64 = fields.split(' ').skip(11).take(2).map(|field| field.parse::<u64>().unwrap_or(0)).sum();
         Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
     }
 
@@ -120,12 +120,13 @@ fn order(files: usize) -> JobOrder {
     JobOrder { id: Some(id), files: (0..files).map(file).collect(), ..JobOrder::default() }
 }
 
-/// Submits jobs of `files` files from some clients at once, each over one connection; returns the accepted jobs per second.
+/// Submits jobs of `files` files from [`CLIENTS`] clients at once, each over one connection; returns the accepted jobs per second.
 ///
 /// # Errors
 /// A job was not accepted.
 pub fn submit(hub: &Hub, files: usize, seconds: u64) -> Result<f64> {
-    let (accepted, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let accepted = AtomicUsize::new(0);
+    let stop = AtomicBool::new(false);
     let began = Instant::now();
     let client = || -> Result<()> {
         let mut client = Client::new(&dialer()?, &HttpUrl::parse(&hub.origin)?)?;
@@ -140,8 +141,8 @@ pub fn submit(hub: &Hub, files: usize, seconds: u64) -> Result<f64> {
             )?;
             client.write(&body)?;
             let (response, mut body) = client.answer(&Method::Post)?;
-            let said = client.read_all(&mut body, 1 << 20)?;
-            ensure!(response.status == 201, "{}: {}", response.status, String::from_utf8_lossy(&said));
+            let answer = client.read_all(&mut body, 1 << 20)?;
+            ensure!(response.status == 201, "{}: {}", response.status, String::from_utf8_lossy(&answer));
             accepted.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
@@ -150,16 +151,16 @@ pub fn submit(hub: &Hub, files: usize, seconds: u64) -> Result<f64> {
         let all: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(client)).collect();
         std::thread::sleep(Duration::from_secs(seconds));
         stop.store(true, Ordering::Relaxed);
-        all.into_iter().try_for_each(|one| one.join().map_err(|_| anyhow!("a thread that submits ended"))?)
+        all.into_iter().try_for_each(|one| one.join().map_err(|_| anyhow!("a thread that submits jobs panicked"))?)
     })?;
     Ok(accepted.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64())
 }
 
-/// Repeats a request over one connection; returns the milliseconds of each answer, sorted.
+/// Repeats a request over one connection; returns the milliseconds until each answer, sorted.
 ///
 /// # Errors
 /// A request is not answered.
-pub fn ask(hub: &Hub, target: &str, times: u32) -> Result<Vec<f64>> {
+pub fn time_requests(hub: &Hub, target: &str, times: u32) -> Result<Vec<f64>> {
     let mut client = Client::new(&dialer()?, &HttpUrl::parse(&hub.origin)?)?;
     let headers = Headers::new().with("Authorization", format!("Bearer {}", hub.key));
     let mut all = Vec::new();
@@ -175,8 +176,8 @@ pub fn ask(hub: &Hub, target: &str, times: u32) -> Result<Vec<f64>> {
     Ok(all)
 }
 
-/// The 99th percentile of sorted milliseconds.
-pub fn late(sorted: &[f64]) -> f64 {
+/// The 99th percentile of sorted values.
+pub fn percentile_99(sorted: &[f64]) -> f64 {
     sorted.get(sorted.len() * 99 / 100).copied().unwrap_or_default()
 }
 
@@ -198,14 +199,15 @@ pub struct Site {
 }
 
 impl Pair {
-    /// Starts two nodes, and describes them to a hub.
+    /// Starts two nodes, and adds them to a hub as endpoints.
     ///
     /// # Errors
-    /// They do not start.
+    /// A node does not start, or the hub refuses it.
     pub fn start(hub: &Hub, dir: &Path) -> Result<Pair> {
         let mut pair = Pair { nodes: Vec::new(), sites: Vec::new() };
         for name in ["a", "b"] {
-            let (state, data) = (dir.join(name).join("state"), dir.join(name).join("data"));
+            let state = dir.join(name).join("state");
+            let data = dir.join(name).join("data");
             fs::create_dir_all(&data)?;
             let key = grant(&hub.longhaul, &state, &["--export", "data", "--write"])?;
             let mut command = Command::new(&hub.longhaul);
@@ -221,7 +223,7 @@ impl Pair {
         Ok(pair)
     }
 
-    /// The order for a file of the source, which is to be below a directory of the target.
+    /// The order to move a file from the source to the target; both paths are below the export.
     pub fn file(&self, from: &str, to: &str, bytes: u64) -> FileOrder {
         FileOrder {
             sources: vec![format!("{}/data/{from}", self.sites[0].url)],
@@ -231,11 +233,11 @@ impl Pair {
         }
     }
 
-    /// Has the hub move files in several jobs; returns how long it took until the last job ended.
+    /// Has the hub move files, `in_job` of them in each job; returns the time until the last job ended.
     ///
     /// # Errors
-    /// Not all of them arrived.
-    pub fn moved(&self, hub: &Hub, files: &[FileOrder], in_job: usize) -> Result<Duration> {
+    /// The hub refuses a job, or not all files arrive in time.
+    pub fn time_moves(&self, hub: &Hub, files: &[FileOrder], in_job: usize) -> Result<Duration> {
         let api = hub.api()?;
         let began = Instant::now();
         let mut jobs = Vec::new();
@@ -251,7 +253,7 @@ impl Pair {
                     break;
                 }
                 ensure!(began.elapsed() < JOB_MAX, "the job does not end: {job:?}");
-                std::thread::sleep(LOOK);
+                std::thread::sleep(POLL_INTERVAL);
             }
         }
         Ok(began.elapsed())
@@ -273,8 +275,8 @@ pub fn small_files(pair: &Pair, files: usize) -> Result<Vec<FileOrder>> {
     Ok((0..files).map(|at| pair.file(&name(at), &format!("in/{}", name(at)), 1000)).collect())
 }
 
-/// The median, the least and the most of some measurements, as text.
-pub fn spread(all: &[f64], digits: usize) -> String {
+/// The median, the least and the largest of some values, as text.
+pub fn spread_text(all: &[f64], digits: usize) -> String {
     let of = |pick: fn(f64, f64) -> f64, start| all.iter().copied().fold(start, pick);
     let middle = median(all.iter().copied()).unwrap_or_default();
     format!("{middle:.digits$} ({:.digits$} to {:.digits$})", of(f64::min, f64::INFINITY), of(f64::max, 0.0))

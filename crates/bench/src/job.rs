@@ -25,7 +25,7 @@ pub enum Data {
 }
 
 impl Data {
-    /// The bytes of all files.
+    /// Bytes of all files.
     pub fn bytes(self) -> u64 {
         match self {
             Data::File { bytes } | Data::Zeros { bytes } => bytes,
@@ -45,7 +45,7 @@ impl Data {
 /// One job of one contestant: the inputs of its command.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// The data of a job.
+    /// Its data.
     pub data: Data,
     /// The file or directory to be moved.
     pub source: PathBuf,
@@ -61,7 +61,7 @@ pub struct Job {
 
 impl Job {
     /// The target directory below the root.
-    pub fn below(&self) -> String {
+    pub fn target_below_root(&self) -> String {
         self.target.strip_prefix(&self.root).unwrap_or(&self.target).display().to_string()
     }
 }

@@ -11,7 +11,7 @@
 //! the source.
 //!
 //! To try it: `make bench BENCH="--scale 0.1 --rounds 3 --only large"`; `--help` lists the rest.
-#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
+#![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 pub mod account;
 pub mod contestant;
@@ -26,6 +26,7 @@ pub mod mirrors;
 pub mod namespace;
 pub mod node;
 pub mod paths;
+pub mod plan;
 pub mod probe;
 pub mod process;
 pub mod program;

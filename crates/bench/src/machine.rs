@@ -18,7 +18,10 @@ pub fn date() -> String {
     first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"])
 }
 
-/// Processors, memory, kernel, and whether the machine is virtual; `network` says what joined the ends.
+/// Processors, memory and kernel, and whether the machine is virtual. `network` describes what connects the two ends.
+///
+/// # Errors
+/// The kernel does not report processors or memory.
 pub fn describe(network: &str) -> Result<String> {
     let cpu = fs::read_to_string("/proc/cpuinfo")?;
     let field = |name: &str| cpu.lines().find_map(|l| l.strip_prefix(name)).unwrap_or_default();
@@ -39,7 +42,7 @@ pub fn file_system(path: &Path) -> String {
     first_line("findmnt", &["-n", "-o", "FSTYPE", "-T", &path.display().to_string()])
 }
 
-/// docs/results of the repository that this was built from.
+/// docs/results of the repository that this program was built from.
 pub fn repository_results() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap_or(here).join("docs/results")

@@ -1,5 +1,5 @@
 //! `make bench`: its arguments, namespace, scratch directories and results.
-#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
+#![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -57,10 +57,10 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    program::end("bench", run(&Args::parse()))
+    program::exit_code("bench", run(&Args::parse()))
 }
 
-/// Whether everything that ran did what it should.
+/// Runs the measurements; whether no contestant failed.
 fn run(args: &Args) -> Result<bool> {
     if let Some([directory, files, bytes]) = args.bare_loop.as_deref() {
         reference::bare_loop(Path::new(directory), files.parse()?, bytes.parse()?)?;
@@ -78,21 +78,21 @@ fn run(args: &Args) -> Result<bool> {
     };
     let disk = program::scratch("bench", args.scratch.as_deref())?;
     let tmpfs = program::scratch("bench", Some(&args.tmpfs))?;
-    for place in [disk.path(), tmpfs.path()] {
-        bench::data::open_to_all(place)?;
+    for directory in [disk.path(), tmpfs.path()] {
+        bench::data::open_to_all(directory)?;
     }
-    let means =
+    let programs =
         Programs { longhaul: args.binary.find()?, bench: std::env::current_exe()?, fdt_jar: args.fdt_jar.clone() };
-    let course = RoundRunner {
+    let runner = RoundRunner {
         disk: disk.path().to_owned(),
         tmpfs: tmpfs.path().to_owned(),
         rounds: args.rounds,
-        patience: Duration::from_secs(args.patience),
+        time_limit: Duration::from_secs(args.patience),
         accounts: Accounts::open(),
         stop: Arc::default(),
     };
     for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&course.stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&runner.stop))?;
     }
     let about = Circumstances {
         date: machine::date(),
@@ -101,40 +101,40 @@ fn run(args: &Args) -> Result<bool> {
         rounds: args.rounds,
         scale: args.scale,
         congestion,
-        method: course.accounts.method().into(),
-        names: names(&course, &means),
+        method: runner.accounts.method().into(),
+        names: names(&runner, &programs),
     };
-    measure(args, &course, &means, &about)
+    measure(args, &runner, &programs, &about)
 }
 
 /// The paths of this machine and the text that reports show instead; longer paths first.
-fn names(course: &RoundRunner, means: &Programs) -> Vec<(String, &'static str)> {
+fn names(runner: &RoundRunner, programs: &Programs) -> Vec<(String, &'static str)> {
     let mut names = vec![
-        (course.disk.display().to_string(), "/DISK"),
-        (course.tmpfs.display().to_string(), "/TMPFS"),
-        (means.longhaul.display().to_string(), "longhaul"),
-        (means.bench.display().to_string(), "bench"),
+        (runner.disk.display().to_string(), "/DISK"),
+        (runner.tmpfs.display().to_string(), "/TMPFS"),
+        (programs.longhaul.display().to_string(), "longhaul"),
+        (programs.bench.display().to_string(), "bench"),
     ];
-    names.extend(means.fdt_jar.as_ref().map(|jar| (jar.display().to_string(), "fdt.jar")));
+    names.extend(programs.fdt_jar.as_ref().map(|jar| (jar.display().to_string(), "fdt.jar")));
     names.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
     names
 }
 
-fn measure(args: &Args, course: &RoundRunner, means: &Programs, about: &Circumstances) -> Result<bool> {
+fn measure(args: &Args, runner: &RoundRunner, programs: &Programs, about: &Circumstances) -> Result<bool> {
     let scenarios = scenario::all(args.scale).into_iter().filter(|s| is_wanted(&args.only, s.name));
     let scenarios: Vec<_> = scenarios.collect();
-    ensure!(!scenarios.is_empty(), "no scenario has such a name");
-    let contestants = contestant::all(means);
+    ensure!(!scenarios.is_empty(), "no scenario has a name that --only selects");
+    let contestants = contestant::all(programs);
     let out = Results::open(args.out.as_deref())?;
     let mut outcomes = Vec::new();
     for scenario in scenarios {
-        let rows = course.run(&scenario, &contestants)?;
+        let rows = runner.run(&scenario, &contestants)?;
         outcomes.push((scenario, rows));
-        // Written after each scenario, so that a long run that is broken off leaves its results.
+        // Written after each scenario, so that an interrupted run leaves its results.
         out.write("speed.md", markdown(about, &outcomes)?)?;
         out.write("speed.svg", svg(&outcomes)?)?;
     }
-    out.say("speed.md");
+    out.print_path("speed.md");
     let failed: Vec<_> = outcomes.iter().flat_map(|(_, rows)| rows).filter(|row| row.failed).collect();
     for row in &failed {
         println!("FAILED  {}: {}", row.name, row.note.as_deref().unwrap_or_default());

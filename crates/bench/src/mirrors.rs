@@ -2,8 +2,8 @@
 //! and the share of each source compared with its capacity. `make bench-mirrors` runs it and writes docs/results/mirrors.md
 //! and mirrors.svg.
 //!
-//! Sources stand behind lines with a rate, which are relays of this program on loopback: no delay, no loss. Does not know: how
-//! a client deals ranges.
+//! Each source is behind a line with a rate: a relay of this program on loopback, without delay and loss. Does not know: how a
+//! client divides the file among its sources.
 
 pub mod line;
 pub mod report;

@@ -1,9 +1,9 @@
-//! A network namespace of this program, so that one congestion control holds for all contestants and the host's settings
-//! do not change.
+//! A network namespace of this program, so that all contestants have the same congestion control and the host's settings do not
+//! change.
 //!
 //! The program runs itself again below unshare(1), with the loopback interface up. A namespace's default can only be an
-//! algorithm that the host allows; a route can have any that the host has (`congctl`, ip-route(8)). The loopback routes
-//! therefore get the algorithm, and a connection is made to check that it holds.
+//! algorithm that the host allows; a route can have any that the host has (`congctl`, ip-route(8)). Therefore the loopback
+//! routes get the algorithm. A connection is then made to check that it is in force.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -15,24 +15,24 @@ use anyhow::{Context, Result, bail, ensure};
 
 /// Runs this program again in a namespace of its own, with `--inside`. Returns only if that fails.
 pub fn enter() -> anyhow::Error {
-    let Some(flags) = ways().into_iter().find(|flags| works(flags)) else {
+    let Some(flags) = unshare_flags().into_iter().find(|flags| can_unshare(flags)) else {
         return anyhow::anyhow!("no network namespace can be made (unshare --net needs root or user namespaces)");
     };
-    let own = match std::env::current_exe() {
-        Ok(own) => own,
+    let this_program = match std::env::current_exe() {
+        Ok(path) => path,
         Err(error) => return error.into(),
     };
     let mut command = Command::new("unshare");
     command.args(flags).args(["--", "sh", "-c", "ip link set lo up && exec \"$0\" --inside \"$@\""]);
-    command.arg(own).args(std::env::args_os().skip(1));
+    command.arg(this_program).args(std::env::args_os().skip(1));
     anyhow::Error::from(command.exec()).context("cannot run unshare")
 }
 
-fn ways() -> [&'static [&'static str]; 2] {
+fn unshare_flags() -> [&'static [&'static str]; 2] {
     [&["--net"], &["--map-root-user", "--net"]]
 }
 
-fn works(flags: &[&str]) -> bool {
+fn can_unshare(flags: &[&str]) -> bool {
     let mut command = Command::new("unshare");
     command.args(flags).args(["--", "ip", "link", "set", "lo", "up"]);
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
@@ -40,10 +40,13 @@ fn works(flags: &[&str]) -> bool {
 
 /// Whether a namespace can be made on this machine.
 pub fn is_possible() -> bool {
-    ways().into_iter().any(works)
+    unshare_flags().into_iter().any(can_unshare)
 }
 
 /// Sets the congestion control of all connections over loopback; only in a namespace of this program.
+///
+/// # Errors
+/// The kernel lacks the algorithm, it cannot be set, or connections do not get it.
 pub fn set_congestion(name: &str) -> Result<()> {
     let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")?;
     ensure!(
@@ -54,24 +57,27 @@ pub fn set_congestion(name: &str) -> Result<()> {
     if fs::write(Path::new("/proc/sys/net/ipv4/tcp_congestion_control"), name).is_err() {
         for route in ["127.0.0.0/8", "127.0.0.1"] {
             let words = ["route", "replace", "local", route, "dev", "lo", "table", "local", "proto", "kernel"];
-            let rest = ["scope", "host", "src", "127.0.0.1", "congctl", name];
-            let status = Command::new("ip").args(words).args(rest).status().context("cannot run ip (iproute2)")?;
+            let settings = ["scope", "host", "src", "127.0.0.1", "congctl", name];
+            let status = Command::new("ip").args(words).args(settings).status().context("cannot run ip (iproute2)")?;
             ensure!(status.success(), "ip cannot give the route to {route} a congestion control");
         }
     }
-    let (here, there) = congestion()?;
-    if here != name || there != name {
-        bail!("connections have congestion control {here} and {there}, not {name}");
+    let (client_end, server_end) = congestion()?;
+    if client_end != name || server_end != name {
+        bail!("connections have congestion control {client_end} and {server_end}, not {name}");
     }
     Ok(())
 }
 
 /// The congestion control of both ends of a connection over loopback.
+///
+/// # Errors
+/// No connection over loopback can be made.
 pub fn congestion() -> Result<(String, String)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
-    let caller = TcpStream::connect(listener.local_addr()?)?;
-    let (called, _) = listener.accept()?;
-    Ok((name_of(&caller)?, name_of(&called)?))
+    let client = TcpStream::connect(listener.local_addr()?)?;
+    let (server, _) = listener.accept()?;
+    Ok((name_of(&client)?, name_of(&server)?))
 }
 
 fn name_of(stream: &TcpStream) -> Result<String> {

@@ -1,4 +1,4 @@
-//! Nodes of the binary that is measured, with keys to them, on this host or at a site of a lab.
+//! Starts nodes of the measured binary, on this host or at a site of a lab, and makes keys to them.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -17,7 +17,7 @@ use crate::process::ChildGuard;
 
 /// The longest that a node may take until it listens.
 const START_MAX: Duration = Duration::from_secs(15);
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A node that ends when it is dropped.
 #[derive(Debug)]
@@ -31,14 +31,14 @@ impl Node {
     /// Starts `longhaul serve` by its whole command, and waits until it prints its address.
     ///
     /// # Errors
-    /// It cannot be started, or prints something else.
+    /// It cannot be started, or its first line has no port.
     pub fn start(command: &mut Command) -> Result<Node> {
         let mut process =
             ChildGuard(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot start longhaul")?);
         let mut line = String::new();
         BufReader::new(process.0.stdout.take().context("the node has an output")?).read_line(&mut line)?;
         let port = line.trim().rsplit(':').next().and_then(|port| port.parse().ok());
-        Ok(Node { port: port.with_context(|| format!("the node said {line:?}"))?, process })
+        Ok(Node { port: port.with_context(|| format!("the node printed {line:?}, which has no port"))?, process })
     }
 
     /// Its process.
@@ -47,33 +47,33 @@ impl Node {
     }
 }
 
-/// A key to the node with this state directory, as `longhaul grant` makes it with these words.
+/// Makes a key with `longhaul grant` and these arguments, for the node with this state directory.
 ///
 /// # Errors
-/// No key was made.
+/// `longhaul grant` fails, or prints no key.
 pub fn grant(longhaul: &Path, state: &Path, words: &[&str]) -> Result<String> {
     let mut command = Command::new(longhaul);
     command.arg("grant").args(words).arg("--state").arg(state).env_remove("LONGHAUL_KEY");
     let output = command.output().context("cannot start longhaul grant")?;
     ensure!(output.status.success(), "no key: {}", String::from_utf8_lossy(&output.stderr));
     let key = String::from_utf8(output.stdout)?.lines().last().unwrap_or_default().to_owned();
-    ensure!(key.starts_with("lhk1_"), "longhaul grant gave no key");
+    ensure!(key.starts_with("lhk1_"), "longhaul grant printed no key");
     Ok(key)
 }
 
 /// A dialer for a node or hub that speaks HTTP in clear.
 ///
 /// # Errors
-/// TLS cannot be spoken here.
+/// The TLS library has no usable protocol version.
 pub fn dialer() -> Result<Dialer> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let tls = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let tls = Arc::new(tls.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth());
-    let within = Duration::from_secs(60);
-    Ok(Dialer { tls, guard: Arc::new(|_| Ok(())), prepare: None, connect: within, silence: within })
+    let timeout = Duration::from_secs(60);
+    Ok(Dialer { tls, guard: Arc::new(|_| Ok(())), prepare: None, connect: timeout, silence: timeout })
 }
 
-/// The binary at sites of a lab, with its output in files, and a state directory for each site.
+/// Starts the binary at sites of a lab, with its output in files and a state directory for each site.
 pub struct SiteProcesses<'a> {
     /// The lab.
     pub lab: &'a Lab,
@@ -107,7 +107,7 @@ impl SiteProcesses<'_> {
         while !fs::read_to_string(self.log(name, "out"))?.contains("listening") {
             ensure!(!stop.load(Ordering::Relaxed), "stopped by a signal");
             ensure!(begun.elapsed() < START_MAX, "the node does not listen");
-            sleep(LOOK);
+            sleep(POLL_INTERVAL);
         }
         Ok(node)
     }

@@ -1,13 +1,12 @@
-//! Measurements of the lab itself: its capacity, its exactness, and the rates of TCP over its paths. `make bench-lab` runs
-//! them and writes docs/results/lab.md and lab.svg.
+//! Measurements of the lab itself: its capacity, the accuracy of its counts, and the rates of TCP over its paths. `make bench-lab`
+//! runs them and writes docs/results/lab.md and lab.svg.
 //!
-//! A [`bed::Bed`] is a lab of two sites with [`iperf`] at both ends; [`kernel`] reads the counters of their kernels, [`load`]
-//! the processor time of others. Each part measures and writes its own table; [`picture`] draws the grid.
+//! A [`bed::Bed`] is a lab of two sites with [`iperf`] at both ends; [`kernel`] reads the counters of the sites' kernels, [`load`]
+//! the processor time of other processes. Each part measures and writes its own table; [`picture`] draws the grid.
 
 pub mod bed;
 pub mod bottleneck;
 pub mod ceiling;
-pub mod course;
 pub mod exact;
 pub mod grid;
 pub mod iperf;
@@ -16,3 +15,4 @@ pub mod load;
 pub mod memory;
 pub mod picture;
 pub mod report;
+pub mod runner;

@@ -1,4 +1,4 @@
-//! `make bench-probe`: the probe beside iperf3 over loopback, by rate and processor time. Runs binaries.
+//! `make bench-probe`: the probe compared with iperf3 over loopback, by rate and processor time. Runs binaries.
 
 pub mod datagrams;
 pub mod faults;
@@ -13,7 +13,7 @@ use crate::account::Accounts;
 use crate::process::{Server, free_port};
 
 /// Starts a server of iperf3, with an account and a log of this name.
-fn stock(accounts: &Accounts, name: &str, scratch: &Path) -> Result<Server> {
+fn start_iperf3_server(accounts: &Accounts, name: &str, scratch: &Path) -> Result<Server> {
     let port = free_port()?;
     let words = ["iperf3", "-s", "-B", "127.0.0.1", "-p", &port.to_string()].map(str::to_owned);
     Server::start(accounts.side(name)?, &words, port, &scratch.join(format!("{name}.log")))

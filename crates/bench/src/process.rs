@@ -1,4 +1,4 @@
-//! Servers and the jobs of clients as processes: started, awaited, watched, ended.
+//! Servers and clients as processes: starts them, waits for them, reads their memory, ends them.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ use crate::contestant::find_program;
 /// The longest that a server may take until it listens.
 const START_MAX: Duration = Duration::from_secs(15);
 /// The interval at which memory is read.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A child process that is killed when its guard is dropped.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub struct ChildGuard(pub Child);
 
 impl Drop for ChildGuard {
     fn drop(&mut self) {
-        // `kill` fails where the process has ended by itself.
+        // `kill` fails if the process has ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -42,14 +42,17 @@ pub struct Server {
 }
 
 /// A port that is free now.
+///
+/// # Errors
+/// No port is free.
 pub fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// A command of words, with its output in a file.
+/// Makes a command of words, with its output in a file.
 fn command(words: &[String], log: &Path) -> Result<Command> {
     let (program, arguments) = words.split_first().context("an empty command")?;
-    let program = find_program(Path::new(program)).with_context(|| format!("{program} is not there"))?;
+    let program = find_program(Path::new(program)).with_context(|| format!("{program} is not installed"))?;
     let log = File::create(log)?;
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
@@ -57,12 +60,12 @@ fn command(words: &[String], log: &Path) -> Result<Command> {
 }
 
 /// The last line of a log that is not empty.
-fn last_words(log: &Path) -> String {
+fn last_log_line(log: &Path) -> String {
     let text = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing").trim().to_owned()
+    text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it printed nothing").trim().to_owned()
 }
 
-/// Whether a process listens on a port, by /proc/net/tcp: some servers would take a connection that tries it for a client.
+/// Whether a process listens on a port, by /proc/net/tcp: some servers would take a trial connection for a client.
 fn listens(port: u16) -> bool {
     let tables = ["/proc/self/net/tcp", "/proc/self/net/tcp6"].map(fs::read_to_string);
     tables.into_iter().flatten().any(|table| has_listener(&table, port))
@@ -79,6 +82,9 @@ pub fn has_listener(table: &str, port: u16) -> bool {
 
 impl Server {
     /// Starts a server and waits until it listens.
+    ///
+    /// # Errors
+    /// The program cannot be started, ends, or does not listen in time.
     pub fn start(side: Side, words: &[String], port: u16, log: &Path) -> Result<Server> {
         side.enter()?;
         let child = command(words, log).and_then(|mut command| side.spawn(&mut command));
@@ -88,10 +94,10 @@ impl Server {
         let started = Instant::now();
         while !listens(port) {
             if let Some(status) = server.child.try_wait()? {
-                bail!("the server ended ({status}): {}", last_words(log));
+                bail!("the server ended ({status}): {}", last_log_line(log));
             }
             if started.elapsed() > START_MAX {
-                bail!("the server does not listen after {START_MAX:?}: {}", last_words(log));
+                bail!("the server does not listen after {START_MAX:?}: {}", last_log_line(log));
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -106,57 +112,68 @@ impl Drop for Server {
     }
 }
 
-/// The state that is watched while jobs run: the peak memory of both sides, and the time limit.
+/// Reads the peak memory of both sides while jobs run, and ends jobs that exceed the time limit.
 #[derive(Debug)]
-pub struct Watch {
-    over: AtomicBool,
-    peaks: Mutex<(f64, f64)>,
+pub struct RunMonitor {
+    is_over: AtomicBool,
+    peaks: Mutex<PeakMemory>,
+}
+
+/// The peak resident memory of both sides of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PeakMemory {
+    /// Of the client's processes, MiB.
+    pub client_mib: f64,
+    /// Of the server's processes, MiB.
+    pub server_mib: f64,
 }
 
 /// The error of a run that exceeded its time limit.
 #[derive(Clone, Copy, Debug)]
-pub struct OutOfPatience(Duration);
+pub struct TimeLimitExceeded(Duration);
 
-impl fmt::Display for OutOfPatience {
+impl fmt::Display for TimeLimitExceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "a run took longer than {} s", self.0.as_secs())
     }
 }
 
-impl std::error::Error for OutOfPatience {}
+impl std::error::Error for TimeLimitExceeded {}
 
-impl Watch {
-    /// Runs jobs, and reads memory meanwhile. Clients that still run after `patience` are killed.
-    pub fn beside<T>(
+impl RunMonitor {
+    /// Runs jobs, and reads memory meanwhile. Clients that still run after `time_limit` are killed.
+    pub fn run_jobs<T>(
         client: &Side,
         server: Option<&Side>,
-        patience: Duration,
+        time_limit: Duration,
         jobs: impl FnOnce() -> Result<T>,
-    ) -> (Result<T>, (f64, f64)) {
+    ) -> (Result<T>, PeakMemory) {
         let started = Instant::now();
-        let watch = Watch { over: AtomicBool::new(false), peaks: Mutex::new((0.0, 0.0)) };
+        let monitor = RunMonitor { is_over: AtomicBool::new(false), peaks: Mutex::default() };
         let result = std::thread::scope(|scope| {
-            scope.spawn(|| watch.look(client, server, patience));
+            scope.spawn(|| monitor.poll_until_over(client, server, time_limit));
             let result = jobs();
-            watch.over.store(true, Ordering::Relaxed);
+            monitor.is_over.store(true, Ordering::Relaxed);
             result
         });
-        let result = if started.elapsed() > patience { Err(OutOfPatience(patience).into()) } else { result };
-        let peaks = *watch.peaks.lock();
+        let result = if started.elapsed() > time_limit { Err(TimeLimitExceeded(time_limit).into()) } else { result };
+        let peaks = *monitor.peaks.lock();
         (result, peaks)
     }
 
-    fn look(&self, client: &Side, server: Option<&Side>, patience: Duration) {
+    fn poll_until_over(&self, client: &Side, server: Option<&Side>, time_limit: Duration) {
         let started = Instant::now();
-        while !self.over.load(Ordering::Relaxed) {
-            let now = (peak_mib(&client.pids()), server.map_or(0.0, |side| peak_mib(&side.pids())));
+        while !self.is_over.load(Ordering::Relaxed) {
+            let client_mib = peak_mib(&client.pids());
+            let server_mib = server.map_or(0.0, |side| peak_mib(&side.pids()));
             let mut peaks = self.peaks.lock();
-            *peaks = (peaks.0.max(now.0), peaks.1.max(now.1));
+            peaks.client_mib = peaks.client_mib.max(client_mib);
+            peaks.server_mib = peaks.server_mib.max(server_mib);
             drop(peaks);
-            if started.elapsed() > patience {
+            if started.elapsed() > time_limit {
                 client.kill();
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
@@ -172,12 +189,15 @@ pub struct Jobs {
 
 impl Jobs {
     /// Runs all commands; returns the seconds that passed.
+    ///
+    /// # Errors
+    /// A command cannot be started, or fails.
     pub fn run(&self, client: &Side) -> Result<f64> {
         let started = Instant::now();
         for words in &self.commands {
             let status = client.spawn(&mut command(words, &self.log)?)?.wait()?;
             if !status.success() {
-                bail!("{} ({status}): {}", words.first().map_or("", String::as_str), last_words(&self.log));
+                bail!("{} ({status}): {}", words.first().map_or("", String::as_str), last_log_line(&self.log));
             }
         }
         Ok(started.elapsed().as_secs_f64())
@@ -189,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn listeners_are_found() {
+    fn a_listener_is_found_in_the_table_of_connections() {
         let table = "  sl  local_address rem_address   st\n   0: 0100007F:115C 00000000:0000 0A 0 0\n";
         assert!(has_listener(table, 0x115c));
         assert!(!has_listener(table, 0x15c));

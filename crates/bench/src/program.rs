@@ -1,5 +1,5 @@
-//! Shared by the programs of the benches: exit code, the binary to measure, stop by signals, and the directory of results.
-//! Other flags and the measurements belong to each program.
+//! What the programs of the benches share: exit code, the binary to measure, the stop flag, and the directory of results. Each
+//! program has its other flags and its measurements.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use tempfile::TempDir;
 
 use crate::machine;
 
-/// The exit code of a program: success where it ran and met its targets. An error is printed with the program's name.
-pub fn end(name: &str, result: Result<bool>) -> ExitCode {
+/// The exit code of a program: success if it ran and met its targets. An error is printed with the program's name.
+pub fn exit_code(name: &str, result: Result<bool>) -> ExitCode {
     match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -41,7 +41,7 @@ impl Binary {
     pub fn path(&self) -> Result<PathBuf> {
         match &self.longhaul {
             Some(longhaul) => Ok(longhaul.clone()),
-            None => Ok(build()?.join("longhaul")),
+            None => Ok(build_directory()?.join("longhaul")),
         }
     }
 
@@ -51,13 +51,13 @@ impl Binary {
     /// The binary does not exist.
     pub fn find(&self) -> Result<PathBuf> {
         let longhaul = self.path()?;
-        ensure!(longhaul.exists(), "{} is not there; run `make build` first", longhaul.display());
+        ensure!(longhaul.exists(), "{} does not exist; run `make build` first", longhaul.display());
         Ok(longhaul)
     }
 }
 
 /// The directory that this program was built into.
-fn build() -> Result<PathBuf> {
+fn build_directory() -> Result<PathBuf> {
     let own = std::env::current_exe()?;
     Ok(own.parent().context("this program has a directory")?.to_owned())
 }
@@ -68,22 +68,22 @@ fn build() -> Result<PathBuf> {
 /// # Errors
 /// It cannot be made.
 pub fn scratch(name: &str, below: Option<&Path>) -> Result<TempDir> {
-    let build = build()?;
-    let below = below.unwrap_or_else(|| build.parent().unwrap_or(&build));
+    let build_directory = build_directory()?;
+    let below = below.unwrap_or_else(|| build_directory.parent().unwrap_or(&build_directory));
     let made = tempfile::Builder::new().prefix(&format!("longhaul-{name}-")).tempdir_in(below);
-    made.with_context(|| format!("no scratch in {}", below.display()))
+    made.with_context(|| format!("cannot make a scratch directory in {}", below.display()))
 }
 
 /// Checks that the program runs as root, which labs need.
 ///
 /// # Errors
 /// The program does not run as root.
-pub fn needs_root() -> Result<()> {
+pub fn require_root() -> Result<()> {
     ensure!(rustix::process::geteuid().is_root(), "a lab needs root");
     Ok(())
 }
 
-/// The flag that a terminating signal sets: a run then stops between two measurements, and takes down its lab and nodes.
+/// The flag that a terminating signal sets. The run then stops between two measurements, and ends its lab and nodes.
 ///
 /// # Errors
 /// The handler cannot be installed.
@@ -95,33 +95,34 @@ pub fn stopped_by_signals() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Whether a part of the table was selected by a word in its name; without words, all parts are.
+/// Whether a part of the table is selected: its name contains one of the words, or there are none.
 pub fn is_wanted(only: &[String], name: &str) -> bool {
     only.is_empty() || only.iter().any(|word| name.contains(word.as_str()))
 }
 
-/// Arguments of `make`, as a user types them; empty where there are none.
+/// The argument of `make` that passes these words to the program; empty without words.
 pub fn make_words(words: &[String]) -> String {
     if words.is_empty() { String::new() } else { format!("BENCH=\"{}\"", words.join(" ")) }
 }
 
-/// The arguments of this run, as a reader can repeat them. Flags with a path of this machine are left out, or shown with the
-/// name that stands for the path.
-pub fn asked(places: &[(&str, Option<&str>)]) -> String {
+/// The arguments of this run, for a reader who wants to repeat it. A flag of `places` has a path of this machine as its value: it
+/// is left out, or shown with the name that stands for the path.
+pub fn shown_arguments(places: &[(&str, Option<&str>)]) -> String {
     make_words(&without_places(std::env::args().skip(1), places))
 }
 
 fn without_places(given: impl Iterator<Item = String>, places: &[(&str, Option<&str>)]) -> Vec<String> {
-    let (mut words, mut given) = (Vec::new(), given);
+    let mut words = Vec::new();
+    let mut given = given;
     while let Some(word) = given.next() {
         let (flag, has_value) = word.split_once('=').map_or((word.as_str(), false), |(flag, _)| (flag, true));
         match places.iter().find(|(place, _)| *place == flag) {
             None => words.push(word),
-            Some((flag, stands)) => {
+            Some((flag, name)) => {
                 if !has_value {
                     given.next();
                 }
-                words.extend(stands.map(|name| format!("{flag} {name}")));
+                words.extend(name.map(|name| format!("{flag} {name}")));
             }
         }
     }
@@ -133,7 +134,7 @@ fn without_places(given: impl Iterator<Item = String>, places: &[(&str, Option<&
 pub struct Results(PathBuf);
 
 impl Results {
-    /// Opens the given directory, or else docs/results; makes it where it does not exist.
+    /// Opens the given directory, or else docs/results; makes it if it does not exist.
     ///
     /// # Errors
     /// It cannot be made.
@@ -153,7 +154,7 @@ impl Results {
     }
 
     /// Prints the path of a page at the end of a run.
-    pub fn say(&self, name: &str) {
+    pub fn print_path(&self, name: &str) {
         println!("\nwritten: {}", self.0.join(name).display());
     }
 }
@@ -163,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_left_out_of_what_was_asked() {
+    fn paths_of_this_machine_are_left_out_of_the_shown_arguments() {
         let places = [("--out", None), ("--fdt", Some("fdt.jar"))];
         let again = |line: &str| without_places(line.split(' ').map(String::from), &places).join(" ");
         assert_eq!(again("--quick --out /tmp/x --tools a,b"), "--quick --tools a,b");
@@ -173,13 +174,13 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_wanted_by_words_in_their_names() {
+    fn a_part_is_wanted_if_its_name_contains_a_word() {
         let only = ["tls".to_owned(), "idle".to_owned()];
         assert!(is_wanted(&[], "asks") && is_wanted(&only, "pull-tls") && !is_wanted(&only, "asks"));
     }
 
     #[test]
-    fn results_go_where_they_were_asked_to() {
+    fn results_are_written_to_the_given_directory() {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("deep/er");
         Results::open(Some(&out)).unwrap().write("a.md", "# A\n").unwrap();

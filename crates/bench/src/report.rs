@@ -1,4 +1,4 @@
-//! The report: docs/results/speed.md. Pictures are in `bars`.
+//! The report: docs/results/speed.md. `bars` draws its picture.
 
 mod bars;
 
@@ -49,6 +49,9 @@ const READING: &str = "\
 ";
 
 /// Writes the document.
+///
+/// # Errors
+/// A line cannot be formatted.
 pub fn markdown(about: &Circumstances, outcomes: &[Outcome]) -> Result<String> {
     let mut out = String::from("# Speed: Longhaul beside its peers\n\n");
     writeln!(out, "- Date: {}\n- Machine: {}", about.date, about.machine)?;
@@ -74,7 +77,7 @@ pub fn markdown(about: &Circumstances, outcomes: &[Outcome]) -> Result<String> {
     Ok(out)
 }
 
-/// A command without this machine's paths.
+/// A command with names in place of this machine's paths.
 fn plain_words(words: &[String], names: &[(String, &str)]) -> String {
     let line = words.join(" ");
     names.iter().fold(line, |line, (path, name)| line.replace(path.as_str(), name))
@@ -133,12 +136,12 @@ fn line(out: &mut String, scenario: &Scenario, row: &Row, all: Figures, wall: Sp
         wall.most,
         all.cpu_s / unit
     )?;
-    write!(out, "| {:.3} + {:.3} | {:.2} ", of(|s| s.client_s), of(|s| s.server_s), mean(|s| s.others))?;
+    write!(out, "| {:.3} + {:.3} | {:.2} ", of(|s| s.client_s), of(|s| s.server_s), mean(|s| s.others_cores))?;
     writeln!(out, "| {:.0}, {:.0} |", most(|s| s.client_mib), most(|s| s.server_mib))?;
     Ok(())
 }
 
-/// The value of a bar of the picture: its unit, and the figure that a row reached.
+/// The value of a bar of the picture, and its unit.
 fn speed(scenario: &Scenario, figures: &Figures) -> (f64, &'static str) {
     match scenario.medium {
         _ if figures.files > 1 => (figures.files as f64 / figures.wall_s, "files/s"),
@@ -157,7 +160,7 @@ mod tests {
             wall_s: *wall_s,
             client_s: 1.0,
             server_s: 2.0,
-            others: 0.5,
+            others_cores: 0.5,
             client_mib: 10.0,
             server_mib: 20.0,
         };
@@ -166,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_have_rows_verdicts_and_no_paths() {
+    fn the_report_has_rows_and_verdicts_and_no_paths_of_the_machine() {
         let scenario = crate::scenario::all(1.0).remove(0);
         let mut absent = row("xrdcp", Role::Peer, &[]);
         absent.note = Some("xrdcp is not installed".into());

@@ -12,13 +12,13 @@ use crate::account::{Accounts, machine_busy_s, reset_peak};
 use crate::contestant::{Contestant, JobCommand, Role, missing};
 use crate::data;
 use crate::job::Job;
-use crate::process::{Jobs, OutOfPatience, Server, Watch, free_port};
+use crate::process::{Jobs, RunMonitor, Server, TimeLimitExceeded, free_port};
 use crate::scenario::{Medium, Scenario};
 use crate::statistics::median;
 use crate::target::Figures;
 
-/// The time in which servers may finish work after the last client has ended; that work counts.
-const AFTERMATH: Duration = Duration::from_millis(100);
+/// The time in which a server may finish its work after the last client has ended. That work counts.
+const SETTLE_TIME: Duration = Duration::from_millis(100);
 
 /// One run: all jobs of a scenario by one contestant.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,8 +29,8 @@ pub struct Sample {
     pub client_s: f64,
     /// CPU seconds of the server per job.
     pub server_s: f64,
-    /// Processors that others kept busy meanwhile.
-    pub others: f64,
+    /// Processors that other processes kept busy meanwhile.
+    pub others_cores: f64,
     /// Peak resident memory of the client's processes.
     pub client_mib: f64,
     /// Peak resident memory of the server's processes.
@@ -80,11 +80,11 @@ pub struct RoundRunner {
     pub tmpfs: PathBuf,
     /// The number of rounds.
     pub rounds: u32,
-    /// A run that takes longer is ended, and its contestant sits out later rounds.
-    pub patience: Duration,
+    /// A run that takes longer is ended, and its contestant takes no part in later rounds.
+    pub time_limit: Duration,
     /// The accounts that the runs are charged to.
     pub accounts: Accounts,
-    /// Set by a signal: no further run begins, and everything is cleared away.
+    /// Set by a signal: no further run begins, and all servers and files are removed.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -99,55 +99,64 @@ struct Participant<'a> {
 
 impl RoundRunner {
     /// Runs a scenario with every contestant that can do it.
+    ///
+    /// # Errors
+    /// The source cannot be made, a measurement cannot be taken, or a signal stopped the run. A contestant that fails gives its row a note instead.
     pub fn run(&self, scenario: &Scenario, contestants: &[Box<dyn Contestant>]) -> Result<Vec<Row>> {
         let medium = if scenario.medium == Medium::Disk { &self.disk } else { &self.tmpfs };
-        let place = medium.join(scenario.name);
-        let source = place.join("source");
-        fs::create_dir_all(&place)?;
+        let directory = medium.join(scenario.name);
+        let source = directory.join("source");
+        fs::create_dir_all(&directory)?;
         println!("\n{}: making the source", scenario.title);
         data::make(scenario.data, &source)?;
         let mut participants = Vec::new();
         for contestant in contestants {
-            participants.extend(self.enter(scenario, contestant.as_ref(), &place)?);
+            participants.extend(self.participant(scenario, contestant.as_ref(), &directory)?);
         }
         for round in 1..=self.rounds {
             for participant in &mut participants {
                 ensure!(!self.stop.load(Ordering::Relaxed), "stopped by a signal");
-                self.turn(scenario, participant, round, &source)?;
+                self.run_once(scenario, participant, round, &source)?;
             }
         }
         participants.iter_mut().for_each(|participant| participant.server = None);
         if scenario.medium == Medium::Tmpfs {
-            // Memory is short, and removing files does not slow down this file system.
-            fs::remove_dir_all(&place)?;
+            // Memory is scarce, and removing files does not slow down this file system.
+            fs::remove_dir_all(&directory)?;
         }
         Ok(participants.into_iter().map(|participant| participant.row).collect())
     }
 
-    /// Makes a participant of a contestant that does such jobs, and starts its server. A contestant that cannot run gets only a
-    /// note.
-    fn enter<'a>(
+    /// Makes a participant of a contestant, and starts its server. None if the contestant does no such jobs; one that cannot run
+    /// has a note.
+    fn participant<'a>(
         &self,
         scenario: &Scenario,
         contestant: &'a dyn Contestant,
-        place: &Path,
+        directory: &Path,
     ) -> Result<Option<Participant<'a>>> {
         let slug: String = contestant.name().chars().filter(char::is_ascii_alphanumeric).collect();
-        let (root, state) = (place.join(&slug), self.tmpfs.join(format!("state/{}/{slug}", scenario.name)));
-        let probe = Job {
+        let root = directory.join(&slug);
+        let state = self.tmpfs.join(format!("state/{}/{slug}", scenario.name));
+        let sample_job = Job {
             data: scenario.data,
-            source: place.join("source"),
+            source: directory.join("source"),
             root: root.clone(),
             target: root.join("probe"),
             state: state.clone(),
             port: 0,
         };
-        if contestant.order(&probe).is_none() {
+        if contestant.job_command(&sample_job).is_none() {
             return Ok(None);
         }
-        let (name, role) = (contestant.name(), contestant.role());
-        let row =
-            Row { name, role, samples: Vec::new(), note: missing(contestant), failed: false, commands: Vec::new() };
+        let row = Row {
+            name: contestant.name(),
+            role: contestant.role(),
+            samples: Vec::new(),
+            note: missing(contestant),
+            failed: false,
+            commands: Vec::new(),
+        };
         let mut participant = Participant { contestant, row, server: None, root, state };
         if participant.row.note.is_none()
             && let Err(error) = self.start(&mut participant, scenario, &slug)
@@ -171,50 +180,61 @@ impl RoundRunner {
     }
 
     /// One run of one contestant.
-    fn turn(&self, scenario: &Scenario, participant: &mut Participant<'_>, round: u32, source: &Path) -> Result<()> {
+    fn run_once(
+        &self,
+        scenario: &Scenario,
+        participant: &mut Participant<'_>,
+        round: u32,
+        source: &Path,
+    ) -> Result<()> {
         if participant.row.note.is_some() {
             return Ok(());
         }
         let name = participant.row.name;
-        let (jobs, orders) = participant.prepare(scenario, round, source)?;
+        let (jobs, job_commands) = participant.prepare(scenario, round, source)?;
         data::sync()?;
         if scenario.medium != Medium::Memory {
             data::heat(source)?;
-            // This comes last: a virtual machine returns memory that is free for a second or two to its host.
-            // It is done on the medium itself: each medium takes its pages from elsewhere.
+            // Memory is touched last: a virtual machine returns memory that is free for a second or two to its host.
+            // It is touched on the medium itself: each medium gets its pages from another pool.
             data::touch_memory(&participant.root, scenario.data.bytes())?;
         }
-        match self.sample(scenario, participant, &orders) {
+        match self.sample(scenario, participant, &job_commands) {
             Ok(sample) => {
                 let cpu_s = sample.client_s + sample.server_s;
                 println!(
                     "{round}/{}  {name:<20} {:9.4} s, {cpu_s:8.3} CPU s, others {:.2}",
-                    self.rounds, sample.wall_s, sample.others
+                    self.rounds, sample.wall_s, sample.others_cores
                 );
                 participant.row.samples.push(sample);
             }
-            Err(error) if error.is::<OutOfPatience>() && participant.row.role != Role::Ours => {
+            Err(error) if error.is::<TimeLimitExceeded>() && participant.row.role != Role::Ours => {
                 println!("{round}/{}  {name:<20} given up: {error}", self.rounds);
                 participant.row.note = Some(format!("given up: {error}"));
             }
             Err(error) => participant.fail(&error),
         }
-        // The copies of the last round are compared; a run that was given up has left only parts.
+        // The copies of the last round are compared; a run that exceeded its time limit has left only parts.
         if round == self.rounds
             && participant.row.note.is_none()
-            && let Err(error) = compare(source, &orders)
+            && let Err(error) = compare(source, &job_commands)
         {
             participant.fail(&error);
         }
-        // Emptied at once: copies of past rounds would push the sources out of the page cache.
+        // Copies are emptied at once: those of past rounds would displace the sources from the page cache.
         jobs.iter().try_for_each(|job| data::empty(&job.target))
     }
 
-    fn sample(&self, scenario: &Scenario, participant: &mut Participant<'_>, orders: &[JobCommand]) -> Result<Sample> {
+    fn sample(
+        &self,
+        scenario: &Scenario,
+        participant: &mut Participant<'_>,
+        job_commands: &[JobCommand],
+    ) -> Result<Sample> {
         let client = self.accounts.side("client")?;
         let server = participant.server.as_ref().map(|server| &server.side);
         let server_cpu = || server.map_or(Ok(0.0), |side| side.cpu_s());
-        let commands: Vec<_> = orders.iter().map(|order| order.command.clone()).collect();
+        let commands: Vec<_> = job_commands.iter().map(|job_command| job_command.command.clone()).collect();
         if participant.row.samples.is_empty() {
             let port = participant.server.as_ref().map_or(0, |server| server.port);
             participant.row.commands.extend(commands.last().map(|words| without_port(words, port)));
@@ -222,41 +242,50 @@ impl RoundRunner {
         let jobs = Jobs { commands, log: participant.state.join("client.out") };
         server.inspect(|side| reset_peak(&side.pids()));
         client.enter()?;
-        let before = (client.cpu_s_ended()?, server_cpu()?, machine_busy_s()?, Instant::now());
-        let (wall, peaks) = Watch::beside(&client, server, self.patience, || jobs.run(&client));
-        std::thread::sleep(AFTERMATH);
-        let after = (client.cpu_s_ended()?, server_cpu()?, machine_busy_s()?, before.3.elapsed().as_secs_f64());
+        let client_before_s = client.cpu_s_ended()?;
+        let server_before_s = server_cpu()?;
+        let busy_before_s = machine_busy_s()?;
+        let started = Instant::now();
+        let (wall, peaks) = RunMonitor::run_jobs(&client, server, self.time_limit, || jobs.run(&client));
+        std::thread::sleep(SETTLE_TIME);
+        let client_s = client.cpu_s_ended()? - client_before_s;
+        let server_s = server_cpu()? - server_before_s;
+        let busy_s = machine_busy_s()? - busy_before_s;
+        let elapsed_s = started.elapsed().as_secs_f64();
         client.leave()?;
-        let (client_s, server_s) = (after.0 - before.0, after.1 - before.1);
-        let each = f64::from(scenario.jobs);
+        let job_count = f64::from(scenario.jobs);
         Ok(Sample {
-            wall_s: wall? / each,
-            client_s: client_s / each,
-            server_s: server_s / each,
-            // Ticks of the machine are coarser than the accounts: the difference is never below zero.
-            others: ((after.2 - before.2 - client_s - server_s) / after.3).max(0.0),
-            client_mib: peaks.0,
-            server_mib: peaks.1,
+            wall_s: wall? / job_count,
+            client_s: client_s / job_count,
+            server_s: server_s / job_count,
+            // Ticks of the machine are coarser than the accounts, so the difference may come out below zero.
+            others_cores: ((busy_s - client_s - server_s) / elapsed_s).max(0.0),
+            client_mib: peaks.client_mib,
+            server_mib: peaks.server_mib,
         })
     }
 }
 
 /// Compares all copies of a run with the source.
-fn compare(source: &Path, orders: &[JobCommand]) -> Result<()> {
-    orders.iter().filter_map(|order| order.copy.as_ref()).try_for_each(|copy| data::compare(source, copy))
+fn compare(source: &Path, job_commands: &[JobCommand]) -> Result<()> {
+    job_commands
+        .iter()
+        .filter_map(|job_command| job_command.copy.as_ref())
+        .try_for_each(|copy| data::compare(source, copy))
 }
 
-/// A command for the report: its port, which differs every time, is replaced.
+/// A command for the report, with a word in place of the port, which differs in every run.
 fn without_port(words: &[String], port: u16) -> Vec<String> {
-    let (alone, after_host) = (port.to_string(), format!(":{port}"));
+    let alone = port.to_string();
+    let after_host = format!(":{port}");
     let show = |word: &String| if *word == alone { "PORT".into() } else { word.replace(&after_host, ":PORT") };
     words.iter().map(show).collect()
 }
 
 impl Participant<'_> {
-    /// Makes fresh directories; returns the jobs, and the commands for them.
+    /// Makes fresh directories; returns the jobs and their commands.
     fn prepare(&self, scenario: &Scenario, round: u32, source: &Path) -> Result<(Vec<Job>, Vec<JobCommand>)> {
-        let (mut jobs, mut orders) = (Vec::new(), Vec::new());
+        let (mut jobs, mut job_commands) = (Vec::new(), Vec::new());
         for at in 0..scenario.jobs {
             let target = self.root.join(format!("{round}/{at}"));
             fs::create_dir_all(&target)?;
@@ -269,10 +298,10 @@ impl Participant<'_> {
                 state: self.state.clone(),
                 port: self.server.as_ref().map_or(0, |server| server.port),
             };
-            orders.push(self.contestant.order(&job).context("a contestant changed its mind")?);
+            job_commands.push(self.contestant.job_command(&job).context("the contestant has no command for the job")?);
             jobs.push(job);
         }
-        Ok((jobs, orders))
+        Ok((jobs, job_commands))
     }
 
     fn fail(&mut self, error: &anyhow::Error) {

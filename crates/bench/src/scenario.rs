@@ -37,16 +37,16 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// The memory bound of every job of Longhaul, at each side.
+/// The target of memory: a bound for every job of Longhaul, at each side.
 fn memory() -> Target {
-    Target { who: LONGHAUL, measure: Measure::Peak, limit: Limit::At(longhaul::memory_mib_max()) }
+    Target { contestant: LONGHAUL, measure: Measure::Peak, limit: Limit::At(longhaul::memory_mib_max()) }
 }
 
 fn ours(measure: Measure, limit: Limit) -> Target {
-    Target { who: LONGHAUL, measure, limit }
+    Target { contestant: LONGHAUL, measure, limit }
 }
 
-/// A large file, beside the best of the peers.
+/// A large file, compared with the best of the peers.
 fn large(name: &'static str, title: &str, medium: Medium, scale: f64, cpu_s_per_gb: f64) -> Scenario {
     Scenario {
         name,
@@ -57,13 +57,13 @@ fn large(name: &'static str, title: &str, medium: Medium, scale: f64, cpu_s_per_
         targets: vec![
             ours(Measure::Wall, Limit::Times(0.75, Against::BestPeer)),
             ours(Measure::Cpu, Limit::At(cpu_s_per_gb)),
-            Target { who: SEALED, measure: Measure::Cpu, limit: Limit::Plus(0.15, LONGHAUL) },
+            Target { contestant: SEALED, measure: Measure::Cpu, limit: Limit::Plus(0.15, LONGHAUL) },
             memory(),
         ],
     }
 }
 
-/// A tree of small files on disk, beside the best of the peers and what the file system gives.
+/// A tree of small files on disk, compared with the best of the peers and with the bare loop on the same file system.
 fn small(name: &'static str, title: &str, files: u64, bytes_each: u64, scale: f64) -> Scenario {
     Scenario {
         name,
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scenarios_are_told_apart_and_scale() {
+    fn scenarios_have_names_of_their_own_and_scale() {
         let (whole, tenth) = (all(1.0), all(0.1));
         let names: std::collections::BTreeSet<_> = whole.iter().map(|s| s.name).collect();
         assert_eq!(names.len(), whole.len());

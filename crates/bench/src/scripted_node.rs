@@ -1,5 +1,5 @@
-//! A node that moves nothing: it accepts every transfer that a hub orders, and reports that it moves. This measures the cost of a hub with a
-//! thousand transfers without moving any data.
+//! A node that moves nothing: it accepts every transfer that a hub orders, and reports progress that it invents. With it, a hub with a thousand
+//! transfers can be measured without moving any data.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,7 +14,7 @@ use model::v1::{Stage, Transfer};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-/// The bytes that each transfer claims to have, and the rate that it claims.
+/// The bytes and the rate that the node reports for each transfer.
 const TOTAL_BYTES: u64 = 100 << 30;
 const RATE_BIT_S: u64 = 8_000_000;
 
@@ -24,7 +24,7 @@ type Begun = Arc<Mutex<HashMap<Uuid, Instant>>>;
 /// Listens on loopback until the program ends; returns the address.
 ///
 /// # Errors
-/// The host gives no port or thread.
+/// No port is free, or no thread can be started.
 pub fn start() -> Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
@@ -32,7 +32,7 @@ pub fn start() -> Result<SocketAddr> {
     std::thread::Builder::new().name("scripted-node".into()).spawn(move || {
         for socket in listener.incoming().flatten() {
             let begun = Arc::clone(&begun);
-            // A hub keeps a connection for each transfer.
+            // A hub keeps a connection for each transfer: the threads are many, and get small stacks.
             let thread = std::thread::Builder::new().stack_size(256 << 10);
             let _ = thread.spawn(move || serve(&socket, &begun));
         }
@@ -111,11 +111,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_ordered_moves() {
+    fn an_ordered_transfer_is_reported_as_running() {
         let begun = Begun::default();
         let id = Uuid::now_v7();
         let (status, _) = answer("POST", "/api/v1/transfers", json!({"id": id}).to_string().as_bytes(), &begun);
-        let (_, told) = answer("GET", &format!("/api/v1/transfers/{id}"), &[], &begun);
-        assert_eq!((status, &told["state"], &told["id"]), (201, &json!("running"), &json!(id)));
+        let (_, reply) = answer("GET", &format!("/api/v1/transfers/{id}"), &[], &begun);
+        assert_eq!((status, &reply["state"], &reply["id"]), (201, &json!("running"), &json!(id)));
     }
 }

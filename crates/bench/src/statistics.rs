@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians_are_in_the_middle() {
+    fn a_median_of_an_even_count_is_the_mean_of_the_middle_two() {
         let of = |values: &[f64]| spread(values.iter().copied());
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[3.0]), Some(Spread { median: 3.0, least: 3.0, most: 3.0 }));

@@ -1,4 +1,4 @@
-//! The targets, and whether they were met. Arithmetic on medians. Does not know: how they were measured.
+//! The targets, and whether they were met: arithmetic on medians. Does not know: how the medians were measured.
 
 use std::fmt;
 
@@ -71,7 +71,7 @@ pub enum Limit {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
     /// The contestant that must reach it.
-    pub who: &'static str,
+    pub contestant: &'static str,
     /// The measure.
     pub measure: Measure,
     /// The bound.
@@ -135,7 +135,7 @@ pub fn judge(target: &Target, all: &[Figures]) -> Verdict {
     let measure = target.measure;
     let sign = if measure.less_is_better() { "≤" } else { "≥" };
     let named = |name: &str| all.iter().find(|f| f.name == name);
-    let head = format!("{}, {measure} {sign}", target.who);
+    let head = format!("{}, {measure} {sign}", target.contestant);
     let (limit, text) = match target.limit {
         Limit::At(value) => (Some(value), format!("{head} {}", measure.show(value))),
         Limit::Plus(more, name) => {
@@ -155,7 +155,7 @@ pub fn judge(target: &Target, all: &[Figures]) -> Verdict {
             (other.map(|f| f.get(measure) * times), format!("{head} {times} × {whose}"))
         }
     };
-    let (Some(limit), Some(figures)) = (limit, named(target.who)) else { return Verdict::Open(text) };
+    let (Some(limit), Some(figures)) = (limit, named(target.contestant)) else { return Verdict::Open(text) };
     let value = figures.get(measure);
     let text = match target.limit {
         Limit::At(_) => format!("{text} ({})", measure.show(value)),
@@ -186,7 +186,7 @@ mod tests {
             figures("fast", true, 4.0, 2.0),
             figures("cp", false, 1.0, 0.4),
         ];
-        match judge(&Target { who: "us", measure, limit }, &all) {
+        match judge(&Target { contestant: "us", measure, limit }, &all) {
             Verdict::Reached(_) => Some(0.0),
             Verdict::Missed(_, by) => Some((by * 1000.0).round() / 1000.0),
             Verdict::Open(_) => None,
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn targets_are_judged() {
         let best = |times| Limit::Times(times, Against::BestPeer);
-        assert_eq!(by(Measure::Wall, best(0.5)), Some(0.0), "2 s of 4 s, and cp is no peer");
+        assert_eq!(by(Measure::Wall, best(0.5)), Some(0.0), "2 s of 4 s; cp is not a peer");
         assert_eq!(by(Measure::Wall, best(0.4)), Some(0.25), "2 s of 1.6 s");
         assert_eq!(by(Measure::Files, best(2.0)), Some(0.0), "50 of 25 files/s");
         assert_eq!(by(Measure::Files, Limit::Times(0.8, Against::Named("cp"))), Some(0.375), "50 of 80 files/s");
@@ -207,9 +207,9 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_say_what_they_compared() {
+    fn a_verdict_names_the_peer_and_both_values() {
         let all = [figures("us", false, 2.0, 1.0), figures("fast", true, 4.0, 2.0)];
-        let target = Target { who: "us", measure: Measure::Wall, limit: Limit::Times(0.4, Against::BestPeer) };
+        let target = Target { contestant: "us", measure: Measure::Wall, limit: Limit::Times(0.4, Against::BestPeer) };
         let text = judge(&target, &all).to_string();
         assert_eq!(text, "target us, wall ≤ 0.4 × the best peer's (fast) = 1.60 s (2.00 s): **missed by 25.0 %**");
     }

@@ -1,4 +1,4 @@
-//! A small run of the whole bench: Longhaul, `cp`, and a peer that copies wrongly, in one tiny scenario.
+//! A small run of the whole bench: Longhaul, `cp`, and a peer whose copy is wrong, in one tiny scenario.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ use bench::round::RoundRunner;
 use bench::scenario::{Medium, Scenario};
 
 /// A contestant that exits with success, but makes only an empty directory.
-struct Liar;
+struct EmptyCopy;
 
-impl Contestant for Liar {
+impl Contestant for EmptyCopy {
     fn name(&self) -> &'static str {
-        "liar"
+        "empty copy"
     }
 
     fn role(&self) -> Role {
@@ -30,13 +30,13 @@ impl Contestant for Liar {
         vec!["mkdir".into()]
     }
 
-    fn order(&self, job: &Job) -> Option<JobCommand> {
+    fn job_command(&self, job: &Job) -> Option<JobCommand> {
         let copy = job.target.join("copy");
-        Some(JobCommand::of(["mkdir".into(), copy.display().to_string()]).onto(copy))
+        Some(JobCommand::of(["mkdir".into(), copy.display().to_string()]).with_copy(copy))
     }
 }
 
-/// The binary that the tests of the workspace build; none where it does not exist.
+/// The binary that the tests of the workspace build; none if it does not exist.
 fn longhaul() -> Option<PathBuf> {
     let binary = Path::new(env!("CARGO_BIN_EXE_bench")).with_file_name("longhaul");
     binary.exists().then_some(binary)
@@ -51,11 +51,11 @@ fn contestants_take_turns_and_a_wrong_copy_is_found() {
     let (disk, tmpfs) = (dir.path().join("disk"), dir.path().join("tmpfs"));
     std::fs::create_dir(&disk).unwrap();
     std::fs::create_dir(&tmpfs).unwrap();
-    let course = RoundRunner {
+    let runner = RoundRunner {
         disk,
         tmpfs,
         rounds: 2,
-        patience: Duration::from_secs(200),
+        time_limit: Duration::from_secs(200),
         accounts: Accounts::open(),
         stop: Default::default(),
     };
@@ -68,14 +68,14 @@ fn contestants_take_turns_and_a_wrong_copy_is_found() {
         targets: Vec::new(),
     };
     let contestants: Vec<Box<dyn Contestant>> =
-        vec![Box::new(Longhaul { binary, is_plain: true }), Box::new(Cp), Box::new(Liar)];
-    let rows = course.run(&scenario, &contestants).unwrap();
+        vec![Box::new(Longhaul { binary, is_plain: true }), Box::new(Cp), Box::new(EmptyCopy)];
+    let rows = runner.run(&scenario, &contestants).unwrap();
     for row in &rows[..2] {
         assert_eq!((row.samples.len(), row.failed, &row.note), (2, false, &None), "{}", row.name);
         assert!(row.samples.iter().all(|s| s.wall_s > 0.0));
     }
-    assert!(rows[0].samples.iter().any(|s| s.client_s > 0.0), "a handshake costs something");
-    assert!(rows[2].failed && rows[2].note.as_ref().unwrap().contains("the copy is not the source"));
+    assert!(rows[0].samples.iter().any(|s| s.client_s > 0.0), "a handshake takes processor time");
+    assert!(rows[2].failed && rows[2].note.as_ref().unwrap().contains("the copy differs from the source"));
 }
 
 #[test]
@@ -90,6 +90,6 @@ fn a_namespace_has_its_own_congestion_control() {
         let output = command.output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
-    assert!(run("reno").contains("no scenario has such a name"), "set, and went on");
+    assert!(run("reno").contains("no scenario has a name that --only selects"), "it was set, and the run went on");
     assert!(run("imagined").contains("this kernel has no congestion control imagined"));
 }

@@ -1,4 +1,4 @@
-//! A node as the peer of a test: implements what `probe` asks of a peer over a session of the engine. The command line and the
+//! A node as the peer of a test: implements the peer traits of `probe` over a session of the engine. The command line and the
 //! tests that a node makes for its clients both use it.
 
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -25,17 +25,17 @@ pub struct FarNode {
     address: SocketAddr,
     name: String,
     /// The number of the first stream of the test.
-    first: u32,
+    first_stream: u32,
     /// Load and settings of both hosts during the last test over flows.
     hosts: Option<Hosts>,
     /// Bytes that the node may send in one test, and the connection to shut when it sends more.
-    most_words: Option<(usize, TcpStream)>,
+    received_max: Option<(usize, TcpStream)>,
 }
 
 impl FarNode {
     /// A peer over a session that is logged in. Datagrams and streams of the tests go to `address`.
     pub fn new(session: Session, address: SocketAddr, name: String) -> FarNode {
-        FarNode { session, address, name, first: 0, hosts: None, most_words: None }
+        FarNode { session, address, name, first_stream: 0, hosts: None, received_max: None }
     }
 
     /// Limits the bytes that the node may send in one test; the connection is shut when it sends more.
@@ -43,7 +43,7 @@ impl FarNode {
     /// # Errors
     /// The host cannot duplicate the connection's descriptor.
     pub fn hear_at_most(&mut self, bytes: usize) -> std::io::Result<()> {
-        self.most_words = Some((bytes, self.session.hold()?));
+        self.received_max = Some((bytes, self.session.hold()?));
         Ok(())
     }
 
@@ -52,34 +52,36 @@ impl FarNode {
         self.hosts.as_ref()
     }
 
-    /// Requests a test, and passes each line of the node to `hear` until the test is over.
-    fn listen<T: DeserializeOwned>(
+    /// Requests a test, and passes each line of the node to `on_line` until the test is over.
+    fn run_test<T: DeserializeOwned>(
         &mut self,
         first_stream: u32,
         test: Test,
-        hear: &mut dyn FnMut(T),
+        on_line: &mut dyn FnMut(T),
     ) -> probe::Result<()> {
-        let ask = Ask { first_stream, test };
-        let text = serde_json::to_string(&ask).map_err(|e| probe::Error::Order(e.to_string()))?;
-        let (mut garbled, mut words, most) = (None, 0, &self.most_words);
-        let heard = self.session.listen(Request::Probe(text), &mut |line| {
-            words += line.len();
-            match most {
-                Some((bytes, connection)) if words > *bytes => drop(connection.shutdown(Shutdown::Both)),
+        let request = Ask { first_stream, test };
+        let text = serde_json::to_string(&request).map_err(|e| probe::Error::Order(e.to_string()))?;
+        let received_max = &self.received_max;
+        let mut received_bytes = 0;
+        let mut parse_error = None;
+        let result = self.session.listen(Request::Probe(text), &mut |line| {
+            received_bytes += line.len();
+            match received_max {
+                Some((bytes, connection)) if received_bytes > *bytes => drop(connection.shutdown(Shutdown::Both)),
                 _ => match serde_json::from_str(&line) {
-                    Ok(line) => hear(line),
-                    Err(error) => garbled = Some(error),
+                    Ok(line) => on_line(line),
+                    Err(error) => parse_error = Some(error),
                 },
             }
         });
-        if let Some((bytes, _)) = most.as_ref().filter(|(bytes, _)| words > *bytes) {
+        if let Some((bytes, _)) = received_max.as_ref().filter(|(bytes, _)| received_bytes > *bytes) {
             let what = format!("it says more than {bytes} bytes in one test; longer intervals make fewer");
             return Err(probe::Error::Protocol { peer: self.name.clone(), protocol: "the test", what });
         }
-        heard.map_err(told)?;
-        match garbled {
+        result.map_err(test_error)?;
+        match parse_error {
             Some(error) => {
-                let what = format!("a line that nobody understands: {error}");
+                let what = format!("a line cannot be parsed: {error}");
                 Err(probe::Error::Protocol { peer: self.name.clone(), protocol: "the test", what })
             }
             None => Ok(()),
@@ -92,19 +94,19 @@ impl FarNode {
     /// The session breaks, or the node refuses or does not answer.
     pub fn limits(&mut self) -> probe::Result<Limits> {
         let mut limits = None;
-        self.listen(0, Test::Limits, &mut |line| limits = Some(line))?;
-        limits.ok_or_else(|| self.mute())
+        self.run_test(0, Test::Limits, &mut |line| limits = Some(line))?;
+        limits.ok_or_else(|| self.no_result())
     }
 
-    /// Claims the node for a test, or ends a claim. A node of a version that knows no claims grants each.
+    /// Claims the node for a test, or ends a claim. A node whose version has no claims counts as having granted it.
     ///
     /// # Errors
     /// The session breaks, or the node does not answer.
     pub fn claim(&mut self, claim: Claim) -> probe::Result<ClaimLine> {
         let mut answer = None;
-        match self.listen(0, Test::Claim(claim), &mut |line| answer = Some(line)) {
+        match self.run_test(0, Test::Claim(claim), &mut |line| answer = Some(line)) {
             Err(probe::Error::Far { fault: Fault::Config, .. }) => Ok(ClaimLine::Granted),
-            told => told.and_then(|()| answer.ok_or_else(|| self.mute())),
+            result => result.and_then(|()| answer.ok_or_else(|| self.no_result())),
         }
     }
 
@@ -114,45 +116,46 @@ impl FarNode {
     /// The session breaks, or the node refuses or does not answer.
     pub fn audit(&mut self, ask: &tune::Ask) -> probe::Result<Vec<serde_json::Value>> {
         let mut lines = Vec::new();
-        self.listen(0, Test::Audit(ask.clone()), &mut |line| lines.push(line))?;
-        if lines.is_empty() { Err(self.mute()) } else { Ok(lines) }
+        self.run_test(0, Test::Audit(ask.clone()), &mut |line| lines.push(line))?;
+        if lines.is_empty() { Err(self.no_result()) } else { Ok(lines) }
     }
 
-    /// Tests the disk below an export; `note` receives each point. A thread of its own reads the session, since only the end of the
-    /// session ends a request before its answer. A test that is stopped is left to that thread, which ends with the program;
-    /// the node then ends the test and removes its files.
+    /// Tests the disk below an export; `note` receives each point. A separate thread reads the session, since a request cannot be
+    /// ended before its answer except by the end of the session. A test that is stopped is left to that thread, which ends with the
+    /// program; the node then ends the test and removes its files.
     ///
     /// # Errors
     /// The test was stopped or failed, the session breaks, or the host gives no thread.
     pub fn disk(mut self, ask: Disk, stop: &Stop, note: &mut dyn FnMut(&disk::Point)) -> probe::Result<disk::Report> {
-        let (peer, mut found) = (self.name.clone(), Err(self.mute()));
-        let (lines, heard) = channel();
+        let peer = self.name.clone();
+        let mut outcome = Err(self.no_result());
+        let (lines, received) = channel();
         let listen = move || {
-            let told = self.listen(0, Test::Disk(ask), &mut |line: DiskLine| drop(lines.send(Ok(line))));
-            if let Err(error) = told {
-                // Nobody hears it where the test was stopped.
+            let result = self.run_test(0, Test::Disk(ask), &mut |line: DiskLine| drop(lines.send(Ok(line))));
+            if let Err(error) = result {
+                // There is no receiver any more where the test was stopped.
                 let _ = lines.send(Err(error));
             }
         };
         let thread = std::thread::Builder::new().name("probe-disk".into()).spawn(listen);
         thread.map_err(|source| probe::Error::Host { doing: "start a thread that listens to the node", source })?;
         while !stop.is_stopped() {
-            match heard.recv_timeout(LOOK_EVERY) {
+            match received.recv_timeout(LOOK_EVERY) {
                 Ok(Ok(DiskLine::Point(point))) => note(&point),
-                Ok(Ok(DiskLine::Done(report))) => found = Ok(*report),
+                Ok(Ok(DiskLine::Done(report))) => outcome = Ok(*report),
                 Ok(Ok(DiskLine::Failed(v1::Failure { fault, why }))) => {
-                    found = Err(probe::Error::Far { peer: peer.clone(), fault, why });
+                    outcome = Err(probe::Error::Far { peer: peer.clone(), fault, why });
                 }
                 Ok(Ok(DiskLine::Working)) | Err(RecvTimeoutError::Timeout) => {}
                 Ok(Err(error)) => return Err(error),
-                Err(RecvTimeoutError::Disconnected) => return found,
+                Err(RecvTimeoutError::Disconnected) => return outcome,
             }
         }
         Err(probe::Error::Interrupted)
     }
 
-    fn mute(&self) -> probe::Error {
-        let what = "it does not say what came of the test".into();
+    fn no_result(&self) -> probe::Error {
+        let what = "it does not report the result of the test".into();
         probe::Error::Protocol { peer: self.name.clone(), protocol: "the test", what }
     }
 }
@@ -163,7 +166,7 @@ impl task::Peer for FarNode {
     }
 
     fn ask(&mut self, flows: &Flows, hear: &mut dyn FnMut(FlowLine)) -> probe::Result<()> {
-        self.listen(0, Test::Flows(flows.clone()), hear)
+        self.run_test(0, Test::Flows(flows.clone()), hear)
     }
 
     fn saw(&mut self, hosts: Hosts) {
@@ -176,7 +179,7 @@ impl task::Peer for FarNode {
 }
 
 /// Converts an error of the session into one of a test.
-fn told(error: engine::Error) -> probe::Error {
+fn test_error(error: engine::Error) -> probe::Error {
     match error {
         engine::Error::Refused { peer, refusal } if refusal.fault == Fault::Auth => {
             probe::Error::Refused { peer, why: refusal.reason }
@@ -197,9 +200,9 @@ impl Peer for FarNode {
         let mut streams = Vec::new();
         for id in ids {
             let socket = probe::dial(self.address, order)?;
-            let number = self.session.join(&socket).map_err(told)?;
+            let number = self.session.join(&socket).map_err(test_error)?;
             if streams.is_empty() {
-                self.first = number;
+                self.first_stream = number;
             }
             streams.push((*id, socket));
         }
@@ -207,7 +210,7 @@ impl Peer for FarNode {
     }
 
     fn ask(&mut self, order: &Order, hear: &mut dyn FnMut(TcpSampleLine)) -> probe::Result<()> {
-        self.listen(self.first, Test::Tcp(order.clone()), hear)
+        self.run_test(self.first_stream, Test::Tcp(order.clone()), hear)
     }
 
     fn name(&self) -> &str {

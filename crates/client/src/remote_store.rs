@@ -20,9 +20,9 @@ use web::{Dialer, HttpUrl};
 pub const SCHEMES: [&str; 5] = ["https", "http", "davs", "dav", "s3"];
 
 /// How long to wait for a connection, its handshake included.
-const CONNECT: Duration = Duration::from_secs(20);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long to wait for the next byte of an answer.
-const SILENCE: Duration = Duration::from_secs(60);
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long one request is retried. A transfer retries longer, by its own setting.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -80,7 +80,7 @@ pub enum Error {
         /// Why.
         source: TargetError,
     },
-    /// The S3 key in the URL is no path.
+    /// The S3 key in the URL is not a path.
     #[error("{url}: {source}")]
     Key {
         /// The URL.
@@ -94,7 +94,7 @@ pub enum Error {
     /// The credentials cannot be used.
     #[error("{0}")]
     Credentials(String),
-    /// The root of a server has no name that a copy of it could have.
+    /// The URL is the root of a server: a copy of it has no name.
     #[error("that place has no name")]
     Nameless,
     /// The store failed.
@@ -114,38 +114,38 @@ impl Blame for Error {
 
 /// A dialer with these TLS settings, to addresses that the guard allows.
 pub fn dialer(tls: Arc<ClientConfig>, guard: Arc<Guard>) -> Dialer {
-    Dialer { tls, guard, prepare: None, connect: CONNECT, silence: SILENCE }
+    Dialer { tls, guard, prepare: None, connect: CONNECT_TIMEOUT, silence: READ_TIMEOUT }
 }
 
 /// Opens the store that a URL names. Sends no request yet.
 ///
 /// # Errors
 /// The URL does not parse, its scheme is not supported, or the credentials cannot be used.
-pub fn open(url: &str, reach: RemoteSettings, credentials: &dyn Credentials) -> Result<RemoteStore, Error> {
+pub fn open(url: &str, settings: RemoteSettings, credentials: &dyn Credentials) -> Result<RemoteStore, Error> {
     let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme).to_ascii_lowercase();
     match scheme.as_str() {
-        "s3" => open_bucket(url, reach, credentials),
-        known if SCHEMES.contains(&known) => open_dav(url, reach, credentials),
+        "s3" => open_bucket(url, settings, credentials),
+        known if SCHEMES.contains(&known) => open_dav(url, settings, credentials),
         _ => Err(Error::Scheme(scheme)),
     }
 }
 
-fn means(reach: RemoteSettings, token: Arc<TokenSource>) -> Means {
-    Means { dialer: reach.dialer, token, redirects: reach.redirects, patience: reach.patience }
+fn means(settings: RemoteSettings, token: Arc<TokenSource>) -> Means {
+    Means { dialer: settings.dialer, token, redirects: settings.redirects, patience: settings.patience }
 }
 
-fn open_dav(url: &str, reach: RemoteSettings, credentials: &dyn Credentials) -> Result<RemoteStore, Error> {
+fn open_dav(url: &str, settings: RemoteSettings, credentials: &dyn Credentials) -> Result<RemoteStore, Error> {
     let address = HttpUrl::parse(url).map_err(Error::Address)?;
     let target = web::target::parse(address.path())
         .map_err(|source| Error::Path { url: address.redacted().to_string(), source })?;
     let server = format!("{}:{}", address.host(), address.port());
-    let dav = Arc::new(Dav::new(means(reach, credentials.token()), &address, RelPath::root()));
+    let dav = Arc::new(Dav::new(means(settings, credentials.token()), &address, RelPath::root()));
     let place = SourceStore::Dav(Dav::clone(&dav));
     Ok(RemoteStore { store: Arc::clone(&dav) as Arc<dyn Store>, path: target.path, server, dav: Some(dav), place })
 }
 
 /// `s3://BUCKET/KEY`.
-fn open_bucket(url: &str, reach: RemoteSettings, credentials: &dyn Credentials) -> Result<RemoteStore, Error> {
+fn open_bucket(url: &str, settings: RemoteSettings, credentials: &dyn Credentials) -> Result<RemoteStore, Error> {
     let rest = url.split_once("://").map_or("", |(_, rest)| rest);
     let (name, key) = rest.split_once('/').unwrap_or((rest, ""));
     if name.is_empty() {
@@ -155,7 +155,7 @@ fn open_bucket(url: &str, reach: RemoteSettings, credentials: &dyn Credentials) 
     let bucket = credentials.bucket(name)?;
     let server = format!("{}/{name}", bucket.endpoint.as_deref().unwrap_or("s3"));
     // S3 takes a signature of each request, and no token.
-    let s3 = S3::new(means(reach, Arc::new(|| Ok(None))), &bucket, RelPath::root())?;
+    let s3 = S3::new(means(settings, Arc::new(|| Ok(None))), &bucket, RelPath::root())?;
     Ok(RemoteStore { store: Arc::new(s3.clone()), path, server, dav: None, place: SourceStore::S3(s3) })
 }
 

@@ -24,34 +24,34 @@ pub struct StateDir {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
-    /// A file of it.
+    /// A file of the state directory cannot be used.
     #[error("cannot {doing} {path} (the state directory is chosen by --state or LONGHAUL_STATE)")]
     File {
         /// What was being done.
         doing: &'static str,
-        /// Where.
+        /// Its path.
         path: String,
         /// Why.
         source: io::Error,
     },
-    /// A file that cannot be read.
+    /// A file cannot be parsed.
     #[error("{path} is damaged: {why}")]
     Damaged {
-        /// Where.
+        /// Its path.
         path: String,
         /// Why.
         why: String,
     },
-    /// There was an identity.
+    /// The directory had an identity, and its key is missing.
     #[error(
-        "{missing} is missing, and the state directory has {found}: this node had an identity, which the keys \
-         that are out and the clients that know it rely on. Put the file back from a backup; or, to begin anew with another identity, \
-         remove {found} there, hand out new keys, and tell clients to forget the node (known_nodes)"
+        "{missing} is missing, and the state directory has {found}: this node had an identity. The keys that it issued, and the clients \
+         that know it, rely on that identity. Put the file back from a backup; or, to begin with a new identity, remove {found} there, \
+         issue new keys, and have clients forget the node (known_nodes)"
     )]
     Lost {
-        /// What is missing.
+        /// The missing file.
         missing: String,
-        /// What is still there.
+        /// The files that show that there was an identity.
         found: String,
     },
     /// The identity could not be made.
@@ -97,14 +97,14 @@ impl StateDir {
         StateError::File { doing, path: path.display().to_string(), source }
     }
 
-    /// Holds the directory's lock until the file is dropped.
+    /// Takes the directory's lock, which is held until the file is dropped.
     fn lock(&self) -> Result<File> {
         let path = self.path.join("lock");
         let open = match OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                 OpenOptions::new().write(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(&path)
             }
-            made => made.and_then(|file| self.hand_over(&file).map(|()| file)),
+            made => made.and_then(|file| self.give_to_owner(&file).map(|()| file)),
         };
         let file = open.map_err(|e| self.error("open", &path, e))?;
         file.lock().map_err(|e| self.error("lock", &path, e))?;
@@ -113,8 +113,8 @@ impl StateDir {
 
     /// Gives a file that root has just created to the owner of the directory: `longhaul grant` may run as root, and the node must
     /// be able to read the result. Only for new files: the owner of the directory could have replaced an existing one by a link
-    /// to a file of somebody else.
-    fn hand_over(&self, made: &File) -> io::Result<()> {
+    /// to another user's file.
+    fn give_to_owner(&self, made: &File) -> io::Result<()> {
         if !rustix::process::geteuid().is_root() {
             return Ok(());
         }
@@ -129,7 +129,7 @@ impl StateDir {
         let write = || -> io::Result<()> {
             let _ = fs::remove_file(&temporary);
             let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&temporary)?;
-            self.hand_over(&file)?;
+            self.give_to_owner(&file)?;
             file.write_all(bytes)?;
             file.sync_all()?;
             fs::rename(&temporary, &path)
@@ -155,7 +155,7 @@ impl StateDir {
         let certificate = self.read(IDENTITY_CERTIFICATE)?.map(CertificateDer::from);
         let (key, certificate) = match (self.read(IDENTITY_KEY)?, certificate) {
             (Some(key), Some(certificate)) => (key, certificate),
-            // The identity is the key: what is made here anew only says so.
+            // The identity is the key: a new certificate of the same key is the same identity.
             (Some(key), None) => {
                 let pair = rcgen::KeyPair::try_from(key.as_slice());
                 let pair = pair.map_err(|e| self.damaged(IDENTITY_KEY, e.to_string()))?;
@@ -181,8 +181,8 @@ impl StateDir {
         Ok(made.der().clone())
     }
 
-    /// Fails where grants show that there was an identity, which is lost. A new one would make all keys void, and clients that know
-    /// the node would take it for an impostor.
+    /// Fails where other files show that there was an identity, which is lost. A new identity would make all keys void, and clients
+    /// that know the node would take it for an impostor.
     fn refuse_another_identity(&self) -> Result<()> {
         let traces = [IDENTITY_CERTIFICATE, GRANTS, ERRAND_GRANTS];
         let found: Vec<&str> = traces.into_iter().filter(|name| self.path.join(name).exists()).collect();
@@ -208,17 +208,18 @@ impl StateDir {
     /// # Errors
     /// It cannot be read or created, or is damaged.
     pub fn macaroon_key(&self) -> Result<[u8; 32]> {
-        let whole = |bytes: Vec<u8>| {
-            let wrong =
-                |_| self.damaged(MACAROON_KEY, "it has not 32 bytes; remove it, and ask for macaroons anew".into());
-            bytes.try_into().map_err(wrong)
+        let parse = |bytes: Vec<u8>| {
+            let wrong_length = |_| {
+                self.damaged(MACAROON_KEY, "it does not have 32 bytes; remove it, and request new macaroons".into())
+            };
+            bytes.try_into().map_err(wrong_length)
         };
         if let Some(bytes) = self.read(MACAROON_KEY)? {
-            return whole(bytes);
+            return parse(bytes);
         }
         let _lock = self.lock()?;
         if let Some(bytes) = self.read(MACAROON_KEY)? {
-            return whole(bytes);
+            return parse(bytes);
         }
         let made: [u8; 32] = engine::identity::random().map_err(|e| StateError::Identity(e.to_string()))?;
         self.write(MACAROON_KEY, &made)?;
@@ -350,7 +351,7 @@ impl StateDir {
             return;
         }
         let path = self.path.join(RESERVE);
-        if fs::metadata(&path).is_ok_and(|there| there.len() == RESERVE_BYTES) {
+        if fs::metadata(&path).is_ok_and(|meta| meta.len() == RESERVE_BYTES) {
             return;
         }
         let made = OpenOptions::new()
@@ -359,11 +360,11 @@ impl StateDir {
             .mode(0o600)
             .custom_flags(OFlags::NOFOLLOW.bits() as i32)
             .open(&path);
-        let taken = made.and_then(|file| {
-            self.hand_over(&file)?;
+        let reserved = made.and_then(|file| {
+            self.give_to_owner(&file)?;
             Ok(rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, RESERVE_BYTES)?)
         });
-        if taken.is_err() {
+        if reserved.is_err() {
             let _ = fs::remove_file(&path);
         }
     }
@@ -380,7 +381,7 @@ mod tests {
     use model::RelPath;
 
     #[test]
-    fn an_identity_lasts() {
+    fn an_identity_is_created_once() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::open(&dir.path().join("deep/er")).unwrap();
         let first = state.fingerprint().unwrap();
@@ -392,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn grants_of_many_writers_all_count() {
+    fn concurrent_changes_of_grants_are_all_kept() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::open(dir.path()).unwrap();
         std::thread::scope(|scope| {
@@ -408,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_root_writes_is_for_the_owner_of_the_directory() {
+    fn a_file_that_root_writes_belongs_to_the_owner_of_the_directory() {
         let dir = tempfile::tempdir().unwrap();
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::chown(dir.path(), Some(65_534), Some(65_534)).unwrap();
@@ -419,7 +420,7 @@ mod tests {
         for name in ["lock", GRANTS] {
             assert_eq!(owner(&dir.path().join(name)), owner(dir.path()), "{name}");
         }
-        // In place of the lock a link to somebody else's file is not followed.
+        // A link in place of the lock is not followed.
         fs::write(dir.path().join("else"), b"").unwrap();
         fs::remove_file(dir.path().join("lock")).unwrap();
         std::os::unix::fs::symlink("else", dir.path().join("lock")).unwrap();
@@ -427,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_for_macaroons_is_made_once() {
+    fn the_macaroon_key_is_created_once() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::open(dir.path()).unwrap();
         let keys: Vec<[u8; 32]> = std::thread::scope(|scope| {
@@ -442,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_identity_is_not_replaced_in_silence() {
+    fn a_lost_identity_is_not_replaced_silently() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::open(dir.path()).unwrap();
         let first = state.fingerprint().unwrap();
@@ -452,17 +453,17 @@ mod tests {
         assert!(error.contains("identity.key.der") && error.contains("identity.cert.der"), "{error}");
         fs::write(dir.path().join("identity.key.der"), key).unwrap();
         assert_eq!(state.fingerprint().unwrap(), first, "put back");
-        // The certificate is made of the key, and says nothing else.
+        // A missing certificate is made again from the key.
         fs::remove_file(dir.path().join("identity.cert.der")).unwrap();
         assert_eq!(state.fingerprint().unwrap(), first);
-        // Grants alone say that there was one.
+        // Grants alone show that there was an identity.
         state.change_grants(|grants| grants.list.clear()).unwrap();
         ["identity.cert.der", "identity.key.der"]
             .iter()
             .for_each(|name| fs::remove_file(dir.path().join(name)).unwrap());
         assert!(matches!(state.identity(), Err(StateError::Lost { .. })));
         fs::remove_file(dir.path().join(GRANTS)).unwrap();
-        assert!(state.identity().is_ok(), "to begin anew");
+        assert!(state.identity().is_ok(), "without any trace of an identity a new one is made");
     }
 
     #[test]
@@ -478,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_named() {
+    fn the_error_of_a_damaged_file_names_it() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::open(dir.path()).unwrap();
         fs::write(dir.path().join("grants.toml"), "what is this").unwrap();

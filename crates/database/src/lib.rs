@@ -1,5 +1,5 @@
-//! The state of a service, in SQLite or PostgreSQL by the same SQL: opens a database by its URL, brings its tables to this version, and writes
-//! statements of many rows.
+//! Opens the database of a service by its URL, SQLite or PostgreSQL, brings its tables to this version, and executes statements with many
+//! rows. Both databases are given the same SQL.
 //!
 //! What this crate does not know: which tables there are, who reads and writes them.
 
@@ -30,17 +30,17 @@ pub struct Migrations {
     pub postgres: Migrator,
 }
 
-/// Why a database is not open.
+/// Why a database was not opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The URL is of no known kind of database.
+    /// The URL names no known kind of database.
     #[error("{0:?} is no database: sqlite:FILE or postgres://USER@HOST/NAME")]
     Unknown(String),
-    /// It cannot be opened.
+    /// The database cannot be opened.
     #[error("cannot open the database {name}: {source}")]
     Open {
-        /// Without its password.
+        /// Its URL, without the password.
         name: String,
         /// The error of the driver.
         source: sqlx::Error,
@@ -57,7 +57,7 @@ pub enum OpenError {
 pub async fn open(url: &str, migrations: &Migrations, connections_max: u32) -> Result<(AnyPool, Kind), OpenError> {
     sqlx::any::install_default_drivers();
     let file = file_of(url);
-    let (kind, url) = normal(url)?;
+    let (kind, url) = driver_url(url)?;
     let name = web::target::redacted(&url);
     let failed = |source| OpenError::Open { name: name.clone(), source };
     if kind == Kind::Sqlite {
@@ -73,7 +73,7 @@ pub async fn open(url: &str, migrations: &Migrations, connections_max: u32) -> R
     Ok((pool, kind))
 }
 
-/// Makes the file of a database that is yet to be: it holds keys, so its owner alone reads it. What SQLite puts beside it is as it is.
+/// Makes the file of a new database. It holds keys, so its owner alone may read it; SQLite makes the files beside it with the same mode.
 fn make_private(file: &str) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
     std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(file).map(drop)
@@ -85,8 +85,8 @@ fn file_of(url: &str) -> &str {
     file.split('?').next().unwrap_or_default().trim_start_matches("//")
 }
 
-/// `sqlite:FILE` and `postgres://…`, as the driver reads them.
-fn normal(url: &str) -> Result<(Kind, String), OpenError> {
+/// The kind of a database, and its URL in the form that the driver reads.
+fn driver_url(url: &str) -> Result<(Kind, String), OpenError> {
     if url.starts_with("sqlite:") {
         let file = file_of(url);
         if file.is_empty() {
@@ -109,11 +109,12 @@ fn pool_options(kind: Kind, connections_max: u32) -> AnyPoolOptions {
         .max_connections(connections_max)
         .acquire_timeout(Duration::from_secs(30))
         .test_before_acquire(kind == Kind::Postgres);
-    // What was answered with "accepted" is on disk: FULL, and not NORMAL, which a power cut may take back.
+    // A client that was answered "accepted" may rely on it: FULL writes to disk before the answer, whereas a power cut may undo a commit
+    // with NORMAL.
     const SQLITE: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 30000; \
                           PRAGMA cache_size = -4000; PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = 67108864";
-    // Notices are of tables that are there already.
-    // Writers take turns by a lock: what each reads is to be as of its turn, not as of when it began to wait.
+    // `warning` silences the notices about tables that exist already.
+    // Writers take turns by a lock: `read committed` lets each of them read the state at its turn, not the state when it began to wait.
     const POSTGRES: &str = "SET client_min_messages = warning; SET default_transaction_isolation = 'read committed'";
     options.after_connect(move |connection, _| {
         Box::pin(async move {
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_file_that_is_new_is_its_owners_alone() {
+    async fn only_the_owner_may_read_a_new_database() {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}/new.db", dir.path().display());
@@ -141,11 +142,11 @@ mod tests {
 
     #[test]
     fn a_database_is_a_file_or_a_server() {
-        assert_eq!(normal("sqlite:/var/a b.db").unwrap(), (Kind::Sqlite, "sqlite:///var/a%20b.db?mode=rwc".into()));
-        assert_eq!(normal("sqlite:///var/a.db").unwrap().1, "sqlite:///var/a.db?mode=rwc");
-        assert_eq!(normal("postgres://u@h/n").unwrap().0, Kind::Postgres);
+        assert_eq!(driver_url("sqlite:/var/a b.db").unwrap(), (Kind::Sqlite, "sqlite:///var/a%20b.db?mode=rwc".into()));
+        assert_eq!(driver_url("sqlite:///var/a.db").unwrap().1, "sqlite:///var/a.db?mode=rwc");
+        assert_eq!(driver_url("postgres://u@h/n").unwrap().0, Kind::Postgres);
         for unknown in ["", "sqlite:", "mysql://u:secret@h/n", "/var/a.db"] {
-            let error = normal(unknown).unwrap_err().to_string();
+            let error = driver_url(unknown).unwrap_err().to_string();
             assert!(!error.contains("secret"), "{error}");
         }
     }

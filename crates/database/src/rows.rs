@@ -1,4 +1,4 @@
-//! Statements of many rows.
+//! Statements with many rows: lists of placeholders, inserts, selects by a list of texts.
 
 use std::fmt::Write;
 
@@ -8,13 +8,13 @@ use sqlx::{AnyConnection, AssertSqlSafe};
 /// The result of a statement.
 pub type Result<T> = std::result::Result<T, sqlx::Error>;
 
-/// A statement that waits for its values.
+/// A statement whose values are not all bound yet.
 pub type Query<'q> = sqlx::query::Query<'q, sqlx::Any, sqlx::any::AnyArguments>;
 
-/// Rows of one statement.
+/// The most rows in one statement.
 const ROWS_MAX: usize = 256;
 
-/// Inserts rows into `into`, a table and its columns; `bind` binds the values of one.
+/// Inserts rows into `into`, a table and its columns, as in `sites (name, json)`; `bind` binds the values of one row.
 ///
 /// # Errors
 /// A statement failed.
@@ -25,10 +25,10 @@ pub async fn insert<T>(
     rows: &[T],
     bind: impl for<'q> Fn(Query<'q>, &'q T) -> Query<'q>,
 ) -> Result<()> {
-    insert_or(connection, into, columns, rows, bind, "").await
+    insert_with(connection, into, columns, rows, bind, "").await
 }
 
-/// Inserts rows as [`insert`] does; rows whose key exists already stay as they are.
+/// Inserts rows as [`insert`] does; a row whose key exists already is not changed.
 ///
 /// # Errors
 /// A statement failed.
@@ -39,26 +39,26 @@ pub async fn insert_new<T>(
     rows: &[T],
     bind: impl for<'q> Fn(Query<'q>, &'q T) -> Query<'q>,
 ) -> Result<()> {
-    insert_or(connection, into, columns, rows, bind, " ON CONFLICT DO NOTHING").await
+    insert_with(connection, into, columns, rows, bind, " ON CONFLICT DO NOTHING").await
 }
 
-async fn insert_or<T>(
+async fn insert_with<T>(
     connection: &mut AnyConnection,
     into: &str,
     columns: usize,
     rows: &[T],
     bind: impl for<'q> Fn(Query<'q>, &'q T) -> Query<'q>,
-    or: &str,
+    suffix: &str,
 ) -> Result<()> {
     for some in statements(rows) {
-        let sql = format!("INSERT INTO {into} VALUES {}{or}", values(is_sqlite(connection), some.len(), columns));
+        let sql = format!("INSERT INTO {into} VALUES {}{suffix}", values(is_sqlite(connection), some.len(), columns));
         let query = some.iter().fold(sqlx::query(AssertSqlSafe(sql)), &bind);
         query.execute(&mut *connection).await?;
     }
     Ok(())
 }
 
-/// Selects rows whose text is one of those of `items`; `select` ends with `IN`.
+/// Selects the rows whose column is the text of one of `items`; `select` ends with the column and `IN`.
 ///
 /// # Errors
 /// A statement failed.
@@ -82,7 +82,7 @@ pub fn is_sqlite(connection: &AnyConnection) -> bool {
     connection.backend_name() == "SQLite"
 }
 
-/// Divides rows into statements whose lengths are powers of two: there are few lengths, so that each connection prepares each of them once.
+/// Divides rows among statements whose lengths are powers of two: there are few lengths, so each connection prepares few statements.
 fn statements<T>(rows: &[T]) -> impl Iterator<Item = &[T]> {
     let mut left = rows;
     std::iter::from_fn(move || {
@@ -93,8 +93,8 @@ fn statements<T>(rows: &[T]) -> impl Iterator<Item = &[T]> {
     })
 }
 
-/// `(…), (…)` with placeholders. SQLite looks a numbered one up among all before it, and again to bind it; it has ones without numbers, which
-/// PostgreSQL has not.
+/// `(…), (…)` with placeholders. SQLite gets `?`: it looks a numbered placeholder up among all before it, and again to bind it. PostgreSQL
+/// has only numbered ones.
 pub fn values(is_sqlite: bool, rows: usize, columns: usize) -> String {
     let mut text = String::with_capacity(rows * columns * 6);
     for row in 0..rows {
@@ -108,7 +108,7 @@ pub fn values(is_sqlite: bool, rows: usize, columns: usize) -> String {
     text
 }
 
-/// `(1, 2, …)`: numbers of rows, as they are.
+/// `(1, 2, …)`: row numbers, written into the SQL.
 pub fn numbers(rows: impl Iterator<Item = i64>) -> String {
     let rows: Vec<String> = rows.map(|row| row.to_string()).collect();
     format!("({})", rows.join(", "))
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn placeholders_are_as_each_database_has_them() {
+    fn each_database_gets_its_own_placeholders() {
         assert_eq!(values(false, 2, 3), "($1, $2, $3), ($4, $5, $6)");
         assert_eq!(values(true, 2, 3), "(?, ?, ?), (?, ?, ?)");
         assert_eq!(numbers([3, 4].into_iter()), "(3, 4)");

@@ -1,4 +1,4 @@
-//! The client that asks a node a question.
+//! The client whose question a node answers.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::Receiver;
@@ -7,7 +7,7 @@ use auth::Access;
 
 use crate::stream::Joined;
 
-/// The client that asks a question, and its connection.
+/// The client whose question is being answered, and its connection.
 pub struct Asker<'a> {
     /// The client's rights.
     pub access: &'a Access,

@@ -108,7 +108,9 @@ mod tests {
     #[test]
     fn one_holder_leaves_room_for_another() {
         let budget = Budget::new(100, 60);
-        let (mut mine, mut also_mine, mut yours) = (budget.part("me"), budget.part("me"), budget.part("you"));
+        let mut mine = budget.part("me");
+        let mut also_mine = budget.part("me");
+        let mut yours = budget.part("you");
         mine.grow(40).unwrap();
         assert_eq!((also_mine.grow(30), also_mine.grow(20)), (Err(Full::Holder), Ok(())));
         assert_eq!((yours.grow(50), yours.grow(40)), (Err(Full::All), Ok(())));
@@ -116,7 +118,7 @@ mod tests {
         drop(mine);
         assert_eq!(budget.taken(), 60);
         drop((also_mine, yours));
-        assert_eq!((budget.taken(), budget.usage().each.len()), (0, 0), "a holder of nothing is forgotten");
+        assert_eq!((budget.taken(), budget.usage().each.len()), (0, 0), "a holder without bytes is removed");
         assert_eq!(budget.part("me").grow(usize::MAX), Err(Full::Holder));
     }
 }

@@ -1,4 +1,4 @@
-//! Connecting to a node: a control connection whose handshake is made, over which the login has been sent.
+//! Connects to a node: makes a control connection, does its handshake, and sends the login.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::{SOFTWARE, dial, seal};
 
 /// How to connect.
 pub struct Connect<'a> {
-    /// How to make sure of the node.
+    /// How the node's identity is verified.
     pub trust: Trust,
     /// Keys to choose from, by the node's fingerprint.
     pub keys: &'a [AccessKey],
@@ -31,14 +31,14 @@ pub struct Connect<'a> {
     pub timeouts: Timeouts,
     /// A random name for the session.
     pub session: SessionId,
-    /// Where one may go, where somebody else asked for it.
+    /// Checks each address before it is dialled, where a client ordered the connection.
     pub guard: Option<Arc<dial::Guard>>,
-    /// Where nodes said that they are as well: heard here, and used by whoever connects again.
+    /// Further addresses that nodes have advertised, for the next connection.
     pub elsewhere: dial::Elsewhere,
 }
 
 impl<'a> Connect<'a> {
-    /// With one of these keys, to a node that is trusted like this: payload sealed, usual bounds on waiting, no guard.
+    /// Settings for a node that passes `trust`, with one of these keys: sealed payload, default timeouts, no guard.
     ///
     /// # Errors
     /// The system gives no random numbers.
@@ -47,11 +47,18 @@ impl<'a> Connect<'a> {
             doing: "get random numbers",
             source: std::io::Error::other("the system gives none"),
         })?;
-        let (timeouts, elsewhere) = (Timeouts::default(), dial::Elsewhere::default());
-        Ok(Connect { trust, keys, plain: false, timeouts, session, guard: None, elsewhere })
+        Ok(Connect {
+            trust,
+            keys,
+            plain: false,
+            timeouts: Timeouts::default(),
+            session,
+            guard: None,
+            elsewhere: dial::Elsewhere::default(),
+        })
     }
 
-    /// To the one node that this key is for.
+    /// Settings for the one node that this key is for.
     ///
     /// # Errors
     /// The system gives no random numbers.
@@ -63,13 +70,13 @@ impl<'a> Connect<'a> {
     pub(crate) fn dial(&self, to: &HostPort) -> Result<LoggedIn> {
         let started = Instant::now();
         let socket = dial::dial(to, &self.timeouts, self.guard.as_deref(), &self.elsewhere)?;
-        let mut login = self.over(socket, to).inspect_err(|_| self.elsewhere.forget(&to.to_string()))?;
+        let mut login = self.log_in(socket, to).inspect_err(|_| self.elsewhere.forget(&to.to_string()))?;
         login.connected_after = started.elapsed();
         Ok(login)
     }
 
-    /// Logs in over a connection that is there.
-    pub(crate) fn over(&self, socket: TcpStream, to: &HostPort) -> Result<LoggedIn> {
+    /// Logs in over an open connection.
+    pub(crate) fn log_in(&self, socket: TcpStream, to: &HostPort) -> Result<LoggedIn> {
         let started = Instant::now();
         let address = socket.peer_addr().map_err(|source| Error::Connect { to: to.to_string(), source })?;
         let tls_error = |e: rustls::Error| Error::NotANode { to: to.to_string(), why: e.to_string() };
@@ -101,18 +108,18 @@ impl<'a> Connect<'a> {
 /// A control connection over which the login has been sent.
 pub(crate) struct LoggedIn {
     pub link: Link,
-    /// Where the node was found.
+    /// The node's address.
     pub address: SocketAddr,
-    /// The node's, proven by the handshake.
+    /// The node's fingerprint, proven by the handshake.
     pub fingerprint: Fingerprint,
     pub version: Version,
     /// One of the given keys is for this node.
     pub has_key: bool,
-    /// How long connecting took.
+    /// How long it took to connect.
     pub connected_after: Duration,
 }
 
-/// What a node is shown of a key.
+/// The id and secret of a key, as a login sends them.
 pub(crate) fn proof(key: &AccessKey) -> KeyProof {
     KeyProof { id: key.id, secret: *key.expose_secret() }
 }

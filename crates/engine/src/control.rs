@@ -28,9 +28,9 @@ pub struct Label {
     pub id: Uuid,
     /// `send`, `receive` or `carry`.
     pub role: &'static str,
-    /// Where the bytes come from.
+    /// The sources of the bytes.
     pub source: Vec<String>,
-    /// Where they go.
+    /// Their target.
     pub target: String,
 }
 
@@ -56,12 +56,12 @@ struct ControlState {
     /// Bytes and files of this attempt that `moved` includes.
     counted: (u64, u64),
     steer: Steer,
-    /// Until when the limit holds; without an end where none is set.
+    /// When the limit lapses; none for a limit that does not.
     limit_until: Option<Instant>,
     /// Counts the changes made at this end, which must be sent to the other.
     version: u64,
     /// The limit in force was set at the other end.
-    limit_is_theirs: bool,
+    limit_is_remote: bool,
     progress: Progress,
     samples: VecDeque<(Instant, u64)>,
     estimator: Estimator,
@@ -74,7 +74,7 @@ struct ControlState {
     is_ended_by_order: bool,
     waker: Option<Waker>,
     /// Every settled file is reported to the watcher of the job.
-    tells_files: bool,
+    reports_files: bool,
 }
 
 /// The control of one job. Clones share its state.
@@ -122,7 +122,7 @@ impl Control {
             steer,
             limit_until: None,
             version: 0,
-            limit_is_theirs: false,
+            limit_is_remote: false,
             progress: Progress::default(),
             samples: VecDeque::new(),
             estimator: Estimator::default(),
@@ -133,7 +133,7 @@ impl Control {
             ended: false,
             is_ended_by_order: false,
             waker: None,
-            tells_files: false,
+            reports_files: false,
         };
         Control { state: Arc::new(Mutex::new(state)), cancel }
     }
@@ -144,12 +144,12 @@ impl Control {
 
     /// From now on every settled file is reported to the watcher of the job.
     pub fn tell_files(&self) {
-        self.state().tells_files = true;
+        self.state().reports_files = true;
     }
 
     /// Whether every settled file is reported.
-    pub fn tells_files(&self) -> bool {
-        self.state().tells_files
+    pub fn reports_files(&self) -> bool {
+        self.state().reports_files
     }
 
     /// Ends the job.
@@ -174,7 +174,7 @@ impl Control {
     pub fn steer(&self) -> (Steer, u64) {
         let mut state = self.state();
         if state.limit_until.is_some_and(|until| until <= Instant::now()) {
-            // The limit was not renewed in time.
+            // The limit lapses: it was not renewed in time.
             state.steer.limit_bit_s = 0;
             state.limit_until = None;
             state.version += 1;
@@ -195,7 +195,7 @@ impl Control {
         if change.limit_bit_s.is_some() {
             state.limit_until =
                 change.limit_for_s.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
-            state.limit_is_theirs = false;
+            state.limit_is_remote = false;
         }
         state.is_ended_by_order |= change.cancel;
         if let Some(waker) = &state.waker {
@@ -211,15 +211,15 @@ impl Control {
     pub fn adopt(&self, steer: Steer) {
         let mut state = self.state();
         if steer.limit_bit_s != state.steer.limit_bit_s {
-            state.limit_is_theirs = true;
+            state.limit_is_remote = true;
             state.limit_until = None;
         }
         state.steer = steer;
     }
 
     /// Whether the limit in force was set at the other end.
-    pub fn limit_is_theirs(&self) -> bool {
-        self.state().limit_is_theirs
+    pub fn limit_is_remote(&self) -> bool {
+        self.state().limit_is_remote
     }
 
     /// Sets the waker of the thread that carries out changes.
@@ -321,9 +321,10 @@ impl Control {
             target: state.label.target.clone(),
             bytes: state.progress.bytes_arrived,
             sent_bytes: state.moved.bytes,
-            bytes_total: match state.progress.is_endless() {
-                true => state.progress.bytes_arrived,
-                false => state.progress.bytes_offered,
+            bytes_total: if state.progress.is_endless() {
+                state.progress.bytes_arrived
+            } else {
+                state.progress.bytes_offered
             },
             files: state.progress.files_settled,
             files_total: state.progress.files_offered,
@@ -359,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_leaves_the_rest_and_counts_once() {
+    fn a_change_keeps_the_other_settings_and_counts_once() {
         let control = control();
         control.change(&v1::Change { streams: Some(3), ..v1::Change::default() });
         assert_eq!(control.steer(), (Steer { limit_bit_s: 5, streams: 3, paused: false }, 1));
@@ -372,21 +373,25 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_is_not_said_again_lapses() {
+    fn a_limit_that_is_not_renewed_lapses() {
         let control = control();
         let limit =
             |limit, seconds| v1::Change { limit_bit_s: Some(limit), limit_for_s: seconds, ..v1::Change::default() };
         control.change(&limit(7, Some(3600)));
         assert_eq!((control.steer().0.limit_bit_s, control.steer().1), (7, 1));
         control.change(&limit(7, Some(0)));
-        assert_eq!((control.steer().0.limit_bit_s, control.steer().1), (0, 2), "the other end is to hear of it");
+        assert_eq!(
+            (control.steer().0.limit_bit_s, control.steer().1),
+            (0, 2),
+            "the lapse is a change that is sent to the other end"
+        );
         control.change(&limit(9, Some(0)));
         control.change(&limit(8, None));
         assert_eq!(control.steer().0.limit_bit_s, 8);
     }
 
     #[test]
-    fn what_moved_adds_up_over_attempts_and_never_shrinks() {
+    fn moved_bytes_add_up_over_attempts_and_never_shrink() {
         let control = control();
         let saw = |arrived, in_place, files| {
             let progress = Progress {
@@ -406,14 +411,14 @@ mod tests {
         assert_eq!(saw(110, 40, 1), (70, 1, 2));
         control.saw_end(&[v1::Stream { retransmits: 3, resent_bytes: 9, ..v1::Stream::default() }]);
         assert_eq!(control.moved().1, 0);
-        // Another attempt, which finds in place what the first one brought.
+        // A second attempt: the target already has the bytes of the first one.
         control.meets(None);
         assert_eq!(saw(130, 110, 2), (90, 3, 2));
         assert_eq!((control.moved().0.resent_segments, control.moved().0.resent_segment_bytes), (3, 9));
     }
 
     #[test]
-    fn what_it_waits_for_is_shown() {
+    fn the_status_shows_what_the_job_waits_for() {
         let control = control();
         control.wait_for("space");
         assert_eq!((control.show().state, control.show().waiting_for.as_str()), (v1::Stage::Waiting, "space"));

@@ -8,4 +8,4 @@ mod reader;
 mod writer;
 
 pub(crate) use reader::Reader;
-pub(crate) use writer::{Writer, Writing};
+pub(crate) use writer::{Writer, WriterSide};

@@ -35,7 +35,7 @@ pub struct StreamAddress {
     /// The address.
     pub at: SocketAddr,
     /// The delegated session that streams join at this address; none where they join the client's own.
-    pub lent: Option<SessionId>,
+    pub delegated_session: Option<SessionId>,
 }
 
 /// Checks an address before it is dialled on behalf of a client. The error is a sentence that says why it must not be dialled.
@@ -55,7 +55,7 @@ impl Elsewhere {
         }
     }
 
-    /// Forgets the addresses of a node: another host answers there.
+    /// Forgets the addresses of a node: another host answers at them.
     pub fn forget(&self, node: &str) {
         self.0.lock().remove(node);
     }
@@ -70,18 +70,19 @@ const NODES_MAX: usize = 1024;
 
 /// Whether an address that a node advertises may be dialled, given the address at which the node was reached. A loopback or
 /// link-local address is accepted only from a node that was reached at such an address itself.
-pub(crate) fn is_as_near(own: IpAddr, named: IpAddr) -> bool {
+pub(crate) fn may_dial_advertised(reached: IpAddr, advertised: IpAddr) -> bool {
     let link_local = |ip: IpAddr| match ip {
         IpAddr::V4(ip) => ip.is_link_local(),
         IpAddr::V6(ip) => ip.is_unicast_link_local(),
     };
-    let (own, named) = (own.to_canonical(), named.to_canonical());
-    (!named.is_loopback() || own.is_loopback()) && (!link_local(named) || link_local(own))
+    let reached = reached.to_canonical();
+    let advertised = advertised.to_canonical();
+    (!advertised.is_loopback() || reached.is_loopback()) && (!link_local(advertised) || link_local(reached))
 }
 
 /// How long an address is tried before the next one is tried in parallel (RFC 8305 says 250 ms; a handshake over the longest
 /// path takes 300 ms).
-const BESIDE: Duration = Duration::from_millis(400);
+const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(400);
 
 /// Connects to a host by the first of its addresses that answers, in the order of the resolver (RFC 6724). Where the host has
 /// advertised further addresses, all are tried in parallel. With a guard, every resolved address must pass it, and only addresses
@@ -99,14 +100,14 @@ pub fn dial(to: &HostPort, timeouts: &Timeouts, guard: Option<&Guard>, elsewhere
         let reason = format!("nothing is carried to {to} for others: {why}");
         return Err(Error::Refused { peer: "this node".into(), refusal: Refusal::new(Fault::Auth, reason) });
     }
-    let more = elsewhere.of(&to.to_string());
-    let more: Vec<SocketAddr> = more
+    let advertised = elsewhere.of(&to.to_string());
+    let advertised: Vec<SocketAddr> = advertised
         .into_iter()
-        .filter(|at| !addresses.contains(at) && addresses.iter().any(|own| is_as_near(own.ip(), at.ip())))
+        .filter(|at| !addresses.contains(at) && addresses.iter().any(|own| may_dial_advertised(own.ip(), at.ip())))
         .filter(|at| guard.is_none_or(|guard| guard(at.ip()).is_ok()))
         .collect();
-    if !more.is_empty() {
-        let all = addresses.into_iter().chain(more).collect();
+    if !advertised.is_empty() {
+        let all = addresses.into_iter().chain(advertised).collect();
         return race(all, timeouts).map_err(|source| Error::Connect { to: to.to_string(), source });
     }
     let mut last = std::io::Error::new(std::io::ErrorKind::AddrNotAvailable, "the name has no address");
@@ -119,15 +120,15 @@ pub fn dial(to: &HostPort, timeouts: &Timeouts, guard: Option<&Guard>, elsewhere
     Err(Error::Connect { to: to.to_string(), source: last })
 }
 
-/// Connects to the first address that answers. Each attempt begins [`BESIDE`] after the one before; later answers are dropped.
+/// Connects to the first address that answers. Each attempt begins [`NEXT_ADDRESS_AFTER`] after the one before; later answers are dropped.
 fn race(addresses: Vec<SocketAddr>, timeouts: &Timeouts) -> std::io::Result<TcpStream> {
     let (sender, answers) = channel();
-    let over = Arc::new(AtomicBool::new(false));
+    let is_connected = Arc::new(AtomicBool::new(false));
     for (at, address) in addresses.into_iter().enumerate() {
-        let (sender, timeouts, over) = (sender.clone(), *timeouts, Arc::clone(&over));
+        let (sender, timeouts, is_connected) = (sender.clone(), *timeouts, Arc::clone(&is_connected));
         let run = move || {
-            std::thread::sleep(BESIDE * at as u32);
-            if !over.load(Ordering::Acquire) {
+            std::thread::sleep(NEXT_ADDRESS_AFTER * at as u32);
+            if !is_connected.load(Ordering::Acquire) {
                 let _ = sender.send(dial_address(address, &timeouts));
             }
         };
@@ -139,7 +140,7 @@ fn race(addresses: Vec<SocketAddr>, timeouts: &Timeouts) -> std::io::Result<TcpS
     for answer in answers {
         match answer {
             Ok(socket) => {
-                over.store(true, Ordering::Release);
+                is_connected.store(true, Ordering::Release);
                 return Ok(socket);
             }
             Err(error) => last = error,
@@ -148,7 +149,7 @@ fn race(addresses: Vec<SocketAddr>, timeouts: &Timeouts) -> std::io::Result<TcpS
     Err(last)
 }
 
-/// Connects to one address, with the socket options of all our connections.
+/// Connects to one address, and sets the socket options that all connections of Longhaul have.
 ///
 /// # Errors
 /// The address does not answer in time, or the socket options cannot be set.
@@ -164,7 +165,7 @@ mod tests {
 
     #[test]
     fn loopback_and_link_local_addresses_are_accepted_only_from_near() {
-        let near = |own: &str, named: &str| is_as_near(own.parse().unwrap(), named.parse().unwrap());
+        let near = |own: &str, named: &str| may_dial_advertised(own.parse().unwrap(), named.parse().unwrap());
         assert!(near("198.51.100.1", "192.0.2.7") && near("127.0.0.1", "127.0.0.2") && near("10.0.0.1", "2001:db8::7"));
         assert!(near("127.0.0.1", "192.0.2.7") && near("fe80::1", "fe80::2"));
         for named in ["127.0.0.1", "::1", "::ffff:127.0.0.1", "169.254.169.254", "fe80::1"] {
@@ -174,7 +175,8 @@ mod tests {
 
     #[test]
     fn the_number_of_remembered_nodes_is_bounded() {
-        let (elsewhere, at) = (Elsewhere::default(), ["192.0.2.7:9".parse().unwrap()]);
+        let elsewhere = Elsewhere::default();
+        let at = ["192.0.2.7:9".parse().unwrap()];
         (0..2 * NODES_MAX).for_each(|node| elsewhere.note(&node.to_string(), &at));
         assert_eq!((elsewhere.of("7"), elsewhere.of("2000")), (at.to_vec(), Vec::new()));
         elsewhere.note("7", &[]);
@@ -185,15 +187,16 @@ mod tests {
 
     /// The first address does not answer, the advertised one does.
     #[test]
-    fn the_first_that_answers_counts() {
+    fn the_first_address_that_answers_is_used() {
         let node = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let (to, elsewhere) = (HostPort { host: "127.0.0.1".into(), port: gone.port() }, Elsewhere::default());
+        let to = HostPort { host: "127.0.0.1".into(), port: gone.port() };
+        let elsewhere = Elsewhere::default();
         let timeouts = Timeouts::default();
         assert!(dial(&to, &timeouts, None, &elsewhere).is_err());
         elsewhere.note(&to.to_string(), &[node.local_addr().unwrap()]);
         assert_eq!(dial(&to, &timeouts, None, &elsewhere).unwrap().peer_addr().unwrap(), node.local_addr().unwrap());
-        let nobody: Box<Guard> = Box::new(|ip| if ip.is_loopback() { Err("no".into()) } else { Ok(()) });
-        assert!(matches!(dial(&to, &timeouts, Some(&*nobody), &elsewhere), Err(Error::Refused { .. })));
+        let no_loopback: Box<Guard> = Box::new(|ip| if ip.is_loopback() { Err("no".into()) } else { Ok(()) });
+        assert!(matches!(dial(&to, &timeouts, Some(&*no_loopback), &elsewhere), Err(Error::Refused { .. })));
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong on the way: where, whose fault, and what to do about it.
+//! The errors of sessions and jobs. Each message says what failed, where, and the remedy; [`Blame`] says whose fault it is.
 
 use model::Refusal;
 use std::io;
@@ -14,7 +14,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The name means nothing.
+    /// The host name does not resolve.
     #[error("cannot find the host {host} (check its spelling, or the name service here)")]
     Resolve {
         /// The name.
@@ -22,7 +22,7 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// Nobody answers there.
+    /// No connection can be made to the host.
     #[error("cannot connect to {to}{}", connect_remedy(.source))]
     Connect {
         /// Host and port.
@@ -30,23 +30,23 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// Somebody answers, but not a node.
+    /// The host answers, but not as a node.
     #[error("{to} answers, but not as a Longhaul node ({why}); check the port")]
     NotANode {
         /// Host and port.
         to: String,
-        /// What was seen.
+        /// What it did instead.
         why: String,
     },
-    /// A node of another age.
+    /// The node and this program have no protocol version in common.
     #[error("{to} speaks no protocol version that this program speaks ({ours}); update the older of the two")]
     Version {
         /// Host and port.
         to: String,
-        /// What we speak.
+        /// The versions of this program.
         ours: String,
     },
-    /// Not the node it was, or not the one the key is for.
+    /// The node does not have the identity that it had before, or the one that the key is for.
     #[error("the identity of {to} is not the expected one: it shows {shown}, expected {expected}. {remedy}")]
     Identity {
         /// Host and port.
@@ -58,7 +58,7 @@ pub enum Error {
         /// What to do.
         remedy: String,
     },
-    /// No authority vouches for it.
+    /// No given authority has signed the node's certificate.
     #[error("no given authority vouches for {to}: {why}")]
     Certificate {
         /// Host and port.
@@ -66,28 +66,28 @@ pub enum Error {
         /// Why.
         why: String,
     },
-    /// The peer said no, in its own words.
+    /// The peer refused; the message is its own.
     #[error("{peer}: {}", .refusal.reason)]
     Refused {
-        /// Who.
+        /// The peer.
         peer: String,
-        /// What it said.
+        /// Its refusal.
         refusal: Refusal,
     },
-    /// The peer fell silent.
+    /// The peer has sent nothing for too long.
     #[error(
         "{peer} has been silent for {seconds} s; the path or the host is down (run the same command again to go on)"
     )]
     Silent {
-        /// Who.
+        /// The peer.
         peer: String,
-        /// How long.
+        /// For how long.
         seconds: u64,
     },
     /// The connection broke.
     #[error("the connection to {peer} broke (run the same command again to go on)")]
     Broken {
-        /// Who.
+        /// The peer.
         peer: String,
         /// Why.
         source: io::Error,
@@ -107,7 +107,7 @@ pub enum Error {
         /// Its path in the export.
         target: String,
     },
-    /// The target has no room for what comes.
+    /// The target has no room for the files.
     #[error("{why} (free space there, then run the same command again)")]
     Full {
         /// How much is missing, and where.
@@ -116,7 +116,7 @@ pub enum Error {
     /// A write has not returned though the job is over.
     #[error("a write to a file is still under way though the job is over; is the storage stuck?")]
     WriteUnderWay,
-    /// A file or an answer of this end that the job cannot go on without; the other end is told the same.
+    /// This end failed, and the job cannot go on; the other end gets the same refusal.
     #[error("{}", .0.reason)]
     ThisEnd(Refusal),
     /// No access key at hand is one of the mover's.
@@ -125,21 +125,21 @@ pub enum Error {
          node's --key-file)"
     )]
     NoKeyOfMover,
-    /// The coordinator does without a mover from here on.
+    /// The coordinator no longer uses a mover for the job.
     #[error("{why}")]
     Expelled {
         /// What the mover did or did not do.
         why: String,
     },
     /// A mover cannot read a file that the coordinator can read.
-    #[error("it cannot read what can be read here: {why}")]
+    #[error("it cannot read a file that this node can read: {why}")]
     MoverCannotRead {
-        /// The mover's own words.
+        /// The mover's own message.
         why: String,
     },
     /// A mover does not see the file that the coordinator has made.
     #[error(
-        "the unfinished file of {path} that the coordinator has made is not to be seen here, or is another user's; the exports \
+        "the unfinished file of {path} that the coordinator has made is not visible here, or belongs to another user; the exports \
          of coordinator and movers must be the same file system, and their processes run as the same user"
     )]
     UnseenFile {
@@ -151,41 +151,41 @@ pub enum Error {
         "nothing has moved between here and {peer} for {seconds} s, though it still answers (is its storage stuck?)"
     )]
     Stalled {
-        /// Who.
+        /// The peer.
         peer: String,
-        /// How long.
+        /// For how long.
         seconds: u64,
     },
     /// The peer broke the protocol.
     #[error("{peer} does not keep to the protocol")]
     Protocol {
-        /// Who.
+        /// The peer.
         peer: String,
         /// How.
         source: WireError,
     },
-    /// This end broke its own rules: a defect of Longhaul.
+    /// The state of this end is inconsistent: a defect of Longhaul.
     #[error("this end's own bookkeeping does not hold; please report it with this message and the log")]
     Bookkeeping(#[source] WireError),
-    /// A record that does not open: damaged or forged.
+    /// A record does not open: it was damaged or forged.
     #[error("a sealed record from {peer} does not open: it was damaged or forged on the way")]
     Seal {
-        /// Who.
+        /// The peer.
         peer: String,
     },
-    /// Storage on this side.
+    /// Storage at this end failed.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// A job that makes no sense.
+    /// The order cannot be carried out.
     #[error("{0}")]
     Order(String),
     /// The user stopped it.
     #[error("interrupted; run the same command again to go on")]
     Interrupted,
-    /// This host withheld something.
+    /// A system call of this host failed.
     #[error("cannot {doing} on this host")]
     Host {
-        /// What.
+        /// What was being done.
         doing: &'static str,
         /// Why.
         source: io::Error,

@@ -12,18 +12,23 @@ use wire::limits::{FILES_BYTES_MAX, FILES_MAX, FRAME_BYTES_AIM};
 pub struct FileList {
     /// Path below the source, path below the target.
     files: Vec<(RelPath, RelPath)>,
-    /// What some of them must be, by their paths below the target. It does not travel: the end that has the list compares.
+    /// The expected sizes and digests of some of them, by their paths below the target. They are not sent: the end that has the list
+    /// compares.
     expected: HashMap<RelPath, Expected>,
     bytes: usize,
 }
 
-/// Paths in the order of a walk: a directory's entries lie together, whatever bytes sort below the slash.
+/// The parts of a path. Paths that are compared by parts are in the order of a walk: the entries of a directory lie together, also where
+/// a name has bytes that sort below the slash.
 fn parts(path: &RelPath) -> impl Iterator<Item = &[u8]> {
     path.as_bytes().split(|b| *b == b'/')
 }
 
 impl FileList {
-    /// Adds a file, within the bounds on what one job can name.
+    /// Adds a file.
+    ///
+    /// # Errors
+    /// The list would exceed its bounds, or a path names the source or the target itself.
     pub fn add(&mut self, from: RelPath, to: RelPath) -> Result<(), Refusal> {
         self.bytes += from.as_bytes().len() + to.as_bytes().len() + size_of::<(RelPath, RelPath)>();
         if self.files.len() >= FILES_MAX || self.bytes > FILES_BYTES_MAX {
@@ -37,7 +42,7 @@ impl FileList {
         Ok(())
     }
 
-    /// Says what a file must be that has this path below the target.
+    /// Sets the expected size and digests of the file that has this path below the target.
     pub fn set_expected(&mut self, to: RelPath, expected: Expected) {
         if expected != Expected::default() {
             self.bytes += to.as_bytes().len() + size_of::<(RelPath, Expected)>();
@@ -45,7 +50,7 @@ impl FileList {
         }
     }
 
-    /// What files must be, by their paths below the target; nothing of it is left in the list.
+    /// Takes the expected sizes and digests out of the list, by the files' paths below the target.
     pub fn take_expected(&mut self) -> HashMap<RelPath, Expected> {
         std::mem::take(&mut self.expected)
     }
@@ -55,7 +60,10 @@ impl FileList {
         self.bytes
     }
 
-    /// Sorts the list. Two files for one place, or one below another, cannot both be.
+    /// Sorts the list.
+    ///
+    /// # Errors
+    /// Two files have the same path at the target, or one lies below the other.
     pub fn sorted(mut self) -> Result<FileList, Refusal> {
         self.files.sort_by(|a, b| parts(&a.1).cmp(parts(&b.1)));
         let clash = self.files.windows(2).find(|two| two[1].1.starts_with(&two[0].1));
@@ -82,7 +90,8 @@ impl FileList {
             if done {
                 return None;
             }
-            let (mut bytes, mut files) = (0, Vec::new());
+            let mut bytes = 0;
+            let mut files = Vec::new();
             while bytes < FRAME_BYTES_AIM
                 && let Some(file) = rest.next()
             {
@@ -114,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn clashing_and_empty_paths_are_refused() {
         assert!(list(&[("1", "a"), ("2", "a")]).is_err());
         assert!(list(&[("1", "a/b"), ("2", "a")]).is_err());
         assert!(list(&[("", "a")]).is_err());
@@ -122,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_carry_all_of_it() {
+    fn frames_carry_the_whole_list() {
         let mut long = FileList::default();
         for n in 0..3000 {
             let path = RelPath::parse(format!("{n}/{}", "x".repeat(40)).as_bytes()).unwrap();

@@ -1,8 +1,7 @@
 //! Which entries take part in a job: `--include` and `--exclude`, in the order given; the first rule that fits decides.
 //!
-//! As rsync taught people: a pattern with a slash inside is anchored at the source root, one without fits a name at any
-//! depth; a trailing slash fits directories only; `*` stops at slashes, `**` does not. What is in a directory that is
-//! left out is not looked at.
+//! The rules of rsync: a pattern with a slash inside is anchored at the source root, one without fits a name at any
+//! depth; a trailing slash fits directories only; `*` stops at slashes, `**` does not. An excluded directory is not read.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -25,12 +24,15 @@ struct Rule {
 pub struct Filters(Vec<Rule>);
 
 impl Filters {
-    /// Reads the patterns.
+    /// Parses the patterns.
+    ///
+    /// # Errors
+    /// A pattern does not parse, or is too complex.
     pub fn new(filters: &[Filter]) -> Result<Filters, Refusal> {
         filters.iter().map(rule).collect::<Result<_, _>>().map(Filters)
     }
 
-    /// Nothing takes part: in place of rules that cannot be read, so that nothing is removed on a guess either.
+    /// Filters that exclude every entry. They replace rules that do not parse, so that no file is removed by mistake.
     pub fn nothing() -> Filters {
         let matcher = GlobSet::empty();
         Filters(vec![Rule { include: false, matcher, anchored: false, dirs_only: false, always: true }])
@@ -52,7 +54,7 @@ fn rule(filter: &Filter) -> Result<Rule, Refusal> {
     let dirs_only = filter.pattern.ends_with('/');
     let pattern = filter.pattern.trim_end_matches('/');
     let anchored = pattern.contains('/');
-    // As a set of one: a set says so where a pattern is too much for it, a lone matcher panics.
+    // A set of one glob: a set returns an error where a pattern is too complex, a single matcher panics.
     let glob = GlobBuilder::new(pattern.trim_start_matches('/')).literal_separator(true).build();
     let set = glob.and_then(|glob| GlobSet::builder().add(glob).build());
     let unreadable = |e: globset::Error| {
@@ -82,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slash_anchors() {
+    fn a_slash_anchors_a_pattern_at_the_root() {
         assert!(!takes(&[(false, "/top")], "top", false) && takes(&[(false, "/top")], "a/top", false));
         assert!(!takes(&[(false, "a/*.o")], "a/x.o", false));
         assert!(takes(&[(false, "a/*.o")], "a/b/x.o", false) && !takes(&[(false, "a/**/*.o")], "a/b/c/x.o", false));
@@ -90,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_is_too_much_is_refused() {
+    fn a_pattern_that_is_too_complex_does_not_panic() {
         let deep = format!("{}a{}", "{".repeat(400), "}".repeat(400));
         // Refused or read, never a panic.
         let _ = Filters::new(&[Filter { include: false, pattern: deep }]);
@@ -98,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_cannot_be_read_is_named() {
+    fn the_refusal_of_a_pattern_names_it() {
         let refusal = Filters::new(&[Filter { include: false, pattern: "a[".into() }]).err().unwrap();
         assert_eq!(refusal.fault, Fault::Config);
         assert!(refusal.reason.contains("\"a[\""), "{}", refusal.reason);

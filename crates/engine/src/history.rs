@@ -1,6 +1,6 @@
-//! What jobs found out about paths, for the next one: a small file per peer in the state directory.
+//! The history of paths: what jobs have measured, for the next job, in a small file for each peer in the state directory.
 //!
-//! A hint, never more: it is used for the first seconds, and measured again.
+//! It is only a hint: the next job uses it for its first seconds, and measures again.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -13,9 +13,9 @@ use pilot::PathHistory;
 
 /// The directory below the state directory.
 const DIRECTORY: &str = "paths";
-/// A path is forgotten after so long.
+/// How long the history of a path is kept.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
-/// Paths that are kept: more peers than that are strangers.
+/// The number of paths that are kept.
 const PATHS_MAX: usize = 4096;
 /// How much the round-trip time may differ for it to be the same path still.
 const SAME_RTT: f64 = 0.25;
@@ -30,35 +30,35 @@ struct Stored {
     loss: f64,
 }
 
-/// Two jobs may write about one path at once.
-static WRITTEN: AtomicU64 = AtomicU64::new(0);
+/// The number of the next temporary file: two jobs may write about one path at once.
+static TEMPORARY_NUMBER: AtomicU64 = AtomicU64::new(0);
 
-/// Where the history of paths is kept.
+/// The directory of the history of paths.
 #[derive(Clone, Debug)]
 pub struct History {
     directory: PathBuf,
 }
 
 impl History {
-    /// In a state directory.
+    /// The history in a state directory.
     pub fn new(state: &Path) -> History {
         History { directory: state.join(DIRECTORY) }
     }
 
     fn file(&self, peer: IpAddr) -> PathBuf {
-        // Colons are fine in names, but not everywhere.
+        // Some file systems do not allow colons in names.
         self.directory.join(format!("{}.json", peer.to_canonical().to_string().replace(':', "-")))
     }
 
-    /// What is known of the path to a peer whose round-trip time is this; nothing where it is another path by now.
+    /// The history of the path to a peer, given its present round-trip time; none where it is another path now.
     pub fn recall(&self, peer: IpAddr, rtt: Duration) -> Option<PathHistory> {
         let file = self.file(peer);
         let age = SystemTime::now().duration_since(file.metadata().ok()?.modified().ok()?).unwrap_or_default();
         let stored: Stored = serde_json::from_slice(&std::fs::read(&file).ok()?).ok()?;
-        let numbers = stored.min_rtt_s.is_finite() && (0.0..1.0).contains(&stored.loss);
+        let is_valid = stored.min_rtt_s.is_finite() && (0.0..1.0).contains(&stored.loss);
         let rtt = rtt.as_secs_f64();
-        let near = (rtt - stored.min_rtt_s).abs() < 0.001 + SAME_RTT * stored.min_rtt_s;
-        (stored.v == 1 && age < KEPT && numbers && near).then_some(PathHistory {
+        let is_same_path = (rtt - stored.min_rtt_s).abs() < 0.001 + SAME_RTT * stored.min_rtt_s;
+        (stored.v == 1 && age < KEPT && is_valid && is_same_path).then_some(PathHistory {
             capacity_bytes_s: stored.capacity_bit_s / 8,
             streams: stored.streams,
             min_rtt_s: stored.min_rtt_s,
@@ -66,7 +66,7 @@ impl History {
         })
     }
 
-    /// Keeps what a job found out. A hint that cannot be kept is no reason to fail anything.
+    /// Stores what a job has measured. A failure is ignored: the history is only a hint.
     pub fn keep(&self, peer: IpAddr, past: &PathHistory) {
         let stored = Stored {
             v: 1,
@@ -76,32 +76,32 @@ impl History {
             loss: past.loss,
         };
         let file = self.file(peer);
-        // Written beside and renamed, so that nobody ever reads half of it.
-        let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
-        let beside = file.with_extension(format!("{}-{number}.part", std::process::id()));
+        // Written to a temporary file and renamed, so that no reader sees a part of it.
+        let number = TEMPORARY_NUMBER.fetch_add(1, Ordering::Relaxed);
+        let temporary = file.with_extension(format!("{}-{number}.part", std::process::id()));
         let write = || -> std::io::Result<()> {
             std::fs::create_dir_all(&self.directory)?;
             self.sweep(&file)?;
-            std::fs::write(&beside, serde_json::to_vec(&stored)?)?;
-            std::fs::rename(&beside, &file)
+            std::fs::write(&temporary, serde_json::to_vec(&stored)?)?;
+            std::fs::rename(&temporary, &file)
         };
         if write().is_err() {
-            let _ = std::fs::remove_file(&beside);
+            let _ = std::fs::remove_file(&temporary);
         }
     }
 
-    /// Removes what has been forgotten; where a new path would be one too many, the oldest as well.
+    /// Removes files older than [`KEPT`], and the oldest where the new one would exceed [`PATHS_MAX`].
     fn sweep(&self, new: &Path) -> std::io::Result<()> {
         if new.exists() {
             return Ok(());
         }
-        let aged = |entry: std::fs::DirEntry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()));
+        let with_age = |entry: std::fs::DirEntry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()));
         let mut all: Vec<(SystemTime, PathBuf)> =
-            std::fs::read_dir(&self.directory)?.flatten().filter_map(aged).collect();
+            std::fs::read_dir(&self.directory)?.flatten().filter_map(with_age).collect();
         all.sort();
-        let many = all.len().saturating_sub(PATHS_MAX - 1);
+        let surplus = all.len().saturating_sub(PATHS_MAX - 1);
         for (at, (modified, file)) in all.iter().enumerate() {
-            if at < many || modified.elapsed().is_ok_and(|age| age >= KEPT) {
+            if at < surplus || modified.elapsed().is_ok_and(|age| age >= KEPT) {
                 let _ = std::fs::remove_file(file);
             }
         }
@@ -121,9 +121,9 @@ mod tests {
         let past = PathHistory { capacity_bytes_s: 125_000_000, streams: 8, min_rtt_s: 0.303, loss: 4.6e-5 };
         history.keep(peer, &past);
         assert_eq!(history.recall(peer, Duration::from_millis(304)), Some(past));
-        assert_eq!(history.recall(peer, Duration::from_millis(20)), None, "it goes another way now");
+        assert_eq!(history.recall(peer, Duration::from_millis(20)), None, "another round-trip time is another path");
         assert_eq!(history.recall(other, Duration::from_millis(303)), None);
-        // A stranger's file from long ago goes with the next new path.
+        // An old file is removed when a new path is stored.
         let old = dir.path().join(DIRECTORY).join("198.51.100.1.json");
         let then = SystemTime::now() - KEPT * 2;
         std::fs::File::create(&old).unwrap().set_modified(then).unwrap();

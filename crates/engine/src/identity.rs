@@ -1,4 +1,4 @@
-//! Who the node is: its certificate, and how a client makes sure of it.
+//! The identity of a node: its certificate, and how a client verifies it.
 //!
 //! A node's identity is its key pair; the fingerprint is the hash of the public half, so a renewed certificate over
 //! the same key is the same node. A client accepts the node that its access key names, or the one pinned for that host
@@ -26,14 +26,17 @@ pub struct NodeIdentity {
     pub key: PrivateKeyDer<'static>,
 }
 
-/// What the handshake found out about the peer.
+/// The identity of the peer, by the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerCheck {
-    /// The fingerprint it showed and proved.
+    /// The fingerprint of its key, of which the handshake proves possession.
     pub fingerprint: Fingerprint,
 }
 
 /// Random bytes for session names, keys and ids.
+///
+/// # Errors
+/// The system gives no random numbers.
 pub fn random<const N: usize>() -> Result<[u8; N], rustls::Error> {
     let mut bytes = [0; N];
     aws_lc_rs::rand::fill(&mut bytes).map_err(|_| rustls::Error::FailedToGetRandomBytes)?;
@@ -41,31 +44,40 @@ pub fn random<const N: usize>() -> Result<[u8; N], rustls::Error> {
 }
 
 /// A tag for the unfinished files of one attempt.
+///
+/// # Errors
+/// The system gives no random numbers.
 pub fn random_tag() -> Result<String, rustls::Error> {
     Ok(random::<6>()?.iter().map(|b| format!("{b:02x}")).collect())
 }
 
-/// What a node offers to HTTP clients, so that they get an answer instead of an alert.
+/// The ALPN name that a node offers to HTTP clients, so that they get an answer instead of an alert.
 pub const HTTP_ALPN: &[u8] = b"http/1.1";
 
-/// The node's side of TLS: version 1.3 only, our protocol by ALPN.
+/// The node's TLS configuration: version 1.3 only, the native protocol by ALPN.
+///
+/// # Errors
+/// The key does not fit the certificate.
 pub fn server_config(identity: &NodeIdentity) -> Result<Arc<ServerConfig>, rustls::Error> {
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_no_client_auth()
         .with_single_cert(identity.chain.clone(), identity.key.clone_key())?;
     config.alpn_protocols = SPOKEN.iter().map(|v| v.alpn()).chain([HTTP_ALPN.to_vec()]).collect();
-    // One handshake per session: tickets would be work for nobody.
+    // A session has one handshake: no ticket would be used.
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
 }
 
-/// The client's side of TLS, and where the verifier leaves what it saw.
+/// The client's TLS configuration, and the slot in which its verifier stores the fingerprint that it has seen.
+///
+/// # Errors
+/// The configuration cannot be made of the trusted authorities.
 pub fn client_config(trust: &Trust, offered: &[Version]) -> Result<(Arc<ClientConfig>, Seen), rustls::Error> {
     trust::client_config(trust, offered.iter().map(|v| v.alpn()).collect())
 }
 
-/// What a failed handshake means.
+/// The error that a failed handshake stands for.
 pub(crate) fn handshake_error(error: Error, to: &HostPort, trust: &Trust, seen: &Seen) -> Error {
     let to = to.to_string();
     let Error::Broken { source, .. } = &error else { return error };

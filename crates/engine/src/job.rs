@@ -1,4 +1,4 @@
-//! Driving a job: one thread carries messages between the control connection and a side's machine, opens or accepts
+//! Drives a job: one thread carries messages between the control connection and a side's machine, opens or accepts
 //! streams, replaces lost ones, and notices when nothing moves any more.
 
 mod mover_coordination;
@@ -52,8 +52,8 @@ pub enum StreamHelpers {
     None,
     /// Movers of this node, which are given the job's order.
     Movers(Arc<Peers>, Arc<Open>),
-    /// This process is the mover: the session is another node's, and some of its streams are carried here. See [`crate::lent`].
-    Lent,
+    /// This process is the mover: the session is delegated by another node, and carries some of that node's streams.
+    Delegated,
 }
 
 /// How streams are protected and paced, agreed for the session and the job.
@@ -63,9 +63,9 @@ pub struct StreamTerms {
     pub session: SessionId,
     /// Its secret.
     pub secret: Secret,
-    /// Who we are in it.
+    /// The end of the session that this is.
     pub role: seal::SealingEnd,
-    /// How records are sealed, none for plain: once that is agreed.
+    /// How records are sealed, once that is agreed; none for payload in clear.
     pub suite: Arc<OnceLock<Option<Suite>>>,
     /// Payload in clear was asked for.
     pub plain: bool,
@@ -73,24 +73,24 @@ pub struct StreamTerms {
     pub permitted: Permitted,
     /// What an earlier job found on the path of the control connection.
     pub past: Option<PathHistory>,
-    /// What earlier jobs found on others.
+    /// The history of other paths.
     pub history: Option<History>,
     /// Where the job's numbers over time are written.
     pub series: Option<Series>,
-    /// The other jobs of this node, and the address of this one's other end.
+    /// The shares of paths among this node's jobs, and the address of this job's other end.
     pub path_shares: Option<(PathShares, IpAddr)>,
-    /// The limit, streams and pause of the job's order: what the other end goes by until it is told otherwise.
+    /// The limit, streams and pause of the job's order, which the other end applies until they are changed.
     pub ordered: Steer,
-    /// How long a stream may stand still: a receiver that waits for space shuts its window.
+    /// How long a stream may be unable to send: a receiver that waits for space closes its window.
     pub patience: Duration,
-    /// Streams stay, where the other end agrees, when the job ends in peace.
+    /// Streams are kept for the session's next job, where the other end agrees and this job succeeds.
     pub keep: bool,
     /// Which other processes carry streams of the job.
     pub help: StreamHelpers,
 }
 
 impl StreamTerms {
-    /// What the pilot knows before the first byte.
+    /// The facts that the pilot has before the first byte.
     pub(crate) fn known(&self) -> Known {
         Known {
             permitted: self.permitted.clone(),
@@ -113,11 +113,11 @@ impl StreamTerms {
     }
 
     /// The terms of streams that join a session delegated by this one.
-    fn lent(&self, session: SessionId) -> StreamTerms {
-        StreamTerms { session, secret: self.secret.lent(&session), ..self.clone() }
+    fn delegated(&self, session: SessionId) -> StreamTerms {
+        StreamTerms { session, secret: self.secret.delegated(&session), ..self.clone() }
     }
 
-    /// Whether streams are sealed. Until the other end has answered they are; a client that asked for payload in clear waits for the answer.
+    /// Whether streams are sealed. They are until the other end has answered; a client that wants payload in clear waits for the answer.
     fn is_sealed(&self) -> bool {
         self.suite.get().is_none_or(Option::is_some)
     }
@@ -145,54 +145,54 @@ pub enum ExtraPaths {
     Allowed(Option<Arc<Guard>>),
 }
 
-/// Where a job's streams come from.
+/// The origin of a job's streams.
 pub enum Streams<'a> {
-    /// We dial them.
+    /// This end dials them.
     Dial {
         /// The node.
         to: Arc<dyn Dial>,
         /// Whether streams may go to the node's further addresses.
         extra_paths: ExtraPaths,
-        /// How many to begin with on each path, where the job's settings do not say.
+        /// The number of streams to begin with on each path, where the job's settings do not set one.
         count: u32,
-        /// How many at most, whoever wants more; 0 for no bound.
+        /// The bound on the number of streams; 0 for none.
         most: u32,
         /// Streams opened in this session so far: numbers are never used twice.
         opened: &'a mut u32,
-        /// What stayed of the last job.
+        /// Streams that were kept from the last job.
         kept: Vec<DataStream>,
     },
-    /// They come to us.
+    /// The other end dials them.
     Accept {
-        /// Where joined streams arrive.
+        /// Receives the streams that join.
         joined: &'a Receiver<Joined>,
-        /// What stayed of the last job.
+        /// Streams that were kept from the last job.
         kept: Vec<DataStream>,
-        /// Numbers up to here are those of earlier jobs: a stream with such a number comes too late.
+        /// Numbers up to this one belong to earlier jobs: a stream with such a number is too late.
         floor: u32,
     },
 }
 
-/// How a job went, for the receipt.
+/// The facts about a job that has ended, for its receipt.
 #[derive(Default)]
 pub struct Driven {
     /// Facts about each stream of this end.
     pub streams: Vec<v1::Stream>,
     /// This end in numbers, at the end.
     pub account: Account,
-    /// The other end as it described itself last.
+    /// The other end's last account.
     pub peer: Option<Account>,
-    /// What the other end counted.
+    /// The other end's counts.
     pub peer_counts: Counts,
-    /// How long the end that receives had to wait at its target.
+    /// How long the receiver waited for its target.
     pub waited: Waited,
     /// How long the other end was silent, beyond the time after which it is pinged.
     pub silent: Duration,
-    /// What the next job should know of the paths to these.
+    /// The history of the paths, for the next job, by the address of the other end.
     pub past: Vec<(IpAddr, PathHistory)>,
-    /// Streams that stay for the session's next job.
+    /// Streams that are kept for the session's next job.
     pub kept: Vec<DataStream>,
-    /// Messages that came after the job's own.
+    /// The node's facts about the streams that it sent on; they arrive after the job's last message.
     pub facts: Vec<v1::Stream>,
     /// When the tree was known in full.
     pub scanned_after: Option<Duration>,
@@ -200,15 +200,15 @@ pub struct Driven {
     pub arrived_after: Option<Duration>,
 }
 
-/// What a job tells its caller while it runs.
+/// An event of a running job, for its caller.
 pub enum News<'a> {
     /// Its numbers, about ten times a second, and the file under way.
     Progress(&'a Progress, Option<RelPath>),
-    /// A file is settled, where that was asked for ([`Control::tell_files`]).
+    /// A file is settled; reported after [`Control::tell_files`].
     File(SettledFile),
     /// A step of a dry run.
     Plan(&'a Plan),
-    /// What the source lacks is about to be removed at the target.
+    /// Entries that the source lacks are about to be removed at the target.
     Removing(Removal),
 }
 
@@ -217,7 +217,8 @@ pub type Watch<'a> = &'a mut dyn FnMut(News<'_>);
 
 const TICK: Duration = Duration::from_millis(100);
 
-/// Carries one job to its end, good or bad, and says how far it got. The side's threads are gone when this returns.
+/// Drives one job until it succeeds or fails. Returns the facts for its receipt, and the error of a job that failed. The side's threads
+/// have ended when this returns.
 pub fn drive(
     link: &mut Link,
     side: &Arc<dyn Side>,
@@ -230,13 +231,13 @@ pub fn drive(
     let mut driven = Driven::default();
     link.forget_movers();
     control.attach(link.waker());
-    if control.tells_files() {
-        side.tell_files();
+    if control.reports_files() {
+        side.report_files();
     }
     control.meets(link.socket().peer_addr().ok().map(|peer| peer.ip()));
-    let mut sampler = Sampler::new(&pool.terms, &**side);
-    let mut movers = MoverCoordination::default();
-    let result = run(link, &mut pool, &mut streams, control, watch, &mut driven, (&mut sampler, &mut movers));
+    let mut observers = Observers { sampler: Sampler::new(&pool.terms, &**side), movers: MoverCoordination::default() };
+    let result = run(link, &mut pool, &mut streams, control, watch, &mut driven, &mut observers);
+    let Observers { mut sampler, movers } = observers;
     driven.account = sampler.account(&pool.samples());
     driven.past = sampler.past();
     driven.peer = sampler.peer.take().map(|peer| *peer);
@@ -244,24 +245,25 @@ pub fn drive(
         driven.waited = side.waited();
     }
     control.saw(&side.progress(), pool.running as u32);
-    let stays =
+    let keeps_streams =
         result.is_ok() && pool.terms.keep && (pool.terms.role == seal::SealingEnd::Node || link.kept_for().is_some());
-    if stays {
+    if keeps_streams {
         pool.keep();
     }
-    // Before its streams are hung up: a peer that sees only those end takes it for trouble of the path, and tries again.
+    // The reason is sent before the streams are closed: a peer that only sees its streams end takes that for a failure of the path, and
+    // tries again.
     if let Err(error) = &result {
         link.abort_for(error);
     }
-    // Its part of the path is free for others.
+    // Gives the job's share of the path back.
     drop(sampler);
     side.close();
     if result.is_ok() {
-        // The last message is what sends the other side's threads home.
+        // The other side's threads end with the last message.
         link.drain(pool.timeouts.handshake);
     }
     driven.streams.extend(movers.end(&**side));
-    pool.disband(&mut driven, stays);
+    pool.shut_down(&mut driven, keeps_streams);
     control.saw_end(&driven.streams);
     driven.streams.sort_by_key(|s| s.id);
     (driven, result)
@@ -277,8 +279,8 @@ impl Driven {
     }
 }
 
-/// Sends what the side has to say, and before its last words what it has counted.
-fn say_what_is_due(link: &mut Link, pool: &StreamPool, sampler: &mut Sampler) -> Result<()> {
+/// Sends the side's pending messages. Its counts go before the message that ends its part.
+fn send_pending(link: &mut Link, pool: &StreamPool, sampler: &mut Sampler) -> Result<()> {
     while link.has_room() {
         let Some(frame) = pool.side.poll_frame() else { break };
         let counts = pool.side.counts();
@@ -290,12 +292,18 @@ fn say_what_is_due(link: &mut Link, pool: &StreamPool, sampler: &mut Sampler) ->
             if waited != Waited::default() {
                 link.send(&Frame::Waited(waited))?;
             }
-            // Nothing is heard after this.
+            // The other end receives nothing after `Finished`.
             link.send(&Frame::Account(Box::new(sampler.account(&pool.samples()))))?;
         }
         link.send(&frame)?;
     }
     Ok(())
+}
+
+/// The parts of a running job that observe its streams: those of this process, and those of movers.
+struct Observers {
+    sampler: Sampler,
+    movers: MoverCoordination,
 }
 
 fn run(
@@ -305,21 +313,23 @@ fn run(
     control: &Control,
     watch: Watch<'_>,
     driven: &mut Driven,
-    (sampler, movers): (&mut Sampler, &mut MoverCoordination),
+    observers: &mut Observers,
 ) -> Result<()> {
+    let Observers { sampler, movers } = observers;
     let side = Arc::clone(&pool.side);
     let started = Instant::now();
     let mut ticked = started;
     let mut supervisor = StreamSupervisor::default();
     let mut steering = Steering::new(control, &pool.terms.ordered);
-    let (mut stall, mut silence) = (Stall::new(started), Silence::default());
+    let mut stall = Stall::new(started);
+    let mut silence = Silence::default();
     loop {
         if control.is_cancelled() {
             return Err(Error::Interrupted);
         }
-        steering.tend(link, &*side)?;
+        steering.apply_changes(link, &*side)?;
         side.pump()?;
-        say_what_is_due(link, pool, sampler)?;
+        send_pending(link, pool, sampler)?;
         side.take_plans().iter().for_each(|plan| watch(News::Plan(plan)));
         side.take_files().into_iter().for_each(|file| watch(News::File(file)));
         side.take_removal().into_iter().for_each(|removal| watch(News::Removing(removal)));
@@ -330,8 +340,8 @@ fn run(
             side.take_files().into_iter().for_each(|file| watch(News::File(file)));
             return Ok(());
         }
-        supervisor.tend(link, pool, streams, steering.applied.streams, sampler, driven)?;
-        movers.tend(link, pool, &steering.applied)?;
+        supervisor.step(link, pool, streams, steering.applied.streams, sampler, driven)?;
+        movers.step(link, pool, &steering.applied)?;
         if sampler.control_is_cut(link) {
             return Err(Error::Silent { peer: link.peer().to_owned(), seconds: link.silence().as_secs() });
         }
@@ -340,19 +350,19 @@ fn run(
             side.tick();
             let progress = side.progress();
             watch(News::Progress(&progress, side.current()));
-            control.saw(&progress, (pool.running + movers.look(sampler)) as u32);
+            control.saw(&progress, (pool.running + movers.collect_reports(sampler)) as u32);
             driven.note_progress(&progress, started.elapsed());
-            driven.silent = silence.heard(link.silence(), link.timeouts().pace.ping_after * 2);
-            let waits = steering.say_busy(link, &*side)?;
+            driven.silent = silence.update(link.silence(), link.timeouts().pace.ping_after * 2);
+            let waits = steering.report_wait(link, &*side)?;
             stall.check(&progress, waits || !side.watches_progress(), link)?;
             sampler.tick(link, pool, &steering)?;
-            pool.release();
+            pool.stop_pacing();
         }
         link.exchange(TICK.saturating_sub(ticked.elapsed()))?;
         while let Some(frame) = link.next_frame()? {
             match frame {
                 Frame::Steer(to) => control.adopt(to),
-                Frame::Account(of) => movers.hear_of_peer(of, sampler),
+                Frame::Account(of) => movers.take_peer_account(of, sampler),
                 Frame::Spread(over) => sampler.spread = over,
                 Frame::Counts(of) => driven.peer_counts = of,
                 Frame::Waited(of) => driven.waited = of,

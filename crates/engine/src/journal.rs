@@ -1,15 +1,15 @@
-//! What a receiver writes down about a large file as it arrives, so that a later attempt goes on inside it.
+//! The journal of a large file that is being received, by which a later attempt resumes the file.
 //!
-//! One journal per unfinished file, in the state directory, named after the file's place: the same command, the same
+//! There is one journal for each unfinished file, in the state directory, named after the file's place: the same command, the same
 //! job again, or another job for the same file all find it. It holds the file's length and time as the source had them,
-//! and one row for every block that was written. Nothing in it is believed: before a block is claimed, the bytes in the
-//! unfinished file are read and held against the row, and the sender holds the claim against its own file.
+//! and one row for every block that was written. Nothing in it is trusted: before a block is claimed, the bytes in the
+//! unfinished file are read and compared with the row, and the sender compares the claim with its own file.
 //!
 //! A lock on the journal is the right to write the unfinished file, so that two attempts never share one.
 //!
-//! Layout: a head of text (`longhaul journal 1`, root and path in hex, length, time, the job that writes), then rows of 32 bytes, big-endian:
-//! offset u64, length u64, crc32c u32, flags u32 (1: has Adler-32), adler32 u32, crc32c of the row before this
-//! field u32. A torn row at the end, as a crash leaves it, ends the journal.
+//! Layout: a head of text (`longhaul journal 1`, root and path in hex, length, time, the job that writes), then rows of 32 bytes,
+//! big-endian: offset u64, length u64, crc32c u32, flags u32 (1: has Adler-32), adler32 u32, crc32c of the row before this field u32. A
+//! torn row at the end, as a crash leaves it, ends the journal.
 
 mod sweep;
 
@@ -36,44 +36,44 @@ const CLAIM_BYTES: u64 = 64 << 20;
 /// Claims per file: half of what one verdict holds, because blocks that are missing split them.
 const CLAIMS_MAX: u64 = wire::limits::RANGES_MAX as u64 / 2;
 
-/// How long an attempt that is still ending may hold on to its file.
+/// How long to wait for an earlier attempt that has not released its file yet.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A range that was written, with its checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Where it starts.
+    /// Its offset in the file, bytes.
     pub offset: u64,
-    /// How long it is.
+    /// Its length, bytes.
     pub len: u64,
     /// Its checksum.
     pub sum: BlockSum,
 }
 
-/// Where the journals of one job's files are.
+/// The directory of the journals of one job's files.
 #[derive(Clone, Debug)]
 pub struct Journals {
     dir: PathBuf,
     root: PathBuf,
     /// There were journals when the job began. Where there were none, small files need not look for theirs.
     had_any: bool,
-    /// Whose attempts find each other; empty for all.
+    /// Only attempts of the same holder find each other's journals; empty for all.
     holder: String,
     /// How long an attempt waits for another that still has a file.
     patience: Duration,
 }
 
-/// The journal of one file, locked for whoever has it.
+/// The journal of one file, locked until it is dropped.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
     path: PathBuf,
     tag: String,
-    /// The job that has it.
+    /// The job that writes it.
     writer: String,
 }
 
-/// The source's file, as far as an unfinished one must match it.
+/// The length and time of the source's file, which an unfinished file must match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subject {
     /// Length.
@@ -83,20 +83,20 @@ pub struct Subject {
 }
 
 impl Journals {
-    /// For a job that writes below `root`, an absolute path.
+    /// The journals of a job that writes below `root`, an absolute path.
     pub fn new(state: &Path, root: &Path) -> Journals {
         let dir = state.join("journals");
         let had_any = fs::read_dir(&dir).is_ok_and(|mut list| list.next().is_some());
         Journals { dir, root: root.to_owned(), had_any, holder: String::new(), patience: LOCK_PATIENCE }
     }
 
-    /// Only attempts of this holder find each other: those who may not change what is there must not reach what others
-    /// have begun, either.
+    /// Journals that only attempts of this holder find: a client that may not change existing files must not reach the unfinished files
+    /// of others, either.
     pub fn of(self, holder: &str) -> Journals {
         Journals { holder: holder.to_owned(), ..self }
     }
 
-    /// The part of a journal's name, and of its unfinished file's, that says which file it is about.
+    /// The part of the names of a journal and of its unfinished file that identifies the file.
     fn tag(&self, path: &RelPath) -> String {
         let mut whole = self.root.as_os_str().as_bytes().to_vec();
         if !path.is_root() {
@@ -110,12 +110,12 @@ impl Journals {
         hex::encode(&aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &whole).as_ref()[..16])
     }
 
-    /// Whether an earlier attempt left something of a file.
+    /// Whether an earlier attempt left a journal of a file.
     pub fn knows(&self, path: &RelPath) -> bool {
         self.dir.join(self.tag(path)).exists()
     }
 
-    /// What an earlier attempt left of a file is of no use any more: it goes, unless another attempt is still at it.
+    /// Removes the journal and the unfinished file that an earlier attempt left, unless another attempt uses them.
     pub fn give_up(&self, store: &dyn Store, path: &RelPath) {
         let tag = self.tag(path);
         let at = self.dir.join(&tag);
@@ -125,8 +125,11 @@ impl Journals {
         }
     }
 
-    /// Takes the journal of a file; none while another attempt has it. What an earlier attempt wrote about the same
-    /// subject comes with it, merged; rows about another subject are forgotten. `waits` hears which job has it, again and again.
+    /// Takes the journal of a file, with the merged rows of an earlier attempt at the same subject; rows about another subject are
+    /// removed. None where another attempt keeps the journal for too long; until then `waits` is called repeatedly with that job.
+    ///
+    /// # Errors
+    /// The journal cannot be opened, locked, read or written.
     pub fn take(
         &self,
         path: &RelPath,
@@ -139,15 +142,15 @@ impl Journals {
         let at = self.dir.join(&tag);
         let Some(file) = lock(&at, self.patience, waits)? else { return Ok(None) };
         let mut journal = Journal { file, path: at, tag, writer: writer.to_owned() };
-        let there = journal.read(subject)?;
-        if there.is_empty() {
+        let rows = journal.read(subject)?;
+        if rows.is_empty() {
             journal.begin(&self.root, path, subject)?;
         }
-        Ok(Some((journal, there)))
+        Ok(Some((journal, rows)))
     }
 }
 
-/// Opens and locks a journal. Whoever had it may have removed it in between: then it is made anew.
+/// Opens and locks a journal. If the attempt that had it removed it in between, it is made anew.
 fn lock(at: &Path, patience: Duration, waits: &mut dyn FnMut(Option<String>)) -> io::Result<Option<File>> {
     let deadline = Instant::now() + patience;
     loop {
@@ -174,12 +177,12 @@ fn is_still(file: &File, at: &Path) -> bool {
     }
 }
 
-/// The head of a journal, read.
+/// The parsed head of a journal.
 struct Head {
     root: Vec<u8>,
     path: Vec<u8>,
     subject: Subject,
-    /// The job that wrote it, as far as it says so.
+    /// The job that wrote it, if the head names one.
     job: Option<String>,
 }
 
@@ -229,7 +232,7 @@ fn decode(bytes: &[u8; ROW_BYTES]) -> Option<Row> {
 }
 
 impl Journal {
-    /// The tag of the unfinished file that this is about.
+    /// The tag of the journal's unfinished file.
     pub fn tag(&self) -> &str {
         &self.tag
     }
@@ -239,7 +242,7 @@ impl Journal {
         self.file.write_all(head_text(root, path, subject, &self.writer).as_bytes())
     }
 
-    /// What is written there about this subject, put together.
+    /// The rows about this subject, merged.
     fn read(&mut self, subject: Subject) -> io::Result<Vec<Row>> {
         let mut reader = BufReader::with_capacity(1 << 16, File::open(&self.path)?);
         match read_head(&mut reader) {
@@ -255,38 +258,46 @@ impl Journal {
         Ok(merged.rows())
     }
 
-    /// Writes down that these ranges are in the unfinished file.
+    /// Appends rows: these ranges are in the unfinished file.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
     pub fn write(&mut self, rows: &[Row]) -> io::Result<()> {
         let bytes: Vec<u8> = rows.iter().flat_map(encode).collect();
         self.file.write_all(&bytes)
     }
 
-    /// What was written reaches stable storage.
+    /// Flushes the journal to stable storage.
+    ///
+    /// # Errors
+    /// The flush failed.
     pub fn flush(&self) -> io::Result<()> {
         self.file.sync_data()
     }
 
-    /// Begins anew with these rows: those that were found to be true.
+    /// Replaces all rows by these, which have been verified.
+    ///
+    /// # Errors
+    /// The new journal cannot be written, locked or renamed. The old one stays.
     pub fn restart(&mut self, root: &Journals, path: &RelPath, subject: Subject, rows: &[Row]) -> io::Result<()> {
-        let beside = self.path.with_extension("new");
-        let _ = fs::remove_file(&beside);
-        let mut file = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&beside)?;
+        let temporary = self.path.with_extension("new");
+        let _ = fs::remove_file(&temporary);
+        let mut file = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&temporary)?;
         file.lock()?;
         file.write_all(head_text(&root.root, path, subject, &self.writer).as_bytes())?;
         rows.iter().try_for_each(|row| file.write_all(&encode(row)))?;
-        fs::rename(&beside, &self.path)?;
+        fs::rename(&temporary, &self.path)?;
         self.file = file;
         Ok(())
     }
 
-    /// The file is in place, or given up: there is nothing to go on with.
+    /// Removes the journal: the file is in place, or given up.
     pub fn remove(self) {
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Rows put together where they touch, within windows, so that a claim is never so long that one damaged block costs
-/// much, and a file never has so many that they do not fit a verdict.
+/// Rows merged where they touch, within windows: a damaged block costs at most one window, and the merged rows of a file fit a verdict.
 struct Merged {
     window: u64,
     size: u64,
@@ -299,7 +310,7 @@ impl Merged {
         Merged { window, size, spans: BTreeMap::new() }
     }
 
-    /// A later row stands for what it overlaps: it was written over it.
+    /// Adds a row. It replaces earlier rows that it overlaps: its bytes were written over theirs.
     fn add(&mut self, Row { mut offset, mut len, mut sum }: Row) {
         let end = offset + len;
         if end > self.size {
@@ -345,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_there_for_the_next_attempt() {
+    fn the_next_attempt_finds_the_rows_that_were_written() {
         let state = tempfile::tempdir().unwrap();
         let journals = Journals::new(state.path(), Path::new("/data"));
         assert!(!journals.knows(&rel("a/b")));
@@ -359,7 +370,7 @@ mod tests {
         let at = state.path().join("journals").join(&tag);
         OpenOptions::new().append(true).open(&at).unwrap().write_all(&[1; 20]).unwrap();
         assert!(journals.knows(&rel("a/b")));
-        // The same file by another way: a root further down.
+        // The same file by another locator: its root is a directory further down.
         let below = Journals::new(state.path(), Path::new("/data/a"));
         let (journal, there) = below.take(&rel("b"), SUBJECT, "j", &mut |_| {}).unwrap().unwrap();
         assert_eq!(there.iter().map(|r| (r.offset, r.len)).collect::<Vec<_>>(), [(0, 15), (100, 50)]);
@@ -385,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_attempt_has_it() {
+    fn only_one_attempt_has_the_journal_of_a_file() {
         let state = tempfile::tempdir().unwrap();
         let journals = Journals::new(state.path(), Path::new("/data"));
         let journals = Journals { patience: Duration::from_millis(50), ..journals };
@@ -394,7 +405,10 @@ mod tests {
         drop(journal);
         let (mut journal, _) = journals.take(&rel("f"), SUBJECT, "j", &mut |_| {}).unwrap().unwrap();
         journal.restart(&journals, &rel("f"), SUBJECT, &[row(3, 4)]).unwrap();
-        assert!(journals.take(&rel("f"), SUBJECT, "j", &mut |_| {}).unwrap().is_none(), "the lock went along");
+        assert!(
+            journals.take(&rel("f"), SUBJECT, "j", &mut |_| {}).unwrap().is_none(),
+            "the new journal is locked, too"
+        );
         journal.write(&[row(7, 1)]).unwrap();
         drop(journal);
         let (_, there) = journals.take(&rel("f"), SUBJECT, "j", &mut |_| {}).unwrap().unwrap();

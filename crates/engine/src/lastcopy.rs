@@ -1,10 +1,12 @@
-//! When a copy of the same sources to the same target last began, so that what was changed since is not taken for what is there by
-//! its length and time alone: those can be set to what they were, the time of any change (ctime) cannot.
+//! The time at which the last complete copy of the same sources to the same target began. A file that has changed since (by its ctime) is
+//! not skipped by length and modification time alone: a program can set those back, but not the ctime.
 //!
-//! Clocks of file systems tick some milliseconds behind: less than passes until the first file is read. One that lies on another host and
-//! has a clock that is behind is not seen through.
+//! The clock of a file system lags by some milliseconds, less than the time until the first file is read. A file system on another host
+//! whose clock lags by more is not detected.
 //!
-//! Kept where the copy is run, a small file for each. Does not know: which files; of a source that a node sends nothing is kept.
+//! The time is stored at the host that runs the copy, in a small file for each copy. Nothing is stored for a source that a node sends.
+//!
+//! What this module does not know: files.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -14,7 +16,7 @@ use std::time::SystemTime;
 
 use model::{Timestamp, hex};
 
-/// Copies that are known at most; the oldest are forgotten, and looked at by length and time.
+/// The number of copies whose time is stored. Files of older copies are compared by length and time.
 const MOST: usize = 1_000;
 
 /// The last copy of these sources to this target.
@@ -25,32 +27,32 @@ pub struct LastCopy {
 }
 
 impl LastCopy {
-    /// Of a copy that begins now; `what` says all that decides which files it is about.
+    /// The record of a copy that begins now; `what` identifies its sources, its target, and all settings that select files.
     pub fn of(state: &Path, what: &[String]) -> LastCopy {
         let whole = what.iter().fold(String::new(), |all, one| format!("{all}{}:{one}", one.len()));
         let name = hex::encode(&aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, whole.as_bytes()).as_ref()[..16]);
         LastCopy { path: state.join("copies").join(name), began: SystemTime::now() }
     }
 
-    /// From when on a change was not seen by the last copy; none where there was no such copy.
+    /// The time from which on a change was not seen by the last copy; none where there was no such copy.
     pub fn unseen_from(&self) -> Option<Timestamp> {
         let text = fs::read_to_string(&self.path).ok()?;
         let (seconds, nanos) = text.trim_end().split_once(' ')?;
         Some(Timestamp { seconds: seconds.parse().ok()?, nanos: nanos.parse().ok()? })
     }
 
-    /// The copy is complete.
+    /// Stores the time at which this copy began. Called when the copy is complete.
     ///
     /// # Errors
-    /// The state directory cannot be written to: the next copy goes by length and time.
+    /// The state directory cannot be written to: the next copy compares by length and time.
     pub fn keep(&self) -> io::Result<()> {
         let dir = self.path.parent().unwrap_or(&self.path);
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         let began = self.began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let beside = self.path.with_extension("new");
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        let temporary = self.path.with_extension("new");
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
         writeln!(file, "{} {}", began.as_secs(), began.subsec_nanos())?;
-        fs::rename(&beside, &self.path)?;
+        fs::rename(&temporary, &self.path)?;
         forget_oldest(dir);
         Ok(())
     }

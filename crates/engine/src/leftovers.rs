@@ -1,5 +1,5 @@
-//! Unfinished files of jobs that were killed: a job writes down the directories in which it makes them, and the next
-//! job with the same state directory removes what a dead one left.
+//! Unfinished files of jobs that were killed: a job lists the directories in which it makes them, and the next
+//! job with the same state directory removes the files that a dead job left.
 //!
 //! One small file per job, locked while the job lives. Only names that carry the dead job's own tag are removed.
 
@@ -26,15 +26,17 @@ struct DirectoryList {
     file: File,
     dirs: HashSet<RelPath>,
     bytes: usize,
-    /// No more than so many.
     bytes_max: usize,
 }
 
-/// Bytes of the paths on one job's list: of a tree with more directories than that a killed job's files stay in some.
+/// The bound on the bytes of one job's list. In directories beyond it, the files of a killed job stay.
 const LIST_BYTES_MAX: usize = 16 << 20;
 
 impl Leftovers {
     /// Starts the list of a job that writes below `root`, with `tag` in the names of its unfinished files.
+    ///
+    /// # Errors
+    /// The list cannot be created, locked or written.
     pub fn begin(state: &Path, root: &Path, tag: &str) -> io::Result<Leftovers> {
         let dir = state.join("unfinished");
         fs::create_dir_all(&dir)?;
@@ -49,7 +51,7 @@ impl Leftovers {
         Ok(Leftovers { path, inner: Mutex::new(listed) })
     }
 
-    /// An unfinished file is about to be made in this directory.
+    /// Lists a directory in which an unfinished file is about to be made.
     pub fn opening(&self, dir: &RelPath) {
         let mut inner = self.inner.lock();
         let bytes = dir.as_bytes().len() + size_of::<RelPath>();
@@ -61,7 +63,7 @@ impl Leftovers {
         }
     }
 
-    /// Removes what dead jobs left. Returns how many files that were.
+    /// Removes the unfinished files that dead jobs left. Returns their number.
     pub fn sweep(state: &Path) -> usize {
         let Ok(entries) = fs::read_dir(state.join("unfinished")) else { return 0 };
         let lists = entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_none());
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_dead_job_left_goes() {
+    fn only_the_files_of_a_dead_job_are_removed() {
         let state = tempfile::tempdir().unwrap();
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("a/b")).unwrap();

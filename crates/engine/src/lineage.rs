@@ -1,9 +1,9 @@
 //! Whether a job's source and its target are parts of one tree, so that a copy would run into itself, or `--delete` remove what is being
 //! copied.
 //!
-//! The two ends may be two processes of one host, reach it by different names, or be half the world apart. So the sender tells, of
-//! each source and of all directories above it, a token made of the host's boot, the device and the inode: the receiver knows its own
-//! by theirs, and nobody learns a number from them. Where a store has no inodes there are no tokens.
+//! The two ends may be processes of one host, reach it by different names, or be half the world apart. So the sender sends a token for
+//! each source and for all directories above it, a hash of the host's boot id, the device and the inode. The receiver compares the tokens
+//! with those of its own directories; a token does not reveal device and inode. A store without inodes has no tokens.
 
 use std::sync::LazyLock;
 
@@ -14,16 +14,16 @@ use wire::receiver::Target;
 
 use crate::scan::SourceRoot;
 
-/// One for all processes of a kernel, in whatever container; empty where the kernel does not say.
+/// The boot id, the same for all processes of a kernel, also in containers; empty where the kernel gives none.
 static BOOT: LazyLock<String> = LazyLock::new(|| {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     text.map(|text| text.trim().to_owned()).unwrap_or_default()
 });
 
-/// The places of one source or target, as tokens.
+/// The tokens of one source or target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Tokens {
-    /// The entry itself, where it is there.
+    /// The entry itself, where it exists.
     itself: Option<PlaceToken>,
     /// The directories above it, innermost first.
     above: Vec<PlaceToken>,
@@ -46,19 +46,19 @@ fn tokens(job: &JobName, lineage: &Lineage) -> Tokens {
     Tokens { itself: lineage.itself.as_ref().map(of), above: lineage.above.iter().map(of).collect() }
 }
 
-/// What the sender tells of its sources: of each its own token and those above it. Nothing where it cannot be told.
+/// The tokens of each source: its own, then those of the directories above it. Empty where the kernel gives no boot id.
 pub(crate) fn of_sources(job: &JobName, roots: &[SourceRoot]) -> Vec<Vec<PlaceToken>> {
     if BOOT.is_empty() {
         return Vec::new();
     }
-    let told = |root: &SourceRoot| {
+    let of_source = |root: &SourceRoot| {
         let Tokens { itself, above } = tokens(job, &root.store.lineage(&root.path));
         itself.into_iter().chain(above).collect()
     };
-    roots.iter().map(told).collect()
+    roots.iter().map(of_source).collect()
 }
 
-/// How a source and a target lie to each other.
+/// Which of source and target lies within the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nested {
     /// The target lies below the source.
@@ -67,16 +67,16 @@ pub(crate) enum Nested {
     SourceWithin,
 }
 
-/// How a source, as its sender tells of it, lies to a target.
+/// Whether a source, given by its sender's tokens, and a target are nested.
 pub(crate) fn nested(job: &JobName, source: &[PlaceToken], store: &dyn Store, target: &Target) -> Option<Nested> {
     let (itself, above) = source.split_first()?;
     let there = tokens(job, &store.lineage(&target.path));
-    // What is copied into a directory becomes an entry of it.
+    // A source that is copied into a directory becomes an entry of it.
     let is_in_itself = (target.into || above.is_empty()) && there.itself == Some(*itself);
     if there.above.contains(itself) || is_in_itself {
         return Some(Nested::TargetWithin);
     }
-    // An entry of that directory takes its own place.
+    // An entry of that directory is copied to its own place.
     let above = if target.into { above.get(1..).unwrap_or_default() } else { above };
     there.itself.filter(|there| above.contains(there)).map(|_| Nested::SourceWithin)
 }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_known_by_whatever_way() {
+    fn nesting_is_found_through_links_and_other_roots() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("t/deep")).unwrap();
         std::fs::create_dir(dir.path().join("other")).unwrap();
@@ -122,6 +122,6 @@ mod tests {
             assert_eq!(nested(dir.path(), apart), None, "{apart}");
         }
         assert!(of_sources(&JOB, &[]).is_empty());
-        assert_ne!(of_sources(&[8; 16], &[root(dir.path(), "t")])[0], source, "another job's say nothing");
+        assert_ne!(of_sources(&[8; 16], &[root(dir.path(), "t")])[0], source, "the tokens of another job differ");
     }
 }

@@ -1,4 +1,4 @@
-//! The control connection: TLS over one non-blocking socket, owned by one thread, woken by any.
+//! The control connection: TLS over one non-blocking socket, owned by one thread, which any thread can wake.
 //!
 //! It turns bytes into frames and back, answers pings, and notices silence. It does not know what the frames mean.
 
@@ -35,22 +35,22 @@ pub struct Link {
     live: Liveness,
     /// Bytes given to TLS since its buffer was last empty.
     backlog: usize,
-    /// When the socket last took something, while there was something to take.
+    /// When the socket last accepted bytes, or there were last none to write.
     write_progress: Instant,
     closed: bool,
     welcome: Option<Welcome>,
-    /// How often it let us in: at first, and for every new key.
+    /// How often the node has sent a welcome: at first, and for every new key.
     welcomes: u32,
     kept_for: Option<Duration>,
     /// Further addresses at which the node takes streams.
     addresses: Vec<SocketAddr>,
     /// The addresses at which its movers take streams.
     movers: Vec<DelegatedAddress>,
-    /// We told the peer why this ends.
+    /// An abort has been sent.
     aborted: bool,
 }
 
-/// What a node said when it let us in.
+/// The node's answer to a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Welcome {
     /// Its program and version.
@@ -60,7 +60,10 @@ pub struct Welcome {
 }
 
 impl Link {
-    /// Over a connected socket. `peer` is what messages call the other end.
+    /// A link over a connected socket. `peer` is the other end's name in messages.
+    ///
+    /// # Errors
+    /// The socket cannot be set up, or this host has no descriptor left.
     pub fn new(socket: TcpStream, mut tls: Connection, peer: String, timeouts: Timeouts) -> Result<Link> {
         let host = |doing| move |source| Error::Host { doing, source };
         socket.set_nonblocking(true).map_err(host("set up a socket"))?;
@@ -87,7 +90,7 @@ impl Link {
         })
     }
 
-    /// What messages call the other end.
+    /// The other end's name in messages.
     pub fn peer(&self) -> &str {
         &self.peer
     }
@@ -113,6 +116,9 @@ impl Link {
     }
 
     /// Runs the handshake to its end.
+    ///
+    /// # Errors
+    /// The handshake fails or takes too long, or the connection breaks.
     pub fn handshake(&mut self) -> Result<()> {
         let deadline = Instant::now() + self.timeouts.handshake;
         while self.tls.is_handshaking() {
@@ -129,6 +135,9 @@ impl Link {
     }
 
     /// The secret that both ends can export once the handshake is done.
+    ///
+    /// # Errors
+    /// The handshake is not done.
     pub fn secret(&self) -> Result<Secret> {
         let exported = match &self.tls {
             Connection::Client(c) => c.export_keying_material([0; 32], EXPORT_LABEL, None),
@@ -138,6 +147,9 @@ impl Link {
     }
 
     /// Puts a message into the queue.
+    ///
+    /// # Errors
+    /// The connection is broken.
     pub fn send(&mut self, frame: &Frame) -> Result<()> {
         let mut bytes = Vec::new();
         frame::encode(frame, &mut bytes);
@@ -145,6 +157,9 @@ impl Link {
     }
 
     /// Puts bytes into the queue.
+    ///
+    /// # Errors
+    /// The connection is broken.
     pub fn send_raw(&mut self, bytes: &[u8]) -> Result<()> {
         if self.backlog == 0 {
             self.write_progress = Instant::now();
@@ -154,30 +169,32 @@ impl Link {
         written.map_err(|e| self.broken(e))
     }
 
-    /// What the node said when it let us in, once it has.
+    /// The node's answer to the login, once it has arrived.
     pub fn welcome(&self) -> Option<&Welcome> {
         self.welcome.as_ref()
     }
 
-    /// How often the node has let us in.
+    /// How often the node has sent a welcome.
     pub fn welcomes(&self) -> u32 {
         self.welcomes
     }
 
-    /// How long the node keeps the session between jobs; none before it has said so.
+    /// How long the node keeps the session between jobs; none before it has promised to.
     pub fn kept_for(&self) -> Option<Duration> {
         self.kept_for
     }
 
-    /// Further addresses at which the node takes streams, once it has said so.
+    /// Further addresses at which the node takes streams, once it has advertised them.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
     /// The further addresses for streams of this session: the node's others, and its movers'.
     pub fn stream_addresses(&self) -> impl Iterator<Item = StreamAddress> {
-        let own = self.addresses.iter().map(|at| StreamAddress { at: *at, lent: None });
-        own.chain(self.movers.iter().map(|loan| StreamAddress { at: loan.at, lent: Some(loan.session) }))
+        let own = self.addresses.iter().map(|at| StreamAddress { at: *at, delegated_session: None });
+        let of_movers =
+            self.movers.iter().map(|mover| StreamAddress { at: mover.at, delegated_session: Some(mover.session) });
+        own.chain(of_movers)
     }
 
     /// Forgets the movers of the last job: they need not take streams of the next one.
@@ -185,7 +202,7 @@ impl Link {
         self.movers.clear();
     }
 
-    /// How long the peer has said nothing.
+    /// How long the peer has sent nothing.
     pub fn silence(&self) -> Duration {
         self.live.silence(self.started.elapsed())
     }
@@ -195,7 +212,10 @@ impl Link {
         self.backlog < BACKLOG_BYTES_MAX
     }
 
-    /// The next message, if one has arrived. Pings are answered here; an abort is an error.
+    /// The next message, if one has arrived. Pings are answered here.
+    ///
+    /// # Errors
+    /// The peer sent an abort or broke the protocol, or the connection is closed.
     pub fn next_frame(&mut self) -> Result<Option<Frame>> {
         loop {
             let frame = self.frames.next_frame();
@@ -205,7 +225,7 @@ impl Link {
                 Some(Frame::Ping(nonce)) if self.has_room() => self.send(&Frame::Pong(nonce))?,
                 Some(Frame::Ping(_)) => {}
                 Some(Frame::Pong(_)) => {}
-                // It comes with the answer to the first question, which did not wait for it.
+                // The welcome arrives with the answer to the first question, which did not wait for it.
                 Some(Frame::Welcome { software, suite, plain }) => {
                     self.welcome = Some(Welcome { software, suite: (!plain).then_some(suite) });
                     self.welcomes = self.welcomes.saturating_add(1);
@@ -213,7 +233,7 @@ impl Link {
                 Some(Frame::Keep(seconds)) if matches!(self.tls, Connection::Client(_)) => {
                     self.kept_for = Some(Duration::from_secs(seconds));
                 }
-                // Said once.
+                // Only the first advertisement counts.
                 Some(Frame::Addresses(at)) if matches!(self.tls, Connection::Client(_)) => {
                     if self.addresses.is_empty() {
                         self.addresses = at;
@@ -231,7 +251,10 @@ impl Link {
         }
     }
 
-    /// Sends what waits, takes in what has come, and otherwise waits: for the socket, a wake, or `timeout`.
+    /// Sends queued bytes and reads what has arrived; else waits for the socket, a wake, or `timeout`.
+    ///
+    /// # Errors
+    /// The connection breaks, or the peer has been silent for too long.
     pub fn exchange(&mut self, timeout: Duration) -> Result<()> {
         self.write()?;
         let wait = timeout.min(self.keep_alive()?);
@@ -256,7 +279,7 @@ impl Link {
         self.write()
     }
 
-    /// Sends all that waits, for at most `timeout`; for the last words before closing.
+    /// Sends all queued bytes, for at most `timeout`: the last messages before the connection is closed.
     pub fn drain(&mut self, timeout: Duration) {
         let deadline = Instant::now() + timeout;
         loop {
@@ -270,7 +293,7 @@ impl Link {
         }
     }
 
-    /// Tells the peer why, as far as it still listens, and closes. Said once: the first reason is the reason.
+    /// Sends the peer the reason, if it still reads, and closes. Only the first reason is sent.
     pub fn abort(&mut self, refusal: Refusal) {
         if std::mem::replace(&mut self.aborted, true) {
             return;
@@ -281,21 +304,21 @@ impl Link {
         let _ = self.socket.shutdown(std::net::Shutdown::Write);
     }
 
-    /// Tells the peer of trouble of ours; its own words it knows, and one that is gone hears nothing.
+    /// Sends the peer an error of this end. A refusal of the peer's own is not sent back, and nothing is sent to a peer that is gone.
     pub fn abort_for(&mut self, error: &Error) {
         if !matches!(error, Error::Refused { .. } | Error::Silent { .. } | Error::Broken { .. }) {
             self.abort(error.as_refusal());
         }
     }
 
-    /// Closes in peace.
+    /// Closes the connection after a session without an error.
     pub fn close(&mut self) {
         self.tls.send_close_notify();
         self.drain(Duration::from_secs(1));
         let _ = self.socket.shutdown(std::net::Shutdown::Write);
     }
 
-    /// Heartbeat: a ping where one is due, an error where the peer is gone. Returns how long nothing is due.
+    /// Sends a ping where one is due; fails where the peer is gone. Returns the time until the next one is due.
     fn keep_alive(&mut self) -> Result<Duration> {
         if self.tls.is_handshaking() {
             return Ok(self.timeouts.handshake);
@@ -308,7 +331,7 @@ impl Link {
         match self.live.due(now) {
             Due::Gone => Err(silent()),
             Due::Ping => {
-                self.live.spoke(now);
+                self.live.sent(now);
                 self.send(&Frame::Ping(now.as_millis() as u64))?;
                 self.write()?;
                 Ok(self.timeouts.pace.ping_after)
@@ -323,11 +346,11 @@ impl Link {
                 Ok(0) => break,
                 Ok(_) => {
                     self.write_progress = Instant::now();
-                    self.live.spoke(self.started.elapsed());
+                    self.live.sent(self.started.elapsed());
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                // The peer's last words may still be waiting to be read; they say why it closed.
+                // The peer's last messages may not have been read yet; they give the reason for the close.
                 Err(_) if self.closed => return Ok(()),
                 Err(e) => {
                     let _ = self.read();
@@ -358,16 +381,16 @@ impl Link {
                 Ok(_) => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                // A reset behind the peer's last words must not hide them.
+                // A reset that follows the peer's last messages must not hide them.
                 Err(_) if self.frames_waiting() => {
                     self.closed = true;
                     return Ok(());
                 }
                 Err(e) => return Err(self.broken(e)),
             }
-            self.live.heard(self.started.elapsed());
+            self.live.received(self.started.elapsed());
             if let Err(e) = self.tls.process_new_packets() {
-                // Tell the peer by an alert what was wrong.
+                // Sends the peer an alert that says what was wrong.
                 let _ = self.tls.write_tls(&mut &self.socket);
                 return Err(Error::Broken { peer: self.peer.clone(), source: io::Error::other(e) });
             }
@@ -385,7 +408,7 @@ impl Link {
                     }
                 }
             }
-            // One message at a time is worked off before more is read, so that a peer cannot fill memory.
+            // The messages that have arrived are handled before more is read, so that a peer cannot fill memory.
             if self.frames_waiting() {
                 return Ok(());
             }

@@ -1,8 +1,8 @@
 //! Where the time of a stream's thread goes, stage by stage: the evidence for what limits a job.
 //!
-//! A thread says when it enters a stage; others may look at any time. The processor's time is kept beside the wall's:
-//! a stage that took long and computed little was waiting, one that only computes and yet took longer than its
-//! processor time had to share the processor.
+//! A thread reports when it enters a stage; other threads may read the meter at any time. Processor time is measured beside wall time:
+//! a stage that took long and computed little was waiting; one that only computes, and took longer than its processor time, had to share
+//! the processor.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,8 @@ pub struct Meter(Mutex<Laps>);
 
 impl Default for Meter {
     fn default() -> Meter {
-        let (entered, cpu) = (Instant::now(), sys::clock::thread_cpu());
+        let entered = Instant::now();
+        let cpu = sys::clock::thread_cpu();
         Meter(Mutex::new(Laps { stage: Stage::Idle, entered, cpu, spent: Spent::default() }))
     }
 }
@@ -33,22 +34,26 @@ impl Meter {
         self.0.lock()
     }
 
-    /// The thread that owns this meter enters a stage. Returns the one it was in.
+    /// Enters a stage; called by the thread that owns this meter. Returns the stage before.
     pub fn enter(&self, stage: Stage) -> Stage {
-        let (now, cpu) = (Instant::now(), sys::clock::thread_cpu());
+        let now = Instant::now();
+        let cpu = sys::clock::thread_cpu();
         let mut laps = self.laps();
-        let (was, wall) = (laps.stage, now - laps.entered);
+        let was = laps.stage;
+        let wall = now - laps.entered;
         let at = was as usize;
         laps.spent.wall[at] += wall;
         laps.spent.longest[at] = laps.spent.longest[at].max(wall);
-        // A meter made by another thread than its owner's began with that one's time.
+        // A meter that another thread made began with the processor time of that thread.
         let worked = cpu.checked_sub(laps.cpu).unwrap_or_default().min(wall);
         laps.spent.cpu[at] += worked;
-        (laps.stage, laps.entered, laps.cpu) = (stage, now, cpu);
+        laps.stage = stage;
+        laps.entered = now;
+        laps.cpu = cpu;
         was
     }
 
-    /// Does some work in a stage, and is then back in the one before.
+    /// Does some work in a stage, then enters the stage before again.
     pub fn within<T>(&self, stage: Stage, work: impl FnOnce() -> T) -> T {
         let was = self.enter(stage);
         let out = work();
@@ -56,12 +61,12 @@ impl Meter {
         out
     }
 
-    /// A record is through.
+    /// Counts a record.
     pub fn count_record(&self) {
         self.laps().spent.records += 1;
     }
 
-    /// What was spent so far, the running stage included.
+    /// The time spent so far, the running stage included.
     pub fn read(&self) -> Spent {
         let laps = self.laps();
         let mut spent = laps.spent;
@@ -87,7 +92,7 @@ mod tests {
         assert!(spent.wall_in(Stage::Storage) >= Duration::from_millis(20));
         assert!(spent.cpu_in(Stage::Storage) < Duration::from_millis(15), "it slept: {spent:?}");
         assert!(spent.wall_in(Stage::Socket) >= Duration::from_millis(5), "the running stage counts");
-        // Whatever the machine did meanwhile: what was slept is of the other two alone.
+        // However slow the machine is, the time slept belongs to the other two stages.
         let others = Duration::from_millis(20 + 5);
         assert!(spent.wall_in(Stage::Compute) + others <= began.elapsed(), "{spent:?}");
         assert_eq!(spent.records, 1);

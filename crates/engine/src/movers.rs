@@ -5,11 +5,11 @@
 //! that a dead mover had not finished are sent again over other streams, as after any lost stream.
 //!
 //! **A file is committed only when no mover can write to it any more.** A mover writes under a lease: it asks for the lease twice
-//! a second, and the lease counts from the request. The coordinator tells the movers that have the file open to close it, and waits for
+//! a second, and the lease counts from the request. The coordinator orders the movers that have the file open to close it, and waits for
 //! their answers; for a mover that is gone, it waits until its lease is over.
 //!
-//! What this module does not know: how a stream's queries are answered ([`MoverSide::answer`]), and what a mover does
-//! ([`crate::lent`]). The arithmetic: docs/design/movers.md.
+//! What this module does not know: how a stream's queries are answered ([`MoverSide::answer`]), and what a mover does (the module
+//! `delegated`). The arithmetic: docs/design/movers.md.
 
 mod mover_client;
 mod mover_stream;
@@ -45,17 +45,17 @@ pub(crate) const LEASE: Duration = Duration::from_secs(3);
 /// How often a mover asks for the lease.
 pub(crate) const BEAT: Duration = Duration::from_millis(500);
 /// A mover that is silent for so long is gone.
-const QUIET: Duration = Duration::from_secs(5);
+const GONE_AFTER: Duration = Duration::from_secs(5);
 /// The tolerance for late clocks and threads.
 const MARGIN: Duration = Duration::from_secs(1);
 /// A mover that has not closed a file after so long is expelled from the job.
-const CLOSING: Duration = Duration::from_secs(30);
+const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
 /// The pause before a mover that could not be reached, or was lost, is tried again within a job.
-const AGAIN: Duration = Duration::from_secs(15);
+const RETRY_AFTER: Duration = Duration::from_secs(15);
 /// Jobs of fewer bytes use no movers: the handshakes would cost more than they save.
-const WORTH: u64 = 64 << 20;
+const JOB_BYTES_MIN: u64 = 64 << 20;
 /// How long to wait for the movers' facts where they have no files to close.
-const PARTING: Duration = Duration::from_secs(1);
+const FACTS_PATIENCE: Duration = Duration::from_secs(1);
 
 /// An event of a mover, for the operator.
 #[derive(Clone, Copy, Debug)]
@@ -74,9 +74,9 @@ pub struct Peers {
     at: Vec<HostPort>,
     keys: Arc<[AccessKey]>,
     timeouts: Timeouts,
-    hear: Box<MoverObserver>,
+    observer: Box<MoverObserver>,
     /// The index of the first mover for the next job: jobs take movers in turn.
-    turn: AtomicUsize,
+    next: AtomicUsize,
 }
 
 impl std::fmt::Debug for Peers {
@@ -87,20 +87,20 @@ impl std::fmt::Debug for Peers {
 
 impl Peers {
     /// Movers at these addresses. `keys` are keys that the movers issued for the exports that they share with this node.
-    pub fn new(at: Vec<HostPort>, keys: Arc<[AccessKey]>, timeouts: Timeouts, hear: Box<MoverObserver>) -> Peers {
-        Peers { at, keys, timeouts, hear, turn: AtomicUsize::new(0) }
+    pub fn new(at: Vec<HostPort>, keys: Arc<[AccessKey]>, timeouts: Timeouts, observer: Box<MoverObserver>) -> Peers {
+        Peers { at, keys, timeouts, observer, next: AtomicUsize::new(0) }
     }
 
     /// Chooses the movers of one job.
     fn chosen(&self) -> Vec<HostPort> {
-        let count = self.at.len().min(ADDRESSES_MAX);
         // A client dials no more addresses than this.
-        let first = self.turn.fetch_add(count, Ordering::Relaxed);
-        (0..count).map(|next| self.at[(first + next) % self.at.len()].clone()).collect()
+        let count = self.at.len().min(ADDRESSES_MAX);
+        let first = self.next.fetch_add(count, Ordering::Relaxed);
+        (0..count).map(|offset| self.at[(first + offset) % self.at.len()].clone()).collect()
     }
 }
 
-/// What the delegated sessions of a job are derived from.
+/// The terms from which the delegated sessions of a job are derived.
 pub(crate) struct DelegationTerms {
     /// The secret of the client's session.
     pub secret: Secret,
@@ -112,8 +112,8 @@ pub(crate) struct DelegationTerms {
 
 impl DelegationTerms {
     /// Derives the delegated session of this id.
-    fn lend(&self, session: SessionId) -> DelegatedSession {
-        let secret = *self.secret.lent(&session).expose();
+    fn delegate(&self, session: SessionId) -> DelegatedSession {
+        let secret = *self.secret.delegated(&session).expose();
         DelegatedSession { session, secret, suite: self.suite, order: self.order.clone() }
     }
 }
@@ -133,7 +133,7 @@ enum MoverPhase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MoverFileState {
     Open,
-    /// The mover was told to close the file.
+    /// The mover was ordered to close the file.
     Closing,
 }
 
@@ -141,7 +141,7 @@ enum MoverFileState {
 struct Mover {
     phase: MoverPhase,
     /// The addresses at which it takes streams, each with its delegated session.
-    loans: Vec<DelegatedAddress>,
+    addresses: Vec<DelegatedAddress>,
     /// Messages that wait to be sent to it.
     out: VecDeque<Frame>,
     /// Wakes the thread that sends them.
@@ -159,14 +159,14 @@ struct Mover {
 
 /// A stream of a mover, as its mover client knows it.
 struct Stream {
-    asks: Sender<StreamQuery>,
+    queries: Sender<StreamQuery>,
     flags: Arc<mover_stream::Flags>,
 }
 
 struct State {
     movers: Vec<Mover>,
-    /// The addresses that the client was last told.
-    told: Vec<DelegatedAddress>,
+    /// The addresses that were last sent to the client.
+    sent_addresses: Vec<DelegatedAddress>,
     over: bool,
     /// Files that a mover had open when it was lost: blocks that it reported as written may have been lost with its host.
     doubtful: HashSet<u64>,
@@ -174,7 +174,7 @@ struct State {
 
 struct Shared {
     peers: Arc<Peers>,
-    loans: DelegationTerms,
+    delegation: DelegationTerms,
     side: Arc<dyn MoverSide>,
     /// Wakes the session's thread.
     waker: Waker,
@@ -185,8 +185,8 @@ struct Shared {
 
 /// A side of a transfer whose streams movers may carry.
 pub trait MoverSide: Send + Sync {
-    /// Called when movers are asked to carry streams of this side.
-    fn meet(&self, _movers: &Movers) {}
+    /// Called when movers are about to carry streams of this side.
+    fn attach_movers(&self, _movers: &Movers) {}
     /// Answers the queries of a mover's stream until the stream is over.
     fn answer(&self, stream: &MoverStream);
 }
@@ -200,9 +200,9 @@ impl Shared {
         self.state.lock()
     }
 
-    fn say(&self, mover: usize, frame: Frame) {
+    fn send(&self, mover: usize, frame: Frame) {
         let mut state = self.state();
-        state.movers[mover].say(frame);
+        state.movers[mover].send(frame);
     }
 }
 
@@ -210,7 +210,7 @@ impl Mover {
     fn new() -> Mover {
         Mover {
             phase: MoverPhase::Coming,
-            loans: Vec::new(),
+            addresses: Vec::new(),
             out: VecDeque::new(),
             waker: None,
             lease: Instant::now(),
@@ -223,7 +223,7 @@ impl Mover {
         }
     }
 
-    fn say(&mut self, frame: Frame) {
+    fn send(&mut self, frame: Frame) {
         self.out.push_back(frame);
         if let Some(waker) = &self.waker {
             waker.wake();
@@ -248,22 +248,27 @@ impl Mover {
 
 impl Movers {
     /// Whether a transfer is large enough for movers.
-    pub(crate) fn are_worth(progress: &Progress) -> bool {
-        progress.bytes_offered >= WORTH
+    pub(crate) fn pay_off(progress: &Progress) -> bool {
+        progress.bytes_offered >= JOB_BYTES_MIN
     }
 
     /// Asks the movers to take streams of a job.
-    pub(crate) fn begin(peers: &Arc<Peers>, loans: DelegationTerms, side: Arc<dyn MoverSide>, waker: Waker) -> Movers {
+    pub(crate) fn begin(
+        peers: &Arc<Peers>,
+        delegation: DelegationTerms,
+        side: Arc<dyn MoverSide>,
+        waker: Waker,
+    ) -> Movers {
         let chosen = peers.chosen();
         let state = State {
             movers: chosen.iter().map(|_| Mover::new()).collect(),
-            told: Vec::new(),
+            sent_addresses: Vec::new(),
             over: false,
             doubtful: HashSet::new(),
         };
         let shared = Arc::new(Shared {
             peers: Arc::clone(peers),
-            loans,
+            delegation,
             side: Arc::clone(&side),
             waker,
             state: Mutex::new(state),
@@ -271,50 +276,50 @@ impl Movers {
             chosen,
         });
         for at in 0..shared.chosen.len() {
-            let attended = Arc::clone(&shared);
+            let of_client = Arc::clone(&shared);
             let name = format!("mover-{at}");
-            // Without a thread this mover does not help.
-            let _ = std::thread::Builder::new().name(name).spawn(move || mover_client::attend(&attended, at));
+            // Without a thread this mover takes no streams.
+            let _ = std::thread::Builder::new().name(name).spawn(move || mover_client::run(&of_client, at));
         }
         let movers = Movers(shared);
-        side.meet(&movers);
+        side.attach_movers(&movers);
         movers
     }
 
-    /// Tells the client the movers' addresses, when they have changed.
+    /// Sends the client the movers' addresses, when they have changed.
     ///
     /// # Errors
     /// The connection to the client is broken.
-    pub(crate) fn tell(&self, link: &mut Link) -> crate::Result<()> {
+    pub(crate) fn send_addresses(&self, link: &mut Link) -> crate::Result<()> {
         let mut state = self.0.state();
         let here = state.movers.iter().filter(|mover| mover.phase == MoverPhase::Here);
-        let mut loans: Vec<DelegatedAddress> = here.flat_map(|mover| mover.loans.clone()).collect();
-        loans.truncate(ADDRESSES_MAX);
-        if loans == state.told {
+        let mut addresses: Vec<DelegatedAddress> = here.flat_map(|mover| mover.addresses.clone()).collect();
+        addresses.truncate(ADDRESSES_MAX);
+        if addresses == state.sent_addresses {
             return Ok(());
         }
-        state.told.clone_from(&loans);
+        state.sent_addresses.clone_from(&addresses);
         drop(state);
-        link.send(&Frame::Movers(loans))
+        link.send(&Frame::Movers(addresses))
     }
 
-    fn to_all(&self, frame: &Frame) {
+    fn send_to_all(&self, frame: &Frame) {
         let mut state = self.0.state();
         state
             .movers
             .iter_mut()
             .filter(|mover| mover.phase == MoverPhase::Here)
-            .for_each(|mover| mover.say(frame.clone()));
+            .for_each(|mover| mover.send(frame.clone()));
     }
 
     /// Sends the job's new settings to all movers.
     pub(crate) fn steer(&self, to: &Steer) {
-        self.to_all(&Frame::Steer(*to));
+        self.send_to_all(&Frame::Steer(*to));
     }
 
     /// Passes the client's account to all movers.
-    pub(crate) fn hear_of_client(&self, account: &Account) {
-        self.to_all(&Frame::Account(Box::new(account.clone())));
+    pub(crate) fn pass_client_account(&self, account: &Account) {
+        self.send_to_all(&Frame::Account(Box::new(account.clone())));
     }
 
     /// How many streams each path to a mover should have.
@@ -329,7 +334,7 @@ impl Movers {
         (streams, state.movers.iter().filter_map(|mover| mover.account.clone()).collect())
     }
 
-    /// Makes sure that no mover writes to a file any more: tells the movers that have the file open to close it, and waits until each has
+    /// Makes sure that no mover writes to a file any more: orders the movers that have the file open to close it, and waits until each has
     /// closed it or its lease is over. Returns whether all have closed it; else the blocks that they wrote must be verified.
     pub(crate) fn fence(&self, file: u64) -> bool {
         let mut state = self.0.state();
@@ -341,14 +346,14 @@ impl Movers {
                     mover.phase == MoverPhase::Here && mover.files.get(&file) == Some(&MoverFileState::Open);
                 if must_close {
                     mover.files.insert(file, MoverFileState::Closing);
-                    mover.say(Frame::Word(MoverMessage::Close(file)));
+                    mover.send(Frame::Word(MoverMessage::Close(file)));
                 }
             }
-            let holding = state.movers.iter_mut().filter(|mover| mover.may_write(file, now));
+            let writers = state.movers.iter_mut().filter(|mover| mover.may_write(file, now));
             let mut waits = false;
-            for mover in holding {
+            for mover in writers {
                 waits = true;
-                if now.duration_since(since) > CLOSING {
+                if now.duration_since(since) > CLOSE_PATIENCE {
                     mover.expel("it does not close a file that is complete; is its storage stuck?");
                 }
             }
@@ -367,10 +372,10 @@ impl Movers {
         let mut state = self.0.state();
         state.over = true;
         for mover in &mut state.movers {
-            mover.say(Frame::Word(MoverMessage::Over));
+            mover.send(Frame::Word(MoverMessage::Over));
         }
         self.0.changed.notify_all();
-        let deadline = Instant::now() + if writes { LEASE + MARGIN } else { PARTING };
+        let deadline = Instant::now() + if writes { LEASE + MARGIN } else { FACTS_PATIENCE };
         while state.movers.iter().any(|mover| mover.phase == MoverPhase::Here) {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {

@@ -48,18 +48,18 @@ struct ClientSession<'a> {
     joined: Receiver<Joined>,
     /// The session and its streams outlive its jobs.
     keeps: bool,
-    /// There was a job since the last key was shown.
-    worked: bool,
-    /// Streams that stayed of the last job: the next one begins with those that the client names.
-    rested: Vec<DataStream>,
+    /// There was a job since the last login.
+    had_job: bool,
+    /// Streams kept from the last job: the next one begins with those that the client names.
+    kept_streams: Vec<DataStream>,
     /// The streams that the next job begins with.
-    resumed: Vec<DataStream>,
-    /// Numbers of streams up to here are those of earlier jobs.
-    floor: u32,
+    resumed_streams: Vec<DataStream>,
+    /// Numbers of streams up to this one belong to earlier jobs.
+    last_old_stream: u32,
     _rendezvous: Box<dyn Send>,
 }
 
-/// What a client has once its login is accepted.
+/// The rights, terms and streams of a client whose login is accepted.
 struct Admission {
     access: Access,
     terms: StreamTerms,
@@ -90,10 +90,10 @@ pub fn run(mut link: Link, peer: SocketAddr, host: &dyn Host) -> Result<()> {
         terms: admission.terms,
         joined: admission.joined,
         keeps: false,
-        worked: false,
-        rested: Vec::new(),
-        resumed: Vec::new(),
-        floor: 0,
+        had_job: false,
+        kept_streams: Vec::new(),
+        resumed_streams: Vec::new(),
+        last_old_stream: 0,
         _rendezvous: admission.rendezvous,
     };
     let result = session.serve();
@@ -128,15 +128,15 @@ impl<'a> ClientSession<'a> {
             Ok(access) => access,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let ours = seal::suites();
-        let Some(suite) = suites.into_iter().find(|s| ours.contains(s)) else {
+        let supported = seal::suites();
+        let Some(suite) = suites.into_iter().find(|s| supported.contains(s)) else {
             return Ok(Err(Refusal::new(Fault::Peer, "no cipher in common; update the older program")));
         };
         let plain = plain && host.allows_plain();
         let (sender, joined) = channel();
         let secret = link.secret()?;
-        let gate = OpenRendezvous { secret: secret.clone(), sealed: !plain, joined: sender, waker: link.waker() };
-        let rendezvous = match host.open_gate(session, gate) {
+        let open = OpenRendezvous { secret: secret.clone(), sealed: !plain, joined: sender, waker: link.waker() };
+        let rendezvous = match host.open_gate(session, open) {
             Ok(guard) => guard,
             Err(refusal) => return Ok(Err(refusal)),
         };
@@ -175,19 +175,19 @@ impl<'a> ClientSession<'a> {
                     Err(refusal) => self.deny(id, &request, refusal)?,
                 },
                 Ok(Some(Frame::Open(order))) => self.job(order)?,
-                Ok(Some(Frame::Lend(lend))) => self.lent(*lend)?,
+                Ok(Some(Frame::Lend(delegated))) => self.run_delegated(*delegated)?,
                 Ok(Some(Frame::Keep(_))) if !self.keeps => {
                     self.keeps = true;
                     self.link.send(&Frame::Keep(self.link.timeouts().idle.as_secs()))?;
                 }
-                Ok(Some(Frame::Renew { key, opened, kept })) if self.keeps && self.worked => {
+                Ok(Some(Frame::Renew { key, opened, kept })) if self.keeps && self.had_job => {
                     self.renew(key.as_ref(), opened, &kept)?;
                 }
-                // Messages that the sender of the last job had sent before it was over.
+                // The sender of the last job had sent these messages before the job was over.
                 Ok(Some(frame)) if frame.is_late() => {}
                 Ok(Some(_)) => return Err(unexpected(&self.link, "neither a question nor a job")),
                 Ok(None) => {
-                    // A client that was told how long its session is kept may begin a job at the last moment.
+                    // A client that knows how long its session is kept may begin a job at the last moment.
                     let timeouts = self.link.timeouts();
                     let idle = timeouts.idle + if self.keeps { timeouts.handshake } else { Duration::ZERO };
                     let left = idle.saturating_sub(idle_since.elapsed());
@@ -197,7 +197,7 @@ impl<'a> ClientSession<'a> {
                     self.link.exchange(left)?;
                     continue;
                 }
-                // A client that hangs up between jobs is done.
+                // A client may close the connection between jobs.
                 Err(Error::Broken { .. }) => return Ok(()),
                 Err(error) => return Err(error),
             }
@@ -205,42 +205,44 @@ impl<'a> ClientSession<'a> {
         }
     }
 
-    /// Takes another key over the same connections: from here on its rights alone count.
+    /// Logs the client in with another key over the same connections: from here on only that key's rights count.
     fn renew(&mut self, key: Option<&KeyProof>, opened: u32, kept: &[u32]) -> Result<()> {
         match self.host.login(key, self.peer) {
             Ok(access) => self.access = access,
             Err(refusal) => {
                 self.link.abort(refusal.clone());
-                return Err(Error::Refused { peer: OURS.into(), refusal });
+                return Err(Error::Refused { peer: THIS_NODE.into(), refusal });
             }
         }
-        self.worked = false;
-        self.floor = self.floor.max(opened);
-        self.resumed = std::mem::take(&mut self.rested);
-        self.resumed.retain(|stream| kept.contains(&stream.id()));
+        self.had_job = false;
+        self.last_old_stream = self.last_old_stream.max(opened);
+        self.resumed_streams = std::mem::take(&mut self.kept_streams);
+        self.resumed_streams.retain(|stream| kept.contains(&stream.id()));
         let suite = self.terms.suite.get().copied().flatten();
         let welcome = Frame::Welcome {
             software: SOFTWARE.into(),
-            // Has no meaning where payload goes in clear.
+            // The suite has no meaning where payload goes in clear.
             suite: suite.unwrap_or(Suite::Aes128Gcm),
             plain: suite.is_none(),
         };
         self.link.send(&welcome)?;
-        self.host.note(self.peer, &self.access, &Event::Renewed { streams: self.resumed.len() });
+        self.host.note(self.peer, &self.access, &Event::Renewed { streams: self.resumed_streams.len() });
         Ok(())
     }
 
-    /// Answers on a thread of its own, so that pings are answered while a large tree is removed or digested.
+    /// Answers a question on a separate thread, so that pings are answered while a large tree is removed or digested.
     fn answer(&mut self, id: u32, request: &Request) -> Result<()> {
-        let (host, waker, local) = (self.host, self.link.waker(), self.link.socket().local_addr().ok());
+        let host = self.host;
+        let waker = self.link.waker();
+        let local = self.link.socket().local_addr().ok();
         let gone = GoneFlag::default();
         let is_gone = || gone.0.load(Ordering::Acquire);
         let asker = Asker { access: &self.access, peer: self.peer, local, joined: &mut self.joined, is_gone: &is_gone };
         let (lines, batches) = sync_channel::<AnswerPart>(4);
         let link = &mut self.link;
         let refusal = std::thread::scope(|scope| -> Result<Option<Refusal>> {
-            // However this ends, the worker is told before it is joined.
-            let _ends = gone.when_dropped();
+            // However this scope ends, the flag is set before the worker is joined.
+            let _sets_flag = gone.when_dropped();
             let worker = scope.spawn(move || {
                 let mut emit = |batch| {
                     let sent = lines.send(batch).is_ok();
@@ -254,10 +256,9 @@ impl<'a> ClientSession<'a> {
             });
             loop {
                 // The receiver must go first when the link fails, so that the worker notices and ends.
-                let batch = batches.try_recv();
-                match batch {
-                    Ok(said) => {
-                        link.send(&match said {
+                match batches.try_recv() {
+                    Ok(part) => {
+                        link.send(&match part {
                             AnswerPart::Lines(lines) => Frame::Answer(id, lines, true),
                             AnswerPart::Text(text) => Frame::Told(id, text, true),
                         })?;
@@ -289,15 +290,15 @@ impl<'a> ClientSession<'a> {
 
     fn job(&mut self, order: Open) -> Result<()> {
         let started = Instant::now();
-        self.worked = true;
+        self.had_job = true;
         // Streams that the client has not named are not used again.
-        self.rested.clear();
+        self.kept_streams.clear();
         let result = match self.host.still_stands(&self.access) {
             Ok(()) if order.direction == Direction::Push => self.push(&order),
             Ok(()) => self.pull(&order),
-            Err(refusal) => Err((Totals::default(), ours(refusal))),
+            Err(refusal) => Err((Totals::default(), refused(refusal))),
         };
-        self.resumed.clear();
+        self.resumed_streams.clear();
         let (totals, error) = match result {
             Ok(totals) => (totals, None),
             Err((totals, error)) => (totals, Some(error)),
@@ -306,8 +307,8 @@ impl<'a> ClientSession<'a> {
         self.host.note(self.peer, &self.access, &event);
         match error {
             None => Ok(()),
-            // The refusal of a job that never began is the node's own: the client is told.
-            Some(Error::Refused { refusal, peer }) if peer == OURS => {
+            // The refusal of a job that never began is the node's own: it is sent to the client.
+            Some(Error::Refused { refusal, peer }) if peer == THIS_NODE => {
                 self.link.abort(refusal.clone());
                 Err(Error::Refused { peer, refusal })
             }
@@ -318,18 +319,26 @@ impl<'a> ClientSession<'a> {
     fn job_terms(&self, order: &Open) -> StreamTerms {
         let patience = order.options.wait_space.min(WAIT_SPACE_MAX) + Duration::from_secs(60);
         let permitted = job::permitted(order.congestion.clone());
-        let (ip, rtt) = (self.peer.ip(), sys::tcp::info(self.link.socket()).map_or(Duration::ZERO, |i| i.min_rtt));
+        let rtt = sys::tcp::info(self.link.socket()).map_or(Duration::ZERO, |i| i.min_rtt);
         let sends = order.direction == Direction::Pull;
         let history = self.host.history().filter(|_| sends);
-        let past = history.as_ref().and_then(|history| history.recall(ip, rtt));
+        let past = history.as_ref().and_then(|history| history.recall(self.peer.ip(), rtt));
         let help = self.host.movers().map(|movers| StreamHelpers::Movers(movers, Arc::new(order.clone())));
-        let (keep, help) = (self.keeps && !sends, help.unwrap_or_default());
-        StreamTerms { permitted, past, history, ordered: order.steer, patience, keep, help, ..self.terms.clone() }
+        StreamTerms {
+            permitted,
+            past,
+            history,
+            ordered: order.steer,
+            patience,
+            keep: self.keeps && !sends,
+            help: help.unwrap_or_default(),
+            ..self.terms.clone()
+        }
     }
 
     /// The control of a job; the node shows it to those who may steer the job until the guard is dropped.
     fn job_control(&self, order: &Open, role: &'static str) -> std::result::Result<(Control, Box<dyn Send>), Error> {
-        Filters::new(&order.options.filters).map_err(ours)?;
+        Filters::new(&order.options.filters).map_err(refused)?;
         let places = order.places.iter().map(NodePlace::to_string).collect::<Vec<_>>();
         let client = || format!("client {}", self.peer);
         let (source, target) = match order.direction {
@@ -338,51 +347,54 @@ impl<'a> ClientSession<'a> {
         };
         let label = Label { id: model::id::Uuid::from_bytes(order.job), role, source, target };
         let control = Control::new(label, order.steer, Arc::default());
-        let guard = self.host.begin(&self.access, order, &control).map_err(ours)?;
+        let guard = self.host.begin(&self.access, order, &control).map_err(refused)?;
         Ok((control, guard))
     }
 
-    #[allow(clippy::result_large_err, reason = "once a job; what arrived before it failed counts")]
+    #[allow(clippy::result_large_err, reason = "once a job; the totals of a failed job count")]
     fn push(&mut self, order: &Open) -> std::result::Result<Totals, (Totals, Error)> {
         let none = Totals::default();
-        let bug = |_| (none, ours(Refusal::new(Fault::Local, "the node's system gives no random numbers")));
+        let bug = |_| (none, refused(Refusal::new(Fault::Local, "the node's system gives no random numbers")));
         let tag = crate::identity::random_tag().map_err(bug)?;
-        let (control, _held) = self.job_control(order, "receive").map_err(|e| (none, e))?;
-        let place = self.host.target(&self.access, order, &tag).map_err(|r| (none, ours(r)))?;
+        let (control, _guard) = self.job_control(order, "receive").map_err(|e| (none, e))?;
+        let place = self.host.target(&self.access, order, &tag).map_err(|r| (none, refused(r)))?;
         let mut options = order.options.clone();
         options.wait_space = options.wait_space.min(WAIT_SPACE_MAX);
-        let receiving = place.receive_telling(options, tag, self.link.waker());
+        let receiving = place.receive_reporting(options, tag, self.link.waker());
         receiving.expect_lineage(order.job);
         let terms = self.job_terms(order);
-        let streams =
-            Streams::Accept { joined: &self.joined, kept: std::mem::take(&mut self.resumed), floor: self.floor };
+        let streams = Streams::Accept {
+            joined: &self.joined,
+            kept: std::mem::take(&mut self.resumed_streams),
+            floor: self.last_old_stream,
+        };
         let mut result = std::thread::scope(|scope| {
             scope.spawn(|| receiving.run_metadata_worker());
             let side: Arc<dyn Side> = receiving.clone();
             job::drive(&mut self.link, &side, terms, streams, &control, &mut |_| {})
         });
-        self.rested = std::mem::take(&mut result.0.kept);
+        self.kept_streams = std::mem::take(&mut result.0.kept);
         let totals = receiving.totals();
         result.1.map(|()| totals).map_err(|e| (totals, e))
     }
 
-    #[allow(clippy::result_large_err, reason = "once a job; what arrived before it failed counts")]
+    #[allow(clippy::result_large_err, reason = "once a job; the totals of a failed job count")]
     fn pull(&mut self, order: &Open) -> std::result::Result<Totals, (Totals, Error)> {
         let none = Totals::default();
         // Checked before a list is received: a client without the right to read need not send one.
         let allowed = order.places.iter().try_for_each(|place| self.host.source(&self.access, place).map(drop));
-        allowed.map_err(|r| (none, ours(r)))?;
+        allowed.map_err(|r| (none, refused(r)))?;
         let mut memory = self.host.memory(&self.access);
-        let files = if order.listed { Some(self.hear_list(&mut memory).map_err(|e| (none, e))?) } else { None };
-        let (control, _held) = self.job_control(order, "send").map_err(|e| (none, e))?;
+        let files = if order.listed { Some(self.receive_list(&mut memory).map_err(|e| (none, e))?) } else { None };
+        let (control, _guard) = self.job_control(order, "send").map_err(|e| (none, e))?;
         let sources = order.places.iter().map(|place| self.host.source(&self.access, place));
         let sources: std::result::Result<Vec<SourceRoot>, Refusal> = sources.collect();
-        let sources = sources.map_err(|r| (none, ours(r)))?;
-        crate::scan::distinct_names(&sources).map_err(|r| (none, ours(r)))?;
+        let sources = sources.map_err(|r| (none, refused(r)))?;
+        crate::scan::distinct_names(&sources).map_err(|r| (none, refused(r)))?;
         let sending = Sending::new(sources, &order.options, self.link.waker());
-        sending.tell_lineage(&order.job);
+        sending.send_lineage(&order.job);
         let terms = self.job_terms(order);
-        let streams = Streams::Accept { joined: &self.joined, kept: Vec::new(), floor: self.floor };
+        let streams = Streams::Accept { joined: &self.joined, kept: Vec::new(), floor: self.last_old_stream };
         let result = std::thread::scope(|scope| {
             scope.spawn(|| Scanner::new(&*sending, &order.options).run(files));
             let side: Arc<dyn Side> = sending.clone();
@@ -395,27 +407,27 @@ impl<'a> ClientSession<'a> {
                 if let Some(history) = self.host.history().filter(|_| control.steer().0.streams == 0) {
                     driven.past.iter().for_each(|(peer, past)| history.keep(*peer, past));
                 }
-                let told = self.link.send(&Frame::Account(Box::new(driven.account)));
-                let told = told.and_then(|()| self.link.send(&Frame::Facts(driven.streams)));
-                told.map(|()| totals).map_err(|e| (totals, e))
+                let sent = self.link.send(&Frame::Account(Box::new(driven.account)));
+                let sent = sent.and_then(|()| self.link.send(&Frame::Facts(driven.streams)));
+                sent.map(|()| totals).map_err(|e| (totals, e))
             }
             (_, Err(error)) => Err((totals, error)),
         }
     }
 
     /// Receives the list of files that the client names one by one.
-    fn hear_list(&mut self, memory: &mut Part) -> Result<FileList> {
+    fn receive_list(&mut self, memory: &mut Part) -> Result<FileList> {
         let mut list = FileList::default();
         let deadline = Instant::now() + self.link.timeouts().idle;
         loop {
             match self.link.next_frame()? {
                 Some(Frame::Files(files, more)) => {
                     let before = list.bytes();
-                    files.into_iter().try_for_each(|(from, to)| list.add(from, to)).map_err(ours)?;
+                    files.into_iter().try_for_each(|(from, to)| list.add(from, to)).map_err(refused)?;
                     let grown = memory.grow(list.bytes() - before);
-                    grown.map_err(|full| ours(Refusal::new(Fault::Path, full.to_string())))?;
+                    grown.map_err(|full| refused(Refusal::new(Fault::Path, full.to_string())))?;
                     if !more {
-                        return list.sorted().map_err(ours);
+                        return list.sorted().map_err(refused);
                     }
                 }
                 Some(_) => return Err(unexpected(&self.link, "a list of files was to come")),
@@ -428,7 +440,7 @@ impl<'a> ClientSession<'a> {
     }
 }
 
-/// Whether the client that asked has gone.
+/// Set when the client that asked a question has gone.
 #[derive(Default)]
 struct GoneFlag(AtomicBool);
 
@@ -455,8 +467,8 @@ fn wait(link: &mut Link) -> Result<()> {
 }
 
 /// The peer's name in an error that marks a refusal as the node's own.
-const OURS: &str = "this node";
+const THIS_NODE: &str = "this node";
 
-fn ours(refusal: Refusal) -> Error {
-    Error::Refused { peer: OURS.into(), refusal }
+fn refused(refusal: Refusal) -> Error {
+    Error::Refused { peer: THIS_NODE.into(), refusal }
 }

@@ -1,4 +1,4 @@
-//! How long to keep trying: pauses that grow, and start over whenever something moved.
+//! The pauses between attempts: they grow, and start over whenever something has moved.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,7 +10,8 @@ pub struct Patience {
     limit: Duration,
     /// When something last moved.
     moved_at: Instant,
-    seen: (u64, u64),
+    /// The highest bytes and files of all attempts.
+    highest: (u64, u64),
     pause: Duration,
 }
 
@@ -18,30 +19,30 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LAST_PAUSE: Duration = Duration::from_secs(30);
 
 impl Patience {
-    /// Gives up once nothing has moved for `limit`.
+    /// Patience that ends once nothing has moved for `limit`.
     pub fn new(limit: Duration) -> Patience {
-        Patience { limit, moved_at: Instant::now(), seen: (0, 0), pause: FIRST_PAUSE }
+        Patience { limit, moved_at: Instant::now(), highest: (0, 0), pause: FIRST_PAUSE }
     }
 
-    /// The numbers of a running attempt. A new attempt starts again at zero: only what goes beyond all attempts before
+    /// Takes the numbers of a running attempt. A new attempt starts at zero: only more than in all earlier attempts
     /// is progress, so that a job which always breaks at the same place is given up.
     pub fn saw(&mut self, progress: &Progress) {
-        if progress.bytes_arrived > self.seen.0 || progress.files_settled > self.seen.1 {
+        if progress.bytes_arrived > self.highest.0 || progress.files_settled > self.highest.1 {
             self.moved_at = Instant::now();
             self.pause = FIRST_PAUSE;
         }
-        self.seen.0 = self.seen.0.max(progress.bytes_arrived);
-        self.seen.1 = self.seen.1.max(progress.files_settled);
+        self.highest.0 = self.highest.0.max(progress.bytes_arrived);
+        self.highest.1 = self.highest.1.max(progress.files_settled);
     }
 
-    /// The pause before the next attempt, if there is to be one.
+    /// The pause before the next attempt; none where there is to be no further one.
     pub fn pause(&mut self) -> Option<Duration> {
         let pause = self.pause;
         self.pause = (pause * 2).min(LAST_PAUSE);
         (self.moved_at.elapsed() + pause < self.limit).then_some(pause)
     }
 
-    /// Waits, unless the user stops it. Says whether the wait is over in peace.
+    /// Waits for a pause, unless the user stops it. Returns `false` where it was stopped.
     pub fn wait(pause: Duration, cancel: &AtomicBool) -> bool {
         let until = Instant::now() + pause;
         while Instant::now() < until {

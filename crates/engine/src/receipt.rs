@@ -1,4 +1,4 @@
-//! From a job's report to its receipt and its exit code.
+//! Makes a job's receipt and exit code from its report.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use model::{Algorithm, Refusal, v1};
 
 use crate::session::Report;
 
-/// What the report does not know.
+/// The facts of a receipt that the report does not have.
 pub struct Context {
     /// The job's id.
     pub job: String,
@@ -22,27 +22,27 @@ pub struct Context {
     pub checksums: Vec<Algorithm>,
     /// Seconds since the command began.
     pub seconds: f64,
-    /// Seconds of connecting.
+    /// Seconds that it took to connect.
     pub connect_s: f64,
-    /// What held the job back.
+    /// What limited the job.
     pub limited_by: v1::Limit,
     /// Both ends in numbers.
     pub ends: Vec<v1::End>,
     /// Versions at both ends.
     pub versions: v1::Versions,
-    /// Nothing was changed.
+    /// It was a dry run: nothing was changed.
     pub dry_run: bool,
     /// Payload that crossed the path.
     pub sent_bytes: u64,
     /// Bytes that arrived, of finished and of unfinished files.
     pub arrived_bytes: u64,
-    /// Whether the target keeps what arrived of unfinished files.
+    /// Whether the target keeps unfinished files for a later attempt.
     pub keeps: bool,
-    /// How payload crossed each leg of its way.
+    /// How payload was sent over each leg of its path.
     pub carried: Vec<v1::Carried>,
 }
 
-/// What held a job back that moved nothing.
+/// The limit in the receipt of a dry run.
 fn of_a_dry_run() -> v1::Limit {
     v1::Limit { part: "unknown".into(), evidence: "a dry run moves nothing".into(), remedy: String::new() }
 }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_names_come_twice() {
+    fn a_name_that_is_not_text_is_given_in_base64_too() {
         let m = miss(&RelPath::parse(b"d/\xff").unwrap(), Fault::Storage, "why".into());
         assert_eq!((m.path.as_str(), m.path_b64.as_deref()), ("d/\\xff", Some("ZC//")));
         assert_eq!(miss(&RelPath::parse(b"d").unwrap(), Fault::Storage, String::new()).path_b64, None);

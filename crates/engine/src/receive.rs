@@ -1,8 +1,7 @@
-//! The receiving side of a job: stream threads take records in, check them, write them and put complete files in
-//! place; one more thread, the metadata worker, does what the tree needs (directories, links, judging what is there), and the
-//! resume verifier judges what takes long.
+//! The receiving side of a job: stream threads receive records, check them, write their blocks and commit complete files; the metadata
+//! worker makes directories and links and judges existing files; the resume verifier judges the files that take long to judge.
 //!
-//! What it does not know: where streams come from, and who is allowed what beyond the [`Policy`] it is given.
+//! What it does not know: where streams come from, and access control beyond its [`Policy`].
 
 mod dry;
 mod extras;
@@ -52,7 +51,7 @@ use space::SpaceState;
 
 pub use target_place::TargetPlace;
 
-/// What the receiving side may do with what is there.
+/// The settings of the receiving side, and its rights on existing files.
 #[derive(Clone, Debug)]
 pub struct Policy {
     /// The job's options.
@@ -62,14 +61,14 @@ pub struct Policy {
     /// Part of the names of unfinished files: random, chosen by this end for this attempt, so that no other job and no
     /// earlier attempt of this one can have it.
     pub tag: String,
-    /// The journals of large files; none where nothing is kept for a later attempt.
+    /// The journals of large files; none where unfinished files are not kept for a later attempt.
     pub journals: Option<Journals>,
     /// Steps of a dry run are reported to the other end, not to this one's caller.
-    pub tells_plans: bool,
+    pub reports_plans: bool,
 }
 
 impl Policy {
-    /// Whether what is there may be replaced.
+    /// Whether existing files are replaced.
     fn replaces(&self) -> bool {
         !self.options.no_overwrite && self.may_replace.is_ok()
     }
@@ -91,7 +90,7 @@ pub struct Receiving {
     target: Target,
     policy: Policy,
     incoming: Mutex<HashMap<u64, Arc<Incoming>>>,
-    /// Directories that were there before and may not be changed.
+    /// Directories that existed before and may not be changed.
     kept_dirs: Mutex<HashSet<u64>>,
     opening: Box<dyn Fn(&model::RelPath) + Send + Sync>,
     filters: Filters,
@@ -99,25 +98,25 @@ pub struct Receiving {
     /// The resume verifier waits here.
     slow_work: Condvar,
     room: SpaceState,
-    /// Streams that wait for their turn where the target takes files in order.
+    /// Blocks that wait for those before them, where the target takes files in order.
     held_blocks: Arc<HeldBlocks>,
     busy: Mutex<String>,
     waited: Mutex<Waited>,
     /// How many files wait for another job that writes them, and since when.
     others_write: Mutex<(u32, Option<Instant>)>,
-    /// Files whose length and time do not prove that the target has them.
+    /// Files that are not skipped by length and time alone.
     doubted: Mutex<HashSet<u64>>,
-    /// More files were doubted than are remembered: all files are.
+    /// More files were doubted than [`DOUBTED_MAX`]: all files count as doubted.
     doubts_all: AtomicBool,
     /// The job by which the sender computes the tokens of its sources.
     job: OnceLock<JobName>,
-    /// Entries whose facts were brought up to date, and no more.
+    /// Entries of which only the metadata were updated.
     refreshed: AtomicU64,
-    /// Entries that were there and stay, of those that were offered.
+    /// Offered entries that existed before.
     found: AtomicU64,
-    /// What is there and was not offered.
+    /// Entries that exist and were not offered.
     extras: Mutex<Extras>,
-    /// The job is over; whoever sleeps is woken.
+    /// The job is over; sleeping threads are woken.
     over: AtomicBool,
     sleepers: (Mutex<()>, Condvar),
     /// Movers, which may be writing to unfinished files too.
@@ -130,20 +129,18 @@ pub(crate) fn check(checksums: &[Algorithm], part: &Part, bytes: &[u8]) -> Optio
         return Some(BlockSum { crc32c: part.crc32c, adler32: None });
     }
     let with_adler32 = checksums.contains(&Algorithm::Adler32);
-    let sum = match part.hole {
-        true => BlockSum::of_zeros(part.len, with_adler32),
-        false => BlockSum::of(bytes, with_adler32),
-    };
+    let sum = if part.hole { BlockSum::of_zeros(part.len, with_adler32) } else { BlockSum::of(bytes, with_adler32) };
     (sum.crc32c == part.crc32c).then_some(sum)
 }
 
-/// Records of one stream after which the sender is told without a wait for the next tick.
+/// The number of records of one stream after which the sender gets a report without waiting for the next tick.
 const RECORDS_PER_WAKE: u64 = 16;
 /// Files that the sender may doubt before they are judged.
 const DOUBTED_MAX: usize = ENTRIES_IN_FLIGHT_MAX;
 
 impl Receiving {
-    /// The receiving side of a job into `target` of `store`. `opening` is called with each directory before an unfinished file is made there.
+    /// The receiving side of a job into `target` of `store`. `opening` is called with each directory before an unfinished file is made
+    /// there.
     pub fn new(
         store: Arc<dyn Store>,
         target: Target,
@@ -199,7 +196,7 @@ impl Receiving {
         let _ = self.job.set(job);
     }
 
-    /// Ends a job that would copy a tree into itself, or remove what it copies, before anything is made or removed.
+    /// Fails a job that would copy a tree into itself, or remove its own source, before anything is made or removed.
     fn refuse_nested(&self, sources: &[Vec<PlaceToken>]) {
         let Some(job) = self.job.get() else { return };
         let path = &self.target.path;
@@ -217,10 +214,11 @@ impl Receiving {
     fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
     }
-    /// Sleeps, unless the job is over: says whether it is.
+
+    /// Sleeps, unless the job is over. Returns whether it is.
     fn sleep(&self, span: Duration) -> bool {
-        let (lock, bell) = &self.sleepers;
-        bell.wait_while_for(&mut lock.lock(), |()| !self.is_over(), span);
+        let (lock, woken) = &self.sleepers;
+        woken.wait_while_for(&mut lock.lock(), |()| !self.is_over(), span);
         self.is_over()
     }
 
@@ -229,15 +227,15 @@ impl Receiving {
         struct Busy<'a>(&'a Receiving);
         impl Drop for Busy<'_> {
             fn drop(&mut self) {
-                self.0.say_busy(String::new());
+                self.0.set_busy(String::new());
             }
         }
-        self.say_busy(why);
+        self.set_busy(why);
         Busy(self)
     }
 
     /// Sets the reason why nothing moves; empty when bytes move.
-    fn say_busy(&self, why: String) {
+    fn set_busy(&self, why: String) {
         *self.busy.lock() = why;
     }
 
@@ -260,18 +258,18 @@ impl Receiving {
         }
     }
 
-    /// Whether length and time of a file are not enough to say that it is there.
+    /// Whether a file must not be skipped by length and time alone.
     fn is_doubted(&self, id: u64) -> bool {
         let is_named = self.doubted.lock().remove(&id);
         is_named || self.doubts_all.load(Ordering::Relaxed)
     }
 
-    /// Counts a wait.
+    /// Adds the time of a wait.
     fn note_wait(&self, note: impl FnOnce(&mut Waited)) {
         note(&mut self.waited.lock());
     }
 
-    /// The job cannot go on.
+    /// Fails the job.
     fn fail(&self, error: Error) {
         let mut state = self.state();
         state.failure.get_or_insert(error);
@@ -279,7 +277,7 @@ impl Receiving {
         self.waker.wake();
     }
 
-    /// What was done so far.
+    /// The totals so far.
     pub fn totals(&self) -> Totals {
         *self.state().machine.totals()
     }
@@ -289,7 +287,7 @@ impl Receiving {
         self.state().machine.last_digests().to_vec()
     }
 
-    /// What did not make it, by name.
+    /// The entries that failed, by name.
     pub fn misses(&self) -> Vec<Miss> {
         self.state().machine.misses().to_vec()
     }
@@ -299,7 +297,7 @@ impl Receiving {
         self.state().machine.specials().to_vec()
     }
 
-    /// Takes in a record: checks every part, writes those that are expected, completes files.
+    /// Processes a record: checks every part, writes those that are expected, completes files.
     fn take_record(&self, parts: &[Part], payload: &[u8], meter: &Meter) -> std::result::Result<(), WireError> {
         let mut at = 0;
         for part in parts {
@@ -339,7 +337,8 @@ impl Receiving {
         Ok(())
     }
 
-    /// Says whether the stream may carry another job.
+    /// Receives records until the stream ends or the sender marks the end of the job's records. Returns whether the stream may carry
+    /// another job.
     fn receive_loop(&self, stream: &mut DataStream) -> Result<bool> {
         let mut buffer = RecordBuffer::default();
         let mut records = 0u64;
@@ -350,7 +349,7 @@ impl Receiving {
             }
             let taken = self.take_record(&parts, buffer.payload(), stream.meter());
             if let Err(source) = taken {
-                // Not the stream's fault but the peer's: the job ends.
+                // The fault is not the stream's but the peer's: the job ends.
                 self.fail(Error::Protocol { peer: "the sender".into(), source });
                 return Ok(false);
             }
@@ -374,7 +373,7 @@ impl Side for Receiving {
             return Ok(());
         }
         if let Frame::Same(ids) = &frame {
-            ids.iter().for_each(|id| self.is_there(*id));
+            ids.iter().for_each(|id| self.skip_unchanged(*id));
         }
         let result = self.state().machine.handle_frame(frame);
         self.actions.notify_one();
@@ -383,7 +382,7 @@ impl Side for Receiving {
 
     fn poll_frame(&self) -> Option<Frame> {
         let mut state = self.state();
-        if self.policy.tells_plans {
+        if self.policy.reports_plans {
             let plans = state.machine.take_plans();
             if !plans.is_empty() {
                 return Some(Frame::Plans(plans));
@@ -395,8 +394,8 @@ impl Side for Receiving {
         state.machine.poll_frame()
     }
 
-    fn tell_files(&self) {
-        self.state().machine.tell_files();
+    fn report_files(&self) {
+        self.state().machine.report_files();
     }
 
     fn take_files(&self) -> Vec<SettledFile> {
@@ -408,11 +407,11 @@ impl Side for Receiving {
     }
 
     fn take_removal(&self) -> Option<Removal> {
-        if self.policy.tells_plans { None } else { self.state().machine.take_removal() }
+        if self.policy.reports_plans { None } else { self.state().machine.take_removal() }
     }
 
     fn take_plans(&self) -> Vec<Plan> {
-        if self.policy.tells_plans { Vec::new() } else { self.state().machine.take_plans() }
+        if self.policy.reports_plans { Vec::new() } else { self.state().machine.take_plans() }
     }
 
     fn pump(&self) -> Result<()> {
@@ -423,7 +422,7 @@ impl Side for Receiving {
         self.state().machine.tick();
     }
 
-    /// The sender keeps the limit, the client the streams.
+    /// Nothing to do: the sender keeps the limit, the client the number of streams.
     fn steer(&self, _to: &Steer) {}
 
     fn sends(&self) -> bool {
@@ -466,7 +465,7 @@ impl Side for Receiving {
         self.state().over = true;
         self.over.store(true, Ordering::Release);
         self.actions.notify_all();
-        // Taken, so that nobody is between looking and sleeping.
+        // The lock is taken, so that no thread is between its check and its sleep.
         drop(self.sleepers.0.lock());
         self.sleepers.1.notify_all();
         drop(self.slow.lock());
@@ -475,7 +474,7 @@ impl Side for Receiving {
 
     fn for_movers(self: Arc<Self>) -> Option<Arc<dyn MoverSide>> {
         let options = &self.policy.options;
-        // Without checksums nobody could say whether what a lost mover had written is there.
+        // Without checksums the blocks that a lost mover had written could not be verified.
         let takes_movers = self.store.capabilities().writes == store::Writes::Anywhere
             && !options.dry_run
             && !options.checksums.is_empty();
@@ -490,7 +489,7 @@ impl Side for Receiving {
 }
 
 impl MoverSide for Receiving {
-    fn meet(&self, movers: &Movers) {
+    fn attach_movers(&self, movers: &Movers) {
         *self.movers.lock() = Some(movers.clone());
     }
 

@@ -1,7 +1,7 @@
-//! Walking the source trees, depth first, and offering every entry to the sender's machine as it is found. A job for a
-//! list of files walks that list instead, and what is below the directories in it.
+//! Walks the source trees, depth first, and offers every entry to the sender's machine as it is found. A job for a
+//! list of files walks that list instead, and the directories in it.
 //!
-//! Memory: one open directory per level, and one entry per file that has more than one name.
+//! Memory: one open directory for each level, and one record for each file that has more than one name.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,17 +20,16 @@ use crate::filter::Filters;
 /// One source of a job.
 #[derive(Clone, Debug)]
 pub struct SourceRoot {
-    /// Where it is.
+    /// Its store.
     pub store: Arc<dyn Store>,
-    /// Its path there.
+    /// Its path in the store.
     pub path: RelPath,
-    /// The name it travels under.
+    /// The name that it has at the target.
     pub name: Name,
 }
 
 impl SourceRoot {
-    /// From now on a symbolic link stands for its target. A store that cannot follow links leaves them as they are, which shows at
-    /// the target.
+    /// Replaces symbolic links by their targets from now on. A store that cannot follow links leaves them as they are.
     pub(crate) fn follow_links(&mut self) {
         if let Ok(Some(following)) = self.store.following_links() {
             self.store = following;
@@ -86,13 +85,13 @@ struct OpenDirectory {
 /// An entry that a scan has found.
 #[derive(Clone, Debug)]
 pub struct ScannedEntry {
-    /// Which of the sources it is in.
+    /// The index of its source.
     pub source: u32,
-    /// Its path there.
+    /// Its path below the source.
     pub path: RelPath,
-    /// The name it travels under.
+    /// The name that it has at the target.
     pub name: Name,
-    /// What it is.
+    /// The offer: its kind, with the metadata of that kind.
     pub what: Offered,
     /// Further attributes to preserve.
     pub attributes: Option<Box<Attributes>>,
@@ -102,7 +101,7 @@ pub struct ScannedEntry {
     pub expected: Expected,
 }
 
-/// Takes what a scan finds.
+/// Receives the entries that a scan finds.
 pub trait ScanSink {
     /// The sources.
     fn roots(&self) -> &[SourceRoot];
@@ -125,7 +124,7 @@ pub struct Scanner<'a> {
     sink: &'a dyn ScanSink,
     recursive: bool,
     copy_links: bool,
-    asked: AttributeSelection,
+    selection: AttributeSelection,
     filters: Filters,
     linked: HashMap<(u64, u64), LinkedFile>,
     /// The expected sizes and digests of listed files, by their paths below the target.
@@ -133,12 +132,12 @@ pub struct Scanner<'a> {
 }
 
 impl<'a> Scanner<'a> {
-    /// A scanner that offers to `sink`. Patterns that do not parse have been refused before; here they would match nothing.
+    /// A scanner that offers to `sink`. Patterns that do not parse have been refused before.
     pub fn new(sink: &'a dyn ScanSink, options: &Options) -> Scanner<'a> {
         let filters = Filters::new(&options.filters).unwrap_or_else(|_| Filters::nothing());
-        let asked = AttributeSelection { owner: options.owner, xattrs: options.xattrs };
+        let selection = AttributeSelection { owner: options.owner, xattrs: options.xattrs };
         let Options { recursive, copy_links, .. } = *options;
-        Scanner { sink, recursive, copy_links, asked, filters, linked: HashMap::new(), expected: HashMap::new() }
+        Scanner { sink, recursive, copy_links, selection, filters, linked: HashMap::new(), expected: HashMap::new() }
     }
 
     /// Walks all sources, or the listed files. Returns early when the job is over.
@@ -272,8 +271,8 @@ impl<'a> Scanner<'a> {
     /// The further attributes of an entry; most entries have none.
     fn attributes(&self, root: &SourceRoot, path: &RelPath, stat: &Stat) -> store::Result<Option<Box<Attributes>>> {
         let mut attributes = Attributes::default();
-        if self.asked.owner || self.asked.xattrs {
-            attributes = root.store.attributes(&root.path.join_path(path), self.asked)?;
+        if self.selection.owner || self.selection.xattrs {
+            attributes = root.store.attributes(&root.path.join_path(path), self.selection)?;
         }
         attributes.sparse = root.store.capabilities().sparse && stat.allocated < stat.meta.size;
         Ok((!attributes.is_plain()).then(|| Box::new(attributes)))
@@ -369,7 +368,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// An entry of which no change is known.
+/// An entry without a time of change and without an expectation.
 fn found(source: u32, at: EntryPaths, what: Offered, attributes: Option<Box<Attributes>>) -> ScannedEntry {
     ScannedEntry {
         source,
@@ -382,7 +381,7 @@ fn found(source: u32, at: EntryPaths, what: Offered, attributes: Option<Box<Attr
     }
 }
 
-/// Why nothing below it can be copied.
+/// The refusal for a directory on a server that cannot list.
 pub fn unlisted(name: &str) -> Refusal {
     let reason = format!(
         "{name} is on a server that lists no directories (it is no WebDAV server): copy its files one by one, without -r, or name \

@@ -9,7 +9,7 @@
 //! No nonce can come twice under a key. At 1 MiB a record, a key seals at most 256 GiB, 2^34 AES blocks: below the
 //! 2^34.5 at which RFC 8446 (section 5.5) puts a TLS key's end.
 //!
-//! A record's head is authenticated with it, so that a length cannot be bent. Records of one stream arrive in order
+//! A record's head is authenticated with it, so that its length cannot be changed. Records of one stream arrive in order
 //! (TCP) or not at all; one that is missing, repeated or swapped does not open.
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Which end seals.
+/// The end that seals a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealingEnd {
     /// The end that dialled.
@@ -58,19 +58,19 @@ impl SealingEnd {
 }
 
 impl Secret {
-    /// From the exported bytes.
+    /// A secret of exported bytes.
     pub fn new(exported: &[u8; 32]) -> Secret {
         Secret { key: hmac::Key::new(hmac::HMAC_SHA256, exported), exported: *exported }
     }
 
-    /// The exported bytes: for a mover of the same node, over TLS, and for nobody else.
+    /// The exported bytes. They may be sent only to a mover of the same node, over TLS.
     pub fn expose(&self) -> &[u8; 32] {
         &self.exported
     }
 
-    /// The secret of a session that is lent for a part of this one's streams. Who has it cannot make this one of it, nor that
-    /// of another loan.
-    pub fn lent(&self, session: &SessionId) -> Secret {
+    /// The secret of a delegated session, which carries a part of this session's streams. This secret, and that of another delegated
+    /// session, cannot be computed from it.
+    pub fn delegated(&self, session: &SessionId) -> Secret {
         Secret::new(&self.derive(b"lent ", session))
     }
 
@@ -117,7 +117,7 @@ fn algorithm(suite: Suite) -> &'static Algorithm {
     }
 }
 
-/// Suites this processor is good at, best first: without AES instructions, ChaCha20 is several times faster.
+/// The suites, the fastest on this processor first: without AES instructions, ChaCha20 is several times faster.
 pub fn suites() -> Vec<Suite> {
     #[cfg(target_arch = "x86_64")]
     let has_aes = std::is_x86_feature_detected!("aes");
@@ -147,7 +147,7 @@ pub struct Sealer {
 pub struct BadSeal;
 
 impl Sealer {
-    /// For the records that `from` sends on a stream.
+    /// A sealer for the records that `from` sends on a stream.
     pub fn new(secret: Secret, suite: Suite, stream: u32, from: SealingEnd) -> Sealer {
         Sealer { secret, suite, stream, from, number: 0, key: None }
     }
@@ -165,6 +165,9 @@ impl Sealer {
     }
 
     /// Seals a record's body in place and returns its tag.
+    ///
+    /// # Errors
+    /// The key cannot be made, or all record numbers are used.
     pub fn seal(&mut self, head: &[u8], body: &mut [u8]) -> Result<[u8; TAG_BYTES], BadSeal> {
         let (key, nonce) = self.next()?;
         let tag = key.seal_in_place_separate_tag(nonce, Aad::from(head), body).map_err(|_| BadSeal)?;
@@ -172,6 +175,9 @@ impl Sealer {
     }
 
     /// Opens a record's body in place; the tag follows it.
+    ///
+    /// # Errors
+    /// The record was damaged, forged, or is not the next one of its stream.
     pub fn open(&mut self, head: &[u8], body_and_tag: &mut [u8]) -> Result<(), BadSeal> {
         let (key, nonce) = self.next()?;
         key.open_in_place(nonce, Aad::from(head), body_and_tag).map(drop).map_err(|_| BadSeal)
@@ -196,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn opens_in_order_only() {
+    fn records_open_in_order_only() {
         for suite in [Suite::Aes128Gcm, Suite::ChaCha20Poly1305] {
             let (mut near, mut far) = pair(suite);
             let mut first = sealed(&mut near, b"one");
@@ -235,19 +241,19 @@ mod tests {
         assert_eq!(near.number >> EPOCH_BITS, 1);
     }
 
-    /// What joins at one place does not at another: else a join that somebody saw could be said again elsewhere, and two nodes
+    /// A join of one session is refused by another: otherwise an attacker could replay it at a second node, and two nodes
     /// would seal different records under the same keys.
     #[test]
-    fn what_is_lent_has_its_own_keys() {
+    fn a_delegated_session_has_its_own_keys() {
         let secret = Secret::new(&[1; 32]);
-        let lent = secret.lent(&[5; 16]);
+        let delegated = secret.delegated(&[5; 16]);
         let mut join = Join { session: [5; 16], stream: 1, sealed: true, code: [0; 32] };
-        lent.sign_join(&mut join);
-        assert!(lent.verify_join(&join) && secret.lent(&[5; 16]).verify_join(&join), "both ends derive it");
-        assert!(!secret.verify_join(&join) && !secret.lent(&[6; 16]).verify_join(&join));
+        delegated.sign_join(&mut join);
+        assert!(delegated.verify_join(&join) && secret.delegated(&[5; 16]).verify_join(&join), "both ends derive it");
+        assert!(!secret.verify_join(&join) && !secret.delegated(&[6; 16]).verify_join(&join));
         let seal =
             |secret: &Secret| sealed(&mut Sealer::new(secret.clone(), Suite::Aes128Gcm, 1, SealingEnd::Node), b"x");
-        let sealed = [seal(&secret), seal(&lent), seal(&secret.lent(&[6; 16]))];
+        let sealed = [seal(&secret), seal(&delegated), seal(&secret.delegated(&[6; 16]))];
         assert!(sealed[0] != sealed[1] && sealed[1] != sealed[2] && sealed[0] != sealed[2]);
     }
 

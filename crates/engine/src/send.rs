@@ -1,12 +1,12 @@
-//! The sending side of a job: stream threads take orders from the machine, read, digest, seal and send.
+//! The sending side of a job: stream threads take orders from the machine, and read, digest, seal and send ranges.
 //!
 //! What it does not know: where streams come from, and what the control connection carries; see [`crate::job`].
 
-mod carrying;
 mod deals;
 mod mover_streams;
 mod pace;
 pub(crate) mod read;
+mod sending_stream;
 mod side;
 
 use std::collections::BTreeSet;
@@ -31,17 +31,17 @@ use crate::meter::{Meter, Stage};
 use crate::scan::{ScanSink, ScannedEntry, SourceRoot};
 use crate::stream::{DataStream, RecordBuffer};
 
-use carrying::Carrying;
 use pace::Pace;
 use read::{OpenFiles, Pending};
+use sending_stream::SendingStream;
 
 struct State {
     machine: Sender,
     over: bool,
     failure: Option<Error>,
-    /// Those that are too many.
+    /// Streams that are surplus.
     retired: BTreeSet<u32>,
-    /// Files that the last copy has not seen as they are, until the receiver is told.
+    /// Files that have changed since the last copy, until the receiver gets their ids.
     doubted: Vec<u64>,
 }
 
@@ -57,20 +57,20 @@ pub struct Sending {
     specials: Mutex<Vec<RelPath>>,
     /// Unfinished files that were left out.
     unfinished: AtomicU64,
-    /// What was changed from here on the last copy has not seen.
+    /// The last copy has seen no change from this time on.
     unseen_from: OnceLock<Timestamp>,
-    /// Where the sources lie, until the receiver is told.
+    /// The place tokens of the sources, until the receiver gets them.
     lineage: Mutex<Vec<Vec<PlaceToken>>>,
     job: OnceLock<JobName>,
     pace: Pace,
     busy: Mutex<String>,
 }
 
-/// How often a stream that waits looks whether its peer still has it.
-const LOOK: Duration = Duration::from_millis(250);
+/// How often a stream that waits checks whether its connection is lost.
+const CHECK_EVERY: Duration = Duration::from_millis(250);
 
 impl Sending {
-    /// For a job from these sources.
+    /// The sending side of a job from these sources.
     pub fn new(mut roots: Vec<SourceRoot>, options: &Options, waker: Waker) -> Arc<Sending> {
         if options.copy_links {
             roots.iter_mut().for_each(SourceRoot::follow_links);
@@ -96,15 +96,14 @@ impl Sending {
         })
     }
 
-    /// Has the receiver told where the sources of this job lie, before it is offered anything of them.
-    pub fn tell_lineage(&self, job: &JobName) {
-        let told = lineage::of_sources(job, self.roots());
-        *self.lineage.lock() = told;
+    /// Sends the receiver the place tokens of the sources, before any entry is offered.
+    pub fn send_lineage(&self, job: &JobName) {
+        *self.lineage.lock() = lineage::of_sources(job, self.roots());
         let _ = self.job.set(*job);
     }
 
-    /// The last copy to the same target has seen no change from then on: what was changed since is not taken for what is there by
-    /// its length and time.
+    /// Sets the time from which on the last copy to the same target has seen no change: files that have changed since are not skipped by
+    /// length and time alone.
     pub fn doubt_from(&self, unseen_from: Timestamp) {
         let _ = self.unseen_from.set(unseen_from);
     }
@@ -114,6 +113,9 @@ impl Sending {
     }
 
     /// Builds the records that go on the control connection.
+    ///
+    /// # Errors
+    /// The machine's state is inconsistent.
     pub fn pump_inline(&self) -> Result<()> {
         let mut buffer: Option<RecordBuffer> = None;
         let meter = Meter::default();
@@ -129,9 +131,9 @@ impl Sending {
         }
     }
 
-    /// The next order for a stream; waits for one. A stream that waits looks now and then whether its peer still has
-    /// it: what it carried last may not have arrived.
-    fn next_order(&self, stream: &impl Carrying) -> Result<NextOrder> {
+    /// The next order for a stream; waits for one. Meanwhile the stream checks whether its connection is lost: the last records that it
+    /// carried may not have arrived.
+    fn next_order(&self, stream: &impl SendingStream) -> Result<NextOrder> {
         let mut state = self.state();
         loop {
             if state.over {
@@ -143,17 +145,17 @@ impl Sending {
             if let Some(order) = state.machine.next_order(stream.id()) {
                 return Ok(NextOrder::Order(order));
             }
-            if self.work.wait_for(&mut state, LOOK).timed_out() && !state.over && stream.is_lost() {
+            if self.work.wait_for(&mut state, CHECK_EVERY).timed_out() && !state.over && stream.is_lost() {
                 return Err(stream.lost());
             }
         }
     }
 
     /// Waits until all that a surplus stream carried has arrived.
-    fn drain(&self, stream: &impl Carrying) -> Result<()> {
+    fn drain(&self, stream: &impl SendingStream) -> Result<()> {
         let mut state = self.state();
         while !state.over && state.machine.unacknowledged(stream.id()) > 0 {
-            self.work.wait_for(&mut state, LOOK);
+            self.work.wait_for(&mut state, CHECK_EVERY);
             if !state.over && stream.is_lost() {
                 return Err(stream.lost());
             }
@@ -194,7 +196,7 @@ impl Sending {
     }
 
     /// Waits for the ranges that a stream is to send next. Compares files and checks claims meanwhile, where the machine orders it.
-    fn next_ranges(&self, stream: &impl Carrying, meter: &Meter, buffer: &mut RecordBuffer) -> Result<NextRanges> {
+    fn next_ranges(&self, stream: &impl SendingStream, meter: &Meter, buffer: &mut RecordBuffer) -> Result<NextRanges> {
         loop {
             meter.enter(Stage::Idle);
             match self.next_order(stream)? {
@@ -218,9 +220,9 @@ impl Sending {
         }
     }
 
-    /// Checks a range that the receiver has from before against the source.
+    /// Compares a range that the receiver has from an earlier attempt with the source.
     fn check_claim(&self, range: &Range, crc32c: u32, buffer: &mut RecordBuffer) {
-        let same = self.open_files.check(self, (range, crc32c), buffer, &|| self.state().over);
+        let same = self.open_files.check(self, range, crc32c, buffer, &|| self.state().over);
         let last = self.state().machine.checked(range.file, (range.offset, range.len), same);
         if last && let Err(refusal) = self.digest_serially(range) {
             self.drop_file(range.file, refusal);
@@ -235,7 +237,7 @@ impl Sending {
         self.waker.wake();
     }
 
-    /// Entries that failed, by name, as far as this side knows.
+    /// The entries that failed, by name, as far as this side knows.
     pub fn misses(&self) -> Vec<Miss> {
         self.state().machine.misses().to_vec()
     }
@@ -271,14 +273,14 @@ impl Sending {
 
     /// Reports why nothing moves while a file is read in full for its digests.
     fn digesting<T>(&self, path: &RelPath, make: impl FnOnce() -> T) -> T {
-        let say = |why: String| *self.busy.lock() = why;
-        say(format!("making the digests of {path} at the source"));
-        let made = make();
-        say(String::new());
-        made
+        let set_busy = |why: String| *self.busy.lock() = why;
+        set_busy(format!("making the digests of {path} at the source"));
+        let digests = make();
+        set_busy(String::new());
+        digests
     }
 
-    /// Steps of a dry run that the receiver has told of since the last call.
+    /// Steps of a dry run that the receiver has reported since the last call.
     pub fn take_plans(&self) -> Vec<Plan> {
         self.state().machine.take_plans()
     }
@@ -376,17 +378,18 @@ impl ScanSink for Sending {
     }
 }
 
-/// Facts that the node told, with the addresses that this end sees.
+/// The node's facts about streams, with the addresses that this end sees.
 pub(crate) fn with_addresses(mut facts: Vec<v1::Stream>, ours: &[v1::Stream]) -> Vec<v1::Stream> {
     for stream in &mut facts {
         if let Some(own) = ours.iter().find(|own| own.id == stream.id) {
-            (stream.address, stream.peer_address) = (own.address.clone(), own.peer_address.clone());
+            stream.address.clone_from(&own.address);
+            stream.peer_address.clone_from(&own.peer_address);
         }
     }
     facts
 }
 
-/// A receipt's stream, for a connection that carried no records: what it did since `base`.
+/// The facts about a connection that carried no records, in the form of a receipt: the kernel's counters since `base`.
 pub fn control_facts(socket: &std::net::TcpStream, base: &model::tcp::TcpInfo) -> v1::Stream {
     crate::stream::facts(socket, 0, 0, "sealed", base)
 }

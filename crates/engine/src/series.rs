@@ -9,19 +9,19 @@ use parking_lot::Mutex;
 use pilot::Sample;
 use pilot::series::{COLUMNS, RowWriter};
 
-/// How often streams are looked at.
+/// The interval between two rows of a stream.
 const EVERY: Duration = Duration::from_millis(250);
 
 struct Sheet {
     out: Box<dyn Write + Send>,
     rows: RowWriter,
-    /// Since the first attempt.
+    /// The start of the first attempt.
     started: Instant,
     written: Option<Instant>,
     failed: bool,
 }
 
-/// The series of one job, whatever its attempts. Clones write to the same place.
+/// The series of one job, over all its attempts. Clones share the output.
 #[derive(Clone)]
 pub struct Series(Arc<Mutex<Sheet>>);
 
@@ -32,14 +32,17 @@ impl std::fmt::Debug for Series {
 }
 
 impl Series {
-    /// Writes the head of the table. The job's id is what its receipt has as well.
+    /// Begins a series: writes the head of the table. `job` is the job's id, as in its receipt.
+    ///
+    /// # Errors
+    /// The head cannot be written.
     pub fn new(mut out: Box<dyn Write + Send>, job: String) -> std::io::Result<Series> {
         writeln!(out, "{COLUMNS}")?;
         let sheet = Sheet { out, rows: RowWriter::new(job), started: Instant::now(), written: None, failed: false };
         Ok(Series(Arc::new(Mutex::new(sheet))))
     }
 
-    /// Writes what is seen now, if it is time. A disk that is full ends the series, not the job.
+    /// Writes rows, if the interval has passed. A failure (a full disk) ends the series, not the job.
     pub(crate) fn note(&self, samples: &[Sample], peer: Option<&Account>) {
         let mut sheet = self.0.lock();
         if sheet.failed || sheet.written.is_some_and(|at| at.elapsed() < EVERY) {
@@ -57,7 +60,7 @@ impl Series {
         sheet.failed = sheet.out.write_all(rows.as_bytes()).and_then(|()| sheet.out.flush()).is_err();
     }
 
-    /// Whether all of it could be written.
+    /// Whether all rows were written.
     pub fn is_whole(&self) -> bool {
         !self.0.lock().failed
     }
@@ -96,7 +99,7 @@ mod tests {
         series.note(&[sample], Some(&far));
         let text = String::from_utf8(out.0.lock().clone()).unwrap();
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
-        assert_eq!(lines.len(), 3, "the second look came too soon: {text}");
+        assert_eq!(lines.len(), 3, "the second note came too soon: {text}");
         assert!(lines.iter().all(|row| row.len() == lines[0].len()), "{text}");
         assert_eq!((lines[1][1], lines[1][2], lines[1][3]), ("3", "4", "2.500"));
         assert_eq!((lines[2][1], lines[2][2]), ("far", "2"));

@@ -1,6 +1,6 @@
-//! The client's side of a session: connect, make sure of the node, log in, ask, push, pull.
+//! The client's side of a session: connect, verify the node, log in, ask, push, pull.
 //!
-//! Nothing waits that need not: the login and the first question leave together, behind the handshake's last message.
+//! The client does not wait where it need not: the login and the first question are sent together, behind the handshake's last message.
 //! A job of one small file ends three round trips after the first SYN.
 
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -46,7 +46,7 @@ pub struct Means {
     pub streams: u32,
     /// Streams at most, whatever the evidence and the job's settings say; 0 for no bound.
     pub streams_max: u32,
-    /// Where the job's numbers over time are written.
+    /// The series that the job writes.
     pub series: Option<Series>,
     /// What earlier jobs have measured of paths.
     pub history: Option<History>,
@@ -65,7 +65,8 @@ pub struct Session {
     pub(crate) extra_paths: ExtraPaths,
     elsewhere: Option<dial::Elsewhere>,
     pub(crate) opened: u32,
-    asked: u32,
+    /// The id of the last question.
+    last_question: u32,
     pub(crate) fingerprint: Fingerprint,
     version: Version,
     pub(crate) has_key: bool,
@@ -73,15 +74,15 @@ pub struct Session {
     pub(crate) connected_after: Duration,
     /// The session outlives its jobs.
     pub(crate) keeps: bool,
-    /// Streams that stayed of the last job.
+    /// Streams kept from the last job.
     pub(crate) kept: Vec<DataStream>,
-    /// Keys shown so far.
+    /// The number of logins so far.
     pub(crate) logins: u32,
-    /// What the kernel had counted of the control connection when the last key was shown.
+    /// The kernel's counters of the control connection at the last login.
     pub(crate) base: TcpInfo,
 }
 
-/// How a job ended.
+/// The report of a job that has ended.
 #[derive(Debug, Default)]
 pub struct Report {
     /// The receiver's count.
@@ -100,9 +101,9 @@ pub struct Report {
     pub streams: Vec<v1::Stream>,
     /// This end in numbers.
     pub account: Account,
-    /// The other end as it described itself last.
+    /// The other end's last account.
     pub peer: Option<Account>,
-    /// How long the end that receives had to wait at its target.
+    /// How long the receiver waited for its target.
     pub waited: Waited,
     /// How long the other end was silent.
     pub silent: Duration,
@@ -110,7 +111,7 @@ pub struct Report {
     pub scanned_after: Option<Duration>,
     /// When the last byte had arrived.
     pub arrived_after: Option<Duration>,
-    /// How the job failed, if it did. What arrived before is counted all the same.
+    /// The error of a job that failed. The totals count what had arrived before.
     pub error: Option<Error>,
 }
 
@@ -135,7 +136,7 @@ impl Session {
     /// Connects and logs in. The node's answer to the login comes with the answer to the first question.
     ///
     /// # Errors
-    /// The node cannot be reached, is another one than it should be, or does not speak this protocol.
+    /// The node cannot be reached, has another identity than expected, or does not speak this protocol.
     pub fn connect(to: &HostPort, connect: &Connect<'_>) -> Result<Session> {
         let login = connect.dial(to)?;
         let address = login.address;
@@ -146,12 +147,12 @@ impl Session {
         Ok(session)
     }
 
-    /// Logs in over a connection that is there; further ones come from `dial`.
+    /// Logs in over an open connection; `dial` makes further ones.
     ///
     /// # Errors
-    /// As of [`Session::connect`].
+    /// As for [`Session::connect`].
     pub fn over(socket: TcpStream, dial: Arc<dyn Dial>, to: &HostPort, connect: &Connect<'_>) -> Result<Session> {
-        Session::of(connect.over(socket, to)?, dial, connect)
+        Session::of(connect.log_in(socket, to)?, dial, connect)
     }
 
     fn of(login: LoggedIn, dial: Arc<dyn Dial>, connect: &Connect<'_>) -> Result<Session> {
@@ -163,7 +164,7 @@ impl Session {
             extra_paths: ExtraPaths::None,
             elsewhere: None,
             opened: 0,
-            asked: 0,
+            last_question: 0,
             fingerprint: login.fingerprint,
             version: login.version,
             has_key: login.has_key,
@@ -191,7 +192,7 @@ impl Session {
         self.version
     }
 
-    /// How long connecting took.
+    /// How long it took to connect.
     pub fn connected_after(&self) -> Duration {
         self.connected_after
     }
@@ -249,36 +250,36 @@ impl Session {
     /// # Errors
     /// The node refuses the question, or the session breaks.
     pub fn tell(&mut self, request: Request) -> Result<Vec<String>> {
-        let mut told = Vec::new();
-        self.question(request, &mut |_| {}, &mut |text| told.push(text))?;
-        Ok(told)
+        let mut answer = Vec::new();
+        self.question(request, &mut |_| {}, &mut |text| answer.push(text))?;
+        Ok(answer)
     }
 
     fn question(
         &mut self,
         request: Request,
-        lines: &mut dyn FnMut(Vec<Listed>),
-        words: &mut dyn FnMut(String),
+        on_lines: &mut dyn FnMut(Vec<Listed>),
+        on_text: &mut dyn FnMut(String),
     ) -> Result<()> {
-        self.asked += 1;
-        let id = self.asked;
+        self.last_question += 1;
+        let id = self.last_question;
         self.link.send(&Frame::Ask(id, request))?;
         loop {
             while let Some(frame) = self.link.next_frame()? {
                 match frame {
                     Frame::Answer(of, listed, more) if of == id => {
-                        lines(listed);
+                        on_lines(listed);
                         if !more {
                             return Ok(());
                         }
                     }
                     Frame::Told(of, text, more) if of == id => {
-                        words(text);
+                        on_text(text);
                         if !more {
                             return Ok(());
                         }
                     }
-                    // What the last job's other end still had to say.
+                    // The other end had sent these messages before the last job was over.
                     frame if frame.is_late() => {}
                     Frame::Denied(of, refusal) if of == id => {
                         return Err(Error::Refused { peer: self.link.peer().to_owned(), refusal });
@@ -328,21 +329,23 @@ impl Session {
     ) -> Report {
         debug_assert_eq!(order.direction, Direction::Push);
         let terms = self.terms(&order, means);
-        let (streams, kept) = (self.first_streams(means, &terms), std::mem::take(&mut self.kept));
+        let count = self.first_streams(means, &terms);
+        let kept = std::mem::take(&mut self.kept);
         let sending = Sending::new(sources, &order.options, self.link.waker());
-        sending.tell_lineage(&order.job);
+        sending.send_lineage(&order.job);
         means.last_copy.as_ref().and_then(LastCopy::unseen_from).into_iter().for_each(|from| sending.doubt_from(from));
         let opened = self.link.send(&Frame::Open(order.clone()));
         let (mut driven, result) = std::thread::scope(|scope| {
             scope.spawn(|| Scanner::new(&*sending, &order.options).run(files));
             let side: Arc<dyn Side> = sending.clone();
-            let (to, most) = (Arc::clone(&self.dial), means.streams_max);
+            let to = Arc::clone(&self.dial);
+            let most = means.streams_max;
             let extra_paths = self.extra_paths.clone();
-            let dial = Streams::Dial { to, extra_paths, count: streams, most, opened: &mut self.opened, kept };
-            job::drive(&mut self.link, &side, terms, dial, control, watch)
+            let streams = Streams::Dial { to, extra_paths, count, most, opened: &mut self.opened, kept };
+            job::drive(&mut self.link, &side, terms, streams, control, watch)
         });
         self.kept = std::mem::take(&mut driven.kept);
-        // What a number of streams that somebody asked for gave says less of the path.
+        // A rate with a number of streams that the user has set says less about the path.
         if let Some(history) = means.history.as_ref().filter(|_| control.steer().0.streams == 0) {
             driven.past.iter().for_each(|(peer, past)| history.keep(*peer, past));
         }
@@ -368,7 +371,7 @@ impl Session {
     ) -> Report {
         debug_assert_eq!(order.direction, Direction::Pull);
         let terms = self.terms(&order, means);
-        let (streams, kept) = (self.first_streams(means, &terms), Vec::new());
+        let count = self.first_streams(means, &terms);
         self.kept.clear();
         let Some(receiving) = receiving(self.link.waker()) else { return Report::default() };
         receiving.expect_lineage(order.job);
@@ -378,10 +381,12 @@ impl Session {
         let (mut driven, result) = std::thread::scope(|scope| {
             scope.spawn(|| receiving.run_metadata_worker());
             let side: Arc<dyn Side> = receiving.clone();
-            let (to, most) = (Arc::clone(&self.dial), means.streams_max);
+            let to = Arc::clone(&self.dial);
+            let most = means.streams_max;
             let extra_paths = self.extra_paths.clone();
-            let dial = Streams::Dial { to, extra_paths, count: streams, most, opened: &mut self.opened, kept };
-            job::drive(&mut self.link, &side, terms, dial, control, watch)
+            let kept = Vec::new();
+            let streams = Streams::Dial { to, extra_paths, count, most, opened: &mut self.opened, kept };
+            job::drive(&mut self.link, &side, terms, streams, control, watch)
         });
         let result = opened.and(result).and_then(|()| self.await_facts(&mut driven));
         let mut report = self.report(driven, result);
@@ -410,7 +415,7 @@ impl Session {
         }
     }
 
-    /// Names the files of a job that is not for all of its source.
+    /// Sends the list of files of a job that is not for its whole source.
     fn send_list(&mut self, files: Option<FileList>) -> Result<()> {
         let Some(files) = files else { return Ok(()) };
         for frame in files.into_frames() {
@@ -422,7 +427,7 @@ impl Session {
         Ok(())
     }
 
-    /// The node's facts about the streams it sent on. Without streams there is nothing to wait for.
+    /// Waits for the node's facts about the streams that it sent on. Without streams there are none.
     fn await_facts(&mut self, driven: &mut Driven) -> Result<()> {
         let deadline = Instant::now() + Duration::from_secs(2);
         if driven.streams.is_empty() {
@@ -437,7 +442,7 @@ impl Session {
                     return Ok(());
                 }
                 Ok(Some(Frame::Account(of))) => driven.peer = Some(*of),
-                // What the sender had on its way when we were done with it.
+                // The sender had sent these messages before the job was over.
                 Ok(Some(frame)) if frame.is_late() => {}
                 Ok(Some(_)) => return Err(self.unexpected()),
                 // Everything has arrived; only the sender's view of the path is missing.
@@ -452,9 +457,10 @@ impl Session {
         if let Some(elsewhere) = &self.elsewhere {
             elsewhere.note(self.link.peer(), self.link.addresses());
         }
-        let streams = match driven.facts.is_empty() {
-            true => driven.streams,
-            false => crate::send::with_addresses(driven.facts, &driven.streams),
+        let streams = if driven.facts.is_empty() {
+            driven.streams
+        } else {
+            crate::send::with_addresses(driven.facts, &driven.streams)
         };
         let mut report = Report {
             streams,
@@ -478,7 +484,7 @@ impl Session {
     }
 }
 
-/// The digests of a job's last file speak for the job where there was no other.
+/// The digests of a job of one file; empty where there was more than one.
 fn of_one_file(totals: &Totals, last: Vec<Digest>) -> Vec<Digest> {
     if totals.files == 1 && totals.failed + totals.skipped == 0 { last } else { Vec::new() }
 }

@@ -1,8 +1,7 @@
-//! A client's session that outlives its jobs: kept alive between them, and begun anew under another key.
+//! A client's session that outlives its jobs: it is kept alive between them, and each job logs in with its own key.
 //!
-//! What it saves: two round trips of handshakes, and the slow start of every stream. What it does not carry over: a
-//! key's rights. The node forgets a key when the next one is shown, and takes no stream of an earlier job but those that
-//! both ends kept.
+//! This saves two round trips of handshakes, and the slow start of every stream. The rights of a key are not carried over: the node
+//! forgets a key when the client logs in with the next one, and takes no stream of an earlier job but those that both ends kept.
 
 use std::time::{Duration, Instant};
 
@@ -15,8 +14,10 @@ use crate::error::{Error, Result};
 use crate::session::Session;
 
 impl Session {
-    /// Asks the node to let the session, and the streams of its pushes, outlive a job. A node that does not know how to
-    /// says nothing.
+    /// Asks the node to keep the session, and the streams of its pushes, after a job. A node whose version cannot do so does not answer.
+    ///
+    /// # Errors
+    /// The connection is broken.
     pub fn keep(&mut self, within: Duration) -> Result<()> {
         self.keeps = true;
         self.link.send(&Frame::Keep(within.as_secs()))
@@ -28,7 +29,10 @@ impl Session {
         self.link.kept_for().filter(|_| self.opened <= STREAMS_MAX / 2)
     }
 
-    /// Between two jobs: answers the node, and asks it to. An error is the session's end.
+    /// Keeps the session alive between two jobs: answers the node's pings, and sends its own.
+    ///
+    /// # Errors
+    /// The connection is broken, or the node is silent or broke the protocol: the session is over.
     pub fn tend(&mut self) -> Result<()> {
         self.link.exchange(Duration::ZERO)?;
         loop {
@@ -36,7 +40,8 @@ impl Session {
                 Some(frame) if frame.is_late() => {}
                 Some(_) => return Err(self.unexpected()),
                 None if self.link.silence() > self.link.timeouts().pace.ping_after * 3 => {
-                    let (peer, seconds) = (self.link.peer().to_owned(), self.link.silence().as_secs());
+                    let peer = self.link.peer().to_owned();
+                    let seconds = self.link.silence().as_secs();
                     return Err(Error::Silent { peer, seconds });
                 }
                 None => return Ok(()),
@@ -44,8 +49,11 @@ impl Session {
         }
     }
 
-    /// Begins anew with another key, over the same connections. As at the first login, the node's answer comes with the
-    /// answer to what follows.
+    /// Logs in with another key, over the same connections. As at the first login, the node's answer arrives with the
+    /// answer to the next request.
+    ///
+    /// # Errors
+    /// The connection is broken.
     pub fn renew(&mut self, keys: &[AccessKey]) -> Result<()> {
         let started = Instant::now();
         let key = keys.iter().find(|key| key.node == self.fingerprint);
@@ -59,7 +67,7 @@ impl Session {
         Ok(())
     }
 
-    /// Whether a session that was kept turned out dead: the node has not answered to the key shown last.
+    /// Whether a session that was kept turned out dead: the node has not answered the last login.
     pub(crate) fn is_stale(&self) -> bool {
         self.logins > 1 && self.link.welcomes() < self.logins
     }

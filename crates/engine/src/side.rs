@@ -14,24 +14,25 @@ use crate::error::{Error, Result};
 use crate::movers::MoverSide;
 use crate::stream::DataStream;
 
-/// How a stream ended.
+/// The end of a stream.
 pub struct StreamEnd {
     /// The kernel's facts about it.
     pub facts: v1::Stream,
     /// Where its thread's time went.
     pub spent: Spent,
-    /// Whether it ended in peace.
+    /// Its error, if it failed.
     pub result: Result<()>,
-    /// The stream itself, where it stays for another job.
+    /// The stream itself, where it is kept for another job.
     pub stream: Option<DataStream>,
 }
 
 impl StreamEnd {
-    /// The end of a stream that ran; the result says whether it could carry another job.
+    /// The end of a stream that ran; the result says whether it can carry another job.
     pub fn of(stream: DataStream, result: Result<bool>) -> StreamEnd {
-        let (facts, spent) = (stream.facts(), stream.meter().read());
-        let stays = result.as_ref().is_ok_and(|stays| *stays);
-        StreamEnd { facts, spent, result: result.map(drop), stream: stays.then_some(stream) }
+        let facts = stream.facts();
+        let spent = stream.meter().read();
+        let can_stay = result.as_ref().is_ok_and(|can_stay| *can_stay);
+        StreamEnd { facts, spent, result: result.map(drop), stream: can_stay.then_some(stream) }
     }
 
     /// The end of a stream that never began.
@@ -43,51 +44,57 @@ impl StreamEnd {
 
 /// One side of a job: a machine and the threads around it.
 pub trait Side: Send + Sync + 'static {
-    /// A message from the other side.
+    /// Handles a message from the other side.
+    ///
+    /// # Errors
+    /// The message breaks the protocol.
     fn handle(&self, frame: Frame) -> std::result::Result<(), WireError>;
     /// The next message for the other side.
     fn poll_frame(&self) -> Option<Frame>;
-    /// Does what the control thread owes the machine.
+    /// Does the machine's work that belongs to the control thread.
+    ///
+    /// # Errors
+    /// The state of this side is inconsistent.
     fn pump(&self) -> Result<()>;
-    /// Some time has passed.
+    /// Called about ten times a second.
     fn tick(&self);
-    /// The limit, streams and pause are now these.
+    /// Applies the job's limit, streams and pause.
     fn steer(&self, to: &Steer);
     /// Whether this side sends.
     fn sends(&self) -> bool;
-    /// Whether it is known of a stream that something arrived by it; of a sender's.
+    /// Whether data is known to have arrived on a stream. Only a sender knows.
     fn has_carried(&self, _stream: u32) -> bool {
         false
     }
-    /// Whether something was sent by a stream of which nothing is known yet; of a sender's.
+    /// Whether a stream has sent data whose arrival has not been reported yet. Only a sender knows.
     fn owes(&self, _stream: u32) -> bool {
         false
     }
-    /// These streams are to end once all that they carried has arrived; others that were to need not.
+    /// Sets the surplus streams: they end once all that they carried has arrived.
     fn retire(&self, streams: &BTreeSet<u32>);
-    /// The same side for movers, where they may carry streams of it.
+    /// This side as movers see it; none where they cannot carry its streams.
     fn for_movers(self: Arc<Self>) -> Option<Arc<dyn MoverSide>> {
         None
     }
-    /// Whether it is for this side to notice that nothing moves.
+    /// Whether a job in which nothing moves is a failure of this side.
     fn watches_progress(&self) -> bool {
         true
     }
-    /// Why nothing moves for a while; empty when it does.
+    /// The reason why nothing moves; empty when bytes move.
     fn busy(&self) -> String {
         String::new()
     }
-    /// Steps of a dry run, for the client, that nobody has been told of.
+    /// Steps of a dry run since the last call, for the client.
     fn take_plans(&self) -> Vec<Plan> {
         Vec::new()
     }
-    /// That what the source lacks is about to be removed at the target, for the client; once.
+    /// The removal of entries that the source lacks, for the client; once, before it begins.
     fn take_removal(&self) -> Option<Removal> {
         None
     }
-    /// From now on [`Side::take_files`] tells of every file that is settled.
-    fn tell_files(&self) {}
-    /// Files that were settled since the last call, where somebody asked.
+    /// Makes [`Side::take_files`] return every file that is settled from now on.
+    fn report_files(&self) {}
+    /// The files that were settled since the last call; empty without [`Side::report_files`].
     fn take_files(&self) -> Vec<SettledFile> {
         Vec::new()
     }
@@ -99,9 +106,9 @@ pub trait Side: Send + Sync + 'static {
     fn wants_streams(&self) -> bool;
     /// Whether the job is done.
     fn is_finished(&self) -> bool;
-    /// Numbers for progress.
+    /// The numbers of its progress.
     fn progress(&self) -> Progress;
-    /// What this side counts that the other cannot see.
+    /// The counts of this side that the other side cannot make.
     fn counts(&self) -> Counts {
         Counts::default()
     }
@@ -109,10 +116,10 @@ pub trait Side: Send + Sync + 'static {
     fn waited(&self) -> Waited {
         Waited::default()
     }
-    /// Why the job cannot go on, if so.
+    /// The error with which the job must end, if there is one.
     fn take_failure(&self) -> Option<Error>;
-    /// Sends all waiting threads home.
+    /// Ends all waits of this side's threads: the job is over.
     fn close(&self);
-    /// A stream's thread, from its join to its end.
+    /// Runs a stream to its end, on the stream's own thread.
     fn run_stream(&self, stream: DataStream) -> StreamEnd;
 }

@@ -35,7 +35,7 @@ pub struct RecordBuffer {
     /// Where in `bytes` the payload starts: on a page of memory, so that it can be written past the page cache.
     payload_at: usize,
     payload_len: usize,
-    /// How far into the payload's room something else than zeros may be.
+    /// Only zeros lie behind this offset of the payload area.
     dirty: usize,
 }
 
@@ -68,7 +68,7 @@ impl RecordBuffer {
         &self.bytes[from..from + len]
     }
 
-    /// Takes so many zeros as payload: without a write, where the buffer holds them already.
+    /// Takes so many zeros as payload, without a write where the buffer has them already.
     pub fn take_zeros(&mut self, len: usize) -> &[u8] {
         let from = self.payload_at + self.payload_len;
         if self.dirty > self.payload_len {
@@ -100,7 +100,10 @@ impl RecordBuffer {
         self.bytes[at..self.payload_at + self.payload_len].to_vec()
     }
 
-    /// Takes in a record that came on the control connection.
+    /// Reads a record that came on the control connection into the buffer.
+    ///
+    /// # Errors
+    /// The record is malformed or damaged.
     pub fn from_inline(&mut self, record: &[u8]) -> std::result::Result<Vec<Part>, WireError> {
         let head = record.first_chunk::<HEAD_BYTES>().ok_or(WireError::Short("an inline record"))?;
         let head = Head::decode(head)?;
@@ -123,40 +126,40 @@ pub struct Joined {
     pub socket: TcpStream,
     /// Its number in the session.
     pub id: u32,
-    /// The connection's place in the node's count of connections; dropping it gives the place back.
+    /// The connection's permit; dropping it gives the permit back.
     pub place: StreamPermit,
 }
 
-/// A connection's place in a node's count of connections.
+/// A connection's place in a node's limit on connections.
 pub type StreamPermit = Box<dyn Send + Sync>;
 
 /// A data stream, after its join.
 pub struct DataStream {
     socket: TcpStream,
-    place: Option<StreamPermit>,
+    permit: Option<StreamPermit>,
     id: u32,
     peer: String,
     seal: Option<Sealer>,
     open: Option<Sealer>,
     bytes: u64,
     meter: Arc<Meter>,
-    /// What the kernel had counted when the job began.
+    /// The kernel's counters when the job began.
     base: TcpInfo,
-    /// The most that it was given while a queue stood on its path, bytes per second: its share of what the path gives.
+    /// Its highest rate while a queue stood on its path, bytes per second: its share of the path.
     share: Arc<AtomicU64>,
-    /// Of this end and of the peer, as they were: a connection that is over has none.
+    /// The addresses of this end and of the peer at the start: a connection that is over has none.
     addresses: (String, String),
     may_stay: bool,
 }
 
 impl DataStream {
-    /// Over a joined socket; the sealers are for what this end sends and what it receives.
+    /// A stream over a joined socket. The first sealer is for the records that this end sends, the second for those that it receives.
     pub fn new(socket: TcpStream, id: u32, peer: String, sealers: Option<(Sealer, Sealer)>) -> DataStream {
         let (seal, open) = sealers.unzip();
         DataStream {
             addresses: (shown(socket.local_addr()), shown(socket.peer_addr())),
             socket,
-            place: None,
+            permit: None,
             id,
             peer,
             seal,
@@ -169,14 +172,14 @@ impl DataStream {
         }
     }
 
-    /// It holds this place for as long as it lives.
-    pub fn holding(mut self, place: StreamPermit) -> DataStream {
-        self.place = Some(place);
+    /// Keeps the permit for as long as the stream lives.
+    pub fn with_permit(mut self, permit: StreamPermit) -> DataStream {
+        self.permit = Some(permit);
         self
     }
 
-    /// It does not stay for a session's next job.
-    pub fn is_for_one_job(&mut self) {
+    /// Ends the stream with its job: it is not kept for the session's next one.
+    pub fn limit_to_one_job(&mut self) {
         self.may_stay = false;
     }
 
@@ -185,19 +188,19 @@ impl DataStream {
         self.may_stay
     }
 
-    /// A job begins on a stream that has carried another: its numbers are its own.
+    /// Begins a job on a stream that has carried another: its numbers start at zero.
     pub fn begin(&mut self) {
         self.bytes = 0;
         self.meter = Arc::default();
         self.base = sys::tcp::info(&self.socket).unwrap_or_default();
     }
 
-    /// Its share of the path, as it is found out: bytes per second, 0 where no queue was seen.
+    /// Its share of the path, as measured so far: bytes per second, 0 where no queue was seen.
     pub fn share(&self) -> &Arc<AtomicU64> {
         &self.share
     }
 
-    /// What the kernel had counted when the job began.
+    /// The kernel's counters when the job began.
     pub fn base(&self) -> &TcpInfo {
         &self.base
     }
@@ -207,7 +210,7 @@ impl DataStream {
         self.id
     }
 
-    /// Where the time of the thread goes that this stream is run by.
+    /// The meter of the thread that runs this stream.
     pub fn meter(&self) -> &Arc<Meter> {
         &self.meter
     }
@@ -217,7 +220,10 @@ impl DataStream {
         self.socket.peer_addr().ok()
     }
 
-    /// Another handle on the socket, to end both directions from another thread.
+    /// A second handle of the socket, by which another thread can end both directions.
+    ///
+    /// # Errors
+    /// The socket cannot be duplicated.
     pub fn handle(&self) -> io::Result<TcpStream> {
         self.socket.try_clone()
     }
@@ -228,6 +234,9 @@ impl DataStream {
     }
 
     /// Sends the buffer's payload as one record.
+    ///
+    /// # Errors
+    /// The record cannot be sealed, or the connection breaks.
     pub fn send(&mut self, parts: &[Part], buffer: &mut RecordBuffer) -> Result<()> {
         let (head, at) = buffer.frame(parts);
         let mut end = buffer.payload_at + buffer.payload_len;
@@ -247,6 +256,9 @@ impl DataStream {
     }
 
     /// Receives one record; none at the end of the stream, and one without parts where only the job's records end.
+    ///
+    /// # Errors
+    /// The record is malformed or does not open, or the connection breaks.
     pub fn receive(&mut self, buffer: &mut RecordBuffer) -> Result<Option<Vec<Part>>> {
         self.meter.enter(Stage::Socket);
         let mut head_bytes = [0; HEAD_BYTES];
@@ -286,7 +298,10 @@ impl DataStream {
         Ok(true)
     }
 
-    /// Says that the job's records end here, and that the stream stays for the next one.
+    /// Marks the end of the job's records on a stream that is kept for the next job.
+    ///
+    /// # Errors
+    /// The mark cannot be sealed, or the connection breaks.
     pub fn mark(&mut self) -> Result<()> {
         let head = Head::mark();
         let mut bytes = head.encode().to_vec();
@@ -296,17 +311,17 @@ impl DataStream {
             let sealed = sealer.seal(&head.encode(), &mut bytes[HEAD_BYTES..]);
             bytes.extend_from_slice(&sealed.map_err(|_| Error::Seal { peer: self.peer.clone() })?);
         }
-        // A kernel that could not be told to pace has nothing to be told now.
+        // A kernel that cannot pace has no pacing to end.
         let _ = sys::tcp::set_pacing(&self.socket, u64::MAX);
         (&self.socket).write_all(&bytes).map_err(|source| self.broken(source))
     }
 
-    /// No more records will be sent from here.
+    /// Ends the sending direction: no more records follow.
     pub fn finish(&self) {
         let _ = self.socket.shutdown(Shutdown::Write);
     }
 
-    /// What the kernel says about this stream.
+    /// The kernel's facts about this stream, in the form of a receipt.
     pub fn facts(&self) -> v1::Stream {
         let payload = if self.seal.is_some() { "sealed" } else { "plain" };
         let (address, peer_address) = self.addresses.clone();
@@ -327,7 +342,7 @@ impl DataStream {
     }
 }
 
-/// The kernel's facts about a socket in the form of a receipt: what it counted since `base`.
+/// The kernel's facts about a socket, in the form of a receipt: its counters since `base`.
 pub fn facts(socket: &TcpStream, id: u32, bytes: u64, payload: &str, base: &TcpInfo) -> v1::Stream {
     let info = sys::tcp::info(socket).unwrap_or_default().since(base);
     v1::Stream {
@@ -353,7 +368,7 @@ pub fn facts(socket: &TcpStream, id: u32, bytes: u64, payload: &str, base: &TcpI
     }
 }
 
-/// An address as people write it; empty where there is none any more.
+/// An address in the usual form; empty where the connection is over.
 fn shown(address: io::Result<SocketAddr>) -> String {
     address.map_or_else(|_| String::new(), |at| SocketAddr::new(at.ip().to_canonical(), at.port()).to_string())
 }
@@ -363,7 +378,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zeros_are_zeros_whatever_was_there() {
+    fn zeros_are_zeros_whatever_the_buffer_held() {
         let mut buffer = RecordBuffer::default();
         assert!(buffer.take_zeros(1000).iter().all(|b| *b == 0));
         buffer.clear();
@@ -373,6 +388,6 @@ mod tests {
         assert!(buffer.take_zeros(RECORD_PAYLOAD_BYTES_MAX - 400).iter().all(|b| *b == 0));
         assert!(buffer.payload()[..100].iter().all(|b| *b == 7) && buffer.payload()[100..].iter().all(|b| *b == 0));
         buffer.clear();
-        assert!(buffer.take_zeros(200).iter().all(|b| *b == 0), "the sevens of before");
+        assert!(buffer.take_zeros(200).iter().all(|b| *b == 0), "the sevens are overwritten");
     }
 }

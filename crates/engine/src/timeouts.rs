@@ -1,4 +1,4 @@
-//! How long to wait for what.
+//! The bounds on every wait for a peer.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ pub struct Timeouts {
     pub handshake: Duration,
     /// Heartbeat on the control connection.
     pub pace: Pace,
-    /// A job without any progress.
+    /// For progress of a job.
     pub stall: Duration,
-    /// A session without a job or question.
+    /// For a job or question of a session.
     pub idle: Duration,
-    /// A session with another node, and its streams, kept for the next job there.
+    /// For the next job of a session with another node, which is kept with its streams.
     pub warm: Duration,
 }
 

@@ -49,7 +49,7 @@ pub enum Ends<'a> {
 pub struct Transfer<'a> {
     /// Its id.
     pub id: JobId,
-    /// How to treat what it meets.
+    /// Its options.
     pub options: Options,
     /// Congestion control asked for.
     pub congestion: Option<String>,
@@ -79,7 +79,7 @@ pub struct Transfer<'a> {
 pub struct Outcome {
     /// The report of the last attempt, with the others' numbers added.
     pub report: Report,
-    /// How long connecting took.
+    /// How long it took to connect.
     pub connected: Duration,
     /// Program versions.
     pub versions: v1::Versions,
@@ -91,16 +91,19 @@ pub struct Outcome {
     stale: bool,
 }
 
-/// What a transfer tells its caller while it runs.
+/// An event of a running transfer, for its caller.
 pub enum Note<'a> {
-    /// News of the running attempt.
+    /// An event of the running attempt.
     News(News<'a>),
     /// The path broke; the next attempt comes after this pause.
     Again(&'a Error, Duration),
 }
 
 impl Transfer<'_> {
-    /// Runs the job to its end. A first contact that fails is the caller's own error; later ones are tried again.
+    /// Runs the transfer to its end. The outcome of a transfer that failed has its error in the report.
+    ///
+    /// # Errors
+    /// The first connection failed; later ones are tried again.
     pub fn run<E>(
         &self,
         connect: &mut dyn FnMut() -> std::result::Result<Session, E>,
@@ -112,11 +115,13 @@ impl Transfer<'_> {
         let started = Instant::now();
         let mut patience = Patience::new(self.retry_for);
         let mut total: Option<Outcome> = None;
-        // When the path broke, until there is a session again; and how long that took, all together.
-        let (mut broken, mut away) = (None::<Instant>, Duration::ZERO);
+        // When the path broke, until there is a session again.
+        let mut broken_since = None::<Instant>;
+        // How long there was no session, in all.
+        let mut away = Duration::ZERO;
         loop {
             let attempt = connect().and_then(|session| {
-                away += broken.take().map_or(Duration::ZERO, |since| since.elapsed());
+                away += broken_since.take().map_or(Duration::ZERO, |since| since.elapsed());
                 let mut watch = |news: News<'_>| {
                     if let News::Progress(progress, _) = &news {
                         patience.saw(progress);
@@ -129,17 +134,17 @@ impl Transfer<'_> {
                 // Nothing was tried yet: the next session is a fresh one.
                 Ok(attempt) if attempt.stale => continue,
                 Ok(attempt) => attempt,
-                // The first contact fails at once: nobody is helped by waiting for a mistyped name.
+                // The first connection is not tried again: the name may be mistyped.
                 Err(error) if total.is_none() && !self.begun => return Err(error),
                 Err(error) => Outcome::failed(error.into()),
             };
             let mut merged = merge(total.take(), attempt);
             merged.elapsed = started.elapsed();
-            merged.away = away + broken.map_or(Duration::ZERO, |since| since.elapsed()) + merged.report.silent;
+            merged.away = away + broken_since.map_or(Duration::ZERO, |since| since.elapsed()) + merged.report.silent;
             let again = merged.report.error.as_ref().filter(|e| e.fault() == Fault::Path && !self.once);
             if let (Some(error), Some(pause)) = (again, patience.pause().filter(|_| again.is_some())) {
                 note(Note::Again(error, pause));
-                broken.get_or_insert_with(Instant::now);
+                broken_since.get_or_insert_with(Instant::now);
                 self.control.wait_for(&format!("the path: {error}"));
                 if Patience::wait(pause, self.control.cancel_flag()) {
                     total = Some(merged);
@@ -157,7 +162,7 @@ impl Transfer<'_> {
 
     fn options(&self, again: bool) -> Options {
         let mut options = self.options.clone();
-        // What this job itself put in place need not go again; what only looks like it must.
+        // Files that an earlier attempt of this job has put in place are compared by digest, not sent again.
         if again && options.sync == spec::Sync::None {
             options.sync = spec::Sync::Digest;
         }
@@ -214,7 +219,7 @@ impl Transfer<'_> {
         Ok(Outcome { report, connected, versions, stale, ..Outcome::default() })
     }
 
-    /// The receipt of what was brought.
+    /// The receipt of a transfer that has ended.
     pub fn receipt(&self, done: &Outcome, source: Vec<String>, target: String) -> v1::Receipt {
         let pushing = matches!(self.ends, Ends::Push { .. });
         let measured = done.report.measured();
@@ -222,7 +227,7 @@ impl Transfer<'_> {
             measured: &measured,
             pushing,
             limit_bit_s: self.control.steer().0.limit_bit_s,
-            limit_is_theirs: self.control.limit_is_theirs(),
+            limit_is_remote: self.control.limit_is_remote(),
             pipe: self.once,
             away: done.away,
             in_all: done.elapsed,
@@ -261,7 +266,7 @@ impl Outcome {
     }
 }
 
-/// Adds an attempt to what the ones before it brought. What those put in place, this one found in place.
+/// Merges the outcome of an attempt with that of the ones before it. The attempt counts files that those had put in place as skipped.
 fn merge(before: Option<Outcome>, mut now: Outcome) -> Outcome {
     if let Some(Outcome { report, versions, connected, .. }) = before {
         let t = &mut now.report.totals;
@@ -269,14 +274,14 @@ fn merge(before: Option<Outcome>, mut now: Outcome) -> Outcome {
         t.skipped_bytes = t.skipped_bytes.saturating_sub(report.totals.bytes);
         t.files += report.totals.files;
         t.bytes += report.totals.bytes;
-        // What an attempt of this job brought, the next one finds there: not added up.
+        // The next attempt resumes what this one has sent, so these bytes are not added up.
         t.resumed_bytes = t.resumed_bytes.max(report.totals.resumed_bytes);
         t.deleted += report.totals.deleted;
         now.report.resent_bytes += report.resent_bytes;
         now.report.silent += report.silent;
         now.report.waited.space += report.waited.space;
         now.report.waited.writer += report.waited.writer;
-        // Each attempt walks all of the source; what one has brought up to date is so for the next.
+        // Each attempt walks the whole source; metadata that one has updated need no update by the next.
         now.report.counts.unfinished = now.report.counts.unfinished.max(report.counts.unfinished);
         now.report.counts.refreshed += report.counts.refreshed;
         if now.versions.node.is_empty() {

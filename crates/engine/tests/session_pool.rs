@@ -1,4 +1,4 @@
-//! A session that outlives its jobs: the same connections, another key, and nothing of the job before.
+//! A session that carries several jobs: the connections stay the same, each job has its own key, and nothing is left of the job before.
 
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
@@ -21,8 +21,8 @@ fn pace() -> Pace {
     Pace { ping_after: Duration::from_millis(500), gone_after: Duration::from_secs(15) }
 }
 
-/// A session over the relay that is to be kept, with its first job done.
-fn kept(world: &NodeFixture, relay: &Relay, plain: bool) -> Session {
+/// A kept session over the relay, with its first job done.
+fn kept_session(world: &NodeFixture, relay: &Relay, plain: bool) -> Session {
     let mut session = world.connect(relay.address(), plain).unwrap();
     session.keep(KEPT).unwrap();
     let report = world.push_on(&mut session, "near/large", "first");
@@ -39,18 +39,18 @@ fn the_next_job_goes_over_the_same_connections() {
         world.write("near/large", 16 << 20, 1);
         world.write("near/other", (16 << 20) + 7, 2);
         let relay = Relay::start(world.node(), Rules { one_way: RTT / 2, ..Rules::default() });
-        let mut session = kept(&world, &relay, plain);
+        let mut session = kept_session(&world, &relay, plain);
         let before = relay.connections();
         assert_eq!(before, 4, "a control connection and three streams");
         for name in ["second", "third"] {
             session.tend().unwrap();
             session.renew(&[]).unwrap();
-            // To connect anew takes two round trips at least.
+            // A new connection would take at least two round trips.
             assert!(session.connected_after() < RTT * 3 / 2);
             let report = world.push_on(&mut session, "near/other", name);
             assert!(report.error.is_none(), "{name}: {:?}", report.error);
             assert_eq!(report.totals.bytes, (16 << 20) + 7);
-            // Each job's numbers are its own.
+            // The report counts this job's bytes only.
             let carried: u64 = report.streams.iter().map(|stream| stream.bytes).sum();
             assert_eq!((carried, report.streams.len()), ((16 << 20) + 7, 4), "{:?}", report.streams);
             let sent: u64 = report.streams.iter().map(|stream| stream.sent_bytes).sum();
@@ -67,11 +67,11 @@ fn small_jobs_keep_streams_that_they_do_not_use() {
     let world = NodeFixture::new();
     world.write("near/large", 24 << 20, 1);
     world.write("near/small", 1024, 2);
-    // Long beside what a busy machine adds.
+    // Much longer than the delays of a busy machine.
     let rtt = Duration::from_millis(500);
     let relay = Relay::start(world.node(), Rules { one_way: rtt / 2, ..Rules::default() });
-    let mut session = kept(&world, &relay, false);
-    // The job alone: one round trip. A machine that halts for a moment makes one of them longer, not all.
+    let mut session = kept_session(&world, &relay, false);
+    // The job alone takes one round trip. A machine that halts for a moment delays one of the jobs, not all.
     let took = |name: &str, session: &mut Session| {
         session.renew(&[]).unwrap();
         let started = Instant::now();
@@ -89,13 +89,13 @@ fn small_jobs_keep_streams_that_they_do_not_use() {
 }
 
 #[test]
-fn streams_that_were_lost_meanwhile_are_replaced() {
+fn streams_that_are_lost_between_jobs_are_replaced() {
     let world = NodeFixture::new();
     world.write("near/large", 24 << 20, 1);
     // Each stream is cut in its second job, or at its end.
     let rules = Rules { cut_streams_after: Some(12 << 20), streams_to_cut: 3, ..Rules::default() };
     let relay = Relay::start(world.node(), rules);
-    let mut session = kept(&world, &relay, false);
+    let mut session = kept_session(&world, &relay, false);
     for name in ["second", "third"] {
         session.renew(&[]).unwrap();
         let report = world.push_on(&mut session, "near/large", name);
@@ -109,24 +109,25 @@ fn fingerprint(world: &NodeFixture) -> auth::Fingerprint {
     client::StateDir::open(&world.path("state")).unwrap().fingerprint().unwrap()
 }
 
-/// Keys for a path each.
-fn keys(world_grants: &mut Grants, paths: &[&str]) -> Vec<([u8; 8], [u8; 32])> {
+/// Adds a grant for each path. Returns the identifiers and secrets of their keys.
+fn add_keys(grants: &mut Grants, paths: &[&str]) -> Vec<([u8; 8], [u8; 32])> {
     let make = |(at, path): (usize, &&str)| {
-        let (id, secret) = ([at as u8 + 1; 8], [at as u8 + 1; 32]);
-        world_grants.list.push(Grant::new(id, &secret, "far".into(), &rel(path), Rights::Write, 0));
+        let id = [at as u8 + 1; 8];
+        let secret = [at as u8 + 1; 32];
+        grants.list.push(Grant::new(id, &secret, "far".into(), &rel(path), Rights::Write, 0));
         (id, secret)
     };
     paths.iter().enumerate().map(make).collect()
 }
 
 #[test]
-fn a_key_s_rights_end_with_the_next_key() {
+fn the_rights_of_a_key_end_with_the_next_login() {
     let mut grants = Grants::default();
-    let made = keys(&mut grants, &["a", "b"]);
+    let keys = add_keys(&mut grants, &["a", "b"]);
     let world = NodeFixture::with(Timeouts { handshake: Duration::from_secs(15), ..patient(pace()) }, grants);
     world.write("near/large", 9 << 20, 1);
     let node = fingerprint(&world);
-    let [a, b] = [0, 1].map(|at: usize| [AccessKey::new(made[at].0, made[at].1, node)]);
+    let [a, b] = [0, 1].map(|at: usize| [AccessKey::new(keys[at].0, keys[at].1, node)]);
     let mut session = world.connect_with(world.node(), false, &a).unwrap();
     session.keep(KEPT).unwrap();
     let refused = |session: &mut Session, to: &str| {
@@ -148,7 +149,7 @@ fn a_key_s_rights_end_with_the_next_key() {
 }
 
 #[test]
-fn a_session_is_over_after_its_time() {
+fn a_kept_session_ends_when_its_time_is_over() {
     let timeouts = Timeouts { idle: Duration::from_millis(600), handshake: Duration::from_secs(5), ..patient(pace()) };
     let world = NodeFixture::with(timeouts, Grants::default());
     world.write("near/large", 9 << 20, 1);
@@ -156,7 +157,7 @@ fn a_session_is_over_after_its_time() {
     session.keep(KEPT).unwrap();
     let started = Instant::now();
     assert!(world.push_on(&mut session, "near/large", "one").error.is_none());
-    // Kept beyond what a node waits for somebody who says nothing of keeping, and then no more.
+    // The node keeps the session for longer than one that did not ask to be kept, and then closes it.
     while session.tend().is_ok() {
         assert!(started.elapsed() < Duration::from_secs(120));
         std::thread::sleep(Duration::from_millis(20));

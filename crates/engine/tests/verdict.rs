@@ -1,4 +1,4 @@
-//! What limited a job, over real sockets: disks that are slow, at either end, behind buffers that could hold all of it.
+//! The verdict on a job over real sockets whose limit is a slow disk, at either end. The buffers in between could hold the whole file.
 
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
@@ -19,8 +19,9 @@ use support::job::TestTransfer;
 use support::world::NodeFixture;
 use wire::frame::Direction;
 
-/// A disk's rate at which the job takes two seconds, and for how much: so many blocks that no single write stands for the job.
+/// The rate of the slow disk, in bytes per second: the job takes two seconds.
 const RATE: u64 = 16_000_000;
+/// The length of the file: so many blocks that a single write does not decide the verdict.
 const BYTES: usize = 32 << 20;
 
 fn verdict(report: &Report, pushing: bool) -> Limit {
@@ -29,18 +30,18 @@ fn verdict(report: &Report, pushing: bool) -> Limit {
     judge::of(&judge::Case::new(&report.measured(), pushing, elapsed))
 }
 
-/// Whether the machine let the disk be the limit: where others had its processors, they were, which is said.
-#[allow(clippy::print_stderr, reason = "what was not tested belongs to the test's own output")]
+/// Whether the disk was the limit on this machine. If other programs took its processors, they were, and the test says so.
+#[allow(clippy::print_stderr, reason = "the test reports what it could not test")]
 fn is_judged(test: &str, limit: &Limit) -> bool {
-    let is_withheld = limit.part.ends_with("_cpu") && limit.remedy.contains("other work takes the processors");
-    if is_withheld {
+    let lacks_processors = limit.part.ends_with("_cpu") && limit.remedy.contains("other work takes the processors");
+    if lacks_processors {
         eprintln!("NOT JUDGED: {test}: {}", limit.evidence);
     }
-    !is_withheld
+    !lacks_processors
 }
 
 #[test]
-fn a_slow_disk_at_the_source() {
+fn a_slow_disk_at_the_source_is_the_verdict() {
     for streams in [1, 4] {
         let world = NodeFixture::new();
         world.write("near/one", BYTES, 1);
@@ -50,7 +51,7 @@ fn a_slow_disk_at_the_source() {
         let report = job.push(&mut session, store, "near/one");
         session.close();
         let limit = verdict(&report, true);
-        if !is_judged("a_slow_disk_at_the_source", &limit) {
+        if !is_judged("a_slow_disk_at_the_source_is_the_verdict", &limit) {
             continue;
         }
         assert_eq!(limit.part, "source", "{streams} streams: {limit:?}");
@@ -59,7 +60,7 @@ fn a_slow_disk_at_the_source() {
 }
 
 #[test]
-fn a_slow_disk_at_the_target() {
+fn a_slow_disk_at_the_target_is_the_verdict() {
     for streams in [1, 4] {
         let world = NodeFixture::new();
         world.write("far/one", BYTES, 1);
@@ -71,7 +72,7 @@ fn a_slow_disk_at_the_target() {
         let report = job.pull(&mut session, store, world.target("near/one"), policy);
         session.close();
         let limit = verdict(&report, false);
-        if !is_judged("a_slow_disk_at_the_target", &limit) {
+        if !is_judged("a_slow_disk_at_the_target_is_the_verdict", &limit) {
             continue;
         }
         assert_eq!(limit.part, "target", "{streams} streams: {limit:?}");

@@ -1,4 +1,4 @@
-//! Turns an order into a job that can be stored: an order that cannot be carried out is refused before anything is stored.
+//! Turns an order into a job that can be stored. An order that cannot be carried out is refused before anything is stored.
 
 use model::checksum::Digest;
 use model::v1::hub::{FileOrder, JobOrder};
@@ -44,7 +44,7 @@ pub fn admit(order: &JobOrder, member: &Member, topology: &Topology, now: i64) -
     };
     let mut files = Vec::with_capacity(order.files.len());
     for (at, file) in order.files.iter().enumerate() {
-        rows(at, file, kind, topology, &queue, &mut files)?;
+        add_rows(at, file, kind, topology, &queue, &mut files)?;
     }
     Ok(NewJob {
         id: order.id.unwrap_or_else(Uuid::now_v7).to_string(),
@@ -69,10 +69,10 @@ pub fn admit(order: &JobOrder, member: &Member, topology: &Topology, now: i64) -
     })
 }
 
-/// A job with a deadline cannot have a limit.
+/// Checks that a job has not both a deadline and a limit.
 ///
 /// # Errors
-/// It is to have both.
+/// The job has both.
 pub fn check_limit(has_deadline: bool, limit_bit_s: Option<u64>) -> Result<(), Refusal> {
     if has_deadline && limit_bit_s.is_some_and(|limit| limit > 0) {
         let text = "a deadline is promised by rates that a limit may not permit: give one of the two";
@@ -85,7 +85,7 @@ fn refuse(reason: String) -> Refusal {
     Refusal::new(Fault::Config, reason)
 }
 
-/// What two orders are compared by.
+/// The digest of an order without its id: orders with the same digest are the same.
 fn digest(order: &JobOrder) -> String {
     let text = serde_json::to_vec(&JobOrder { id: None, ..order.clone() }).unwrap_or_default();
     model::hex::encode(&Sha256::digest(text))
@@ -97,7 +97,7 @@ fn notify(order: &JobOrder) -> Result<String, Refusal> {
     let is_web = ["https://", "http://"].iter().any(|scheme| url.starts_with(scheme));
     match HttpUrl::parse(url) {
         Ok(_) if is_web && url.len() <= limits::URL_BYTES_MAX => Ok(url.clone()),
-        _ => Err(refuse("notify is where the job is posted to when it has ended: https://…".to_owned())),
+        _ => Err(refuse("notify is the URL that the job is posted to when it has ended: https://…".to_owned())),
     }
 }
 
@@ -178,17 +178,18 @@ fn deadline(order: &JobOrder, kind: JobKind, now: i64) -> Result<Option<i64>, Re
     }
     if kind == JobKind::MultiHop {
         return Err(refuse(
-            "hops follow one another, and are not promised a deadline: submit each with its own".to_owned(),
+            "hops follow one another, and cannot be promised a deadline: submit each hop as a job of its own"
+                .to_owned(),
         ));
     }
     if let Some(file) = order.files.iter().position(|file| file.bytes.unwrap_or(0) == 0) {
-        return Err(refuse(format!("file {file}: a deadline is promised for bytes: say how many it has")));
+        return Err(refuse(format!("file {file}: a deadline is promised for a number of bytes: say how many it has")));
     }
     Ok(Some(at))
 }
 
-/// The rows of a file: one for each source.
-fn rows(
+/// Adds the rows of a file, one for each source.
+fn add_rows(
     at: usize,
     file: &FileOrder,
     kind: JobKind,
@@ -196,38 +197,40 @@ fn rows(
     queue: &dyn Fn(String, String) -> QueueKey,
     rows: &mut Vec<NewFile>,
 ) -> Result<(), Refusal> {
-    let named = |reason: String| refuse(format!("file {at}: {reason}"));
+    let refuse_file = |reason: String| refuse(format!("file {at}: {reason}"));
     if file.sources.is_empty() || file.sources.len() > limits::SOURCES_MAX {
-        return Err(named(format!("it has {} sources; 1 to {} can be", file.sources.len(), limits::SOURCES_MAX)));
+        let reason = format!("it has {} sources; it may have 1 to {}", file.sources.len(), limits::SOURCES_MAX);
+        return Err(refuse_file(reason));
     }
     let endpoint = |url: &str| {
         let known = if url.len() <= limits::URL_BYTES_MAX { topology.endpoint(url) } else { None };
         known.ok_or_else(|| {
-            named(format!("{} is no URL that the hub knows: lh://, https://, davs:// or s3://, and a host", shown(url)))
+            let url = quoted(url);
+            refuse_file(format!("{url} is no URL that the hub knows: lh://, https://, davs:// or s3://, and a host"))
         })
     };
     let target = endpoint(&file.target)?;
     if let Some(checksum) = &file.checksum {
-        checksum.parse::<Digest>().map_err(|reason| named(format!("its checksum: {reason}")))?;
+        checksum.parse::<Digest>().map_err(|reason| refuse_file(format!("its checksum: {reason}")))?;
     }
-    let bytes =
-        i64::try_from(file.bytes.unwrap_or(0)).map_err(|_| named("it has more bytes than there are".to_owned()))?;
+    let bytes = i64::try_from(file.bytes.unwrap_or(0))
+        .map_err(|_| refuse_file("its number of bytes is too large".to_owned()))?;
     if let Some(space) = topology.space_bytes(&target).filter(|space| bytes > *space) {
         let (bytes, space) = (model::Bytes(bytes as u64), model::Bytes(space as u64));
-        return Err(named(format!("it has {bytes}, and {target} has {space} in all for what the hub brings")));
+        return Err(refuse_file(format!("it has {bytes}, and {target} has {space} in all for data of the hub")));
     }
     let metadata = metadata(&format!("file {at}"), &file.metadata)?;
-    for (place, source) in file.sources.iter().enumerate() {
+    for (rank, source) in file.sources.iter().enumerate() {
         let queue = queue(endpoint(source)?, target.clone());
         let is_on_tape = topology.described_endpoint(&queue.source).is_some_and(|it| it.tape);
         let refusing = topology.stops(&queue.source, &queue.target, &queue.community).find(|(_, it)| it.refuse);
         if let Some((what, stopped)) = refusing {
-            let reason = format!("file {at}: nothing is taken on for {what}: {}", stopped.reason);
+            let reason = format!("file {at}: the hub takes no new jobs for {what}: {}", stopped.reason);
             return Err(Refusal::new(Fault::Auth, reason));
         }
         let waits = match kind {
             JobKind::MultiHop => at > 0,
-            _ => place > 0,
+            _ => rank > 0,
         };
         rows.push(NewFile {
             at: at as i64,
@@ -246,7 +249,7 @@ fn rows(
 }
 
 /// A URL as an error may quote it: without secrets, and shortened.
-fn shown(url: &str) -> String {
+fn quoted(url: &str) -> String {
     const CHARS: usize = 200;
     let text = web::target::redacted(url);
     if text.chars().count() <= CHARS { text } else { text.chars().take(CHARS).chain(['…']).collect() }
@@ -265,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_becomes_rows() {
+    fn an_order_becomes_a_row_for_each_source() {
         let job = admitted(
             r#"{"files": [{"sources": ["lh://a/d/1"], "target": "lh://b/d/1", "bytes": 7, "checksum": "adler32:0a0b0c0d"},
                           {"sources": ["lh://a/d/2", "davs://c/d/2"], "target": "lh://b/d/2"}]}"#,
@@ -282,14 +285,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_banned_is_refused() {
+    fn an_order_for_a_banned_endpoint_is_refused() {
         let toml = "[endpoint.b]\nurls = [\"lh://b\"]\nstopped = { reason = \"disk is gone\", refuse = true }";
         let topology = Topology::new(toml::from_str(toml).unwrap()).unwrap();
         let order = order(r#"{"files": [{"sources": ["lh://a/1"], "target": "lh://b/1"}]}"#);
         let refusal = admit(&order, &Member::user("ann", "astro"), &topology, 1).unwrap_err();
         assert_eq!(
             (refusal.fault, refusal.reason.as_str()),
-            (Fault::Auth, "file 0: nothing is taken on for endpoint b: disk is gone")
+            (Fault::Auth, "file 0: the hub takes no new jobs for endpoint b: disk is gone")
         );
     }
 
@@ -318,9 +321,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_one_sentence() {
+    fn a_refusal_says_in_one_sentence_what_is_wrong() {
         let file = r#""sources": ["lh://a/1"], "target": "lh://b/1""#;
-        for (json, said) in [
+        for (json, reason) in [
             (r#"{"files": []}"#.to_owned(), "at least one file"),
             (r#"{"files": [{"sources": [], "target": "lh://b/1"}]}"#.to_owned(), "file 0: it has 0 sources"),
             (
@@ -346,7 +349,7 @@ mod tests {
             (format!(r#"{{"files": [{{{file}}}], "metadata": {{"x": "{}"}}}}"#, "y".repeat(5000)), "4096 are kept"),
         ] {
             let refusal = admitted(&json).unwrap_err();
-            assert!(refusal.reason.contains(said), "{json}: {}", refusal.reason);
+            assert!(refusal.reason.contains(reason), "{json}: {}", refusal.reason);
             assert!(!refusal.reason.contains("pw") && !refusal.reason.contains('\n'), "{}", refusal.reason);
         }
     }

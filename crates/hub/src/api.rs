@@ -10,12 +10,14 @@ mod events;
 mod folders;
 mod jobs;
 mod metrics;
+mod plan;
 mod queues;
 mod repeats;
 mod rules;
 mod session;
 mod share_links;
 mod sign_in;
+mod site_catalogue;
 mod subscriptions;
 mod table;
 mod webhooks;
@@ -43,7 +45,7 @@ use web::routes::{JSON, PROBLEM, Route, Unrouted};
 use crate::database::actions::ActionRow;
 use crate::limits;
 use crate::portal::cookies::BrowserRequest;
-use crate::portal::sessions::{self, ShownCredential};
+use crate::portal::sessions::{self, SessionCredential};
 use crate::roles::Member;
 use crate::state::HubState;
 use crate::time;
@@ -58,27 +60,27 @@ pub fn document() -> serde_json::Value {
 pub(crate) struct ApiRequest {
     pub hub: Arc<HubState>,
     pub member: Member,
-    /// What stands for `{id}` in the path.
+    /// The text in the place of `{id}` in the path.
     pub id: String,
     pub query: String,
     pub head: Arc<http::request::Parts>,
-    /// It came over TLS.
+    /// Whether the request came over TLS.
     pub is_secure: bool,
-    /// The credential that was shown.
-    pub shown: ShownCredential,
+    /// The credential that the request has.
+    pub credential: SessionCredential,
     pub body: Bytes,
 }
 
-/// An answer, or why there is none.
-pub(crate) type Answered = Result<Response, Refused>;
-type Answering = Pin<Box<dyn Future<Output = Answered> + Send>>;
+/// An answer, or a refusal.
+pub(crate) type ApiResult = Result<Response, Refused>;
+type ApiFuture = Pin<Box<dyn Future<Output = ApiResult> + Send>>;
 
 /// The function that answers a route, and the role that the route requires.
 #[derive(Clone, Copy)]
 pub(crate) struct Handler {
-    /// None where no role is required: anonymous clients may ask.
+    /// `None` if no role is required: anonymous clients may send the request.
     pub role: Option<Role>,
-    pub answer: fn(ApiRequest) -> Answering,
+    pub answer: fn(ApiRequest) -> ApiFuture,
 }
 
 impl ApiRequest {
@@ -93,7 +95,7 @@ impl ApiRequest {
         self.parameter(name).map(|text| text.parse().map_err(|_| wrong(text))).transpose()
     }
 
-    /// The owner whose rows are listed: the member, or every owner (an empty text) for an operator.
+    /// The owner whose rows are listed: the member, or, for an operator, an empty text that stands for every owner.
     pub fn own_or_all(&self) -> &str {
         if self.member.role >= Role::Operator { "" } else { &self.member.owner }
     }
@@ -127,7 +129,7 @@ impl ApiRequest {
 pub struct Part {
     /// The path below which the other crate answers: `/api/v1/watch`.
     pub prefix: &'static str,
-    /// What answers.
+    /// Answers these requests.
     pub router: Router,
 }
 
@@ -177,7 +179,7 @@ async fn answer_part(hub: &HubState, mut part: Part, request: axum::extract::Req
 async fn member(hub: &HubState, principal: &Principal, browser: BrowserRequest<'_>) -> Result<Member, Refused> {
     let has_shown = !matches!(principal.credential, Credential::None | Credential::Certificate { .. });
     if !has_shown && let Some(member) = sessions::member(hub, browser).await? {
-        return Ok(hub.credentials.require_welcome(member)?);
+        return Ok(hub.credentials.require_not_banned(member)?);
     }
     hub.credentials.member(principal).await.map_err(|refusal| unauthenticated(principal, refusal))
 }
@@ -189,7 +191,7 @@ async fn answer(hub: Arc<HubState>, request: axum::extract::Request) -> Response
     }
 }
 
-/// The route of a request, and what stands for the id in its path.
+/// The route of a request, and the id in its path.
 fn route(method: &str, path: &str) -> Result<(&'static Route<Handler>, String), Refused> {
     match web::routes::find(&table::ROUTES, method, path.trim_start_matches('/')) {
         Ok((route, id)) => Ok((route, id.unwrap_or_default().to_owned())),
@@ -203,7 +205,7 @@ fn route(method: &str, path: &str) -> Result<(&'static Route<Handler>, String), 
     }
 }
 
-async fn try_answer(hub: Arc<HubState>, request: axum::extract::Request) -> Answered {
+async fn try_answer(hub: Arc<HubState>, request: axum::extract::Request) -> ApiResult {
     let (head, body) = request.into_parts();
     let (route, id) = route(head.method.as_str(), head.uri.path())?;
     let principal = head.extensions.get::<Arc<Principal>>().cloned();
@@ -213,27 +215,28 @@ async fn try_answer(hub: Arc<HubState>, request: axum::extract::Request) -> Answ
         None => Member::user("", ""),
         Some(_) => member(&hub, &principal, BrowserRequest::of(&head, is_secure)).await?,
     };
-    let shown = match &principal.credential {
-        Credential::Key { id } => ShownCredential { grant_id: id.clone(), ends: None },
+    let credential = match &principal.credential {
+        Credential::Key { id } => SessionCredential { grant_id: id.clone(), ends: None },
         Credential::Token { claims } => {
-            ShownCredential { ends: Some(claims.expires.saturating_mul(1000)), ..ShownCredential::default() }
+            SessionCredential { ends: Some(claims.expires.saturating_mul(1000)), ..SessionCredential::default() }
         }
-        _ => ShownCredential::default(),
+        _ => SessionCredential::default(),
     };
     let action = action(route, &head, &member);
     let query = head.uri.query().unwrap_or_default().to_owned();
-    let (trail, head) = (hub.trail.clone(), Arc::new(head));
-    let request = ApiRequest { hub, member, id, query, head, is_secure, shown, body: Bytes::new() };
+    let audit_trail = hub.audit_trail.clone();
+    let request =
+        ApiRequest { hub, member, id, query, head: Arc::new(head), is_secure, credential, body: Bytes::new() };
     let answered = carry_out(route.handler, request, body).await;
     if let Some(action) = action {
         let status = answered.as_ref().map_or_else(|refused| refused.status, |answer| answer.status().as_u16());
-        trail.note(ActionRow { status: i64::from(status), ..action }).await;
+        audit_trail.note(ActionRow { status: i64::from(status), ..action }).await;
     }
     answered
 }
 
-/// Answers a request, if its member has the role that the route requires.
-async fn carry_out(handler: Handler, request: ApiRequest, body: Body) -> Answered {
+/// Reads the body of a request and answers it, if its member has the role that the route requires.
+async fn carry_out(handler: Handler, request: ApiRequest, body: Body) -> ApiResult {
     if let Some(role) = handler.role {
         request.member.require(role)?;
     }
@@ -243,7 +246,7 @@ async fn carry_out(handler: Handler, request: ApiRequest, body: Body) -> Answere
     (handler.answer)(ApiRequest { body, ..request }).await
 }
 
-/// What the audit trail has of a request that changes something, but for its answer.
+/// The row of the audit trail for a request that changes something; its status is not known yet.
 fn action(route: &Route<Handler>, head: &http::request::Parts, member: &Member) -> Option<ActionRow> {
     if route.method == "GET" {
         return None;
@@ -271,7 +274,7 @@ fn unauthenticated(principal: &Principal, refusal: Refusal) -> Refused {
 }
 
 /// An answer in JSON.
-pub(crate) fn json(status: u16, value: &impl Serialize) -> Answered {
+pub(crate) fn json(status: u16, value: &impl Serialize) -> ApiResult {
     let text = serde_json::to_vec(value)
         .map_err(|error| Refused::new(500, format!("the answer cannot be written: {error}")))?;
     Ok(with_body(status, JSON, text))
@@ -311,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_committed_document_is_this_one() {
+    fn the_committed_document_is_up_to_date() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi-hub.json");
         let text = serde_json::to_string_pretty(&document()).unwrap() + "\n";
         if std::env::var_os("LONGHAUL_WRITE_OPENAPI").is_some() {
@@ -320,12 +323,12 @@ mod tests {
         let committed = std::fs::read_to_string(path).unwrap_or_default();
         assert!(
             committed == text,
-            "LONGHAUL_WRITE_OPENAPI=1 cargo test -p hub --lib the_committed_document writes it anew"
+            "LONGHAUL_WRITE_OPENAPI=1 cargo test -p hub --lib the_committed_document writes it again"
         );
     }
 
     #[test]
-    fn every_reference_leads_somewhere() {
+    fn every_reference_of_the_document_has_a_schema() {
         let document = document();
         let text = document.to_string();
         let schemas = document["components"]["schemas"].as_object().unwrap();

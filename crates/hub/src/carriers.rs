@@ -1,4 +1,5 @@
-//! Runs the transfers of claims: orders each at a node by the node's API, or between two servers, and follows it to its end.
+//! Runs the transfers of claims: orders each of them at a node by the node's API, or as a copy between two servers, and follows it to its
+//! end.
 
 mod locators;
 mod order;
@@ -19,35 +20,35 @@ use web::client::Guard;
 use web::{Dialer, HttpUrl};
 
 use self::locators::ends;
-pub use self::order::go_together;
-use self::order::{LIMIT_HOLDS_S, bits, given, order};
+pub use self::order::can_share_transfer;
+use self::order::{LIMIT_HOLDS_S, bits, non_empty, order};
 use crate::database::claims::Claim;
 use crate::database::delegations::Delegation;
 use crate::delegated;
-use crate::progress::{Finished, TransferControl, TransferReport};
+use crate::progress::{TransferControl, TransferReport, TransferResult};
 use crate::servers::{CONNECT, SILENCE, origin};
 use crate::state::HubState;
 use crate::third_party::{self, ThirdPartyEnd};
 
-/// How often the state of a transfer is asked for, and how often when it is about to end.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-const LOOK_AT_THE_END: Duration = Duration::from_millis(100);
-/// How long a node that does not answer is asked again. Its transfer goes on meanwhile.
+/// How often the state of a transfer is read, and how often when the transfer is about to end.
+const POLL_EVERY: Duration = Duration::from_millis(500);
+const POLL_AT_END: Duration = Duration::from_millis(100);
+/// How long requests to a node that does not answer are repeated. Its transfer goes on meanwhile.
 const SILENT_MAX: Duration = Duration::from_secs(600);
-/// A shorter transfer says little about what held it back.
-const LIMITED_AFTER_S: f64 = 5.0;
-/// Files of one answer.
+/// The shortest transfer whose limit is reported, seconds: a shorter one says little about what limited it.
+const LIMIT_REPORT_MIN_S: f64 = 5.0;
+/// The most files in one answer of a node.
 const FILES_PAGE: usize = 1000;
 /// How often an unchanged limit is sent again: a node keeps it for [`LIMIT_HOLDS_S`].
 const LIMIT_AGAIN: Duration = Duration::from_secs(60);
-/// A limit that changes by less than this part is not worth a request.
+/// A limit is sent again only if it changes by more than this part.
 const LIMIT_CHANGE: f64 = 0.01;
 
 /// The pause between two requests to a silent node to end a transfer that it may have, and how many requests are sent.
 const ABANDON_EVERY: Duration = Duration::from_secs(2);
 const ABANDON_TRIES: u32 = 300;
 
-/// Stands for a carrier where two servers copy between themselves. No endpoint has this name.
+/// The carrier of a copy that two servers make between themselves. No endpoint has this name.
 pub const THIRD_PARTY: &str = "(third-party copy)";
 
 /// Runs transfers at nodes and between servers.
@@ -62,134 +63,143 @@ impl Carriers {
     }
 
     /// Runs the transfer of a claim, and reports its progress until it has ended.
-    pub async fn carry(
+    pub async fn run_transfer(
         &self,
         claim: Claim,
-        steer: watch::Receiver<TransferControl>,
-        told: mpsc::Sender<TransferReport>,
+        control: watch::Receiver<TransferControl>,
+        reports: mpsc::Sender<TransferReport>,
     ) {
         if claim.carrier == THIRD_PARTY {
-            let finished = self.third_party(&claim, steer, &told).await;
-            let _ = told.send(TransferReport::Ended { transfer: claim.number, finished }).await;
+            let finished = self.third_party(&claim, control, &reports).await;
+            let _ = reports.send(TransferReport::Ended { transfer: claim.number, finished }).await;
             return;
         }
         let finished = match self.api(&claim) {
-            Err(reason) => Finished::Failed { fault: "config".into(), reason },
-            Ok(api) => self.order_and_watch(&api, &claim, steer, &told).await,
+            Err(reason) => TransferResult::Failed { fault: "config".into(), reason },
+            Ok(api) => self.order_and_follow(&api, &claim, control, &reports).await,
         };
-        let _ = told.send(TransferReport::Ended { transfer: claim.number, finished }).await;
+        let _ = reports.send(TransferReport::Ended { transfer: claim.number, finished }).await;
     }
 
-    /// Orders a transfer at the node that is to carry it.
-    async fn begin(&self, api: &Api, claim: &Claim, limit: f64) -> Result<Transfer, Finished> {
+    /// Orders a transfer at the node of its claim. `limit` is in bytes per second.
+    async fn begin(&self, api: &Api, claim: &Claim, limit: f64) -> Result<Transfer, TransferResult> {
         let order = order(&self.hub.topology.load(), claim, limit);
-        let mut order = order.map_err(|reason| Finished::Failed { fault: "config".into(), reason })?;
-        self.lend_proxy(claim, &mut order).await?;
-        // Some files of a transfer that is taken up again may have ended. It is not ordered anew: the others would be at wrong positions.
+        let mut order = order.map_err(|reason| TransferResult::Failed { fault: "config".into(), reason })?;
+        self.add_proxy(claim, &mut order).await?;
+        // Some files of a transfer that is resumed may have ended. It is not ordered again: the files that are left would have other
+        // indices.
         let (id, is_whole) = (claim.id, claim.is_whole());
-        let begun =
-            ask(api, move |api| if is_whole { create(api, &order) } else { api.transfer(id).map_err(forgotten) });
+        let begun = ask(
+            api,
+            move |api| if is_whole { create(api, &order) } else { api.transfer(id).map_err(as_lost_transfer) },
+        );
         begun.await.map_err(|error| {
-            if matches!(error, Error::Line(_)) {
-                // The order may have arrived, and its answer not.
+            if matches!(error, Error::Connection(_)) {
+                // The node may have received the order although its answer was lost.
                 abandon(api.clone(), id);
             }
             refused(error)
         })
     }
 
-    async fn order_and_watch(
+    async fn order_and_follow(
         &self,
         api: &Api,
         claim: &Claim,
-        mut steer: watch::Receiver<TransferControl>,
-        told: &mpsc::Sender<TransferReport>,
-    ) -> Finished {
-        let mut limited = steer.borrow_and_update().limit;
+        mut control: watch::Receiver<TransferControl>,
+        reports: &mpsc::Sender<TransferReport>,
+    ) -> TransferResult {
+        let mut sent_limit = control.borrow_and_update().limit;
         let id = claim.id;
-        match self.begin(api, claim, limited).await {
+        match self.begin(api, claim, sent_limit).await {
             Ok(transfer) if transfer.state.is_last() => {
-                self.hear_files(api, claim, &mut 0, told).await;
+                self.report_files(api, claim, &mut 0, reports).await;
                 return finished(api, &transfer).await;
             }
             Ok(_) => {}
             Err(ended) => return ended,
         }
         let mut silent = Duration::ZERO;
-        let mut heard = 0;
-        let mut limited_at = Instant::now();
-        let mut look_after = LOOK_EVERY;
+        let mut next_file = 0;
+        let mut limit_sent_at = Instant::now();
+        let mut poll_after = POLL_EVERY;
         loop {
             tokio::select! {
-                () = tokio::time::sleep(look_after) => {}
-                changed = steer.changed() => if changed.is_err() { return Finished::Unreachable { reason: "the hub is stopping".into() } },
+                () = tokio::time::sleep(poll_after) => {}
+                changed = control.changed() => if changed.is_err() { return TransferResult::Unreachable { reason: "the hub is stopping".into() } },
             }
-            let TransferControl { limit: wanted, is_cancelled } = *steer.borrow_and_update();
+            let TransferControl { limit: wanted, is_cancelled } = *control.borrow_and_update();
             if is_cancelled {
-                // The state that is read below, or the next time, shows the result.
+                // This or the next read of the state shows the result.
                 let _ = ask(api, move |api| api.cancel(id)).await;
             }
-            if differs(limited, wanted) || wanted.is_finite() && limited_at.elapsed() >= LIMIT_AGAIN {
+            if differs(sent_limit, wanted) || wanted.is_finite() && limit_sent_at.elapsed() >= LIMIT_AGAIN {
                 let (limit_bit_s, limit_for_s) = (Some(bits(wanted)), Some(LIMIT_HOLDS_S));
                 let change = Change { limit_bit_s, limit_for_s, ..Change::default() };
                 if ask(api, move |api| api.change(id, &change)).await.is_ok() {
-                    (limited, limited_at) = (wanted, Instant::now());
+                    sent_limit = wanted;
+                    limit_sent_at = Instant::now();
                 }
             }
             match ask(api, move |api| api.transfer(id)).await {
                 Ok(transfer) if transfer.state.is_last() => {
-                    self.hear_files(api, claim, &mut heard, told).await;
-                    hear_limit(api, claim.number, &transfer, told).await;
+                    self.report_files(api, claim, &mut next_file, reports).await;
+                    report_limit(api, claim.number, &transfer, reports).await;
                     return finished(api, &transfer).await;
                 }
                 Ok(transfer) => {
-                    self.hear_files(api, claim, &mut heard, told).await;
+                    self.report_files(api, claim, &mut next_file, reports).await;
                     silent = Duration::ZERO;
-                    look_after = until_its_end(&transfer);
+                    poll_after = poll_delay(&transfer);
                     let rate = transfer.rate_bit_s as f64 / 8.0;
-                    let _ =
-                        told.send(TransferReport::Moving { transfer: claim.number, rate, bytes: transfer.bytes }).await;
+                    let _ = reports
+                        .send(TransferReport::Moving { transfer: claim.number, rate, bytes: transfer.bytes })
+                        .await;
                 }
-                Err(Error::Line(error)) => {
-                    look_after = LOOK_EVERY;
-                    silent += LOOK_EVERY;
+                Err(Error::Connection(error)) => {
+                    poll_after = POLL_EVERY;
+                    silent += POLL_EVERY;
                     if silent > SILENT_MAX {
                         abandon(api.clone(), id);
                         let reason =
                             format!("{} has not answered for {} s: {error}", claim.carrier, SILENT_MAX.as_secs());
-                        return Finished::Unreachable { reason };
+                        return TransferResult::Unreachable { reason };
                     }
-                    tokio::time::sleep(LOOK_EVERY * 4).await;
-                    silent += LOOK_EVERY * 4;
+                    tokio::time::sleep(POLL_EVERY * 4).await;
+                    silent += POLL_EVERY * 4;
                 }
-                Err(error) => return refused(forgotten(error)),
+                Err(error) => return refused(as_lost_transfer(error)),
             }
         }
     }
 
-    /// Copies a file between two servers that are no nodes. The rate of a copy cannot be set, only the number of copies at once.
+    /// Copies a file between two servers that are not nodes. The hub cannot limit the rate of a copy, only the number of copies at once.
     async fn third_party(
         &self,
         claim: &Claim,
-        steer: watch::Receiver<TransferControl>,
-        told: &mpsc::Sender<TransferReport>,
-    ) -> Finished {
-        let Some(file) = claim.files.first().cloned() else { return Finished::Cancelled };
-        let (replace, expected, scitag) = (file.overwrites(), file.expected(), file.options().scitag);
-        let wanted = third_party::ThirdPartyOptions { replace, expected, scitag };
+        control: watch::Receiver<TransferControl>,
+        reports: &mpsc::Sender<TransferReport>,
+    ) -> TransferResult {
+        let Some(file) = claim.files.first().cloned() else { return TransferResult::Cancelled };
+        let options = third_party::ThirdPartyOptions {
+            replace: file.overwrites(),
+            expected: file.expected(),
+            scitag: file.options().scitag,
+        };
         let from = self.end(&file.source, &file.tokens.source);
         let to = self.end(&file.target, &file.tokens.target);
         let has_keys = from.endpoint.key.is_some() && to.endpoint.key.is_some();
         let proxy = match delegated::of_job(&self.hub.database, file.job, has_keys).await {
             Ok(proxy) => proxy,
-            Err(reason) => return Finished::Failed { fault: "auth".into(), reason },
+            Err(reason) => return TransferResult::Failed { fault: "auth".into(), reason },
         };
         let tls = match proxy.as_ref().map(|proxy| self.tls_with(proxy)) {
             None => Arc::clone(self.hub.servers.tls()),
             Some(Ok(tls)) => tls,
-            Some(Err(reason)) => return Finished::Failed { fault: "auth".into(), reason },
+            Some(Err(reason)) => return TransferResult::Failed { fault: "auth".into(), reason },
         };
-        let (told, transfer) = (told.clone(), claim.number);
+        let reports = reports.clone();
+        let transfer = claim.number;
         let copied = tokio::task::spawn_blocking(move || {
             let before = Mutex::new((Instant::now(), 0u64));
             let progress = |bytes: u64| {
@@ -197,13 +207,15 @@ impl Carriers {
                 let seconds = before.0.elapsed().as_secs_f64().max(1e-3);
                 let rate = bytes.saturating_sub(before.1) as f64 / seconds;
                 *before = (Instant::now(), bytes);
-                let _ = told.try_send(TransferReport::Moving { transfer, rate, bytes });
-                // The sender of the control is gone when the hub is stopping.
-                steer.has_changed().is_ok() && !steer.borrow().is_cancelled
+                let _ = reports.try_send(TransferReport::Moving { transfer, rate, bytes });
+                // The control's sender is dropped when the hub stops.
+                control.has_changed().is_ok() && !control.borrow().is_cancelled
             };
-            third_party::copy(&from, &to, &wanted, &tls, &progress)
+            third_party::copy(&from, &to, &options, &tls, &progress)
         });
-        copied.await.unwrap_or_else(|error| Finished::Unreachable { reason: format!("the copy broke off: {error}") })
+        copied
+            .await
+            .unwrap_or_else(|error| TransferResult::Unreachable { reason: format!("the copy broke off: {error}") })
     }
 
     /// TLS settings with a delegated proxy as the client certificate.
@@ -212,9 +224,9 @@ impl Carriers {
         self.hub.servers.tls_with(certificate)
     }
 
-    /// Lends the node that carries a claim the proxy that was delegated for it, where the other end is a server that may ask for one. Only a
-    /// node that an admin has described is trusted with it.
-    async fn lend_proxy(&self, claim: &Claim, order: &mut Order) -> Result<(), Finished> {
+    /// Adds the proxy that was delegated for a claim to its order, if the other end is a server that may ask the node for one. Only a node
+    /// that an admin has described gets a proxy.
+    async fn add_proxy(&self, claim: &Claim, order: &mut Order) -> Result<(), TransferResult> {
         let topology = self.hub.topology.load_full();
         let Some(file) = claim.files.first() else { return Ok(()) };
         let (source, target) = ends(&topology, &claim.carrier, file);
@@ -224,7 +236,7 @@ impl Carriers {
         }
         let has_key = order.credentials.is_some();
         let proxy = delegated::of_job(&self.hub.database, file.job, has_key).await;
-        let proxy = proxy.map_err(|reason| Finished::Failed { fault: "auth".into(), reason })?;
+        let proxy = proxy.map_err(|reason| TransferResult::Failed { fault: "auth".into(), reason })?;
         if let Some(proxy) = proxy {
             order.credentials.get_or_insert_default().certificate = Some(delegated::pem(&proxy));
         }
@@ -238,12 +250,12 @@ impl Carriers {
         let endpoint = topology.described_endpoint(&name).cloned();
         let guard = self.guard(endpoint.is_some());
         let mut endpoint = endpoint.unwrap_or_default();
-        endpoint.key = given(token).or(endpoint.key);
+        endpoint.key = non_empty(token).or(endpoint.key);
         ThirdPartyEnd { url: url.to_owned(), endpoint, guard }
     }
 
-    /// Which addresses are dialled. An admin who describes an endpoint may send the hub anywhere; a user who only names one may not, and the
-    /// policy says where to.
+    /// The check of the addresses that the hub connects to. An admin who describes an endpoint may name any address; for an endpoint that a
+    /// user only names in a URL the policy decides.
     fn guard(&self, is_described: bool) -> Arc<Guard> {
         if is_described {
             return Arc::new(|_| Ok(()));
@@ -254,17 +266,17 @@ impl Carriers {
         })
     }
 
-    /// Reports the files that have ended since the last call. Where the node does not answer, they are reported by a later call or with the
-    /// end of the transfer.
-    async fn hear_files(&self, api: &Api, claim: &Claim, heard: &mut u64, told: &mpsc::Sender<TransferReport>) {
+    /// Reports the files that have ended since the last call; `next` is the position in the node's list. If the node does not answer, they
+    /// are reported by a later call or with the end of the transfer.
+    async fn report_files(&self, api: &Api, claim: &Claim, next: &mut u64, reports: &mpsc::Sender<TransferReport>) {
         if claim.order.len() < 2 {
             return;
         }
         let id = claim.id;
         loop {
-            let after = *heard;
+            let after = *next;
             let Ok(page) = ask(api, move |api| api.files(id, after, FILES_PAGE)).await else { return };
-            *heard = page.next;
+            *next = page.next;
             if page.next < after {
                 // A node that has been restarted lists its files from the beginning.
                 continue;
@@ -272,11 +284,11 @@ impl Carriers {
             let is_last = page.files.len() < FILES_PAGE;
             let file = |outcome: &FileResult| {
                 let file = claim.order.get(usize::try_from(outcome.index).ok()?)?;
-                Some((*file, of_file(outcome)))
+                Some((*file, file_result(outcome)))
             };
-            let files: Vec<(i64, Finished)> = page.files.iter().filter_map(file).collect();
+            let files: Vec<(i64, TransferResult)> = page.files.iter().filter_map(file).collect();
             if !files.is_empty() {
-                let _ = told.send(TransferReport::Files { transfer: claim.number, files }).await;
+                let _ = reports.send(TransferReport::Files { transfer: claim.number, files }).await;
             }
             if is_last {
                 return;
@@ -284,7 +296,7 @@ impl Carriers {
         }
     }
 
-    /// The API of the node that carries a claim. Without a key of the node, the hub shows the token of the file.
+    /// The API of the node that carries a claim. If the hub has no key of the node, it sends the token of the file.
     fn api(&self, claim: &Claim) -> Result<Api, String> {
         let name = claim.carrier.as_str();
         let topology = self.hub.topology.load();
@@ -299,44 +311,46 @@ impl Carriers {
         let tls = self.hub.servers.trust(endpoint)?;
         let guard = self.guard(topology.described_endpoint(name).is_some());
         let dialer = Dialer { tls, guard, prepare: None, connect: CONNECT, silence: SILENCE };
-        let of_file = claim.files.first().and_then(|file| {
-            let is_read_here = topology.endpoint(&file.source).as_deref() == Some(name);
-            given(if is_read_here { &file.tokens.source } else { &file.tokens.target })
+        let file_token = claim.files.first().and_then(|file| {
+            let is_source = topology.endpoint(&file.source).as_deref() == Some(name);
+            non_empty(if is_source { &file.tokens.source } else { &file.tokens.target })
         });
-        let bearer = endpoint.key.clone().or(of_file).map(|key| format!("Bearer {key}"));
+        let bearer = endpoint.key.clone().or(file_token).map(|key| format!("Bearer {key}"));
         Ok(Api::new(dialer, origin, bearer.as_deref()))
     }
 }
 
-/// Asks a node on a thread that may block.
-async fn ask<T, F>(api: &Api, question: F) -> Result<T, Error>
+/// Sends a request to a node, on a thread that may block.
+async fn ask<T, F>(api: &Api, request: F) -> Result<T, Error>
 where
     T: Send + 'static,
     F: FnOnce(&Api) -> Result<T, Error> + Send + 'static,
 {
     let api = api.clone();
-    let asked = tokio::task::spawn_blocking(move || question(&api)).await;
-    asked.unwrap_or_else(|error| {
-        Err(Error::Protocol { server: "node", why: format!("the question broke off: {error}") })
-    })
+    let result = tokio::task::spawn_blocking(move || request(&api)).await;
+    result
+        .unwrap_or_else(|error| Err(Error::Protocol { server: "node", why: format!("the request broke off: {error}") }))
 }
 
-/// Ends a transfer that the node may or may not have accepted. Its files are tried again under another id.
+/// Cancels a transfer that the node may or may not have accepted. Its files are tried again in another transfer.
 fn abandon(api: Api, id: uuid::Uuid) {
     tokio::spawn(async move {
         for _ in 0..ABANDON_TRIES {
             match ask(&api, move |api| api.cancel(id)).await {
-                Err(Error::Line(_)) => tokio::time::sleep(ABANDON_EVERY).await,
+                Err(Error::Connection(_)) => tokio::time::sleep(ABANDON_EVERY).await,
                 _ => return,
             }
         }
     });
 }
 
-/// Orders a transfer. A conflict (409) is the same transfer, which an earlier hub has ordered with another limit: it is taken over.
+/// Orders a transfer. A conflict (409) means that an earlier hub has ordered the same transfer with another limit: this hub follows that
+/// transfer.
 fn create(api: &Api, order: &Order) -> Result<Transfer, Error> {
     match api.create(order) {
-        Err(Error::Refused { problem, .. }) if problem.status == 409 => api.transfer(order.id).map_err(forgotten),
+        Err(Error::Refused { problem, .. }) if problem.status == 409 => {
+            api.transfer(order.id).map_err(as_lost_transfer)
+        }
         other => other.map(|(transfer, _)| transfer),
     }
 }
@@ -350,54 +364,54 @@ fn differs(now: f64, wanted: f64) -> bool {
 }
 
 /// The result of a file, from the node's report.
-fn of_file(outcome: &FileResult) -> Finished {
+fn file_result(outcome: &FileResult) -> TransferResult {
     if outcome.done {
-        Finished::Done { bytes: outcome.bytes }
+        TransferResult::Done { bytes: outcome.bytes }
     } else {
-        Finished::Failed {
+        TransferResult::Failed {
             fault: outcome.fault.clone().unwrap_or_else(|| "peer".to_owned()),
             reason: outcome.error.clone().unwrap_or_else(|| "the node does not say why".to_owned()),
         }
     }
 }
 
-/// The pause before a transfer is asked for again: until its expected end, where the node gives one.
-fn until_its_end(transfer: &Transfer) -> Duration {
-    let told = transfer.eta_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    told.unwrap_or(LOOK_EVERY).clamp(LOOK_AT_THE_END, LOOK_EVERY)
+/// The pause before the state of a transfer is read again: until its expected end, if the node gives one.
+fn poll_delay(transfer: &Transfer) -> Duration {
+    let eta = transfer.eta_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    eta.unwrap_or(POLL_EVERY).clamp(POLL_AT_END, POLL_EVERY)
 }
 
-/// Reports what limited a transfer, if it took long enough to tell.
-async fn hear_limit(api: &Api, number: i64, transfer: &Transfer, told: &mpsc::Sender<TransferReport>) {
+/// Reports what limited a transfer, unless the transfer was too short.
+async fn report_limit(api: &Api, number: i64, transfer: &Transfer, reports: &mpsc::Sender<TransferReport>) {
     let id = transfer.id;
-    if transfer.seconds < LIMITED_AFTER_S {
+    if transfer.seconds < LIMIT_REPORT_MIN_S {
         return;
     }
     // Without a receipt nothing is reported; the transfer has ended all the same.
     if let Ok(receipt) = ask(api, move |api| api.receipt(id)).await {
         let mut by = receipt.limited_by;
         if by.part == "cap" {
-            // The limit in the receipt is the one that the hub has set.
-            "it is its share of what may be used: `longhaul queue show` says who has the rest"
+            // The hub itself has set this limit.
+            "it got its share of what may be used: `longhaul queue show` says who has the rest"
                 .clone_into(&mut by.remedy);
         }
-        let _ = told.send(TransferReport::Limited { transfer: number, by }).await;
+        let _ = reports.send(TransferReport::Limited { transfer: number, by }).await;
     }
 }
 
 /// The result of a transfer that has ended at its node. The receipt says what failed, and whose fault it was.
-async fn finished(api: &Api, transfer: &Transfer) -> Finished {
+async fn finished(api: &Api, transfer: &Transfer) -> TransferResult {
     match transfer.state {
-        Stage::Done => return Finished::Done { bytes: transfer.bytes },
-        Stage::Cancelled => return Finished::Cancelled,
+        Stage::Done => return TransferResult::Done { bytes: transfer.bytes },
+        Stage::Cancelled => return TransferResult::Cancelled,
         _ => {}
     }
     let id = transfer.id;
     let receipt = ask(api, move |api| api.receipt(id)).await.ok();
-    let miss = receipt.as_ref().and_then(|receipt| receipt.failures.first());
-    let fault = miss.map_or_else(|| fault_of(transfer.exit).to_owned(), |miss| miss.fault.clone());
-    let reason = miss.map(|miss| miss.reason.clone()).or_else(|| transfer.error.clone());
-    Finished::Failed { fault, reason: reason.unwrap_or_else(|| "the node does not say why".to_owned()) }
+    let failure = receipt.as_ref().and_then(|receipt| receipt.failures.first());
+    let fault = failure.map_or_else(|| fault_of(transfer.exit).to_owned(), |failure| failure.fault.clone());
+    let reason = failure.map(|failure| failure.reason.clone()).or_else(|| transfer.error.clone());
+    TransferResult::Failed { fault, reason: reason.unwrap_or_else(|| "the node does not say why".to_owned()) }
 }
 
 /// The fault that goes with an exit code.
@@ -412,8 +426,9 @@ fn fault_of(exit: Option<u8>) -> &'static str {
     }
 }
 
-/// The result where a node does not know a transfer any more: its files are tried again, and those that have arrived are found in place.
-fn forgotten(error: Error) -> Error {
+/// The error when a node does not know a transfer any more (404): a fault of the node, so that the files are tried again. The next transfer
+/// finds those that have arrived.
+fn as_lost_transfer(error: Error) -> Error {
     match error {
         Error::Refused { server, problem } if problem.status == 404 => {
             let reason = "it does not know the transfer any more".to_owned();
@@ -423,11 +438,14 @@ fn forgotten(error: Error) -> Error {
     }
 }
 
-fn refused(error: Error) -> Finished {
+/// The result of a transfer that the node refused, or whose node could not be reached.
+fn refused(error: Error) -> TransferResult {
     match error {
-        Error::Refused { problem, .. } if problem.status == 503 => Finished::Unreachable { reason: problem.reason },
-        Error::Refused { problem, .. } => Finished::Failed { fault: problem.fault, reason: problem.reason },
-        other => Finished::Unreachable { reason: model::fault::with_causes(&other) },
+        Error::Refused { problem, .. } if problem.status == 503 => {
+            TransferResult::Unreachable { reason: problem.reason }
+        }
+        Error::Refused { problem, .. } => TransferResult::Failed { fault: problem.fault, reason: problem.reason },
+        other => TransferResult::Unreachable { reason: model::fault::with_causes(&other) },
     }
 }
 
@@ -436,21 +454,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_transfer_that_a_node_forgot_is_not_a_file_that_is_missing() {
+    fn a_transfer_that_the_node_does_not_know_is_no_missing_file() {
         let problem = Problem { title: String::new(), status: 404, fault: "missing".into(), reason: "x".into() };
-        let finished = refused(forgotten(Error::Refused { server: "node", problem }));
-        assert!(matches!(finished, Finished::Failed { fault, .. } if fault == "peer"));
+        let finished = refused(as_lost_transfer(Error::Refused { server: "node", problem }));
+        assert!(matches!(finished, TransferResult::Failed { fault, .. } if fault == "peer"));
     }
 
     #[test]
-    fn a_transfer_is_looked_at_when_it_is_about_to_end() {
-        let of = |eta_s| until_its_end(&Transfer { eta_s, ..Transfer::default() });
-        assert_eq!((of(None), of(Some(1e300)), of(Some(-1.0))), (LOOK_EVERY, LOOK_EVERY, LOOK_EVERY));
-        assert_eq!((of(Some(0.0)), of(Some(0.25))), (LOOK_AT_THE_END, Duration::from_millis(250)));
+    fn a_transfer_is_polled_more_often_when_it_is_about_to_end() {
+        let of = |eta_s| poll_delay(&Transfer { eta_s, ..Transfer::default() });
+        assert_eq!((of(None), of(Some(1e300)), of(Some(-1.0))), (POLL_EVERY, POLL_EVERY, POLL_EVERY));
+        assert_eq!((of(Some(0.0)), of(Some(0.25))), (POLL_AT_END, Duration::from_millis(250)));
     }
 
     #[test]
-    fn limits_are_sent_when_they_differ() {
+    fn a_limit_is_sent_again_only_when_it_differs() {
         assert!(!differs(f64::INFINITY, f64::INFINITY) && differs(f64::INFINITY, 1.0) && differs(1.0, f64::INFINITY));
         assert!(!differs(100.0, 100.5) && differs(100.0, 102.0));
         assert_eq!((bits(f64::INFINITY), bits(1e6), bits(0.0)), (0, 8_000_000, 8_000));

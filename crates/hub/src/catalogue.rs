@@ -1,4 +1,4 @@
-//! The catalogue of a collaboration: who may enter, change and remove what; and the work that follows from rules.
+//! The catalogue of a collaboration: the rights to enter, change and remove names, and the workers that carry out rules.
 //!
 //! The tables are in [`database::catalogue`](crate::database::catalogue). Replicas are made by jobs of the queue.
 
@@ -8,9 +8,9 @@ pub mod orders;
 pub mod remover;
 pub mod rule_worker;
 pub mod rules;
-pub mod shown;
 pub mod storage;
 pub mod subscriptions;
+pub mod to_api;
 pub mod webhooks;
 
 use model::v1::hub::Role;
@@ -24,10 +24,10 @@ use crate::roles::Member;
 use crate::state::{HubState, unavailable};
 use crate::time;
 
-/// Names of one request.
+/// The most names in one request.
 pub const NAMES_MAX: usize = 1_000;
 
-/// The refusal for an error of the database: a contradiction to what is stored is a conflict (409).
+/// The refusal for an error of the database: a request that contradicts the stored state is a conflict (409).
 pub(crate) fn refused(error: DatabaseError) -> Refused {
     match error {
         DatabaseError::Refused(reason) => Refused::new(409, reason),
@@ -82,7 +82,7 @@ pub async fn require_scope(hub: &HubState, member: &Member, scope: &str) -> Resu
     if account == member.owner || member.role >= Role::Operator {
         return Ok(());
     }
-    let reason = format!("the scope {scope} is {account}'s: {account} and operators change what is in it");
+    let reason = format!("the scope {scope} belongs to {account}: only {account} and operators may change its names");
     Err(Refusal::new(Fault::Auth, reason).into())
 }
 
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_has_a_scope() {
+    fn every_user_has_a_valid_scope() {
         assert_eq!(own_scope("ann"), "user.ann");
         let long = own_scope(&"/DC=example/CN=ann b".repeat(10));
         assert!(replicas::check_scope(&long).is_ok(), "{long}");

@@ -1,7 +1,7 @@
-//! The state of a hub, in SQLite or PostgreSQL by the same SQL.
+//! The database of a hub: SQLite or PostgreSQL, with the same SQL.
 //!
-//! One thread writes ([`writer`]). It commits the writes that wait as one transaction, so that they share the cost of reaching the disk.
-//! Readers have connections of their own and never wait for it.
+//! One thread writes ([`writer`]). It commits all writes that wait in one transaction, so that they share the cost of a commit.
+//! Readers have their own connections and never wait for the writer.
 
 pub mod actions;
 pub mod catalogue;
@@ -26,6 +26,7 @@ pub mod repeats;
 pub mod roles;
 pub mod sessions;
 pub mod share_links;
+pub mod site_records;
 pub mod stages;
 pub mod submissions;
 pub mod transfers;
@@ -38,23 +39,23 @@ use crate::limits;
 pub use database::Kind;
 pub use writer::{Writer, WriterEnd};
 
-/// Why the database does not do what was asked.
+/// An error of the hub's database.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DatabaseError {
-    /// It cannot be opened, or its tables cannot be brought to this version.
+    /// The database cannot be opened, or its tables cannot be brought to this version.
     #[error(transparent)]
     Open(#[from] database::OpenError),
     /// A statement failed.
     #[error("the database: {0}")]
     Statement(#[from] sqlx::Error),
-    /// The change contradicts what is stored.
+    /// The change contradicts the stored state.
     #[error("{0}")]
     Refused(String),
-    /// The hub stops, and writes no more.
+    /// The hub stops: no further change is stored.
     #[error("the hub is stopping")]
     Stopping,
-    /// The transaction could not be committed, with all writes that it held.
+    /// The transaction of the change could not be committed; none of its changes is stored.
     #[error("the database could not commit: {0}")]
     Commit(String),
 }
@@ -67,7 +68,7 @@ pub type Result<T> = std::result::Result<T, DatabaseError>;
 pub struct Database {
     /// Connections of readers.
     pub pool: AnyPool,
-    /// Hands writes to the thread that makes them.
+    /// Sends changes to the thread that writes.
     pub writer: Writer,
     kind: Kind,
 }
@@ -79,7 +80,7 @@ impl Database {
     /// Opens a database by its URL, brings its tables to this version, and begins to write.
     ///
     /// # Errors
-    /// It cannot be opened or migrated.
+    /// The database cannot be opened or migrated.
     pub async fn open(url: &str) -> Result<(Database, WriterEnd)> {
         let (pool, kind) = database::open(url, &MIGRATIONS, limits::CONNECTIONS_MAX).await?;
         let (writer, end) = Writer::start(pool.clone(), kind).map_err(sqlx::Error::Io)?;
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn it_is_opened_twice_with_what_is_in_it() {
+    async fn a_database_can_be_opened_again() {
         let dir = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}/hub.db", dir.path().display());
         drop(Database::open(&url).await.unwrap());

@@ -1,4 +1,4 @@
-//! Delegated proxies, in the forms in which storages and nodes are shown them.
+//! Delegated proxies, as client certificates for storages and as PEM for nodes.
 
 use auth::client_certificate::ClientCertificate;
 
@@ -6,7 +6,7 @@ use crate::database::delegations::Delegation;
 use crate::database::{Database, DatabaseError};
 use crate::time;
 
-/// The proxy that was delegated for a job, if there is one. Where both endpoints have keys of their own, an expired proxy is left out.
+/// The proxy that was delegated for a job, if there is one. If both endpoints have keys of their own, an expired proxy is left out.
 ///
 /// # Errors
 /// The proxy has expired or was removed, and an endpoint needs it; or the database cannot be read.
@@ -31,7 +31,7 @@ pub fn certificate(delegation: &Delegation) -> Result<ClientCertificate, String>
         .map_err(|_| format!("the proxy that was delegated as {} is damaged", delegation.id))
 }
 
-/// A proxy with its key as one PEM text, as a node is given it.
+/// A proxy and its key as one PEM text, in the form that nodes accept.
 pub fn pem(delegation: &Delegation) -> String {
     let mut text = delegation.chain.clone();
     text.push_str("\n-----BEGIN PRIVATE KEY-----\n");

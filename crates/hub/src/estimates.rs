@@ -1,4 +1,4 @@
-//! Estimates how long an order would take, before it is submitted, from the recent rates of its pairs of endpoints and from their limits.
+//! Estimates how long an order would take, from the recent rates of its pairs of endpoints and from the capacities on their paths.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use crate::topology::Topology;
 
 /// The expected rate of a pair of endpoints.
 struct PairRate {
-    /// Bytes per second; none where nothing is known.
+    /// Bytes per second; `None` if nothing is known about the pair.
     rate: Option<f64>,
-    /// What bounds the rate.
+    /// What bounds the rate, in words.
     bound_by: String,
 }
 
@@ -42,20 +42,20 @@ pub fn estimate(
     let mut seconds = Some(0.0f64);
     for ((source, target), bytes) in &wanted {
         let PairRate { rate, bound_by } = pair_rate(topology, snapshot, source, target, &job.community);
-        let takes = rate.filter(|rate| *rate > 0.0).map(|rate| *bytes as f64 / rate);
-        if takes.zip(seconds).is_none_or(|(takes, longest)| takes >= longest) {
+        let pair_seconds = rate.filter(|rate| *rate > 0.0).map(|rate| *bytes as f64 / rate);
+        if pair_seconds.zip(seconds).is_none_or(|(pair, longest)| pair >= longest) {
             estimate.bound_by = bound_by;
             estimate.rate_bit_s = rate.map(|rate| (rate * 8.0) as u64);
         }
-        seconds = seconds.zip(takes).map(|(longest, takes)| longest.max(takes));
+        seconds = seconds.zip(pair_seconds).map(|(longest, pair)| longest.max(pair));
     }
-    limit(&mut estimate, &mut seconds, order.limit_bit_s.unwrap_or(0));
+    apply_limit(&mut estimate, &mut seconds, order.limit_bit_s.unwrap_or(0));
     estimate.seconds = seconds.filter(|_| unsized_files == 0);
     Ok(estimate)
 }
 
-/// Slows an estimate down to the rate limit of the job, where that is below the rate of its pairs of endpoints.
-fn limit(estimate: &mut Estimate, seconds: &mut Option<f64>, limit_bit_s: u64) {
+/// Slows an estimate down to the rate limit of the job, if that is below the rate of its pairs of endpoints.
+fn apply_limit(estimate: &mut Estimate, seconds: &mut Option<f64>, limit_bit_s: u64) {
     if limit_bit_s == 0 {
         return;
     }
@@ -75,13 +75,13 @@ fn pair_rate(topology: &Topology, snapshot: &Snapshot, source: &str, target: &st
     let seen = snapshot.pairs.get(&pair).and_then(|seen| seen.rate).filter(|rate| *rate > 0.0);
     match (narrowest, seen) {
         (Some((usable, name)), Some(seen)) if usable < seen => {
-            PairRate { rate: Some(usable), bound_by: format!("what may be used of {name}") }
+            PairRate { rate: Some(usable), bound_by: format!("the usable capacity of {name}") }
         }
         (_, Some(seen)) => {
-            PairRate { rate: Some(seen), bound_by: format!("what {source} to {target} gave when something moved last") }
+            PairRate { rate: Some(seen), bound_by: format!("the rate last seen from {source} to {target}") }
         }
         (Some((usable, name)), None) => {
-            PairRate { rate: Some(usable), bound_by: format!("what may be used of {name}") }
+            PairRate { rate: Some(usable), bound_by: format!("the usable capacity of {name}") }
         }
         (None, None) => PairRate {
             rate: None,
@@ -130,18 +130,18 @@ links = [\"wan\"]
     }
 
     #[test]
-    fn the_narrower_of_what_was_seen_and_what_may_be_used_counts() {
+    fn the_estimate_takes_the_lower_of_the_seen_rate_and_the_usable_capacity() {
         // 95 % of the link's 1 MB/s are payload.
         let by_link = of(DESCRIBED, Some(950_000), None);
         assert_eq!((by_link.seconds, by_link.rate_bit_s), (Some(1.0), Some(7_600_000)));
-        assert_eq!(by_link.bound_by, "what may be used of link wan");
+        assert_eq!(by_link.bound_by, "the usable capacity of link wan");
         assert_eq!(of(DESCRIBED, Some(950_000), Some(5e6)).seconds, Some(1.0));
         let slower = of(DESCRIBED, Some(950_000), Some(95_000.0));
-        assert_eq!((slower.seconds, slower.bound_by.contains("gave when")), (Some(10.0), true));
+        assert_eq!((slower.seconds, slower.bound_by.contains("rate last seen")), (Some(10.0), true));
     }
 
     #[test]
-    fn what_is_not_known_is_not_told() {
+    fn without_a_size_or_a_rate_there_is_no_estimate() {
         let no_size = of(DESCRIBED, None, Some(1e6));
         assert_eq!((no_size.seconds, no_size.unsized_files), (None, 1));
         let bare = DESCRIBED.split("[link").next().unwrap();

@@ -1,6 +1,6 @@
-//! FTS3's REST API for its clients and for Rucio, answered from the hub's own queue. Under `/fts3` on the hub's port.
+//! FTS3's REST API for FTS clients and for Rucio, below `/fts3` on the hub's port, answered from the hub's own queue.
 //!
-//! Facts: FTS3 REST 3.13 and its client 3.14 (cern-fts). Clients put `//` before a path; errors are `{"status", "message"}`.
+//! It follows FTS3 REST 3.13 and its client 3.14 (cern-fts). Clients put `//` before a path; errors are `{"status", "message"}`.
 
 mod archive;
 mod cancel;
@@ -35,7 +35,7 @@ use web::routes::PROBLEM;
 
 use crate::limits;
 use crate::roles::Member;
-use crate::server::ShownChain;
+use crate::server::ClientChain;
 use crate::state::HubState;
 
 /// The path of the API on the hub's port.
@@ -47,8 +47,8 @@ pub(crate) struct FtsRequest {
     pub member: Member,
     /// How the client has authenticated: `certificate`, `oauth2` or `unauthenticated`.
     pub method: &'static str,
-    /// The certificates of the connection, if any.
-    pub shown: Option<ShownChain>,
+    /// The certificates that the client has sent in the TLS handshake, if any.
+    pub client_chain: Option<ClientChain>,
     pub query: String,
     pub body: Bytes,
 }
@@ -59,17 +59,17 @@ impl FtsRequest {
         web::target::pairs(&self.query).find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value)
     }
 
-    /// A parameter that is a list with commas.
+    /// A parameter that is a list separated by commas.
     pub fn list(&self, name: &str) -> Vec<String> {
         let text = self.parameter(name).unwrap_or_default();
         text.split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect()
     }
 }
 
-/// Bytes of a sentence that authentication refuses with.
+/// The most bytes of a refusal by authentication.
 const REASON_BYTES_MAX: usize = 64 << 10;
 
-type Answered = Result<Response, Refused>;
+type FtsResult = Result<Response, Refused>;
 
 /// The router of everything below [`PREFIX`].
 pub fn router(hub: &Arc<HubState>) -> Router {
@@ -77,11 +77,11 @@ pub fn router(hub: &Arc<HubState>) -> Router {
     let hub = Arc::clone(hub);
     let answer = move |request| answer(hub, request);
     let bounded = DefaultBodyLimit::max(limits::BODY_BYTES_MAX);
-    Router::new().fallback(answer).layer(layer).layer(bounded).layer(axum::middleware::from_fn(around))
+    Router::new().fallback(answer).layer(layer).layer(bounded).layer(axum::middleware::from_fn(refusals_as_fts))
 }
 
-/// Turns the refusals of authentication into FTS's form.
-async fn around(request: Request, next: Next) -> Response {
+/// Turns refusals by authentication into errors of FTS.
+async fn refusals_as_fts(request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     let is_problem = response.headers().get(header::CONTENT_TYPE).is_some_and(|it| it.as_bytes() == PROBLEM.as_bytes());
     if !response.status().is_client_error() || !is_problem {
@@ -104,7 +104,7 @@ async fn answer(hub: Arc<HubState>, request: Request) -> Response {
     }
 }
 
-async fn try_answer(hub: Arc<HubState>, request: Request) -> Answered {
+async fn try_answer(hub: Arc<HubState>, request: Request) -> FtsResult {
     let (parts, body) = request.into_parts();
     let principal = parts.extensions.get::<Arc<Principal>>().cloned();
     let principal = principal.ok_or_else(|| Refused::new(500, "the request was not authenticated"))?;
@@ -121,18 +121,18 @@ async fn try_answer(hub: Arc<HubState>, request: Request) -> Answered {
     let path = parts.uri.path();
     let path = path.strip_prefix(PREFIX).unwrap_or(path);
     let query = parts.uri.query().unwrap_or_default().to_owned();
-    let shown = parts.extensions.get::<ShownChain>().cloned();
-    let request = FtsRequest { hub, member, method, shown, query, body };
-    // Clients write `//jobs`: empty parts are none.
+    let client_chain = parts.extensions.get::<ClientChain>().cloned();
+    let request = FtsRequest { hub, member, method, client_chain, query, body };
+    // Clients write `//jobs`: empty parts are skipped.
     let segments = path.split('/').filter(|part| !part.is_empty());
-    let hidden = |_| Refused::new(400, "the path has escapes that are no text");
+    let not_utf8 = |_| Refused::new(400, "the path has escapes that are not UTF-8");
     let segments = segments.map(|part| percent_decode_str(part).decode_utf8());
-    let segments: Vec<Cow<'_, str>> = segments.collect::<Result<_, _>>().map_err(hidden)?;
+    let segments: Vec<Cow<'_, str>> = segments.collect::<Result<_, _>>().map_err(not_utf8)?;
     let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
     route(request, parts.method.as_str(), &segments).await
 }
 
-async fn route(request: FtsRequest, method: &str, path: &[&str]) -> Answered {
+async fn route(request: FtsRequest, method: &str, path: &[&str]) -> FtsResult {
     match (method, path) {
         ("GET" | "HEAD", []) => json_answer(200, &index()),
         ("GET", ["whoami"]) => json_answer(200, &forms::whoami(&request.member, request.method)),
@@ -196,7 +196,7 @@ fn index() -> Value {
 }
 
 /// An answer in JSON.
-fn json_answer(status: u16, value: &impl Serialize) -> Answered {
+fn json_answer(status: u16, value: &impl Serialize) -> FtsResult {
     let unwritable = |error: serde_json::Error| Refused::new(500, format!("the answer cannot be written: {error}"));
     let body = serde_json::to_vec(value).map_err(unwritable)?;
     let mut response = Response::new(Body::from(body));
@@ -207,13 +207,13 @@ fn json_answer(status: u16, value: &impl Serialize) -> Answered {
 }
 
 /// The empty answer to a request that was carried out.
-fn nothing() -> Answered {
+fn no_content() -> FtsResult {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     Ok(response)
 }
 
-/// A refusal in FTS's form.
+/// A refusal as an error of FTS.
 fn error(refused: &Refused) -> Response {
     let status = StatusCode::from_u16(refused.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let text = format!("{} {}", status.as_u16(), status.canonical_reason().unwrap_or("Error"));

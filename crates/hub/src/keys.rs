@@ -13,10 +13,10 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Opens the database of a hub by its URL; a hub may use it at the same time.
+    /// Opens the database of a hub by its URL; a running hub may use it at the same time.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// The database cannot be opened.
     pub fn open(url: &str) -> Result<Keys, DatabaseError> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(|error| DatabaseError::Statement(sqlx::Error::Io(error)))?;
@@ -40,7 +40,7 @@ impl Keys {
         self.runtime.block_on(self.database.role_grants())
     }
 
-    /// Revokes a grant; whether there was one.
+    /// Revokes a grant; returns whether there was one.
     ///
     /// # Errors
     /// The database cannot be written.

@@ -1,12 +1,13 @@
 //! The hub: joins nodes into a collaboration. Jobs wait in a queue that shares links by bytes, and the hub explains why each file waits.
 //!
-//! It moves no payload: it orders transfers at nodes and third-party copies at servers, over HTTP, and follows them. Its state is a database
-//! ([`database`]). Pure functions (`sched`, [`topology`], [`admission`]) make all decisions from what was read there.
+//! The hub moves no payload: it orders transfers at nodes and third-party copies at servers, over HTTP, and follows them. Its state is in a
+//! database ([`database`]). Pure functions (`sched`, [`topology`], [`admission`], [`planner`]) make all decisions from what was read there.
 //!
-//! Does not know: the data plane, exports, flags, the environment.
+//! What this crate does not know: the data plane, exports, flags, the environment.
 
 pub mod admission;
 pub mod api;
+pub mod audit_trail;
 pub mod carriers;
 pub mod catalogue;
 pub mod database;
@@ -39,4 +40,4 @@ pub mod time;
 pub mod tls;
 pub mod tokens;
 pub mod topology;
-pub mod trail;
+mod twin;

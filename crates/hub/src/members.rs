@@ -1,4 +1,4 @@
-//! Divides the queues among several hubs by rendezvous hashing: a hub that comes or goes moves only its own part of them.
+//! Divides the queues among the hubs on a database by rendezvous hashing: when a hub comes or goes, only its own part of the queues moves.
 
 use sha2::{Digest, Sha256};
 
@@ -12,20 +12,20 @@ pub struct Members {
 }
 
 impl Members {
-    /// A hub without others.
+    /// The members when this hub is the only one.
     pub fn alone(own: String) -> Members {
         Members { living: vec![own.clone()], own }
     }
 
-    /// Sets the hubs that are alive; whether they have changed.
+    /// Sets the hubs that are alive; returns whether they have changed.
     pub fn set_living(&mut self, mut living: Vec<String>) -> bool {
         if !living.contains(&self.own) {
             living.push(self.own.clone());
         }
         living.sort();
-        let is_news = living != self.living;
+        let has_changed = living != self.living;
         self.living = living;
-        is_news
+        has_changed
     }
 
     /// Whether this hub is the only one.
@@ -43,10 +43,10 @@ impl Members {
         self.living.iter().any(|living| living == hub)
     }
 
-    /// Whether a queue belongs to this hub: of all living hubs it has the highest hash for it.
+    /// Whether a queue belongs to this hub: of all living hubs, this one has the highest hash for the queue.
     pub fn owns(&self, queue: i64) -> bool {
-        let number = |hub: &String| Sha256::digest(format!("{queue} {hub}").as_bytes());
-        self.living.iter().max_by_key(|hub| number(hub)).is_some_and(|owner| *owner == self.own)
+        let hash = |hub: &String| Sha256::digest(format!("{queue} {hub}").as_bytes());
+        self.living.iter().max_by_key(|hub| hash(hub)).is_some_and(|owner| *owner == self.own)
     }
 }
 
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn every_queue_is_one_hubs_and_each_has_about_as_many() {
+    fn every_queue_has_one_hub_and_each_hub_about_as_many_queues() {
         let all = ["a", "b", "c"];
         let mut queues: Vec<i64> = all.iter().flat_map(|own| owned(own, &all)).collect();
         queues.sort_unstable();
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hub_that_goes_moves_its_own_queues_only() {
+    fn when_a_hub_stops_only_its_own_queues_move() {
         let before = owned("a", &["a", "b", "c"]);
         let after = owned("a", &["a", "b"]);
         assert!(before.iter().all(|queue| after.contains(queue)) && after.len() > before.len());
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn news_are_told_once() {
+    fn a_change_of_the_members_is_reported_once() {
         let mut members = Members::alone("a".into());
         assert!(members.is_alone() && !members.set_living(vec![]) && members.set_living(vec!["b".into()]));
         assert!(!members.set_living(vec!["b".into(), "a".into()]) && members.is_living("b") && !members.is_alone());

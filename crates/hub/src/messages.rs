@@ -1,7 +1,7 @@
-//! Messages to a broker over STOMP 1.2: the changes of each file, for consumers of FTS's messages (Rucio's receiver, monitoring).
+//! Sends messages to a broker over STOMP 1.2: the changes of each file, for consumers of FTS's messages (Rucio's receiver, monitoring).
 //!
 //! The database records each change in the transaction that makes it ([`crate::database::messages`]). Changes are sent in their order, and
-//! removed when the broker has confirmed them: a broker that is down misses nothing, up to a bound, and after a lost connection it may
+//! removed when the broker has confirmed them. So a broker that was down gets all of them, up to a bound; after a lost connection it may
 //! get messages twice.
 
 mod forms;
@@ -17,26 +17,26 @@ use tokio::sync::watch;
 
 use self::forms::{complete, state};
 use self::stomp::{Connection, Login, Message};
-use crate::database::messages::{Changes, FileChange};
+use crate::database::messages::{FileChange, FileChanges};
 use crate::database::{Database, DatabaseError};
 use crate::limits;
 use crate::state::HubState;
 
 /// How often the hub looks for changes.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// The pause before a broker is tried again, and the longest.
+const POLL_EVERY: Duration = Duration::from_millis(500);
+/// The first and the longest pause before a broker is tried again.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// How often the changes that wait are cut to their bound while no broker answers.
-const BOUND_EVERY: Duration = Duration::from_secs(60);
+/// How often the oldest changes beyond the bound are removed while no broker answers.
+const TRIM_EVERY: Duration = Duration::from_secs(60);
 
-/// Where messages go, and how they are named.
+/// The brokers that messages are sent to, the login, and the names in messages.
 #[derive(Clone)]
 pub struct Messages {
     /// The brokers, tried one after the other.
     pub brokers: Vec<Broker>,
-    /// The name that the hub logs in with; none for a broker without a login.
+    /// The user name of the login; `None` for a broker without a login.
     pub user: Option<String>,
-    /// Its password.
+    /// The password of the login.
     pub password: String,
     /// The broker's virtual host.
     pub virtual_host: String,
@@ -44,7 +44,7 @@ pub struct Messages {
     pub destination: String,
     /// The name of the hub in messages (`endpnt`).
     pub endpoint: String,
-    /// Whether every change of a file is sent, beside the ends of attempts.
+    /// Whether every change of a file is sent, not only the ends of attempts.
     pub states: bool,
 }
 
@@ -55,7 +55,7 @@ pub struct Broker {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// The connection uses TLS.
+    /// Whether the connection uses TLS.
     pub is_secure: bool,
 }
 
@@ -65,7 +65,7 @@ impl FromStr for Broker {
     fn from_str(text: &str) -> Result<Broker, String> {
         let wrong = || format!("{text:?} is no broker: stomp://HOST:PORT or stomps://HOST:PORT");
         let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
-        let (is_secure, usual) = match scheme {
+        let (is_secure, default_port) = match scheme {
             "stomp" => (false, 61613),
             "stomps" => (true, 61614),
             _ => return Err(wrong()),
@@ -74,7 +74,7 @@ impl FromStr for Broker {
         let has_port = rest.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
         let (host, port) = match has_port {
             Some((host, port)) => (host, port.parse().map_err(|_| wrong())?),
-            None => (rest, usual),
+            None => (rest, default_port),
         };
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         if host.is_empty() || host.contains(['/', '@']) {
@@ -93,17 +93,17 @@ enum PublishError {
     Database(#[from] DatabaseError),
 }
 
-/// Sends changes to a broker until it is stopped. Of several hubs on one database only one sends.
+/// Sends changes to a broker until the hub stops. Of several hubs on one database only one sends.
 pub async fn run(hub: Arc<HubState>, to: Messages, roots: Arc<RootCertStore>, mut stop: watch::Receiver<bool>) {
     let database = &hub.database;
     let mut pause = PAUSES.0;
     loop {
         for broker in &to.brokers {
-            let told = tokio::select! {
-                told = tell(&hub, &to, broker, &roots, &mut pause) => told,
+            let result = tokio::select! {
+                result = send_to(&hub, &to, broker, &roots, &mut pause) => result,
                 _ = stop.changed() => return,
             };
-            let Err(error) = told;
+            let Err(error) = result;
             tracing::warn!(broker = %broker.host, port = broker.port, %error, "messages wait for the broker");
         }
         tokio::select! {
@@ -114,18 +114,18 @@ pub async fn run(hub: Arc<HubState>, to: Messages, roots: Arc<RootCertStore>, mu
     }
 }
 
-/// Pauses, and cuts the changes that wait to their bound.
+/// Removes the oldest changes beyond the bound, and pauses.
 async fn wait(database: &Database, pause: Duration) {
-    match database.bound_changes(limits::CHANGES_WAITING_MAX).await {
+    match database.trim_changes(limits::CHANGES_WAITING_MAX).await {
         Ok(0) => {}
-        Ok(lost) => tracing::error!(lost, "the broker has been away for too long: the oldest messages are given up"),
+        Ok(lost) => tracing::error!(lost, "the broker has been away for too long: the oldest messages are removed"),
         Err(error) => tracing::error!(%error, "messages cannot be counted"),
     }
-    tokio::time::sleep(pause.min(BOUND_EVERY)).await;
+    tokio::time::sleep(pause.min(TRIM_EVERY)).await;
 }
 
 /// Sends changes to one broker until an error occurs.
-async fn tell(
+async fn send_to(
     hub: &HubState,
     to: &Messages,
     broker: &Broker,
@@ -134,21 +134,21 @@ async fn tell(
 ) -> Result<std::convert::Infallible, PublishError> {
     let login = Login { user: to.user.as_deref(), password: &to.password, virtual_host: &to.virtual_host };
     let mut connection = Connection::open(broker, &login, roots).await?;
-    tracing::info!(broker = %broker.host, port = broker.port, "the broker answers: messages go to it");
+    tracing::info!(broker = %broker.host, port = broker.port, "connected to the broker: messages are sent");
     let database = &hub.database;
     loop {
-        let changes = if database.is_teller(&hub.name).await? {
+        let changes = if database.sends_messages(&hub.name).await? {
             database.changes(limits::CHANGES_AT_ONCE).await?
         } else {
-            Changes::default()
+            FileChanges::default()
         };
         let Some(last) = changes.last else {
-            connection.wait(LOOK_EVERY).await?;
+            connection.wait(POLL_EVERY).await?;
             continue;
         };
         let messages: Vec<Message> = changes.changes.iter().flat_map(|change| messages(to, change)).collect();
         connection.send(&messages).await?;
-        database.forget_changes(last).await?;
+        database.remove_changes(last).await?;
         *pause = PAUSES.0;
     }
 }

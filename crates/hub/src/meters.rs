@@ -28,11 +28,11 @@ pub struct Meters {
     pub refused_jobs: Count,
     /// Files that are at their target.
     pub done_files: Count,
-    /// Their bytes.
+    /// Bytes of the files that are at their target.
     pub done_bytes: Count,
     /// Files that failed for good.
     pub failed_files: Count,
-    /// Attempts that failed, and are made again.
+    /// Failed attempts that another attempt follows.
     pub failed_attempts: Count,
     /// Rounds of the scheduler that failed.
     pub failed_looks: Count,
@@ -42,7 +42,7 @@ pub struct Meters {
 
 impl Meters {
     /// Records the duration of a round of the scheduler.
-    pub fn looked(&self, took: Duration) {
+    pub fn record_look(&self, took: Duration) {
         self.look_us.store(took.as_micros().min(u128::from(u64::MAX)) as u64, Ordering::Relaxed);
     }
 

@@ -1,7 +1,7 @@
-//! Promises: jobs with a deadline. Files with one deadline have a queue of their own. Its bytes are placed in a calendar over the resources of
-//! its path, as late as they fit; the bytes in the present slot give the rate that the queue does not go below.
+//! Promises: jobs with a deadline. Files with the same deadline have a queue of their own. Its bytes are placed in a calendar over the
+//! resources of its path, as late as they fit. The bytes in the present slot give the least rate of the queue.
 //!
-//! The calendar is built anew from the bytes that the queues still have to move: bytes that have moved early free slots that come later.
+//! Each time, the calendar is built from the bytes that the queues still have to move: bytes that have moved early free later slots.
 
 use std::collections::HashMap;
 
@@ -13,20 +13,20 @@ use crate::database::submissions::QueueKey;
 use crate::time;
 use crate::topology::Topology;
 
-/// The part of a resource below its mark that may be promised: the rest is for other queues, and for the time that a start takes.
+/// The part of a resource below its mark that may be promised. The rest is for other queues, and covers the start of transfers.
 const PROMISED_PART: f64 = 0.9;
 /// The part of the time before a deadline in which nothing is promised: files take time to begin and end.
 const SPARE_PART: f64 = 0.05;
-/// The least such time, milliseconds: a transfer reaches its rate after some seconds.
+/// The shortest such time, milliseconds: a transfer reaches its rate after some seconds.
 const SPARE_LEAST_MS: f64 = 5000.0;
 /// The shortest slot, seconds.
 const SLOT_LEAST_S: f64 = 5.0;
-/// Slots before the last deadline.
+/// The number of slots before the last deadline.
 const SLOTS: f64 = 2000.0;
-/// How much later than asked for a counter-offer may be, in slots.
+/// How much later than the wanted deadline a counter-offer may be, in slots.
 const HORIZON: Slot = 200_000;
 
-/// Bytes that are to be moved by a deadline.
+/// A request to move bytes by a deadline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PromiseRequest {
     /// The endpoint that is read.
@@ -35,29 +35,29 @@ pub struct PromiseRequest {
     pub target: String,
     /// The community.
     pub community: String,
-    /// Milliseconds since 1970.
+    /// The deadline, milliseconds since 1970.
     pub deadline: i64,
-    /// Bytes.
+    /// The bytes to move.
     pub bytes: i64,
 }
 
 /// The state of a promise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PromiseStatus {
-    /// The rate that its queue does not go below now, bytes per second.
+    /// The least rate that its queue gets now, bytes per second.
     pub floor: f64,
-    /// Bytes that do not fit before the deadline any more; 0 where the promise will be kept.
+    /// Bytes that do not fit before the deadline any more; 0 if the promise will be kept.
     pub late_bytes: f64,
 }
 
-/// Why a deadline is not promised, and what would be instead.
+/// Why a deadline is not promised, and the counter-offer.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Refusal {
-    /// No resource on its path has a known capacity: source and target.
+pub enum PromiseRefusal {
+    /// No resource on the path from this source to this target has a known capacity.
     Unbounded(String, String),
-    /// It does not fit.
+    /// The bytes do not fit before the deadline.
     Full {
-        /// The earliest deadline for all bytes, milliseconds since 1970; none where they do not fit at all.
+        /// The earliest deadline for all bytes, milliseconds since 1970; `None` if they do not fit at all.
         deadline: Option<i64>,
         /// The bytes that fit before the wanted deadline.
         bytes: i64,
@@ -71,14 +71,16 @@ pub struct Promises<'a> {
     calendar: Calendar,
     now: i64,
     slot_ms: f64,
-    /// The present slot. Slots are aligned to the clock, and not to the round: bytes that are placed in one stay there until it has passed.
+    /// The present slot. Slots are aligned to the clock, not to the rounds of the scheduler: bytes that are placed in a slot stay there
+    /// until it has passed.
     slot: Slot,
-    standings: HashMap<i64, PromiseStatus>,
+    statuses: HashMap<i64, PromiseStatus>,
 }
 
 impl<'a> Promises<'a> {
-    /// The promises of all queues with a deadline. `usable` is the rate that each resource may be used for, bytes per second; `moved` are the bytes
-    /// that the transfers of each queue have moved of files that have not ended; `latest` is the latest deadline that will be asked for.
+    /// The promises of all queues with a deadline. `usable` is the usable capacity of each resource, bytes per second. `moved` has for each
+    /// queue the bytes that its transfers have moved of files that have not ended. `latest` is the latest deadline of the requests that
+    /// follow.
     pub fn new(
         topology: &'a Topology,
         usable: &[f64],
@@ -95,8 +97,8 @@ impl<'a> Promises<'a> {
         let calendar = Calendar::new(slot_s, capacities.clone(), HORIZON);
         let slot_ms = slot_s * 1000.0;
         let slot = (now.max(0) as f64 / slot_ms) as Slot;
-        let mut all = Promises { topology, calendar, now, slot_ms, slot, standings: HashMap::new() };
-        all.take_passed(&capacities);
+        let mut all = Promises { topology, calendar, now, slot_ms, slot, statuses: HashMap::new() };
+        all.reserve_passed(&capacities);
         for queue in promised {
             let moved = moved.get(&queue.id).copied().unwrap_or(0.0);
             let left = ((queue.queued_bytes + queue.running_bytes) as f64 - moved).max(0.0);
@@ -105,8 +107,8 @@ impl<'a> Promises<'a> {
         all
     }
 
-    /// Takes the part of the present slot that has passed out of the calendar.
-    fn take_passed(&mut self, capacities: &[f64]) {
+    /// Reserves the part of the present slot that has passed, so that nothing is placed there.
+    fn reserve_passed(&mut self, capacities: &[f64]) {
         let passed_s = (self.slot_ms / 1000.0 - self.left_of_slot_s()).max(0.0);
         for (resource, capacity) in capacities.iter().enumerate().filter(|(_, capacity)| capacity.is_finite()) {
             let path = vec![resource as u32];
@@ -116,30 +118,30 @@ impl<'a> Promises<'a> {
         }
     }
 
-    /// Seconds until the present slot ends, at least 1: a rate holds for a second or longer.
+    /// Seconds until the present slot ends, at least 1: a round sets a rate for a second or longer.
     fn left_of_slot_s(&self) -> f64 {
         let end = (self.slot + 1) as f64 * self.slot_ms;
         ((end - self.now as f64) / 1000.0).max(1.0)
     }
 
-    /// The state of a queue's promise; none where it has no deadline.
-    pub fn standing(&self, queue: i64) -> Option<PromiseStatus> {
-        self.standings.get(&queue).copied()
+    /// The state of a queue's promise; `None` if the queue has no deadline.
+    pub fn status(&self, queue: i64) -> Option<PromiseStatus> {
+        self.statuses.get(&queue).copied()
     }
 
-    /// Adds promises: all of them, or none.
+    /// Adds promises, all of them or none.
     ///
     /// # Errors
-    /// They do not fit beside the promises that exist.
-    pub fn accept(&mut self, all: &[PromiseRequest]) -> Result<(), Refusal> {
+    /// The requests do not fit beside the existing promises, or the capacity of a path is not known.
+    pub fn accept(&mut self, all: &[PromiseRequest]) -> Result<(), PromiseRefusal> {
         for wanted in all {
             let key = [&wanted.source, &wanted.target, &wanted.community];
             let request = self.request(key, wanted.bytes as f64, wanted.deadline);
             if !self.is_bounded(&request.path) {
-                return Err(Refusal::Unbounded(wanted.source.clone(), wanted.target.clone()));
+                return Err(PromiseRefusal::Unbounded(wanted.source.clone(), wanted.target.clone()));
             }
-            self.calendar.accept(&request).map_err(|offer| Refusal::Full {
-                deadline: offer.deadline.map(|slot| self.asked_for(slot)),
+            self.calendar.accept(&request).map_err(|offer| PromiseRefusal::Full {
+                deadline: offer.deadline.map(|slot| self.deadline_for(slot)),
                 bytes: offer.bytes as i64,
             })?;
         }
@@ -150,15 +152,16 @@ impl<'a> Promises<'a> {
         path.iter().any(|resource| self.topology.resources[*resource as usize].capacity.is_finite())
     }
 
-    /// Places the bytes of a queue. Where they no longer all fit, the queue keeps the slots for those that do, and gets the rate that would still be in time.
+    /// Places the bytes of a queue. If they do not all fit any more, the queue keeps slots for those that fit, and its least rate is the
+    /// one that would still be in time.
     fn place(&mut self, queue: &Queue, left: f64) {
         let QueueKey { source, target, community, deadline, .. } = &queue.key;
         let request = self.request([source, target, community], left, *deadline);
-        // A second before the deadline: a rate is given for one.
+        // The bytes must end a second before the deadline: a round sets a rate for a second.
         let seconds = ((deadline - self.now) as f64 / 1000.0 - 1.0).max(1.0);
-        let standing = match self.calendar.accept(&request) {
+        let status = match self.calendar.accept(&request) {
             Ok(id) => {
-                PromiseStatus { floor: self.placed_now(id) / self.left_of_slot_s().min(seconds), late_bytes: 0.0 }
+                PromiseStatus { floor: self.bytes_in_slot(id) / self.left_of_slot_s().min(seconds), late_bytes: 0.0 }
             }
             Err(offer) => {
                 let fits = Request { bytes: offer.bytes.max(0.0) * (1.0 - 1e-9), ..request };
@@ -166,11 +169,11 @@ impl<'a> Promises<'a> {
                 PromiseStatus { floor: left / seconds, late_bytes: left - offer.bytes }
             }
         };
-        self.standings.insert(queue.id, standing);
+        self.statuses.insert(queue.id, status);
     }
 
     /// Bytes of a promise in the present slot.
-    fn placed_now(&self, id: PromiseId) -> f64 {
+    fn bytes_in_slot(&self, id: PromiseId) -> f64 {
         self.calendar.rate(id, self.slot) * self.slot_ms / 1000.0
     }
 
@@ -182,47 +185,47 @@ impl<'a> Promises<'a> {
             path: self.topology.path(source, target, community),
             bytes,
             release: self.slot,
-            // At the very end, the rest belongs into the present slot.
+            // Just before the deadline, the rest is placed in the present slot.
             deadline: end.max(self.slot + 1),
             rate_most: f64::INFINITY,
         }
     }
 
-    /// The deadline to ask for so that the bytes end by a slot.
-    fn asked_for(&self, slot: Slot) -> i64 {
+    /// The deadline of a request whose bytes end by a slot.
+    fn deadline_for(&self, slot: Slot) -> i64 {
         let placed = slot as f64 * self.slot_ms - self.now as f64;
         let span = (placed / (1.0 - SPARE_PART)).max(placed + SPARE_LEAST_MS).ceil();
-        // Whole seconds, as people write them.
+        // Rounded up to whole seconds, as people write deadlines.
         ((self.now as f64 + span) / 1000.0).ceil() as i64 * 1000
     }
 }
 
-impl Refusal {
-    /// The counter-offer, for programs; none where nothing can be promised.
+impl PromiseRefusal {
+    /// The counter-offer, for programs; `None` if nothing can be promised.
     pub fn offer(&self) -> Option<Offer> {
         match self {
-            Refusal::Unbounded(..) => None,
-            Refusal::Full { deadline, bytes } => {
+            PromiseRefusal::Unbounded(..) => None,
+            PromiseRefusal::Full { deadline, bytes } => {
                 Some(Offer { deadline: deadline.map(time::show), bytes: (*bytes).max(0) as u64 })
             }
         }
     }
 
     /// The refusal in one sentence, with the counter-offer.
-    pub fn text(&self, asked: i64) -> String {
-        let asked = time::show(asked);
+    pub fn text(&self, wanted: i64) -> String {
+        let wanted = time::show(wanted);
         match self {
-            Refusal::Unbounded(source, target) => format!(
-                "nobody has said what the way from {source} to {target} carries, so nothing can be promised there: describe a link \
+            PromiseRefusal::Unbounded(source, target) => format!(
+                "the capacity from {source} to {target} is not known, so that no deadline can be promised: describe a link \
                  (longhaul hub link add) or the endpoints' rates, or submit without a deadline"
             ),
-            Refusal::Full { deadline: Some(deadline), bytes } => format!(
-                "it does not fit before {asked} beside what is promised already: all of it would by {}, and {} by {asked}",
+            PromiseRefusal::Full { deadline: Some(deadline), bytes } => format!(
+                "it does not fit before {wanted} beside the existing promises: all of it would by {}, and {} by {wanted}",
                 time::show(*deadline),
                 model::Bytes((*bytes).max(0) as u64)
             ),
-            Refusal::Full { deadline: None, bytes } => format!(
-                "it does not fit before {asked} nor for long after it: {} would by {asked}",
+            PromiseRefusal::Full { deadline: None, bytes } => format!(
+                "it does not fit before {wanted}, nor long after it: {} would by {wanted}",
                 model::Bytes((*bytes).max(0) as u64)
             ),
         }
@@ -284,24 +287,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_promised_late_needs_nothing_now_and_what_is_due_has_its_rate() {
+    fn a_late_promise_needs_no_rate_now_and_a_promise_that_is_due_has_its_rate() {
         // 10,000 bytes per second, of which 9,000 are promised; 95 of 100 s are 19 slots of 5 s.
         let topology = topology();
         let late = promises(&topology, &[queue(1, 100, 90_000)]);
-        assert_eq!(late.standing(1), Some(PromiseStatus { floor: 0.0, late_bytes: 0.0 }));
+        assert_eq!(late.status(1), Some(PromiseStatus { floor: 0.0, late_bytes: 0.0 }));
         let due = promises(&topology, &[queue(1, 100, 850_000)]);
-        let standing = due.standing(1).unwrap();
-        assert!((standing.floor - 8_000.0).abs() < 1.0 && standing.late_bytes == 0.0, "{standing:?}");
-        assert_eq!(due.standing(2), None);
+        let status = due.status(1).unwrap();
+        assert!((status.floor - 8_000.0).abs() < 1.0 && status.late_bytes == 0.0, "{status:?}");
+        assert_eq!(due.status(2), None);
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_with_an_offer_that_does() {
+    fn a_refusal_has_a_counter_offer_that_fits() {
         let topology = topology();
         let queues = [queue(1, 100, 500_000)];
         assert_eq!(promises(&topology, &queues).accept(&[wanted("b", 100, 300_000)]), Ok(()));
         let refused = promises(&topology, &queues).accept(&[wanted("b", 100, 800_000)]).unwrap_err();
-        let Refusal::Full { deadline: Some(deadline), bytes } = refused else { panic!("{refused:?}") };
+        let PromiseRefusal::Full { deadline: Some(deadline), bytes } = refused else { panic!("{refused:?}") };
         assert!((350_000..=355_000).contains(&bytes), "{bytes}");
         let offered = deadline / 1000;
         assert!((145..165).contains(&offered), "{offered}");
@@ -311,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn several_parts_are_promised_together_or_not_at_all() {
+    fn several_requests_are_promised_together_or_not_at_all() {
         let topology = topology();
         let parts = [wanted("b", 100, 500_000), wanted("b", 100, 500_000)];
         assert!(promises(&topology, &[]).accept(&parts[..1]).is_ok());
@@ -320,16 +323,17 @@ mod tests {
         assert!(unbounded.text(1).contains("from a to c"), "{unbounded:?}");
     }
 
-    /// Steps the promise of one queue second by second, which has its floor and no more; when it has ended, seconds.
+    /// Steps one queue second by second at its floor; returns the second at which its bytes have moved.
     fn ends_after(bytes: f64, deadline_s: i64, start_s: i64) -> i64 {
         let topology = topology();
         let usable: Vec<f64> = topology.resources.iter().map(|resource| resource.capacity).collect();
-        let (mut left, mut second) = (bytes, 0);
+        let mut left = bytes;
+        let mut second = 0;
         while left > 1.0 {
             let queues = [queue(1, start_s + deadline_s, left as i64)];
             let now = (start_s + second) * 1000;
             let promises = Promises::new(&topology, &usable, &queues, &HashMap::new(), 0, now);
-            left -= promises.standing(1).unwrap().floor.min(9_500.0);
+            left -= promises.status(1).unwrap().floor.min(9_500.0);
             second += 1;
             assert!(second < 2 * deadline_s, "{left} bytes of {bytes} are left");
         }
@@ -337,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_its_floor_and_no_more_is_in_time() {
+    fn a_queue_at_its_floor_is_in_time() {
         for start in 1000..1010 {
             for (bytes, deadline) in
                 [(90_000.0, 30), (200_000.0, 30), (5_000.0, 30), (800_000.0, 100), (2_000_000.0, 3600)]
@@ -349,11 +353,11 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_in_time_any_more_asks_for_what_would_be() {
+    fn a_late_queue_has_the_floor_that_would_be_in_time() {
         let topology = topology();
-        let standing = promises(&topology, &[queue(1, 100, 2_000_000)]).standing(1).unwrap();
-        assert!(standing.floor >= 20_000.0 && standing.late_bytes > 1_000_000.0, "{standing:?}");
-        let over = promises(&topology, &[queue(1, -5, 1_000)]).standing(1);
+        let status = promises(&topology, &[queue(1, 100, 2_000_000)]).status(1).unwrap();
+        assert!(status.floor >= 20_000.0 && status.late_bytes > 1_000_000.0, "{status:?}");
+        let over = promises(&topology, &[queue(1, -5, 1_000)]).status(1);
         assert_eq!(over.map(|it| it.floor), None, "a deadline before 1970 is none");
     }
 }

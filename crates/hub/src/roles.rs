@@ -1,4 +1,4 @@
-//! Members of a hub and their roles: keys give roles, where a node's keys give exports.
+//! Members of a hub and their roles: a key of a hub gives a role, as a key of a node gives rights to an export.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -30,10 +30,10 @@ pub struct Member {
     pub certificate: Option<Arc<Identity>>,
 }
 
-/// The community of a certificate that no community of the collaboration claims, where any community names virtual organisations.
+/// The community of a certificate whose virtual organisations belong to no community, if any community names virtual organisations.
 const UNCLAIMED: &str = "default";
 
-/// The communities of virtual organisations.
+/// The community of each virtual organisation.
 type Vos = BTreeMap<String, String>;
 
 impl Member {
@@ -68,7 +68,8 @@ impl Member {
         if self.role >= role {
             return Ok(());
         }
-        let reason = format!("that takes the role {}, and {} has {}", role.word(), self.owner, self.role.word());
+        let reason =
+            format!("this needs the role {}, and {} has the role {}", role.word(), self.owner, self.role.word());
         Err(Refusal::new(Fault::Auth, reason))
     }
 }
@@ -86,7 +87,7 @@ pub struct HubCredentials {
 }
 
 impl HubCredentials {
-    /// Reads grants from a database; clients without a key have the role `anonymous`, if there is one.
+    /// The credentials of a hub with the grants of a database; clients without a credential have the role `anonymous`, if there is one.
     pub fn new(database: Database, policy: Arc<Policy>, anonymous: Option<Role>) -> HubCredentials {
         HubCredentials {
             database,
@@ -110,7 +111,7 @@ impl HubCredentials {
         self.authorities.as_ref()
     }
 
-    /// Takes the communities of virtual organisations from a description.
+    /// Reads the communities of virtual organisations from a description.
     pub fn describe(&self, collaboration: &Collaboration) {
         let of = |(name, community): (&String, &Community)| {
             community.vos.iter().map(|vo| (vo.clone(), name.clone())).collect::<Vec<_>>()
@@ -118,19 +119,19 @@ impl HubCredentials {
         self.vos.store(Arc::new(collaboration.communities.iter().flat_map(of).collect()));
     }
 
-    /// The member that a principal is.
+    /// The member for a principal.
     ///
     /// # Errors
     /// The principal is unknown to the hub, or banned.
     pub async fn member(&self, principal: &Principal) -> Result<Member, Refusal> {
-        self.require_welcome(self.known(principal).await?)
+        self.require_not_banned(self.identify(principal).await?)
     }
 
     /// Refuses a banned member.
     ///
     /// # Errors
     /// The member is banned.
-    pub fn require_welcome(&self, member: Member) -> Result<Member, Refusal> {
+    pub fn require_not_banned(&self, member: Member) -> Result<Member, Refusal> {
         match self.banned.load().get(&member.distinguished_name()) {
             Some(reason) => Err(Refusal::new(Fault::Auth, format!("{} is banned: {reason}", member.owner))),
             None => Ok(member),
@@ -147,7 +148,8 @@ impl HubCredentials {
         Ok(())
     }
 
-    async fn known(&self, principal: &Principal) -> Result<Member, Refusal> {
+    /// The member for a principal, even if banned.
+    async fn identify(&self, principal: &Principal) -> Result<Member, Refusal> {
         match &principal.credential {
             Credential::Key { id } => {
                 let grant = self.database.role_grant(id).await.map_err(unreadable)?;
@@ -163,7 +165,7 @@ impl HubCredentials {
                 Ok(Member { role, ..Member::user("anonymous", "") })
             }
             Credential::Certificate { dn, identity } => {
-                let identity = identity.as_ref().map(|identity| lasting(identity, time::now() / 1000));
+                let identity = identity.as_ref().map(|identity| without_expired(identity, time::now() / 1000));
                 let community = community(&self.vos.load(), identity.as_deref());
                 Ok(Member { certificate: identity, ..Member::user(dn, &community) })
             }
@@ -173,15 +175,13 @@ impl HubCredentials {
 }
 
 /// An identity without the attributes that have expired since the connection began.
-fn lasting(identity: &Arc<Identity>, now: i64) -> Arc<Identity> {
+fn without_expired(identity: &Arc<Identity>, now: i64) -> Arc<Identity> {
     if identity.attributes.iter().all(|one| one.expires >= now) {
         return Arc::clone(identity);
     }
     let mut identity = Identity::clone(identity);
     identity.attributes.retain(|one| one.expires >= now);
-    identity
-        .refused_attributes
-        .push("VOMS attributes of this connection have expired meanwhile: make a new proxy".to_owned());
+    identity.refused_attributes.push("VOMS attributes of this connection have expired: make a new proxy".to_owned());
     Arc::new(identity)
 }
 
@@ -214,8 +214,8 @@ impl Credentials for HubCredentials {
         // Authentication runs on a thread that may block.
         let found = self.runtime.block_on(self.database.role_grant(&id)).map_err(unreadable)?.ok_or_else(none)?;
         let RoleGrant { secret_sha256, role, .. } = &found;
-        let shown = model::hex::encode(&Sha256::digest(key.expose_secret()));
-        if !bool::from(shown.as_bytes().ct_eq(secret_sha256.as_bytes())) {
+        let digest = model::hex::encode(&Sha256::digest(key.expose_secret()));
+        if !bool::from(digest.as_bytes().ct_eq(secret_sha256.as_bytes())) {
             return Err(none());
         }
         if found.expires.is_some_and(|at| at <= time::now()) {
@@ -231,7 +231,7 @@ impl Credentials for HubCredentials {
         ))
     }
 
-    /// What each may do, its role says.
+    /// The role of a member decides what it may do, not its rights at an export.
     fn admits_all_known(&self) -> bool {
         true
     }
@@ -262,11 +262,11 @@ mod tests {
         assert!(user.may_change("ann", "astro") && !user.may_change("bob", "astro") && operator.may_change("bob", "x"));
         assert!(operator.require(Role::User).is_ok() && operator.require(Role::Admin).is_err());
         let reason = user.require(Role::Operator).unwrap_err().reason;
-        assert_eq!(reason, "that takes the role operator, and ann has user");
+        assert_eq!(reason, "this needs the role operator, and ann has the role user");
     }
 
     #[test]
-    fn a_virtual_organisation_counts_for_whom_it_is_configured() {
+    fn a_certificate_gets_the_community_that_names_its_virtual_organisation() {
         let attributes = |vo: &str| VomsAttributes {
             vo: vo.to_owned(),
             fqans: vec![format!("/{vo}")],
@@ -285,11 +285,15 @@ mod tests {
         let vos = Vos::from([("atlas".to_owned(), "one".to_owned()), ("cms".to_owned(), "two".to_owned())]);
         assert_eq!(community(&vos, Some(&identity(&["cms", "atlas"]))), "two");
         assert_eq!(community(&vos, Some(&identity(&["lhcb", "atlas"]))), "one");
-        assert_eq!(community(&vos, Some(&identity(&["one"]))), UNCLAIMED, "a name alone is nothing");
+        assert_eq!(
+            community(&vos, Some(&identity(&["one"]))),
+            UNCLAIMED,
+            "the name of a community is not a virtual organisation"
+        );
         assert_eq!(community(&vos, None), UNCLAIMED);
         assert_eq!(community(&Vos::new(), Some(&identity(&["cms"]))), "");
-        let ended = lasting(&Arc::new(identity(&["cms"])), 2);
+        let ended = without_expired(&Arc::new(identity(&["cms"])), 2);
         assert_eq!((ended.attributes.len(), ended.refused_attributes.len()), (0, 1));
-        assert_eq!(lasting(&ended, 2), ended);
+        assert_eq!(without_expired(&ended, 2), ended);
     }
 }

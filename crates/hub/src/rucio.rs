@@ -1,7 +1,8 @@
-//! Rucio's REST API for the clients of Rucio 41, answered from the hub's own catalogue. Under `/rucio` on the hub's port.
+//! Rucio's REST API for the clients of Rucio 41, below `/rucio` on the hub's port, answered from the hub's own catalogue.
 //!
-//! Facts: docs/design/rucio.md. Clients compare media types and success codes exactly, send no media type with what they send, and put `/` of names as `%2F`
-//! into paths. An access key of the hub is the password of `userpass`, and the token: nothing else is kept.
+//! docs/design/rucio.md describes the clients. They compare media types and success codes exactly, send bodies without a media type, and
+//! write `/` of names as `%2F` in paths. An access key of the hub is the password of `userpass` and the token, so that the hub stores no
+//! tokens.
 
 mod accounts;
 mod dids;
@@ -11,7 +12,7 @@ mod forms;
 mod listing;
 mod login;
 mod metalink;
-mod named;
+mod names;
 mod replicas;
 mod rses;
 mod rules;
@@ -45,7 +46,7 @@ pub const PREFIX: &str = "/rucio";
 /// The media type of answers with one JSON value on each line.
 const STREAM: &str = "application/x-json-stream";
 const TOKEN: HeaderName = HeaderName::from_static("x-rucio-auth-token");
-/// Bytes of a sentence that authentication refuses with.
+/// The most bytes of a refusal by authentication.
 const REASON_BYTES_MAX: usize = 64 << 10;
 
 /// An authenticated request.
@@ -57,7 +58,7 @@ pub(crate) struct RucioRequest {
     pub body: Bytes,
 }
 
-type Answered = Result<Response, RucioError>;
+type RucioResult = Result<Response, RucioError>;
 
 impl RucioRequest {
     /// A parameter of the query.
@@ -83,26 +84,30 @@ pub fn router(hub: &Arc<HubState>) -> Router {
     let hub = Arc::clone(hub);
     let answer = move |request| answer(hub, request);
     let bounded = DefaultBodyLimit::max(limits::BODY_BYTES_MAX);
-    Router::new().fallback(answer).layer(layer).layer(bounded).layer(axum::middleware::from_fn(around))
+    Router::new()
+        .fallback(answer)
+        .layer(layer)
+        .layer(bounded)
+        .layer(axum::middleware::from_fn(translate_authentication))
 }
 
 /// The path of a request, below [`PREFIX`].
 #[derive(Clone)]
 struct RucioPath(String);
 
-/// Wraps authentication: takes Rucio's token as the credential, hides Rucio's paths from it, since they name no files, and turns refusals into
-/// Rucio's form.
-async fn around(mut request: Request, next: Next) -> Response {
+/// Wraps authentication: passes Rucio's token to it as the credential, hides Rucio's paths from it, because they name no files, and turns
+/// its refusals into errors of Rucio.
+async fn translate_authentication(mut request: Request, next: Next) -> Response {
     let uri = request.uri().clone();
     let path = uri.path().strip_prefix(PREFIX).unwrap_or(uri.path()).to_owned();
-    if let Some(shown) = login::credential(&path, request.headers()) {
-        request.headers_mut().insert(header::AUTHORIZATION, shown);
+    if let Some(credential) = login::credential(&path, request.headers()) {
+        request.headers_mut().insert(header::AUTHORIZATION, credential);
     }
     let mut parts = uri.into_parts();
     let query = parts.path_and_query.as_ref().and_then(|it| it.query()).map_or(String::new(), |it| format!("?{it}"));
     parts.path_and_query = format!("{PREFIX}/{query}").parse().ok();
-    if let Ok(shown) = Uri::from_parts(parts) {
-        *request.uri_mut() = shown;
+    if let Ok(hidden) = Uri::from_parts(parts) {
+        *request.uri_mut() = hidden;
     }
     request.extensions_mut().insert(RucioPath(path));
     let response = next.run(request).await;
@@ -123,13 +128,13 @@ async fn answer(hub: Arc<HubState>, request: Request) -> Response {
     }
 }
 
-async fn try_answer(hub: Arc<HubState>, request: Request) -> Answered {
+async fn try_answer(hub: Arc<HubState>, request: Request) -> RucioResult {
     let (parts, body) = request.into_parts();
     let RucioPath(path) = parts.extensions.get::<RucioPath>().cloned().unwrap_or(RucioPath(String::new()));
     let segments = segments(&path)?;
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let method = parts.method.as_str();
-    // Traces come without a credential, and no decision depends on them.
+    // Traces come without a credential; they are not stored.
     match (method, segments.as_slice()) {
         ("GET", ["ping"]) => return json_answer(200, &json!({"version": "41.5.1"})),
         ("POST", ["traces"]) => return created(),
@@ -142,7 +147,7 @@ async fn try_answer(hub: Arc<HubState>, request: Request) -> Answered {
         return Err(RucioError::new(
             401,
             "CannotAuthenticate",
-            "no token was shown: log in, with an access key of the hub as the password",
+            "the request has no token: log in, with an access key of the hub as the password",
         ));
     }
     let member = hub.credentials.member(&principal).await;
@@ -156,16 +161,16 @@ async fn try_answer(hub: Arc<HubState>, request: Request) -> Answered {
     route(request, method, &segments).await
 }
 
-/// The parts of a path, split first and unescaped then: a name may hold an escaped slash.
+/// The parts of a path. The path is split before its escapes are decoded: a name may have an escaped slash.
 fn segments(path: &str) -> Result<Vec<String>, RucioError> {
-    let hidden = |_| RucioError::new(400, "InvalidPath", "the path has escapes that are no text");
+    let not_utf8 = |_| RucioError::new(400, "InvalidPath", "the path has escapes that are not UTF-8");
     let parts = path.split('/').filter(|part| !part.is_empty());
     parts
-        .map(|part| percent_decode_str(&part.replace('+', " ")).decode_utf8().map(Into::into).map_err(hidden))
+        .map(|part| percent_decode_str(&part.replace('+', " ")).decode_utf8().map(Into::into).map_err(not_utf8))
         .collect()
 }
 
-async fn route(request: RucioRequest, method: &str, path: &[&str]) -> Answered {
+async fn route(request: RucioRequest, method: &str, path: &[&str]) -> RucioResult {
     match path {
         ["auth", how @ ..] => login::answer(request, method, how).await,
         ["accounts", rest @ ..] => accounts::answer(request, method, rest).await,
@@ -194,14 +199,14 @@ fn with_body(status: u16, media: &'static str, body: impl Into<Body>) -> Respons
     response
 }
 
-/// An object, exactly `application/json`.
-fn json_answer(status: u16, value: &impl Serialize) -> Answered {
+/// An answer with one JSON value; its media type is exactly `application/json`.
+fn json_answer(status: u16, value: &impl Serialize) -> RucioResult {
     let text = serde_json::to_vec(value).map_err(|error| RucioError::new(500, "RucioException", error.to_string()))?;
     Ok(with_body(status, "application/json", text))
 }
 
-/// Values, one on each line.
-fn stream<T: Serialize>(values: impl IntoIterator<Item = T>) -> Answered {
+/// An answer with one JSON value on each line.
+fn stream<T: Serialize>(values: impl IntoIterator<Item = T>) -> RucioResult {
     let mut text = Vec::new();
     for value in values {
         serde_json::to_writer(&mut text, &value)
@@ -212,12 +217,12 @@ fn stream<T: Serialize>(values: impl IntoIterator<Item = T>) -> Answered {
 }
 
 /// Rucio's answer `Created` (201).
-fn created() -> Answered {
+fn created() -> RucioResult {
     Ok(with_body(201, "text/html; charset=utf-8", "Created"))
 }
 
 /// The empty answer to a request that was carried out.
-fn done() -> Answered {
+fn done() -> RucioResult {
     Ok(with_body(200, "text/html; charset=utf-8", ""))
 }
 
@@ -226,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_has_its_parts_before_its_escapes_are_undone() {
+    fn a_path_is_split_before_its_escapes_are_decoded() {
         let parts = |path: &str| segments(path).map_err(|error| error.class);
         assert_eq!(parts("/dids/user.ann/a%2Fb+c/meta/").unwrap(), ["dids", "user.ann", "a/b c", "meta"]);
         assert_eq!(parts("/dids/%ff"), Err("InvalidPath"));

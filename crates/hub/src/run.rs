@@ -1,4 +1,4 @@
-//! A hub from its configuration to its end.
+//! Runs a hub from its configuration until it stops.
 
 use std::io;
 use std::net::SocketAddr;
@@ -28,17 +28,17 @@ use crate::server::{Transport, serve};
 use crate::servers::{self, Servers};
 use crate::state::HubState;
 use crate::tls::{Certificate, settings};
-use crate::{api, carriers, catalogue, fts, limits, portal, rucio, scheduler, stager, trail};
+use crate::{api, audit_trail, carriers, catalogue, fts, limits, portal, rucio, scheduler, stager};
 
 /// The configuration that a hub is started with.
 pub struct HubConfig {
-    /// The name of this host: with the port it names this hub to others on the same database.
+    /// The name of this host. Together with the port it is the name of this hub for other hubs on the same database.
     pub host_name: String,
-    /// The address that it listens on.
+    /// The address on which it listens.
     pub listen: SocketAddr,
-    /// A further address, on which the FTS API is at the root.
+    /// A second address, on which the FTS API is at the root.
     pub fts_listen: Option<SocketAddr>,
-    /// `sqlite:FILE` or `postgres://…`.
+    /// The database: `sqlite:FILE` or `postgres://…`.
     pub database: String,
     /// Its own identity.
     pub identity: Certificate,
@@ -48,17 +48,17 @@ pub struct HubConfig {
     pub client_authorities: Option<Authorities>,
     /// The authorities for the certificates of servers, except nodes that the hub knows by their keys.
     pub authorities: Arc<RootCertStore>,
-    /// Clear text is permitted.
+    /// Whether clear text is permitted.
     pub plain: bool,
     /// The role of anonymous clients, if they have one.
     pub anonymous: Option<Role>,
-    /// The token issuers that are trusted, the client addresses that are served, and the addresses that the hub may dial.
+    /// The trusted token issuers, the client addresses that are served, and the addresses to which the hub may connect.
     pub policy: Policy,
     /// Fetches the keys of token issuers.
     pub issuers: Issuers,
-    /// The providers where members sign in.
+    /// The providers with which members sign in.
     pub sign_ins: Vec<SignIn>,
-    /// The brokers that get messages on every file.
+    /// The message brokers to which changes of files are sent, if there are any.
     pub messages: Option<Messages>,
     /// A description that replaces the stored one.
     pub collaboration: Option<Collaboration>,
@@ -70,10 +70,10 @@ pub struct HubConfig {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HubError {
-    /// The database.
+    /// The database cannot be opened or used.
     #[error(transparent)]
     Database(#[from] DatabaseError),
-    /// It cannot listen on the address.
+    /// The hub cannot listen on an address.
     #[error("cannot listen on {address}: {source}")]
     Listen {
         /// The address.
@@ -81,15 +81,15 @@ pub enum HubError {
         /// The error of the system.
         source: io::Error,
     },
-    /// A failure of this host.
+    /// This host failed, for example to start a thread.
     #[error("this host: {0}")]
     Host(#[from] io::Error),
     /// The certificates cannot be used.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
-    /// One of its tasks ended by itself.
-    #[error("{0} broke off: what the log says before this is why; the hub ends, so that it can be started again")]
-    BrokeOff(&'static str),
+    /// One of its tasks ended, though the hub was not stopped.
+    #[error("{0} ended unexpectedly; the log above says why. The hub ends, so that it can be started again")]
+    TaskEnded(&'static str),
     /// The description is not consistent.
     #[error("{0}")]
     Described(String),
@@ -102,28 +102,28 @@ impl From<Refusal> for HubError {
 }
 
 impl Stopped {
-    /// A receiver of the signal to stop, for services that run beside the hub.
+    /// A receiver of the stop signal, for services that run in the same process.
     pub fn receiver(&self) -> watch::Receiver<bool> {
         self.0.clone()
     }
 }
 
-/// The sending end of the signal to stop.
+/// The sending end of the stop signal.
 #[derive(Clone, Debug)]
 pub struct Stopper(watch::Sender<bool>);
 
-/// The receiving end of the signal to stop.
+/// The receiving end of the stop signal.
 #[derive(Clone, Debug)]
 pub struct Stopped(watch::Receiver<bool>);
 
-/// Makes the two ends of the signal that stops a hub.
+/// Makes the two ends of the stop signal of a hub.
 pub fn stopper() -> (Stopper, Stopped) {
     let (sender, receiver) = watch::channel(false);
     (Stopper(sender), Stopped(receiver))
 }
 
 impl Stopper {
-    /// Stops the hub: requests that run are answered, transfers at nodes go on.
+    /// Stops the hub. Running requests are still answered; transfers at nodes go on.
     pub fn stop(&self) {
         let _ = self.0.send(true);
     }
@@ -131,9 +131,9 @@ impl Stopper {
 
 /// A running hub.
 pub struct Running {
-    /// The address that it listens on.
+    /// The address on which it listens.
     pub address: SocketAddr,
-    /// The further address of the FTS API, if it has one.
+    /// The second address, of the FTS API, if it has one.
     pub fts_address: Option<SocketAddr>,
     hub: Arc<HubState>,
     runtime: tokio::runtime::Handle,
@@ -143,7 +143,7 @@ impl Running {
     /// Replaces the whole description.
     ///
     /// # Errors
-    /// The description is not consistent: nothing has changed.
+    /// The description is not consistent; then nothing is changed.
     pub fn describe(&self, collaboration: Collaboration) -> Result<(), Refusal> {
         self.runtime.block_on(self.hub.describe(|all| {
             *all = collaboration;
@@ -152,27 +152,27 @@ impl Running {
     }
 }
 
-/// Runs a hub until it is stopped; `ready` is given it as soon as it listens.
+/// Runs a hub until it is stopped; `ready` gets the hub as soon as it listens.
 ///
 /// # Errors
 /// It cannot be started.
 pub fn run(config: HubConfig, stopped: Stopped, ready: impl FnOnce(Running)) -> Result<(), HubError> {
     let runtime = runtime()?;
     run_on(&runtime, config, stopped, ready)?;
-    // Requests to silent nodes are not waited for any longer.
+    // Requests to nodes that do not answer are given up after this time.
     runtime.shutdown_timeout(limits::SHUTDOWN_MAX);
     Ok(())
 }
 
-/// A runtime for a hub and what runs beside it.
+/// Makes the runtime of a hub and of the services in the same process.
 ///
 /// # Errors
-/// The host gives no threads.
+/// This host starts no threads.
 pub fn runtime() -> io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("hub").build()
 }
 
-/// Runs a hub on a runtime that other parts share, until it is stopped; `ready` is given it as soon as it listens.
+/// Runs a hub on a runtime that other services share, until it is stopped; `ready` gets the hub as soon as it listens.
 ///
 /// # Errors
 /// It cannot be started.
@@ -195,14 +195,14 @@ async fn run_async(
     let (database, mut writer_end) = Database::open(&config.database).await?;
     let listener = listen(config.listen).await?;
     let address = listener.local_addr()?;
-    // Hubs that replace one another may have the same identity: only their addresses differ.
+    // Hubs that replace each other may have the same identity: only their addresses differ.
     let name = format!("{}:{}", config.host_name, address.port());
     let credentials = HubCredentials::new(database.clone(), Arc::new(config.policy), config.anonymous);
     let credentials = Arc::new(credentials.with_authorities(clients.clone()));
     let authenticator = Arc::new(Authenticator::new(Arc::clone(&credentials) as Arc<_>, config.issuers));
     let servers = Servers::new(Arc::clone(&config.authorities))?;
-    let (trail, noted) = trail::trail();
-    let hub = HubState::new(name, database, authenticator, credentials, servers, config.sign_ins, trail).await?;
+    let (audit_trail, actions) = audit_trail::channel();
+    let hub = HubState::new(name, database, authenticator, credentials, servers, config.sign_ins, audit_trail).await?;
     let hub = Arc::new(hub);
     if let Some(collaboration) = config.collaboration {
         let replace = |all: &mut Collaboration| {
@@ -216,30 +216,30 @@ async fn run_async(
         None => None,
     };
     let fts_address = fts_listener.as_ref().map(TcpListener::local_addr).transpose()?;
-    // Before the first job comes, so that messages on its files are sent.
-    hub.database.write_changes_down(config.messages.is_some()).await?;
+    // This is set before the first job comes, so that messages on its files are sent.
+    hub.database.record_changes(config.messages.is_some()).await?;
     let messages = config.messages.map(|to| (to, config.authorities));
     let carriers = Arc::new(carriers::Carriers::new(Arc::clone(&hub)));
-    let mut beside = work_beside(&hub, &stopped);
-    beside.spawn(trail::run(hub.database.clone(), noted, stopped.clone()));
+    let mut tasks = background_tasks(&hub, &stopped);
+    tasks.spawn(audit_trail::run(hub.database.clone(), actions, stopped.clone()));
     if let Some((to, authorities)) = messages {
-        beside.spawn(messages::run(Arc::clone(&hub), to, authorities, stopped.clone()));
+        tasks.spawn(messages::run(Arc::clone(&hub), to, authorities, stopped.clone()));
     }
     let mut scheduling = tokio::spawn(scheduler::run(Arc::clone(&hub), carriers, stopped.clone()));
     let transport = Arc::new(Transport { tls: Arc::new(ArcSwap::from_pointee(tls)), clients, plain: config.plain });
     if let Some(listener) = fts_listener {
-        beside.spawn(serve(listener, Arc::clone(&transport), fts::router(&hub), stopped.clone()));
+        tasks.spawn(serve(listener, Arc::clone(&transport), fts::router(&hub), stopped.clone()));
     }
     ready(Running { address, fts_address, hub: Arc::clone(&hub), runtime: tokio::runtime::Handle::current() });
-    // A hub that accepts jobs and does not run them is worse than one that ends and is restarted.
+    // The hub ends with its scheduler: a hub that accepts jobs and does not run them is worse than one that is restarted.
     let serving = serve(listener, transport, router(&hub, config.parts), stopped.clone());
     tokio::pin!(serving);
     tokio::select! {
         () = &mut serving => {}
-        () = writer_end.wait() => return Err(HubError::BrokeOff("the thread that writes to the database")),
+        () = writer_end.wait() => return Err(HubError::TaskEnded("the thread that writes to the database")),
         _ = &mut scheduling => {
             if !*stopped.borrow() {
-                return Err(HubError::BrokeOff("the scheduler"));
+                return Err(HubError::TaskEnded("the scheduler"));
             }
             serving.await;
         }
@@ -247,36 +247,37 @@ async fn run_async(
     if !scheduling.is_finished() {
         let _ = scheduling.await;
     }
-    while beside.join_next().await.is_some() {}
+    while tasks.join_next().await.is_some() {}
     drop(hub);
     writer_end.wait().await;
     Ok(())
 }
 
-/// The background tasks of the catalogue and the queue, each until the hub stops.
-fn work_beside(hub: &Arc<HubState>, stopped: &watch::Receiver<bool>) -> JoinSet<()> {
-    let mut beside = JoinSet::new();
-    beside.spawn(catalogue::rule_worker::run(Arc::clone(hub), stopped.clone()));
-    beside.spawn(catalogue::remover::run(Arc::clone(hub), stopped.clone()));
-    beside.spawn(catalogue::audits::run(Arc::clone(hub), stopped.clone()));
-    beside.spawn(catalogue::webhooks::run(Arc::clone(hub), stopped.clone()));
-    beside.spawn(portal::notices::run(Arc::clone(hub), stopped.clone()));
-    beside.spawn(portal::repeats::run(Arc::clone(hub), stopped.clone()));
-    beside.spawn(portal::files::run(Arc::clone(hub), stopped.clone()));
-    beside.spawn(stager::run(Arc::clone(hub), stopped.clone()));
-    beside
+/// Starts the background tasks of the catalogue, the portal and the queue; each runs until the hub stops.
+fn background_tasks(hub: &Arc<HubState>, stopped: &watch::Receiver<bool>) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    tasks.spawn(catalogue::rule_worker::run(Arc::clone(hub), stopped.clone()));
+    tasks.spawn(catalogue::remover::run(Arc::clone(hub), stopped.clone()));
+    tasks.spawn(catalogue::audits::run(Arc::clone(hub), stopped.clone()));
+    tasks.spawn(catalogue::webhooks::run(Arc::clone(hub), stopped.clone()));
+    tasks.spawn(portal::notices::run(Arc::clone(hub), stopped.clone()));
+    tasks.spawn(portal::repeats::run(Arc::clone(hub), stopped.clone()));
+    tasks.spawn(portal::site_catalogue::run(Arc::clone(hub), stopped.clone()));
+    tasks.spawn(portal::files::run(Arc::clone(hub), stopped.clone()));
+    tasks.spawn(stager::run(Arc::clone(hub), stopped.clone()));
+    tasks
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, HubError> {
     TcpListener::bind(address).await.map_err(|source| HubError::Listen { address, source })
 }
 
-/// The router of the hub's own API, the parts of other crates, the FTS and Rucio APIs, and the portal.
+/// The router of the hub: its own API, the parts of other crates, the FTS and Rucio APIs, and the portal.
 fn router(hub: &Arc<HubState>, parts: Vec<Part>) -> Router {
     let state = Arc::clone(hub);
     let others = [(fts::PREFIX, fts::router(hub)), (rucio::PREFIX, rucio::router(hub))];
-    // `nest` would take `//` for another path.
-    let below = move |request: Request, next: Next| {
+    // `nest` would treat `//` as a different path.
+    let dispatch = move |request: Request, next: Next| {
         let path = request.uri().path();
         let state = Arc::clone(&state);
         let other = others.iter().find(|(prefix, _)| path.starts_with(prefix)).map(|(_, router)| router.clone());
@@ -296,5 +297,5 @@ fn router(hub: &Arc<HubState>, parts: Vec<Part>) -> Router {
             }
         }
     };
-    api::router(hub, parts).layer(axum::middleware::from_fn(below))
+    api::router(hub, parts).layer(axum::middleware::from_fn(dispatch))
 }

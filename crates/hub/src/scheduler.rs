@@ -1,11 +1,11 @@
-//! The scheduler: runs a round once a second, or when something is new. [`planner::plan`] decides, the carriers run the transfers.
+//! The scheduler. It runs a round once a second, or when something is new: [`planner::plan`] decides, and the carriers run the transfers.
 
-mod carried;
 mod carrier;
 mod demands;
 mod metadata_rate;
 mod outcomes;
 mod pairs;
+mod running;
 mod stragglers;
 mod waits;
 
@@ -17,63 +17,65 @@ use sched::high_water_mark::HighWaterMark;
 use sched::retry::Breaker;
 use tokio::sync::{mpsc, watch};
 
-use crate::carriers::{Carriers, THIRD_PARTY, go_together};
+use crate::carriers::{Carriers, THIRD_PARTY, can_share_transfer};
 use crate::database::claims::{Claim, ClaimRequest, EndpointLimits};
-use crate::database::members::Underway;
+use crate::database::members::UnendedTransfer;
 use crate::database::outcomes::{Outcome, TransferOutcome};
 use crate::database::queues::Queue;
 use crate::database::{DatabaseError, Kind, Result};
 use crate::limits::{HUB_BEATS, TRANSFER_FILES_MAX};
 use crate::members::Members;
-use crate::planner::{self, Begin, Plan, PlanInput, Running};
-use crate::progress::{Finished, TransferControl, TransferReport};
+use crate::planner::{self, Begin, Plan, PlanInput, PlannedTransfer};
+use crate::progress::{TransferControl, TransferReport, TransferResult};
 use crate::promises::{PromiseStatus, Promises};
 use crate::state::HubState;
 use crate::time;
 use crate::topology::{Resource, ResourceOf, Topology};
-use carried::Carried;
 use demands::Demands;
 use metadata_rate::MetadataRates;
 use outcomes::is_worth_another_try;
 use pairs::Pairs;
+use running::RunningTransfer;
 use stragglers::Budgets;
 use waits::Waits;
 
 /// The time between two rounds.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// The shortest time between two rounds: thousands of submissions wake it once.
-const LOOK_AFTER: Duration = Duration::from_millis(50);
+const ROUND_EVERY: Duration = Duration::from_secs(1);
+/// The shortest pause before a round: thousands of submissions cause one round.
+const ROUND_PAUSE_MIN: Duration = Duration::from_millis(50);
 /// How often files that have waited too long are ended.
 const EXPIRE_EVERY: Duration = Duration::from_secs(5);
+
 struct Scheduler {
     hub: Arc<HubState>,
     carriers: Arc<Carriers>,
     started: Instant,
-    carried: HashMap<i64, Carried>,
+    transfers: HashMap<i64, RunningTransfer>,
     marks: HashMap<ResourceOf, HighWaterMark>,
     breakers: HashMap<String, Breaker>,
     demands: Demands,
     pairs: Pairs,
     waits: Waits,
     budgets: Budgets,
-    /// When files that had waited too long were ended last.
-    expired: Option<Instant>,
+    /// When files that had waited too long were last ended.
+    expired_at: Option<Instant>,
     metadata_rates: MetadataRates,
     members: Members,
     /// When this hub last recorded that it is alive.
-    beaten: Option<Instant>,
-    told: mpsc::Sender<TransferReport>,
+    beat_at: Option<Instant>,
+    /// The sending end for the reports of running transfers.
+    reports: mpsc::Sender<TransferReport>,
 }
 
-/// Runs until the hub stops. Transfers at nodes go on after that, and the next hub takes them up.
+/// Runs until the hub stops. Transfers at nodes go on after that, and the next hub resumes them.
 pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::Receiver<bool>) {
-    let (told, mut heard) = mpsc::channel(1024);
+    let (reports, mut received) = mpsc::channel(1024);
     let mut scheduler = Scheduler {
         members: Members::alone(hub.name.clone()),
         hub: Arc::clone(&hub),
         carriers,
         started: Instant::now(),
-        carried: HashMap::new(),
+        transfers: HashMap::new(),
         marks: HashMap::new(),
         breakers: HashMap::new(),
         demands: Demands::default(),
@@ -81,29 +83,29 @@ pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::R
         waits: Waits::default(),
         budgets: Budgets::default(),
         metadata_rates: MetadataRates::default(),
-        expired: None,
-        beaten: None,
-        told,
+        expired_at: None,
+        beat_at: None,
+        reports,
     };
     let mut next = tokio::time::Instant::now();
     loop {
         tokio::select! {
             _ = stop.changed() => break,
-            Some(told) = heard.recv() => scheduler.hear(told).await,
-            () = hub.wake.notified() => next = next.min(tokio::time::Instant::now() + LOOK_AFTER),
+            Some(report) = received.recv() => scheduler.apply_report(report).await,
+            () = hub.wake.notified() => next = next.min(tokio::time::Instant::now() + ROUND_PAUSE_MIN),
             () = tokio::time::sleep_until(next) => {
                 let begun = Instant::now();
-                if let Err(error) = scheduler.look().await {
+                if let Err(error) = scheduler.run_round().await {
                     hub.meters.failed_looks.add(1);
-                    tracing::error!(%error, "the scheduler could not look; it tries again");
+                    tracing::error!(%error, "a round of the scheduler failed; it is tried again");
                 }
-                hub.meters.looked(begun.elapsed());
-                next = tokio::time::Instant::now() + LOOK_EVERY;
+                hub.meters.record_look(begun.elapsed());
+                next = tokio::time::Instant::now() + ROUND_EVERY;
             }
         }
     }
     if let Err(error) = hub.database.leave(&hub.name).await {
-        tracing::info!(%error, "the other hubs could not be told that this one stops; they will notice");
+        tracing::info!(%error, "this hub could not be removed from the database's list; the other hubs will see that it no longer reports");
     }
 }
 
@@ -113,8 +115,8 @@ impl Scheduler {
     }
 
     /// Records that this hub is alive, and reads from the database what other hubs have changed.
-    async fn meet(&mut self) -> Result<()> {
-        if self.beaten.is_some_and(|at| at.elapsed() < HUB_BEATS) {
+    async fn refresh_members(&mut self) -> Result<()> {
+        if self.beat_at.is_some_and(|at| at.elapsed() < HUB_BEATS) {
             return Ok(());
         }
         // A database in a file has one hub.
@@ -127,22 +129,23 @@ impl Scheduler {
         } else {
             self.hub.follow_downtimes();
         }
-        self.beaten = Some(Instant::now());
+        self.beat_at = Some(Instant::now());
         Ok(())
     }
 
-    /// Takes up transfers: those that this hub had begun before a restart, and those of hubs that are gone. Each is ordered again with the same
-    /// id, which a node takes for the same transfer. Transfers that another hub has taken over are dropped here.
-    async fn take_up(&mut self, queues: &HashMap<i64, &Queue>) -> Result<Vec<Underway>> {
-        let underway = self.hub.database.underway().await?;
-        let own: HashSet<i64> =
-            underway.iter().filter(|it| it.hub == self.members.own).map(|transfer| transfer.number).collect();
-        self.carried.retain(|number, _| own.contains(number));
+    /// Resumes transfers: those that this hub had begun before a restart, and those of hubs that are gone. Each is ordered again with the
+    /// same id, which a node recognises as the same transfer. Transfers that another hub has taken over are dropped here. Returns the
+    /// transfers of other hubs.
+    async fn resume_transfers(&mut self, queues: &HashMap<i64, &Queue>) -> Result<Vec<UnendedTransfer>> {
+        let transfers = self.hub.database.unended_transfers().await?;
+        let is_ours = |transfer: &&UnendedTransfer| transfer.hub == self.members.own;
+        let own: HashSet<i64> = transfers.iter().filter(is_ours).map(|transfer| transfer.number).collect();
+        self.transfers.retain(|number, _| own.contains(number));
         let mut others = Vec::new();
-        for transfer in underway {
-            if let Some(carried) = self.carried.get_mut(&transfer.number) {
+        for transfer in transfers {
+            if let Some(running) = self.transfers.get_mut(&transfer.number) {
                 // A limit that was set on its job has moved it to another queue.
-                carried.claim.queue = transfer.queue;
+                running.claim.queue = transfer.queue;
                 continue;
             }
             let is_orphan = !self.members.is_living(&transfer.hub);
@@ -152,13 +155,13 @@ impl Scheduler {
                     && self.hub.database.adopt(&transfer, &self.members.own).await?;
             if !is_own {
                 others.push(transfer);
-            } else if let Some(claim) = self.hub.database.unended(transfer.number).await? {
-                // The limit follows within this round; a transfer that no node has yet starts with next to nothing.
+            } else if let Some(claim) = self.hub.database.unended_claim(transfer.number).await? {
+                // The limit is set within this round; until then, a transfer that no node has yet does not move.
                 match queues.get(&claim.queue) {
-                    Some(queue) if !claim.files.is_empty() => self.carry(claim, queue, 0.0),
+                    Some(queue) if !claim.files.is_empty() => self.start_transfer(claim, queue, 0.0),
                     _ => {
                         let (transfer, now) = (claim.number, time::now());
-                        self.end(TransferOutcome { transfer, now, files: Vec::new(), is_over: true }).await;
+                        self.store_outcome(TransferOutcome { transfer, now, files: Vec::new(), is_over: true }).await;
                     }
                 }
             }
@@ -166,30 +169,32 @@ impl Scheduler {
         Ok(others)
     }
 
-    async fn look(&mut self) -> Result<()> {
-        self.meet().await?;
+    /// Runs one round: brings what has changed into the plan, and carries the plan out.
+    async fn run_round(&mut self) -> Result<()> {
+        self.refresh_members().await?;
         let topology = self.hub.topology.load_full();
-        if self.expired.is_none_or(|at| at.elapsed() >= EXPIRE_EVERY) {
-            self.hub.database.expire(time::now()).await?;
-            self.hub.database.forget_tokens().await?;
+        if self.expired_at.is_none_or(|at| at.elapsed() >= EXPIRE_EVERY) {
+            self.hub.database.expire_files(time::now()).await?;
+            self.hub.database.remove_ended_tokens().await?;
             // Another hub on this database may have banned a user.
             self.hub.read_banned().await;
-            self.expired = Some(Instant::now());
+            self.expired_at = Some(Instant::now());
         }
         let queues = self.hub.database.queues().await?;
         let by_id: HashMap<i64, &Queue> = queues.iter().map(|queue| (queue.id, queue)).collect();
-        let others = self.take_up(&by_id).await?;
+        let others = self.resume_transfers(&by_id).await?;
         self.stop_cancelled().await?;
         let usable = self.usable(&topology);
         let running = self.running(&others, &by_id);
-        self.tell_rates().await?;
+        self.publish_rates().await?;
         let now = self.now();
-        let (waited, broken) = (self.waits.look(&self.hub.database, &queues, now).await?, self.broken());
+        let waited = self.waits.update(&self.hub.database, &queues, now).await?;
+        let broken = self.broken();
         let caps = self.demands.caps(now, &running);
-        self.pairs.look(now, &topology, &queues, &self.hub.snapshot.load());
+        self.pairs.update(now, &topology, &queues, &self.hub.snapshot.load());
         let copies = self.pairs.copies();
         let promised = self.promised(&topology, &usable, &queues);
-        let look = PlanInput {
+        let input = PlanInput {
             at: time::now(),
             topology: &topology,
             usable: &usable,
@@ -201,14 +206,14 @@ impl Scheduler {
             broken: &broken,
             copies: &copies,
         };
-        let Plan { limits, begin, mut snapshot } = planner::plan(&look);
+        let Plan { limits, begin, mut snapshot } = planner::plan(&input);
         snapshot.pairs = self.pairs.seen();
-        snapshot.moving = self.carried.values().map(|carried| (carried.claim.id, carried.moving())).collect();
-        self.demands.given(&snapshot);
+        snapshot.progress = self.transfers.values().map(|running| (running.claim.id, running.progress())).collect();
+        self.demands.record_rates(&snapshot);
         self.hub.snapshot.store(Arc::new(snapshot));
         for (number, limit) in limits {
-            if let Some(carried) = self.carried.get(&number) {
-                carried.steer.send_if_modified(|steer| std::mem::replace(&mut steer.limit, limit) != limit);
+            if let Some(running) = self.transfers.get(&number) {
+                running.control.send_if_modified(|control| std::mem::replace(&mut control.limit, limit) != limit);
             }
         }
         self.give_up_stragglers(&topology).await?;
@@ -220,12 +225,12 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Stops the transfers whose files all belong to cancelled jobs. A transfer that also carries files of other jobs goes on, the files of the
-    /// cancelled job included: what has arrived stays.
+    /// Stops the transfers whose files all belong to cancelled jobs. A transfer that also carries files of other jobs goes on, the files of
+    /// the cancelled job included: what has arrived stays.
     async fn stop_cancelled(&self) -> Result<()> {
-        for number in self.hub.database.cancelled(&self.members.own).await? {
-            if let Some(carried) = self.carried.get(&number) {
-                carried.steer.send_if_modified(|steer| !std::mem::replace(&mut steer.is_cancelled, true));
+        for number in self.hub.database.cancelled_transfers(&self.members.own).await? {
+            if let Some(running) = self.transfers.get(&number) {
+                running.control.send_if_modified(|control| !std::mem::replace(&mut control.is_cancelled, true));
             }
         }
         Ok(())
@@ -244,18 +249,18 @@ impl Scheduler {
     }
 
     /// All running transfers, those of other hubs included.
-    fn running(&self, others: &[Underway], queues: &HashMap<i64, &Queue>) -> Vec<Running> {
-        let own = self.carried.iter().map(|(number, carried)| Running {
+    fn running(&self, others: &[UnendedTransfer], queues: &HashMap<i64, &Queue>) -> Vec<PlannedTransfer> {
+        let own = self.transfers.iter().map(|(number, running)| PlannedTransfer {
             number: *number,
-            queue: carried.claim.queue,
-            source: carried.pair.0.clone(),
-            target: carried.pair.1.clone(),
-            rate: carried.rate,
-            bytes: carried.claim.files.iter().map(|file| file.bytes).sum(),
+            queue: running.claim.queue,
+            source: running.pair.0.clone(),
+            target: running.pair.1.clone(),
+            rate: running.rate,
+            bytes: running.claim.files.iter().map(|file| file.bytes).sum(),
         });
         let others = others.iter().filter_map(|transfer| {
             let queue = queues.get(&transfer.queue)?;
-            Some(Running {
+            Some(PlannedTransfer {
                 number: transfer.number,
                 queue: queue.id,
                 source: queue.key.source.clone(),
@@ -268,23 +273,23 @@ impl Scheduler {
     }
 
     /// Publishes the rates of this hub's transfers, if there are other hubs.
-    async fn tell_rates(&self) -> Result<()> {
-        if self.members.is_alone() || self.carried.is_empty() {
+    async fn publish_rates(&self) -> Result<()> {
+        if self.members.is_alone() || self.transfers.is_empty() {
             return Ok(());
         }
-        let rates = self.carried.iter().map(|(number, carried)| (*number, carried.rate as i64)).collect();
-        self.hub.database.tell_rates(rates).await
+        let rates = self.transfers.iter().map(|(number, running)| (*number, running.rate as i64)).collect();
+        self.hub.database.publish_rates(rates).await
     }
 
     /// The state of the promises of queues with a deadline.
     fn promised(&self, topology: &Topology, usable: &[f64], queues: &[Queue]) -> HashMap<i64, PromiseStatus> {
         let mut moved: HashMap<i64, f64> = HashMap::new();
-        for carried in self.carried.values() {
-            *moved.entry(carried.claim.queue).or_default() +=
-                carried.arrived_bytes.saturating_sub(carried.ended_bytes) as f64;
+        for running in self.transfers.values() {
+            *moved.entry(running.claim.queue).or_default() +=
+                running.arrived_bytes.saturating_sub(running.ended_bytes) as f64;
         }
         let promises = Promises::new(topology, usable, queues, &moved, 0, time::now());
-        queues.iter().filter_map(|queue| Some((queue.id, promises.standing(queue.id)?))).collect()
+        queues.iter().filter_map(|queue| Some((queue.id, promises.status(queue.id)?))).collect()
     }
 
     /// Endpoints that get no new transfers after failures, and until when.
@@ -305,9 +310,9 @@ impl Scheduler {
     /// Claims the next files of a queue, and starts their transfer.
     async fn begin(&mut self, topology: &Topology, queue: &Queue, limit: f64) -> Result<()> {
         let Some(carrier) = carrier::carrier(topology, queue) else {
-            return self.give_up(queue).await;
+            return self.fail_without_carrier(queue).await;
         };
-        // A transfer that has begun in this round may be the one that probes an endpoint.
+        // A transfer that has begun in this round may be the one that tries an endpoint after failures.
         if self.is_broken(&queue.key.source) || self.is_broken(&queue.key.target) {
             return Ok(());
         }
@@ -328,18 +333,18 @@ impl Scheduler {
             carrier,
             bytes: carrier::batch_bytes(limit),
             now: time::now(),
-            together: go_together,
+            can_share_transfer,
         };
         if let Some(claim) = self.hub.database.claim(wanted).await? {
             for name in [&queue.key.source, &queue.key.target] {
                 self.metadata_rates.take(name, claim.files.len());
             }
-            self.carry(claim, queue, limit);
+            self.start_transfer(claim, queue, limit);
         }
         Ok(())
     }
 
-    /// The number of files that may be opened now at both endpoints of a queue. Several hubs have equal parts.
+    /// The number of files that may be opened now at both endpoints of a queue. Several hubs share the limit equally.
     fn files_left(&mut self, topology: &Topology, queue: &Queue) -> usize {
         let (now, hubs) = (self.now(), self.members.count() as f64);
         let mut left = usize::MAX;
@@ -351,20 +356,20 @@ impl Scheduler {
         left
     }
 
-    fn carry(&mut self, claim: Claim, queue: &Queue, limit: f64) {
-        let (steer, steered) = watch::channel(TransferControl { limit, is_cancelled: false });
+    fn start_transfer(&mut self, claim: Claim, queue: &Queue, limit: f64) {
+        let (control, controlled) = watch::channel(TransferControl { limit, is_cancelled: false });
         let carriers = Arc::clone(&self.carriers);
-        let (number, told, carried) = (claim.number, self.told.clone(), claim.clone());
-        tokio::spawn(async move { carriers.carry(carried, steered, told).await });
+        let (number, reports, to_carry) = (claim.number, self.reports.clone(), claim.clone());
+        tokio::spawn(async move { carriers.run_transfer(to_carry, controlled, reports).await });
         let pair = (queue.key.source.clone(), queue.key.target.clone());
         for name in [&pair.0, &pair.1] {
             self.breakers.entry(name.clone()).or_default().began();
         }
-        self.carried.insert(number, Carried::new(claim, pair, steer, self.now()));
+        self.transfers.insert(number, RunningTransfer::new(claim, pair, control, self.now()));
     }
 
     /// Fails the first files of a queue without a carrier: neither endpoint is a node, and there is no gateway.
-    async fn give_up(&mut self, queue: &Queue) -> Result<()> {
+    async fn fail_without_carrier(&mut self, queue: &Queue) -> Result<()> {
         let wanted = ClaimRequest {
             queue: queue.id,
             carrier: String::new(),
@@ -373,7 +378,7 @@ impl Scheduler {
             files: 1000,
             bytes: i64::MAX,
             now: time::now(),
-            together: |_, _| true,
+            can_share_transfer: |_, _| true,
         };
         let Some(claim) = self.hub.database.claim(wanted).await? else { return Ok(()) };
         let reason = format!(
@@ -382,74 +387,75 @@ impl Scheduler {
         );
         let failed = Outcome::Failed { fault: "config".into(), reason };
         let files = claim.files.iter().map(|file| (file.id, failed.clone())).collect();
-        self.end(TransferOutcome { transfer: claim.number, now: time::now(), files, is_over: true }).await;
+        self.store_outcome(TransferOutcome { transfer: claim.number, now: time::now(), files, is_over: true }).await;
         Ok(())
     }
 
-    async fn hear(&mut self, told: TransferReport) {
-        match told {
+    /// Applies a report of a running transfer.
+    async fn apply_report(&mut self, report: TransferReport) {
+        match report {
             TransferReport::Moving { transfer, rate, bytes } => {
-                if let Some(carried) = self.carried.get_mut(&transfer) {
-                    self.pairs.moved(&carried.pair, bytes.saturating_sub(carried.arrived_bytes));
-                    (carried.rate, carried.arrived_bytes) = (rate, bytes);
+                if let Some(running) = self.transfers.get_mut(&transfer) {
+                    self.pairs.moved(&running.pair, bytes.saturating_sub(running.arrived_bytes));
+                    (running.rate, running.arrived_bytes) = (rate, bytes);
                 }
             }
             TransferReport::Limited { transfer, by } => {
-                let Some(carried) = self.carried.get(&transfer) else { return };
+                let Some(running) = self.transfers.get(&transfer) else { return };
                 let by = serde_json::to_string(&by).unwrap_or_default();
-                if let Err(error) = self.hub.database.set_limited_by(carried.claim.order.clone(), by).await {
-                    tracing::warn!(%error, transfer, "what held a transfer back is not kept");
+                if let Err(error) = self.hub.database.set_limited_by(running.claim.order.clone(), by).await {
+                    tracing::warn!(%error, transfer, "what limited a transfer could not be stored");
                 }
             }
             TransferReport::Files { transfer, files } => {
-                let Some(carried) = self.carried.get_mut(&transfer) else { return };
-                let files = carried.ended(&files.into_iter().collect());
+                let Some(running) = self.transfers.get_mut(&transfer) else { return };
+                let files = running.take_ended(&files.into_iter().collect());
                 if !files.is_empty() {
-                    self.end(TransferOutcome { transfer, now: time::now(), files, is_over: false }).await;
+                    self.store_outcome(TransferOutcome { transfer, now: time::now(), files, is_over: false }).await;
                 }
             }
             TransferReport::Ended { transfer, finished } => {
-                let Some(carried) = self.carried.remove(&transfer) else { return };
+                let Some(running) = self.transfers.remove(&transfer) else { return };
                 let now = self.now();
-                if let Finished::Done { bytes } = finished {
-                    self.pairs.moved(&carried.pair, bytes.saturating_sub(carried.arrived_bytes));
+                if let TransferResult::Done { bytes } = finished {
+                    self.pairs.moved(&running.pair, bytes.saturating_sub(running.arrived_bytes));
                 }
-                self.pairs.ended(&carried.pair, is_worth_another_try(&finished));
-                for name in [&carried.pair.0, &carried.pair.1] {
+                self.pairs.ended(&running.pair, is_worth_another_try(&finished));
+                for name in [&running.pair.0, &running.pair.1] {
                     let breaker = self.breakers.entry(name.clone()).or_default();
                     match finished {
-                        // The other endpoint may be reachable: only the carrier is known not to be.
-                        Finished::Unreachable { .. } if *name != carried.claim.carrier => {}
-                        Finished::Unreachable { .. } => breaker.failed(now),
+                        // Only the carrier is known to be unreachable: the other endpoint may be reachable.
+                        TransferResult::Unreachable { .. } if *name != running.claim.carrier => {}
+                        TransferResult::Unreachable { .. } => breaker.failed(now),
                         _ => breaker.succeeded(),
                     }
                 }
-                let files = carried.all_ended(&finished);
-                self.end(TransferOutcome { transfer, now: time::now(), files, is_over: true }).await;
+                let files = running.all_ended(&finished);
+                self.store_outcome(TransferOutcome { transfer, now: time::now(), files, is_over: true }).await;
                 self.hub.wake.notify_one();
             }
         }
     }
 
-    /// Stores the outcome of a transfer, and tries until the database answers: it would be lost otherwise.
-    async fn end(&self, ended: TransferOutcome) {
-        for (_, outcome) in &ended.files {
+    /// Stores the outcome of a transfer, and retries until the database answers: it would be lost otherwise.
+    async fn store_outcome(&self, result: TransferOutcome) {
+        for (_, outcome) in &result.files {
             match outcome {
                 Outcome::Done { bytes } => {
                     self.hub.meters.done_files.add(1);
                     self.hub.meters.done_bytes.add(u64::try_from(*bytes).unwrap_or(0));
                 }
                 Outcome::Failed { .. } => self.hub.meters.failed_files.add(1),
-                Outcome::Again { .. } => self.hub.meters.failed_attempts.add(1),
+                Outcome::Retry { .. } => self.hub.meters.failed_attempts.add(1),
                 Outcome::Stopped | Outcome::Returned => {}
             }
         }
         let mut pause = Duration::from_millis(200);
-        while let Err(error) = self.hub.database.end(ended.clone()).await {
+        while let Err(error) = self.hub.database.store_outcomes(result.clone()).await {
             if matches!(error, DatabaseError::Stopping) {
                 return;
             }
-            tracing::error!(%error, transfer = ended.transfer, "what became of a transfer could not be stored; trying again");
+            tracing::error!(%error, transfer = result.transfer, "the outcome of a transfer could not be stored; trying again");
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(10));
         }

@@ -1,4 +1,4 @@
-//! The listener of the hub: TLS, and clear text where it is permitted, on one port.
+//! The listener of the hub: TLS, and clear text if it is permitted, on one port.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,24 +24,24 @@ use tower_service::Service;
 
 use crate::{limits, time};
 
-/// How long a client may take for its first byte, its handshake, the head of a request.
+/// How long a client may take for each of: its first byte, its handshake, the head of a request.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The first byte of a TLS record that holds a handshake (RFC 8446, section 5.1).
+/// The first byte of a TLS record with a handshake message (RFC 8446, section 5.1).
 const TLS_HANDSHAKE: u8 = 0x16;
 
 /// The transport settings of the hub.
 pub struct Transport {
     /// TLS settings; a reload replaces them.
     pub tls: Arc<ArcSwap<ServerConfig>>,
-    /// The authorities that client certificates are verified with, where any are asked for.
+    /// The authorities with which client certificates are verified, if they are requested.
     pub clients: Option<Authorities>,
-    /// Clear text is permitted.
+    /// Whether clear text is permitted.
     pub plain: bool,
 }
 
-/// Accepts connections until the hub stops, and then waits for the running requests.
+/// Accepts connections until the hub stops, then waits for the running requests.
 pub async fn serve(listener: TcpListener, transport: Arc<Transport>, router: Router, mut stop: watch::Receiver<bool>) {
-    let places = Arc::new(Semaphore::new(limits::CONNECTIONS_OPEN_MAX));
+    let permits = Arc::new(Semaphore::new(limits::CONNECTIONS_OPEN_MAX));
     let mut connections = tokio::task::JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -52,19 +52,19 @@ pub async fn serve(listener: TcpListener, transport: Arc<Transport>, router: Rou
         let (socket, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Most likely there are no descriptors: some will be closed.
+                // Most likely no descriptors are free: some will be closed.
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
         };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-            tracing::warn!(%peer, "all {} connections are taken: refused", limits::CONNECTIONS_OPEN_MAX);
+        let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
+            tracing::warn!(%peer, "a connection is refused: {} are open, as many as permitted", limits::CONNECTIONS_OPEN_MAX);
             continue;
         };
         let (transport, router, stop) = (Arc::clone(&transport), router.clone(), stop.clone());
         connections.spawn(async move {
-            let _place = place;
+            let _permit = permit;
             if let Err(error) = connection(socket, peer, &transport, router, stop).await {
                 tracing::debug!(%peer, %error, "a connection ended");
             }
@@ -87,45 +87,45 @@ async fn connection(
     if tokio::time::timeout(PATIENCE, socket.peek(&mut first)).await.map_err(timed_out)?? == 0 {
         return Ok(());
     }
-    let mut about = Connection { peer: peer.ip(), is_secure: first[0] == TLS_HANDSHAKE, client: None };
-    if !about.is_secure {
+    let mut connection = Connection { peer: peer.ip(), is_secure: first[0] == TLS_HANDSHAKE, client: None };
+    if !connection.is_secure {
         if !transport.plain {
             return refuse_clear_text(socket).await;
         }
-        return requests(socket, WithConnection { router, about, shown: None }, stop).await;
+        return requests(socket, WithConnection { router, connection, chain: None }, stop).await;
     }
     let acceptor = TlsAcceptor::from(transport.tls.load_full());
     let secured = tokio::time::timeout(PATIENCE, acceptor.accept(socket)).await.map_err(timed_out)??;
-    let shown = secured.get_ref().1.peer_certificates().filter(|shown| !shown.is_empty());
-    let shown = shown.map(|shown| ShownChain(shown.iter().map(|one| one.clone().into_owned()).collect()));
-    about.client = match (&transport.clients, &shown) {
-        (Some(authorities), Some(shown)) => Some(Arc::new(judge(shown, authorities, peer))),
+    let certificates = secured.get_ref().1.peer_certificates().filter(|all| !all.is_empty());
+    let chain = certificates.map(|all| ClientChain(all.iter().map(|one| one.clone().into_owned()).collect()));
+    connection.client = match (&transport.clients, &chain) {
+        (Some(authorities), Some(chain)) => Some(Arc::new(verify_client(chain, authorities, peer))),
         _ => None,
     };
-    requests(secured, WithConnection { router, about, shown }, stop).await
+    requests(secured, WithConnection { router, connection, chain }, stop).await
 }
 
-/// Verifies a client's certificates. A refusal is reported in the answers to its requests.
-fn judge(shown: &ShownChain, authorities: &Authorities, peer: SocketAddr) -> ClientCertificate {
-    match auth::x509::verify(&shown.0, authorities, time::now() / 1000) {
+/// Verifies a client's certificates. A refusal does not end the connection: it is reported in the answers to its requests.
+fn verify_client(chain: &ClientChain, authorities: &Authorities, peer: SocketAddr) -> ClientCertificate {
+    match auth::x509::verify(&chain.0, authorities, time::now() / 1000) {
         Ok(identity) => {
             for why in &identity.refused_attributes {
-                tracing::info!(target: "access", %peer, name = identity.grid_name, why, "VOMS attributes do not count");
+                tracing::info!(target: "access", %peer, name = identity.grid_name, why, "VOMS attributes are ignored");
             }
             ClientCertificate::Verified(identity)
         }
         Err(error) => {
-            tracing::info!(target: "access", %peer, %error, "a certificate does not count");
+            tracing::info!(target: "access", %peer, %error, "a client certificate is not accepted");
             ClientCertificate::Rejected(error.to_string())
         }
     }
 }
 
-/// The certificates that a client has shown, its own first; among the extensions of its requests.
+/// The certificates that a client sent, its own first. Its requests have them among their extensions.
 #[derive(Clone, Debug)]
-pub struct ShownChain(pub Arc<[CertificateDer<'static>]>);
+pub struct ClientChain(pub Arc<[CertificateDer<'static>]>);
 
-/// Answers a clear-text request with the `https://` address.
+/// Answers a clear-text request by naming `https://`.
 async fn refuse_clear_text(mut socket: TcpStream) -> io::Result<()> {
     use tokio::io::AsyncWriteExt;
     let text = "this hub speaks TLS: write https://, or start it with --plain\n";
@@ -158,12 +158,12 @@ async fn requests(
     ended.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?.map_err(io::Error::other)
 }
 
-/// A router whose requests know their connection.
+/// A router that adds the facts of a connection to each of its requests.
 #[derive(Clone)]
 struct WithConnection {
     router: Router,
-    about: Connection,
-    shown: Option<ShownChain>,
+    connection: Connection,
+    chain: Option<ClientChain>,
 }
 
 type Incoming = http::Request<hyper::body::Incoming>;
@@ -178,9 +178,9 @@ impl Service<Incoming> for WithConnection {
     }
 
     fn call(&mut self, mut request: Incoming) -> Self::Future {
-        request.extensions_mut().insert(self.about.clone());
-        if let Some(shown) = &self.shown {
-            request.extensions_mut().insert(shown.clone());
+        request.extensions_mut().insert(self.connection.clone());
+        if let Some(chain) = &self.chain {
+            request.extensions_mut().insert(chain.clone());
         }
         self.router.call(request)
     }

@@ -1,4 +1,5 @@
-//! Servers of described endpoints, reached over HTTP with the hub's own keys: for files of the catalogue, for folders in the portal, and for tape.
+//! Requests to the servers of described endpoints, over HTTP and with the hub's own keys: for files of the catalogue, folders in the
+//! portal, and tape.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,22 +19,22 @@ use web::{Dialer, HttpUrl};
 use crate::tape::TapeServer;
 use crate::topology::Topology;
 
-/// How long a connection may take.
+/// How long it may take to connect.
 pub const CONNECT: Duration = Duration::from_secs(10);
 /// How long a server may be silent.
 pub const SILENCE: Duration = Duration::from_secs(30);
-/// How long a request is tried again.
+/// For how long a request is retried.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The TLS settings for servers and nodes.
 pub struct Servers {
     authorities: Arc<RootCertStore>,
-    /// The settings for servers that are no nodes.
+    /// The settings for servers that are not nodes.
     tls: Arc<ClientConfig>,
 }
 
 impl Servers {
-    /// Verifies servers by these authorities, and so nodes whose keys the hub does not know.
+    /// Verifies servers by these authorities, and also nodes whose keys the hub does not know.
     ///
     /// # Errors
     /// The authorities cannot be used for TLS.
@@ -42,7 +43,7 @@ impl Servers {
         Ok(Servers { authorities, tls })
     }
 
-    /// The TLS settings for servers that are no nodes.
+    /// The TLS settings for servers that are not nodes.
     pub fn tls(&self) -> &Arc<ClientConfig> {
         &self.tls
     }
@@ -63,7 +64,7 @@ impl Servers {
         dialer(Arc::clone(&self.tls))
     }
 
-    /// The TLS settings for a node: it is verified by its key, where that is described.
+    /// The TLS settings for a node: it is verified by its key, if that is described.
     ///
     /// # Errors
     /// Its key cannot be read.
@@ -79,12 +80,12 @@ impl Servers {
         Ok(client_config(&trust, vec![alpn]).map_err(|error| error.to_string())?.0)
     }
 
-    /// The server of a file of a described endpoint, and the path there.
+    /// The server of a file of a described endpoint, and the path of the file there.
     ///
     /// # Errors
     /// The description lacks something, or the hub does not support this kind of server.
     pub fn file(&self, topology: &Topology, endpoint: &str, url: &str) -> Result<(Dav, RelPath), String> {
-        let Reached { address, dialer, key } = self.reach(topology, endpoint, url)?;
+        let HttpAccess { address, dialer, key } = self.http_access(topology, endpoint, url)?;
         let target = web::target::parse(address.path()).map_err(|error| error.to_string())?;
         let means = Means {
             dialer,
@@ -95,21 +96,22 @@ impl Servers {
         Ok((Dav::new(means, &address, RelPath::root()), target.path))
     }
 
-    /// A signed link to a file of a described endpoint: a macaroon of its server for one activity with this file, valid for a time.
+    /// A signed link to a file of a described endpoint: its server makes a macaroon for one activity with this file, which expires after a
+    /// time.
     ///
     /// # Errors
-    /// The server cannot be reached, or signs no links.
+    /// The server cannot be reached, or does not sign links.
     pub fn signed_link(
         &self,
         topology: &Topology,
         endpoint: &str,
         url: &str,
         activity: &str,
-        lasts: Duration,
+        expires_in: Duration,
     ) -> Result<String, String> {
-        let Reached { address, dialer, key } = self.reach(topology, endpoint, url)?;
+        let HttpAccess { address, dialer, key } = self.http_access(topology, endpoint, url)?;
         let wanted =
-            json!({"caveats": [format!("activity:{activity}")], "validity": format!("PT{}S", lasts.as_secs())})
+            json!({"caveats": [format!("activity:{activity}")], "validity": format!("PT{}S", expires_in.as_secs())})
                 .to_string();
         let fields: Vec<(String, String)> =
             key.map(|key| ("Authorization".to_owned(), format!("Bearer {key}"))).into_iter().collect();
@@ -131,11 +133,11 @@ impl Servers {
     /// The API of a node that is described as an endpoint.
     ///
     /// # Errors
-    /// The endpoint is no node, or its description does not say where its API is.
+    /// The endpoint is not a node, or its description does not say where its API is.
     pub fn node(&self, topology: &Topology, endpoint: &str) -> Result<nodeapi::Api, String> {
         let described = topology.described_endpoint(endpoint).ok_or_else(|| format!("{endpoint} is not described"))?;
         if described.kind != EndpointKind::Node {
-            return Err(format!("{endpoint} is no node of ours"));
+            return Err(format!("{endpoint} is not a node"));
         }
         let url = described.urls.first().map(String::as_str).unwrap_or_default();
         let at = described.api.clone().or_else(|| origin(url));
@@ -152,12 +154,12 @@ impl Servers {
     pub fn tape_server(&self, topology: &Topology, endpoint: &str) -> Result<TapeServer, String> {
         let described = topology.described_endpoint(endpoint);
         let url = described.and_then(|it| it.urls.first()).ok_or_else(|| format!("{endpoint} is not described"))?;
-        let Reached { address, dialer, key } = self.reach(topology, endpoint, url)?;
+        let HttpAccess { address, dialer, key } = self.http_access(topology, endpoint, url)?;
         Ok(TapeServer::new(dialer, address, key.as_deref()))
     }
 
     /// The HTTP URL, the TLS settings and the key for a URL of a described endpoint.
-    fn reach(&self, topology: &Topology, endpoint: &str, url: &str) -> Result<Reached, String> {
+    fn http_access(&self, topology: &Topology, endpoint: &str, url: &str) -> Result<HttpAccess, String> {
         let described = topology.described_endpoint(endpoint).ok_or_else(|| format!("{endpoint} is not described"))?;
         let (address, tls) = match described.kind {
             EndpointKind::S3 => return Err("the hub does not speak to S3 servers by itself".to_owned()),
@@ -169,19 +171,19 @@ impl Servers {
             }
         };
         let address = HttpUrl::parse(&address).map_err(|error| error.to_string())?;
-        Ok(Reached { address, dialer: dialer(tls), key: described.key.clone() })
+        Ok(HttpAccess { address, dialer: dialer(tls), key: described.key.clone() })
     }
 }
 
-/// The HTTP side of a URL.
-struct Reached {
+/// How a URL is requested over HTTP.
+struct HttpAccess {
     address: HttpUrl,
     dialer: Dialer,
-    /// The key that is shown to the server.
+    /// The key that is sent to the server.
     key: Option<String>,
 }
 
-/// An admin who describes an endpoint may send the hub anywhere.
+/// A dialer without a check of addresses: whoever may describe an endpoint may have the hub connect anywhere.
 fn dialer(tls: Arc<ClientConfig>) -> Dialer {
     let guard: Arc<Guard> = Arc::new(|_| Ok(()));
     Dialer { tls, guard, prepare: None, connect: CONNECT, silence: SILENCE }
@@ -189,8 +191,8 @@ fn dialer(tls: Arc<ClientConfig>) -> Dialer {
 
 /// The fingerprint of a node: as described, or from its key.
 pub fn fingerprint(endpoint: &Endpoint) -> Result<Option<Fingerprint>, String> {
-    if let Some(said) = &endpoint.node {
-        return said.parse().map(Some).map_err(|error: auth::key::KeyError| error.to_string());
+    if let Some(fingerprint) = &endpoint.node {
+        return fingerprint.parse().map(Some).map_err(|error: auth::key::KeyError| error.to_string());
     }
     let Some(key) = &endpoint.key else { return Ok(None) };
     Ok(key.parse::<AccessKey>().ok().map(|key| key.node))
@@ -204,7 +206,7 @@ pub fn origin(url: &str) -> Option<String> {
     Some(if has_port { format!("https://{authority}") } else { format!("https://{authority}:{}", model::DEFAULT_PORT) })
 }
 
-/// The origins of all described servers that browsers can speak to.
+/// The origins of all described servers to which browsers can connect.
 pub fn origins(topology: &Topology) -> BTreeSet<String> {
     let all = topology.described.endpoints.values();
     let urls = all.flat_map(|endpoint| endpoint.web.as_ref().map_or(endpoint.urls.as_slice(), std::slice::from_ref));
@@ -215,7 +217,7 @@ pub fn origins(topology: &Topology) -> BTreeSet<String> {
         Some(format!("{scheme}://{authority}"))
     };
     let origin_of = |url: &String| origin(url).or_else(|| origin_of(url));
-    // The origins go into a header: anything but a host and a port is left out.
+    // The origins go into a header: anything other than a scheme, a host and a port is left out.
     let is_plain = |origin: &String| origin.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.:/[]".contains(&b));
     urls.filter_map(origin_of).filter(is_plain).collect()
 }
@@ -225,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_asked_at_its_own_port() {
+    fn the_origin_of_a_node_has_a_port() {
         assert_eq!(origin("lh://h/").as_deref(), Some("https://h:7411"));
         assert_eq!(origin("lh://h:99/e").as_deref(), Some("https://h:99"));
         assert_eq!(origin("lh://[::1]:99").as_deref(), Some("https://[::1]:99"));

@@ -13,7 +13,7 @@ pub type Pair = (String, String);
 /// The decisions of one round of the scheduler.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// When, milliseconds since 1970; 0 before the first round.
+    /// When they were made, milliseconds since 1970; 0 before the first round.
     pub at: i64,
     /// The decisions, by the number of the queue.
     pub queues: HashMap<i64, Decision>,
@@ -21,13 +21,13 @@ pub struct Snapshot {
     pub resources: Vec<ResourceLine>,
     /// Pairs of endpoints with transfers now, or within a day.
     pub pairs: HashMap<Pair, SeenPair>,
-    /// The running transfers of this hub, by id.
-    pub moving: HashMap<Uuid, Moving>,
+    /// The progress of the running transfers of this hub, by id.
+    pub progress: HashMap<Uuid, TransferProgress>,
 }
 
 /// The progress of a transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Moving {
+pub struct TransferProgress {
     /// Bytes per second.
     pub rate: f64,
     /// Bytes that have arrived.
@@ -37,17 +37,17 @@ pub struct Moving {
 /// The decision for a queue.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
-    /// The rate that it may use, bytes per second; infinity where nothing bounds it.
+    /// The rate that it may use, bytes per second; infinite if nothing bounds it.
     pub rate: f64,
     /// The rate that it uses, bytes per second.
     pub used: f64,
-    /// Whether a shared resource bounds it, and not the rate that it was seen to use.
+    /// Whether a shared resource bounds it, rather than the rate that it can use.
     pub is_bound: bool,
     /// What bounds it.
     pub constraint: Constraint,
     /// The other users of the resource that bounds it.
     pub held_by: Vec<String>,
-    /// The state of its promise, where it has a deadline.
+    /// The state of its promise, if it has a deadline.
     pub promised: Option<PromiseStatus>,
 }
 

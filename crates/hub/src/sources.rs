@@ -10,11 +10,11 @@ use crate::snapshot::{Pair, Snapshot};
 use crate::states::FileState;
 use crate::topology::Topology;
 
-/// The time that is added for a stopped source: how long it will be stopped is unknown.
-const STOPPED: Duration = Duration::from_secs(24 * 3600);
+/// The time that is added for a stopped source, since nobody knows how long it will be stopped.
+const STOPPED_DELAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Puts the rows of each file of a job in the order in which its sources are to be tried. A file that goes to one pair counts as queued there for
-/// the files after it, so that a job is divided among its sources.
+/// Puts the rows of each file of a job in the order in which its sources are to be tried. A file that is assigned to a pair counts as
+/// queued there for the files after it, so that a job is divided among its sources.
 pub fn order(job: &mut NewJob, topology: &Topology, snapshot: &Snapshot) {
     let mut assigned: HashMap<Pair, f64> = HashMap::new();
     for rows in job.files.chunk_by_mut(|a, b| a.at == b.at).filter(|rows| rows.len() > 1) {
@@ -25,15 +25,15 @@ pub fn order(job: &mut NewJob, topology: &Topology, snapshot: &Snapshot) {
             let source = Source {
                 rate: seen.rate.or_else(|| described(topology, &row.queue)),
                 queued: seen.queued_bytes + assigned.get(&pair).copied().unwrap_or(0.0),
-                startup: if is_stopped { STOPPED } else { Duration::ZERO },
+                startup: if is_stopped { STOPPED_DELAY } else { Duration::ZERO },
                 failed: 0,
             };
             source.expected(row.bytes as f64)
         };
         // Equal sources stay in the order in which they were named.
         rows.sort_by_cached_key(expected);
-        for (place, row) in rows.iter_mut().enumerate() {
-            row.state = if place == 0 { FileState::Queued } else { FileState::Standby };
+        for (rank, row) in rows.iter_mut().enumerate() {
+            row.state = if rank == 0 { FileState::Queued } else { FileState::Standby };
         }
         *assigned.entry(pair(&rows[0].queue)).or_default() += rows[0].bytes as f64;
     }
@@ -43,7 +43,7 @@ fn pair(queue: &QueueKey) -> Pair {
     (queue.source.clone(), queue.target.clone())
 }
 
-/// The described rate of the resources between two endpoints; none where there is none.
+/// The lowest rate of the described resources between two endpoints; `None` if none are described.
 fn described(topology: &Topology, queue: &QueueKey) -> Option<f64> {
     let path = topology.path(&queue.source, &queue.target, &queue.community);
     let rates = path.iter().map(|resource| topology.resources[*resource as usize].below_mark());
@@ -97,15 +97,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stopped_comes_last_and_what_nobody_knows_stays_as_it_was_named() {
+    fn stopped_sources_come_last_and_unknown_sources_keep_their_order() {
         let mut job = job(1);
         order(&mut job, &Topology::default(), &Snapshot::default());
         assert_eq!(tried(&job)[0].0, "lh://a");
         let toml = "[endpoint.a]\nurls = [\"lh://a\"]\nstopped = { reason = \"works\" }";
         let topology = Topology::new(toml::from_str(toml).unwrap()).unwrap();
         let order_json = r#"{"files": [{"sources": ["lh://a/d/1", "lh://b/d/1"], "target": "lh://t/d/1"}]}"#;
-        let order_said: JobOrder = serde_json::from_str(order_json).unwrap();
-        let mut job = admit(&order_said, &Member::user("ann", "astro"), &topology, 1).unwrap();
+        let job_order: JobOrder = serde_json::from_str(order_json).unwrap();
+        let mut job = admit(&job_order, &Member::user("ann", "astro"), &topology, 1).unwrap();
         order(&mut job, &topology, &Snapshot::default());
         assert_eq!(tried(&job)[0], ("lh://b", FileState::Queued));
     }

@@ -1,4 +1,4 @@
-//! What the parts of a running hub share.
+//! The state that the parts of a running hub share.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,8 +12,9 @@ use tokio::sync::{Mutex, MutexGuard, Notify, Semaphore};
 use web::Refused;
 
 use crate::admission::admit;
+use crate::audit_trail::AuditTrail;
 use crate::database::jobs::StoredJob;
-use crate::database::submissions::{NewJob, Submitted};
+use crate::database::submissions::{NewJob, SubmitResult};
 use crate::database::{Database, DatabaseError, Kind};
 use crate::limits;
 use crate::meters::Meters;
@@ -26,40 +27,39 @@ use crate::sources;
 use crate::states::{FileState, JobKind};
 use crate::time;
 use crate::topology::{Resource, Topology};
-use crate::trail::AuditTrail;
 
-/// A running hub.
+/// The shared state of a running hub.
 pub struct HubState {
     /// Its name for other hubs on the same database: `HOST:PORT`.
     pub name: String,
     /// Its database.
     pub database: Database,
-    /// The collaboration; a change replaces it whole.
+    /// The described collaboration; a change replaces it as a whole.
     pub topology: ArcSwap<Topology>,
     /// Authenticates requests.
     pub authenticator: Arc<Authenticator>,
-    /// The providers where members sign in.
+    /// The providers with which members sign in.
     pub sign_ins: Vec<SignIn>,
-    /// Reaches servers of endpoints over HTTP.
+    /// Makes requests to servers of endpoints over HTTP.
     pub servers: Arc<Servers>,
     /// The credentials that it accepts.
     pub credentials: Arc<HubCredentials>,
-    /// What the scheduler decided last.
+    /// The last decisions of the scheduler.
     pub snapshot: ArcSwap<Snapshot>,
-    /// What is counted for monitoring.
+    /// The counters for monitoring.
     pub meters: Meters,
-    /// Wakes the scheduler: something is new.
+    /// Wakes the scheduler when something is new.
     pub wake: Notify,
-    /// Wakes the catalogue: rules have something to do.
+    /// Wakes the worker that evaluates rules when there is work for it.
     pub catalogue_wake: Notify,
     /// The audit trail.
-    pub trail: AuditTrail,
-    /// Bounds the streams of events.
+    pub audit_trail: AuditTrail,
+    /// Bounds the number of event streams.
     pub event_streams: Semaphore,
     /// Serialises changes of the description.
-    describing: Mutex<()>,
+    describe_lock: Mutex<()>,
     /// Serialises promises of deadlines.
-    promising: Mutex<()>,
+    promise_lock: Mutex<()>,
     /// The version of the description in force.
     description: AtomicI64,
 }
@@ -76,7 +76,7 @@ impl HubState {
         credentials: Arc<HubCredentials>,
         servers: Servers,
         sign_ins: Vec<SignIn>,
-        trail: AuditTrail,
+        audit_trail: AuditTrail,
     ) -> Result<HubState, Refusal> {
         let version = database.description_version().await.map_err(unavailable)?;
         let described = database.collaboration().await.map_err(unavailable)?;
@@ -96,29 +96,29 @@ impl HubState {
             meters: Meters::default(),
             wake: Notify::new(),
             catalogue_wake: Notify::new(),
-            trail,
+            audit_trail,
             event_streams: Semaphore::new(limits::EVENT_STREAMS_MAX),
-            describing: Mutex::new(()),
-            promising: Mutex::new(()),
+            describe_lock: Mutex::new(()),
+            promise_lock: Mutex::new(()),
         })
     }
 
-    /// Stores an order as a job, for whoever submits it; `complete` adds what an order does not say. The job as it would be if it is new, and
-    /// what became of it.
+    /// Stores an order of a member as a job; `complete` fills in the fields of the job that an order does not have. Returns the job as it
+    /// is if it is new, and whether it is.
     ///
     /// # Errors
-    /// The order cannot be carried out, its deadline cannot be promised, or the database does not answer: nothing is stored.
+    /// The order cannot be carried out, its deadline cannot be promised, or the database does not answer. Nothing is stored then.
     pub async fn submit(
         &self,
         order: &JobOrder,
         member: &Member,
         complete: impl FnOnce(&mut NewJob),
-    ) -> Result<(Job, Submitted), NotSubmitted> {
+    ) -> Result<(Job, SubmitResult), SubmitError> {
         let submitted = self.admit_and_store(order, member, complete).await;
         match &submitted {
-            Ok((_, Submitted::New)) => self.meters.submitted_jobs.add(1),
-            Ok((_, Submitted::Known)) => {}
-            Ok((_, Submitted::Conflict)) | Err(_) => self.meters.refused_jobs.add(1),
+            Ok((_, SubmitResult::New)) => self.meters.submitted_jobs.add(1),
+            Ok((_, SubmitResult::Known)) => {}
+            Ok((_, SubmitResult::Conflict)) | Err(_) => self.meters.refused_jobs.add(1),
         }
         submitted
     }
@@ -128,9 +128,9 @@ impl HubState {
         order: &JobOrder,
         member: &Member,
         complete: impl FnOnce(&mut NewJob),
-    ) -> Result<(Job, Submitted), NotSubmitted> {
+    ) -> Result<(Job, SubmitResult), SubmitError> {
         if self.database.kind() == Kind::Postgres {
-            // A description that was changed a moment ago, at whichever hub, must be in force.
+            // A description that was just changed at another hub must be in force.
             self.refresh_description().await.map_err(unavailable)?;
         }
         let mut job = admit(order, member, &self.topology.load(), time::now())?;
@@ -138,20 +138,21 @@ impl HubState {
         if job.kind == JobKind::MultiSource && !order.options.in_order {
             sources::order(&mut job, &self.topology.load(), &self.snapshot.load());
         }
-        // One deadline is promised at a time, and stored before the next one is looked at.
+        // One deadline is promised at a time, and its job is stored before the next one is considered.
         let _promising = match job.deadline {
             Some(deadline) => Some(self.promise(&job, deadline).await?),
             None => None,
         };
-        let told = job.told();
+        let stored = job.to_api();
         let submitted = self.database.writer.submit(vec![job]).await.map_err(unavailable)?;
         self.wake.notify_one();
-        Ok((told, submitted.into_iter().next().unwrap_or(Submitted::Conflict)))
+        Ok((stored, submitted.into_iter().next().unwrap_or(SubmitResult::Conflict)))
     }
 
-    /// Makes sure that a job fits before its deadline beside the existing promises. The returned guard is to be held until the job is stored.
-    async fn promise(&self, job: &NewJob, deadline: i64) -> Result<MutexGuard<'_, ()>, NotSubmitted> {
-        let promising = self.promising.lock().await;
+    /// Checks that a job can be done before its deadline without breaking the existing promises. The returned guard must be held until the
+    /// job is stored.
+    async fn promise(&self, job: &NewJob, deadline: i64) -> Result<MutexGuard<'_, ()>, SubmitError> {
+        let promising = self.promise_lock.lock().await;
         if self.database.job(&job.id).await.map_err(unavailable)?.is_some() {
             return Ok(promising);
         }
@@ -175,46 +176,47 @@ impl HubState {
             .collect();
         promises
             .accept(&wanted)
-            .map_err(|refusal| NotSubmitted::NotPromised { text: refusal.text(deadline), offer: refusal.offer() })?;
+            .map_err(|refusal| SubmitError::NotPromised { text: refusal.text(deadline), offer: refusal.offer() })?;
         Ok(promising)
     }
 
-    /// Changes a job; false where it has ended.
+    /// Changes a job; returns false if it has ended.
     ///
     /// # Errors
-    /// The database cannot be written: nothing has changed.
+    /// The database cannot be written. Nothing is changed then.
     pub async fn change_job(&self, job: StoredJob, change: JobChange, by: String) -> Result<bool, Refusal> {
         let changed = self.database.change_job(job, change, by, time::now()).await.map_err(unavailable)?;
         self.wake.notify_one();
         Ok(changed)
     }
 
-    /// Ends files of jobs whose files are independent; the state that each has, or will have as soon as whoever carries it lets go.
+    /// Cancels files of jobs whose files are independent. Returns the state of each; a file that is being moved reaches it once its carrier
+    /// has stopped.
     ///
     /// # Errors
-    /// The database cannot be written: nothing has changed.
+    /// The database cannot be written. Nothing is changed then.
     pub async fn cancel_files(&self, files: Vec<i64>) -> Result<Vec<Option<FileState>>, Refusal> {
         let states = self.database.cancel_files(files, time::now()).await.map_err(unavailable)?;
         self.wake.notify_one();
         Ok(states)
     }
 
-    /// Reads the banned users again. On an error the former list stays in force.
+    /// Reads the banned users again. On an error the previous list stays in force.
     pub async fn read_banned(&self) {
         if let Err(refusal) = self.credentials.read_banned().await {
-            tracing::warn!(reason = refusal.reason, "who is banned cannot be read");
+            tracing::warn!(reason = refusal.reason, "the list of banned users cannot be read");
         }
     }
 
     /// Changes the description: checks it as a whole, stores it, and puts it in force for the next round of the scheduler.
     ///
     /// # Errors
-    /// The change is refused, or its result is not consistent: nothing has changed.
+    /// The change is refused, or its result is not consistent. Nothing is changed then.
     pub async fn describe(
         &self,
         change: impl FnOnce(&mut Collaboration) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
-        let _one = self.describing.lock().await;
+        let _guard = self.describe_lock.lock().await;
         // Another hub may have changed the description meanwhile.
         self.read_description().await.map_err(unavailable)?;
         let mut described = self.topology.load().described.clone();
@@ -238,11 +240,11 @@ impl HubState {
     /// # Errors
     /// The database cannot be read.
     pub async fn refresh_description(&self) -> Result<(), DatabaseError> {
-        let _one = self.describing.lock().await;
+        let _guard = self.describe_lock.lock().await;
         self.read_description().await
     }
 
-    /// Rebuilds the topology where a downtime has begun or ended.
+    /// Rebuilds the topology if a downtime has begun or ended.
     pub(crate) fn follow_downtimes(&self) {
         let topology = self.topology.load();
         let now = time::now();
@@ -266,7 +268,7 @@ impl HubState {
         match Topology::new(described) {
             Ok(topology) => self.put_in_force(topology),
             Err(error) => {
-                tracing::error!(%error, "what another hub describes is not consistent: what was described before counts on")
+                tracing::error!(%error, "the description that another hub stored is not consistent; the previous one stays in force")
             }
         }
         Ok(())
@@ -275,7 +277,7 @@ impl HubState {
 
 /// Why an order was not submitted.
 #[derive(Debug)]
-pub enum NotSubmitted {
+pub enum SubmitError {
     /// The order cannot be carried out.
     Refused(Refusal),
     /// Its deadline cannot be promised.
@@ -287,17 +289,17 @@ pub enum NotSubmitted {
     },
 }
 
-impl From<Refusal> for NotSubmitted {
-    fn from(refusal: Refusal) -> NotSubmitted {
-        NotSubmitted::Refused(refusal)
+impl From<Refusal> for SubmitError {
+    fn from(refusal: Refusal) -> SubmitError {
+        SubmitError::Refused(refusal)
     }
 }
 
-impl From<NotSubmitted> for Refused {
-    fn from(why: NotSubmitted) -> Refused {
+impl From<SubmitError> for Refused {
+    fn from(why: SubmitError) -> Refused {
         match why {
-            NotSubmitted::Refused(refusal) => Refused::from(refusal),
-            NotSubmitted::NotPromised { text, .. } => Refused::new(409, text),
+            SubmitError::Refused(refusal) => Refused::from(refusal),
+            SubmitError::NotPromised { text, .. } => Refused::new(409, text),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The states of files and jobs, and their numbers in the database. A number is never reused for another state.
+//! The states of files and the kinds of jobs, with their numbers in the database. A number is never reused for anything else.
 
-/// The priority of queues of paused jobs: nothing of them begins.
+/// The priority of queues of paused jobs: none of their files is begun.
 pub const PAUSED: i64 = 0;
 
 /// The state of a file in the queue.
@@ -35,7 +35,7 @@ impl FileState {
         FileState::ALL.iter().position(|state| *state == self).unwrap_or_default() as i64
     }
 
-    /// The state of a number; none where a newer hub wrote it.
+    /// The state with a number; `None` if a newer hub wrote the number.
     pub fn of_code(code: i64) -> Option<FileState> {
         FileState::ALL.get(usize::try_from(code).ok()?).copied()
     }
@@ -58,14 +58,14 @@ impl FileState {
     }
 }
 
-/// How the files of a job belong together.
+/// How the files of a job depend on each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum JobKind {
-    /// Each by itself.
+    /// Each file is moved independently.
     Independent,
-    /// Some have several sources, of which one is enough.
+    /// Some files have several sources, of which one is enough.
     MultiSource,
-    /// Each is a hop: it is read where the one before it was written.
+    /// Each file is a hop: it is read where the hop before it was written.
     MultiHop,
 }
 
@@ -77,7 +77,7 @@ impl JobKind {
         JobKind::ALL.iter().position(|kind| *kind == self).unwrap_or_default() as i64
     }
 
-    /// The kind of a number.
+    /// The kind with a number.
     pub fn of_code(code: i64) -> Option<JobKind> {
         JobKind::ALL.get(usize::try_from(code).ok()?).copied()
     }
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_for_ever() {
+    fn stored_codes_never_change() {
         let numbers: Vec<i64> = FileState::ALL.into_iter().map(FileState::code).collect();
         assert_eq!(numbers, [0, 1, 2, 3, 4, 5]);
         assert!(FileState::ALL.into_iter().all(|state| FileState::of_code(state.code()) == Some(state)));

@@ -1,4 +1,4 @@
-//! A client of the WLCG Tape REST API, version 1: stages files from tape to disk, many at once, and releases them again.
+//! A client of the WLCG Tape REST API, version 1, which stages many files at once from tape to disk, and releases them again.
 
 use std::collections::HashMap;
 
@@ -10,18 +10,18 @@ use crate::database::stages::StageOutcome;
 
 /// The path of the discovery document, which says where a server's API is.
 const DISCOVERY: &str = "/.well-known/wlcg-tape-rest-api";
-/// How long a staged file is kept on disk (ISO 8601): until its transfer has had its turn.
+/// How long a staged file is kept on disk (ISO 8601): long enough for its transfer to begin.
 const DISK_LIFETIME: &str = "P2D";
-/// Bytes of an answer: 1,000 files with long names.
+/// The most bytes of an answer: enough for 1,000 files with long names.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 /// A server with files on tape.
 #[derive(Clone)]
 pub struct TapeServer {
     dialer: Dialer,
-    /// `https://HOST:PORT/`, its WebDAV side.
+    /// Its WebDAV address, `https://HOST:PORT/`.
     origin: HttpUrl,
-    /// `Bearer …`.
+    /// The value of the `Authorization` header: `Bearer …`.
     authorization: Option<String>,
 }
 
@@ -29,8 +29,8 @@ pub struct TapeServer {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TapeError {
     /// The server does not know the stage request.
-    #[error("the server knows of no such request")]
-    Forgotten,
+    #[error("the server does not know the request")]
+    Unknown,
     /// Any other failure: the server does not answer, refuses, or does not speak the API.
     #[error("{0}")]
     Failed(String),
@@ -77,7 +77,7 @@ struct FileLocality {
 }
 
 impl FileProgress {
-    /// The outcome, as clients read it: `onDisk` first, then the state.
+    /// The outcome: from `onDisk`, then from the state, as other clients read it.
     fn outcome(&self) -> StageOutcome {
         match (self.on_disk, self.state.as_deref()) {
             (Some(true), _) | (_, Some("COMPLETED")) => StageOutcome::OnDisk,
@@ -93,7 +93,7 @@ impl FileProgress {
     }
 }
 
-/// A path with one slash where there are several.
+/// A path in which successive slashes are collapsed into one.
 pub fn collapsed(path: &str) -> String {
     let mut out = String::with_capacity(path.len() + 1);
     for part in path.split('/').filter(|part| !part.is_empty()) {
@@ -107,33 +107,36 @@ pub fn collapsed(path: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Locality {
     /// The file is on tape, on disk, or on both.
-    There,
-    /// The file is lost; the answer of the server.
+    Present,
+    /// The file is lost; the text says what the server answered.
     Lost(String),
-    /// The server cannot tell now.
+    /// The server does not know it now.
     Unknown,
 }
 
 impl TapeServer {
-    /// A server by its WebDAV address.
+    /// The server with a WebDAV address.
     pub fn new(dialer: Dialer, origin: HttpUrl, key: Option<&str>) -> TapeServer {
         TapeServer { dialer, origin, authorization: key.map(|key| format!("Bearer {key}")) }
     }
 
-    /// Discovers the URL of the API; of several versions the newest one.
+    /// Discovers the URL of the API, of the newest version that the hub supports.
     ///
     /// # Errors
-    /// The server has none, or names another host, which must not be shown the credential for this one.
+    /// The server has none, or names another host, which must not get the credential for this one.
     pub fn api(&self) -> Result<String> {
         let url = format!("{}{DISCOVERY}", self.origin_text());
         let found: Discovery = self.get(&url)?;
         let known = found.endpoints.into_iter().filter(|api| ["v0", "v1"].contains(&api.version.as_str()));
         let api = known.max_by(|a, b| a.version.cmp(&b.version));
         let api =
-            api.ok_or_else(|| TapeError::Failed(format!("{url} names no API of a version that is spoken here: v1")))?;
+            api.ok_or_else(|| TapeError::Failed(format!("{url} names no API of a version that the hub supports: v1")))?;
         let uri = HttpUrl::parse(&api.uri).map_err(|error| TapeError::Failed(format!("{url}: {error}")))?;
         if uri.host() != self.origin.host() || uri.is_secure() != self.origin.is_secure() {
-            return Err(TapeError::Failed(format!("{url} sends to another host, {}: that is not followed", api.uri)));
+            return Err(TapeError::Failed(format!(
+                "{url} names an API on another host, {}, which is not used",
+                api.uri
+            )));
         }
         Ok(api.uri.trim_end_matches('/').to_owned())
     }
@@ -188,9 +191,9 @@ impl TapeServer {
         let answer = self.post(&format!("{api}/archiveinfo"), &json!({"paths": paths}))?;
         let all: Vec<FileLocality> = read(&answer)?;
         let locality = |file: &FileLocality| match (file.locality.as_deref(), &file.error) {
-            (Some("DISK" | "TAPE" | "DISK_AND_TAPE"), _) => Locality::There,
+            (Some("DISK" | "TAPE" | "DISK_AND_TAPE"), _) => Locality::Present,
             (Some("LOST"), _) => Locality::Lost("the server has lost it".to_owned()),
-            // The error may be a missing right of the hub: that does not make the copy lost.
+            // The cause of the error may be a missing right of the hub: the copy need not be lost.
             _ => Locality::Unknown,
         };
         Ok(all.iter().map(|file| (collapsed(&file.path), locality(file))).collect())
@@ -210,7 +213,7 @@ impl TapeServer {
         let mut answer = web::client::ask(&self.dialer, &Method::Get, &parsed, &self.headers()).map_err(failed)?;
         match answer.response.status {
             200..300 => {}
-            404 => return Err(TapeError::Forgotten),
+            404 => return Err(TapeError::Unknown),
             status => return Err(TapeError::Failed(format!("{url} answers {status}"))),
         }
         read(&answer.client.read_all(&mut answer.body, ANSWER_BYTES_MAX).map_err(failed)?)
@@ -220,16 +223,16 @@ impl TapeServer {
         let fields: Vec<(String, String)> =
             self.authorization.iter().map(|value| ("Authorization".to_owned(), value.clone())).collect();
         let posted = web::post::text(&self.dialer, url, &fields, &document.to_string());
-        posted.map_err(|not_taken| match not_taken.status {
-            Some(404) => TapeError::Forgotten,
-            _ => TapeError::Failed(not_taken.to_string()),
+        posted.map_err(|error| match error.status {
+            Some(404) => TapeError::Unknown,
+            _ => TapeError::Failed(error.to_string()),
         })
     }
 }
 
 fn read<T: serde::de::DeserializeOwned>(text: &[u8]) -> Result<T> {
     serde_json::from_slice(text)
-        .map_err(|error| TapeError::Failed(format!("what is answered is not of the tape REST API: {error}")))
+        .map_err(|error| TapeError::Failed(format!("the answer is not of the tape REST API: {error}")))
 }
 
 #[cfg(test)]
@@ -237,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_servers_say_of_a_file_is_understood() {
+    fn the_state_of_a_file_is_understood() {
         let outcome = |text: &str| read::<FileProgress>(text.as_bytes()).unwrap().outcome();
         assert_eq!(outcome(r#"{"path": "/a", "onDisk": true}"#), StageOutcome::OnDisk);
         assert_eq!(outcome(r#"{"path": "/a", "onDisk": true, "state": "CANCELED"}"#), StageOutcome::OnDisk);

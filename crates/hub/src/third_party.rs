@@ -1,5 +1,5 @@
-//! Third-party copies between two servers that are no nodes: one is asked to pull from the other, or to push to it (COPY, as the WLCG uses it).
-//! The payload does not pass the hub; the result is compared with the source.
+//! Third-party copies between two servers that are not nodes: one server pulls the file from the other, or pushes it there, at the request
+//! of the hub (COPY, as the WLCG uses it). The data does not pass through the hub; the result is compared with the source.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,27 +13,27 @@ use rustls::ClientConfig;
 use web::client::Guard;
 use web::{Dialer, HttpUrl};
 
-use crate::progress::Finished;
+use crate::progress::TransferResult;
 
-/// How long a connection may take.
+/// How long it may take to connect.
 const CONNECT: Duration = Duration::from_secs(20);
-/// How long a server may be silent in a copy: some report progress only every half a minute.
+/// How long a server may be silent during a copy: some report progress only every half minute.
 const SILENCE: Duration = Duration::from_secs(300);
-/// How long a request is tried again.
+/// For how long a request is retried.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One end of a copy.
 pub struct ThirdPartyEnd {
     /// The URL of the file.
     pub url: String,
-    /// The description of its endpoint; the default where it is not described.
+    /// The description of its endpoint; the default if it is not described.
     pub endpoint: Endpoint,
-    /// The addresses that may be dialled for it.
+    /// Permits the addresses to which the hub may connect for it.
     pub guard: Arc<Guard>,
 }
 
 impl ThirdPartyEnd {
-    /// The server of this end, and the path there.
+    /// The server of this end, and the path of the file there.
     fn open(&self, tls: &Arc<ClientConfig>) -> Result<(Dav, model::RelPath), String> {
         let address = HttpUrl::parse(&self.url).map_err(|error| error.to_string())?;
         let target = web::target::parse(address.path()).map_err(|error| error.to_string())?;
@@ -58,11 +58,11 @@ impl ThirdPartyEnd {
 /// Options of a copy.
 #[derive(Clone, Debug)]
 pub struct ThirdPartyOptions {
-    /// An existing target may be replaced.
+    /// Whether an existing target may be replaced.
     pub replace: bool,
     /// The size and checksum that the file must have.
     pub expected: Expected,
-    /// The SciTags number that its flows are marked with.
+    /// The SciTags number with which its flows are marked.
     pub scitag: Option<u16>,
 }
 
@@ -70,27 +70,27 @@ pub struct ThirdPartyOptions {
 pub fn copy(
     from: &ThirdPartyEnd,
     to: &ThirdPartyEnd,
-    wanted: &ThirdPartyOptions,
+    options: &ThirdPartyOptions,
     tls: &Arc<ClientConfig>,
     progress: &dyn Fn(u64) -> bool,
-) -> Finished {
-    let config = |reason: String| Finished::Failed { fault: "config".into(), reason };
+) -> TransferResult {
+    let config = |reason: String| TransferResult::Failed { fault: "config".into(), reason };
     let ((source, source_path), (target, target_path)) = match (from.open(tls), to.open(tls)) {
         (Ok(from), Ok(to)) => (from, to),
         (Err(reason), _) | (_, Err(reason)) => return config(reason),
     };
-    let ThirdPartyOptions { replace, expected, scitag } = wanted.clone();
+    let ThirdPartyOptions { replace, expected, scitag } = options.clone();
     let (from, to) = ((&source, &source_path), (&target, &target_path));
     let between = Between { from, to, replace, expected, scitag, progress };
     match between.run() {
-        Ok(bytes) => Finished::Done { bytes },
-        Err(CopyError::Cancelled) => Finished::Cancelled,
+        Ok(bytes) => TransferResult::Done { bytes },
+        Err(CopyError::Cancelled) => TransferResult::Cancelled,
         Err(CopyError::Cannot(why)) => config(format!(
-            "neither server copies from or to the other ({why}); a gateway would: longhaul hub endpoint set NAME --gateway NODE"
+            "neither server can copy from or to the other ({why}); a gateway can: longhaul hub endpoint set NAME --gateway NODE"
         )),
         Err(CopyError::Failed(error)) => {
             let fault = if error.is_not_found() { model::Fault::Missing } else { error.fault() };
-            Finished::Failed { fault: fault.word().into(), reason: model::fault::with_causes(&error) }
+            TransferResult::Failed { fault: fault.word().into(), reason: model::fault::with_causes(&error) }
         }
     }
 }

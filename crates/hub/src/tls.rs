@@ -1,4 +1,4 @@
-//! TLS settings: the hub's own identity for clients that know it by its key, a site's certificate for all others.
+//! The TLS settings of the hub: its own identity for clients that know it by its key, a site's certificate for all others.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct Certificate {
     pub key: PrivateKeyDer<'static>,
 }
 
-/// Chooses the certificate that a client is shown.
+/// Chooses the certificate that is sent to a client.
 #[derive(Debug)]
 struct ByAlpn {
     own: Arc<CertifiedKey>,
@@ -32,8 +32,8 @@ impl ResolvesServerCert for ByAlpn {
     }
 }
 
-/// Settings with the hub's own identity, a site's certificate if there is one, and the authorities whose client certificates are accepted: these
-/// are asked for, and verified after the handshake.
+/// The settings: with the hub's own identity, a site's certificate if there is one, and the authorities whose client certificates are
+/// accepted. Such certificates are requested, but verified only after the handshake.
 ///
 /// # Errors
 /// A certificate and its key do not match.

@@ -1,8 +1,8 @@
-//! Tokens that a submission brings for one file: one for its source, one for its target. They go to these storages and nowhere else.
+//! Tokens of a submission for one file: one for its source, one for its target. They are sent to these storages only.
 
 use std::fmt;
 
-/// The tokens of a file; empty where the description of the endpoint says how the storage is reached.
+/// The tokens of a file; an empty one means that the key in the description of the endpoint is used.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct FileTokens {
     /// For the storage that is read.
@@ -21,8 +21,11 @@ impl FileTokens {
 impl fmt::Debug for FileTokens {
     /// Writes only whether the tokens are set: logs and failed tests print claims.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let said = |token: &str| if token.is_empty() { "none" } else { "given" };
-        f.debug_struct("FileTokens").field("source", &said(&self.source)).field("target", &said(&self.target)).finish()
+        let shown = |token: &str| if token.is_empty() { "none" } else { "given" };
+        f.debug_struct("FileTokens")
+            .field("source", &shown(&self.source))
+            .field("target", &shown(&self.target))
+            .finish()
     }
 }
 

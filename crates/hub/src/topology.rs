@@ -1,4 +1,5 @@
-//! The described collaboration, as the scheduler sees it: the endpoint of a URL, and the shared resources between two endpoints.
+//! The described collaboration, checked and indexed: the endpoint of a URL, the shared resources between two endpoints, and what is
+//! stopped.
 
 mod downtimes;
 mod resources;
@@ -15,16 +16,16 @@ pub use self::resources::{Resource, ResourceOf};
 pub use self::storage::StoragePlace;
 use self::urls::{authority, is_below, normal, prefixes};
 
-/// Transfers that an endpoint may have at once in each direction, by default.
+/// The most transfers of an endpoint at once in each direction, by default.
 pub const TRANSFERS_DEFAULT: u32 = 20;
 
 /// Why a description cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: {why}")]
 pub struct TopologyError {
-    /// Which part: `endpoint cern`.
+    /// The part that is wrong, such as `endpoint cern`.
     pub what: String,
-    /// What is wrong with it, and what would be right.
+    /// What is wrong with it, and what is expected.
     pub why: String,
 }
 
@@ -32,19 +33,19 @@ fn wrong(what: String, why: impl Into<String>) -> TopologyError {
     TopologyError { what, why: why.into() }
 }
 
-/// A collaboration that was checked, and its resources.
+/// A checked collaboration, and its resources.
 #[derive(Clone, Debug, Default)]
 pub struct Topology {
-    /// As it was described.
+    /// The collaboration as it was described.
     pub described: Collaboration,
-    /// The resources.
+    /// The shared resources.
     pub resources: Vec<Resource>,
     /// The storage of endpoints, by endpoint.
     pub storage: BTreeMap<String, StoragePlace>,
     /// The time at which downtimes are evaluated, milliseconds since 1970.
     at: i64,
     by_name: HashMap<ResourceOf, u32>,
-    /// Normalised prefixes of URLs with their endpoints, longer ones first.
+    /// Normalised prefixes of URLs with their endpoints, the longer ones first.
     prefixes: Vec<(String, String)>,
 }
 
@@ -81,13 +82,13 @@ impl Topology {
                 return Err(wrong(what(), "the url of its storage is none of its urls, and lies below none"));
             }
             let place = StoragePlace::new(name, endpoint, storage).map_err(|why| wrong(what(), why))?;
-            // In a shared directory, unknown files of one endpoint would be data of the other.
+            // In a shared directory, the data of one endpoint would be unknown files of the other.
             if let Some(other) = places.values().find(|other| urls::overlap(&other.url, &place.url)) {
                 let other = &other.endpoint;
                 return Err(wrong(
                     what(),
                     format!(
-                        "its storage and that of {other} lie within one another: each wants a directory of its own"
+                        "its storage and that of {other} lie within one another: each needs a directory of its own"
                     ),
                 ));
             }
@@ -96,20 +97,20 @@ impl Topology {
         Ok(places)
     }
 
-    /// The endpoint of a URL: the described one with the longest prefix, else `SCHEME://HOST[:PORT]` by itself. None where it is no URL
-    /// that the hub knows.
+    /// The endpoint of a URL: the described one with the longest prefix, otherwise `SCHEME://HOST[:PORT]`. `None` if it is not a URL of a
+    /// scheme that the hub supports.
     pub fn endpoint(&self, url: &str) -> Option<String> {
         let normal = normal(url)?;
         let described = self.prefixes.iter().find(|(prefix, _)| is_below(&normal, prefix));
         described.map(|(_, name)| name.clone()).or_else(|| Some(authority(&normal)?.to_owned()))
     }
 
-    /// The description of an endpoint; none where it is known by its URL alone.
+    /// The description of an endpoint; `None` if only its URL is known.
     pub fn described_endpoint(&self, name: &str) -> Option<&Endpoint> {
         self.described.endpoints.get(name)
     }
 
-    /// The kind of an endpoint. For one that is known by its URL alone, the scheme decides.
+    /// The kind of an endpoint. If only its URL is known, the scheme decides.
     pub fn kind(&self, name: &str) -> EndpointKind {
         match self.described_endpoint(name) {
             Some(endpoint) => endpoint.kind,
@@ -134,13 +135,21 @@ impl Topology {
         path
     }
 
+    /// The links between two endpoints, and whether each is crossed in reverse. Both directions of a link that is not duplex are one.
+    pub fn links_of_pair(&self, source: &str, target: &str) -> Vec<(String, bool)> {
+        let links = self.links_between(source, target).into_iter();
+        links
+            .filter_map(|of| if let ResourceOf::Link { name, reverse } = of { Some((name, reverse)) } else { None })
+            .collect()
+    }
+
     fn links_between(&self, source: &str, target: &str) -> Vec<ResourceOf> {
         let site =
             |name: &str| self.described_endpoint(name).map(|endpoint| endpoint.site.as_str()).unwrap_or_default();
         let (from, to) = (site(source), site(target));
         let Some((route, reverse)) = self.route(from, to) else { return Vec::new() };
-        let of = |said: &String| {
-            let (name, is_against) = crossed(said);
+        let of = |link: &String| {
+            let (name, is_against) = crossed(link);
             let duplex = self.described.links.get(name).is_some_and(|link| link.duplex);
             ResourceOf::Link { name: name.to_owned(), reverse: reverse != is_against && duplex }
         };
@@ -152,22 +161,22 @@ impl Topology {
         if from == to {
             return None;
         }
-        let fits = |said: &str, site: &str| said == "*" || said == site;
-        let named = |route: &Route| u8::from(route.from != "*") + u8::from(route.to != "*");
+        let fits = |pattern: &str, site: &str| pattern == "*" || pattern == site;
+        let specificity = |route: &Route| u8::from(route.from != "*") + u8::from(route.to != "*");
         let candidates = self.described.routes.iter().flat_map(|route| {
             let forward = (fits(&route.from, from) && fits(&route.to, to)).then_some((route, false));
             let reverse = (fits(&route.from, to) && fits(&route.to, from)).then_some((route, true));
             forward.into_iter().chain(reverse)
         });
-        candidates.max_by_key(|(route, reverse)| (named(route), !reverse))
+        candidates.max_by_key(|(route, reverse)| (specificity(route), !reverse))
     }
 
-    /// Why no new transfer may begin between two endpoints for a community, and the name of the stopped part.
+    /// The name of the stopped part because of which no new transfer may begin between two endpoints for a community, and its stop.
     pub fn stopped(&self, source: &str, target: &str, community: &str) -> Option<(String, &Stopped)> {
         self.stops(source, target, community).next()
     }
 
-    /// Whether running transfers between two endpoints for a community are to pause: a part is stopped, and not only closed to new transfers.
+    /// Whether running transfers between two endpoints for a community must pause: a part is stopped, and not only closed to new transfers.
     pub fn is_paused(&self, source: &str, target: &str, community: &str) -> bool {
         self.stops(source, target, community).any(|(_, stopped)| !stopped.drain && !stopped.refuse)
     }
@@ -182,13 +191,13 @@ impl Topology {
         self.stops(endpoint, endpoint, "").next().is_some()
     }
 
-    /// When the next downtime begins or ends, if there is one: the topology is to be rebuilt then.
+    /// When the next downtime begins or ends, if there is one: the topology must be rebuilt then.
     pub fn next_change(&self) -> Option<i64> {
         let times = downtimes(&self.described).flat_map(|(_, stopped)| [&stopped.from, &stopped.until]);
         times.filter_map(|text| crate::time::parse(text)).filter(|time| *time > self.at).min()
     }
 
-    /// All stops between two endpoints for a community.
+    /// All stops between two endpoints for a community, each with the name of the stopped part.
     pub fn stops(&self, source: &str, target: &str, community: &str) -> impl Iterator<Item = (String, &Stopped)> {
         let everything = self.described.stopped.as_ref().map(|stopped| ("everything".to_owned(), stopped));
         let endpoints = [source.to_owned(), target.to_owned()].into_iter().flat_map(|name| {
@@ -219,30 +228,30 @@ impl Topology {
         (share, described.and_then(|it| it.activities.get(activity)?.share).unwrap_or(1.0))
     }
 
-    /// Transfers that an endpoint may have at once: out and in.
+    /// The most transfers of an endpoint at once: out and in.
     pub fn transfers_max(&self, name: &str) -> (u32, u32) {
         let limits = self.described_endpoint(name).map(|endpoint| &endpoint.limits);
-        let or_default = |said: Option<u32>| said.unwrap_or(TRANSFERS_DEFAULT);
+        let or_default = |limit: Option<u32>| limit.unwrap_or(TRANSFERS_DEFAULT);
         (or_default(limits.and_then(|it| it.out_transfers)), or_default(limits.and_then(|it| it.in_transfers)))
     }
 }
 
 impl Topology {
-    /// Bytes that may be on their way to an endpoint, if that is bounded.
+    /// The most bytes that may be on their way to an endpoint, if that is bounded.
     pub fn space_bytes(&self, name: &str) -> Option<i64> {
         let space = self.described_endpoint(name)?.limits.space_bytes?;
         Some(i64::try_from(space).unwrap_or(i64::MAX))
     }
 
-    /// Files that may be opened at an endpoint per second, if that is bounded.
+    /// The most files that may be opened at an endpoint per second, if that is bounded.
     pub fn files_s(&self, name: &str) -> Option<f64> {
         self.described_endpoint(name)?.limits.files_s.map(f64::from)
     }
 }
 
-/// The name of a link that a route crosses, and whether that is against the link's own direction: `!NAME`.
-fn crossed(said: &str) -> (&str, bool) {
-    said.strip_prefix('!').map_or((said, false), |name| (name, true))
+/// The name of a link that a route crosses, and whether it is crossed against its own direction, written `!NAME`.
+fn crossed(link: &str) -> (&str, bool) {
+    link.strip_prefix('!').map_or((link, false), |name| (name, true))
 }
 
 fn check(described: &Collaboration) -> Result<(), TopologyError> {
@@ -258,7 +267,7 @@ fn check(described: &Collaboration) -> Result<(), TopologyError> {
             if name.is_empty() || name.len() > 128 || !name.chars().all(is_plain) {
                 return Err(wrong(
                     format!("{kind} {name:?}"),
-                    "a name has letters, digits, `-`, `_` and `.`, 128 at most",
+                    "a name has letters, digits, `-`, `_` and `.`, at most 128",
                 ));
             }
         }
@@ -267,7 +276,7 @@ fn check(described: &Collaboration) -> Result<(), TopologyError> {
     check_downtimes(described)?;
     for (name, link) in &described.links {
         if !(0.0..=1.0).contains(&link.mark) {
-            return Err(wrong(format!("link {name}"), "its mark is a part of its capacity, 0 to 1"));
+            return Err(wrong(format!("link {name}"), "its mark must be a part of its capacity, from 0 to 1"));
         }
     }
     for Route { from, to, links } in &described.routes {
@@ -277,18 +286,21 @@ fn check(described: &Collaboration) -> Result<(), TopologyError> {
                 return Err(wrong(what(), format!("there is no site {site}")));
             }
         }
-        if let Some(link) = links.iter().map(|said| crossed(said).0).find(|link| !described.links.contains_key(*link)) {
+        if let Some(link) = links.iter().map(|link| crossed(link).0).find(|link| !described.links.contains_key(*link)) {
             return Err(wrong(what(), format!("there is no link {link}")));
         }
     }
     let mut vos = std::collections::BTreeSet::new();
     for (name, community) in &described.communities {
         if let Some(vo) = community.vos.iter().find(|vo| !vos.insert(*vo)) {
-            return Err(wrong(format!("community {name}"), format!("the VO {vo} is another's already")));
+            return Err(wrong(
+                format!("community {name}"),
+                format!("the VO {vo} belongs to another community already"),
+            ));
         }
         let shares = community.share.iter().chain(community.activities.values().filter_map(|it| it.share.as_ref()));
         if shares.into_iter().any(|share| !(share.is_finite() && *share > 0.0)) {
-            return Err(wrong(format!("community {name}"), "a share is a number larger than 0"));
+            return Err(wrong(format!("community {name}"), "a share must be a number larger than 0"));
         }
     }
     Ok(())
@@ -300,12 +312,12 @@ fn check_endpoint(described: &Collaboration, name: &str, endpoint: &Endpoint) ->
         return Err(wrong(what(), format!("there is no site {}", endpoint.site)));
     }
     if endpoint.urls.is_empty() {
-        return Err(wrong(what(), "say by which URLs it is known: urls = [\"lh://HOST/\"]"));
+        return Err(wrong(what(), "it has no URLs: set urls = [\"lh://HOST/\"]"));
     }
     let is_node = |gateway: &String| described.endpoints.get(gateway).is_some_and(|it| it.kind == EndpointKind::Node);
     match &endpoint.gateway {
         Some(gateway) if !is_node(gateway) => {
-            Err(wrong(what(), format!("its gateway {gateway} is no endpoint that is a node")))
+            Err(wrong(what(), format!("its gateway {gateway} is not an endpoint of kind node")))
         }
         _ => Ok(()),
     }
@@ -362,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_of_the_endpoint_with_the_longest_prefix() {
+    fn a_url_belongs_to_the_endpoint_with_the_longest_prefix() {
         let topology = topology();
         for (url, endpoint) in [
             ("lh://dtn.cern.example/data/f", Some("cern-dtn")),
@@ -424,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stopped_has_a_name() {
+    fn the_stopped_part_is_named() {
         let mut described: Collaboration = toml::from_str(TOML).unwrap();
         let stopped = Stopped { reason: "power".into(), ..Stopped::default() };
         described.sites.get_mut("ska").unwrap().stopped = Some(stopped.clone());
@@ -439,13 +451,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_part_that_is_wrong() {
         for (toml, error) in [
             ("[endpoint.a]\nsite = \"x\"\nurls = [\"lh://h\"]", "endpoint a: there is no site x"),
-            ("[endpoint.a]", "endpoint a: say by which URLs"),
-            ("[endpoint.a]\nurls = [\"ftp://h\"]", "is no URL of an endpoint"),
+            ("[endpoint.a]", "endpoint a: it has no URLs"),
+            ("[endpoint.a]\nurls = [\"ftp://h\"]", "is not a URL of an endpoint"),
             ("[endpoint.a]\nurls = [\"lh://h\"]\n[endpoint.b]\nurls = [\"lh://H:7411\"]", "is a URL of a too"),
-            ("[endpoint.a]\nurls = [\"lh://h\"]\ngateway = \"b\"", "its gateway b is no endpoint that is a node"),
+            ("[endpoint.a]\nurls = [\"lh://h\"]\ngateway = \"b\"", "its gateway b is not an endpoint of kind node"),
             ("[link.l]\ncapacity_bit_s = 1\nmark = 1.5", "link l: its mark"),
             ("[endpoint.a]\nurls = [\"lh://h/x\"]\nstorage = { url = \"lh://h/y\" }", "the url of its storage"),
             (
@@ -454,11 +466,11 @@ mod tests {
             ),
             ("[[route]]\nfrom = \"a\"\nto = \"*\"\nlinks = []", "there is no site a"),
             ("[[route]]\nfrom = \"*\"\nto = \"*\"\nlinks = [\"l\"]", "there is no link l"),
-            ("[community.c]\nshare = 0.0", "a share is a number"),
+            ("[community.c]\nshare = 0.0", "a share must be a number"),
             ("[site.\"a b\"]", "a name has letters"),
         ] {
-            let said = Topology::new(toml::from_str(toml).unwrap()).unwrap_err().to_string();
-            assert!(said.contains(error), "{toml}: {said}");
+            let text = Topology::new(toml::from_str(toml).unwrap()).unwrap_err().to_string();
+            assert!(text.contains(error), "{toml}: {text}");
         }
     }
 

@@ -11,7 +11,7 @@ use web::target::encode;
 
 use super::{Api, Events, Result};
 
-/// A name as a part of a path.
+/// A name, encoded as one part of a URL path.
 fn part(name: &str) -> String {
     encode(name.as_bytes()).replace('/', "%2F")
 }
@@ -21,13 +21,13 @@ fn part(name: &str) -> String {
 pub struct DataQuery {
     /// The scope.
     pub scope: String,
-    /// Names like this, in which `*` stands for any characters; all if empty.
+    /// A pattern of names, in which `*` stands for any characters; all names if empty.
     pub like: String,
     /// `file`, `dataset` or `container`; all if empty.
     pub kind: String,
-    /// Words of metadata and their values.
+    /// Keys of metadata and the values that they must have.
     pub metadata: Vec<(String, String)>,
-    /// With the copies of files.
+    /// Whether the copies of files are listed with them.
     pub replicas: bool,
 }
 
@@ -55,7 +55,7 @@ impl Api {
         Ok(self.0.ask(&Method::Post, "/api/v1/data", Some(list))?.1)
     }
 
-    /// Enters names as another catalogue has them.
+    /// Enters names of another catalogue; names that exist already are kept.
     pub fn merge_data(&self, list: &NewDataList) -> Result<DataMerged> {
         Ok(self.0.ask(&Method::Post, "/api/v1/data/merge", Some(list))?.1)
     }
@@ -76,23 +76,23 @@ impl Api {
         Ok(self.0.ask(&Method::parse("PATCH"), &format!("/api/v1/data/{}", part(name)), Some(change))?.1)
     }
 
-    /// Ends a name a day from now, or at once; as it is then.
+    /// Ends a name a day from now, or at once; returns the name with its new lifetime.
     pub fn remove_data(&self, name: &str, at_once: bool) -> Result<Data> {
         let target = format!("/api/v1/data/{}?at_once={at_once}", part(name));
         Ok(self.0.ask(&Method::Delete, &target, None::<&()>)?.1)
     }
 
-    /// What would go with a name.
+    /// What would be removed together with a name.
     pub fn removal(&self, name: &str) -> Result<DataRemoval> {
         self.0.get(&format!("/api/v1/data/{}/removal", part(name)))
     }
 
-    /// Says that a copy of a file is not what it should be.
+    /// Declares a copy of a file bad: it is lost or damaged.
     pub fn declare_bad(&self, name: &str, bad: &BadReplica) -> Result<FileReplicasList> {
         Ok(self.0.ask(&Method::Post, &format!("/api/v1/data/{}/replicas/bad", part(name)), Some(bad))?.1)
     }
 
-    /// A page of what a name contains itself.
+    /// A page of the direct contents of a name.
     pub fn contents(&self, name: &str, after: Option<&str>, limit: usize) -> Result<DataList> {
         let after = after.map(|after| format!("&after={after}")).unwrap_or_default();
         self.0.get(&format!("/api/v1/data/{}/contents?limit={limit}{after}", part(name)))
@@ -108,12 +108,12 @@ impl Api {
         Ok(self.0.ask(&Method::Delete, &format!("/api/v1/data/{}/contents", part(parent)), Some(names))?.1)
     }
 
-    /// A page of the files that a name has, with their copies.
+    /// A page of the files that a name contains, directly or not, with their copies.
     pub fn data_files(&self, name: &str, after: i64, limit: usize) -> Result<FileReplicasList> {
         self.0.get(&format!("/api/v1/data/{}/files?after={after}&limit={limit}", part(name)))
     }
 
-    /// How much of a name is where.
+    /// How many files and bytes of a name each endpoint has.
     pub fn whereabouts(&self, name: &str) -> Result<DataWhere> {
         self.0.get(&format!("/api/v1/data/{}/where", part(name)))
     }
@@ -123,7 +123,7 @@ impl Api {
         self.0.get(&format!("/api/v1/data/{}/history?after={after}&limit={limit}", part(name)))
     }
 
-    /// What happens to a name, from behind an event that was heard before.
+    /// Events of a name as they happen, after the event with the id `last`.
     pub fn data_events(&self, name: &str, last: Option<&str>) -> Result<Events<DataEvent>> {
         Ok(Events::new(self.0.listen(&format!("/api/v1/data/{}/events", part(name)), last)?, "data"))
     }
@@ -138,13 +138,13 @@ impl Api {
         Ok(self.0.ask(&Method::Put, &format!("/api/v1/scopes/{}", part(scope)), Some(order))?.1)
     }
 
-    /// Endpoints with storage: those that an expression means, or all.
+    /// Endpoints with storage: those that match an expression, or all.
     pub fn storage(&self, expression: Option<&str>) -> Result<StorageUses> {
         let query = expression.map(|text| format!("?expression={}", part(text))).unwrap_or_default();
         self.0.get(&format!("/api/v1/storage{query}"))
     }
 
-    /// What the rules of an account may hold.
+    /// The quotas of an account: how much its rules may hold.
     pub fn quotas(&self, account: &str) -> Result<Quotas> {
         self.0.get(&format!("/api/v1/quotas/{}", part(account)))
     }
@@ -154,12 +154,12 @@ impl Api {
         Ok(self.0.ask(&Method::Put, &format!("/api/v1/quotas/{}", part(account)), Some(quotas))?.1)
     }
 
-    /// Makes a rule. With an id it may be sent again and again.
+    /// Makes a rule. An order with an id may be sent again: it makes one rule only.
     pub fn make_rule(&self, order: &RuleOrder) -> Result<Rule> {
         Ok(self.0.ask(&Method::Post, "/api/v1/rules", Some(order))?.1)
     }
 
-    /// A page of rules, newest first: behind where the page before ended, if there was one; only those of a name, if wanted.
+    /// A page of rules, newest first: those older than the number `before`, and those of one name, if given.
     pub fn rules(&self, name: Option<&str>, before: Option<i64>, limit: usize) -> Result<Rules> {
         let name = name.map(|name| format!("&name={}", part(name))).unwrap_or_default();
         let before = before.map(|before| format!("&before={before}")).unwrap_or_default();
@@ -171,7 +171,7 @@ impl Api {
         self.0.get(&format!("/api/v1/rules/{}", part(id)))
     }
 
-    /// How far a rule is, and what it waits for.
+    /// The progress of a rule, and what it waits for.
     pub fn rule_why(&self, id: &str) -> Result<RuleWhy> {
         self.0.get(&format!("/api/v1/rules/{}/why", part(id)))
     }
@@ -211,7 +211,7 @@ impl Api {
         self.0.get("/api/v1/webhooks")
     }
 
-    /// Makes a webhook, or replaces the one of this name; with its secret.
+    /// Makes a webhook, or replaces the one of this name; the answer has its secret.
     pub fn set_webhook(&self, name: &str, order: &WebhookOrder) -> Result<Webhook> {
         Ok(self.0.ask(&Method::Put, &format!("/api/v1/webhooks/{}", part(name)), Some(order))?.1)
     }
@@ -221,7 +221,7 @@ impl Api {
         Ok(self.0.ask(&Method::Delete, &format!("/api/v1/webhooks/{}", part(name)), None::<&()>)?.1)
     }
 
-    /// Has an endpoint compared with the catalogue.
+    /// Orders a comparison of an endpoint with the catalogue.
     pub fn order_audit(&self, endpoint: &str, order: &AuditOrder) -> Result<Audit> {
         Ok(self.0.ask(&Method::Post, &format!("/api/v1/storage/{}/audits", part(endpoint)), Some(order))?.1)
     }
@@ -236,22 +236,22 @@ impl Api {
         self.0.get(&format!("/api/v1/audits/{number}"))
     }
 
-    /// A page of what an audit has found.
+    /// A page of the findings of an audit.
     pub fn audit_findings(&self, number: i64, after: i64) -> Result<AuditFindings> {
         self.0.get(&format!("/api/v1/audits/{number}/findings?after={after}"))
     }
 
-    /// Has the files deleted that an audit found and nobody knows of.
+    /// Orders the deletion of the unknown files that an audit has found.
     pub fn clean_audit(&self, number: i64) -> Result<Audit> {
         Ok(self.0.ask(&Method::Post, &format!("/api/v1/audits/{number}/clean"), None::<&()>)?.1)
     }
 
-    /// Says that files of a name were fetched from an endpoint.
+    /// Reports that files of a name were fetched from an endpoint.
     pub fn note_access(&self, name: &str, access: &DataAccess) -> Result<DataAccesses> {
         Ok(self.0.ask(&Method::Post, &format!("/api/v1/data/{}/accesses", part(name)), Some(access))?.1)
     }
 
-    /// The names of a scope that were fetched most often, within so many days.
+    /// The names of a scope that were fetched most often in the last `days` days.
     pub fn popular(&self, scope: &str, days: u32) -> Result<DataAccesses> {
         self.0.get(&format!("/api/v1/scopes/{}/popular?days={days}", part(scope)))
     }

@@ -1,7 +1,7 @@
 //! A typed client of a hub's API (`/api/v1`), blocking, over the HTTP client of `web`.
 //!
-//! What this crate does not know: how a hub carries out a request, which credential the client has (it is given the header field), whom to trust and how
-//! to dial (it is given a dialer).
+//! What this crate does not know: how a hub carries out a request, which credential the client has (the caller gives the header field),
+//! which servers to trust and how to connect (the caller gives a dialer).
 
 mod data;
 mod people;
@@ -9,8 +9,8 @@ mod people;
 use std::marker::PhantomData;
 
 use model::v1::hub::{
-    Collaboration, Community, Endpoint, Files, Job, JobChange, JobEvent, JobOrder, Jobs, Link, Queues, Shares, Site,
-    Stopped, WhoAmI, Why,
+    Collaboration, Community, Endpoint, Files, Job, JobChange, JobEvent, JobOrder, Jobs, Link, PlanTwin, Queues,
+    Shares, Site, Stopped, WhoAmI, Why,
 };
 use model::v1::watch::{
     Acknowledgement, Alarm, Alarms, Annotation, Grid, History, Interfaces, Talkers, Why as PathWhy,
@@ -30,7 +30,7 @@ type Result<T> = std::result::Result<T, Error>;
 #[derive(Clone)]
 pub struct Api(ApiClient);
 
-/// A part of the collaboration that has a name.
+/// A part of the collaboration's description that has a name: a site, an endpoint, a link, a community.
 pub trait Described: Serialize + DeserializeOwned {
     /// The path of its kind: `sites`.
     const KIND: &'static str;
@@ -53,42 +53,43 @@ impl Described for Community {
 }
 
 impl Api {
-    /// The API of the hub at `https://HOST:PORT/`; `authorization` is the value of that field, `Bearer …`.
+    /// The API of the hub at `https://HOST:PORT/`; `authorization` is the value of the header field of that name: `Bearer …`.
     pub fn new(dialer: Dialer, origin: HttpUrl, authorization: Option<&str>) -> Api {
         Api(ApiClient::new("hub", dialer, origin, authorization))
     }
 
-    /// How all watched pairs fare; of one test alone, where it is said.
+    /// The state of all watched pairs; of one test only, if it is named.
     pub fn watch_grid(&self, test: Option<&str>) -> Result<Grid> {
         let query = test.map(|test| format!("?test={test}")).unwrap_or_default();
         self.0.get(&format!("/api/v1/watch/grid{query}"))
     }
 
-    /// What was measured of a pair since a time.
+    /// Measurements of a pair since a time.
     pub fn watch_history(&self, from: &str, to: &str, test: &str, since: &str, rows: u32) -> Result<History> {
         let [from, to, test, since] = [from, to, test, since].map(|text| encode(text.as_bytes()));
         self.0.get(&format!("/api/v1/watch/history?from={from}&to={to}&test={test}&since={since}&rows={rows}"))
     }
 
-    /// What is wrong; since a time also what was.
+    /// The alarms that are open; with a time, also those that have ended since.
     pub fn watch_alarms(&self, since: Option<&str>) -> Result<Alarms> {
         let query = since.map(|since| format!("?since={}", encode(since.as_bytes()))).unwrap_or_default();
         self.0.get(&format!("/api/v1/watch/alarms{query}"))
     }
 
-    /// Why a path fares as it does.
+    /// The state of a path, and its causes.
     pub fn watch_why(&self, from: &str, to: &str) -> Result<PathWhy> {
         let [from, to] = [from, to].map(|text| encode(text.as_bytes()));
         self.0.get(&format!("/api/v1/watch/why?from={from}&to={to}"))
     }
 
-    /// Says that somebody has seen an alarm.
+    /// Acknowledges an alarm: somebody has seen it.
     pub fn watch_acknowledge(&self, id: i64, note: &str) -> Result<Alarm> {
-        let said = Acknowledgement { by: String::new(), note: note.to_owned() };
-        Ok(self.0.ask(&Method::Post, &format!("/api/v1/watch/alarms/{id}/acknowledgement"), Some(&said))?.1)
+        let acknowledgement = Acknowledgement { by: String::new(), note: note.to_owned() };
+        let target = format!("/api/v1/watch/alarms/{id}/acknowledgement");
+        Ok(self.0.ask(&Method::Post, &target, Some(&acknowledgement))?.1)
     }
 
-    /// Notes what happened.
+    /// Adds an annotation: a note of what happened at a time.
     pub fn watch_annotate(&self, annotation: &Annotation) -> Result<Annotation> {
         Ok(self.0.ask(&Method::Post, "/api/v1/watch/annotations", Some(annotation))?.1)
     }
@@ -98,7 +99,7 @@ impl Api {
         self.0.get("/api/v1/watch/interfaces")
     }
 
-    /// Who moves most through all nodes, in a window that they keep.
+    /// The clients that move most through all nodes, in a time window that the nodes keep.
     pub fn watch_talkers(&self, window: &str, top: u32) -> Result<Talkers> {
         self.0.get(&format!("/api/v1/watch/talkers?window={}&top={top}", encode(window.as_bytes())))
     }
@@ -109,9 +110,15 @@ impl Api {
         Ok(answer["key"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// Which nodes measure for the watch.
+    /// The nodes that measure for the watch.
     pub fn watch_nodes(&self) -> Result<Vec<serde_json::Value>> {
         self.0.get("/api/v1/watch/nodes")
+    }
+
+    /// The collaboration as the text of a scenario.
+    pub fn twin(&self) -> Result<String> {
+        let twin: PlanTwin = self.0.get("/api/v1/plan/twin")?;
+        Ok(twin.scenario)
     }
 
     /// The name and role of the client at the hub.
@@ -119,13 +126,13 @@ impl Api {
         self.0.get("/api/v1/whoami")
     }
 
-    /// Submits a job, and whether it is a new one: the same order may be sent again and again.
+    /// Submits a job; returns it, and whether it is new: an order may be sent again, and makes one job only.
     pub fn submit(&self, order: &JobOrder) -> Result<(Job, bool)> {
         let (status, job) = self.0.ask(&Method::Post, "/api/v1/jobs", Some(order))?;
         Ok((job, status == 201))
     }
 
-    /// A page of jobs, newest first; only those that have not ended, if wanted.
+    /// A page of jobs, newest first; with `unended`, only those that have not ended.
     pub fn jobs(&self, unended: bool, before: Option<i64>, limit: usize) -> Result<Jobs> {
         let state = if unended { "unended" } else { "all" };
         let before = before.map(|before| format!("&before={before}")).unwrap_or_default();
@@ -157,7 +164,7 @@ impl Api {
         Ok(self.0.ask(&Method::Delete, &format!("/api/v1/jobs/{id}"), None::<&()>)?.1)
     }
 
-    /// The queues with files.
+    /// The queues that have files.
     pub fn queues(&self) -> Result<Queues> {
         self.0.get("/api/v1/queues")
     }
@@ -197,26 +204,26 @@ impl Api {
         Ok(self.0.ask(&Method::Delete, &format!("/api/v1/{}/{name}", T::KIND), None::<&()>)?.1)
     }
 
-    /// Begins nothing new for `all`, `site:NAME`, `endpoint:NAME`, `link:NAME` or `community:NAME`.
+    /// Stops `all`, `site:NAME`, `endpoint:NAME`, `link:NAME` or `community:NAME`: the hub begins no new transfers for it.
     pub fn stop(&self, what: &str, stopped: &Stopped) -> Result<Collaboration> {
         Ok(self.0.ask(&Method::Put, &format!("/api/v1/stops/{what}"), Some(stopped))?.1)
     }
 
-    /// Ends such a stop.
+    /// Ends a stop.
     pub fn start(&self, what: &str) -> Result<Collaboration> {
         Ok(self.0.ask(&Method::Delete, &format!("/api/v1/stops/{what}"), None::<&()>)?.1)
     }
 
-    /// What happens to a job, from behind an event that was heard before.
+    /// Events of a job as they happen, after the event with the id `last`.
     pub fn events(&self, id: &str, last: Option<&str>) -> Result<JobEvents> {
         Ok(Events::new(self.0.listen(&format!("/api/v1/jobs/{id}/events"), last)?, "job"))
     }
 }
 
-/// Events of a kind as they come.
+/// A stream of events of one kind.
 pub struct Events<T> {
     stream: EventStream,
-    /// What the stream calls them.
+    /// The `event` field of these events in the stream.
     kind: &'static str,
     of: PhantomData<T>,
 }
@@ -229,7 +236,7 @@ impl<T: DeserializeOwned> Events<T> {
         Events { stream, kind, of: PhantomData }
     }
 
-    /// The next event, with what `Last-Event-ID` is to say; none where the hub has no more to say.
+    /// The next event, with its id for `Last-Event-ID`; `None` when the hub has ended the stream.
     pub fn next_event(&mut self) -> Result<Option<(String, T)>> {
         while let Some(sent) = self.stream.next_event()? {
             if sent.event == self.kind {

@@ -1,4 +1,4 @@
-//! Requests of the portal's users beside jobs and data: estimates, repeats, share links, the audit trail.
+//! Requests for people beside jobs and data: estimates, repeats, share links, the audit trail.
 
 use model::v1::hub::{
     Estimate, HubActions, JobOrder, Link, LinkMark, Repeat, RepeatOrder, Repeats, ShareLink, ShareLinkOrder, ShareLinks,
@@ -19,7 +19,7 @@ impl Api {
         Ok(self.0.ask(&Method::Post, "/api/v1/repeats", Some(order))?.1)
     }
 
-    /// Orders that are repeated.
+    /// The repeats.
     pub fn repeats(&self) -> Result<Repeats> {
         self.0.get("/api/v1/repeats")
     }
@@ -29,12 +29,12 @@ impl Api {
         Ok(self.0.ask(&Method::Delete, &format!("/api/v1/repeats/{}", encode_value(id)), None::<&()>)?.1)
     }
 
-    /// Makes a link for people without an account.
+    /// Makes a share link: an address for people without an account.
     pub fn share(&self, order: &ShareLinkOrder) -> Result<ShareLink> {
         Ok(self.0.ask(&Method::Post, "/api/v1/share-links", Some(order))?.1)
     }
 
-    /// Links that were made.
+    /// The share links.
     pub fn share_links(&self) -> Result<ShareLinks> {
         self.0.get("/api/v1/share-links")
     }
@@ -44,12 +44,12 @@ impl Api {
         Ok(self.0.ask(&Method::Delete, &format!("/api/v1/share-links/{}", encode_value(id)), None::<&()>)?.1)
     }
 
-    /// Says how much of a link may be used.
+    /// Sets the high-water mark of a link: the part of its capacity that may be used.
     pub fn set_mark(&self, link: &str, mark: f64) -> Result<Link> {
         Ok(self.0.ask(&Method::Put, &format!("/api/v1/marks/{}", encode_value(link)), Some(&LinkMark { mark }))?.1)
     }
 
-    /// Who has changed what, the latest first; only those of one member, if one is named.
+    /// The audit trail, the latest action first; only those of the member `by`, unless it is empty.
     pub fn actions(&self, by: &str, limit: usize) -> Result<HubActions> {
         self.0.get(&format!("/api/v1/actions?limit={limit}&by={}", encode_value(by)))
     }

@@ -21,9 +21,9 @@ use trial::{OfferedLoad, Outcome, Trial};
 
 /// How far the RTT may be off: 1 %, or this.
 const RTT_TOLERANCE: Duration = Duration::from_micros(300);
-/// How far the rate may be off, as a part of it.
+/// How far the rate may be off, as a fraction.
 const RATE_TOLERANCE: f64 = 0.005;
-/// How often a measurement is tried again where this machine is the limit.
+/// How often a measurement is made at most, where this machine is the limit.
 const ATTEMPTS: u32 = 5;
 /// The rate that is offered where there is no bottleneck, if the path carries it.
 const GENTLE_BIT_S: f64 = 100e6;
@@ -68,45 +68,45 @@ pub struct Report {
 impl Report {
     /// Whether every measurement that could be judged is right.
     pub fn is_right(&self) -> bool {
-        let bad = |finding: &Finding| matches!(finding.verdict, Verdict::Wrong | Verdict::Limited(_));
-        !self.findings.iter().any(bad)
+        let is_bad = |finding: &Finding| matches!(finding.verdict, Verdict::Wrong | Verdict::Limited(_));
+        !self.findings.iter().any(is_bad)
     }
 }
 
-/// One direction of a path, with all links on its way.
+/// One direction of a path, with its route and that of the other direction.
 struct MeasuredDirection<'a> {
     lab: &'a Lab,
     name: String,
     ends: [End; 2],
     addresses: [IpAddr; 2],
     route: &'a Route,
-    back: &'a Route,
+    reverse: &'a Route,
 }
 
-/// Checks a scenario, path by path, and passes each finding to `tell` as it comes. `dir` is the lab's directory.
+/// Checks a scenario, path by path, and passes each finding to `report` as soon as it is made. `dir` is the lab's directory.
 ///
 /// # Errors
 /// The lab cannot be brought up, or a measurement cannot be made.
-pub fn run(scenario: &Scenario, dir: &Path, mut tell: impl FnMut(&Finding)) -> Result<Report, Error> {
-    let still = Scenario { events: Vec::new(), ..scenario.clone() };
-    let lab = Lab::up("check", &still, dir)?;
+pub fn run(scenario: &Scenario, dir: &Path, mut report: impl FnMut(&Finding)) -> Result<Report, Error> {
+    let static_scenario = Scenario { events: Vec::new(), ..scenario.clone() };
+    let lab = Lab::up("check", &static_scenario, dir)?;
     let mut findings = Vec::new();
-    for (number, path) in still.paths.iter().enumerate() {
+    for (number, path) in static_scenario.paths.iter().enumerate() {
         for direction in [0, 1] {
-            let Some(one) = MeasuredDirection::of(&lab, number, direction) else { continue };
-            let mut found = Vec::new();
+            let Some(measured) = MeasuredDirection::of(&lab, number, direction) else { continue };
+            let mut new = Vec::new();
             // The RTT is measured once per path; where a firewall lets connections out only, from behind it.
-            let walled = path.ends.map(|end| still.sites[end.site].firewall.is_some());
-            if direction == usize::from(walled == [false, true]) {
-                found.push(one.rtt()?);
+            let has_firewall = path.ends.map(|end| static_scenario.sites[end.site].firewall.is_some());
+            if direction == usize::from(has_firewall == [false, true]) {
+                new.push(measured.rtt()?);
             }
-            found.extend(one.flow()?);
-            found.iter().for_each(&mut tell);
-            findings.extend(found);
+            new.extend(measured.flow()?);
+            new.iter().for_each(&mut report);
+            findings.extend(new);
         }
     }
     drop(lab);
-    let ceiling = ceiling::measure(&still, dir)?;
+    let ceiling = ceiling::measure(&static_scenario, dir)?;
     Ok(Report { findings, ceiling })
 }
 
@@ -116,8 +116,8 @@ fn ms(span: Duration) -> f64 {
 
 impl<'a> MeasuredDirection<'a> {
     fn of(lab: &'a Lab, path: usize, direction: usize) -> Option<MeasuredDirection<'a>> {
-        let its = &lab.scenario().paths[path];
-        let mut ends = its.ends;
+        let path = &lab.scenario().paths[path];
+        let mut ends = path.ends;
         if direction == 1 {
             ends.reverse();
         }
@@ -132,39 +132,39 @@ impl<'a> MeasuredDirection<'a> {
         let port = |end: End| topology.ports.iter().position(|port| *port == end);
         let (from, to) = (port(ends[0])?, port(ends[1])?);
         let route = &topology.routes[topology.route(from, addresses[1])?];
-        let back = &topology.routes[topology.route(to, addresses[0])?];
+        let reverse = &topology.routes[topology.route(to, addresses[0])?];
         let site = |end: End| lab.scenario().sites[end.site].name.as_str();
-        let name = format!("{} {} -> {}", its.name, site(ends[0]), site(ends[1]));
-        Some(MeasuredDirection { lab, name, ends, addresses, route, back })
+        let name = format!("{} {} -> {}", path.name, site(ends[0]), site(ends[1]));
+        Some(MeasuredDirection { lab, name, ends, addresses, route, reverse })
     }
 
-    fn ways(&self, route: &'a Route) -> impl Iterator<Item = &'a LinkSettings> + use<'a> {
+    fn link_settings(&self, route: &'a Route) -> impl Iterator<Item = &'a LinkSettings> + use<'a> {
         let lab = self.lab;
-        route.legs.iter().flat_map(|leg| &leg.members).map(|link| &lab.topology().links[*link].way)
+        route.legs.iter().flat_map(|leg| &leg.members).map(|link| &lab.topology().links[*link].settings)
     }
 
     /// The delay of a route; of several members, that of the first.
     fn delay(&self, route: &Route) -> Duration {
-        route.legs.iter().map(|leg| self.lab.topology().links[leg.members[0]].way.delay).sum()
+        route.legs.iter().map(|leg| self.lab.topology().links[leg.members[0]].settings.delay).sum()
     }
 
     fn expected_rtt(&self) -> Duration {
-        self.delay(self.route) + self.delay(self.back)
+        self.delay(self.route) + self.delay(self.reverse)
     }
 
     fn trial(&self) -> Trial<'a> {
         let [from, to] = self.ends.map(|end| &self.lab.sites()[end.site]);
         let interface = |end: End| &self.lab.scenario().sites[end.site].interfaces[end.interface];
-        let holes = self.ways(self.route).filter_map(|way| way.mtu_black_hole);
+        let holes = self.link_settings(self.route).filter_map(|settings| settings.mtu_black_hole);
         let mtu = holes.fold(self.route.mtu.min(interface(self.ends[0]).mtu), u16::min);
-        let waits = |link: &usize| {
+        let time_in_queue = |link: &usize| {
             let link = &self.lab.topology().links[*link];
-            let rate = link.way.rate.map_or(1e12, |rate| rate.0 as f64);
-            Duration::from_secs_f64(link.way.queue_bytes(link.rtt) as f64 * 8.0 / rate) + link.way.reorder_by
+            let rate = link.settings.rate.map_or(1e12, |rate| rate.0 as f64);
+            Duration::from_secs_f64(link.settings.queue_bytes(link.rtt) as f64 * 8.0 / rate) + link.settings.reorder_by
         };
-        let queues: Duration = self.route.legs.iter().flat_map(|leg| &leg.members).map(waits).sum();
-        let patience = self.expected_rtt() + queues;
-        Trial { from: (from, self.addresses[0]), to: (to, self.addresses[1]), mtu, patience }
+        let queues: Duration = self.route.legs.iter().flat_map(|leg| &leg.members).map(time_in_queue).sum();
+        let delay_max = self.expected_rtt() + queues;
+        Trial { from: (from, self.addresses[0]), to: (to, self.addresses[1]), mtu, delay_max }
     }
 
     fn finding(&self, what: &'static str, wanted: String, measured: String, verdict: Verdict) -> Finding {
@@ -173,11 +173,11 @@ impl<'a> MeasuredDirection<'a> {
 
     fn rtt(&self) -> Result<Finding, Error> {
         let expected = self.expected_rtt();
-        let both = || self.ways(self.route).chain(self.ways(self.back));
-        let jitter: Duration = both().map(|way| way.jitter).sum();
+        let both = || self.link_settings(self.route).chain(self.link_settings(self.reverse));
+        let jitter: Duration = both().map(|settings| settings.jitter).sum();
         let wanted = format!("{:.2} ms", ms(expected));
         let not_judged = |why| Ok(self.finding("rtt", wanted.clone(), "-".into(), Verdict::NotJudged(why)));
-        if both().any(|way| way.down) {
+        if both().any(|settings| settings.down) {
             return not_judged("the path is down");
         }
         let mut limit = None;
@@ -208,13 +208,15 @@ impl<'a> MeasuredDirection<'a> {
 
     /// The lowest rate on the path, if it has a bottleneck.
     fn bottleneck(&self) -> Option<f64> {
-        let rates = self.ways(self.route).flat_map(|way| [way.rate, way.policer.map(|policer| policer.rate)]);
+        let rates = self
+            .link_settings(self.route)
+            .flat_map(|settings| [settings.rate, settings.policer.map(|policer| policer.rate)]);
         rates.flatten().map(|rate| rate.0 as f64).min_by(f64::total_cmp)
     }
 
     /// Measures rate and loss. Where this machine was the limit, it measures again: other programs may have kept it busy.
     fn flow(&self) -> Result<Vec<Finding>, Error> {
-        if self.ways(self.route).any(|way| way.down) {
+        if self.link_settings(self.route).any(|settings| settings.down) {
             let down = Verdict::NotJudged("the path is down");
             return Ok(vec![self.finding("loss", "all of it".into(), "-".into(), down)]);
         }
@@ -254,23 +256,23 @@ impl<'a> MeasuredDirection<'a> {
 
     fn rate(&self, rate: f64, outcome: &Outcome, reading: &Reading, limited: Option<String>) -> Finding {
         // Packets that were lost after the bottleneck had used its time.
-        let gone = self.counted(reading, |counts| counts.lost) + outcome.checksum_errors;
-        let twice = self.counted(reading, |counts| counts.duplicated);
-        let whole = (outcome.received + gone).saturating_sub(twice) as f64;
-        let measured = outcome.rate_bit_s * whole / outcome.received.max(1) as f64;
-        let off = measured / rate - 1.0;
-        let crossed = self.ways(self.route).any(|way| way.cross_traffic.is_some());
-        let policed = self.ways(self.route).any(|way| way.policer.is_some());
-        let several = self.route.legs.iter().filter(|leg| leg.members.len() > 1).count() > 0;
+        let dropped_later = self.counted(reading, |counts| counts.lost) + outcome.checksum_errors;
+        let duplicated = self.counted(reading, |counts| counts.duplicated);
+        let at_bottleneck = (outcome.received + dropped_later).saturating_sub(duplicated) as f64;
+        let measured = outcome.rate_bit_s * at_bottleneck / outcome.received.max(1) as f64;
+        let error = measured / rate - 1.0;
+        let is_shared = self.link_settings(self.route).any(|settings| settings.cross_traffic.is_some());
+        let is_policed = self.link_settings(self.route).any(|settings| settings.policer.is_some());
+        let has_members = self.route.legs.iter().filter(|leg| leg.members.len() > 1).count() > 0;
         let idle = self.counted(reading, |counts| counts.idle_ns) as f64 / 1e9 / outcome.lasted.as_secs_f64().max(1e-3);
         let verdict = match limited {
-            _ if crossed => Verdict::NotJudged("others use the path as well"),
-            // The burst that the bucket lets through comes on top, and joined datagrams meet the bucket as a whole.
-            _ if policed => Verdict::NotJudged("a policer's burst comes on top"),
-            _ if several && off.abs() > RATE_TOLERANCE => Verdict::NotJudged("one flow takes one member"),
+            _ if is_shared => Verdict::NotJudged("cross traffic uses the path as well"),
+            // The burst that the bucket lets through adds to the rate, and joined datagrams reach the bucket as a whole.
+            _ if is_policed => Verdict::NotJudged("a policer's burst adds to the rate"),
+            _ if has_members && error.abs() > RATE_TOLERANCE => Verdict::NotJudged("one flow takes one member"),
             Some(why) => Verdict::Limited(why),
-            None if outcome.no_room > 0 => Verdict::Limited("the receiver had no room for datagrams".into()),
-            None if off.abs() <= RATE_TOLERANCE => Verdict::Right,
+            None if outcome.no_room > 0 => Verdict::Limited("the receiver's buffer was full".into()),
+            None if error.abs() <= RATE_TOLERANCE => Verdict::Right,
             None if idle > RATE_TOLERANCE => {
                 let why =
                     format!("this machine's sender left the bottleneck idle for {:.1} % of the time", idle * 100.0);
@@ -279,28 +281,29 @@ impl<'a> MeasuredDirection<'a> {
             None => Verdict::Wrong,
         };
         let mbit = |rate: f64| format!("{:.2} Mbit/s", rate / 1e6);
-        self.finding("rate", mbit(rate), format!("{} ({:+.2} %)", mbit(measured), off * 100.0), verdict)
+        self.finding("rate", mbit(rate), format!("{} ({:+.2} %)", mbit(measured), error * 100.0), verdict)
     }
 
-    /// The packets that are missing at the receiver are exactly those that the lab counted as dropped.
+    /// Whether the packets that are missing at the receiver are exactly those that the lab counted as dropped.
     fn loss(&self, outcome: &Outcome, reading: &Reading, limited: Option<String>) -> Finding {
-        let taken = self.counted(reading, |c| c.lost + c.queue_dropped + c.policed + c.down + c.black_hole);
+        let dropped = self.counted(reading, |c| c.lost + c.queue_dropped + c.policed + c.down + c.black_hole);
         let damaged = self.counted(reading, |c| c.corrupted);
-        let twice = self.counted(reading, |c| c.duplicated);
-        let expected = (outcome.sent + twice).saturating_sub(taken + damaged);
+        let duplicated = self.counted(reading, |c| c.duplicated);
+        let expected = (outcome.sent + duplicated).saturating_sub(dropped + damaged);
         let right = expected == outcome.received && damaged == outcome.checksum_errors;
         let legs = self.route.legs.iter().flat_map(|leg| leg.members.first());
-        let mut earlier = legs.map(|link| &self.lab.topology().links[*link].way).collect::<Vec<_>>();
+        let mut earlier = legs.map(|link| &self.lab.topology().links[*link].settings).collect::<Vec<_>>();
         earlier.pop();
-        let unclear = earlier.iter().any(|way| way.corrupt > 0.0 || way.duplicate > 0.0);
+        let unclear = earlier.iter().any(|settings| settings.corrupt > 0.0 || settings.duplicate > 0.0);
         let verdict = match limited {
             _ if right => Verdict::Right,
             _ if unclear => Verdict::NotJudged("what one link damaged or repeated, a later one dropped"),
             Some(why) => Verdict::Limited(why),
-            None if outcome.no_room > 0 => Verdict::Limited("the receiver had no room for datagrams".into()),
+            None if outcome.no_room > 0 => Verdict::Limited("the receiver's buffer was full".into()),
             None => Verdict::Wrong,
         };
-        let wanted = format!("{expected} of {} ({taken} dropped, {damaged} damaged, {twice} twice)", outcome.sent);
+        let wanted =
+            format!("{expected} of {} ({dropped} dropped, {damaged} damaged, {duplicated} twice)", outcome.sent);
         let measured = format!("{} ({} wrong checksums)", outcome.received, outcome.checksum_errors);
         self.finding("loss", wanted, measured, verdict)
     }

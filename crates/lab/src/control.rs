@@ -24,13 +24,13 @@ use crate::site_processes;
 pub use remote::{Remote, list};
 
 /// How long a caller waits for the reply.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a caller may take for a line, and its longest length: other callers wait meanwhile.
-const LINE_TIME: Duration = Duration::from_secs(1);
+const LINE_TIMEOUT: Duration = Duration::from_secs(1);
 const LINE_MAX: u64 = 64 << 10;
 
 /// How long a process that was killed may take to release its lab's name.
-const DYING: Duration = Duration::from_secs(5);
+const RELEASE_TIME: Duration = Duration::from_secs(5);
 
 /// The longest path that a socket can have.
 const SOCKET_PATH_MAX: usize = 107;
@@ -79,7 +79,7 @@ pub struct LabDirectory {
     /// How long a process may take to end when it is asked to.
     grace: Duration,
     /// How long a caller may take for a line.
-    line_time: Duration,
+    line_timeout: Duration,
     _lock: File,
 }
 
@@ -124,41 +124,47 @@ impl LabDirectory {
             let what = format!("its path has more than {SOCKET_PATH_MAX} bytes; choose a shorter --state or --lab");
             return Err(failed("have a socket in it")(io::Error::new(io::ErrorKind::InvalidInput, what)));
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         let lock = loop {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(failed("make it"))?;
             let lock = match open_lock(&dir) {
                 // Another lab that ends has just removed the directory.
-                Err(error) if error.kind() == io::ErrorKind::NotFound && begun.elapsed() < DYING => continue,
+                Err(error) if error.kind() == io::ErrorKind::NotFound && started.elapsed() < RELEASE_TIME => continue,
                 lock => lock.map_err(failed("make a lock in it"))?,
             };
             if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-                // A lab that was killed a moment ago needs time to die.
+                // A lab that was killed a moment ago needs time to end.
                 let answers = Remote::at(state, name).and_then(|lab| lab.status()).is_ok();
-                if !answers && begun.elapsed() < DYING {
+                if !answers && started.elapsed() < RELEASE_TIME {
                     std::thread::sleep(Duration::from_millis(20));
                     continue;
                 }
                 let pid = fs::read_to_string(dir.join("pid")).ok().and_then(|pid| pid.trim().parse().ok());
                 return Err(Error::Up { name: name.to_owned(), pid: pid.unwrap_or(0) });
             }
-            // A lab that was just going down may have removed the file in between.
-            let is_there = fs::metadata(dir.join("lock")).is_ok_and(|file| same(&file, &lock));
+            // A lab that was going down may have removed the file in between.
+            let is_there = fs::metadata(dir.join("lock")).is_ok_and(|file| is_same_file(&file, &lock));
             if is_there {
                 break lock;
             }
         };
-        let (grace, line_time) = (site_processes::GRACE, LINE_TIME);
-        let home = LabDirectory { name: name.to_owned(), dir: dir.clone(), grace, line_time, _lock: lock };
-        home.clear();
+        let directory = LabDirectory {
+            name: name.to_owned(),
+            dir: dir.clone(),
+            grace: site_processes::GRACE,
+            line_timeout: LINE_TIMEOUT,
+            _lock: lock,
+        };
+        directory.clear();
         fs::write(dir.join("pid"), std::process::id().to_string()).map_err(failed("write into it"))?;
-        Ok(home)
+        Ok(directory)
     }
 
     /// Sets how long processes at its sites may take to end, and callers to send a line.
     #[must_use]
-    pub fn hurried(mut self, grace: Duration, line_time: Duration) -> LabDirectory {
-        (self.grace, self.line_time) = (grace, line_time);
+    pub fn with_timeouts(mut self, grace: Duration, line_timeout: Duration) -> LabDirectory {
+        self.grace = grace;
+        self.line_timeout = line_timeout;
         self
     }
 
@@ -168,32 +174,32 @@ impl LabDirectory {
     }
 
     fn clear(&self) {
-        site_processes::end_strays(&self.dir);
+        site_processes::end_leftovers(&self.dir);
         let _ = fs::remove_file(self.dir.join("control"));
         self.clear_sites();
     }
 
     /// Removes the empty control groups and the files of its sites.
     fn clear_sites(&self) {
-        let left = fs::read_dir(self.dir.join("sites")).into_iter().flatten().flatten();
-        let sites: Vec<String> = left.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let leftovers = fs::read_dir(self.dir.join("sites")).into_iter().flatten().flatten();
+        let sites: Vec<String> = leftovers.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         Group::sweep(&self.dir, &sites);
         let _ = fs::remove_dir_all(self.dir.join("sites"));
     }
 
-    /// Brings the scenario up in this process and answers requests until one ends the lab, or `over` returns true. `ready` is called once the
+    /// Brings the scenario up in this process and answers requests until one ends the lab, or `is_over` returns true. `ready` is called once the
     /// lab is up.
     ///
     /// # Errors
     /// The scenario cannot be brought up, or the control socket cannot be made.
-    pub fn serve(self, scenario: &Scenario, ready: impl FnOnce(), over: impl Fn() -> bool) -> Result<(), Error> {
+    pub fn serve(self, scenario: &Scenario, ready: impl FnOnce(), is_over: impl Fn() -> bool) -> Result<(), Error> {
         let lab = Lab::up(&self.name, scenario, &self.dir)?;
         let socket = self.dir.join("control");
         let failed = |source| Error::File { path: socket.clone(), doing: "listen on it", source };
         let listener = UnixListener::bind(&socket).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         ready();
-        let goes_on = |listener: &UnixListener| -> io::Result<bool> {
+        let accept = |listener: &UnixListener| -> io::Result<bool> {
             let (caller, _) = match listener.accept() {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     std::thread::sleep(Duration::from_millis(20));
@@ -202,9 +208,9 @@ impl LabDirectory {
                 other => other?,
             };
             caller.set_nonblocking(false)?;
-            Ok(self.answer(&lab, caller).unwrap_or(true))
+            Ok(self.answer_caller(&lab, caller).unwrap_or(true))
         };
-        while !over() && goes_on(&listener).unwrap_or(true) {}
+        while !is_over() && accept(&listener).unwrap_or(true) {}
         self.end(&lab);
         Ok(())
     }
@@ -214,15 +220,15 @@ impl LabDirectory {
         site_processes::end(&lab.networks(), self.grace)
     }
 
-    /// Answers one caller. Returns whether the lab goes on.
-    fn answer(&self, lab: &Lab, mut caller: UnixStream) -> io::Result<bool> {
-        caller.set_read_timeout(Some(self.line_time))?;
-        caller.set_write_timeout(Some(self.line_time))?;
+    /// Answers one caller. Returns whether the lab continues.
+    fn answer_caller(&self, lab: &Lab, mut caller: UnixStream) -> io::Result<bool> {
+        caller.set_read_timeout(Some(self.line_timeout))?;
+        caller.set_write_timeout(Some(self.line_timeout))?;
         let mut line = String::new();
         BufReader::new((&caller).take(LINE_MAX)).read_line(&mut line)?;
-        let ask: ControlRequest = serde_json::from_str(&line).map_err(io::Error::other)?;
-        let goes_on = !matches!(ask, ControlRequest::Down);
-        let answer = match ask {
+        let request: ControlRequest = serde_json::from_str(&line).map_err(io::Error::other)?;
+        let continues = !matches!(request, ControlRequest::Down);
+        let reply = match request {
             ControlRequest::Status => match lab.status() {
                 Ok(status) => ControlReply { status: Some(status), ..ControlReply::default() },
                 Err(error) => ControlReply { error: Some(error.to_string()), ..ControlReply::default() },
@@ -235,17 +241,17 @@ impl LabDirectory {
                 ControlReply { status: lab.status().ok(), ended: self.end(lab), ..ControlReply::default() }
             }
         };
-        let text = serde_json::to_string(&answer).map_err(io::Error::other)? + "\n";
+        let text = serde_json::to_string(&reply).map_err(io::Error::other)? + "\n";
         // A lab that was asked to go down does so, even if the caller no longer waits for the reply.
         let _ = caller.write_all(text.as_bytes());
-        Ok(goes_on)
+        Ok(continues)
     }
 }
 
 impl Drop for LabDirectory {
     fn drop(&mut self) {
-        for left in ["control", "pid"] {
-            let _ = fs::remove_file(self.dir.join(left));
+        for leftover in ["control", "pid"] {
+            let _ = fs::remove_file(self.dir.join(leftover));
         }
         self.clear_sites();
         let _ = fs::remove_file(self.dir.join("lock"));
@@ -253,7 +259,7 @@ impl Drop for LabDirectory {
     }
 }
 
-fn same(file: &fs::Metadata, open: &File) -> bool {
+fn is_same_file(file: &fs::Metadata, open: &File) -> bool {
     open.metadata().is_ok_and(|open| (open.dev(), open.ino()) == (file.dev(), file.ino()))
 }
 
@@ -261,8 +267,8 @@ fn change(lab: &Lab, set: &Set) -> Result<(), Error> {
     let change = Change::read(lab.scenario(), &set.target, set.direction, set.member, &set.words)?;
     let lasts = set.lasts_s.map(Duration::try_from_secs_f64).transpose().map_err(|error| Problem {
         line: 0,
-        what: format!("no change can last so long: {error}"),
-        remedy: "say a time like 30 s".to_owned(),
+        what: format!("no change can last this long: {error}"),
+        remedy: "write a time like 30 s".to_owned(),
     })?;
     lab.change(change, lasts)
 }

@@ -42,32 +42,32 @@ enum EmulatorRequest {
 /// A handle to the thread.
 #[derive(Clone)]
 pub struct EmulatorHandle {
-    asks: Sender<EmulatorRequest>,
+    requests: Sender<EmulatorRequest>,
     waker: Waker,
 }
 
 impl EmulatorHandle {
-    fn ask(&self, ask: EmulatorRequest) -> bool {
-        let sent = self.asks.send(ask).is_ok();
+    fn send(&self, request: EmulatorRequest) -> bool {
+        let sent = self.requests.send(request).is_ok();
         self.waker.wake();
         sent
     }
 
     /// The counts so far; none if the thread has ended.
     pub fn read(&self) -> Option<Reading> {
-        let (answer, answers) = channel();
-        self.ask(EmulatorRequest::Read(answer));
-        answers.recv().ok()
+        let (reply, replies) = channel();
+        self.send(EmulatorRequest::Read(reply));
+        replies.recv().ok()
     }
 
     /// Changes the network now, for a while only if `lasts` says so. `false` if the thread has ended.
     pub fn change(&self, change: Change, lasts: Option<Duration>) -> bool {
-        self.ask(EmulatorRequest::Change(change, lasts))
+        self.send(EmulatorRequest::Change(change, lasts))
     }
 
     /// Ends the thread.
     pub fn stop(&self) {
-        self.ask(EmulatorRequest::Stop);
+        self.send(EmulatorRequest::Stop);
     }
 }
 
@@ -77,7 +77,7 @@ pub struct Emulator {
     ports: Vec<File>,
     started: Instant,
     timeline: Timeline,
-    asks: Receiver<EmulatorRequest>,
+    requests: Receiver<EmulatorRequest>,
     waker: Waker,
     lateness: Vec<Lateness>,
     /// How late the thread was woken from sleeps while packets flowed.
@@ -95,7 +95,7 @@ impl Emulator {
     /// # Errors
     /// The waker cannot be made.
     pub fn new(fabric: Fabric, ports: Vec<File>, events: &[Event]) -> io::Result<(Emulator, EmulatorHandle)> {
-        let (line, asks) = channel();
+        let (sender, requests) = channel();
         let waker = Waker::new()?;
         let lateness = fabric.links().iter().map(|_| Lateness::default()).collect();
         let emulator = Emulator {
@@ -103,7 +103,7 @@ impl Emulator {
             ports,
             started: Instant::now(),
             timeline: Timeline::new(events),
-            asks,
+            requests,
             waker: waker.clone(),
             lateness,
             woken: Lateness::default(),
@@ -111,7 +111,7 @@ impl Emulator {
             preferred: false,
             scratch: Vec::with_capacity(FRAME_MAX),
         };
-        Ok((emulator, EmulatorHandle { asks: line, waker }))
+        Ok((emulator, EmulatorHandle { requests: sender, waker }))
     }
 
     fn now(&self) -> u64 {
@@ -124,8 +124,8 @@ impl Emulator {
         let mut busy_until = Instant::now();
         loop {
             let now = self.now();
-            self.timeline.act(now, &mut self.fabric);
-            if !self.hear() {
+            self.timeline.run_due(now, &mut self.fabric);
+            if !self.handle_requests() {
                 return;
             }
             let written = self.write_due();
@@ -143,23 +143,23 @@ impl Emulator {
             if Instant::now() < busy_until {
                 self.nap(wait.unwrap_or(QUANTUM).min(QUANTUM));
             } else {
-                self.doze(wait);
+                self.wait_for_events(wait);
             }
         }
     }
 
     /// Sleeps while packets flow, and notes how late it is woken: packets that come in meanwhile wait that long.
     fn nap(&mut self, span: Duration) {
-        let begun = Instant::now();
+        let started = Instant::now();
         sys::schedule::nap(span);
-        self.woken.record(begun.elapsed().saturating_sub(span).as_nanos() as u64);
+        self.woken.record(started.elapsed().saturating_sub(span).as_nanos() as u64);
     }
 
-    /// Handles requests. Returns whether to go on.
-    fn hear(&mut self) -> bool {
+    /// Handles requests. Returns whether to continue.
+    fn handle_requests(&mut self) -> bool {
         loop {
-            match self.asks.try_recv() {
-                Ok(EmulatorRequest::Read(answer)) => drop(answer.send(self.reading())),
+            match self.requests.try_recv() {
+                Ok(EmulatorRequest::Read(reply)) => drop(reply.send(self.reading())),
                 Ok(EmulatorRequest::Change(change, lasts)) => {
                     let now = self.now();
                     self.timeline.change(now, &change, lasts, &mut self.fabric);
@@ -171,7 +171,7 @@ impl Emulator {
     }
 
     /// Waits for a packet, a request or the next packet that is due.
-    fn doze(&self, wait: Option<Duration>) {
+    fn wait_for_events(&self, wait: Option<Duration>) {
         let mut descriptors: Vec<PollFd<'_>> = self.ports.iter().map(|port| PollFd::new(port, PollFlags::IN)).collect();
         descriptors.push(PollFd::new(&self.waker, PollFlags::IN));
         let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
@@ -185,9 +185,9 @@ impl Emulator {
 
     fn write_due(&mut self) -> usize {
         // Twice as much as reading may add in its turn, so that due packets never pile up.
-        let most = 2 * BATCH * self.ports.len();
+        let packets_max = 2 * BATCH * self.ports.len();
         let mut written = 0;
-        while written < most {
+        while written < packets_max {
             let now = self.now();
             let Some(delivery) = self.fabric.due(now + SLACK_NS) else { break };
             if let Some(link) = delivery.link {
@@ -226,9 +226,9 @@ impl Emulator {
             for _ in 0..BATCH {
                 let now = self.now();
                 let Some(room) = self.fabric.room() else {
-                    // The packet is read all the same: in the kernel's queue it would only arrive later.
+                    // The packet is read and dropped: in the kernel's queue it would only arrive later.
                     match rustix::io::read(&self.ports[port], &mut [0; 64]) {
-                        Ok(_) => self.fabric.had_no_room(),
+                        Ok(_) => self.fabric.count_no_room(),
                         Err(_) => break,
                     }
                     continue;
@@ -250,7 +250,7 @@ impl Emulator {
             counts: link.counts(),
             backlog: link.backlog(now),
             lateness: lateness.clone(),
-            way: link.way().clone(),
+            settings: link.settings().clone(),
         });
         let cpu = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
         let (memory, memory_peak) = self.fabric.memory();

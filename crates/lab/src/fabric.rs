@@ -17,7 +17,7 @@ use crate::link::{Link, SegmentRun};
 use crate::packet::{self, Damage, Shape};
 use crate::packet_memory::{PacketMemory, PacketSlot};
 use crate::scenario::{Scenario, Word};
-use crate::topology::{Owner, Port, Router, Topology, door_addresses};
+use crate::topology::{Owner, Port, Router, Topology, gateway_addresses};
 
 use firewall::Firewall;
 
@@ -39,8 +39,8 @@ pub struct RefusedCounts {
 }
 
 /// A packet in transit, in one or several parcels.
-struct HeldPacket {
-    place: PacketSlot,
+struct PacketInTransit {
+    slot: PacketSlot,
     shape: Shape,
     parcels: u32,
 }
@@ -54,7 +54,7 @@ struct Parcel {
     packet: u32,
     segments: Range<u16>,
     damage: Option<(Damage, u64)>,
-    course: ParcelDestination,
+    destination: ParcelDestination,
 }
 
 /// The destination of a parcel.
@@ -101,30 +101,34 @@ pub struct Fabric {
     topology: Topology,
     links: Vec<Link>,
     firewalls: Vec<Option<Firewall>>,
-    arena: PacketMemory,
-    packets: Vec<HeldPacket>,
+    packet_memory: PacketMemory,
+    packets: Vec<PacketInTransit>,
+    /// Unused indices of `packets`.
     vacant: Vec<u32>,
-    line: BinaryHeap<Reverse<Parcel>>,
+    /// The parcels in transit, the next one that is due first.
+    parcels: BinaryHeap<Reverse<Parcel>>,
+    /// The number of the last parcel.
     number: u64,
     refused: RefusedCounts,
+    /// Empty; kept for its memory.
     runs: Vec<SegmentRun>,
 }
 
 impl Fabric {
     /// The network of a scenario, with memory for packets in transit.
-    pub fn new(scenario: &Scenario, topology: Topology, arena: PacketMemory) -> Fabric {
+    pub fn new(scenario: &Scenario, topology: Topology, packet_memory: PacketMemory) -> Fabric {
         let links = topology.links.iter();
-        let links = links.map(|link| Link::new(link.way.clone(), link.rtt, seed(scenario, link.owner))).collect();
+        let links = links.map(|link| Link::new(link.settings.clone(), link.rtt, seed(scenario, link.owner))).collect();
         let firewalls = scenario.sites.iter().map(|site| site.firewall.as_ref().map(|open| Firewall::new(open)));
         Fabric {
             scenario: scenario.clone(),
             links,
             firewalls: firewalls.collect(),
             topology,
-            arena,
+            packet_memory,
             packets: Vec::new(),
             vacant: Vec::new(),
-            line: BinaryHeap::new(),
+            parcels: BinaryHeap::new(),
             number: 0,
             refused: RefusedCounts::default(),
             runs: Vec::new(),
@@ -148,46 +152,46 @@ impl Fabric {
 
     /// Memory of packets in transit, in bytes: now, and at most so far.
     pub fn memory(&self) -> (u64, u64) {
-        (self.arena.in_use(), self.arena.peak())
+        (self.packet_memory.in_use(), self.packet_memory.peak())
     }
 
     /// Changes links; returns the words that take the change back, for each link.
     pub fn set(&mut self, now: u64, links: &[usize], words: &[Word]) -> Vec<(usize, Vec<Word>)> {
-        let back = links.iter().map(|link| (*link, self.links[*link].set(now, words))).collect();
+        let reversals = links.iter().map(|link| (*link, self.links[*link].set(now, words))).collect();
         if words.iter().any(|word| matches!(word, Word::Withdrawn(_))) {
             links.iter().for_each(|link| self.note_withdrawn(*link));
             self.topology.find_routes(&self.scenario);
         }
-        back
+        reversals
     }
 
     fn note_withdrawn(&mut self, link: usize) {
         if let Owner::Path { path, direction, member } = self.topology.links[link].owner {
-            self.scenario.paths[path].ways[direction].members[member].withdrawn = self.links[link].way().withdrawn;
+            self.scenario.paths[path].ways[direction].members[member].withdrawn = self.links[link].settings().withdrawn;
         }
     }
 
     /// The room that the next packet may be read into; none if memory is full.
     pub fn room(&mut self) -> Option<&mut [u8]> {
-        self.arena.room()
+        self.packet_memory.room()
     }
 
     /// Counts a packet that was read, and dropped for want of room.
-    pub fn had_no_room(&mut self) {
+    pub fn count_no_room(&mut self) {
         self.refused.no_memory += 1;
     }
 
-    /// Takes a packet of `length` bytes, which is in the room, in at a port.
+    /// Accepts a packet of `length` bytes, which is in the room, at a port.
     pub fn arrive(&mut self, now: u64, port: Port, length: usize) {
-        let Some(place) = self.arena.take(length) else { return self.had_no_room() };
-        if !self.forward(now, port, place) {
-            self.arena.release(place);
+        let Some(slot) = self.packet_memory.take(length) else { return self.count_no_room() };
+        if !self.forward(now, port, slot) {
+            self.packet_memory.release(slot);
         }
     }
 
     /// Sends a packet on its route. Returns whether it is in transit.
-    fn forward(&mut self, now: u64, port: Port, place: PacketSlot) -> bool {
-        let frame = self.arena.bytes(place);
+    fn forward(&mut self, now: u64, port: Port, slot: PacketSlot) -> bool {
+        let frame = self.packet_memory.bytes(slot);
         let Some(shape) = Shape::of(frame) else {
             self.refused.not_carried += 1;
             return false;
@@ -198,50 +202,50 @@ impl Fabric {
             return false;
         }
         let site = self.topology.ports[port].site;
-        let (door4, door6) = door_addresses(site);
-        let door = if destination.is_ipv4() { IpAddr::from(door4) } else { IpAddr::from(door6) };
+        let (gateway4, gateway6) = gateway_addresses(site);
+        let gateway = if destination.is_ipv4() { IpAddr::from(gateway4) } else { IpAddr::from(gateway6) };
         let Some(number) = self.topology.route(port, destination) else {
             self.refused.unroutable += 1;
-            let answer = packet::unreachable(frame, &shape, door);
+            let answer = packet::unreachable(frame, &shape, gateway);
             self.answer(now, port, answer);
             return false;
         };
         let route = &self.topology.routes[number];
         if shape.largest() > u32::from(route.mtu) {
             self.refused.too_big += 1;
-            let answer = packet::too_big(frame, &shape, door, route.mtu);
+            let answer = packet::too_big(frame, &shape, gateway, route.mtu);
             self.answer(now, port, answer);
             return false;
         }
         if let Some(firewall) = &mut self.firewalls[site] {
-            firewall.goes_out(now, frame, &shape);
+            firewall.note_outgoing(now, frame, &shape);
         }
         let hops = route.routers.len();
         if hops > 0 {
             let ttl = usize::from(shape.ttl());
             if ttl <= hops {
                 let router = route.routers[ttl.max(1) - 1];
-                return self.expire(now, number, router, place, &shape);
+                return self.expire(now, number, router, slot, &shape);
             }
-            packet::age(self.arena.bytes_mut(place), hops as u8);
+            packet::age(self.packet_memory.bytes_mut(slot), hops as u8);
         }
-        let packet = self.hold(place, shape);
+        let packet = self.add_packet(slot, shape);
         let segments = 0..shape.segments();
-        let course = ParcelDestination::Route { route: number as u32, leg: 0, link: 0 };
-        self.onwards(Parcel { due: now, number: 0, packet, segments, damage: None, course });
+        let destination = ParcelDestination::Route { route: number as u32, leg: 0, link: 0 };
+        self.send_on(Parcel { due: now, number: 0, packet, segments, damage: None, destination });
         true
     }
 
     /// Sends a router's answer that the packet's TTL ended there; the answer travels as long as the packet did.
-    fn expire(&mut self, now: u64, route: usize, router: Router, place: PacketSlot, shape: &Shape) -> bool {
+    fn expire(&mut self, now: u64, route: usize, router: Router, slot: PacketSlot, shape: &Shape) -> bool {
         self.refused.expired += 1;
         let legs = &self.topology.routes[route].legs;
-        let delay = |leg: usize| self.links[legs[leg].members[0]].way().delay;
+        let delay = |leg: usize| self.links[legs[leg].members[0]].settings().delay;
         let travelled = (0..router.leg).map(delay).sum::<Duration>() + delay(router.leg).mul_f64(router.along);
-        let down = |leg: usize| legs[leg].members.iter().all(|link| self.links[*link].way().down);
+        let down = |leg: usize| legs[leg].members.iter().all(|link| self.links[*link].settings().down);
         let port = self.topology.routes[route].from;
         let cut_off = (0..=router.leg).any(down);
-        let frame = self.arena.bytes(place);
+        let frame = self.packet_memory.bytes(slot);
         let source = if packet::addresses(frame).is_some_and(|(source, _)| source.is_ipv4()) {
             IpAddr::from(router.v4)
         } else {
@@ -256,23 +260,24 @@ impl Fabric {
     fn answer(&mut self, due: u64, port: Port, frame: Option<Vec<u8>>) {
         let Some(frame) = frame else { return };
         let Some(shape) = Shape::of(&frame) else { return };
-        let Some(room) = self.arena.room() else { return self.had_no_room() };
+        let Some(room) = self.packet_memory.room() else { return self.count_no_room() };
         room[..frame.len()].copy_from_slice(&frame);
-        let Some(place) = self.arena.take(frame.len()) else { return };
-        let packet = self.hold(place, shape);
-        let course = ParcelDestination::Answer(port as u32);
-        self.push(Parcel { due, number: 0, packet, segments: 0..1, damage: None, course });
+        let Some(slot) = self.packet_memory.take(frame.len()) else { return };
+        let packet = self.add_packet(slot, shape);
+        let destination = ParcelDestination::Answer(port as u32);
+        self.push(Parcel { due, number: 0, packet, segments: 0..1, damage: None, destination });
     }
 
-    fn hold(&mut self, place: PacketSlot, shape: Shape) -> u32 {
-        let held = HeldPacket { place, shape, parcels: 0 };
+    /// Adds a packet without parcels; returns its index.
+    fn add_packet(&mut self, slot: PacketSlot, shape: Shape) -> u32 {
+        let packet = PacketInTransit { slot, shape, parcels: 0 };
         match self.vacant.pop() {
             Some(number) => {
-                self.packets[number as usize] = held;
+                self.packets[number as usize] = packet;
                 number
             }
             None => {
-                self.packets.push(held);
+                self.packets.push(packet);
                 self.packets.len() as u32 - 1
             }
         }
@@ -281,33 +286,33 @@ impl Fabric {
     fn push(&mut self, parcel: Parcel) {
         self.packets[parcel.packet as usize].parcels += 1;
         self.number += 1;
-        self.line.push(Reverse(Parcel { number: self.number, ..parcel }));
+        self.parcels.push(Reverse(Parcel { number: self.number, ..parcel }));
     }
 
-    /// Removes one parcel of a packet. The packet goes with its last parcel.
-    fn drop_one(&mut self, packet: u32) {
-        let held = &mut self.packets[packet as usize];
-        held.parcels = held.parcels.saturating_sub(1);
-        self.drop_if_none(packet);
+    /// Removes one parcel of a packet. The packet is removed with its last parcel.
+    fn drop_parcel(&mut self, packet: u32) {
+        let parcels = &mut self.packets[packet as usize].parcels;
+        *parcels = parcels.saturating_sub(1);
+        self.drop_without_parcels(packet);
     }
 
-    fn drop_if_none(&mut self, packet: u32) {
-        let held = &self.packets[packet as usize];
-        if held.parcels == 0 {
-            self.arena.release(held.place);
+    fn drop_without_parcels(&mut self, packet: u32) {
+        let in_transit = &self.packets[packet as usize];
+        if in_transit.parcels == 0 {
+            self.packet_memory.release(in_transit.slot);
             self.vacant.push(packet);
         }
     }
 
-    /// Puts a parcel that waits nowhere onto the next leg of its route.
-    fn onwards(&mut self, parcel: Parcel) {
-        let ParcelDestination::Route { route, leg, link: before } = parcel.course else { return };
+    /// Sends a parcel that has arrived over the next leg of its route.
+    fn send_on(&mut self, parcel: Parcel) {
+        let ParcelDestination::Route { route, leg, link: last_link } = parcel.destination else { return };
         let shape = self.packets[parcel.packet as usize].shape;
         let members = &self.topology.routes[route as usize].legs[leg as usize].members;
         let link = members[if members.len() == 1 { 0 } else { member_of(&shape, leg, members.len()) }];
         // The lateness of a packet counts for its path, whose RTT says how late it may be, not for the uplink behind the path.
         let is_last_mile = matches!(self.topology.links[link].owner, Owner::Uplink { direction: 1, .. });
-        let passed = if is_last_mile { before } else { link as u32 };
+        let last_link = if is_last_mile { last_link } else { link as u32 };
         let mut runs = std::mem::take(&mut self.runs);
         let arrived = parcel.segments.end;
         self.links[link].accept(parcel.due, &shape, parcel.segments, &mut runs);
@@ -315,15 +320,15 @@ impl Fabric {
             // The first leg takes whole packets, the newest of all: the segments that its queue drops need no memory.
             let kept = runs.iter().map(|run| run.segments.end).max();
             if let Some(kept) = kept.filter(|kept| *kept < arrived) {
-                let held = &mut self.packets[parcel.packet as usize];
-                held.place = self.arena.shorten(held.place, shape.frame_bytes(kept));
+                let packet = &mut self.packets[parcel.packet as usize];
+                packet.slot = self.packet_memory.shorten(packet.slot, shape.frame_bytes(kept));
             }
         }
         for run in runs.drain(..) {
-            let course = ParcelDestination::Route { route, leg: leg + 1, link: passed };
+            let destination = ParcelDestination::Route { route, leg: leg + 1, link: last_link };
             // A damaged segment is not damaged, or counted, again: the receiver sees it once.
             if let (Some(_), Some((damage, _))) = (parcel.damage, run.damage) {
-                self.links[link].forgo(damage);
+                self.links[link].uncount_damage(damage);
             }
             let damage = parcel.damage.or(run.damage);
             self.push(Parcel {
@@ -332,33 +337,33 @@ impl Fabric {
                 packet: parcel.packet,
                 segments: run.segments,
                 damage,
-                course,
+                destination,
             });
         }
         self.runs = runs;
-        self.drop_if_none(parcel.packet);
+        self.drop_without_parcels(parcel.packet);
     }
 
     /// The time at which the next parcel is due, in nanoseconds.
     pub fn next_due(&self) -> Option<u64> {
-        self.line.peek().map(|Reverse(parcel)| parcel.due)
+        self.parcels.peek().map(|Reverse(parcel)| parcel.due)
     }
 
     /// The next run of segments that is due at a port by now. The caller must give it back with [`Fabric::done`].
     pub fn due(&mut self, now: u64) -> Option<Delivery> {
         loop {
-            if self.line.peek()?.0.due > now {
+            if self.parcels.peek()?.0.due > now {
                 return None;
             }
-            let Reverse(parcel) = self.line.pop()?;
-            let (port, link) = match parcel.course {
+            let Reverse(parcel) = self.parcels.pop()?;
+            let (port, link) = match parcel.destination {
                 ParcelDestination::Answer(port) => (port as usize, None),
                 ParcelDestination::Route { route, leg, link } => {
                     let route = &self.topology.routes[route as usize];
                     if (leg as usize) < route.legs.len() {
-                        // The parcels are counted anew at the other end of the leg.
+                        // The parcels are counted again at the other end of the leg.
                         self.packets[parcel.packet as usize].parcels -= 1;
-                        self.onwards(parcel);
+                        self.send_on(parcel);
                         continue;
                     }
                     (route.to, Some(link as usize))
@@ -366,7 +371,7 @@ impl Fabric {
             };
             if link.is_some() && !self.is_let_in(now, port, parcel.packet) {
                 self.refused.firewalled += parcel.segments.len() as u64;
-                self.drop_one(parcel.packet);
+                self.drop_parcel(parcel.packet);
                 continue;
             }
             let Parcel { due, segments, damage, packet, .. } = parcel;
@@ -375,22 +380,22 @@ impl Fabric {
     }
 
     fn is_let_in(&mut self, now: u64, port: Port, packet: u32) -> bool {
-        let held = &self.packets[packet as usize];
+        let packet = &self.packets[packet as usize];
         match &mut self.firewalls[self.topology.ports[port].site] {
-            Some(firewall) => firewall.lets_in(now, self.arena.bytes(held.place), &held.shape),
+            Some(firewall) => firewall.lets_in(now, self.packet_memory.bytes(packet.slot), &packet.shape),
             None => true,
         }
     }
 
     /// The packet of a delivery.
     pub fn frame(&self, delivery: &Delivery) -> (&[u8], &Shape) {
-        let held = &self.packets[delivery.packet as usize];
-        (self.arena.bytes(held.place), &held.shape)
+        let packet = &self.packets[delivery.packet as usize];
+        (self.packet_memory.bytes(packet.slot), &packet.shape)
     }
 
     /// Frees the memory of a delivery that was written or dropped.
     pub fn done(&mut self, delivery: Delivery) {
-        self.drop_one(delivery.packet);
+        self.drop_parcel(delivery.packet);
     }
 }
 

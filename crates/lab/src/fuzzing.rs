@@ -6,7 +6,6 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
-use crate::Scenario;
 use crate::packet::{Damage, HEADERS_MAX, Shape, addresses, age, cut, damaged, time_exceeded, too_big, unreachable};
 
 /// In rows of more segments than this, segments are not tested one by one.
@@ -68,18 +67,6 @@ fn answers(frame: &[u8], shape: &Shape, mtu: u16) {
         ];
         for answer in answers.into_iter().flatten() {
             assert!(answer.len() <= 10 + 1_280 && Shape::of(&answer).is_some());
-        }
-    }
-}
-
-/// Tests the text of a scenario: any text gets an answer, and a problem names a line of the text.
-pub fn scenario(bytes: &[u8]) {
-    let text = String::from_utf8_lossy(bytes);
-    match Scenario::read(&text) {
-        Ok(scenario) => assert!(!scenario.sites.is_empty()),
-        Err(problem) => {
-            assert!((1..=text.lines().count().max(1)).contains(&problem.line), "{problem}");
-            assert!(!problem.what.is_empty() && !problem.remedy.is_empty());
         }
     }
 }

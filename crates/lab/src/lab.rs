@@ -23,7 +23,7 @@ pub struct Lab {
     scenario: Scenario,
     topology: Topology,
     sites: Vec<Site>,
-    line: EmulatorHandle,
+    emulator: EmulatorHandle,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -34,12 +34,12 @@ const READY_MAX: f64 = 1e9;
 
 /// The size of the full delay lines of all links, in bytes.
 fn delay_line_bytes(topology: &Topology) -> f64 {
-    let one = |link: &PlannedLink| {
-        let rate = link.way.rate.map_or(UNBOUNDED_BIT_S, |rate| rate.0 as f64);
-        let travels = link.way.delay + link.way.jitter;
-        link.way.queue_bytes(link.rtt) as f64 + rate / 8.0 * travels.as_secs_f64()
+    let of_link = |link: &PlannedLink| {
+        let rate = link.settings.rate.map_or(UNBOUNDED_BIT_S, |rate| rate.0 as f64);
+        let travel = link.settings.delay + link.settings.jitter;
+        link.settings.queue_bytes(link.rtt) as f64 + rate / 8.0 * travel.as_secs_f64()
     };
-    topology.links.iter().map(one).sum()
+    topology.links.iter().map(of_link).sum()
 }
 
 fn available_memory() -> u64 {
@@ -64,9 +64,9 @@ impl Lab {
         let mut ports = Vec::new();
         for number in 0..scenario.sites.len() {
             match Site::up(scenario, number, dir) {
-                Ok((site, its)) => {
+                Ok((site, its_ports)) => {
                     sites.push(site);
-                    ports.extend(its);
+                    ports.extend(its_ports);
                 }
                 Err(error) => {
                     sites.iter().filter_map(Site::group).for_each(Group::remove);
@@ -74,14 +74,14 @@ impl Lab {
                 }
             }
         }
-        let arena = PacketMemory::new(FRAME_MAX, bytes_max, ready as u64);
-        let fabric = Fabric::new(scenario, topology.clone(), arena);
+        let memory = PacketMemory::new(FRAME_MAX, bytes_max, ready as u64);
+        let fabric = Fabric::new(scenario, topology.clone(), memory);
         let failed = |source| {
             sites.iter().filter_map(Site::group).for_each(Group::remove);
             Error::site(name, "start its emulator", source)
         };
-        let (line, thread) = TunWire::carry(fabric, ports, &scenario.events).map_err(failed)?;
-        Ok(Lab { name: name.to_owned(), scenario: scenario.clone(), topology, sites, line, thread: Some(thread) })
+        let (emulator, thread) = TunWire::carry(fabric, ports, &scenario.events).map_err(failed)?;
+        Ok(Lab { name: name.to_owned(), scenario: scenario.clone(), topology, sites, emulator, thread: Some(thread) })
     }
 
     /// Its name.
@@ -138,29 +138,29 @@ impl Lab {
     /// # Errors
     /// The words contradict the settings in force.
     pub fn change(&self, change: Change, lasts: Option<Duration>) -> Result<(), Error> {
-        let now = self.line.read().ok_or_else(|| self.ended())?;
+        let now = self.emulator.read().ok_or_else(|| self.ended())?;
         for link in self.topology.changed(&change) {
-            let mut way = now.links[link].way.clone();
-            change.words.iter().for_each(|word| drop(way.set(word.clone())));
+            let mut settings = now.links[link].settings.clone();
+            change.words.iter().for_each(|word| drop(settings.set(word.clone())));
             // A setting that the change does not name may become idle: a queue, when the change removes the rate.
-            let spoken = |word: &str| change.words.iter().any(|one| one.touches(word));
-            if let Some((_, what, remedy)) = way.contradiction().filter(|(word, ..)| spoken(word)) {
+            let is_touched = |word: &str| change.words.iter().any(|one| one.touches(word));
+            if let Some((_, what, remedy)) = settings.contradiction().filter(|(word, ..)| is_touched(word)) {
                 return Err(Problem { line: 0, what, remedy: remedy.to_owned() }.into());
             }
         }
-        if self.line.change(change, lasts) { Ok(()) } else { Err(self.ended()) }
+        if self.emulator.change(change, lasts) { Ok(()) } else { Err(self.ended()) }
     }
 
     fn ended(&self) -> Error {
         Error::Ended { name: self.name.clone() }
     }
 
-    /// The counts so far: the truth about what the lab did to packets.
+    /// The counts so far: what the lab did to packets.
     ///
     /// # Errors
     /// The emulator has ended.
     pub fn reading(&self) -> Result<Reading, Error> {
-        let mut reading = self.line.read().ok_or_else(|| self.ended())?;
+        let mut reading = self.emulator.read().ok_or_else(|| self.ended())?;
         reading.not_read = self.sites.iter().map(Site::dropped).sum();
         Ok(reading)
     }
@@ -177,10 +177,10 @@ impl Lab {
         let its = &self.scenario.paths[path];
         let delay = |direction: usize| {
             let number = self.link(&its.name, direction)?;
-            Some(reading.links[number].way.delay)
+            Some(reading.links[number].settings.delay)
         };
         match (delay(0), delay(1)) {
-            (Some(there), Some(back)) => there + back,
+            (Some(forward), Some(reverse)) => forward + reverse,
             (Some(one), None) | (None, Some(one)) => 2 * one,
             (None, None) => link.rtt,
         }
@@ -202,8 +202,8 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         crate::site_processes::end(&self.networks(), crate::site_processes::GRACE);
-        self.sites.iter().for_each(Site::let_orphans_die);
-        self.line.stop();
+        self.sites.iter().for_each(Site::shorten_orphan_retries);
+        self.emulator.stop();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -27,13 +27,13 @@ pub mod packet;
 mod packet_memory;
 mod reading;
 pub mod rig;
-pub mod scenario;
 mod site;
 mod site_processes;
 mod status;
 mod topology;
 mod wire;
 
+pub use ::scenario;
 pub use emulator::EARLY_MAX;
 pub use error::Error;
 pub use lab::Lab;

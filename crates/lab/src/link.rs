@@ -61,18 +61,18 @@ pub struct Counts {
 /// One direction of a path, or of an uplink.
 #[derive(Debug)]
 pub struct Link {
-    way: LinkSettings,
+    settings: LinkSettings,
     rtt: Duration,
     random: fastrand::Rng,
-    losing: LossProcess,
+    loss: LossProcess,
     duplicate: Gap,
     reorder: Gap,
     corrupt: Gap,
-    silent: Gap,
+    corrupt_silent: Gap,
     /// When the bottleneck will have sent its queue, in picoseconds: nanoseconds would lose up to 0.02 % at 100 Gbit/s.
     free_ps: u64,
-    /// When the last packet leaves that was queued at an earlier rate, in picoseconds: no packet overtakes it.
-    before_ps: u64,
+    /// When the last packet that was queued at an earlier rate leaves, in picoseconds: no packet overtakes it.
+    earlier_ps: u64,
     /// When the policer's bucket will be full again, in picoseconds.
     full_ps: u64,
     /// When the next packet of cross traffic comes, in picoseconds.
@@ -83,12 +83,12 @@ pub struct Link {
 
 impl Counts {
     /// Segments that have passed the bottleneck.
-    fn on_the_wire(&self) -> u64 {
+    fn past_bottleneck(&self) -> u64 {
         self.segments - self.queue_dropped - self.policed - self.down - self.black_hole
     }
 }
 
-/// Packets of cross traffic are as large as most on the Internet.
+/// The size of a packet of cross traffic: that of most packets on the Internet.
 const CROSS_BYTES: u64 = 1_500;
 /// Above this rate they come in rows, as fast senders send them: single packets would keep the lab busy.
 const CROSS_ALONE_BIT_S: u64 = 1_000_000_000;
@@ -104,36 +104,36 @@ fn bytes_in(time_ps: u64, rate: u64) -> u64 {
 
 /// Bytes that a bottleneck still has to send. A byte counts until all of it has left; otherwise the queue would take a byte more than it may
 /// hold.
-fn waiting(time_ps: u64, rate: u64) -> u64 {
+fn queued_bytes(time_ps: u64, rate: u64) -> u64 {
     (u128::from(time_ps) * u128::from(rate)).div_ceil(8_000_000_000_000) as u64
 }
 
 /// The first segments, up to `bytes` in all.
-fn fitting(shape: &Shape, segments: Range<u16>, bytes: u64) -> Range<u16> {
+fn first_fitting(shape: &Shape, segments: Range<u16>, bytes: u64) -> Range<u16> {
     if segments.is_empty() || u64::from(shape.bytes(segments.clone())) <= bytes {
         return segments;
     }
     // All segments but the last have one size, and not all fit.
-    let each = u64::from(shape.bytes(segments.start..segments.start + 1)).max(1);
-    let fit = (bytes / each).min(segments.len() as u64 - 1) as u16;
+    let size = u64::from(shape.bytes(segments.start..segments.start + 1)).max(1);
+    let fit = (bytes / size).min(segments.len() as u64 - 1) as u16;
     segments.start..segments.start + fit
 }
 
 impl Link {
     /// A link with these settings. `rtt` is that of its path, by which a queue in round trips is sized.
-    pub fn new(way: LinkSettings, rtt: Duration, seed: u64) -> Link {
+    pub fn new(settings: LinkSettings, rtt: Duration, seed: u64) -> Link {
         let mut random = fastrand::Rng::with_seed(seed);
         Link {
             rtt,
-            losing: LossProcess::new(&way.loss, 0, &mut random),
-            duplicate: Gap::new(way.duplicate, &mut random),
-            reorder: Gap::new(way.reorder, &mut random),
-            corrupt: Gap::new(way.corrupt, &mut random),
-            silent: Gap::new(way.corrupt_silent, &mut random),
-            way,
+            loss: LossProcess::new(&settings.loss, 0, &mut random),
+            duplicate: Gap::new(settings.duplicate, &mut random),
+            reorder: Gap::new(settings.reorder, &mut random),
+            corrupt: Gap::new(settings.corrupt, &mut random),
+            corrupt_silent: Gap::new(settings.corrupt_silent, &mut random),
+            settings,
             random,
             free_ps: 0,
-            before_ps: 0,
+            earlier_ps: 0,
             full_ps: 0,
             cross_ps: 0,
             last_due: 0,
@@ -150,20 +150,20 @@ impl Link {
 
     fn set_one(&mut self, now: u64, word: &Word) -> Word {
         let backlog = self.backlog(now);
-        let spent = self.way.policer.map_or(0, |old| bytes_in(self.full_ps.saturating_sub(now * PS), old.rate.0));
-        let before = self.way.set(word.clone());
-        let way = &self.way;
+        let spent = self.settings.policer.map_or(0, |old| bytes_in(self.full_ps.saturating_sub(now * PS), old.rate.0));
+        let before = self.settings.set(word.clone());
+        let settings = &self.settings;
         let random = &mut self.random;
         match word {
-            Word::Loss(loss) => self.losing = LossProcess::new(loss, self.counts.on_the_wire(), random),
+            Word::Loss(loss) => self.loss = LossProcess::new(loss, self.counts.past_bottleneck(), random),
             Word::Duplicate(p) => self.duplicate = Gap::new(*p, random),
             Word::Reorder(p) => self.reorder = Gap::new(*p, random),
             Word::Corrupt(p) => self.corrupt = Gap::new(*p, random),
-            Word::CorruptSilent(p) => self.silent = Gap::new(*p, random),
+            Word::CorruptSilent(p) => self.corrupt_silent = Gap::new(*p, random),
             // The queue stays, for a bottleneck of another rate.
             Word::Rate(_) => {
-                self.before_ps = self.before_ps.max(self.free_ps);
-                self.free_ps = now * PS + way.rate.map_or(0, |rate| time_ps(backlog, rate.0));
+                self.earlier_ps = self.earlier_ps.max(self.free_ps);
+                self.free_ps = now * PS + settings.rate.map_or(0, |rate| time_ps(backlog, rate.0));
             }
             // The tokens that were spent stay spent, and are refilled at the new rate.
             Word::Policer(Some(policer)) => {
@@ -178,8 +178,8 @@ impl Link {
     }
 
     /// The settings in force.
-    pub fn way(&self) -> &LinkSettings {
-        &self.way
+    pub fn settings(&self) -> &LinkSettings {
+        &self.settings
     }
 
     /// The counts so far.
@@ -189,30 +189,30 @@ impl Link {
 
     /// The bytes in the bottleneck's queue.
     pub fn backlog(&self, now: u64) -> u64 {
-        self.way.rate.map_or(0, |rate| waiting(self.free_ps.saturating_sub(now * PS), rate.0))
+        self.settings.rate.map_or(0, |rate| queued_bytes(self.free_ps.saturating_sub(now * PS), rate.0))
     }
 
-    /// Takes segments that arrive together at `now`. Runs that are passed on are appended to `onwards`.
-    pub fn accept(&mut self, now: u64, shape: &Shape, segments: Range<u16>, onwards: &mut Vec<SegmentRun>) {
+    /// Takes segments that arrive together at `now`. Runs that are passed on are appended to `out`.
+    pub fn accept(&mut self, now: u64, shape: &Shape, segments: Range<u16>, out: &mut Vec<SegmentRun>) {
         let arrived = segments.len() as u64;
         self.counts.packets += 1;
         self.counts.segments += arrived;
         self.counts.bytes += u64::from(shape.bytes(segments.clone()));
-        if self.way.down {
+        if self.settings.down {
             self.counts.down += arrived;
             return;
         }
-        let segments = self.swallow(shape, segments);
+        let segments = self.drop_above_black_hole(shape, segments);
         let segments = self.police(now, shape, segments);
-        match self.way.rate {
-            None => self.wire(now * PS, shape, segments, onwards),
-            Some(rate) => self.bottleneck(now, rate.0, shape, segments, onwards),
+        match self.settings.rate {
+            None => self.wire(now * PS, shape, segments, out),
+            Some(rate) => self.bottleneck(now, rate.0, shape, segments, out),
         }
     }
 
-    /// Drops the segments that are larger than the MTU black hole.
-    fn swallow(&mut self, shape: &Shape, segments: Range<u16>) -> Range<u16> {
-        let Some(mtu) = self.way.mtu_black_hole.map(u32::from) else { return segments };
+    /// Drops the segments that are larger than the MTU black hole passes.
+    fn drop_above_black_hole(&mut self, shape: &Shape, segments: Range<u16>) -> Range<u16> {
+        let Some(mtu) = self.settings.mtu_black_hole.map(u32::from) else { return segments };
         if segments.is_empty() || shape.bytes(segments.start..segments.start + 1) <= mtu {
             return segments;
         }
@@ -224,13 +224,13 @@ impl Link {
     }
 
     fn police(&mut self, now: u64, shape: &Shape, segments: Range<u16>) -> Range<u16> {
-        let Some(policer) = self.way.policer else { return segments };
+        let Some(policer) = self.settings.policer else { return segments };
         let now_ps = now * PS;
         let filled = self.full_ps.max(now_ps);
         // Rounded up: a burst, which may be just one packet, is never a byte shorter than the scenario says.
         let burst_ps = time_ps(policer.burst.0, policer.rate.0) + 1;
         let tokens = bytes_in((now_ps + burst_ps).saturating_sub(filled), policer.rate.0);
-        let passing = fitting(shape, segments.clone(), tokens);
+        let passing = first_fitting(shape, segments.clone(), tokens);
         self.full_ps = filled + time_ps(u64::from(shape.bytes(passing.clone())), policer.rate.0);
         self.counts.policed += (segments.len() - passing.len()) as u64;
         passing
@@ -238,18 +238,18 @@ impl Link {
 
     /// Queues the cross traffic up to now.
     fn cross(&mut self, now_ps: u64, rate: u64, queue: u64) {
-        let Some(others) = self.way.cross_traffic else { return };
-        let bytes = CROSS_BYTES * others.0.div_ceil(CROSS_ALONE_BIT_S).clamp(1, CROSS_ROW_MAX);
-        let mean_ps = time_ps(bytes, others.0);
+        let Some(cross_rate) = self.settings.cross_traffic else { return };
+        let bytes = CROSS_BYTES * cross_rate.0.div_ceil(CROSS_ALONE_BIT_S).clamp(1, CROSS_ROW_MAX);
+        let mean_ps = time_ps(bytes, cross_rate.0);
         // Cross traffic from before the bottleneck was last idle has no effect any more.
         let horizon = now_ps.saturating_sub(time_ps(queue, rate) + mean_ps * 64);
         if self.cross_ps < horizon {
             let skipped = horizon - self.cross_ps;
-            self.counts.cross_bytes += bytes_in(skipped, others.0);
+            self.counts.cross_bytes += bytes_in(skipped, cross_rate.0);
             self.cross_ps = horizon;
         }
         while self.cross_ps <= now_ps {
-            let backlog = waiting(self.free_ps.saturating_sub(self.cross_ps), rate);
+            let backlog = queued_bytes(self.free_ps.saturating_sub(self.cross_ps), rate);
             self.counts.cross_bytes += bytes;
             if backlog > 0 && backlog + bytes > queue {
                 self.counts.cross_dropped_bytes += bytes;
@@ -262,12 +262,12 @@ impl Link {
         }
     }
 
-    fn bottleneck(&mut self, now: u64, rate: u64, shape: &Shape, segments: Range<u16>, onwards: &mut Vec<SegmentRun>) {
+    fn bottleneck(&mut self, now: u64, rate: u64, shape: &Shape, segments: Range<u16>, out: &mut Vec<SegmentRun>) {
         let now_ps = now * PS;
-        let queue = self.way.queue_bytes(self.rtt);
+        let queue = self.settings.queue_bytes(self.rtt);
         self.cross(now_ps, rate, queue);
-        let backlog = waiting(self.free_ps.saturating_sub(now_ps), rate);
-        let mut passing = fitting(shape, segments.clone(), queue.saturating_sub(backlog));
+        let backlog = queued_bytes(self.free_ps.saturating_sub(now_ps), rate);
+        let mut passing = first_fitting(shape, segments.clone(), queue.saturating_sub(backlog));
         if passing.is_empty() && backlog == 0 && !segments.is_empty() {
             // A packet that is being sent does not wait: an idle bottleneck takes one segment, however short its queue.
             passing = segments.start..segments.start + 1;
@@ -276,97 +276,99 @@ impl Link {
         let bytes = u64::from(shape.bytes(passing.clone()));
         self.counts.queue_peak = self.counts.queue_peak.max(backlog + bytes);
         // Packets that were queued when the rate changed leave first, at the old rate.
-        self.free_ps = self.free_ps.max(self.before_ps);
+        self.free_ps = self.free_ps.max(self.earlier_ps);
         let idle_ns = now_ps.saturating_sub(self.free_ps) / PS;
         self.counts.idle_ns += if idle_ns < PAUSE_NS { idle_ns } else { 0 };
         self.free_ps = self.free_ps.max(now_ps);
         let whole_ps = time_ps(bytes, rate);
         let pieces = (whole_ps / PS).div_ceil(GRANULE_NS).clamp(1, passing.len().max(1) as u64) as usize;
-        let each = passing.len().div_ceil(pieces).max(1) as u16;
+        let segments_each = passing.len().div_ceil(pieces).max(1) as u16;
         let start_ps = self.free_ps;
         let mut sent = 0;
         while !passing.is_empty() {
-            let run = passing.start..passing.end.min(passing.start.saturating_add(each));
+            let run = passing.start..passing.end.min(passing.start.saturating_add(segments_each));
             passing.start = run.end;
             sent += u64::from(shape.bytes(run.clone()));
             self.free_ps = start_ps + time_ps(sent, rate);
-            self.wire(self.free_ps, shape, run, onwards);
+            self.wire(self.free_ps, shape, run, out);
         }
     }
 
     /// Sends segments over the wire, which loses, repeats, holds back and damages some.
-    fn wire(&mut self, sent_ps: u64, shape: &Shape, segments: Range<u16>, onwards: &mut Vec<SegmentRun>) {
-        let sent = sent_ps.max(self.before_ps) / PS;
+    fn wire(&mut self, sent_ps: u64, shape: &Shape, segments: Range<u16>, out: &mut Vec<SegmentRun>) {
+        let sent = sent_ps.max(self.earlier_ps) / PS;
         let mut start = segments.start;
         let mut at = segments.start;
         while at < segments.end {
-            let clear = self.clear().min(u64::from(segments.end - at)) as u16;
-            if clear > 0 {
-                self.pass(u64::from(clear));
-                at += clear;
+            let undisturbed = self.undisturbed().min(u64::from(segments.end - at)) as u16;
+            if undisturbed > 0 {
+                self.pass(u64::from(undisturbed));
+                at += undisturbed;
                 continue;
             }
-            let met = self.meet();
+            let effects = self.draw_effects();
             at += 1;
-            if met.nothing() {
+            if effects.is_none() {
                 continue;
             }
-            self.send(sent, shape, start..at - 1, onwards);
+            self.send(sent, shape, start..at - 1, out);
             start = at;
-            self.disturb(sent, shape, at - 1, &met, onwards);
+            self.disturb(sent, shape, at - 1, &effects, out);
         }
-        self.send(sent, shape, start..at, onwards);
+        self.send(sent, shape, start..at, out);
     }
 
-    fn clear(&self) -> u64 {
-        let gaps = [&self.duplicate, &self.reorder, &self.corrupt, &self.silent];
-        gaps.iter().map(|gap| gap.left).fold(self.losing.clear(), u64::min)
+    /// The number of segments before the next one that is disturbed.
+    fn undisturbed(&self) -> u64 {
+        let gaps = [&self.duplicate, &self.reorder, &self.corrupt, &self.corrupt_silent];
+        gaps.iter().map(|gap| gap.left).fold(self.loss.undisturbed(), u64::min)
     }
 
     fn pass(&mut self, segments: u64) {
-        self.losing.pass(segments);
-        for gap in [&mut self.duplicate, &mut self.reorder, &mut self.corrupt, &mut self.silent] {
+        self.loss.pass(segments);
+        for gap in [&mut self.duplicate, &mut self.reorder, &mut self.corrupt, &mut self.corrupt_silent] {
             gap.pass(segments);
         }
     }
 
-    fn meet(&mut self) -> WireEffects {
+    /// The disturbances of the next segment.
+    fn draw_effects(&mut self) -> WireEffects {
         let random = &mut self.random;
         WireEffects {
-            lost: self.losing.meets(random),
-            duplicated: self.duplicate.meets(random),
-            reordered: self.reorder.meets(random),
-            corrupted: self.corrupt.meets(random),
-            silently: self.silent.meets(random),
+            lost: self.loss.hits(random),
+            duplicated: self.duplicate.hits(random),
+            reordered: self.reorder.hits(random),
+            corrupted: self.corrupt.hits(random),
+            silently: self.corrupt_silent.hits(random),
         }
     }
 
-    /// Sends one segment that meets a disturbance. A lost segment meets no other.
-    fn disturb(&mut self, sent: u64, shape: &Shape, segment: u16, met: &WireEffects, onwards: &mut Vec<SegmentRun>) {
-        if met.lost {
+    /// Sends one segment that is disturbed. A lost segment has no other disturbance.
+    fn disturb(&mut self, sent: u64, shape: &Shape, segment: u16, effects: &WireEffects, out: &mut Vec<SegmentRun>) {
+        if effects.lost {
             self.counts.lost += 1;
             return;
         }
-        let due = if met.reordered {
+        let due = if effects.reordered {
             self.counts.reordered += 1;
-            sent + self.travel() + self.way.reorder_by.as_nanos() as u64
+            sent + self.travel() + self.settings.reorder_by.as_nanos() as u64
         } else {
             self.due(sent)
         };
-        let damage = self.damage(shape, segment, met);
-        self.push(SegmentRun { due, segments: segment..segment + 1, damage }, shape, onwards);
-        if met.duplicated {
+        let damage = self.damage(shape, segment, effects);
+        self.push(SegmentRun { due, segments: segment..segment + 1, damage }, shape, out);
+        if effects.duplicated {
             self.counts.duplicated += 1;
-            self.push(SegmentRun { due, segments: segment..segment + 1, damage: None }, shape, onwards);
+            self.push(SegmentRun { due, segments: segment..segment + 1, damage: None }, shape, out);
         }
     }
 
-    fn damage(&mut self, shape: &Shape, segment: u16, met: &WireEffects) -> Option<(Damage, u64)> {
-        if met.corrupted && shape.can_be_damaged(segment, Damage::Seen) {
+    fn damage(&mut self, shape: &Shape, segment: u16, effects: &WireEffects) -> Option<(Damage, u64)> {
+        if effects.corrupted && shape.can_be_damaged(segment, Damage::Seen) {
             self.counts.corrupted += 1;
             return Some((Damage::Seen, self.random.u64(..)));
         }
-        if met.silently && shape.can_be_damaged(segment, Damage::Silent) {
+        if effects.silently && shape.can_be_damaged(segment, Damage::Silent) {
             self.counts.corrupted_silently += 1;
             return Some((Damage::Silent, self.random.u64(..)));
         }
@@ -374,29 +376,29 @@ impl Link {
     }
 
     /// Takes back the count of the last damage: the segment was damaged before, and cannot be damaged again.
-    pub fn forgo(&mut self, damage: Damage) {
+    pub fn uncount_damage(&mut self, damage: Damage) {
         match damage {
             Damage::Seen => self.counts.corrupted -= 1,
             Damage::Silent => self.counts.corrupted_silently -= 1,
         }
     }
 
-    fn send(&mut self, sent: u64, shape: &Shape, segments: Range<u16>, onwards: &mut Vec<SegmentRun>) {
+    fn send(&mut self, sent: u64, shape: &Shape, segments: Range<u16>, out: &mut Vec<SegmentRun>) {
         if !segments.is_empty() {
             let due = self.due(sent);
-            self.push(SegmentRun { due, segments, damage: None }, shape, onwards);
+            self.push(SegmentRun { due, segments, damage: None }, shape, out);
         }
     }
 
-    fn push(&mut self, run: SegmentRun, shape: &Shape, onwards: &mut Vec<SegmentRun>) {
+    fn push(&mut self, run: SegmentRun, shape: &Shape, out: &mut Vec<SegmentRun>) {
         self.counts.out_segments += run.segments.len() as u64;
         self.counts.out_bytes += u64::from(shape.bytes(run.segments.clone()));
-        onwards.push(run);
+        out.push(run);
     }
 
     /// The delay of a segment, with one draw of jitter.
     fn travel(&mut self) -> u64 {
-        let (delay, jitter) = (self.way.delay.as_nanos() as u64, self.way.jitter.as_nanos() as u64);
+        let (delay, jitter) = (self.settings.delay.as_nanos() as u64, self.settings.jitter.as_nanos() as u64);
         match jitter {
             0 => delay,
             _ => (delay + self.random.u64(0..=2 * jitter)).saturating_sub(jitter),
@@ -408,11 +410,11 @@ impl Link {
         let due = sent + self.travel();
         self.last_due = self.last_due.max(due);
         // A delay that an event has shortened lets packets overtake, as a change of route does.
-        if self.way.jitter.is_zero() { due } else { self.last_due }
+        if self.settings.jitter.is_zero() { due } else { self.last_due }
     }
 }
 
-/// The disturbances that a segment meets on the wire.
+/// The disturbances of a segment on the wire.
 struct WireEffects {
     lost: bool,
     duplicated: bool,
@@ -422,7 +424,7 @@ struct WireEffects {
 }
 
 impl WireEffects {
-    fn nothing(&self) -> bool {
+    fn is_none(&self) -> bool {
         !(self.lost || self.duplicated || self.reordered || self.corrupted || self.silently)
     }
 }

@@ -47,14 +47,14 @@ impl PacketMemory {
     pub fn new(largest: usize, bytes_max: u64, ready: u64) -> PacketMemory {
         assert!(largest <= CHUNK, "a packet fits a chunk");
         let chunks_max = usize::try_from(bytes_max / CHUNK as u64).unwrap_or(usize::MAX).max(1);
-        let mut arena =
+        let mut memory =
             PacketMemory { chunks: Vec::new(), free: Vec::new(), current: None, chunks_max, largest, peak: 0 };
         let ready = usize::try_from(ready.div_ceil(CHUNK as u64)).unwrap_or(chunks_max).min(chunks_max);
         for _ in 0..ready {
-            arena.grow(1);
+            memory.grow(1);
         }
-        arena.free.reverse();
-        arena
+        memory.free.reverse();
+        memory
     }
 
     /// Adds a free chunk, filled with `fill`. A value other than 0 makes the kernel map its pages at once.
@@ -86,50 +86,50 @@ impl PacketMemory {
     pub fn take(&mut self, length: usize) -> Option<PacketSlot> {
         let current = self.current?;
         let chunk = &mut self.chunks[current as usize];
-        let place = PacketSlot { chunk: current, offset: chunk.used as u32, length: length as u32 };
+        let slot = PacketSlot { chunk: current, offset: chunk.used as u32, length: length as u32 };
         let next = (chunk.used + length).next_multiple_of(ALIGN);
         if length > self.largest || next > CHUNK {
             return None;
         }
         chunk.used = next;
         chunk.live += 1;
-        Some(place)
+        Some(slot)
     }
 
     /// Keeps only the first `length` bytes of a packet. The room behind them is used again if no packet has been taken
     /// since: a full queue always drops the end of the newest packet.
-    pub fn shorten(&mut self, place: PacketSlot, length: usize) -> PacketSlot {
-        let length = length.min(place.length as usize);
-        let chunk = &mut self.chunks[place.chunk as usize];
-        if chunk.used == place.end() {
-            chunk.used = (place.offset as usize + length).next_multiple_of(ALIGN);
+    pub fn shorten(&mut self, slot: PacketSlot, length: usize) -> PacketSlot {
+        let length = length.min(slot.length as usize);
+        let chunk = &mut self.chunks[slot.chunk as usize];
+        if chunk.used == slot.end() {
+            chunk.used = (slot.offset as usize + length).next_multiple_of(ALIGN);
         }
-        PacketSlot { length: length as u32, ..place }
+        PacketSlot { length: length as u32, ..slot }
     }
 
     /// Frees the room of a packet.
-    pub fn release(&mut self, place: PacketSlot) {
-        let place = self.shorten(place, 0);
-        let chunk = &mut self.chunks[place.chunk as usize];
+    pub fn release(&mut self, slot: PacketSlot) {
+        let slot = self.shorten(slot, 0);
+        let chunk = &mut self.chunks[slot.chunk as usize];
         chunk.live -= 1;
         if chunk.live == 0 {
             chunk.used = 0;
-            if self.current != Some(place.chunk) {
-                self.free.push(place.chunk);
+            if self.current != Some(slot.chunk) {
+                self.free.push(slot.chunk);
             }
         }
     }
 
     /// The bytes of a packet.
-    pub fn bytes(&self, place: PacketSlot) -> &[u8] {
-        let start = place.offset as usize;
-        &self.chunks[place.chunk as usize].bytes[start..start + place.length as usize]
+    pub fn bytes(&self, slot: PacketSlot) -> &[u8] {
+        let start = slot.offset as usize;
+        &self.chunks[slot.chunk as usize].bytes[start..start + slot.length as usize]
     }
 
     /// The bytes of a packet, to be changed.
-    pub fn bytes_mut(&mut self, place: PacketSlot) -> &mut [u8] {
-        let start = place.offset as usize;
-        &mut self.chunks[place.chunk as usize].bytes[start..start + place.length as usize]
+    pub fn bytes_mut(&mut self, slot: PacketSlot) -> &mut [u8] {
+        let start = slot.offset as usize;
+        &mut self.chunks[slot.chunk as usize].bytes[start..start + slot.length as usize]
     }
 
     /// The size of all chunks that hold packets, in bytes.
@@ -148,60 +148,60 @@ impl PacketMemory {
 mod tests {
     use super::*;
 
-    fn put(arena: &mut PacketMemory, fill: u8, length: usize) -> Option<PacketSlot> {
-        arena.room()?[..length].fill(fill);
-        arena.take(length)
+    fn put(memory: &mut PacketMemory, fill: u8, length: usize) -> Option<PacketSlot> {
+        memory.room()?[..length].fill(fill);
+        memory.take(length)
     }
 
     #[test]
-    fn a_short_line_stays_in_one_chunk() {
-        let mut arena = PacketMemory::new(65_562, 8 << 20, 0);
+    fn a_short_delay_needs_one_chunk() {
+        let mut memory = PacketMemory::new(65_562, 8 << 20, 0);
         for n in 0..1_000u32 {
-            let place = put(&mut arena, n as u8, 60_000).unwrap();
-            assert!(arena.bytes(place).iter().all(|byte| *byte == n as u8));
-            arena.release(place);
+            let slot = put(&mut memory, n as u8, 60_000).unwrap();
+            assert!(memory.bytes(slot).iter().all(|byte| *byte == n as u8));
+            memory.release(slot);
         }
-        assert_eq!((arena.peak(), arena.in_use()), (1 << 20, 0));
+        assert_eq!((memory.peak(), memory.in_use()), (1 << 20, 0));
     }
 
     #[test]
-    fn chunks_come_back_and_the_bound_holds() {
-        let mut arena = PacketMemory::new(65_562, 4 << 20, 2 << 20);
+    fn chunks_are_reused_and_bounded() {
+        let mut memory = PacketMemory::new(65_562, 4 << 20, 2 << 20);
         for round in 0..3 {
-            let mut places = Vec::new();
-            while let Some(place) = put(&mut arena, round, 50_000) {
-                places.push(place);
+            let mut slots = Vec::new();
+            while let Some(slot) = put(&mut memory, round, 50_000) {
+                slots.push(slot);
             }
-            assert!(places.len() >= 4 * 19, "{}", places.len());
-            assert!(places.iter().all(|place| arena.bytes(*place) == [round; 50_000]));
-            places.drain(..).rev().for_each(|place| arena.release(place));
-            assert_eq!(arena.in_use(), 0);
+            assert!(slots.len() >= 4 * 19, "{}", slots.len());
+            assert!(slots.iter().all(|slot| memory.bytes(*slot) == [round; 50_000]));
+            slots.drain(..).rev().for_each(|slot| memory.release(slot));
+            assert_eq!(memory.in_use(), 0);
         }
-        assert_eq!(arena.peak(), 4 << 20);
+        assert_eq!(memory.peak(), 4 << 20);
     }
 
     #[test]
-    fn what_is_dropped_at_once_takes_no_room() {
-        let mut arena = PacketMemory::new(65_562, 64 << 20, 0);
+    fn a_dropped_packet_takes_no_room() {
+        let mut memory = PacketMemory::new(65_562, 64 << 20, 0);
         let mut kept = Vec::new();
         for n in 0..200 {
-            let place = put(&mut arena, n, 60_000).unwrap();
+            let slot = put(&mut memory, n, 60_000).unwrap();
             match n % 4 {
-                0 => kept.push((n, arena.shorten(place, 30_000))),
-                _ => arena.release(place),
+                0 => kept.push((n, memory.shorten(slot, 30_000))),
+                _ => memory.release(slot),
             }
         }
-        assert!(arena.peak() <= 2 << 20, "{}", arena.peak());
-        assert!(kept.iter().all(|(n, place)| arena.bytes(*place) == vec![*n; 30_000]));
-        kept.drain(..).for_each(|(_, place)| arena.release(place));
-        assert_eq!(arena.in_use(), 0);
+        assert!(memory.peak() <= 2 << 20, "{}", memory.peak());
+        assert!(kept.iter().all(|(n, slot)| memory.bytes(*slot) == vec![*n; 30_000]));
+        kept.drain(..).for_each(|(_, slot)| memory.release(slot));
+        assert_eq!(memory.in_use(), 0);
     }
 
     #[test]
     fn waste_is_below_a_tenth() {
-        let mut arena = PacketMemory::new(65_562, 64 << 20, 0);
+        let mut memory = PacketMemory::new(65_562, 64 << 20, 0);
         let packets = 500;
-        assert!((0..packets).all(|_| put(&mut arena, 1, 65_562).is_some()));
-        assert!(arena.peak() < packets * 65_562 * 11 / 10);
+        assert!((0..packets).all(|_| put(&mut memory, 1, 65_562).is_some()));
+        assert!(memory.peak() < packets * 65_562 * 11 / 10);
     }
 }

@@ -26,7 +26,7 @@ impl Lateness {
         self.0.saturating_record(nanos / 1_000);
     }
 
-    /// The lateness that this part of all deliveries did not exceed.
+    /// The lateness that this fraction of all deliveries did not exceed.
     pub fn quantile(&self, part: f64) -> Duration {
         if self.0.is_empty() { Duration::ZERO } else { Duration::from_micros(self.0.value_at_quantile(part)) }
     }
@@ -59,7 +59,7 @@ pub struct LinkReading {
     /// The lateness of deliveries whose last link was this one.
     pub lateness: Lateness,
     /// The settings in force.
-    pub way: LinkSettings,
+    pub settings: LinkSettings,
 }
 
 /// A lab's numbers at one time. They only grow.

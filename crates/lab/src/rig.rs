@@ -1,4 +1,4 @@
-//! Labs for tests: one at a time on a machine, and a loud message where there can be none.
+//! Labs for tests: one at a time on a machine, and a message on standard error where there can be none.
 //!
 //! ```no_run
 //! let Some(lab) = lab::rig::up("my_test", "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"100ms\"") else { return };
@@ -27,7 +27,7 @@ static NUMBER: AtomicU32 = AtomicU32::new(0);
 pub struct Fixture {
     lab: Option<Lab>,
     dir: PathBuf,
-    _turn: LabLock,
+    _lock: LabLock,
 }
 
 /// The right to have a lab, given to one test program at a time: two labs would disturb each other's measurements.
@@ -73,7 +73,7 @@ pub fn able(test: &str) -> bool {
     false
 }
 
-/// Brings a scenario up for a test; none where this machine cannot have labs, which is reported loudly.
+/// Brings a scenario up for a test; none where this machine cannot have labs, which is reported on standard error.
 ///
 /// # Panics
 /// The scenario makes no sense, or the lab does not come up.
@@ -86,13 +86,13 @@ pub fn up(test: &str, scenario: &str) -> Option<Fixture> {
     let dir = std::env::temp_dir().join(format!("longhaul-rig-{}-{number}", std::process::id()));
     let make = || -> Result<Fixture, Error> {
         let file = |source| Error::File { path: dir.clone(), doing: "make it", source };
-        let turn = LabLock::take().map_err(file)?;
+        let lock = LabLock::take().map_err(file)?;
         fs::DirBuilder::new().mode(0o700).create(&dir).map_err(file)?;
         let lab = Lab::up("rig", &Scenario::read(scenario)?, &dir)?;
-        Ok(Fixture { lab: Some(lab), dir: dir.clone(), _turn: turn })
+        Ok(Fixture { lab: Some(lab), dir: dir.clone(), _lock: lock })
     };
     match make() {
-        Ok(rig) => Some(rig),
+        Ok(fixture) => Some(fixture),
         Err(error) => {
             let _ = fs::remove_dir_all(&dir);
             panic!("{test}: {error}")

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use sys::namespace::Namespaces;
 
 use crate::error::Error;
-use crate::scenario::{End, Interface, Profile, Scenario, Site as Words};
+use crate::scenario::{End, Interface, Profile, Scenario, Site as SiteSettings};
 
 pub use group::Group;
 
@@ -67,18 +67,18 @@ impl Site {
     /// # Errors
     /// No permission, or a step that the kernel or ip(8) refuses.
     pub fn up(scenario: &Scenario, number: usize, dir: &Path) -> Result<(Site, Vec<File>), Error> {
-        let words = &scenario.sites[number];
-        let group = words.cpu_share.map(|share| Group::new(dir, &words.name, share)).transpose()?;
+        let site = &scenario.sites[number];
+        let group = site.cpu_share.map(|share| Group::new(dir, &site.name, share)).transpose()?;
         let plan = SitePlan { scenario, number, dir };
         // A thread in another mount namespace cannot go back; it ends with its work.
         let made = std::thread::scope(|scope| scope.spawn(|| plan.make()).join());
-        let bug = |_| Error::site(&words.name, "make it", io::Error::other("the thread that made it failed"));
+        let bug = |_| Error::site(&site.name, "make it", io::Error::other("the thread that made it failed"));
         let made = made.map_err(bug).flatten();
         if let (Err(_), Some(group)) = (&made, &group) {
             group.remove();
         }
         let (namespaces, ports) = made?;
-        Ok((Site { name: words.name.clone(), namespaces: Arc::new(namespaces), group }, ports))
+        Ok((Site { name: site.name.clone(), namespaces: Arc::new(namespaces), group }, ports))
     }
 
     /// Its namespaces.
@@ -107,16 +107,16 @@ impl Site {
     /// The caller's directory is gone, or the control group cannot be opened.
     pub fn hold(&self, command: &mut Command) -> Result<(), Error> {
         let failed = |source| Error::site(&self.name, "enter it", source);
-        let group = self.group.as_ref().map(Group::door).transpose().map_err(failed)?;
+        let group = self.group.as_ref().map(Group::open_procs).transpose().map_err(failed)?;
         self.namespaces.hold(command, group).map_err(failed)
     }
 
-    /// Runs `act` on a thread in the site's network: the sockets that it opens stay in that network.
+    /// Runs `action` on a thread in the site's network: the sockets that it opens stay in that network.
     ///
     /// # Errors
     /// The network cannot be entered.
-    pub fn within<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, Error> {
-        let inside = || self.namespaces.enter_network().map(|()| act());
+    pub fn within<T: Send>(&self, action: impl FnOnce() -> T + Send) -> Result<T, Error> {
+        let inside = || self.namespaces.enter_network().map(|()| action());
         let done = std::thread::scope(|scope| scope.spawn(inside).join());
         match done {
             Ok(done) => done.map_err(|source| Error::site(&self.name, "enter its network", source)),
@@ -124,10 +124,11 @@ impl Site {
         }
     }
 
-    /// Lets connections that no process holds die. Without its network, data that a killed program had in flight would be retried for many
-    /// minutes, and its memory counts for the whole machine: half a gigabyte of it, from one stream over 303 ms, throttles the next test.
-    pub fn let_orphans_die(&self) {
-        // Where this cannot be set, they die later.
+    /// Makes the kernel give up connections that no process has open any more. Without its network, data that a killed program had in flight
+    /// would be retried for many minutes, and its memory counts for the whole machine: half a gigabyte of it, from one stream over 303 ms,
+    /// throttles the next test.
+    pub fn shorten_orphan_retries(&self) {
+        // Where this cannot be set, they end later.
         let _ = self.within(|| set("net.ipv4.tcp_orphan_retries", "1"));
     }
 
@@ -151,16 +152,16 @@ fn device_drops(line: &str) -> Option<u64> {
 }
 
 impl SitePlan<'_> {
-    fn words(&self) -> &Words {
+    fn site(&self) -> &SiteSettings {
         &self.scenario.sites[self.number]
     }
 
     fn make(&self) -> Result<(Namespaces, Vec<File>), Error> {
-        let name = &self.words().name;
+        let name = &self.site().name;
         let failed = |doing: &'static str| move |source| Error::site(name, doing, source);
         let namespaces = Namespaces::make().map_err(failed("make its namespaces (needs CAP_SYS_ADMIN)"))?;
         sys::namespace::set_host_name(name).map_err(failed("name its host"))?;
-        self.names().map_err(failed("give it names"))?;
+        self.mount_names().map_err(failed("give it names"))?;
         // Without the mount, /sys shows the host's devices: a minor fault, in a container that forbids the mount.
         let _ = sys::namespace::mount_sysfs();
         for (setting, value) in QUIET {
@@ -170,55 +171,55 @@ impl SitePlan<'_> {
         let open = |interface: &Interface| {
             sys::tun::open(&interface.name).map_err(failed("make a TUN device (needs CAP_NET_ADMIN, /dev/net/tun)"))
         };
-        let ports: Vec<File> = self.words().interfaces.iter().map(open).collect::<Result<_, _>>()?;
-        self.address()?;
-        self.settings()?;
+        let ports: Vec<File> = self.site().interfaces.iter().map(open).collect::<Result<_, _>>()?;
+        self.bring_up_devices()?;
+        self.apply_settings()?;
         Ok((namespaces, ports))
     }
 
-    fn names(&self) -> io::Result<()> {
-        let own = self.dir.join("sites").join(&self.words().name);
+    fn mount_names(&self) -> io::Result<()> {
+        let own = self.dir.join("sites").join(&self.site().name);
         std::fs::create_dir_all(&own)?;
-        let put = |name: &str, over: &str, text: String| -> io::Result<()> {
+        let mount_file = |name: &str, target: &str, text: String| -> io::Result<()> {
             let file: PathBuf = own.join(name);
             std::fs::write(&file, text)?;
             // Readable whatever the umask: programs of all users look names up.
             std::fs::set_permissions(&file, Permissions::from_mode(0o644))?;
-            if Path::new(over).exists() { sys::namespace::cover(&file, Path::new(over)) } else { Ok(()) }
+            if Path::new(target).exists() { sys::namespace::cover(&file, Path::new(target)) } else { Ok(()) }
         };
-        put("hosts", "/etc/hosts", names::hosts(self.scenario))?;
+        mount_file("hosts", "/etc/hosts", names::hosts(self.scenario))?;
         // Only /etc/hosts: a resolver of the host would answer with the host's network.
         if let Ok(text) = std::fs::read_to_string("/etc/nsswitch.conf") {
-            put("nsswitch.conf", "/etc/nsswitch.conf", names::switch(&text))?;
+            mount_file("nsswitch.conf", "/etc/nsswitch.conf", names::nsswitch(&text))?;
         }
         // No name server answers at a site, so a name that is not in /etc/hosts fails at once.
-        put("resolv.conf", "/etc/resolv.conf", "# a lab's site has no name servers\n".to_owned())
+        mount_file("resolv.conf", "/etc/resolv.conf", "# a lab's site has no name servers\n".to_owned())
     }
 
-    fn settings(&self) -> Result<(), Error> {
-        let words = self.words();
-        let limits = match words.profile {
+    fn apply_settings(&self) -> Result<(), Error> {
+        let site = self.site();
+        let limits = match site.profile {
             Profile::Dtn => &DTN[..],
             Profile::Stock => &STOCK[..],
         };
         for (name, value) in limits {
-            set(name, value).map_err(|source| Error::setting(&words.name, name, value, source))?;
+            set(name, value).map_err(|source| Error::setting(&site.name, name, value, source))?;
         }
-        for (name, value) in &words.sysctl {
-            set(name, value).map_err(|source| Error::setting(&words.name, name, value, source))?;
+        for (name, value) in &site.sysctl {
+            set(name, value).map_err(|source| Error::setting(&site.name, name, value, source))?;
         }
         Ok(())
     }
 
     /// Brings the devices up, with addresses and routes.
-    fn address(&self) -> Result<(), Error> {
+    fn bring_up_devices(&self) -> Result<(), Error> {
         self.ip("-4", &self.batch(true))?;
         // Where the kernel has no IPv6, sites have none.
         if Path::new("/proc/sys/net/ipv6").exists() { self.ip("-6", &self.batch(false)) } else { Ok(()) }
     }
 
     fn ip(&self, family: &str, batch: &str) -> Result<(), Error> {
-        let name = &self.words().name;
+        let name = &self.site().name;
         let failed = |source| Error::site(name, "run ip (is iproute2 installed?)", source);
         let mut ip = Command::new("ip");
         ip.args([family, "-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -228,8 +229,8 @@ impl SitePlan<'_> {
         }
         let output = ip.wait_with_output().map_err(failed)?;
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
-            return Err(Error::site(name, "give it addresses and routes", io::Error::other(format!("ip: {said}"))));
+            let stderr = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+            return Err(Error::site(name, "give it addresses and routes", io::Error::other(format!("ip: {stderr}"))));
         }
         Ok(())
     }
@@ -239,12 +240,12 @@ impl SitePlan<'_> {
         let mut lines = Vec::new();
         if is_v4 {
             lines.push("link set lo up".to_owned());
-            lines.extend(self.words().interfaces.iter().flat_map(|its| {
+            lines.extend(self.site().interfaces.iter().flat_map(|its| {
                 let (device, mtu) = (&its.name, its.mtu);
                 [format!("link set {device} mtu {mtu} txqueuelen {DEVICE_QUEUE}"), format!("link set {device} up")]
             }));
         }
-        for (number, interface) in self.words().interfaces.iter().enumerate() {
+        for (number, interface) in self.site().interfaces.iter().enumerate() {
             let Some(address) = address(interface, is_v4) else { continue };
             let device = &interface.name;
             let length = if is_v4 { 32 } else { 128 };

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// A variable in the environment of every process that `longhaul lab` starts at a site: the lab's directory.
-pub const MARK: &str = "LONGHAUL_LAB_DIR";
+pub const LAB_VARIABLE: &str = "LONGHAUL_LAB_DIR";
 
 /// How long a process may take to end after SIGTERM.
 pub const GRACE: Duration = Duration::from_secs(2);
@@ -25,35 +25,35 @@ fn pids() -> impl Iterator<Item = u32> {
 }
 
 /// Signals a process if `is_meant` holds. Its number may have been given to another process since it was found, so the condition is checked
-/// again once the process is held.
+/// again once the process is open.
 fn signal(pid: u32, signal: Signal, is_meant: &impl Fn(u32) -> bool) {
     let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
-    let Ok(held) = pidfd_open(number, PidfdFlags::empty()) else { return };
+    let Ok(pidfd) = pidfd_open(number, PidfdFlags::empty()) else { return };
     if is_meant(pid) {
         // A process that has already ended is fine.
-        let _ = pidfd_send_signal(&held, signal);
+        let _ = pidfd_send_signal(&pidfd, signal);
     }
 }
 
 /// Asks processes to end, then kills them. Returns how many there were.
 fn end_all(grace: Duration, is_meant: impl Fn(u32) -> bool) -> usize {
-    let look = || pids().filter(|pid| is_meant(*pid)).collect::<Vec<_>>();
-    let first = look();
-    first.iter().for_each(|pid| signal(*pid, Signal::TERM, &is_meant));
+    let find = || pids().filter(|pid| is_meant(*pid)).collect::<Vec<_>>();
+    let found = find();
+    found.iter().for_each(|pid| signal(*pid, Signal::TERM, &is_meant));
     let deadline = Instant::now() + grace;
-    let mut left = look();
-    while !left.is_empty() && Instant::now() < deadline {
+    let mut running = find();
+    while !running.is_empty() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(20));
-        left = look();
+        running = find();
     }
     // Waits until they have ended, with the processes that they started meanwhile: a control group with processes cannot be removed.
     let deadline = Instant::now() + GRACE;
-    while !left.is_empty() && Instant::now() < deadline {
-        left.iter().for_each(|pid| signal(*pid, Signal::KILL, &is_meant));
+    while !running.is_empty() && Instant::now() < deadline {
+        running.iter().for_each(|pid| signal(*pid, Signal::KILL, &is_meant));
         std::thread::sleep(Duration::from_millis(10));
-        left = look();
+        running = find();
     }
-    first.len()
+    found.len()
 }
 
 /// Ends the processes in these networks after a grace period. Returns how many there were.
@@ -61,13 +61,13 @@ pub fn end(numbers: &[u64], grace: Duration) -> usize {
     end_all(grace, |pid| network_of(pid).is_some_and(|number| numbers.contains(&number)))
 }
 
-/// Ends the processes that a killed lab has left at its sites: those that carry its mark and are in another network than this process.
+/// Ends the processes that a killed lab has left at its sites: those that have its variable and are in another network than this process.
 /// Numbers of networks are used again, so they alone prove nothing.
-pub fn end_strays(dir: &Path) -> usize {
-    let mark = [MARK.as_bytes(), b"=", dir.as_os_str().as_bytes()].concat();
+pub fn end_leftovers(dir: &Path) -> usize {
+    let variable = [LAB_VARIABLE.as_bytes(), b"=", dir.as_os_str().as_bytes()].concat();
     let own = network_of(std::process::id());
     end_all(GRACE, |pid| {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        network_of(pid) != own && environment.split(|byte| *byte == 0).any(|one| one == mark)
+        network_of(pid) != own && environment.split(|byte| *byte == 0).any(|one| one == variable)
     })
 }

@@ -44,7 +44,7 @@ pub struct PlannedLink {
     /// Its owner.
     pub owner: Owner,
     /// Its settings.
-    pub way: LinkSettings,
+    pub settings: LinkSettings,
     /// The RTT of its path, or of the longest path of its site.
     pub rtt: Duration,
 }
@@ -60,9 +60,10 @@ pub struct Topology {
     pub routes: Vec<Route>,
     by_address: HashMap<IpAddr, Port>,
     by_owner: HashMap<Owner, usize>,
-    between: HashMap<(Port, Port), usize>,
+    /// The route in force from one port to another.
+    current: HashMap<(Port, Port), usize>,
     /// All routes that were ever found between two ports.
-    found: HashMap<(Port, Port), Vec<usize>>,
+    ever_found: HashMap<(Port, Port), Vec<usize>>,
 }
 
 /// The address of a path's router: `hop` from 1, counted from the path's first end.
@@ -73,7 +74,7 @@ pub fn router_addresses(path: usize, hop: u8) -> (Ipv4Addr, Ipv6Addr) {
 }
 
 /// The address that answers for the network at a site's uplink.
-pub fn door_addresses(site: usize) -> (Ipv4Addr, Ipv6Addr) {
+pub fn gateway_addresses(site: usize) -> (Ipv4Addr, Ipv6Addr) {
     let v4 = Ipv4Addr::new(10, 79, site as u8 + 1, 1);
     let v6 = Ipv6Addr::new(0xfd4c, 0x6f6e, 0x6702, site as u16 + 1, 0, 0, 0, 1);
     (v4, v6)
@@ -100,29 +101,29 @@ impl Topology {
             routes: Vec::new(),
             by_address,
             by_owner,
-            between: HashMap::new(),
-            found: HashMap::new(),
+            current: HashMap::new(),
+            ever_found: HashMap::new(),
         };
         topology.find_routes(scenario);
         topology
     }
 
-    /// Finds all routes anew, by the present scenario. Earlier routes stay in the list, for packets in transit.
+    /// Finds all routes again, by the present scenario. Earlier routes stay in the list, for packets in transit.
     pub fn find_routes(&mut self, scenario: &Scenario) {
         let mut finder = routes::Finder::new(scenario);
         for from in 0..self.ports.len() {
             for to in 0..self.ports.len() {
                 let Some(route) = finder.find(self, from, to) else {
-                    self.between.remove(&(from, to));
+                    self.current.remove(&(from, to));
                     continue;
                 };
-                let known = self.found.entry((from, to)).or_default();
+                let known = self.ever_found.entry((from, to)).or_default();
                 let number = known.iter().copied().find(|known| self.routes[*known] == route).unwrap_or_else(|| {
                     known.push(self.routes.len());
                     self.routes.push(route);
                     self.routes.len() - 1
                 });
-                self.between.insert((from, to), number);
+                self.current.insert((from, to), number);
             }
         }
     }
@@ -130,12 +131,12 @@ impl Topology {
     /// The route from a port to an address.
     pub fn route(&self, from: Port, to: IpAddr) -> Option<usize> {
         let to = self.by_address.get(&to)?;
-        self.between.get(&(from, *to)).copied()
+        self.current.get(&(from, *to)).copied()
     }
 
     /// The links that a target names.
     pub fn targets(&self, target: Target) -> impl Iterator<Item = usize> + '_ {
-        let meant = move |owner: Owner| match (target, owner) {
+        let is_target = move |owner: Owner| match (target, owner) {
             (
                 Target::Path { path, direction, member },
                 Owner::Path { path: of, direction: its_direction, member: its_member },
@@ -143,7 +144,7 @@ impl Topology {
             (Target::Uplink { site }, Owner::Uplink { site: of, .. }) => site == of,
             _ => false,
         };
-        self.links.iter().enumerate().filter(move |(_, link)| meant(link.owner)).map(|(number, _)| number)
+        self.links.iter().enumerate().filter(move |(_, link)| is_target(link.owner)).map(|(number, _)| number)
     }
 
     /// The links that a change applies to.
@@ -160,21 +161,24 @@ impl Topology {
 fn links(scenario: &Scenario) -> Vec<PlannedLink> {
     let mut links = Vec::new();
     for (path, its) in scenario.paths.iter().enumerate() {
-        for (direction, way) in its.ways.iter().enumerate() {
+        for (direction, path_direction) in its.ways.iter().enumerate() {
             // A direction that goes over other sites has no link of its own.
-            for (member, way) in way.members.iter().enumerate().filter(|_| way.via.is_empty()) {
+            if !path_direction.via.is_empty() {
+                continue;
+            }
+            for (member, settings) in path_direction.members.iter().enumerate() {
                 let owner = Owner::Path { path, direction, member };
-                links.push(PlannedLink { owner, way: way.clone(), rtt: its.rtt() });
+                links.push(PlannedLink { owner, settings: settings.clone(), rtt: its.rtt() });
             }
         }
     }
     for (site, its) in scenario.sites.iter().enumerate() {
-        let Some(way) = &its.uplink else { continue };
+        let Some(settings) = &its.uplink else { continue };
         let joined = scenario.paths.iter().filter(|path| path.ends.iter().any(|end| end.site == site));
         let rtt = joined.map(|path| path.rtt()).max().unwrap_or_default();
         links.extend([0, 1].map(|direction| {
             let owner = Owner::Uplink { site, direction };
-            PlannedLink { owner, way: way.clone(), rtt }
+            PlannedLink { owner, settings: settings.clone(), rtt }
         }));
     }
     links

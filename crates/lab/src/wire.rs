@@ -30,8 +30,8 @@ impl Wire for TunWire {
     const NAME: &'static str = "tun";
 
     fn carry(fabric: Fabric, ports: Vec<File>, events: &[Event]) -> io::Result<(EmulatorHandle, JoinHandle<()>)> {
-        let (emulator, line) = Emulator::new(fabric, ports, events)?;
+        let (emulator, handle) = Emulator::new(fabric, ports, events)?;
         let thread = std::thread::Builder::new().name("emulator".into()).spawn(move || emulator.run())?;
-        Ok((line, thread))
+        Ok((handle, thread))
     }
 }

@@ -1,6 +1,6 @@
-//! What can be typed. Validation only; what it means is [`crate::settings`]'s and the commands'.
+//! The command line: commands, options and their validation. [`crate::settings`] and the commands decide what they mean.
 //!
-//! The texts here are the help, the manual page and the completions.
+//! The doc comments of the types here are the texts of the help, the manual pages and the completions.
 
 mod bound;
 mod copy;
@@ -9,6 +9,7 @@ mod demo;
 mod help;
 mod hub;
 mod lab;
+mod plan;
 mod probe;
 mod queue;
 mod report;
@@ -39,8 +40,12 @@ pub use hub::{
     HubStop, LinkFacts, Named, NamedAction, RoleWord, SiteFacts, StorageFacts,
 };
 pub use lab::{Lab, LabAction, LabDirection, LabFile};
+pub use plan::{
+    Plan, PlanAction, PlanCompare, PlanCost, PlanDemand, PlanLinks, PlanReport, PlanScenario, PlanScenarios,
+    PlanSimulate,
+};
 pub use probe::{
-    Probe, ProbeAll, ProbeCheck, ProbeDisk, ProbeDiskTest, ProbeDiskWay, ProbeLatency, ProbeLimits, ProbePath,
+    Probe, ProbeAll, ProbeCheck, ProbeDisk, ProbeDiskMode, ProbeDiskTest, ProbeLatency, ProbeLimits, ProbePath,
     ProbeScan, ProbeTcp, ProbeTest, ProbeUdp,
 };
 pub use queue::{EveryWord, Queue, QueueAction, Share, ShareAction, Submit};
@@ -105,6 +110,8 @@ pub enum Command {
     Tune(Tune),
     /// Show jobs and tests as a page: rates, limits, streams, verdict
     Report(Report),
+    /// Plan a network: what it carries, costs and survives, and how long work takes
+    Plan(Plan),
     /// Run a node: offer directories to others
     Serve(Serve),
     /// Hand out, list and revoke access keys

@@ -22,7 +22,7 @@ use crate::copy_defaults::{CopyDefaults, checksums, limit};
 use crate::failure::Failure;
 use crate::toml_file;
 
-/// Names that have another meaning before a colon.
+/// Names that no node may have: before a colon they mean something else in a locator.
 const RESERVED: [&str; 4] = ["null", "zero", "lh", "file"];
 
 /// The configuration file, as it is written.
@@ -63,13 +63,13 @@ pub struct NamedNode {
     pub at: HostPort,
     /// The file with access keys for it.
     pub key_file: Option<PathBuf>,
-    copies: CopyDefaults,
+    copy_defaults: CopyDefaults,
 }
 
 /// The configuration of a client.
 #[derive(Debug, Default)]
 pub struct ClientConfig {
-    copies: CopyDefaults,
+    copy_defaults: CopyDefaults,
     nodes: BTreeMap<String, NamedNode>,
 }
 
@@ -99,15 +99,15 @@ impl ClientConfig {
     pub fn read(path: &Path) -> Result<ClientConfig, Failure> {
         let file: File = toml_file::read(path)?;
         let fail = |at: &str, why: String| Failure::usage(format!("{}: {at}: {why}", path.display()));
-        let copies = file.defaults.copies().map_err(|why| fail("[defaults]", why))?;
+        let copy_defaults = file.defaults.copy_defaults().map_err(|why| fail("[defaults]", why))?;
         let dir = path.parent().unwrap_or(Path::new(""));
         let mut nodes = BTreeMap::new();
         for (name, node) in file.node {
-            let node = check_name(&name).and_then(|()| node.read(&copies, dir));
+            let node = check_name(&name).and_then(|()| node.read(&copy_defaults, dir));
             let node = node.map_err(|why| fail(&format!("[node.{name}]"), why))?;
             nodes.insert(name, node);
         }
-        Ok(ClientConfig { copies, nodes })
+        Ok(ClientConfig { copy_defaults, nodes })
     }
 
     /// All names, sorted.
@@ -125,7 +125,7 @@ impl ClientConfig {
         self.nodes.values().find(|node| node.at == *at)
     }
 
-    /// The place that `NAME:PATH` means, where NAME is a node's name here.
+    /// The locator that `NAME:PATH` stands for; none where NAME is not the name of a node.
     ///
     /// # Errors
     /// PATH is no valid path.
@@ -136,13 +136,13 @@ impl ClientConfig {
     }
 
     /// The defaults of a copy from or to this node, or of a copy without a node.
-    pub fn copies(&self, with: Option<&HostPort>) -> &CopyDefaults {
-        with.and_then(|at| self.node(at)).map_or(&self.copies, |node| &node.copies)
+    pub fn copy_defaults(&self, with: Option<&HostPort>) -> &CopyDefaults {
+        with.and_then(|at| self.node(at)).map_or(&self.copy_defaults, |node| &node.copy_defaults)
     }
 }
 
 impl Defaults {
-    fn copies(&self) -> Result<CopyDefaults, String> {
+    fn copy_defaults(&self) -> Result<CopyDefaults, String> {
         let limit = self.limit.as_deref().map(limit).transpose().map_err(|why| format!("limit: {why}"))?;
         let checksum = self.checksum.as_deref().map(checksums).transpose().map_err(|why| format!("checksum: {why}"))?;
         Ok(CopyDefaults { limit, plain: self.plain.unwrap_or(false), checksum })
@@ -151,21 +151,20 @@ impl Defaults {
 
 impl Node {
     fn read(self, defaults: &CopyDefaults, dir: &Path) -> Result<NamedNode, String> {
-        let at = self.address.strip_prefix("lh://").unwrap_or(&self.address).trim_end_matches('/');
-        let at = at.parse().map_err(|why| format!("address: {why}; write HOST or HOST:PORT"))?;
-        let is_plain = self.plain;
-        let own = Defaults { limit: self.limit, plain: self.plain, checksum: self.checksum }.copies()?;
-        let copies = CopyDefaults {
+        let address = self.address.strip_prefix("lh://").unwrap_or(&self.address).trim_end_matches('/');
+        let at = address.parse().map_err(|why| format!("address: {why}; write HOST or HOST:PORT"))?;
+        let own = Defaults { limit: self.limit, plain: self.plain, checksum: self.checksum }.copy_defaults()?;
+        let copy_defaults = CopyDefaults {
             limit: own.limit.or(defaults.limit),
-            plain: is_plain.unwrap_or(defaults.plain),
+            plain: self.plain.unwrap_or(defaults.plain),
             checksum: own.checksum.or_else(|| defaults.checksum.clone()),
         };
-        Ok(NamedNode { at, key_file: self.key_file.map(|file| below(dir, &file)), copies })
+        Ok(NamedNode { at, key_file: self.key_file.map(|file| resolve_file(dir, &file)), copy_defaults })
     }
 }
 
 /// The path of a file that the configuration names: `~` is the home directory; other paths are relative to the configuration.
-fn below(dir: &Path, file: &Path) -> PathBuf {
+fn resolve_file(dir: &Path, file: &Path) -> PathBuf {
     match (file.strip_prefix("~"), std::env::var_os("HOME")) {
         (Ok(rest), Some(home)) => PathBuf::from(home).join(rest),
         _ => dir.join(file),
@@ -173,8 +172,8 @@ fn below(dir: &Path, file: &Path) -> PathBuf {
 }
 
 fn check_name(name: &str) -> Result<(), String> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    if name.is_empty() || !name.chars().all(plain) {
+    let is_permitted = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || !name.chars().all(is_permitted) {
         return Err("a node's name has letters, digits, - _ and . only".to_owned());
     }
     if RESERVED.contains(&name) || locator::FOREIGN.contains(&name) {

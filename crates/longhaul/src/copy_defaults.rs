@@ -14,10 +14,10 @@ pub struct CopyDefaults {
     pub checksum: Option<Checksums>,
 }
 
-/// A limit; 0 for none.
+/// Parses the value of `--limit`; 0 stands for no limit.
 ///
 /// # Errors
-/// The text is no rate.
+/// The text is not a rate.
 pub fn limit(text: &str) -> Result<BitRate, String> {
     if text == "none" { Ok(BitRate(0)) } else { text.parse().map_err(|e: model::units::UnitError| e.to_string()) }
 }

@@ -8,7 +8,7 @@ use model::fault::{Blame, Exit, Fault};
 pub struct Failure {
     /// The exit code.
     pub exit: Exit,
-    /// Whose fault.
+    /// Whose fault it is.
     pub fault: Fault,
     /// What, where, why and the remedy.
     pub message: String,
@@ -27,9 +27,9 @@ impl Failure {
 
     /// Adds the full locators of the command: an error from a lower layer names only a path within a directory, an export or a
     /// bucket.
-    pub fn about(mut self, places: &[String]) -> Failure {
+    pub fn with_locators(mut self, locators: &[String]) -> Failure {
         if self.exit != Exit::Usage {
-            self.message = about(&self.message, places);
+            self.message = with_locators(&self.message, locators);
         }
         self
     }
@@ -40,9 +40,9 @@ impl Failure {
     }
 }
 
-/// A message, followed by those of these locators that it does not contain.
-pub fn about(message: &str, places: &[String]) -> String {
-    let missing: Vec<&str> = places.iter().map(String::as_str).filter(|place| !message.contains(place)).collect();
+/// A message, followed by the locators that it does not contain.
+pub fn with_locators(message: &str, locators: &[String]) -> String {
+    let missing: Vec<&str> = locators.iter().map(String::as_str).filter(|locator| !message.contains(locator)).collect();
     if missing.is_empty() { message.to_owned() } else { format!("{message} [{}]", missing.join(" -> ")) }
 }
 
@@ -63,7 +63,7 @@ impl From<engine::Error> for Failure {
     }
 }
 
-/// What a command finds while a session asks it for its sources or its target.
+/// An error of this end: a session asks the command for its sources or its target, and they cannot be opened.
 impl From<Failure> for engine::Error {
     fn from(Failure { fault, message, .. }: Failure) -> engine::Error {
         engine::Error::ThisEnd(model::Refusal::new(fault, message))
@@ -114,7 +114,7 @@ impl From<node::NodeError> for Failure {
 
 impl From<lab::Error> for Failure {
     fn from(error: lab::Error) -> Failure {
-        // The lab's messages name their causes themselves.
+        // A message of the lab contains its causes already.
         let fault = error.fault();
         Failure { exit: fault.into(), fault, message: error.to_string() }
     }

@@ -17,49 +17,50 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-/// How long a connection may take to open, and how long the hub may be silent.
-const CONNECT: Duration = Duration::from_secs(20);
-const SILENCE: Duration = Duration::from_secs(60);
+/// How long a connection may take to open.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long the hub may send nothing.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// The address of the hub, from `--hub` or the environment: `https://HOST:PORT`.
 ///
 /// # Errors
 /// No hub is named.
 pub fn origin(at: &HubAt) -> Result<String, Failure> {
-    let said = at.hub.clone().or_else(|| std::env::var("LONGHAUL_HUB").ok().filter(|url| !url.is_empty()));
-    let said = said.ok_or_else(|| Failure::usage("say which hub: --hub https://HOST:PORT, or LONGHAUL_HUB"))?;
-    Ok(said.trim_end_matches('/').to_owned())
+    let url = at.hub.clone().or_else(|| std::env::var("LONGHAUL_HUB").ok().filter(|url| !url.is_empty()));
+    let url = url.ok_or_else(|| Failure::usage("say which hub: --hub https://HOST:PORT, or LONGHAUL_HUB"))?;
+    Ok(url.trim_end_matches('/').to_owned())
 }
 
 /// The API of the hub that `--hub` or the environment names.
 ///
 /// # Errors
-/// No hub is named, it cannot be reached, or it has another identity than the hub that was met before.
+/// No hub is named, it cannot be reached, or its identity is not the remembered one.
 pub fn api(at: &HubAt, settings: &Settings) -> Result<Api, Failure> {
-    let said = origin(at)?;
-    let origin = HttpUrl::parse(&said).map_err(|error| Failure::usage(format!("--hub: {error}")))?;
+    let url = origin(at)?;
+    let origin = HttpUrl::parse(&url).map_err(|error| Failure::usage(format!("--hub: {error}")))?;
     let keys = settings.keys();
     let (tls, key) = match (origin.is_secure(), settings.given_authorities()) {
         (false, _) | (true, Some(_)) => {
             let trust = Trust::Authorities(settings.authorities());
             (tls(&trust, b"http/1.1")?.0, keys.first().cloned())
         }
-        (true, None) => meet(&origin, keys, settings)?,
+        (true, None) => authenticate(&origin, keys, settings)?,
     };
     let bearer = key.map(|key| format!("Bearer {}", key.expose_text()));
     Ok(Api::new(dialer(tls), origin, bearer.as_deref()))
 }
 
 fn dialer(tls: Arc<ClientConfig>) -> Dialer {
-    Dialer { tls, guard: Arc::new(|_| Ok(())), prepare: None, connect: CONNECT, silence: SILENCE }
+    Dialer { tls, guard: Arc::new(|_| Ok(())), prepare: None, connect: CONNECT_TIMEOUT, silence: SILENCE_MAX }
 }
 
 fn tls(trust: &Trust, alpn: &[u8]) -> Result<(Arc<ClientConfig>, auth::trust::Seen), Failure> {
-    client_config(trust, vec![alpn.to_vec()]).map_err(|error| Failure::local(format!("no TLS: {error}")))
+    client_config(trust, vec![alpn.to_vec()]).map_err(|error| Failure::local(format!("cannot set up TLS: {error}")))
 }
 
-/// Authenticates a hub by its key, remembers it, and picks the access key for it.
-fn meet(
+/// Authenticates a hub by its fingerprint and remembers it. Returns the TLS settings for it and the access key to it.
+fn authenticate(
     origin: &HttpUrl,
     keys: &[AccessKey],
     settings: &Settings,
@@ -72,11 +73,11 @@ fn meet(
         None => keys.iter().map(|key| key.node).collect(),
     };
     let (config, seen) = tls(&Trust::Fingerprints(accepted.clone()), HTTP_BY_KEY_ALPN)?;
-    let greeted = greet(origin, &config);
-    let shown = match (greeted, seen.get()) {
+    let probed = probe_identity(origin, &config);
+    let shown = match (probed, seen.get()) {
         (Ok(()), Some(shown)) => shown,
         (Err(_), Some(shown)) if !accepted.contains(&shown) && !accepted.is_empty() => {
-            return Err(another(&at, shown, &accepted, pinned.is_some(), settings));
+            return Err(wrong_identity(&at, shown, &accepted, pinned.is_some(), settings));
         }
         (Err(error), _) => return Err(error),
         (Ok(()), None) => return Err(Failure::local("the hub showed no certificate")),
@@ -94,15 +95,21 @@ fn meet(
     Ok((tls(&Trust::Fingerprints(vec![shown]), HTTP_BY_KEY_ALPN)?.0, key))
 }
 
-/// Makes one request, for the sake of the handshake.
-fn greet(origin: &HttpUrl, config: &Arc<ClientConfig>) -> Result<(), Failure> {
-    let fail = |error: web::ClientError| failure(hubapi::Error::Line(error));
+/// Makes one request, whose TLS handshake shows the identity of the hub.
+fn probe_identity(origin: &HttpUrl, config: &Arc<ClientConfig>) -> Result<(), Failure> {
+    let fail = |error: web::ClientError| failure(hubapi::Error::Connection(error));
     let mut client = Client::new(&dialer(Arc::clone(config)), origin).map_err(fail)?;
     client.send(&Method::Get, "/api/v1/health", &Headers::new()).map_err(fail)?;
     client.answer(&Method::Get).map(drop).map_err(fail)
 }
 
-fn another(at: &HostPort, shown: Fingerprint, accepted: &[Fingerprint], pinned: bool, settings: &Settings) -> Failure {
+fn wrong_identity(
+    at: &HostPort,
+    shown: Fingerprint,
+    accepted: &[Fingerprint],
+    pinned: bool,
+    settings: &Settings,
+) -> Failure {
     let expected: Vec<String> = accepted.iter().map(ToString::to_string).collect();
     let file = settings.known_nodes().map(|known| known.path().display().to_string()).unwrap_or_default();
     let remedy = if pinned {
@@ -123,7 +130,7 @@ pub fn failure(error: hubapi::Error) -> Failure {
             let fault = Fault::of_word(&problem.fault).unwrap_or(Fault::Peer);
             Failure { exit: fault.into(), fault, message: format!("the hub refuses: {}", problem.reason) }
         }
-        hubapi::Error::Line(error) => Failure::from_chain(Fault::Path, &error),
+        hubapi::Error::Connection(error) => Failure::from_chain(Fault::Path, &error),
         other => Failure::from_chain(Fault::Peer, &other),
     }
 }

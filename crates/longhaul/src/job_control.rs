@@ -1,5 +1,5 @@
-//! Control of running jobs over a unix socket in the state directory: how `longhaul job` reaches a copy or a node of this
-//! user on this host. Copies that have ended are remembered for a while in a directory beside the sockets.
+//! Control of running jobs: each copy and each node listens on a unix socket in the state directory of its user, to which
+//! `longhaul job` connects. Copies that have ended are remembered for a while in a directory beside the sockets.
 //!
 //! A request is one line of JSON; the reply is lines of JSON. Only the user can enter the directory of the sockets.
 
@@ -46,7 +46,8 @@ struct ChangeReply {
     error: Option<String>,
 }
 
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the other end of a control socket may take to read or write.
+const IO_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn dir(state: &Path) -> PathBuf {
     state.join("run")
@@ -55,19 +56,19 @@ fn dir(state: &Path) -> PathBuf {
 /// The control socket of this process. Its file is removed on drop.
 pub struct ControlSocket {
     path: PathBuf,
-    /// Locked while a change is made and its reply is sent.
+    /// Locked from the start of a change until its reply has been sent.
     replying: Arc<Mutex<()>>,
 }
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
-        // The process may end right after this because of a change whose reply has not been sent yet: wait for the reply.
+        // A change may have made the process end before its reply was sent. Wait for the reply.
         drop(self.replying.lock());
     }
 }
 
-/// Listens until the result is dropped. A job also runs without a control socket.
+/// Opens the control socket of this process, and serves it until the result is dropped. A job also runs without one.
 ///
 /// # Errors
 /// The directory or the socket cannot be made, or no thread can be started.
@@ -77,16 +78,16 @@ pub fn listen(state: &Path, jobs: Arc<dyn JobSource>) -> io::Result<ControlSocke
     let path = dir.join(format!("{}.sock", std::process::id()));
     // The socket gets its final name only when it listens: a client that is refused takes the file for a leftover of a
     // killed process, and removes it.
-    let nameless = path.with_extension("new");
-    let _ = std::fs::remove_file(&nameless);
-    let listener = UnixListener::bind(&nameless)?;
-    std::fs::rename(&nameless, &path)?;
+    let temporary = path.with_extension("new");
+    let _ = std::fs::remove_file(&temporary);
+    let listener = UnixListener::bind(&temporary)?;
+    std::fs::rename(&temporary, &path)?;
     let replying = Arc::new(Mutex::new(()));
-    let held = Arc::clone(&replying);
-    std::thread::Builder::new().name("reins".into()).spawn(move || {
+    let reply_lock = Arc::clone(&replying);
+    std::thread::Builder::new().name("job-control".into()).spawn(move || {
         for socket in listener.incoming().flatten() {
             // One connection at a time: each is one request and its reply.
-            let _ = answer(&socket, &*jobs, &held);
+            let _ = answer(&socket, &*jobs, &reply_lock);
         }
     })?;
     Ok(ControlSocket { path, replying })
@@ -97,8 +98,8 @@ fn line_of(value: &impl Serialize) -> io::Result<String> {
 }
 
 fn answer(socket: &UnixStream, jobs: &dyn JobSource, replying: &Mutex<()>) -> io::Result<()> {
-    socket.set_read_timeout(Some(PATIENCE))?;
-    socket.set_write_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(IO_TIMEOUT))?;
+    socket.set_write_timeout(Some(IO_TIMEOUT))?;
     let mut line = String::new();
     BufReader::new(socket).read_line(&mut line)?;
     let request: JobRequest = serde_json::from_str(&line).map_err(io::Error::other)?;
@@ -114,7 +115,7 @@ fn answer(socket: &UnixStream, jobs: &dyn JobSource, replying: &Mutex<()>) -> io
 
 fn send(path: &Path, request: &JobRequest) -> io::Result<Vec<String>> {
     let socket = UnixStream::connect(path)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(IO_TIMEOUT))?;
     (&socket).write_all(line_of(request)?.as_bytes())?;
     BufReader::new(&socket).lines().collect()
 }
@@ -127,7 +128,7 @@ fn sockets(state: &Path) -> Vec<PathBuf> {
     let Some(entries) = std::fs::read_dir(dir).ok().filter(|_| is_dir) else { return Vec::new() };
     let paths =
         entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "sock"));
-    let alive = |path: &PathBuf| match UnixStream::connect(path) {
+    let is_alive = |path: &PathBuf| match UnixStream::connect(path) {
         Ok(_) => true,
         Err(error) => {
             if error.kind() == io::ErrorKind::ConnectionRefused {
@@ -136,7 +137,7 @@ fn sockets(state: &Path) -> Vec<PathBuf> {
             false
         }
     };
-    paths.filter(alive).collect()
+    paths.filter(is_alive).collect()
 }
 
 pub use ended::remember;
@@ -146,9 +147,9 @@ pub fn list(state: &Path) -> Vec<v1::Transfer> {
     let all = JobRequest { v: 1, id: None, change: v1::Change::default() };
     let lines = sockets(state).into_iter().filter_map(|path| send(&path, &all).ok()).flatten();
     let mut jobs: Vec<v1::Transfer> = lines.filter_map(|line| serde_json::from_str(&line).ok()).collect();
-    let past: Vec<v1::Transfer> =
-        ended::list(state).into_iter().filter(|past| jobs.iter().all(|job| job.id != past.id)).collect();
-    jobs.extend(past);
+    let ended: Vec<v1::Transfer> =
+        ended::list(state).into_iter().filter(|ended| jobs.iter().all(|job| job.id != ended.id)).collect();
+    jobs.extend(ended);
     // Running jobs first: most users look for those.
     let order = |job: &v1::Transfer| (job.state.is_last(), job.id, job.role.clone());
     jobs.sort_by_cached_key(order);
@@ -250,15 +251,15 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_ends_the_process_is_still_replied_to() {
+    fn a_change_that_ends_the_process_gets_its_reply() {
         let state = tempfile::tempdir().unwrap();
-        let (begins, begun) = mpsc::channel();
-        let bound = listen(state.path(), Arc::new(SlowJob(Mutex::new(begins)))).unwrap();
+        let (begin_sender, begin_receiver) = mpsc::channel();
+        let bound = listen(state.path(), Arc::new(SlowJob(Mutex::new(begin_sender)))).unwrap();
         let mut socket = UnixStream::connect(&bound.path).unwrap();
         let cancel = v1::Change { cancel: true, ..v1::Change::default() };
         let request = JobRequest { v: 1, id: Some(ONE), change: cancel };
         socket.write_all(line_of(&request).unwrap().as_bytes()).unwrap();
-        begun.recv().unwrap();
+        begin_receiver.recv().unwrap();
         drop(bound);
         // Here the process would end: the reply must have been sent.
         socket.set_nonblocking(true).unwrap();

@@ -1,4 +1,4 @@
-//! Nodes met before: `HOST:PORT FINGERPRINT`, one per line, in the state directory's `known_nodes`.
+//! The nodes that this user has connected to: `HOST:PORT FINGERPRINT`, one per line, in the state directory's `known_nodes`.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -47,7 +47,7 @@ impl KnownNodes {
         fingerprint.trim().parse().map(Some).map_err(damaged)
     }
 
-    /// Remembers the fingerprint of a node, in place of an earlier one.
+    /// Remembers the fingerprint of a node. It replaces an earlier one.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn remembers_and_replaces() {
+    fn a_new_fingerprint_replaces_the_remembered_one() {
         let dir = tempfile::tempdir().unwrap();
         let known = KnownNodes::new(&dir.path().join("new"));
         let node: HostPort = "host.example:99".parse().unwrap();

@@ -1,4 +1,4 @@
-//! Local ends of a transfer: which directory a path belongs to, and how far links on the way are followed.
+//! Local ends of a transfer: the directory that a path is opened in, and which symbolic links are followed.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -36,22 +36,22 @@ fn cannot(doing: &str, path: &Path, error: &std::io::Error) -> Failure {
     Failure { exit: fault.into(), fault, message }
 }
 
-fn rel(path: &Path) -> Result<RelPath, Failure> {
+fn rel_path(path: &Path) -> Result<RelPath, Failure> {
     RelPath::parse(path.as_os_str().as_bytes()).map_err(|e| Failure::usage(e.to_string()))
 }
 
-/// Splits a path into the directory that its last component is in and that component. Links on the way are the user's
-/// own and are followed; the last component is not, unless `follow`.
+/// Splits a path into a directory and its last component. Symbolic links in the directory part are followed, because the user
+/// typed them; a link as the last component is followed only with `follow`.
 fn split(path: &Path, follow: bool) -> Result<(PathBuf, RelPath), Failure> {
-    let plain = matches!(path.components().next_back(), Some(Component::Normal(_)));
-    if plain && !follow {
+    let has_name = matches!(path.components().next_back(), Some(Component::Normal(_)));
+    if has_name && !follow {
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let parent = fs::canonicalize(parent).map_err(|e| cannot("find", path, &e))?;
-        return Ok((parent, rel(Path::new(path.file_name().unwrap_or_default()))?));
+        return Ok((parent, rel_path(Path::new(path.file_name().unwrap_or_default()))?));
     }
     let canonical = fs::canonicalize(path).map_err(|e| cannot("find", path, &e))?;
     match (canonical.parent(), canonical.file_name()) {
-        (Some(parent), Some(name)) => Ok((parent.to_owned(), rel(Path::new(name))?)),
+        (Some(parent), Some(name)) => Ok((parent.to_owned(), rel_path(Path::new(name))?)),
         _ => Ok((canonical, RelPath::root())),
     }
 }
@@ -86,25 +86,25 @@ pub fn source(locator: &Locator) -> Result<SourceRoot, Failure> {
 /// The directory of a local source, and the source's path in it, for a node that opens it.
 ///
 /// # Errors
-/// The source does not exist, or cannot be looked at.
+/// The source does not exist, or its attributes cannot be read.
 pub fn split_source(path: &Path) -> Result<(PathBuf, RelPath), Failure> {
     let (dir, below) = split(path, path.as_os_str().as_bytes().ends_with(b"/"))?;
     Posix::open(&dir, Links::Inside)?.hiding_unfinished().stat(&below)?;
     Ok((dir, below))
 }
 
-fn descriptor(of: impl std::os::fd::AsFd) -> Result<OwnedFd, Failure> {
-    of.as_fd().try_clone_to_owned().map_err(|e| Failure::local(format!("cannot use standard input or output: {e}")))
+fn descriptor(stream: impl std::os::fd::AsFd) -> Result<OwnedFd, Failure> {
+    stream.as_fd().try_clone_to_owned().map_err(|e| Failure::local(format!("cannot use standard input or output: {e}")))
 }
 
 /// Opens a local target.
 ///
 /// # Errors
-/// The directory that it lies in cannot be opened, or the locator cannot be written to.
+/// The target's directory cannot be opened, or the locator cannot be written to.
 pub fn target(locator: &Locator) -> Result<LocalTarget, Failure> {
     match locator {
         Locator::Local(path) => {
-            let (root, below) = if path.exists() { split(path, true)? } else { missing(path)? };
+            let (root, below) = if path.exists() { split(path, true)? } else { split_missing(path)? };
             let store = Arc::new(Posix::open(&root, Links::Refuse)?.hiding_unfinished());
             Ok(LocalTarget { store, path: below, root: Some(root) })
         }
@@ -118,7 +118,7 @@ pub fn target(locator: &Locator) -> Result<LocalTarget, Failure> {
 }
 
 /// For a target that does not exist yet: the nearest directory above it that exists, and the path below that.
-fn missing(path: &Path) -> Result<(PathBuf, RelPath), Failure> {
+fn split_missing(path: &Path) -> Result<(PathBuf, RelPath), Failure> {
     let mut below: Vec<&OsStr> = Vec::new();
     let mut above = path;
     loop {
@@ -134,7 +134,7 @@ fn missing(path: &Path) -> Result<(PathBuf, RelPath), Failure> {
     }
     let root = fs::canonicalize(above).map_err(|e| cannot("find", above, &e))?;
     let rest: PathBuf = below.iter().rev().collect();
-    Ok((root, rel(&rest)?))
+    Ok((root, rel_path(&rest)?))
 }
 
 #[cfg(test)]

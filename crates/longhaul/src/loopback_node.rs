@@ -1,5 +1,5 @@
-//! A loopback node that lives for one copy: of a local copy, or as the far end of ssh. It has one access key, which dies
-//! with it; no other client gets in.
+//! A node for one copy: the loopback node of a local copy, or the far end of a copy over ssh. It has one access key, which is
+//! valid as long as the node runs, and admits no other client.
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::random::random;
 use crate::settings::Settings;
 
-/// The node's configuration, and its access key: for the export of this name, with these rights.
+/// The node's configuration, and an access key to the export `name` with these rights.
 ///
 /// # Errors
 /// There is no state directory, or the system gives no random numbers.
@@ -23,7 +23,8 @@ pub fn prepare(
     rights: Rights,
 ) -> Result<(NodeConfig, AccessKey), Failure> {
     let state = settings.state()?;
-    let (id, secret) = (random()?, random()?);
+    let id = random()?;
+    let secret = random()?;
     let key = AccessKey::new(id, secret, state.fingerprint()?);
     let grant = Grant::new(id, &secret, name.into(), &RelPath::root(), rights, i64::MAX);
     let config = NodeConfig {

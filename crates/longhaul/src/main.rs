@@ -1,8 +1,8 @@
-//! The binary: arguments, settings, output, exit codes. It connects the crates below and decides nothing that they can
-//! decide.
+//! The binary: arguments, settings, output, exit codes. It connects the library crates; what a library can decide is decided
+//! there.
 //!
 //! A command line goes through two stages: what was typed ([`args`]), then what it means here and now ([`settings`]:
-//! environment, state directory, keys). Nothing below sees a flag or the environment.
+//! environment, state directory, keys). No library crate sees a flag or the environment.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the one crate that owns the terminal")]
 
@@ -56,10 +56,10 @@ fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Runs the command. Returns its exit code: one of ours, or that of a program that it ran.
+/// Runs the command. Returns an [`Exit`] as a number, or the exit code of the program that the command ran.
 fn run(args: Args, printer: &Printer) -> Result<u8, Failure> {
     let settings = settings::Settings::new(&args.common)?;
-    let places = places(&args.command, &settings);
+    let locators = locators_in_full(&args.command, &settings);
     let exit = match args.command {
         Command::Lab(lab) => return commands::lab::run(lab, &settings, printer),
         Command::Probe(probe) => return commands::probe::run(&probe, &settings, printer),
@@ -74,25 +74,26 @@ fn run(args: Args, printer: &Printer) -> Result<u8, Failure> {
         Command::Share(share) => commands::share::run(&share, &settings, printer),
         Command::Queue(queue) => commands::queue::run(&queue, &settings, printer),
         Command::Data(data) => commands::data::run(&data, &settings, printer),
-        Command::Ls(ls) => commands::ask::ls(&ls, &settings, printer),
-        Command::Stat(at) => commands::ask::stat(&at, &settings, printer),
-        Command::Mkdir(at) => commands::ask::mkdir(&at, &settings),
-        Command::Rm(rm) => commands::ask::rm(&rm, &settings),
-        Command::Mv(mv) => commands::ask::mv(&mv, &settings),
-        Command::Digest(digest) => commands::ask::digest(&digest, &settings, printer),
+        Command::Ls(ls) => commands::files::ls(&ls, &settings, printer),
+        Command::Stat(at) => commands::files::stat(&at, &settings, printer),
+        Command::Mkdir(at) => commands::files::mkdir(&at, &settings),
+        Command::Rm(rm) => commands::files::rm(&rm, &settings),
+        Command::Mv(mv) => commands::files::mv(&mv, &settings),
+        Command::Digest(digest) => commands::files::digest(&digest, &settings, printer),
         Command::Man(man) => commands::manual::man(&man),
         Command::Report(report) => commands::report::run(&report, printer),
+        Command::Plan(plan) => commands::plan::run(&plan, &settings, printer),
         Command::Job(job) => commands::job::run(&job, &settings, printer),
         Command::Support(support) => commands::support::run(&support, &args.common, &settings, printer),
         Command::FarEnd => commands::far_end::run(&settings),
         Command::Names => Ok(commands::manual::names(&settings, printer)),
         Command::Completions(shell) => commands::manual::completions(&shell),
     };
-    exit.map(|exit| exit as u8).map_err(|failure| failure.about(&places))
+    exit.map(|exit| exit as u8).map_err(|failure| failure.with_locators(&locators))
 }
 
-/// The locators that a command line names, in full, for its error message.
-fn places(command: &Command, settings: &settings::Settings) -> Vec<String> {
+/// The locators of a file command in full, for its error message.
+fn locators_in_full(command: &Command, settings: &settings::Settings) -> Vec<String> {
     let texts = match command {
         Command::Ls(ls) => vec![&ls.locator],
         Command::Stat(at) | Command::Mkdir(at) => vec![&at.locator],

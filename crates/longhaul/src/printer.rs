@@ -16,7 +16,7 @@ pub struct LogLines {
 }
 
 impl LogLines {
-    /// Makes a writer for each line: of JSON, or for people.
+    /// A factory of writers: for lines of JSON, or for lines that people read.
     pub fn writer(is_json: bool) -> impl Fn() -> LogLines {
         move || LogLines { is_json }
     }
@@ -55,7 +55,7 @@ impl Printer {
         self.json
     }
 
-    /// Whether people want progress and receipts.
+    /// Whether progress and receipts are printed as text: neither `--quiet` nor `--json`.
     pub fn is_chatty(&self) -> bool {
         !self.quiet && !self.json
     }
@@ -86,13 +86,13 @@ impl Printer {
         }
     }
 
-    /// Prints a message for people, after the program's name.
+    /// Prints a message on stderr, after the program's name.
     pub fn note(text: &str) {
         let _ = writeln!(std::io::stderr().lock(), "longhaul: {}", show_text(text));
     }
 
-    /// Prints a line for people without the program's name.
-    pub fn say(text: &str) {
+    /// Prints a line on stderr, without the program's name.
+    pub fn stderr_line(text: &str) {
         let _ = writeln!(std::io::stderr().lock(), "{}", show_text(text));
     }
 
@@ -102,7 +102,7 @@ impl Printer {
         self.failure_object(failure);
     }
 
-    /// Prints the failure of a command as JSON; for people, nothing.
+    /// Prints the failure of a command as JSON, if the output is JSON.
     pub fn failure_object(&self, failure: &Failure) {
         if self.json {
             let exit = failure.exit as u8;
@@ -112,7 +112,7 @@ impl Printer {
         }
     }
 
-    /// Whether a person watches stderr.
+    /// Whether progress is shown on a terminal.
     pub fn is_watched(&self) -> bool {
         self.is_chatty() && std::io::stderr().is_terminal()
     }

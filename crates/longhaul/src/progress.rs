@@ -1,5 +1,5 @@
-//! Progress for people: one calm line, at 10 files or 10 million. Bytes, rate now and on average, files, time left.
-//! A test, from memory to memory, gets a line a second instead.
+//! The progress of a job in one line, however many files it has: bytes, rate now and on average, files, time left. A test
+//! from memory to memory prints a line every second instead.
 
 mod intervals;
 
@@ -23,7 +23,7 @@ const WINDOW: Duration = Duration::from_secs(3);
 /// The greatest width of a progress line.
 const COLUMNS: usize = 79;
 /// The least part of a name that is worth showing, in columns.
-const NAME_LEAST: usize = 8;
+const NAME_COLUMNS_MIN: usize = 8;
 
 /// The end of a path in `room` columns; the end says more than the beginning.
 fn shortened(path: &str, room: usize) -> Option<String> {
@@ -31,7 +31,7 @@ fn shortened(path: &str, room: usize) -> Option<String> {
     match length {
         0 => None,
         _ if length <= room => Some(path.to_owned()),
-        _ if room < NAME_LEAST => None,
+        _ if room < NAME_COLUMNS_MIN => None,
         _ => Some(format!("…{}", path.chars().skip(length - room + 1).collect::<String>())),
     }
 }
@@ -42,16 +42,18 @@ pub struct Display<'a> {
     started: Instant,
     samples: VecDeque<(Instant, u64)>,
     bar: Option<ProgressBar>,
-    said: Instant,
-    every: Duration,
+    /// When the last line was printed.
+    printed_at: Instant,
+    /// The time until the next line.
+    line_interval: Duration,
     intervals: Option<Intervals>,
     /// The file that is being copied.
     file: Option<RelPath>,
 }
 
 impl<'a> Display<'a> {
-    /// A display that starts now. Where stderr is no terminal, lines are printed at growing intervals, from 1 s
-    /// to 60 s; as JSON, every second.
+    /// A display that starts now. Where stderr is not a terminal, a line is printed at growing intervals, from 1 s to 60 s; as
+    /// JSON, every second.
     pub fn new(printer: &'a Printer, is_test: bool) -> Display<'a> {
         let now = Instant::now();
         let bar = (printer.is_watched() && !is_test).then(|| {
@@ -60,12 +62,13 @@ impl<'a> Display<'a> {
             bar
         });
         let intervals = (printer.is_chatty() && is_test).then(Intervals::default);
-        let every = Duration::from_secs(1);
-        Display { printer, started: now, samples: VecDeque::new(), bar, said: now, every, intervals, file: None }
+        let line_interval = Duration::from_secs(1);
+        let samples = VecDeque::new();
+        Display { printer, started: now, samples, bar, printed_at: now, line_interval, intervals, file: None }
     }
 
     /// Sets the file that is being copied.
-    pub fn at(&mut self, file: Option<RelPath>) {
+    pub fn set_file(&mut self, file: Option<RelPath>) {
         self.file = file;
     }
 
@@ -78,7 +81,7 @@ impl<'a> Display<'a> {
         }
         if let Some(intervals) = &mut self.intervals {
             if let Some(line) = intervals.update(now, progress.bytes_arrived, waiting_for) {
-                Printer::say(&line);
+                Printer::stderr_line(&line);
             }
             return;
         }
@@ -90,17 +93,17 @@ impl<'a> Display<'a> {
             });
             return;
         }
-        if now - self.said < self.every {
+        if now - self.printed_at < self.line_interval {
             return;
         }
-        self.said = now;
+        self.printed_at = now;
         if self.printer.is_json() {
             self.printer.object(&self.event(progress, waiting_for, eta));
         } else if self.printer.is_chatty() {
             let text =
                 if waiting_for.is_empty() { self.text(progress, eta) } else { format!("waiting: {waiting_for}") };
             Printer::note(&text);
-            self.every = (self.every * 3 / 2).min(Duration::from_secs(60));
+            self.line_interval = (self.line_interval * 3 / 2).min(Duration::from_secs(60));
         }
     }
 
@@ -123,17 +126,17 @@ impl<'a> Display<'a> {
     }
 
     /// Prints lines above the progress line.
-    pub fn above(&self, print: impl FnOnce()) {
+    pub fn print_above(&self, print: impl FnOnce()) {
         match &self.bar {
             Some(bar) => bar.suspend(print),
             None => print(),
         }
     }
 
-    /// Removes the progress line, before the receipt is printed. `bytes` had arrived in the end.
+    /// Removes the progress line, before the receipt is printed. `bytes` is the number of bytes that arrived in all.
     pub fn finish(mut self, bytes: u64) {
         if let Some(line) = self.intervals.as_mut().and_then(|intervals| intervals.last(Instant::now(), bytes)) {
-            Printer::say(&line);
+            Printer::stderr_line(&line);
         }
         if let Some(bar) = self.bar {
             bar.finish_and_clear();
@@ -236,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_80_columns_whatever_is_in_it() {
+    fn a_progress_line_is_shorter_than_80_columns() {
         let printer = Printer::new(false, true);
         let mut display = Display::new(&printer, false);
         let eta = Some(Eta { left: Duration::from_secs(86_399), error: Duration::from_secs(9) });
@@ -244,7 +247,7 @@ mod tests {
         for name in
             [None, RelPath::parse(b"run7/a.fits").ok(), Some(long), RelPath::parse("é".repeat(60).as_bytes()).ok()]
         {
-            display.at(name.clone());
+            display.set_file(name.clone());
             for (bytes, of, files) in
                 [(0, 1, 1), (999_900_000_000, 999_990_000_000_000, 10_000_000), (5_000_000, 12_000_000, 7)]
             {

@@ -1,5 +1,5 @@
-//! Ends of a copy that this process opens itself: local paths, and stores on remote servers, from the locators of the command
-//! line and the credentials of the environment.
+//! Sources and targets that this process opens itself: local paths and remote stores, from the locators of the command line and
+//! the credentials of the environment.
 
 mod environment;
 pub mod mirrors;
@@ -23,16 +23,16 @@ use crate::failure::Failure;
 use crate::local::{self, LocalTarget};
 use crate::settings::Settings;
 
-/// Access to a server whose address the user typed: any address is permitted, and so is any redirect.
-fn typed(roots: Arc<RootCertStore>, patience: Duration) -> Result<RemoteSettings, Failure> {
+/// Access without restrictions, for a server whose address the user typed: any address and any redirect is permitted.
+fn unrestricted(roots: Arc<RootCertStore>, patience: Duration) -> Result<RemoteSettings, Failure> {
     let tls = http_client_config(roots, None).map_err(|e| Failure::local(format!("no TLS: {e}")))?;
     let dialer = remote_store::dialer(tls, Arc::new(|_| Ok(())));
     Ok(RemoteSettings { dialer, redirects: Redirects::Anywhere, patience })
 }
 
-/// Opens the remote store that a URL names. The server is not asked anything yet.
-fn open(url: &str, reach: RemoteSettings) -> Result<RemoteStore, Failure> {
-    remote_store::open(url, reach, &Environment).map_err(|error| match error {
+/// Opens the remote store that a URL names. No request is sent yet.
+fn open(url: &str, access: RemoteSettings) -> Result<RemoteStore, Failure> {
+    remote_store::open(url, access, &Environment).map_err(|error| match error {
         remote_store::Error::Address(UrlError::Userinfo(_)) => Failure::usage(format!(
             "{error}; a token belongs into BEARER_TOKEN or the file that BEARER_TOKEN_FILE names, not into the address"
         )),
@@ -40,13 +40,13 @@ fn open(url: &str, reach: RemoteSettings) -> Result<RemoteStore, Failure> {
     })
 }
 
-/// The remote store that a locator names; none for any other locator.
+/// The remote store that a locator names; none where the locator names no place on a remote server.
 ///
 /// # Errors
 /// The address is wrong, or the environment's credentials cannot be read.
-pub fn place(locator: &Locator, settings: &Settings) -> Result<Option<RemoteStore>, Failure> {
+pub fn remote_store(locator: &Locator, settings: &Settings) -> Result<Option<RemoteStore>, Failure> {
     match locator {
-        Locator::Foreign { url, .. } => open(url, typed(settings.authorities(), PATIENCE)?).map(Some),
+        Locator::Foreign { url, .. } => open(url, unrestricted(settings.authorities(), PATIENCE)?).map(Some),
         _ => Ok(None),
     }
 }
@@ -56,8 +56,8 @@ pub fn place(locator: &Locator, settings: &Settings) -> Result<Option<RemoteStor
 /// # Errors
 /// The source does not exist, or its server cannot be reached.
 pub fn source(locator: &Locator, settings: &Settings) -> Result<SourceRoot, Failure> {
-    match place(locator, settings)? {
-        Some(there) => Ok(there.source()?),
+    match remote_store(locator, settings)? {
+        Some(remote) => Ok(remote.source()?),
         None => local::source(locator),
     }
 }
@@ -67,10 +67,10 @@ pub fn source(locator: &Locator, settings: &Settings) -> Result<SourceRoot, Fail
 /// # Errors
 /// The target cannot be opened, or its server refuses it.
 pub fn target(locator: &Locator, settings: &Settings) -> Result<LocalTarget, Failure> {
-    match place(locator, settings)? {
-        Some(there) => {
-            there.check()?;
-            Ok(LocalTarget { store: there.store, path: there.path, root: None })
+    match remote_store(locator, settings)? {
+        Some(remote) => {
+            remote.check()?;
+            Ok(LocalTarget { store: remote.store, path: remote.path, root: None })
         }
         None => local::target(locator),
     }
@@ -79,7 +79,7 @@ pub fn target(locator: &Locator, settings: &Settings) -> Result<LocalTarget, Fai
 /// The store of `serve --export NAME=URL`; none where the export is a directory.
 ///
 /// # Errors
-/// The URL is wrong, or its server does not show what it names.
+/// The URL is wrong, its server cannot be reached or refuses, or there is no directory at it.
 pub fn export(place: &Path, roots: Option<&Arc<RootCertStore>>) -> Result<Option<Arc<dyn Store>>, Failure> {
     let Some(text) = place.to_str().filter(|text| text.contains("://")) else { return Ok(None) };
     let locator = Locator::parse(std::ffi::OsStr::new(text))?;
@@ -87,17 +87,17 @@ pub fn export(place: &Path, roots: Option<&Arc<RootCertStore>>) -> Result<Option
     match locator {
         Locator::Foreign { url, .. } => {
             let roots = roots.map_or_else(|| Arc::new(RootCertStore::empty()), Arc::clone);
-            let reach = RemoteSettings { redirects: Redirects::OfItsKind, ..typed(roots, PATIENCE)? };
-            let RemoteStore { store, path, .. } = open(&url, reach)?;
-            Ok(Some(based(&store, &path, &shown)?))
+            let access = RemoteSettings { redirects: Redirects::OfItsKind, ..unrestricted(roots, PATIENCE)? };
+            let RemoteStore { store, path, .. } = open(&url, access)?;
+            Ok(Some(subtree(&store, &path, &shown)?))
         }
         other => Err(Failure::usage(format!("{other} cannot be an export; write NAME=DIR or NAME=URL"))),
     }
 }
 
-/// The part of a store below a directory.
-fn based(store: &Arc<dyn Store>, path: &RelPath, shown: &str) -> Result<Arc<dyn Store>, Failure> {
-    // `stat` comes first: a server that does not answer or refuses is another error than a missing directory.
+/// The part of a store below a directory, as a store.
+fn subtree(store: &Arc<dyn Store>, path: &RelPath, shown: &str) -> Result<Arc<dyn Store>, Failure> {
+    // `stat` comes first, so that a server that does not answer or refuses is not reported as a missing directory.
     store.stat(path).and_then(|_| store::below(store, path)).map_err(|error| {
         let failure = Failure::from(error);
         Failure { message: format!("cannot serve {}: {}", shown, failure.message), ..failure }

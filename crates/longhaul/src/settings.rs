@@ -37,19 +37,19 @@ const GRID_AUTHORITIES: &str = "/etc/grid-security/certificates";
 pub struct Settings {
     /// The state directory; none where no place for it is known. Many commands do not need one.
     state: Option<PathBuf>,
-    /// Whether the user has been told that the access keys are for other nodes.
-    told_other_nodes: AtomicBool,
-    /// Ids of keys that a node has refused, where further keys for it are left.
+    /// Whether the user was warned that the access keys are for other nodes.
+    has_warned_of_other_nodes: AtomicBool,
+    /// Ids of access keys that a node has refused although there are further keys for it.
     refused: Mutex<HashSet<[u8; 8]>>,
     /// The access keys of the environment and of `--key-file`.
     keys: Vec<AccessKey>,
     config: ClientConfig,
     authorities: Option<Arc<RootCertStore>>,
     /// Further addresses that nodes have advertised.
-    elsewhere: Elsewhere,
+    advertised_addresses: Elsewhere,
 }
 
-/// The state directory: of the option, the environment, or the usual place for this user.
+/// The path of the state directory: from the option, else the environment, else the default of this user.
 ///
 /// # Errors
 /// Neither an option nor the environment names a place.
@@ -62,10 +62,10 @@ pub fn state_dir(option: Option<&PathBuf>) -> Result<PathBuf, Failure> {
         return Ok(PathBuf::from("/var/lib/longhaul"));
     }
     let base = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
-    Ok(base.ok_or_else(no_place)?.join("longhaul"))
+    Ok(base.ok_or_else(no_state_dir)?.join("longhaul"))
 }
 
-fn no_place() -> Failure {
+fn no_state_dir() -> Failure {
     Failure::usage("no place for the state: set LONGHAUL_STATE or HOME, or use --state DIR")
 }
 
@@ -119,7 +119,7 @@ pub fn read_authorities(file: &Path, option: &str) -> Result<Arc<RootCertStore>,
     if roots.is_empty() { Err(fail("there is no certificate in it".into())) } else { Ok(Arc::new(roots)) }
 }
 
-/// The authorities that this system trusts. Certificates that cannot be read are skipped: there are always some.
+/// The authorities that this system trusts. Certificates that cannot be read are skipped: most systems have a few.
 pub fn system_authorities() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     let bundle = SYSTEM_AUTHORITIES.iter().map(PathBuf::from).find(|file| file.exists());
@@ -140,12 +140,12 @@ impl Settings {
     pub fn new(common: &Common) -> Result<Settings, Failure> {
         Ok(Settings {
             state: state_dir(common.state.as_ref()).ok(),
-            told_other_nodes: AtomicBool::new(false),
+            has_warned_of_other_nodes: AtomicBool::new(false),
             refused: Mutex::default(),
             keys: read_keys(common)?,
             config: ClientConfig::load()?,
             authorities: common.cacert.as_ref().map(|file| read_authorities(file, "--cacert")).transpose()?,
-            elsewhere: Elsewhere::default(),
+            advertised_addresses: Elsewhere::default(),
         })
     }
 
@@ -161,18 +161,18 @@ impl Settings {
     }
 
     /// The node that has this name in the user's configuration.
-    pub fn named(&self, name: &str) -> Option<HostPort> {
+    pub fn node_named(&self, name: &str) -> Option<HostPort> {
         self.config.named(name).map(|node| node.at.clone())
     }
 
     /// All names of nodes in the user's configuration.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn node_names(&self) -> impl Iterator<Item = &str> {
         self.config.names()
     }
 
-    /// What a copy from or to this node does unless its command line says otherwise.
-    pub fn copies(&self, with: Option<&HostPort>) -> &CopyDefaults {
-        self.config.copies(with)
+    /// The defaults of a copy from or to this node; the command line overrides them.
+    pub fn copy_defaults(&self, with: Option<&HostPort>) -> &CopyDefaults {
+        self.config.copy_defaults(with)
     }
 
     /// Access keys to try with this node: those of the key file that the configuration names for it, then all others.
@@ -192,7 +192,7 @@ impl Settings {
         &self.keys
     }
 
-    /// The authorities of `--cacert`.
+    /// The authorities that `--cacert` names.
     pub fn given_authorities(&self) -> Option<&Arc<RootCertStore>> {
         self.authorities.as_ref()
     }
@@ -202,7 +202,7 @@ impl Settings {
     /// # Errors
     /// No place for it is known.
     pub fn state_path(&self) -> Result<&Path, Failure> {
-        self.state.as_deref().ok_or_else(no_place)
+        self.state.as_deref().ok_or_else(no_state_dir)
     }
 
     /// The authorities for remote servers: those of `--cacert`, else those that this system trusts.
@@ -230,8 +230,8 @@ impl Settings {
     pub fn connect(&self, to: &HostPort, plain: bool, timeouts: Timeouts) -> Result<Session, Failure> {
         let known = self.known_nodes();
         let pinned = known.as_ref().map(|known| known.find(to)).transpose()?.flatten();
-        // A node met before must be the one it was, whatever keys are at hand: the holder of another node's key could
-        // otherwise put that node in its place. At first contact the keys say which nodes may be meant.
+        // A known node must show its remembered identity, whatever keys the user has: otherwise another node for which the user has
+        // a key could take its place. At first contact the keys say which identities are accepted.
         let mut keys = self.keys_for(to)?;
         if let Some(refused) = Some(self.refused()).filter(|refused| !refused.is_empty()) {
             keys.to_mut().retain(|key| !refused.contains(&key.id));
@@ -244,11 +244,11 @@ impl Settings {
             Some(roots) => Trust::Authorities(Arc::clone(roots)),
             None => Trust::Fingerprints(accepted),
         };
-        let elsewhere = self.elsewhere.clone();
+        let elsewhere = self.advertised_addresses.clone();
         let connect = Connect { plain, timeouts, elsewhere, ..Connect::new(trust, &keys)? };
-        let session = Session::connect(to, &connect).map_err(|e| explain(e, pinned, known.as_ref()))?;
+        let session = Session::connect(to, &connect).map_err(|e| with_remedy(e, pinned, known.as_ref()))?;
         let shown = session.fingerprint();
-        if !session.has_key() && !keys.is_empty() && !self.told_other_nodes.swap(true, Ordering::Relaxed) {
+        if !session.has_key() && !keys.is_empty() && !self.has_warned_of_other_nodes.swap(true, Ordering::Relaxed) {
             Printer::note(&format!("your access keys are for other nodes than {to}: going on without one"));
         }
         if self.authorities.is_none() && pinned != Some(shown) {
@@ -262,7 +262,7 @@ impl Settings {
         Ok(session)
     }
 
-    /// Nodes and hubs met before; none where there is no state directory.
+    /// The known nodes and hubs; none where there is no state directory.
     pub fn known_nodes(&self) -> Option<KnownNodes> {
         self.state.as_deref().map(KnownNodes::new)
     }
@@ -271,9 +271,9 @@ impl Settings {
         self.refused.lock()
     }
 
-    /// Marks the access key that a node was shown as refused. Returns whether another key for that node is left, which the
-    /// next connection shows.
-    pub fn has_another_key(&self, node: &HostPort) -> bool {
+    /// Marks the access key that this process last showed to a node as refused. Returns whether there is another key for the node;
+    /// the next connection shows it.
+    pub fn try_another_key(&self, node: &HostPort) -> bool {
         let (Some(known), Ok(keys)) = (self.known_nodes(), self.keys_for(node)) else { return false };
         let Ok(Some(identity)) = known.find(node) else { return false };
         let mut refused = self.refused();
@@ -285,11 +285,11 @@ impl Settings {
     }
 
     /// The identity of a node and the access key for it, for a client that speaks HTTP to it. The node proves its identity in a
-    /// session; if it cannot be reached, the remembered identity counts, or that of the only key.
+    /// session; if it cannot be reached, this is the remembered identity, or that of the only key.
     ///
     /// # Errors
     /// The node refuses the session, or cannot be reached and its identity is not known.
-    pub fn meet(&self, node: &HostPort) -> Result<(Fingerprint, Option<AccessKey>), Failure> {
+    pub fn identity_and_key(&self, node: &HostPort) -> Result<(Fingerprint, Option<AccessKey>), Failure> {
         let keys = self.keys_for(node)?;
         let shown = match self.connect(node, false, Timeouts::default()) {
             Ok(session) => {
@@ -330,8 +330,8 @@ impl Settings {
     }
 }
 
-/// What to do about an identity that is not the expected one.
-fn explain(error: Error, pinned: Option<Fingerprint>, known: Option<&KnownNodes>) -> Failure {
+/// The failure of a connection. To an unexpected identity of the node it adds what the user can do.
+fn with_remedy(error: Error, pinned: Option<Fingerprint>, known: Option<&KnownNodes>) -> Failure {
     let Error::Identity { to, shown, expected, .. } = error else { return error.into() };
     let remedy = match (pinned, known) {
         (Some(_), Some(known)) => format!(

@@ -1,10 +1,10 @@
-//! The far end of a copy over ssh: started there for this one copy, reached in whichever direction a connection can be
-//! made, and gone when the copy is.
+//! The far end of a copy over ssh: a node that ssh starts at the other host for this one copy. The connection to it is opened by
+//! whichever end can reach the other. The far end ends with the copy.
 //!
-//! ssh carries a few lines of JSON and nothing else: which paths, on which port the far end listens, a key that is good
-//! for these paths and dies with the far end. The data goes over connections of its own: to that port, or, where a
-//! firewall keeps them out, from the far end back to here. A connection back shows a token that went over ssh, so that
-//! nobody else can slip in.
+//! ssh carries a few lines of JSON and nothing else: the paths, the port on which the far end listens, and an access key to these
+//! paths, which is valid as long as the far end runs. The data goes over connections of its own: to that port, or, where a
+//! firewall blocks it, from the far end back to this host. A connection back sends a token that went over ssh, so that no
+//! other host can take its place.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -20,7 +20,7 @@ use engine::dial::{self, Dial};
 use model::fault::{Exit, Fault};
 use model::locator::NodePlace;
 use model::{HostPort, RelPath};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -42,7 +42,7 @@ pub enum Role {
 pub struct Hello {
     /// Always 1.
     pub v: u32,
-    /// Which end of the copy it is.
+    /// Which end of the copy the far end is.
     pub role: Role,
     /// The paths, base64.
     pub paths: Vec<String>,
@@ -56,7 +56,7 @@ pub struct Ready {
     /// Where it listens.
     #[serde(default)]
     pub port: u16,
-    /// The key to it.
+    /// The access key for it.
     #[serde(default)]
     pub key: String,
     /// The paths below its one export, base64.
@@ -90,18 +90,18 @@ pub const BACK_MAGIC: [u8; 4] = *b"LHB1";
 pub const TOKEN_BYTES: usize = 16;
 
 /// How long a connection back may take to show its token.
-const TOKEN_PATIENCE: Duration = Duration::from_secs(1);
+const TOKEN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long to try the far end's port before it is asked to connect back: a firewall that drops packets gives no answer.
-const FORWARD_PATIENCE: Duration = Duration::from_secs(3);
+/// How long to try the far end's port before it is asked to connect back. A firewall that drops packets gives no answer.
+const FORWARD_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The far end of a copy: a node that ssh started. It ends when this is dropped.
 pub struct FarEnd {
-    /// Where it listens, as far as this host knows.
+    /// The address where it listens, as this host knows it.
     pub at: HostPort,
     /// The access key for it.
     pub key: AccessKey,
-    /// The paths.
+    /// The paths, below its export.
     pub places: Vec<NodePlace>,
     dial: Arc<FarDial>,
     child: Mutex<Child>,
@@ -121,14 +121,10 @@ enum DialDirection {
     Back,
 }
 
-/// Has the far end connect to this host, where its own port cannot be reached.
+/// Connections from the far end to this host, for where the far end's port cannot be reached.
 struct BackChannel {
-    orders: Option<ChildStdin>,
+    requests: Option<ChildStdin>,
     listener: Option<TcpListener>,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -137,10 +133,10 @@ fn hex(bytes: &[u8]) -> String {
 
 /// The host's name as ssh resolves it: only ssh knows the aliases of its configuration.
 fn host_name(words: &[&str], login: &str) -> String {
-    let plain = login.rsplit_once('@').map_or(login, |(_, host)| host).to_owned();
-    let said = Command::new(words[0]).args(&words[1..]).args(["-G", login]).stderr(Stdio::null()).output();
-    let said = said.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    said.lines().find_map(|line| line.strip_prefix("hostname ")).map_or(plain, str::to_owned)
+    let typed = login.rsplit_once('@').map_or(login, |(_, host)| host).to_owned();
+    let output = Command::new(words[0]).args(&words[1..]).args(["-G", login]).stderr(Stdio::null()).output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    text.lines().find_map(|line| line.strip_prefix("hostname ")).map_or(typed, str::to_owned)
 }
 
 /// Starts the far end. `command` is ssh with its options.
@@ -162,11 +158,11 @@ pub fn start(command: &str, login: &str, role: Role, paths: &[&[u8]]) -> Result<
         .stdout(Stdio::piped())
         .spawn()
         .map_err(cannot)?;
-    let (Some(mut orders), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
+    let (Some(mut requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(Failure::local("ssh has no standard input or output"));
     };
     let hello = Hello { v: 1, role, paths: paths.iter().map(|path| STANDARD.encode(path)).collect() };
-    let ready = greet(&mut orders, answers, &hello).map_err(|why| not_started(&mut child, login, &why))?;
+    let ready = exchange_hello(&mut requests, answers, &hello).map_err(|why| start_failure(&mut child, login, &why))?;
     if let Some(message) = ready.error {
         let exit = [Exit::Failed, Exit::Usage, Exit::Storage].into_iter().find(|exit| *exit as u8 == ready.exit);
         let fault = if exit == Some(Exit::Storage) { Fault::Storage } else { Fault::Missing };
@@ -182,7 +178,7 @@ pub fn start(command: &str, login: &str, role: Role, paths: &[&[u8]]) -> Result<
     let candidates: Vec<HostPort> = hosts.into_iter().map(|host| HostPort { host, port: ready.port }).collect();
     let at = candidates.first().cloned().ok_or_else(|| Failure::local(format!("{login} has no address")))?;
     Printer::note(&format!("the far end listens on {at} for this copy"));
-    let back = Mutex::new(BackChannel { orders: Some(orders), listener: None });
+    let back = Mutex::new(BackChannel { requests: Some(requests), listener: None });
     let dial = Arc::new(FarDial { candidates, direction: Mutex::new(None), back });
     Ok(FarEnd { at, key, places, dial, child: Mutex::new(child) })
 }
@@ -192,9 +188,9 @@ fn place(encoded: &str) -> Option<NodePlace> {
     Some(NodePlace::Path { export: EXPORT.into(), path })
 }
 
-fn greet(orders: &mut ChildStdin, answers: ChildStdout, hello: &Hello) -> Result<Ready, String> {
+fn exchange_hello(requests: &mut ChildStdin, answers: ChildStdout, hello: &Hello) -> Result<Ready, String> {
     let line = serde_json::to_string(hello).map_err(|e| e.to_string())? + "\n";
-    orders.write_all(line.as_bytes()).map_err(|e| e.to_string())?;
+    requests.write_all(line.as_bytes()).map_err(|e| e.to_string())?;
     let mut answers = BufReader::new(answers);
     let mut line = String::new();
     // Lines that a login script prints are skipped.
@@ -210,8 +206,8 @@ fn greet(orders: &mut ChildStdin, answers: ChildStdout, hello: &Hello) -> Result
     Err("it did not answer".into())
 }
 
-/// Why the far end did not start, by the exit status of ssh.
-fn not_started(child: &mut Child, login: &str, why: &str) -> Failure {
+/// The failure of a far end that did not start, by the exit status of ssh.
+fn start_failure(child: &mut Child, login: &str, why: &str) -> Failure {
     let (exit, fault, reason) = match child.wait().ok().and_then(|status| status.code()) {
         Some(127) => {
             let reason = "longhaul is not there, or not in the PATH of commands that ssh runs; install it there".into();
@@ -225,7 +221,7 @@ fn not_started(child: &mut Child, login: &str, why: &str) -> Failure {
 }
 
 impl FarEnd {
-    /// What makes connections to the far end.
+    /// The dialer of connections to the far end.
     pub fn dialer(&self) -> Arc<dyn Dial> {
         self.dial.clone()
     }
@@ -234,9 +230,9 @@ impl FarEnd {
 impl Drop for FarEnd {
     fn drop(&mut self) {
         // The far end stops when its standard input ends.
-        drop(locked(&self.dial.back).orders.take());
+        drop(self.dial.back.lock().requests.take());
         let deadline = Instant::now() + Duration::from_secs(5);
-        let mut child = locked(&self.child);
+        let mut child = self.child.lock();
         while Instant::now() < deadline {
             if !matches!(child.try_wait(), Ok(None)) {
                 return;
@@ -250,7 +246,7 @@ impl Drop for FarEnd {
 
 impl Dial for FarDial {
     fn dial(&self, timeouts: &Timeouts) -> io::Result<TcpStream> {
-        let mut direction = locked(&self.direction);
+        let mut direction = self.direction.lock();
         match *direction {
             Some(DialDirection::Forward(address)) => {
                 drop(direction);
@@ -279,7 +275,7 @@ impl Dial for FarDial {
 impl FarDial {
     fn dial_forward(&self, timeouts: &Timeouts) -> io::Result<(TcpStream, SocketAddr)> {
         let mut last = io::Error::new(io::ErrorKind::AddrNotAvailable, "no address");
-        let timeouts = Timeouts { connect: timeouts.connect.min(FORWARD_PATIENCE), ..*timeouts };
+        let timeouts = Timeouts { connect: timeouts.connect.min(FORWARD_TIMEOUT), ..*timeouts };
         for at in &self.candidates {
             let addresses = match (at.host.as_str(), at.port).to_socket_addrs() {
                 Ok(addresses) => addresses,
@@ -298,14 +294,14 @@ impl FarDial {
         Err(last)
     }
 
-    /// Asks for one connection at a time, so that the one that arrives with the token is the one that was asked for.
+    /// Requests one connection at a time, so that the connection that sends the token is the requested one.
     fn dial_back(&self, timeouts: &Timeouts) -> io::Result<TcpStream> {
-        let mut back = locked(&self.back);
+        let mut back = self.back.lock();
         let token: [u8; TOKEN_BYTES] = random().map_err(|e| io::Error::other(e.message))?;
         let port = back.listen()?;
-        let order = serde_json::to_string(&ConnectBack { port, token: hex(&token) })? + "\n";
-        let orders = back.orders.as_mut().ok_or(io::ErrorKind::NotConnected)?;
-        orders.write_all(order.as_bytes())?;
+        let request = serde_json::to_string(&ConnectBack { port, token: hex(&token) })? + "\n";
+        let requests = back.requests.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        requests.write_all(request.as_bytes())?;
         let listener = back.listener.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         let socket = accept(listener, &token, timeouts.connect)?;
         sys::tcp::set_common(&socket, timeouts.pace.gone_after)?;
@@ -342,7 +338,7 @@ fn accept(listener: &TcpListener, token: &[u8], within: Duration) -> io::Result<
             Ok((mut socket, _)) => {
                 socket.set_nonblocking(false)?;
                 // A connection that sends nothing must not delay the far end's connection.
-                socket.set_read_timeout(Some(left.min(TOKEN_PATIENCE)))?;
+                socket.set_read_timeout(Some(left.min(TOKEN_TIMEOUT)))?;
                 let mut shown = [0; BACK_MAGIC.len() + TOKEN_BYTES];
                 if socket.read_exact(&mut shown).is_ok() && shown[..4] == BACK_MAGIC && shown[4..] == *token {
                     socket.set_read_timeout(None)?;

@@ -11,7 +11,7 @@ pub enum Stage {
     Compute,
     /// Sending, or waiting for data from the socket.
     Socket,
-    /// Waiting for a limit to let a record go.
+    /// Waiting until a limit allows the next record.
     Pace,
     /// Waiting for something to do.
     Idle,
@@ -74,37 +74,37 @@ impl Spent {
 /// How long a target kept a transfer waiting, for reasons that no thread's time shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waited {
-    /// For room: the target was full.
+    /// For space: the target was full.
     pub space: Duration,
-    /// For another job that had the file.
+    /// For another job that was writing the file.
     pub writer: Duration,
 }
 
 /// One end of a running job, from its start until now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// Threads that carry streams.
+    /// Threads that run streams.
     pub threads: u32,
-    /// Where their time went, all together.
+    /// The time of all of them, by stage.
     pub spent: Spent,
     /// Processors of the host.
     pub processors: u32,
-    /// How busy all of them were, with any work, in thousandths.
+    /// How busy all processors were, with work of any process, in thousandths.
     pub busy_permille: u32,
-    /// The largest buffers, bytes, that the kernel gives a connection by itself: to receive.
+    /// The largest receive buffer that the kernel gives a connection by itself, bytes.
     pub receive_buffer_max: u64,
-    /// To send.
+    /// The largest send buffer that the kernel gives a connection by itself, bytes.
     pub send_buffer_max: u64,
     /// The host scales TCP windows.
     pub scales_windows: bool,
-    /// Congestion control that this end would have used, had the host allowed it; empty otherwise.
+    /// Congestion control that this end wanted and the host does not allow; empty where there is none.
     pub missed: String,
-    /// Sender that was called: how many streams the job should have; 0 for no opinion.
+    /// From a sender that accepts the streams: how many streams the job should have; 0 where it leaves that to the peer.
     pub streams: u32,
-    /// Sender: what the path gave when it was full, bit/s of payload; 0 where it never was.
+    /// From a sender: the payload rate of the path when it was full, bit/s; 0 where it never was.
     pub capacity_bit_s: u64,
-    /// Sender: bytes sent again at moments when no queue stood, of a billion sent.
+    /// From a sender: bytes retransmitted while the path had no queue, in a billion bytes sent.
     pub clear_loss_ppb: u32,
-    /// Receiver: the most it wants to be sent, so that its jobs share a path evenly, bit/s; 0 for no opinion.
+    /// From a receiver: the rate at which it wants to receive at most, so that its jobs share a path evenly, bit/s; 0 for no bound.
     pub share_bit_s: u64,
 }

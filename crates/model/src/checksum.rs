@@ -1,4 +1,4 @@
-//! Checksums by name, and the two that can be put together from their parts without reading the bytes again.
+//! Checksums by name, and the two whose value of a whole can be computed from those of its parts without reading the bytes again.
 //!
 //! CRC32C guards every block. The CRC of a whole follows from those of its parts: over GF(2),
 //! `crc(a ++ b) = crc(a) * x^(8*len(b)) + crc(b)`, so a file digest costs one polynomial multiplication per block
@@ -21,14 +21,14 @@ pub enum Algorithm {
     Sha256,
     /// BLAKE3.
     Blake3,
-    /// SHA-1, FIPS 180-4; as MD5, for others' catalogues and clients, not for security.
+    /// SHA-1, FIPS 180-4; like MD5 for other people's catalogues and clients, not for security.
     Sha1,
     /// SHA-512, FIPS 180-4.
     Sha512,
 }
 
 impl Algorithm {
-    /// All of them, in the order of help texts.
+    /// All algorithms, in the order of help texts.
     pub const ALL: [Algorithm; 7] = [
         Algorithm::Crc32c,
         Algorithm::Adler32,
@@ -52,7 +52,7 @@ impl Algorithm {
         }
     }
 
-    /// The number on the wire.
+    /// The number that stands for it on the wire.
     pub fn code(self) -> u8 {
         match self {
             Algorithm::Crc32c => 1,
@@ -152,7 +152,7 @@ impl Digest {
 impl FromStr for Digest {
     type Err = String;
 
-    /// `ALGORITHM:VALUE` in hexadecimal of either case; catalogues leave zeros at the front out.
+    /// `ALGORITHM:VALUE` in hexadecimal of either case; leading zeros may be missing, because some catalogues leave them out.
     fn from_str(text: &str) -> Result<Digest, String> {
         let (name, value) = text.split_once(':').ok_or("a checksum is ALGORITHM:VALUE")?;
         let algorithm: Algorithm = name.to_ascii_lowercase().parse()?;
@@ -243,7 +243,7 @@ pub fn adler32_combine(a: u32, b: u32, len_b: u64) -> u32 {
     let (a_low, a_high) = (u64::from(a & 0xffff), u64::from(a >> 16));
     let (b_low, b_high) = (u64::from(b & 0xffff), u64::from(b >> 16));
     let low = (a_low + b_low + ADLER_BASE - 1) % ADLER_BASE;
-    // Every byte of b adds a's low sum once more; the 1 that b's own sum began with is taken back.
+    // Every byte of b adds a's low sum once more; the 1 that b's own sum began with is subtracted.
     let shifted = (len_b % ADLER_BASE) * (a_low + ADLER_BASE - 1) % ADLER_BASE;
     let high = (a_high + b_high + shifted) % ADLER_BASE;
     (high << 16 | low) as u32
@@ -254,7 +254,7 @@ pub fn adler32_zeros(len: u64) -> u32 {
     ((len % ADLER_BASE) << 16 | 1) as u32
 }
 
-/// The checksums of a block that can be combined into those of a file: CRC-32C always, Adler-32 where asked for.
+/// The checksums of a block that can be combined into those of a file: CRC-32C always, Adler-32 where the job wants it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockSum {
     /// CRC-32C.
@@ -264,17 +264,17 @@ pub struct BlockSum {
 }
 
 impl BlockSum {
-    /// Of bytes in memory.
+    /// The checksums of bytes in memory.
     pub fn of(bytes: &[u8], with_adler32: bool) -> BlockSum {
         BlockSum { crc32c: crc32c(bytes), adler32: with_adler32.then(|| adler32(bytes)) }
     }
 
-    /// Of `len` zero bytes.
+    /// The checksums of `len` zero bytes, without reading any.
     pub fn of_zeros(len: u64, with_adler32: bool) -> BlockSum {
         BlockSum { crc32c: crc32c_zeros(len), adler32: with_adler32.then(|| adler32_zeros(len)) }
     }
 
-    /// Of this block followed by another of `len` bytes.
+    /// The checksums of this block followed by `next`, which has `len` bytes.
     pub fn then(self, next: BlockSum, len: u64) -> BlockSum {
         BlockSum {
             crc32c: crc32c_combine(self.crc32c, next.crc32c, len),
@@ -308,19 +308,19 @@ mod tests {
     }
 
     #[test]
-    fn zeros_need_not_be_read() {
+    fn checksums_of_zeros_are_computed_without_reading_them() {
         for len in [0usize, 1, 7, 32, 4096, 1 << 20] {
             assert_eq!(BlockSum::of_zeros(len as u64, true), BlockSum::of(&vec![0; len], true), "{len}");
         }
-        // Lengths that no memory holds: associativity stands in for reading them.
+        // For lengths that do not fit in memory, two halves are combined instead of reading the zeros.
         let half = crc32c_zeros(1 << 43);
         assert_eq!(crc32c_combine(half, half, 1 << 43), crc32c_zeros(1 << 44));
     }
 
     proptest! {
         #[test]
-        fn parts_make_the_whole(a in proptest::collection::vec(any::<u8>(), 0..3000),
-                                b in proptest::collection::vec(any::<u8>(), 0..3000)) {
+        fn checksums_of_parts_combine_to_that_of_the_whole(a in proptest::collection::vec(any::<u8>(), 0..3000),
+                                                           b in proptest::collection::vec(any::<u8>(), 0..3000)) {
             let whole = crc32c(&[&a[..], &b[..]].concat());
             prop_assert_eq!(crc32c_combine(crc32c(&a), crc32c(&b), b.len() as u64), whole);
             let parts = BlockSum::of(&a, true).then(BlockSum::of(&b, true), b.len() as u64);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_back() {
+    fn the_name_and_the_number_of_an_algorithm_are_read_back() {
         for algorithm in Algorithm::ALL {
             assert_eq!(algorithm.name().parse(), Ok(algorithm));
             assert_eq!(Algorithm::from_code(algorithm.code()), Some(algorithm));

@@ -8,7 +8,10 @@ use crate::units::{UnitError, split_number};
 
 const REMEDY: &str = "write it like 250ms, 90s, 15min, 12h or 7d";
 
-/// Reads a duration with its unit; a bare number is refused.
+/// Reads a duration with its unit.
+///
+/// # Errors
+/// The text is not a number with a unit of time: a bare number is refused, and so is a time that a [`Duration`] cannot hold.
 pub fn parse(text: &str) -> Result<Duration, UnitError> {
     let error = || UnitError { text: text.into(), what: "time", remedy: REMEDY };
     let (number, unit) = split_number(text).ok_or_else(error)?;
@@ -56,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn shown_calmly() {
+    fn a_duration_is_shown_in_its_largest_units() {
         assert_eq!(show(Duration::from_millis(420)), "0.4 s");
         assert_eq!(show(Duration::from_secs(200)), "3 min 20 s");
         assert_eq!(show(Duration::from_secs(7_500)), "2 h 05 min");

@@ -1,4 +1,4 @@
-//! Entries of a tree: their kinds, and the facts about them that travel.
+//! Entries of a tree: their kinds, and the metadata that is sent with them.
 
 /// A point in time as file systems keep it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,7 +33,7 @@ impl Kind {
         }
     }
 
-    /// The word scripts see.
+    /// The word in JSON.
     pub fn word(self) -> &'static str {
         match self {
             Kind::File => "file",
@@ -44,7 +44,7 @@ impl Kind {
     }
 }
 
-/// The facts about an entry that travel with it.
+/// The metadata that is always sent with an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Meta {
     /// What it is.
@@ -57,21 +57,21 @@ pub struct Meta {
     pub mtime: Timestamp,
 }
 
-/// Facts that travel only where they were asked for, or differ from the ordinary.
+/// Metadata that is sent only where an option wants it, or where it differs from the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
     /// Who owns it (`--owner`).
     pub owner: Option<Owner>,
     /// Extended attributes, POSIX ACLs among them (`--xattrs`).
     pub xattrs: Vec<Xattr>,
-    /// A file that takes less room than its length says: room for all of it must not be reserved.
+    /// A file with holes, which takes less space than its length: space for its full length must not be reserved.
     pub sparse: bool,
-    /// A directory that is only made for its contents: an existing one stays as it is.
+    /// A directory that is made only because entries lie below it: an existing one keeps its metadata.
     pub implied: bool,
 }
 
 impl Attributes {
-    /// Whether all of them are ordinary.
+    /// Whether all of them have their defaults.
     pub fn is_plain(&self) -> bool {
         *self == Attributes::default()
     }

@@ -1,5 +1,5 @@
-//! The size and digest that a file must have by its order, from a catalogue. The side that ordered the transfer compares them before the file is
-//! committed; they never travel.
+//! The size and digest that a file must have, as the order of the transfer says, which has them from a catalogue. The end that
+//! ordered the transfer compares them before the file is committed; they are not sent to the other end.
 
 use crate::Refusal;
 use crate::checksum::Digest;
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_is_refused_and_what_is_not_expected_is_not_looked_at() {
+    fn a_file_that_differs_from_its_order_is_refused_and_nothing_else_is_compared() {
         let expected = Expected { bytes: Some(5), digest: Some(Digest::crc32c(7)) };
         assert_eq!((expected.check_bytes(5), expected.check_digests(&[Digest::crc32c(7)])), (Ok(()), Ok(())));
         let reason = expected.check_bytes(6).unwrap_err().reason;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub enum Fault {
     /// What was typed or configured here cannot be done.
     Config,
-    /// This host withheld something that is not storage (descriptors, memory, a clock).
+    /// This host lacks a resource other than storage (descriptors, memory, a clock).
     Local,
     /// The peer broke the protocol, or speaks another.
     Peer,
@@ -27,7 +27,7 @@ pub enum Fault {
     Missing,
     /// The user stopped it.
     Interrupted,
-    /// A defect of ours.
+    /// A defect of Longhaul.
     Bug,
 }
 
@@ -42,33 +42,33 @@ pub enum Retry {
     After,
 }
 
-/// What libraries call by the names of their own types, in words, with what to do.
-const IN_WORDS: [(&str, &str); 1] = [(
+/// Explanations, with the remedy, of library messages that only print the name of an error type.
+const EXPLANATIONS: [(&str, &str); 1] = [(
     "CaUsedAsEndEntity",
     "the server shows the certificate of an authority as its own (CA:TRUE); make one with basicConstraints=CA:FALSE, or one \
      that the authority signs",
 )];
 
-/// A library's message, in words where it is none.
-pub fn in_words(said: String) -> String {
-    IN_WORDS.iter().find(|(name, _)| said.contains(name)).map_or(said, |(_, words)| (*words).to_owned())
+/// A library's message, or its explanation where the message is only the name of an error type.
+pub fn in_words(message: String) -> String {
+    EXPLANATIONS.iter().find(|(name, _)| message.contains(name)).map_or(message, |(_, words)| (*words).to_owned())
 }
 
-/// An error with the causes behind it, each said once, in one line.
+/// An error and its chain of causes in one line; a cause whose text is already there is not repeated.
 pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
-        let said = in_words(inner.to_string());
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
+        let message = in_words(inner.to_string());
+        if !text.contains(&message) {
+            text = format!("{text}: {message}");
         }
         cause = inner.source();
     }
     text
 }
 
-/// Both answers, given by every `Error` in the house.
+/// Whose fault an error is and whether to try again: every `Error` type of the workspace implements it.
 pub trait Blame {
     /// Whose fault it is.
     fn fault(&self) -> Fault;
@@ -84,7 +84,7 @@ pub trait Blame {
 /// Why something was refused or failed, in the words that the other end shows to its user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Whose fault, from the view of the one who refuses.
+    /// Whose fault, as the end that refuses sees it.
     pub fault: Fault,
     /// One sentence: what, where and the remedy.
     pub reason: String,
@@ -124,7 +124,7 @@ pub enum Exit {
     Integrity = 7,
     /// Version or protocol.
     Protocol = 8,
-    /// A bug of ours.
+    /// A defect of Longhaul.
     Bug = 70,
     /// Interrupted, resumable.
     Interrupted = 130,
@@ -147,8 +147,8 @@ impl From<Fault> for Exit {
 }
 
 impl Fault {
-    /// The HTTP status of a request that failed so (RFC 9110, section 15). The one table for every service; a service
-    /// that knows more than the fault, as that a disk is full (507), answers with the status for that.
+    /// The HTTP status of a request that failed with this fault (RFC 9110, section 15): one table for every service. A service
+    /// that knows more than the fault, for example that a disk is full (507), answers with the more precise status.
     pub fn http_status(self) -> u16 {
         match self {
             Fault::Config | Fault::Peer => 400,
@@ -161,7 +161,7 @@ impl Fault {
         }
     }
 
-    /// All of them.
+    /// All faults.
     pub const ALL: [Fault; 10] = [
         Fault::Config,
         Fault::Local,
@@ -175,7 +175,7 @@ impl Fault {
         Fault::Bug,
     ];
 
-    /// The fault of a word; none where a newer version said it.
+    /// The fault that a word in JSON stands for; none for a word of a later version.
     pub fn of_word(word: &str) -> Option<Fault> {
         Fault::ALL.into_iter().find(|fault| fault.word() == word)
     }
@@ -212,7 +212,7 @@ impl Fault {
         }
     }
 
-    /// The fault for a byte from the wire. A number of a later version reads as the peer's own trouble.
+    /// The fault that a byte on the wire stands for. A byte of a later version is taken as [`Fault::Peer`].
     pub fn from_code(code: u8) -> Fault {
         match code {
             1 => Fault::Config,

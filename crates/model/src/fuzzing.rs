@@ -1,7 +1,7 @@
-//! The parsers of what people type and other programs write, as plain functions: the property tests run them in every `make test`,
-//! and `make fuzz` (`fuzz/` at the root of the workspace) for as long as wanted.
+//! The parsers of text that people type and other programs write, as plain functions: the property tests run them in every `make test`,
+//! `make fuzz` (`fuzz/` at the root of the workspace) for as long as it is given.
 //!
-//! Each takes any bytes and must return without a panic, and what it shows or writes must parse again.
+//! Each function takes any bytes and must return without a panic; the text that a parsed value is written as must parse to the same value.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +14,7 @@ use crate::name::{NAME_BYTES_MAX, PATH_BYTES_MAX, RelPath};
 use crate::units::{BitRate, Bytes};
 use crate::{Algorithm, duration, v1};
 
-/// A locator, as people type it and as orders over the API have it.
+/// Parses a locator, as people type it and as orders over the API have it.
 pub fn locator(bytes: &[u8]) {
     let Ok(locator) = Locator::parse(OsStr::from_bytes(bytes)) else { return };
     let shown = locator.to_string();
@@ -28,7 +28,7 @@ pub fn locator(bytes: &[u8]) {
     }
 }
 
-/// A path below a root.
+/// Parses a path below a root.
 pub fn path(bytes: &[u8]) {
     let Ok(path) = RelPath::parse(bytes) else { return };
     assert!(path.as_bytes().len() <= PATH_BYTES_MAX);
@@ -44,7 +44,7 @@ pub fn path(bytes: &[u8]) {
     assert!(!path.to_string().contains(char::is_control), "one line stays one line");
 }
 
-/// A size, a rate, a time, the name of a checksum.
+/// Parses a size, a rate, a time and the name of a checksum.
 pub fn quantity(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(size) = text.parse::<Bytes>() {
@@ -63,7 +63,7 @@ pub fn quantity(bytes: &[u8]) {
     }
 }
 
-/// JSON of other programs: receipts, jobs, orders to a node, and its answers.
+/// Parses JSON of other programs: receipts, jobs, orders to a node, and its answers.
 pub fn json(bytes: &[u8]) {
     reads_back::<v1::Receipt>(bytes);
     reads_back::<v1::Change>(bytes);
@@ -88,7 +88,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes(bytes in vec(any::<u8>(), 0..100)) {
+        fn any_bytes_are_parsed_or_refused(bytes in vec(any::<u8>(), 0..100)) {
             super::locator(&bytes);
             super::path(&bytes);
             super::quantity(&bytes);
@@ -96,13 +96,13 @@ mod tests {
         }
 
         #[test]
-        fn lines_like_locators(begin in "lh://|LH://|s3://|zero:|me@far:|", host in "[a-z:.\\[\\]0-9%]{0,9}", rest in "[/a-z%.:0-9é\u{7}]{0,12}") {
+        fn text_like_a_locator_is_parsed_or_refused(begin in "lh://|LH://|s3://|zero:|me@far:|", host in "[a-z:.\\[\\]0-9%]{0,9}", rest in "[/a-z%.:0-9é\u{7}]{0,12}") {
             super::locator(format!("{begin}{host}{rest}").as_bytes());
             super::path(rest.as_bytes());
         }
 
         #[test]
-        fn words_like_quantities(number in "[0-9]{0,20}(\\.[0-9]{0,3})?", unit in " ?(k|M|G|Ti|µ|m)?(B|bit|b|s|min|h|d)?(/s|ps)?",
+        fn text_like_a_quantity_is_parsed_or_refused(number in "[0-9]{0,20}(\\.[0-9]{0,3})?", unit in " ?(k|M|G|Ti|µ|m)?(B|bit|b|s|min|h|d)?(/s|ps)?",
                                  name in "[A-Za-z]{2,7}-?[0-9]{0,3}") {
             super::quantity(format!("{number}{unit}").as_bytes());
             super::quantity(name.as_bytes());

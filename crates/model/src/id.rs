@@ -4,7 +4,7 @@ use std::fmt;
 
 pub use uuid::Uuid;
 
-/// A job, told apart from all others anywhere (UUID version 7, so that they sort by time).
+/// The id of a job, unique everywhere (UUID version 7, so that ids sort by time).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct JobId(pub Uuid);
 

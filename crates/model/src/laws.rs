@@ -19,10 +19,10 @@ pub const BUFFER_BYTES_MAX: u64 = (1 << 31) - 1;
 pub const INITIAL_WINDOW_SEGMENTS: f64 = 10.0;
 /// How steeply CUBIC grows, segments per cubic second (RFC 9438, section 5.1).
 pub const CUBIC_C: f64 = 0.4;
-/// What CUBIC keeps of its window after a loss, a fraction (RFC 9438, section 4.6).
+/// The fraction of its window that CUBIC keeps after a loss (RFC 9438, section 4.6).
 pub const CUBIC_BETA: f64 = 0.7;
 
-/// The bytes that TCP numbers before it starts again: sequence numbers have 32 bits (RFC 9293, section 3.4).
+/// Bytes until TCP's sequence numbers wrap: they have 32 bits (RFC 9293, section 3.4).
 const SEQUENCE_BYTES: f64 = 4_294_967_296.0;
 
 /// The bandwidth-delay product, bytes: what must be in flight to fill a path.
@@ -35,8 +35,8 @@ pub fn window_rate_bit_s(window_bytes: f64, rtt_s: f64) -> f64 {
     window_bytes * 8.0 / rtt_s
 }
 
-/// The round trip at which a window carries a rate, seconds: `8 * W / B`. A measured pair of window and rate thus tells
-/// which round trip it was measured over.
+/// The round-trip time at which a window carries a rate, seconds: `8 * W / B`. A measured pair of window and rate thus gives
+/// the round-trip time that it was measured over.
 pub fn window_rtt_s(window_bytes: f64, rate_bit_s: f64) -> f64 {
     window_bytes * 8.0 / rate_bit_s
 }
@@ -105,8 +105,8 @@ pub fn sequence_wrap_s(rate_bit_s: f64) -> f64 {
     SEQUENCE_BYTES * 8.0 / rate_bit_s
 }
 
-/// How late a segment may be before its number looks new again, seconds: half of the numbers, `2^31 * 8 / B`. Time
-/// stamps tell the two apart as long as their clock ticks at least once in this time (RFC 7323, section 5); without
+/// How late a segment may be before its sequence number looks new again, seconds: half of the numbers, `2^31 * 8 / B`. Time
+/// stamps distinguish old from new as long as their clock ticks at least once in this time (RFC 7323, section 5); without
 /// them, a segment that is this late can end up in the data.
 pub fn sequence_doubt_s(rate_bit_s: f64) -> f64 {
     sequence_wrap_s(rate_bit_s) / 2.0

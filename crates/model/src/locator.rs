@@ -98,11 +98,11 @@ pub enum LocatorError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// A node's locator without its `lh://`, which would be a path over ssh.
-    #[error("did you mean {meant}? For a path over ssh to the host {host:?} write {host}:./{path}")]
-    Meant {
-        /// What was meant.
-        meant: String,
+    /// Probably a node's locator without its `lh://`; as typed it would be a path over ssh.
+    #[error("did you mean {suggestion}? For a path over ssh to the host {host:?} write {host}:./{path}")]
+    ProbablyNode {
+        /// The node's locator that was probably meant.
+        suggestion: String,
         /// The ssh host that the text names as it was typed.
         host: String,
         /// The path on the host.
@@ -128,9 +128,9 @@ fn scheme(text: &[u8]) -> Option<(&str, &[u8])> {
     plausible.then_some((scheme, &text[at + 3..]))
 }
 
-/// The node's locator that `HOST:PATH` was most likely meant to be. Years have four digits, so a number of four digits is taken for a port
+/// The node's locator that `HOST:PATH` was probably meant to be. Years have four digits, so a number of four digits is taken for a port
 /// only where it is the usual one, or the host is an address.
-fn meant(login: &str, path: &str) -> Option<String> {
+fn probable_node_locator(login: &str, path: &str) -> Option<String> {
     if login.eq_ignore_ascii_case("lh") {
         return Some(format!("lh://{}", path.trim_start_matches('/')));
     }
@@ -160,7 +160,7 @@ fn decode(text: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Percent-encodes what a locator's path must not carry as it is.
+/// Percent-encodes the bytes that may not stand in a locator's path.
 fn encode(bytes: &[u8]) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&b);
     bytes.iter().map(|&b| if plain(b) { (b as char).to_string() } else { format!("%{b:02X}") }).collect()
@@ -202,7 +202,10 @@ impl std::str::FromStr for HostPort {
 }
 
 impl Locator {
-    /// Parses a locator.
+    /// Parses a locator, in the order that the head of this module gives.
+    ///
+    /// # Errors
+    /// The text is empty, has an unknown scheme or a bad size, or is not a valid locator of a node.
     pub fn parse(text: &OsStr) -> Result<Locator, LocatorError> {
         let bytes = text.as_bytes();
         match bytes {
@@ -212,7 +215,7 @@ impl Locator {
             _ => {}
         }
         if let Some(size) = bytes.strip_prefix(b"zero:") {
-            return Ok(Locator::Zero(zeros(size)?));
+            return Ok(Locator::Zero(parse_zero_size(size)?));
         }
         if let Some((scheme, rest)) = scheme(bytes) {
             let scheme = scheme.to_ascii_lowercase();
@@ -226,8 +229,8 @@ impl Locator {
         let first = bytes.iter().position(|b| *b == b':' || *b == b'/');
         if let Some(at) = first.filter(|at| bytes[*at] == b':' && *at > 0) {
             let (login, path) = (show_bytes(&bytes[..at]), &bytes[at + 1..]);
-            return match meant(&login, &show_bytes(path)) {
-                Some(meant) => Err(LocatorError::Meant { meant, host: login, path: show_bytes(path) }),
+            return match probable_node_locator(&login, &show_bytes(path)) {
+                Some(suggestion) => Err(LocatorError::ProbablyNode { suggestion, host: login, path: show_bytes(path) }),
                 None => Ok(Locator::Ssh { login, path: path.to_vec() }),
             };
         }
@@ -237,10 +240,13 @@ impl Locator {
     /// A place on a node, from a path that is not percent-encoded: `EXPORT/PATH`, `null:`, `zero:SIZE`, nothing.
     ///
     /// # Errors
-    /// The text is no path on a node.
+    /// The text is not a path on a node.
     pub fn on_node(at: &HostPort, path: &[u8]) -> Result<Locator, LocatorError> {
         let path = path.strip_prefix(b"/").unwrap_or(path);
-        on_node(at.clone(), path, |why| LocatorError::Node { locator: format!("{at}: {}", show_bytes(path)), why })
+        parse_node_path(at.clone(), path, |why| LocatorError::Node {
+            locator: format!("{at}: {}", show_bytes(path)),
+            why,
+        })
     }
 
     /// The node of a locator on a node.
@@ -251,7 +257,7 @@ impl Locator {
         }
     }
 
-    /// Whether the locator ended in a slash, which asks to copy into a directory.
+    /// Whether the locator ended in a slash: as a target it is then a directory to copy into.
     pub fn into_dir(&self) -> bool {
         match self {
             Locator::Local(path) => path.as_os_str().as_bytes().ends_with(b"/"),
@@ -263,8 +269,8 @@ impl Locator {
     }
 }
 
-/// What follows `zero:`.
-fn zeros(size: &[u8]) -> Result<Bytes, UnitError> {
+/// The size after `zero:`; [`ENDLESS`] where there is none.
+fn parse_zero_size(size: &[u8]) -> Result<Bytes, UnitError> {
     if size.is_empty() { Ok(ENDLESS) } else { show_bytes(size).parse() }
 }
 
@@ -284,16 +290,20 @@ fn parse_node(text: &OsStr, rest: &[u8]) -> Result<Locator, LocatorError> {
     }
     let at: HostPort = authority.parse().map_err(error)?;
     let path = decode(path).ok_or_else(|| error("a % is not followed by two hexadecimal digits"))?;
-    on_node(at, &path, error)
+    parse_node_path(at, &path, error)
 }
 
 /// The place that a path without percent-encoding names on a node.
-fn on_node(at: HostPort, path: &[u8], error: impl Fn(&'static str) -> LocatorError) -> Result<Locator, LocatorError> {
+fn parse_node_path(
+    at: HostPort,
+    path: &[u8],
+    error: impl Fn(&'static str) -> LocatorError,
+) -> Result<Locator, LocatorError> {
     let into = path.ends_with(b"/");
     let place = match path.iter().position(|b| *b == b'/') {
         _ if path.is_empty() => NodePlace::Exports,
         _ if path == b"null:" => NodePlace::Null,
-        _ if path.starts_with(b"zero:") => NodePlace::Zero(zeros(&path[5..])?),
+        _ if path.starts_with(b"zero:") => NodePlace::Zero(parse_zero_size(&path[5..])?),
         at => {
             let (export, below) = path.split_at(at.unwrap_or(path.len()));
             let export = std::str::from_utf8(export).map_err(|_| error("the export's name is not text"))?;
@@ -369,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn recognised_in_order() {
+    fn the_forms_of_a_locator_are_recognised_in_order() {
         assert_eq!(parse("null:"), Ok(Locator::Null));
         assert_eq!(parse("zero:1GiB"), Ok(Locator::Zero(Bytes(1 << 30))));
         for endless in ["zero:", "lh://h/zero:"] {
@@ -385,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_its_scheme_is_asked_about() {
+    fn a_node_without_its_scheme_is_refused_with_the_locator_that_was_probably_meant() {
         for (typed, meant) in [
             ("127.0.0.1:17411/x", "lh://127.0.0.1:17411/x"),
             ("127.0.0.1:2024/x", "lh://127.0.0.1:2024/x"),
@@ -411,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes() {
+    fn locators_of_nodes_are_parsed_or_refused() {
         assert_eq!(parse("lh://h/"), node("h", DEFAULT_PORT, NodePlace::Exports, false));
         assert_eq!(parse("lh://h"), node("h", DEFAULT_PORT, NodePlace::Exports, false));
         assert_eq!(parse("lh://h/e"), node("h", DEFAULT_PORT, path("e", ""), false));

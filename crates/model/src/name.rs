@@ -1,8 +1,8 @@
-//! Names and relative paths as bytes: any byte but `/` and NUL is a legal file name, and names that are not UTF-8 must
-//! survive the journey.
+//! Names and relative paths as bytes: any byte but `/` and NUL may stand in a file name, and names that are not UTF-8 must
+//! arrive unchanged.
 //!
-//! The types make escaping a directory unsayable: a [`Name`] is never empty, `.`, `..` or a path, and a [`RelPath`] is
-//! a row of names.
+//! No value of these types leads out of a directory: a [`Name`] is never empty, `.`, `..` or a path, and a [`RelPath`] is
+//! a sequence of names.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub enum NameError {
     /// Empty, `.`, `..`, or with `/` or NUL.
     #[error("{0:?} is not a file name")]
     NotAName(String),
-    /// `..`, or an absolute path, where a path below something was due.
+    /// `..`, or an absolute path, where a path below a directory is expected.
     #[error("{0:?} leads out of its directory")]
     Escapes(String),
     /// Longer than the system allows.
@@ -36,7 +36,7 @@ pub enum NameError {
     },
 }
 
-/// Bytes for people, on one line: what is not UTF-8, and what steers a terminal, is escaped as `\xNN`.
+/// Bytes as one line to be shown: bytes that are not UTF-8 and characters that steer a terminal are escaped as `\xNN`.
 pub fn show_bytes(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -46,24 +46,24 @@ pub fn show_bytes(bytes: &[u8]) -> String {
     out
 }
 
-/// A text for people, which may hold words of a stranger's: line ends and tabs stay, what else steers a terminal is escaped.
+/// A text to be shown, parts of which may come from a peer: line ends and tabs stay, other characters that steer a terminal are escaped.
 pub fn show_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     text.chars().for_each(|c| show_char(c, steers(c) && c != '\n' && c != '\t', &mut out));
     out
 }
 
-/// A text on one line that steers no terminal, for whoever hears it elsewhere: what would is a space in it.
+/// A text as one line for a peer's terminal or log: each character that steers a terminal is replaced by a space.
 pub fn tame(text: &str) -> String {
     text.replace(steers, " ")
 }
 
-/// Whether a text steers a terminal or begins a line of its own.
+/// Whether a text has neither line ends nor other characters that steer a terminal.
 pub fn is_tame(text: &str) -> bool {
     !text.contains(steers)
 }
 
-/// Control characters, and those that turn the direction of what follows, by which a text can be made to read as another one.
+/// Whether it is a control character, or one that changes the writing direction: with these a text can be made to look like another one.
 fn steers(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -74,6 +74,9 @@ fn show_char(c: char, escaped: bool, out: &mut String) {
 
 impl Name {
     /// Checks that the bytes are one component of a path.
+    ///
+    /// # Errors
+    /// The bytes are empty, `.`, `..`, longer than [`NAME_BYTES_MAX`], or hold `/` or NUL.
     pub fn new(bytes: &[u8]) -> Result<Name, NameError> {
         if bytes.len() > NAME_BYTES_MAX {
             return Err(NameError::TooLong { what: "name", bytes: bytes.len(), limit: NAME_BYTES_MAX });
@@ -112,7 +115,10 @@ impl RelPath {
         RelPath::default()
     }
 
-    /// Reads a path below a root: empty parts and `.` are dropped, `..` is refused. A leading slash means the root.
+    /// Reads a path below a root: empty parts and `.` are dropped. A leading slash means the root.
+    ///
+    /// # Errors
+    /// A part is `..` or not a name, or the path is longer than [`PATH_BYTES_MAX`].
     pub fn parse(bytes: &[u8]) -> Result<RelPath, NameError> {
         let mut out = Vec::with_capacity(bytes.len());
         for part in bytes.split(|b| *b == b'/').filter(|part| !part.is_empty() && *part != b".") {
@@ -209,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escaping_is_unsayable() {
+    fn no_name_or_path_leads_out_of_its_directory() {
         for bad in ["", ".", "..", "a/b", "a\0b"] {
             assert!(Name::new(bad.as_bytes()).is_err(), "{bad:?}");
         }

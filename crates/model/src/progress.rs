@@ -2,7 +2,7 @@
 
 use crate::locator::ENDLESS;
 
-/// Numbers for progress.
+/// The files and bytes of a transfer so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes of files offered.

@@ -39,22 +39,22 @@ impl Sync {
 /// How many entries that the source lacks may be removed at the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delete {
-    /// Nothing.
+    /// None.
     #[default]
     No,
-    /// All of it, unless that is more than half of a target of more than [`Delete::CAREFUL_FROM`] entries: then nothing.
+    /// All of them, unless they are more than half of a target of more than [`Delete::CAREFUL_FROM`] entries: then none.
     Careful,
-    /// All of it, unless that is more than so many entries: then nothing.
+    /// All of them, unless they are more than this number: then none.
     AtMost(u64),
-    /// All of it.
+    /// All of them.
     All,
 }
 
 impl Delete {
-    /// A target of so many entries is small enough to be replaced without a question.
+    /// A target of at most this many entries may be replaced as a whole.
     pub const CAREFUL_FROM: u64 = 100;
 
-    /// From the options of a command line or an order.
+    /// The rule that the options `delete`, `max_delete` and `force` of a command line or an order stand for.
     pub fn said(delete: bool, max: Option<u64>, force: bool) -> Delete {
         match (delete, force, max) {
             (false, ..) => Delete::No,
@@ -64,16 +64,16 @@ impl Delete {
         }
     }
 
-    /// Whether anything may be removed.
+    /// Whether any entry may be removed.
     pub fn is_asked(self) -> bool {
         self != Delete::No
     }
 
-    /// The most entries that may be removed of a target with this many.
-    pub fn most_of(self, there: u64) -> u64 {
+    /// The most entries that may be removed from a target that has `present`.
+    pub fn most_of(self, present: u64) -> u64 {
         match self {
             Delete::No => 0,
-            Delete::Careful if there > Delete::CAREFUL_FROM => there / 2,
+            Delete::Careful if present > Delete::CAREFUL_FROM => present / 2,
             Delete::AtMost(max) => max,
             Delete::Careful | Delete::All => u64::MAX,
         }
@@ -144,14 +144,14 @@ impl Step {
         }
     }
 
-    /// All of them, in the order of their numbers on the wire.
+    /// All steps, in the order of their numbers on the wire.
     pub const ALL: [Step; 4] = [Step::Copy, Step::MakeDir, Step::Link, Step::Delete];
 }
 
 /// The settings that can be changed while a transfer runs. Both ends hold the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steer {
-    /// The most payload to send, all streams together, bit/s; 0 for no limit.
+    /// The limit on the payload rate of all streams together, bit/s; 0 for none.
     pub limit_bit_s: u64,
     /// How many streams; 0 leaves it to the client.
     pub streams: u32,

@@ -35,40 +35,40 @@ pub struct TcpInfo {
     pub delivered_segments: u32,
     /// Segments sent and not yet acknowledged.
     pub unacked_segments: u32,
-    /// Probes of a shut window, or of the peer's life, that were not answered.
+    /// Zero-window and keep-alive probes that were not answered.
     pub unanswered: u8,
-    /// Time since the peer last acknowledged anything, a probe of the window or of its life included.
+    /// Time since the peer's last acknowledgement, those of zero-window and keep-alive probes included.
     pub since_ack: Duration,
-    /// Time since it last sent something.
+    /// Time since the peer last sent data.
     pub since_data: Duration,
     /// Bytes that wait in the socket, unsent.
     pub unsent_bytes: u32,
-    /// Segments that came twice, as the peer says: they were sent again for nothing.
+    /// Segments that the peer reports as received twice (DSACK): they were retransmitted without need.
     pub spurious: u32,
-    /// The window that the peer has offered last, bytes; 0 where the kernel does not say.
+    /// The window that the peer advertised last, bytes; 0 where the kernel does not report it.
     pub send_window_bytes: u64,
     /// Path MTU, bytes.
     pub path_mtu_bytes: u32,
-    /// What the socket may send at most, as it was told, bytes per second; none where it may send at will.
+    /// The pacing rate set for the socket (`SO_MAX_PACING_RATE`), bytes per second; none where no limit is set.
     pub pacing_max_bytes_s: Option<u64>,
     /// Both ends scale their windows (RFC 7323). Without it a window ends at 64 KiB.
     pub window_scaling: bool,
     /// The last measure of the delivery rate was of a socket that had too little to send.
     pub app_limited: bool,
-    /// The connection is over, by a reset or a time-out as well: what was not acknowledged never will be.
+    /// The connection has ended, possibly by a reset or a time-out: data that is not acknowledged now never will be.
     pub closed: bool,
 }
 
 impl TcpInfo {
-    /// Bytes that were written to the connection: those sent, each once, and those that wait. All from one look, where
-    /// `bytes_acked` and the length of the queue (`SIOCOUTQ`) would be from two. An old kernel (before 4.19) does not
-    /// count what it sends.
+    /// Bytes that were written to the connection: those sent, each counted once, and those that wait in the socket. They come from
+    /// one reading; `bytes_acked` and the length of the queue (`SIOCOUTQ`) would come from two. Kernels before 4.19 do not
+    /// count the bytes that they send; for them the acknowledged bytes stand in.
     pub fn bytes_written(&self) -> u64 {
         let sent = self.bytes_sent.saturating_sub(self.bytes_retransmitted);
         (sent + u64::from(self.unsent_bytes)).max(self.bytes_acked)
     }
 
-    /// What was counted since an earlier look at the same connection; what is a state rather than a count stays.
+    /// The counters since an earlier reading of the same connection; values that are a state rather than a count stay as they are.
     pub fn since(&self, then: &TcpInfo) -> TcpInfo {
         TcpInfo {
             retransmits: self.retransmits.saturating_sub(then.retransmits),

@@ -1,7 +1,6 @@
 //! Sizes and rates, with one spelling each: sizes in bytes (`500MB` = 10^6, `4GiB` = 2^30), rates in decimal bit/s.
 //!
-//! Does not know: binary rates, or a bare number as a rate. Both are refused, because "200" has meant bytes, bits and
-//! megabits to different tools.
+//! Binary rates and bare numbers as rates are refused, because "200" means bytes, bits or megabits to different tools.
 
 use std::fmt;
 use std::str::FromStr;
@@ -174,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_have_one_meaning() {
+    fn a_size_is_read_in_bytes_or_refused() {
         let size = |s: &str| s.parse::<Bytes>().map(|b| b.0);
         assert_eq!(size("500MB"), Ok(500_000_000));
         assert_eq!(size("4GiB"), Ok(4 << 30));
@@ -200,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn shown_with_units() {
+    fn sizes_and_rates_are_shown_with_units() {
         assert_eq!(Bytes(1023).to_string(), "1023 B");
         assert_eq!(Bytes(3 << 29).to_string(), "1.50 GiB");
         assert_eq!(BitRate(9_410_000_000).to_string(), "9.41 Gbit/s");

@@ -1,6 +1,6 @@
 //! The public JSON, version 1: what `--json` prints and a receipt file holds.
 //!
-//! Kept apart from the inner types on purpose: a field here is a promise to scripts. Names that are not UTF-8 appear
+//! These types are separate from the internal ones because a field here is a promise to scripts. Names that are not UTF-8 appear
 //! twice, escaped for people and as base64 in `…_b64`. Rates are bit/s, sizes bytes, times seconds.
 
 mod end;
@@ -8,6 +8,7 @@ pub mod flows;
 pub mod hub;
 mod lab;
 pub mod node;
+pub mod plan;
 pub mod probe;
 mod transfer;
 pub mod tune;

@@ -1,8 +1,8 @@
-//! The public JSON, version 1, is what the golden files in `json_v1/` say: one file for each document, with every field it can have.
+//! The public JSON, version 1, is compared with the golden files in `json_v1/`: one file for each document, with every field it can have.
 //!
 //! Scripts and other programs rely on these documents. A field that is renamed or removed, or a word of an enum that is, breaks
 //! them and needs an entry in CHANGELOG.md; a new one is added to the files. `LONGHAUL_BLESS=1 cargo test -p model --test json_v1`
-//! rewrites the files: what a document lacks is made up, and then wants a likely value by hand.
+//! rewrites the files: fields that a document lacks get made-up values, which are then replaced by realistic ones by hand.
 
 // Tests may unwrap; clippy.toml knows test functions only.
 #![allow(clippy::unwrap_used)]
@@ -31,7 +31,7 @@ fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/json_v1").join(format!("{name}.json"))
 }
 
-/// The text of a golden file. All of them are rewritten before the first one is read, where that is wanted.
+/// The text of a golden file. With `LONGHAUL_BLESS` all of them are rewritten before the first one is read.
 fn golden(name: &str) -> String {
     static BLESSED: Once = Once::new();
     BLESSED.call_once(|| {
@@ -59,14 +59,14 @@ fn documents_are_those_of_the_golden_files() {
         assert!(missing.is_empty(), "{name}: the golden file lacks {missing:?}; {ADVICE}");
         let lines = rewritten.lines().zip(text.lines()).enumerate();
         for (line, (ours, golden)) in lines {
-            assert_eq!(ours, golden, "{name}, line {}: written anew it is another one; {ADVICE}", line + 1);
+            assert_eq!(ours, golden, "{name}, line {}: the type writes another line; {ADVICE}", line + 1);
         }
-        assert_eq!(rewritten.len(), text.len(), "{name}: written anew it has another length; {ADVICE}");
+        assert_eq!(rewritten.len(), text.len(), "{name}: the type writes another length; {ADVICE}");
     }
 }
 
-/// What is seen where all golden files are read.
-fn seen() -> Notes {
+/// The notes of a walk over all golden files.
+fn notes_of_all() -> Notes {
     let notes = RefCell::new(Notes::default());
     for document in DOCUMENTS {
         let value: Value = serde_json::from_str(&golden(document.name)).unwrap();
@@ -77,7 +77,7 @@ fn seen() -> Notes {
 
 #[test]
 fn every_word_of_every_enum_is_in_a_golden_file() {
-    for ((name, words), met) in seen().met {
+    for ((name, words), met) in notes_of_all().met {
         let unmet: Vec<_> = words.iter().filter(|word| !met.contains(**word)).collect();
         assert!(
             unmet.is_empty(),
@@ -86,13 +86,13 @@ fn every_word_of_every_enum_is_in_a_golden_file() {
     }
 }
 
-/// Types that the walk does not meet: written and never read, flattened, or with the word among the fields.
+/// Types that the walk does not meet: those that are only written, flattened ones, and enums tagged by a field.
 const UNMET: [&str; 9] =
     ["FileOutcome", "NotPlaced", "NotPromised", "Planned", "Progress", "ProbeDocument", "Total", "User", "UdpPace"];
 
 #[test]
 fn every_type_is_in_a_golden_file() {
-    let notes = seen();
+    let notes = notes_of_all();
     let met: BTreeSet<&str> = notes.met.keys().map(|(name, _)| *name).chain(notes.structs).chain(UNMET).collect();
     let mut types = 0;
     for source in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/v1")) {
@@ -120,7 +120,7 @@ fn sources(folder: &Path) -> Vec<String> {
     texts
 }
 
-/// Structs within others whose fields stand beside the others': serde does not tell which they are, so they are read once more.
+/// Flattened structs: serde does not report their fields, so they are read once more by themselves.
 #[test]
 fn flattened_structs_are_whole() {
     let read = |name: &str| -> Value { serde_json::from_str(&golden(name)).unwrap() };

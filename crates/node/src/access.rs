@@ -1,5 +1,5 @@
-//! Access control of the node: exports, grants, the policy, and the only way from a place that a client names to a store.
-//! Every protocol of the node asks this module.
+//! Access control of the node: exports, grants, the policy. Only this module resolves a place that a client names to a store, for
+//! every protocol of the node.
 //!
 //! What this module does not know: sessions, requests, transfers.
 
@@ -53,7 +53,7 @@ pub(crate) struct AccessControl {
     pub locks: Arc<Locks>,
     /// The shares of paths among the transfers of this node.
     path_shares: PathShares,
-    /// The node lives for one copy, and its only client is its operator.
+    /// The node exists for one copy, and its only client is its operator.
     own_guests: bool,
 }
 
@@ -123,27 +123,27 @@ impl AccessControl {
         self.live.load_full().changes_since(&before)
     }
 
-    /// The directory of a disk test: the root of an export, or of the part of it that the key is for. Nothing below, because a
-    /// link there could lead anywhere. A client that may write above the part can replace the part by a link as well: the
-    /// directory must be the one that the store has open.
+    /// The directory of a disk test: the root of an export, or of the part of it that the key is for. It is never a directory
+    /// below, because a link there could lead anywhere. A client that may write above the part can replace the part by a link as
+    /// well, so the directory must be the one that the store has open.
     ///
     /// # Errors
     /// The client may not create there, the path is not such a root, the export lies on a remote server, or the directory has
     /// been replaced.
-    pub fn testing_ground(&self, access: &Access, place: &str) -> Result<Ground, Refusal> {
+    pub fn disk_test_directory(&self, access: &Access, place: &str) -> Result<Ground, Refusal> {
         let (export, path) = place.split_once('/').unwrap_or((place, ""));
         let path = RelPath::parse(path.as_bytes()).map_err(|e| Refusal::new(Fault::Config, e.to_string()))?;
-        let reach = self.allowed(access, Action::Create, &NodePlace::Path { export: export.into(), path })?;
-        if !reach.path.is_root() {
+        let resolved = self.allowed(access, Action::Create, &NodePlace::Path { export: export.into(), path })?;
+        if !resolved.path.is_root() {
             let why = format!("the disk is tested where an export, or your part of it, begins: lh://HOST/{export}");
             return Err(Refusal::new(Fault::Config, why));
         }
-        if reach.abroad {
+        if resolved.is_remote {
             let why = format!("{export} is no disk of that node: it lies on somebody else's server");
             return Err(Refusal::new(Fault::Config, why));
         }
-        let identity = reach.store.stat(&RelPath::root()).map_err(storage)?.identity;
-        Ground::open_same(&reach.dir, identity).map_err(|e| refuse(&e))
+        let identity = resolved.store.stat(&RelPath::root()).map_err(storage)?.identity;
+        Ground::open_same(&resolved.dir, identity).map_err(|e| refuse(&e))
     }
 
     /// The names of the exports that a principal may see.
@@ -160,7 +160,7 @@ impl AccessControl {
         live.visible(access).map(facts).collect()
     }
 
-    /// The audit of the host's settings; none where the node offers none.
+    /// The audit of the host's settings, if the node offers it.
     pub fn audit(&self) -> Option<Audit> {
         self.live.load_full().audit
     }
@@ -173,8 +173,8 @@ impl AccessControl {
     /// The directories of the exports that lie on this host, by name.
     pub fn dirs(&self) -> Vec<(String, PathBuf)> {
         let live = self.live.load_full();
-        let here = live.served.iter().filter(|served| served.export.abroad.is_none());
-        here.map(|served| (served.export.name.clone(), served.export.dir.clone())).collect()
+        let local = live.served.iter().filter(|served| served.export.abroad.is_none());
+        local.map(|served| (served.export.name.clone(), served.export.dir.clone())).collect()
     }
 
     /// Whether a principal may see this export and the export is read-only for everybody.
@@ -193,46 +193,48 @@ impl AccessControl {
     }
 
     /// Records the directories of unfinished files, so that a later job can sweep them if this process is killed.
-    pub fn watch_leftovers(&self, reach: &ResolvedPath, tag: &str) -> Box<dyn Fn(&RelPath) + Send + Sync> {
-        if reach.abroad {
+    pub fn record_leftovers(&self, resolved: &ResolvedPath, tag: &str) -> Box<dyn Fn(&RelPath) + Send + Sync> {
+        if resolved.is_remote {
             // A remote server is not swept; the store removes unfinished files as far as it can reach the server.
             return Box::new(|_| {});
         }
         Leftovers::sweep(self.state.path());
-        match Leftovers::begin(self.state.path(), &reach.dir, tag) {
+        match Leftovers::begin(self.state.path(), &resolved.dir, tag) {
             Ok(leftovers) => Box::new(move |dir| leftovers.opening(dir)),
             Err(error) => {
-                tracing::warn!(%error, "cannot write down unfinished files; if this job is killed they stay");
+                tracing::warn!(%error, "cannot record unfinished files; they stay if this job is killed");
                 Box::new(|_| {})
             }
         }
     }
 
-    /// Whether a client at this address may read the metrics without a credential, also in clear.
-    pub fn is_monitored_from(&self, address: IpAddr) -> bool {
+    /// Whether a client at this address may read the metrics without a credential, also in clear text.
+    pub fn is_monitoring_address(&self, address: IpAddr) -> bool {
         self.live.load_full().metrics.contain(address)
     }
 
-    /// Whether a client at this address may read the metrics without a credential over TLS: an address of the former kind, or
-    /// this host itself where the node serves more than one copy.
-    pub fn tells_numbers_to(&self, address: IpAddr) -> bool {
-        self.is_monitored_from(address) || (address.to_canonical().is_loopback() && !self.own_guests)
+    /// Whether a client at this address may read the metrics without a credential over TLS: a monitoring address, or
+    /// this host itself unless the node exists for one copy.
+    pub fn may_read_metrics(&self, address: IpAddr) -> bool {
+        self.is_monitoring_address(address) || (address.to_canonical().is_loopback() && !self.own_guests)
     }
 
-    /// Whether a principal may see what others do on this node: its credential reads every export as a whole.
-    pub fn shows_all_to(&self, access: &Access) -> bool {
+    /// Whether a principal may see what others do on this node: its credential allows it to read every export as a whole.
+    pub fn may_see_all(&self, access: &Access) -> bool {
         let live = self.live.load_full();
         let reads = |export: &str| access.actions_below(export, false, &RelPath::root()).contains(Actions::FOR_READ);
         !access.is_guest() && !live.served.is_empty() && live.served.iter().all(|s| reads(&s.export.name))
     }
 
     /// Sizes and free space of the exports that lie on this host: those that a principal may see, or all.
-    pub fn filled(&self, access: Option<&Access>) -> Vec<ExportSpace> {
-        let (live, policy) = (self.live.load_full(), self.policy());
-        let here = live.served.iter().filter(|served| served.export.abroad.is_none());
-        let told = here.filter(|served| access.is_none_or(|access| access.may_see(&served.export.name)));
-        let filled = told.filter_map(|served| {
-            let (name, space) = (&served.export.name, served.store.space(&RelPath::root()).ok()??);
+    pub fn export_spaces(&self, access: Option<&Access>) -> Vec<ExportSpace> {
+        let live = self.live.load_full();
+        let policy = self.policy();
+        let local = live.served.iter().filter(|served| served.export.abroad.is_none());
+        let visible = local.filter(|served| access.is_none_or(|access| access.may_see(&served.export.name)));
+        let spaces = visible.filter_map(|served| {
+            let name = &served.export.name;
+            let space = served.store.space(&RelPath::root()).ok()??;
             let is_for = |issuer: &&Issuer| match (&issuer.export, &issuer.exports) {
                 (Some(export), _) => export == name,
                 (None, Some(exports)) => exports.contains(name),
@@ -247,7 +249,7 @@ impl AccessControl {
                 communities: policy.issuers.iter().filter(is_for).map(|issuer| issuer.name.clone()).collect(),
             })
         });
-        filled.collect()
+        spaces.collect()
     }
 
     /// Expiry of the site's certificate, seconds since 1970; none without a certificate.
@@ -255,7 +257,7 @@ impl AccessControl {
         self.live.load_full().certificate_ends
     }
 
-    /// Whether payload may be sent in clear.
+    /// Whether payload may be sent unencrypted.
     pub fn allows_plain(&self) -> bool {
         self.live.load_full().plain
     }
@@ -267,7 +269,7 @@ impl AccessControl {
         self.live.load_full().advertise.iter().map(with_port).collect()
     }
 
-    /// The movers of this node; none without any.
+    /// The movers of this node, if it has any.
     pub fn movers(&self) -> Option<Arc<Peers>> {
         self.live.load_full().movers.clone()
     }
@@ -291,14 +293,14 @@ impl AccessControl {
             let store = Arc::new(End::Zero(size.0));
             return Ok(SourceRoot { store, path: RelPath::root(), name: ends::zero_name() });
         }
-        let reach = self.allowed(access, Action::Read, place)?;
+        let resolved = self.allowed(access, Action::Read, place)?;
         let named = match place {
             NodePlace::Path { path, .. } => path.name(),
             _ => None,
         };
-        let name = named.or_else(|| Name::new(reach.export.as_bytes()).ok());
+        let name = named.or_else(|| Name::new(resolved.export.as_bytes()).ok());
         let name = name.ok_or_else(|| Refusal::new(Fault::Bug, "the export has no usable name"))?;
-        Ok(SourceRoot { store: reach.store, path: reach.path, name })
+        Ok(SourceRoot { store: resolved.store, path: resolved.path, name })
     }
 
     /// A target that a principal may write to, for the transfer of this order.
@@ -319,19 +321,19 @@ impl AccessControl {
         if *place == NodePlace::Null {
             return Ok(TargetPlace::new(Arc::new(End::Null), RelPath::root()));
         }
-        let reach = self.allowed(access, Action::Create, place)?;
+        let resolved = self.allowed(access, Action::Create, place)?;
         let may_replace = self.allowed(access, Action::Modify, place).map(drop);
         if order.options.dry_run {
-            return Ok(TargetPlace { may_replace, ..TargetPlace::new(reach.store, reach.path) });
+            return Ok(TargetPlace { may_replace, ..TargetPlace::new(resolved.store, resolved.path) });
         }
         if order.options.owner && may_replace.is_err() {
             let reason = "a key that may only create cannot say who owns what it creates (--owner)";
             return Err(Refusal::new(Fault::Auth, reason));
         }
-        let opening = self.watch_leftovers(&reach, tag);
+        let opening = self.record_leftovers(&resolved, tag);
         journal::sweep(self.state.path(), journal::KEPT_FOR);
-        let journals = Journals::new(self.state.path(), &reach.dir);
+        let journals = Journals::new(self.state.path(), &resolved.dir);
         let journals = Some(if may_replace.is_ok() { journals } else { journals.of(access.holder()) });
-        Ok(TargetPlace { store: reach.store, path: reach.path, may_replace, opening, journals })
+        Ok(TargetPlace { store: resolved.store, path: resolved.path, may_replace, opening, journals })
     }
 }

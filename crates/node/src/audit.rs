@@ -1,7 +1,7 @@
 //! The audit log: a line of JSON for every decision, in the state directory, apart from the log that people read.
 //!
 //! Decisions about clients without a valid credential have a file of their own: such clients can cause any number of lines, which
-//! must not displace the decisions about principals. For the same reason texts from outside are cut.
+//! must not displace the decisions about principals. For the same reason texts of clients are cut.
 
 use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};
@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 use serde::Serialize;
 
-/// Bytes of a file of the audit log before it is put aside; one older file is kept.
-const TRAIL_BYTES_MAX: u64 = 256 << 20;
+/// Bytes of a file of the audit log before it is rotated; one older file is kept.
+const PRINCIPALS_BYTES_MAX: u64 = 256 << 20;
 /// The same for the file about clients without a credential.
 const NOBODY_BYTES_MAX: u64 = 64 << 20;
-/// Bytes that are kept of a text from outside: most paths in full, and enough of others to recognise them.
+/// Bytes that are kept of a client's text: most paths in full, and enough of others to recognise them.
 const TEXT_BYTES_MAX: usize = 512;
 
 /// A decision.
@@ -55,7 +55,7 @@ pub(crate) struct Decision<'a> {
     pub seconds: f64,
 }
 
-/// The files of the audit log, about principals and about clients without a credential; none where no log is kept.
+/// The files of the audit log, about principals and about clients without a credential; none if no log is kept.
 pub(crate) struct AuditLog(Option<(LogFile, LogFile)>);
 
 /// One file of the audit log.
@@ -65,7 +65,7 @@ struct LogFile {
     open: Mutex<Option<(File, u64)>>,
 }
 
-/// A text from outside, cut to [`TEXT_BYTES_MAX`] bytes.
+/// A client's text, cut to [`TEXT_BYTES_MAX`] bytes.
 pub(crate) fn cut(text: &str) -> Cow<'_, str> {
     if text.len() <= TEXT_BYTES_MAX {
         return Cow::Borrowed(text);
@@ -97,7 +97,7 @@ impl AuditLog {
     /// The audit log in this state directory.
     pub fn new(state: &Path) -> AuditLog {
         let about = |name: &str, bytes_max| LogFile::new(state.join(name), bytes_max);
-        AuditLog(Some((about("audit.jsonl", TRAIL_BYTES_MAX), about("audit-nobody.jsonl", NOBODY_BYTES_MAX))))
+        AuditLog(Some((about("audit.jsonl", PRINCIPALS_BYTES_MAX), about("audit-nobody.jsonl", NOBODY_BYTES_MAX))))
     }
 
     /// No audit log.
@@ -107,9 +107,9 @@ impl AuditLog {
 
     /// Adds a line. A failure to write is logged and does not stop the node.
     pub fn add(&self, decision: &Decision<'_>) {
-        let Some((people, nobody)) = &self.0 else { return };
+        let Some((principals, nobody)) = &self.0 else { return };
         let Ok(line) = decision.line() else { return };
-        let log_file = if decision.is_nobody { nobody } else { people };
+        let log_file = if decision.is_nobody { nobody } else { principals };
         if let Err(error) = log_file.add(&line) {
             let path = log_file.path.display();
             tracing::error!(%path, %error, "a decision could not be written to the audit trail");
@@ -119,7 +119,7 @@ impl AuditLog {
 
 impl LogFile {
     fn new(path: PathBuf, bytes_max: u64) -> LogFile {
-        // Opened at once, so that the number of open descriptors does not grow with the first client.
+        // Opened now, so that the first client does not change the number of open descriptors.
         let open = Mutex::new(reopen(&path).ok());
         LogFile { path, bytes_max, open }
     }
@@ -134,7 +134,7 @@ impl LogFile {
             *open = Some(reopen(&self.path)?);
         }
         if let Some((file, bytes)) = open.as_mut() {
-            // One call: lines of several nodes that share a state stay whole.
+            // One call, so that lines of several nodes with one state directory stay whole.
             file.write_all(line)?;
             *bytes += line.len() as u64;
         }
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_for_each() {
+    fn each_decision_is_one_line_of_json() {
         let state = tempfile::tempdir().unwrap();
         let trail = AuditLog::new(state.path());
         trail.add(&decision("a\nb", "/d/f"));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_push_out_nobody_but_strangers() {
+    fn lines_about_anonymous_clients_displace_only_each_other() {
         let state = tempfile::tempdir().unwrap();
         let trail = AuditLog(Some((
             LogFile::new(state.path().join("audit.jsonl"), 4000),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_strangers_say_is_cut() {
+    fn long_texts_of_clients_are_cut() {
         let (long, two) = ("x".repeat(8000), "é".repeat(4000));
         for text in [&long, &two] {
             let said = Decision { reason: Some(text), action: text, other: Some(text), ..decision(text, text) };

@@ -1,5 +1,5 @@
 //! Claims of tests that must not run beside others: one test at a time holds the node. Tests from this node and tests with this
-//! node ask here, so that no party needs a list of all tests of all collaborations.
+//! node claim it here, so that no party needs a list of all tests of all collaborations.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::shutdown::Shutdown;
 /// The longest duration of a claim, seconds.
 pub(crate) const SECONDS_MAX: f64 = 900.0;
 /// How often a waiting thread checks whether the node stops.
-const LOOK: Duration = Duration::from_millis(500);
+const CHECK_EVERY: Duration = Duration::from_millis(500);
 
 /// The claim that holds the node, if any.
 #[derive(Debug, Default)]
@@ -27,23 +27,23 @@ struct HeldClaim {
 }
 
 impl TestClaims {
-    /// Takes or prolongs a claim; one of 0 s ends it. `in_the_way` names what else runs here that the claim would disturb.
-    pub fn claim(&self, claim: &Claim, in_the_way: Option<String>) -> ClaimLine {
+    /// Takes or prolongs a claim; a claim of 0 s ends it. `obstacle` names other work on this node that the test would disturb.
+    pub fn claim(&self, claim: &Claim, obstacle: Option<String>) -> ClaimLine {
         let mut held = self.held.lock();
         let now = Instant::now();
-        let is_ours = held.as_ref().is_some_and(|held| held.token == claim.token);
+        let is_same = held.as_ref().is_some_and(|held| held.token == claim.token);
         if claim.seconds <= 0.0 {
-            if is_ours {
+            if is_same {
                 *held = None;
                 self.freed.notify_all();
             }
             return ClaimLine::Granted;
         }
-        if let Some(other) = held.as_ref().filter(|held| held.until > now && !is_ours) {
+        if let Some(other) = held.as_ref().filter(|held| held.until > now && !is_same) {
             let left_s = (other.until - now).as_secs_f64().ceil();
             return ClaimLine::Busy { why: format!("another test has this node, for {left_s} s at most") };
         }
-        if let Some(why) = in_the_way {
+        if let Some(why) = obstacle {
             return ClaimLine::Busy { why };
         }
         let until = now + Duration::from_secs_f64(claim.seconds.clamp(0.0, SECONDS_MAX));
@@ -51,14 +51,14 @@ impl TestClaims {
         ClaimLine::Granted
     }
 
-    /// Waits until no other claim holds the node, and takes it; `false` where the node stops first.
+    /// Waits until no other claim holds the node, and takes it; `false` if the node stops first.
     pub fn wait(&self, claim: &Claim, shutdown: &Shutdown) -> bool {
         while !shutdown.has_begun() {
             if self.claim(claim, None) == ClaimLine::Granted {
                 return true;
             }
             let mut held = self.held.lock();
-            self.freed.wait_for(&mut held, LOOK);
+            self.freed.wait_for(&mut held, CHECK_EVERY);
         }
         false
     }
@@ -73,14 +73,14 @@ mod tests {
     }
 
     #[test]
-    fn one_has_it_at_a_time_and_nobody_for_ever() {
+    fn one_claim_holds_the_node_at_a_time_and_expires() {
         let claims = TestClaims::default();
         let busy = |line| matches!(line, ClaimLine::Busy { .. });
         assert_eq!(claims.claim(&claim(1, 10.0), None), ClaimLine::Granted);
         assert!(busy(claims.claim(&claim(2, 10.0), None)));
         assert_eq!(claims.claim(&claim(1, 10.0), None), ClaimLine::Granted, "it is prolonged");
         assert_eq!(claims.claim(&claim(2, 0.0), None), ClaimLine::Granted, "what is not there is ended");
-        assert!(busy(claims.claim(&claim(2, 10.0), None)), "but not somebody else's");
+        assert!(busy(claims.claim(&claim(2, 10.0), None)), "but not that of another client");
         assert_eq!(claims.claim(&claim(1, 0.0), None), ClaimLine::Granted);
         assert!(busy(claims.claim(&claim(2, 10.0), Some("a transfer runs".into()))));
         assert_eq!(claims.claim(&claim(2, 0.02), None), ClaimLine::Granted);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_next() {
+    fn a_waiting_claim_is_granted_when_the_other_ends() {
         let claims = TestClaims::default();
         claims.claim(&claim(1, 600.0), None);
         std::thread::scope(|scope| {

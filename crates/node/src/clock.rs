@@ -1,16 +1,16 @@
-//! The time of the wall clock, as files, grants and logs have it.
+//! The time of the wall clock, in the forms that files, grants and logs use.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use model::Timestamp;
 
-/// The time, as files have it.
+/// The time, in the form of file times.
 pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() }
 }
 
-/// The time, as grants and tokens have it.
+/// The time in seconds since 1970, as grants and tokens state it.
 pub(crate) fn unix_seconds() -> i64 {
     now().seconds
 }

@@ -32,13 +32,13 @@ pub struct NodeConfig {
     pub anonymous: Option<Rights>,
     /// Grants held in memory only, besides those of the state directory.
     pub grants: Grants,
-    /// Whether payload may be sent in clear.
+    /// Whether payload may be sent unencrypted.
     pub plain: bool,
     /// The state directory: identity, grants, unfinished transfers.
     pub state: StateDir,
     /// Bounds on waiting.
     pub timeouts: Timeouts,
-    /// Tests that are answered without a key.
+    /// The test protocols that are answered without a key.
     pub responders: Responders,
     /// The address of the port for TWAMP-Control; none where it is not answered.
     pub twamp_listen: Option<SocketAddr>,
@@ -48,14 +48,14 @@ pub struct NodeConfig {
     pub audit: Option<Audit>,
     /// Further configuration of HTTP.
     pub web: WebConfig,
-    /// The node lives for one copy, and its only client is its operator: transfers may go to any address, loopback as well, and
-    /// are not continued by a later node.
+    /// The node exists for one copy, and its only client is its operator: transfers may go to any address, loopback as well, and
+    /// a later node does not continue them.
     pub own_guests: bool,
 }
 
 impl NodeConfig {
-    /// A node without exports and without rights for anonymous clients: payload sealed, no tests without a key, no audit of the
-    /// host.
+    /// A node without exports and without rights for anonymous clients: payload is encrypted, no test is answered without a key,
+    /// and there is no audit of the host.
     pub fn new(listen: SocketAddr, state: StateDir) -> NodeConfig {
         NodeConfig {
             listen,

@@ -18,10 +18,10 @@ pub(crate) struct Dialling {
 
 impl Dialling {
     /// Trusts these authorities, and dials the addresses that the policy allows. `on_loopback` allows this host's loopback
-    /// addresses, for a node that listens there alone.
+    /// addresses, for a node that listens only there.
     ///
     /// # Errors
-    /// The TLS settings cannot be made.
+    /// The TLS settings are not valid.
     pub fn new(
         access: &Arc<AccessControl>,
         authorities: Option<Arc<RootCertStore>>,

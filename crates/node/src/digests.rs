@@ -1,9 +1,9 @@
 //! Digests of files, for every protocol. Over HTTP a digest is computed once: it is kept in a note on the file itself, else in the
 //! state directory, and is void as soon as the file has changed. A request of the native protocol always reads the bytes.
 //!
-//! A note names the size, time of change and inode that its digests hold for. None is written for a file that changed a moment
+//! A note states the size, time of change and inode that its digests are valid for. None is written for a file that changed a moment
 //! ago, because another change within the same tick of the clock would not show. Simultaneous requests for the same digest of the
-//! same file read it once ([`turns`]), and nothing is read for a client that has hung up.
+//! same file read it once ([`permits`]), and nothing is read for a client that has hung up.
 
 mod permits;
 
@@ -21,12 +21,12 @@ use self::permits::{NoPermit, ReadPermits};
 
 /// The note's name on the file.
 const NOTE: &str = "digests";
-/// A file that changed more recently than this may change again with the same time of change.
+/// A file that changed more recently than this may change again without a new time of change.
 const SETTLED_AFTER: Duration = Duration::from_millis(50);
 /// Rows in the state directory, for files whose file system keeps no notes.
 const ROWS_MAX: usize = 100_000;
 
-/// The content that a digest holds for.
+/// The state of a file that a digest is valid for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub size: u64,
@@ -38,9 +38,9 @@ type Key = (u64, u64);
 
 /// The digests that the node has computed.
 pub(crate) struct Digests {
-    rows: PathBuf,
-    /// By device and inode, for files that keep no notes; read from the state directory when first needed.
-    kept: Mutex<Option<HashMap<Key, String>>>,
+    rows_file: PathBuf,
+    /// Notes by device and inode, for files that keep no notes; read from the state directory when first needed.
+    rows: Mutex<Option<HashMap<Key, String>>>,
     /// Permits to read files for their digests.
     permits: ReadPermits<(Key, Algorithm)>,
 }
@@ -71,7 +71,7 @@ impl From<NoPermit> for NoDigest {
     }
 }
 
-/// The answer where too many digests are being computed.
+/// The answer if too many digests are being computed.
 pub(crate) const BUSY: &str = "too many digests are being made on this node; try again later";
 
 impl Stamp {
@@ -110,7 +110,7 @@ fn read_note(note: &str, stamp: &Stamp) -> Vec<Digest> {
 impl Digests {
     /// Digests with rows in this state directory for files that keep no notes.
     pub fn new(state: &std::path::Path) -> Digests {
-        Digests { rows: state.join("digests"), kept: Mutex::default(), permits: ReadPermits::new() }
+        Digests { rows_file: state.join("digests"), rows: Mutex::default(), permits: ReadPermits::new() }
     }
 
     fn note(&self, source: &dyn Source, key: Key) -> Option<String> {
@@ -121,9 +121,9 @@ impl Digests {
     }
 
     fn with_rows<T>(&self, work: impl FnOnce(&mut HashMap<Key, String>) -> T) -> T {
-        let mut kept = self.kept.lock();
-        let rows = kept.get_or_insert_with(|| {
-            let text = fs::read_to_string(&self.rows).unwrap_or_default();
+        let mut rows = self.rows.lock();
+        let rows = rows.get_or_insert_with(|| {
+            let text = fs::read_to_string(&self.rows_file).unwrap_or_default();
             let row = |line: &str| {
                 let mut words = line.splitn(3, ' ');
                 Some(((words.next()?.parse().ok()?, words.next()?.parse().ok()?), words.next()?.to_owned()))
@@ -146,16 +146,16 @@ impl Digests {
             rows.insert(key, note.clone());
             let lines: String =
                 rows.iter().map(|((device, inode), note)| format!("{device} {inode} {note}\n")).collect();
-            let temporary = self.rows.with_extension("new");
-            // Lost rows cost a reading of the file, nothing else.
-            let _ = fs::write(&temporary, lines).and_then(|()| fs::rename(&temporary, &self.rows));
+            let temporary = self.rows_file.with_extension("new");
+            // If rows are lost, files are read once more.
+            let _ = fs::write(&temporary, lines).and_then(|()| fs::rename(&temporary, &self.rows_file));
         });
     }
 
     /// Digests of a file that are known without reading it.
     ///
     /// # Errors
-    /// The store cannot tell the file's size, time or inode.
+    /// The store cannot read the file's size, time or inode.
     pub fn known(&self, source: &dyn Source) -> store::Result<Vec<Digest>> {
         let (stamp, key) = Stamp::of(source)?;
         Ok(self.note(source, key).map(|note| read_note(&note, &stamp)).unwrap_or_default())
@@ -166,7 +166,7 @@ impl Digests {
     /// # Errors
     /// Too many digests are being computed, or the file cannot be read.
     pub fn make(&self, source: &dyn Source, path: &RelPath, algorithm: Algorithm) -> Result<Digest, NoDigest> {
-        self.make_for(source, path, algorithm, &|| false)
+        self.compute_for(source, path, algorithm, &|| false)
     }
 
     /// Digests of a file's bytes as they are now, for a client that may hang up meanwhile.
@@ -190,24 +190,25 @@ impl Digests {
     ///
     /// # Errors
     /// Those of [`Digests::make`], and that the client has hung up.
-    pub fn make_for(
+    pub fn compute_for(
         &self,
         source: &dyn Source,
         path: &RelPath,
         algorithm: Algorithm,
         is_gone: &dyn Fn() -> bool,
     ) -> Result<Digest, NoDigest> {
-        let is_it = |digest: &Digest| digest.algorithm() == algorithm;
-        if let Some(known) = self.known(source)?.into_iter().find(is_it) {
+        let is_wanted = |digest: &Digest| digest.algorithm() == algorithm;
+        if let Some(known) = self.known(source)?.into_iter().find(is_wanted) {
             return Ok(known);
         }
         let (_, key) = Stamp::of(source)?;
         let _permit = self.permits.take(&(key, algorithm), is_gone)?;
         let mut known = self.known(source)?;
-        if let Some(at) = known.iter().position(is_it) {
+        if let Some(at) = known.iter().position(is_wanted) {
             return Ok(known.swap_remove(at));
         }
-        let (before, began) = (Stamp::of(source)?.0, SystemTime::now());
+        let before = Stamp::of(source)?.0;
+        let began = SystemTime::now();
         // The two cheap digests are computed together: a client that asks for one often asks for the other later.
         let wanted = match algorithm {
             Algorithm::Crc32c | Algorithm::Adler32 => vec![Algorithm::Adler32, Algorithm::Crc32c],
@@ -219,7 +220,7 @@ impl Digests {
             known.extend(made.iter().cloned());
             self.keep(source, key, before, &known);
         }
-        let found = made.into_iter().find(is_it);
+        let found = made.into_iter().find(is_wanted);
         found.ok_or_else(|| store::Error::Unsupported { what: "that digest", store: "this node" }.into())
     }
 }
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn made_once_and_void_with_the_file() {
+    fn a_digest_is_computed_once_and_void_when_the_file_changes() {
         let (data, state) = (tempfile::tempdir_in("/var/tmp").unwrap(), tempfile::tempdir().unwrap());
         let digests = Digests::new(state.path());
         std::fs::write(data.path().join("f"), "abc").unwrap();
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_a_moment_ago_is_not_written_down() {
+    fn no_digest_is_kept_of_a_file_that_changed_a_moment_ago() {
         let (data, state) = (tempfile::tempdir_in("/var/tmp").unwrap(), tempfile::tempdir().unwrap());
         let digests = Digests::new(state.path());
         std::fs::write(data.path().join("f"), "abc").unwrap();
@@ -292,15 +293,15 @@ mod tests {
                 looks.set(looks.get() + 1);
                 looks.get() >= 2
             };
-            let told = digests.make_for(&*source, &RelPath::root(), Algorithm::Md5, &gone);
-            assert!(matches!(told, Err(NoDigest::Gone)), "{told:?}");
+            let result = digests.compute_for(&*source, &RelPath::root(), Algorithm::Md5, &gone);
+            assert!(matches!(result, Err(NoDigest::Gone)), "{result:?}");
             assert_eq!(looks.get(), 2);
             assert_eq!(digests.known(&*source).unwrap(), []);
         }
     }
 
     #[test]
-    fn rows_stand_in_for_notes() {
+    fn digests_are_kept_in_rows_where_a_file_keeps_no_note() {
         let state = tempfile::tempdir().unwrap();
         let memory = store::memory::Memory::default();
         let path = RelPath::parse(b"f").unwrap();

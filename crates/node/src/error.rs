@@ -29,7 +29,7 @@ pub enum NodeError {
     /// The policy cannot be used.
     #[error(transparent)]
     Access(#[from] PolicyFileError),
-    /// The TLS settings cannot be made.
+    /// The certificate, the key and the TLS settings do not fit together.
     #[error("the node's certificate and key cannot be used")]
     Tls(#[from] rustls::Error),
     /// New settings of a running node need its UDP port, which the node could not bind when it started.
@@ -44,10 +44,12 @@ pub enum NodeError {
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            "ports below 1024 take a privilege: take a higher one, or give the service CAP_NET_BIND_SERVICE \
+            "ports below 1024 take a privilege: use a higher port, or give the service CAP_NET_BIND_SERVICE \
              (AmbientCapabilities= in its unit)"
         }
-        io::ErrorKind::AddrNotAvailable => "it is no address of this host: 0.0.0.0 or [::] are all that it has",
+        io::ErrorKind::AddrNotAvailable => {
+            "this host does not have the address: 0.0.0.0 or [::] means all of its addresses"
+        }
         _ => "is another node running there? --listen HOST:0 takes a free port",
     }
 }
@@ -57,14 +59,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_to_do_is_said_by_what_is_wrong() {
-        let told = |kind: io::ErrorKind| {
+    fn the_remedy_fits_the_error() {
+        let message = |kind: io::ErrorKind| {
             let address = SocketAddr::from(([192, 0, 2, 1], 443));
             NodeError::Listen { address, source: kind.into() }.to_string()
         };
-        assert!(told(io::ErrorKind::PermissionDenied).contains("CAP_NET_BIND_SERVICE"));
-        assert!(told(io::ErrorKind::AddrNotAvailable).contains("no address of this host"));
-        assert!(told(io::ErrorKind::AddrInUse).contains("is another node running there?"));
-        assert!(told(io::ErrorKind::AddrInUse).contains("192.0.2.1:443"));
+        assert!(message(io::ErrorKind::PermissionDenied).contains("CAP_NET_BIND_SERVICE"));
+        assert!(message(io::ErrorKind::AddrNotAvailable).contains("does not have the address"));
+        assert!(message(io::ErrorKind::AddrInUse).contains("is another node running there?"));
+        assert!(message(io::ErrorKind::AddrInUse).contains("192.0.2.1:443"));
     }
 }

@@ -24,7 +24,7 @@ pub struct Export {
     pub abroad: Option<Arc<dyn Store>>,
     /// The program that recalls files from tape and archives them to tape.
     pub tape: Option<TapeProgram>,
-    /// Over HTTP a directory is removed with its content (RFC 4918, section 9.6.1); otherwise only an empty one.
+    /// Whether HTTP removes a directory with its content (RFC 4918, section 9.6.1); otherwise only an empty directory is removed.
     pub recursive_delete: bool,
 }
 
@@ -62,7 +62,7 @@ pub enum ExportError {
     Twice(String),
 }
 
-/// Names that no export can have, because over HTTP the node itself answers below them, or browsers request them by themselves.
+/// Names that no export can have: over HTTP the node itself answers below them, or browsers request them by themselves.
 const RESERVED: [&str; 7] = ["api", "metrics", "pscheduler", ".well-known", ".oauth2", "favicon.ico", "robots.txt"];
 
 /// Whether no export can have this name.
@@ -131,7 +131,7 @@ impl ServedExport {
             .map_err(|source| ExportError::Directory { name: export.name.clone(), source })?;
         // Nothing lies outside the root directory.
         let store = if export.dir == Path::new("/") { store.of_the_user() } else { store };
-        // A directory that opens need not be one that can be entered.
+        // A directory may be opened without the permission to enter it.
         std::fs::metadata(export.dir.join(".")).map_err(|error| {
             let path = export.dir.display().to_string();
             let source = store::Error::Io { doing: "enter", path, source: error };
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms() {
+    fn an_export_is_parsed_from_its_text() {
         let read = |text: &str| text.parse::<Export>().map(|e| (e.name, e.dir.display().to_string(), e.writable)).ok();
         assert_eq!(read("d=/data"), Some(("d".into(), "/data".into(), false)));
         assert_eq!(read("d=/data:ro"), Some(("d".into(), "/data".into(), false)));

@@ -1,12 +1,12 @@
-//! Top talkers: which addresses and users move most, over the last minute, the last hour, and since the node started.
+//! Top talkers: the addresses and users that move most, over the last minute, the last hour, and since the node started.
 //!
 //! Time is cut into buckets of 5 s for the minute and of 5 min for the hour; thirteen of each are kept, so that twelve whole
 //! buckets always exist. A bucket has three tables of the heaviest, [`ROWS`] rows each ([`sketch`]), and exact sums of the bytes
 //! over IPv4 and IPv6. In all there are 27 buckets of 3 tables: 81,000 rows. A row takes about 100 bytes; the name of a user, at
-//! most 512 bytes, is shared by all tables. So the memory is about 10 MB where that many addresses move bytes within an hour, and
+//! most 512 bytes, is shared by all tables. So the memory is about 10 MB if that many addresses move bytes within an hour, and
 //! tens of kB on most nodes.
 //!
-//! A new key in a full table costs a scan of all its rows, some 3 µs; that is once for a request, not for a block.
+//! A new key in a full table costs a scan of all its rows, some 3 µs, once for each request and not for each block.
 //!
 //! What this module does not know: where bytes are counted, and who may read the numbers.
 
@@ -31,7 +31,7 @@ const BUCKETS: u64 = 13;
 const MINUTE: (&str, Duration) = ("minute", Duration::from_secs(5));
 const HOUR: (&str, Duration) = ("hour", Duration::from_secs(300));
 
-/// On whose behalf bytes move.
+/// The user on whose behalf bytes move.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct User {
     /// The stable id of the credential.
@@ -51,19 +51,24 @@ struct Bucket {
 
 impl Bucket {
     fn new() -> Bucket {
-        let (sources, targets, users) = (Sketch::new(ROWS), Sketch::new(ROWS), Sketch::new(ROWS));
-        Bucket { ipv4: Volume::default(), ipv6: Volume::default(), sources, targets, users }
+        Bucket {
+            ipv4: Volume::default(),
+            ipv6: Volume::default(),
+            sources: Sketch::new(ROWS),
+            targets: Sketch::new(ROWS),
+            users: Sketch::new(ROWS),
+        }
     }
 
     fn add(&mut self, address: IpAddr, user: &Arc<User>, volume: &Volume) {
         if address.is_ipv4() { &mut self.ipv4 } else { &mut self.ipv6 }.add(volume);
-        let came = Volume { bytes_in: volume.bytes_in, files_in: volume.files_in, ..Volume::default() };
-        let went = Volume { bytes_out: volume.bytes_out, files_out: volume.files_out, ..Volume::default() };
-        if came != Volume::default() {
-            self.sources.add(&address, &came);
+        let received = Volume { bytes_in: volume.bytes_in, files_in: volume.files_in, ..Volume::default() };
+        let sent = Volume { bytes_out: volume.bytes_out, files_out: volume.files_out, ..Volume::default() };
+        if received != Volume::default() {
+            self.sources.add(&address, &received);
         }
-        if went != Volume::default() {
-            self.targets.add(&address, &went);
+        if sent != Volume::default() {
+            self.targets.add(&address, &sent);
         }
         self.users.add(user, volume);
     }
@@ -82,8 +87,8 @@ impl Ring {
         Ring { name, width, buckets: VecDeque::new() }
     }
 
-    /// Drops buckets that are too old; returns the number of the bucket that is filled now.
-    fn turn(&mut self, at: Duration) -> u64 {
+    /// Drops buckets that are too old. Returns the number of the current bucket.
+    fn advance(&mut self, at: Duration) -> u64 {
         let number = at.as_millis() as u64 / self.width.as_millis() as u64;
         while self.buckets.front().is_some_and(|(first, _)| first + BUCKETS <= number) {
             self.buckets.pop_front();
@@ -92,18 +97,18 @@ impl Ring {
     }
 
     fn bucket(&mut self, at: Duration) -> Option<&mut Bucket> {
-        let number = self.turn(at);
+        let number = self.advance(at);
         if self.buckets.back().is_none_or(|(last, _)| *last < number) {
             self.buckets.push_back((number, Bucket::new()));
         }
         self.buckets.back_mut().map(|(_, bucket)| bucket)
     }
 
-    fn told(&mut self, at: Duration, query: &FlowQuery<'_>) -> v1::Window {
-        let number = self.turn(at);
+    fn report(&mut self, at: Duration, query: &FlowQuery<'_>) -> v1::Window {
+        let number = self.advance(at);
         let since = self.width * (number + 1).saturating_sub(BUCKETS) as u32;
         let buckets: Vec<&Bucket> = self.buckets.iter().map(|(_, bucket)| bucket).collect();
-        told(self.name, at.saturating_sub(since), &buckets, query)
+        window(self.name, at.saturating_sub(since), &buckets, query)
     }
 }
 
@@ -121,7 +126,7 @@ pub(crate) struct Flows {
     windows: Mutex<Windows>,
 }
 
-/// Which rows of the tables are asked for.
+/// Selects the rows of the tables that a report has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlowQuery<'a> {
     /// The only holder whose row is reported; all rows without one.
@@ -148,7 +153,8 @@ impl Flows {
     }
 
     fn add_at(&self, at: Duration, address: IpAddr, user: &Arc<User>, volume: &Volume) {
-        let (mut windows, address) = (self.windows(), address.to_canonical());
+        let address = address.to_canonical();
+        let mut windows = self.windows();
         let Windows { minute, hour, start } = &mut *windows;
         for bucket in [minute.bucket(at), hour.bucket(at), Some(start)].into_iter().flatten() {
             bucket.add(address, user, volume);
@@ -156,19 +162,20 @@ impl Flows {
     }
 
     /// The report of all windows.
-    pub fn told(&self, query: &FlowQuery<'_>) -> v1::Flows {
-        self.told_at(self.began.elapsed(), query)
+    pub fn report(&self, query: &FlowQuery<'_>) -> v1::Flows {
+        self.report_at(self.began.elapsed(), query)
     }
 
-    fn told_at(&self, at: Duration, query: &FlowQuery<'_>) -> v1::Flows {
+    fn report_at(&self, at: Duration, query: &FlowQuery<'_>) -> v1::Flows {
         let mut windows = self.windows();
-        let (minute, hour) = (windows.minute.told(at, query), windows.hour.told(at, query));
-        let start = told("start", at, &[&windows.start], query);
+        let (minute, hour) = (windows.minute.report(at, query), windows.hour.report(at, query));
+        let start = window("start", at, &[&windows.start], query);
         v1::Flows { v: 1, whole_node: query.only.is_none(), windows: vec![minute, hour, start] }
     }
 }
 
-fn told(name: &str, span: Duration, buckets: &[&Bucket], query: &FlowQuery<'_>) -> v1::Window {
+/// The report of one window.
+fn window(name: &str, span: Duration, buckets: &[&Bucket], query: &FlowQuery<'_>) -> v1::Window {
     let seconds = span.as_secs_f64();
     let users = merged(buckets.iter().map(|bucket| &bucket.users)).into_iter();
     let users = users.filter(|(user, _)| query.only.is_none_or(|holder| user.holder == holder));
@@ -229,35 +236,35 @@ mod tests {
         Volume { bytes_in, bytes_out, files_in: u64::from(bytes_in > 0), requests: 1, ..Volume::default() }
     }
 
-    fn bytes(told: &v1::Flows) -> Vec<u64> {
-        told.windows.iter().map(|window| window.all.unwrap().bytes()).collect()
+    fn bytes(report: &v1::Flows) -> Vec<u64> {
+        report.windows.iter().map(|window| window.all.unwrap().bytes()).collect()
     }
 
     #[test]
-    fn what_is_old_leaves_the_minute_then_the_hour_and_never_the_start() {
+    fn old_bytes_leave_the_minute_and_the_hour_but_not_the_total() {
         let flows = Flows::default();
         let (second, at) = (Duration::from_secs(1), "192.0.2.1".parse().unwrap());
         flows.add_at(second, at, &user("a"), &volume(100, 0));
         flows.add_at(second * 58, at, &user("a"), &volume(10, 0));
-        assert_eq!(bytes(&flows.told_at(second * 59, &ALL)), [110, 110, 110]);
-        assert_eq!(bytes(&flows.told_at(second * 65, &ALL)), [10, 110, 110]);
-        assert_eq!(bytes(&flows.told_at(second * 3599, &ALL)), [0, 110, 110]);
-        assert_eq!(bytes(&flows.told_at(second * 3900, &ALL)), [0, 0, 110]);
-        // A minute is always whole, and its rate is that of the time which it really has.
-        let told = flows.told_at(second * 119, &ALL);
-        assert!((60.0..65.1).contains(&told.windows[0].seconds), "{}", told.windows[0].seconds);
-        let told = flows.told_at(second * 10, &ALL);
-        assert_eq!((told.windows[0].seconds, told.windows[2].users[0].rate_bit_s), (10.0, 88));
+        assert_eq!(bytes(&flows.report_at(second * 59, &ALL)), [110, 110, 110]);
+        assert_eq!(bytes(&flows.report_at(second * 65, &ALL)), [10, 110, 110]);
+        assert_eq!(bytes(&flows.report_at(second * 3599, &ALL)), [0, 110, 110]);
+        assert_eq!(bytes(&flows.report_at(second * 3900, &ALL)), [0, 0, 110]);
+        // The window covers at least a whole minute, and its rate is over the time that it really covers.
+        let report = flows.report_at(second * 119, &ALL);
+        assert!((60.0..65.1).contains(&report.windows[0].seconds), "{}", report.windows[0].seconds);
+        let report = flows.report_at(second * 10, &ALL);
+        assert_eq!((report.windows[0].seconds, report.windows[2].users[0].rate_bit_s), (10.0, 88));
     }
 
     #[test]
-    fn by_address_user_and_family() {
+    fn bytes_are_counted_by_address_user_and_family() {
         let flows = Flows::default();
         let at = |text: &str| text.parse::<IpAddr>().unwrap();
         flows.add(at("::ffff:192.0.2.1"), &user("a"), &volume(100, 7));
         flows.add(at("2001:db8::1"), &user("b"), &volume(0, 900));
         flows.add(at("192.0.2.1"), &user("a"), &volume(1, 0));
-        let start = flows.told(&ALL).windows.remove(2);
+        let start = flows.report(&ALL).windows.remove(2);
         let hosts = |hosts: &[v1::Host]| hosts.iter().map(|h| (h.address.clone(), h.bytes)).collect::<Vec<_>>();
         assert_eq!(hosts(&start.sources), [("192.0.2.1".into(), 101)]);
         assert_eq!(hosts(&start.targets), [("2001:db8::1".into(), 900), ("192.0.2.1".into(), 7)]);
@@ -265,21 +272,21 @@ mod tests {
         let users: Vec<_> =
             start.users.iter().map(|u| (u.user.as_str(), u.volume.bytes(), u.volume.requests)).collect();
         assert_eq!(users, [("b (of a test)", 900, 1), ("a (of a test)", 108, 2)]);
-        assert_eq!(flows.told(&FlowQuery { only: None, top: 1 }).windows[2].targets.len(), 1);
+        assert_eq!(flows.report(&FlowQuery { only: None, top: 1 }).windows[2].targets.len(), 1);
     }
 
     #[test]
-    fn who_may_see_himself_sees_nobody_else() {
+    fn a_holder_sees_only_its_own_row() {
         let flows = Flows::default();
         flows.add("192.0.2.1".parse().unwrap(), &user("a"), &volume(100, 7));
         flows.add("192.0.2.2".parse().unwrap(), &user("b"), &volume(100, 7));
-        let told = flows.told(&FlowQuery { only: Some("b"), top: 20 });
-        assert!(!told.whole_node);
-        let text = serde_json::to_string(&told).unwrap();
+        let report = flows.report(&FlowQuery { only: Some("b"), top: 20 });
+        assert!(!report.whole_node);
+        let text = serde_json::to_string(&report).unwrap();
         assert!(
             text.contains("b (of a test)") && !text.contains("a (of a test)") && !text.contains("192.0.2"),
             "{text}"
         );
-        assert!(told.windows.iter().all(|window| window.all.is_none() && window.users.len() == 1));
+        assert!(report.windows.iter().all(|window| window.all.is_none() && window.users.len() == 1));
     }
 }

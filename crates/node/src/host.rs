@@ -22,12 +22,12 @@ use crate::services::{Services, user};
 
 impl Host for Services {
     fn login(&self, key: Option<&KeyProof>, peer: SocketAddr) -> Result<Access, Refusal> {
-        let let_in = self.access.let_in(key, peer.ip());
-        let_in.inspect_err(|refusal| self.turned_away(peer, refusal))
+        let access = self.access.log_in(key, peer.ip());
+        access.inspect_err(|refusal| self.log_refused_login(peer, refusal))
     }
 
     fn still_stands(&self, access: &Access) -> Result<(), Refusal> {
-        self.access.session_stands(access)
+        self.access.check_session(access)
     }
 
     fn open_gate(&self, session: SessionId, gate: OpenRendezvous) -> Result<Box<dyn Send>, Refusal> {
@@ -68,9 +68,9 @@ impl Host for Services {
 
     fn begin(&self, access: &Access, order: &Open, control: &Control) -> Result<Box<dyn Send>, Refusal> {
         let role = if order.direction == Direction::Push { "receive" } else { "send" };
-        let held = self.jobs.begin(order.job, role, access.holder(), control)?;
-        // Dropped in this order: the meter first, so that the numbers are complete when the job's entry is gone.
-        Ok(Box::new((self.meters.job(user(access), control, role == "receive"), held)))
+        let entry = self.jobs.begin(order.job, role, access.holder(), control)?;
+        // Dropped in this order: the meter first, so that the metrics are complete when the job's entry is gone.
+        Ok(Box::new((self.meters.job(user(access), control, role == "receive"), entry)))
     }
 
     fn ask(
@@ -85,7 +85,7 @@ impl Host for Services {
         match request {
             Request::Probe(ask) => {
                 let access = asker.access;
-                let directory = |place: &str| self.access.testing_ground(access, place);
+                let directory = |place: &str| self.access.disk_test_directory(access, place);
                 self.tests.answer(
                     asker,
                     ask,
@@ -99,6 +99,6 @@ impl Host for Services {
     }
 
     fn note(&self, peer: SocketAddr, access: &Access, event: &Event<'_>) {
-        self.write_down(peer, access, event);
+        self.log_event(peer, access, event);
     }
 }

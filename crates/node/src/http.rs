@@ -1,12 +1,12 @@
-//! HTTP on the node's port: files, directories, third-party copy, the API. A request comes as an [`Exchange`], whatever version of
-//! HTTP carried it. `authn` authenticates the client; a module for each method answers.
+//! HTTP on the node's port: files, directories, third-party copy, the API. A request arrives as an [`Exchange`] for every version of
+//! HTTP. `authn` authenticates the client; a module for each method answers.
 //!
 //! What this module does not know: how a head is read (`web`), what a token means (`auth`), how blocks move natively (`engine`).
 
 mod api;
 mod callout;
 mod copy;
-mod dead;
+mod dead_properties;
 mod delegation;
 mod etag;
 mod fireflies;
@@ -58,7 +58,7 @@ use crate::meters::Protocol;
 use crate::origins::Origins;
 use crate::services::{Services, user};
 
-/// The answer to a request in clear where the node speaks TLS only.
+/// The answer to a request in clear text if the node speaks TLS only.
 pub(crate) const SEALED_ONLY: &str = "this node speaks HTTP over TLS only: https:// (its operator may allow --plain)";
 
 /// The HTTP service of a node.
@@ -92,7 +92,7 @@ impl HttpService {
     /// The HTTP service of a node. `on_loopback` allows copies to this host's loopback addresses, as the policy may as well.
     ///
     /// # Errors
-    /// The TLS settings for connections to other servers cannot be made.
+    /// The TLS settings for connections to other servers are not valid.
     pub fn new(
         services: Arc<Services>,
         config: &WebConfig,
@@ -103,9 +103,8 @@ impl HttpService {
         let uploads = Uploads::new(state);
         let ReloadableSettings { fireflies, dialling, issuers, origins } =
             reloadable_settings(&services.access, config, on_loopback)?;
-        let origins = ArcSwap::from_pointee(origins);
-        let (fireflies, dialling) = (ArcSwap::from_pointee(fireflies), Arc::new(ArcSwap::from_pointee(dialling)));
-        services.transfers.dial_by(Arc::clone(&dialling));
+        let dialling = Arc::new(ArcSwap::from_pointee(dialling));
+        services.transfers.set_dialling(Arc::clone(&dialling));
         let rules = Arc::clone(&services.access);
         let authenticator = Authenticator::new(Arc::<AccessControl>::clone(&rules), issuers);
         let callouts = Callouts::default();
@@ -118,9 +117,9 @@ impl HttpService {
             unfinished,
             uploads,
             api,
-            fireflies,
+            fireflies: ArcSwap::from_pointee(fireflies),
             dialling,
-            origins,
+            origins: ArcSwap::from_pointee(origins),
             on_loopback,
         })
     }
@@ -128,12 +127,12 @@ impl HttpService {
     /// Makes new settings, for [`HttpService::replace`].
     ///
     /// # Errors
-    /// The TLS settings for connections to other servers cannot be made.
+    /// The TLS settings for connections to other servers are not valid.
     pub fn prepare_settings(&self, config: &WebConfig) -> Result<ReloadableSettings, rustls::Error> {
         reloadable_settings(&self.rules, config, self.on_loopback)
     }
 
-    /// Uses these settings and the node's present exports from now on.
+    /// Uses these settings and the node's current exports from now on.
     pub fn replace(&self, ReloadableSettings { fireflies, dialling, issuers, origins }: ReloadableSettings) {
         self.origins.store(Arc::new(origins));
         self.unfinished.replace_roots(self.rules.dirs());
@@ -152,7 +151,7 @@ impl HttpService {
         self.fireflies.load_full()
     }
 
-    /// The preparation of a socket before it connects, for a copy with this mark; none without a mark.
+    /// The preparation of a socket before it connects, for a copy with a SciTag; none without a SciTag.
     pub fn prepare(&self, mark: Option<web::scitag::SciTag>) -> Option<Arc<web::client::Prepare>> {
         mark.map(fireflies::prepare)
     }
@@ -166,22 +165,22 @@ impl HttpService {
     /// Answers a request and writes the decision to the audit log.
     pub fn answer(&self, exchange: &mut dyn Exchange) {
         let began = Instant::now();
-        let mut who = None;
+        let mut principal = None;
         let origins = self.origins.load_full();
         let mut fields = origins.fields(exchange.request());
         // RFC 9110, section 10.2.4.
         fields.add("Server", concat!("longhaul/", env!("CARGO_PKG_VERSION")));
         exchange.add_to_answer(fields);
-        let outcome = if origins::is_asked(exchange.request()) {
+        let outcome = if origins::is_preflight(exchange.request()) {
             origins::answer(&origins, exchange)
         } else {
-            self.handle(exchange, &mut who)
+            self.handle(exchange, &mut principal)
         };
         let (done, reason) = match outcome {
             Ok(done) => (done, None),
             Err(Trouble::Refused(refused)) => {
                 let (status, reason) = (refused.status, refused.reason.clone());
-                let sent = if exchange.has_begun() { Ok(()) } else { say(exchange, *refused) };
+                let sent = if exchange.has_begun() { Ok(()) } else { send_refusal(exchange, *refused) };
                 let lost = sent.err().map(|e| format!("{reason} (not heard: {e})"));
                 (RequestOutcome { status, bytes: 0 }, Some(lost.unwrap_or(reason)))
             }
@@ -189,7 +188,7 @@ impl HttpService {
                 (RequestOutcome { status: 0, bytes: 0 }, Some(format!("the connection broke: {error}")))
             }
         };
-        self.write_down(exchange, who.as_ref(), done, reason.as_deref(), began);
+        self.log_decision(exchange, principal.as_ref(), done, reason.as_deref(), began);
     }
 
     /// The context of a request whose principal is known. The bytes that it moves are counted from here on.
@@ -200,43 +199,53 @@ impl HttpService {
         principal: Principal,
     ) -> RequestContext<'a> {
         let by = protocol(exchange);
-        let moving = self.services.meters.request(by, exchange.peer().ip(), user(&principal.access));
-        let (condition, is_judged, shown) = (None, Cell::new(false), Submitted::none());
-        RequestContext { web: self, exchange, target, principal, moving, condition, is_judged, shown }
+        let meter = self.services.meters.request(by, exchange.peer().ip(), user(&principal.access));
+        RequestContext {
+            web: self,
+            exchange,
+            target,
+            principal,
+            meter,
+            condition: None,
+            is_judged: Cell::new(false),
+            submitted: Submitted::none(),
+        }
     }
 
-    fn handle(&self, exchange: &mut dyn Exchange, who: &mut Option<AuditedPrincipal>) -> Outcome {
+    /// Answers a request. Sets `audited` as soon as the client is authenticated.
+    fn handle(&self, exchange: &mut dyn Exchange, audited: &mut Option<AuditedPrincipal>) -> Outcome {
         let target = target::parse(&exchange.request().target);
         let target = target.map_err(|e| refuse(e.status(), e.to_string()))?;
-        let (for_numbers, peer) = (metrics::is_meant(&target), exchange.peer().ip());
-        if exchange.is_restricted() && !(for_numbers && self.rules.is_monitored_from(peer)) {
+        let is_for_metrics = metrics::is_addressed(&target);
+        let peer = exchange.peer().ip();
+        if exchange.is_restricted() && !(is_for_metrics && self.rules.is_monitoring_address(peer)) {
             return Err(refuse(403, SEALED_ONLY));
         }
-        if for_numbers && self.rules.tells_numbers_to(peer) {
+        if is_for_metrics && self.rules.may_read_metrics(peer) {
             return metrics::answer(self, exchange, None);
         }
-        let mut ask = |exchange: &mut dyn Exchange, target: &Target| -> Outcome<Principal> {
+        let mut authenticate = |exchange: &mut dyn Exchange, target: &Target| -> Outcome<Principal> {
             let principal = self.authenticator.authenticate(&auth_request(exchange, target))?;
-            *who = Some(AuditedPrincipal { name: principal.access.who(), is_nobody: principal.is_anonymous });
+            *audited = Some(AuditedPrincipal { name: principal.access.who(), is_nobody: principal.is_anonymous });
             Ok(principal)
         };
         if pscheduler::is_addressed(&target) && self.services.responders.load().answers_pscheduler(peer) {
             return pscheduler::answer(self, exchange, &target);
         }
         if api::is_addressed(&target) {
-            return api::answer(self, exchange, target, &mut ask);
+            return api::answer(self, exchange, target, &mut authenticate);
         }
-        let principal = ask(exchange, &target)?;
+        let principal = authenticate(exchange, &target)?;
         let method = exchange.request().method.clone();
         let context = &mut self.context(exchange, target, principal);
         if context.target.path.as_bytes() == metrics::PATH {
-            return metrics::to_visitor(context);
+            return metrics::answer_authenticated(context);
         }
         conditions(context)?;
         match method {
-            _ if uploads::is_meant(context) => uploads::answer(context, &method),
-            Method::Get | Method::Head if macaroons::is_asked_about(context) => macaroons::describe(context),
-            Method::Get | Method::Head if api::is_tape_asked_about(context) => api::describe_tape(context),
+            _ if uploads::is_upload(context) => uploads::answer(context, &method),
+            Method::Get | Method::Head if macaroons::is_metadata_request(context) => macaroons::describe(context),
+            Method::Get | Method::Head if api::is_tape_discovery(context) => api::describe_tape(context),
             Method::Get | Method::Head => get::answer(context),
             Method::Put => put::answer(context),
             Method::Delete => tree::delete::answer(context),
@@ -252,18 +261,17 @@ impl HttpService {
             Method::Post if asks_for_a_key(context) => delegation::answer(context),
             Method::Post => macaroons::answer(context),
             Method::Patch => {
-                let reason =
-                    "PATCH goes on with an upload: PUT with Upload-Complete: ?0 begins one, and Location says where";
+                let reason = "PATCH continues an upload: PUT with Upload-Complete: ?0 begins one, and its answer has the Location";
                 Err(Refused::new(405, reason).with("Allow", web::method::ALLOW).into())
             }
             Method::Other(name) => {
-                let refused = Refused::new(501, format!("{name} is no method that this node knows"));
+                let refused = Refused::new(501, format!("this node does not know the method {name}"));
                 Err(refused.with("Allow", web::method::ALLOW).into())
             }
         }
     }
 
-    fn write_down(
+    fn log_decision(
         &self,
         exchange: &dyn Exchange,
         who: Option<&AuditedPrincipal>,
@@ -340,9 +348,9 @@ fn auth_request<'a>(exchange: &'a dyn Exchange, target: &'a Target) -> AuthReque
 /// Whether a request reads files: it changes nothing, and asks for nothing that belongs to one principal.
 fn reads_public_data(exchange: &dyn Exchange, target: &Target) -> bool {
     use Method::{Get, Head, Options, Propfind};
-    let is_own = api::is_addressed(target) || metrics::is_meant(target);
-    // The root shows what the principal may see: a client whose token has expired must not take its exports for gone.
-    matches!(exchange.request().method, Get | Head | Propfind | Options) && !is_own && !target.path.is_root()
+    let is_of_node = api::is_addressed(target) || metrics::is_addressed(target);
+    // The root lists what the principal may see: a client whose token has expired must not conclude that its exports are gone.
+    matches!(exchange.request().method, Get | Head | Propfind | Options) && !is_of_node && !target.path.is_root()
 }
 
 /// The protocol of a request, for the metrics.
@@ -370,9 +378,9 @@ fn other_end(request: &web::Request) -> Option<String> {
     name.map(target::redacted)
 }
 
-/// Sends a refusal, with the reason as text or as a problem.
-fn say(exchange: &mut dyn Exchange, refused: Refused) -> std::io::Result<()> {
-    let (mut text, kind) = if api::speaks_of_problems(exchange.request()) {
+/// Sends a refusal, with the reason as text or as a problem document.
+fn send_refusal(exchange: &mut dyn Exchange, refused: Refused) -> std::io::Result<()> {
+    let (mut text, kind) = if api::wants_problem(exchange.request()) {
         api::problem(&refused)
     } else {
         (refused.reason, "text/plain; charset=utf-8")
@@ -389,13 +397,13 @@ fn say(exchange: &mut dyn Exchange, refused: Refused) -> std::io::Result<()> {
     exchange.end(&Headers::new())
 }
 
-/// Reads the field `If`, with its locks and entity tags. It is evaluated once the principal is known to be allowed.
+/// Reads the field `If`, with its locks and entity tags. It is evaluated after the principal's rights.
 fn conditions(context: &mut RequestContext<'_>) -> Outcome<()> {
     let Some(value) = context.request().headers.get("if") else { return Ok(()) };
     let condition =
         If::parse(value).ok_or_else(|| refuse(400, "the field If is not valid (RFC 4918, section 10.4)"))?;
-    let (holder, tokens) = (context.access().holder().to_owned(), condition.tokens().map(str::to_owned).collect());
-    context.shown = Submitted { holder, tokens };
+    let tokens = condition.tokens().map(str::to_owned).collect();
+    context.submitted = Submitted { holder: context.access().holder().to_owned(), tokens };
     context.condition = Some(condition);
     Ok(())
 }
@@ -407,14 +415,13 @@ fn asks_for_a_key(context: &RequestContext<'_>) -> bool {
 
 /// OPTIONS: the methods and protocols of the node, for any client.
 fn options(context: &mut RequestContext<'_>) -> Outcome {
-    let response = Response::new(200)
+    let mut response = Response::new(200)
         .with("DAV", "1, 2")
         .with("DAV", "<http://apache.org/dav/propset/fs/1>")
         .with("MS-Author-Via", "DAV")
         .with("Allow", web::method::ALLOW)
         .with("Accept-Ranges", "bytes");
-    let mut response = response;
-    context.introduce(&mut response.headers);
+    context.add_fingerprint(&mut response.headers);
     context.exchange.begin(response, Length::Known(0))?;
     context.exchange.end(&Headers::new())?;
     Ok(RequestOutcome { status: 200, bytes: 0 })

@@ -1,8 +1,8 @@
 //! The jobs on this node: sessions of its clients, and delegated transfers. The holder who began a job may see and change it; the
-//! operator, over the node's own socket, all jobs.
+//! operator may see and change all jobs, over the node's own socket.
 //!
-//! This is no `OrderTable`: nothing waits here, one id may have two parts, a second attempt replaces the first, and the control of a
-//! job says whether it has ended. Ended jobs are forgotten in the same order as there (`Remembered`).
+//! This is not an `OrderTable`: nothing waits here, one id may have two parts, a second attempt replaces the first, and the control
+//! of a job says whether it has ended. Ended jobs are removed in the same order as there (`Remembered`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,9 +26,9 @@ const FAILURES_BYTES_MAX: usize = 128 << 10;
 const FAILURE_BYTES: usize = 128;
 
 /// The role of delegated transfers.
-const CARRIED: &str = "carry";
+const DELEGATED: &str = "carry";
 
-/// The id and role of a part of a job: one node may both carry and receive a job.
+/// The id and role of a part of a job: a node may be the target of a delegated transfer that it runs itself.
 type Key = (JobName, &'static str);
 
 struct Entry {
@@ -60,7 +60,7 @@ impl Drop for Guard {
     }
 }
 
-/// Forgets ended jobs until there is room for another one: each time the oldest of the holder with the most.
+/// Removes ended jobs until there is room for another one: each time the oldest of the holder with the most.
 fn make_room(table: &mut Table) {
     let mut remembered = Remembered::default();
     let ended = table.entries.values().filter(|entry| entry.control.has_ended());
@@ -70,7 +70,7 @@ fn make_room(table: &mut Table) {
     }
 }
 
-/// A receipt as it is listed once its job has ended: only the first of very many failures.
+/// The receipt of an ended job as it is listed: of very many failures it holds only the first.
 pub(crate) fn brief(receipt: &v1::Receipt) -> v1::Receipt {
     let mut left = FAILURES_BYTES_MAX;
     let fits = |miss: &&v1::Miss| {
@@ -84,7 +84,7 @@ pub(crate) fn brief(receipt: &v1::Receipt) -> v1::Receipt {
 
 fn unknown(job: &JobName) -> Refusal {
     let job = Uuid::from_bytes(*job);
-    Refusal::new(Fault::Missing, format!("there is no job {job} here, or none that this key may know of"))
+    Refusal::new(Fault::Missing, format!("there is no job {job} here, or this key may not see it"))
 }
 
 impl Jobs {
@@ -92,7 +92,7 @@ impl Jobs {
         self.0.0.lock()
     }
 
-    /// Begins a job. An earlier attempt at it is cancelled first: its path has broken, and the node has not noticed yet.
+    /// Begins a job. An earlier attempt at it is cancelled first: its connection has broken, and the node has not noticed yet.
     ///
     /// # Errors
     /// The job is another holder's, or the earlier attempt does not end in time.
@@ -108,7 +108,7 @@ impl Jobs {
         let mut table = self.table();
         while let Some(before) = table.entries.get(&key) {
             if before.holder != holder {
-                return Err(Refusal::new(Fault::Auth, "a job of this name is somebody else's"));
+                return Err(Refusal::new(Fault::Auth, "a job of this name belongs to another client"));
             }
             before.control.cancel();
             let left = deadline.saturating_duration_since(Instant::now());
@@ -129,7 +129,7 @@ impl Jobs {
         number
     }
 
-    /// Adds a job that is listed after its end as well; `false` where it is known already.
+    /// Adds a job that is listed after its end as well; `false` if it is known already.
     pub fn keep(&self, job: JobName, role: &'static str, holder: &str, control: &Control) -> bool {
         let mut table = self.table();
         if table.entries.contains_key(&(job, role)) {
@@ -141,9 +141,9 @@ impl Jobs {
     }
 
     /// Delegated transfers with higher numbers than `number`: number, holder and control of each, in order.
-    pub fn carried_after(&self, number: u64) -> Vec<(u64, String, Control)> {
+    pub fn delegated_after(&self, number: u64) -> Vec<(u64, String, Control)> {
         let table = self.table();
-        let new = table.entries.iter().filter(|(key, entry)| key.1 == CARRIED && entry.number > number);
+        let new = table.entries.iter().filter(|(key, entry)| key.1 == DELEGATED && entry.number > number);
         let mut new: Vec<_> = new.map(|(_, e)| (e.number, e.holder.clone(), e.control.clone())).collect();
         new.sort_by_key(|(number, ..)| *number);
         new
@@ -178,7 +178,7 @@ impl Jobs {
         Ok(())
     }
 
-    /// Jobs that have not ended.
+    /// The number of jobs that have not ended.
     pub fn under_way(&self) -> u64 {
         self.table().entries.values().filter(|entry| !entry.control.has_ended()).count() as u64
     }
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_attempt_ends_the_earlier() {
+    fn a_later_attempt_at_a_job_ends_the_earlier() {
         let jobs = Jobs::default();
         let first = control();
         let guard = jobs.begin([1; 16], "receive", "me", &first).unwrap();
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn ended_jobs_are_told_of_within_bounds() {
+    fn ended_jobs_are_listed_up_to_a_bound() {
         let jobs = Jobs::default();
         for n in 0..ENDED_MAX + 10 {
             let control = control();

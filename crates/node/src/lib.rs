@@ -1,4 +1,4 @@
-//! The node's server: one port for every protocol of a node. It listens, tells protocols apart by their first bytes, authenticates
+//! The server of a node: one port for all its protocols. It listens, recognises protocols by their first bytes, authenticates
 //! clients, and serves the exports.
 //!
 //! What this crate does not know: command lines and settings files (the binary's), how blocks move (the engine's). It accepts

@@ -1,5 +1,5 @@
 //! WebDAV locks (RFC 4918, sections 6 and 7), which keep others from changing files and directories for a time. Every protocol of
-//! the node asks here before a change; the locks outlive the process.
+//! the node checks them before a change; the locks outlive the process.
 //!
 //! What this module does not know: how a client asks for a lock (`http::lock`), and the rights of principals (`auth`).
 
@@ -54,12 +54,12 @@ impl Lock {
     /// The error of a change that the lock prevents.
     fn refusal(&self, path: &RelPath) -> store::Error {
         let until = web::date::rfc3339(Timestamp { seconds: self.expires, nanos: 0 });
-        store::Error::Locked { path: store::error::shown(path), who: shown(self), until }
+        store::Error::Locked { path: store::error::shown(path), who: owner_text(self), until }
     }
 }
 
 /// The owner of a lock, for people: the client's text without its markup, and the holder of the credential.
-fn shown(lock: &Lock) -> String {
+fn owner_text(lock: &Lock) -> String {
     let holder = if lock.holder.is_empty() { "a guest" } else { &lock.holder };
     let mut is_markup = false;
     let text = lock.owner.chars().filter(|c| {
@@ -68,14 +68,15 @@ fn shown(lock: &Lock) -> String {
         is_markup &= *c != '>';
         is_text
     });
-    let said: String = text.take(80).collect();
-    match said.trim() {
+    let owner: String = text.take(80).collect();
+    match owner.trim() {
         "" => holder.to_owned(),
-        said => format!("{said} ({holder})"),
+        owner => format!("{owner} ({holder})"),
     }
 }
 
-/// The tokens of locks that a principal shows, and its holder: only the holder of a lock can use it.
+/// The lock tokens that a request submits (RFC 4918, section 6.5), and the holder of its credential: only the holder of a lock can
+/// use it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Submitted {
     pub holder: String,
@@ -109,10 +110,10 @@ type LockedPath = (String, Vec<u8>);
 #[derive(Debug)]
 pub(crate) struct Locks {
     held: Mutex<HeldLocks>,
-    /// Whether there may be locks: a node without any does not search the table.
+    /// Whether there may be locks: a node without locks does not search the table.
     any: AtomicBool,
     state: Option<StateDir>,
-    /// The version that was written down last: an older one is not written any more.
+    /// The version that was written last: an older one is no longer written.
     written: Mutex<u64>,
 }
 
@@ -125,7 +126,7 @@ struct HeldLocks {
     first_end: i64,
 }
 
-/// A version of the locks that is to be written down.
+/// A version of the locks that is to be written.
 struct Snapshot {
     version: u64,
     locks: Vec<Lock>,
@@ -171,7 +172,7 @@ impl Locks {
         held
     }
 
-    /// Counts a change; returns the version to write down, once the mutex has been released.
+    /// Counts a change. Returns the version for the caller to write after it has released the mutex.
     fn changed(&self, held: &mut HeldLocks) -> Snapshot {
         held.version += 1;
         held.first_end = held.places.values().flatten().map(|lock| lock.expires).min().unwrap_or(i64::MAX);
@@ -203,9 +204,9 @@ impl Locks {
     pub fn take(&self, lock: Lock) -> Result<(), LockRefused> {
         let mut held = self.held();
         let places = &held.places;
-        let is_in_the_way = |other: &&Lock| lock.scope == Scope::Exclusive || other.scope == Scope::Exclusive;
+        let conflicts = |other: &&Lock| lock.scope == Scope::Exclusive || other.scope == Scope::Exclusive;
         let inside = if lock.is_deep { below(places, &lock.export, &lock.path) } else { Vec::new() };
-        let conflict = covering(places, &lock.export, &lock.path).into_iter().chain(inside).find(is_in_the_way);
+        let conflict = covering(places, &lock.export, &lock.path).into_iter().chain(inside).find(conflicts);
         if let Some(other) = conflict {
             return Err(LockRefused::Conflict(Box::new(other.clone())));
         }
@@ -220,10 +221,10 @@ impl Locks {
         Ok(())
     }
 
-    /// Prolongs a lock; none where the principal shows no lock that covers this path.
-    pub fn refresh(&self, export: &str, path: &RelPath, shown: &Submitted, span: Duration) -> Option<Lock> {
+    /// Prolongs a lock; none if the request submits no lock that covers this path.
+    pub fn refresh(&self, export: &str, path: &RelPath, submitted: &Submitted, span: Duration) -> Option<Lock> {
         let mut held = self.held();
-        let token = covering(&held.places, export, path).into_iter().find(|lock| shown.has(lock))?.token.clone();
+        let token = covering(&held.places, export, path).into_iter().find(|lock| submitted.has(lock))?.token.clone();
         let lock = held.places.values_mut().flatten().find(|lock| lock.token == token)?;
         lock.expires = unix_seconds().saturating_add(i64::try_from(span.as_secs()).unwrap_or(0));
         let lock = lock.clone();
@@ -233,10 +234,10 @@ impl Locks {
         Some(lock)
     }
 
-    /// Releases a lock; `false` where the principal shows no lock that covers this path.
-    pub fn release(&self, export: &str, path: &RelPath, shown: &Submitted) -> bool {
+    /// Releases a lock; `false` if the request submits no lock that covers this path.
+    pub fn release(&self, export: &str, path: &RelPath, submitted: &Submitted) -> bool {
         let mut held = self.held();
-        let found = covering(&held.places, export, path).into_iter().find(|lock| shown.has(lock)).cloned();
+        let found = covering(&held.places, export, path).into_iter().find(|lock| submitted.has(lock)).cloned();
         let Some(lock) = found else { return false };
         if let Some(locks) = held.places.get_mut(&place(&lock.export, &lock.path)) {
             locks.retain(|one| one.token != lock.token);
@@ -248,36 +249,36 @@ impl Locks {
         true
     }
 
-    /// Whether an entry may be removed with everything below it.
+    /// Checks that an entry may be removed with everything below it.
     ///
     /// # Errors
     /// The lock that the principal would have to hold.
-    pub fn may_go(&self, export: &str, path: &RelPath, shown: &Submitted) -> Result<(), store::Error> {
-        self.check(export, path, Change::Gone, &|| true, shown)
+    pub fn may_remove(&self, export: &str, path: &RelPath, submitted: &Submitted) -> Result<(), store::Error> {
+        self.check(export, path, Change::Gone, &|| true, submitted)
     }
 
-    /// Whether the bytes or facts of an existing entry may change.
+    /// Checks that the bytes or metadata of an existing entry may change.
     ///
     /// # Errors
     /// The lock that the principal would have to hold.
-    pub fn may_change(&self, export: &str, path: &RelPath, shown: &Submitted) -> Result<(), store::Error> {
-        self.check(export, path, Change::Put, &|| true, shown)
+    pub fn may_change(&self, export: &str, path: &RelPath, submitted: &Submitted) -> Result<(), store::Error> {
+        self.check(export, path, Change::Put, &|| true, submitted)
     }
 
-    /// The same as `may_go` for an entry alone, without the entries below it.
+    /// The same as [`Locks::may_remove`] for an entry alone, without the entries below it.
     ///
     /// # Errors
     /// The lock that the principal would have to hold.
-    pub fn may_go_empty(&self, export: &str, path: &RelPath, shown: &Submitted) -> Result<(), store::Error> {
+    pub fn may_remove_entry(&self, export: &str, path: &RelPath, submitted: &Submitted) -> Result<(), store::Error> {
         if self.is_empty() {
             return Ok(());
         }
         let held = self.held();
         let sets = [covering(&held.places, export, path), covering(&held.places, export, &path.parent())];
-        agree(&sets, path, shown)
+        check_submitted(&sets, path, submitted)
     }
 
-    /// Whether a principal that shows these locks may make a change.
+    /// Checks that a request that submits these locks may make a change.
     ///
     /// # Errors
     /// The lock that the principal would have to hold.
@@ -287,12 +288,12 @@ impl Locks {
         path: &RelPath,
         change: Change,
         is_there: &dyn Fn() -> bool,
-        shown: &Submitted,
+        submitted: &Submitted,
     ) -> Result<(), store::Error> {
         if self.is_empty() {
             return Ok(());
         }
-        // A name that comes or goes is a change of its directory (RFC 4918, section 7.4).
+        // A name that is created or removed is a change of its directory (RFC 4918, section 7.4).
         let is_of_directory = !path.is_root() && (change == Change::Gone || !is_there());
         let held = self.held();
         let mut sets = vec![covering(&held.places, export, path)];
@@ -302,11 +303,11 @@ impl Locks {
         if change == Change::Gone {
             sets.extend(below(&held.places, export, path).into_iter().map(|lock| vec![lock]));
         }
-        agree(&sets, path, shown)
+        check_submitted(&sets, path, submitted)
     }
 
     /// Removes the locks on a removed entry and below it.
-    fn forget(&self, export: &str, path: &RelPath) {
+    fn remove_below(&self, export: &str, path: &RelPath) {
         if self.is_empty() {
             return;
         }
@@ -321,9 +322,12 @@ impl Locks {
     }
 }
 
-/// Whether each set is empty or has a lock that is shown: of several shared locks any one suffices (RFC 4918, section 6.1).
-fn agree(sets: &[Vec<&Lock>], path: &RelPath, shown: &Submitted) -> Result<(), store::Error> {
-    match sets.iter().find(|locks| !locks.is_empty() && !locks.iter().any(|lock| shown.has(lock))) {
+/// Checks that each set is empty or has a submitted lock: of several shared locks any one suffices (RFC 4918, section 6.1).
+///
+/// # Errors
+/// A lock that would have to be submitted.
+fn check_submitted(sets: &[Vec<&Lock>], path: &RelPath, submitted: &Submitted) -> Result<(), store::Error> {
+    match sets.iter().find(|locks| !locks.is_empty() && !locks.iter().any(|lock| submitted.has(lock))) {
         Some(locks) => Err(locks[0].refusal(path)),
         None => Ok(()),
     }

@@ -2,7 +2,7 @@
 //! memory.
 //!
 //! Files are only appended to; the oldest are removed when all files together exceed a bound. A power cut may lose the measurements
-//! of the last second; those that were fetched have been written.
+//! of the last second.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -31,7 +31,7 @@ pub(crate) const WAITING_MAX: usize = 64;
 /// The longest wait of a request, seconds.
 pub(crate) const WAIT_S_MAX: f64 = 120.0;
 /// How often a waiting thread checks whether the node stops.
-const LOOK: Duration = Duration::from_millis(500);
+const CHECK_EVERY: Duration = Duration::from_millis(500);
 
 /// A line of a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ struct State {
 }
 
 impl MeasurementLog {
-    /// The log in this directory; in memory only where there is none.
+    /// The log in this directory; without a directory in memory only.
     pub fn open(dir: Option<PathBuf>) -> MeasurementLog {
         MeasurementLog::bounded(dir, BYTES_MAX)
     }
@@ -89,8 +89,8 @@ impl MeasurementLog {
         if let Some(dir) = &self.dir
             && let Err(error) = state.write(dir, &line, self.bytes_max)
         {
-            // The measurement is still in memory, from where it is most likely fetched.
-            tracing::warn!(%error, dir = %dir.display(), "a measurement cannot be written down");
+            // The measurement is still in memory, where most are fetched from.
+            tracing::warn!(%error, dir = %dir.display(), "a measurement cannot be written to disk");
         }
         state.recent.push_back(line);
         if state.recent.len() > RECENT_MAX {
@@ -103,8 +103,8 @@ impl MeasurementLog {
         self.added.notify_all();
     }
 
-    /// The measurements of a holder with higher numbers than `after`, at most `limit`. Where there are none yet, waits for at most
-    /// `wait`. None where too many requests wait.
+    /// The measurements of a holder with higher numbers than `after`, at most `limit`. If there are none yet, waits for at most
+    /// `wait`. Returns none if too many requests wait.
     pub fn after(
         &self,
         holder: &str,
@@ -115,7 +115,7 @@ impl MeasurementLog {
     ) -> Option<Measurements> {
         let until = Instant::now() + wait;
         let mut state = self.state.lock();
-        // The state directory was created anew since the client's last request.
+        // A higher number than any here: the state directory was created anew since the client's last request.
         let after = if after >= state.next { 0 } else { after };
         loop {
             let found = self.read(&state, holder, after, limit);
@@ -127,7 +127,7 @@ impl MeasurementLog {
                 return None;
             }
             state.waiting += 1;
-            self.added.wait_for(&mut state, left.min(LOOK));
+            self.added.wait_for(&mut state, left.min(CHECK_EVERY));
             state.waiting -= 1;
         }
     }
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_gets_their_own_from_where_they_were_also_after_a_restart() {
+    fn a_holder_reads_on_where_it_was_also_after_a_restart() {
         let dir = tempfile::tempdir().unwrap();
         let log = MeasurementLog::open(Some(dir.path().join("m")));
         for at in 0..10 {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_line_is_passed_over() {
+    fn an_incomplete_line_is_skipped() {
         let dir = tempfile::tempdir().unwrap();
         let log = MeasurementLog::open(Some(dir.path().into()));
         log.append("a", Uuid::nil(), 0.0, 1.0, missed("first"));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_make_room_and_it_is_told() {
+    fn the_oldest_measurements_are_removed_and_counted_as_dropped() {
         let dir = tempfile::tempdir().unwrap();
         let log = MeasurementLog::bounded(Some(dir.path().into()), 400_000);
         for _ in 0..4_000 {
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_directory_the_newest_are_there() {
+    fn without_a_directory_the_newest_measurements_are_kept() {
         let log = MeasurementLog::open(None);
         (0..600).for_each(|_| log.append("a", Uuid::nil(), 0.0, 1.0, missed("x")));
         let page = get(&log, "a", 0, 1_000);
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_hears_of_the_next_one() {
+    fn a_waiting_request_gets_the_next_measurement() {
         let log = MeasurementLog::open(None);
         let wait = Duration::from_secs(60);
         std::thread::scope(|scope| {

@@ -1,9 +1,9 @@
-//! The metrics of this node: counters of what it does.
+//! The metrics of this node: counters of its work.
 //!
-//! Counting costs the data path nothing that could be measured:
+//! Counting has no measurable cost for the data path:
 //!
-//! - A running native job is not counted here: once a second its [`Control`] is read, which the engine updates ten times a second
-//!   anyway. That is one lock per job and second.
+//! - The bytes of a running native job are not counted here: once a second its `Control` is read, which the engine updates ten times
+//!   a second anyway. That is one lock per job and second.
 //! - An HTTP request or a copy has atomics of its own, to which a thread adds after 256 KiB or 1 MiB: at 100 Gbit/s
 //!   12.5 GB/s / 1 MiB = 12,000 additions a second, of some 5 ns each without contention: 60 µs of a second.
 //! - The differences are added to the totals and to the top talkers ([`Flows`]) once a second, when a request ends, and when the
@@ -49,10 +49,10 @@ pub(crate) enum Protocol {
     /// A client's job over the native protocol.
     Native,
     /// A delegated transfer of this node.
-    Errand,
-    /// A third-party copy that came as COPY.
+    Delegated,
+    /// A third-party copy that a client ordered by COPY.
     Copy,
-    /// HTTP/1.1 in clear.
+    /// HTTP/1.1 in clear text.
     Http,
     /// HTTP/1.1 over TLS.
     Https,
@@ -62,9 +62,9 @@ pub(crate) enum Protocol {
 
 impl Protocol {
     const ALL: [Protocol; 6] =
-        [Protocol::Native, Protocol::Errand, Protocol::Copy, Protocol::Http, Protocol::Https, Protocol::Http2];
+        [Protocol::Native, Protocol::Delegated, Protocol::Copy, Protocol::Http, Protocol::Https, Protocol::Http2];
     /// The protocols whose units of work are jobs.
-    const JOBS: [Protocol; 3] = [Protocol::Native, Protocol::Errand, Protocol::Copy];
+    const JOBS: [Protocol; 3] = [Protocol::Native, Protocol::Delegated, Protocol::Copy];
     /// The protocols whose units of work are requests.
     const REQUESTS: [Protocol; 3] = [Protocol::Http, Protocol::Https, Protocol::Http2];
 
@@ -260,13 +260,13 @@ impl Meters {
         self.integrity.add(1);
     }
 
-    /// New settings were requested; `count` says whether they are in force or were refused.
-    pub fn reloaded(&self, count: bool) {
-        self.reloads[usize::from(!count)].add(1);
+    /// New settings were requested; `applied` says whether they are in force or were refused.
+    pub fn reloaded(&self, applied: bool) {
+        self.reloads[usize::from(!applied)].add(1);
     }
 
-    /// Adds what has moved since the last call to the totals.
-    pub fn settle(&self) {
-        self.live.settle(self);
+    /// Adds the bytes that have moved since the last call to the totals.
+    pub fn update_totals(&self) {
+        self.live.update_totals(self);
     }
 }

@@ -7,15 +7,15 @@ use engine::Timeouts;
 use engine::movers::{MoverEvent, Peers};
 use model::HostPort;
 
-/// The movers at these addresses: node processes that share exports with this one. `keys` are their access keys, one for each of
+/// The movers at these addresses: node processes with the same exports as this node. `keys` are their access keys, one for each of
 /// these exports.
 pub fn movers(at: Vec<HostPort>, keys: Arc<[AccessKey]>, timeouts: Timeouts) -> Arc<Peers> {
-    let hear = |mover: &HostPort, tiding: MoverEvent<'_>| match tiding {
+    let log = |mover: &HostPort, event: MoverEvent<'_>| match event {
         MoverEvent::Joined => tracing::info!(%mover, "the mover takes streams of a job"),
         MoverEvent::Left(why, true) => {
             tracing::warn!(%mover, why, "the mover is left out of a job, and asked again in a while")
         }
         MoverEvent::Left(why, false) => tracing::warn!(%mover, why, "the mover is left out of a job"),
     };
-    Arc::new(Peers::new(at, keys, timeouts, Box::new(hear)))
+    Arc::new(Peers::new(at, keys, timeouts, Box::new(log)))
 }

@@ -1,4 +1,4 @@
-//! Networks as an operator writes them: `192.0.2.0/24`, `2001:db8::/32`, or one address.
+//! Networks in an operator's notation: `192.0.2.0/24`, `2001:db8::/32`, or one address.
 
 use std::net::IpAddr;
 
@@ -17,12 +17,12 @@ impl Networks {
     /// Reads the words of an option.
     ///
     /// # Errors
-    /// A word that is no network; the text names it and the form of one.
+    /// A word is not a network; the text names it and the form of one.
     pub fn parse<T: AsRef<str>>(option: &str, words: &[T]) -> Result<Networks, String> {
         let read = |word: &T| {
             let word = word.as_ref();
             network(word).ok_or_else(|| {
-                format!("{option} {word}: {word} is no network; write it like 192.0.2.0/24 or 2001:db8::/32")
+                format!("{option} {word}: {word} is not a network; write it like 192.0.2.0/24 or 2001:db8::/32")
             })
         };
         Ok(Networks(words.iter().map(read).collect::<Result<_, _>>()?))
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_in() {
+    fn a_network_contains_its_addresses_and_no_others() {
         let networks = Networks::parse("--metrics", &["192.0.2.0/24", "2001:db8::7"]).unwrap();
         let contains = |text: &str| networks.contain(text.parse().unwrap());
         assert!(contains("192.0.2.200") && contains("::ffff:192.0.2.200") && contains("2001:db8::7"));

@@ -1,4 +1,4 @@
-//! The rates of all traffic over the network interfaces of this host, the node's and that of others, as sites report them.
+//! The rates of all traffic over the network interfaces of this host, that of other processes included, as sites report them.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 /// The directory of the kernel's counters.
 const CLASS: &str = "/sys/class/net";
-/// The shortest and the longest span of a rate: a shorter one says little, a longer one says nothing about the present.
+/// The shortest and the longest span of a rate: a shorter one is imprecise, a longer one does not describe the current load.
 const SPAN: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(600));
 /// The first request has no earlier reading, and waits this long for one.
 const FIRST_SPAN: Duration = Duration::from_secs(1);
@@ -43,12 +43,14 @@ pub(crate) struct Nics(Mutex<Vec<CounterReading>>);
 
 impl Nics {
     /// The rates since a reading some time ago.
+    ///
+    /// # Errors
+    /// The kernel's counters cannot be read.
     pub fn rates(&self) -> io::Result<Rates> {
         let interfaces = interfaces(Path::new(CLASS))?;
         let read = || count(Path::new(CLASS), &interfaces, Instant::now());
         let mut now = read()?;
-        let known = self.before(&now);
-        let before = match known {
+        let before = match self.before(&now) {
             Some(before) => before,
             None => {
                 let first = now;
@@ -60,8 +62,7 @@ impl Nics {
         self.keep(now.clone());
         let span = now.at.saturating_duration_since(before.at);
         let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / span.as_secs_f64().max(1e-3);
-        let (received, sent) = (rate(now.received, before.received), rate(now.sent, before.sent));
-        Ok(Rates { received, sent, span, interfaces })
+        Ok(Rates { received: rate(now.received, before.received), sent: rate(now.sent, before.sent), span, interfaces })
     }
 
     /// The newest reading that is old enough to compare with.
@@ -89,7 +90,7 @@ impl Nics {
     }
 }
 
-/// The interfaces that lead out of this host: those with a device; where there are none, as in a container, all but the loopback.
+/// The interfaces that lead out of this host: those with a device; without any, as in a container, all but the loopback.
 fn interfaces(class: &Path) -> io::Result<Vec<String>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(class)? {
@@ -106,7 +107,8 @@ fn interfaces(class: &Path) -> io::Result<Vec<String>> {
 }
 
 fn count(class: &Path, interfaces: &[String], at: Instant) -> io::Result<CounterReading> {
-    let (mut received, mut sent) = (0, 0);
+    let mut received = 0;
+    let mut sent = 0;
     for name in interfaces {
         let read = |counter: &str| -> io::Result<u64> {
             let text = fs::read_to_string(class.join(name).join("statistics").join(counter))?;
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_over_a_span_that_says_something() {
+    fn a_rate_covers_a_useful_span() {
         let (nics, start) = (Nics::default(), Instant::now());
         let at = |seconds| CounterReading { at: start + Duration::from_secs(seconds), received: seconds, sent: 0 };
         assert_eq!(nics.before(&at(0)), None);

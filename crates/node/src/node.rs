@@ -31,7 +31,7 @@ use crate::port::{Port, Sessions};
 use crate::responders::TestResponders;
 use crate::services::Services;
 
-/// How many ports are tried where port 0 was configured.
+/// How many ports are tried if port 0 is configured.
 const PORTS_TRIED: usize = 16;
 
 /// The jobs of a node, for its operator.
@@ -53,8 +53,8 @@ impl NodeJobs {
     }
 }
 
-/// A listener and the UDP socket on the same port, or why that cannot be bound. With port 0 ports are tried until both are free; a
-/// port that is only looked for first and bound later may be taken in between.
+/// Binds a listener and the UDP socket of the same port; the inner error says why the UDP socket cannot be bound. With port 0, ports
+/// are tried until both can be bound: a port that was only found free could be taken before it is bound.
 fn ports(at: SocketAddr) -> io::Result<(TcpListener, io::Result<UdpSocket>)> {
     for _ in 0..PORTS_TRIED {
         let listener = TcpListener::bind(at)?;
@@ -86,12 +86,12 @@ impl Node {
         let tls = tls_settings(&identity, &config.web)?;
         let swept = engine::leftovers::Leftovers::sweep(config.state.path());
         if swept > 0 {
-            tracing::info!(files = swept, "removed what interrupted jobs left unfinished");
+            tracing::info!(files = swept, "removed unfinished files of interrupted jobs");
         }
         let listen = |source| NodeError::Listen { address: config.listen, source };
         let (listener, datagrams) = ports(config.listen).map_err(listen)?;
         let address = listener.local_addr()?;
-        let asked_for = config.listen;
+        let configured = config.listen;
         let web = config.web.clone();
         let state = config.state.path().to_owned();
         let timeouts = config.timeouts;
@@ -111,13 +111,13 @@ impl Node {
         );
         let responders = responders.map_err(|source| {
             let source = io::Error::new(source.kind(), format!("for tests without a key: {source}"));
-            NodeError::Listen { address: asked_for, source }
+            NodeError::Listen { address: configured, source }
         })?;
         let port = Port { services, web, responders, sessions: Sessions::default(), timeouts };
         let waits = Waits { handshake: timeouts.handshake, gone_after: timeouts.pace.gone_after };
         let server = Server::new(listener, Arc::new(port), Some(tls), waits)?;
-        let counted = server.downgrade();
-        let count = move || counted.upgrade().map(|server| connection_counts(&server)).unwrap_or_default();
+        let handle = server.downgrade();
+        let count = move || handle.upgrade().map(|server| connection_counts(&server)).unwrap_or_default();
         server.service().services.meters.count_connections_by(count);
         Ok(Node { server, identity })
     }
@@ -130,7 +130,7 @@ impl Node {
     /// The address that the node listens on.
     ///
     /// # Errors
-    /// The system does not tell the address.
+    /// The system call fails.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.server.address()
     }
@@ -157,8 +157,8 @@ impl Node {
 
     /// Ends every session and waits, for at most `within`, until all have cleaned up.
     pub fn end_sessions(&self, within: Duration) {
-        // Before their jobs are cancelled: a client that is told of a cancellation does not try again. A client whose
-        // connection broke tries until the node is back.
+        // Sessions end before their jobs are cancelled: a client that gets a cancellation does not try again, but a client whose
+        // connection breaks tries until the node is back.
         self.port().sessions.end_all();
         self.port().services.stop();
         self.port().responders.stop();
@@ -176,15 +176,15 @@ impl Node {
     /// # Errors
     /// This host cannot wait for connections.
     pub fn run(&self) -> Result<(), NodeError> {
-        self.port().services.transfers.go_on();
+        self.port().services.transfers.resume();
         let stop = self.server.stopper();
         std::thread::scope(|scope| {
             // These threads end with the same wake-up, which stays set.
-            scope.spawn(|| self.port().responders.take_datagrams(stop.waker()));
+            scope.spawn(|| self.port().responders.serve_datagrams(stop.waker()));
             scope.spawn(|| self.port().responders.serve_twamp(stop.waker()));
             scope.spawn(|| self.port().services.schedules.run());
             let served = self.server.run();
-            // Schedules end with the server, even where nothing else has begun the shutdown.
+            // Schedules end with the server, even if nothing else has begun the shutdown.
             self.port().services.shutdown().begin();
             served
         })?;
@@ -210,14 +210,14 @@ fn connection_counts(server: &Server<Port>) -> ConnectionCounts {
 fn client_authorities(roots: Arc<RootCertStore>) -> ClientAuthorities {
     let verifier = Arc::new(ClientVerifier::new(&roots, identity::provider()));
     let authorities = Authorities { roots, voms: VomsServers::default() };
-    let name = move |shown: &[CertificateDer<'_>]| {
-        let identity = auth::x509::verify(shown, &authorities, unix_seconds());
+    let name = move |chain: &[CertificateDer<'_>]| {
+        let identity = auth::x509::verify(chain, &authorities, unix_seconds());
         identity.map(|identity| identity.name).map_err(|error| error.to_string())
     };
     ClientAuthorities { verifier, name: Arc::new(name) }
 }
 
-/// The TLS settings: clients of HTTP get the certificate of the site, other clients the node's own.
+/// The TLS settings: clients of HTTP get the site's certificate, other clients the node's own.
 fn tls_settings(identity: &NodeIdentity, web: &WebConfig) -> Result<TlsSettings, rustls::Error> {
     let provider = identity::provider();
     let own = Certificate { chain: identity.chain.clone(), key: identity.key.clone_key() };

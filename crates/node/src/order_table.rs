@@ -1,4 +1,4 @@
-//! A table of orders of one kind, transfers or tests, in the order in which they came: those that wait, those under way, and those
+//! A table of orders of one kind, transfers or tests, in the sequence of their arrival: those that wait, those under way, and those
 //! that have ended and are remembered. Pure: the entry knows what an order is and how it is shown.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -19,11 +19,14 @@ pub(crate) trait OrderEntry {
     fn holder(&self) -> &str;
 }
 
-/// The selection of a page: a state, the order that it begins behind, its length.
+/// Selects a page of a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageQuery<S> {
+    /// Only orders in this state.
     pub state: Option<S>,
+    /// Only orders after this one.
     pub after: Option<Uuid>,
+    /// The greatest length of the page.
     pub limit: usize,
 }
 
@@ -31,19 +34,20 @@ pub(crate) struct PageQuery<S> {
 #[derive(Debug)]
 pub(crate) struct Page<P> {
     pub found: Vec<P>,
-    /// The order that the next page begins behind, if there is a next page.
+    /// The last order of this page, if there is a next page.
     pub next: Option<Uuid>,
     /// Entries that were examined for the page.
-    pub looked_at: usize,
+    pub examined: usize,
 }
 
-/// All orders of a kind, by a number that grows in the order in which they came.
+/// All orders of a kind, by a number that grows with their arrival.
 pub(crate) struct OrderTable<T> {
     entries: BTreeMap<u64, T>,
     ids: HashMap<Uuid, u64>,
     queued: BTreeSet<u64>,
     under_way: BTreeSet<u64>,
     ended: Remembered,
+    /// The highest number that was given.
     numbers: u64,
 }
 
@@ -130,15 +134,15 @@ impl<T: OrderEntry> OrderTable<T> {
 
     /// Starts the next order: the first preferred one of a holder below its bound, or else the first of such a holder. It counts as
     /// under way from here on.
-    pub fn next_turn(&mut self, is_preferred: impl Fn(&T) -> bool) -> Option<Uuid> {
-        let id = self.whose_turn(is_preferred)?;
+    pub fn start_next(&mut self, is_preferred: impl Fn(&T) -> bool) -> Option<Uuid> {
+        let id = self.next_id(is_preferred)?;
         let number = *self.ids.get(&id)?;
         self.queued.remove(&number);
         self.under_way.insert(number);
         Some(id)
     }
 
-    fn whose_turn(&self, is_preferred: impl Fn(&T) -> bool) -> Option<Uuid> {
+    fn next_id(&self, is_preferred: impl Fn(&T) -> bool) -> Option<Uuid> {
         if self.under_way.len() >= T::RUNNING_MAX.1 {
             return None;
         }
@@ -150,8 +154,8 @@ impl<T: OrderEntry> OrderTable<T> {
         Some(turns.find(|entry| is_preferred(entry)).unwrap_or(first).id())
     }
 
-    /// Takes an order out of the queue; `false` where it does not wait.
-    pub fn leave_the_line(&mut self, id: &Uuid) -> bool {
+    /// Removes an order from the queue; `false` if it does not wait.
+    pub fn dequeue(&mut self, id: &Uuid) -> bool {
         self.ids.get(id).is_some_and(|number| self.queued.remove(number))
     }
 
@@ -183,7 +187,7 @@ impl<T: OrderEntry> OrderTable<T> {
         gone
     }
 
-    /// A page of a holder's orders, as they are shown; none where the order that it begins behind is not known.
+    /// A page of a holder's orders, as they are shown; none if the order of `after` is not known.
     pub fn page<S: PartialEq, P>(
         &self,
         holder: &str,
@@ -196,10 +200,10 @@ impl<T: OrderEntry> OrderTable<T> {
             None => 0,
             Some(id) => self.of(holder, id).and_then(|_| self.ids.get(id)).copied()?,
         };
-        let mut page = Page { found: Vec::new(), next: None, looked_at: 0 };
+        let mut page = Page { found: Vec::new(), next: None, examined: 0 };
         let mut last = None;
         for entry in self.entries.range((Bound::Excluded(from), Bound::Unbounded)).map(|(_, entry)| entry) {
-            page.looked_at += 1;
+            page.examined += 1;
             let shown = (entry.holder() == holder).then(|| show(entry)).filter(is_wanted);
             let Some(shown) = shown else { continue };
             if page.found.len() == query.limit {
@@ -244,29 +248,30 @@ mod tests {
     }
 
     #[test]
-    fn a_preferred_one_comes_first_within_the_bounds() {
+    fn a_preferred_order_starts_first_within_the_bounds() {
         let mut table = table(&[(1, "a"), (2, "a"), (3, "b"), (4, "c")]);
-        let turn = |table: &mut OrderTable<Entry>, prefer| table.next_turn(|e| e.1 == prefer).map(|id| id.as_u128());
-        assert_eq!((turn(&mut table, "b"), turn(&mut table, "b")), (Some(3), Some(1)));
-        assert_eq!((turn(&mut table, "c"), table.running("a"), table.waiting()), (None, (1, 2), 2));
+        let start_next =
+            |table: &mut OrderTable<Entry>, prefer| table.start_next(|e| e.1 == prefer).map(|id| id.as_u128());
+        assert_eq!((start_next(&mut table, "b"), start_next(&mut table, "b")), (Some(3), Some(1)));
+        assert_eq!((start_next(&mut table, "c"), table.running("a"), table.waiting()), (None, (1, 2), 2));
         end(&mut table, 3);
-        assert_eq!(turn(&mut table, "a"), Some(4), "a has enough under way");
+        assert_eq!(start_next(&mut table, "a"), Some(4), "a has enough under way");
         assert!(table.remove(&Uuid::from_u128(1)).is_some());
-        assert_eq!((turn(&mut table, "b"), table.known("a"), table.known("b")), (Some(2), (1, 3), (1, 3)));
+        assert_eq!((start_next(&mut table, "b"), table.known("a"), table.known("b")), (Some(2), (1, 3), (1, 3)));
     }
 
     #[test]
-    fn what_has_not_ended_is_bounded() {
+    fn unended_orders_are_bounded() {
         let mut table = table(&[(1, "a"), (2, "a"), (3, "a")]);
         assert!(table.is_full_for("a") && !table.is_full_for("b"));
         table.insert(Entry(4, "b"));
         assert!(table.is_full_for("c"));
-        assert!(table.leave_the_line(&Uuid::from_u128(1)) && !table.leave_the_line(&Uuid::from_u128(1)));
+        assert!(table.dequeue(&Uuid::from_u128(1)) && !table.dequeue(&Uuid::from_u128(1)));
         assert!(!table.is_full_for("a") && !table.is_full_for("c"));
     }
 
     #[test]
-    fn what_has_ended_is_remembered_within_bounds() {
+    fn ended_orders_are_remembered_up_to_a_bound() {
         let mut table = table(&[(1, "a"), (2, "b"), (3, "b")]);
         assert!(end(&mut table, 1).is_empty() && end(&mut table, 3).is_empty());
         assert_eq!(end(&mut table, 2), [2]);
@@ -274,16 +279,16 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_of_one_holder() {
+    fn a_page_has_the_orders_of_one_holder() {
         let table = table(&[(1, "a"), (2, "b"), (3, "a"), (4, "a"), (5, "b")]);
         let page = |after: Option<u128>, limit, is_odd| {
             let query = PageQuery { state: is_odd, after: after.map(Uuid::from_u128), limit };
             let page = table.page("a", &query, |entry| entry.0, |id| id % 2 == 1)?;
-            Some((page.found, page.next.map(|id| id.as_u128()), page.looked_at))
+            Some((page.found, page.next.map(|id| id.as_u128()), page.examined))
         };
         assert_eq!(page(None, 2, None), Some((vec![1, 3], Some(3), 4)));
         assert_eq!(page(Some(3), 2, None), Some((vec![4], None, 2)));
         assert_eq!(page(None, 2, Some(false)), Some((vec![4], None, 5)));
-        assert_eq!(page(Some(2), 2, None), None, "somebody else's");
+        assert_eq!(page(Some(2), 2, None), None, "an order of another holder");
     }
 }

@@ -1,5 +1,5 @@
-//! Other sites whose pages may send requests to this node from a browser (CORS, the Fetch standard, section 3.2). Their requests bear
-//! a credential of their own in `Authorization`; cookies of this node's pages are not sent along, and nothing here allows it.
+//! Other sites whose pages may send requests to this node from a browser (CORS, the Fetch standard, section 3.2). Their requests have
+//! a credential of their own in `Authorization`; cookies of this node's pages are not sent with them, and this module does not allow it.
 
 use web::{Headers, Request};
 
@@ -14,7 +14,7 @@ impl Origins {
     /// Reads a list of `https://HOST[:PORT]`, or `*` for all sites.
     ///
     /// # Errors
-    /// A word that is no origin; the text names it and the form of one.
+    /// A word is not an origin; the text names it and the form of one.
     pub fn parse(words: &[String]) -> Result<Origins, String> {
         for word in words.iter().filter(|word| *word != "*") {
             let host = word.strip_prefix("https://").or_else(|| word.strip_prefix("http://")).unwrap_or_default();

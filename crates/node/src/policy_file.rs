@@ -1,6 +1,7 @@
 //! The file of this node's policy, which is read when the node starts, and again when the file has changed.
 //!
-//! A changed file that is not valid leaves the former policy in force: an operator's slip neither grants nor withdraws rights.
+//! A changed file that is not valid leaves the former policy in force: an operator's mistake neither grants nor withdraws rights.
+//!
 //! What this module does not know: what the policy means (`auth`), and which principal it is applied to.
 
 use std::fs;
@@ -14,8 +15,8 @@ use auth::Policy;
 use parking_lot::Mutex;
 
 /// How often the file is checked. With the time below, a withdrawn right is gone within 100 ms.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// A file that was changed so recently may be half written.
+const CHECK_EVERY: Duration = Duration::from_millis(20);
+/// A file that was changed so recently may be incomplete.
 const SETTLED_AFTER: Duration = Duration::from_millis(50);
 /// The name in the state directory.
 const NAME: &str = "access.toml";
@@ -30,7 +31,7 @@ pub struct PolicyFileError {
     pub why: String,
 }
 
-/// The facts that tell a changed file: time of change (seconds, nanoseconds), size, inode.
+/// The facts that show a change of the file: time of change (seconds, nanoseconds), size, inode.
 type Stamp = (i64, i64, u64, u64);
 
 /// The file of the policy, and the policy that was loaded from it.
@@ -42,9 +43,9 @@ pub(crate) struct PolicyFile {
 /// The policy in force, and the state of its file.
 struct LoadedPolicy {
     policy: Arc<Policy>,
-    /// The file's facts at the last check; none where there was no file. An error is kept by its kind, so that it is logged once.
+    /// The file's facts at the last check; none if there was no file. An error is kept by its kind, so that it is logged once.
     seen: Result<Option<Stamp>, io::ErrorKind>,
-    looked: Instant,
+    checked_at: Instant,
 }
 
 fn stamp(path: &Path) -> Result<Option<Stamp>, io::ErrorKind> {
@@ -77,7 +78,7 @@ fn read(path: &Path) -> Result<Policy, PolicyFileError> {
 impl PolicyFile {
     /// No file: only keys give rights.
     pub fn none() -> PolicyFile {
-        let loaded = LoadedPolicy { policy: Arc::default(), seen: Ok(None), looked: Instant::now() };
+        let loaded = LoadedPolicy { policy: Arc::default(), seen: Ok(None), checked_at: Instant::now() };
         PolicyFile { path: None, loaded: Mutex::new(loaded) }
     }
 
@@ -89,15 +90,15 @@ impl PolicyFile {
         let path = named.map_or_else(|| state.join(NAME), Path::to_owned);
         let seen = stamp(&path);
         let policy = if named.is_none() && seen == Ok(None) { Policy::default() } else { read(&path)? };
-        let loaded = LoadedPolicy { policy: Arc::new(policy), seen, looked: Instant::now() };
+        let loaded = LoadedPolicy { policy: Arc::new(policy), seen, checked_at: Instant::now() };
         Ok(PolicyFile { path: Some(path), loaded: Mutex::new(loaded) })
     }
 
     /// Logs the exports that the policy names and this node does not have: a rule for a misspelt export has no effect.
     pub fn compare<'a>(&self, exports: impl Iterator<Item = &'a str>) {
         let Some(path) = &self.path else { return };
-        let (policy, have): (_, Vec<&str>) = (self.policy(), exports.collect());
-        for export in policy.exports_named().into_iter().filter(|name| !have.contains(name)) {
+        let have: Vec<&str> = exports.collect();
+        for export in self.policy().exports_named().into_iter().filter(|name| !have.contains(name)) {
             tracing::warn!(file = %path.display(), export, "the policy names an export that this node does not serve");
         }
     }
@@ -106,17 +107,18 @@ impl PolicyFile {
     pub fn policy(&self) -> Arc<Policy> {
         let mut loaded = self.loaded.lock();
         if let Some(path) = &self.path
-            && loaded.looked.elapsed() >= LOOK_EVERY
+            && loaded.checked_at.elapsed() >= CHECK_EVERY
         {
-            loaded.looked = Instant::now();
-            loaded.look(path);
+            loaded.checked_at = Instant::now();
+            loaded.check(path);
         }
         Arc::clone(&loaded.policy)
     }
 }
 
 impl LoadedPolicy {
-    fn look(&mut self, path: &Path) {
+    /// Loads the file if it has changed.
+    fn check(&mut self, path: &Path) {
         let seen = stamp(path);
         if seen == self.seen || seen.is_ok_and(|stamp| !is_settled(stamp)) {
             return;
@@ -124,7 +126,7 @@ impl LoadedPolicy {
         self.seen = seen;
         let file = path.display();
         if seen == Ok(None) {
-            tracing::error!(%file, "the policy's file is gone: what it said counts until the node starts anew; empty it instead");
+            tracing::error!(%file, "the policy's file is gone; its rules stay in force until the node starts again; to withdraw them, empty the file");
             return;
         }
         match read(path) {
@@ -146,20 +148,20 @@ mod tests {
 
     fn look_again(file: &PolicyFile) -> Arc<Policy> {
         std::thread::sleep(SETTLED_AFTER);
-        file.loaded.lock().looked -= LOOK_EVERY;
+        file.loaded.lock().checked_at -= CHECK_EVERY;
         file.policy()
     }
 
     #[test]
-    fn changes_count_and_slips_do_not() {
+    fn a_valid_change_is_applied_and_an_invalid_one_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(NAME);
         let file = PolicyFile::open(None, dir.path()).unwrap();
         assert_eq!(*file.policy(), Policy::default());
         fs::write(&path, "audiences = [\"https://a\"]\n[[issuer]]\nname = \"i\"\niss = \"https://i\"\njwks = \"k\"\n")
             .unwrap();
-        file.loaded.lock().looked = Instant::now();
-        assert!(file.policy().audiences.is_empty(), "it is not looked at all the time");
+        file.loaded.lock().checked_at = Instant::now();
+        assert!(file.policy().audiences.is_empty(), "the file is not checked at every call");
         let changed = look_again(&file);
         assert_eq!(changed.audiences, ["https://a"]);
         assert_eq!(changed.issuers[0].jwks.as_deref(), dir.path().join("k").to_str());
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_file_keeps_the_node_from_starting() {
+    fn a_node_does_not_start_with_an_invalid_policy() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("p.toml");
         assert!(PolicyFile::open(Some(&path), dir.path()).is_err(), "a named one must be there");

@@ -56,7 +56,11 @@ impl Sessions {
         self.0.lock().sockets.len()
     }
 
-    fn hold(&self, socket: &TcpStream) -> io::Result<SessionGuard<'_>> {
+    /// Adds a session's socket.
+    ///
+    /// # Errors
+    /// The node stops, or too many sessions are open.
+    fn register(&self, socket: &TcpStream) -> io::Result<SessionGuard<'_>> {
         let mut open = self.0.lock();
         if open.closed {
             return Err(io::Error::other("the node is stopping"));
@@ -119,7 +123,7 @@ impl Protocols for Port {
     fn clear_text(&self, peer: SocketAddr) -> ClearText {
         if self.services.access.allows_plain() {
             ClearText::Served
-        } else if self.services.access.is_monitored_from(peer.ip()) {
+        } else if self.services.access.is_monitoring_address(peer.ip()) {
             ClearText::Restricted
         } else {
             ClearText::Refused(SEALED_ONLY)
@@ -134,8 +138,10 @@ impl Protocols for Port {
             return Match::Maybe;
         }
         // A test of iperf3 begins with its cookie.
+        if looks_like_http(first) {
+            return Match::No;
+        }
         match Cookie::begins(first) {
-            _ if looks_like_http(first) => Match::No,
             Some(true) => Match::Yes,
             Some(false) => Match::No,
             None => Match::Maybe,
@@ -160,7 +166,7 @@ impl Protocols for Port {
     }
 
     fn tick(&self) {
-        self.services.settle();
+        self.services.update_totals();
     }
 }
 
@@ -169,9 +175,9 @@ impl Port {
     fn session(&self, connection: Incoming, tls: rustls::Connection) -> engine::Result<()> {
         let Incoming { socket, peer, mut permit, admitted, .. } = connection;
         let broken = |source| engine::Error::Broken { peer: peer.to_string(), source };
-        let room = permit.take(SESSION_DESCRIPTORS).map_err(|full| io::Error::other(full.words()));
-        let held = room.and_then(|()| self.sessions.hold(&socket));
-        let _held = held.inspect_err(|_| self.services.meters.refused(RefusalReason::Busy)).map_err(broken)?;
+        let room = permit.take(SESSION_DESCRIPTORS).map_err(|full| io::Error::other(full.reason()));
+        let session = room.and_then(|()| self.sessions.register(&socket));
+        let _session = session.inspect_err(|_| self.services.meters.refused(RefusalReason::Busy)).map_err(broken)?;
         let mut link = Link::new(socket, tls, peer.to_string(), self.timeouts)?;
         link.handshake()?;
         drop(admitted);
@@ -191,7 +197,7 @@ impl Port {
         Ok(())
     }
 
-    /// Serves a test of iperf3, whose client is anonymous. The test holds its connection's permits until it ends.
+    /// Serves a test of iperf3, whose client is anonymous. The test keeps its connection's permits until it ends.
     fn test_by_iperf3(&self, connection: Incoming) {
         let Incoming { socket, peer, number, admitted: _admitted, permit: _permit, .. } = connection;
         if !self.responders.answers_iperf3(peer) {

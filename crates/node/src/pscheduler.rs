@@ -1,8 +1,8 @@
 //! The second participant of throughput tests that a pScheduler of perfSONAR leads: the tasks and runs that the lead has posted, and
-//! when its iperf3 is answered for them. Pure: time is an argument, seconds since 1970.
+//! when their iperf3 is answered. Time is an argument, seconds since 1970.
 //!
-//! The lead posts a task, asks for free times, books a run, posts the data of both participants, and at the start of the run its
-//! iperf3 connects to the node's one port. The result of a run is what the node saw of that iperf3.
+//! The lead posts a task, asks for free times, books a run, and posts the data of both participants. At the start of the run its
+//! iperf3 connects to the node's port. The result of a run is that of the iperf3 test that the node has served.
 
 pub(crate) mod lead;
 
@@ -26,13 +26,13 @@ pub(crate) const TASK_BYTES_MAX: usize = 64 << 10;
 const SECONDS_MAX: f64 = 300.0;
 /// How long a run is kept after its end, and a task after the lead's last request; seconds.
 const REMEMBERED_S: f64 = 3_600.0;
-const TASK_IDLE_S: f64 = 86_400.0;
+const TASK_IDLE_S_MAX: f64 = 86_400.0;
 /// The horizon of bookings, seconds.
 const HORIZON_S: f64 = 86_400.0;
 /// The delay of iperf3's client after the start, and the margin at the end; constants of pScheduler's iperf3 tool, seconds.
 const START_S: f64 = 3.0;
 const FUDGE_S: f64 = 2.0;
-/// The round-trip time where the test names none, seconds.
+/// The default round-trip time of a test, seconds.
 const LINK_RTT_S: f64 = 0.2;
 /// How far a lead's clock may differ from the node's, seconds.
 const CLOCKS_S: f64 = 5.0;
@@ -44,7 +44,7 @@ pub(crate) struct ParticipantError {
     pub why: String,
 }
 
-fn not_done(status: u16, why: impl Into<String>) -> ParticipantError {
+fn refuse(status: u16, why: impl Into<String>) -> ParticipantError {
     ParticipantError { status, why: why.into() }
 }
 
@@ -63,7 +63,7 @@ struct Task {
     task: Value,
     seconds: f64,
     runs: BTreeMap<Uuid, BookedRun>,
-    heard_s: f64,
+    last_request_s: f64,
 }
 
 #[derive(Debug, Default)]
@@ -94,22 +94,24 @@ fn time_of(text: &str) -> Option<f64> {
     Some(time.as_millisecond() as f64 / 1e3)
 }
 
-fn show(at_s: f64) -> String {
+fn rfc3339(at_s: f64) -> String {
     Timestamp::from_millisecond((at_s * 1e3) as i64).map_or_else(|_| at_s.to_string(), |time| time.to_string())
 }
 
 /// The length of a run, seconds: iperf3's set-up, the omitted time, the measurement, and the tool's margins.
 fn length(spec: &Value) -> ParticipantResult<f64> {
-    let said = |key: &str, default: f64| match spec.get(key) {
+    let seconds = |key: &str, default: f64| match spec.get(key) {
         None => Ok(default),
         Some(Value::String(text)) => {
-            seconds_of(text).ok_or_else(|| not_done(400, format!("{key} is no duration: {text}")))
+            seconds_of(text).ok_or_else(|| refuse(400, format!("{key} is no duration: {text}")))
         }
-        Some(other) => Err(not_done(400, format!("{key} is no duration: {other}"))),
+        Some(other) => Err(refuse(400, format!("{key} is no duration: {other}"))),
     };
-    let (duration, omit, rtt) = (said("duration", 10.0)?, said("omit", 0.0)?, said("link-rtt", LINK_RTT_S)?);
+    let duration = seconds("duration", 10.0)?;
+    let omit = seconds("omit", 0.0)?;
+    let rtt = seconds("link-rtt", LINK_RTT_S)?;
     if duration > SECONDS_MAX || omit > SECONDS_MAX || rtt > 10.0 {
-        return Err(not_done(403, format!("this node is tested for {SECONDS_MAX} s at most")));
+        return Err(refuse(403, format!("tests with this node last {SECONDS_MAX} s at most")));
     }
     Ok((rtt * 1e3 / 50.0).max(1.0) + omit + duration + START_S + FUDGE_S)
 }
@@ -120,15 +122,15 @@ fn length(spec: &Value) -> ParticipantResult<f64> {
 /// Why it does not.
 pub(crate) fn can_run(test: &Value) -> Result<(), String> {
     if test["type"] != "throughput" {
-        return Err(format!("this node takes part in tests of throughput, and not of {}", test["type"]));
+        return Err(format!("this node takes part in throughput tests only, not in tests of type {}", test["type"]));
     }
     let spec = &test["spec"];
     for key in ["loopback", "single-ended", "reverse-connections"] {
         if spec[key].as_bool().unwrap_or(false) {
-            return Err(format!("{key} is not done here"));
+            return Err(format!("this node does not support {key}"));
         }
     }
-    length(spec).map(drop).map_err(|not| not.why)
+    length(spec).map(drop).map_err(|refusal| refusal.why)
 }
 
 impl Participant {
@@ -138,25 +140,25 @@ impl Participant {
     /// The node cannot run the task, it is another lead's, or there are too many.
     pub fn add(&self, id: Uuid, lead: IpAddr, participant: i64, task: Value, now_s: f64) -> ParticipantResult<()> {
         if participant != 1 {
-            return Err(not_done(403, "this node is the second participant (participant=1), and no other"));
+            return Err(refuse(403, "this node is the second participant (participant=1), and no other"));
         }
-        can_run(&task["test"]).map_err(|why| not_done(403, why))?;
+        can_run(&task["test"]).map_err(|why| refuse(403, why))?;
         if task["tool"].as_str().is_some_and(|tool| tool != "iperf3") {
-            return Err(not_done(403, "the tool of this node is iperf3"));
+            return Err(refuse(403, "the tool of this node is iperf3"));
         }
         let seconds = length(&task["test"]["spec"])?;
         let key = task["_key"].as_str().map(str::to_owned);
         let mut tasks = self.tasks.lock();
         sweep(&mut tasks, now_s);
         if tasks.get(&id).is_some_and(|known| known.lead != lead) {
-            return Err(not_done(403, "this task is another lead's"));
+            return Err(refuse(403, "this task is another lead's"));
         }
         let of_lead = tasks.values().filter(|task| task.lead == lead).count();
         if !tasks.contains_key(&id) && (of_lead >= TASKS_MAX.0 || tasks.len() >= TASKS_MAX.1) {
-            return Err(not_done(403, "this node knows of as many tasks as it can"));
+            return Err(refuse(403, "this node has no room for more tasks"));
         }
         let runs = tasks.remove(&id).map(|known| known.runs).unwrap_or_default();
-        tasks.insert(id, Task { lead, key, task, seconds, runs, heard_s: now_s });
+        tasks.insert(id, Task { lead, key, task, seconds, runs, last_request_s: now_s });
         Ok(())
     }
 
@@ -167,8 +169,8 @@ impl Participant {
         act: impl FnOnce(&mut Task) -> ParticipantResult<T>,
     ) -> ParticipantResult<T> {
         let mut tasks = self.tasks.lock();
-        let task = tasks.get_mut(id).ok_or_else(|| not_done(404, "there is no such task here"))?;
-        task.heard_s = now_s;
+        let task = tasks.get_mut(id).ok_or_else(|| refuse(404, "there is no such task here"))?;
+        task.last_request_s = now_s;
         act(task)
     }
 
@@ -176,14 +178,14 @@ impl Participant {
     fn change<T>(
         &self,
         id: &Uuid,
-        who: (IpAddr, Option<&str>),
+        caller: (IpAddr, Option<&str>),
         now_s: f64,
         act: impl FnOnce(&mut Task) -> ParticipantResult<T>,
     ) -> ParticipantResult<T> {
         self.with(id, now_s, |task| {
-            let knows_key = task.key.is_some() && task.key.as_deref() == who.1;
-            if task.lead != who.0 && !knows_key {
-                return Err(not_done(403, "this task is another lead's"));
+            let knows_key = task.key.is_some() && task.key.as_deref() == caller.1;
+            if task.lead != caller.0 && !knows_key {
+                return Err(refuse(403, "this task is another lead's"));
             }
             act(task)
         })
@@ -195,21 +197,21 @@ impl Participant {
     /// There is no such task.
     pub fn task(&self, id: &Uuid, base: &str, with_detail: bool, now_s: f64) -> ParticipantResult<Value> {
         self.with(id, now_s, |task| {
-            let mut told = task.task.clone();
-            if let Some(fields) = told.as_object_mut() {
+            let mut shown = task.task.clone();
+            if let Some(fields) = shown.as_object_mut() {
                 fields.retain(|name, _| !name.starts_with('_'));
                 if with_detail {
                     let href = format!("{base}/tasks/{id}");
                     fields.insert("detail".into(), json!({
-                        "added": show(task.heard_s), "enabled": true, "duration": format!("PT{}S", task.seconds.ceil()),
-                        "participant": 1, "participants": [told_participant(&task.task, "source"), told_participant(&task.task, "dest")],
+                        "added": rfc3339(task.last_request_s), "enabled": true, "duration": format!("PT{}S", task.seconds.ceil()),
+                        "participant": 1, "participants": [participant_name(&task.task, "source"), participant_name(&task.task, "dest")],
                         "hints": null, "exclusive": true, "multi-result": false, "anytime": false, "slip": "PT0S", "start": null,
                         "runs": task.runs.len(), "href": href, "runs-href": format!("{href}/runs"),
                         "first-run-href": format!("{href}/runs/first"), "next-run-href": format!("{href}/runs/next"),
                     }));
                 }
             }
-            Ok(told)
+            Ok(shown)
         })
     }
 
@@ -224,12 +226,12 @@ impl Participant {
             let mut free = Vec::new();
             for (start, stop) in booked {
                 if start - at >= task.seconds {
-                    free.push(json!({"lower": show(at), "upper": show(start)}));
+                    free.push(json!({"lower": rfc3339(at), "upper": rfc3339(start)}));
                 }
                 at = at.max(stop);
             }
             if end - at >= task.seconds {
-                free.push(json!({"lower": show(at), "upper": show(end)}));
+                free.push(json!({"lower": rfc3339(at), "upper": rfc3339(end)}));
             }
             Ok(Value::Array(free))
         })
@@ -258,33 +260,34 @@ impl Participant {
         &self,
         id: &Uuid,
         run: Uuid,
-        who: (IpAddr, Option<&str>),
+        caller: (IpAddr, Option<&str>),
         body: &Value,
         now_s: f64,
     ) -> ParticipantResult<()> {
         let booked = self.booked();
-        self.change(id, who, now_s, |task| {
+        self.change(id, caller, now_s, |task| {
             if let Some(data) = body.get("part-data-full") {
-                let known = task.runs.get_mut(&run).ok_or_else(|| not_done(404, "there is no such run here"))?;
+                let known = task.runs.get_mut(&run).ok_or_else(|| refuse(404, "there is no such run here"))?;
                 known.part_data_full = Some(data.clone());
                 return Ok(());
             }
             let start = body["start-time"].as_str().and_then(time_of);
             let start_s = start
-                .ok_or_else(|| not_done(400, "a run is booked with start-time (RFC 3339), or told part-data-full"))?;
+                .ok_or_else(|| refuse(400, "a run needs start-time (RFC 3339), or part-data-full once it is booked"))?;
             if start_s < now_s - CLOCKS_S || start_s > now_s + HORIZON_S {
-                return Err(not_done(
+                return Err(refuse(
                     400,
-                    format!("a run begins between now and {HORIZON_S} s from now; is a clock wrong?"),
+                    format!("the start of a run is at most {HORIZON_S} s from now; check the clocks"),
                 ));
             }
             let own = task.runs.get(&run).map(|run| (run.start_s, run.start_s + task.seconds));
-            let meets = |span: &&(f64, f64)| Some(**span) != own && span.0 < start_s + task.seconds && span.1 > start_s;
-            if booked.iter().any(|span| meets(&span)) {
-                return Err(not_done(409, "another run is booked at that time"));
+            let end_s = start_s + task.seconds;
+            let overlaps = |span: &(f64, f64)| Some(*span) != own && span.0 < end_s && span.1 > start_s;
+            if booked.iter().any(overlaps) {
+                return Err(refuse(409, "another run is booked at that time"));
             }
             if !task.runs.contains_key(&run) && task.runs.len() >= RUNS_MAX {
-                return Err(not_done(403, format!("a task has {RUNS_MAX} runs here at most")));
+                return Err(refuse(403, format!("a task has {RUNS_MAX} runs here at most")));
             }
             task.runs.insert(run, BookedRun { start_s, ..BookedRun::default() });
             Ok(())
@@ -297,7 +300,7 @@ impl Participant {
     /// There is no such task or run.
     pub fn run(&self, id: &Uuid, run: &Uuid, base: &str, port: u16, now_s: f64) -> ParticipantResult<Value> {
         self.with(id, now_s, |task| {
-            let known = task.runs.get(run).ok_or_else(|| not_done(404, "there is no such run here"))?;
+            let known = task.runs.get(run).ok_or_else(|| refuse(404, "there is no such run here"))?;
             let end_s = known.start_s + task.seconds;
             let state = match (&known.served, now_s) {
                 (Some(served), _) if served.error.is_none() => "finished",
@@ -308,17 +311,17 @@ impl Participant {
                 _ => "pending",
             };
             let href = format!("{base}/tasks/{id}/runs/{run}");
-            let mut told = json!({
-                "href": href, "task-href": format!("{base}/tasks/{id}"), "start-time": show(known.start_s), "end-time": show(end_s),
+            let mut shown = json!({
+                "href": href, "task-href": format!("{base}/tasks/{id}"), "start-time": rfc3339(known.start_s), "end-time": rfc3339(end_s),
                 "duration": format!("PT{}S", task.seconds.ceil()), "participant": 1, "state": state, "state-display": state,
-                "participants": [told_participant(&task.task, "source"), told_participant(&task.task, "dest")],
+                "participants": [participant_name(&task.task, "source"), participant_name(&task.task, "dest")],
                 "participant-data": {"schema": 3, "iperf3-version": "3.12", "server_port": port},
                 "participant-data-full": known.part_data_full, "errors": null, "result": null, "result-full": null, "result-merged": null,
             });
             if let Some(result) = result(known, state) {
-                told["result"] = result;
+                shown["result"] = result;
             }
-            Ok(told)
+            Ok(shown)
         })
     }
 
@@ -337,11 +340,11 @@ impl Participant {
         &self,
         id: &Uuid,
         run: Option<&Uuid>,
-        who: (IpAddr, Option<&str>),
+        caller: (IpAddr, Option<&str>),
         now_s: f64,
     ) -> ParticipantResult<()> {
-        self.change(id, who, now_s, |task| match run {
-            Some(run) => task.runs.remove(run).map(drop).ok_or_else(|| not_done(404, "there is no such run here")),
+        self.change(id, caller, now_s, |task| match run {
+            Some(run) => task.runs.remove(run).map(drop).ok_or_else(|| refuse(404, "there is no such run here")),
             None => Ok(()),
         })?;
         if run.is_none() {
@@ -356,7 +359,7 @@ impl Participant {
         tasks.values().any(|task| task.lead_or_source_is(from) && task.current(now_s).is_some())
     }
 
-    /// Records the result of iperf3 from this address for the run whose time it is.
+    /// Records the result of iperf3 from this address for the current run.
     pub fn served(&self, from: IpAddr, served: &ServedTest, now_s: f64) {
         let mut tasks = self.tasks.lock();
         for task in tasks.values_mut().filter(|task| task.lead_or_source_is(from)) {
@@ -371,7 +374,7 @@ impl Participant {
 }
 
 impl Task {
-    /// The run whose time it is.
+    /// The unserved run whose time includes `now_s`.
     fn current(&self, now_s: f64) -> Option<Uuid> {
         let is_now = |run: &BookedRun| {
             run.served.is_none() && now_s >= run.start_s - CLOCKS_S && now_s < run.start_s + self.seconds + CLOCKS_S
@@ -386,7 +389,7 @@ impl Task {
     }
 }
 
-fn told_participant(task: &Value, key: &str) -> Value {
+fn participant_name(task: &Value, key: &str) -> Value {
     task["test"]["spec"].get(key).cloned().unwrap_or_default()
 }
 
@@ -395,7 +398,7 @@ fn result(run: &BookedRun, state: &str) -> Option<Value> {
     let (succeeded, diags) = match (&run.served, state) {
         (Some(ServedTest { error: None, bytes, seconds }), _) => (true, format!("{bytes} bytes in {seconds:.1} s")),
         (Some(ServedTest { error: Some(error), .. }), _) => (false, error.clone()),
-        (None, "missed") => (false, "no iperf3 of the other participant came".to_owned()),
+        (None, "missed") => (false, "the other participant's iperf3 did not connect".to_owned()),
         (None, _) => return None,
     };
     let mut result = json!({"schema": 1, "succeeded": succeeded, "diags": diags, "intervals": [], "summary": {}});
@@ -410,7 +413,7 @@ fn sweep(tasks: &mut BTreeMap<Uuid, Task>, now_s: f64) {
     tasks.retain(|_, task| {
         let seconds = task.seconds;
         task.runs.retain(|_, run| now_s < run.start_s + seconds + REMEMBERED_S);
-        !task.runs.is_empty() || now_s < task.heard_s + TASK_IDLE_S
+        !task.runs.is_empty() || now_s < task.last_request_s + TASK_IDLE_S_MAX
     });
 }
 

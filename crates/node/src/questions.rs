@@ -23,7 +23,7 @@ type Emit<'a> = &'a mut dyn FnMut(AnswerPart) -> bool;
 /// Lines of a listing that are sent together.
 const BATCH: usize = 256;
 
-/// A request in the words of the access log.
+/// A request as text for the access log.
 pub(crate) fn describe(request: &Request) -> String {
     match request {
         Request::Stat(at) => format!("stat {at}"),
@@ -71,7 +71,7 @@ pub(crate) fn answer(services: &Services, asker: &Asker<'_>, request: &Request, 
         Request::Rename(from, to) => {
             let source = services.access.allowed(access, Action::Modify, from)?;
             let target = services.access.allowed(access, Action::Modify, to)?;
-            not_the_root(&source.path, "renamed")?;
+            check_not_root(&source.path, "renamed")?;
             if !source.shares_ground(&target) {
                 return Err(Refusal::new(Fault::Config, RENAME_STAYS));
             }
@@ -89,13 +89,13 @@ pub(crate) fn answer(services: &Services, asker: &Asker<'_>, request: &Request, 
             work.tree(&path, &RelPath::root(), &stat, emit).map(drop)
         }
         Request::KeyFor { job, place, delete } => {
-            emit(AnswerPart::Text(services.access.key_for(access, job, place, *delete)?.expose_text()));
+            emit(AnswerPart::Text(services.access.transfer_key(access, job, place, *delete)?.expose_text()));
             Ok(())
         }
-        Request::Carry(errand) => services.transfers.accept_errand(access, errand),
+        Request::Carry(errand) => services.transfers.accept_native(access, errand),
         Request::Jobs(job) => {
             for job in services.jobs.list(job.as_ref(), Some(access.holder())) {
-                let text = told(job).map_err(|e| Refusal::new(Fault::Bug, e.to_string()))?;
+                let text = job_message(job).map_err(|e| Refusal::new(Fault::Bug, e.to_string()))?;
                 if !emit(AnswerPart::Text(text)) {
                     break;
                 }
@@ -103,14 +103,14 @@ pub(crate) fn answer(services: &Services, asker: &Asker<'_>, request: &Request, 
             Ok(())
         }
         Request::Change(job, change) => services.jobs.change(job, Some(access.holder()), change),
-        Request::Probe(_) => Err(Refusal::new(Fault::Bug, "a test is no question of this room")),
+        Request::Probe(_) => Err(Refusal::new(Fault::Bug, "a test must be answered by the test service")),
     }
 }
 
-/// Removes an entry, with the entries below it where `below` says so.
+/// Removes an entry, with the entries below it if `below` is set.
 fn remove(services: &Services, asker: &Asker<'_>, place: &NodePlace, below: bool) -> Result<(), Refusal> {
     let ResolvedPath { store, path, .. } = services.access.allowed(asker.access, Action::Modify, place)?;
-    not_the_root(&path, "removed")?;
+    check_not_root(&path, "removed")?;
     let removed = if below {
         store::remove_all_while(&*store, &path, &|| !(asker.is_gone)()).map(drop)
     } else {
@@ -120,7 +120,7 @@ fn remove(services: &Services, asker: &Asker<'_>, place: &NodePlace, below: bool
 }
 
 /// A job as one message, with only the first of very many failures.
-fn told(mut job: model::v1::Transfer) -> serde_json::Result<String> {
+fn job_message(mut job: model::v1::Transfer) -> serde_json::Result<String> {
     let text = serde_json::to_string(&job)?;
     match &mut job.receipt {
         Some(receipt) if text.len() > wire::limits::TOLD_BYTES_MAX => {
@@ -131,11 +131,13 @@ fn told(mut job: model::v1::Transfer) -> serde_json::Result<String> {
     }
 }
 
-fn not_the_root(path: &RelPath, what: &str) -> Result<(), Refusal> {
+fn check_not_root(path: &RelPath, what: &str) -> Result<(), Refusal> {
     if path.is_root() {
         return Err(Refusal::new(
             Fault::Auth,
-            format!("the top of an export, or of what a key opens, cannot be {what}; only what is below it"),
+            format!(
+                "the root of an export, or of the part that a key opens, cannot be {what}; only entries below it can"
+            ),
         ));
     }
     Ok(())
@@ -187,7 +189,7 @@ struct DigestWork<'a> {
 }
 
 impl DigestWork<'_> {
-    /// Digests of a file, or of every file below a directory; `false` where the client has gone.
+    /// Digests of a file, or of every file below a directory; `false` if the client has gone.
     fn tree(&self, path: &RelPath, shown: &RelPath, stat: &Stat, emit: Emit<'_>) -> Result<bool, Refusal> {
         match stat.meta.kind {
             Kind::File => self.file(path, shown, stat, emit),
@@ -218,7 +220,7 @@ impl DigestWork<'_> {
         for entry in self.store.list(path).map_err(storage)?.finished() {
             let (name, stat) = entry.map_err(storage)?;
             let (path, shown) = (path.join(&name), shown.join(&name));
-            let goes_on = match stat {
+            let continues = match stat {
                 Ok(stat) if stat.meta.kind == Kind::Dir => {
                     left.push((path, shown));
                     true
@@ -226,7 +228,7 @@ impl DigestWork<'_> {
                 Ok(stat) => self.tree(&path, &shown, &stat, emit)?,
                 Err(error) => emit(AnswerPart::Lines(vec![failed(shown, storage(error))])),
             };
-            if !goes_on || (self.is_gone)() {
+            if !continues || (self.is_gone)() {
                 return Ok(false);
             }
         }

@@ -1,4 +1,4 @@
-//! Which ended transfers, tests and jobs are forgotten first, where not all can be remembered. Pure.
+//! Which ended transfers, tests and jobs are forgotten first, because not all can be remembered. Pure.
 //!
 //! The holder with the most entries loses its oldest one: no holder's history is displaced by another holder's orders.
 
@@ -41,7 +41,7 @@ impl Remembered {
         self.count += usize::from(before.is_none());
     }
 
-    /// Removes the entry to forget, if there are more than `count` entries or `bytes` bytes; returns its number.
+    /// Removes the entry to forget, if there are more than `count` entries or `bytes` bytes. Returns its number.
     pub fn take_beyond(&mut self, count: usize, bytes: usize) -> Option<u64> {
         let largest = if self.bytes > bytes {
             self.each.iter().max_by_key(|(_, own)| own.bytes)
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_most_gives_up_its_oldest() {
+    fn the_holder_with_most_entries_loses_its_oldest() {
         let mut kept = Remembered::default();
         kept.add("quiet", 1, 10);
         (2..=6).for_each(|number| kept.add("loud", number, 10));

@@ -28,7 +28,7 @@ pub struct Responders {
     pscheduler: AllowedNetworks,
 }
 
-/// The networks that are answered: none of them, or those of a list; an empty list means all addresses.
+/// The networks that are answered: none, or those of a list; an empty list means all addresses.
 type AllowedNetworks = Option<Vec<IpNet>>;
 
 fn answers(allowed: &AllowedNetworks, from: IpAddr) -> bool {
@@ -40,7 +40,7 @@ impl Responders {
     /// Reads words like `iperf3`, `iperf3@192.0.2.0/24`, `iperf3@2001:db8::7`.
     ///
     /// # Errors
-    /// A word names an unknown protocol, or no network; the text says which.
+    /// A word names an unknown protocol, or its network is invalid; the text names the word.
     pub fn parse<T: AsRef<str>>(words: &[T]) -> Result<Responders, String> {
         let mut responders = Responders::default();
         for word in words.iter().map(AsRef::as_ref) {
@@ -63,7 +63,9 @@ impl Responders {
                 // All addresses include this network.
                 Some(_) if everybody => {}
                 Some(prefix) => networks.push(network(prefix).ok_or_else(|| {
-                    format!("--responders {word}: {prefix} is no network; write it like 192.0.2.0/24 or 2001:db8::/32")
+                    format!(
+                        "--responders {word}: {prefix} is not a network; write it like 192.0.2.0/24 or 2001:db8::/32"
+                    )
                 })?),
             }
         }
@@ -99,7 +101,7 @@ fn now_s() -> f64 {
 /// The responders of a running node.
 #[derive(Debug)]
 pub(crate) struct TestResponders {
-    who: ArcSwap<Responders>,
+    allowed: ArcSwap<Responders>,
     iperf3: Server,
     stop: Stop,
     /// The socket for datagrams that belong to no flow yet; none where another process holds the UDP port.
@@ -117,7 +119,7 @@ impl TestResponders {
     /// # Errors
     /// The UDP port cannot be bound although responders are configured, or the port for TWAMP-Control cannot.
     pub fn open(
-        who: Responders,
+        allowed: Responders,
         datagrams: io::Result<UdpSocket>,
         twamp: Option<SocketAddr>,
         (flows, stop): (Flows, Stop),
@@ -125,8 +127,8 @@ impl TestResponders {
     ) -> io::Result<TestResponders> {
         let datagrams = match datagrams {
             Ok(socket) => Some(socket),
-            // A node without responders starts all the same: it can copy.
-            Err(error) if who == Responders::default() => {
+            // A node without responders starts anyway: it can serve copies.
+            Err(error) if allowed == Responders::default() => {
                 tracing::warn!(%error, "the UDP port is not available: no tests with datagrams");
                 None
             }
@@ -148,9 +150,9 @@ impl TestResponders {
         if let Some(port) = &twamp_port {
             tracing::info!(at = %port.address()?, "TWAMP-Control is answered");
         }
-        let who = ArcSwap::from_pointee(who);
+        let allowed = ArcSwap::from_pointee(allowed);
         Ok(TestResponders {
-            who,
+            allowed,
             iperf3: Server::new(bounds),
             stop,
             datagrams,
@@ -161,20 +163,20 @@ impl TestResponders {
         })
     }
 
-    /// Checks that these responders can be answered.
+    /// Checks that the node can serve these responders.
     ///
     /// # Errors
     /// Another process holds the UDP port.
-    pub fn could_answer(&self, who: &Responders) -> io::Result<()> {
-        if self.datagrams.is_none() && *who != Responders::default() {
+    pub fn check_available(&self, allowed: &Responders) -> io::Result<()> {
+        if self.datagrams.is_none() && *allowed != Responders::default() {
             return Err(io::ErrorKind::AddrInUse.into());
         }
         Ok(())
     }
 
     /// Replaces the protocols and networks that are answered.
-    pub fn replace(&self, who: Responders) {
-        self.who.store(Arc::new(who));
+    pub fn replace(&self, allowed: Responders) {
+        self.allowed.store(Arc::new(allowed));
     }
 
     /// Ends all tests.
@@ -184,7 +186,7 @@ impl TestResponders {
 
     /// Whether this peer's iperf3 is answered.
     pub fn answers_iperf3(&self, peer: SocketAddr) -> bool {
-        self.who.load().answers_iperf3(peer.ip()) || self.participant.is_expected(peer.ip().to_canonical(), now_s())
+        self.allowed.load().answers_iperf3(peer.ip()) || self.participant.is_expected(peer.ip().to_canonical(), now_s())
     }
 
     /// Serves a connection that begins with a cookie of iperf3. Its bytes count like those of other tests. Stock clients expect their
@@ -194,10 +196,10 @@ impl TestResponders {
             // A stream of a running test: the control connection reports the test.
             Ok(None) => {}
             Ok(Some(done)) => {
-                tests.counts.begins("iperf3");
+                tests.counts.count_begun("iperf3");
                 let moved = done.results.streams.iter().map(|stream| stream.bytes).sum();
                 let served = ServedTest { bytes: moved, seconds: done.elapsed.as_secs_f64(), error: None };
-                self.tell_participant(peer, served);
+                self.report_to_participant(peer, served);
                 let bytes: u64 = done.results.streams.iter().map(|stream| stream.bytes).sum();
                 let rate = BitRate::mean(Bytes(bytes), done.elapsed.as_secs_f64()).to_string();
                 let what = if done.params.udp { "iperf3 UDP" } else { "iperf3 TCP" };
@@ -205,43 +207,43 @@ impl TestResponders {
                 tracing::info!(target: "access", %peer, event = "test", what, outcome = "done", streams, bytes, seconds, rate);
             }
             Err(error) => {
-                self.tell_participant(peer, ServedTest { bytes: 0, seconds: 0.0, error: Some(error.to_string()) });
+                self.report_to_participant(peer, ServedTest { bytes: 0, seconds: 0.0, error: Some(error.to_string()) });
                 tracing::info!(target: "access", %peer, event = "test", what = "iperf3", outcome = "failed", error = %error);
             }
         }
     }
 
-    fn tell_participant(&self, peer: SocketAddr, served: ServedTest) {
+    fn report_to_participant(&self, peer: SocketAddr, served: ServedTest) {
         self.participant.served(peer.ip().to_canonical(), &served, now_s());
     }
 
-    /// Serves TWAMP-Control, where it has a port, until the node stops.
-    pub fn serve_twamp(&self, over: &Waker) {
+    /// Serves TWAMP-Control, if it has a port, until the node stops.
+    pub fn serve_twamp(&self, stop: &Waker) {
         let port = self.datagrams.as_ref().and_then(|socket| socket.local_addr().ok()).map(|at| at.port());
         if let (Some(twamp), Some(port)) = (&self.twamp_port, port) {
-            twamp.run(port, &|peer| self.who.load().answers_twamp(peer.ip()), over);
+            twamp.run(port, &|peer| self.allowed.load().answers_twamp(peer.ip()), stop);
         }
     }
 
     fn trusts(&self, from: SocketAddr) -> Trust {
-        if self.twamp_senders.contain(from) { Trust::Twamp } else { self.who.load().trusts(from) }
+        if self.twamp_senders.contain(from) { Trust::Twamp } else { self.allowed.load().trusts(from) }
     }
 
-    /// Takes the datagrams that belong to no flow yet, until the node stops.
-    pub fn take_datagrams(&self, over: &Waker) {
+    /// Serves the datagrams that belong to no flow yet, until the node stops.
+    pub fn serve_datagrams(&self, stop: &Waker) {
         let Some(socket) = &self.datagrams else { return };
         let (mut reflector, trust) = (Reflector::default(), |from| self.trusts(from));
         let stamp = Responder::new(socket, &HostClock, &mut reflector, &trust);
         let mut stamp = match stamp {
             Ok(stamp) => stamp,
             Err(error) => {
-                tracing::warn!(%error, "no datagrams are taken: tests over UDP will not work");
+                tracing::warn!(%error, "datagrams are not served: tests over UDP will not work");
                 return;
             }
         };
         let mut buffer = vec![0; 1 << 16];
         loop {
-            let mut fds = [PollFd::new(socket, PollFlags::IN), PollFd::new(over, PollFlags::IN)];
+            let mut fds = [PollFd::new(socket, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
             if poll(&mut fds, None).is_err_and(|error| error != rustix::io::Errno::INTR) || !fds[1].revents().is_empty()
             {
                 return;
@@ -249,11 +251,11 @@ impl TestResponders {
             stamp.departures();
             let Ok(Some(arrival)) = sys::stamps::receive(socket, &mut buffer) else { continue };
             let datagram = &buffer[..arrival.bytes];
-            // A datagram that no test expects is dropped: strangers get no answer.
+            // A datagram that no test expects is dropped without an answer.
             if self.flows.datagram(arrival.from, datagram) {
                 continue;
             }
-            if self.who.load().answers_iperf3(arrival.from.ip()) && self.iperf3.datagram(arrival.from, datagram) {
+            if self.allowed.load().answers_iperf3(arrival.from.ip()) && self.iperf3.datagram(arrival.from, datagram) {
                 continue;
             }
             stamp.take(&buffer, &arrival);
@@ -266,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stamp_is_never_answered_with_more_than_was_asked() {
+    fn stamp_replies_are_no_longer_than_requests() {
         let trusts = |words: &[&str], from: &str| Responders::parse(words).unwrap().trusts(from.parse().unwrap());
         assert_eq!(trusts(&["iperf3"], "192.0.2.1:7"), Trust::None);
         assert_eq!(trusts(&["stamp@192.0.2.0/24"], "192.0.2.1:7"), Trust::Symmetric);
@@ -274,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn whom_is_answered() {
+    fn allowed_networks_are_answered() {
         let answers =
             |words: &[&str], from: &str| Responders::parse(words).unwrap().answers_iperf3(from.parse().unwrap());
         assert!(!answers(&[], "192.0.2.1"));

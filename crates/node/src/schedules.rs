@@ -1,5 +1,5 @@
-//! Schedules: tests that this node repeats for its clients until they remove them. A schedule is a stream of packets without end, or
-//! a test at times. The results go to `crate::measurements`. Schedules are kept in `STATE/schedules` and continue after a restart.
+//! Schedules: tests that this node repeats for its clients until they remove them. A schedule is an endless stream of packets, or a
+//! test at intervals. The results go to `crate::measurements`. Schedules are stored in `STATE/schedules` and continue after a restart.
 
 mod order;
 mod records;
@@ -34,12 +34,14 @@ use crate::transfers::{Transfers, Unaccepted};
 pub(crate) const SCHEDULES_MAX: (usize, usize) = (1_000, 2_000);
 /// Packets per second of all streams of one holder.
 pub(crate) const PACKETS_S_MAX: f64 = 5_000.0;
-/// Tests at times that run or wait at once, each on a thread.
+/// Repeated tests that run or wait at once, each on a thread.
 pub(crate) const RUNS_MAX: usize = 32;
+/// Why a schedule whose holder has lost access does not run.
+const HOLDER_UNKNOWN: &str = "the node no longer knows the principal that ordered it";
 /// How often the table is checked for due schedules.
-const LOOK: Duration = Duration::from_millis(200);
+const CHECK_EVERY: Duration = Duration::from_millis(200);
 
-/// A schedule as it is kept in the state directory.
+/// A schedule as it is stored in the state directory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct ScheduleRecord {
     holder: String,
@@ -115,7 +117,7 @@ impl Schedules {
         self.table.lock()
     }
 
-    /// Accepts a schedule; `true` where it is new. A schedule that is known already gets the newer key.
+    /// Accepts a schedule; returns whether it is new. A schedule that is known already gets the newer key.
     ///
     /// # Errors
     /// The node stops, the principal lacks a right, the schedule is invalid or does not fit, or its id is taken.
@@ -124,7 +126,7 @@ impl Schedules {
             return Err(Refusal::new(Fault::Path, "the node is stopping").into());
         }
         if self.services.access.visible(access).is_empty() {
-            let reason = "tests from this node are for those who may reach something of it";
+            let reason = "tests from this node need access to one of its exports";
             return Err(Refusal::new(Fault::Auth, reason).into());
         }
         self.services.access.may_send_out(access, &schedule.target)?;
@@ -142,7 +144,7 @@ impl Schedules {
         let created = known.as_ref().map_or_else(now_text, |known| known.created.clone());
         let record = Arc::new(ScheduleRecord { holder: access.holder().to_owned(), created, schedule });
         let failed = |error: std::io::Error| {
-            Refusal::new(Fault::Storage, format!("the node cannot write the schedule down: {error}"))
+            Refusal::new(Fault::Storage, format!("the node cannot store the schedule: {error}"))
         };
         self.records.write(&record).map_err(failed)?;
         let id = record.schedule.id;
@@ -171,11 +173,11 @@ impl Schedules {
     pub fn remove(&self, holder: &str, id: &Uuid) -> Option<ScheduleStatus> {
         let mut table = self.table();
         let status = table.entries.get(id).filter(|entry| entry.record.holder == holder).map(Entry::status)?;
-        self.drop_entry(&mut table, id);
+        self.remove_entry(&mut table, id);
         Some(status)
     }
 
-    fn drop_entry(&self, table: &mut Table, id: &Uuid) {
+    fn remove_entry(&self, table: &mut Table, id: &Uuid) {
         self.records.remove(id);
         if let Some(entry) = table.entries.remove(id) {
             table.streams.remove(&entry.key);
@@ -191,7 +193,7 @@ impl Schedules {
             match order::read(&record.schedule) {
                 Ok(plan) => self.table().insert(Arc::new(record), &plan),
                 Err(refusal) => {
-                    tracing::warn!(schedule = %record.schedule.id, why = refusal.reason, "a schedule is left alone");
+                    tracing::warn!(schedule = %record.schedule.id, why = refusal.reason, "a stored schedule is invalid");
                 }
             }
         }
@@ -200,7 +202,7 @@ impl Schedules {
             let due = self.table().take_due(now_s);
             for (id, record) in due {
                 if self.services.access.access_of(&record.holder).is_none() {
-                    self.note(&id, Some("who ordered it is not known here any more".into()));
+                    self.set_error(&id, Some(HOLDER_UNKNOWN.into()));
                     continue;
                 }
                 match &record.schedule.test {
@@ -209,13 +211,13 @@ impl Schedules {
                 }
             }
             let mut table = self.table();
-            self.changed.wait_for(&mut table, LOOK);
+            self.changed.wait_for(&mut table, CHECK_EVERY);
         }
         drop(self.streams.lock().take());
     }
 
     /// Adds a measurement of a schedule.
-    fn found(&self, id: &Uuid, at_s: f64, seconds: f64, found: Found) {
+    fn add_measurement(&self, id: &Uuid, at_s: f64, seconds: f64, found: Found) {
         let holder = {
             let mut table = self.table();
             let Some(entry) = table.entries.get_mut(id) else { return };
@@ -230,7 +232,7 @@ impl Schedules {
         self.log.append(&holder, *id, at_s, seconds, found);
     }
 
-    fn note(&self, id: &Uuid, error: Option<String>) {
+    fn set_error(&self, id: &Uuid, error: Option<String>) {
         if let Some(entry) = self.table().entries.get_mut(id) {
             entry.error = error;
         }
@@ -243,13 +245,12 @@ impl Table {
         if own().count() >= SCHEDULES_MAX.0 || self.entries.len() >= SCHEDULES_MAX.1 {
             let (each, all) = SCHEDULES_MAX;
             return Err(Unaccepted::Full(format!(
-                "this node repeats {each} tests for one who orders, and {all} in all"
+                "this node has {each} schedules of one holder at most, and {all} in all"
             )));
         }
         let packets_s = plan.packets_s() + own().map(|entry| order::packets_s(&entry.record.schedule)).sum::<f64>();
         if packets_s > PACKETS_S_MAX {
-            let why =
-                format!("streams of one who orders may have {PACKETS_S_MAX} packets/s in all, and not {packets_s}");
+            let why = format!("the streams of one holder may have {PACKETS_S_MAX} packets/s in all, not {packets_s}");
             return Err(Refusal::new(Fault::Auth, why).into());
         }
         Ok(())
@@ -274,7 +275,7 @@ impl Table {
             entry.due_s = plan.next_s(now_s);
             let is_run = matches!(entry.record.schedule.test, ScheduledTest::Repeat(_));
             if is_run && (entry.is_running || self.runs >= RUNS_MAX) {
-                // The former run has not ended, or there are too many: this run is left out.
+                // The former run has not ended, or there are too many: this run is skipped.
                 continue;
             }
             if is_run {

@@ -1,5 +1,5 @@
-//! Hides the secrets that a client gave this node for another server. Texts of that server go into answers, logs and receipts, and a
-//! server may repeat what it was shown.
+//! Hides the secrets that a client gave this node for another server. Texts of that server go into answers, logs and receipts, and
+//! the server may repeat a secret in them.
 
 /// Secret values.
 #[derive(Default)]

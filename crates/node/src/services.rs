@@ -40,19 +40,19 @@ pub(crate) struct Services {
     /// The traffic over the interfaces of this host.
     pub nics: Nics,
     pub transfers: Arc<Transfers>,
-    /// Tests from this node that its clients order.
+    /// Tests from this node that clients have ordered.
     pub test_orders: Arc<TestOrders>,
-    /// Tests from this node that repeat.
+    /// Repeated tests from this node.
     pub schedules: Arc<Schedules>,
     /// Requests to bring files from tape.
     pub stage_requests: StageRequests,
     /// Tests that clients run with this node.
     pub tests: Arc<TestService>,
-    /// The tasks of pSchedulers that lead tests with this node.
+    /// The tasks of pSchedulers that use this node as a participant.
     pub participant: Arc<Participant>,
     /// The test protocols that are answered without a key.
     pub responders: ArcSwap<Responders>,
-    /// The claim of a test that has the node to itself.
+    /// The claim of a test that must not run beside others.
     pub claims: Arc<TestClaims>,
     /// The memory of requests that are being read or answered.
     pub memory: Budget,
@@ -69,12 +69,14 @@ const MEMORY_BYTES: (usize, usize) = (256 << 20, 96 << 20);
 impl Services {
     /// The services of a node with this configuration.
     pub fn new(access: Arc<AccessControl>, config: &NodeConfig) -> Services {
-        let (state, is_lasting) = (config.state.path(), !config.own_guests);
-        let (jobs, shutdown) = (Jobs::default(), Shutdown::default());
+        let state = config.state.path();
+        let jobs = Jobs::default();
+        let shutdown = Shutdown::default();
         let transfers = Transfers::new(Arc::clone(&access), jobs.clone(), shutdown.clone(), config);
         let transfers = Arc::new(transfers);
         let participant = Arc::<Participant>::default();
-        let (tests, claims) = (Arc::new(TestService::new(Arc::clone(&participant))), Arc::<TestClaims>::default());
+        let tests = Arc::new(TestService::new(Arc::clone(&participant)));
+        let claims = Arc::<TestClaims>::default();
         let test_orders =
             TestOrders::new(Arc::clone(&access), Arc::clone(&transfers), Arc::clone(&claims), shutdown.clone());
         let services = schedules::ScheduleServices {
@@ -87,8 +89,8 @@ impl Services {
         };
         let schedules = Arc::new(Schedules::new(services, config));
         let stage_requests = StageRequests::new(Arc::clone(&access), state);
-        stage_requests.go_on();
-        access.tapes().iter().for_each(|library| library.go_on());
+        stage_requests.resume();
+        access.tapes().iter().for_each(|library| library.resume());
         Services {
             access,
             stage_requests,
@@ -104,8 +106,8 @@ impl Services {
             responders: ArcSwap::from_pointee(config.responders.clone()),
             claims,
             memory: Budget::new(MEMORY_BYTES.0, MEMORY_BYTES.1),
-            // A node that lives for one copy of its operator keeps no audit log.
-            audit_log: if is_lasting { AuditLog::new(state) } else { AuditLog::none() },
+            // A node that exists for one copy of its operator keeps no audit log.
+            audit_log: if config.own_guests { AuditLog::none() } else { AuditLog::new(state) },
             meters: Arc::default(),
             shutdown,
         }

@@ -1,7 +1,7 @@
 //! The session pool: idle sessions with other nodes, kept for a while, so that the next transfer to the same node needs no handshake
 //! and no slow start.
 //!
-//! Any transfer can use them, because a session carries no rights of its own: each transfer shows its own key.
+//! Any transfer can use them, because a session has no rights of its own: each transfer shows its own key.
 
 use std::mem;
 use std::sync::{Arc, Weak};
@@ -12,19 +12,19 @@ use engine::Session;
 use model::HostPort;
 use parking_lot::{Mutex, MutexGuard};
 
-/// Sessions kept at once. Each holds its streams' sockets at both ends.
+/// Sessions that are kept at once. Each holds the sockets of its streams at both ends.
 const SESSIONS_MAX: usize = 16;
-/// How often idle sessions are tended: they answer the keep-alive of their node.
-const LOOK: Duration = Duration::from_millis(500);
+/// How often idle sessions are tended: tending answers the keep-alive of their node.
+const TEND_EVERY: Duration = Duration::from_millis(500);
 
-/// What a session must have in common with a transfer that uses it.
+/// The properties that a session must share with a transfer that uses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Destination {
     /// The other node.
     pub to: HostPort,
     /// Its fingerprint.
     pub node: [u8; 32],
-    /// Payload is sent in clear.
+    /// Payload is sent unencrypted.
     pub plain: bool,
     /// The congestion control of the streams, if the order names one.
     pub congestion: Option<String>,
@@ -37,14 +37,14 @@ struct IdleSession<S> {
     until: Instant,
 }
 
-/// A session that can be pooled; tests have one of their own.
+/// A session that can be pooled. Tests implement it as well.
 pub(crate) trait PooledSession: Send + 'static {
-    /// Tends the idle session; `false` where it is dead.
+    /// Answers the keep-alive of the idle session; `false` if it is dead.
     fn tend(&mut self) -> bool;
-    /// Renews the session for its next use; `false` where that fails.
+    /// Renews the session for its next use; `false` if that fails.
     fn renew(&mut self, keys: &[AccessKey]) -> bool;
-    /// How long the session may stay idle; none where it cannot be pooled.
-    fn may_wait(&self) -> Option<Duration>;
+    /// How long the session may stay idle; none if it cannot be pooled.
+    fn idle_limit(&self) -> Option<Duration>;
     /// Closes the session.
     fn close(self);
 }
@@ -58,7 +58,7 @@ impl PooledSession for Session {
         Session::renew(self, keys).is_ok()
     }
 
-    fn may_wait(&self) -> Option<Duration> {
+    fn idle_limit(&self) -> Option<Duration> {
         Session::may_wait(self)
     }
 
@@ -70,7 +70,7 @@ impl PooledSession for Session {
 struct PoolState<S> {
     idle: Vec<IdleSession<S>>,
     /// A thread tends the idle sessions.
-    tended: bool,
+    has_thread: bool,
     /// The node stops.
     over: bool,
 }
@@ -84,7 +84,10 @@ pub(crate) struct SessionPool<S = Session> {
 impl<S: PooledSession> SessionPool<S> {
     /// A pool that keeps idle sessions for `within`.
     pub fn new(within: Duration) -> Arc<SessionPool<S>> {
-        Arc::new(SessionPool { state: Mutex::new(PoolState { idle: Vec::new(), tended: false, over: false }), within })
+        Arc::new(SessionPool {
+            state: Mutex::new(PoolState { idle: Vec::new(), has_thread: false, over: false }),
+            within,
+        })
     }
 
     /// How long idle sessions are kept.
@@ -115,7 +118,7 @@ impl<S: PooledSession> SessionPool<S> {
 
     /// Puts a session into the pool, if it may be pooled; else closes it.
     pub fn put(self: &Arc<Self>, destination: Destination, session: S) {
-        let Some(wait) = session.may_wait().map(|wait| wait.min(self.within)).filter(|wait| !wait.is_zero()) else {
+        let Some(wait) = session.idle_limit().map(|wait| wait.min(self.within)).filter(|wait| !wait.is_zero()) else {
             return session.close();
         };
         let mut state = self.state();
@@ -125,13 +128,14 @@ impl<S: PooledSession> SessionPool<S> {
         }
         let oldest = (state.idle.len() >= SESSIONS_MAX).then(|| state.idle.remove(0));
         state.idle.push(IdleSession { destination, session, until: Instant::now() + wait });
-        if !mem::replace(&mut state.tended, true) {
+        if !mem::replace(&mut state.has_thread, true) {
             let pool = Arc::downgrade(self);
-            let look = LOOK.min(self.within / 4);
-            let spawned = std::thread::Builder::new().name("warm".into()).spawn(move || Self::look_after(&pool, look));
+            let pause = TEND_EVERY.min(self.within / 4);
+            let tend_all = move || Self::tend_all(&pool, pause);
+            let spawned = std::thread::Builder::new().name("session-pool".into()).spawn(tend_all);
             if spawned.is_err() {
                 // Without a thread to tend them no sessions are kept.
-                state.tended = false;
+                state.has_thread = false;
                 state.idle.clear();
             }
         }
@@ -152,26 +156,27 @@ impl<S: PooledSession> SessionPool<S> {
     }
 
     /// Tends the idle sessions until there are none.
-    fn look_after(pool: &Weak<Self>, look: Duration) {
+    fn tend_all(pool: &Weak<Self>, pause: Duration) {
         loop {
-            std::thread::sleep(look);
+            std::thread::sleep(pause);
             let Some(pool) = pool.upgrade() else { return };
             let mut state = pool.state();
             let now = Instant::now();
-            let (mut stays, mut ends) = (Vec::new(), Vec::new());
+            let mut alive = Vec::new();
+            let mut expired = Vec::new();
             for mut idle in mem::take(&mut state.idle) {
                 if idle.until <= now {
-                    ends.push(idle);
+                    expired.push(idle);
                 } else if idle.session.tend() {
-                    stays.push(idle);
+                    alive.push(idle);
                 }
             }
-            state.idle = stays;
-            state.tended = !state.idle.is_empty();
-            let goes_on = state.tended;
+            state.idle = alive;
+            state.has_thread = !state.idle.is_empty();
+            let continues = state.has_thread;
             drop(state);
-            ends.into_iter().for_each(|idle| idle.session.close());
-            if !goes_on {
+            expired.into_iter().for_each(|idle| idle.session.close());
+            if !continues {
                 return;
             }
         }
@@ -183,7 +188,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Counts what was closed; says how often it was looked after.
+    /// A session that counts how many of its kind were closed.
     struct Fake {
         id: u32,
         lives: bool,
@@ -198,7 +203,7 @@ mod tests {
         fn renew(&mut self, _: &[AccessKey]) -> bool {
             true
         }
-        fn may_wait(&self) -> Option<Duration> {
+        fn idle_limit(&self) -> Option<Duration> {
             self.waits
         }
         fn close(self) {
@@ -218,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_taken_once_the_latest_first() {
+    fn a_fitting_session_is_taken_once_the_latest_first() {
         let (pool, closed) = (SessionPool::new(LONG), Arc::<AtomicUsize>::default());
         let fake = |id, lives| Fake { id, lives, waits: Some(LONG), closed: Arc::clone(&closed) };
         for (id, lives) in [(1, true), (2, true), (3, false)] {
@@ -231,14 +236,14 @@ mod tests {
             Destination { congestion: Some("reno".into()), ..to(1) },
         ];
         assert!(others.iter().all(|other| pool.take(other, &[]).is_none()));
-        // The third is dead: dropped without a word.
+        // The third is dead, and dropped without being closed.
         assert_eq!(pool.take(&to(1), &[]).map(|fake| fake.id), Some(2));
         assert_eq!(pool.take(&to(1), &[]).map(|fake| fake.id), Some(1));
         assert!(pool.take(&to(1), &[]).is_none());
     }
 
     #[test]
-    fn they_are_bounded_in_number_and_time_and_end_with_the_node() {
+    fn pooled_sessions_are_bounded_in_number_and_time_and_end_with_the_node() {
         let (pool, closed) = (SessionPool::new(Duration::from_millis(200)), Arc::<AtomicUsize>::default());
         let fake = |waits| Fake { id: 0, lives: true, waits, closed: Arc::clone(&closed) };
         pool.put(to(1), fake(None));
@@ -254,7 +259,7 @@ mod tests {
         let until_alone = || {
             (0..6000).any(|_| {
                 std::thread::sleep(Duration::from_millis(10));
-                !pool.state().tended
+                !pool.state().has_thread
             })
         };
         assert!(until_alone());

@@ -1,4 +1,4 @@
-//! The stream rendezvous: data streams find the session that they want to join.
+//! The stream rendezvous: hands data streams over to the sessions that they join.
 
 use model::Refusal;
 use std::collections::{HashMap, HashSet};
@@ -13,7 +13,8 @@ use wire::join::{Join, SessionId};
 use wire::limits::STREAMS_MAX;
 
 struct Entry {
-    gate: OpenRendezvous,
+    rendezvous: OpenRendezvous,
+    /// The numbers of streams that have joined.
     used: HashSet<u32>,
     /// Counts the session's open streams: each holds a clone.
     alive: Arc<()>,
@@ -26,13 +27,13 @@ pub(crate) struct StreamRendezvous(Arc<Mutex<HashMap<SessionId, Entry>>>);
 /// Why a stream may not join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JoinRefused {
-    /// No session of that name, or a wrong code: the two are not told apart.
+    /// No session of that name, or a wrong code: a client cannot tell which.
     Unknown,
     /// The number has been used in this session.
     Again,
     /// The session has as many streams as it may have.
     Full,
-    /// The stream is sealed and the session plain, or the other way round.
+    /// One of the stream and its session is encrypted, and the other is not.
     Terms,
 }
 
@@ -54,12 +55,12 @@ impl StreamRendezvous {
     ///
     /// # Errors
     /// A session of this name is open already.
-    pub fn open(&self, session: SessionId, gate: OpenRendezvous) -> Result<Box<dyn Send>, Refusal> {
+    pub fn open(&self, session: SessionId, rendezvous: OpenRendezvous) -> Result<Box<dyn Send>, Refusal> {
         let mut entries = self.entries();
         if entries.contains_key(&session) {
             return Err(Refusal::new(Fault::Peer, "a session of this name is open already"));
         }
-        entries.insert(session, Entry { gate, used: HashSet::new(), alive: Arc::default() });
+        entries.insert(session, Entry { rendezvous, used: HashSet::new(), alive: Arc::default() });
         Ok(Box::new(Guard(self.clone(), session)))
     }
 
@@ -67,13 +68,13 @@ impl StreamRendezvous {
     ///
     /// # Errors
     /// The session does not accept the stream.
-    pub fn join(&self, join: &Join, socket: TcpStream, place: StreamPermit) -> Result<(), JoinRefused> {
+    pub fn join(&self, join: &Join, socket: TcpStream, permit: StreamPermit) -> Result<(), JoinRefused> {
         let mut entries = self.entries();
         let entry = entries.get_mut(&join.session).ok_or(JoinRefused::Unknown)?;
-        if !entry.gate.secret.verify_join(join) {
+        if !entry.rendezvous.secret.verify_join(join) {
             return Err(JoinRefused::Unknown);
         }
-        if join.sealed != entry.gate.sealed {
+        if join.sealed != entry.rendezvous.sealed {
             return Err(JoinRefused::Terms);
         }
         if Arc::strong_count(&entry.alive) > STREAMS_MAX as usize {
@@ -82,10 +83,10 @@ impl StreamRendezvous {
         if !entry.used.insert(join.stream) {
             return Err(JoinRefused::Again);
         }
-        let place = Box::new((place, Arc::clone(&entry.alive)));
+        let place = Box::new((permit, Arc::clone(&entry.alive)));
         let joined = Joined { socket, id: join.stream, place };
-        entry.gate.joined.send(joined).map_err(|_| JoinRefused::Unknown)?;
-        entry.gate.waker.wake();
+        entry.rendezvous.joined.send(joined).map_err(|_| JoinRefused::Unknown)?;
+        entry.rendezvous.waker.wake();
         Ok(())
     }
 }
@@ -98,14 +99,14 @@ mod tests {
     use std::sync::mpsc::channel;
 
     #[test]
-    fn a_session_has_so_many_streams() {
+    fn the_streams_of_a_session_are_bounded() {
         let rendezvous = StreamRendezvous::default();
         let secret = Secret::new(&[7; 32]);
         let session = SessionId::from([1; 16]);
         let (sender, joined) = channel();
         let waker = sys::waker::Waker::new().unwrap();
-        let gate = OpenRendezvous { secret: secret.clone(), sealed: true, joined: sender, waker };
-        let _open = rendezvous.open(session, gate).unwrap();
+        let open = OpenRendezvous { secret: secret.clone(), sealed: true, joined: sender, waker };
+        let _guard = rendezvous.open(session, open).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let join = |stream: u32| {
             let mut join = Join { session, stream, sealed: true, code: [0; 32] };
@@ -115,7 +116,7 @@ mod tests {
             drop(socket);
             rendezvous.join(&join, near, Box::new(()))
         };
-        // Closed at once, each still counts for as long as its session has it.
+        // The other end closes each stream at once; it counts as long as its session holds it.
         let mut held = Vec::new();
         for stream in 0..STREAMS_MAX {
             join(stream).unwrap();

@@ -1,8 +1,8 @@
-//! Tests from this node to another that clients order; the near half runs here. Tests that clients run with this node are in
+//! Tests from this node to another node that clients order: the half at this end. Tests that clients run with this node are in
 //! `crate::test_service`, and the dialling of other nodes in `crate::transfers`.
 //!
-//! One test runs at a time: two would measure each other. Everything is in memory, within bounds: after a restart of the node no
-//! test is known.
+//! One test runs at a time: two would disturb each other. Everything is in memory, within bounds; a restart of the node forgets
+//! all tests.
 
 mod order;
 mod run;
@@ -79,7 +79,7 @@ impl TestOrders {
             return Err(stopping().into());
         }
         if self.access.visible(access).is_empty() {
-            let reason = "tests from this node are for those who may reach something of it";
+            let reason = "tests from this node need access to one of its exports";
             return Err(Refusal::new(Fault::Auth, reason).into());
         }
         let plan = order::read(&order)?;
@@ -92,7 +92,7 @@ impl TestOrders {
             return if is_same { Ok((known.show(), false)) } else { Err(Unaccepted::Known) };
         }
         if table.orders.is_full_for(access.holder()) {
-            let why = "as many tests wait on this node already as may; order again when some have ended";
+            let why = "too many tests wait on this node; order again when some have ended";
             return Err(Unaccepted::Full(why.to_owned()));
         }
         table.insert(access.clone(), order, now_text());
@@ -102,19 +102,19 @@ impl TestOrders {
         Ok((shown, true))
     }
 
-    /// Starts the next test, where none runs.
+    /// Starts the next test, if none runs.
     fn start_next(self: &Arc<Self>) {
         while !self.shutdown.has_begun() {
-            let Some((id, run)) = self.table().next_turn(now_text()) else { return };
+            let Some((id, run)) = self.table().start_next(now_text()) else { return };
             let orders = Arc::clone(self);
             let work = move || {
                 // A test of a schedule that has claimed this node ends first.
                 let claim = Claim { token: *id.as_bytes(), seconds: SECONDS_MAX, is_shy_of_transfers: false };
                 orders.claims.wait(&claim, &orders.shutdown);
-                let found = run.run(&orders.access, &orders.transfers);
+                let outcome = run.run(&orders.access, &orders.transfers);
                 orders.claims.claim(&Claim { seconds: 0.0, ..claim }, None);
-                write_to_log(&run, &found);
-                orders.table().end(&id, found, now_text());
+                log_end(&run, &outcome);
+                orders.table().end(&id, outcome, now_text());
                 orders.start_next();
             };
             match std::thread::Builder::new().name("test-order".into()).spawn(work) {
@@ -132,8 +132,8 @@ impl TestOrders {
         self.table().orders.of(holder, id).map(table::Entry::show)
     }
 
-    /// A page of a holder's tests, and the id that the next page begins behind; none where the test that this page begins behind is
-    /// not known.
+    /// A page of a holder's tests, and the id that the next page begins after; none if the test that this page begins after is
+    /// unknown.
     pub fn page(&self, holder: &str, query: &PageQuery<ProbeStage>) -> Option<(Vec<Probe>, Option<Uuid>)> {
         self.table().page(holder, query)
     }
@@ -144,8 +144,8 @@ impl TestOrders {
     }
 }
 
-fn write_to_log(run: &TestRun, found: &Result<String, TestFailure>) {
-    let (outcome, error) = match found {
+fn log_end(run: &TestRun, result: &Result<String, TestFailure>) {
+    let (outcome, error) = match result {
         Ok(_) => ("done", None),
         Err(failed) => ("failed", Some(failed.why.as_str())),
     };

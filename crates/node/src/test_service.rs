@@ -59,7 +59,7 @@ pub(crate) struct TestService {
 /// Kinds of tests, for [`TestCounts`].
 pub(crate) const KINDS: [&str; 5] = ["tcp", "flows", "disk", "audit", "iperf3"];
 
-/// Tests so far, by kind, and the bytes that they moved.
+/// Tests that have begun, by kind, and the bytes that they moved.
 #[derive(Debug, Default)]
 pub(crate) struct TestCounts {
     pub begun: [AtomicU64; KINDS.len()],
@@ -68,7 +68,7 @@ pub(crate) struct TestCounts {
 
 impl TestCounts {
     /// Counts a test of this kind that begins.
-    pub fn begins(&self, kind: &str) {
+    pub fn count_begun(&self, kind: &str) {
         if let Some(at) = KINDS.iter().position(|known| *known == kind) {
             self.begun[at].fetch_add(1, Ordering::Relaxed);
         }
@@ -96,9 +96,9 @@ struct RunningTests {
     udp_bit_s: f64,
 }
 
-/// A permit for a running test, given back when dropped.
+/// A permit for a running test, released when dropped.
 struct TestPermit<'a> {
-    probes: &'a TestService,
+    service: &'a TestService,
     holder: String,
     udp_bit_s: f64,
     is_heavy: bool,
@@ -106,7 +106,7 @@ struct TestPermit<'a> {
 
 impl Drop for TestPermit<'_> {
     fn drop(&mut self) {
-        let mut running = lock(&self.probes.running);
+        let mut running = lock(&self.service.running);
         if let Some(of_holder) = running.get_mut(&self.holder) {
             of_holder.tests -= 1;
             of_holder.heavy -= u32::from(self.is_heavy);
@@ -120,8 +120,8 @@ impl Drop for TestPermit<'_> {
 
 impl TestPermit<'_> {
     /// Records whether the test fills a path or a disk.
-    fn filling(mut self, is_heavy: bool) -> Self {
-        if let Some(of_holder) = lock(&self.probes.running).get_mut(&self.holder) {
+    fn with_load(mut self, is_heavy: bool) -> Self {
+        if let Some(of_holder) = lock(&self.service.running).get_mut(&self.holder) {
             of_holder.heavy += u32::from(is_heavy);
             self.is_heavy = is_heavy;
         }
@@ -150,15 +150,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock()
 }
 
-fn too_much(why: String) -> Refusal {
+fn over_bound(why: String) -> Refusal {
     Refusal::new(Fault::Auth, why)
 }
 
-fn senseless(error: &probe::Error) -> Refusal {
+fn invalid(error: &probe::Error) -> Refusal {
     Refusal::new(Fault::Config, error.to_string())
 }
 
-/// A test in the words of the access log.
+/// A description of a test for the access log.
 pub(crate) fn describe(ask: &str) -> String {
     match serde_json::from_str::<Ask>(ask).map(|ask| ask.test) {
         Ok(Test::Tcp(order)) => format!("probe tcp {}, {} streams", order.direction.word(), order.streams),
@@ -197,31 +197,31 @@ impl TestService {
         let in_all: u32 = running.values().map(|of_holder| of_holder.tests).sum();
         let of_holder = running.entry(holder.to_owned()).or_default();
         let refused = if in_all >= TESTS_IN_ALL {
-            Some(format!("{TESTS_IN_ALL} tests run here already; this node has no more at once"))
+            Some(format!("{TESTS_IN_ALL} tests run here already; this node runs no more at once"))
         } else if of_holder.tests >= LIMITS.tests {
             Some(format!(
-                "{} tests of yours run here already; this node has no more at once for one guest",
+                "{} tests of yours run here already; this node runs no more at once for one client",
                 LIMITS.tests
             ))
         } else if of_holder.udp_bit_s + udp_bit_s > bound {
             let bound = BitRate(LIMITS.anonymous_udp_bit_s);
             Some(format!(
-                "guests without a key may send datagrams at up to {bound} in all: lower the rate, or get a key"
+                "guests without a key may send datagrams at up to {bound} in all: lower the rate, or use an access key"
             ))
         } else {
             None
         };
         if let Some(why) = refused {
             running.retain(|_, of_holder| of_holder.tests > 0);
-            return Err(too_much(why));
+            return Err(over_bound(why));
         }
         of_holder.tests += 1;
         of_holder.udp_bit_s += udp_bit_s;
-        Ok(TestPermit { probes: self, holder: holder.to_owned(), udp_bit_s, is_heavy: false })
+        Ok(TestPermit { service: self, holder: holder.to_owned(), udp_bit_s, is_heavy: false })
     }
 
-    /// What a test with a claim of `seconds` would disturb here: tests of clients, booked runs, and `transfers`.
-    pub fn in_the_way(&self, transfers: u64, seconds: f64) -> Option<String> {
+    /// The reason why a test with a claim of `seconds` must wait: tests of clients, booked runs, or `transfers`.
+    pub fn obstacle(&self, transfers: u64, seconds: f64) -> Option<String> {
         let now = crate::clock::now();
         if self.participant.is_booked(now.seconds as f64, seconds) {
             return Some("a pScheduler has booked this time".into());
@@ -240,7 +240,7 @@ impl TestService {
     }
 
     /// Bytes that the tests of an address may still move today.
-    pub fn left(&self, address: IpAddr) -> u64 {
+    pub fn bytes_left(&self, address: IpAddr) -> u64 {
         let mut moved = lock(&self.moved);
         moved.retain(|_, (since, _)| since.elapsed() < DAY);
         let moved = moved.get(&network(address)).map_or(0, |(_, bytes)| *bytes);
@@ -276,25 +276,25 @@ impl TestService {
             |e: serde_json::Error| Refusal::new(Fault::Config, format!("this node does not know that test: {e}"));
         let ask: Ask = serde_json::from_str(ask).map_err(unknown)?;
         let peer = asker.peer.ip();
-        let left = self.left(peer);
+        let bytes_left = self.bytes_left(peer);
         if matches!(ask.test, Test::Limits) {
-            let limits = Limits { bytes_left: left, clock: probe::host::clock(), ..LIMITS };
+            let limits = Limits { bytes_left, clock: probe::host::clock(), ..LIMITS };
             emit(AnswerPart::Text(serde_json::to_string(&limits).unwrap_or_default()));
             return Ok(());
         }
         if let Test::Claim(claim) = &ask.test {
             let transfers = if claim.is_shy_of_transfers { claims.1 } else { 0 };
-            let answer = claims.0.claim(claim, self.in_the_way(transfers, claim.seconds));
+            let answer = claims.0.claim(claim, self.obstacle(transfers, claim.seconds));
             emit(AnswerPart::Text(serde_json::to_string(&answer).unwrap_or_default()));
             return Ok(());
         }
-        if left == 0 {
+        if bytes_left == 0 {
             let a_day = Bytes(LIMITS.bytes_a_day);
-            return Err(too_much(format!(
+            return Err(over_bound(format!(
                 "the tests of {peer} have moved {a_day} within a day; this node allows no more"
             )));
         }
-        // Anonymous clients have no holder: they are told apart by their network.
+        // Anonymous clients have no holder: they are counted by their network.
         let is_guest = asker.access.is_guest();
         let holder = if is_guest { network(peer).to_string() } else { asker.access.holder().to_owned() };
         let bound = if is_guest { LIMITS.anonymous_udp_bit_s as f64 } else { f64::INFINITY };
@@ -302,15 +302,15 @@ impl TestService {
             Test::Flows(flows) if is_guest => datagrams_bit_s(&flows.task),
             _ => 0.0,
         };
-        let _permit = self.permit(&holder, udp_bit_s, bound)?.filling(is_heavy(&ask.test));
-        self.counts.begins(kind(&ask.test));
+        let _permit = self.permit(&holder, udp_bit_s, bound)?.with_load(is_heavy(&ask.test));
+        self.counts.count_begun(kind(&ask.test));
         match &ask.test {
             Test::Tcp(order) => self.tcp(asker, order, ask.first_stream, emit),
             Test::Flows(flows) => self.flows(&asker, flows, emit),
             Test::Disk(disk) => self.disk(&directory(&disk.place)?, &disk.order, emit),
             Test::Audit(ask) => {
                 let lines = audit_lines(audit, asker.access, ask)?;
-                // Stops where the client has gone.
+                // Stops if the client has gone.
                 let _ = lines.into_iter().all(|line| emit(AnswerPart::Text(line)));
                 Ok(())
             }
@@ -335,9 +335,9 @@ impl TestService {
         emit: &mut dyn FnMut(AnswerPart) -> bool,
     ) -> Result<(), Refusal> {
         within(order.seconds + order.omit_s)?;
-        probe::tcp::check(order).map_err(|error| senseless(&error))?;
+        probe::tcp::check(order).map_err(|error| invalid(&error))?;
         let peer = asker.peer.ip();
-        let mut tell =
+        let mut send =
             |line: &TcpSampleLine| serde_json::to_string(line).is_ok_and(|text| emit(AnswerPart::Text(text)));
         let moved = |bytes| self.count(peer, bytes);
         let lasts = if order.bytes > 0 { LIMITS.seconds } else { order.seconds + order.omit_s };
@@ -352,24 +352,24 @@ impl TestService {
             Ok((joined.socket, number(joined.id)))
         };
         // A failure has been sent as a line: the session goes on.
-        let _ = probe::tcp::answer(order, &mut next, (&self.stop, bounds), &mut tell);
+        let _ = probe::tcp::answer(order, &mut next, (&self.stop, bounds), &mut send);
         Ok(())
     }
 
     fn flows(&self, asker: &Asker<'_>, flows: &Flows, emit: &mut dyn FnMut(AnswerPart) -> bool) -> Result<(), Refusal> {
-        within(probe::task::longest(flows).map_err(|error| senseless(&error))?.as_secs_f64())?;
+        within(probe::task::longest(flows).map_err(|error| invalid(&error))?.as_secs_f64())?;
         let Some(local) = asker.local else {
-            return Err(Refusal::new(Fault::Local, "this node does not know at which of its addresses you are"));
+            return Err(Refusal::new(Fault::Local, "this node does not know the local address of your connection"));
         };
         let peer = asker.peer.ip();
-        let mut tell = |line: &FlowLine| serde_json::to_string(line).is_ok_and(|text| emit(AnswerPart::Text(text)));
+        let mut send = |line: &FlowLine| serde_json::to_string(line).is_ok_and(|text| emit(AnswerPart::Text(text)));
         // A failure has been sent as a line.
         let _ = probe::task::answer(
             &self.flows,
             flows,
             (peer, local),
             (&self.stop, &|bytes| self.count(peer, bytes)),
-            &mut tell,
+            &mut send,
         );
         Ok(())
     }
@@ -380,25 +380,25 @@ impl TestService {
         order: &disk::Order,
         emit: &mut dyn FnMut(AnswerPart) -> bool,
     ) -> Result<(), Refusal> {
-        probe::disk::check(order).map_err(|error| senseless(&error))?;
+        probe::disk::check(order).map_err(|error| invalid(&error))?;
         within(probe::disk::longest(order).as_secs_f64())?;
-        let mut say = |line: &DiskLine| serde_json::to_string(line).is_ok_and(|text| emit(AnswerPart::Text(text)));
-        let line = match probe::disk::answer(ground, order, &self.stop, &mut say) {
+        let mut send = |line: &DiskLine| serde_json::to_string(line).is_ok_and(|text| emit(AnswerPart::Text(text)));
+        let line = match probe::disk::answer(ground, order, &self.stop, &mut send) {
             Ok(report) => DiskLine::Done(Box::new(report)),
             Err(error) => DiskLine::Failed(Failure { fault: error.fault(), why: Refusal::from_error(&error).reason }),
         };
-        say(&line);
+        send(&line);
         Ok(())
     }
 }
 
-/// The audit of the host's settings, for principals with a key: it would tell strangers the weak points of the host.
+/// The audit of the host's settings, for principals with a key only: it shows the weak points of the host.
 fn audit_lines(audit: Option<Audit>, access: &Access, ask: &v1::tune::Ask) -> Result<Vec<String>, Refusal> {
     let refused = |why: &str| Refusal::new(Fault::Auth, why);
     let audit = audit.ok_or_else(|| refused("this node tells nobody how its settings stand: `serve --audit` does"))?;
     if access.is_guest() {
         return Err(refused(
-            "this node tells how its settings stand to those who have a key: ask its operator for one",
+            "this node shows the audit of its settings only to clients with an access key: ask its operator for one",
         ));
     }
     audit(ask)
@@ -408,7 +408,7 @@ fn within(seconds: f64) -> Result<(), Refusal> {
     if seconds <= LIMITS.seconds {
         return Ok(());
     }
-    Err(too_much(format!("{seconds} s; tests with this node last {} s at most", LIMITS.seconds)))
+    Err(over_bound(format!("{seconds} s; tests with this node last {} s at most", LIMITS.seconds)))
 }
 
 /// Payload rate of a task's datagrams at most, bit/s.
@@ -437,9 +437,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_guest_has_so_many_tests_and_so_much_volume() {
-        let probes = TestService::default();
-        let permit = |who: &str| probes.permit(who, 0.0, f64::INFINITY);
+    fn tests_and_volume_of_a_guest_are_bounded() {
+        let service = TestService::default();
+        let permit = |who: &str| service.permit(who, 0.0, f64::INFINITY);
         let permits: Vec<_> = (0..LIMITS.tests).map(|_| permit("somebody").unwrap()).collect();
         assert!(permit("somebody").is_err_and(|refusal| refusal.reason.contains("32 tests")));
         assert!(permit("somebody else").is_ok());
@@ -452,26 +452,28 @@ mod tests {
         drop((permits, others));
         assert!(permit("somebody").is_ok());
         let at = |text: &str| text.parse::<IpAddr>().unwrap();
-        assert!(probes.count(at("192.0.2.1"), LIMITS.bytes_a_day - 1));
-        assert!(!probes.count(at("::ffff:192.0.2.1"), 5), "it ends when it is too much");
-        assert_eq!((probes.left(at("192.0.2.1")), probes.left(at("192.0.2.2"))), (0, LIMITS.bytes_a_day));
-        probes.count(at("2001:db8::1"), 7);
-        assert_eq!(probes.left(at("2001:db8::ffff:1")), LIMITS.bytes_a_day - 7, "one network of one guest");
-        assert_eq!(probes.left(at("2001:db8:0:1::1")), LIMITS.bytes_a_day);
+        assert!(service.count(at("192.0.2.1"), LIMITS.bytes_a_day - 1));
+        assert!(!service.count(at("::ffff:192.0.2.1"), 5), "the bound is exceeded");
+        let bytes_left = |text: &str| service.bytes_left(at(text));
+        assert_eq!((bytes_left("192.0.2.1"), bytes_left("192.0.2.2")), (0, LIMITS.bytes_a_day));
+        service.count(at("2001:db8::1"), 7);
+        assert_eq!(bytes_left("2001:db8::ffff:1"), LIMITS.bytes_a_day - 7, "addresses of one network count together");
+        assert_eq!(bytes_left("2001:db8:0:1::1"), LIMITS.bytes_a_day);
     }
 
     #[test]
-    fn many_addresses_push_nobody_out_for_ever() {
-        let probes = TestService::default();
+    fn counted_networks_are_bounded() {
+        let service = TestService::default();
         for number in 0..=NETWORKS_MAX as u32 {
-            probes.count(std::net::Ipv4Addr::from_bits(number).into(), 1);
+            service.count(std::net::Ipv4Addr::from_bits(number).into(), 1);
         }
-        assert_eq!(lock(&probes.moved).len(), NETWORKS_MAX);
-        assert_eq!(probes.left(std::net::Ipv4Addr::from_bits(NETWORKS_MAX as u32).into()), LIMITS.bytes_a_day - 1);
+        assert_eq!(lock(&service.moved).len(), NETWORKS_MAX);
+        let last = std::net::Ipv4Addr::from_bits(NETWORKS_MAX as u32);
+        assert_eq!(service.bytes_left(last.into()), LIMITS.bytes_a_day - 1);
     }
 
     #[test]
-    fn guests_without_a_key_send_slowly() {
+    fn datagrams_of_anonymous_guests_are_limited() {
         let bit_s = |pace| {
             datagrams_bit_s(&Task::Send {
                 run: 0,
@@ -479,17 +481,17 @@ mod tests {
             })
         };
         let bound = LIMITS.anonymous_udp_bit_s as f64;
-        let probes = TestService::default();
-        let permit = |pace| probes.permit("192.0.2.1", bit_s(pace), bound);
+        let service = TestService::default();
+        let permit = |pace| service.permit("192.0.2.1", bit_s(pace), bound);
         let first = permit(UdpPace::Spacing { spacing_s: 11e-6 });
         assert!(first.is_ok());
-        assert!(permit(UdpPace::Spacing { spacing_s: 11e-6 }).is_err(), "two of them are too much");
+        assert!(permit(UdpPace::Spacing { spacing_s: 11e-6 }).is_err(), "two such tests exceed the bound");
         drop(first);
         assert!(permit(UdpPace::Spacing { spacing_s: 0.0 }).is_err());
         assert!(permit(UdpPace::Rate { rate_bit_s: 1_000_000_001 }).is_err());
         assert!(permit(UdpPace::Bursts { length: 100, spacing_s: 0.0, gap_s: 0.01 }).is_ok());
         assert!(permit(UdpPace::Max).is_err());
-        assert!(permit(UdpPace::Rate { rate_bit_s: 1_000_000_000 }).is_ok(), "nothing stays behind");
+        assert!(permit(UdpPace::Rate { rate_bit_s: 1_000_000_000 }).is_ok(), "the rate is released");
         assert_eq!(datagrams_bit_s(&Task::Echo { seconds: 1.0 }), 0.0);
     }
 }

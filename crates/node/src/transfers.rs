@@ -1,6 +1,6 @@
-//! Delegated transfers: this node carries them between one of its places and another node or a server, and the client may leave.
-//! They are ordered over HTTP (`http::api`) or over the native protocol (an errand). Either way the order is kept as JSON: it is
-//! written down before it is accepted and continues after a restart of the node, and its receipt is kept.
+//! Delegated transfers: this node runs them between one of its places and another node or a server, and the client may leave.
+//! They are ordered over HTTP (`http::api`) or over the native protocol (an `Errand`). Either way the order is kept as JSON: it is
+//! stored before it is accepted and continues after a restart of the node, and its receipt is kept.
 //!
 //! The client's credentials for the other end (a one-time key, a token) are kept with the order while it is under way, never shown,
 //! and removed at its end.
@@ -52,9 +52,9 @@ use arc_swap::ArcSwap;
 /// The role of a delegated transfer in the list of jobs.
 const ROLE: &str = "carry";
 
-/// The answer to an order whose id was used within the last day by a transfer that is not remembered any more.
-pub(crate) const SPENT: &str = "a transfer of this id ended here within the last day, and what became of it is not remembered any more; \
-                               look at the target, and order anew under an id of its own";
+/// The answer to an order whose id was used within the last day by a transfer that is no longer remembered.
+pub(crate) const SPENT: &str = "a transfer of this id ended here within the last day, and its outcome is no longer remembered; \
+                               look at the target, and order again with a new id";
 
 /// The schemes of servers that can be the other end.
 pub(crate) use client::remote_store::SCHEMES;
@@ -65,13 +65,13 @@ pub(crate) struct Transfers {
     jobs: Jobs,
     shutdown: Shutdown,
     connector: Connector,
-    /// The records of transfers in the state directory; none on a node that lives for one copy: it does not continue them, and
+    /// The records of transfers in the state directory; none on a node that exists for one copy: it does not continue them, and
     /// leaves those of other nodes with the same state directory alone.
     records: Option<TransferRecords>,
     table: Mutex<Table>,
     /// The memory of orders that have not ended.
     budget: Budget,
-    /// Ids of transfers that are not remembered any more.
+    /// Ids of transfers that are no longer remembered.
     spent: Mutex<Spent>,
     /// Locked while a record is written, so that the last record is the valid one.
     writing: Mutex<()>,
@@ -84,9 +84,9 @@ pub(crate) struct Transfers {
 pub(crate) enum Unaccepted {
     /// The order is invalid, or the principal lacks a right.
     Refused(Refusal),
-    /// The id is that of another order, whose holder is not told.
+    /// The id belongs to another order; the answer does not name its holder.
     Known,
-    /// The transfer of this id has ended and is not remembered any more.
+    /// The transfer of this id has ended and is no longer remembered.
     Spent,
     /// There are too many orders, or they take too much memory.
     Full(String),
@@ -123,7 +123,8 @@ pub(crate) fn places_here(order: &Order) -> Result<(bool, Vec<(String, model::Re
 impl Transfers {
     /// The transfers of a node with this configuration.
     pub fn new(access: Arc<AccessControl>, jobs: Jobs, shutdown: Shutdown, config: &NodeConfig) -> Transfers {
-        let (state, is_lasting) = (config.state.path(), !config.own_guests);
+        let state = config.state.path();
+        let is_lasting = !config.own_guests;
         let spent = if is_lasting { Spent::open(&state.join("transfers-spent"), now_s()) } else { Spent::default() };
         Transfers {
             access,
@@ -140,8 +141,8 @@ impl Transfers {
     }
 
     /// Sets how servers are dialled on behalf of clients.
-    pub fn dial_by(&self, dialling: Arc<ArcSwap<Dialling>>) {
-        self.connector.dial_by(dialling);
+    pub fn set_dialling(&self, dialling: Arc<ArcSwap<Dialling>>) {
+        self.connector.set_dialling(dialling);
     }
 
     /// Closes the session pool, because the node stops.
@@ -153,7 +154,7 @@ impl Transfers {
         self.table.lock()
     }
 
-    /// Accepts an order; returns the transfer, and whether it is new. The same order again is the same transfer.
+    /// Accepts an order. Returns the transfer, and whether it is new: a repeated order is the same transfer.
     ///
     /// # Errors
     /// The node stops, the order is invalid, the principal lacks a right, the id is taken or spent, or there is no room.
@@ -162,7 +163,7 @@ impl Transfers {
             return Err(stopping().into());
         }
         let plan = order::read(&order)?;
-        self.access.may_send_out(access, &plan.elsewhere())?;
+        self.access.may_send_out(access, &plan.other_address())?;
         if let Some(answer) = self.known(access, &order) {
             return answer;
         }
@@ -172,12 +173,12 @@ impl Transfers {
         if let Some(answer) = self.known(access, &order) {
             return answer;
         }
-        let part = self.room_for(access.holder(), &order)?;
+        let memory = self.room_for(access.holder(), &order)?;
         let id = order.id;
-        let entry = Entry::new(order, access.clone(), now_text(), Some(part));
+        let entry = Entry::new(order, access.clone(), now_text(), Some(memory));
         if let Some(records) = &self.records {
-            records.write(&entry.keep(), None, false).map_err(|error| {
-                let reason = format!("the node cannot write down the job in its state directory: {error}");
+            records.write(&entry.record(), None, false).map_err(|error| {
+                let reason = format!("the node cannot store the job in its state directory: {error}");
                 Refusal::new(Fault::Local, reason)
             })?;
         }
@@ -188,7 +189,7 @@ impl Transfers {
         shown.map(|shown| (shown, true)).ok_or_else(|| stopping().into())
     }
 
-    /// The answer to an order whose id is known; none where it is new.
+    /// The answer to an order whose id is known; none if it is new.
     fn known(&self, access: &Access, order: &Order) -> Option<Result<(Arc<Transfer>, bool), Unaccepted>> {
         if let Some(known) = self.table().get(&order.id) {
             let is_same = known.holder == access.holder() && known.is_of(order);
@@ -197,7 +198,7 @@ impl Transfers {
         self.spent().has(&order.id, now_s()).then_some(Err(Unaccepted::Spent))
     }
 
-    /// The outcomes of a transfer's files, without the first `after`; none where the holder has no such transfer.
+    /// The outcomes of a transfer's files, without the first `after`; none if the holder has no such transfer.
     pub fn outcomes(&self, holder: &str, id: &Uuid, after: u64, limit: usize) -> Option<FileResults> {
         let outcomes = {
             let table = self.table();
@@ -206,37 +207,37 @@ impl Transfers {
         Some(outcomes.page(after, limit))
     }
 
-    /// Accepts an errand; one that is known already is the same errand. Errands do not wait in the queue, because their client waits
-    /// for them.
+    /// Accepts an order over the native protocol; a repeated order is the same transfer. Such orders do not wait in the queue, because
+    /// their client waits for the answer.
     ///
     /// # Errors
-    /// The node carries as many transfers as it may, or the order is refused.
-    pub fn accept_errand(self: &Arc<Self>, access: &Access, errand: &Errand) -> Result<(), Refusal> {
+    /// The node runs as many transfers as it may, or the order is refused.
+    pub fn accept_native(self: &Arc<Self>, access: &Access, errand: &Errand) -> Result<(), Refusal> {
         let order = native_order::order(errand);
         {
             let table = self.table();
             match table.get(&order.id) {
                 Some(known) if known.holder == access.holder() => return Ok(()),
-                Some(_) => return Err(Refusal::new(Fault::Auth, "a job of this name is somebody else's")),
+                Some(_) => return Err(Refusal::new(Fault::Auth, "a job of this name belongs to another client")),
                 None => {}
             }
             let (own, all) = table.orders.running(access.holder());
             if own >= RUNNING_MAX.0 || all >= RUNNING_MAX.1 {
-                let reason = "this node carries as many jobs as it may already; try again when some have ended";
+                let reason = "this node runs as many jobs as it may; try again when some have ended";
                 return Err(Refusal::new(Fault::Path, reason));
             }
         }
         match self.accept(access, order) {
             Ok(_) => Ok(()),
             Err(Unaccepted::Refused(refusal)) => Err(refusal),
-            Err(Unaccepted::Known) => Err(Refusal::new(Fault::Auth, "a job of this name is somebody else's")),
+            Err(Unaccepted::Known) => Err(Refusal::new(Fault::Auth, "a job of this name belongs to another client")),
             Err(Unaccepted::Spent) => Err(Refusal::new(Fault::Config, SPENT)),
             Err(Unaccepted::Full(why)) => Err(Refusal::new(Fault::Path, why)),
         }
     }
 
     /// Loads the records of an earlier run: continues unfinished transfers, and remembers ended ones.
-    pub fn go_on(self: &Arc<Self>) {
+    pub fn resume(self: &Arc<Self>) {
         let Some(records) = &self.records else { return };
         records.sweep();
         let known = records.all();
@@ -244,39 +245,39 @@ impl Transfers {
         for record in known {
             let access = record.ended.is_none().then(|| self.access.access_of(&record.holder)).flatten();
             if record.ended.is_none() {
-                tracing::info!(job = %record.order.id, "going on with a job that a restart interrupted");
+                tracing::info!(job = %record.order.id, "continuing a job that a restart interrupted");
             }
             table.insert(Entry::from_record(record, access, &self.budget), now_us());
         }
-        let gone = table.forget_the_oldest();
+        let gone = table.forget_oldest();
         drop(table);
         self.forget(gone);
         self.start_waiting();
     }
 
-    /// Starts the transfers whose turn it is.
+    /// Starts waiting transfers within the bounds.
     fn start_waiting(self: &Arc<Self>) {
         while !self.shutdown.has_begun() {
-            let Some(id) = self.table().next_turn() else { return };
+            let Some(id) = self.table().start_next() else { return };
             self.start(&id);
         }
     }
 
-    /// Begins a transfer, or settles how it ends. The caller starts the next one.
+    /// Begins a transfer, or ends it if it cannot begin. The caller starts the next one.
     fn start(self: &Arc<Self>, id: &Uuid) {
-        // From the claim to the beginning the record is not replaced, or the lock would be on the former file.
+        // The record must not be replaced between the claim and the beginning, or the lock would be on the former file.
         let writing = self.writing.lock();
-        let held = match self.records.as_ref().map(|records| records.claim(id)) {
+        let locked_record = match self.records.as_ref().map(|records| records.claim(id)) {
             None => None,
-            Some(Ok(ClaimOutcome::Ours(held))) => Some(held),
+            Some(Ok(ClaimOutcome::Ours(file))) => Some(file),
             Some(Ok(ClaimOutcome::Ended(record))) => {
-                if let Some(told) = record.ended {
-                    let gone = self.table().end(id, told, None, now_us());
+                if let Some(ended) = record.ended {
+                    let gone = self.table().end(id, ended, None, now_us());
                     self.forget(gone);
                 }
                 return;
             }
-            Some(Ok(ClaimOutcome::Elsewhere)) => return self.table().give_up(id),
+            Some(Ok(ClaimOutcome::Elsewhere)) => return self.table().remove(id),
             Some(Err(error)) => {
                 drop(writing);
                 return self.fail(id, &format!("the node cannot read the job in its state directory: {error}"));
@@ -289,16 +290,16 @@ impl Transfers {
         let Some((order, changes, begun, access, outcomes)) = found else { return };
         let Some(access) = access else {
             drop(writing);
-            tracing::warn!(job = %id, "a job is not gone on with: whoever ordered it cannot be asked for any more");
-            let reason = "whoever ordered this cannot be asked for after a restart of the node: the access key was revoked, or \
-                          it was ordered with a token or a certificate; order it again";
+            tracing::warn!(job = %id, "a job does not continue: the access of its holder can no longer be checked");
+            let reason = "the access of the holder cannot be checked after a restart of the node: the access key was revoked, or \
+                          the job was ordered with a token or a certificate; order it again";
             return self.fail(id, reason);
         };
         let plan = match order::read(&order) {
             Ok(plan) if !changes.cancel => plan,
             Ok(_) => {
                 drop(writing);
-                return self.settle(id, Stage::Cancelled, None, None);
+                return self.finish(id, Stage::Cancelled, None, None);
             }
             Err(refusal) => {
                 drop(writing);
@@ -307,9 +308,11 @@ impl Transfers {
         };
         let control = control(&order, &changes);
         self.jobs.keep(*id.as_bytes(), ROLE, access.holder(), &control);
-        self.table().begin(id, control.clone(), held, now_text(), now_us());
+        self.table().begin(id, control.clone(), locked_record, now_text(), now_us());
         drop(writing);
-        let (transfers, id_of_run, never_begun) = (Arc::clone(self), *id, control.clone());
+        let transfers = Arc::clone(self);
+        let id_of_run = *id;
+        let never_begun = control.clone();
         let run = move || {
             let transfer = TransferRun {
                 rules: &transfers.access,
@@ -322,44 +325,44 @@ impl Transfers {
                 begun,
             };
             let receipt = transfer.run();
-            write_to_log(&access, &order, &receipt);
+            log_end(&access, &order, &receipt);
             transfers.ended(&id_of_run, &control, receipt);
         };
         if let Err(error) = std::thread::Builder::new().name("transfer".into()).spawn(run) {
             tracing::warn!(%error, "cannot start a thread for a transfer");
             never_begun.end(None);
-            self.fail(id, &format!("the node has no thread for it: {error}"));
+            self.fail(id, &format!("the node cannot start a thread for the job: {error}"));
         }
     }
 
     fn ended(self: &Arc<Self>, id: &Uuid, control: &Control, receipt: v1::Receipt) {
-        // Interrupted by the shutdown: the transfer continues after the restart.
+        // The shutdown has interrupted it: the transfer continues after the restart.
         if receipt.state == v1::State::Interrupted && self.shutdown.has_begun() {
             return control.end(Some(receipt));
         }
         let source = order::first_sources(&receipt.source);
         let receipt = v1::Receipt { source, ..receipt };
         control.end(Some(jobs::brief(&receipt)));
-        self.settle(id, control.show().state, Some(&receipt), None);
+        self.finish(id, control.show().state, Some(&receipt), None);
         self.start_waiting();
     }
 
     /// Ends a transfer that has not begun.
     fn fail(&self, id: &Uuid, reason: &str) {
-        self.settle(id, Stage::Failed, None, Some(reason));
+        self.finish(id, Stage::Failed, None, Some(reason));
     }
 
-    /// Ends a transfer: shows its end and writes it down.
-    fn settle(&self, id: &Uuid, stage: Stage, receipt: Option<&v1::Receipt>, reason: Option<&str>) {
+    /// Ends a transfer: shows its end and stores it.
+    fn finish(&self, id: &Uuid, stage: Stage, receipt: Option<&v1::Receipt>, reason: Option<&str>) {
         let mut table = self.table();
-        // The first end counts.
+        // Only the first end of a transfer is recorded.
         let Some(entry) = table.get(id).filter(|entry| !entry.has_ended()) else { return };
-        let told = told(&entry.show(), stage, receipt, reason);
+        let ended = as_ended(&entry.show(), stage, receipt, reason);
         let receipt = receipt.and_then(|receipt| serde_json::to_string(receipt).ok());
-        let gone = table.end(id, told, receipt.map(Arc::from), now_us());
+        let gone = table.end(id, ended, receipt.map(Arc::from), now_us());
         drop(table);
-        if let Err(error) = self.write_down(id) {
-            tracing::error!(job = %id, %error, "a transfer has ended, and that cannot be written down");
+        if let Err(error) = self.write_record(id) {
+            tracing::error!(job = %id, %error, "the end of a transfer cannot be stored");
         }
         self.forget(gone);
         if let Some(outcomes) = self.table().get(id).map(|entry| Arc::clone(&entry.outcomes)) {
@@ -367,28 +370,28 @@ impl Transfers {
         }
     }
 
-    /// Writes the present record of a transfer.
-    fn write_down(&self, id: &Uuid) -> std::io::Result<()> {
+    /// Writes the current record of a transfer.
+    fn write_record(&self, id: &Uuid) -> std::io::Result<()> {
         let Some(records) = &self.records else { return Ok(()) };
         let _writing = self.writing.lock();
-        let found = self.table().get(id).map(|e| (e.keep(), e.receipt.clone(), e.held.is_some()));
-        let Some((record, receipt, is_held)) = found else { return Ok(()) };
+        let found = self.table().get(id).map(|e| (e.record(), e.receipt.clone(), e.locked_record.is_some()));
+        let Some((record, receipt, is_locked)) = found else { return Ok(()) };
         let has_ended = record.ended.is_some();
-        if has_ended && receipt.is_none() && self.table().get(id).is_some_and(|entry| entry.is_settled) {
+        if has_ended && receipt.is_none() && self.table().get(id).is_some_and(|entry| entry.is_stored) {
             // Another thread has written it, with its receipt.
             return Ok(());
         }
-        let file = records.write(&record, receipt.as_deref(), is_held && !has_ended)?;
+        let file = records.write(&record, receipt.as_deref(), is_locked && !has_ended)?;
         if let Some(entry) = self.table().orders.get_mut(id) {
             // Replaces the file that held the lock until now.
-            entry.held = Some(file).filter(|_| is_held && !has_ended);
+            entry.locked_record = Some(file).filter(|_| is_locked && !has_ended);
             entry.receipt = None;
-            entry.is_settled = has_ended;
+            entry.is_stored = has_ended;
         }
         Ok(())
     }
 
-    /// Changes a transfer; none where the holder has no such transfer that has not ended.
+    /// Changes a transfer; none if the holder has no such transfer that has not ended.
     pub fn change(self: &Arc<Self>, holder: &str, id: &Uuid, change: &Change) -> Option<Arc<Transfer>> {
         let mut table = self.table();
         let entry = table.orders.of_mut(holder, id).filter(|entry| !entry.has_ended())?;
@@ -400,8 +403,8 @@ impl Transfers {
         table.touch(id, now_us());
         let shown = table.get(id).map(Entry::show);
         drop(table);
-        if let Err(error) = self.write_down(id) {
-            tracing::warn!(job = %id, %error, "a change to a transfer cannot be written down: a restart would undo it");
+        if let Err(error) = self.write_record(id) {
+            tracing::warn!(job = %id, %error, "a change to a transfer cannot be stored: a restart would undo it");
         }
         shown
     }
@@ -415,18 +418,18 @@ impl Transfers {
         }
         entry.changes.cancel = true;
         let control = entry.control.clone();
-        // Out of the queue at once: it must not be started while it ends.
-        let waited = table.orders.leave_the_line(id);
+        // Removed from the queue at once, so that it is not started while it ends.
+        let waited = table.orders.dequeue(id);
         drop(table);
         match control {
             Some(control) => {
-                if let Err(error) = self.write_down(id) {
-                    tracing::warn!(job = %id, %error, "the end of a transfer cannot be written down yet");
+                if let Err(error) = self.write_record(id) {
+                    tracing::warn!(job = %id, %error, "the cancellation of a transfer cannot be stored yet");
                 }
                 control.change(&Change { cancel: true, ..Change::default() });
             }
             None if waited => {
-                self.settle(id, Stage::Cancelled, None, None);
+                self.finish(id, Stage::Cancelled, None, None);
                 self.start_waiting();
             }
             // It is beginning now, and checks for a cancellation itself.
@@ -442,15 +445,16 @@ fn control(order: &Order, changes: &Change) -> Control {
     let control = Control::new(label, order::steer(order, changes), Arc::default());
     if let Some(seconds) = order.limit_for_s {
         let limit = Change { limit_bit_s: Some(order.limit_bit_s), limit_for_s: Some(seconds), ..Change::default() };
-        // Later changes count: those from before the beginning are applied again when the transfer begins.
+        // Changes that were made before the beginning are applied on top of the order's limit.
         control.change(&limit.then(changes));
     }
     control
 }
 
-fn write_to_log(access: &Access, order: &Order, receipt: &v1::Receipt) {
+fn log_end(access: &Access, order: &Order, receipt: &v1::Receipt) {
     let outcome = serde_json::to_value(receipt.state).unwrap_or_default();
-    let (from, to) = (receipt.source.join(" "), &receipt.target);
+    let from = receipt.source.join(" ");
+    let to = &receipt.target;
     tracing::info!(
         target: "access", who = access.who(), event = "carry", job = %order.id, from, to, outcome = %outcome,
         bytes = receipt.bytes, files = receipt.files, failed = receipt.failed, seconds = receipt.seconds,
@@ -459,8 +463,8 @@ fn write_to_log(access: &Access, order: &Order, receipt: &v1::Receipt) {
 }
 
 /// A transfer as it is shown once it has ended.
-fn told(before: &Transfer, stage: Stage, receipt: Option<&v1::Receipt>, reason: Option<&str>) -> Transfer {
-    let mut told = Transfer {
+fn as_ended(before: &Transfer, stage: Stage, receipt: Option<&v1::Receipt>, reason: Option<&str>) -> Transfer {
+    let mut ended = Transfer {
         state: stage,
         ended: Some(now_text()),
         rate_bit_s: 0,
@@ -471,18 +475,18 @@ fn told(before: &Transfer, stage: Stage, receipt: Option<&v1::Receipt>, reason: 
         ..before.clone()
     };
     if let Some(receipt) = receipt {
-        told.bytes = receipt.bytes + receipt.skipped_bytes;
-        told.sent_bytes = receipt.sent_bytes;
-        told.files = receipt.files + receipt.skipped;
-        told.bytes_total = told.bytes_total.max(told.bytes);
-        told.files_total = told.files_total.max(told.files);
-        told.rate_bit_s = receipt.rate_bit_s;
-        told.seconds = receipt.seconds;
-        told.failed = Some(receipt.failed);
-        told.exit = Some(receipt.exit);
+        ended.bytes = receipt.bytes + receipt.skipped_bytes;
+        ended.sent_bytes = receipt.sent_bytes;
+        ended.files = receipt.files + receipt.skipped;
+        ended.bytes_total = ended.bytes_total.max(ended.bytes);
+        ended.files_total = ended.files_total.max(ended.files);
+        ended.rate_bit_s = receipt.rate_bit_s;
+        ended.seconds = receipt.seconds;
+        ended.failed = Some(receipt.failed);
+        ended.exit = Some(receipt.exit);
         // Without an error of the whole transfer, the first failure is shown.
         let first = receipt.failures.first().filter(|_| stage != Stage::Done);
-        told.error = receipt.error.clone().or_else(|| first.map(|miss| format!("{}: {}", miss.path, miss.reason)));
+        ended.error = receipt.error.clone().or_else(|| first.map(|miss| format!("{}: {}", miss.path, miss.reason)));
     }
-    told
+    ended
 }

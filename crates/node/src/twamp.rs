@@ -86,18 +86,18 @@ impl TwampPort {
     /// The address that it listens on.
     ///
     /// # Errors
-    /// The system does not tell the address.
+    /// The system call fails.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves the addresses of `is_welcome` until the node stops; packets are answered at `port`.
-    pub fn run(&self, port: u16, is_welcome: &(dyn Fn(SocketAddr) -> bool + Sync), over: &Waker) {
-        let places = Mutex::new(0usize);
+    /// Serves the addresses of `is_allowed` until the node stops; packets are answered at `port`.
+    pub fn run(&self, port: u16, is_allowed: &(dyn Fn(SocketAddr) -> bool + Sync), stop: &Waker) {
+        let connections = Mutex::new(0usize);
         std::thread::scope(|scope| {
             loop {
                 let mut fds =
-                    [PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN), PollFd::new(over, PollFlags::IN)];
+                    [PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
                 let is_broken = poll(&mut fds, None).is_err_and(|error| error != rustix::io::Errno::INTR);
                 if is_broken || !fds[1].revents().is_empty() {
                     self.stop.stop();
@@ -108,15 +108,15 @@ impl TwampPort {
                     std::thread::sleep(Duration::from_millis(20));
                     continue;
                 };
-                let is_full = *places.lock() >= CONNECTIONS_MAX;
+                let is_full = *connections.lock() >= CONNECTIONS_MAX;
                 // A client that is not allowed gets no answer, not even that this is TWAMP.
-                if is_full || !is_welcome(peer) {
+                if is_full || !is_allowed(peer) {
                     continue;
                 }
-                *places.lock() += 1;
+                *connections.lock() += 1;
                 scope.spawn(|| {
                     self.serve_one(control, port);
-                    *places.lock() -= 1;
+                    *connections.lock() -= 1;
                 });
             }
         });
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn senders_are_answered_while_somebody_asked_for_it() {
+    fn senders_are_answered_while_they_have_a_session() {
         let senders = TwampSenders::default();
         let mapped: SocketAddr = "[::ffff:192.0.2.1]:7".parse().unwrap();
         let plain: SocketAddr = "192.0.2.1:7".parse().unwrap();

@@ -1,4 +1,4 @@
-//! HTTP/2 against a node, by the library's own client: many streams, bodies both ways, and streams that end before they should.
+//! HTTP/2 with a node, by the client of the `h2` library: many streams, bodies in both directions, and streams that end early.
 
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
@@ -45,19 +45,19 @@ impl HttpFixture {
         content
     }
 
-    /// What is in the directory, whatever it is called.
+    /// The names of all entries of the directory.
     fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.path("")).unwrap();
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
 
-    async fn clear(&self) -> SendRequest<Bytes> {
+    async fn connect_in_clear(&self) -> SendRequest<Bytes> {
         client(TcpStream::connect(self.open_node.address).await.unwrap()).await
     }
 }
 
 fn content(bytes: usize, seed: usize) -> Vec<u8> {
-    // One block is computed and copied, with its number in front: this is compiled without optimisation.
+    // One block is computed and then copied with its number in front, because tests are compiled without optimisation.
     let block: Vec<u8> = (0..2048_usize).map(|at| (at.wrapping_mul(31) ^ seed) as u8).collect();
     let mut content = Vec::with_capacity(bytes + block.len());
     while content.len() < bytes {
@@ -102,7 +102,7 @@ async fn ask(client: &SendRequest<Bytes>, request: Request<()>) -> (Response<()>
     (Response::from_parts(head, ()), body)
 }
 
-/// Sends a body as the node has room for it; where it says no before, that is no error.
+/// Sends a body as the node grants capacity. The node may refuse the request before the body has been sent.
 async fn put(client: &SendRequest<Bytes>, request: Request<()>, body: &[u8]) -> (Response<()>, Vec<u8>) {
     let mut client = client.clone().ready().await.unwrap();
     let (response, mut out) = client.send_request(request, false).unwrap();
@@ -137,18 +137,18 @@ async fn many(contents: Vec<Vec<u8>>, client: SendRequest<Bytes>) {
 }
 
 #[test]
-fn many_streams_over_one_connection_in_clear() {
+fn many_streams_share_one_connection() {
     let fixture = HttpFixture::new(true);
     let contents: Vec<Vec<u8>> = (0..16).map(|n| fixture.write(&"x".repeat(n + 1), MIB + n)).collect();
-    run(async { many(contents, fixture.clear().await).await });
+    run(async { many(contents, fixture.connect_in_clear().await).await });
 }
 
 #[test]
-fn heads_are_those_of_http_2() {
+fn heads_conform_to_http_2() {
     let fixture = HttpFixture::new(true);
     fixture.write("file", 1000);
     run(async {
-        let client = fixture.clear().await;
+        let client = fixture.connect_in_clear().await;
         let (head, body) = ask(&client, request("HEAD", "file")).await;
         assert_eq!((head.status().as_u16(), body.len()), (200, 0));
         assert_eq!(head.headers()["content-length"], "1000");
@@ -168,11 +168,11 @@ fn heads_are_those_of_http_2() {
 }
 
 #[test]
-fn bodies_come_in_whole_or_not_at_all() {
+fn bodies_are_stored_whole_or_not_at_all() {
     let fixture = HttpFixture::new(true);
     let body = content(24 * MIB + 5, 7);
     run(async {
-        let client = fixture.clear().await;
+        let client = fixture.connect_in_clear().await;
         // More than all windows together, with and without a length.
         let mut sized = request("PUT", "sized");
         sized.headers_mut().insert("content-length", body.len().to_string().parse().unwrap());
@@ -180,19 +180,19 @@ fn bodies_come_in_whole_or_not_at_all() {
         assert_eq!(put(&client, request("PUT", "open"), &body).await.0.status(), 201);
         assert!(std::fs::read(fixture.path("sized")).unwrap() == body);
         assert!(std::fs::read(fixture.path("open")).unwrap() == body);
-        // Reset midway.
+        // A stream that is reset midway.
         let mut sender = client.clone().ready().await.unwrap();
         let (_response, mut out) = sender.send_request(request("PUT", "half"), false).unwrap();
         out.send_data(Bytes::copy_from_slice(&body[..MIB]), false).unwrap();
         tokio::time::sleep(Duration::from_millis(200)).await;
         out.send_reset(Reason::CANCEL);
         // A connection that closes midway.
-        let mut other = fixture.clear().await;
+        let mut other = fixture.connect_in_clear().await;
         let (_response, mut out) = other.send_request(request("PUT", "cut"), false).unwrap();
         out.send_data(Bytes::copy_from_slice(&body[..MIB]), false).unwrap();
         tokio::time::sleep(Duration::from_millis(200)).await;
     });
-    // The runtime is gone, and its connections with it.
+    // The runtime has been dropped, with its connections.
     fixture.node().wait_idle(Duration::from_secs(60));
     let mut names = fixture.names();
     names.sort();
@@ -200,11 +200,11 @@ fn bodies_come_in_whole_or_not_at_all() {
 }
 
 #[test]
-fn bodies_that_nobody_reads_take_no_room_for_good() {
+fn unread_bodies_do_not_use_up_the_window() {
     let fixture = HttpFixture::new(true);
     let body = content(MIB, 3);
     run(async {
-        let client = fixture.clear().await;
+        let client = fixture.connect_in_clear().await;
         for n in 0..64 {
             let mut part = request("PUT", "part");
             part.headers_mut().insert("content-range", "bytes 0-9/10".parse().unwrap());
@@ -215,14 +215,14 @@ fn bodies_that_nobody_reads_take_no_room_for_good() {
 }
 
 #[test]
-fn an_answer_that_cannot_go_on_is_reset() {
+fn answers_that_fail_midway_are_reset() {
     let fixture = HttpFixture::new(true);
     fixture.write("shrinks", 32 * MIB);
     let error = run(async {
-        let mut client = fixture.clear().await;
+        let mut client = fixture.connect_in_clear().await;
         let (response, _) = client.send_request(request("GET", "shrinks"), true).unwrap();
         let mut body = response.await.unwrap().into_body();
-        // Nothing is released yet: the node waits for room.
+        // The client has granted no more capacity: the node waits.
         tokio::time::sleep(Duration::from_millis(200)).await;
         std::fs::File::options().write(true).open(fixture.path("shrinks")).unwrap().set_len(MIB as u64).unwrap();
         read(&mut body).await.unwrap_err()
@@ -231,7 +231,7 @@ fn an_answer_that_cannot_go_on_is_reset() {
 }
 
 #[test]
-fn in_clear_only_where_that_is_allowed() {
+fn clear_text_is_refused_unless_allowed() {
     let fixture = HttpFixture::new(false);
     let error = run(async {
         let socket = TcpStream::connect(fixture.open_node.address).await.unwrap();
@@ -243,10 +243,10 @@ fn in_clear_only_where_that_is_allowed() {
 }
 
 #[test]
-fn idle_connections_do_not_hold_up_a_node_that_stops() {
+fn idle_connections_do_not_delay_the_end_of_a_node() {
     let fixture = HttpFixture::new(true);
     run(async {
-        let client = fixture.clear().await;
+        let client = fixture.connect_in_clear().await;
         assert_eq!(ask(&client, request("GET", "none")).await.0.status(), 404);
         let (node, began) = (Arc::clone(fixture.node()), Instant::now());
         let ends = tokio::task::spawn_blocking(move || node.end_sessions(Duration::from_secs(120)));

@@ -27,9 +27,9 @@ pub struct Api(ApiClient);
 pub struct Which<S = Stage> {
     /// Only items in this state.
     pub state: Option<S>,
-    /// Only items behind this one.
+    /// Only items after this one.
     pub after: Option<Uuid>,
-    /// The length of the page at most; the node's default otherwise.
+    /// The greatest length of the page; without it the node's default.
     pub limit: Option<usize>,
 }
 
@@ -50,7 +50,7 @@ impl<S: Copy> Which<S> {
 }
 
 impl Api {
-    /// The API of the node at `https://HOST:PORT/`; `authorization` is the value of that field, `Bearer …`.
+    /// The API of the node at `https://HOST:PORT/`. `authorization` is the value of the field `Authorization`: `Bearer …`.
     pub fn new(dialer: Dialer, origin: HttpUrl, authorization: Option<&str>) -> Api {
         Api(ApiClient::new("node", dialer, origin, authorization))
     }
@@ -120,7 +120,7 @@ impl Api {
         self.0.get(&format!("/api/v1/transfers/{id}"))
     }
 
-    /// The results of a transfer's files, where the order named them one by one; at most `limit`, behind the first `after`.
+    /// The results of a transfer's files if the order named them one by one: at most `limit`, without the first `after`.
     ///
     /// # Errors
     /// The node cannot be reached, or refuses the request.
@@ -210,7 +210,7 @@ impl Api {
         Ok(self.0.ask(&Method::Delete, &format!("/api/v1/schedules/{id}"), None::<&()>)?.1)
     }
 
-    /// At most `limit` measurements of the client's schedules, behind the number `after`. Waits up to `wait_s` seconds for the first.
+    /// At most `limit` measurements of the client's schedules with numbers above `after`. Waits up to `wait_s` seconds for the first.
     ///
     /// # Errors
     /// The node cannot be reached, or refuses the request.
@@ -218,7 +218,7 @@ impl Api {
         self.0.get(&format!("/api/v1/measurements?after={after}&limit={limit}&wait_s={wait_s}"))
     }
 
-    /// The events of one transfer, or of all; from behind the event `last`.
+    /// The events of one transfer, or of all; those after the event `last`.
     ///
     /// # Errors
     /// The node cannot be reached, or refuses the request.
@@ -231,7 +231,7 @@ impl Api {
 /// An event: a transfer as it is now, and the id from which to resume.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// The value of `Last-Event-ID` that resumes behind this event.
+    /// The value of `Last-Event-ID` that resumes after this event.
     pub id: String,
     /// The transfer.
     pub transfer: Transfer,

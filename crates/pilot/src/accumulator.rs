@@ -24,7 +24,7 @@ pub(super) struct Sums {
 }
 
 /// How long the sums are kept.
-const KEPT: Duration = Duration::from_secs(20);
+const KEPT_FOR: Duration = Duration::from_secs(20);
 
 /// The sums over the streams of a transfer, over time.
 #[derive(Debug, Default)]
@@ -33,11 +33,11 @@ pub struct Accumulator {
     now: Sums,
     past: VecDeque<Sums>,
     min_rtt: Duration,
-    /// Bytes sent, and bytes sent again, while no queue stood.
-    clear: (u64, u64),
-    queue_at: Option<Duration>,
+    /// Bytes sent, and bytes sent again, while no queue stood on the path.
+    sent_and_resent_without_queue: (u64, u64),
+    last_queue_at: Option<Duration>,
     window_bytes: u64,
-    scaling: Option<bool>,
+    window_scaling: Option<bool>,
     congestion: String,
     streams: u32,
     /// The largest send buffer that this host gives a stream, bytes; 0 where that is not known.
@@ -93,7 +93,7 @@ impl Accumulator {
     pub fn observe(&mut self, now: Duration, samples: &[Sample]) {
         let before = self.now;
         self.past.push_back(before);
-        while self.past.front().is_some_and(|sums| now.saturating_sub(sums.at) > KEPT) {
+        while self.past.front().is_some_and(|sums| now.saturating_sub(sums.at) > KEPT_FOR) {
             self.past.pop_front();
         }
         for sample in samples {
@@ -113,7 +113,7 @@ impl Accumulator {
                 self.min_rtt = tcp.min_rtt;
             }
             self.window_bytes = self.window_bytes.max(tcp.send_window_bytes);
-            self.scaling = Some(tcp.window_scaling);
+            self.window_scaling = Some(tcp.window_scaling);
             self.now.mss = tcp.mss_bytes;
             last.clone_from(sample);
         }
@@ -124,12 +124,12 @@ impl Accumulator {
             self.congestion.clone_from(&first.congestion);
         }
         if self.queue_stands() {
-            self.queue_at = Some(now);
+            self.last_queue_at = Some(now);
         }
         // Segments that an overflow dropped are sent again after the queue has gone.
-        if self.queue_at.is_none_or(|at| now - at > self.round() * 4) {
-            self.clear.0 += self.now.sent_bytes - before.sent_bytes;
-            self.clear.1 += self.now.resent_bytes - before.resent_bytes;
+        if self.last_queue_at.is_none_or(|at| now - at > self.round() * 4) {
+            self.sent_and_resent_without_queue.0 += self.now.sent_bytes - before.sent_bytes;
+            self.sent_and_resent_without_queue.1 += self.now.resent_bytes - before.resent_bytes;
         }
     }
 
@@ -138,7 +138,7 @@ impl Accumulator {
         self.min_rtt
     }
 
-    /// One round trip, or the least time over which a measurement means something.
+    /// One round trip, or the shortest time over which a measurement is meaningful.
     pub(super) fn round(&self) -> Duration {
         self.min_rtt.max(Duration::from_millis(100))
     }
@@ -148,14 +148,14 @@ impl Accumulator {
         self.now.rtt > self.min_rtt + (self.min_rtt / 8).max(Duration::from_millis(3))
     }
 
-    /// Whether the queue is too long to be chance.
+    /// Whether the queue is longer than chance explains.
     pub(super) fn queue_is_long(&self) -> bool {
         self.now.rtt > self.min_rtt + (self.min_rtt / 8).max(Duration::from_millis(10))
     }
 
     /// Share of the bytes that were sent again while no queue stood.
     pub(super) fn loss_without_queue(&self) -> f64 {
-        ratio(self.clear.1 as f64, self.clear.0 as f64)
+        ratio(self.sent_and_resent_without_queue.1 as f64, self.sent_and_resent_without_queue.0 as f64)
     }
 
     /// The highest rate over any stretch of the last `span`. A stretch is long enough for acknowledgements that come in bursts to even
@@ -186,14 +186,14 @@ impl Accumulator {
     pub(super) fn over(&self, span: Duration) -> IntervalRates {
         let from = self.now.at.saturating_sub(span);
         let then = self.past.iter().rev().find(|sums| sums.at <= from).or(self.past.front()).copied();
-        let lapse = IntervalRates::between(&then.unwrap_or_default(), &self.now);
-        IntervalRates { fills: self.fills(lapse.rate), ..lapse }
+        let rates = IntervalRates::between(&then.unwrap_or_default(), &self.now);
+        IntervalRates { fills: self.fills(rates.rate), ..rates }
     }
 
     /// Whether the bytes in flight at this rate fill a stream's send buffer or the window that it was offered.
     fn fills(&self, rate: f64) -> bool {
-        let on_its_way = rate * self.min_rtt.as_secs_f64() / f64::from(self.streams.max(1));
-        let full = |bytes: u64| bytes > 0 && on_its_way > bytes as f64 * USABLE;
+        let in_flight = rate * self.min_rtt.as_secs_f64() / f64::from(self.streams.max(1));
+        let full = |bytes: u64| bytes > 0 && in_flight > bytes as f64 * USABLE;
         full(self.window_bytes) || full(self.send_buffer_bytes)
     }
 
@@ -210,7 +210,7 @@ impl Accumulator {
             receive_window_limited: all.receive_window,
             send_buffer_limited: all.send_buffer,
             window_bytes: self.window_bytes,
-            window_scaling: self.scaling,
+            window_scaling: self.window_scaling,
             congestion: self.congestion.clone(),
             ..PathEstimate::default()
         }
@@ -248,7 +248,7 @@ pub(super) struct IntervalRates {
 
 /// From this share of the busy time on, a window or buffer counts as full where the bytes in flight fill it too: BBR settles at the
 /// rate that a full window gives, and hardly ever runs into it again.
-const TOUCHED: f64 = 0.05;
+const TOUCHED_PART: f64 = 0.05;
 
 impl IntervalRates {
     /// Share of the busy time in which a window or a buffer was full.
@@ -259,11 +259,11 @@ impl IntervalRates {
     /// Whether windows or buffers are the limit: full for more than this share of the time, or the rate has settled at what they
     /// allow.
     pub(super) fn is_windowed(&self, above: f64) -> bool {
-        self.windows() > above || self.fills && self.windows() > TOUCHED
+        self.windows() > above || self.fills && self.windows() > TOUCHED_PART
     }
 
-    /// Whether more was lost than chance explains at a constant rate of loss `base`: beyond three standard deviations (of a Poisson
-    /// distribution), and beyond a `margin` that is not worth a reaction.
+    /// Whether more was lost than chance explains at a constant rate of loss `base`: more than three standard deviations (of a Poisson
+    /// distribution) above it, and more than a `margin` that is not worth a reaction.
     pub(super) fn loses_more_than(&self, base: f64, margin: f64) -> bool {
         let expected = self.segments * base;
         self.again > expected + 3.0 * expected.sqrt() + 3.0 + self.segments * margin

@@ -32,14 +32,14 @@ impl Kind {
     }
 }
 
-/// Below this round-trip time loss is recovered from at once, and CUBIC costs less processor time than BBR (197.9
+/// Below this round-trip time a stream recovers from loss at once, and CUBIC costs less processor time than BBR (197.9
 /// against 163.3 Gbit/s between two hosts side by side; SC23).
-const SHORT: Duration = Duration::from_millis(2);
+const SHORT_RTT: Duration = Duration::from_millis(2);
 /// Loss that may hurt CUBIC even over a short path. Smaller loss is not considered there.
-const LOSS_MUCH: f64 = 1e-3;
-/// From this part on of the rate that CUBIC's law allows at a loss, the loss is the limit. Over a short path that is far more
-/// loss than a bottleneck's own drops ever cause.
-const NEAR_THE_LAW: f64 = 0.25;
+const SHORT_PATH_LOSS_MIN: f64 = 1e-3;
+/// Loss limits a stream whose rate is at least this part of the rate that CUBIC's law allows at that loss. Over a short path that takes
+/// far more loss than a bottleneck's own drops cause.
+const LAW_PART: f64 = 0.25;
 
 /// Whether a congestion control takes every loss for congestion.
 pub(super) fn is_loss_based(name: &str) -> bool {
@@ -60,19 +60,19 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Whether the rate that CUBIC's law allows at this loss is what limits a stream.
+    /// Whether loss limits a stream, by CUBIC's law.
     fn loss_hurts(&self) -> bool {
         let law = laws::cubic_bit_s(self.mss_bytes.into(), self.rtt.as_secs_f64(), self.loss);
-        self.loss >= LOSS_MUCH && self.each_bytes_s * 8.0 > law * NEAR_THE_LAW
+        self.loss >= SHORT_PATH_LOSS_MIN && self.each_bytes_s * 8.0 > law * LAW_PART
     }
 }
 
-/// The kind that the evidence asks for; none if `now`, the present congestion control, will do.
+/// The kind that the evidence asks for; none where `now`, the present congestion control, is of that kind.
 pub fn wanted(path: &Evidence, now: &str) -> Option<Kind> {
-    let want = if path.rtt >= SHORT || path.loss_hurts() { Kind::ModelBased } else { Kind::LossBased };
+    let want = if path.rtt >= SHORT_RTT || path.loss_hurts() { Kind::ModelBased } else { Kind::LossBased };
     let has = if is_loss_based(now) { Kind::LossBased } else { Kind::ModelBased };
     // Near the border the present congestion control stays.
-    let near = path.rtt >= SHORT / 2 && path.rtt < SHORT * 2 && !path.loss_hurts();
+    let near = path.rtt >= SHORT_RTT / 2 && path.rtt < SHORT_RTT * 2 && !path.loss_hurts();
     (want != has && !near).then_some(want)
 }
 
@@ -93,20 +93,20 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn the_path_decides() {
+    fn the_kind_is_chosen_by_the_path() {
         let path = |rtt, loss, rate: f64| Evidence { rtt, loss, each_bytes_s: rate / 8.0, mss_bytes: 1448 };
         assert_eq!(wanted(&path(303 * MS, 0.0, 1e9), "cubic"), Some(Kind::ModelBased));
         assert_eq!(wanted(&path(303 * MS, 0.0, 1e9), "bbr"), None);
         assert_eq!(wanted(&path(MS / 10, 0.0, 1e9), "bbr"), Some(Kind::LossBased));
         assert_eq!(wanted(&path(MS / 10, 0.0, 1e9), "reno"), None);
-        assert_eq!(wanted(&path(MS / 2, 0.01, 2e8), "cubic"), Some(Kind::ModelBased), "a lossy cable next door");
-        assert_eq!(wanted(&path(MS / 20, 0.01, 5e8), "cubic"), None, "drops of a shallow queue next door");
+        assert_eq!(wanted(&path(MS / 2, 0.01, 2e8), "cubic"), Some(Kind::ModelBased), "a lossy cable on a short path");
+        assert_eq!(wanted(&path(MS / 20, 0.01, 5e8), "cubic"), None, "drops of a shallow queue on a short path");
         let near = path(3 * MS, 0.0, 1e9);
         assert_eq!((wanted(&near, "cubic"), wanted(&near, "bbr")), (None, None), "near the border");
     }
 
     #[test]
-    fn the_host_permits() {
+    fn the_name_is_chosen_among_those_that_the_host_permits() {
         let names = |names: &[&str]| Permitted { names: names.iter().map(|n| (*n).into()).collect(), forced: None };
         assert_eq!(choose(Kind::ModelBased, &names(&["reno", "cubic", "bbr"])).as_deref(), Some("bbr"));
         assert_eq!(choose(Kind::ModelBased, &names(&["reno", "bbr", "bbr3"])).as_deref(), Some("bbr3"));

@@ -1,10 +1,11 @@
-//! Predicts when a transfer will end, and the error of that, from the work that is done and the work that is left.
+//! Predicts when a transfer will end, and the error of the prediction, from the work that is done and the work that is left.
 //!
 //! The work of a transfer is its bytes, and its files as far as the transfer itself shows that a file costs time beside its bytes.
-//! Time counts only while data may move. Data that was in place already is no evidence of a rate. Of the past, only the part counts
+//! Time counts only while data may move. Data that was in place already is no evidence of a rate. Only the part of the past counts
 //! that is like the present: slow start, a cache that filled up and an old limit are found by comparing the time before a moment
 //! with the time after it, and left out.
-//! Does not know: clocks, and why a rate is what it is.
+//!
+//! What this module does not know: clocks, and the reasons for a rate.
 
 mod cost;
 mod history;
@@ -29,13 +30,13 @@ pub struct Eta {
     pub error: Duration,
 }
 
-/// A shorter time is no evidence, s.
+/// The shortest time that is evidence of a rate, s.
 const LEAST_SECONDS: f64 = 0.9;
 /// After this time there is a prediction even if the rate still rises, s.
 const RISING_MAX_SECONDS: f64 = 20.0;
 /// After this part of the work there is a prediction even if the rate still rises.
 const RISING_MAX_DONE: f64 = 0.08;
-/// A rate that still grows by this factor is that of a beginning.
+/// A rate that still grows by this factor is not predicted from.
 const RISING: f64 = 1.25;
 /// After a break the connection starts anew: its rate is no evidence until it has reached this part of the rate before…
 const RECOVERED: f64 = 0.7;
@@ -46,8 +47,8 @@ const GAP_GROWTH: f64 = 1.5;
 /// …if it is longer than this, s.
 const GAP_LEAST_SECONDS: f64 = 1.0;
 /// The least error of a prediction, as a part of the time left.
-const FLOOR: f64 = 0.02;
-/// Standard deviations that hold nine in ten.
+const ERROR_MIN: f64 = 0.02;
+/// Standard deviations within which nine in ten values lie.
 const NINE_IN_TEN: f64 = 1.65;
 
 /// Predicts the end of one transfer from its progress.
@@ -55,13 +56,13 @@ const NINE_IN_TEN: f64 = 1.65;
 pub struct Estimator {
     last: Option<(Duration, Progress)>,
     history: History,
-    /// Data has been carried. The first data only says when the transfer began, not at what rate.
+    /// Data has moved. The first data only shows when the transfer began, not at what rate.
     has_begun: bool,
-    /// Seconds since data was last carried, and the longest such gap so far. Data that arrives in bursts has its rate from burst to
+    /// Seconds since data last moved, and the longest such gap so far. The rate of data that arrives in bursts is measured from burst to
     /// burst: the time since the last burst belongs to the next one.
     gap: f64,
     longest_gap: f64,
-    /// Seconds since a break, while the connection is not up to speed again.
+    /// The work since a break, while the connection has not reached its rate again.
     recovering: Option<Span>,
     /// The work left and the settings when data last moved.
     basis: Option<(Duration, Progress, Steer)>,
@@ -80,19 +81,18 @@ impl Estimator {
             self.basis = None;
             return;
         }
-        let carried = |p: &Progress| (p.bytes_sent(), p.files_settled.saturating_sub(p.files_in_place));
-        let (was, is) = (carried(&before), carried(progress));
+        let files_moved = |p: &Progress| p.files_settled.saturating_sub(p.files_in_place);
         let span = Span {
             seconds: now.saturating_sub(then).as_secs_f64(),
-            bytes: is.0.saturating_sub(was.0) as f64,
-            files: is.1.saturating_sub(was.1) as f64,
+            bytes: progress.bytes_sent().saturating_sub(before.bytes_sent()) as f64,
+            files: files_moved(progress).saturating_sub(files_moved(&before)) as f64,
         };
-        let judging = progress.files_in_place > before.files_in_place
+        let is_skipping = progress.files_in_place > before.files_in_place
             || progress.bytes_in_place > before.bytes_in_place
             || progress.bytes_of_holes > before.bytes_of_holes;
         let idle = span.bytes == 0.0 && span.files == 0.0;
-        // Skipping files that are in place is no stall.
-        if self.has_begun && !(idle && judging) {
+        // Time in which files that are in place are skipped is no stall.
+        if self.has_begun && !(idle && is_skipping) {
             self.gather(span, idle);
         }
         self.has_begun |= !idle;
@@ -120,8 +120,9 @@ impl Estimator {
         if let Some(mut since) = self.recovering.take() {
             since += span;
             let cost = cost::fit(&self.history.spans());
-            let (rate, now) = (cost.rate(&self.history.recent()), cost.work(&span) / span.seconds.max(1e-9));
-            if since.seconds < RECOVERY_MAX_SECONDS && now < rate * RECOVERED {
+            let rate_before = cost.rate(&self.history.recent());
+            let rate_now = cost.work(&span) / span.seconds.max(1e-9);
+            if since.seconds < RECOVERY_MAX_SECONDS && rate_now < rate_before * RECOVERED {
                 self.recovering = Some(since);
                 return;
             }
@@ -132,11 +133,11 @@ impl Estimator {
     /// The prediction, counted down from the last movement. It is computed here and not in `observe`, since most are never used.
     pub fn eta(&self, now: Duration) -> Option<Eta> {
         let (at, progress, steer) = self.basis.as_ref().filter(|_| self.recovering.is_none())?;
-        let eta = self.foretell(progress, steer)?;
+        let eta = self.predict(progress, steer)?;
         Some(Eta { left: eta.left.saturating_sub(now.saturating_sub(*at)), ..eta })
     }
 
-    fn foretell(&self, progress: &Progress, steer: &Steer) -> Option<Eta> {
+    fn predict(&self, progress: &Progress, steer: &Steer) -> Option<Eta> {
         if !progress.scanned || progress.is_endless() {
             return None;
         }
@@ -155,13 +156,13 @@ impl Estimator {
         if rate.seconds < LEAST_SECONDS || rate.mean <= 0.0 || (is_early && rate.rising > RISING) {
             return None;
         }
-        // A limit that was just lowered, or that a first burst exceeded, is kept all the same.
+        // The rate cannot exceed the limit, even if it was just lowered, or a first burst exceeded it.
         let least = if steer.limit_bit_s > 0 { left.bytes * 8.0 / steer.limit_bit_s as f64 } else { 0.0 };
         let seconds = (left_work / rate.mean).max(least);
         let spread = rate.deviation * (rate.block / rate.seconds + rate.block / seconds.max(rate.block)).sqrt();
-        let unseen = cost.doubt(&left) / left_work.max(1e-9);
-        let error = seconds * (FLOOR + NINE_IN_TEN * spread / rate.mean + unseen);
-        // Centuries are not predicted.
+        let cost_error = cost.error_seconds(&left) / left_work.max(1e-9);
+        let error = seconds * (ERROR_MIN + NINE_IN_TEN * spread / rate.mean + cost_error);
+        // A time that does not fit a `Duration` is not predicted.
         let duration = |s: f64| Duration::try_from_secs_f64(s).ok();
         Some(Eta { left: duration(seconds)?, error: duration(error)? })
     }

@@ -64,7 +64,7 @@ pub enum Action {
     Streams(u32),
     /// Set the congestion control of this stream.
     Congestion(u32, String),
-    /// Let the congestion control of this stream begin anew, without its model of the path.
+    /// Restart the congestion control of this stream, without its model of the path.
     Refresh(u32),
     /// Limit this stream to so many bytes per second; none removes the limit.
     Pace(u32, Option<u64>),
@@ -79,7 +79,7 @@ pub struct Known {
     pub processors: u32,
     /// The largest send buffer that this host gives a stream.
     pub send_buffer_bytes: u64,
-    /// What an earlier transfer measured on the same path.
+    /// The history of the same path.
     pub past: Option<PathHistory>,
 }
 
@@ -92,6 +92,6 @@ pub struct PathHistory {
     pub streams: u32,
     /// Smallest round-trip time, seconds.
     pub min_rtt_s: f64,
-    /// Share of the bytes that were sent again while no queue stood.
+    /// Share of the bytes that were sent again while no queue stood on the path.
     pub loss: f64,
 }

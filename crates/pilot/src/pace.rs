@@ -1,5 +1,5 @@
-//! The rate of all streams together: a little below the measured rate of the path, so that no queue builds up and a shallow one does
-//! not overflow; whether the path gives more by now; and whether others use it.
+//! Decides the rate of all streams together: a little below the measured rate of the path, so that no queue builds up and a shallow one
+//! does not overflow. Finds out whether the path gives more by now, and whether others use it.
 //!
 //! ```text
 //! open --a queue--> fill --> drain --> held --every few seconds--> probe --nothing gained--> held
@@ -22,10 +22,11 @@ use crate::accumulator::{Accumulator, IntervalRates};
 const HELD: f64 = 0.99;
 /// Growth of the rate from one round to the next that counts.
 const GROWTH: f64 = 1.1;
-/// The rate while the path is measured, as a multiple of the rate that arrived last; and the rate while its queue empties, and how long.
+/// The rate while the path is measured, as a multiple of the rate that arrived last.
 const FILL: f64 = 1.05;
-/// The arriving rate may be this many times what it was when the queue was first seen.
+/// The highest arriving rate that counts, as a multiple of the rate when the queue was first seen.
 const FILL_MAX: f64 = 2.0;
+/// The rate while the queue empties, as a part of the measured rate, and for how many rounds at most.
 const DRAIN: f64 = 0.9;
 const DRAIN_ROUNDS: u32 = 16;
 /// Rounds without growth after which the path is full, as BBR judges it.
@@ -40,22 +41,22 @@ const PROBE_AFTER: Duration = Duration::from_secs(1);
 const PROBE_AFTER_MAX: Duration = Duration::from_secs(16);
 /// A climb multiplies the rate by this in a round.
 const CLIMB: f64 = 1.25;
-/// Less than this part of the held rate arrives.
-const SHORT: f64 = 0.9;
+/// The held rate counts as reached from this part on.
+const REACHED: f64 = 0.9;
 /// Below this part of the best rate of an open path one end has stalled: that is no measurement of the path…
 const STALLED: f64 = 0.75;
-/// …unless it lasts. The best rate is forgotten by this factor in each round.
+/// …unless it lasts. The best rate falls by this factor in each round.
 const FORGET: f64 = 0.9;
-/// How long, and for how many rounds, signs of others must last before they are believed.
-const SIGNS: u32 = 3;
-const SIGNS_LAST: Duration = Duration::from_secs(1);
-/// A step down that tells whether loss or a queue comes from a rate that is too high, and the number of such steps.
+/// For how many rounds, and how long, signs of other traffic must last before they count.
+const SIGN_ROUNDS: u32 = 3;
+const SIGN_TIME: Duration = Duration::from_secs(1);
+/// A step down that shows whether loss or a queue comes from a rate that is too high, and the number of such steps.
 const LOWER: f64 = 0.97;
 const LOWER_STEPS: u32 = 4;
-/// More loss than this is the transfer's own in any case.
-const LOSS_OURS: f64 = 0.02;
+/// More loss than this is caused by the transfer itself in any case.
+const LOSS_OWN: f64 = 0.02;
 /// More loss than any path has by chance: a queue overflows.
-const SPILL: f64 = 0.1;
+const OVERFLOW_LOSS: f64 = 0.1;
 /// How long to contend before the rate is held again: at first, and after a hold that failed.
 const CONTEND: Duration = Duration::from_secs(15);
 const CONTEND_MAX: Duration = Duration::from_secs(120);
@@ -71,7 +72,7 @@ enum State {
     Contend { until: Duration },
 }
 
-/// The shortest time over which a rate means something.
+/// The shortest time over which a rate is meaningful.
 const TICK: Duration = Duration::from_millis(200);
 
 /// Decides how fast all streams of a path together may send.
@@ -79,8 +80,9 @@ const TICK: Duration = Duration::from_millis(200);
 pub(super) struct Pacer {
     state: State,
     cap: f64,
-    /// The highest rate of the full path in this job, and the last one; 0 if it never was full.
+    /// The highest rate of the full path in this job; 0 if it never was full.
     capacity: f64,
+    /// The last rate of the full path in this job; 0 if it never was full.
     last: f64,
     /// The rate of the full path in an earlier job.
     expected: f64,
@@ -88,24 +90,26 @@ pub(super) struct Pacer {
     base_loss: f64,
     /// How often the cap was lowered in a row.
     lowered: u32,
+    /// The loss before the cap was last lowered.
     loss_before: f64,
     round_at: Duration,
-    /// Rounds in a row that showed others on the path.
-    signs: u32,
-    /// How long to wait for the next probe, and how long to contend the next time.
-    patience: Duration,
-    contend: Duration,
+    /// The number of rounds in a row that showed other traffic on the path.
+    sign_rounds: u32,
+    /// The time until the next probe.
+    probe_after: Duration,
+    /// How long the next contention lasts.
+    contend_for: Duration,
 }
 
 /// Whether the path, and not this host or a window, limits the rate; only then does the rate measure the path.
-pub(super) fn is_pushed(lapse: &IntervalRates) -> bool {
+pub(super) fn is_path_limited(lapse: &IntervalRates) -> bool {
     lapse.socket > 0.5 && !lapse.is_windowed(0.3)
 }
 
 /// Whether a queue too short to show in round trips overflows: slow start sends up to twice what a path takes.
-fn spills(accumulator: &Accumulator) -> bool {
+fn short_queue_overflows(accumulator: &Accumulator) -> bool {
     let tick = accumulator.over(TICK);
-    tick.loses_more_than(SPILL, 0.0)
+    tick.loses_more_than(OVERFLOW_LOSS, 0.0)
 }
 
 impl Pacer {
@@ -115,7 +119,7 @@ impl Pacer {
         let open = State::Open { best: 0.0, flat: 0 };
         let held = State::Held { since: Duration::ZERO, settled: false };
         Pacer {
-            // What the path gave last time is not exceeded at first: no overshoot at the end of slow start.
+            // The rate of the earlier job is not exceeded at first: no overshoot at the end of slow start.
             state: if expected > 0.0 { held } else { open },
             cap: expected * HELD,
             capacity: 0.0,
@@ -125,9 +129,9 @@ impl Pacer {
             lowered: 0,
             loss_before: 0.0,
             round_at: Duration::ZERO,
-            signs: 0,
-            patience: PROBE_AFTER,
-            contend: CONTEND,
+            sign_rounds: 0,
+            probe_after: PROBE_AFTER,
+            contend_for: CONTEND,
         }
     }
 
@@ -151,7 +155,7 @@ impl Pacer {
     }
 
     /// The rate that the next job should expect.
-    pub(super) fn remembered(&self) -> u64 {
+    pub(super) fn history_rate(&self) -> u64 {
         (if self.last > 0.0 { self.last } else { self.expected }) as u64
     }
 
@@ -160,14 +164,14 @@ impl Pacer {
         self.base_loss
     }
 
-    /// Looks at the arriving rate once a round. Returns whether congestion control should begin a new model of the path, to use the rate
-    /// that it may now.
+    /// Judges the arriving rate once a round. Returns whether congestion control should begin a new model of the path, to use a rate that
+    /// was raised.
     pub(super) fn tick(&mut self, now: Duration, accumulator: &Accumulator) -> bool {
         let round = accumulator.round();
         if accumulator.min_rtt().is_zero() {
             return false;
         }
-        self.overshoots(now, accumulator);
+        self.watch_queue(now, accumulator);
         if now.saturating_sub(self.round_at) < round {
             return false;
         }
@@ -181,7 +185,7 @@ impl Pacer {
             State::Climb { since } => self.climb_round(now, accumulator, since),
             // Holds the arriving rate; unless the host itself sends less, which says nothing about the path.
             State::Contend { until } if now >= until => {
-                if is_pushed(&accumulator.over(round * 4)) {
+                if is_path_limited(&accumulator.over(round * 4)) {
                     self.hold(now, accumulator.best_rate(round * 4));
                 } else {
                     self.state = State::Open { best: 0.0, flat: 0 };
@@ -199,7 +203,7 @@ impl Pacer {
             self.state = State::Open { best: best * FORGET, flat: 0 };
             return;
         }
-        if last.rate > best * GROWTH || !is_pushed(&last) {
+        if last.rate > best * GROWTH || !is_path_limited(&last) {
             self.state = State::Open { best: best.max(last.rate), flat: 0 };
             return;
         }
@@ -211,14 +215,16 @@ impl Pacer {
         }
     }
 
-    /// Looks between the rounds of an open path: slow start doubles the rate in every round trip, and if it ends only when the queue has
+    /// Watches for a queue between the rounds: slow start doubles the rate in every round trip, and if it ends only when the queue has
     /// overflowed, up to the whole content of the path is lost. As soon as a queue is seen, the path is full; the rate that arrives while
     /// the queue stands is that of the path.
-    fn overshoots(&mut self, now: Duration, accumulator: &Accumulator) {
+    fn watch_queue(&mut self, now: Duration, accumulator: &Accumulator) {
         match self.state {
-            State::Open { best, .. } if best > 0.0 && (accumulator.queue_is_long() || spills(accumulator)) => {
+            State::Open { best, .. }
+                if best > 0.0 && (accumulator.queue_is_long() || short_queue_overflows(accumulator)) =>
+            {
                 let tick = accumulator.over(TICK);
-                if is_pushed(&tick) && tick.rate > best * STALLED {
+                if is_path_limited(&tick) && tick.rate > best * STALLED {
                     let first = tick.rate.max(best);
                     self.cap = first * FILL;
                     self.state = State::Fill { since: now, first };
@@ -234,10 +240,9 @@ impl Pacer {
                 let rate = accumulator.over(TICK).rate.min(first * FILL_MAX);
                 self.cap = self.cap.max(rate * FILL);
             }
-            // While data waits, sending less costs nothing: the path stays full from its queue.
-            // A probe that fills a queue has found its answer.
+            // A probe that fills a queue has found no more capacity. To send less costs nothing then: the path stays full from its queue.
             State::Probe { .. } if accumulator.queue_stands() || self.overflows(accumulator) => {
-                self.patience = (self.patience * 2).min(PROBE_AFTER_MAX);
+                self.probe_after = (self.probe_after * 2).min(PROBE_AFTER_MAX);
                 self.state = State::Held { since: now, settled: true };
             }
             State::Drain { since }
@@ -258,7 +263,7 @@ impl Pacer {
         self.measured(rate);
         self.cap = rate * DRAIN;
         self.lowered = 0;
-        self.signs = 0;
+        self.sign_rounds = 0;
         self.state = State::Drain { since: now };
     }
 
@@ -272,14 +277,14 @@ impl Pacer {
         let held_for = now.saturating_sub(since);
         let last = accumulator.over(round * 2);
         // Where the cap comes from an earlier job, slow start has to reach it first.
-        let reached = last.rate > self.cap * SHORT;
-        // The queue and the losses of before take some rounds to clear.
+        let reached = last.rate > self.cap * REACHED;
+        // Queues and losses from before the hold take some rounds to clear.
         if held_for < round * 4 || (!settled && !reached && accumulator.grows(round * 4)) {
             return;
         }
         let congested = accumulator.queue_stands() || last.loses_more_than(self.base_loss, LOSS);
         if reached && self.capacity == 0.0 {
-            // The path gives what it gave to an earlier job.
+            // The path has the rate of an earlier job.
             self.measured(last.rate.max(self.expected));
         }
         if !settled && reached {
@@ -287,18 +292,18 @@ impl Pacer {
             return;
         }
         let short = !reached && last.socket > 0.5;
-        self.signs = if short || congested { self.signs + 1 } else { 0 };
-        if self.signs >= SIGNS && round * self.signs >= SIGNS_LAST {
+        self.sign_rounds = if short || congested { self.sign_rounds + 1 } else { 0 };
+        if self.sign_rounds >= SIGN_ROUNDS && round * self.sign_rounds >= SIGN_TIME {
             // If the path never gave the expected rate, it is another path by now.
             if self.capacity > 0.0 { self.contend(now) } else { self.reopen() }
-        } else if self.signs == 0 && reached && held_for > self.patience.max(round * 10) {
+        } else if self.sign_rounds == 0 && reached && held_for > self.probe_after.max(round * 10) {
             self.state = State::Probe { since: now };
         }
     }
 
-    /// Finds out whether a queue or loss comes from a rate that is too high: a step down would cure it.
+    /// Finds out whether a queue or loss comes from a rate that is too high: then a step down cures it.
     fn settle(&mut self, now: Duration, accumulator: &Accumulator, congested: bool, loss: f64) {
-        let cured = loss < self.loss_before / 2.0 || loss > LOSS_OURS;
+        let cured = loss < self.loss_before / 2.0 || loss > LOSS_OWN;
         let lower =
             congested && self.lowered < LOWER_STEPS && (self.lowered == 0 || cured || accumulator.queue_stands());
         if lower {
@@ -318,10 +323,11 @@ impl Pacer {
         let gained = accumulator.over(round).rate > self.cap * (1.0 + (PROBE - 1.0) * 0.7);
         if gained && !accumulator.queue_stands() && now.saturating_sub(since) > round * 2 {
             self.cap *= PROBE;
-            (self.patience, self.contend) = (PROBE_AFTER, CONTEND);
+            self.probe_after = PROBE_AFTER;
+            self.contend_for = CONTEND;
             self.state = State::Climb { since: now };
         } else if now.saturating_sub(since) > round * PROBE_ROUNDS {
-            self.patience = (self.patience * 2).min(PROBE_AFTER_MAX);
+            self.probe_after = (self.probe_after * 2).min(PROBE_AFTER_MAX);
             self.state = State::Held { since: now, settled: true };
         }
     }
@@ -347,8 +353,8 @@ impl Pacer {
     }
 
     fn contend(&mut self, now: Duration) {
-        self.signs = 0;
-        self.state = State::Contend { until: now + self.contend };
-        self.contend = (self.contend * 2).min(CONTEND_MAX);
+        self.sign_rounds = 0;
+        self.state = State::Contend { until: now + self.contend_for };
+        self.contend_for = (self.contend_for * 2).min(CONTEND_MAX);
     }
 }

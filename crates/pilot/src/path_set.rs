@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use crate::{Action, Context, Known, PathEstimate, PathHistory, Pilot, Sample};
 
-/// A path counts as cut after this time without an acknowledgement of data in flight, if another path carries. It is longer than any
+/// A path counts as cut after this time without an acknowledgement of data in flight, if another path carries data. It is longer than any
 /// round trip and TCP's first retransmission timeouts, and short enough for the job to be at full rate again within five seconds.
-const CUT: Duration = Duration::from_secs(3);
-/// A path carries if the other end was heard from within this time.
-const CARRIES: Duration = Duration::from_secs(1);
+const CUT_AFTER: Duration = Duration::from_secs(3);
+/// A path carries data if something has arrived from the other end within this time.
+const CARRIES_WITHIN: Duration = Duration::from_secs(1);
 /// This many unanswered probes of a closed window mean that the path is silent, and not that the receiver is slow.
 const UNANSWERED: u8 = 3;
 
@@ -32,7 +32,7 @@ struct PathState {
     /// The pilot of the sending end; none at a receiver.
     pilot: Option<Pilot>,
     /// The number of streams that it should have; 0 while the pilot has not decided.
-    wish: u32,
+    wanted_streams: u32,
     /// The largest number of streams that it had.
     streams: u32,
     samples: Vec<Sample>,
@@ -46,8 +46,8 @@ pub struct PathSet {
     known: Known,
     states: Vec<PathState>,
     /// Streams that wait for an acknowledgement of data in flight, and since when.
-    waits: HashMap<u32, Duration>,
-    looked: Duration,
+    unacked_since: HashMap<u32, Duration>,
+    last_observed: Duration,
 }
 
 /// The estimates of all paths together, as one end reports them.
@@ -65,13 +65,13 @@ pub struct Totals {
 
 impl PathState {
     /// Whether all streams with data in flight have waited too long for an acknowledgement.
-    fn is_cut(&self, now: Duration, waits: &HashMap<u32, Duration>) -> bool {
-        let mut waiting = self.samples.iter().filter_map(|sample| waits.get(&sample.stream)).peekable();
-        waiting.peek().is_some() && waiting.all(|since| now.saturating_sub(*since) >= CUT)
+    fn is_cut(&self, now: Duration, unacked_since: &HashMap<u32, Duration>) -> bool {
+        let mut waiting = self.samples.iter().filter_map(|sample| unacked_since.get(&sample.stream)).peekable();
+        waiting.peek().is_some() && waiting.all(|since| now.saturating_sub(*since) >= CUT_AFTER)
     }
 
     fn carries(&self) -> bool {
-        let lately = |span: Duration| span < CARRIES;
+        let lately = |span: Duration| span < CARRIES_WITHIN;
         self.samples.iter().any(|sample| match sample.tcp.unacked_segments {
             0 => sample.tcp.bytes_received > 0 && lately(sample.tcp.since_data),
             _ => lately(sample.tcp.since_ack),
@@ -82,7 +82,7 @@ impl PathState {
 impl PathSet {
     /// The paths of an end that sends or receives. `known.past` is about the first path.
     pub fn new(sends: bool, known: Known) -> PathSet {
-        PathSet { sends, known, states: Vec::new(), waits: HashMap::new(), looked: Duration::ZERO }
+        PathSet { sends, known, states: Vec::new(), unacked_since: HashMap::new(), last_observed: Duration::ZERO }
     }
 
     /// Whether there is, or was, more than one path.
@@ -100,7 +100,7 @@ impl PathSet {
         peer: impl Fn(&Path) -> IpAddr,
     ) {
         self.states.iter_mut().for_each(|state| state.samples.clear());
-        self.wait(now, samples);
+        self.note_waits(now, samples);
         for sample in samples {
             let Some(path) = paths.get(&sample.stream) else { continue };
             let at = self.states.iter().position(|state| state.path.node == path.node).unwrap_or_else(|| {
@@ -112,7 +112,7 @@ impl PathSet {
                 self.states.push(PathState {
                     path: *path,
                     pilot,
-                    wish: 0,
+                    wanted_streams: 0,
                     streams: 0,
                     samples: Vec::new(),
                     ids: BTreeSet::new(),
@@ -125,38 +125,39 @@ impl PathSet {
         self.states.iter_mut().for_each(|state| state.streams = state.streams.max(state.samples.len() as u32));
     }
 
-    /// Notes since when each stream has had no acknowledgement of data in flight. It goes by its own clock: the kernel counts from the last
-    /// acknowledgement, also through the time in which no data was in flight.
-    fn wait(&mut self, now: Duration, samples: &[Sample]) {
-        let span = now.saturating_sub(self.looked);
-        self.looked = now;
+    /// Notes since when each stream has had no acknowledgement of data in flight. The kernel's own time is not used: it counts from
+    /// the last acknowledgement, also while no data is in flight.
+    fn note_waits(&mut self, now: Duration, samples: &[Sample]) {
+        let span = now.saturating_sub(self.last_observed);
+        self.last_observed = now;
         let waiting = |sample: &&Sample| sample.tcp.unacked_segments > 0 || sample.tcp.unanswered >= UNANSWERED;
         let silent = samples.iter().filter(waiting).filter(|sample| sample.tcp.since_ack >= span);
-        let silent: HashMap<u32, Duration> =
-            silent.map(|sample| (sample.stream, self.waits.get(&sample.stream).copied().unwrap_or(now))).collect();
-        self.waits = silent;
+        let silent: HashMap<u32, Duration> = silent
+            .map(|sample| (sample.stream, self.unacked_since.get(&sample.stream).copied().unwrap_or(now)))
+            .collect();
+        self.unacked_since = silent;
     }
 
-    /// Asks the pilot of each path, and returns all actions.
+    /// Steps the pilot of each path. Calls `carry_out` for each action of a pilot.
     pub fn tick(&mut self, now: Duration, context: &Context<'_>, mut carry_out: impl FnMut(&mut Pilot, Action)) {
         for state in &mut self.states {
             let Some(pilot) = &mut state.pilot else { continue };
-            for order in pilot.tick(now, &state.samples, context) {
-                match order {
-                    Action::Streams(wish) => state.wish = wish,
-                    order => carry_out(pilot, order),
+            for action in pilot.tick(now, &state.samples, context) {
+                match action {
+                    Action::Streams(wanted_streams) => state.wanted_streams = wanted_streams,
+                    action => carry_out(pilot, action),
                 }
             }
         }
     }
 
-    /// The surplus streams: the newest of each path; of all paths together, if the user asked for a number.
-    pub fn surplus(&self, asked: u32) -> BTreeSet<u32> {
+    /// The surplus streams: the newest of each path; of all paths together, if the user has set their number (0 if not).
+    pub fn surplus(&self, set_by_user: u32) -> BTreeSet<u32> {
         let newest = |mut ids: Vec<u32>, most: u32| {
             ids.sort_unstable();
             ids.into_iter().skip(if most > 0 { most as usize } else { usize::MAX })
         };
-        if asked > 0 {
+        if set_by_user > 0 {
             // By turns: the first stream of each path, then the second of each.
             let ranked = |state: &PathState| {
                 let mut ids: Vec<u32> = state.samples.iter().map(|sample| sample.stream).collect();
@@ -165,53 +166,57 @@ impl PathSet {
             };
             let mut all: Vec<(usize, u32)> = self.states.iter().flat_map(ranked).collect();
             all.sort_unstable();
-            return all.into_iter().skip(asked as usize).map(|(_, stream)| stream).collect();
+            return all.into_iter().skip(set_by_user as usize).map(|(_, stream)| stream).collect();
         }
-        let of = |state: &PathState| newest(state.samples.iter().map(|sample| sample.stream).collect(), state.wish);
+        let of = |state: &PathState| {
+            newest(state.samples.iter().map(|sample| sample.stream).collect(), state.wanted_streams)
+        };
         self.states.iter().flat_map(of).collect()
     }
 
     /// The number of streams that the paths of these streams should have, by this end's pilots; 0 while none has decided.
-    pub fn wish(&self, streams: &BTreeSet<u32>) -> u32 {
+    pub fn wanted_streams(&self, streams: &BTreeSet<u32>) -> u32 {
         if let [only] = &self.states[..] {
-            return only.wish;
+            return only.wanted_streams;
         }
         let taken = |state: &&PathState| !state.ids.is_disjoint(streams);
-        self.states.iter().filter(taken).map(|state| state.wish).sum()
+        self.states.iter().filter(taken).map(|state| state.wanted_streams).sum()
     }
 
-    /// The same by the other end's pilots, whose message names each path by one of its streams.
-    pub fn wish_of(&self, spread: &[(u32, u32)], streams: &BTreeSet<u32>) -> u32 {
+    /// The number of streams that the paths of these streams should have, by the other end's pilots: its `spread` identifies each path by
+    /// one of its streams.
+    pub fn wanted_by_spread(&self, spread: &[(u32, u32)], streams: &BTreeSet<u32>) -> u32 {
         let taken = |state: &&PathState| !state.ids.is_disjoint(streams);
-        let said = |state: &PathState| {
-            spread.iter().find(|(stream, _)| state.ids.contains(stream)).map_or(0, |(_, wish)| *wish)
+        let by_spread = |state: &PathState| {
+            spread.iter().find(|(stream, _)| state.ids.contains(stream)).map_or(0, |(_, wanted)| *wanted)
         };
-        self.states.iter().filter(taken).map(said).sum()
+        self.states.iter().filter(taken).map(by_spread).sum()
     }
 
-    /// The number of streams that each path should have; a path is named by one of its streams.
+    /// The number of streams that each path should have; a path is identified by one of its streams.
     pub fn spread(&self) -> Vec<(u32, u32)> {
-        let told = |state: &PathState| state.samples.first().map(|sample| (sample.stream, state.wish));
-        self.states.iter().filter_map(told).collect()
+        let by_first_stream =
+            |state: &PathState| state.samples.first().map(|sample| (sample.stream, state.wanted_streams));
+        self.states.iter().filter_map(by_first_stream).collect()
     }
 
-    /// The streams of paths that are cut while another path carries. Their unacknowledged data is sent again over that path.
+    /// The streams of paths that are cut while another path carries data. Their unacknowledged data is sent again over that path.
     pub fn cut(&self) -> Vec<u32> {
         let Some(carrying) = self.states.iter().position(PathState::carries) else { return Vec::new() };
-        let is_cut = |state: &PathState| state.is_cut(self.looked, &self.waits);
+        let is_cut = |state: &PathState| state.is_cut(self.last_observed, &self.unacked_since);
         let cut = self.states.iter().enumerate().filter(|(at, state)| *at != carrying && is_cut(state));
         cut.flat_map(|(_, state)| state.samples.iter().map(|sample| sample.stream)).collect()
     }
 
-    /// The streams of all paths that are cut, whether or not another path carries.
+    /// The streams of all paths that are cut, whether or not another path carries data.
     pub fn silent(&self) -> Vec<u32> {
-        let silent = self.states.iter().filter(|state| state.is_cut(self.looked, &self.waits));
+        let silent = self.states.iter().filter(|state| state.is_cut(self.last_observed, &self.unacked_since));
         silent.flat_map(|state| state.samples.iter().map(|sample| sample.stream)).collect()
     }
 
-    /// Whether a path other than this one carries.
-    pub fn another_carries(&self, than: &Path) -> bool {
-        self.states.iter().any(|state| state.path.node != than.node && state.carries())
+    /// Whether a path other than this one carries data.
+    pub fn another_carries(&self, this: &Path) -> bool {
+        self.states.iter().any(|state| state.path.node != this.node && state.carries())
     }
 
     /// The sum of the rates of full paths, bytes per second; 0 if none ever was full.
@@ -225,7 +230,7 @@ impl PathSet {
         for state in &self.states {
             let estimate: PathEstimate = state.pilot.as_ref().map(Pilot::estimate).unwrap_or_default();
             if !state.samples.is_empty() || self.states.len() == 1 {
-                totals.streams += state.wish;
+                totals.streams += state.wanted_streams;
                 totals.capacity_bytes_s += estimate.capacity_bytes_s;
             }
             totals.clear_loss = totals.clear_loss.max(estimate.loss_without_queue);
@@ -237,7 +242,7 @@ impl PathSet {
     /// The measurements to keep for the next transfer, by path.
     pub fn past(&self, peer: impl Fn(&Path) -> IpAddr) -> Vec<(IpAddr, PathHistory)> {
         let found = |state: &PathState| {
-            let streams = if state.wish > 0 { state.wish } else { state.streams };
+            let streams = if state.wanted_streams > 0 { state.wanted_streams } else { state.streams };
             Some((peer(&state.path), state.pilot.as_ref()?.past(streams)?))
         };
         self.states.iter().filter_map(found).collect()
@@ -256,14 +261,14 @@ mod tests {
         Path { client: [192, 0, 2, number].into(), node: ([198, 51, 100, number], 7).into() }
     }
 
-    /// Streams, each on its path, with what waits for an acknowledgement and for how long.
+    /// Streams, each with its path, its unacknowledged segments, and the seconds since the last acknowledgement.
     fn path_set(sends: bool, streams: &[(u32, u8, u32, f64)]) -> PathSet {
         let mut set = PathSet::new(sends, Known::default());
-        see(&mut set, streams);
+        observe_streams(&mut set, streams);
         set
     }
 
-    fn see(set: &mut PathSet, streams: &[(u32, u8, u32, f64)]) {
+    fn observe_streams(set: &mut PathSet, streams: &[(u32, u8, u32, f64)]) {
         let sample = |(stream, _, unacked, since): &(u32, u8, u32, f64)| Sample {
             stream: *stream,
             tcp: TcpInfo {
@@ -277,21 +282,22 @@ mod tests {
         };
         let samples: Vec<Sample> = streams.iter().map(sample).collect();
         let paths = streams.iter().map(|(stream, number, ..)| (*stream, path(*number))).collect();
-        // As if it had been looked at since the longest wait began.
+        // As if the streams had been observed since the longest wait began.
         let longest = streams.iter().map(|(.., since)| *since).fold(0.0, f64::max);
         for tenth in (0..=(longest * 10.0) as u32).rev() {
             let ago = f64::from(tenth) / 10.0;
             let mut seen = samples.clone();
             for sample in &mut seen {
                 let since = sample.tcp.since_ack.saturating_sub(Duration::from_secs_f64(ago));
-                (sample.tcp.since_ack, sample.tcp.since_data) = (since, since);
+                sample.tcp.since_ack = since;
+                sample.tcp.since_data = since;
             }
             let now = Duration::from_secs_f64(100.0 - ago);
             set.observe(now, &seen, &paths, |_, _| None, |path| path.node.ip());
         }
     }
 
-    /// The kernel's clock runs while nothing is on its way.
+    /// The kernel's time since the last acknowledgement also counts while nothing is in flight.
     #[test]
     fn a_path_that_was_idle_is_not_cut() {
         let mut set = path_set(true, &[(1, 1, 0, 60.0), (3, 2, 5, 0.1)]);
@@ -315,9 +321,13 @@ mod tests {
         let cut = |streams: &[(u32, u8, u32, f64)]| path_set(true, streams).cut();
         assert_eq!(cut(&[(1, 1, 9, 3.5), (2, 1, 9, 4.0), (3, 2, 5, 0.1)]), [1, 2]);
         assert_eq!(cut(&[(1, 1, 9, 3.5), (3, 2, 5, 3.1)]), NONE, "all are cut: nothing is gained by giving them up");
-        assert_eq!(cut(&[(1, 1, 9, 3.5), (2, 1, 9, 0.5), (3, 2, 5, 0.1)]), NONE, "one of its streams is heard of");
-        assert_eq!(cut(&[(1, 1, 0, 60.0), (3, 2, 5, 0.1)]), NONE, "nothing is on its way: it is only idle");
-        assert_eq!(cut(&[(1, 1, 9, 3.5), (3, 2, 0, 0.1)]), [1], "the receiver's path brings data");
+        assert_eq!(
+            cut(&[(1, 1, 9, 3.5), (2, 1, 9, 0.5), (3, 2, 5, 0.1)]),
+            NONE,
+            "one of its streams has an acknowledgement"
+        );
+        assert_eq!(cut(&[(1, 1, 0, 60.0), (3, 2, 5, 0.1)]), NONE, "nothing is in flight: the path is only idle");
+        assert_eq!(cut(&[(1, 1, 9, 3.5), (3, 2, 0, 0.1)]), [1], "data arrives on the other path");
         assert_eq!(cut(&[(1, 1, 9, 60.0)]), NONE);
     }
 
@@ -325,22 +335,22 @@ mod tests {
     fn each_path_has_its_own_number_of_streams() {
         let mut set = path_set(true, &[(1, 1, 1, 0.0), (2, 2, 1, 0.0), (3, 1, 1, 0.0), (4, 2, 1, 0.0), (5, 1, 1, 0.0)]);
         assert_eq!(set.surplus(0), BTreeSet::new(), "no opinion yet");
-        set.states[0].wish = 2;
-        set.states[1].wish = 1;
+        set.states[0].wanted_streams = 2;
+        set.states[1].wanted_streams = 1;
         assert_eq!(set.surplus(0), BTreeSet::from([4, 5]));
-        assert_eq!(set.surplus(4), BTreeSet::from([5]), "somebody's number counts for all paths together");
-        assert_eq!((set.wish(&BTreeSet::from([3])), set.wish(&BTreeSet::from([3, 4]))), (2, 3));
+        assert_eq!(set.surplus(4), BTreeSet::from([5]), "a number that the user has set counts for all paths together");
+        assert_eq!((set.wanted_streams(&BTreeSet::from([3])), set.wanted_streams(&BTreeSet::from([3, 4]))), (2, 3));
         assert_eq!(set.totals().streams, 3);
-        // Both ends mean the same path by any of its streams.
+        // Any stream of a path identifies it at both ends.
         let there = set.spread();
         assert_eq!(there, [(1, 2), (2, 1)]);
-        see(&mut set, &[(5, 1, 1, 0.0), (4, 2, 1, 0.0)]);
-        assert_eq!(set.wish_of(&there, &BTreeSet::from([5])), 2, "a path stays known by streams that it had");
+        observe_streams(&mut set, &[(5, 1, 1, 0.0), (4, 2, 1, 0.0)]);
+        assert_eq!(set.wanted_by_spread(&there, &BTreeSet::from([5])), 2, "a path stays known by streams that it had");
         assert!(set.are_several(), "a path that lost its streams may have some again");
     }
 
     #[test]
-    fn the_control_connections_path_is_known_from_others() {
+    fn another_path_than_the_control_connections_is_found() {
         let set = path_set(false, &[(1, 1, 0, 0.1), (2, 2, 0, 9.0)]);
         assert!(set.another_carries(&path(2)) && !set.another_carries(&path(1)));
         assert_eq!((set.capacity(), set.past(|path| path.node.ip())), (0, Vec::new()));

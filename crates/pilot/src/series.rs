@@ -1,5 +1,5 @@
-//! A transfer over time as a CSV table: the time of the threads per record, the kernel's counters of each stream, and how full the
-//! queues are. Each sample of a stream is one row, and so is each account of the other end. [`rows`] reads the table back.
+//! The series of a transfer, a CSV table: the time of the threads per record, the kernel's counters of each stream, and the content of
+//! the queues. Each sample of a stream is one row, and so is each account of the other end. [`rows`] reads the table.
 
 pub mod rows;
 
@@ -12,7 +12,7 @@ use model::account::{Account, Spent, Stage};
 use crate::Sample;
 
 /// The columns, units in their names. `stream` is the stream's number, or `far` for all threads of the other end; `job` is
-/// said once, in the first row. New ones come at the end.
+/// given once, in the first row. New columns are added at the end.
 pub const COLUMNS: &str = "time_s,stream,records,storage_ms_per_record,compute_ms_per_record,socket_ms_per_record,\
 pace_ms_per_record,idle_ms_per_record,storage_longest_ms,socket_longest_ms,delivered_mbit_s,rtt_ms,min_rtt_ms,\
 cwnd_segments,mss_bytes,unacked_segments,delivery_rate_mbit_s,pace_mbit_s,sent_bytes,resent_bytes,busy_s,receive_window_limited_s,\
@@ -47,7 +47,7 @@ fn stages(rows: &mut String, spent: &Spent) {
     }
 }
 
-/// The processor's part of each stage. A thread that waits for a limit or for orders uses none.
+/// The processor time of each stage. A thread that waits for a limit or for orders uses none.
 fn processor(rows: &mut String, spent: &Spent) {
     for stage in [Stage::Storage, Stage::Compute, Stage::Socket] {
         let _ = write!(rows, ",{:.3}", ms(spent.cpu_in(stage)) / spent.records.max(1) as f64);
@@ -65,7 +65,7 @@ impl RowWriter {
         let t = &sample.tcp;
         let fresh = (Spent::default(), 0, now.saturating_sub(sample.spent.total()));
         let before = self.before.insert(sample.stream, (sample.spent, t.delivered_segments, now));
-        // After a break of the path, stream numbers are used again: time that falls belongs to another stream.
+        // After a break of the path, stream numbers are used again: a total that is lower than before belongs to another stream.
         let before = before.filter(|(spent, ..)| spent.total() <= sample.spent.total());
         let (spent, segments, at) = before.unwrap_or(fresh);
         // The count wraps, and the size of segments may change.

@@ -10,10 +10,10 @@ use crate::pace::{self, Pacer};
 use crate::stream_count::{self, StreamCount};
 use crate::{Accumulator, Action, Context, Known, PathEstimate, PathHistory, Sample};
 
-/// Shorter than the ten seconds after which BBR probes for the least round-trip time.
-const REFRESH: Duration = Duration::from_secs(8);
+/// The interval between two refreshes of a stream: shorter than the ten seconds after which BBR probes for the least round-trip time.
+const REFRESH_EVERY: Duration = Duration::from_secs(8);
 /// A stream that has sent nothing for this time has nothing to send.
-const IDLE: Duration = Duration::from_secs(1);
+const IDLE_AFTER: Duration = Duration::from_secs(1);
 
 /// The pilot of one sending side.
 #[derive(Debug)]
@@ -25,15 +25,15 @@ pub struct Pilot {
     /// The pace that each stream was set to last.
     paces: HashMap<u32, Option<u64>>,
     /// When each stream's congestion control was chosen.
-    chosen: HashMap<u32, Duration>,
+    chosen_at: HashMap<u32, Duration>,
     /// When each stream's congestion control last began a new model of the path.
-    refreshed: HashMap<u32, Duration>,
+    refreshed_at: HashMap<u32, Duration>,
     /// The bytes that each stream had sent when it last had data to send, and that time.
-    sent: HashMap<u32, (u64, Duration)>,
-    /// The part of a shared path that the streams were set to last, bytes per second; 0 where it is not shared.
-    shared: u64,
-    /// When congestion control was last made to look for its share.
-    searched: Duration,
+    last_sent: HashMap<u32, (u64, Duration)>,
+    /// The share of a shared path that the streams were last set to, bytes per second; 0 where the path is not shared.
+    share_bytes_s: u64,
+    /// When congestion control was last made to search for the free rate.
+    searched_at: Duration,
     /// The congestion control that the evidence asks for and the host does not permit.
     missed: Option<&'static str>,
 }
@@ -46,11 +46,11 @@ impl Pilot {
             accumulator: Accumulator::new(known.send_buffer_bytes),
             count: StreamCount::new(known.past.as_ref()),
             paces: HashMap::new(),
-            chosen: HashMap::new(),
-            refreshed: HashMap::new(),
-            sent: HashMap::new(),
-            shared: 0,
-            searched: Duration::ZERO,
+            chosen_at: HashMap::new(),
+            refreshed_at: HashMap::new(),
+            last_sent: HashMap::new(),
+            share_bytes_s: 0,
+            searched_at: Duration::ZERO,
             missed: None,
             known,
         }
@@ -64,26 +64,26 @@ impl Pilot {
             return actions;
         }
         self.review_congestion(now, samples, &mut actions);
-        let idle_peer = context.peer.is_none_or(|peer| waits_for_us(peer, &mut self.count.peer_before));
+        let peer_waits = context.peer.is_none_or(|peer| waits_for_sender(peer, &mut self.count.peer_before));
         let share = self.share(context);
-        // Where a node divides the path into shares, the arriving rate says nothing about the path.
-        let bound = share.is_some();
-        let anew = match share {
+        // Where a node divides the path into shares, the arriving rate is no measure of the path.
+        let is_shared = share.is_some();
+        let refreshes_all = match share {
             Some(share) => self.is_short_of(now, share),
             None => self.pacer.tick(now, &self.accumulator),
         };
-        self.shared = share.unwrap_or_default();
-        self.refresh(now, samples, anew, &mut actions);
+        self.share_bytes_s = share.unwrap_or_default();
+        self.refresh(now, samples, refreshes_all, &mut actions);
         if context.streams == 0 && context.limit_bytes_s == 0 {
             let view = stream_count::PathView {
                 streams: samples.len() as u32,
-                held: self.pacer.is_full() || bound,
-                peer_waits: idle_peer,
+                is_full: self.pacer.is_full() || is_shared,
+                peer_waits,
                 loss_based: samples.iter().all(|s| congestion::is_loss_based(&s.congestion)),
                 processors: self.known.processors,
             };
             actions.extend(self.count.tick(now, &self.accumulator, &view).map(Action::Streams));
-            if std::mem::take(&mut self.count.widened) {
+            if std::mem::take(&mut self.count.has_widened) {
                 self.pacer.reopen();
             }
         }
@@ -94,19 +94,19 @@ impl Pilot {
     /// Notes that the host refused this congestion control to a socket.
     pub fn refused(&mut self, name: &str) {
         self.known.permitted.names.retain(|known| known != name);
-        self.chosen.clear();
+        self.chosen_at.clear();
     }
 
-    /// Whether much less than the transfer's share arrives, so that congestion control should look for the free rate now: by itself BBR
+    /// Whether much less than the transfer's share arrives, so that congestion control should search for the free rate now: by itself BBR
     /// takes a quarter more in eight round trips.
     fn is_short_of(&mut self, now: Duration, share: u64) -> bool {
         let round = self.accumulator.round();
-        let waited = now.saturating_sub(self.searched) >= round * 4;
+        let waited = now.saturating_sub(self.searched_at) >= round * 4;
         let last = self.accumulator.over(round * 2);
-        // A transfer that is slow for reasons of its own does not lack room.
-        let short = waited && pace::is_pushed(&last) && last.rate < share as f64 * 0.75;
+        // A transfer that is slow for another reason does not lack capacity.
+        let short = waited && pace::is_path_limited(&last) && last.rate < share as f64 * 0.75;
         if short {
-            self.searched = now;
+            self.searched_at = now;
         }
         short
     }
@@ -131,7 +131,7 @@ impl Pilot {
         let estimate = self.accumulator.estimate();
         let enough = estimate.min_rtt > Duration::ZERO && estimate.delivered_bytes > 1 << 20;
         enough.then(|| PathHistory {
-            capacity_bytes_s: self.pacer.remembered(),
+            capacity_bytes_s: self.pacer.history_rate(),
             streams: self.count.settled(streams),
             min_rtt_s: estimate.min_rtt.as_secs_f64(),
             // Loss that has ended is not remembered.
@@ -151,11 +151,11 @@ impl Pilot {
         for sample in samples {
             // A change costs the stream its model of the path, so the new one is given time before it is judged.
             let settle = (rtt * 20).max(Duration::from_secs(2));
-            if self.chosen.get(&sample.stream).is_some_and(|at| now.saturating_sub(*at) < settle) {
+            if self.chosen_at.get(&sample.stream).is_some_and(|at| now.saturating_sub(*at) < settle) {
                 continue;
             }
             let Some(want) = wanted(&path, &sample.congestion) else { continue };
-            self.chosen.insert(sample.stream, now);
+            self.chosen_at.insert(sample.stream, now);
             match choose(want, &self.known.permitted) {
                 Some(name) if name != sample.congestion => actions.push(Action::Congestion(sample.stream, name)),
                 Some(_) => {}
@@ -164,17 +164,17 @@ impl Pilot {
         }
     }
 
-    /// BBR lets its pipe run dry for a round trip every ten seconds, to learn the least round-trip time (PROBE_RTT): 4 % of the path at
-    /// 303 ms. While the pilot holds the rate and no queue stands, every round trip is the least one. A stream that then begins anew, at
-    /// the held rate, is spared the dip.
+    /// Restarts the congestion control of streams. BBR sends almost nothing for a round trip every ten seconds, to measure the least
+    /// round-trip time (PROBE_RTT): that costs 4 % of the path at 303 ms. While the pilot holds the rate and no queue stands, every round
+    /// trip is the least one, and a stream whose congestion control is restarted at the held rate does not probe.
     fn refresh(&mut self, now: Duration, samples: &[Sample], all: bool, actions: &mut Vec<Action>) {
-        let held = (self.shared > 0 || self.pacer.cap().is_some()) && self.known.permitted.forced.is_none();
+        let held = (self.share_bytes_s > 0 || self.pacer.cap().is_some()) && self.known.permitted.forced.is_none();
         let clear = !self.accumulator.queue_stands();
         for sample in samples.iter().filter(|sample| !congestion::is_loss_based(&sample.congestion)) {
-            let last = self.refreshed.entry(sample.stream).or_insert(now);
+            let last = self.refreshed_at.entry(sample.stream).or_insert(now);
             // A stream keeps a congestion control that the host would not set again.
-            let may = self.known.permitted.names.contains(&sample.congestion);
-            if held && may && (all || clear && now.saturating_sub(*last) >= REFRESH) {
+            let can_set = self.known.permitted.names.contains(&sample.congestion);
+            if held && can_set && (all || clear && now.saturating_sub(*last) >= REFRESH_EVERY) {
                 *last = now;
                 actions.push(Action::Refresh(sample.stream));
             }
@@ -188,14 +188,14 @@ impl Pilot {
     }
 
     /// The number of streams that have data to send; all of them where none has. A file whose digest needs the bytes in order goes on one
-    /// stream, which is then given the rate that the others cannot use.
+    /// stream, which then gets the rate that the others do not use.
     fn busy(&mut self, now: Duration, samples: &[Sample]) -> u64 {
         let busy = samples.iter().filter(|Sample { stream, tcp, .. }| {
-            let last = self.sent.entry(*stream).or_insert((tcp.bytes_sent, now));
+            let last = self.last_sent.entry(*stream).or_insert((tcp.bytes_sent, now));
             if tcp.bytes_sent != last.0 || tcp.unsent_bytes > 0 || tcp.unacked_segments > 0 {
                 *last = (tcp.bytes_sent, now);
             }
-            now.saturating_sub(last.1) < IDLE
+            now.saturating_sub(last.1) < IDLE_AFTER
         });
         match busy.count() {
             0 => samples.len() as u64,
@@ -222,7 +222,7 @@ impl Pilot {
 
 /// Whether the receiver's threads mostly waited for this end since their last account: then a full window is too small, and
 /// not one that the receiver fails to empty.
-fn waits_for_us(peer: &Account, before: &mut (Spent, bool)) -> bool {
+fn waits_for_sender(peer: &Account, before: &mut (Spent, bool)) -> bool {
     let spent = peer.spent.since(&before.0);
     let total = spent.total().as_secs_f64();
     if total > 0.2 {

@@ -1,4 +1,4 @@
-//! Decides the number of streams: at the start as many as slow start is worth, then more where the evidence says that a stream is the
+//! Decides the number of streams: at the start as many as shorten slow start, then more where the evidence says that a stream is the
 //! limit. New streams are kept only if the rate rises.
 
 use std::time::Duration;
@@ -12,12 +12,12 @@ use crate::{Known, PathHistory};
 /// The largest number of streams that the pilot chooses by itself.
 pub const STREAMS_MAX: u32 = 128;
 
-/// One first stream for each of these in the round-trip time. Twice the streams save one round trip of slow start: at 303 ms
-/// sixteen of them save 1.2 s of it.
+/// A job begins with one stream for each such span of the round-trip time. Twice the streams save one round trip of slow start: at
+/// 303 ms sixteen streams save 1.2 s.
 const ROUND_TRIP_PER_STREAM: Duration = Duration::from_millis(20);
 const FIRST_MAX: u32 = 16;
-/// Below this round-trip time streams come and go at no cost.
-const NEAR: Duration = Duration::from_millis(2);
+/// Below this round-trip time streams can be opened and closed at no cost.
+const NEAR_RTT: Duration = Duration::from_millis(2);
 /// Share of the busy time with a full window or buffer from which on that is the limit. The kernel counts a send buffer as full
 /// only while nothing in it is left to send, which is a small part of the time in which the buffer is the limit.
 const FULL: f64 = 0.1;
@@ -25,13 +25,13 @@ const FULL: f64 = 0.1;
 const GAIN: f64 = 0.01;
 /// How long a step that did not help is not repeated.
 const RESTRAINT: Duration = Duration::from_secs(60);
-/// The restraint doubles each time, up to this: every stream that comes and goes uses up a number of the session.
+/// The restraint doubles each time, up to this: every stream that is opened uses up a number of the session.
 const RESTRAINT_MAX: Duration = Duration::from_secs(3600);
 
 /// The number of streams to begin with, over a path of this round-trip time.
 pub fn first_streams(rtt: Duration, known: &Known) -> u32 {
     let past = known.past.as_ref();
-    if rtt < NEAR {
+    if rtt < NEAR_RTT {
         // At this distance processors are the scarce resource.
         return past.map_or(known.processors.clamp(2, 8), |past| past.streams.clamp(1, STREAMS_MAX));
     }
@@ -54,8 +54,8 @@ fn usable(buffer: u64) -> u64 {
 /// The state of the path and its streams, beside the accumulator's sums.
 pub(super) struct PathView {
     pub streams: u32,
-    /// The rate is held: the path is full.
-    pub held: bool,
+    /// The path is full, and its rate is held.
+    pub is_full: bool,
     /// The receiver's threads wait for this end.
     pub peer_waits: bool,
     pub loss_based: bool,
@@ -96,11 +96,11 @@ pub(super) struct StreamCount {
     trial: Option<StreamTrial>,
     changed: Option<Duration>,
     /// The steps that did not help, and until when each is not repeated.
-    vain: Vec<FailedStep>,
+    failed_steps: Vec<FailedStep>,
     /// The number of streams that an earlier job settled at.
     first: Option<u32>,
     /// More streams were put on trial since `Pilot::tick` last read this.
-    pub(super) widened: bool,
+    pub(super) has_widened: bool,
     pub(super) peer_before: (Spent, bool),
 }
 
@@ -131,7 +131,7 @@ impl StreamCount {
             self.trial = None;
             let rate = accumulator.over(epoch).rate;
             if rate < trial.rate_before * (1.0 + GAIN) {
-                self.forgo(&trial, now);
+                self.note_failure(&trial, now);
                 self.changed = Some(now);
                 return Some(trial.from);
             }
@@ -142,11 +142,12 @@ impl StreamCount {
         let last = accumulator.over(epoch);
         let (reason, to) = Self::step(&last, accumulator, view)?;
         let to = to.min(STREAMS_MAX);
-        let vain = self.vain.iter().any(|v| v.reason == reason && v.from <= view.streams && now < v.until);
-        if to <= view.streams || vain {
+        let has_failed =
+            self.failed_steps.iter().any(|v| v.reason == reason && v.from <= view.streams && now < v.until);
+        if to <= view.streams || has_failed {
             return None;
         }
-        self.widened = true;
+        self.has_widened = true;
         self.trial = Some(StreamTrial { reason, from: view.streams, rate_before: last.rate, at: now });
         self.changed = Some(now);
         Some(to)
@@ -158,17 +159,17 @@ impl StreamCount {
     }
 
     /// Notes a trial that did not help: the same step is not tried again for a while.
-    fn forgo(&mut self, trial: &StreamTrial, now: Duration) {
-        let known = self.vain.iter_mut().find(|v| v.reason == trial.reason && v.from == trial.from);
+    fn note_failure(&mut self, trial: &StreamTrial, now: Duration) {
+        let known = self.failed_steps.iter_mut().find(|v| v.reason == trial.reason && v.from == trial.from);
         match known {
-            Some(vain) => {
-                vain.restraint = (vain.restraint * 2).min(RESTRAINT_MAX);
-                vain.until = now + vain.restraint;
+            Some(step) => {
+                step.restraint = (step.restraint * 2).min(RESTRAINT_MAX);
+                step.until = now + step.restraint;
             }
             None => {
                 let reason = trial.reason;
                 let from = trial.from;
-                self.vain.push(FailedStep { reason, from, until: now + RESTRAINT, restraint: RESTRAINT });
+                self.failed_steps.push(FailedStep { reason, from, until: now + RESTRAINT, restraint: RESTRAINT });
             }
         }
     }
@@ -177,14 +178,14 @@ impl StreamCount {
     fn step(last: &IntervalRates, accumulator: &Accumulator, view: &PathView) -> Option<(Reason, u32)> {
         let streams = view.streams;
         // At the held rate no window should ever be full: one that is full was the limit when the rate was measured.
-        let much = if view.held { 3.0 * FULL } else { FULL };
+        let much = if view.is_full { 3.0 * FULL } else { FULL };
         if last.is_windowed(much) && view.peer_waits && !accumulator.queue_stands() {
             // All windows full all the time: twice the streams give twice the rate. Full half of the time: fewer are needed.
             let least = if last.fills { 0.5 } else { 0.25 };
             let grown = f64::from(streams) * (1.0 + last.windows().clamp(least, 1.0));
             return Some((Reason::Window, (grown.ceil() as u32).max(streams + 1)));
         }
-        if view.held || accumulator.queue_stands() {
+        if view.is_full || accumulator.queue_stands() {
             return None;
         }
         if last.compute + last.storage > 0.75 && streams < view.processors.max(1) * 2 && view.peer_waits {

@@ -1,8 +1,8 @@
 //! Says what limited a transfer, with evidence and remedy, from the time of the threads of both ends and the kernel's counters of the
 //! streams.
 //!
-//! A thread works for the job or waits for one of four things: a file, the socket, a limit, an order. Where a thread of one end hardly
-//! ever waits, that end is the limit. Where both ends wait for their sockets, the limit lies between them: windows, loss, or the path.
+//! A thread works for the job or waits for one of four things: a file, the socket, a limit, an order. Where the threads of one end hardly
+//! ever wait, that end is the limit. Where both ends wait for their sockets, the limit lies between them: windows, loss, or the path.
 
 mod network;
 mod shares;
@@ -48,14 +48,14 @@ pub struct Case<'a> {
     /// The limit that was set, bit/s; 0 for none.
     pub limit_bit_s: u64,
     /// The limit was set at the other end.
-    pub limit_is_theirs: bool,
+    pub limit_is_remote: bool,
     /// This end of the job is a pipe.
     pub pipe: bool,
     /// How long there was no session, or no message on it.
     pub away: Duration,
-    /// Time of all attempts together.
+    /// The time of all attempts together.
     pub in_all: Duration,
-    /// Time from the first request to the last byte, of the last attempt.
+    /// The time from the first request to the last byte, of the last attempt.
     pub elapsed: Duration,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Case<'a> {
             measured,
             pushing,
             limit_bit_s: 0,
-            limit_is_theirs: false,
+            limit_is_remote: false,
             pipe: false,
             away: Duration::ZERO,
             in_all: elapsed,
@@ -96,16 +96,16 @@ impl<'a> AccountedEnd<'a> {
 }
 
 /// A job that took less time than this shows no limit.
-const LITTLE: Duration = Duration::from_millis(100);
+const SHORT_JOB: Duration = Duration::from_millis(100);
 
-/// From this share on, it is most of the time.
+/// The share from which on something takes most of the time.
 const MOST: f64 = 0.5;
 
 /// A stream that carried less than this part of the busiest one's bytes was not needed.
 const SPARE: f64 = 0.05;
 
 /// The part of the streams, given the bytes of each, that carried next to nothing. A file whose digest needs the bytes in order goes on
-/// one stream, however many there are; the waiting of the others says nothing.
+/// one stream, however many there are; the time in which the others wait is no evidence.
 pub fn spare(bytes: impl Iterator<Item = f64> + Clone) -> f64 {
     let most = bytes.clone().fold(0.0, f64::max);
     let (unused, all) =
@@ -130,11 +130,11 @@ pub fn of(case: &Case<'_>) -> Limit {
         return limit;
     }
     let t = &case.measured;
-    let all_there = t.files == 0 && t.bytes == 0 && t.skipped > 0;
-    if all_there || sender.is_none() && receiver.is_none() {
+    let all_skipped = t.files == 0 && t.bytes == 0 && t.skipped > 0;
+    if all_skipped || sender.is_none() && receiver.is_none() {
         return without_streams(case);
     }
-    if case.elapsed < LITTLE {
+    if case.elapsed < SHORT_JOB {
         let evidence = format!("the whole job took {:.0} ms: too little to tell", case.elapsed.as_secs_f64() * 1e3);
         return limit("latency", evidence, "nothing: so little data cannot go faster");
     }
@@ -215,20 +215,20 @@ fn without_streams(case: &Case<'_>) -> Limit {
     limit("unknown", "no stream carried anything".into(), "")
 }
 
-/// The verdict where a limit was waited for.
+/// The verdict where the threads waited for a limit.
 fn cap(case: &Case<'_>, sender: &Shares) -> Limit {
     let waited = sender.pace;
     if case.limit_bit_s == 0 {
         let evidence = format!("sending threads waited {} of their time for a limit or a pause", percent(waited));
         return limit("cap", evidence, "nothing now: neither is in force any more");
     }
-    let whose = if case.limit_is_theirs { "set at the other end" } else { "set here" };
+    let whose = if case.limit_is_remote { "set at the other end" } else { "set here" };
     let evidence = format!(
         "the job's limit of {}, {whose}; sending threads waited {} of their time for it",
         BitRate(case.limit_bit_s),
         percent(waited)
     );
-    let remedy = if case.limit_is_theirs {
+    let remedy = if case.limit_is_remote {
         "ask whoever runs the other end to lift it: `longhaul job set ID --limit none`"
     } else {
         "raise --limit, or `longhaul job set ID --limit none`"
@@ -272,11 +272,11 @@ fn sending(s: &AccountedEnd<'_>, receiver: Option<&AccountedEnd<'_>>, quiet: &st
     limit("source", evidence, remedy)
 }
 
-/// Fewer files are not many files.
+/// From this number of files on, small files are named as the reason.
 const SMALL_FILES_MIN: u64 = 100;
 const SMALL_FILE_BYTES: u64 = 1 << 20;
 
-/// A job that takes no more round trips than these was over before it could wait for anything.
+/// A job of fewer round trips than these is too short to be limited by anything but latency.
 const FEW_ROUNDS: f64 = 8.0;
 
 /// The verdict where streams were ready, and there was no data to send.
@@ -306,16 +306,15 @@ fn starved(case: &Case<'_>, sender: &AccountedEnd<'_>, receiver: Option<&Account
     }
     let evidence = format!("sending threads waited {idle} of their time for the receiver to ask for more");
     let t = &case.measured;
-    let remedy = match t.files >= SMALL_FILES_MIN && t.bytes / t.files < SMALL_FILE_BYTES {
-        true => "many small files: look at the metadata rate of the target's file system, or pack them",
-        false => {
-            "the target was slow to take files in: another writer, a full disk that was waited for, or a slow directory there"
-        }
+    let remedy = if t.files >= SMALL_FILES_MIN && t.bytes / t.files < SMALL_FILE_BYTES {
+        "many small files: look at the metadata rate of the target's file system, or pack them"
+    } else {
+        "the target was slow to take files in: another writer, a full disk that was waited for, or a slow directory there"
     };
     limit("latency", evidence, remedy)
 }
 
-/// From this ratio of wall to processor time on, processors had to be shared.
+/// The ratio of wall to processor time from which on processors were shared with other work.
 const SHARED: f64 = 1.4;
 
 fn shared(end: &AccountedEnd<'_>) -> String {

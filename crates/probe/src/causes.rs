@@ -1,6 +1,6 @@
-//! Derives causes from all tests of a path: with direction, place, evidence and remedy, the weightiest first. Pure.
+//! Derives causes from all tests of a path: with direction, place, evidence and remedy, the most important first. Pure.
 //!
-//! Each rule is for one kind of cause, and tells it from those that look alike: loss at any rate (random), loss above a rate
+//! Each rule finds one kind of cause, and distinguishes it from similar ones: loss at any rate (random), loss above a rate
 //! (policer), loss of bursts (short queue), loss on one of several paths. Where a specific cause explains the findings, a
 //! general one is not raised.
 
@@ -8,8 +8,8 @@ mod bottleneck;
 mod bursts;
 mod datagrams;
 mod hosts;
-mod pushed;
 mod routes;
+mod tcp_summary;
 
 use model::v1::probe::Direction;
 use model::v1::probe::all::{Cause, Findings, Kind, Segment};
@@ -24,17 +24,17 @@ pub fn causes(found: &Findings) -> Vec<Cause> {
     causes
 }
 
-fn cause(kind: Kind, way: Option<Direction>, weight: f64, evidence: String, remedy: impl Into<String>) -> Cause {
-    Cause { kind, direction: way, segment: Segment::Network, weight, evidence, remedy: remedy.into() }
+fn cause(kind: Kind, direction: Option<Direction>, weight: f64, evidence: String, remedy: impl Into<String>) -> Cause {
+    Cause { kind, direction, segment: Segment::Network, weight, evidence, remedy: remedy.into() }
 }
 
 /// Whether a cause of this kind is known in this direction, or in both.
-fn known(causes: &[Cause], kind: Kind, way: Direction) -> bool {
-    causes.iter().any(|cause| cause.kind == kind && cause.direction.is_none_or(|known| known == way))
+fn known(causes: &[Cause], kind: Kind, direction: Direction) -> bool {
+    causes.iter().any(|cause| cause.kind == kind && cause.direction.is_none_or(|known| known == direction))
 }
 
-fn in_direction(way: Direction) -> &'static str {
-    match way {
+fn in_direction(direction: Direction) -> &'static str {
+    match direction {
         Direction::Forward => "in the forward direction",
         Direction::Reverse => "in the reverse direction",
     }

@@ -9,10 +9,10 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::error::{Error, Result};
 
 /// How long connecting may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connects a stream of a test. The segment size and the buffers are set before, as the first packets carry what follows
-/// from them: the window scale never changes later (RFC 7323).
+/// Connects a stream of a test. The segment size and the buffers are set before, as the first packets carry the segment size and
+/// the window scale, which never change later (RFC 7323).
 ///
 /// # Errors
 /// [`Error::Host`]: the kernel makes no socket or refuses a setting. [`Error::Connect`]: no connection within 10 s.
@@ -28,6 +28,8 @@ pub fn dial(to: SocketAddr, order: &Order) -> Result<TcpStream> {
         let set = socket.set_recv_buffer_size(bytes).and_then(|()| socket.set_send_buffer_size(bytes));
         set.map_err(host("set the buffers (--window)"))?;
     }
-    socket.connect_timeout(&to.into(), PATIENCE).map_err(|source| Error::Connect { to: to.to_string(), source })?;
+    socket
+        .connect_timeout(&to.into(), CONNECT_TIMEOUT)
+        .map_err(|source| Error::Connect { to: to.to_string(), source })?;
     Ok(socket.into())
 }

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! order ── check ──> test directory (and its room) ──> run ──> points, knees ──> report ──> answer, for clients of a node
-//!                       │ removed however it ends    ├ sequential   write, flush, forget, read
+//!                       │ always removed at the end  ├ sequential   write, flush, forget, read
 //!                       │                            ├ journal      4 KiB and a flush
-//!                       │                            ├ small        make, name, remove
+//!                       │                            ├ small        make, rename, remove
 //!                       │                            └ sustained    a long write, and its rate over time
 //! ```
 //!
@@ -44,12 +44,12 @@ pub use answer::answer;
 pub use order::{check, longest};
 pub use test_directory::Ground;
 
-/// Measures the disk of a directory. `note` is called in this thread with each point that is done. All files are made in one
+/// Measures the disk of a directory. `note` is called in this thread with each finished point. All files are made in one
 /// new directory below it, which is removed before this returns, also after an error.
 ///
 /// # Errors
 /// [`Error::Order`](crate::Error::Order): the order is out of bounds. [`Error::File`](crate::Error::File): the directory does
-/// not exist, may not be written, or has no room for the order and 5 % of the file system beside; or a file could not be
+/// not exist, may not be written, or has no room for the order with 5 % of the file system left free; or a file could not be
 /// written, read or removed. [`Error::Interrupted`](crate::Error::Interrupted): stopped; the points so far went to `note`.
 pub fn measure(directory: &Path, order: &Order, stop: &Stop, note: &mut dyn FnMut(&Point)) -> Result<Report> {
     order::check(order)?;
@@ -61,7 +61,8 @@ pub fn measure(directory: &Path, order: &Order, stop: &Stop, note: &mut dyn FnMu
 /// # Errors
 /// As [`measure`].
 pub fn measure_on(ground: &Ground, order: &Order, stop: &Stop, note: &mut dyn FnMut(&Point)) -> Result<Report> {
-    let (begun, watch) = (Instant::now(), Watch::begin());
+    let begun = Instant::now();
+    let watch = Watch::begin();
     order::check(order)?;
     let place = TestDirectory::make(ground, order::needed(order))?;
     let left_behind = place.left_behind();
@@ -88,16 +89,16 @@ pub fn measure_on(ground: &Ground, order: &Order, stop: &Stop, note: &mut dyn Fn
 /// Runs all tests of the order. The long write is the last, as it leaves the caches full.
 fn all(mut run: DiskRun<'_>) -> Result<DiskFindings> {
     let ordered = run.order;
-    run.goes_on()?;
-    let by_way = order::is_sequential(ordered) || order::wants(ordered, Test::Sustained);
-    let modes = if by_way { run.modes()? } else { Vec::new() };
+    run.check_stop()?;
+    let needs_modes = order::is_sequential(ordered) || order::wants(ordered, Test::Sustained);
+    let modes = if needs_modes { run.modes()? } else { Vec::new() };
     if order::is_sequential(ordered) {
         for mode in &modes {
             sequential::sweep(&mut run, *mode)?;
         }
     }
     if order::wants(ordered, Test::Fsync) {
-        journal::keep(&mut run)?;
+        journal::append(&mut run)?;
     }
     if order::wants(ordered, Test::SmallFiles) {
         small::sweep(&mut run)?;
@@ -107,5 +108,5 @@ fn all(mut run: DiskRun<'_>) -> Result<DiskFindings> {
             sustained::write(&mut run, *mode)?;
         }
     }
-    Ok(run.found())
+    Ok(run.findings())
 }

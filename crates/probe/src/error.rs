@@ -1,4 +1,4 @@
-//! How a test fails, and whose fault it is.
+//! The errors of a test, and the fault that each of them maps to.
 
 use std::io;
 
@@ -40,7 +40,7 @@ pub enum Error {
         /// The peer's reason.
         why: String,
     },
-    /// The peer failed in its half of the test.
+    /// The far end's half of the test failed.
     #[error("{peer}: {why}")]
     Far {
         /// Name or address of the peer.

@@ -33,13 +33,13 @@ const GO: u8 = 3;
 /// Length of a message.
 pub const MESSAGE_BYTES: usize = 29;
 
-/// Time between repeats of a message, and their most number.
-const AGAIN: Duration = Duration::from_millis(400);
-const TIMES: u32 = 12;
+/// Time between repeats of a hello, and the most hellos of a flow.
+const HELLO_INTERVAL: Duration = Duration::from_millis(400);
+const HELLOS_MAX: u32 = 12;
 /// The longest that a node waits for the next flow of a test.
-const GATHER: Duration = Duration::from_secs(10);
-/// Messages that wait to be read. Those beyond are dropped: they are repeats, or a flood.
-const COMES_MAX: usize = 512;
+const GATHER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Most signals of a test that wait to be read. Further ones are dropped: they are repeats, or a flood.
+const SIGNALS_MAX: usize = 512;
 /// Flows of a test.
 pub const FLOWS_MAX: u32 = 64;
 
@@ -71,7 +71,7 @@ impl Message {
     }
 }
 
-/// Whether a datagram is a message of a flow. Repeats may arrive late, and are no data of a test.
+/// Whether a datagram is a message of a flow. Repeated messages may arrive late; they are not data of the test.
 pub(crate) fn is_message(datagram: &[u8]) -> bool {
     Message::read(datagram).is_some()
 }
@@ -81,7 +81,7 @@ fn host(doing: &'static str) -> impl Fn(io::Error) -> Error {
 }
 
 /// Opens all flows at the near end: returns their sockets, connected and known to the node. All send their hellos at once,
-/// so that many flows take no longer than one. `is_ready` tells that the node has all flows, even if its answers were lost.
+/// so that many flows take no longer than one. `is_ready` returns whether the node has all flows, even if its answers were lost.
 ///
 /// # Errors
 /// [`Error::Connect`]: the node does not answer, most likely because a firewall drops UDP. [`Error::Interrupted`]: stopped.
@@ -103,12 +103,12 @@ pub fn open(
     let sockets = (0..count).map(|_| socket()).collect::<Result<Vec<_>>>()?;
     let hello = |number: usize| Message { token: *token, kind: HELLO, number: number as u64 }.write();
     let mut open = vec![false; sockets.len()];
-    for _ in 0..TIMES {
+    for _ in 0..HELLOS_MAX {
         for (number, socket) in sockets.iter().enumerate().filter(|(number, _)| !open[*number]) {
             // This call may return the ICMP error of an earlier hello.
             let _ = socket.send(&hello(number));
         }
-        let until = Instant::now() + AGAIN;
+        let until = Instant::now() + HELLO_INTERVAL;
         while Instant::now() < until {
             if stop.is_stopped() {
                 return Err(Error::Interrupted);
@@ -118,17 +118,18 @@ pub fn open(
                 open[number] |= socket.recv(&mut answer).is_ok_and(|got| answer[..got] == hello(number));
             }
             if is_ready() || open.iter().all(|open| *open) {
-                let blocks = sockets.iter().try_for_each(|socket| socket.set_nonblocking(false));
-                return blocks.map(|()| sockets).map_err(host("set up a socket"));
+                let blocking = sockets.iter().try_for_each(|socket| socket.set_nonblocking(false));
+                return blocking.map(|()| sockets).map_err(host("set up a socket"));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
     }
-    let why = "its UDP port does not answer: is UDP let through on the same number as TCP, both ways?";
+    let why =
+        "its UDP port does not answer: do firewalls permit UDP on the same port number as TCP, in both directions?";
     Err(Error::Connect { to: to.to_string(), source: io::Error::new(io::ErrorKind::TimedOut, why) })
 }
 
-/// Tells the node that the test is over, and how many datagrams were sent. Sent three times, as there is no answer.
+/// Tells the node that the test is over, and how many datagrams were sent. The message is sent three times, as it is not answered.
 pub fn close(to: SocketAddr, token: &Token, sent: u64) {
     let from: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
     let Ok(socket) = UdpSocket::bind(from) else { return };
@@ -138,7 +139,7 @@ pub fn close(to: SocketAddr, token: &Token, sent: u64) {
     }
 }
 
-/// Tells the other end of a flow that this one is ready to receive. Sent three times, as there is no answer.
+/// Tells the other end of a flow that this one is ready to receive. The message is sent three times, as it is not answered.
 pub fn go(flow: &UdpSocket, token: &Token) {
     for _ in 0..3 {
         let _ = flow.send(&Message { token: *token, kind: GO, number: 0 }.write());
@@ -153,7 +154,7 @@ pub fn go(flow: &UdpSocket, token: &Token) {
 pub fn wait_for_go(flow: &UdpSocket, token: &Token, stop: &Stop) -> Result<()> {
     let go = Message { token: *token, kind: GO, number: 0 }.write();
     flow.set_read_timeout(Some(Duration::from_millis(100))).map_err(host("set up a socket"))?;
-    let deadline = Instant::now() + GATHER;
+    let deadline = Instant::now() + GATHER_TIMEOUT;
     let mut datagram = [0; 1500];
     while Instant::now() < deadline {
         if stop.is_stopped() {
@@ -163,7 +164,7 @@ pub fn wait_for_go(flow: &UdpSocket, token: &Token, stop: &Stop) -> Result<()> {
             return flow.set_read_timeout(None).map_err(host("set up a socket"));
         }
     }
-    Err(Error::Silent { peer: "the near end".into(), seconds: GATHER.as_secs() })
+    Err(Error::Silent { peer: "the near end".into(), seconds: GATHER_TIMEOUT.as_secs() })
 }
 
 /// A message to a test of a node.
@@ -213,9 +214,9 @@ impl Flows {
         self.0.lock()
     }
 
-    /// Registers a test of the session from this address; none if the token is in use.
+    /// Registers a test for a session from `address`; none if the token is in use.
     pub fn begin(&self, token: Token, address: IpAddr) -> Option<Test> {
-        let (sender, signals) = sync_channel(COMES_MAX);
+        let (sender, signals) = sync_channel(SIGNALS_MAX);
         let mut waiting = self.waiting();
         if waiting.contains_key(&token) {
             return None;
@@ -249,14 +250,15 @@ impl Drop for Test {
 }
 
 impl Test {
-    /// Waits for `count` flows, and answers each once, since a repeated hello would arrive at the flow's own socket. The near
-    /// end learns over its session that all flows are there. The sockets are bound to `local`, as the node's own socket is.
+    /// Waits for `count` flows, and answers each hello once: a repeated hello arrives at the flow's own socket, which nobody reads
+    /// yet. The caller tells the near end over the session that all flows exist. The sockets are bound to `local`, as the node's
+    /// own socket is.
     ///
     /// # Errors
     /// [`Error::Silent`]: no further flow within 10 s. [`Error::Interrupted`]: stopped, or ended by the near end.
     /// [`Error::Host`]: a socket cannot be made.
     pub fn gather(&mut self, local: SocketAddr, count: u32, stop: &Stop) -> Result<Vec<UdpSocket>> {
-        let mut deadline = Instant::now() + GATHER;
+        let mut deadline = Instant::now() + GATHER_TIMEOUT;
         let mut flows: Vec<(u32, SocketAddr, UdpSocket)> = Vec::new();
         while (flows.len() as u32) < count {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -265,11 +267,11 @@ impl Test {
                     if number < count && flows.iter().all(|(known, ..)| *known != number) =>
                 {
                     let hello = Message { token: self.token, kind: HELLO, number: number.into() }.write();
-                    let socket = beside(local, from).map_err(host("make a socket for datagrams"))?;
+                    let socket = flow_socket(local, from).map_err(host("make a socket for datagrams"))?;
                     // The near end may be gone; then the answer fails.
                     let _ = socket.send(&hello);
                     flows.push((number, from, socket));
-                    deadline = Instant::now() + GATHER;
+                    deadline = Instant::now() + GATHER_TIMEOUT;
                 }
                 Ok(FlowSignal::Hello(..)) => {}
                 Ok(FlowSignal::Over(sent)) => self.over = Some(sent),
@@ -278,7 +280,7 @@ impl Test {
                     return Err(Error::Interrupted);
                 }
                 Err(RecvTimeoutError::Timeout) if left.is_zero() => {
-                    return Err(Error::Silent { peer: "the near end".into(), seconds: GATHER.as_secs() });
+                    return Err(Error::Silent { peer: "the near end".into(), seconds: GATHER_TIMEOUT.as_secs() });
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -288,7 +290,7 @@ impl Test {
     }
 
     /// The number of datagrams that the near end sent, once it has ended the test.
-    pub fn is_over(&mut self) -> Option<u64> {
+    pub fn datagrams_sent(&mut self) -> Option<u64> {
         while let Ok(signal) = self.signals.try_recv() {
             if let FlowSignal::Over(sent) = signal {
                 self.over = Some(sent);
@@ -300,7 +302,7 @@ impl Test {
 
 /// A socket for one flow on the node's port: the kernel passes it the datagrams of its peer, and all others to the node's
 /// own socket.
-pub(crate) fn beside(local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSocket> {
+pub(crate) fn flow_socket(local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_reuse_port(true)?;
     socket.bind(&local.into())?;
@@ -315,7 +317,7 @@ pub(crate) fn beside(local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSocke
     Ok(socket)
 }
 
-/// The node's socket, whose port the sockets of flows can share.
+/// Makes the node's socket, whose port the sockets of flows can share.
 ///
 /// # Errors
 /// The port is in use, or the kernel makes no socket.
@@ -336,12 +338,14 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn flows_find_their_test_and_strangers_none() {
+    fn a_flow_belongs_to_the_test_of_its_token_and_address() {
         let node = shared("127.0.0.1:0".parse().unwrap()).unwrap();
         let at = node.local_addr().unwrap();
-        let (flows, stop, token) = (Flows::default(), Stop::default(), [7; 16]);
+        let flows = Flows::default();
+        let stop = Stop::default();
+        let token = [7; 16];
         let mut test = flows.begin(token, at.ip()).unwrap();
-        assert!(flows.begin(token, at.ip()).is_none(), "one test of a name");
+        assert!(flows.begin(token, at.ip()).is_none(), "a token names one test");
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 node.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
@@ -362,23 +366,23 @@ mod tests {
                 far.send(b"back").unwrap();
                 assert_eq!(near.recv(&mut got).unwrap(), 4);
             }
-            assert_eq!(test.is_over(), None);
+            assert_eq!(test.datagrams_sent(), None);
             close(at, &token, 12_345);
-            while test.is_over().is_none() {
+            while test.datagrams_sent().is_none() {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            assert_eq!(test.is_over(), Some(12_345));
-            // Nobody answers a stranger, nor somebody of another address with the right word.
+            assert_eq!(test.datagrams_sent(), Some(12_345));
+            // An unknown token gets no answer, nor does a known token from another address.
             let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
             stranger.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
             stranger.send_to(&Message { token: [8; 16], kind: HELLO, number: 0 }.write(), at).unwrap();
             assert!(stranger.recv(&mut [0; 100]).is_err());
             assert!(flows.datagram("192.0.2.1:9".parse().unwrap(), &Message { token, kind: OVER, number: 1 }.write()));
-            assert_eq!(test.is_over(), Some(12_345));
+            assert_eq!(test.datagrams_sent(), Some(12_345));
             stop.stop();
         });
         drop(test);
-        assert!(flows.begin(token, at.ip()).is_some(), "its name is free again");
+        assert!(flows.begin(token, at.ip()).is_some(), "the token is free again");
     }
 
     proptest! {

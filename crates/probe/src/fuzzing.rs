@@ -1,8 +1,8 @@
 //! The parsers of untrusted input, as plain functions: the property tests run them in every `make test`, and `make fuzz` (`fuzz/`
 //! at the root of the workspace) for any time.
 //!
-//! Each function takes any bytes, drives the real code as a socket would, and must return: no panic, no overflow, no answer longer
-//! than its question, and all that is written can be read.
+//! Each function takes any bytes and passes them to the real code, as a socket would. It must return: no panic, no overflow, no answer
+//! longer than its question; whatever the code writes, it reads back unchanged.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -23,15 +23,15 @@ const FROM: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// A datagram to a node's port, as all protocols on that port read it.
 pub fn datagram(bytes: &[u8]) {
     if let Some(head) = Head::read(bytes) {
-        let mut again = bytes.to_vec();
-        assert!(head.write(&mut again) && again == bytes, "a head has one form");
+        let mut rewritten = bytes.to_vec();
+        assert!(head.write(&mut rewritten) && rewritten == bytes, "a head has one form");
     }
     let _ = wanted_bytes(bytes);
     let flows = Flows::default();
     let mut test = flows.begin(TOKEN, FROM);
     let is_ours = flows.datagram((FROM, 9).into(), bytes);
     assert_eq!(is_ours, flow::is_message(bytes));
-    assert!(test.as_mut().is_none_or(|test| test.is_over().is_none() || bytes.get(4..20) == Some(&TOKEN)));
+    assert!(test.as_mut().is_none_or(|test| test.datagrams_sent().is_none() || bytes.get(4..20) == Some(&TOKEN)));
     assert!(!Server::new(Bounds::default()).datagram((FROM, 9).into(), bytes), "a stream of a test that is not there");
     let answer = echo::answer(bytes, Some(3), 255, 1, |token| *token == TOKEN);
     if let Some(answer) = answer {
@@ -49,7 +49,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes(bytes in vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_read_or_refused(bytes in vec(any::<u8>(), 0..200)) {
             super::datagram(&bytes);
             super::cookie(&bytes);
             super::iperf3_params(&bytes);
@@ -62,12 +62,12 @@ mod tests {
         }
 
         #[test]
-        fn a_reflector_says_anything(bytes in vec(any::<u8>(), 0..4_000)) {
+        fn any_replies_of_a_reflector_are_counted_within_bounds(bytes in vec(any::<u8>(), 0..4_000)) {
             super::stream_replies(&bytes);
         }
 
         #[test]
-        fn datagrams_that_begin_well(begin in prop::sample::select(vec![&b"LHU1"[..], b"LHF1", b"LHrq", b"LHra"]),
+        fn datagrams_with_a_known_magic_are_read_or_refused(begin in prop::sample::select(vec![&b"LHU1"[..], b"LHF1", b"LHrq", b"LHra"]),
                                      known: bool, bytes in vec(any::<u8>(), 0..60)) {
             let token = if known { &super::TOKEN[..] } else { b"" };
             super::datagram(&[begin, token, &bytes].concat());
@@ -75,7 +75,7 @@ mod tests {
         }
 
         #[test]
-        fn results_of_any_numbers(numbers in vec((any::<i64>(), any::<u64>(), any::<f64>()), 0..4)) {
+        fn iperf3_results_of_any_numbers_are_read(numbers in vec((any::<i64>(), any::<u64>(), any::<f64>()), 0..4)) {
             let stream = |(a, b, c): &(i64, u64, f64)| {
                 let c = if c.is_finite() { *c } else { 0.0 };
                 format!("{{\"id\":1,\"bytes\":{},\"retransmits\":{b},\"jitter\":{c},\"errors\":{a},\"packets\":{a},\
@@ -91,7 +91,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(50))]
 
         #[test]
-        fn any_run(bytes in vec(any::<u8>(), 0..400)) {
+        fn any_run_of_datagrams_is_counted(bytes in vec(any::<u8>(), 0..400)) {
             super::stamp_question(&bytes);
             super::stamp_delays(&bytes);
             super::udp_run(&bytes);

@@ -34,7 +34,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins with the host's counters of now.
+    /// Reads the host's counters at the beginning of a test.
     pub fn begin() -> Watch {
         let held_back = sys::cgroup::throttled();
         Watch { started: Instant::now(), processors: Processors::read(), own: process_cpu(), held_back }
@@ -42,19 +42,20 @@ impl Watch {
 
     /// The use of the host since the beginning.
     pub fn read(&self) -> Use {
-        let (now, count) = (Processors::read(), sys::limits::processors());
+        let now = Processors::read();
+        let processors = sys::limits::processors();
         // Processor time of the whole host, as in the other fields, even where this program may use a part of it only.
         let time = now.seconds_since(&self.processors);
         let settings = settings();
         let held_back = sys::cgroup::throttled().zip(self.held_back).map_or(0.0, |(now, then)| {
             let span = self.started.elapsed().as_secs_f64();
-            // The kernel sums over processors, so two that are held back for a second count as two seconds.
+            // The kernel sums over processors: two that are throttled for a second count as two seconds.
             (now.saturating_sub(then).as_secs_f64() / span.max(1e-9)).min(1.0)
         });
         Use {
             software: concat!("longhaul/", env!("CARGO_PKG_VERSION")).into(),
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
-            processors: count as u32,
+            processors: processors as u32,
             busy: now.busy_since(&self.processors).unwrap_or_default(),
             own: if time > 0.0 { ((process_cpu() - self.own).as_secs_f64() / time).min(1.0) } else { 0.0 },
             steal: now.steal_since(&self.processors).unwrap_or_default(),
@@ -66,7 +67,7 @@ impl Watch {
 }
 
 /// Identifies the clock that this host reads: the first 32 bits of the kernel's boot id, which is the same in all containers of
-/// a host; 0 where the kernel does not tell it.
+/// a host; 0 where it cannot be read.
 pub fn clock() -> u32 {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     boot.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0)

@@ -1,5 +1,5 @@
-//! Measures a path, a host and a disk: TCP, UDP, latency, routes, files. Holds both ends of each test, and
-//! the established protocols where there is one (iperf3, STAMP, TWAMP).
+//! Measures a path, a host and a disk: TCP, UDP, latency, routes, files. It has both ends of each test, and speaks the
+//! established protocols where they exist (iperf3, STAMP, TWAMP).
 //!
 //! This crate does not know sessions, keys and permissions (`node`), nor flags and terminals (the binary). It takes sockets
 //! and an order, and returns results in the types of `model::v1::probe`.

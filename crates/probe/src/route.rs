@@ -1,14 +1,14 @@
 //! The route to a host: its hops, its parallel paths, its MTU, and changes between two traces.
 //!
 //! Probes are UDP datagrams of flows with fixed addresses and ports, so that routers that spread flows over several paths
-//! treat all probes of a flow alike (Augustin et al., "Avoiding traceroute anomalies with Paris traceroute", 2006). They
-//! are told apart by a number in their payload, which routers quote in their ICMP errors; the kernel passes these to the
-//! sending socket (`IP_RECVERR`), without privilege. A node at the far end answers by [`echo`]; any other host is reached
-//! when it reports a closed port.
+//! treat all probes of a flow alike (Augustin et al., "Avoiding traceroute anomalies with Paris traceroute", 2006). Each probe
+//! has a number in its payload, which routers quote in their ICMP errors; the kernel passes these to the sending socket
+//! (`IP_RECVERR`), without privilege. A node at the far end answers by [`echo`]; any other host is reached when it reports a
+//! closed port.
 //!
 //! The flow of data: tracer, volley, seeker (choose the next probe and evaluate answers: pure, in virtual time) -> drive
-//! (sends and receives for several flows at once) -> flow (one socket). Does not know who the far end is, how it was asked
-//! to answer, and that the far end may probe in the other direction.
+//! (sends and receives for several flows at once) -> flow (one socket). This module does not know who the far end is, how it was
+//! asked to answer, or that it may probe in the other direction.
 
 mod compare;
 mod drive;
@@ -32,10 +32,10 @@ pub use compare::{asymmetries, compare};
 pub use echo::Token;
 pub use order::explore;
 
-/// Where traceroute's probes begin (RFC 1393 and every implementation since).
+/// The first UDP port of traceroute's probes (RFC 1393 and every implementation since).
 const TRACEROUTE_PORT: u16 = 33_434;
 
-/// The route to a host that is no node, in forward direction only. `token` identifies this test's probes.
+/// Explores the route to a host that is not a node, in forward direction only. `token` identifies this test's probes.
 ///
 /// # Errors
 /// Those of [`open`] and [`explore`].
@@ -47,7 +47,7 @@ pub fn one_way(to: IpAddr, order: &RouteOrder, token: &Token, stop: &Stop) -> Re
     Ok(Routes { forward, ..Routes::default() })
 }
 
-/// A socket for one flow: bound to an address and port (unspecified, 0: the kernel chooses), and connected.
+/// Opens a socket for one flow: bound to an address and port (unspecified, 0: the kernel chooses), and connected.
 ///
 /// # Errors
 /// [`Error::Host`]: the port is in use. [`Error::Connect`]: there is no route to `to`.

@@ -1,10 +1,12 @@
 //! STAMP (RFC 8762) and TWAMP-Light: round trips, delays, loss and variation by direction.
 //!
-//! [`send::run`] sends questions for a test, [`stream::Stream`] without end. [`reflect::Reflector`] answers them, and
-//! [`reflect::serve`] runs it on a socket. [`tally`] makes counts from sequence numbers, [`delays`] makes delays from times; both
-//! are pure, as are [`packet`] and [`tlv`].
+//! [`send::run`] sends the packets of a test, [`stream::Stream`] those of a stream without end. [`reflect::Reflector`] answers
+//! them, and [`reflect::serve`] runs it on a socket. [`tally`] counts by sequence numbers, [`delays`] computes delays from times;
+//! both are pure, as are [`packet`] and [`tlv`].
 //!
-//! What this module does not know: authenticated mode (RFC 8762, section 4.2.2), hardware time stamps, TWAMP-Control.
+//! A packet of the sender is a *question* here, one of the reflector an *answer*.
+//!
+//! This module does not know the authenticated mode (RFC 8762, section 4.2.2), hardware time stamps, and TWAMP-Control.
 
 pub mod clock;
 pub mod delays;

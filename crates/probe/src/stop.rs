@@ -1,4 +1,4 @@
-//! Ending a test from elsewhere.
+//! The flag by which another thread ends a test.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Asks the test to end. Its threads end at their next look at this flag.
+    /// Asks the test to end. Its threads end when they next check this flag.
     pub fn stop(&self) {
         self.0.store(true, Ordering::Release);
     }

@@ -6,12 +6,12 @@
 //!   <─────────────────────────────── Waiting
 //!   hello on each flow ═════════════════════>   a socket for each
 //!   <───────────────────────────────── Ready    (with what it needs set up)
-//!   its part                                    its part
+//!   its half                                    its half
 //!   over(sent) ═════════════════════════════>   ends
 //!   <────────────────────────── Done(counts)
 //! ```
 //!
-//! The caller carries the lines: over a session, or over a channel in tests.
+//! The caller transports the lines: over a session, or over a channel in tests.
 
 mod far;
 mod near;

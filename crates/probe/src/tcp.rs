@@ -1,6 +1,6 @@
 //! TCP tests: streams in either direction, counted at both ends, and the cause that limits them.
 //!
-//! The near end is the host of the command. It dials all streams, whatever their direction, and asks the far end to run its
+//! The near end is the host of the command. It connects all streams, whatever their direction, and asks the far end to run its
 //! half. Both halves are the same code ([`half`]).
 
 mod expect;
@@ -29,18 +29,18 @@ use intervals::IntervalRecorder;
 use stream::{StreamPool, StreamSample, StreamSettings};
 
 /// Time between samples of the streams.
-const STEP: Duration = Duration::from_millis(20);
-/// A test whose streams stand still for longer is given up.
-const STILL: Duration = Duration::from_secs(15);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(20);
+/// A test whose streams move nothing for longer than this fails.
+const STALL_MAX: Duration = Duration::from_secs(15);
 /// How long the far end waits for all streams.
-const GATHER: Duration = Duration::from_secs(20);
-/// Most unsent bytes in a socket, so that a test that has ended does not wait while megabytes drain.
+const GATHER_TIMEOUT: Duration = Duration::from_secs(20);
+/// Most unsent bytes in a socket, so that the end of a test does not wait until megabytes have been sent.
 const UNSENT_BYTES: u32 = 4 << 20;
 
 /// The longest test where nothing else bounds it.
 pub(crate) const LASTS_MAX: Duration = Duration::from_secs(86_400);
 
-/// Bounds that an end sets to a test, beside those of the order.
+/// Bounds that an end sets for a test, in addition to those of the order.
 #[derive(Clone, Copy)]
 pub struct Bounds<'a> {
     /// The longest that a stream may run.
@@ -62,7 +62,7 @@ pub trait Peer {
     /// # Errors
     /// A stream cannot be connected, or the host refuses a setting.
     fn dial(&mut self, ids: &[u32], order: &Order) -> Result<Vec<(u32, TcpStream)>>;
-    /// Has the far end run its half, and hands each of its lines to `hear` until it is over.
+    /// Has the far end run its half, and passes each of its lines to `hear` until the test is over.
     ///
     /// # Errors
     /// The far end refuses the test, or the session to it breaks.
@@ -71,9 +71,19 @@ pub trait Peer {
     fn name(&self) -> &str;
 }
 
-/// For each stream of a test: its number, whether data goes forward, and the most bytes it carries.
-fn parts(order: &Order) -> Vec<(u32, bool, u64)> {
-    let ways: &[bool] = match order.direction {
+/// A stream of a test before it is connected.
+struct PlannedStream {
+    /// Its number, from 1.
+    id: u32,
+    /// Data goes forward: from the near end to the far end.
+    is_forward: bool,
+    /// Most bytes that it carries; `u64::MAX` for no bound.
+    quota_bytes: u64,
+}
+
+/// The streams that an order asks for.
+fn planned(order: &Order) -> Vec<PlannedStream> {
+    let directions: &[bool] = match order.direction {
         Directions::Forward => &[true],
         Directions::Reverse => &[false],
         Directions::Both => &[true, false],
@@ -82,26 +92,26 @@ fn parts(order: &Order) -> Vec<(u32, bool, u64)> {
         0 => u64::MAX,
         bytes => bytes / u64::from(order.streams) + u64::from(u64::from(at) < bytes % u64::from(order.streams)),
     };
-    let way = |(at, up): (usize, &bool)| {
-        let up = *up;
+    let streams = |(at, is_forward): (usize, &bool)| {
+        let is_forward = *is_forward;
         let first = at as u32 * order.streams;
-        (0..order.streams).map(move |at| (first + at + 1, up, share(at)))
+        (0..order.streams).map(move |at| PlannedStream { id: first + at + 1, is_forward, quota_bytes: share(at) })
     };
-    ways.iter().enumerate().flat_map(way).collect()
+    directions.iter().enumerate().flat_map(streams).collect()
 }
 
 /// The streams of one end of a test.
 fn flows(order: &Order, sockets: Vec<(u32, TcpStream)>, near: bool) -> Vec<TestStream> {
-    let parts = parts(order);
+    let planned = planned(order);
     let flow = |(id, socket)| {
-        let (_, up, quota) = parts.iter().find(|part| part.0 == id).copied()?;
-        Some(TestStream { id, up, sends: up == near, socket, quota })
+        let PlannedStream { is_forward, quota_bytes: quota, .. } = *planned.iter().find(|stream| stream.id == id)?;
+        Some(TestStream { id, is_forward, sends: is_forward == near, socket, quota })
     };
     sockets.into_iter().filter_map(flow).collect()
 }
 
 /// Gives connected streams the settings of the order, and adds a remark for each setting that the host refuses.
-pub(crate) fn settle(flows: &[TestStream], order: &Order, remarks: &mut Vec<String>) {
+pub(crate) fn apply_settings(flows: &[TestStream], order: &Order, remarks: &mut Vec<String>) {
     let mut remark = |text: String| {
         if !remarks.contains(&text) {
             remarks.push(text);
@@ -167,7 +177,7 @@ pub fn half(
     let peer = peer.map_or_else(|| "the other end".to_owned(), |address| address.to_string());
     let watch = Watch::begin();
     let mut remarks = Vec::new();
-    settle(&flows, order, &mut remarks);
+    apply_settings(&flows, order, &mut remarks);
     let seconds = |span: f64| Duration::from_secs_f64(span);
     let mut recorder = IntervalRecorder::new(seconds(order.interval_s), seconds(order.omit_s));
     let pool = StreamPool::start(
@@ -195,7 +205,7 @@ pub fn half(
     Ok(End { totals: ended.iter().map(|ended| recorder.total(ended)).collect(), host, remarks })
 }
 
-/// What [`follow`] reports to; each ends the test by `false`.
+/// The callbacks of [`follow`]; each ends the test by returning `false`.
 struct Sinks<'n, 'b> {
     /// Takes each interval.
     interval: &'n mut dyn FnMut(&Interval) -> bool,
@@ -218,7 +228,7 @@ fn follow(
     loop {
         let now = pool.started().elapsed();
         if end.is_some_and(|end| now >= end) {
-            pool.hush();
+            pool.stop_sending();
         }
         let over = pool.is_over();
         let samples = pool.sample();
@@ -229,14 +239,14 @@ fn follow(
         if sum != bytes {
             moved = Instant::now();
             bytes = sum;
-        } else if moved.elapsed() > STILL {
-            return Err(Error::Silent { peer: peer.to_owned(), seconds: STILL.as_secs() });
+        } else if moved.elapsed() > STALL_MAX {
+            return Err(Error::Silent { peer: peer.to_owned(), seconds: STALL_MAX.as_secs() });
         }
         // The rest after the last interval is reported if it is long enough for a rate.
         let interval = if over {
-            (recorder.since_last(now) > STEP * 5).then(|| recorder.close(now, samples))
+            (recorder.since_last(now) > SAMPLE_INTERVAL * 5).then(|| recorder.close(now, samples))
         } else {
-            recorder.saw(now, samples)
+            recorder.record(now, samples)
         };
         if interval.is_some_and(|interval| !(sinks.interval)(&interval)) {
             return Err(Error::Interrupted);
@@ -244,7 +254,7 @@ fn follow(
         if over {
             return Ok(());
         }
-        let until = recorder.due().saturating_sub(pool.started().elapsed()).min(STEP);
+        let until = recorder.due().saturating_sub(pool.started().elapsed()).min(SAMPLE_INTERVAL);
         std::thread::sleep(until.max(Duration::from_millis(1)));
     }
 }
@@ -288,22 +298,22 @@ pub fn answer(
 
 fn gather(order: &Order, next: NextStream<'_>, stop: &Stop) -> Result<Vec<(u32, TcpStream)>> {
     check(order)?;
-    let mut missing = parts(order);
+    let mut missing = planned(order);
     let mut sockets = Vec::new();
-    let deadline = Instant::now() + GATHER;
+    let deadline = Instant::now() + GATHER_TIMEOUT;
     while !missing.is_empty() {
         let left = deadline.saturating_duration_since(Instant::now());
         match next(left.min(Duration::from_millis(200))) {
             Ok((socket, id)) => {
                 let wanted = missing.len();
-                missing.retain(|part| part.0 != id);
+                missing.retain(|stream| stream.id != id);
                 // Any other number belongs to a late stream of an earlier test.
                 if missing.len() < wanted {
                     sockets.push((id, socket));
                 }
             }
             Err(RecvTimeoutError::Timeout) if left.is_zero() || stop.is_stopped() => {
-                return Err(Error::Silent { peer: "the near end".into(), seconds: GATHER.as_secs() });
+                return Err(Error::Silent { peer: "the near end".into(), seconds: GATHER_TIMEOUT.as_secs() });
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err(Error::Interrupted),
@@ -312,7 +322,7 @@ fn gather(order: &Order, next: NextStream<'_>, stop: &Stop) -> Result<Vec<(u32, 
     Ok(sockets)
 }
 
-/// What the far end has reported.
+/// The lines of the far end so far.
 #[derive(Default)]
 struct FarReport {
     intervals: Vec<Interval>,
@@ -331,40 +341,41 @@ pub fn test(
     note: &mut (dyn FnMut(&Interval) + Send),
 ) -> Result<Report> {
     check(order)?;
-    let ids: Vec<u32> = parts(order).iter().map(|part| part.0).collect();
+    let ids: Vec<u32> = planned(order).iter().map(|stream| stream.id).collect();
     let flows = flows(order, peer.dial(&ids, order)?, true);
     let mut intervals = Vec::new();
     let mut report = FarReport::default();
-    let (begin, begins) = channel();
-    let (near, asked) = std::thread::scope(|scope| {
-        let kept = &mut intervals;
+    let (ready, ready_lines) = channel();
+    let (near, session) = std::thread::scope(|scope| {
+        let intervals = &mut intervals;
         let near = scope.spawn(move || {
             // A far end that refuses never reports that it is ready.
-            if begins.recv().is_err() {
+            if ready_lines.recv().is_err() {
                 return Err(Error::Interrupted);
             }
-            let mut keep = |interval: &Interval| {
+            let mut take = |interval: &Interval| {
                 note(interval);
-                kept.push(interval.clone());
+                intervals.push(interval.clone());
                 true
             };
-            half(flows, order, &order.near_cores, Bounds::OWN, stop, &mut keep)
+            half(flows, order, &order.near_cores, Bounds::OWN, stop, &mut take)
         });
-        let asked = peer.ask(order, &mut |line| match line {
-            TcpSampleLine::Ready => drop(begin.send(())),
+        let session = peer.ask(order, &mut |line| match line {
+            TcpSampleLine::Ready => drop(ready.send(())),
             TcpSampleLine::Interval(interval) => report.intervals.push(interval),
             TcpSampleLine::End(end) => report.end = Some(*end),
             TcpSampleLine::Failed(why) => report.failed = Some(why),
         });
-        drop(begin);
-        (near.join().unwrap_or(Err(Error::Interrupted)), asked)
+        drop(ready);
+        (near.join().unwrap_or(Err(Error::Interrupted)), session)
     });
     if stop.is_stopped() {
         return Err(Error::Interrupted);
     }
-    asked?;
+    session?;
     if let Some(Failure { fault, why }) = report.failed {
-        // Where both ends fail, the near end knows the cause better, unless it never began or only saw the connection break.
+        // Where both ends fail, the near end's error is closer to the cause, unless the near end never began or only saw the
+        // connection break.
         let far = Error::Far { peer: peer.name().to_owned(), fault, why };
         return Err(near
             .err()
@@ -372,7 +383,7 @@ pub fn test(
             .unwrap_or(far));
     }
     let near = near?;
-    let silent = || Error::Silent { peer: peer.name().to_owned(), seconds: STILL.as_secs() };
+    let silent = || Error::Silent { peer: peer.name().to_owned(), seconds: STALL_MAX.as_secs() };
     let far = report.end.ok_or_else(silent)?;
     let directions = directions(order, &near, &far);
     Ok(Report { order: order.clone(), directions, intervals, far_intervals: report.intervals, near, far })

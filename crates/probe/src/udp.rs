@@ -2,11 +2,10 @@
 //!
 //! Both ends are here, each with a connected socket and the same order: [`send`] and [`receive`] (or [`Receiver`],
 //! where the sender waits until the receiver is ready), [`request::measure`] and [`request::answer`]. The caller carries
-//! all messages between the ends beside the datagrams. Runs that follow each other over the same sockets are told apart by
-//! the run's number in each datagram.
+//! all messages between the ends other than the datagrams. The run's number in each datagram distinguishes runs that follow each
+//! other over the same sockets.
 //!
-//! This module does not know how the ends found each other, who may test whom, and interval lines (the caller reads
-//! [`Watch`]).
+//! This module does not know how the ends find each other, who may run a test, or interval lines (the caller reads [`Watch`]).
 
 mod clock;
 pub mod columns;
@@ -31,7 +30,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use clock::{Clock, HostClock};
 pub use datagram::FlowId;
 pub use host::HostCounters;
-pub use order::{Mode, Plan, RUNS_TOLD_MAX, SECONDS_MAX};
+pub use order::{LOST_RUNS_MAX, Mode, Plan, SECONDS_MAX};
 pub use paced::paced;
 pub use point::point;
 pub use receive::{Receiver, receive};
@@ -58,29 +57,29 @@ impl Watch {
     }
 }
 
-/// Tells a receiving end how many datagrams were sent. Clones share the number. The sender's last datagrams carry it as well,
-/// but may be lost.
+/// The number of datagrams that were sent, for the receiving end. Clones share the number. The sender's last datagrams carry it as
+/// well, but may be lost.
 #[derive(Clone, Debug)]
 pub struct EndNotice(Arc<AtomicU64>);
 
 /// The value before the number is known.
-const UNTOLD: u64 = u64::MAX;
+const UNKNOWN: u64 = u64::MAX;
 
 impl Default for EndNotice {
     fn default() -> EndNotice {
-        EndNotice(Arc::new(AtomicU64::new(UNTOLD)))
+        EndNotice(Arc::new(AtomicU64::new(UNKNOWN)))
     }
 }
 
 impl EndNotice {
-    /// Says that the run is over after `datagrams`.
-    pub fn tell(&self, datagrams: u64) {
+    /// Sets the number: the run is over after so many datagrams.
+    pub fn set(&self, datagrams: u64) {
         self.0.store(datagrams, Ordering::Release);
     }
 
     /// The number of datagrams sent, once it is known.
-    pub fn told(&self) -> Option<u64> {
-        Some(self.0.load(Ordering::Acquire)).filter(|told| *told != UNTOLD)
+    pub fn get(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Acquire)).filter(|sent| *sent != UNKNOWN)
     }
 }
 

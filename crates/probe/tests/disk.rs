@@ -1,5 +1,5 @@
-//! The disk test on real file systems: the one of the temporary directory, with a small budget, and ones in memory of
-//! this test's own that are full, read-only, or filled by somebody else in the middle.
+//! The disk test on real file systems: the one of the temporary directory, with a small budget, and private ones in memory
+//! that are full, read-only, or filled by another program during the test.
 
 // Tests may unwrap; clippy.toml knows test functions only, not what they call.
 #![allow(clippy::unwrap_used, missing_docs)]
@@ -19,13 +19,13 @@ use sys::namespace::Namespaces;
 
 const MIB: u64 = 1 << 20;
 
-/// Some 60 MiB written in all.
+/// An order that writes some 60 MiB.
 fn small_order() -> Order {
     Order {
         file_bytes: vec![MIB, 3 * MIB + 4096],
         workers: vec![1, 2],
         block_bytes: MIB,
-        // Not the limit of any point on a disk that works.
+        // More than any point takes on a working disk.
         seconds: 600.0,
         sustained_seconds: 60.0,
         budget_bytes: 8 * MIB,
@@ -43,7 +43,7 @@ fn names(directory: &Path) -> Vec<String> {
     names.map(|name| name.to_string_lossy().into_owned()).collect()
 }
 
-/// Runs a test in a thread whose `directory` is a file system in memory of so many MiB, which no other thread sees.
+/// Runs a test in a thread whose `directory` is a file system in memory of `mib` MiB, which no other thread sees.
 fn in_memory(name: &str, mib: u64, flags: MountFlags, test: impl Fn(&Path) + Sync) {
     let above = tempfile::tempdir().unwrap();
     let body = || {
@@ -85,7 +85,7 @@ fn is_sane(point: &Point) {
     assert_eq!(point.course.is_some(), point.test == Test::Sustained, "{what}");
 }
 
-/// What was done in each point, whatever the disk.
+/// Asserts the counts of each point, which do not depend on the disk.
 fn is_as_ordered(report: &Report, modes: &[IoMode]) {
     let order = &report.order;
     let mut expected = Vec::new();
@@ -115,11 +115,11 @@ fn is_as_ordered(report: &Report, modes: &[IoMode]) {
 }
 
 #[test]
-fn every_point_is_there_and_nothing_is_left() {
+fn every_ordered_point_is_measured_and_no_file_remains() {
     let above = tempfile::tempdir().unwrap();
     let mut noted = Vec::new();
     let note = &mut |point: &Point| {
-        // All of it is in one directory while it lasts.
+        // During the test all files are in one directory.
         assert_eq!(names(above.path()).len(), 1);
         assert!(names(above.path())[0].starts_with(".longhaul-probe-"));
         noted.push(point.clone());
@@ -136,7 +136,7 @@ fn every_point_is_there_and_nothing_is_left() {
     assert!(report.knees.iter().all(|knee| knee.rate_bit_s as f64 >= 0.95 * knee.best_rate_bit_s as f64));
     assert!(report.order.seed.is_some());
     assert!(report.device.free_bytes > 0 && report.device.total_bytes > report.device.free_bytes);
-    // What a reader of the JSON gets is what was found.
+    // The JSON is read back unchanged.
     let text = serde_json::to_string(&report).unwrap();
     let back: Report = serde_json::from_str(&text).unwrap();
     assert_eq!((&back.order, &back.device, &back.left_out), (&report.order, &report.device, &report.left_out));
@@ -144,15 +144,15 @@ fn every_point_is_there_and_nothing_is_left() {
     assert!(back.points.iter().map(one).eq(report.points.iter().map(one)));
 }
 
-/// What the kernel counts of the device is at least what went past the page cache.
+/// The kernel's counters of the device show at least the bytes that bypassed the page cache.
 #[test]
-fn the_device_saw_it_all() {
+fn the_device_counts_all_bytes_of_direct_access() {
     let above = tempfile::tempdir().unwrap();
     let order = Order { tests: vec![Test::Write, Test::Read], file_bytes: vec![4 * MIB], ..small_order() };
     let report = measure(above.path(), &order, &Stop::default(), &mut nothing).unwrap();
     if !report.left_out.is_empty() || report.points.iter().any(|point| point.device.is_none()) {
         let why = "the temporary directory is on no single disk with direct access";
-        return writeln!(std::io::stderr(), "SKIPPED the_device_saw_it_all: {why}").unwrap();
+        return writeln!(std::io::stderr(), "SKIPPED the_device_counts_all_bytes_of_direct_access: {why}").unwrap();
     }
     assert_eq!(report.points.len(), 8);
     for point in &report.points {
@@ -164,9 +164,9 @@ fn the_device_saw_it_all() {
     }
 }
 
-/// Files that are only read have to be written, which is no point of its own.
+/// Files that are only read must be written first, which is not a point.
 #[test]
-fn reading_alone_is_reading() {
+fn a_test_of_reading_has_only_points_of_reading() {
     let above = tempfile::tempdir().unwrap();
     let order = Order { tests: vec![Test::Read], modes: vec![IoMode::Buffered], ..small_order() };
     let report = measure(above.path(), &order, &Stop::default(), &mut nothing).unwrap();
@@ -178,14 +178,14 @@ fn reading_alone_is_reading() {
     assert_eq!(names(above.path()), Vec::<String>::new());
 }
 
-/// From another thread, while each of the long tests is at work.
+/// Another thread stops each of the long tests.
 #[test]
-fn a_stop_in_the_middle_leaves_nothing() {
+fn a_stop_during_a_point_leaves_no_file() {
     for test in [Test::Fsync, Test::SmallFiles, Test::Sustained, Test::Write] {
         let above = tempfile::tempdir().unwrap();
         let order = Order {
             tests: vec![test],
-            // Each of these takes far longer than the stop is away.
+            // Each of these takes far longer than the time until the stop.
             file_bytes: vec![512 * MIB],
             block_bytes: 4096,
             workers: vec![2],
@@ -198,10 +198,11 @@ fn a_stop_in_the_middle_leaves_nothing() {
             ..Order::default()
         };
         let stop = Stop::default();
-        let (begun, is_seen) = (Instant::now(), AtomicBool::new(false));
+        let begun = Instant::now();
+        let is_seen = AtomicBool::new(false);
         let outcome = std::thread::scope(|scope| {
             scope.spawn(|| {
-                // Some of it must be there before it can be gone.
+                // Some files must exist before the stop.
                 let ours = || names(above.path()).first().map(|name| names(&above.path().join(name)).len());
                 while begun.elapsed() < Duration::from_secs(30) && !is_seen.load(Ordering::Acquire) {
                     std::thread::sleep(Duration::from_millis(1));
@@ -220,7 +221,7 @@ fn a_stop_in_the_middle_leaves_nothing() {
 }
 
 #[test]
-fn a_stop_between_points_is_heard() {
+fn a_stop_between_points_ends_the_test() {
     let above = tempfile::tempdir().unwrap();
     let stop = Stop::default();
     let mut points = 0;
@@ -235,48 +236,54 @@ fn a_stop_between_points_is_heard() {
     assert!(matches!(outcome, Err(Error::Interrupted)), "stopped before it began: {outcome:?}");
 }
 
-/// Somebody moves the directory away once it is open, later the test's own one in it, and puts links in their places:
-/// nothing is made at the other end of a link.
+/// Another program moves the directory away once it is open, later the test's own directory in it, and puts links in their
+/// places: no file is made at the other end of a link.
 #[test]
-fn a_link_in_its_place_leads_nowhere() {
-    let (above, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let asked = above.path().join("asked");
-    std::fs::create_dir(&asked).unwrap();
-    let ground = Ground::open(&asked).unwrap();
+fn a_link_in_the_place_of_the_directory_is_not_followed() {
+    let above = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let ordered = above.path().join("ordered");
+    std::fs::create_dir(&ordered).unwrap();
+    let ground = Ground::open(&ordered).unwrap();
     let swap = |path: &Path, to: &str| {
         std::fs::rename(path, above.path().join(to)).unwrap();
         std::os::unix::fs::symlink(elsewhere.path(), path).unwrap();
     };
-    swap(&asked, "meant");
-    let (meant, mut made) = (above.path().join("meant"), 0);
+    swap(&ordered, "moved-ground");
+    let moved_ground = above.path().join("moved-ground");
+    let mut points = 0;
     let note = &mut |_: &Point| {
         assert_eq!(names(elsewhere.path()), Vec::<String>::new());
-        if made == 0 {
-            swap(&meant.join(&names(&meant)[0]), "moved");
+        if points == 0 {
+            swap(&moved_ground.join(&names(&moved_ground)[0]), "moved");
         }
-        made += 1;
+        points += 1;
     };
     let outcome = measure_on(&ground, &small_order(), &Stop::default(), note);
     let Err(Error::File { doing, source, .. }) = &outcome else { panic!("{outcome:?}") };
-    assert!(*doing == "remove" && source.to_string().starts_with("somebody moved it away"), "{outcome:?}");
-    assert!(made > 10, "{made} points");
+    assert!(*doing == "remove" && source.to_string().starts_with("another program moved it away"), "{outcome:?}");
+    assert!(points > 10, "{points} points");
     assert_eq!(names(elsewhere.path()), Vec::<String>::new());
     assert_eq!(names(&above.path().join("moved")), Vec::<String>::new());
 }
 
-/// Far longer than a test has, in few points: flushes on a disk, small files where there is no disk below the files.
+/// An order of few points that takes far longer than a test: by flushes on a disk, by small files in memory.
 fn endless() -> Order {
-    let (tests, small_bytes) = (vec![Test::Fsync, Test::SmallFiles], vec![4096; 16]);
-    let (fsyncs, small_files) = (250_000, 250_000);
+    let tests = vec![Test::Fsync, Test::SmallFiles];
+    let small_bytes = vec![4096; 16];
+    let fsyncs = 250_000;
+    let small_files = 250_000;
     Order { tests, fsyncs, small_bytes, small_files, seconds: 600.0, budget_bytes: 1 << 30, ..Order::default() }
 }
 
-/// Nobody listens any more, or the node stops, in the middle of a point.
+/// During a point, the client goes away or the node stops.
 #[test]
-fn a_far_test_ends_with_those_who_asked() {
+fn a_far_test_ends_with_its_client_and_its_node() {
     for listens in [false, true] {
         let above = tempfile::tempdir().unwrap();
-        let (begun, ends, mut lines) = (Instant::now(), Stop::default(), 0);
+        let begun = Instant::now();
+        let ends = Stop::default();
+        let mut lines = 0;
         let mut tell = |_: &DiskLine| {
             lines += 1;
             if listens && lines == 2 {
@@ -292,7 +299,7 @@ fn a_far_test_ends_with_those_who_asked() {
 }
 
 #[test]
-fn a_far_test_tells_what_a_near_one_notes() {
+fn a_far_test_sends_a_line_for_each_point() {
     let above = tempfile::tempdir().unwrap();
     let mut points = Vec::new();
     let mut tell = |line: &DiskLine| {
@@ -307,10 +314,10 @@ fn a_far_test_tells_what_a_near_one_notes() {
     assert_eq!(names(above.path()), Vec::<String>::new());
 }
 
-/// In memory everything is said to be memory's; and the time limit is a limit.
+/// All points of a file system in memory are marked as such, and the time limit is kept.
 #[test]
-fn memory_is_no_disk() {
-    in_memory("memory_is_no_disk", 64, MountFlags::empty(), |directory| {
+fn points_of_a_file_system_in_memory_are_marked() {
+    in_memory("points_of_a_file_system_in_memory_are_marked", 64, MountFlags::empty(), |directory| {
         let report = measure(directory, &small_order(), &Stop::default(), &mut nothing).unwrap();
         assert_eq!(report.device.file_system, "tmpfs");
         assert_eq!(report.device.mounted_at, directory.display().to_string());
@@ -327,8 +334,8 @@ fn memory_is_no_disk() {
 }
 
 #[test]
-fn too_little_room_is_refused() {
-    in_memory("too_little_room_is_refused", 16, MountFlags::empty(), |directory| {
+fn an_order_without_enough_room_is_refused() {
+    in_memory("an_order_without_enough_room_is_refused", 16, MountFlags::empty(), |directory| {
         let order = Order { budget_bytes: 16 * MIB, ..small_order() };
         let Err(error) = measure(directory, &order, &Stop::default(), &mut nothing) else { panic!("taken") };
         let Error::File { source, path, .. } = &error else { panic!("{error:?}") };
@@ -351,10 +358,10 @@ fn a_directory_that_may_not_be_written_is_named() {
     });
 }
 
-/// Somebody fills the disk after the first point: the next one fails, says so, and leaves nothing.
+/// Another program fills the disk after the first point: the next point fails with the reason, and leaves no file.
 #[test]
-fn an_error_in_the_middle_leaves_nothing() {
-    in_memory("an_error_in_the_middle_leaves_nothing", 64, MountFlags::empty(), |directory| {
+fn an_error_during_a_point_leaves_no_file() {
+    in_memory("an_error_during_a_point_leaves_no_file", 64, MountFlags::empty(), |directory| {
         let others = directory.join("others");
         let mut points = 0;
         let note = &mut |_: &Point| {
@@ -372,12 +379,12 @@ fn an_error_in_the_middle_leaves_nothing() {
 }
 
 #[test]
-fn an_order_out_of_bounds_touches_nothing() {
+fn an_order_out_of_bounds_is_refused_before_any_file_is_made() {
     let above = tempfile::tempdir().unwrap();
     let order = Order { workers: vec![0], ..small_order() };
     let outcome = measure(above.path(), &order, &Stop::default(), &mut nothing);
     assert!(matches!(&outcome, Err(Error::Order(why)) if why.starts_with("workers is 0")), "{outcome:?}");
-    // What is left out of an order is as the default has it.
+    // A field that an order leaves out has its default value.
     assert_eq!(serde_json::from_str::<Order>("{}").unwrap(), Order::default());
     let some: Order =
         serde_json::from_str(r#"{"tests": ["small_files"], "modes": ["direct"], "workers": [3]}"#).unwrap();

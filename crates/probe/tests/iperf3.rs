@@ -1,4 +1,4 @@
-//! Both ends of iperf3's protocol against each other, and each against peers that break it.
+//! Client and server of iperf3's protocol against each other, and each against peers that break the protocol.
 
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
@@ -18,7 +18,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 struct Node {
     at: SocketAddr,
     stop: Stop,
-    /// What became of each connection.
+    /// The outcome of each connection.
     outcomes: Receiver<Result<Option<TestRecord>>>,
 }
 
@@ -29,7 +29,7 @@ impl Drop for Node {
     }
 }
 
-/// A listener, and a socket for datagrams on the same number.
+/// A listener, and a socket for datagrams on the same port.
 fn port() -> (TcpListener, UdpSocket) {
     loop {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -42,34 +42,39 @@ fn port() -> (TcpListener, UdpSocket) {
 }
 
 fn node(bounds: Bounds) -> Node {
-    node_that(bounds, |_, _| true)
+    node_reporting_to(bounds, |_, _| true)
 }
 
-/// A node whose tests' bytes are told to `moved`.
-fn node_that(bounds: Bounds, moved: impl Fn(IpAddr, u64) -> bool + Send + Sync + 'static) -> Node {
+/// A node that reports the bytes of its tests to `moved`.
+fn node_reporting_to(bounds: Bounds, moved: impl Fn(IpAddr, u64) -> bool + Send + Sync + 'static) -> Node {
     let moved = Arc::new(moved);
     let (listener, datagrams) = port();
-    let (at, stop) = (listener.local_addr().unwrap(), Stop::default());
+    let at = listener.local_addr().unwrap();
+    let stop = Stop::default();
     let server = Arc::new(Server::new(bounds));
     let (sender, outcomes) = channel();
-    let (hears, ends) = (Arc::clone(&server), stop.clone());
+    let datagram_server = Arc::clone(&server);
+    let datagram_stop = stop.clone();
     std::thread::spawn(move || {
         datagrams.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         let mut datagram = [0; 2048];
-        while !ends.is_stopped() {
-            if let Ok((got, from)) = datagrams.recv_from(&mut datagram) {
-                hears.datagram(from, &datagram[..got]);
+        while !datagram_stop.is_stopped() {
+            if let Ok((length, from)) = datagrams.recv_from(&mut datagram) {
+                datagram_server.datagram(from, &datagram[..length]);
             }
         }
     });
-    let ends = stop.clone();
+    let listener_stop = stop.clone();
     std::thread::spawn(move || {
         for accepted in 0.. {
             let Ok((socket, _)) = listener.accept() else { return };
-            if ends.is_stopped() {
+            if listener_stop.is_stopped() {
                 return;
             }
-            let (server, sender, stop, moved) = (Arc::clone(&server), sender.clone(), ends.clone(), Arc::clone(&moved));
+            let server = Arc::clone(&server);
+            let sender = sender.clone();
+            let stop = listener_stop.clone();
+            let moved = Arc::clone(&moved);
             std::thread::spawn(move || {
                 let _ = sender.send(server.serve(socket, accepted, &stop, &*moved));
             });
@@ -79,10 +84,10 @@ fn node_that(bounds: Bounds, moved: impl Fn(IpAddr, u64) -> bool + Send + Sync +
 }
 
 impl Node {
-    /// What became of the next test; streams that were handed over are passed by.
+    /// The outcome of the next test. Streams that were handed over to a test are skipped.
     fn outcome(&self) -> Result<TestRecord> {
         loop {
-            match self.outcomes.recv_timeout(Duration::from_secs(60)).expect("every connection comes to an end") {
+            match self.outcomes.recv_timeout(Duration::from_secs(60)).expect("every connection ends") {
                 Ok(None) => {}
                 Ok(Some(done)) => return Ok(done),
                 Err(error) => return Err(error),
@@ -96,17 +101,17 @@ fn order(direction: Directions, streams: u32) -> Order {
 }
 
 #[test]
-fn our_client_with_our_server() {
+fn client_and_server_agree_on_the_bytes_in_every_direction() {
     let node = node(Bounds::default());
     for (direction, streams) in [(Directions::Forward, 1), (Directions::Reverse, 3), (Directions::Both, 2)] {
         let mut lines = 0;
         let report = test(node.at, &order(direction, streams), &Stop::default(), &mut |_| lines += 1).unwrap();
         let done = node.outcome().unwrap();
         assert!(lines >= 1, "{direction:?}");
-        for way in &report.directions {
-            assert!(way.rate_bit_s > 0 && way.received_bytes > 0, "{way:?}");
+        for direction in &report.directions {
+            assert!(direction.rate_bit_s > 0 && direction.received_bytes > 0, "{direction:?}");
         }
-        // What the client says of the far end is what the far end says of itself.
+        // The client reports the far end's own counts.
         let far: u64 = report.far.totals.iter().map(|total| total.flow.bytes).sum();
         assert_eq!(far, done.results.streams.iter().map(|stream| stream.bytes).sum::<u64>(), "{direction:?}");
         let ids: Vec<u32> = report.near.totals.iter().map(|total| total.flow.stream).collect();
@@ -120,7 +125,7 @@ fn our_client_with_our_server() {
 }
 
 #[test]
-fn so_many_bytes() {
+fn a_test_ends_after_its_bytes() {
     let node = node(Bounds::default());
     let order = Order { bytes: 5_000_000, seconds: 0.0, block_bytes: 10_000, ..Order::default() };
     let report = test(node.at, &order, &Stop::default(), &mut |_| {}).unwrap();
@@ -128,7 +133,7 @@ fn so_many_bytes() {
 }
 
 #[test]
-fn datagrams_in_every_direction() {
+fn datagrams_are_counted_in_every_direction() {
     let node = node(Bounds::default());
     for direction in [Directions::Forward, Directions::Reverse, Directions::Both] {
         let order = DatagramOrder { streams: 2, direction, seconds: 0.3, bytes: 1_000, rate_bit_s: 4_000_000 };
@@ -138,8 +143,7 @@ fn datagrams_in_every_direction() {
         for (sends, near) in &found.near {
             let far = found.far.iter().find(|far| far.id == near.id).unwrap();
             let (sent, received) = if *sends { (near, far) } else { (far, near) };
-            // 500 a second each, fewer where the sender has to wait for a processor; loopback loses none, and the last may
-            // be on its way.
+            // 500 a second each, fewer if the sender has to wait for a processor. Loopback loses none; the last may be in flight.
             let most = sent.span_s.1 * 500.0 + 30.0;
             assert!(sent.packets > 20 && sent.packets as f64 <= most, "{direction:?}: {sent:?}");
             assert!(received.packets > 20 && received.packets <= sent.packets, "{direction:?}: {sent:?}, {received:?}");
@@ -149,7 +153,7 @@ fn datagrams_in_every_direction() {
 }
 
 #[test]
-fn twenty_at_once_and_not_one_more_than_the_bound() {
+fn twenty_tests_run_at_once_and_bounds_are_kept() {
     let node = node(Bounds { tests_per_address_max: 20, ..Bounds::default() });
     let run = || {
         let order = Order { pace_bit_s: 8_000_000, ..order(Directions::Forward, 1) };
@@ -179,33 +183,33 @@ fn text(json: &[u8]) -> Vec<u8> {
     [&(json.len() as u32).to_be_bytes()[..], json].concat()
 }
 
-/// The states that come next.
-fn hear<const N: usize>(control: &mut TcpStream) -> [u8; N] {
+/// The next states on the control connection.
+fn read_states<const N: usize>(control: &mut TcpStream) -> [u8; N] {
     let mut states = [0; N];
     control.read_exact(&mut states).unwrap();
     states
 }
 
-/// A client's control connection, as far as the server's wish for streams.
+/// A client's control connection, up to the state in which the server waits for streams.
 fn begin(at: SocketAddr, params: &[u8]) -> TcpStream {
     let mut control = TcpStream::connect(at).unwrap();
     control.write_all(COOKIE).unwrap();
-    assert_eq!(hear(&mut control), [9]);
+    assert_eq!(read_states(&mut control), [9]);
     control.write_all(&text(params)).unwrap();
-    assert_eq!(hear(&mut control), [10]);
+    assert_eq!(read_states(&mut control), [10]);
     control
 }
 
-/// A test with one stream over TCP, under way.
+/// A running test with one stream over TCP.
 fn begin_stream(at: SocketAddr, params: &[u8]) -> (TcpStream, TcpStream) {
     let mut control = begin(at, params);
     let mut stream = TcpStream::connect(at).unwrap();
     stream.write_all(COOKIE).unwrap();
-    assert_eq!(hear(&mut control), [1, 2]);
+    assert_eq!(read_states(&mut control), [1, 2]);
     (control, stream)
 }
 
-/// A test with one stream over UDP, under way.
+/// A running test with one stream over UDP.
 fn begin_datagrams(at: SocketAddr, params: &[u8]) -> (TcpStream, UdpSocket) {
     let mut control = begin(at, params);
     let stream = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -215,18 +219,18 @@ fn begin_datagrams(at: SocketAddr, params: &[u8]) -> (TcpStream, UdpSocket) {
     let mut answer = [0; 2_000];
     assert_eq!(stream.recv(&mut answer).unwrap(), 4);
     assert_eq!(&answer[..4], b"6789");
-    assert_eq!(hear(&mut control), [1, 2]);
+    assert_eq!(read_states(&mut control), [1, 2]);
     (control, stream)
 }
 
-/// Whatever a client says, or leaves out: its test ends with an error, soon, and the node goes on.
+/// Whatever a client sends or omits, its test ends with an error, soon, and the node continues.
 #[test]
-fn clients_that_break_the_rules() {
+fn clients_that_break_the_protocol_fail_their_test_only() {
     let node = node(Bounds::default());
     let valid = text(PARAMS);
     let cases: Vec<(&str, Vec<u8>)> = vec![
         ("half a cookie", COOKIE[..20].to_vec()),
-        ("nothing behind the cookie", COOKIE.to_vec()),
+        ("nothing after the cookie", COOKIE.to_vec()),
         ("a length of 0", [&COOKIE[..], &[0; 4]].concat()),
         ("a length of 4 GiB", [&COOKIE[..], &[0xff; 4]].concat()),
         ("half a text", [&COOKIE[..], &valid[..20]].concat()),
@@ -245,24 +249,23 @@ fn clients_that_break_the_rules() {
         let error = node.outcome().expect_err(what);
         assert!(from.elapsed() < Duration::from_secs(60), "{what}: {error}");
     }
-    test(node.at, &order(Directions::Forward, 1), &Stop::default(), &mut |_| {}).expect("the node goes on");
+    test(node.at, &order(Directions::Forward, 1), &Stop::default(), &mut |_| {}).expect("the node continues");
 }
 
-/// A client that vanishes in the middle, and strangers.
 #[test]
-fn clients_that_vanish_and_strangers() {
+fn clients_that_vanish_and_strangers_end() {
     let node = node(Bounds::default());
     let (control, mut stream) = begin_stream(node.at, PARAMS);
     stream.write_all(&[7; 5_000]).unwrap();
     drop((control, stream));
     assert!(matches!(node.outcome(), Err(Error::Broken { .. })));
 
-    // Its cookie names no test: it is taken for a new one, which never goes on.
+    // Its cookie names no test, so it counts as a new test, which ends here.
     let mut stranger = TcpStream::connect(node.at).unwrap();
     stranger.write_all(b"zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz\0").unwrap();
     drop(stranger);
     assert!(node.outcome().is_err());
-    // Datagrams of somebody who holds no test are not answered.
+    // Datagrams from an address without a test are not answered.
     let datagram = UdpSocket::bind("127.0.0.1:0").unwrap();
     datagram.connect(node.at).unwrap();
     datagram.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
@@ -270,16 +273,16 @@ fn clients_that_vanish_and_strangers() {
     assert!(datagram.recv(&mut [0; 64]).is_err());
 }
 
-/// A server by script: says this when so much has come, and then no more.
-fn scripted(says: Vec<u8>, reads: usize, closes: bool) -> (SocketAddr, std::thread::JoinHandle<()>) {
+/// A server that reads `reads` bytes, sends `answer`, and then closes or waits.
+fn scripted(answer: Vec<u8>, reads: usize, closes: bool) -> (SocketAddr, std::thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
     let thread = std::thread::spawn(move || {
         let (mut socket, _) = listener.accept().unwrap();
         let _ = socket.read_exact(&mut vec![0; reads]);
-        let _ = socket.write_all(&says);
+        let _ = socket.write_all(&answer);
         if !closes {
-            // Until the client has had enough.
+            // Until the client closes.
             let _ = socket.read_to_end(&mut Vec::new());
         }
     });
@@ -287,16 +290,16 @@ fn scripted(says: Vec<u8>, reads: usize, closes: bool) -> (SocketAddr, std::thre
 }
 
 #[test]
-fn servers_that_break_the_rules() {
+fn servers_that_break_the_protocol_are_errors() {
     let run = |at| test(at, &order(Directions::Forward, 1), &Stop::default(), &mut |_| {}).unwrap_err();
-    let error = |says: &[u8]| {
-        let (at, thread) = scripted(says.to_vec(), 37, true);
+    let error = |answer: &[u8]| {
+        let (at, thread) = scripted(answer.to_vec(), 37, true);
         let error = run(at);
         thread.join().unwrap();
         error
     };
     assert!(error(&[0xff]).to_string().contains("busy"), "access denied");
-    assert!(error(&[]).to_string().contains("busy"), "closes without a word");
+    assert!(error(&[]).to_string().contains("busy"), "closes without an answer");
     assert!(matches!(error(&[77]), Error::Protocol { .. }));
     assert!(matches!(error(&[2]), Error::Protocol { .. }), "running before anything was agreed");
     let refused = error(&[&[0xfe][..], &114i32.to_be_bytes(), &0i32.to_be_bytes()].concat());
@@ -306,11 +309,10 @@ fn servers_that_break_the_rules() {
     assert!(matches!(run(closed), Error::Connect { .. }));
 }
 
-/// A server that says nothing more is not waited for when the user has had enough.
 #[test]
-fn a_stop_is_heard_in_every_state() {
-    for says in [vec![], vec![9], vec![9, 10]] {
-        let (at, thread) = scripted(says, 37, false);
+fn a_stop_interrupts_the_client_in_every_state() {
+    for answer in [vec![], vec![9], vec![9, 10]] {
+        let (at, thread) = scripted(answer, 37, false);
         let stop = Stop::default();
         let from = Instant::now();
         let error = std::thread::scope(|scope| {
@@ -328,13 +330,13 @@ fn a_stop_is_heard_in_every_state() {
 const REVERSE_UDP: &[u8] =
     br#"{"udp":true,"time":60,"parallel":1,"len":1000,"bandwidth":800000,"reverse":true,"udp_counters_64bit":1}"#;
 
-/// Nobody is left behind who goes on sending, and its seat is free.
+/// The sender stops, and its place among the tests is free.
 #[test]
-fn a_sender_whose_client_has_vanished_falls_silent() {
-    let told = Arc::new(AtomicU64::new(0));
-    let sum = Arc::clone(&told);
+fn a_sender_whose_client_has_vanished_stops() {
+    let reported = Arc::new(AtomicU64::new(0));
+    let sum = Arc::clone(&reported);
     let bounds = Bounds { tests_per_address_max: 1, ..Bounds::default() };
-    let node = node_that(bounds, move |_, more| {
+    let node = node_reporting_to(bounds, move |_, more| {
         sum.fetch_add(more, Ordering::Relaxed);
         true
     });
@@ -345,29 +347,29 @@ fn a_sender_whose_client_has_vanished_falls_silent() {
     drop(control);
     assert!(matches!(node.outcome(), Err(Error::Broken { .. })));
     stream.set_nonblocking(true).unwrap();
-    let mut got = 20;
+    let mut received = 20;
     while stream.recv(&mut [0; 2_000]).is_ok() {
-        got += 1;
+        received += 1;
     }
     std::thread::sleep(Duration::from_millis(300));
     assert!(stream.recv(&mut [0; 2_000]).is_err(), "it goes on sending");
-    // What a test moved is told even where it fails.
-    assert_eq!(told.load(Ordering::Relaxed), got * 1_000);
-    test(node.at, &order(Directions::Forward, 1), &Stop::default(), &mut |_| {}).expect("the seat is free");
+    // The bytes of a test are reported even if it fails.
+    assert_eq!(reported.load(Ordering::Relaxed), received * 1_000);
+    test(node.at, &order(Directions::Forward, 1), &Stop::default(), &mut |_| {}).expect("the place is free");
     assert!(node.outcome().is_ok());
     let (control, mut stream) = begin_stream(node.at, br#"{"tcp":true,"time":60,"len":1000,"reverse":true}"#);
     drop(control);
     assert!(matches!(node.outcome(), Err(Error::Broken { .. })));
-    // What was on its way, and then the end.
+    // The bytes in flight, and then the end.
     let ended = std::io::copy(&mut stream, &mut std::io::sink());
     assert!(ended.is_ok(), "{ended:?}");
 }
 
-/// Hellos do not say whose they are.
+/// Hello datagrams do not name their test.
 #[test]
-fn tests_with_datagrams_at_once_from_one_address() {
+fn concurrent_tests_with_datagrams_from_one_address_are_kept_apart() {
     let node = node(Bounds::default());
-    // A test over TCP that waits for its stream has no use for a hello.
+    // A test over TCP that waits for its stream must not take a hello.
     let _waits = begin(node.at, PARAMS);
     let run = |(streams, direction)| {
         let order = DatagramOrder { streams, direction, seconds: 0.3, bytes: 500, rate_bit_s: 400_000 };
@@ -387,7 +389,7 @@ fn tests_with_datagrams_at_once_from_one_address() {
             for (sends, near) in &found.near {
                 let far = found.far.iter().find(|far| far.id == near.id).unwrap();
                 let (sent, received) = if *sends { (near, far) } else { (far, near) };
-                // Each has its own streams: nothing of another one's order came.
+                // Each test has its own streams: no bytes of another test arrived.
                 assert!(received.packets > 0 && received.packets <= sent.packets, "{test:?}: {sent:?}, {received:?}");
                 assert_eq!((received.lost, received.bytes), (0, received.packets * 500), "{test:?}");
             }
@@ -395,9 +397,8 @@ fn tests_with_datagrams_at_once_from_one_address() {
     });
 }
 
-/// A connection for a test that has all of its streams is closed, and waits nowhere.
 #[test]
-fn a_stream_too_many_is_closed() {
+fn a_surplus_stream_is_closed() {
     let node = node(Bounds::default());
     let (_control, _stream) = begin_stream(node.at, PARAMS);
     let mut late = TcpStream::connect(node.at).unwrap();
@@ -407,34 +408,33 @@ fn a_stream_too_many_is_closed() {
     assert!(matches!(node.outcome(), Err(Error::Refused { .. })));
 }
 
-/// A client counts what comes to it: whoever sends stops when it is told to, and not at what was agreed on.
+/// The receiving client decides when a test ends: the node sends until then, even more than the agreed bytes.
 #[test]
-fn who_sends_goes_on_until_the_client_has_enough() {
+fn the_node_sends_until_the_client_ends_the_test() {
     let node = node(Bounds::default());
-    let agreed = br#"{"tcp":true,"time":0,"num":20000,"parallel":1,"len":1000,"reverse":true}"#;
-    let (mut control, mut stream) = begin_stream(node.at, agreed);
+    let params = br#"{"tcp":true,"time":0,"num":20000,"parallel":1,"len":1000,"reverse":true}"#;
+    let (mut control, mut stream) = begin_stream(node.at, params);
     stream.read_exact(&mut [0; 50_000]).unwrap();
     control.write_all(&[4]).unwrap();
-    // The rest of what was sent is counted, and comes.
-    assert_eq!(hear(&mut control), [13]);
+    // The rest of the sent bytes is counted, and arrives.
+    assert_eq!(read_states(&mut control), [13]);
     control.write_all(&text(br#"{"streams":[]}"#)).unwrap();
     let mut length = [0; 4];
     control.read_exact(&mut length).unwrap();
     let mut results = vec![0; u32::from_be_bytes(length) as usize];
     control.read_exact(&mut results).unwrap();
-    assert_eq!(hear(&mut control), [14]);
+    assert_eq!(read_states(&mut control), [14]);
     control.write_all(&[16]).unwrap();
     let rest = stream.read_to_end(&mut Vec::new()).unwrap() as u64;
     assert_eq!(node.outcome().unwrap().results.streams[0].bytes, 50_000 + rest);
 
-    let agreed = br#"{"udp":true,"time":0,"blockcount":5,"parallel":1,"len":1000,"bandwidth":8000000,"reverse":true}"#;
-    let (_control, stream) = begin_datagrams(node.at, agreed);
+    let params = br#"{"udp":true,"time":0,"blockcount":5,"parallel":1,"len":1000,"bandwidth":8000000,"reverse":true}"#;
+    let (_control, stream) = begin_datagrams(node.at, params);
     for _ in 0..15 {
         stream.recv(&mut [0; 2_000]).unwrap();
     }
 }
 
-/// A node that stops says so.
 #[test]
 fn a_running_test_sees_the_node_stop() {
     let node = node(Bounds::default());
@@ -442,14 +442,14 @@ fn a_running_test_sees_the_node_stop() {
     stream.write_all(&[7; 5_000]).unwrap();
     let from = Instant::now();
     node.stop.stop();
-    assert_eq!(hear(&mut control), [11]);
+    assert_eq!(read_states(&mut control), [11]);
     assert!(matches!(node.outcome(), Err(Error::Interrupted)));
     assert!(from.elapsed() < Duration::from_secs(10), "{:?}", from.elapsed());
 }
 
-/// Ends wait for what is still on its way; a rate is not to suffer from that.
+/// At the end of a test both ends wait for bytes in flight. This time does not count for the rates.
 #[test]
-fn settling_is_no_part_of_the_time() {
+fn waiting_for_bytes_in_flight_does_not_count_for_the_rates() {
     const SETTLES: f64 = 0.08;
     let node = node(Bounds::default());
     let from = Instant::now();
@@ -457,13 +457,14 @@ fn settling_is_no_part_of_the_time() {
     stream.write_all(&[7; 5_000]).unwrap();
     std::thread::sleep(Duration::from_millis(200));
     control.write_all(&[4]).unwrap();
-    assert_eq!(hear(&mut control), [13]);
+    assert_eq!(read_states(&mut control), [13]);
     let settled = from.elapsed().as_secs_f64();
     control.write_all(&text(br#"{"streams":[]}"#)).unwrap();
     let _ = control.read(&mut [0; 4_000]);
     drop((control, stream));
     let done = node.outcome().unwrap();
-    let (seconds, span) = (done.elapsed.as_secs_f64(), done.results.streams[0].span_s.1);
+    let seconds = done.elapsed.as_secs_f64();
+    let span = done.results.streams[0].span_s.1;
     assert!(seconds >= 0.2 - 0.01 && seconds <= settled - SETTLES, "{seconds} of {settled}");
     assert!(span <= settled - SETTLES, "{span} of {settled}");
 
@@ -475,12 +476,12 @@ fn settling_is_no_part_of_the_time() {
     assert!(found.seconds >= 0.5 && found.seconds <= settled - SETTLES, "{} of {settled}", found.seconds);
 }
 
-/// An address that has moved as much as it may: its test ends, and no other begins.
+/// When an address has moved as much as it may, its test ends, and no other begins.
 #[test]
-fn an_end_to_what_an_address_may_move() {
-    let told = Arc::new(AtomicU64::new(0));
-    let sum = Arc::clone(&told);
-    let node = node_that(Bounds::default(), move |address, more| {
+fn an_address_that_has_moved_its_limit_is_refused() {
+    let reported = Arc::new(AtomicU64::new(0));
+    let sum = Arc::clone(&reported);
+    let node = node_reporting_to(Bounds::default(), move |address, more| {
         assert!(address.is_ipv4());
         sum.fetch_add(more, Ordering::Relaxed) + more < 1_000_000
     });
@@ -490,7 +491,7 @@ fn an_end_to_what_an_address_may_move() {
     assert!(matches!(&refused, Error::Refused { why, .. } if why.contains("ended the test")), "{refused}");
     assert!(from.elapsed() < Duration::from_secs(60));
     assert!(node.outcome().unwrap_err().to_string().contains("as much as it may"));
-    let moved = told.load(Ordering::Relaxed);
+    let moved = reported.load(Ordering::Relaxed);
     assert!((1_000_000..20_000_000).contains(&moved), "{moved}");
     let refused = test(node.at, &long, &Stop::default(), &mut |_| {}).unwrap_err();
     assert!(refused.to_string().contains("busy"), "{refused}");

@@ -1,6 +1,6 @@
 //! Routes over real sockets: through the lab's emulated paths, and through kernels that forward.
 //!
-//! Needs root; where there can be no namespaces, each test says so loudly and passes. They run one at a time.
+//! Needs root. If namespaces cannot be made, each test reports that on stderr and passes. The tests run one at a time.
 
 // Tests may unwrap; clippy.toml knows test functions only, not what they call.
 #![allow(clippy::unwrap_used, missing_docs)]
@@ -9,8 +9,8 @@
 mod emulated;
 #[path = "route/forwarded.rs"]
 mod forwarded;
-#[path = "route/house.rs"]
-mod house;
+#[path = "route/network.rs"]
+mod network;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -18,15 +18,15 @@ use std::time::Duration;
 use probe::Stop;
 use probe::route::{Token, echo, trace};
 
-/// What both ends of these tests know.
+/// The token that both ends of these tests know.
 pub const TOKEN: Token = *b"0123456789abcdef";
 
-/// Traces whose rounds follow each other soon: no router here answers only so often.
+/// A plan with short pauses between rounds: no router here limits the rate of its answers.
 pub fn quick() -> trace::Plan {
     trace::Plan { pause: Duration::from_millis(20), ..trace::Plan::default() }
 }
 
-/// Answers probes on a socket while something is done.
+/// Answers probes on a socket while `act` runs.
 pub fn while_answering<T>(node: &UdpSocket, act: impl FnOnce(SocketAddr) -> T) -> T {
     struct StopGuard(Stop);
     impl Drop for StopGuard {
@@ -35,19 +35,19 @@ pub fn while_answering<T>(node: &UdpSocket, act: impl FnOnce(SocketAddr) -> T) -
         }
     }
     let stop = Stop::default();
-    // What comes while others have the processors is neither late nor lost.
+    // Probes that arrive while other processes have the processors are neither late nor lost.
     sys::datagrams::set_receive_buffer(node, 4 << 20).unwrap();
     std::thread::scope(|scope| {
         let served = scope.spawn(|| {
             let _ = sys::schedule::prefer_this_thread();
             echo::serve(node, |token| *token == TOKEN, Duration::from_secs(120), &stop)
         });
-        // A test that fails must not wait for the answers to end by themselves.
-        let ends = StopGuard(stop.clone());
-        let done = act(node.local_addr().unwrap());
-        drop(ends);
+        // A failed test must not wait until the answers end by themselves.
+        let guard = StopGuard(stop.clone());
+        let result = act(node.local_addr().unwrap());
+        drop(guard);
         let served = served.join().unwrap().unwrap();
         assert_eq!((served.ignored, served.unsent), (0, 0));
-        done
+        result
     })
 }

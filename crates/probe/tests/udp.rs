@@ -15,7 +15,7 @@ use probe::{Error, Stop};
 use sys::namespace::Namespaces;
 
 const FLOW: FlowId = FlowId { token: Token([9; 16]), run: 5 };
-/// On one host nothing is late that was sent.
+/// On one host no datagram is late.
 const STRAGGLERS: Duration = Duration::from_millis(300);
 
 fn pair(address: &str) -> (UdpSocket, UdpSocket) {
@@ -33,16 +33,18 @@ fn spaced(us: f64) -> UdpPace {
     UdpPace::Spacing { spacing_s: us / 1e6 }
 }
 
-/// One run with both ends; `begun` is called when the receiver is ready. The receiver is told the end past the path, as
-/// over a control connection: under load the datagrams that say so may be lost.
-fn run_on(a: &UdpSocket, b: &UdpSocket, order: UdpOrder, begun: impl FnOnce()) -> UdpPoint {
-    let (ending, watch, stop) = (EndNotice::default(), Watch::default(), Stop::default());
-    let receiver = Receiver::prepare(b, &order, FLOW).unwrap().waiting(STRAGGLERS);
-    begun();
+/// One run with both ends; `on_ready` is called when the receiver is ready. The receiver learns the end without the path, as
+/// over a control connection: under load the datagrams that carry it may be lost.
+fn run_on(a: &UdpSocket, b: &UdpSocket, order: UdpOrder, on_ready: impl FnOnce()) -> UdpPoint {
+    let ending = EndNotice::default();
+    let watch = Watch::default();
+    let stop = Stop::default();
+    let receiver = Receiver::prepare(b, &order, FLOW).unwrap().with_stragglers(STRAGGLERS);
+    on_ready();
     let (sent, received) = thread::scope(|scope| {
         let receiving = scope.spawn(|| receiver.run(&ending, &watch, &stop).unwrap());
         let sent = send(a, &order, FLOW, &Watch::default(), &stop).unwrap();
-        ending.tell(sent.datagrams);
+        ending.set(sent.datagrams);
         (sent, receiving.join().unwrap())
     });
     assert_eq!(watch.datagrams(), received.datagrams);
@@ -76,8 +78,8 @@ fn spaced_datagrams_arrive_and_are_timed() {
     assert_eq!((between.count, point.received.stamps.as_str()), (1_999, "kernel"));
     let one_way = point.received.one_way.as_ref().unwrap();
     assert_eq!((one_way.count, one_way.min_s), (2_000, 0.0));
-    let told = serde_json::to_string(&point).unwrap();
-    assert_eq!(serde_json::from_str::<UdpPoint>(&told).unwrap(), point);
+    let json = serde_json::to_string(&point).unwrap();
+    assert_eq!(serde_json::from_str::<UdpPoint>(&json).unwrap(), point);
 }
 
 #[test]
@@ -108,11 +110,11 @@ fn trains_arrive_over_both_families() {
         for (bytes, count) in [(1_472, 4_999), (8_972, 1_000), (60_000, 50), (41, 3_000)] {
             let point = run_on(&a, &b, order(bytes, UdpPace::Max, count), || ());
             is_whole(&point, count);
-            let cars = point.sent.train_datagrams;
-            assert_eq!(cars, (65_000 / bytes).clamp(1, 64), "loopback cuts trains");
+            let sent = point.sent.train_datagrams;
+            assert_eq!(sent, (65_000 / bytes).clamp(1, 64), "loopback cuts trains");
             assert_eq!((point.sent.spacing_target_s, point.sent.spacing), (None, None));
             assert_eq!(point.received.inter_arrival, None);
-            let whole_trains = cars == 1 || point.received.drops.train_datagrams > f64::from(cars) / 2.0;
+            let whole_trains = sent == 1 || point.received.drops.train_datagrams > f64::from(sent) / 2.0;
             assert!(whole_trains, "loopback joins them: {:?}", point.received.drops);
         }
         // The same sockets after trains: neither cut nor joined.
@@ -138,14 +140,14 @@ fn time_ends_both_kinds_of_run() {
 }
 
 #[test]
-fn what_the_host_drops_is_the_hosts() {
+fn datagrams_that_the_receiving_host_drops_are_lost_in_the_host() {
     for pace in [spaced(0.0), UdpPace::Max] {
         let (a, b) = pair("127.0.0.1:0");
         let order = UdpOrder { bytes: 1_000, pace, count: Some(20_000), seconds: None };
         let shrink = || assert!(sys::datagrams::set_receive_buffer(&b, 1).unwrap() < 10_000);
         let point = run_on(&a, &b, order, shrink);
         let received = &point.received;
-        assert!(point.lost > 0, "a buffer of nothing holds nothing");
+        assert!(point.lost > 0, "the smallest buffer loses datagrams");
         assert_eq!(received.datagrams + point.lost, 20_000);
         assert_eq!((point.lost, received.lost), (point.lost_in_host + point.lost_in_network, point.lost));
         assert_eq!(received.lost_runs.iter().map(|run| run.1).sum::<u64>(), point.lost);
@@ -158,7 +160,7 @@ fn what_the_host_drops_is_the_hosts() {
 }
 
 #[test]
-fn nobody_listens() {
+fn a_run_to_a_closed_port_counts_the_refusals() {
     let (a, b) = pair("127.0.0.1:0");
     drop(b);
     let sent = send(&a, &order(100, spaced(100.0), 100), FLOW, &Watch::default(), &Stop::default()).unwrap();
@@ -170,7 +172,9 @@ fn nobody_listens() {
 fn a_stop_ends_either_end() {
     let (a, b) = pair("127.0.0.1:0");
     let order = UdpOrder { bytes: 100, pace: spaced(1_000.0), count: None, seconds: Some(60.0) };
-    let (stop, watch, began) = (Stop::default(), Watch::default(), Instant::now());
+    let stop = Stop::default();
+    let watch = Watch::default();
+    let began = Instant::now();
     let (sent, received): (UdpSent, UdpReceived) = thread::scope(|scope| {
         let sending = scope.spawn(|| send(&a, &order, FLOW, &Watch::default(), &stop).unwrap());
         let taking = scope.spawn(|| receive(&b, &order, FLOW, &EndNotice::default(), &watch, &stop).unwrap());
@@ -193,13 +197,15 @@ struct ThreadedFarEnd<'a> {
 
 impl FarEnd for ThreadedFarEnd<'_> {
     fn start(&mut self, run: &SweepRun) -> probe::Result<()> {
-        let (socket, run, ready) = (self.socket.try_clone().unwrap(), *run, std::sync::mpsc::channel());
+        let socket = self.socket.try_clone().unwrap();
+        let run = *run;
+        let (ready, is_ready) = std::sync::mpsc::channel();
         self.running = Some(thread::spawn(move || {
             let receiver = Receiver::prepare(&socket, &run.order, run.flow).unwrap();
-            ready.0.send(()).unwrap();
+            ready.send(()).unwrap();
             receiver.run(&EndNotice::default(), &Watch::default(), &Stop::default()).unwrap()
         }));
-        ready.1.recv().unwrap();
+        is_ready.recv().unwrap();
         Ok(())
     }
 
@@ -216,7 +222,8 @@ fn a_sweep_over_one_pair_of_sockets() {
     let all = runs(&plan, Token([3; 16]), 0).unwrap();
     let mut points = Vec::new();
     let mut far = ThreadedFarEnd { socket: &b, running: None };
-    let (watch, stop) = (Watch::default(), Stop::default());
+    let watch = Watch::default();
+    let stop = Stop::default();
     sweep(&a, &all, &mut far, &watch, &stop, |_, point| points.push(point.clone())).unwrap();
     assert_eq!(points.len(), 4);
     for (point, run) in points.iter().zip(&all) {
@@ -228,7 +235,7 @@ fn a_sweep_over_one_pair_of_sockets() {
 }
 
 #[test]
-fn stragglers_of_the_run_before_are_not_counted() {
+fn stragglers_of_the_previous_run_are_not_counted() {
     let (a, b) = pair("127.0.0.1:0");
     let before = FlowId { run: FLOW.run - 1, ..FLOW };
     let mut straggler = [0; 100];
@@ -241,7 +248,7 @@ fn stragglers_of_the_run_before_are_not_counted() {
 }
 
 #[test]
-fn what_came_before_the_socket_was_connected_is_not_counted() {
+fn datagrams_from_before_the_socket_was_connected_are_not_counted() {
     let (a, b, stranger) = {
         let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
         (bind(), bind(), bind())
@@ -257,7 +264,7 @@ fn what_came_before_the_socket_was_connected_is_not_counted() {
     assert_eq!((point.received.datagrams, point.received.duplicates, point.received.foreign), (50, 0, 10));
 }
 
-/// Does something on a thread in a network of its own, set up by lines of ip(8) and tc(8); says so where it cannot.
+/// Runs `act` on a thread in a network namespace of its own, set up by lines of ip(8) and tc(8); skips the test where it cannot.
 fn in_a_network_of_its_own(test: &'static str, lines: &'static [&'static str], act: impl FnOnce() + Send) {
     let inside = || {
         if let Err(why) = Namespaces::make() {
@@ -276,34 +283,37 @@ fn in_a_network_of_its_own(test: &'static str, lines: &'static [&'static str], a
     thread::scope(|scope| scope.spawn(inside).join().unwrap());
 }
 
-/// A queue of four datagrams behind which 20 Mbit/s go out.
+/// A loopback interface with a queue of four datagrams and a rate of 20 Mbit/s.
 const SHORT_QUEUE: &[&str] = &["ip link set lo up", "tc qdisc add dev lo root tbf rate 20mbit burst 3000 limit 5000"];
 
 #[test]
-fn what_the_sending_host_has_no_room_for_is_offered_again() {
-    in_a_network_of_its_own("what_the_sending_host_has_no_room_for_is_offered_again", SHORT_QUEUE, || {
+fn a_datagram_that_the_sending_host_has_no_room_for_is_sent_again() {
+    in_a_network_of_its_own("a_datagram_that_the_sending_host_has_no_room_for_is_sent_again", SHORT_QUEUE, || {
         let point = run(order(1_000, spaced(0.0), 300));
         let received = &point.received;
-        // A queue on the loopback lets go of datagrams now on the one processor and now on the other, whose receive queues
-        // are emptied side by side: a later one may overtake.
+        // The loopback's queue releases datagrams on different processors, whose receive queues are emptied in parallel: a later
+        // datagram may overtake.
         let counted = (point.sent.datagrams, received.datagrams, point.lost, received.duplicates, received.foreign);
         assert_eq!(counted, (300, 300, 0, 0, 0), "{point:?}");
         assert!(point.sent.no_buffers > 0, "{:?}", point.sent);
-        assert_eq!(point.sent.host_dropped, 0, "all of it was told");
+        assert_eq!(point.sent.host_dropped, 0, "the kernel returned an error for each drop");
     });
 }
 
 #[test]
-fn what_the_sending_host_drops_in_silence_is_not_the_networks() {
-    in_a_network_of_its_own("what_the_sending_host_drops_in_silence_is_not_the_networks", SHORT_QUEUE, || {
+fn a_silent_drop_of_the_sending_host_is_not_the_networks() {
+    in_a_network_of_its_own("a_silent_drop_of_the_sending_host_is_not_the_networks", SHORT_QUEUE, || {
         let (a, b) = pair("127.0.0.1:0");
         let order = order(1_000, spaced(0.0), 300);
-        let (ending, stop, watch) = (EndNotice::default(), Stop::default(), Watch::default());
-        let receiver = Receiver::prepare(&b, &order, FLOW).unwrap().waiting(STRAGGLERS);
-        // Without asking for errors, as any program does.
-        let (plan, mut clock) = (Plan::of(&order).unwrap(), HostClock::default());
+        let ending = EndNotice::default();
+        let stop = Stop::default();
+        let watch = Watch::default();
+        let receiver = Receiver::prepare(&b, &order, FLOW).unwrap().with_stragglers(STRAGGLERS);
+        // This socket does not ask the kernel to return such errors.
+        let plan = Plan::of(&order).unwrap();
+        let mut clock = HostClock::default();
         let sent = paced(&plan, FLOW, "b", &mut clock, |datagram| a.send(datagram), &stop, &watch).unwrap();
-        ending.tell(sent.datagrams);
+        ending.set(sent.datagrams);
         let point = point(order, sent, receiver.run(&ending, &watch, &stop).unwrap());
         assert!(point.lost > 0 && point.sent.no_buffers == 0, "{point:?}");
         assert_eq!((point.sent.host_dropped, point.lost_in_network), (point.lost, 0));
@@ -314,7 +324,7 @@ fn what_the_sending_host_drops_in_silence_is_not_the_networks() {
 #[test]
 fn a_neighbour_that_does_not_answer_ends_no_run() {
     const LINES: &[&str] = &[
-        // What this host says of it comes over there.
+        // The loopback carries this host's own error reports.
         "ip link set lo up",
         "ip link add v0 type veth peer name v1",
         "ip address add 10.9.9.1/24 dev v0",
@@ -326,29 +336,29 @@ fn a_neighbour_that_does_not_answer_ends_no_run() {
         let a = UdpSocket::bind("10.9.9.1:0").unwrap();
         a.connect("10.9.9.2:9").unwrap();
         let sent = send(&a, &order(100, spaced(5_000.0), 100), FLOW, &Watch::default(), &Stop::default()).unwrap();
-        assert_eq!((sent.datagrams, sent.refused), (100, 0), "it is as if they were lost");
+        assert_eq!((sent.datagrams, sent.refused), (100, 0), "the datagrams count as sent");
         let pending = a.take_error().unwrap();
         assert!(pending.is_none(), "{pending:?}");
     });
 }
 
 #[test]
-fn questions_are_answered_at_every_size() {
+fn requests_are_answered_at_every_size() {
     let (a, b) = pair("127.0.0.1:0");
     let order = UdpRequestOrder { request_bytes: 64, answer_bytes: vec![64, 4_000, 8_973], count: 200, timeout_s: 2.0 };
     let stop = Stop::default();
-    let (told, answered) = thread::scope(|scope| {
+    let (result, answered) = thread::scope(|scope| {
         let answering = scope.spawn(|| request::answer(&b, FLOW, 8_973, &Watch::default(), &stop).unwrap());
-        let told = request::measure(&a, &order, FLOW, &stop).unwrap();
-        (told, answering.join().unwrap())
+        let result = request::measure(&a, &order, FLOW, &stop).unwrap();
+        (result, answering.join().unwrap())
     });
     assert_eq!((answered.answered, answered.too_large, answered.foreign), (600, 0, 0));
-    for (size, bytes) in told.sizes.iter().zip(&order.answer_bytes) {
+    for (size, bytes) in result.sizes.iter().zip(&order.answer_bytes) {
         assert_eq!((size.answer_bytes, size.asked, size.answered, size.late), (*bytes, 200, 200, 0));
         let trip = &size.round_trip;
         assert!(trip.min_s > 0.0 && trip.min_s <= trip.p50_s && trip.p50_s <= trip.p99_s && trip.p99_s <= trip.max_s);
     }
-    assert!(told.line_of_min.is_some() && told.line_of_mean.is_some());
+    assert!(result.line_of_min.is_some() && result.line_of_mean.is_some());
 }
 
 #[test]
@@ -359,7 +369,7 @@ fn answers_are_no_larger_than_allowed() {
     let (error, answered) = thread::scope(|scope| {
         let answering = scope.spawn(|| request::answer(&b, FLOW, 999, &Watch::default(), &stop).unwrap());
         let error = request::measure(&a, &order, FLOW, &Stop::default()).unwrap_err();
-        // Behind all questions: whoever reads this has read those.
+        // The end follows all requests, so the answering end has read these first.
         let mut end = [0; 100];
         assert!(Head { flow: FLOW, kind: Kind::End, number: 10, sent_ns: 0 }.write(&mut end));
         a.send(&end).unwrap();
@@ -369,7 +379,7 @@ fn answers_are_no_larger_than_allowed() {
     assert_eq!((answered.answered, answered.too_large), (0, 10));
 }
 
-/// Says that a test could not run here, past the harness, which shows nothing of tests that pass.
+/// Reports that a test could not run here, directly on standard error: the harness hides the output of tests that pass.
 fn skipped(test: &str, why: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");

@@ -1,4 +1,4 @@
-//! UDP tests through a relay that loses, copies and holds back known numbers: the receiver's lists are the truth.
+//! UDP tests through a relay that loses, copies and delays known numbers: the receiver finds exactly these.
 
 // Tests may unwrap; clippy.toml knows test functions only, not what they call.
 #![allow(clippy::unwrap_used)]
@@ -17,25 +17,25 @@ use sys::datagrams::set_receive_buffer;
 
 const FLOW: FlowId = FlowId { token: Token([4; 16]), run: 1 };
 
-/// What the relay does to which numbers.
+/// The faults of the relay, by the datagrams' numbers.
 #[derive(Default)]
 struct RelayFaults {
     lost: BTreeSet<u64>,
     twice: BTreeSet<u64>,
-    /// Goes on only after that other number has.
+    /// Each of these is forwarded only after the other number.
     after: BTreeMap<u64, u64>,
     ends_lost: bool,
 }
 
-/// Carries datagrams from `from` to `to` until it is told to end.
+/// Forwards datagrams from `from` to `to` until `over` is set.
 fn relay(from: &UdpSocket, to: &UdpSocket, faults: &RelayFaults, over: &AtomicBool) {
     from.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
-    let mut held: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
+    let mut delayed: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
     let mut datagram = [0; 2_000];
     while !over.load(Ordering::Acquire) {
         let Ok(bytes) = from.recv(&mut datagram) else { continue };
         let datagram = &datagram[..bytes];
-        let head = Head::read(datagram).expect("only heads come this way");
+        let head = Head::read(datagram).expect("every datagram has a head");
         if head.kind == Kind::End {
             if !faults.ends_lost {
                 to.send(datagram).unwrap();
@@ -46,14 +46,14 @@ fn relay(from: &UdpSocket, to: &UdpSocket, faults: &RelayFaults, over: &AtomicBo
             continue;
         }
         if let Some(after) = faults.after.get(&head.number) {
-            held.insert(*after, datagram.to_vec());
+            delayed.insert(*after, datagram.to_vec());
             continue;
         }
         to.send(datagram).unwrap();
         if faults.twice.contains(&head.number) {
             to.send(datagram).unwrap();
         }
-        if let Some(late) = held.remove(&head.number) {
+        if let Some(late) = delayed.remove(&head.number) {
             to.send(&late).unwrap();
         }
     }
@@ -67,14 +67,17 @@ fn run(count: u64, faults: &RelayFaults) -> UdpPoint {
     }
     set_receive_buffer(&near, 4 << 20).unwrap();
     let order = UdpOrder { bytes: 100, pace: UdpPace::Spacing { spacing_s: 20e-6 }, count: Some(count), seconds: None };
-    let (ending, watch, stop, over) = (EndNotice::default(), Watch::default(), Stop::default(), AtomicBool::new(false));
+    let ending = EndNotice::default();
+    let watch = Watch::default();
+    let stop = Stop::default();
+    let over = AtomicBool::new(false);
     let receiver = Receiver::prepare(&b, &order, FLOW).unwrap();
     thread::scope(|scope| {
         scope.spawn(|| relay(&near, &far, faults, &over));
         let receiving = scope.spawn(|| receiver.run(&ending, &watch, &stop).unwrap());
         let sent = send(&a, &order, FLOW, &Watch::default(), &stop).unwrap();
         if faults.ends_lost {
-            ending.tell(sent.datagrams);
+            ending.set(sent.datagrams);
         }
         let received = receiving.join().unwrap();
         over.store(true, Ordering::Release);
@@ -101,7 +104,7 @@ fn every_injected_fault_is_found_and_no_other() {
 }
 
 #[test]
-fn an_end_that_is_lost_can_be_told_otherwise() {
+fn a_receiver_that_misses_the_end_takes_it_from_the_notice() {
     let faults = RelayFaults { lost: (90..100).collect(), ends_lost: true, ..RelayFaults::default() };
     let point = run(100, &faults);
     assert_eq!(point.received.expected, Some(100));
@@ -109,7 +112,7 @@ fn an_end_that_is_lost_can_be_told_otherwise() {
 }
 
 #[test]
-fn a_clean_way_is_clean() {
+fn a_clean_relay_loses_nothing() {
     let point = run(1_000, &RelayFaults::default());
     assert_eq!((point.lost, point.received.duplicates, point.received.reordered), (0, 0, 0));
     assert_eq!((point.received.ended.as_str(), point.received.datagrams), ("complete", 1_000));

@@ -5,7 +5,7 @@
 //! has been read, or when no reader is in it and the readers are far beyond it.
 //!
 //! Readers that follow each other are a run. A reader that goes back, for the bytes of a lost connection, begins another run,
-//! which does not disturb the first. Chunks are fetched ahead of it only as it goes on.
+//! which does not disturb the first. For such a run, more chunks are fetched ahead the longer it goes on.
 //!
 //! Does not know: how a chunk is fetched.
 
@@ -30,7 +30,7 @@ const RUNS_MAX: usize = 4;
 const CHUNKS_MAX: usize = 64;
 
 /// Chunks of all files together.
-static CHUNKS: AtomicUsize = AtomicUsize::new(0);
+static CHUNKS_HELD: AtomicUsize = AtomicUsize::new(0);
 
 /// Fetches a range of a file.
 pub(crate) trait Fetch: Send + Sync {
@@ -40,19 +40,19 @@ pub(crate) trait Fetch: Send + Sync {
     fn is_random(&self) -> bool;
 }
 
-/// Counts a chunk in [`CHUNKS`] for as long as it lives.
+/// Counts a chunk in [`CHUNKS_HELD`] for as long as it lives.
 struct ChunkCount;
 
 impl ChunkCount {
     fn new() -> ChunkCount {
-        CHUNKS.fetch_add(1, Ordering::Relaxed);
+        CHUNKS_HELD.fetch_add(1, Ordering::Relaxed);
         ChunkCount
     }
 }
 
 impl Drop for ChunkCount {
     fn drop(&mut self) {
-        CHUNKS.fetch_sub(1, Ordering::Relaxed);
+        CHUNKS_HELD.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -81,8 +81,8 @@ struct State {
 }
 
 impl State {
-    /// A reader enters a chunk. Returns its run, and whether that run begins here.
-    fn come(&mut self, chunk: u64, ahead: u64, behind: u64) -> (ReadRun, bool) {
+    /// The run of a reader that enters a chunk, and whether that run begins here.
+    fn run_at(&mut self, chunk: u64, ahead: u64, behind: u64) -> (ReadRun, bool) {
         let follows = |run: &ReadRun| chunk <= run.last + run.reach.max(1) && chunk + behind >= run.last;
         let (mut run, begins) = match self.runs.iter().position(follows) {
             Some(at) => (self.runs.remove(at), false),
@@ -125,7 +125,7 @@ impl ReadAheadShared {
     }
 
     /// Fetches a chunk that is marked as being fetched.
-    fn bring(&self, chunk: u64) {
+    fn fetch_chunk(&self, chunk: u64) {
         let counted = ChunkCount::new();
         // Wakes the waiting readers even if this thread panics.
         let guard = FetchGuard { inner: self, chunk };
@@ -190,8 +190,8 @@ impl ReadAhead {
             let chunk = at / CHUNK_BYTES;
             let stop = end.min((chunk + 1) * CHUNK_BYTES);
             let into = &mut buffer[(at - offset) as usize..(stop - offset) as usize];
-            let (reading, stray) = self.enter(chunk);
-            if stray {
+            let (reading, is_isolated) = self.enter(chunk);
+            if is_isolated {
                 into.copy_from_slice(&self.0.fetch.fetch(at..stop)?);
             } else {
                 self.read_chunk(chunk, (at % CHUNK_BYTES) as usize, into)?;
@@ -202,18 +202,18 @@ impl ReadAhead {
         Ok((end.saturating_sub(offset)) as usize)
     }
 
-    /// A reader comes to a chunk; whether nobody's reading leads there. Who asks for scattered ranges gets what he asks for, and
-    /// no more.
+    /// A reader enters a chunk. Returns `true` where no run leads to the chunk: for isolated ranges only the requested bytes are
+    /// fetched.
     fn enter(&self, chunk: u64) -> (ReaderGuard<'_>, bool) {
         let inner = &*self.0;
         let mut state = inner.state();
         *state.readers.entry(chunk).or_default() += 1;
-        let (run, begins) = state.come(chunk, inner.ahead, inner.behind());
-        let stray = begins && inner.fetch.is_random() && !state.chunks.contains_key(&chunk);
-        if !stray {
+        let (run, begins) = state.run_at(chunk, inner.ahead, inner.behind());
+        let is_isolated = begins && inner.fetch.is_random() && !state.chunks.contains_key(&chunk);
+        if !is_isolated {
             self.fetch_ahead(&mut state, chunk, run);
         }
-        (ReaderGuard { inner, chunk }, stray)
+        (ReaderGuard { inner, chunk }, is_isolated)
     }
 
     fn read_chunk(&self, chunk: u64, at: usize, into: &mut [u8]) -> Result<()> {
@@ -224,7 +224,7 @@ impl ReadAhead {
                 None => {
                     state.chunks.insert(chunk, Chunk::Fetching);
                     drop(state);
-                    inner.bring(chunk);
+                    inner.fetch_chunk(chunk);
                     state = inner.state();
                 }
                 Some(Chunk::Fetching) => inner.arrived.wait(&mut state),
@@ -249,11 +249,11 @@ impl ReadAhead {
         }
     }
 
-    /// Starts to fetch the chunks after this one, and drops those that no reader will come back for.
+    /// Starts to fetch the chunks after this one, and drops those that no reader needs any more.
     fn fetch_ahead(&self, state: &mut State, chunk: u64, run: ReadRun) {
         let inner = &self.0;
         let State { chunks, runs, readers } = state;
-        // A reader that waited for a late chunk still finds it, however far the other readers have got.
+        // A reader that waited for a late chunk still finds it, however far ahead the other readers are.
         let wanted = |at: &u64| {
             readers.contains_key(at)
                 || runs.iter().any(|run| at + inner.behind() >= run.last && *at <= run.last + inner.ahead)
@@ -263,7 +263,7 @@ impl ReadAhead {
             return;
         }
         for next in chunk + 1..=chunk + run.reach {
-            if next * CHUNK_BYTES >= inner.size || CHUNKS.load(Ordering::Relaxed) >= CHUNKS_MAX {
+            if next * CHUNK_BYTES >= inner.size || CHUNKS_HELD.load(Ordering::Relaxed) >= CHUNKS_MAX {
                 return;
             }
             // All chunks up to the furthest have been fetched before; those that are gone have been read.
@@ -272,7 +272,7 @@ impl ReadAhead {
             }
             chunks.insert(next, Chunk::Fetching);
             let own = Arc::clone(inner);
-            let begun = std::thread::Builder::new().name("read-ahead".into()).spawn(move || own.bring(next));
+            let begun = std::thread::Builder::new().name("read-ahead".into()).spawn(move || own.fetch_chunk(next));
             if begun.is_err() {
                 // The reader that gets there fetches the chunk itself.
                 chunks.remove(&next);
@@ -291,11 +291,11 @@ pub(crate) struct RemoteFile {
 
 impl RemoteFile {
     pub fn new(fetch: impl Fetch + 'static, stat: Stat) -> RemoteFile {
-        RemoteFile::so_far(fetch, stat, AHEAD)
+        RemoteFile::with_ahead(fetch, stat, AHEAD)
     }
 
     /// The same, with `ahead` chunks fetched ahead of the one that is read.
-    pub fn so_far(fetch: impl Fetch + 'static, stat: Stat, ahead: u64) -> RemoteFile {
+    pub fn with_ahead(fetch: impl Fetch + 'static, stat: Stat, ahead: u64) -> RemoteFile {
         RemoteFile { ahead: ReadAhead::new(Box::new(fetch), stat.meta.size, ahead), stat }
     }
 }
@@ -333,8 +333,8 @@ mod tests {
         fail_once: AtomicU64,
     }
 
-    /// The bytes of a span; no two chunks begin alike. Copied from a block whose length divides no chunk: the tests read
-    /// half a gigabyte.
+    /// The bytes of a span; the beginnings of all chunks differ. Copied from a block whose length divides no chunk, because the tests
+    /// read half a gigabyte.
     fn bytes(span: Range<u64>) -> Vec<u8> {
         static BLOCK: LazyLock<Vec<u8>> =
             LazyLock::new(|| (0..1_048_583_u32).map(|at| (at % 251) as u8 ^ (at >> 12) as u8).collect());
@@ -371,7 +371,7 @@ mod tests {
         (ReadAhead::new(Box::new(fake), size, AHEAD), fetched)
     }
 
-    fn is_right(ahead: &ReadAhead, offset: u64, len: usize) {
+    fn assert_reads_right(ahead: &ReadAhead, offset: u64, len: usize) {
         let mut buffer = vec![0; len];
         let got = ahead.read_at(&mut buffer, offset).unwrap();
         assert!(buffer[..got] == bytes(offset..offset + got as u64), "at {offset}");
@@ -383,9 +383,9 @@ mod tests {
         for random in [true, false] {
             let size = 3 * CHUNK_BYTES + 12_345;
             let (ahead, fetched) = ahead(size, random, u64::MAX);
-            (0..=size / 1_000_000).for_each(|at| is_right(&ahead, at * 1_000_000, 1_000_000));
-            is_right(&ahead, size, 10);
-            is_right(&ahead, size + 5, 10);
+            (0..=size / 1_000_000).for_each(|at| assert_reads_right(&ahead, at * 1_000_000, 1_000_000));
+            assert_reads_right(&ahead, size, 10);
+            assert_reads_right(&ahead, size + 5, 10);
             let mut spans = fetched.lock().clone();
             spans.sort_by_key(|span| span.start);
             assert_eq!(spans.len(), 4);
@@ -394,59 +394,63 @@ mod tests {
     }
 
     #[test]
-    fn what_is_scattered_is_fetched_as_asked() {
+    fn isolated_ranges_are_fetched_as_they_are() {
         let (ahead, fetched) = ahead(100 * CHUNK_BYTES, true, u64::MAX);
-        is_right(&ahead, 50 * CHUNK_BYTES + 7, 1000);
-        is_right(&ahead, 20 * CHUNK_BYTES - 100, 200);
+        assert_reads_right(&ahead, 50 * CHUNK_BYTES + 7, 1000);
+        assert_reads_right(&ahead, 20 * CHUNK_BYTES - 100, 200);
         let spans = fetched.lock().clone();
         assert_eq!(spans[0], 50 * CHUNK_BYTES + 7..50 * CHUNK_BYTES + 1007);
         assert_eq!(spans[1], 20 * CHUNK_BYTES - 100..20 * CHUNK_BYTES);
     }
 
     #[test]
-    fn a_failure_is_told_and_tried_again() {
+    fn a_failure_is_reported_and_the_next_read_tries_again() {
         let (ahead, _) = ahead(CHUNK_BYTES, true, 0);
         assert!(ahead.read_at(&mut [0; 10], 0).is_err());
-        is_right(&ahead, 0, 10);
+        assert_reads_right(&ahead, 0, 10);
     }
 
-    /// Bytes that were asked for.
-    fn asked(fetched: &Fetched) -> u64 {
+    /// Bytes that were requested.
+    fn bytes_requested(fetched: &Fetched) -> u64 {
         fetched.lock().iter().map(|span| span.end - span.start).sum()
     }
 
     #[test]
-    fn what_somebody_waits_for_is_kept_however_far_the_others_are() {
+    fn a_chunk_that_a_reader_waits_for_is_kept_however_far_the_others_are() {
         let size = 40 * CHUNK_BYTES;
         let (ahead, fetched) = ahead(size, true, u64::MAX);
-        is_right(&ahead, 0, 10);
+        assert_reads_right(&ahead, 0, 10);
         let (waiting, _) = ahead.enter(0);
-        (1..30).for_each(|chunk| is_right(&ahead, chunk * CHUNK_BYTES, CHUNK_BYTES as usize));
+        (1..30).for_each(|chunk| assert_reads_right(&ahead, chunk * CHUNK_BYTES, CHUNK_BYTES as usize));
         assert!(ahead.0.state().chunks.contains_key(&0));
         drop(waiting);
-        (30..40).for_each(|chunk| is_right(&ahead, chunk * CHUNK_BYTES, CHUNK_BYTES as usize));
+        (30..40).for_each(|chunk| assert_reads_right(&ahead, chunk * CHUNK_BYTES, CHUNK_BYTES as usize));
         assert!(!ahead.0.state().chunks.contains_key(&0), "nobody comes back for it");
-        assert_eq!(asked(&fetched), size);
+        assert_eq!(bytes_requested(&fetched), size);
         assert!(ahead.0.state().readers.is_empty());
     }
 
-    /// As when a connection is lost and what it had is sent again.
+    /// As when a connection is lost and its blocks are sent again.
     #[test]
-    fn what_is_read_again_costs_little_beside_itself() {
+    fn reading_a_range_again_fetches_little_more_than_the_range() {
         let size = 60 * CHUNK_BYTES;
         let (ahead, fetched) = ahead(size, true, u64::MAX);
-        (0..40).for_each(|chunk| is_right(&ahead, chunk * CHUNK_BYTES, CHUNK_BYTES as usize));
-        is_right(&ahead, 5 * CHUNK_BYTES, 1 << 20);
-        is_right(&ahead, 5 * CHUNK_BYTES + (2 << 20), 1 << 20);
-        (40..60).for_each(|chunk| is_right(&ahead, chunk * CHUNK_BYTES, CHUNK_BYTES as usize));
-        assert!(asked(&fetched) <= size + (1 << 20) + CHUNK_BYTES, "{} beside {size}", asked(&fetched) - size);
+        (0..40).for_each(|chunk| assert_reads_right(&ahead, chunk * CHUNK_BYTES, CHUNK_BYTES as usize));
+        assert_reads_right(&ahead, 5 * CHUNK_BYTES, 1 << 20);
+        assert_reads_right(&ahead, 5 * CHUNK_BYTES + (2 << 20), 1 << 20);
+        (40..60).for_each(|chunk| assert_reads_right(&ahead, chunk * CHUNK_BYTES, CHUNK_BYTES as usize));
+        assert!(
+            bytes_requested(&fetched) <= size + (1 << 20) + CHUNK_BYTES,
+            "{} beside {size}",
+            bytes_requested(&fetched) - size
+        );
     }
 
     #[test]
-    fn who_goes_on_from_the_middle_is_read_ahead_of() {
+    fn a_run_from_the_middle_is_read_ahead_of_as_it_goes_on() {
         let run = |at: &[u64]| {
             let mut state = State::default();
-            let comes: Vec<_> = at.iter().map(|chunk| state.come(*chunk, AHEAD, BEHIND)).collect();
+            let comes: Vec<_> = at.iter().map(|chunk| state.run_at(*chunk, AHEAD, BEHIND)).collect();
             comes.into_iter().map(|(run, begins)| (run.last, run.reach, begins)).collect::<Vec<_>>()
         };
         assert_eq!(run(&[0, 0, 1]), [(0, AHEAD, false), (0, AHEAD, false), (1, AHEAD, false)]);
@@ -460,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn many_readers_of_one_file() {
+    fn many_readers_of_one_file_get_its_bytes() {
         let size = 5 * CHUNK_BYTES + 3;
         let (ahead, _) = ahead(size, true, u64::MAX);
         let next = AtomicU64::new(0);
@@ -472,7 +476,7 @@ mod tests {
                         if at >= size {
                             return;
                         }
-                        is_right(&ahead, at, 1 << 20);
+                        assert_reads_right(&ahead, at, 1 << 20);
                     }
                 });
             }

@@ -1,7 +1,7 @@
 //! A WebDAV or plain HTTP server as a store.
 //!
-//! Does not know: links, modes, owners: WebDAV has none. A server's `DAV:` header is not relied on: the first request is a
-//! PROPFIND, and a server that cannot answer it serves files alone.
+//! WebDAV has no links, modes and owners. A server's `DAV:` header is not relied on: the first request is a PROPFIND, and a server
+//! that cannot answer it is used as a plain HTTP server, without listings.
 
 pub(crate) mod facts;
 mod leftovers;
@@ -21,16 +21,16 @@ use store::error::shown;
 use store::{Capabilities, Entries, Error, Result, Sink, Source, Stat, Store, Writes};
 use web::{Headers, HttpUrl, Method, digest, target};
 
-use crate::failed::Failed;
-use crate::known::{Entry, Facts, FactsCache, Namespace};
+use crate::facts_cache::{Entry, Facts, FactsCache, Namespace};
+use crate::request_error::RequestError;
 use crate::server::{ClientRequest, Means, Server};
 
 /// The server has not answered yet.
-const UNHEARD: u8 = 0;
+const UNKNOWN_PROTOCOL: u8 = 0;
 /// The server answers PROPFIND.
-const SPEAKS_DAV: u8 = 1;
+const WEBDAV: u8 = 1;
 /// The server answers HEAD, but not PROPFIND.
-const SPEAKS_HTTP: u8 = 2;
+const PLAIN_HTTP: u8 = 2;
 
 /// A directory of a server, as a store. Clones share their connections and caches.
 #[derive(Clone, Debug)]
@@ -44,13 +44,13 @@ struct DavShared {
     /// The query of every address: `?authz=…`.
     query: String,
     base: RelPath,
-    known: FactsCache,
+    cache: FactsCache,
     leftovers: leftovers::Leftovers,
-    speaks: AtomicU8,
-    /// Whether the server says that it can rename files; unset until it is asked.
-    moves: OnceLock<bool>,
-    /// A rename failed, although the server says that it can rename.
-    moves_not: AtomicBool,
+    protocol: AtomicU8,
+    /// Whether the server reports that it can rename files; unset until it is asked.
+    can_rename: OnceLock<bool>,
+    /// A rename failed, although the server reports that it can rename.
+    rename_failed: AtomicBool,
 }
 
 fn unsupported<T>(what: &'static str) -> Result<T> {
@@ -66,12 +66,12 @@ impl Dav {
             origin: format!("{scheme}://{}", address.authority()),
             query: address.query().map(|query| format!("?{query}")).unwrap_or_default(),
             base,
-            known: FactsCache::default(),
+            cache: FactsCache::default(),
             leftovers: leftovers::Leftovers::default(),
             // The signature covers one file, and only GET.
-            speaks: AtomicU8::new(if address.is_presigned() { SPEAKS_HTTP } else { UNHEARD }),
-            moves: OnceLock::new(),
-            moves_not: AtomicBool::new(false),
+            protocol: AtomicU8::new(if address.is_presigned() { PLAIN_HTTP } else { UNKNOWN_PROTOCOL }),
+            can_rename: OnceLock::new(),
+            rename_failed: AtomicBool::new(false),
         }))
     }
 
@@ -83,42 +83,46 @@ impl Dav {
     }
 
     /// COPY or MOVE within the server.
-    fn relate(
+    fn copy_or_move(
         &self,
         method: &Method,
         (from, to): (&RelPath, &RelPath),
         is_dir: bool,
         replace: bool,
-    ) -> std::result::Result<(), Failed> {
+    ) -> std::result::Result<(), RequestError> {
         let (url, target) = (self.url(from, is_dir)?, self.url(to, is_dir)?);
         let overwrite = if replace { "T" } else { "F" };
         let headers = Headers::new().with("Destination", target.as_str()).with("Overwrite", overwrite);
-        let whole = self.0.server.whole(&ClientRequest::plain(method, &url, &headers))?;
+        let whole = self.0.server.buffered(&ClientRequest::plain(method, &url, &headers))?;
         match whole.response.status {
-            // A part of it failed; the body says which.
-            207 => Err(self.in_part(&whole.body)),
+            207 => Err(self.partial_failure(&whole.body)),
             200..300 => Ok(()),
-            // An earlier try has moved it, and the response was lost.
-            404 if whole.repeated && self.there(to)?.is_some() => Ok(()),
+            // An earlier try has moved the file, and its response was lost.
+            404 if whole.repeated && self.find(to)?.is_some() => Ok(()),
             _ => Err(whole.refusal(&url)),
         }
     }
 
-    fn in_part(&self, said: &[u8]) -> Failed {
-        Failed::peer(format!("{} did it in part only: {}", self.host(), crate::failed::words(said)))
+    /// The failure of a request of which the server has done a part; its body (207) says which part failed.
+    fn partial_failure(&self, body: &[u8]) -> RequestError {
+        RequestError::peer(format!(
+            "{} did only a part of it: {}",
+            self.host(),
+            crate::request_error::explanation(body)
+        ))
     }
 
     /// The address of a path.
-    fn url(&self, path: &RelPath, is_dir: bool) -> std::result::Result<HttpUrl, Failed> {
+    fn url(&self, path: &RelPath, is_dir: bool) -> std::result::Result<HttpUrl, RequestError> {
         let href = target::href(&self.0.base.join_path(path), is_dir);
         let url = HttpUrl::parse(&format!("{}{href}{}", self.0.origin, self.0.query));
-        url.map_err(|e| Failed { fault: Fault::Config, ..Failed::peer(e.to_string()) })
+        url.map_err(|e| RequestError { fault: Fault::Config, ..RequestError::peer(e.to_string()) })
     }
 }
 
 impl Namespace for Dav {
-    fn known(&self) -> &FactsCache {
-        &self.0.known
+    fn cache(&self) -> &FactsCache {
+        &self.0.cache
     }
 
     fn host(&self) -> &str {
@@ -126,15 +130,15 @@ impl Namespace for Dav {
     }
 
     fn lists(&self) -> bool {
-        self.0.speaks.load(Ordering::Relaxed) == SPEAKS_DAV
+        self.0.protocol.load(Ordering::Relaxed) == WEBDAV
     }
 
-    fn ask_facts(&self, path: &RelPath) -> std::result::Result<Facts, Failed> {
-        self.facts_there(path)
+    fn ask_facts(&self, path: &RelPath) -> std::result::Result<Facts, RequestError> {
+        self.query_facts(path)
     }
 
     /// Leaves out temporary files of uploads.
-    fn ask_entries(&self, path: &RelPath) -> std::result::Result<Vec<Entry>, Failed> {
+    fn ask_entries(&self, path: &RelPath) -> std::result::Result<Vec<Entry>, RequestError> {
         Ok(self.without_leftovers(path, self.all_entries(path)?))
     }
 }
@@ -153,7 +157,7 @@ impl Store for Dav {
             posix: false,
             sparse: false,
             keeps: true,
-            lists: self.0.speaks.load(Ordering::Relaxed) != SPEAKS_HTTP,
+            lists: self.0.protocol.load(Ordering::Relaxed) != PLAIN_HTTP,
         }
     }
 
@@ -170,7 +174,7 @@ impl Store for Dav {
         let number = all.len();
         let entries = self.without_leftovers(path, all);
         let left_out = number - entries.len();
-        Ok(self.handed_out(path, entries).without(left_out as u64))
+        Ok(self.to_entries(path, entries).without(left_out as u64))
     }
 
     fn read_link(&self, _path: &RelPath) -> Result<Vec<u8>> {
@@ -197,7 +201,7 @@ impl Store for Dav {
         });
         let failed = match made {
             Ok(_) => {
-                self.0.known.learn(path, Facts::dir());
+                self.0.cache.learn(path, Facts::dir());
                 return Ok(());
             }
             Err(failed) => failed,
@@ -205,7 +209,7 @@ impl Store for Dav {
         // For a directory that exists, RFC 4918 prescribes 405; some servers answer 409, or redirect to it.
         match self.ask_facts(path) {
             Ok(facts) if facts.kind == Kind::Dir => {
-                self.0.known.learn(path, facts);
+                self.0.cache.learn(path, facts);
                 Ok(())
             }
             Ok(_) => Err(Error::Kind { path: shown(path), found: "a file", wanted: "a directory" }),
@@ -218,19 +222,19 @@ impl Store for Dav {
         unsupported("a symbolic link")
     }
 
-    /// WebDAV has no links: the other name gets a copy, which the server makes by itself.
+    /// WebDAV has no links: the server makes a copy under the other name.
     fn make_hard_link(&self, path: &RelPath, to: &RelPath, replace: bool, _tag: &str) -> Result<()> {
-        let cannot = |failed: Failed| failed.doing("create", path);
-        // COPY would put the file in the place of a directory, with all that is in it.
-        if self.there(path).map_err(cannot)?.is_some_and(|there| there.kind == Kind::Dir) {
+        let cannot = |failed: RequestError| failed.doing("create", path);
+        // COPY would replace a directory and everything in it.
+        if self.find(path).map_err(cannot)?.is_some_and(|there| there.kind == Kind::Dir) {
             return Err(Error::Kind { path: shown(path), found: "a directory", wanted: "a file" });
         }
-        let copied = self.relate(&Method::Copy, (to, path), false, replace);
+        let copied = self.copy_or_move(&Method::Copy, (to, path), false, replace);
         copied.map_err(|failed| match failed.status {
             Some(412) => Error::Exists(shown(path)),
             _ => cannot(failed),
         })?;
-        self.0.known.doubt(path);
+        self.0.cache.invalidate(path);
         Ok(())
     }
 
@@ -240,25 +244,25 @@ impl Store for Dav {
 
     fn remove(&self, path: &RelPath) -> Result<()> {
         self.refuse_root("removing", path)?;
-        let cannot = |failed: Failed| failed.doing("remove", path);
+        let cannot = |failed: RequestError| failed.doing("remove", path);
         let is_dir = self.ask_facts(path).map_err(cannot)?.kind == Kind::Dir;
-        // WebDAV takes a directory with all that is in it.
+        // DELETE removes a directory with everything in it.
         if is_dir && !self.is_empty(path).map_err(cannot)? {
             return Err(Error::io("remove", path, std::io::Error::from(ErrorKind::DirectoryNotEmpty)));
         }
         let url = self.url(path, is_dir).map_err(cannot)?;
         let whole = self.0.server.ask(&Method::Delete, &url, &Headers::new()).map_err(cannot)?;
         if whole.response.status == 207 {
-            return Err(cannot(self.in_part(&whole.body)));
+            return Err(cannot(self.partial_failure(&whole.body)));
         }
-        self.0.known.forget(path);
+        self.0.cache.forget(path);
         Ok(())
     }
 
     fn rename(&self, from: &RelPath, to: &RelPath, replace: bool) -> Result<()> {
         self.refuse_root("renaming", from)?;
         self.refuse_root("renaming", to)?;
-        let cannot = |failed: Failed| failed.doing("rename", from);
+        let cannot = |failed: RequestError| failed.doing("rename", from);
         let is_dir = self.ask_facts(from).map_err(cannot)?.kind == Kind::Dir;
         if from == to {
             return if replace { Ok(()) } else { Err(Error::Exists(shown(to))) };
@@ -266,8 +270,8 @@ impl Store for Dav {
         if to.starts_with(from) {
             return Err(Error::io("rename", from, std::io::Error::from(ErrorKind::InvalidInput)));
         }
-        if let Some(there) = self.there(to).map_err(cannot)? {
-            // MOVE would replace whatever is there, with all that is in it.
+        if let Some(there) = self.find(to).map_err(cannot)? {
+            // MOVE would replace an existing entry and everything in it.
             let full = there.kind == Kind::Dir && !self.is_empty(to).map_err(cannot)?;
             let refused = match (there.kind == Kind::Dir, is_dir) {
                 _ if !replace => return Err(Error::Exists(shown(to))),
@@ -280,18 +284,18 @@ impl Store for Dav {
                 return Err(Error::io("rename", from, std::io::Error::from(kind)));
             }
         }
-        self.relate(&Method::Move, (from, to), is_dir, replace).map_err(|failed| match failed.status {
+        self.copy_or_move(&Method::Move, (from, to), is_dir, replace).map_err(|failed| match failed.status {
             Some(412) => Error::Exists(shown(to)),
             Some(409) => Error::io("rename", from, std::io::Error::from(ErrorKind::NotFound)),
             _ => cannot(failed),
         })?;
-        self.0.known.forget(from);
-        self.0.known.doubt(to);
+        self.0.cache.forget(from);
+        self.0.cache.invalidate(to);
         Ok(())
     }
 
     fn digests(&self, path: &RelPath, wanted: &[Algorithm]) -> Result<Vec<Digest>> {
-        let mut told = Vec::new();
+        let mut digests = Vec::new();
         for algorithm in wanted {
             let headers = Headers::new().with("Want-Digest", digest::want(&[*algorithm]));
             let url = self.url(path, false).map_err(|failed| failed.doing("examine", path))?;
@@ -301,9 +305,9 @@ impl Store for Dav {
                 Err(failed) if !failed.general && !failed.is(&[404, 410]) => return Ok(Vec::new()),
                 Err(failed) => return Err(failed.doing("examine", path)),
             };
-            let said = digest::parse(whole.response.headers.all("digest"));
-            told.extend(said.into_iter().find(|digest| digest.algorithm() == *algorithm));
+            let reported = digest::parse(whole.response.headers.all("digest"));
+            digests.extend(reported.into_iter().find(|digest| digest.algorithm() == *algorithm));
         }
-        Ok(told)
+        Ok(digests)
     }
 }

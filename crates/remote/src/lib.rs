@@ -2,17 +2,17 @@
 //! that copies, compares and reports on directories does the same on servers.
 //!
 //! What this crate does not know: transfers, the native protocol, keys of nodes, command lines and environments. Its callers give
-//! it the credentials (tokens, S3 keys), the authorities to trust and the way to dial.
+//! it the credentials (tokens, S3 keys), the authorities to trust and the dialer.
 
 mod ahead;
 pub mod dav;
-mod failed;
+mod facts_cache;
 pub mod fuzzing;
-mod known;
 pub mod mirrored;
-mod patience;
 mod pauses;
-mod pieces;
+mod range_source;
+mod request_error;
+mod retries;
 pub mod s3;
 mod server;
 

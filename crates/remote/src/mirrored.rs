@@ -1,5 +1,5 @@
-//! A set of mirrors: several sources of the same bytes as one store for reading. Bytes come from all of them in proportion to their
-//! rates; a source that crawls or dies is not waited for.
+//! A set of mirrors: several sources of the same bytes as one store for reading. Bytes are read from all of them in proportion to
+//! their rates; readers do not wait for a source that is very slow or fails.
 //!
 //! The first source decides names, sizes and times; the others are asked for bytes alone. A source that has another size of a file,
 //! or refuses it, takes no part in that file. See docs/design/mirrors.md.
@@ -26,7 +26,7 @@ use store::error::shown;
 use store::{Capabilities, Carried, Entries, Error, Result, Sink, Source, Stat, Store};
 
 use crate::dav::Dav;
-use crate::pieces::{MemberFailure, RangeSource, StoreFile};
+use crate::range_source::{MemberFailure, RangeSource, StoreFile};
 use crate::s3::S3;
 use proof::Proof;
 use source_set::SourceSet;
@@ -95,11 +95,11 @@ impl Member {
         path.below(&self.root).map_or_else(|| path.clone(), |below| self.at.join_path(&below))
     }
 
-    fn pieces(&self, path: &RelPath) -> std::result::Result<(u64, Box<dyn RangeSource>), MemberFailure> {
+    fn open_ranges(&self, path: &RelPath) -> std::result::Result<(u64, Box<dyn RangeSource>), MemberFailure> {
         let path = self.path(path);
         match &self.place {
-            SourceStore::Dav(dav) => dav.pieces(&path),
-            SourceStore::S3(s3) => s3.pieces(&path),
+            SourceStore::Dav(dav) => dav.open_ranges(&path),
+            SourceStore::S3(s3) => s3.open_ranges(&path),
             SourceStore::Near(store) => {
                 let source = store.open(&path)?;
                 let meta = source.stat()?.meta;
@@ -147,10 +147,10 @@ impl Mirrored {
         self.sources.shares()
     }
 
-    /// Whether a file has failed that may succeed if it is read again, since a source with other bytes than the first has been left
-    /// out. Returns `true` once for such failures.
+    /// Whether a file has failed that may succeed if it is read again, because a source with other bytes than the first has been
+    /// excluded. Returns `true` once for such failures.
     pub fn fares_better(&self) -> bool {
-        self.sources.fares_better()
+        self.sources.take_retry_may_succeed()
     }
 
     fn memory(&self) -> MutexGuard<'_, SetMemory> {
@@ -168,14 +168,14 @@ impl Mirrored {
     /// Asks the first source, and the others only where it cannot be reached. Sources that have failed come last.
     fn ask<T>(&self, path: &RelPath, ask: impl Fn(&dyn Store, &RelPath) -> Result<T>) -> Result<(usize, T)> {
         let members = &self.sources.members;
-        let (doubtful, there): (Vec<_>, Vec<_>) = (0..members.len()).partition(|m| self.sources.is_doubtful(*m));
+        let (doubtful, reliable): (Vec<_>, Vec<_>) = (0..members.len()).partition(|m| self.sources.is_doubtful(*m));
         let mut failed: Option<Error> = None;
-        for at in there.into_iter().chain(doubtful) {
+        for at in reliable.into_iter().chain(doubtful) {
             match ask(members[at].store(), &members[at].path(path)) {
                 Ok(answer) => return Ok((at, answer)),
                 Err(error) if error.fault() == Fault::Path || at > 0 => {
                     if error.fault() == Fault::Path {
-                        self.sources.fell(at, error.fault(), &model::fault::with_causes(&error));
+                        self.sources.note_unreachable(at, error.fault(), &model::fault::with_causes(&error));
                     }
                     if failed.is_none() || at == 0 {
                         failed = Some(error);

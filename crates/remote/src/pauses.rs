@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// The longest pause that is kept. A node runs for months: one wrong answer must not keep it from a server for good.
+/// The longest pause that is kept: one wrong response must not keep a node, which runs for months, from a server for good.
 const LONGEST: Duration = Duration::from_secs(3600);
 
 /// When a server may be asked again, by its origin.
@@ -19,7 +19,7 @@ fn all() -> MutexGuard<'static, BTreeMap<String, Instant>> {
 }
 
 /// Notes that a server asks for a pause.
-pub(crate) fn told(origin: &str, pause: Duration) {
+pub(crate) fn record(origin: &str, pause: Duration) {
     let now = Instant::now();
     let until = now + pause.min(LONGEST);
     let mut all = all();
@@ -28,7 +28,7 @@ pub(crate) fn told(origin: &str, pause: Duration) {
 }
 
 /// The rest of a server's pause; `None` where the server may be asked.
-pub(crate) fn left(origin: &str) -> Option<Duration> {
+pub(crate) fn remaining(origin: &str) -> Option<Duration> {
     let until = *all().get(origin)?;
     Some(until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
 }
@@ -38,16 +38,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_pause_holds_and_none_is_for_ever() {
-        let left = |origin| left(origin).map(|left| left.as_secs_f64().round() as u64);
+    fn the_longest_pause_holds_and_every_pause_has_a_bound() {
+        let left = |origin| remaining(origin).map(|left| left.as_secs_f64().round() as u64);
         assert_eq!(left("https://pauses.test:1"), None);
-        told("https://pauses.test:1", Duration::from_secs(20));
-        told("https://pauses.test:1", Duration::from_secs(5));
+        record("https://pauses.test:1", Duration::from_secs(20));
+        record("https://pauses.test:1", Duration::from_secs(5));
         assert!(left("https://pauses.test:1").is_some_and(|left| (15..=20).contains(&left)));
         assert_eq!(left("https://pauses.test:2"), None);
-        told("https://pauses.test:2", Duration::from_secs(u64::from(u32::MAX)));
+        record("https://pauses.test:2", Duration::from_secs(u64::from(u32::MAX)));
         assert!(left("https://pauses.test:2").is_some_and(|left| (3590..=3600).contains(&left)));
-        told("https://pauses.test:3", Duration::ZERO);
+        record("https://pauses.test:3", Duration::ZERO);
         assert_eq!(left("https://pauses.test:3"), None);
     }
 }

@@ -1,10 +1,9 @@
 //! A bucket of an S3 server, from a prefix on, as a store.
 //!
-//! `object_store` knows S3: signatures, listings, parts, conditions. The bytes go over our own HTTP client ([`service`]), so
-//! that timeouts, authorities and retries are the same for every server.
+//! The library `object_store` implements S3: signatures, listings, parts, conditions. Its requests go through Longhaul's HTTP client
+//! ([`service`]), so that timeouts, authorities and retries are the same for every server.
 //!
-//! Does not know: empty directories. S3 has none: a directory exists as long as something is in it, or as long as the store that
-//! made it lives.
+//! S3 has no empty directories: a directory exists as long as an object is in it, or as long as the store that made it lives.
 
 mod drive;
 pub(crate) mod fuzzing;
@@ -28,8 +27,8 @@ use parking_lot::{Mutex, MutexGuard};
 use store::error::shown;
 use store::{Capabilities, Entries, Error, Result, Sink, Source, Stat, Store, Writes};
 
-use crate::failed::Failed;
-use crate::known::{Entry, Facts, FactsCache, Namespace};
+use crate::facts_cache::{Entry, Facts, FactsCache, Namespace};
+use crate::request_error::RequestError;
 use crate::server::{Means, Server};
 use drive::drive;
 use keys::Keys;
@@ -76,7 +75,7 @@ struct S3Shared {
     keys: Option<Arc<Keys>>,
     bucket: String,
     base: RelPath,
-    known: FactsCache,
+    cache: FactsCache,
     /// Directories that this store made; the server knows nothing of them while they are empty.
     made: Mutex<HashSet<RelPath>>,
     /// Paths that are known not to be files: files below them can be made without a further request.
@@ -87,10 +86,10 @@ struct S3Shared {
 const COPY_BYTES_MAX: u64 = 5 << 30;
 
 /// The failure behind an error of `object_store`.
-fn failed(error: object_store::Error) -> Failed {
+fn failed(error: object_store::Error) -> RequestError {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
     while let Some(inner) = cause {
-        if let Some(failed) = inner.downcast_ref::<Failed>() {
+        if let Some(failed) = inner.downcast_ref::<RequestError>() {
             return failed.clone();
         }
         cause = inner.source();
@@ -102,10 +101,10 @@ fn failed(error: object_store::Error) -> Failed {
         object_store::Error::PermissionDenied { .. } => 403,
         object_store::Error::Unauthenticated { .. } => 401,
         object_store::Error::NotImplemented { .. } | object_store::Error::NotSupported { .. } => 501,
-        _ => return Failed::peer(why),
+        _ => return RequestError::peer(why),
     };
     let fault = if matches!(status, 401 | 403) { Fault::Auth } else { Fault::Peer };
-    Failed { status: Some(status), fault, general: status == 401, ..Failed::peer(why) }
+    RequestError { status: Some(status), fault, general: status == 401, ..RequestError::peer(why) }
 }
 
 fn facts(meta: &ObjectMeta) -> Facts {
@@ -127,7 +126,7 @@ fn endpoint_of(bucket: &Bucket, endpoint: &str) -> String {
     }
 }
 
-type S3Result<T> = std::result::Result<T, Failed>;
+type S3Result<T> = std::result::Result<T, RequestError>;
 
 impl S3 {
     /// The prefix `base` of a bucket. Makes no request.
@@ -143,14 +142,14 @@ impl S3 {
             .with_allow_http(true)
             // Every server can delete single objects.
             .with_disable_bulk_delete(true)
-            // Our own client tries again.
+            // Longhaul's client tries again.
             .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() })
             .with_http_connector(Connector(Arc::clone(&server)));
         if let Some(endpoint) = &bucket.endpoint {
             builder = builder.with_endpoint(endpoint_of(bucket, endpoint));
         }
         let wrong = |why: String| {
-            Failed { fault: Fault::Config, ..Failed::peer(why) }.doing("open the bucket", &RelPath::root())
+            RequestError { fault: Fault::Config, ..RequestError::peer(why) }.doing("open the bucket", &RelPath::root())
         };
         let keys = Keys::new(&bucket.credentials).map_err(wrong)?;
         builder = match &keys {
@@ -164,7 +163,7 @@ impl S3 {
             keys,
             bucket: bucket.name.clone(),
             base,
-            known: FactsCache::default(),
+            cache: FactsCache::default(),
             made: Mutex::default(),
             parents: Mutex::default(),
         })))
@@ -183,7 +182,7 @@ impl S3 {
         let answer = question(&self.0.store).map_err(failed);
         match (&answer, used) {
             // Some servers answer 400 when the session of a key has ended.
-            (Err(failure), Some((keys, used))) if failure.is(&[400, 401, 403]) && keys.renewed(&used) => {
+            (Err(failure), Some((keys, used))) if failure.is(&[400, 401, 403]) && keys.renew(&used) => {
                 question(&self.0.store).map_err(failed)
             }
             _ => answer,
@@ -197,14 +196,14 @@ impl S3 {
     }
 
     fn is_there_as_dir(&self, path: &RelPath) -> S3Result<bool> {
-        let Listing { dirs, objects, nameless } = self.list_below(path, false)?;
-        Ok(!(dirs.is_empty() && objects.is_empty() && nameless.is_empty()))
+        let Listing { dirs, objects, pathless } = self.list_below(path, false)?;
+        Ok(!(dirs.is_empty() && objects.is_empty() && pathless.is_empty()))
     }
 
-    /// COPY, which S3 does by itself.
+    /// Copies within the server.
     fn copy(&self, from: &RelPath, to: &RelPath, replace: bool) -> S3Result<()> {
-        if !replace && self.there(to)?.is_some() {
-            return Err(Failed { status: Some(412), ..Failed::peer(format!("{to} is there")) });
+        if !replace && self.find(to)?.is_some() {
+            return Err(RequestError { status: Some(412), ..RequestError::peer(format!("{to} is there")) });
         }
         let (from, to) = (self.key(from)?, self.key(to)?);
         let options = || CopyOptions::new().with_mode(CopyMode::Overwrite);
@@ -214,8 +213,8 @@ impl S3 {
     fn remove_object(&self, path: &RelPath) -> S3Result<()> {
         let key = self.key(path)?;
         self.ask(|store| store.delete(&key))?;
-        self.0.known.forget(path);
-        // Its directory may have existed only by this object. It must not vanish from under the writers in it.
+        self.0.cache.forget(path);
+        // Its directory may have existed only because of this object. It must not vanish while other writers use it.
         let dir = path.parent();
         if !dir.is_root() {
             self.made().insert(dir);
@@ -226,7 +225,7 @@ impl S3 {
     /// Collects the directories and files from a path on.
     fn tree(&self, at: RelPath, facts: &Facts, dirs: &mut Vec<RelPath>, files: &mut Vec<RelPath>) -> S3Result<()> {
         if facts.kind != Kind::Dir {
-            copies(&at, facts)?;
+            check_copyable(&at, facts)?;
             files.push(at);
             return Ok(());
         }
@@ -238,7 +237,7 @@ impl S3 {
     }
 
     /// Renames a file or directory object by object: copy, then remove. All objects are checked before the first is changed.
-    fn move_all(&self, from: &RelPath, facts: &Facts, to: &RelPath) -> S3Result<()> {
+    fn copy_and_remove(&self, from: &RelPath, facts: &Facts, to: &RelPath) -> S3Result<()> {
         let (mut dirs, mut files) = (Vec::new(), Vec::new());
         self.tree(from.clone(), facts, &mut dirs, &mut files)?;
         let moved = |at: &RelPath| at.below(from).map_or_else(|| to.clone(), |below| to.join_path(&below));
@@ -270,7 +269,7 @@ impl S3 {
     /// The key of a path. Keys are text.
     fn key(&self, path: &RelPath) -> S3Result<Path> {
         let whole = self.0.base.join_path(path);
-        let no = |why: String| Failed { fault: Fault::Config, ..Failed::peer(why) };
+        let no = |why: String| RequestError { fault: Fault::Config, ..RequestError::peer(why) };
         let text = std::str::from_utf8(whole.as_bytes());
         let text = text.map_err(|_| no(format!("{whole} is not text (UTF-8), as names on an S3 server must be")))?;
         Path::parse(text).map_err(|e| no(e.to_string()))
@@ -278,7 +277,7 @@ impl S3 {
 }
 
 /// Checks that S3 can copy a file of this size.
-fn copies(path: &RelPath, facts: &Facts) -> S3Result<()> {
+fn check_copyable(path: &RelPath, facts: &Facts) -> S3Result<()> {
     if facts.size <= COPY_BYTES_MAX {
         return Ok(());
     }
@@ -286,12 +285,12 @@ fn copies(path: &RelPath, facts: &Facts) -> S3Result<()> {
         "{path} has more than the 5 GiB that S3 copies in one piece; nothing was changed; copy it with longhaul cp under its new \
          name, then remove it under the old one"
     );
-    Err(Failed { fault: Fault::Config, ..Failed::peer(why) })
+    Err(RequestError { fault: Fault::Config, ..RequestError::peer(why) })
 }
 
 impl Namespace for S3 {
-    fn known(&self) -> &FactsCache {
-        &self.0.known
+    fn cache(&self) -> &FactsCache {
+        &self.0.cache
     }
 
     fn host(&self) -> &str {
@@ -325,7 +324,7 @@ impl Namespace for S3 {
         let is_mark = |name: &Name, meta: &ObjectMeta| meta.size == 0 && dirs.contains(name);
         let files = listed.objects.iter().filter_map(|meta| Some((name(&meta.location)?, meta)));
         entries.extend(files.filter(|(name, meta)| !is_mark(name, meta)).map(|(name, meta)| (name, Ok(facts(meta)))));
-        entries.extend(listed.nameless.iter().filter_map(|nameless| listing::stand_in(nameless, &key)));
+        entries.extend(listed.pathless.iter().filter_map(|pathless| listing::placeholder(pathless, &key)));
         let known: HashSet<Name> = entries.iter().map(|(name, _)| name.clone()).collect();
         let made: Vec<Name> = self.made().iter().filter(|at| at.parent() == *path).filter_map(RelPath::name).collect();
         entries.extend(made.into_iter().filter(|name| !known.contains(name)).map(|name| (name, Ok(Facts::dir()))));
@@ -360,7 +359,7 @@ impl Store for S3 {
     }
 
     fn list(&self, path: &RelPath) -> Result<Entries> {
-        let cannot = |failed: Failed| failed.doing("list", path);
+        let cannot = |failed: RequestError| failed.doing("list", path);
         let entries = self.ask_entries(path).map_err(cannot)?;
         if entries.is_empty() && !path.is_root() {
             match self.ask_facts(path).map_err(cannot)?.kind {
@@ -368,7 +367,7 @@ impl Store for S3 {
                 _ => return Err(Error::Kind { path: shown(path), found: "a file", wanted: "a directory" }),
             }
         }
-        Ok(self.handed_out(path, entries))
+        Ok(self.to_entries(path, entries))
     }
 
     fn read_link(&self, _path: &RelPath) -> Result<Vec<u8>> {
@@ -389,10 +388,10 @@ impl Store for S3 {
             return unsupported("the bucket itself as a file");
         }
         let key = self.key(path).map_err(|failed| failed.doing("create", path))?;
-        // S3 permits objects below objects, which no file system could hold.
+        // S3 permits objects below objects, which no file system permits.
         let parent = path.parent();
-        let asked = self.parents().contains(&parent);
-        if !asked {
+        let is_checked = self.parents().contains(&parent);
+        if !is_checked {
             if self.facts(&parent).is_ok_and(|facts| facts.kind == Kind::File) {
                 return Err(Error::Kind { path: shown(&parent), found: "a file", wanted: "a directory" });
             }
@@ -406,7 +405,7 @@ impl Store for S3 {
         if path.is_root() {
             return Ok(());
         }
-        let cannot = |failed: Failed| failed.doing("create", path);
+        let cannot = |failed: RequestError| failed.doing("create", path);
         match self.facts(path) {
             Ok(facts) if facts.kind == Kind::Dir => return Ok(()),
             Ok(_) => return Err(Error::Kind { path: shown(path), found: "a file", wanted: "a directory" }),
@@ -418,7 +417,7 @@ impl Store for S3 {
             return Err(Error::io("create", path, std::io::Error::from(ErrorKind::NotFound)));
         }
         self.made().insert(path.clone());
-        self.0.known.learn(path, Facts::dir());
+        self.0.cache.learn(path, Facts::dir());
         Ok(())
     }
 
@@ -426,15 +425,15 @@ impl Store for S3 {
         unsupported("a symbolic link")
     }
 
-    /// S3 has no links: the other name gets a copy, which the server makes by itself.
+    /// S3 has no links: the server makes a copy under the other name.
     fn make_hard_link(&self, path: &RelPath, to: &RelPath, replace: bool, _tag: &str) -> Result<()> {
         let copied =
-            self.ask_facts(to).and_then(|facts| copies(to, &facts)).and_then(|()| self.copy(to, path, replace));
+            self.ask_facts(to).and_then(|facts| check_copyable(to, &facts)).and_then(|()| self.copy(to, path, replace));
         copied.map_err(|failed| match failed.status {
             Some(412) => Error::Exists(shown(path)),
             _ => failed.doing("create", path),
         })?;
-        self.0.known.doubt(path);
+        self.0.cache.invalidate(path);
         Ok(())
     }
 
@@ -446,7 +445,7 @@ impl Store for S3 {
         if path.is_root() {
             return unsupported("removing the bucket");
         }
-        let cannot = |failed: Failed| failed.doing("remove", path);
+        let cannot = |failed: RequestError| failed.doing("remove", path);
         // To S3 a DELETE of a missing object is a success.
         if self.ask_facts(path).map_err(cannot)?.kind == Kind::Dir {
             if !self.ask_entries(path).map_err(cannot)?.is_empty() {
@@ -454,7 +453,7 @@ impl Store for S3 {
             }
             self.made().remove(path);
             self.forget_parents(path);
-            self.0.known.forget(path);
+            self.0.cache.forget(path);
             return Ok(());
         }
         self.remove_object(path).map_err(cannot)
@@ -463,7 +462,7 @@ impl Store for S3 {
     /// S3 has no rename: each object is copied and then removed. A rename that breaks off leaves every object under at least one of
     /// the two names.
     fn rename(&self, from: &RelPath, to: &RelPath, replace: bool) -> Result<()> {
-        let cannot = |failed: Failed| failed.doing("rename", from);
+        let cannot = |failed: RequestError| failed.doing("rename", from);
         let io = |kind| Err(Error::io("rename", from, std::io::Error::from(kind)));
         if from.is_root() || to.is_root() {
             return unsupported("renaming the bucket");
@@ -479,7 +478,7 @@ impl Store for S3 {
         if !self.is_dir(&to.parent()) {
             return io(ErrorKind::NotFound);
         }
-        if let Some(there) = self.there(to).map_err(cannot)? {
+        if let Some(there) = self.find(to).map_err(cannot)? {
             match (there.kind == Kind::Dir, is_dir) {
                 _ if !replace => return Err(Error::Exists(shown(to))),
                 (true, false) => return io(ErrorKind::IsADirectory),
@@ -490,9 +489,9 @@ impl Store for S3 {
                 _ => {}
             }
         }
-        self.move_all(from, &facts, to).map_err(cannot)?;
-        self.0.known.forget(from);
-        self.0.known.doubt(to);
+        self.copy_and_remove(from, &facts, to).map_err(cannot)?;
+        self.0.cache.forget(from);
+        self.0.cache.invalidate(to);
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
-//! HTTP requests to servers. Connections are kept and used again; redirects are followed without showing our credentials to other
-//! servers; a refused token is read anew; requests that fail for a passing reason are tried again.
+//! HTTP requests to servers. Connections are kept and used again; redirects are followed without sending the credential to other
+//! servers; a refused token is read again; requests that fail for a passing reason are tried again.
 //!
-//! Does not know: what a request is for. All requests and responses of this crate pass here.
+//! Does not know: what a request is for. All requests of this crate are made here.
 
 mod redirects;
 mod upload;
@@ -17,9 +17,9 @@ use web::client::ClientError;
 use web::target::pairs;
 use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response};
 
-use crate::failed::{Failed, may_pass};
-use crate::patience::{Patience, retry_after};
 use crate::pauses;
+use crate::request_error::{RequestError, may_pass};
+use crate::retries::{Retries, retry_after};
 
 use redirects::RedirectChain;
 pub use redirects::Redirects;
@@ -33,7 +33,7 @@ pub type TokenSource = dyn Fn() -> Result<Option<String>, String> + Send + Sync;
 pub struct Means {
     /// Makes connections, and holds the authorities that are trusted.
     pub dialer: Dialer,
-    /// Our credential.
+    /// The credential of this client.
     pub token: Arc<TokenSource>,
     /// Addresses to which redirects are followed.
     pub redirects: Redirects,
@@ -47,7 +47,7 @@ const IDLE_MAX: usize = 64;
 const REFUSAL_BYTES: usize = 64 << 10;
 /// The longest time that a server may take to answer a request without a body.
 pub(crate) const SILENCE: Duration = Duration::from_secs(60);
-/// The longest time that a server may take to answer an upload, a change or a question for a digest: some servers write a file a
+/// The longest time that a server may take to answer an upload, a change or a request for a digest: some servers write a file a
 /// second time, or read all of it back.
 pub(crate) const SETTLE: Duration = Duration::from_secs(600);
 
@@ -57,8 +57,8 @@ pub(crate) struct Server {
     idle: Mutex<Vec<(String, Client)>>,
     /// Whether files were carried by TLS (index 0), and in clear (index 1).
     carried: [AtomicBool; 2],
-    /// A server has answered. From then on a server that cannot be reached is taken to be down, not mistyped.
-    met: AtomicBool,
+    /// A server has answered. From then on a server that cannot be reached counts as down, not as mistyped.
+    was_reached: AtomicBool,
 }
 
 impl std::fmt::Debug for Server {
@@ -85,8 +85,8 @@ pub(crate) struct ClientRequest<'a> {
 impl<'a> ClientRequest<'a> {
     /// A request without a body, with a short response.
     pub fn plain(method: &'a Method, url: &'a HttpUrl, headers: &'a Headers) -> ClientRequest<'a> {
-        let works = method.changes() || headers.get("want-digest").is_some();
-        let within = if works { SETTLE } else { SILENCE };
+        let takes_long = method.changes() || headers.get("want-digest").is_some();
+        let within = if takes_long { SETTLE } else { SILENCE };
         ClientRequest { method, url, headers, body: b"", most: REFUSAL_BYTES, follow: true, within }
     }
 }
@@ -111,21 +111,21 @@ pub(crate) struct StreamingResponse {
 }
 
 impl StreamingResponse {
-    /// The failure that this response reports, with the words of the server.
-    pub fn refusal(mut self) -> Failed {
-        let said = self.client.read_all(&mut self.body, REFUSAL_BYTES).unwrap_or_default();
-        refused(&self.url, &self.response, &said)
+    /// The failure that this response reports, with the server's explanation.
+    pub fn refusal(mut self) -> RequestError {
+        let body = self.client.read_all(&mut self.body, REFUSAL_BYTES).unwrap_or_default();
+        refused(&self.url, &self.response, &body)
     }
 }
 
 /// The failure that a response reports. A `Retry-After` in it holds for all requests of this process to that server.
-fn refused(url: &HttpUrl, response: &Response, body: &[u8]) -> Failed {
-    let failed = Failed::status(url.authority(), response.status, body);
-    match retry_after(response.headers.get("retry-after")).filter(|_| failed.again) {
+fn refused(url: &HttpUrl, response: &Response, body: &[u8]) -> RequestError {
+    let failed = RequestError::status(url.authority(), response.status, body);
+    match retry_after(response.headers.get("retry-after")).filter(|_| failed.may_retry) {
         Some(pause) => {
-            pauses::told(&origin(url), pause);
+            pauses::record(&origin(url), pause);
             let why = format!("{}; it asks to be left alone for {} s", failed.why, pause.as_secs());
-            Failed { pause: Some(pause), why, ..failed }
+            RequestError { pause: Some(pause), why, ..failed }
         }
         None => failed,
     }
@@ -135,13 +135,13 @@ fn origin(url: &HttpUrl) -> String {
     format!("{}://{}:{}", if url.is_secure() { "https" } else { "http" }, url.host(), url.port())
 }
 
-fn keeps(response: &Response) -> bool {
+fn is_persistent(response: &Response) -> bool {
     response.minor >= 1 && !response.headers.lists("connection", "close")
 }
 
 impl Server {
     pub fn new(means: Means) -> Server {
-        Server { means, idle: Mutex::default(), carried: Default::default(), met: AtomicBool::new(false) }
+        Server { means, idle: Mutex::default(), carried: Default::default(), was_reached: AtomicBool::new(false) }
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<(String, Client)>> {
@@ -149,26 +149,26 @@ impl Server {
     }
 
     /// Opens a connection to the next server of a chain, unless that server has asked for a pause.
-    fn dial(&self, redirects: &RedirectChain) -> Result<Client, Failed> {
-        self.leave_alone(&redirects.url)?;
+    fn dial(&self, redirects: &RedirectChain) -> Result<Client, RequestError> {
+        self.check_pause(&redirects.url)?;
         Ok(Client::new(&redirects.dialer(&self.means.dialer, self.means.redirects), &redirects.url)?)
     }
 
     /// Fails while a server's pause (`Retry-After`) lasts.
-    fn leave_alone(&self, url: &HttpUrl) -> Result<(), Failed> {
-        match pauses::left(&origin(url)) {
+    fn check_pause(&self, url: &HttpUrl) -> Result<(), RequestError> {
+        match pauses::remaining(&origin(url)) {
             None => Ok(()),
             Some(left) => {
                 let seconds = left.as_secs_f64().ceil();
                 let why = format!("{} asks to be left alone for another {seconds} s", url.authority());
-                Err(Failed { status: Some(429), pause: Some(left), ..Failed::path(why) })
+                Err(RequestError { status: Some(429), pause: Some(left), ..RequestError::path(why) })
             }
         }
     }
 
     /// A connection, and whether it has been used before.
-    fn connection(&self, redirects: &RedirectChain) -> Result<(Client, bool), Failed> {
-        self.leave_alone(&redirects.url)?;
+    fn connection(&self, redirects: &RedirectChain) -> Result<(Client, bool), RequestError> {
+        self.check_pause(&redirects.url)?;
         let name = origin(&redirects.url);
         loop {
             let kept = {
@@ -176,7 +176,7 @@ impl Server {
                 idle.iter().rposition(|(known, _)| *known == name).map(|at| idle.remove(at).1)
             };
             match kept {
-                // A connection that is closed, or has bytes that no request asked for, cannot be used.
+                // A connection that is closed, or has bytes that belong to no request, cannot be used.
                 Some(client) if client.conn().is_gone() || client.conn().has_unread() => {}
                 Some(client) => return Ok((client, true)),
                 None => return Ok((self.dial(redirects)?, false)),
@@ -184,9 +184,9 @@ impl Server {
         }
     }
 
-    /// Keeps a connection whose last answer has been read to its end.
+    /// Keeps a connection whose last response has been read to its end.
     pub fn keep(&self, url: &HttpUrl, response: &Response, client: Client) {
-        if keeps(response) {
+        if is_persistent(response) {
             let mut idle = self.idle();
             if idle.len() >= IDLE_MAX {
                 idle.remove(0);
@@ -199,43 +199,44 @@ impl Server {
     ///
     /// # Errors
     /// The source of tokens fails.
-    pub fn token(&self, url: &HttpUrl) -> Result<Option<String>, Failed> {
-        let says_who = |name: &str| ["authz", "access_token"].iter().any(|known| name.eq_ignore_ascii_case(known));
-        let said = url.is_presigned() || url.query().is_some_and(|query| pairs(query).any(|(name, _)| says_who(&name)));
-        if !url.is_secure() || said {
+    pub fn token(&self, url: &HttpUrl) -> Result<Option<String>, RequestError> {
+        let is_credential = |name: &str| ["authz", "access_token"].iter().any(|known| name.eq_ignore_ascii_case(known));
+        let in_query = url.query().is_some_and(|query| pairs(query).any(|(name, _)| is_credential(&name)));
+        let has_credential = url.is_presigned() || in_query;
+        if !url.is_secure() || has_credential {
             return Ok(None);
         }
-        let wrong = |why| Failed { fault: Fault::Config, general: true, ..Failed::peer(why) };
+        let wrong = |why| RequestError { fault: Fault::Config, general: true, ..RequestError::peer(why) };
         (self.means.token)().map_err(wrong)
     }
 
     /// Sends a request, and sends it once more where a kept connection turns out to be dead. A request that changes something
-    /// goes over a fresh connection: nobody can tell whether a dead one has delivered it.
+    /// gets a new connection, because it would be unknown whether a dead one has delivered it.
     fn send(
         &self,
-        asked: &ClientRequest<'_>,
+        request: &ClientRequest<'_>,
         redirects: &RedirectChain,
         token: Option<&str>,
-    ) -> Result<StreamingResponse, Failed> {
+    ) -> Result<StreamingResponse, RequestError> {
         let headers = match token {
             Some(token) => redirects.headers.clone().with("Authorization", format!("Bearer {token}")),
             None => redirects.headers.clone(),
         };
         loop {
             let (mut client, used) =
-                if asked.method.changes() { (self.dial(redirects)?, false) } else { self.connection(redirects)? };
+                if request.method.changes() { (self.dial(redirects)?, false) } else { self.connection(redirects)? };
             let mut exchange = || -> Result<(Response, Body), ClientError> {
-                client.send(asked.method, redirects.url.path_and_query(), &headers)?;
-                if !asked.body.is_empty() {
-                    client.write(asked.body)?;
+                client.send(request.method, redirects.url.path_and_query(), &headers)?;
+                if !request.body.is_empty() {
+                    client.write(request.body)?;
                 }
-                client.answer_within(asked.method, asked.within)
+                client.answer_within(request.method, request.within)
             };
             match exchange() {
                 Ok((response, body)) => {
-                    self.met.store(true, Ordering::Relaxed);
-                    if matches!(asked.method, Method::Get | Method::Put) && (200..300).contains(&response.status) {
-                        self.carries(&client);
+                    self.was_reached.store(true, Ordering::Relaxed);
+                    if matches!(request.method, Method::Get | Method::Put) && (200..300).contains(&response.status) {
+                        self.note_transport(&client);
                     }
                     return Ok(StreamingResponse { client, response, body, url: redirects.url.clone() });
                 }
@@ -246,7 +247,7 @@ impl Server {
     }
 
     /// Notes whether this connection, which carries a file, uses TLS.
-    fn carries(&self, client: &Client) {
+    fn note_transport(&self, client: &Client) {
         self.carried[usize::from(client.conn().tls().is_none())].store(true, Ordering::Relaxed);
     }
 
@@ -260,24 +261,24 @@ impl Server {
     ///
     /// # Errors
     /// There is no response, a redirect may not be followed, or the server's pause lasts.
-    pub fn once(&self, asked: &ClientRequest<'_>) -> Result<StreamingResponse, Failed> {
-        let mut headers = asked.headers.clone();
-        let takes_body = matches!(asked.method.name(), "PUT" | "POST" | "PROPFIND");
+    pub fn once(&self, request: &ClientRequest<'_>) -> Result<StreamingResponse, RequestError> {
+        let mut headers = request.headers.clone();
+        let takes_body = matches!(request.method.name(), "PUT" | "POST" | "PROPFIND");
         if takes_body && headers.get("content-length").is_none() {
-            headers.add("Content-Length", asked.body.len().to_string());
+            headers.add("Content-Length", request.body.len().to_string());
         }
-        let mut redirects = RedirectChain::new(asked.url, headers);
+        let mut redirects = RedirectChain::new(request.url, headers);
         loop {
-            let may_say = redirects.own && redirects.headers.get("authorization").is_none();
-            let token = if may_say { self.token(&redirects.url)? } else { None };
-            let mut begun = self.send(asked, &redirects, token.as_deref())?;
+            let may_send_token = redirects.is_first_server && redirects.headers.get("authorization").is_none();
+            let token = if may_send_token { self.token(&redirects.url)? } else { None };
+            let mut begun = self.send(request, &redirects, token.as_deref())?;
             if begun.response.status == 401 && token.is_some() {
                 let renewed = self.token(&redirects.url)?.filter(|renewed| Some(renewed) != token.as_ref());
                 if renewed.is_some() {
-                    begun = self.send(asked, &redirects, renewed.as_deref())?;
+                    begun = self.send(request, &redirects, renewed.as_deref())?;
                 }
             }
-            if !asked.follow || !redirects.goes_on(&begun.response, begun.client.conn().peer())? {
+            if !request.follow || !redirects.advance(&begun.response, begun.client.conn().peer())? {
                 return Ok(begun);
             }
         }
@@ -287,51 +288,51 @@ impl Server {
     ///
     /// # Errors
     /// As [`Server::once`], and responses that may pass but did not.
-    pub fn begin(&self, asked: &ClientRequest<'_>) -> Result<StreamingResponse, Failed> {
-        let mut patience = Patience::new(self.means.patience);
+    pub fn begin(&self, request: &ClientRequest<'_>) -> Result<StreamingResponse, RequestError> {
+        let mut retries = Retries::new(self.means.patience);
         loop {
-            let failed = match self.once(asked) {
+            let failed = match self.once(request) {
                 Ok(begun) if may_pass(begun.response.status) => begun.refusal(),
                 Ok(begun) => return Ok(begun),
                 Err(failed) => failed,
             };
-            self.wait(&mut patience, failed)?;
+            self.wait(&mut retries, failed)?;
         }
     }
 
     /// Waits before the next try. A server that has never been reached may be a mistyped name: that fails at once.
-    fn wait(&self, patience: &mut Patience, failed: Failed) -> Result<(), Failed> {
-        if failed.status.is_none() && !self.met.load(Ordering::Relaxed) {
+    fn wait(&self, retries: &mut Retries, failed: RequestError) -> Result<(), RequestError> {
+        if failed.status.is_none() && !self.was_reached.load(Ordering::Relaxed) {
             return Err(failed);
         }
-        patience.wait(failed)
+        retries.wait(failed)
     }
 
     /// Sends a request and reads the whole body of the response. A response that breaks off is requested again.
     ///
     /// # Errors
     /// As [`Server::begin`]; or the body is longer than the request permits.
-    pub fn whole(&self, asked: &ClientRequest<'_>) -> Result<BufferedResponse, Failed> {
-        let mut patience = Patience::new(self.means.patience);
+    pub fn buffered(&self, request: &ClientRequest<'_>) -> Result<BufferedResponse, RequestError> {
+        let mut retries = Retries::new(self.means.patience);
         loop {
-            match self.whole_once(asked) {
-                Ok(whole) => return Ok(BufferedResponse { repeated: patience.is_repeated(), ..whole }),
-                Err(failed) => self.wait(&mut patience, failed)?,
+            match self.buffered_once(request) {
+                Ok(whole) => return Ok(BufferedResponse { repeated: retries.is_repeated(), ..whole }),
+                Err(failed) => self.wait(&mut retries, failed)?,
             }
         }
     }
 
-    fn whole_once(&self, asked: &ClientRequest<'_>) -> Result<BufferedResponse, Failed> {
-        let mut begun = self.once(asked)?;
+    fn buffered_once(&self, request: &ClientRequest<'_>) -> Result<BufferedResponse, RequestError> {
+        let mut begun = self.once(request)?;
         if may_pass(begun.response.status) {
             return Err(begun.refusal());
         }
-        let most = if begun.response.status < 300 { asked.most } else { REFUSAL_BYTES.max(asked.most) };
+        let most = if begun.response.status < 300 { request.most } else { REFUSAL_BYTES.max(request.most) };
         let body = match begun.client.read_all(&mut begun.body, most) {
             Ok(body) => body,
             Err(ClientError::Broken { source, .. }) if source.kind() == std::io::ErrorKind::FileTooLarge => {
-                let why = format!("{} sends more than the {most} bytes that were due", begun.url.authority());
-                return Err(Failed::peer(why));
+                let why = format!("{} sends more than the {most} bytes that were expected", begun.url.authority());
+                return Err(RequestError::peer(why));
             }
             Err(error) => return Err(error.into()),
         };
@@ -345,8 +346,8 @@ impl Server {
     ///
     /// # Errors
     /// As [`Server::whole`], and every response whose status is not 2xx.
-    pub fn ask(&self, method: &Method, url: &HttpUrl, headers: &Headers) -> Result<BufferedResponse, Failed> {
-        let whole = self.whole(&ClientRequest::plain(method, url, headers))?;
+    pub fn ask(&self, method: &Method, url: &HttpUrl, headers: &Headers) -> Result<BufferedResponse, RequestError> {
+        let whole = self.buffered(&ClientRequest::plain(method, url, headers))?;
         // An earlier try has removed the file, and its response was lost.
         let done = *method == Method::Delete && whole.repeated && matches!(whole.response.status, 404 | 410);
         if done || (200..300).contains(&whole.response.status) { Ok(whole) } else { Err(whole.refusal(url)) }
@@ -355,7 +356,7 @@ impl Server {
 
 impl BufferedResponse {
     /// The failure that this response reports.
-    pub fn refusal(&self, url: &HttpUrl) -> Failed {
+    pub fn refusal(&self, url: &HttpUrl) -> RequestError {
         refused(url, &self.response, &self.body)
     }
 }
@@ -365,7 +366,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_makes_a_digest_has_time_to_read_the_file() {
+    fn a_server_that_computes_a_digest_gets_time_to_read_the_file() {
         let url = HttpUrl::parse("http://h/f").unwrap();
         let within = |method, headers: &Headers| ClientRequest::plain(&method, &url, headers).within;
         let wants = Headers::new().with("Want-Digest", "adler32");

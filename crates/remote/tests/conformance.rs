@@ -1,7 +1,7 @@
-//! The conformance suite of all stores, on servers: a node of ours over WebDAV, and an S3 server.
+//! The conformance suite of all stores, on servers: a node of Longhaul over WebDAV, and an S3 server.
 //!
-//! Left out is what is of file systems alone (modes, links, names of unfinished files), and two checks that make thousands of
-//! entries one by one; listings of many pages are tested in `large.rs`.
+//! Left out are the checks of file systems (modes, links, names of unfinished files), and two checks that make thousands of
+//! entries one by one; `large.rs` tests listings of many pages.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
@@ -27,7 +27,7 @@ use store::Store;
 fn on_webdav(check: fn(&dyn Store)) {
     let node = OwnNode::new();
     check(&node.store());
-    // Nothing unfinished is left behind, under whatever name.
+    // No unfinished file is left behind, under any name.
     let left: Vec<_> = std::fs::read_dir(node.data("")).unwrap().map(|e| e.unwrap().file_name()).collect();
     let odd = left.iter().filter(|name| name.as_encoded_bytes().ends_with(b".upload"));
     assert_eq!(odd.count(), 0, "{left:?}");
@@ -58,5 +58,5 @@ on_every_server! {
     dirs: trees_nest make_dir_twice_is_once a_file_is_in_the_way make_dirs_makes_parents remove_takes_what_is_empty
         remove_all_takes_the_tree rename_moves_trees rename_replaces_files rename_replaces_only_where_allowed
         rename_refuses_nonsense an_empty_directory_lists_nothing is_dir_tells the_root_stays;
-    errors: errors_name_the_path_and_the_deed;
+    errors: errors_name_the_path_and_the_operation;
 }

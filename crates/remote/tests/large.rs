@@ -1,4 +1,4 @@
-//! What takes many requests: objects of many parts, listings of many pages, files of many chunks; and who may not.
+//! Operations of many requests: objects of many parts, listings of many pages, files of many chunks; and refused keys.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
@@ -48,7 +48,7 @@ fn parts_come_in_any_order_from_many_streams() {
     let store = server.store();
     let bytes = content(50 * MIB + 12_345);
     let sink = begin(&store, "d/large", Some(bytes.len() as u64));
-    // Blocks dealt out to four streams, as a job does it.
+    // Four streams write the blocks, as in a job.
     let next = std::sync::atomic::AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -70,7 +70,7 @@ fn parts_come_in_any_order_from_many_streams() {
 }
 
 #[test]
-fn an_object_of_unknown_length() {
+fn an_object_of_unknown_length_is_written() {
     let server = S3Server::new();
     let store = server.store();
     let bytes = content(70 * MIB + 5);
@@ -81,7 +81,7 @@ fn an_object_of_unknown_length() {
 }
 
 #[test]
-fn what_is_given_up_is_not_kept_nor_paid_for() {
+fn an_upload_that_is_given_up_leaves_nothing_on_the_server() {
     let server = S3Server::new();
     let store = server.store();
     let sink = begin(&store, "f", Some(40 * MIB as u64));
@@ -89,7 +89,7 @@ fn what_is_given_up_is_not_kept_nor_paid_for() {
     drop(sink);
     assert!(store.stat(&path("f")).unwrap_err().is_not_found());
     assert_eq!(uploads(&server), 0);
-    // A part that never came is no hole: the sender's bookkeeping is wrong, and the object is not made.
+    // A missing part is not a hole but an error of the sender: the object is not made.
     let sink = begin(&store, "f", Some(40 * MIB as u64));
     sink.write_at(&content(16 * MIB), 0).unwrap();
     sink.write_at(&content(8 * MIB), 32 * MIB as u64).unwrap();
@@ -98,7 +98,7 @@ fn what_is_given_up_is_not_kept_nor_paid_for() {
 }
 
 #[test]
-fn a_listing_of_many_pages() {
+fn a_listing_of_many_pages_is_complete() {
     let server = S3Server::new();
     // Made on the server's own disk: a thousand objects fill a page.
     let dir = server.dir.path().join("bucket/some/prefix/d");
@@ -109,13 +109,13 @@ fn a_listing_of_many_pages() {
     names.sort();
     assert_eq!(names.len(), 1201);
     assert_eq!((names[0].as_str(), names[1200].as_str()), ("f0000", "sub"));
-    // Facts of many files come with the listing, not one by one: this would take far longer than it does.
+    // The facts of many files come with the listing; one by one they would take far longer.
     let store = server.store();
     (0..1200).for_each(|n| assert_eq!(store.stat(&path(&format!("d/f{n:04}"))).unwrap().meta.size, 1));
 }
 
 #[test]
-fn who_may_not_is_told_so() {
+fn a_wrong_or_missing_key_is_refused() {
     let server = S3Server::new();
     let store = S3::new(means(), &server.bucket("a wrong secret"), RelPath::root()).unwrap();
     let error = store.stat(&path("f")).unwrap_err();
@@ -150,10 +150,10 @@ fn a_large_file_goes_to_a_node_and_back() {
     sink.commit(&finish(bytes.len())).unwrap();
     assert!(std::fs::read(node.data("large")).unwrap() == bytes);
     assert!(read(&store, "large") == bytes);
-    let told = store.digests(&path("large"), &[Algorithm::Adler32, Algorithm::Sha256]).unwrap();
+    let reported = store.digests(&path("large"), &[Algorithm::Adler32, Algorithm::Sha256]).unwrap();
     let source = store.open(&path("large")).unwrap();
-    let made = store::digest::of_file(&*source, &path("large"), &[Algorithm::Adler32, Algorithm::Sha256]).unwrap();
-    assert_eq!(told, made, "what the node vouches for is what comes from it");
+    let computed = store::digest::of_file(&*source, &path("large"), &[Algorithm::Adler32, Algorithm::Sha256]).unwrap();
+    assert_eq!(reported, computed, "the node reports the digest of the bytes that it sends");
 }
 
 #[test]

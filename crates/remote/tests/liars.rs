@@ -1,4 +1,5 @@
-//! Servers that lie, throttle, forget, redirect and break off: survived, or refused in one sentence that says who is at fault.
+//! Servers that send wrong data, throttle, lose files, redirect and break off: the store copes with them, or fails with one sentence
+//! that says whose fault it is.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
@@ -29,7 +30,7 @@ use servers::{means, path};
 use store::{FileAnnouncement, Finish, Store};
 use web::{Headers, Response};
 
-/// What the honest part of each server has.
+/// The content of the file on each server.
 fn content(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at % 251) as u8 ^ (at >> 16) as u8).collect()
 }
@@ -89,7 +90,7 @@ fn an_honest_server_is_read_over_several_connections() {
 }
 
 #[test]
-fn another_range_than_asked_for() {
+fn a_response_with_another_range_is_refused() {
     let lies = |asked: &ScriptedRequest, bytes: &[u8]| match asked.range() {
         Some((from, to)) => {
             let range = format!("bytes {}-{}/{}", from + 1, to + 1, bytes.len() + 1);
@@ -101,8 +102,8 @@ fn another_range_than_asked_for() {
 }
 
 #[test]
-fn other_lengths_than_announced() {
-    // More bytes than the range has, under an honest head.
+fn a_response_of_another_length_is_refused() {
+    // More bytes than the range has, with a right head.
     let more = |asked: &ScriptedRequest, bytes: &[u8]| match asked.range() {
         Some((from, to)) => {
             let range = format!("bytes {from}-{to}/{}", bytes.len());
@@ -111,7 +112,7 @@ fn other_lengths_than_announced() {
         None => Reply::honest(asked, bytes),
     };
     refused(read_from(LARGE, more), Fault::Peer, "bytes where");
-    // A file that is shorter than HEAD said.
+    // A file that is shorter than HEAD reported.
     let less = |asked: &ScriptedRequest, bytes: &[u8]| match asked.method() {
         "GET" => Reply::new(200, Headers::new(), &bytes[..1000]),
         _ => Reply::honest(asked, bytes),
@@ -120,7 +121,7 @@ fn other_lengths_than_announced() {
 }
 
 #[test]
-fn a_line_that_breaks_is_taken_up_again() {
+fn a_read_continues_after_its_connection_breaks() {
     let count = AtomicUsize::new(0);
     let breaks = move |asked: &ScriptedRequest, bytes: &[u8]| match asked.method() {
         "GET" if count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) => Reply::honest(asked, bytes).cut(3000),
@@ -141,7 +142,7 @@ fn a_server_that_never_finishes_is_given_up() {
 }
 
 #[test]
-fn no_ranges_but_all_of_it() {
+fn a_server_without_ranges_is_read_in_order() {
     let whole = |asked: &ScriptedRequest, bytes: &[u8]| match asked.method() {
         "GET" => Reply::new(200, Headers::new().with("ETag", "\"one\""), bytes),
         _ => Reply::honest(asked, bytes),
@@ -150,7 +151,7 @@ fn no_ranges_but_all_of_it() {
 }
 
 #[test]
-fn no_ranges_and_many_readers() {
+fn a_server_without_ranges_serves_many_readers() {
     let bytes = content(LARGE);
     let script = Script::new(move |asked| match asked.method() {
         "GET" => Reply::new(200, Headers::new(), &bytes),
@@ -177,7 +178,7 @@ fn no_ranges_and_many_readers() {
 }
 
 #[test]
-fn a_file_that_changes_midway() {
+fn a_file_that_changes_while_it_is_read_fails() {
     for (name, changed) in [("ETag", "\"two\""), ("Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT")] {
         let count = AtomicUsize::new(0);
         let changes = move |asked: &ScriptedRequest, bytes: &[u8]| {
@@ -198,7 +199,7 @@ fn a_file_that_changes_midway() {
 }
 
 #[test]
-fn throttled_and_then_served() {
+fn a_throttled_request_is_tried_again_after_the_pause() {
     for status in [429, 503] {
         let count = AtomicUsize::new(0);
         let began = Instant::now();
@@ -209,28 +210,28 @@ fn throttled_and_then_served() {
         let bytes = content(1000);
         let script = Script::new(move |asked| busy(asked, &bytes));
         assert!(read_all(&dav(&script, means()), 1000).unwrap() == content(1000));
-        assert!(began.elapsed() >= Duration::from_secs(1), "it is left alone for as long as it asks");
+        assert!(began.elapsed() >= Duration::from_secs(1), "the pause that the server asks for is kept");
     }
 }
 
 #[test]
-fn throttled_for_ever() {
+fn a_server_that_always_throttles_fails_the_read() {
     let busy = |_: &ScriptedRequest, _: &[u8]| Reply::new(503, Headers::new(), b"<h1>no</h1>");
     refused(read_from(1000, busy), Fault::Path, "answered 503");
     let asks_much =
         |_: &ScriptedRequest, _: &[u8]| Reply::new(429, Headers::new().with("Retry-After", "3600"), b"later");
     let began = Instant::now();
     refused(read_from(1000, asks_much), Fault::Path, "answered 429: later");
-    assert!(began.elapsed() < Duration::from_secs(10), "an hour is longer than there is patience: known at once");
+    assert!(began.elapsed() < Duration::from_secs(10), "an hour is longer than the tries may take: it fails at once");
 }
 
-/// Whoever issues tokens issues another after three requests, and the former one is not good any more.
+/// After three requests the server accepts only a newer token.
 #[test]
-fn a_token_that_expires_is_read_anew() {
+fn a_token_that_expires_is_read_again() {
     let bytes = content(LARGE);
     let (count, issued) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
     let (now, renewed) = (Arc::clone(&issued), Arc::new(AtomicUsize::new(0)));
-    let turned_away = Arc::clone(&renewed);
+    let refusals = Arc::clone(&renewed);
     let script = Script::secure(move |asked| {
         if count.fetch_add(1, Ordering::SeqCst) == 2 {
             now.fetch_add(1, Ordering::SeqCst);
@@ -239,7 +240,7 @@ fn a_token_that_expires_is_read_anew() {
         if asked.headers().get("authorization") == Some(good.as_str()) {
             return Reply::honest(asked, &bytes);
         }
-        turned_away.fetch_add(1, Ordering::SeqCst);
+        refusals.fetch_add(1, Ordering::SeqCst);
         Reply::new(401, Headers::new(), b"expired")
     });
     let fresh = move || Ok(Some(format!("token{}", issued.load(Ordering::SeqCst))));
@@ -253,7 +254,7 @@ fn a_token_that_expires_is_read_anew() {
 }
 
 #[test]
-fn tokens_go_nowhere_in_clear_nor_to_others() {
+fn a_token_is_sent_neither_in_clear_nor_to_another_server() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&seen);
     let clear = Script::new(move |asked| {
@@ -263,8 +264,8 @@ fn tokens_go_nowhere_in_clear_nor_to_others() {
     let token: Arc<remote::TokenSource> = Arc::new(|| Ok(Some("secret".into())));
     let dav_clear = dav(&clear, Means { token: Arc::clone(&token), ..impatient() });
     assert!(read_all(&dav_clear, 100).is_ok());
-    assert!(seen.lock().unwrap().iter().all(Option::is_none), "in clear nobody says who he is");
-    // From one server to another: the request goes, the token stays. From TLS to clear: nothing goes.
+    assert!(seen.lock().unwrap().iter().all(Option::is_none), "no token in clear text");
+    // A redirect to another server is followed without the token. A redirect from TLS to clear text is not followed.
     let to = clear.url();
     let sends_on =
         Script::secure(move |_| Reply::new(307, Headers::new().with("Location", to.join("/f").unwrap().as_str()), b""));
@@ -285,7 +286,7 @@ fn tokens_go_nowhere_in_clear_nor_to_others() {
 }
 
 #[test]
-fn circles_end() {
+fn a_circle_of_redirects_is_refused() {
     let circle = |_: &ScriptedRequest, _: &[u8]| Reply::new(302, Headers::new().with("Location", "/f"), b"");
     refused(read_from(1000, circle), Fault::Peer, "redirects");
 }
@@ -307,7 +308,7 @@ fn entry(href: &str, dir: bool) -> String {
 }
 
 #[test]
-fn listings_that_name_what_is_elsewhere() {
+fn a_listing_with_an_entry_of_another_directory_is_refused() {
     let honest = [entry("/d/", true), entry("/d/f", false), entry("/d/sub/", true)].concat();
     let list = |text: String| {
         let script = Script::new(move |_| listing(&text));
@@ -315,7 +316,7 @@ fn listings_that_name_what_is_elsewhere() {
         Ok::<_, store::Error>(entries.map(|e| e.unwrap().0.to_string()).collect::<Vec<_>>())
     };
     assert_eq!(list(honest.clone()).unwrap(), ["f", "sub"]);
-    // With a prefix of its own, as servers behind others write them.
+    // With a prefix, as servers behind a proxy write them.
     assert_eq!(list(honest.replace("/d/", "/remote/d/")).unwrap(), ["f", "sub"]);
     for lie in ["/etc/passwd", "/d/../x", "/d/%2e%2e", "/d/a%2fb", "/d/%00", "/dd", "/d/sub/deep"] {
         let error = list(format!("{honest}{}", entry(lie, false))).unwrap_err();
@@ -329,14 +330,14 @@ fn listings_that_name_what_is_elsewhere() {
     assert!(error.to_string().contains("no WebDAV server"), "{error}");
 }
 
-/// A server that takes files; what it says of them afterwards is up to the test.
-fn takes(asked: &ScriptedRequest, says: &dyn Fn() -> Reply) -> Reply {
+/// The replies of a server that accepts files; `reports` replies to requests for their facts.
+fn takes(asked: &ScriptedRequest, reports: &dyn Fn() -> Reply) -> Reply {
     match asked.method() {
         "PUT" => Reply::new(201, Headers::new(), b""),
         "OPTIONS" => Reply::new(200, Headers::new().with("Allow", "GET,PUT,MOVE,DELETE").with("DAV", "1"), b""),
         "MOVE" => Reply::new(201, Headers::new(), b""),
         "DELETE" => Reply::new(204, Headers::new(), b""),
-        _ => says(),
+        _ => reports(),
     }
 }
 
@@ -354,7 +355,7 @@ fn put_at(store: &dyn Store, at: &str, bytes: &[u8]) -> store::Result<()> {
 }
 
 #[test]
-fn a_server_that_has_other_bytes_than_it_took() {
+fn a_server_that_reports_other_bytes_than_were_sent_fails_the_file() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let (noted, bytes) = (Arc::clone(&asked), content(1000));
     let script = Script::new(move |asked| {
@@ -367,7 +368,7 @@ fn a_server_that_has_other_bytes_than_it_took() {
     });
     let error = put(&dav(&script, impatient()), &bytes).unwrap_err();
     assert_eq!(error.fault(), Fault::Integrity);
-    assert!(error.to_string().contains("took 1000 bytes and then says it has 999"), "{error}");
+    assert!(error.to_string().contains("accepted 1000 bytes and then reports 999"), "{error}");
     let asked = asked.lock().unwrap().clone();
     let is_ours = |line: &str| line.starts_with("DELETE /.longhaul-") && line.ends_with("-tag.upload");
     assert!(asked.iter().any(|line| is_ours(line)), "{asked:?}");
@@ -384,7 +385,7 @@ fn a_server_that_has_other_bytes_than_it_took() {
 }
 
 #[test]
-fn a_put_goes_where_it_is_sent_before_its_bytes_do() {
+fn a_redirected_put_sends_its_bytes_only_to_the_last_server() {
     let stored = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&stored);
     let keeps = Script::new(move |asked| {
@@ -404,11 +405,11 @@ fn a_put_goes_where_it_is_sent_before_its_bytes_do() {
     });
     put(&dav(&names, impatient()), &content(1000)).unwrap();
     assert!(*stored.lock().unwrap() == content(1000));
-    assert_eq!(bodies.load(Ordering::SeqCst), 0, "whoever knows names alone never sees a byte");
+    assert_eq!(bodies.load(Ordering::SeqCst), 0, "the redirecting server gets no byte of the file");
 }
 
 #[test]
-fn a_put_that_breaks_off_is_the_paths_fault() {
+fn a_put_that_breaks_off_is_a_fault_of_the_path() {
     let script = Script::new(|asked| match asked.method() {
         "PUT" => Reply::hang_up(),
         "PROPFIND" => Reply::new(404, Headers::new(), b""),
@@ -419,7 +420,7 @@ fn a_put_that_breaks_off_is_the_paths_fault() {
 }
 
 #[test]
-fn who_says_it_moves_and_does_not_gets_files_by_their_names() {
+fn a_server_whose_rename_fails_gets_later_files_under_their_final_names() {
     let puts = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&puts);
     let script = Script::new(move |asked| match asked.method() {
@@ -436,7 +437,7 @@ fn who_says_it_moves_and_does_not_gets_files_by_their_names() {
     assert_eq!(error.fault(), Fault::Path, "to be tried again: {error}");
     put(&dav, &content(100)).unwrap();
     let mut puts = puts.lock().unwrap().clone();
-    // The script is asked for the head, and again for the whole.
+    // The script is called for the head, and again for the whole request.
     puts.dedup();
     assert!(puts[0].starts_with("/.longhaul-") && puts[0].ends_with("-tag.upload"), "{puts:?}");
     assert_eq!(puts[1..], ["/f"]);

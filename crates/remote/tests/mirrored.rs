@@ -1,5 +1,5 @@
-//! Several sources as one store, against real servers and ones that lie: a bucket, a node and a directory mixed, a server without
-//! ranges, one that answers with another range, and nobody at all.
+//! Several sources as one store, with real servers and faulty ones: a bucket, a node and a directory together, a server without
+//! ranges, one that answers with another range, and no source at all.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
@@ -28,15 +28,15 @@ fn content(len: usize) -> Vec<u8> {
 
 type Messages = Arc<Mutex<Vec<String>>>;
 
-/// Nobody is given up before whoever waits for the others in a test has waited.
+/// Longer than any test waits for a source.
 const PATIENT: Duration = Duration::from_secs(60);
 
 fn set(members: Vec<(&str, SourceStore, RelPath)>, patience: Duration) -> (Mirrored, Messages) {
-    let said = Messages::default();
-    let heard = Arc::clone(&said);
+    let messages = Messages::default();
+    let collected = Arc::clone(&messages);
     let members = members.into_iter().map(|(name, place, at)| Member::new(name.into(), place, at)).collect();
-    let say = move |words: &str| heard.lock().unwrap().push(words.to_owned());
-    (Mirrored::new(members, patience, Box::new(say)), said)
+    let say = move |message: &str| collected.lock().unwrap().push(message.to_owned());
+    (Mirrored::new(members, patience, Box::new(say)), messages)
 }
 
 fn read(set: &Mirrored, at: &RelPath, len: usize) -> store::Result<Vec<u8>> {
@@ -57,7 +57,7 @@ fn put(store: &dyn Store, at: &RelPath, bytes: &[u8]) {
     sink.commit(&Finish { size, mode: 0o644, mtime, durable: false, replace: true, attributes: None }).unwrap();
 }
 
-/// A server that takes its time, and brings what lies behind the first 4 MiB only once the others have had their turn.
+/// A slow server, which sends the bytes beyond the first 4 MiB only when `turn` is set: then the others have sent some.
 fn slow(bytes: &[u8], turn: &Arc<AtomicBool>) -> Script {
     let (bytes, turn) = (bytes.to_vec(), Arc::clone(turn));
     Script::new(move |asked| {
@@ -76,7 +76,7 @@ fn wait_until(is_so: impl Fn() -> bool) {
     }
 }
 
-/// Reads while somebody looks whether the others have had their turn.
+/// Reads while another thread waits until the other sources have sent bytes (`had`), and then sets `turn`.
 fn read_in_turn(set: &Mirrored, len: usize, turn: &AtomicBool, had: impl Fn() -> bool + Send) -> Vec<u8> {
     turn.store(false, Ordering::Relaxed);
     std::thread::scope(|scope| {
@@ -93,27 +93,27 @@ fn dav(script: &Script) -> SourceStore {
 }
 
 #[test]
-fn a_bucket_a_node_and_a_server_are_one() {
+fn a_bucket_a_node_and_a_server_are_read_as_one_store() {
     let bytes = content((30 << 20) + 5);
     let turn = Arc::default();
     let (node, bucket, first) = (OwnNode::new(), S3Server::new(), slow(&bytes, &turn));
     std::fs::write(node.data("g"), &bytes).unwrap();
     let s3: S3 = bucket.store();
     put(&s3, &path("d/f"), &bytes);
-    // Each beside one that takes its time: of three, the fastest may bring all before the others have begun.
+    // Each together with a slow one: of three, the fastest could send everything before the others have begun.
     let others = [("node", SourceStore::Dav(node.store()), path("g")), ("bucket", SourceStore::S3(s3), path("d/f"))];
     for (name, place, at) in others {
-        let (set, said) = set(vec![("first", dav(&first), path("f")), (name, place, at)], PATIENT);
+        let (set, messages) = set(vec![("first", dav(&first), path("f")), (name, place, at)], PATIENT);
         let had = || set.shares()[1].bytes > 0;
         assert!(read_in_turn(&set, bytes.len(), &turn, had) == bytes, "{name}");
         let shares = set.shares();
-        assert!(shares.iter().all(|share| share.bytes > 0 && share.left_out.is_none()), "{shares:?} {said:?}");
+        assert!(shares.iter().all(|share| share.bytes > 0 && share.left_out.is_none()), "{shares:?} {messages:?}");
         assert_eq!(shares.iter().map(|share| share.bytes).sum::<u64>(), bytes.len() as u64);
     }
 }
 
 #[test]
-fn who_lies_about_ranges_or_has_none_is_left_out() {
+fn a_source_with_wrong_ranges_or_without_ranges_is_left_out() {
     let bytes = content(20 << 20);
     let turn = Arc::default();
     let (first, own) = (slow(&bytes, &turn), bytes.clone());
@@ -132,17 +132,17 @@ fn who_lies_about_ranges_or_has_none_is_left_out() {
     });
     let at = || path("f");
     let all = vec![("first", dav(&first), at()), ("shifted", dav(&shifted), at()), ("whole", dav(&whole), at())];
-    let (set, said) = set(all, PATIENT);
-    let had = || said.lock().unwrap().len() >= 2;
+    let (set, messages) = set(all, PATIENT);
+    let had = || messages.lock().unwrap().len() >= 2;
     assert!(read_in_turn(&set, bytes.len(), &turn, had) == bytes);
     let why: Vec<_> = set.shares().into_iter().map(|share| (share.bytes, share.left_out.unwrap_or_default())).collect();
     assert!(why[1].0 == 0 && why[1].1.contains("when asked for bytes"), "{why:?}");
     assert!(why[2].0 == 0 && why[2].1.contains("knows no ranges"), "{why:?}");
-    assert_eq!(said.lock().unwrap().len(), 2, "each is named once: {said:?}");
+    assert_eq!(messages.lock().unwrap().len(), 2, "each is named once: {messages:?}");
 }
 
 #[test]
-fn nobody_left_is_a_broken_path() {
+fn a_file_whose_sources_are_all_unreachable_fails_by_the_path() {
     let bytes = content(20 << 20);
     let gone = Arc::new(AtomicBool::new(false));
     let (away, own) = (Arc::clone(&gone), bytes.clone());
@@ -159,41 +159,41 @@ fn nobody_left_is_a_broken_path() {
     assert!(error.fault() == Fault::Path && error.is_fatal(), "{error}");
     assert!(error.to_string().contains("no source of it is left"), "{error}");
     assert!(began.elapsed() < Duration::from_secs(20));
-    // The facts are remembered, and when they are back all goes on.
+    // The facts are remembered, and reads succeed when the sources are back.
     assert_eq!(set.stat(&path("f")).unwrap().meta.size, bytes.len() as u64);
     gone.store(false, Ordering::Relaxed);
     let read = (0..60).find_map(|_| read(&set, &path("f"), bytes.len()).ok());
     assert!(read.is_some_and(|read| read == bytes));
 }
 
-/// Bytes of which some are others: each 4096th, but for these.
+/// A copy of the bytes in which each 4096th differs, except in `same`.
 fn other(bytes: &[u8], same: Range<usize>) -> Vec<u8> {
     let mut other = bytes.to_vec();
     (0..bytes.len()).step_by(4096).filter(|at| !same.contains(at)).for_each(|at| other[at] ^= 1);
     other
 }
 
-/// No source here tells a digest.
+/// No source here reports a digest.
 #[test]
-fn samples_of_what_others_bring_are_held_against_the_first() {
+fn samples_of_other_sources_bytes_are_compared_with_the_first_source() {
     let bytes = content(20 << 20);
     let turn = Arc::default();
     let (first, own) = (slow(&bytes, &turn), bytes.clone());
     let good = Script::new(move |asked| Reply::honest(asked, &own));
     let both = || vec![("first", dav(&first), path("f")), ("good", dav(&good), path("f"))];
-    let (set, said) = set(both(), PATIENT);
+    let (set, messages) = set(both(), PATIENT);
     assert!(read_in_turn(&set, bytes.len(), &turn, || set.shares()[1].bytes > 0) == bytes);
     assert_eq!(set.shares()[1].unproven_files, 1);
-    let heard = said.lock().unwrap().join("\n");
-    assert!(heard.contains("no source tells a digest of f: samples of all"), "{heard}");
+    let text = messages.lock().unwrap().join("\n");
+    assert!(text.contains("no source reports a digest of f: samples of all"), "{text}");
     assert!(!set.fares_better());
-    // Found out beside the bytes, in the middle; and at the end, by what it brought.
+    // The wrong source is found by the sample of the middle, or at the end by samples of the bytes that it sent.
     for same in [0..0, 10 << 20..11 << 20] {
         let lies = other(&bytes, same.clone());
         let lying = Script::new(move |asked| Reply::honest(asked, &lies));
         let mut three = both();
         three.insert(1, ("lying", dav(&lying), path("f")));
-        let (set, said) = self::set(three, PATIENT);
+        let (set, messages) = self::set(three, PATIENT);
         turn.store(false, Ordering::Relaxed);
         let (read_first, read_then) = std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -203,7 +203,7 @@ fn samples_of_what_others_bring_are_held_against_the_first() {
             let read_first = read(&set, &path("f"), bytes.len());
             (read_first, read(&set, &path("f"), bytes.len()))
         });
-        // Found out before it brought anything wrong, or the file is read again without it.
+        // It is found before it sends a wrong byte, or the file is read again without it.
         match read_first {
             Ok(read) => assert!(read == bytes, "{same:?}: {:?}", set.shares()),
             Err(error) => assert!(error.fault() == Fault::Integrity && set.fares_better(), "{error}"),
@@ -214,15 +214,15 @@ fn samples_of_what_others_bring_are_held_against_the_first() {
             shares[1].left_out.as_ref().is_some_and(|why| why.contains("it has other bytes of f than first")),
             "{shares:?}"
         );
-        assert!(shares[0].left_out.is_none() && shares[2].left_out.is_none(), "{shares:?} {said:?}");
+        assert!(shares[0].left_out.is_none() && shares[2].left_out.is_none(), "{shares:?} {messages:?}");
     }
 }
 
-/// A server that tells this digest of its bytes, whatever they are.
-fn telling(bytes: &[u8], digest: &str) -> Script {
+/// A server that reports this digest, whatever its bytes are.
+fn reporting(bytes: &[u8], digest: &str) -> Script {
     let (bytes, digest) = (bytes.to_vec(), digest.to_owned());
     Script::new(move |asked| {
-        // So that the other brings something as well.
+        // Slow, so that the other source sends bytes too.
         std::thread::sleep(Duration::from_millis(10));
         match asked.method() {
             "HEAD" => {
@@ -235,30 +235,30 @@ fn telling(bytes: &[u8], digest: &str) -> Script {
     })
 }
 
-/// What the first source has is the truth; but it must be what the first source says of it.
+/// The bytes of the first source decide, unless they differ from the digest that it reports itself.
 #[test]
-fn a_first_source_that_does_not_have_what_it_tells_is_no_truth() {
+fn a_first_source_whose_bytes_differ_from_its_own_digest_fails_the_file() {
     let bytes = content(6 << 20);
     let right = format!("adler32={:08x}", BlockSum::of(&bytes, true).adler32.unwrap());
-    // The first tells of other bytes; then another does.
+    // The first source reports a wrong digest; then the other one does.
     let wrong = "adler32=00000001";
     for (first, other, is_read) in [(wrong, &right[..], false), (&right[..], wrong, true)] {
-        let (one, two) = (telling(&bytes, first), telling(&bytes, other));
-        let (set, said) = set(vec![("one", dav(&one), path("f")), ("two", dav(&two), path("f"))], PATIENT);
-        // Again as long as that may help, as a job does.
+        let (one, two) = (reporting(&bytes, first), reporting(&bytes, other));
+        let (set, messages) = set(vec![("one", dav(&one), path("f")), ("two", dav(&two), path("f"))], PATIENT);
+        // It is read again as long as that may help, as in a job.
         let mut last = read(&set, &path("f"), bytes.len());
         for _ in 0..3 {
             if last.is_err() && set.fares_better() {
                 last = read(&set, &path("f"), bytes.len());
             }
         }
-        assert!(!set.fares_better(), "it would go on for ever: {said:?}");
-        // What the first brings alone from the beginning has nothing to prove.
+        assert!(!set.fares_better(), "it would go on for ever: {messages:?}");
+        // A file of which all bytes came from the first source is not verified.
         let is_proven = set.shares()[1].bytes > 0;
         match last {
-            Ok(read) => assert!((is_read || !is_proven) && read == bytes, "{said:?}"),
-            Err(error) => assert!(!is_read && error.fault() == Fault::Integrity, "{error} {said:?}"),
+            Ok(read) => assert!((is_read || !is_proven) && read == bytes, "{messages:?}"),
+            Err(error) => assert!(!is_read && error.fault() == Fault::Integrity, "{error} {messages:?}"),
         }
-        assert!(set.shares()[0].left_out.is_none(), "{said:?}");
+        assert!(set.shares()[0].left_out.is_none(), "{messages:?}");
     }
 }

@@ -1,19 +1,20 @@
 //! Compares the files of an endpoint with its replicas in the catalogue: missing files, files of another size, unknown files.
 //!
-//! A listing takes time, and meanwhile files come and go: a copy that was made since the listing began is not missed, and a file younger than a day is not taken
-//! for an unknown one. A copy that is found missing is still to be verified, by asking the endpoint for it.
+//! Files come and go while the listing is made. So a copy that was made after the listing began does not count as missing, and a file
+//! younger than a day does not count as unknown. The caller verifies a missing copy by asking the endpoint for it.
 
 use std::collections::HashMap;
 
-/// How old a file has to be, at the beginning of the listing, to be taken for one that nobody knows of: an upload is entered once it is whole.
+/// The age at which an unknown file is reported, milliseconds before the listing began: an upload is entered into the catalogue only when
+/// it is whole.
 pub const YOUNG_MS: i64 = 24 * 3_600_000;
 
-/// A file that is there.
+/// A file of a listing of the endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Listed {
-    /// Its size, where it was told.
+pub struct ListedFile {
+    /// Its size, if the endpoint reports it.
     pub bytes: Option<u64>,
-    /// When its content changed last, milliseconds since 1970, where it was told.
+    /// When its content last changed, milliseconds since 1970, if the endpoint reports it.
     pub changed: Option<i64>,
 }
 
@@ -56,7 +57,7 @@ impl Difference {
 #[derive(Clone, Debug)]
 pub struct Audit {
     /// By path below the directory of the endpoint.
-    listed: HashMap<String, Listed>,
+    listed: HashMap<String, ListedFile>,
     /// Paths that begin with this were listed.
     below: String,
     /// When the listing began, milliseconds since 1970.
@@ -64,11 +65,11 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Of a listing of all that is below a directory of the endpoint; empty for all of it.
-    pub fn new(mut listed: HashMap<String, Listed>, below: &str, begun: i64) -> Audit {
+    /// Takes a listing of everything below a directory of the endpoint; an empty directory means the whole endpoint.
+    pub fn new(mut listed: HashMap<String, ListedFile>, below: &str, begun: i64) -> Audit {
         let below = below.trim_matches('/');
         let below = if below.is_empty() { String::new() } else { format!("{below}/") };
-        // A listing of more than was asked for says nothing of the rest: copies there are not compared.
+        // The listing may hold files outside of the directory; these are not compared.
         listed.retain(|path, _| path.starts_with(&below));
         Audit { listed, below, begun }
     }
@@ -80,7 +81,7 @@ impl Audit {
         }
         match self.listed.remove(copy.path) {
             None => (copy.is_available && copy.created < self.begun).then_some(Difference::Missing),
-            Some(Listed { bytes: Some(bytes), .. }) if bytes != copy.bytes => {
+            Some(ListedFile { bytes: Some(bytes), .. }) if bytes != copy.bytes => {
                 copy.is_available.then_some(Difference::Size)
             }
             Some(_) => None,
@@ -88,9 +89,9 @@ impl Audit {
     }
 
     /// The unknown files, by path: those that are left when all copies have been compared.
-    pub fn dark(self) -> Vec<(String, Listed)> {
+    pub fn dark(self) -> Vec<(String, ListedFile)> {
         let oldest = self.begun - YOUNG_MS;
-        let is_old = |listed: &Listed| listed.changed.is_none_or(|changed| changed < oldest);
+        let is_old = |listed: &ListedFile| listed.changed.is_none_or(|changed| changed < oldest);
         let mut dark: Vec<_> = self.listed.into_iter().filter(|(_, listed)| is_old(listed)).collect();
         dark.sort();
         dark
@@ -107,8 +108,8 @@ mod tests {
 
     const NOW: i64 = 1_000_000_000_000;
 
-    fn listing(paths: &[(&str, u64)]) -> HashMap<String, Listed> {
-        let old = |bytes: u64| Listed { bytes: Some(bytes), changed: Some(0) };
+    fn listing(paths: &[(&str, u64)]) -> HashMap<String, ListedFile> {
+        let old = |bytes: u64| ListedFile { bytes: Some(bytes), changed: Some(0) };
         paths.iter().map(|(path, bytes)| ((*path).to_owned(), old(*bytes))).collect()
     }
 
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_dark_or_of_another_size_is_told_apart() {
+    fn an_audit_distinguishes_missing_files_unknown_files_and_other_sizes() {
         let mut audit = Audit::new(listing(&[("s/a", 1), ("s/b", 2), ("s/forgotten", 9)]), "", NOW);
         assert_eq!(audit.compare(known("s/a")), None);
         assert_eq!(audit.compare(known("s/b")), Some(Difference::Size));
@@ -127,9 +128,9 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_while_it_is_listed_is_left_alone() {
+    fn a_file_that_changes_during_the_listing_is_not_reported() {
         let mut listed = listing(&[("s/coming", 7)]);
-        listed.insert("s/young".into(), Listed { bytes: None, changed: Some(NOW - 1) });
+        listed.insert("s/young".into(), ListedFile { bytes: None, changed: Some(NOW - 1) });
         let mut audit = Audit::new(listed, "", NOW);
         assert_eq!(audit.compare(KnownCopy { created: NOW, ..known("s/made since") }), None);
         assert_eq!(audit.compare(KnownCopy { is_available: false, ..known("s/coming") }), None);
@@ -147,10 +148,10 @@ mod tests {
     }
 
     proptest! {
-        /// Of what is old and known by its size, each path is told of once: as missing, as dark, or not at all where it is on both sides.
+        /// A path on one side is reported once, as missing or as dark; a path on both sides is not reported.
         #[test]
-        fn every_path_is_told_of_once(here in proptest::collection::btree_set("[a-e]", 0..5), there in proptest::collection::btree_set("[a-e]", 0..5)) {
-            let listed = there.iter().map(|path| (path.clone(), Listed { bytes: Some(1), changed: Some(0) })).collect();
+        fn every_path_is_reported_once(here in proptest::collection::btree_set("[a-e]", 0..5), there in proptest::collection::btree_set("[a-e]", 0..5)) {
+            let listed = there.iter().map(|path| (path.clone(), ListedFile { bytes: Some(1), changed: Some(0) })).collect();
             let mut audit = Audit::new(listed, "", NOW);
             let missing: BTreeSet<&String> = here.iter().filter(|path| audit.compare(known(path)).is_some()).collect();
             let dark: BTreeSet<String> = audit.dark().into_iter().map(|(path, _)| path).collect();

@@ -7,17 +7,17 @@ use std::collections::BTreeSet;
 pub struct Candidate {
     /// Its name.
     pub name: String,
-    /// Its site; empty where none is described.
+    /// Its site; empty if the collaboration describes none.
     pub site: String,
-    /// Its weight among the candidates, larger than 0: its part of all groups.
+    /// Its weight among the candidates, larger than 0: over many groups it gets a part of them in proportion.
     pub weight: f64,
-    /// Bytes that may still be stored there; none where its space is not bounded.
+    /// Bytes that may still be stored there; `None` if its space is not bounded.
     pub space_bytes: Option<u64>,
-    /// Bytes that the account may still hold there, stored already or not; none where no quota is set.
+    /// Bytes that the rules of the account may still hold there, stored already or not; `None` if no quota is set.
     pub quota_bytes: Option<u64>,
     /// Bytes of the group that are there, or on their way: they need not be moved.
     pub present_bytes: u64,
-    /// Of these, those that need no more of its space, because something holds them already.
+    /// Those of `present_bytes` whose space is reserved already, because another rule holds them.
     pub promised_bytes: u64,
 }
 
@@ -29,14 +29,14 @@ impl Candidate {
     }
 }
 
-/// A choice that is to be made.
+/// How many endpoints are chosen, and for which group of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// How many endpoints, each of which has the group whole.
     pub copies: usize,
     /// Bytes of the group.
     pub bytes: u64,
-    /// A number of the group, unlike that of other groups: it scatters them.
+    /// A number that no other group has: it scatters the groups over the endpoints.
     pub group: u64,
 }
 
@@ -44,7 +44,7 @@ pub struct Choice {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.sentence())]
 pub struct Shortage {
-    /// How many were wanted.
+    /// The number of copies that were wanted.
     pub wanted: usize,
     /// Bytes of the group.
     pub bytes: u64,
@@ -72,9 +72,10 @@ impl Shortage {
     }
 }
 
-/// Chooses endpoints for a group of files; indices of `candidates`, best first. Those with most of its bytes come first: what is there need not
-/// be moved. Then as few as possible share a site: copies at one site are lost together. What is left is decided by weight: over many groups each endpoint has its part,
-/// and an endpoint that comes or goes changes the choice of few groups (rendezvous hashing with weights).
+/// Chooses endpoints for a group of files; returns indices of `candidates`, best first. Endpoints with most bytes of the group come first:
+/// these bytes need not be moved. Then as few endpoints as possible share a site: copies at one site are lost together. The weights decide
+/// the rest: over many groups each endpoint gets its part, and an endpoint that comes or goes changes the choice of few groups (rendezvous
+/// hashing with weights).
 ///
 /// # Errors
 /// Fewer candidates than copies have room.
@@ -103,12 +104,12 @@ pub fn choose(candidates: &[Candidate], choice: Choice) -> Result<Vec<usize>, Sh
     Ok(chosen)
 }
 
-/// Whether files that go each where it likes, one copy of each to an endpoint, can all be placed: endpoints have room for as many bytes together as all
-/// copies have, where none is counted for more than one copy of all. Files are small beside endpoints; that one larger than what is left in any place does not fit is seen
-/// when it is placed.
+/// Checks that files which are placed one by one, each with `copies` copies at different endpoints, can all be placed: the endpoints
+/// together have room for `copies` times `bytes`, where one endpoint counts for `bytes` at most. Files are taken to be small beside
+/// endpoints: that a file larger than the room left at every endpoint does not fit is found when it is placed.
 ///
 /// # Errors
-/// They cannot all be placed.
+/// The candidates are fewer than the copies, or have too little room together.
 pub fn spread(candidates: &[Candidate], copies: usize, bytes: u64) -> Result<(), Shortage> {
     let room = |candidate: &Candidate| {
         let space = candidate.space_bytes.map_or(bytes, |space| space.saturating_add(candidate.promised_bytes));
@@ -125,8 +126,8 @@ pub fn spread(candidates: &[Candidate], copies: usize, bytes: u64) -> Result<(),
     Err(Shortage { wanted: copies, bytes, able: names(true), full: names(false) })
 }
 
-/// -weight / ln(u), where u in (0, 1) is a hash of the endpoint and the group: the highest of several is each one's with the
-/// probability of its weight (Schindelhauer and Schomaker, 2005).
+/// -weight / ln(u), where u in (0, 1) is a hash of the endpoint and the group: each endpoint has the highest score with a
+/// probability in proportion to its weight (Schindelhauer and Schomaker, 2005).
 fn score(candidate: &Candidate, group: u64) -> f64 {
     let hash = candidate
         .name
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_go_where_they_like_need_room_for_all_copies_together() {
+    fn files_that_are_placed_one_by_one_need_room_for_all_copies_together() {
         let some = |name: &str, space: u64| Candidate { space_bytes: Some(space), ..candidate(name, name) };
         let three = [some("a", 60), some("b", 60), some("c", 1_000)];
         assert_eq!(spread(&three, 2, 100), Ok(()), "c has one copy, a and b have the other one between them");
@@ -169,11 +170,11 @@ mod tests {
         assert_eq!(spread(&[there], 1, 100), Ok(()), "what is there needs no room");
         let quota = Candidate { quota_bytes: Some(99), ..candidate("a", "a") };
         assert!(spread(&[quota], 1, 100).is_err());
-        assert!(spread(&[candidate("a", "a")], 2, 0).is_err(), "of nothing, too, two copies need two endpoints");
+        assert!(spread(&[candidate("a", "a")], 2, 0).is_err(), "two copies of nothing need two endpoints, too");
     }
 
     #[test]
-    fn what_is_there_stays() {
+    fn an_endpoint_that_has_the_files_is_chosen_again() {
         let mut candidates = [candidate("a", ""), candidate("b", ""), candidate("c", "")];
         candidates[2].present_bytes = 90;
         candidates[2].promised_bytes = 90;
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shortage_offers_what_can_be() {
+    fn a_shortage_says_how_many_copies_can_be_placed() {
         let mut candidates = vec![candidate("a", ""), candidate("b", "")];
         let error = choose(&candidates, Choice { copies: 3, bytes: 1, group: 0 }).unwrap_err();
         assert_eq!(
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_that_comes_takes_only_its_own_part() {
+    fn a_new_endpoint_takes_only_its_own_part() {
         let before: Vec<Candidate> = ["a", "b", "c"].map(|name| candidate(name, "")).into();
         let mut after = before.clone();
         after.push(candidate("d", ""));
@@ -239,7 +240,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_many_as_are_wanted_and_none_twice(sites in proptest::collection::vec(0..3u8, 1..8), copies in 1..8usize, group: u64) {
+        fn the_choice_has_the_wanted_number_of_different_endpoints(sites in proptest::collection::vec(0..3u8, 1..8), copies in 1..8usize, group: u64) {
             let candidates: Vec<Candidate> =
                 sites.iter().enumerate().map(|(at, site)| candidate(&format!("e{at}"), &site.to_string())).collect();
             match choose(&candidates, Choice { copies, bytes: 1, group }) {

@@ -1,4 +1,4 @@
-//! Expressions over endpoints, with the grammar of Rucio's: `tier=1&(region=eu|region=us)\ral`.
+//! Expressions that select endpoints, in the grammar of Rucio's RSE expressions: `tier=1&(region=eu|region=us)\ral`.
 
 mod parse;
 
@@ -14,8 +14,8 @@ pub type Attributes = BTreeMap<String, String>;
 pub enum Expression {
     /// `*`: all of them.
     All,
-    /// A name, in which `*` stands for any characters. Every endpoint has its name as an attribute, and so does an endpoint
-    /// with an attribute of this word that is true.
+    /// A name, in which `*` stands for any characters. It matches the endpoint of this name, and endpoints with an attribute of
+    /// this name whose value is `true`.
     Named(String),
     /// `word=value`, `word<number` or `word>number`; in a value, `*` stands for any characters.
     Attribute {
@@ -44,11 +44,11 @@ pub enum Comparison {
 /// How two expressions are joined. All bind alike, from left to right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
-    /// `|`: what one of them or the other means.
+    /// `|`: endpoints that match one of them or both.
     Union,
-    /// `&`: what both mean.
+    /// `&`: endpoints that match both.
     Intersection,
-    /// `\`: what the first means and the second does not.
+    /// `\`: endpoints that match the first and not the second.
     Complement,
 }
 
@@ -58,7 +58,7 @@ pub enum Operator {
 pub struct ExpressionError {
     /// The text, or its beginning.
     pub text: String,
-    /// From 1.
+    /// The position of the error in the text, in characters from 1.
     pub at: usize,
     /// What is wrong there, and what could be.
     pub why: String,
@@ -116,12 +116,12 @@ fn compare(found: &str, comparison: Comparison, value: &str) -> bool {
     }
 }
 
-/// Whether both are true, or both are false, however that is written.
+/// Whether both values are true or both are false; `True` and `true` are the same.
 fn is_same_truth(a: &str, b: &str) -> bool {
     a.eq_ignore_ascii_case(b) && ["true", "false"].iter().any(|word| word.eq_ignore_ascii_case(a))
 }
 
-/// Whether a text is like a pattern, in which `*` stands for any characters.
+/// Whether a text matches a pattern, in which `*` stands for any characters.
 pub fn is_like(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(first) else { return false };
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_where() {
+    fn an_error_names_the_character_and_what_is_expected_there() {
         let deep = "(".repeat(1_000);
         let long = "a|".repeat(10_000);
         for (text, at, why) in [
@@ -258,17 +258,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(expression in expressions()) {
+        fn an_expression_that_is_written_is_read_back(expression in expressions()) {
             prop_assert_eq!(expression.to_string().parse::<Expression>(), Ok(expression));
         }
 
         #[test]
-        fn whatever_is_typed_is_an_expression_or_an_error(text in "[a-c=<>|&\\\\()* ]{0,20}") {
+        fn no_text_makes_the_parser_panic(text in "[a-c=<>|&\\\\()* ]{0,20}") {
             let _ = text.parse::<Expression>();
         }
 
         #[test]
-        fn a_pattern_is_like_what_it_was_made_of(parts in proptest::collection::vec("[ab]{0,3}", 1..5)) {
+        fn a_pattern_matches_a_text_with_its_parts(parts in proptest::collection::vec("[ab]{0,3}", 1..5)) {
             prop_assert!(is_like(&parts.join("*"), &parts.join("ab")));
         }
     }

@@ -20,7 +20,7 @@ mod expression;
 mod name;
 mod naming;
 
-pub use audit::{Audit, Difference, KnownCopy, Listed, YOUNG_MS};
+pub use audit::{Audit, Difference, KnownCopy, ListedFile, YOUNG_MS};
 pub use choice::{Candidate, Choice, Shortage, choose, spread};
 pub use expression::{Attributes, Expression, ExpressionError, is_like};
 pub use name::{DataName, NAME_BYTES_MAX, NameError, SCOPE_BYTES_MAX, check_scope};

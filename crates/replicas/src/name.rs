@@ -8,21 +8,21 @@ pub const SCOPE_BYTES_MAX: usize = 64;
 /// The longest name within a scope: with the directories of an endpoint before it, it is still a path.
 pub const NAME_BYTES_MAX: usize = 500;
 
-/// The name of a file, a dataset or a container: a scope, which has an owner, and a name within it. A name may have slashes, and is a
-/// path that leads nowhere else: no part of it is empty, `.` or `..`.
+/// The name of a file, a dataset or a container: a scope, which has an owner, and a name within it. A name may have slashes, but it cannot
+/// leave its directory as a path: no part of it is empty, `.` or `..`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DataName {
     scope: String,
     name: String,
 }
 
-/// Why a text is no name of data.
+/// Why a text is not a name of data.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// There is no scope.
     #[error("{0:?} has no scope: names are scope:name")]
     NoScope(String),
-    /// The scope is not one.
+    /// The scope is empty, too long, or has characters that a scope may not have.
     #[error(
         "{0:?} is no scope: letters, digits, '.', '_' and '-', {SCOPE_BYTES_MAX} bytes at most, and a letter or digit first"
     )]
@@ -35,14 +35,14 @@ pub enum NameError {
         /// How it begins.
         beginning: String,
     },
-    /// The name is not one.
+    /// The name has a part or a character that a name may not have.
     #[error(
         "{0:?} is no name: it has parts between slashes, none of them empty, '.' or '..', without control characters, '\\' and ':'"
     )]
     Name(String),
 }
 
-/// As much of a text as an error quotes.
+/// The part of a text that an error quotes.
 fn beginning(text: &str) -> String {
     text.chars().take(80).collect()
 }
@@ -73,10 +73,10 @@ fn check_name(name: &str) -> Result<(), NameError> {
 }
 
 impl DataName {
-    /// Of a scope and a name within it.
+    /// Makes a name of a scope and a name within it.
     ///
     /// # Errors
-    /// One of them is not what it is to be.
+    /// The scope or the name is not valid.
     pub fn new(scope: &str, name: &str) -> Result<DataName, NameError> {
         check_scope(scope)?;
         check_name(name)?;
@@ -123,9 +123,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_said_why() {
+    fn an_error_says_why_a_text_is_not_a_name() {
         let long = format!("s:{}", "x".repeat(10_000));
-        for (text, said) in [
+        for (text, why) in [
             ("scan-7", "has no scope"),
             (":scan-7", "is no scope"),
             ("a b:scan-7", "is no scope"),
@@ -140,13 +140,13 @@ mod tests {
             (long.as_str(), "has 10000"),
         ] {
             let error = text.parse::<DataName>().unwrap_err().to_string();
-            assert!(error.contains(said) && error.len() < 400, "{text}: {error}");
+            assert!(error.contains(why) && error.len() < 400, "{text}: {error}");
         }
     }
 
     proptest! {
         #[test]
-        fn whatever_is_typed_is_a_name_or_an_error(text in "\\PC{0,40}") {
+        fn a_name_that_is_read_is_written_as_it_was(text in "\\PC{0,40}") {
             if let Ok(name) = text.parse::<DataName>() {
                 prop_assert_eq!(name.to_string(), text);
             }

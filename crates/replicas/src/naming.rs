@@ -6,7 +6,7 @@ use md5::{Digest, Md5};
 
 use crate::name::DataName;
 
-/// How an endpoint lays out its files. The two are those of Rucio, so that a directory of one catalogue is a directory of the other.
+/// How an endpoint lays out its files. Both layouts are those of Rucio, so that a Rucio catalogue and this one can use the same directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Naming {
     /// `scope/name`: people find their files.
@@ -39,7 +39,8 @@ impl Naming {
 }
 
 impl Naming {
-    /// All names that a file at a path may have by this naming: the scope is the first directory, or, of users and groups, any number of the first ones.
+    /// All names that a file at this path may have. The scope is the first directory; the scope of a user or group is any number of the
+    /// first directories.
     pub fn names(self, path: &str) -> Vec<DataName> {
         let parts: Vec<&str> = path.split('/').collect();
         let ends = 1..if is_divided(path) { parts.len() } else { parts.len().min(2) };
@@ -64,7 +65,7 @@ fn is_divided(scope: &str) -> bool {
     scope.starts_with("user") || scope.starts_with("group")
 }
 
-/// The directories of a scope. Those of users and groups are within one of all of them: `user.ann` is `user/ann`.
+/// The directory of a scope. Those of users are all below `user`, those of groups below `group`: `user.ann` is `user/ann`.
 fn directory(scope: &str) -> String {
     if is_divided(scope) { scope.replace('.', "/") } else { scope.to_owned() }
 }
@@ -90,14 +91,14 @@ mod tests {
     #[test]
     fn names_are_paths() {
         assert_eq!(path(Naming::Identity, "test:run/f0"), "test/run/f0");
-        // As Rucio answered.
+        // The path that Rucio itself computes.
         assert_eq!(path(Naming::Hash, "test:f0"), "test/fd/6d/f0");
         assert!(path(Naming::Hash, "user.ann:f0").starts_with("user/ann/"));
         assert_eq!(path(Naming::Identity, "group.x.y:f0"), "group/x/y/f0");
     }
 
     #[test]
-    fn a_path_has_its_name() {
+    fn the_name_is_found_from_the_path() {
         for text in [
             "test:f0",
             "test:run/f0",
@@ -115,7 +116,7 @@ mod tests {
                 assert!(naming.names(&naming.path(&name)).contains(&name), "{text} by {naming:?}");
             }
         }
-        assert_eq!(Naming::Hash.name("test/00/00/f0"), None, "that is no hash of it");
+        assert_eq!(Naming::Hash.name("test/00/00/f0"), None, "the directories are not the hash of the name");
         assert_eq!(Naming::Identity.name("f0"), None);
     }
 

@@ -1,4 +1,4 @@
-//! Why a file cannot become a page.
+//! The error of this crate.
 
 use std::io;
 
@@ -16,7 +16,7 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
-    /// The file holds no receipt, series or test.
+    /// The file has no receipt, series or test.
     #[error("{file}: {what}")]
     Content {
         /// The name of the file in messages.

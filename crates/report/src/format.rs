@@ -1,4 +1,4 @@
-//! Formats numbers for reports. The files may come from anybody: an impossible time, rate or share becomes a dash.
+//! Formats numbers for reports. The files may come from untrusted sources: an impossible time, rate or share becomes a dash.
 
 use model::units::{BitRate, Bytes};
 
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_short_whatever_they_are() {
+    fn any_number_is_short() {
         assert_eq!([seconds(8.9), seconds(125.4), seconds(11_220.0)], ["8.90 s", "2 min 5 s", "3 h 7 min"]);
         assert_eq!([ms(0.000_123), ms(0.0303), ms(0.303)], ["0.123 ms", "30.3 ms", "303 ms"]);
         assert_eq!(

@@ -14,7 +14,7 @@ pub use plot::{Plot, Step};
 pub use scale::Scale;
 pub use web::markup::text;
 
-/// The most characters of one piece of foreign text.
+/// The largest number of characters of one text from a file.
 const BRIEF_CHARS_MAX: usize = 600;
 
 const STYLE: &str = "\

@@ -9,55 +9,56 @@ use std::fmt::Write as _;
 use crate::html::{self, brief as text, name};
 use crate::story::{Story, Tone};
 
-/// The most stories that are shown in full; further ones have a row in the comparison.
-const TOLD_MAX: usize = 32;
-/// Remarks and names of files that one story shows.
+/// The largest number of stories that are shown in full; further ones have a row in the comparison.
+const SECTIONS_MAX: usize = 32;
+/// The largest number of remarks, and of names of files, that one story shows.
 const REMARKS_MAX: usize = 50;
 
 /// Writes the page of these stories; there must be at least one.
 pub fn page(title: Option<&str>, stories: &[Story]) -> String {
     let mut body = String::new();
-    let own = match stories {
+    let default_title = match stories {
         [one] => one.title.as_str(),
         _ => "Jobs side by side",
     };
-    let title = title.unwrap_or(own);
+    let title = title.unwrap_or(default_title);
     let _ = writeln!(body, "<h1>{}</h1>", text(title));
     if stories.len() > 1 {
         body += &summary(stories);
         body += &tables::comparison(stories);
         body += &charts::comparison(stories);
     }
-    for (at, story) in stories.iter().take(TOLD_MAX).enumerate() {
+    for (at, story) in stories.iter().take(SECTIONS_MAX).enumerate() {
         section(&mut body, story, at + 1, stories.len() > 1 || title != story.title);
     }
-    if stories.len() > TOLD_MAX {
-        let _ = write!(body, "<p>The other {} are in the comparison above.</p>", stories.len() - TOLD_MAX);
+    if stories.len() > SECTIONS_MAX {
+        let _ = write!(body, "<p>The other {} are in the comparison above.</p>", stories.len() - SECTIONS_MAX);
     }
     html::page(title, &body)
 }
 
-/// How many went well, and how much they differ.
+/// The numbers of stories by outcome, and the range of their rates.
 fn summary(stories: &[Story]) -> String {
     let tones =
         [(Tone::Good, "done"), (Tone::Part, "in part"), (Tone::Bad, "failed"), (Tone::Plain, "without a verdict")];
-    let many = |tone| stories.iter().filter(|story| story.tone == tone).count();
+    let count = |tone| stories.iter().filter(|story| story.tone == tone).count();
     let words: Vec<String> = tones
         .into_iter()
-        .filter(|(tone, _)| many(*tone) > 0)
-        .map(|(tone, word)| format!("{} {word}", many(tone)))
+        .filter(|(tone, _)| count(*tone) > 0)
+        .map(|(tone, word)| format!("{} {word}", count(tone)))
         .collect();
-    let rates = || stories.iter().filter_map(|story| story.brief.rate_bit_s);
-    let (least, most) = (rates().reduce(f64::min), rates().reduce(f64::max));
-    let apart = match (least, most) {
+    let rates = || stories.iter().filter_map(|story| story.comparison.rate_bit_s);
+    let least = rates().reduce(f64::min);
+    let most = rates().reduce(f64::max);
+    let range = match (least, most) {
         (Some(least), Some(most)) => {
             format!("; mean rates from {} to {}", crate::format::rate(least), crate::format::rate(most))
         }
         _ => String::new(),
     };
-    let tone = tones.into_iter().rev().map(|(tone, _)| tone).find(|tone| *tone != Tone::Plain && many(*tone) > 0);
+    let tone = tones.into_iter().rev().map(|(tone, _)| tone).find(|tone| *tone != Tone::Plain && count(*tone) > 0);
     let class = tone.unwrap_or(Tone::Plain).class();
-    let verdict = text(&format!("{} jobs or tests: {}{apart}.", stories.len(), words.join(", ")));
+    let verdict = text(&format!("{} jobs or tests: {}{range}.", stories.len(), words.join(", ")));
     format!("<div class=\"verdict {class}\"><p>{verdict}</p></div>\n")
 }
 
@@ -73,9 +74,9 @@ fn section(out: &mut String, story: &Story, number: usize, has_title: bool) {
     }
     out.push_str("</dl>\n");
     misses(out, story);
-    if let Some(course) = &story.course {
+    if let Some(timeline) = &story.timeline {
         out.push_str("<h3>Over time</h3>\n");
-        *out += &charts::course(course, number);
+        *out += &charts::timeline(timeline, number);
     }
     if !story.streams.is_empty() {
         out.push_str("<h3>Streams</h3>\n");
@@ -117,7 +118,7 @@ fn remarks(out: &mut String, story: &Story) {
     if story.remarks.is_empty() && story.files.is_empty() {
         return;
     }
-    out.push_str("<h3>Where this is from</h3>\n<ul>");
+    out.push_str("<h3>Sources of this page</h3>\n<ul>");
     for file in story.files.iter().take(REMARKS_MAX) {
         let _ = write!(out, "<li>{}</li>", name(file));
     }

@@ -16,6 +16,7 @@ struct JoinedReceipt {
     receipt: Receipt,
     points: Vec<Point>,
     series: Option<Series>,
+    /// Whether the series was joined by position.
     is_guessed: bool,
 }
 
@@ -28,32 +29,36 @@ enum StoryInput {
 
 /// Makes stories from files, in the order of the files. Also returns a sentence for each file of which a part could not be read.
 pub fn stories(found: Vec<(String, ReportInput)>) -> (Vec<Story>, Vec<String>) {
-    let mut pieces = Vec::new();
+    let mut inputs = Vec::new();
     let mut receipts: HashMap<String, usize> = HashMap::new();
-    let mut lost = Vec::new();
+    let mut remarks = Vec::new();
     for (file, found) in found {
         match found {
-            ReportInput::Receipt(receipt, points) => add_receipt(&mut pieces, &mut receipts, file, *receipt, points),
+            ReportInput::Receipt(receipt, points) => add_receipt(&mut inputs, &mut receipts, file, *receipt, points),
             ReportInput::Series(series) => {
-                if series.lost > 0 {
-                    let rows = receipt::count(series.lost, "row");
-                    lost.push(format!("{file}: {rows} could not be read, the first: {}", series.first_lost));
+                if series.unreadable > 0 {
+                    let rows = receipt::count(series.unreadable, "row");
+                    remarks.push(format!("{file}: {rows} could not be read, the first: {}", series.first_error));
                 }
-                pieces.push(StoryInput::Alone(file, series));
+                inputs.push(StoryInput::Alone(file, series));
             }
-            ReportInput::Test(report, target) => pieces.extend(told(&file, tcp::stories(&report, &target))),
-            ReportInput::Support(support, target) => pieces.extend(told(&file, tcp::of_support(&support, &target))),
+            ReportInput::Test(report, target) => inputs.extend(named_stories(&file, tcp::stories(&report, &target))),
+            ReportInput::Support(support, target) => {
+                inputs.extend(named_stories(&file, tcp::of_support(&support, &target)))
+            }
             ReportInput::Failed(message, points) => {
-                pieces.extend(told(&file, vec![transfer::failed(&file, &message, &points)]))
+                inputs.extend(named_stories(&file, vec![transfer::failed(&file, &message, &points)]))
             }
-            ReportInput::Unfinished(points) => pieces.extend(told(&file, vec![transfer::unfinished(&file, &points)])),
+            ReportInput::Unfinished(points) => {
+                inputs.extend(named_stories(&file, vec![transfer::unfinished(&file, &points)]))
+            }
         }
     }
-    let pieces = join_in_order(join_by_job(pieces, &receipts));
-    (pieces.into_iter().map(story).collect(), lost)
+    let inputs = join_in_order(join_by_job(inputs, &receipts));
+    (inputs.into_iter().map(story).collect(), remarks)
 }
 
-fn told(file: &str, stories: Vec<Story>) -> Vec<StoryInput> {
+fn named_stories(file: &str, stories: Vec<Story>) -> Vec<StoryInput> {
     let named = |mut story: Story| {
         story.files.push(file.to_owned());
         StoryInput::Story(Box::new(story))
@@ -61,15 +66,15 @@ fn told(file: &str, stories: Vec<Story>) -> Vec<StoryInput> {
     stories.into_iter().map(named).collect()
 }
 
-/// Adds a receipt. The same receipt twice, as `--json` and `--receipt` write it, is one.
+/// Adds a receipt. A receipt that was given twice, by `--json` and by `--receipt`, is one.
 fn add_receipt(
-    pieces: &mut Vec<StoryInput>,
+    inputs: &mut Vec<StoryInput>,
     known: &mut HashMap<String, usize>,
     file: String,
     receipt: Receipt,
     points: Vec<Point>,
 ) {
-    if let Some(StoryInput::JoinedReceipt(same)) = known.get(&receipt.transfer).and_then(|at| pieces.get_mut(*at))
+    if let Some(StoryInput::JoinedReceipt(same)) = known.get(&receipt.transfer).and_then(|at| inputs.get_mut(*at))
         && same.receipt == receipt
     {
         same.files.push(file);
@@ -78,53 +83,54 @@ fn add_receipt(
         }
         return;
     }
-    known.insert(receipt.transfer.clone(), pieces.len());
+    known.insert(receipt.transfer.clone(), inputs.len());
     let ended = JoinedReceipt { files: vec![file], receipt, points, series: None, is_guessed: false };
-    pieces.push(StoryInput::JoinedReceipt(Box::new(ended)));
+    inputs.push(StoryInput::JoinedReceipt(Box::new(ended)));
 }
 
 /// Joins each series that names a job with the receipt of that job.
-fn join_by_job(mut pieces: Vec<StoryInput>, receipts: &HashMap<String, usize>) -> Vec<StoryInput> {
-    let home = |piece: &StoryInput| match piece {
+fn join_by_job(mut inputs: Vec<StoryInput>, receipts: &HashMap<String, usize>) -> Vec<StoryInput> {
+    let receipt_index = |input: &StoryInput| match input {
         StoryInput::Alone(_, series) => receipts.get(series.job.as_ref()?).copied(),
         _ => None,
     };
-    let homes: Vec<(usize, usize)> =
-        pieces.iter().enumerate().filter_map(|(at, piece)| Some((at, home(piece)?))).collect();
+    let receipt_indexes: Vec<(usize, usize)> =
+        inputs.iter().enumerate().filter_map(|(at, input)| Some((at, receipt_index(input)?))).collect();
     let mut joined = Vec::new();
-    for (at, home) in homes {
-        let is_free = matches!(&pieces[home], StoryInput::JoinedReceipt(ended) if ended.series.is_none());
-        if let StoryInput::Alone(file, series) = &mut pieces[at]
+    for (at, receipt_index) in receipt_indexes {
+        let is_free = matches!(&inputs[receipt_index], StoryInput::JoinedReceipt(ended) if ended.series.is_none());
+        if let StoryInput::Alone(file, series) = &mut inputs[at]
             && is_free
         {
-            let (file, series) = (std::mem::take(file), std::mem::take(&mut **series));
+            let file = std::mem::take(file);
+            let series = std::mem::take(&mut **series);
             joined.push(at);
-            if let StoryInput::JoinedReceipt(ended) = &mut pieces[home] {
+            if let StoryInput::JoinedReceipt(ended) = &mut inputs[receipt_index] {
                 ended.files.push(file);
                 ended.series = Some(series);
             }
         }
     }
     let mut at = 0;
-    pieces.retain(|_| {
+    inputs.retain(|_| {
         at += 1;
         joined.binary_search(&(at - 1)).is_err()
     });
-    pieces
+    inputs
 }
 
-/// Joins the first series that names no job with the first receipt that has no series, and so on, if there are as many.
-fn join_in_order(mut pieces: Vec<StoryInput>) -> Vec<StoryInput> {
-    let is_nameless = |piece: &StoryInput| matches!(piece, StoryInput::Alone(_, series) if series.job.is_none());
-    let is_waiting = |piece: &StoryInput| matches!(piece, StoryInput::JoinedReceipt(ended) if ended.series.is_none());
-    let many = pieces.iter().filter(|piece| is_nameless(piece)).count();
-    if many == 0 || many != pieces.iter().filter(|piece| is_waiting(piece)).count() {
-        return pieces;
+/// Joins the first series that names no job with the first receipt that has no series, and so on, if there are as many of the one as of the other.
+fn join_in_order(mut inputs: Vec<StoryInput>) -> Vec<StoryInput> {
+    let is_nameless = |input: &StoryInput| matches!(input, StoryInput::Alone(_, series) if series.job.is_none());
+    let is_waiting = |input: &StoryInput| matches!(input, StoryInput::JoinedReceipt(ended) if ended.series.is_none());
+    let count = inputs.iter().filter(|input| is_nameless(input)).count();
+    if count == 0 || count != inputs.iter().filter(|input| is_waiting(input)).count() {
+        return inputs;
     }
-    let (mut nameless, mut rest): (Vec<StoryInput>, Vec<StoryInput>) = pieces.drain(..).partition(is_nameless);
+    let (mut nameless, mut rest): (Vec<StoryInput>, Vec<StoryInput>) = inputs.drain(..).partition(is_nameless);
     let mut next = nameless.drain(..);
-    for piece in &mut rest {
-        if let StoryInput::JoinedReceipt(ended) = piece
+    for input in &mut rest {
+        if let StoryInput::JoinedReceipt(ended) = input
             && ended.series.is_none()
             && let Some(StoryInput::Alone(file, series)) = next.next()
         {
@@ -137,8 +143,8 @@ fn join_in_order(mut pieces: Vec<StoryInput>) -> Vec<StoryInput> {
     rest
 }
 
-fn story(piece: StoryInput) -> Story {
-    match piece {
+fn story(input: StoryInput) -> Story {
+    match input {
         StoryInput::Story(story) => *story,
         StoryInput::Alone(file, series) => {
             let mut story = transfer::alone(&file, *series);
@@ -152,7 +158,7 @@ fn story(piece: StoryInput) -> Story {
             if is_guessed {
                 story
                     .remarks
-                    .push("The series names no job: it was taken for this one's by the order of the files.".into());
+                    .push("The series names no job: it was assigned to this one by the order of the files.".into());
             }
             story
         }

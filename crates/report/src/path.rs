@@ -62,7 +62,9 @@ fn causes(out: &mut String, support: &Support) {
         out.push_str("<div class=\"well\"><p>Nothing is wrong, as far as these tests can see.</p></div>");
     }
     for cause in &support.causes {
-        let (head, evidence, remedy) = (text(&headline(cause)), text(&cause.evidence), text(&cause.remedy));
+        let head = text(&headline(cause));
+        let evidence = text(&cause.evidence);
+        let remedy = text(&cause.remedy);
         let _ =
             write!(out, "<div class=\"cause\"><h3>{head}</h3><p>{evidence}</p><p><b>Remedy:</b> {remedy}</p></div>");
     }
@@ -78,7 +80,9 @@ fn tcp(out: &mut String, name: &str, direction: Direction, report: &Report) {
     line(out, (id, "Rate", "What arrived, interval by interval."), &points, Scale::seconds, Scale::rate);
     out.push_str("<table><tr><th>expected at most</th><th>by</th><th>evidence</th></tr>");
     for term in &result.expected {
-        let (rate, name, evidence) = (BitRate(term.rate_bit_s), term.name.replace('_', " "), text(&term.evidence));
+        let rate = BitRate(term.rate_bit_s);
+        let name = term.name.replace('_', " ");
+        let evidence = text(&term.evidence);
         let _ = write!(out, "<tr><td>{rate}</td><td>{name}</td><td>{evidence}</td></tr>");
     }
     out.push_str("</table>");
@@ -86,11 +90,15 @@ fn tcp(out: &mut String, name: &str, direction: Direction, report: &Report) {
 
 fn histogram(out: &mut String, id: &str, name: &str, latency: &Latency) {
     let Some(rtt) = latency.round_trip else { return };
-    let (median, p99, lost, sent) = (rtt.median_s * 1e3, rtt.p99_s * 1e3, latency.packets.lost, latency.packets.sent);
+    let median = rtt.median_s * 1e3;
+    let p99 = rtt.p99_s * 1e3;
+    let lost = latency.packets.lost;
+    let sent = latency.packets.sent;
     let _ = write!(out, "<h2>{name}: {median:.2} ms</h2><p>99 % below {p99:.2} ms; {lost} of {sent} packets lost.</p>");
     let point = |bucket: &Bucket| ((bucket.from_s + bucket.to_s) * 500.0, bucket.count as f64);
     let points: Vec<(f64, f64)> = latency.histogram.iter().map(point).collect();
-    let (x, y) = (|most| Scale::plain(most, "ms"), |most| Scale::plain(most, "packets"));
+    let x = |most| Scale::plain(most, "ms");
+    let y = |most| Scale::plain(most, "packets");
     line(out, (id, "How often", "How many packets took how long, to the other end and back."), &points, x, y);
 }
 
@@ -119,9 +127,9 @@ fn routes(out: &mut String, support: &Support) {
         let mtu = route.mtu.as_ref().map_or(String::new(), |mtu| format!(", packets of up to {} bytes", mtu.mtu_bytes));
         let _ = write!(out, "<h3>{name}{mtu}</h3><table><tr><th>hop</th><th>router</th><th>least round trip</th></tr>");
         for hop in &route.path.hops {
-            let who: Vec<String> = hop.routers.iter().map(|router| text(&router.address)).collect();
+            let routers: Vec<String> = hop.routers.iter().map(|router| text(&router.address)).collect();
             let rtt = hop.rtt_min_s.map_or("–".to_owned(), |rtt| format!("{:.2} ms", rtt * 1e3));
-            let _ = write!(out, "<tr><td>{}</td><td>{}</td><td>{rtt}</td></tr>", hop.ttl, who.join(" or "));
+            let _ = write!(out, "<tr><td>{}</td><td>{}</td><td>{rtt}</td></tr>", hop.ttl, routers.join(" or "));
         }
         out.push_str("</table>");
     }
@@ -136,7 +144,9 @@ fn hosts(out: &mut String, support: &Support) {
     out.push_str("<h2>Hosts</h2>");
     for (name, host) in [("this host", Some(&support.near)), ("the other host", far)] {
         let Some(host) = host else { continue };
-        let (busy, others, steal) = (host.busy * 100.0, host.others() * 100.0, host.steal * 100.0);
+        let busy = host.busy * 100.0;
+        let others = host.others() * 100.0;
+        let steal = host.steal * 100.0;
         let _ = write!(
             out,
             "<h3>{name}</h3><p>{}, Linux {}, {} processors, {busy:.0} % busy ({others:.0} % by others, {steal:.0} % taken by a \
@@ -152,7 +162,7 @@ fn hosts(out: &mut String, support: &Support) {
     }
 }
 
-/// A plot of points joined by a line, from 0 upwards: its id, title and description, and what its axes are.
+/// Draws points joined by a line, from 0 upwards, with the id, title and description of the plot, and the scales of its axes.
 fn line(
     out: &mut String,
     (id, title, about): (&str, &str, &str),
@@ -161,7 +171,8 @@ fn line(
     y: fn(f64) -> Scale,
 ) {
     let most = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).fold(0.0, f64::max);
-    let (x_most, y_most) = (most(|p| p.0), most(|p| p.1));
+    let x_most = most(|p| p.0);
+    let y_most = most(|p| p.1);
     if points.len() < 2 || x_most <= 0.0 || y_most <= 0.0 {
         return;
     }
@@ -176,7 +187,7 @@ mod tests {
     use crate::html::tests::well_formed;
 
     #[test]
-    fn names_are_no_markup() {
+    fn markup_in_names_is_escaped() {
         let page = page("<script>alert(1)</script>", &Support::default());
         assert!(!page.contains("<script") && page.contains("&lt;script&gt;"));
         assert!(page.contains("Nothing is wrong") && page.trim_end().ends_with("</html>"));

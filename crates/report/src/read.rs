@@ -1,5 +1,5 @@
 //! Reads files, recognised by their content and not by their names: receipts, the output of `--json` with a receipt or a TCP test in it,
-//! and series. They may come from a stranger, and they may be cut short.
+//! and series. They may come from untrusted sources, and may be truncated.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -16,9 +16,9 @@ use serde_json::Deserializer;
 use crate::Error;
 use crate::series::{self, Series};
 
-/// The most bytes of JSON: a receipt with a thousand failures has some 200 kB, a line of progress for each second of a week 130 MB.
+/// The largest JSON, bytes: a receipt with a thousand failures has some 200 kB, a line of progress for each second of a week 130 MB.
 const JSON_BYTES_MAX: u64 = 256 << 20;
-/// The first line identifies a series.
+/// The largest first line, bytes, by which a series is recognised.
 const HEAD_BYTES_MAX: usize = 4 << 10;
 /// The largest time, thirty years.
 const SECONDS_MAX: f64 = 1e9;
@@ -60,18 +60,18 @@ pub fn read(path: &Path) -> Result<Vec<ReportInput>, Error> {
     let input: Box<dyn Read> =
         if path == Path::new("-") { Box::new(io::stdin().lock()) } else { Box::new(File::open(path).map_err(failed)?) };
     let mut input = BufReader::with_capacity(1 << 16, input);
-    let begun = beginning(&mut input).map_err(failed)?;
-    match kind(&begun) {
-        FileKind::Series => match series::read(begun.as_slice().chain(input)) {
+    let head = read_head(&mut input).map_err(failed)?;
+    match kind(&head) {
+        FileKind::Series => match series::read(head.as_slice().chain(input)) {
             Ok(series) => Ok(vec![ReportInput::Series(Box::new(series))]),
             Err(RowError::Io(error)) => Err(failed(error)),
             Err(error) => Err(wrong(error.to_string())),
         },
         FileKind::Json => {
-            let mut bytes = begun;
+            let mut bytes = head;
             input.take(JSON_BYTES_MAX).read_to_end(&mut bytes).map_err(failed)?;
             if bytes.len() as u64 >= JSON_BYTES_MAX {
-                return Err(wrong("more than 256 MiB of JSON; give it the receipt (its last line) alone".into()));
+                return Err(wrong("more than 256 MiB of JSON; give only the receipt, its last line".into()));
             }
             objects(&bytes).map_err(wrong)
         }
@@ -90,27 +90,27 @@ enum FileKind {
 }
 
 /// The first line that is not empty, with the empty ones before it.
-fn beginning(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
-    let mut begun = Vec::new();
-    while begun.iter().all(u8::is_ascii_whitespace) && begun.len() < HEAD_BYTES_MAX {
-        let room = (HEAD_BYTES_MAX - begun.len()) as u64;
-        if input.by_ref().take(room).read_until(b'\n', &mut begun)? == 0 {
+fn read_head(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    while head.iter().all(u8::is_ascii_whitespace) && head.len() < HEAD_BYTES_MAX {
+        let room = (HEAD_BYTES_MAX - head.len()) as u64;
+        if input.by_ref().take(room).read_until(b'\n', &mut head)? == 0 {
             break;
         }
     }
-    Ok(begun)
+    Ok(head)
 }
 
-fn kind(begun: &[u8]) -> FileKind {
-    match begun.trim_ascii_start().first() {
-        None if begun.len() < HEAD_BYTES_MAX => FileKind::Empty,
+fn kind(head: &[u8]) -> FileKind {
+    match head.trim_ascii_start().first() {
+        None if head.len() < HEAD_BYTES_MAX => FileKind::Empty,
         Some(b'{' | b'[') => FileKind::Json,
-        _ if is_head(&String::from_utf8_lossy(begun)) => FileKind::Series,
+        _ if is_head(&String::from_utf8_lossy(head)) => FileKind::Series,
         _ => FileKind::Other,
     }
 }
 
-/// The fields of an object that tell its kind.
+/// The fields of an object that show its kind.
 #[derive(Deserialize)]
 struct ObjectHead {
     #[serde(default)]
@@ -144,11 +144,11 @@ fn objects(bytes: &[u8]) -> Result<Vec<ReportInput>, String> {
         let receipts: Vec<Receipt> = decode(bytes, 1)?;
         let found: Vec<ReportInput> =
             receipts.into_iter().map(|receipt| ReportInput::Receipt(Box::new(receipt), Vec::new())).collect();
-        return if found.is_empty() { Err("line 1: a list of no receipts".into()) } else { Ok(found) };
+        return if found.is_empty() { Err("line 1: an empty list of receipts".into()) } else { Ok(found) };
     }
-    let mut pile = DocumentCollector::default();
+    let mut collector = DocumentCollector::default();
     let mut stream = Deserializer::from_slice(bytes).into_iter::<IgnoredAny>();
-    // Lines are counted once, and not from the start for each object.
+    // Each line is counted once, not again for each object.
     let mut line = 1;
     let mut counted = 0;
     loop {
@@ -158,13 +158,13 @@ fn objects(bytes: &[u8]) -> Result<Vec<ReportInput>, String> {
         counted = begins;
         match stream.next() {
             None => break,
-            Some(Ok(_)) => pile.object(&bytes[begins..stream.byte_offset()], line)?,
+            Some(Ok(_)) => collector.object(&bytes[begins..stream.byte_offset()], line)?,
             // A command that was killed leaves an incomplete line.
-            Some(Err(error)) if error.is_eof() && !pile.is_empty() => break,
+            Some(Err(error)) if error.is_eof() && !collector.is_empty() => break,
             Some(Err(error)) => return Err(format!("line {}: {}", error.line(), without_place(&error))),
         }
     }
-    pile.end()
+    collector.end()
 }
 
 /// A message without its position, which is relative to a part of the file only.
@@ -186,7 +186,7 @@ fn decode<T: DeserializeOwned>(bytes: &[u8], line: usize) -> Result<T, String> {
 struct DocumentCollector {
     found: Vec<ReportInput>,
     points: Vec<Point>,
-    /// The problem of the first object that belongs to no job or test.
+    /// The error of the first object that belongs to no job or test.
     other: Option<String>,
 }
 
@@ -197,7 +197,7 @@ impl DocumentCollector {
 
     fn object(&mut self, bytes: &[u8], line: usize) -> Result<(), String> {
         if bytes.first() != Some(&b'{') {
-            return Err(format!("line {line}: no object, as receipts and results are"));
+            return Err(format!("line {line}: not an object, as receipts and results are"));
         }
         let head: ObjectHead = decode(bytes, line)?;
         if let Some(v) = head.v.filter(|v| *v != 1) {

@@ -35,7 +35,7 @@ fn sent(receipt: &v1::Receipt) -> String {
     let rate = BitRate(receipt.rate_bit_s);
     match receipt.sent_bytes {
         0 if receipt.rate_bit_s == 0 => String::new(),
-        // A receipt of an older node, which does not tell the two apart.
+        // A receipt of an older node, which does not distinguish the two.
         0 => format!(", {rate}"),
         all if all == receipt.bytes => format!(", {rate}"),
         part => format!("; {} sent, {rate}", Bytes(part)),
@@ -127,7 +127,7 @@ pub fn part(name: &str) -> &str {
     }
 }
 
-/// How payload travelled, leg by leg if the legs differ.
+/// The protection of the payload, leg by leg if the legs differ.
 fn payload(receipt: &v1::Receipt) -> String {
     let in_words = |word: &str| match word {
         "tls" => "within TLS".to_owned(),

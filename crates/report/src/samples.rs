@@ -93,7 +93,7 @@ pub fn receipt() -> Receipt {
     }
 }
 
-/// A row of a sending stream, which spent all of its time since the last row in its socket, except for the share of the processor.
+/// A row of a sending stream, which waited for its socket since the last row, except for the share on the processor.
 #[derive(Clone, Copy, Debug)]
 pub struct SampleRow {
     /// Seconds since the start.
@@ -109,10 +109,10 @@ pub struct SampleRow {
 }
 
 /// A series with these rows, and a row of the other end wherever the first stream has one.
-pub fn series(job: &str, looks: &[SampleRow]) -> String {
+pub fn series(job: &str, samples: &[SampleRow]) -> String {
     let mut out = format!("{COLUMNS}\n");
     let mut job = job;
-    for SampleRow { at_s, for_s, stream, mbit_s, busy } in looks {
+    for SampleRow { at_s, for_s, stream, mbit_s, busy } in samples {
         let ms = for_s * 1e3;
         let sent = (at_s * 1e6) as u64;
         let _ = writeln!(
@@ -139,9 +139,9 @@ pub fn series(job: &str, looks: &[SampleRow]) -> String {
     out
 }
 
-/// Two streams for `quarters` of a second, the first a little faster; in the middle both stand still for one sample.
+/// Two streams for `quarters` quarters of a second, the first a little faster; in the middle both move nothing for one sample.
 pub fn two_streams(quarters: u32) -> Vec<SampleRow> {
-    let look = |n: u32| {
+    let rows_at = |n: u32| {
         let at_s = f64::from(n) * 0.25;
         let pause = if n == quarters / 2 { 0.0 } else { 1.0 };
         [(1, 480.0), (2, 440.0)].map(|(stream, mbit_s)| SampleRow {
@@ -152,5 +152,5 @@ pub fn two_streams(quarters: u32) -> Vec<SampleRow> {
             busy: 0.2,
         })
     };
-    (1..=quarters).flat_map(look).collect()
+    (1..=quarters).flat_map(rows_at).collect()
 }

@@ -14,37 +14,37 @@ pub struct Series {
     /// The job that it names.
     pub job: Option<String>,
     /// Its timeline.
-    pub course: TransferTimeline,
+    pub timeline: TransferTimeline,
     /// Rows that were read.
     pub rows: u64,
     /// Rows that could not be read.
-    pub lost: u64,
-    /// The fault of the first of them.
-    pub first_lost: String,
-    /// It has no processor times.
+    pub unreadable: u64,
+    /// The error of the first of them.
+    pub first_error: String,
+    /// Whether it has no processor times.
     pub lacks_processor_times: bool,
 }
 
-/// The most streams that are remembered; the number of concurrent streams is bounded too.
+/// The largest number of streams that are remembered; the number of concurrent streams is bounded too.
 const STREAMS_MAX: usize = 8192;
 
-/// Reads all rows. A row that cannot be read is counted, and the others are read all the same.
+/// Reads all rows. A row that cannot be read is counted and skipped.
 ///
 /// # Errors
 /// The input cannot be read, or its first line is not the header of a series.
 pub fn read(input: impl BufRead) -> Result<Series, RowError> {
     let mut rows = Rows::new(input)?;
-    let mut desk = SeriesReader::default();
-    desk.series.lacks_processor_times = !rows.has_processor_times();
+    let mut reader = SeriesReader::default();
+    reader.series.lacks_processor_times = !rows.has_processor_times();
     for row in &mut rows {
         match row {
-            Ok(row) => desk.row(row),
-            Err(RowError::Line { line, what }) => desk.lose(format!("line {line}: {what}")),
+            Ok(row) => reader.row(row),
+            Err(RowError::Line { line, what }) => reader.reject(format!("line {line}: {what}")),
             Err(error) => return Err(error),
         }
     }
-    desk.look();
-    Ok(desk.series)
+    reader.finish_sample();
+    Ok(reader.series)
 }
 
 /// The last row of a stream.
@@ -65,54 +65,54 @@ struct SeriesReader {
 }
 
 impl SeriesReader {
-    fn lose(&mut self, what: String) {
-        self.series.lost += 1;
-        if self.series.lost == 1 {
-            self.series.first_lost = what;
+    fn reject(&mut self, what: String) {
+        self.series.unreadable += 1;
+        if self.series.unreadable == 1 {
+            self.series.first_error = what;
         }
     }
 
     fn row(&mut self, row: Row) {
         if row.time_s < self.now_s {
             let what = format!(
-                "a row of {:.3} s after one of {:.3} s: not one series, or not in its order",
+                "a row of {:.3} s after one of {:.3} s: the rows are of two series, or out of order",
                 row.time_s, self.now_s
             );
-            return self.lose(what);
+            return self.reject(what);
         }
         self.series.rows += 1;
         if self.series.job.is_none() {
             self.series.job.clone_from(&row.job);
         }
         if row.time_s > self.now_s {
-            self.look();
+            self.finish_sample();
             self.now_s = row.time_s;
         }
         match row.kernel {
             Some(_) => self.stream(row),
             None => {
                 // The other end had no threads before the first stream.
-                let from_s = self.last_far_s.unwrap_or_else(|| self.begun_s());
-                self.series.course.threads(Side::Far, from_s, row.time_s, &Times::from(&row.spent));
+                let from_s = self.last_far_s.unwrap_or_else(|| self.started_s());
+                self.series.timeline.threads(Side::Far, from_s, row.time_s, &Times::from(&row.spent));
                 self.last_far_s = Some(row.time_s);
             }
         }
     }
 
     /// The start of the earliest stream of this moment.
-    fn begun_s(&self) -> f64 {
+    fn started_s(&self) -> f64 {
         self.flows.iter().map(|flow| flow.from_s).fold(self.now_s, f64::min)
     }
 
     /// Adds the streams of this moment as a sample.
-    fn look(&mut self) {
+    fn finish_sample(&mut self) {
         if !self.flows.is_empty() {
-            let begun_s = self.begun_s();
+            let started_s = self.started_s();
             let flows = std::mem::take(&mut self.flows);
             // Before the first of them existed, nothing moved.
-            let begun_s = begun_s.max(self.before_s);
-            self.series.course.look(self.before_s, begun_s, &[]);
-            self.series.course.look(begun_s, self.now_s, &flows);
+            let started_s = started_s.max(self.before_s);
+            self.series.timeline.add_sample(self.before_s, started_s, &[]);
+            self.series.timeline.add_sample(started_s, self.now_s, &flows);
             self.before_s = self.now_s;
         }
     }
@@ -143,13 +143,13 @@ impl SeriesReader {
         };
         let bytes = [kernel.delivered_bit_s / 8.0 * (row.time_s - from_s), more(|k| k.received_bytes)];
         let sent = more(|k| k.sent_bytes);
-        let course = &mut self.series.course;
-        course.threads(Side::Near, from_s, row.time_s, &Times::from(&row.spent));
-        course.tcp(from_s, row.time_s, &tcp);
+        let timeline = &mut self.series.timeline;
+        timeline.threads(Side::Near, from_s, row.time_s, &Times::from(&row.spent));
+        timeline.tcp(from_s, row.time_s, &tcp);
         if kernel.rtt_s > 0.0 {
-            course.round_trip(from_s, row.time_s, kernel.rtt_s);
+            timeline.round_trip(from_s, row.time_s, kernel.rtt_s);
         }
-        if let Some(facts) = course.facts_of(kernel.stream) {
+        if let Some(facts) = timeline.facts_of(kernel.stream) {
             note(facts, &kernel, &tcp, sent);
         }
         self.flows.push(Flow { stream: Some(kernel.stream), from_s, bytes });

@@ -33,7 +33,7 @@ impl Tone {
 
 /// A row of the comparison.
 #[derive(Clone, Debug, Default)]
-pub struct Brief {
+pub struct ComparisonRow {
     /// The outcome.
     pub state: String,
     /// Bytes that arrived.
@@ -185,11 +185,11 @@ pub struct Story {
     /// The remedy.
     pub remedy: String,
     /// Its row in the comparison.
-    pub brief: Brief,
+    pub comparison: ComparisonRow,
     /// Key numbers, by name.
     pub numbers: Vec<(&'static str, String)>,
     /// Its timeline.
-    pub course: Option<TransferTimeline>,
+    pub timeline: Option<TransferTimeline>,
     /// Its streams.
     pub streams: Vec<Stream>,
     /// Tables of both hosts, phases and the like.
@@ -201,7 +201,7 @@ pub struct Story {
 }
 
 impl Story {
-    /// A story of which only this is known.
+    /// A story with nothing but a title and a verdict.
     pub fn new(title: String, tone: Tone, verdict: String) -> Story {
         Story {
             title,
@@ -210,9 +210,9 @@ impl Story {
             verdict,
             evidence: String::new(),
             remedy: String::new(),
-            brief: Brief::default(),
+            comparison: ComparisonRow::default(),
             numbers: Vec::new(),
-            course: None,
+            timeline: None,
             streams: Vec::new(),
             sheets: Vec::new(),
             misses: Misses::default(),
@@ -222,8 +222,8 @@ impl Story {
 }
 
 /// The name of a limiting part for people.
-pub fn held_word(held: LimitingPart) -> &'static str {
-    match held {
+pub fn limit_word(limit: LimitingPart) -> &'static str {
+    match limit {
         LimitingPart::Source => crate::receipt::part("source"),
         LimitingPart::SenderCpu => crate::receipt::part("sender_cpu"),
         LimitingPart::Network => crate::receipt::part("network"),
@@ -235,21 +235,23 @@ pub fn held_word(held: LimitingPart) -> &'static str {
 }
 
 /// The share of the time in which each part was the limit, the longest first. Parts that never were are left out.
-pub fn held_shares(moments: &[Moment]) -> Vec<(LimitingPart, f64)> {
-    let lasting = |held: Option<LimitingPart>| {
-        let these = moments.iter().filter(|m| m.held.is_some() && (held.is_none() || m.held == held));
-        these.map(|m| m.to_s - m.from_s).sum::<f64>()
+pub fn limit_shares(moments: &[Moment]) -> Vec<(LimitingPart, f64)> {
+    let lasting_s = |limit: Option<LimitingPart>| {
+        let limited = moments.iter().filter(|m| m.limit.is_some() && (limit.is_none() || m.limit == limit));
+        limited.map(|m| m.to_s - m.from_s).sum::<f64>()
     };
-    let all = lasting(None);
-    let mut shares: Vec<(LimitingPart, f64)> = LimitingPart::ALL.map(|held| (held, lasting(Some(held)) / all)).into();
+    let all = lasting_s(None);
+    let mut shares: Vec<(LimitingPart, f64)> =
+        LimitingPart::ALL.map(|limit| (limit, lasting_s(Some(limit)) / all)).into();
     shares.retain(|(_, share)| *share > 0.0);
     shares.sort_by(|a, b| b.1.total_cmp(&a.1));
     shares
 }
 
-/// The same in words; empty if nothing is known.
-pub fn held_words(moments: &[Moment]) -> String {
-    let words =
-        held_shares(moments).into_iter().map(|(held, share)| format!("{} {}", held_word(held), format::percent(share)));
+/// The shares of the limiting parts in words; empty if nothing is known.
+pub fn limit_words(moments: &[Moment]) -> String {
+    let words = limit_shares(moments)
+        .into_iter()
+        .map(|(limit, share)| format!("{} {}", limit_word(limit), format::percent(share)));
     words.collect::<Vec<_>>().join(", ")
 }

@@ -1,7 +1,7 @@
 //! A transfer over time, in a bounded number of cells of equal length. When time does not fit, all cells become twice as long. Means
 //! stay exact and each cell keeps its extremes, so that a dip of one sample shows in a transfer of a week.
 //!
-//! Does not know: files and formats. Times, counts and rates that it is given are finite and not negative.
+//! Does not know: files and formats. The caller gives finite times, counts and rates that are not negative.
 
 mod facts;
 
@@ -16,7 +16,7 @@ pub use facts::StreamFacts;
 pub const CELLS_MAX: usize = 200;
 /// The initial length of a cell: the interval between samples.
 const STEP_S: f64 = 0.25;
-/// The most streams that are told apart; a job has 1,024 at most at a time.
+/// The largest number of streams with a timeline of their own; a job has 1,024 at most at a time.
 const STREAMS_MAX: usize = 4096;
 
 /// Bytes or bit/s, by direction: sent, received.
@@ -99,10 +99,10 @@ impl Default for TimelineCell {
 
 impl TimelineCell {
     fn add(&mut self, other: &TimelineCell) {
-        for way in 0..2 {
-            self.bytes[way] += other.bytes[way];
-            self.low[way] = self.low[way].min(other.low[way]);
-            self.high[way] = self.high[way].max(other.high[way]);
+        for index in 0..2 {
+            self.bytes[index] += other.bytes[index];
+            self.low[index] = self.low[index].min(other.low[index]);
+            self.high[index] = self.high[index].max(other.high[index]);
         }
         self.covered_s += other.covered_s;
         self.near.add(&other.near, 1.0);
@@ -161,7 +161,7 @@ pub struct Moment {
     /// The receiving end.
     pub receiver: Option<Shares>,
     /// The limiting part, if the end that wrote the series is known.
-    pub held: Option<LimitingPart>,
+    pub limit: Option<LimitingPart>,
     /// TCP at the sending end.
     pub tcp: Tcp,
 }
@@ -183,7 +183,7 @@ pub struct TransferTimeline {
     streams: BTreeMap<u32, StreamTimeline>,
     /// The latest time that a row is about.
     end_s: f64,
-    /// There were too many streams to tell apart.
+    /// Whether there were more streams than `STREAMS_MAX`.
     is_crowded: bool,
 }
 
@@ -210,7 +210,7 @@ fn add_part(sum: &mut StreamCell, more: &StreamCell) {
 
 impl TransferTimeline {
     /// Lengthens the cells until a time fits.
-    fn reach(&mut self, to_s: f64) {
+    fn extend_to(&mut self, to_s: f64) {
         self.end_s = self.end_s.max(to_s);
         while to_s / self.step_s > CELLS_MAX as f64 {
             self.step_s *= 2.0;
@@ -241,8 +241,8 @@ impl TransferTimeline {
     }
 
     /// Adds a sample of all streams. The rates between two samples give the extremes.
-    pub fn look(&mut self, from_s: f64, to_s: f64, flows: &[Flow]) {
-        self.reach(to_s);
+    pub fn add_sample(&mut self, from_s: f64, to_s: f64, flows: &[Flow]) {
+        self.extend_to(to_s);
         let mut rates = [0.0; 2];
         for flow in flows {
             let seconds = to_s - flow.from_s;
@@ -251,10 +251,10 @@ impl TransferTimeline {
             }
             for (at, share) in self.cells_of(flow.from_s.min(to_s), to_s) {
                 let cell = self.cell(at);
-                (cell.bytes[0], cell.bytes[1]) =
-                    (cell.bytes[0] + flow.bytes[0] * share, cell.bytes[1] + flow.bytes[1] * share);
+                cell.bytes[0] += flow.bytes[0] * share;
+                cell.bytes[1] += flow.bytes[1] * share;
             }
-            self.carry(flow, to_s);
+            self.add_bytes(flow, to_s);
         }
         if from_s >= to_s {
             return;
@@ -264,14 +264,14 @@ impl TransferTimeline {
             let inside_s = (to_s - from_s) * share;
             let cell = self.cell(at);
             cell.covered_s += inside_s;
-            // A sample that only reaches into a cell does not count for its extremes. Every sample counts somewhere: it has most of itself in some
-            // cell, or fills half of one.
+            // A sample that only reaches into a cell does not count for its extremes. Every sample counts in some cell: most of it lies there, or it fills
+            // half of it.
             if share < 0.5 - 1e-9 && inside_s < half_s {
                 continue;
             }
-            for (way, rate) in rates.iter().enumerate() {
-                cell.low[way] = cell.low[way].min(*rate);
-                cell.high[way] = cell.high[way].max(*rate);
+            for (index, rate) in rates.iter().enumerate() {
+                cell.low[index] = cell.low[index].min(*rate);
+                cell.high[index] = cell.high[index].max(*rate);
             }
         }
     }
@@ -284,11 +284,11 @@ impl TransferTimeline {
         Some(self.streams.entry(id).or_default())
     }
 
-    fn carry(&mut self, flow: &Flow, to_s: f64) {
+    fn add_bytes(&mut self, flow: &Flow, to_s: f64) {
         let shares = self.cells_of(flow.from_s.min(to_s), to_s);
         let Some(stream) = flow.stream.and_then(|id| self.stream(id)) else { return };
         let seconds = (to_s - flow.from_s).max(0.0);
-        stream.facts.carry(flow.bytes, flow.from_s, to_s);
+        stream.facts.add_bytes(flow.bytes, flow.from_s, to_s);
         for (at, share) in shares {
             if stream.parts.len() <= at {
                 stream.parts.resize(at + 1, StreamCell::default());
@@ -300,7 +300,7 @@ impl TransferTimeline {
 
     /// Adds the time of one end's threads.
     pub fn threads(&mut self, side: Side, from_s: f64, to_s: f64, times: &Times) {
-        self.reach(to_s);
+        self.extend_to(to_s);
         for (at, share) in self.cells_of(from_s, to_s) {
             let cell = self.cell(at);
             let sum = if side == Side::Near { &mut cell.near } else { &mut cell.far };
@@ -310,7 +310,7 @@ impl TransferTimeline {
 
     /// Adds what TCP did on one stream.
     pub fn tcp(&mut self, from_s: f64, to_s: f64, tcp: &Tcp) {
-        self.reach(to_s);
+        self.extend_to(to_s);
         for (at, share) in self.cells_of(from_s, to_s) {
             self.cell(at).add_tcp(tcp, share);
         }
@@ -318,7 +318,7 @@ impl TransferTimeline {
 
     /// Adds the round trip that a stream had for a while.
     pub fn round_trip(&mut self, from_s: f64, to_s: f64, rtt_s: f64) {
-        self.reach(to_s);
+        self.extend_to(to_s);
         for (at, share) in self.cells_of(from_s.min(to_s), to_s) {
             let rtt = &mut self.cell(at).rtt;
             if share > 0.0 {
@@ -342,14 +342,14 @@ impl TransferTimeline {
         self.step_s
     }
 
-    /// Whether there were too many streams to tell apart.
+    /// Whether there were too many streams to keep each.
     pub fn is_crowded(&self) -> bool {
         self.is_crowded
     }
 
     /// All bytes.
     pub fn bytes(&self) -> SentReceived {
-        let sum = |way: usize| self.cells.iter().map(|cell| cell.bytes[way]).sum();
+        let sum = |index: usize| self.cells.iter().map(|cell| cell.bytes[index]).sum();
         [sum(0), sum(1)]
     }
 
@@ -359,7 +359,8 @@ impl TransferTimeline {
         sent >= received
     }
 
-    fn way(&self) -> usize {
+    /// The index of the payload in [`SentReceived`].
+    fn payload_index(&self) -> usize {
         usize::from(!self.sends())
     }
 
@@ -370,30 +371,30 @@ impl TransferTimeline {
 
     /// The rate of all streams together, bit/s.
     pub fn rates(&self) -> Vec<Mean> {
-        let way = self.way();
+        let index = self.payload_index();
         let mean = |(at, cell): (usize, &TimelineCell)| {
             let (from_s, to_s) = self.span(at);
-            let mean = cell.bytes[way] * 8.0 / cell.covered_s;
-            let (low, high) = (cell.low[way].min(mean), cell.high[way].max(mean));
+            let mean = cell.bytes[index] * 8.0 / cell.covered_s;
+            let (low, high) = (cell.low[index].min(mean), cell.high[index].max(mean));
             (cell.covered_s > 1e-9 && to_s > from_s).then_some(Mean { from_s, to_s, mean, low, high })
         };
         self.cells.iter().enumerate().filter_map(mean).collect()
     }
 
-    /// The streams that are told apart, with their facts.
+    /// The streams, with their facts.
     pub fn streams(&self) -> impl Iterator<Item = (u32, &StreamFacts)> {
         self.streams.iter().map(|(id, stream)| (*id, &stream.facts))
     }
 
-    /// The rate of these streams together, bit/s. A stream that does not exist moves nothing.
+    /// The rate of these streams together, bit/s; a stream moves nothing while it does not exist.
     pub fn rates_of(&self, ids: &[u32]) -> Vec<Mean> {
-        let way = self.way();
+        let index = self.payload_index();
         let parts: Vec<&Vec<StreamCell>> =
             ids.iter().filter_map(|id| self.streams.get(id)).map(|stream| &stream.parts).collect();
         let mean = |at: usize| {
             let (from_s, to_s) = self.span(at);
             let here = || parts.iter().filter_map(|parts| parts.get(at)).filter(|part| part.covered_s > 1e-9);
-            let bytes: f64 = here().map(|part| part.bytes[way]).sum();
+            let bytes: f64 = here().map(|part| part.bytes[index]).sum();
             let mean = bytes * 8.0 / (to_s - from_s);
             (here().next().is_some() && to_s > from_s).then_some(Mean { from_s, to_s, mean, low: mean, high: mean })
         };
@@ -403,30 +404,32 @@ impl TransferTimeline {
     /// Round trips of the sending end, seconds; empty if the other end wrote the series.
     pub fn round_trips(&self) -> Vec<Mean> {
         let mean = |(at, cell): (usize, &TimelineCell)| {
-            let ((from_s, to_s), (low, high, sum, many)) = (self.span(at), cell.rtt);
+            let (from_s, to_s) = self.span(at);
+            let (low, high, sum, many) = cell.rtt;
             (many > 0.0 && to_s > from_s).then(|| Mean { from_s, to_s, mean: sum / many, low, high })
         };
         let cells = if self.sends() { &self.cells[..] } else { &[] };
         cells.iter().enumerate().filter_map(mean).collect()
     }
 
-    /// The limiting part, moment by moment.
+    /// The work of both ends and the limiting part, cell by cell.
     pub fn moments(&self) -> Vec<Moment> {
         (0..self.cells.len()).filter_map(|at| self.moment(at)).collect()
     }
 
     fn moment(&self, at: usize) -> Option<Moment> {
-        let (cell, (from_s, to_s)) = (&self.cells[at], self.span(at));
-        let way = self.way();
+        let cell = &self.cells[at];
+        let (from_s, to_s) = self.span(at);
+        let index = self.payload_index();
         let parts =
             self.streams.values().filter_map(|stream| stream.parts.get(at)).filter(|part| part.covered_s > 1e-9);
-        let spare = verdict::spare(parts.map(|part| part.bytes[way]));
+        let spare = verdict::spare(parts.map(|part| part.bytes[index]));
         let (sent, received) = if self.sends() { (&cell.near, &cell.far) } else { (&cell.far, &cell.near) };
         let sender = Shares::of_sender(&sent.account(), spare);
         let receiver = Shares::of_receiver(&received.account(), spare);
         // The end that wrote the series reports all of its time; the other end's reports may reach beyond its streams' time.
         let near = if self.sends() { &sender } else { &receiver };
-        let held = near.as_ref().map(|_| verdict::held(sender.as_ref(), receiver.as_ref()));
+        let limit = near.as_ref().map(|_| verdict::held(sender.as_ref(), receiver.as_ref()));
         let is_known = sender.is_some() || receiver.is_some();
         let tcp = if self.sends() { cell.tcp } else { Tcp::default() };
         (to_s > from_s && (is_known || tcp.stream_s > 0.0)).then_some(Moment {
@@ -434,7 +437,7 @@ impl TransferTimeline {
             to_s,
             sender,
             receiver,
-            held,
+            limit,
             tcp,
         })
     }

@@ -7,15 +7,15 @@ use crate::format;
 use crate::read::Point;
 use crate::receipt;
 use crate::series::Series;
-use crate::story::{Misses, Sheet, Story, Stream, Tone, held_shares, held_word, held_words};
+use crate::story::{Misses, Sheet, Story, Stream, Tone, limit_shares, limit_word, limit_words};
 use crate::timeline::{Flow, TransferTimeline};
 
-/// The most sources that are named; a list of files may be long.
+/// The largest number of sources that are named; a list of files may be long.
 const SOURCES_NAMED_MAX: usize = 5;
-/// The most failures that are named: as many as a receipt of this program has.
+/// The largest number of failures that are named: as many as a receipt of this program has.
 const MISSES_NAMED_MAX: usize = 1000;
 
-/// Text with a capital.
+/// The text with a capital letter.
 fn sentence(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
@@ -49,21 +49,21 @@ pub fn ended(receipt: Receipt, points: &[Point], series: Option<Series>) -> Stor
     if let Some(error) = &receipt.error {
         story.remarks.push(format!("It ended with: {error}"));
     }
-    story.brief.state = state(&receipt);
-    story.brief.bytes = Some(receipt.bytes as f64);
-    story.brief.files = Some(receipt.files);
-    story.brief.seconds = Some(receipt.seconds);
-    story.brief.rate_bit_s = Some(receipt.rate_bit_s as f64);
-    story.brief.streams = Some(receipt.streams.iter().filter(|stream| stream.id > 0).count() as u64);
-    story.brief.limited_by = limited_by;
+    story.comparison.state = state(&receipt);
+    story.comparison.bytes = Some(receipt.bytes as f64);
+    story.comparison.files = Some(receipt.files);
+    story.comparison.seconds = Some(receipt.seconds);
+    story.comparison.rate_bit_s = Some(receipt.rate_bit_s as f64);
+    story.comparison.streams = Some(receipt.streams.iter().filter(|stream| stream.id > 0).count() as u64);
+    story.comparison.limited_by = limited_by;
     story.streams = receipt.streams.iter().map(Stream::from).collect();
     story.sheets.push(phases(&receipt));
     story.sheets.extend(ends(&receipt));
-    story.course = Some(of_points(points)).filter(|course| course.end_s() > 0.0);
+    story.timeline = Some(of_points(points)).filter(|timeline| timeline.end_s() > 0.0);
     if let Some(series) = series {
         add_series(&mut story, series);
     }
-    story.numbers = numbers(&receipt, story.course.as_ref());
+    story.numbers = numbers(&receipt, story.timeline.as_ref());
     let mut named = receipt.failures;
     let all = (named.len() as u64).max(receipt.failed.saturating_add(receipt.special));
     named.truncate(MISSES_NAMED_MAX);
@@ -82,7 +82,7 @@ fn state(receipt: &Receipt) -> String {
     format!("{word} ({})", receipt.exit)
 }
 
-fn numbers(receipt: &Receipt, course: Option<&TransferTimeline>) -> Vec<(&'static str, String)> {
+fn numbers(receipt: &Receipt, timeline: Option<&TransferTimeline>) -> Vec<(&'static str, String)> {
     let size = |bytes: u64| format!("{} ({bytes} bytes)", Bytes(bytes));
     let mut out = vec![
         ("Ended", state(receipt)),
@@ -93,7 +93,7 @@ fn numbers(receipt: &Receipt, course: Option<&TransferTimeline>) -> Vec<(&'stati
         ("Time", format::seconds(receipt.seconds)),
         ("Mean rate", BitRate(receipt.rate_bit_s).to_string()),
     ];
-    let highest = course.map(|course| course.rates().iter().map(|mean| mean.high).fold(0.0, f64::max));
+    let highest = timeline.map(|timeline| timeline.rates().iter().map(|mean| mean.high).fold(0.0, f64::max));
     out.extend(highest.filter(|rate| *rate > 0.0).map(|rate| ("Highest rate seen", format::rate(rate))));
     let counts = [
         ("Directories", receipt.directories),
@@ -114,13 +114,16 @@ fn numbers(receipt: &Receipt, course: Option<&TransferTimeline>) -> Vec<(&'stati
     }
     out.push(("Sent more than once", size(receipt.resent_bytes)));
     out.push(("Verified at both ends by", verified(receipt)));
-    out.push(("Programs", format!("{} here, {} there", said(&receipt.versions.client), said(&receipt.versions.node))));
+    out.push((
+        "Programs",
+        format!("{} here, {} there", or_dash(&receipt.versions.client), or_dash(&receipt.versions.node)),
+    ));
     out.push(("Protocol", receipt.versions.protocol.to_string()));
     out.push(("Job", receipt.transfer.clone()));
     out
 }
 
-fn said(text: &str) -> &str {
+fn or_dash(text: &str) -> &str {
     if text.is_empty() { format::NONE } else { text }
 }
 
@@ -183,38 +186,38 @@ fn ends(receipt: &Receipt) -> Option<Sheet> {
 
 /// The timeline from the progress that the command printed once a second.
 fn of_points(points: &[Point]) -> TransferTimeline {
-    let mut course = TransferTimeline::default();
+    let mut timeline = TransferTimeline::default();
     let mut before = Point { seconds: 0.0, bytes: 0 };
     for point in points {
         // Another attempt may count from a smaller number.
         let bytes = [point.bytes.saturating_sub(before.bytes) as f64, 0.0];
         if point.seconds > before.seconds {
-            course.look(before.seconds, point.seconds, &[Flow { stream: None, from_s: before.seconds, bytes }]);
+            timeline.add_sample(before.seconds, point.seconds, &[Flow { stream: None, from_s: before.seconds, bytes }]);
             before = *point;
         }
     }
-    course
+    timeline
 }
 
 /// Adds the timeline of a series, and the facts about streams that the receipt lacks.
 fn add_series(story: &mut Story, series: Series) {
     story.remarks.extend(remarks(&series));
-    let course = series.course;
-    let sends = course.sends();
-    for (id, facts) in course.streams() {
+    let timeline = series.timeline;
+    let sends = timeline.sends();
+    for (id, facts) in timeline.streams() {
         match story.streams.iter_mut().find(|stream| stream.id == id) {
             // The kernel's facts of the receiving end are not about the data.
             Some(stream) if !sends => stream.seen = facts.seen(),
             Some(stream) => *stream = std::mem::take(stream).with_series(facts),
             None => {
-                let note = if story.brief.state.is_empty() { "" } else { "of an attempt before the last" };
+                let note = if story.comparison.state.is_empty() { "" } else { "of an attempt before the last" };
                 story.streams.push(Stream { note, ..Stream::of_series(id, facts, sends) });
             }
         }
     }
     story.streams.sort_by_key(|stream| stream.id);
     if series.rows > 0 {
-        story.course = Some(course);
+        story.timeline = Some(timeline);
     }
 }
 
@@ -223,48 +226,46 @@ fn remarks(series: &Series) -> Vec<String> {
     if series.rows == 0 {
         out.push("The series has no rows: the job ended before the first was due.".to_owned());
     }
-    if series.lost > 0 {
-        let rows = receipt::count(series.lost, "row");
-        out.push(format!("{rows} of the series could not be read, the first: {}.", series.first_lost));
+    if series.unreadable > 0 {
+        let rows = receipt::count(series.unreadable, "row");
+        out.push(format!("{rows} of the series could not be read, the first: {}.", series.first_error));
     }
     if series.lacks_processor_times {
-        out.push(
-            "The series does not tell a thread that works from one that waits: it has no processor times.".to_owned(),
-        );
+        out.push("The series has no processor times: it does not show whether a thread works or waits.".to_owned());
     }
-    if series.course.is_crowded() {
-        out.push("The series has more streams than are told apart here; rates count all of them.".to_owned());
+    if series.timeline.is_crowded() {
+        out.push("The series has more streams than are shown here; rates count all of them.".to_owned());
     }
     out
 }
 
 /// The story of a series without its receipt.
 pub fn alone(file: &str, series: Series) -> Story {
-    let course = &series.course;
-    let bytes = course.bytes()[usize::from(!course.sends())];
-    let end_s = course.end_s();
-    let moments = course.moments();
-    let held = held_shares(&moments);
+    let timeline = &series.timeline;
+    let bytes = timeline.bytes()[usize::from(!timeline.sends())];
+    let end_s = timeline.end_s();
+    let moments = timeline.moments();
+    let limits = limit_shares(&moments);
     let moved = format!("A series of {}: {} on streams", format::seconds(end_s), format::bytes(bytes));
-    let (verdict, limited_by) = match held.first() {
-        Some((most, _)) => (format!("{moved}. Limited most of all by {}.", held_word(*most)), held_word(*most)),
+    let (verdict, limited_by) = match limits.first() {
+        Some((most, _)) => (format!("{moved}. Limited most of all by {}.", limit_word(*most)), limit_word(*most)),
         None => (format!("{moved}."), ""),
     };
     let title = series.job.clone().map_or_else(|| file.to_owned(), |job| format!("Job {job}"));
     let mut story = Story::new(title, Tone::Plain, verdict);
-    if !held.is_empty() {
-        story.evidence = format!("of the time in which anything was seen: {}", held_words(&moments));
+    if !limits.is_empty() {
+        story.evidence = format!("of the time with samples: {}", limit_words(&moments));
     }
-    story.brief.seconds = Some(end_s);
-    story.brief.bytes = Some(bytes);
-    story.brief.rate_bit_s = (end_s > 0.0).then(|| bytes * 8.0 / end_s);
-    story.brief.limited_by = limited_by.to_owned();
-    story.brief.streams = Some(course.streams().count() as u64);
+    story.comparison.seconds = Some(end_s);
+    story.comparison.bytes = Some(bytes);
+    story.comparison.rate_bit_s = (end_s > 0.0).then(|| bytes * 8.0 / end_s);
+    story.comparison.limited_by = limited_by.to_owned();
+    story.comparison.streams = Some(timeline.streams().count() as u64);
     story.numbers = vec![
         ("Moved on streams", format::bytes(bytes)),
         ("Time", format::seconds(end_s)),
-        ("Mean rate", format::maybe(story.brief.rate_bit_s, format::rate)),
-        ("This end", if course.sends() { "sent".into() } else { "received".into() }),
+        ("Mean rate", format::maybe(story.comparison.rate_bit_s, format::rate)),
+        ("This end", if timeline.sends() { "sent".into() } else { "received".into() }),
         ("Rows", series.rows.to_string()),
     ];
     story.remarks.push("No receipt of this job was given: how it ended is not known.".into());
@@ -276,20 +277,20 @@ pub fn alone(file: &str, series: Series) -> Story {
 pub fn failed(file: &str, message: &str, points: &[Point]) -> Story {
     let mut story = Story::new(file.to_owned(), Tone::Bad, "Failed before there was a receipt.".into());
     story.evidence = message.to_owned();
-    story.brief.state = "failed".into();
-    story.course = Some(of_points(points)).filter(|course| course.end_s() > 0.0);
+    story.comparison.state = "failed".into();
+    story.timeline = Some(of_points(points)).filter(|timeline| timeline.end_s() > 0.0);
     story
 }
 
-/// The story of a command whose output ends before it did.
+/// The story of a command that was still running when its output was written.
 pub fn unfinished(file: &str, points: &[Point]) -> Story {
     let last = points.last().copied().unwrap_or(Point { seconds: 0.0, bytes: 0 });
     let moved = format::bytes(last.bytes as f64);
-    let verdict = format!("Not at its end when this was written: {moved} after {}.", format::seconds(last.seconds));
+    let verdict = format!("Still running when this was written: {moved} after {}.", format::seconds(last.seconds));
     let mut story = Story::new(file.to_owned(), Tone::Plain, verdict);
-    story.brief.state = "unknown".into();
-    story.brief.bytes = Some(last.bytes as f64);
-    story.brief.seconds = Some(last.seconds);
-    story.course = Some(of_points(points)).filter(|course| course.end_s() > 0.0);
+    story.comparison.state = "unknown".into();
+    story.comparison.bytes = Some(last.bytes as f64);
+    story.comparison.seconds = Some(last.seconds);
+    story.timeline = Some(of_points(points)).filter(|timeline| timeline.end_s() > 0.0);
     story
 }

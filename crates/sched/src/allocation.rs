@@ -9,7 +9,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// Two levels that differ by no more than this part count as equal: sums of floats differ by that much.
+/// Two levels whose relative difference is at most this count as equal: the rounding of sums of floats can make such a difference.
 const LEVEL_TOLERANCE: f64 = 1e-12;
 
 /// The demand of one party.
@@ -58,8 +58,9 @@ fn fitting_floors(capacities: &[f64], demands: &[Demand]) -> Vec<f64> {
         demand.path.iter().for_each(|resource| promised[*resource as usize] += floor);
     }
     let part = |resource: &u32| {
-        let (promised, capacity) = (promised[*resource as usize], capacities[*resource as usize].max(0.0));
-        if promised > capacity { capacity / promised } else { 1.0 }
+        let sum = promised[*resource as usize];
+        let capacity = capacities[*resource as usize].max(0.0);
+        if sum > capacity { capacity / sum } else { 1.0 }
     };
     let cut = |(demand, floor): (&Demand, f64)| floor * demand.path.iter().map(part).fold(1.0, f64::min);
     demands.iter().zip(floors).map(cut).collect()
@@ -80,14 +81,14 @@ enum LevelChange {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct LevelEvent {
     level: f64,
-    happens: LevelChange,
+    change: LevelChange,
 }
 
 impl Eq for LevelEvent {}
 
 impl Ord for LevelEvent {
     fn cmp(&self, other: &LevelEvent) -> Ordering {
-        self.level.total_cmp(&other.level).then_with(|| self.happens.cmp(&other.happens))
+        self.level.total_cmp(&other.level).then_with(|| self.change.cmp(&other.change))
     }
 }
 
@@ -104,8 +105,8 @@ struct ResourceLoad {
     weight: f64,
     /// The number of demands that rise here. It is exact, where the sum of their weights leaves a remainder of rounding.
     rising: u32,
-    /// The level of the event that looks at this resource next.
-    looked_at: f64,
+    /// The level of the next [`LevelChange::Full`] of this resource; infinity where none is scheduled.
+    next_check_level: f64,
 }
 
 /// The state of a demand.
@@ -124,7 +125,7 @@ struct Filling<'a> {
     /// The demands of each resource: those of resource r are `users[users_start[r]..users_start[r + 1]]`.
     users: Vec<u32>,
     users_start: Vec<u32>,
-    standing: Vec<DemandState>,
+    states: Vec<DemandState>,
     events: BinaryHeap<Reverse<LevelEvent>>,
     level: f64,
 }
@@ -132,7 +133,7 @@ struct Filling<'a> {
 impl<'a> Filling<'a> {
     fn new(capacities: &'a [f64], demands: &'a [Demand], floors: Vec<f64>) -> Filling<'a> {
         let (users, users_start) = users(capacities.len(), demands);
-        let empty = ResourceLoad { fixed: 0.0, weight: 0.0, rising: 0, looked_at: f64::INFINITY };
+        let empty = ResourceLoad { fixed: 0.0, weight: 0.0, rising: 0, next_check_level: f64::INFINITY };
         Filling {
             capacities,
             demands,
@@ -140,7 +141,7 @@ impl<'a> Filling<'a> {
             loads: vec![empty; capacities.len()],
             users,
             users_start,
-            standing: vec![DemandState::AtFloor; demands.len()],
+            states: vec![DemandState::AtFloor; demands.len()],
             events: BinaryHeap::with_capacity(capacities.len() + 2 * demands.len()),
             level: 0.0,
         }
@@ -148,21 +149,21 @@ impl<'a> Filling<'a> {
 
     fn run(mut self) -> Vec<Rate> {
         (0..self.demands.len() as u32).for_each(|demand| self.enter(demand));
-        (0..self.capacities.len() as u32).for_each(|resource| self.look_when_full(resource));
+        (0..self.capacities.len() as u32).for_each(|resource| self.schedule_check(resource));
         while let Some(Reverse(event)) = self.events.pop() {
             self.level = self.level.max(event.level);
-            match event.happens {
-                LevelChange::Full(resource) => self.look_at(resource, event.level),
+            match event.change {
+                LevelChange::Full(resource) => self.check_full(resource, event.level),
                 LevelChange::Capped(demand) => self.freeze(demand, Binding::Cap),
                 LevelChange::Rises(demand) => self.rise(demand),
             }
         }
-        let rate = |(standing, demand): (&DemandState, &Demand)| match standing {
+        let rate = |(state, demand): (&DemandState, &Demand)| match state {
             DemandState::Frozen(rate) => *rate,
             // No resource of its path ever fills: only its cap limits it.
             DemandState::AtFloor | DemandState::Rising => Rate { rate: demand.cap, binding: Binding::Cap },
         };
-        self.standing.iter().zip(self.demands).map(rate).collect()
+        self.states.iter().zip(self.demands).map(rate).collect()
     }
 
     /// Gives a demand its floor. It rises once the level reaches the floor: at once where it has none.
@@ -181,15 +182,15 @@ impl<'a> Filling<'a> {
         }
     }
 
-    fn await_level(&mut self, level: f64, happens: LevelChange) {
-        self.events.push(Reverse(LevelEvent { level, happens }));
+    fn await_level(&mut self, level: f64, change: LevelChange) {
+        self.events.push(Reverse(LevelEvent { level, change }));
     }
 
     fn rise(&mut self, index: u32) {
-        if self.standing[index as usize] != DemandState::AtFloor {
+        if self.states[index as usize] != DemandState::AtFloor {
             return;
         }
-        self.standing[index as usize] = DemandState::Rising;
+        self.states[index as usize] = DemandState::Rising;
         let demand = &self.demands[index as usize];
         let floor = self.floors[index as usize];
         for resource in &demand.path {
@@ -197,9 +198,9 @@ impl<'a> Filling<'a> {
             load.fixed -= floor;
             load.weight += demand.weight;
             load.rising += 1;
-            // The resource fills sooner than was computed. At the start, `run` looks at all resources after all demands have entered.
+            // The resource fills sooner than was computed. At the start, `run` schedules all resources after all demands have entered.
             if floor > 0.0 {
-                self.look_when_full(*resource);
+                self.schedule_check(*resource);
             }
         }
         if demand.cap.is_finite() {
@@ -210,7 +211,7 @@ impl<'a> Filling<'a> {
     /// Freezes a demand at the rate that it has now.
     fn freeze(&mut self, index: u32, binding: Binding) {
         let demand = &self.demands[index as usize];
-        let rate = match self.standing[index as usize] {
+        let rate = match self.states[index as usize] {
             DemandState::Frozen(_) => return,
             DemandState::AtFloor => self.floors[index as usize],
             DemandState::Rising => {
@@ -224,17 +225,17 @@ impl<'a> Filling<'a> {
                 rate
             }
         };
-        self.standing[index as usize] = DemandState::Frozen(Rate { rate, binding });
+        self.states[index as usize] = DemandState::Frozen(Rate { rate, binding });
     }
 
-    /// Freezes the demands of a resource that is full. A resource that is not full yet is looked at again when it should be.
-    fn look_at(&mut self, resource: u32, level: f64) {
-        if self.loads[resource as usize].looked_at != level {
+    /// Freezes the demands of a resource that is full. Where it is not full yet, it is checked again at the level at which it should be.
+    fn check_full(&mut self, resource: u32, level: f64) {
+        if self.loads[resource as usize].next_check_level != level {
             return;
         }
-        self.loads[resource as usize].looked_at = f64::INFINITY;
+        self.loads[resource as usize].next_check_level = f64::INFINITY;
         if self.full_at(resource) > self.level * (1.0 + LEVEL_TOLERANCE) {
-            self.look_when_full(resource);
+            self.schedule_check(resource);
             return;
         }
         let range = self.users_start[resource as usize] as usize..self.users_start[resource as usize + 1] as usize;
@@ -243,11 +244,11 @@ impl<'a> Filling<'a> {
         }
     }
 
-    fn look_when_full(&mut self, resource: u32) {
+    fn schedule_check(&mut self, resource: u32) {
         let full = self.full_at(resource).max(self.level);
-        let looked_at = &mut self.loads[resource as usize].looked_at;
-        if full < *looked_at {
-            *looked_at = full;
+        let next_check_level = &mut self.loads[resource as usize].next_check_level;
+        if full < *next_check_level {
+            *next_check_level = full;
             self.await_level(full, LevelChange::Full(resource));
         }
     }
@@ -269,7 +270,8 @@ fn users(resources: usize, demands: &[Demand]) -> (Vec<u32>, Vec<u32>) {
     for resource in 0..resources {
         start[resource + 1] += start[resource];
     }
-    let (mut next, mut users) = (start.clone(), vec![0; start[resources] as usize]);
+    let mut next = start.clone();
+    let mut users = vec![0; start[resources] as usize];
     for (index, demand) in demands.iter().enumerate() {
         for resource in &demand.path {
             users[next[*resource as usize] as usize] = index as u32;

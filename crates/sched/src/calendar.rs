@@ -1,9 +1,10 @@
 //! A calendar of promises: bytes that must have moved over a path by a deadline, placed in slots of time.
 //!
-//! A request is placed as late as possible before its deadline (Noormohammadpour and others, RCD, arXiv:1707.04019), so that early slots stay
-//! free for requests that are not known yet. It is accepted if all its bytes fit; no later request can take its slots. As time passes,
-//! [`Calendar::pull`] moves promised bytes forward into the free room of the current slot, so that the path does not idle before a deadline.
-//! A request that does not fit is answered with a counter-offer: a later deadline, or fewer bytes by the deadline that was asked for.
+//! A request is placed as late as possible before its deadline (Noormohammadpour and others, RCD, arXiv:1707.04019), so that early
+//! slots stay free for requests that are not known yet. It is accepted if all its bytes fit; no later request can take its slots. As
+//! time passes, [`Calendar::pull`] moves promised bytes forward into the free room of the current slot, so that the path does not idle
+//! before a deadline. A request that does not fit is answered with a counter-offer: a later deadline, or fewer bytes by the deadline
+//! that was asked for.
 //!
 //! r resources on a path, s slots before the deadline: O(r·s) for a request.
 
@@ -66,7 +67,8 @@ pub struct Calendar {
 const NOTHING: f64 = 1e-3;
 
 impl Calendar {
-    /// A calendar over resources of these capacities (bytes per second), in slots of `slot_s` seconds; counter-offers reach `horizon` slots.
+    /// A calendar over resources of these capacities (bytes per second), in slots of `slot_s` seconds; counter-offers reach `horizon`
+    /// slots.
     pub fn new(slot_s: f64, capacities: Vec<f64>, horizon: Slot) -> Calendar {
         let taken = vec![BTreeMap::new(); capacities.len()];
         Calendar { slot_s, capacities, taken, promises: BTreeMap::new(), last: 0, horizon }
@@ -245,7 +247,8 @@ mod tests {
     }
 
     proptest! {
-        /// However requests are accepted, pulled and given back, no slot of a resource promises more than it has, and no promise loses a byte.
+        /// However requests are accepted, pulled and given back, no slot of a resource promises more than it has, and no promise loses
+        /// a byte.
         #[test]
         fn promises_fit(requests in proptest::collection::vec((0u32..3, 0.0..20_000.0f64, 0u64..30, 1u64..30, proptest::bool::ANY), 1..40)) {
             let mut calendar = Calendar::new(10.0, vec![100.0, 60.0, 30.0], 200);

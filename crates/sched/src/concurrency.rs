@@ -1,9 +1,9 @@
 //! How many files move at once between two endpoints that take no rate limit, so that only the number of files can be set: third-party
 //! copies between servers.
 //!
-//! The search goes by factors, not by steps of one: from 2 to 60 takes three minutes. Each number is tried for [`TRIAL`]. While a quarter more
-//! files bring a gain of at least [`GAIN`], the number grows. Where the rate falls, or transfers fail, the number goes back. Then it stays for
-//! [`HOLD`] before a larger number is tried again.
+//! The search goes by factors, not by steps of one: from 2 to 60 takes three minutes. Each number is tried for [`TRIAL`]. While a
+//! quarter more files bring a gain of at least [`GAIN`], the number grows. Where the rate falls, or transfers fail, the number goes
+//! back. Then it stays for [`HOLD`] before a larger number is tried again.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub struct Bounds {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// A number is on trial, and must beat the rate of the number before.
+    /// A number is on trial since `since`. It must be faster than the number before, whose rate is the second value of `before`.
     Trying { since: Duration, before: Option<(u32, f64)> },
     /// The number stays until then.
     Holding { until: Duration },
@@ -71,8 +71,8 @@ impl Concurrency {
         self.failed += u32::from(failed);
     }
 
-    /// Takes the rate of the pair since the last call, in bytes per second, and whether as many files moved as the number allows: with fewer
-    /// files queued than that, the rate says nothing about the number. Returns the number from now on.
+    /// Takes the rate of the pair since the last call, in bytes per second, and whether as many files moved as the number allows: with
+    /// fewer files queued than that, the rate says nothing about the number. Returns the number from now on.
     pub fn step(&mut self, now: Duration, rate: f64, is_full: bool) -> u32 {
         let rate = self.rate.report(now, rate);
         if self.failed >= 2 && f64::from(self.failed) > f64::from(self.ended) * FAILED_PART {
@@ -96,17 +96,19 @@ impl Concurrency {
     }
 
     fn try_more(&mut self, now: Duration, rate: f64) {
-        let before = Some((self.number, rate));
-        self.set((f64::from(self.number) * GROW).ceil());
-        self.phase = match before {
-            Some((number, _)) if number == self.number => Phase::Holding { until: now + HOLD },
-            before => Phase::Trying { since: now, before },
+        let before = self.number;
+        self.set((f64::from(before) * GROW).ceil());
+        self.phase = if self.number == before {
+            Phase::Holding { until: now + HOLD }
+        } else {
+            Phase::Trying { since: now, before: Some((before, rate)) }
         };
     }
 
     fn set(&mut self, number: f64) {
         self.number = (number as u32).clamp(self.bounds.least, self.bounds.most);
-        (self.ended, self.failed) = (0, 0);
+        self.ended = 0;
+        self.failed = 0;
     }
 }
 
@@ -128,21 +130,21 @@ mod tests {
     }
 
     #[test]
-    fn it_finds_what_a_pair_can_do_within_minutes() {
+    fn the_search_finds_the_best_number_within_minutes() {
         let mut concurrency = Concurrency::new(Duration::ZERO, BOUNDS, None);
         let found = run(&mut concurrency, 0..200, 60);
         assert!((48..=75).contains(&found), "{found}");
     }
 
     #[test]
-    fn it_stays_within_its_bounds() {
+    fn the_number_stays_within_its_bounds() {
         let mut concurrency = Concurrency::new(Duration::ZERO, Bounds { least: 1, most: 10 }, Some(40));
         assert_eq!(concurrency.number(), 10);
         assert_eq!(run(&mut concurrency, 0..2000, 1000), 10);
     }
 
     #[test]
-    fn failures_send_it_back() {
+    fn failures_lower_the_number() {
         let mut concurrency = Concurrency::new(Duration::ZERO, BOUNDS, Some(50));
         (0..10).for_each(|at| concurrency.ended(at < 3));
         assert_eq!(concurrency.step(Duration::from_secs(1), 50.0, true), 35);
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_queue_teaches_nothing() {
+    fn an_empty_queue_does_not_change_the_number() {
         let mut concurrency = Concurrency::new(Duration::ZERO, BOUNDS, Some(8));
         (0..100).for_each(|second| {
             concurrency.step(Duration::from_secs(second), 1.0, false);

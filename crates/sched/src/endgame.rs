@@ -1,13 +1,13 @@
-//! The end of a data set: a few stragglers must not delay it. A file that takes far longer than similar files is fetched from a second source
-//! as well, within a budget of bytes; the copy that is complete first counts.
+//! The end of a data set: a few stragglers must not delay it. A file that takes far longer than similar files is fetched from a second
+//! source as well, within a budget of bytes; the copy that is complete first counts.
 
 use std::time::Duration;
 
 /// The part of a data set's bytes that may be moved twice.
 pub const HEDGED_PART: f64 = 0.02;
-/// A file is late when it takes this many times the median of files of its size...
+/// A file is a straggler when it takes this many times the median of files of its size...
 const LATE: f64 = 3.0;
-/// ...or when its rate is below this part of its pair's median, for [`SLOW_FOR`].
+/// ...or when its rate is below this part of its pair's median for [`SLOW_FOR`].
 const SLOW: f64 = 0.2;
 /// How long it must be slow to be a straggler.
 const SLOW_FOR: Duration = Duration::from_secs(30);
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stragglers_are_told_by_their_like() {
+    fn a_straggler_is_found_by_comparison_with_similar_files() {
         let median = Some(Duration::from_secs(10));
         let of = |elapsed, slow_for| UnderWay {
             elapsed: Duration::from_secs(elapsed),
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_a_fiftieth_is_moved_twice() {
+    fn at_most_a_fiftieth_of_a_data_set_is_moved_twice() {
         let mut budget = HedgeBudget::default();
         let taken = (0..100).filter(|_| budget.take(1.0, 1000.0)).count();
         assert_eq!(taken, 20);

@@ -1,29 +1,28 @@
-//! A fair queue: each party has a line of its own, and parties take turns, however long their lines are. A line is first in, first
-//! out.
+//! A fair queue: each party has a queue of its own (first in, first out), and the parties take turns, however long their queues are.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// Entries that wait, in one line for each party.
+/// Entries that wait, in one queue for each party.
 #[derive(Debug)]
 pub struct FairQueue<P, T> {
-    lines: HashMap<P, VecDeque<T>>,
-    /// The parties that have a line, each once, in the order of their turns.
+    queues: HashMap<P, VecDeque<T>>,
+    /// The parties with entries, each once, in the order of their turns.
     turns: VecDeque<P>,
 }
 
 impl<P, T> Default for FairQueue<P, T> {
     fn default() -> FairQueue<P, T> {
-        FairQueue { lines: HashMap::new(), turns: VecDeque::new() }
+        FairQueue { queues: HashMap::new(), turns: VecDeque::new() }
     }
 }
 
 impl<P: Clone + Eq + Hash, T> FairQueue<P, T> {
-    /// Puts an entry at the end of its party's line.
+    /// Puts an entry at the end of its party's queue.
     pub fn push(&mut self, party: P, entry: T) {
-        let line = self.lines.entry(party.clone()).or_default();
-        line.push_back(entry);
-        if line.len() == 1 {
+        let queue = self.queues.entry(party.clone()).or_default();
+        queue.push_back(entry);
+        if queue.len() == 1 {
             self.turns.push_back(party);
         }
     }
@@ -32,34 +31,34 @@ impl<P: Clone + Eq + Hash, T> FairQueue<P, T> {
     pub fn pop(&mut self, may_go: impl FnMut(&P) -> bool) -> Option<(P, T)> {
         let at = self.turns.iter().position(may_go)?;
         let party = self.turns.remove(at)?;
-        let line = self.lines.get_mut(&party)?;
-        let entry = line.pop_front()?;
-        if line.is_empty() {
-            self.lines.remove(&party);
+        let queue = self.queues.get_mut(&party)?;
+        let entry = queue.pop_front()?;
+        if queue.is_empty() {
+            self.queues.remove(&party);
         } else {
             self.turns.push_back(party.clone());
         }
         Some((party, entry))
     }
 
-    /// Removes entries from the front of every line as long as `is_to_go` is true; turns do not count.
-    pub fn drain_fronts(&mut self, mut is_to_go: impl FnMut(&T) -> bool) -> Vec<T> {
+    /// Removes entries from the front of every queue as long as `is_expired` is true for them. The order of turns stays.
+    pub fn drain_fronts(&mut self, mut is_expired: impl FnMut(&T) -> bool) -> Vec<T> {
         let mut drained = Vec::new();
-        for line in self.lines.values_mut() {
-            while line.front().is_some_and(&mut is_to_go) {
-                drained.extend(line.pop_front());
+        for queue in self.queues.values_mut() {
+            while queue.front().is_some_and(&mut is_expired) {
+                drained.extend(queue.pop_front());
             }
         }
         if !drained.is_empty() {
-            self.lines.retain(|_, line| !line.is_empty());
-            self.turns.retain(|party| self.lines.contains_key(party));
+            self.queues.retain(|_, queue| !queue.is_empty());
+            self.turns.retain(|party| self.queues.contains_key(party));
         }
         drained
     }
 
     /// How many entries wait.
     pub fn len(&self) -> usize {
-        self.lines.values().map(VecDeque::len).sum()
+        self.queues.values().map(VecDeque::len).sum()
     }
 
     /// Whether no entry waits.
@@ -98,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_waited_too_long_leave_from_the_front() {
+    fn expired_entries_are_removed_from_the_front_of_every_queue() {
         let mut queue = FairQueue::default();
         [("a", 1), ("a", 9), ("a", 2), ("b", 3)].into_iter().for_each(|(party, entry)| queue.push(party, entry));
         let mut gone = queue.drain_fronts(|entry| *entry < 5);
@@ -111,7 +110,7 @@ mod tests {
     proptest! {
         /// No party is served twice while another one that was there before waits.
         #[test]
-        fn nobody_is_passed_over(pushes in proptest::collection::vec((0u8..5, any::<u16>()), 0..60)) {
+        fn no_party_is_passed_over(pushes in proptest::collection::vec((0u8..5, any::<u16>()), 0..60)) {
             let mut queue = FairQueue::default();
             pushes.iter().for_each(|(party, entry)| queue.push(*party, *entry));
             let mut waiting: HashMap<u8, usize> = HashMap::new();

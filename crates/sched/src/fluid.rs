@@ -1,4 +1,4 @@
-//! A network of fluids in virtual time: the rates that the shares of this crate give when bytes flow by them. Tests and planners step it;
+//! A fluid model of a network in virtual time: bytes flow at the rates that [`shares`](crate::shares) gives. Tests and planners step it;
 //! it has no clock, and the same input gives the same output.
 //!
 //! Between two changes (an arrival, an end, a new capacity) rates are constant, so a step goes from change to change and nothing is
@@ -53,10 +53,11 @@ pub struct Span {
 pub struct Fluid {
     now_s: f64,
     capacities: Vec<f64>,
-    /// The loads that have not arrived yet, the last first.
+    /// The changes of capacity that have not happened yet, the last first.
     changes: Vec<CapacityChange>,
     loads: Vec<Load>,
-    left: Vec<f64>,
+    /// The bytes of each load that have not flowed yet.
+    bytes_left: Vec<f64>,
     ended_s: Vec<Option<f64>>,
 }
 
@@ -67,43 +68,43 @@ impl Fluid {
     /// These loads over these resources.
     pub fn new(capacities: Vec<f64>, mut changes: Vec<CapacityChange>, loads: Vec<Load>) -> Fluid {
         changes.sort_by(|a, b| b.at_s.total_cmp(&a.at_s));
-        let left = loads.iter().map(|load| load.bytes).collect();
+        let bytes_left = loads.iter().map(|load| load.bytes).collect();
         let ended_s = vec![None; loads.len()];
-        Fluid { now_s: 0.0, capacities, changes, loads, left, ended_s }
+        Fluid { now_s: 0.0, capacities, changes, loads, bytes_left, ended_s }
     }
 
-    /// Steps to the next change, or to `until_s` if that is sooner. None where nothing is left to happen before it.
+    /// Steps to the next change, or to `until_s` if that is sooner. None where that is not later than the present, or never.
     pub fn step(&mut self, until_s: f64) -> Option<Span> {
         while self.changes.last().is_some_and(|change| change.at_s <= self.now_s) {
             if let Some(change) = self.changes.pop() {
                 self.capacities[change.resource as usize] = change.capacity;
             }
         }
-        let here: Vec<usize> = (0..self.loads.len())
-            .filter(|at| self.loads[*at].arrives_s <= self.now_s && self.left[*at] > NOTHING)
+        let active: Vec<usize> = (0..self.loads.len())
+            .filter(|at| self.loads[*at].arrives_s <= self.now_s && self.bytes_left[*at] > NOTHING)
             .collect();
-        let aggregates: Vec<Aggregate> = here.iter().map(|at| aggregate(&self.loads[*at])).collect();
+        let aggregates: Vec<Aggregate> = active.iter().map(|at| aggregate(&self.loads[*at])).collect();
         let rates = share(&self.capacities, &aggregates);
-        let next = self.next_change(&here, &rates).min(until_s);
+        let next = self.next_change(&active, &rates).min(until_s);
         if next <= self.now_s || !next.is_finite() {
             return None;
         }
         let seconds = next - self.now_s;
         let mut span = Span { from_s: self.now_s, seconds, rates: vec![0.0; self.loads.len()] };
         self.now_s = next;
-        for (at, rate) in here.iter().zip(&rates) {
+        for (at, rate) in active.iter().zip(&rates) {
             span.rates[*at] = rate.rate;
-            self.left[*at] -= rate.rate * seconds;
-            if self.left[*at] <= NOTHING * (1.0 + self.loads[*at].bytes) {
-                self.left[*at] = 0.0;
+            self.bytes_left[*at] -= rate.rate * seconds;
+            if self.bytes_left[*at] <= NOTHING * (1.0 + self.loads[*at].bytes) {
+                self.bytes_left[*at] = 0.0;
                 self.ended_s[*at] = Some(next);
             }
         }
         Some(span)
     }
 
-    fn next_change(&self, here: &[usize], rates: &[Rate]) -> f64 {
-        let ends = here.iter().zip(rates).map(|(at, rate)| self.now_s + self.left[*at] / rate.rate);
+    fn next_change(&self, active: &[usize], rates: &[Rate]) -> f64 {
+        let ends = active.iter().zip(rates).map(|(at, rate)| self.now_s + self.bytes_left[*at] / rate.rate);
         let arrivals = self.loads.iter().map(|load| load.arrives_s).filter(|at| *at > self.now_s);
         let changes = self.changes.last().map(|change| change.at_s);
         ends.chain(arrivals).chain(changes).fold(f64::INFINITY, f64::min)
@@ -125,8 +126,7 @@ mod tests {
     use super::*;
 
     fn load(arrives_s: f64, bytes: f64, weight: f64) -> Load {
-        let (class, groups, cap, path) = (Class::Standard, Vec::new(), f64::INFINITY, vec![0]);
-        Load { arrives_s, bytes, class, groups, weight, cap, path }
+        Load { arrives_s, bytes, class: Class::Standard, groups: Vec::new(), weight, cap: f64::INFINITY, path: vec![0] }
     }
 
     fn run(mut fluid: Fluid) -> (Vec<Span>, Vec<Option<f64>>) {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stands_still_where_nothing_flows() {
+    fn a_network_without_capacity_takes_no_step() {
         let (spans, ended) = run(Fluid::new(vec![0.0], vec![], vec![load(0.0, 1.0, 1.0)]));
         assert_eq!((spans.last().map(|span| span.rates[0]), ended), (None, vec![None]));
     }

@@ -1,15 +1,15 @@
 //! High-water marks: how much of a link a collaboration may use, so that other traffic keeps its part.
 //!
-//! `usable = min(mark × capacity, capacity − others)`. It falls at once, since the capacity above the mark belongs to others, and rises
-//! slowly, so that a measurement that comes and goes does not make rates swing.
+//! `usable = min(mark × capacity, capacity − others)`. The usable rate falls at once, since the capacity above the mark belongs to others,
+//! and rises slowly, so that a measurement that comes and goes does not make rates swing.
 
 use std::time::Duration;
 
-/// It rises by at most this part of itself, per [`RELAX_EVERY`].
+/// The usable rate rises by at most this part of itself per [`RELAX_EVERY`].
 const RELAX: f64 = 0.1;
 /// The time that a rise by [`RELAX`] takes.
 const RELAX_EVERY: Duration = Duration::from_secs(5);
-/// The part of the target from which a rise begins at least: a link that was down is back within a minute.
+/// A rise begins at least at this part of its target: a link that was down is back within a minute.
 const RELAX_FROM: f64 = 0.05;
 
 /// The mark of a link, in bytes per second.
@@ -55,10 +55,10 @@ mod tests {
     }
 
     #[test]
-    fn it_tightens_at_once_and_relaxes_slowly() {
+    fn the_usable_rate_falls_at_once_and_rises_slowly() {
         let mut mark = HighWaterMark::new(s(0), 1000.0, 0.8);
         assert_eq!(mark.usable(), 800.0);
-        assert_eq!(mark.step(s(1), 1000.0, 0.8, 500.0), 500.0, "others use the half");
+        assert_eq!(mark.step(s(1), 1000.0, 0.8, 500.0), 500.0, "others use half");
         assert!(mark.step(s(2), 1000.0, 0.8, 0.0) < 512.0);
         let after: Vec<f64> = (3..40).map(|at| mark.step(s(at), 1000.0, 0.8, 0.0)).collect();
         assert!(after.windows(2).all(|pair| pair[1] >= pair[0] && pair[1] <= pair[0] * 1.1), "{after:?}");

@@ -20,6 +20,7 @@ pub mod endgame;
 mod fair_queue;
 pub mod fluid;
 pub mod high_water_mark;
+pub mod limits;
 mod max_min;
 pub mod path_shares;
 pub mod priority;

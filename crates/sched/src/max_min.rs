@@ -16,8 +16,8 @@ pub fn max_min(capacity: f64, demands: &[f64]) -> Vec<f64> {
     given
 }
 
-/// Divides a capacity among parties of these weights and demands: whose demand is not met has as much for its weight as anybody. Weights are
-/// positive; negative demands count as 0.
+/// Divides a capacity among parties, each a weight and a demand. A party whose demand is not met has at least as large a share per weight
+/// as any other. Weights are positive; negative demands count as 0.
 pub fn weighted_max_min(capacity: f64, parties: &[(f64, f64)]) -> Vec<f64> {
     let level = |at: &usize| parties[*at].1 / parties[*at].0;
     let mut lowest_first: Vec<usize> = (0..parties.len()).collect();
@@ -27,7 +27,7 @@ pub fn weighted_max_min(capacity: f64, parties: &[(f64, f64)]) -> Vec<f64> {
     let mut left = capacity.max(0.0);
     for at in lowest_first {
         let (weight, demand) = parties[at];
-        // The last one's part is all that is left, whatever rounding made of the weights.
+        // The last party gets all that is left: rounding may leave `weights_left` a little above or below its weight.
         let fair = left * (weight / weights_left).clamp(0.0, 1.0);
         given[at] = demand.max(0.0).min(fair);
         left -= given[at];
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn one_more_takes_what_is_left() {
+    fn one_more_party_has_its_max_min_share() {
         assert_eq!(left_for_one_more(100.0, &[]), 100.0);
         assert_eq!(left_for_one_more(100.0, &[100.0]), 50.0);
         assert_eq!(left_for_one_more(100.0, &[10.0]), 90.0);
@@ -75,7 +75,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn equal_weights_are_none(capacity in 0.0..1e9f64, demands in proptest::collection::vec(0.0..1e9f64, 1..20)) {
+        fn equal_weights_change_nothing(capacity in 0.0..1e9f64, demands in proptest::collection::vec(0.0..1e9f64, 1..20)) {
             let parties: Vec<(f64, f64)> = demands.iter().map(|demand| (3.0, *demand)).collect();
             for (weighted, plain) in weighted_max_min(capacity, &parties).iter().zip(max_min(capacity, &demands)) {
                 prop_assert!((weighted - plain).abs() <= 1e-6 * (1.0 + plain));
@@ -83,7 +83,7 @@ mod tests {
         }
 
         #[test]
-        fn nobody_can_be_given_more_without_taking_from_who_has_less(
+        fn no_share_can_grow_unless_a_share_that_is_not_larger_shrinks(
             capacity in 0.0..1e12f64,
             demands in proptest::collection::vec(0.0..1e12f64, 1..40),
         ) {
@@ -94,7 +94,7 @@ mod tests {
             let most = given.iter().copied().fold(0.0, f64::max);
             for (given, demand) in given.iter().zip(&demands) {
                 prop_assert!(given <= demand);
-                // Whoever is not satisfied has as much as anybody.
+                // A share below its demand is the largest share.
                 prop_assert!(*given >= demand * (1.0 - 1e-9) || *given >= most * (1.0 - 1e-9));
             }
         }

@@ -11,25 +11,25 @@ use std::time::Duration;
 use crate::max_min::left_for_one_more;
 
 /// Time constant of the sum of all rates: long enough for bursts to even out.
-const STEADY: Duration = Duration::from_secs(4);
+const SUM_CONSTANT: Duration = Duration::from_secs(4);
 /// Part of the known capacity that is given out.
-const HELD: f64 = 0.98;
+const GIVEN_PART: f64 = 0.98;
 /// Time constant of a transfer's rate.
-const SMOOTH: Duration = Duration::from_millis(500);
+const RATE_CONSTANT: Duration = Duration::from_millis(500);
 
-/// Probes for more capacity, by all transfers of a path together: the interval, the duration, the part that is given out meanwhile,
-/// and the gain that counts. After a gain the next probe comes sooner and tries more.
+/// Probes for more capacity, by all transfers of a path together: the interval, the duration, the part of the known capacity that is
+/// given out meanwhile, and the factor by which the rate must exceed it. After a gain the next probe comes sooner and tries more.
 const PROBE_EVERY: Duration = Duration::from_secs(16);
 const PROBE: Duration = Duration::from_secs(3);
 const PROBE_PART: f64 = 1.04;
-const GAINED: f64 = 1.01;
+const GAIN: f64 = 1.01;
 const CLIMB_AFTER: Duration = Duration::from_secs(1);
 const CLIMB_PART: f64 = 1.25;
 /// A measured capacity is discarded where the transfers use more than this multiple of it.
-const DISPROVED: f64 = 1.05;
+const DISPROVED_FACTOR: f64 = 1.05;
 
-/// The interval between two looks for growth, and the growth that counts.
-const LOOK: Duration = Duration::from_secs(2);
+/// The interval between two checks whether a transfer grows, and the factor from which on it does.
+const GROWTH_EVERY: Duration = Duration::from_secs(2);
 const GROWTH: f64 = 1.1;
 
 #[derive(Debug)]
@@ -38,8 +38,8 @@ struct SharingTransfer {
     /// Bytes per second, smoothed.
     rate: f64,
     at: Option<Duration>,
-    /// Its rate at the last look for growth.
-    before: (Option<Duration>, f64),
+    /// The time of the last check for growth, and the rate then.
+    last_check: (Option<Duration>, f64),
     grows: bool,
     /// The capacity that its sender measured when the path was full; 0 before that.
     capacity: f64,
@@ -75,7 +75,7 @@ impl CapacityProbe {
             None if now >= next => self.since = Some(now),
             Some(since) if now.saturating_sub(since) >= PROBE => {
                 self.since = None;
-                self.climbs = rate > known * GAINED;
+                self.climbs = rate > known * GAIN;
                 self.found = if self.climbs { rate } else { self.found };
                 self.next = Some(now + if self.climbs { CLIMB_AFTER } else { PROBE_EVERY });
             }
@@ -86,7 +86,7 @@ impl CapacityProbe {
     /// The part of the known capacity that is given out now.
     fn part(&self) -> f64 {
         match (self.since, self.climbs) {
-            (None, _) => HELD,
+            (None, _) => GIVEN_PART,
             (Some(_), false) => PROBE_PART,
             (Some(_), true) => CLIMB_PART,
         }
@@ -112,8 +112,14 @@ impl PathShares {
     pub fn join(&mut self, peer: IpAddr) -> ShareId {
         self.last += 1;
         let id = ShareId { peer: peer.to_canonical(), number: self.last };
-        let member =
-            SharingTransfer { number: id.number, rate: 0.0, at: None, before: (None, 0.0), grows: true, capacity: 0.0 };
+        let member = SharingTransfer {
+            number: id.number,
+            rate: 0.0,
+            at: None,
+            last_check: (None, 0.0),
+            grows: true,
+            capacity: 0.0,
+        };
         self.by_peer.entry(id.peer).or_default().members.push(member);
         id
     }
@@ -122,7 +128,7 @@ impl PathShares {
     /// Returns its share, in bytes per second, if others use the path and its capacity is known.
     pub fn report(&mut self, id: ShareId, now: Duration, rate: f64, capacity: f64) -> Option<f64> {
         let path = self.by_peer.get_mut(&id.peer)?;
-        path.note(id.number, now, rate, capacity);
+        path.record(id.number, now, rate, capacity);
         path.share(id.number)
     }
 
@@ -137,29 +143,30 @@ impl PathShares {
 }
 
 impl SharingTransfer {
-    /// The rate that the transfer could use soon. A transfer that grows has room to double, since it could not win that room from the others.
+    /// The rate that the transfer could use soon. A transfer that grows has room to double, since it could not win that room from the
+    /// others.
     fn demand(&self) -> f64 {
         self.rate * if self.grows { 2.0 } else { 1.05 }
     }
 }
 
 impl SharedPath {
-    fn note(&mut self, number: u64, now: Duration, rate: f64, capacity: f64) {
+    fn record(&mut self, number: u64, now: Duration, rate: f64, capacity: f64) {
         if let Some(member) = self.members.iter_mut().find(|member| member.number == number) {
-            let span = member.at.replace(now).map_or(SMOOTH, |at| now.saturating_sub(at));
-            let weight = 1.0 - (-span.as_secs_f64() / SMOOTH.as_secs_f64()).exp();
+            let span = member.at.replace(now).map_or(RATE_CONSTANT, |at| now.saturating_sub(at));
+            let weight = 1.0 - (-span.as_secs_f64() / RATE_CONSTANT.as_secs_f64()).exp();
             member.rate += (rate - member.rate) * weight;
             member.capacity = capacity;
-            let since = *member.before.0.get_or_insert(now);
-            if now.saturating_sub(since) >= LOOK {
-                member.grows = member.rate > member.before.1 * GROWTH;
-                member.before = (Some(now), member.rate);
+            let since = *member.last_check.0.get_or_insert(now);
+            if now.saturating_sub(since) >= GROWTH_EVERY {
+                member.grows = member.rate > member.last_check.1 * GROWTH;
+                member.last_check = (Some(now), member.rate);
             }
         }
         let sum: f64 = self.members.iter().map(|member| member.rate).sum();
         let span = self.at.replace(now).map_or(Duration::ZERO, |at| now.saturating_sub(at));
-        self.sum += (sum - self.sum) * (1.0 - (-span.as_secs_f64() / STEADY.as_secs_f64()).exp());
-        let known = self.known();
+        self.sum += (sum - self.sum) * (1.0 - (-span.as_secs_f64() / SUM_CONSTANT.as_secs_f64()).exp());
+        let known = self.known_capacity();
         if self.members.len() < 2 || known <= 0.0 {
             self.probe = CapacityProbe::default();
         } else {
@@ -168,19 +175,20 @@ impl SharedPath {
     }
 
     /// The capacity that the transfers or a probe found; 0 while no transfer was ever limited by the path.
-    fn known(&self) -> f64 {
+    fn known_capacity(&self) -> f64 {
         let measured = self.members.iter().map(|member| member.capacity).fold(0.0, f64::max);
         if measured > 0.0 { measured.max(self.probe.found) } else { 0.0 }
     }
 
     fn share(&self, number: u64) -> Option<f64> {
-        let known = self.known();
+        let known = self.known_capacity();
         // No transfer was ever limited by the path: there is room for all.
         if self.members.len() < 2 || known <= 0.0 {
             return None;
         }
         // A transfer that measured the path beside others measured less than its capacity.
-        let total = if self.sum > known * DISPROVED { self.sum } else { self.sum.max(known) * self.probe.part() };
+        let total =
+            if self.sum > known * DISPROVED_FACTOR { self.sum } else { self.sum.max(known) * self.probe.part() };
         let others = self.members.iter().filter(|m| m.number != number);
         let others: Vec<f64> = others.map(SharingTransfer::demand).collect();
         Some(left_for_one_more(total, &others))
@@ -199,9 +207,9 @@ mod tests {
         (shares, a, b)
     }
 
-    /// Two greedy transfers, one of which was there first: what is allowed is what is used, half a second later.
+    /// Two greedy transfers, one of which began first. Each one's rate follows its share within half a second.
     #[test]
-    fn a_newcomer_has_its_part_within_seconds() {
+    fn a_new_transfer_has_its_share_within_seconds() {
         let (mut shares, a, b) = pair();
         let (mut old, mut new) = (100.0, 1.0);
         for tick in 0..100u32 {
@@ -217,9 +225,9 @@ mod tests {
         assert_eq!(shares.report(b, Duration::ZERO, new, 50.0), None, "alone again");
     }
 
-    /// Two transfers that use all of their shares, over a path that gives ten times as much as one of them once measured.
+    /// Two transfers that use all of their shares, over a path whose capacity grows to ten times what one of them measured.
     #[test]
-    fn transfers_together_find_out_that_there_is_more() {
+    fn two_transfers_find_a_capacity_that_has_grown() {
         let (mut shares, a, b) = pair();
         let mut rates = [50.0, 50.0];
         let mut run = |from: u32, to: u32, path: f64| {
@@ -240,7 +248,7 @@ mod tests {
 
     /// A measured capacity below the use limits no transfer.
     #[test]
-    fn a_wrong_measure_holds_nobody_down() {
+    fn a_capacity_measured_too_low_limits_no_transfer() {
         let (mut shares, a, b) = pair();
         let mut rate = 100.0;
         for tick in 0..600u32 {
@@ -256,12 +264,12 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_room_nobody_is_held() {
+    fn no_transfer_is_limited_on_a_path_that_was_never_full() {
         let mut shares = PathShares::default();
         let [a, b, elsewhere] = ["192.0.2.7", "192.0.2.7", "192.0.2.8"].map(|peer| shares.join(peer.parse().unwrap()));
         let now = Duration::from_secs(9);
         assert_eq!(shares.report(a, now, 40.0, 0.0), None);
         assert_eq!(shares.report(b, now, 10.0, 0.0), None, "the path was never full");
-        assert_eq!(shares.report(elsewhere, now, 100.0, 100.0), None, "nobody else goes there");
+        assert_eq!(shares.report(elsewhere, now, 100.0, 100.0), None, "no other transfer uses that path");
     }
 }

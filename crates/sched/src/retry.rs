@@ -1,4 +1,4 @@
-//! The reaction to a failure: which files are tried again and when, and how long a failing endpoint is given a rest.
+//! The reaction to a failure: which files are tried again and when, and how long nothing is sent to an endpoint that fails.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use model::Fault;
 /// The remedy for a file after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Remedy {
-    /// The path, or a server that was busy: try again after a pause.
+    /// The path failed, or a server was busy: try again after a pause.
     Later,
-    /// This source lacks the file, or has other bytes: try another source at once, and never again one that failed so.
+    /// This source lacks the file, or has other bytes: try another source at once, and this one never again.
     OtherSource,
     /// The target has no room: everything queued to it waits.
     QueueWaits,
@@ -37,16 +37,16 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The pause after `failed` failed attempts. It doubles each time; `dice` (0 to 1) takes up to half of it away, so that transfers that failed
-    /// together do not come back together.
+    /// The pause after `failed` failed attempts. It doubles each time; `dice` (0 to 1) takes up to half of it away, so that transfers
+    /// that failed together do not come back together.
     pub fn pause(&self, failed: u32, dice: f64) -> Duration {
         let doubled = self.first.saturating_mul(1 << failed.saturating_sub(1).min(20));
         doubled.min(self.longest).mul_f64(1.0 - 0.5 * dice.clamp(0.0, 1.0))
     }
 }
 
-/// A circuit breaker of an endpoint (Nygard, Release It!, chapter 5): after [`TRIPS`] failures within [`WINDOW`] nothing is sent to the endpoint
-/// until a pause is over; then one transfer tries.
+/// A circuit breaker of an endpoint (Nygard, Release It!, chapter 5): after [`TRIPS`] failures within [`WINDOW`] nothing is sent to the
+/// endpoint until a pause is over; then one transfer tries.
 #[derive(Clone, Debug, Default)]
 pub struct Breaker {
     /// The times of the last failures since the last success, oldest first.
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_that_fails_is_left_in_peace_and_tried_by_one() {
+    fn after_a_pause_one_transfer_tries_a_failing_endpoint() {
         let mut breaker = Breaker::default();
         (0..TRIPS as u64).for_each(|at| {
             assert!(!breaker.is_open(s(at)));

@@ -1,12 +1,13 @@
 //! Hierarchical shares over many resources: community → activity → aggregate, or a tree of any depth.
 //!
-//! Each resource has its own tree, of the aggregates that use it only: a community that moves data between other sites must not lose here what
-//! it cannot use there. Within a resource, a group's share is divided among its members by their weights. The part that a member cannot use
-//! goes to its siblings first, then to the siblings of its group, and so on up.
+//! Each resource has its own tree, of the aggregates that use it only: a community that moves data between other sites must not lose
+//! here what it cannot use there. Within a resource, a group's share is divided among its members by their weights. The part that a
+//! member cannot use goes to its siblings first, then to the siblings of its group, and so on up.
 //!
-//! The division alternates two steps. [`allocate`] gives rates for weights, and names the resource that binds each aggregate. The tree of that
-//! resource gives the entitlement of each aggregate there, which is its weight in the next pass. Over one bottleneck the second pass is exact.
-//! Over several, every pass is feasible and leaves no capacity that an aggregate could use; the passes settle which of such divisions it is.
+//! The division alternates two steps. [`allocate`] gives rates for weights, and names the resource that binds each aggregate. The tree
+//! of that resource gives the entitlement of each aggregate there, which is its weight in the next pass. Over one bottleneck the second
+//! pass is exact. Over several, every pass is feasible and leaves no capacity that an aggregate could use; the passes settle which of
+//! such divisions it is.
 
 use crate::allocation::{Binding, Demand, Rate, allocate};
 use crate::max_min::weighted_max_min;
@@ -48,7 +49,8 @@ pub struct Aggregate {
     pub demand: Demand,
 }
 
-/// Passes after the first. The second is for aggregates with different bottlenecks, whose rates it changes by less than a part in a hundred.
+/// Passes after the first. The second is for aggregates with different bottlenecks, whose rates it changes by less than a part in a
+/// hundred.
 const PASSES: usize = 2;
 
 /// Divides resources of these capacities (bytes per second) among aggregates, class by class; rates are in the order of the aggregates.
@@ -77,7 +79,7 @@ fn share_class(capacities: &[f64], aggregates: &[&Aggregate]) -> Vec<Rate> {
     let mut rates = allocate(capacities, &demands);
     // Where all aggregates are in one group, their weights decide alone.
     let first = groups.first().copied().unwrap_or_default();
-    if groups.iter().all(|groups| same(groups, first)) {
+    if groups.iter().all(|groups| same_groups(groups, first)) {
         return rates;
     }
     let by_resource = members_by_resource(capacities.len(), &demands);
@@ -95,7 +97,7 @@ fn share_class(capacities: &[f64], aggregates: &[&Aggregate]) -> Vec<Rate> {
     rates
 }
 
-fn same(a: &[Group], b: &[Group]) -> bool {
+fn same_groups(a: &[Group], b: &[Group]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.number == b.number)
 }
 
@@ -268,9 +270,9 @@ mod tests {
     }
 
     proptest! {
-        /// No capacity is passed, and nobody could have more while everybody else keeps what they have.
+        /// No capacity is exceeded, and no aggregate could have more while the others keep their rates.
         #[test]
-        fn shares_fit_and_leave_nothing(
+        fn shares_fit_the_capacities_and_leave_none_that_could_be_used(
             capacities in proptest::collection::vec(10.0..1000.0f64, 4),
             aggregates in proptest::collection::vec(any_aggregate(4), 1..24),
         ) {
@@ -282,18 +284,17 @@ mod tests {
             prop_assert!(left.iter().zip(&capacities).all(|(left, capacity)| *left >= -1e-6 * capacity), "{left:?}");
             for (aggregate, rate) in aggregates.iter().zip(&given) {
                 let at_cap = rate.rate >= aggregate.demand.cap * (1.0 - 1e-9);
-                let is_held = aggregate.demand.path.iter().any(|resource| left[*resource as usize] <= 1e-6 * capacities[*resource as usize]);
-                prop_assert!(at_cap || is_held, "{aggregate:?} has {rate:?} and could have more");
+                let is_bound = aggregate.demand.path.iter().any(|resource| left[*resource as usize] <= 1e-6 * capacities[*resource as usize]);
+                prop_assert!(at_cap || is_bound, "{aggregate:?} has {rate:?} and could have more");
             }
         }
 
         /// Over one resource the shares are those of the tree.
         #[test]
         fn one_resource_is_divided_by_the_tree(aggregates in proptest::collection::vec(any_aggregate(1), 1..20)) {
-            let leaf = |aggregate: &'_ Aggregate| aggregate.demand.cap;
             let leaves: Vec<Leaf<'_>> = aggregates
                 .iter()
-                .map(|aggregate| Leaf { groups: &aggregate.groups, weight: 1.0, demand: leaf(aggregate) })
+                .map(|aggregate| Leaf { groups: &aggregate.groups, weight: 1.0, demand: aggregate.demand.cap })
                 .collect();
             let wanted = divide(500.0, &leaves);
             for (given, wanted) in share(&[500.0], &aggregates).iter().zip(&wanted) {

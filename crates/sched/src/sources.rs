@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_that_nobody_knows_is_tried_before_a_slow_one() {
+    fn an_untried_pair_is_chosen_before_a_slow_one() {
         let unknown = Source { rate: None, ..GOOD };
         assert_eq!(best(&[Source { rate: Some(1e6), ..GOOD }, unknown], 1e9), Some(1));
     }

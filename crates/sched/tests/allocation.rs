@@ -1,13 +1,13 @@
-//! Weighted max-min rates beside a reference: linear programs, solved by a library that knows nothing of progressive filling.
+//! Weighted max-min rates, compared with a reference: linear programs, solved by a library that does not use progressive filling.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
 use sched::allocation::{Binding, Demand, allocate};
 
-/// Cases that the issue of correctness is judged by.
+/// Random cases that are compared with the reference.
 const CASES: u64 = 200;
 
-/// What hairs add up to in the reference, of rates of some hundreds.
+/// The largest error that the tolerances of the reference add up to, where rates are some hundreds.
 const SLACK: f64 = 2e-3;
 
 /// Repeatable numbers without a library: SplitMix64 (Steele, Lea and Flood, 2014).
@@ -46,7 +46,8 @@ fn random_case(seed: u64) -> (Vec<f64>, Vec<Demand>) {
     (capacities, demands)
 }
 
-/// A program over the rates of those that are not frozen, each at least `least`, with what the frozen ones leave of each capacity.
+/// A linear program over the rates of the demands that are not frozen. Each is at least `least`; what the frozen ones leave of each
+/// capacity bounds their sum. It maximises the rate of demand `one`, if there is one.
 fn program(
     capacities: &[f64],
     demands: &[Demand],
@@ -67,7 +68,7 @@ fn program(
         let taken: f64 = users.iter().filter_map(|at| frozen[*at]).sum();
         let load: Vec<(Variable, f64)> = users.iter().filter_map(|at| Some((rates[*at]?, 1.0))).collect();
         if !load.is_empty() {
-            // A hair more than there is: frozen rates are rounded.
+            // Slightly more than is left: frozen rates are rounded.
             problem.add_constraint(load, ComparisonOp::Le, capacity - taken + 1e-6);
         }
     }
@@ -88,14 +89,14 @@ fn highest_level(capacities: &[f64], demands: &[Demand], frozen: &[Option<f64>])
 
 /// The highest rate of one demand while the others keep at least the level.
 fn highest_rate(capacities: &[f64], demands: &[Demand], frozen: &[Option<f64>], level: f64, one: usize) -> f64 {
-    // A hair below the level, so that rounding leaves something to solve.
+    // Slightly below the level, so that rounding does not make the program infeasible.
     let least = |demand: &Demand| (demand.weight * (level - 1e-5)).max(demand.floor);
     let (problem, rates) = program(capacities, demands, frozen, least, Some(one));
     problem.solve().unwrap()[rates[one].unwrap()]
 }
 
-/// Max-min rates by their definition: raise all together as far as it goes, freeze those that cannot have more, and go on with the rest.
-/// A capped demand is frozen at its cap first, since it would hold the level of all others.
+/// Max-min rates by their definition: raise all demands together as far as possible, freeze those that cannot have more, and repeat with
+/// the rest. A capped demand is frozen at its cap, since it would limit the level of all others.
 fn reference(capacities: &[f64], demands: &[Demand]) -> Vec<f64> {
     let mut frozen: Vec<Option<f64>> = vec![None; demands.len()];
     while frozen.iter().any(Option::is_none) {
@@ -131,7 +132,7 @@ fn rates_are_those_of_the_reference() {
 }
 
 #[test]
-fn nobody_passes_a_capacity_and_everybody_is_held_by_something() {
+fn no_capacity_is_exceeded_and_every_demand_has_a_binding() {
     for seed in 0..2_000 {
         let (capacities, demands) = random_case(seed);
         let given = allocate(&capacities, &demands);
@@ -146,7 +147,7 @@ fn nobody_passes_a_capacity_and_everybody_is_held_by_something() {
             match given.binding {
                 Binding::Cap => assert!((given.rate - demand.cap).abs() < 1e-6, "case {seed}"),
                 Binding::Resource(full) => {
-                    assert!(demand.path.contains(&full), "case {seed}: held by a resource that it does not use");
+                    assert!(demand.path.contains(&full), "case {seed}: bound by a resource that it does not use");
                     assert!(
                         used[full as usize] > capacities[full as usize] * (1.0 - 1e-9),
                         "case {seed}: {full} has room"

@@ -3,12 +3,12 @@
 //!
 //! - A client with fewer than [`SHARE`] places is given one while any is left.
 //! - A client with more is given one while fewer than [`PLENTY`] are taken in all. A whole site may stand behind one address (NAT), and
-//!   a transfer holds its place while it runs: a site alone may run a thousand at once, which fills any link, and half of the
+//!   a transfer holds its place while it runs. A site alone may run a thousand at once, which fills any link, and half of the
 //!   places stay free for other clients.
 //! - A connection that finds no place waits; clients take turns ([`sched::FairQueue`]). A connection that was answered while others
 //!   wait releases its place and waits too. A connection that holds a place and moves nothing is ended after 20 s (a head, a
-//!   short body) or two minutes (below 10 kB/s). So even with all places held by an attacker about ten a second become free, and
-//!   a new client's turn comes among the first.
+//!   short body) or two minutes (below 10 kB/s). So even while an attacker holds all places, about ten a second become free, and
+//!   a new client is among the first to get one.
 //! - The queue is as long as there are permits ([`crate::ConnectionPermit`]), and no connection waits longer than [`WAIT_MAX`].
 
 use std::collections::HashMap;
@@ -23,9 +23,9 @@ use sched::FairQueue;
 const SERVED_MAX: usize = 2048;
 /// Places that each client may have as long as any is left.
 const SHARE: usize = SERVED_MAX / 8;
-/// Below this number of taken places shares do not count.
+/// Below this number of taken places the shares do not apply.
 const PLENTY: usize = SERVED_MAX / 2;
-/// No connection waits longer than this: it takes a descriptor, and clients ask again.
+/// No connection waits longer than this: it holds a descriptor, and clients try again.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// The places, and the connections that wait for one.
@@ -105,16 +105,16 @@ impl<T> AdmissionQueue<T> {
     pub fn leave(&self, from: IpAddr) {
         let mut inner = self.inner.lock();
         inner.taken -= 1;
-        if let Some(there) = inner.each.get_mut(&from) {
-            *there -= 1;
-            if *there == 0 {
+        if let Some(of_address) = inner.each.get_mut(&from) {
+            *of_address -= 1;
+            if *of_address == 0 {
                 inner.each.remove(&from);
             }
         }
     }
 
-    /// The connection whose turn it is, with a place taken. A client with fewer places than its share goes before others, of whom
-    /// at most [`SERVED_MAX`] / [`SHARE`] are passed over.
+    /// The connection whose turn it is, with a place taken. A client with fewer places than its share goes before others; at most
+    /// [`SERVED_MAX`] / [`SHARE`] clients are passed over.
     pub fn next(&self) -> Option<(IpAddr, T)> {
         let mut inner = self.inner.lock();
         if inner.taken >= self.all {
@@ -144,15 +144,15 @@ impl<T> AdmissionQueue<T> {
         inner.closed = true;
         let waiting = std::mem::take(&mut inner.waiting);
         drop(inner);
-        // Closing a connection may say farewell to it: not under the lock.
+        // Closing a connection may send a TLS alert: not under the lock.
         drop(waiting);
     }
 }
 
-/// Is called when a place has become free.
+/// Is notified when a place has become free.
 pub(crate) trait AdmissionObserver: Send + Sync {
     /// A connection of this client has released its place.
-    fn given_back(&self, from: IpAddr);
+    fn place_released(&self, from: IpAddr);
 }
 
 /// A connection's place among those that are served at once. Dropping it, a panic of its thread included, releases the place to the
@@ -177,7 +177,7 @@ impl Admitted {
 impl Drop for Admitted {
     fn drop(&mut self) {
         if let Some(places) = self.places.upgrade() {
-            places.given_back(self.from);
+            places.place_released(self.from);
         }
     }
 }
@@ -198,20 +198,20 @@ mod tests {
     fn one_client_leaves_room_for_others() {
         let queue = AdmissionQueue::of(16, 2, 8);
         assert_eq!(fill(&queue, site(1), 0..100), 8, "all that is plenty, while nobody else is there");
-        // Whoever comes from elsewhere has a share at once, whatever waits.
+        // A client with another address has its share at once, whatever waits.
         for other in 2..6 {
             assert_eq!(fill(&queue, site(other), 0..5), 2, "{other}");
         }
         assert_eq!(fill(&queue, site(9), 0..1), 0, "there are sixteen places");
         assert!(queue.next().is_none());
-        // The first place that is free goes to who has none, though others came before.
+        // The first free place goes to the client that has none, though others came before.
         queue.leave(site(1));
         assert_eq!(queue.next(), Some((site(9), 0)));
         assert!(queue.next().is_none());
     }
 
     #[test]
-    fn who_is_over_its_share_has_its_turn() {
+    fn a_client_over_its_share_gets_its_turn() {
         let queue = AdmissionQueue::of(4, 2, 2);
         assert_eq!((fill(&queue, site(1), 0..4), fill(&queue, site(2), 10..13)), (2, 2));
         queue.leave(site(1));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_go_round() {
+    fn clients_take_turns() {
         let queue = AdmissionQueue::of(2, 2, 2);
         assert_eq!(
             (fill(&queue, site(1), 0..4), fill(&queue, site(2), 10..12), fill(&queue, site(3), 20..22)),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_an_answer_lets_others_go_first() {
+    fn an_answered_connection_waits_behind_others() {
         let queue = AdmissionQueue::of(1, 1, 1);
         assert_eq!(queue.enter(site(1), 0), Some(0));
         assert!(!queue.has_waiting());
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_ever() {
+    fn a_connection_that_waits_too_long_is_removed() {
         let queue = AdmissionQueue::of(1, 1, 1);
         assert_eq!(fill(&queue, site(1), 0..3), 1);
         assert!(queue.take_late(Instant::now()).is_empty());

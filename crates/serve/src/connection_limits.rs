@@ -8,10 +8,10 @@ use std::sync::Arc;
 use model::client_prefix;
 use parking_lot::{Mutex, MutexGuard};
 
-/// Descriptors of connections at once, however many the system would give.
+/// Descriptors of connections at once, even if the system allows more.
 const CONNECTIONS_MAX: usize = 32 << 10;
-/// One part in so many of all descriptors is left for files and for connections that this process makes itself.
-const KEPT_BACK: usize = 4;
+/// One in so many of all descriptors is reserved for files and for connections that this process opens.
+const RESERVED_ONE_IN: usize = 4;
 
 /// The open connections, and how many may be open.
 #[derive(Debug)]
@@ -34,15 +34,15 @@ pub enum LimitReached {
     /// The limit on all connections is reached.
     All,
     /// The limit of this client is reached: half of all.
-    There,
+    OfNetwork,
 }
 
 impl LimitReached {
     /// The reason, for a log.
-    pub fn words(self) -> &'static str {
+    pub fn reason(self) -> &'static str {
         match self {
             LimitReached::All => "as many connections are open as may be",
-            LimitReached::There => "as many connections of its network are open as may be",
+            LimitReached::OfNetwork => "as many connections of its network are open as may be",
         }
     }
 }
@@ -60,7 +60,7 @@ impl ConnectionLimits {
     /// Limits that the descriptors of the system allow.
     pub fn new() -> Arc<ConnectionLimits> {
         let descriptors = sys::limits::raise_descriptor_limit() as usize;
-        ConnectionLimits::of((descriptors - descriptors / KEPT_BACK).min(CONNECTIONS_MAX))
+        ConnectionLimits::of((descriptors - descriptors / RESERVED_ONE_IN).min(CONNECTIONS_MAX))
     }
 
     fn of(most: usize) -> Arc<ConnectionLimits> {
@@ -100,11 +100,11 @@ impl ConnectionPermit {
         if counts.all + more > most {
             return Err(LimitReached::All);
         }
-        let there = counts.each.get(&self.from).copied().unwrap_or(0);
-        if there + more > most.div_ceil(2) {
-            return Err(LimitReached::There);
+        let of_address = counts.each.get(&self.from).copied().unwrap_or(0);
+        if of_address + more > most.div_ceil(2) {
+            return Err(LimitReached::OfNetwork);
         }
-        counts.each.insert(self.from, there + more);
+        counts.each.insert(self.from, of_address + more);
         counts.all += more;
         drop(counts);
         self.takes += more;
@@ -116,11 +116,11 @@ impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut counts = self.limits.counts();
         counts.all -= self.takes;
-        // One that was not admitted stands for nothing.
+        // A connection that was not admitted was not counted.
         counts.connections -= self.takes.min(1);
-        if let Some(there) = counts.each.get_mut(&self.from) {
-            *there -= self.takes;
-            if *there == 0 {
+        if let Some(of_address) = counts.each.get_mut(&self.from) {
+            *of_address -= self.takes;
+            if *of_address == 0 {
                 counts.each.remove(&self.from);
             }
         }
@@ -137,7 +137,7 @@ mod tests {
         let (a, b) = ("192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap());
         let first = limits.admit(a).unwrap();
         let _second = limits.admit("::ffff:192.0.2.1".parse().unwrap()).unwrap();
-        assert_eq!(limits.admit(a).unwrap_err(), LimitReached::There);
+        assert_eq!(limits.admit(a).unwrap_err(), LimitReached::OfNetwork);
         let _third = limits.admit(b).unwrap();
         let _fourth = limits.admit("2001:db8::ffff".parse().unwrap()).unwrap();
         assert_eq!(limits.admit(a).unwrap_err(), LimitReached::All);
@@ -153,7 +153,7 @@ mod tests {
         let mut sessions: Vec<ConnectionPermit> = (0..2).map(|_| limits.admit(a).unwrap()).collect();
         sessions.iter_mut().for_each(|permit| permit.take(4).unwrap());
         let mut third = limits.admit(a).unwrap();
-        assert_eq!(third.take(4), Err(LimitReached::There), "one client takes ten of twenty");
+        assert_eq!(third.take(4), Err(LimitReached::OfNetwork), "one client takes ten of twenty");
         assert_eq!(third.take(1), Ok(()), "it has what it had");
         limits.admit(b).unwrap().take(10).unwrap();
         drop(sessions);

@@ -10,15 +10,16 @@ use web::{Headers, Request, Response, date};
 
 /// Bytes of a file that are copied through this process at once; they fit into the second-level cache.
 pub const PIECE_BYTES: usize = 256 << 10;
-/// Bytes that a body must bring, and a client must take, in each [`PACE_WINDOW`]: 10 kB/s, the least that other servers ask for.
+/// The least bytes of a body that must arrive, or that a client must accept, in each [`PACE_WINDOW`]: 10 kB/s, the lowest bound
+/// that other servers set.
 const PACE_BYTES: u64 = 1_200_000;
 const PACE_WINDOW: Duration = Duration::from_secs(120);
 /// Largest short body. It fits into a few packets, and must arrive within 20 s, before any window of time ends.
-pub const LITTLE_BYTES: usize = 64 << 10;
-const LITTLE_WITHIN: Duration = Duration::from_secs(20);
+pub const SHORT_BODY_BYTES_MAX: usize = 64 << 10;
+const SHORT_BODY_WITHIN: Duration = Duration::from_secs(20);
 
-/// After so long without a byte a body counts as stalled, and an answer as not read any more.
-pub(crate) const SILENCE: Duration = Duration::from_secs(60);
+/// After this time without a byte a request's body counts as stalled, and an answer as no longer read.
+pub(crate) const STALLED_AFTER: Duration = Duration::from_secs(60);
 
 /// The length of an answer's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +41,7 @@ pub trait Exchange {
     fn is_secure(&self) -> bool;
     /// The name in the client's certificate, if it has shown one, holds its key and an authority vouches for it.
     fn client_name(&self) -> Option<&str>;
-    /// The length of the request's body, if its head tells it.
+    /// The length of the request's body, if the head of the request states it.
     fn body_length(&self) -> Option<u64>;
     /// Reads bytes of the request's body; 0 at its end. The first call sends `100 Continue` to a client that waits for it.
     ///
@@ -49,8 +50,8 @@ pub trait Exchange {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
     /// The trailer fields of the request, once [`read`](Exchange::read) has returned 0.
     fn trailers(&mut self) -> Headers;
-    /// Treats the request's body as a short one, whatever length it tells: all of it must come within 20 s.
-    fn expect_little(&mut self);
+    /// Treats the request's body as a short one, whatever length its head states: all of it must arrive within 20 s.
+    fn expect_short_body(&mut self);
     /// Adds fields to those of the answer's head.
     fn add_to_answer(&mut self, fields: Headers);
     /// Sends the answer's head.
@@ -100,62 +101,62 @@ pub trait Exchange {
     }
 }
 
-/// Adds the fields that every answer has (RFC 9110, section 6.6.1), and those that the service asked for.
-pub(crate) fn dress(response: &mut Response, besides: &Headers) {
-    besides.iter().for_each(|(name, value)| response.headers.add(name, value));
+/// Adds the fields that every answer has (RFC 9110, section 6.6.1), and those that the service has set.
+pub(crate) fn add_common_fields(response: &mut Response, extra_fields: &Headers) {
+    extra_fields.iter().for_each(|(name, value)| response.headers.add(name, value));
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() };
     response.headers.add("Date", date::http(now));
 }
 
-/// Judges how fast a request's body comes. A client that sends a byte now and then holds a thread, so it is given up.
-pub(crate) struct Pace {
+/// Judges how fast a request's body arrives. A client that sends a byte now and then would hold a thread, so its request fails.
+pub(crate) struct BodyPace {
     since: Instant,
     bytes: u64,
-    is_little: bool,
+    is_short: bool,
     /// When a short body must be complete, counted from the first read.
     due: Option<Instant>,
 }
 
-impl Pace {
+impl BodyPace {
     /// Judges a body of this length, from now on.
-    pub fn new(length: Option<u64>) -> Pace {
-        let is_little = length.is_some_and(|bytes| bytes <= LITTLE_BYTES as u64);
-        Pace { since: Instant::now(), bytes: 0, is_little, due: None }
+    pub fn new(length: Option<u64>) -> BodyPace {
+        let is_short = length.is_some_and(|bytes| bytes <= SHORT_BODY_BYTES_MAX as u64);
+        BodyPace { since: Instant::now(), bytes: 0, is_short, due: None }
     }
 
-    /// Treats the body as a short one, whatever length it tells.
-    pub fn expect_little(&mut self) {
-        self.is_little = true;
+    /// Treats the body as a short one, whatever length its head states.
+    pub fn expect_short_body(&mut self) {
+        self.is_short = true;
     }
 
     /// How long to wait for the next bytes.
     ///
     /// # Errors
-    /// The time for a short body is over.
-    pub fn patience(&mut self) -> io::Result<Duration> {
-        self.patience_at(Instant::now())
+    /// The time for a short body has passed.
+    pub fn time_left(&mut self) -> io::Result<Duration> {
+        self.time_left_at(Instant::now())
     }
 
-    fn patience_at(&mut self, now: Instant) -> io::Result<Duration> {
-        if !self.is_little {
-            return Ok(SILENCE);
+    fn time_left_at(&mut self, now: Instant) -> io::Result<Duration> {
+        if !self.is_short {
+            return Ok(STALLED_AFTER);
         }
-        let due = *self.due.get_or_insert(now + LITTLE_WITHIN);
+        let due = *self.due.get_or_insert(now + SHORT_BODY_WITHIN);
         match due.saturating_duration_since(now) {
             Duration::ZERO => {
-                let seconds = LITTLE_WITHIN.as_secs();
+                let seconds = SHORT_BODY_WITHIN.as_secs();
                 Err(io::Error::new(io::ErrorKind::TimedOut, format!("a short body has {seconds} s")))
             }
             left => Ok(left),
         }
     }
 
-    /// Counts bytes that have come.
+    /// Counts bytes that have arrived.
     ///
     /// # Errors
-    /// They come too slowly.
-    pub fn took(&mut self, bytes: usize) -> io::Result<()> {
+    /// They arrive too slowly.
+    pub fn count_received(&mut self, bytes: usize) -> io::Result<()> {
         self.bytes += bytes as u64;
         if self.since.elapsed() > PACE_WINDOW {
             if self.bytes < PACE_BYTES {
@@ -167,50 +168,51 @@ impl Pace {
     }
 }
 
-/// Judges how fast a client takes its answer, by the time that the server waited for it, and no other time.
+/// Judges how fast a client accepts its answer. Only the time that the server waited for the client counts.
 #[derive(Debug, Default)]
-pub(crate) struct Uptake {
+pub(crate) struct ClientPace {
     bytes: u64,
     waited: Duration,
 }
 
-impl Uptake {
+impl ClientPace {
     /// Counts bytes that were sent, and the time waited for room.
     ///
     /// # Errors
-    /// The client takes them too slowly.
-    pub fn gave(&mut self, bytes: u64, waited: Duration) -> io::Result<()> {
+    /// The client accepts them too slowly.
+    pub fn count_sent(&mut self, bytes: u64, waited: Duration) -> io::Result<()> {
         self.bytes += bytes;
         self.waited += waited;
         if self.waited > PACE_WINDOW {
             if self.bytes < PACE_BYTES {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes less than 10 kB/s"));
             }
-            *self = Uptake::default();
+            *self = ClientPace::default();
         }
         Ok(())
     }
 }
 
 /// The error for a file that became shorter while it was sent.
-pub(crate) fn shorter() -> io::Error {
+pub(crate) fn became_shorter() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was sent")
 }
 
 /// Copies a range of a file to `write`, through the thread's buffer.
-pub(crate) fn pump(
+pub(crate) fn copy_range(
     source: &dyn Source,
     offset: u64,
     bytes: u64,
     write: &mut dyn FnMut(&[u8]) -> io::Result<()>,
 ) -> io::Result<()> {
     crate::buffer::with(|buffer| {
-        let (mut at, end) = (offset, offset + bytes);
+        let mut at = offset;
+        let end = offset + bytes;
         while at < end {
             let piece = (end - at).min(PIECE_BYTES as u64) as usize;
             let got = source.read_at(&mut buffer[..piece], at).map_err(io::Error::other)?;
             if got == 0 {
-                return Err(shorter());
+                return Err(became_shorter());
             }
             write(&buffer[..got])?;
             at += got as u64;
@@ -226,36 +228,36 @@ mod tests {
     #[test]
     fn a_short_body_has_one_deadline() {
         let now = Instant::now();
-        let mut long = Pace::new(Some(LITTLE_BYTES as u64 + 1));
-        assert_eq!(long.patience_at(now).unwrap(), SILENCE);
-        assert_eq!(long.patience_at(now + LITTLE_WITHIN * 2).unwrap(), SILENCE);
-        let mut open = Pace::new(None);
-        assert_eq!(open.patience_at(now).unwrap(), SILENCE);
-        open.expect_little();
-        for mut little in [Pace::new(Some(10)), open] {
-            // Drops do not make it longer.
-            assert_eq!(little.patience_at(now).unwrap(), LITTLE_WITHIN);
-            little.took(1).unwrap();
-            assert_eq!(little.patience_at(now + LITTLE_WITHIN / 2).unwrap(), LITTLE_WITHIN / 2);
-            assert_eq!(little.patience_at(now + LITTLE_WITHIN).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let mut long = BodyPace::new(Some(SHORT_BODY_BYTES_MAX as u64 + 1));
+        assert_eq!(long.time_left_at(now).unwrap(), STALLED_AFTER);
+        assert_eq!(long.time_left_at(now + SHORT_BODY_WITHIN * 2).unwrap(), STALLED_AFTER);
+        let mut open = BodyPace::new(None);
+        assert_eq!(open.time_left_at(now).unwrap(), STALLED_AFTER);
+        open.expect_short_body();
+        for mut short in [BodyPace::new(Some(10)), open] {
+            // Single bytes do not extend it.
+            assert_eq!(short.time_left_at(now).unwrap(), SHORT_BODY_WITHIN);
+            short.count_received(1).unwrap();
+            assert_eq!(short.time_left_at(now + SHORT_BODY_WITHIN / 2).unwrap(), SHORT_BODY_WITHIN / 2);
+            assert_eq!(short.time_left_at(now + SHORT_BODY_WITHIN).unwrap_err().kind(), io::ErrorKind::TimedOut);
         }
     }
 
     #[test]
-    fn who_takes_drops_is_given_up_and_who_waits_for_us_is_not() {
+    fn a_client_that_reads_too_slowly_fails_and_a_slow_disk_does_not_count() {
         let second = Duration::from_secs(1);
         let gives = |bytes: u64, waited: Duration, times: u32| {
-            let mut uptake = Uptake::default();
-            (0..times).take_while(|_| uptake.gave(bytes, waited).is_ok()).count()
+            let mut client_pace = ClientPace::default();
+            (0..times).take_while(|_| client_pace.count_sent(bytes, waited).is_ok()).count()
         };
         assert_eq!(gives(9_000, second, 1000), 120, "9 kB/s");
         assert_eq!(gives(11_000, second, 1000), 1000, "11 kB/s");
-        // A disk of ours that brings a byte a minute is not the client's fault.
+        // A slow disk of the server is not the client's fault.
         assert_eq!(gives(1, Duration::ZERO, 1000), 1000);
         // Bytes that were taken early do not count for ever.
         assert!(gives(0, second, 1000) < 200);
-        let mut uptake = Uptake::default();
-        uptake.gave(1 << 30, Duration::ZERO).unwrap();
-        assert!((0..250).any(|_| uptake.gave(1, second).is_err()));
+        let mut client_pace = ClientPace::default();
+        client_pace.count_sent(1 << 30, Duration::ZERO).unwrap();
+        assert!((0..250).any(|_| client_pace.count_sent(1, second).is_err()));
     }
 }

@@ -11,20 +11,20 @@ use web::conn::ReadError;
 use web::{Body, Conn, Framing, Headers, Method, Request, Response, body};
 
 use crate::connection_limits::ConnectionPermit;
-use crate::exchange::{Exchange, Length, PIECE_BYTES, Pace, SILENCE, Uptake, pump, shorter};
+use crate::exchange::{BodyPace, ClientPace, Exchange, Length, PIECE_BYTES, STALLED_AFTER, became_shorter, copy_range};
 use crate::service::{Rejection, Service};
 
-/// How long a head may take, from its first byte.
+/// How long the head of a request may take, from its first byte.
 const HEAD_WITHIN: Duration = Duration::from_secs(20);
 /// How long a thread waits for the next request before the connection becomes idle: clients send a dozen requests in a row.
-const LINGER: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+const NEXT_REQUEST_WITHIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 /// Bytes of an unread request body that are skipped so that the connection can go on, and how long that may take.
 const UNWANTED_BYTES_MAX: u64 = 1 << 20;
 const UNWANTED_WITHIN: Duration = Duration::from_secs(5);
 /// How long bytes of the client are skipped after the last answer. A reset would otherwise discard that answer.
-const FAREWELL: Duration = Duration::from_secs(2);
+const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 /// How often the kernel's counter of unacknowledged time is read.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const KERNEL_COUNTER_EVERY: Duration = Duration::from_secs(1);
 /// Largest body of an answer that is sent together with its head.
 const TOGETHER_BYTES_MAX: u64 = 64 << 10;
 
@@ -65,21 +65,21 @@ impl Connection {
         self.conn.has_unread()
     }
 
-    fn speaks_within(&self, span: &Timespec) -> bool {
+    fn is_readable_within(&self, span: &Timespec) -> bool {
         let mut fds = [PollFd::new(self.conn.socket(), PollFlags::IN | PollFlags::RDHUP)];
         self.conn.has_unread() || poll(&mut fds, Some(span)).is_ok_and(|ready| ready > 0)
     }
 
-    /// Answers requests. Returns the connection when it is idle, or when it was answered while others wait for a thread; returns
-    /// nothing when it has ended.
+    /// Answers requests. Returns the connection when it is idle, or when other connections wait for a thread; returns nothing when it
+    /// has ended.
     pub fn serve(mut self, service: &dyn Service, others_wait: &dyn Fn() -> bool) -> Option<Connection> {
         loop {
-            if !self.speaks_within(&LINGER) {
+            if !self.is_readable_within(&NEXT_REQUEST_WITHIN) {
                 self.conn.rest();
                 return Some(self);
             }
             if !self.answer(service) {
-                self.farewell();
+                self.close_gracefully();
                 return None;
             }
             if others_wait() {
@@ -94,7 +94,7 @@ impl Connection {
         if self.conn.socket().set_nonblocking(true).is_err() {
             return;
         }
-        self.say_no(503, "this server is busy; try again later");
+        self.send_refusal(503, "this server is busy; try again later");
         self.conn.close();
         // Unread bytes would turn the end into a reset, which overtakes the answer.
         let mut piece = [0; 1 << 14];
@@ -108,10 +108,10 @@ impl Connection {
     /// Answers with the reason for the refusal, and ends the connection.
     pub fn end_refused(mut self, reason: &str) {
         let within = Instant::now() + HEAD_WITHIN;
-        // Read first, so that a client that waits with its body hears the answer.
+        // Reads the request first, so that a client that waits before it sends its body gets the answer.
         let _ = self.conn.read_request(within);
-        self.say_no(403, reason);
-        self.farewell();
+        self.send_refusal(403, reason);
+        self.close_gracefully();
     }
 
     /// Answers one request. Returns whether the connection goes on.
@@ -121,7 +121,7 @@ impl Connection {
             Ok(None) => return false,
             Err(error) => return self.refuse_head(service, &error),
         };
-        if self.conn.set_read_within(SILENCE).is_err() || self.conn.set_write_within(SILENCE).is_err() {
+        if self.conn.set_read_within(STALLED_AFTER).is_err() || self.conn.set_write_within(STALLED_AFTER).is_err() {
             return false;
         }
         match body::of_request(&request) {
@@ -150,11 +150,11 @@ impl Connection {
     /// Answers bytes that do not parse as a request; the connection ends after that.
     fn refuse(&mut self, service: &dyn Service, status: u16, reason: &str) -> bool {
         service.refused(&Rejection::Request { peer: self.conn.peer(), status, reason });
-        self.say_no(status, reason);
+        self.send_refusal(status, reason);
         false
     }
 
-    fn say_no(&mut self, status: u16, reason: &str) {
+    fn send_refusal(&mut self, status: u16, reason: &str) {
         let text = format!("{reason}\n");
         let mut head = Response::new(status)
             .with("Content-Type", "text/plain; charset=utf-8")
@@ -163,14 +163,15 @@ impl Connection {
         if status == 503 {
             head = head.with("Retry-After", "10");
         }
-        let _ = self.conn.set_write_within(SILENCE);
+        let _ = self.conn.set_write_within(STALLED_AFTER);
         let _ = self.conn.write_all(&[head.to_bytes(), text.into_bytes()].concat());
     }
 
-    /// Skips what the client still sends: closing with bytes unread sends a reset, which overtakes the answer.
-    fn farewell(&mut self) {
+    /// Closes the connection and skips what the client still sends: closing with bytes unread sends a reset, which overtakes the
+    /// answer.
+    fn close_gracefully(&mut self) {
         self.conn.close();
-        let deadline = Instant::now() + FAREWELL;
+        let deadline = Instant::now() + CLOSE_WITHIN;
         let mut piece = [0; 1 << 16];
         while Instant::now() < deadline {
             if self.conn.set_read_within(Duration::from_secs(1)).is_err() {
@@ -193,8 +194,9 @@ enum Answer {
     None,
     /// So many bytes are to be sent.
     Left(u64),
-    /// Chunks, or until the end of the connection.
+    /// Chunks follow.
     Chunks,
+    /// Bytes follow until the end of the connection.
     Raw,
     /// The answer is complete.
     Done,
@@ -205,67 +207,79 @@ pub(crate) struct H1<'a> {
     connection: &'a mut Connection,
     request: Request,
     body: Body,
-    body_over: bool,
+    body_ended: bool,
     /// The client waits for `100 Continue` before it sends its body.
-    waits: bool,
+    waits_to_send: bool,
     answer: Answer,
     /// The head, held back to be sent with the first bytes of the body.
-    held: Vec<u8>,
-    keeps: bool,
+    held_head: Vec<u8>,
+    keeps_alive: bool,
     broken: bool,
     /// Fields to add to the answer's head.
-    besides: Headers,
-    pace: Pace,
-    uptake: Uptake,
+    extra_fields: Headers,
+    body_pace: BodyPace,
+    client_pace: ClientPace,
     /// When the kernel's counter of unacknowledged time was last read, and its value.
-    looked: (Instant, Option<Duration>),
+    kernel_counter: (Instant, Option<Duration>),
 }
 
 impl<'a> H1<'a> {
     fn new(connection: &'a mut Connection, request: Request, framing: Framing) -> H1<'a> {
-        let (waits, keeps) = (request.waits() && framing != Framing::Length(0), request.keeps());
-        let body_over = framing == Framing::Length(0);
-        let (answer, held, body) = (Answer::None, Vec::new(), Body::new(framing));
-        let (pace, uptake, looked) = (Pace::new(body.length()), Uptake::default(), (Instant::now(), None));
-        let (broken, besides) = (false, Headers::new());
-        H1 { connection, request, body, body_over, waits, answer, held, keeps, broken, besides, pace, uptake, looked }
+        let is_empty = framing == Framing::Length(0);
+        let body = Body::new(framing);
+        H1 {
+            connection,
+            waits_to_send: request.waits() && !is_empty,
+            keeps_alive: request.keeps(),
+            request,
+            body_pace: BodyPace::new(body.length()),
+            body,
+            body_ended: is_empty,
+            answer: Answer::None,
+            held_head: Vec::new(),
+            broken: false,
+            extra_fields: Headers::new(),
+            client_pace: ClientPace::default(),
+            kernel_counter: (Instant::now(), None),
+        }
     }
 
     fn is_head(&self) -> bool {
         self.request.method == Method::Head
     }
 
-    fn guarded<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+    /// Marks the connection as broken after an error.
+    fn note_failure<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
         self.broken |= result.is_err();
         result
     }
 
-    /// Counts bytes that were sent. The waiting time comes from the kernel, which counts the time with something to send or to be
-    /// acknowledged; so a slow disk here is not taken for a slow client.
+    /// Counts bytes that were sent. The waiting time comes from the kernel, which counts the time while bytes are unsent or
+    /// unacknowledged; so a slow disk of the server does not count as a slow client.
     fn sent(&mut self, bytes: u64) -> io::Result<()> {
-        let is_due = self.looked.0.elapsed() >= LOOK_EVERY;
-        let behind = if is_due { self.look() } else { Duration::ZERO };
-        self.uptake.gave(bytes, behind)
+        let is_due = self.kernel_counter.0.elapsed() >= KERNEL_COUNTER_EVERY;
+        let waited = if is_due { self.read_kernel_counter() } else { Duration::ZERO };
+        self.client_pace.count_sent(bytes, waited)
     }
 
-    /// That time since the last look; nothing at the first.
-    fn look(&mut self) -> Duration {
+    /// The waiting time since the last call; zero at the first call.
+    fn read_kernel_counter(&mut self) -> Duration {
         let busy = sys::tcp::info(self.connection.conn.socket()).map(|info| info.busy).ok();
-        let before = std::mem::replace(&mut self.looked, (Instant::now(), busy)).1;
+        let before = std::mem::replace(&mut self.kernel_counter, (Instant::now(), busy)).1;
         before.zip(busy).map_or(Duration::ZERO, |(before, now)| now.saturating_sub(before))
     }
 
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         let sent = self.connection.conn.write_all(bytes).and_then(|()| self.sent(bytes.len() as u64));
-        self.guarded(sent)
+        self.note_failure(sent)
     }
 
     fn flush_head(&mut self) -> io::Result<()> {
-        if self.held.is_empty() {
+        if self.held_head.is_empty() {
             return Ok(());
         }
-        let held = std::mem::take(&mut self.held);
-        self.write_all(&held)
+        let held_head = std::mem::take(&mut self.held_head);
+        self.write_all(&held_head)
     }
 
     /// Whether the connection can go on: the answer is complete and the request's body was read or skipped.
@@ -273,18 +287,18 @@ impl<'a> H1<'a> {
         if self.answer == Answer::None || self.flush_head().is_err() || self.broken {
             return false;
         }
-        if !matches!(self.answer, Answer::Done | Answer::Left(0)) || !self.keeps {
+        if !matches!(self.answer, Answer::Done | Answer::Left(0)) || !self.keeps_alive {
             return false;
         }
         let mut piece = [0; 1 << 14];
         let deadline = Instant::now() + UNWANTED_WITHIN;
-        while !self.body_over {
+        while !self.body_ended {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() || self.connection.conn.set_read_within(left).is_err() {
                 return false;
             }
             match self.connection.conn.read_body(&mut self.body, &mut piece) {
-                Ok(0) => self.body_over = true,
+                Ok(0) => self.body_ended = true,
                 Ok(_) if self.body.bytes_read() <= UNWANTED_BYTES_MAX => {}
                 _ => return false,
             }
@@ -315,20 +329,20 @@ impl Exchange for H1<'_> {
     }
 
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.body_over {
+        if self.body_ended {
             return Ok(0);
         }
-        if std::mem::take(&mut self.waits) {
+        if std::mem::take(&mut self.waits_to_send) {
             let sent = self.connection.conn.write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
-            self.guarded(sent)?;
+            self.note_failure(sent)?;
         }
-        let within = self.pace.patience().and_then(|within| self.connection.conn.set_read_within(within));
-        self.guarded(within)?;
+        let within = self.body_pace.time_left().and_then(|within| self.connection.conn.set_read_within(within));
+        self.note_failure(within)?;
         let got = self.connection.conn.read_body(&mut self.body, buffer);
-        let got = self.guarded(got)?;
-        let paced = self.pace.took(got);
-        self.guarded(paced)?;
-        self.body_over |= got == 0 && !buffer.is_empty();
+        let got = self.note_failure(got)?;
+        let paced = self.body_pace.count_received(got);
+        self.note_failure(paced)?;
+        self.body_ended |= got == 0 && !buffer.is_empty();
         Ok(got)
     }
 
@@ -336,20 +350,20 @@ impl Exchange for H1<'_> {
         self.body.trailers().clone()
     }
 
-    fn expect_little(&mut self) {
-        self.pace.expect_little();
+    fn expect_short_body(&mut self) {
+        self.body_pace.expect_short_body();
     }
 
     fn add_to_answer(&mut self, fields: Headers) {
-        self.besides = fields;
+        self.extra_fields = fields;
     }
 
     fn begin(&mut self, mut response: Response, length: Length) -> io::Result<()> {
-        // A client that still waits may or may not send its body now: nobody could tell it from the next request.
-        self.keeps &= !self.waits && !self.broken;
-        // Nor does one go on that has more of a body to come than is read past.
+        // A client that still waits may or may not send its body now: the body would be ambiguous with the next request.
+        self.keeps_alive &= !self.waits_to_send && !self.broken;
+        // A connection does not go on either if more of the body is to come than is skipped.
         let to_come = self.body.length().unwrap_or(0).saturating_sub(self.body.bytes_read());
-        self.keeps &= to_come <= UNWANTED_BYTES_MAX;
+        self.keeps_alive &= to_come <= UNWANTED_BYTES_MAX;
         let bodiless = matches!(response.status, 204 | 304);
         self.answer = match length {
             _ if bodiless => Answer::Done,
@@ -358,7 +372,7 @@ impl Exchange for H1<'_> {
                 if self.is_head() { Answer::Done } else { Answer::Left(bytes) }
             }
             Length::Open if self.request.minor == 0 => {
-                self.keeps = false;
+                self.keeps_alive = false;
                 Answer::Raw
             }
             Length::Open => {
@@ -366,14 +380,14 @@ impl Exchange for H1<'_> {
                 if self.is_head() { Answer::Done } else { Answer::Chunks }
             }
         };
-        crate::exchange::dress(&mut response, &self.besides);
-        if !self.keeps {
+        crate::exchange::add_common_fields(&mut response, &self.extra_fields);
+        if !self.keeps_alive {
             response.headers.set("Connection", "close");
         } else if self.request.minor == 0 {
             response.headers.set("Connection", "keep-alive");
         }
-        self.held = response.to_bytes();
-        // What comes bit by bit is wanted at once.
+        self.held_head = response.to_bytes();
+        // An answer of unknown length may grow slowly: its head is sent at once.
         match self.answer {
             Answer::Left(_) => Ok(()),
             _ => self.flush_head(),
@@ -384,10 +398,10 @@ impl Exchange for H1<'_> {
         match self.answer {
             Answer::Left(left) if (bytes.len() as u64) <= left => {
                 self.answer = Answer::Left(left - bytes.len() as u64);
-                if self.held.is_empty() {
+                if self.held_head.is_empty() {
                     return self.write_all(bytes);
                 }
-                self.held.extend_from_slice(bytes);
+                self.held_head.extend_from_slice(bytes);
                 self.flush_head()
             }
             Answer::Chunks if !bytes.is_empty() => {
@@ -395,35 +409,35 @@ impl Exchange for H1<'_> {
                 self.write_all(&chunk)
             }
             Answer::Raw => self.write_all(bytes),
-            // Nobody waits for a body.
+            // This answer has no body.
             _ => Ok(()),
         }
     }
 
     fn send(&mut self, source: &dyn Source, offset: u64, bytes: u64) -> io::Result<()> {
-        if bytes > TOGETHER_BYTES_MAX && self.looked.1.is_none() {
-            self.look();
+        if bytes > TOGETHER_BYTES_MAX && self.kernel_counter.1.is_none() {
+            self.read_kernel_counter();
         }
         let by_kernel = source.descriptor().filter(|_| self.connection.conn.sends_files());
         let (Answer::Left(left), Some(file)) = (self.answer, by_kernel) else {
-            return pump(source, offset, bytes, &mut |piece| self.write(piece));
+            return copy_range(source, offset, bytes, &mut |piece| self.write(piece));
         };
         if bytes <= TOGETHER_BYTES_MAX {
-            return pump(source, offset, bytes, &mut |piece| self.write(piece));
+            return copy_range(source, offset, bytes, &mut |piece| self.write(piece));
         }
-        let head = std::mem::take(&mut self.held);
+        let head = std::mem::take(&mut self.held_head);
         let sent = self.connection.conn.write_before_body(&head);
-        self.guarded(sent)?;
+        self.note_failure(sent)?;
         let mut at = 0;
         while at < bytes {
-            // No more at once: while a call lasts nobody looks at how fast the client takes what it asked for.
+            // No more at once: the client's pace is judged only between two calls.
             let most = (bytes - at).min(PIECE_BYTES as u64);
             let sent = match self.connection.conn.send_file(file, offset + at, most) {
-                Ok(0) => Err(shorter()),
+                Ok(0) => Err(became_shorter()),
                 Ok(sent) => self.sent(sent).map(|()| sent),
                 other => other,
             };
-            at += self.guarded(sent)?;
+            at += self.note_failure(sent)?;
         }
         self.answer = Answer::Left(left - bytes);
         Ok(())
@@ -440,7 +454,7 @@ impl Exchange for H1<'_> {
                 self.answer = Answer::Done;
             }
             Answer::Left(0) => self.answer = Answer::Done,
-            Answer::Raw => self.keeps = false,
+            Answer::Raw => self.keeps_alive = false,
             _ => {}
         }
         Ok(())

@@ -2,19 +2,19 @@
 //! requests by the same service as HTTP/1.1. The bounds:
 //!
 //! - Connections: [`CONNECTIONS_MAX`], each of which keeps its thread and four descriptors also while it is idle (300 s, then
-//!   GOAWAY). Beyond that TLS does not offer `h2` any more, and clients speak HTTP/1.1; those with prior knowledge are told
+//!   GOAWAY). Beyond that TLS does not offer `h2` any more, and clients speak HTTP/1.1; clients with prior knowledge get
 //!   ENHANCE_YOUR_CALM.
-//! - Threads: each connection has one worker for sure and up to [`workers::WORKERS_MAX`] while there are any to lend
-//!   ([`LENT_MAX`] in the server). 512 connections, 512 first workers and 1024 lent ones: as many as HTTP/1.1 may have.
-//! - Memory of bodies on their way in: what a client may send before it is read is the window of its connection. 16 MiB carry
+//! - Threads: each connection has one worker of its own and up to [`workers::WORKERS_MAX`] while extra workers are left
+//!   ([`EXTRA_WORKERS_MAX`] in the server). 512 connections, 512 first workers and 1024 extra ones: as many as HTTP/1.1 may have.
+//! - Memory of request bodies: a client may send the window of its connection before the service reads. 16 MiB carry
 //!   1.3 Gbit/s over 100 ms; the first [`WIDE_MAX`] connections get that, the others 1 MiB: 16 × 16 + 496 × 1 = 752 MiB at the
-//!   very worst, when nobody's body is read. One stream takes half of it, so that another one can still be heard.
-//! - Memory of answers that nobody fetches: 512 KiB for each stream of a wide connection, 32 KiB of the others, of a hundred
-//!   streams each: 16 × 50 + 496 × 3.1 = 2338 MiB at the very worst; and the 512 KiB that the transport may hold back.
-//! - Floods: h2's own bounds on streams that are reset, on small frames and on continuations are kept; streams that are reset
-//!   while they wait for a worker keep their place until a worker has looked at them.
+//!   very worst, when no body is read. One stream takes at most half of the window, so that others can still send.
+//! - Memory of answers that clients do not read: 512 KiB for each stream of a wide connection, 32 KiB for each of the others, with a
+//!   hundred streams each: 16 × 50 + 496 × 3.1 = 2338 MiB at the very worst; and the 512 KiB that the transport may hold back.
+//! - Floods: h2's own bounds on streams that are reset, on small frames and on continuations are kept; a stream that is
+//!   reset while it waits for a worker keeps its place until a worker takes it.
 //!
-//! What this module does not know: what a request means.
+//! This module does not interpret requests.
 
 mod frames;
 mod heads;
@@ -49,11 +49,11 @@ const CONNECTIONS_MAX: usize = 512;
 /// Connections that get a wide window.
 const WIDE_MAX: usize = 16;
 /// Workers in the server besides the first one of each connection.
-const LENT_MAX: usize = 1024;
-/// Streams of a connection at once; those without a worker wait. What RFC 9113, section 6.5.2, recommends at least, and what
-/// clients take for granted before they have heard it: those beyond would be refused.
+const EXTRA_WORKERS_MAX: usize = 1024;
+/// Streams of a connection at once; those without a worker wait. This is the least that RFC 9113, section 6.5.2, recommends, and
+/// clients assume it before they have read the settings: with less, some of their first streams would be refused.
 const STREAMS_MAX: u32 = 100;
-/// Bytes that a connection may send ahead.
+/// Bytes that a client may send before the service reads them, for each connection.
 const WIDE_BYTES: u32 = 16 << 20;
 const NARROW_BYTES: u32 = 1 << 20;
 /// Bytes of an answer that wait for the transport, for each stream.
@@ -62,31 +62,35 @@ const NARROW_SEND_BYTES: usize = 32 << 10;
 /// Largest frame that is accepted: four times the minimum, since each frame has a cost.
 const FRAME_BYTES: u32 = 64 << 10;
 /// How long the preface and the settings may take.
-const HELLO_WITHIN: Duration = Duration::from_secs(20);
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(20);
 /// After so long without a stream a connection ends.
 const IDLE: Duration = Duration::from_secs(300);
 /// How long the client has to close after GOAWAY, when nothing is left to answer.
-const GOODBYE: Duration = Duration::from_secs(5);
+const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 /// How often deadlines are checked.
-const LOOK_ROUND: Duration = Duration::from_secs(1);
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// The connections of a server that speak HTTP/2.
 pub(crate) struct Connections {
     open: AtomicUsize,
-    lent: AtomicUsize,
+    extra_workers: AtomicUsize,
     closing: watch::Sender<bool>,
 }
 
-/// A connection's slot, given back when dropped.
+/// A connection's slot, released when dropped.
 struct Slot<'a> {
     connections: &'a Connections,
     wide: bool,
 }
 
 impl Connections {
-    /// An empty one.
+    /// A set without connections.
     pub fn new() -> Connections {
-        Connections { open: AtomicUsize::new(0), lent: AtomicUsize::new(0), closing: watch::Sender::new(false) }
+        Connections {
+            open: AtomicUsize::new(0),
+            extra_workers: AtomicUsize::new(0),
+            closing: watch::Sender::new(false),
+        }
     }
 
     /// Whether one more connection would be accepted.
@@ -105,13 +109,13 @@ impl Connections {
         (before < CONNECTIONS_MAX).then_some(slot)
     }
 
-    fn lend(&self) -> bool {
-        let more = |lent| (lent < LENT_MAX).then_some(lent + 1);
-        self.lent.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
+    fn take_extra_worker(&self) -> bool {
+        let more = |workers| (workers < EXTRA_WORKERS_MAX).then_some(workers + 1);
+        self.extra_workers.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
     }
 
-    fn take_back(&self) {
-        self.lent.fetch_sub(1, Ordering::AcqRel);
+    fn release_extra_worker(&self) {
+        self.extra_workers.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -144,8 +148,8 @@ pub(crate) fn serve(
     service: &dyn Service,
 ) -> io::Result<()> {
     let Some(slot) = connections.enter() else { return refuse(conn, Reason::ENHANCE_YOUR_CALM) };
-    let (peer, secure) = (conn.peer(), conn.tls().is_some());
-    let facts = ConnectionFacts { peer, secure, client_name };
+    let peer = conn.peer();
+    let facts = ConnectionFacts { peer, secure: conn.tls().is_some(), client_name };
     let queue = RequestQueue::new();
     let work = |job: PendingRequest| stream::answer(job, &facts, service);
     let runtime = runtime()?;
@@ -154,17 +158,17 @@ pub(crate) fn serve(
         let work = &work;
         let give_to_worker = |job| {
             if let Err(mut job) = workers::give_to_worker(scope, &queue, connections, work, job) {
-                // Nothing was done: the client may ask again (RFC 9113, section 8.7).
+                // The request was not processed: the client may repeat it (RFC 9113, section 8.7).
                 job.respond.send_reset(Reason::REFUSED_STREAM);
             }
         };
-        let _closes = queue.closes();
+        let _close = queue.close_on_drop();
         let ended = runtime.block_on(async {
-            let (mut connection, transport) = hello(conn, slot.wide).await?;
-            attend(&mut connection, &transport, connections, &queue, give_to_worker).await
+            let (mut connection, transport) = handshake(conn, slot.wide).await?;
+            drive(&mut connection, &transport, connections, &queue, give_to_worker).await
         });
         match ended {
-            // Clients hang up as they like; what was cut off by that, its own request tells.
+            // A client may hang up at any time; the request that this cuts off reports it.
             Err(error) if error.kind() != io::ErrorKind::ConnectionAborted => {
                 tracing::debug!(%peer, %error, "a connection of HTTP/2 broke");
                 Ok(())
@@ -177,7 +181,7 @@ pub(crate) fn serve(
 /// Refuses a connection in HTTP/2, since such a client understands nothing else.
 fn refuse(conn: Conn, reason: Reason) -> io::Result<()> {
     runtime()?.block_on(async {
-        let (mut connection, transport) = hello(conn, false).await?;
+        let (mut connection, transport) = handshake(conn, false).await?;
         connection.abrupt_shutdown(reason);
         let over = poll_fn(|cx| {
             let over = connection.poll_closed(cx);
@@ -186,14 +190,14 @@ fn refuse(conn: Conn, reason: Reason) -> io::Result<()> {
                 Err(_) => Poll::Ready(()),
             }
         });
-        let _ = tokio::time::timeout(GOODBYE, over).await;
-        let _ = tokio::time::timeout(GOODBYE, poll_fn(|cx| transport.part(cx))).await;
+        let _ = tokio::time::timeout(CLOSE_WITHIN, over).await;
+        let _ = tokio::time::timeout(CLOSE_WITHIN, poll_fn(|cx| transport.shut_down(cx))).await;
         Ok(())
     })
 }
 
 /// Refuses a client that speaks clear text where only TLS is allowed.
-pub(crate) fn refuse_unsealed(conn: Conn) -> io::Result<()> {
+pub(crate) fn refuse_clear_text(conn: Conn) -> io::Result<()> {
     refuse(conn, Reason::INADEQUATE_SECURITY)
 }
 
@@ -201,8 +205,8 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()
 }
 
-/// The preface and the settings.
-async fn hello(conn: Conn, wide: bool) -> io::Result<(Connection, Transport)> {
+/// Exchanges the preface and the settings.
+async fn handshake(conn: Conn, wide: bool) -> io::Result<(Connection, Transport)> {
     let transport = Transport::new(conn.into_parts())?;
     let (window, ahead) = if wide { (WIDE_BYTES, WIDE_SEND_BYTES) } else { (NARROW_BYTES, NARROW_SEND_BYTES) };
     let mut builder = Builder::new();
@@ -219,7 +223,7 @@ async fn hello(conn: Conn, wide: bool) -> io::Result<(Connection, Transport)> {
         transport.push(cx)?;
         done.map_err(broken)
     });
-    let connection = tokio::time::timeout(HELLO_WITHIN, done).await??;
+    let connection = tokio::time::timeout(HANDSHAKE_WITHIN, done).await??;
     Ok((connection, transport))
 }
 
@@ -234,13 +238,13 @@ fn broken(error: h2::Error) -> io::Error {
 enum Event {
     Stream(Box<PendingRequest>),
     Over(io::Result<()>),
-    /// A worker is free, or time has passed.
-    Look,
+    /// A worker has become free, or it is time to check the deadlines.
+    Check,
     Close,
 }
 
 /// Drives a connection until it is over.
-async fn attend(
+async fn drive(
     connection: &mut Connection,
     transport: &Transport,
     connections: &Connections,
@@ -249,10 +253,11 @@ async fn attend(
 ) -> io::Result<()> {
     let mut closing = connections.closing.subscribe();
     let mut close = pin!(closing.wait_for(|closing| *closing));
-    let (mut quiet_since, mut said_goodbye) = (Instant::now(), false);
+    let mut quiet_since = Instant::now();
+    let mut goaway_sent = false;
     loop {
         let mut freed = pin!(queue.freed());
-        let mut tick = pin!(tokio::time::sleep(LOOK_ROUND));
+        let mut tick = pin!(tokio::time::sleep(CHECK_EVERY));
         let event = poll_fn(|cx| {
             let next = next(connection, queue.has_room(), cx);
             if let Err(error) = transport.push(cx) {
@@ -262,10 +267,10 @@ async fn attend(
                 return next;
             }
             if freed.as_mut().poll(cx).is_ready() || tick.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Event::Look);
+                return Poll::Ready(Event::Check);
             }
-            // Not asked again once it has answered.
-            if !said_goodbye && close.as_mut().poll(cx).is_ready() {
+            // A future must not be polled again after it was ready.
+            if !goaway_sent && close.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Event::Close);
             }
             Poll::Pending
@@ -274,35 +279,35 @@ async fn attend(
             Event::Stream(job) => {
                 quiet_since = Instant::now();
                 let mut job = job;
-                if wants_the_other(&job.request) {
+                if prefers_http1(&job.request) {
                     job.respond.send_reset(Reason::HTTP_1_1_REQUIRED);
                 } else {
                     give_to_worker(*job);
                 }
             }
             Event::Over(result) => return result,
-            Event::Look if queue.is_busy() => quiet_since = Instant::now(),
-            Event::Look if said_goodbye && quiet_since.elapsed() > GOODBYE => return Ok(()),
-            Event::Look if !said_goodbye && quiet_since.elapsed() > IDLE => {
-                (quiet_since, said_goodbye) = (Instant::now(), true);
+            Event::Check if queue.is_busy() => quiet_since = Instant::now(),
+            Event::Check if goaway_sent && quiet_since.elapsed() > CLOSE_WITHIN => return Ok(()),
+            Event::Check if !goaway_sent && quiet_since.elapsed() > IDLE => {
+                (quiet_since, goaway_sent) = (Instant::now(), true);
                 connection.graceful_shutdown();
             }
-            Event::Look => {}
+            Event::Check => {}
             Event::Close => {
-                (quiet_since, said_goodbye) = (Instant::now(), true);
+                (quiet_since, goaway_sent) = (Instant::now(), true);
                 connection.graceful_shutdown();
             }
         }
     }
 }
 
-/// Whether a client does better by HTTP/1.1, as [`frames`] says.
-fn wants_the_other<B>(request: &http::Request<B>) -> bool {
+/// Whether a request fails over HTTP/2 and succeeds over HTTP/1.1: see [`frames`].
+fn prefers_http1<B>(request: &http::Request<B>) -> bool {
     let agent = request.headers().get("user-agent").map(|agent| agent.as_bytes());
     request.method() == http::Method::PUT && agent.is_some_and(|agent| agent.starts_with(b"xrootd-tpc/"))
 }
 
-/// The next stream. While there is no room for one, it stays with the library, which bounds what may wait there.
+/// The next stream. While the queue has no room, streams stay in the h2 library, which bounds their number.
 fn next(connection: &mut Connection, room: bool, cx: &mut std::task::Context<'_>) -> Poll<Event> {
     if !room {
         return connection.poll_closed(cx).map(|over| Event::Over(over.map_err(broken)));

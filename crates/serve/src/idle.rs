@@ -12,7 +12,7 @@ use sys::waker::Waker;
 
 /// Events taken from the kernel at once.
 const EVENTS: usize = 256;
-/// How often connections whose time has passed are looked for.
+/// How often connections whose time has passed are dropped.
 const TICK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// The epoll token of the waker; connections have other numbers.
 const WAKER: u64 = 0;
@@ -43,7 +43,7 @@ impl<T: AsFd> IdleConnections<T> {
         self.inner.lock()
     }
 
-    /// Watches a connection until it becomes readable, for at most that long. After [`IdleConnections::close`] it is dropped.
+    /// Watches a connection until it becomes readable, for at most `within`. After [`IdleConnections::close`] it is dropped.
     ///
     /// # Errors
     /// The host cannot watch its descriptor.
@@ -54,7 +54,7 @@ impl<T: AsFd> IdleConnections<T> {
         }
         inner.last += 1;
         let number = inner.last;
-        // Once: whoever is handed on is no longer watched, and its descriptor leaves the set when it closes.
+        // One event only: a connection that was handed on is no longer watched, and its descriptor leaves the set when it closes.
         let events = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ONESHOT;
         epoll::add(&self.epoll, connection.as_fd(), epoll::EventData::new_u64(number), events)?;
         inner.connections.insert(number, (connection, Instant::now() + within));
@@ -96,7 +96,7 @@ impl<T: AsFd> IdleConnections<T> {
                 }
                 let connection = self.inner().connections.remove(&number);
                 if let Some((connection, _)) = connection {
-                    // Watched again elsewhere, or not at all: this entry would stay with a descriptor that lives on.
+                    // The descriptor stays open, so its entry must be removed before it is added again.
                     let _ = epoll::delete(&self.epoll, connection.as_fd());
                     hand_on(connection);
                 }
@@ -118,7 +118,7 @@ impl<T: AsFd> IdleConnections<T> {
             late.extend(inner.connections.remove(&number));
         }
         drop(inner);
-        // Closing may say farewell on the line: not under the lock.
+        // Closing a connection may send a TLS alert: not under the lock.
         drop(late);
     }
 }
@@ -130,7 +130,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn whoever_speaks_is_handed_on_and_whoever_does_not_is_dropped() {
+    fn a_readable_connection_is_handed_on_and_a_silent_one_is_dropped() {
         let (idle, stop) = (IdleConnections::new().unwrap(), Waker::new().unwrap());
         let (mut speaks, near) = UnixStream::pair().unwrap();
         let (silent, silent_near) = UnixStream::pair().unwrap();
@@ -143,7 +143,7 @@ mod tests {
             let watcher = scope.spawn(|| idle.watch(&stop, |connection| handed.0.send(connection).unwrap(), || {}));
             speaks.write_all(b"x").unwrap();
             heard.push(handed.1.recv_timeout(Duration::from_secs(10)).unwrap());
-            // The silent one sees its line closed.
+            // The other end of the silent one sees the close.
             silent.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
             assert_eq!(std::io::Read::read(&mut &silent, &mut [0]).unwrap(), 0);
             stop.wake();

@@ -9,7 +9,7 @@ use crate::connection_limits::ConnectionPermit;
 /// A connection of another protocol, on a thread of its own.
 #[derive(Debug)]
 pub struct Incoming {
-    /// The socket, in blocking mode. Nothing was read from it, but for what TLS has read.
+    /// The socket, in blocking mode. Nothing was read from it except by TLS.
     pub socket: TcpStream,
     /// The other end.
     pub peer: SocketAddr,
@@ -22,6 +22,6 @@ pub struct Incoming {
     /// Its place among the connections that are served at once, released when dropped. Drop it as soon as the client is
     /// authenticated, so that only unknown clients count against the places.
     pub admitted: Admitted,
-    /// The first bytes that were looked at. They are still in the socket.
+    /// The first bytes, which were peeked at. They are still in the socket.
     pub first: Vec<u8>,
 }

@@ -22,7 +22,7 @@ pub mod tls;
 
 pub use admission::Admitted;
 pub use connection_limits::{ConnectionPermit, LimitReached};
-pub use exchange::{Exchange, LITTLE_BYTES, Length, PIECE_BYTES};
+pub use exchange::{Exchange, Length, PIECE_BYTES, SHORT_BODY_BYTES_MAX};
 pub use incoming::Incoming;
 pub use server::{Counts, Server, Stop, Waits, WeakServer};
 pub use service::{ClearText, Protocols, Rejection, Service};

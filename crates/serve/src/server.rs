@@ -16,19 +16,19 @@ use crate::admission::{AdmissionObserver, AdmissionQueue, Admitted};
 use crate::connection_limits::{ConnectionLimits, ConnectionPermit};
 use crate::idle::IdleConnections;
 use crate::service::{ClearText, Protocols, Rejection};
-use crate::sniff::{FirstBytes, Protocol, peek_spoken, sniff};
+use crate::sniff::{FirstBytes, Protocol, peek_protocol, sniff};
 use crate::tls::{Accepted, H2, TlsSettings};
 use crate::{Incoming, h1, h2};
 
 /// How long an HTTP connection is kept between two requests: longer than clients pause within a piece of work.
-const KEPT_FOR: Duration = Duration::from_secs(300);
+const IDLE_FOR: Duration = Duration::from_secs(300);
 
 /// How long the server waits for its clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Waits {
     /// For the first message of a connection, the TLS handshake included.
     pub handshake: Duration,
-    /// Until a client whose kernel does not answer any more is taken to be gone.
+    /// Until a client whose kernel no longer answers counts as disconnected.
     pub gone_after: Duration,
 }
 
@@ -150,7 +150,8 @@ impl<S: Protocols> Server<S> {
         waits: Waits,
     ) -> io::Result<Server<S>> {
         listener.set_nonblocking(true)?;
-        let (idle, stop) = (IdleConnections::new()?, Waker::new()?);
+        let idle = IdleConnections::new()?;
+        let stop = Waker::new()?;
         let inner = Arc::new_cyclic(|me| ServerState {
             me: me.clone(),
             listener,
@@ -170,7 +171,7 @@ impl<S: Protocols> Server<S> {
     /// The address that the server listens on.
     ///
     /// # Errors
-    /// The host does not tell the address.
+    /// The system call fails.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.inner.listener.local_addr()
     }
@@ -197,7 +198,7 @@ impl<S: Protocols> Server<S> {
         }
     }
 
-    /// Serves a connection that this end dialled, for a client that cannot reach this host.
+    /// Serves a connection that this end has opened, for a client that cannot reach this host.
     pub fn adopt(&self, socket: TcpStream, peer: SocketAddr) {
         self.inner.accept(socket, peer);
     }
@@ -231,7 +232,7 @@ impl<S: Protocols> Server<S> {
         let inner = &self.inner;
         std::thread::scope(|scope| {
             let watcher = scope.spawn(|| {
-                let watched = inner.idle.watch(&inner.stop, |speaks| inner.admit(speaks), || inner.tick());
+                let watched = inner.idle.watch(&inner.stop, |readable| inner.admit(readable), || inner.tick());
                 if watched.is_err() {
                     inner.stop.wake();
                 }
@@ -246,7 +247,7 @@ impl<S: Protocols> Server<S> {
 }
 
 impl<S: Protocols> AdmissionObserver for ServerState<S> {
-    fn given_back(&self, from: IpAddr) {
+    fn place_released(&self, from: IpAddr) {
         self.admission.leave(from);
         self.begin_next();
     }
@@ -281,7 +282,7 @@ impl<S: Protocols> ServerState<S> {
         let permit = match self.limits.admit(peer.ip()) {
             Ok(permit) => permit,
             Err(full) => {
-                self.service.refused(&Rejection::Busy { peer, reason: full.words() });
+                self.service.refused(&Rejection::Busy { peer, reason: full.reason() });
                 return;
             }
         };
@@ -292,8 +293,8 @@ impl<S: Protocols> ServerState<S> {
         }
     }
 
-    /// Gives a connection that speaks a thread of its own, as soon as there is one to give. Never waits itself: the thread that
-    /// calls it hears all connections.
+    /// Gives a readable connection a thread of its own as soon as one is free. It never blocks, since the thread that calls it
+    /// watches all idle connections.
     fn admit(&self, connection: Waiting) {
         let from = client_prefix(connection.peer().ip());
         if let Some(connection) = self.admission.enter(from, connection)
@@ -303,18 +304,19 @@ impl<S: Protocols> ServerState<S> {
         }
     }
 
-    /// Begins with those that wait, as far as there are places.
+    /// Starts threads for connections that wait, as far as places are free.
     fn begin_next(&self) {
         while let Some((from, connection)) = self.admission.next() {
             self.begin(from, connection);
         }
     }
 
-    /// Starts the thread of a connection that has a place; whether that went well.
+    /// Starts the thread of a connection that has a place. Returns whether it has started.
     fn begin(&self, from: IpAddr, connection: Waiting) -> bool {
         let Some(own) = self.me.upgrade() else { return false };
         let serve = move || {
-            // Made here: where no thread starts, this would be dropped with the closure and begin the next one from there.
+            // Created in the thread: if it were created before and the thread did not start, dropping the closure would begin the
+            // next connection from within this call.
             let places: Weak<dyn AdmissionObserver> = own.me.clone();
             let admitted = Admitted::new(places, from);
             match connection {
@@ -335,13 +337,13 @@ impl<S: Protocols> ServerState<S> {
         begun.is_ok()
     }
 
-    /// Once a second.
+    /// Does the periodic work, once a second.
     fn tick(&self) {
         self.refuse_late();
         self.service.tick();
     }
 
-    /// Ends connections for which no thread was free in time, with a word where one can be said without waiting.
+    /// Ends connections for which no thread was free in time, with an answer where one can be sent without blocking.
     fn refuse_late(&self) {
         for connection in self.admission.take_late(Instant::now()) {
             let peer = connection.peer();
@@ -351,7 +353,7 @@ impl<S: Protocols> ServerState<S> {
                 Waiting::Fresh(fresh) => {
                     let is_served = self.service.clear_text(peer) == ClearText::Served;
                     if is_served
-                        && peek_spoken(&fresh.socket, &*self.service) == Some(Protocol::Http)
+                        && peek_protocol(&fresh.socket, &*self.service) == Some(Protocol::Http)
                         && let Ok(conn) = web::Conn::new(fresh.socket, None)
                     {
                         h1::Connection::new(conn, None, Some(fresh.permit)).end_busy();
@@ -363,31 +365,31 @@ impl<S: Protocols> ServerState<S> {
 
     fn serve_http1(&self, connection: h1::Connection) {
         let Some(idle) = connection.serve(&*self.service, &|| self.admission.has_waiting()) else { return };
-        // What was read ahead no descriptor tells of.
+        // epoll does not report bytes that were already read from the socket.
         if idle.has_unread() {
             return self.admission.wait(client_prefix(idle.peer().ip()), Waiting::Http(idle));
         }
-        if let Err(error) = self.idle.keep(Waiting::Http(idle), KEPT_FOR) {
+        if let Err(error) = self.idle.keep(Waiting::Http(idle), IDLE_FOR) {
             tracing::warn!(%error, "cannot watch a connection");
         }
     }
 
     fn serve(&self, fresh: Fresh, admitted: Admitted) -> io::Result<()> {
         let Fresh { socket, peer, number, permit } = fresh;
-        // For all that says what a connection is for, however slowly it comes.
+        // The deadline for the whole first message, however slowly its bytes arrive.
         let deadline = Instant::now() + self.waits.handshake;
         socket.set_nonblocking(false)?;
         sys::tcp::set_common(&socket, self.waits.gone_after)?;
-        let FirstBytes { spoken, first } = sniff(&socket, &*self.service, deadline)?;
+        let FirstBytes { protocol, first } = sniff(&socket, &*self.service, deadline)?;
         let incoming = Incoming { socket, peer, number, deadline, permit, admitted, first };
-        match spoken {
+        match protocol {
             Protocol::Tls => self.serve_tls(incoming),
             Protocol::Http => self.serve_clear(incoming),
             Protocol::Http2 => {
                 let conn = web::Conn::new(incoming.socket, None)?;
                 match self.service.clear_text(peer) {
                     ClearText::Served => h2::serve(conn, None, &self.h2, &*self.service),
-                    _ => h2::refuse_unsealed(conn),
+                    _ => h2::refuse_clear_text(conn),
                 }
             }
             Protocol::Other => {
@@ -423,7 +425,7 @@ impl<S: Protocols> ServerState<S> {
         };
         match tls.load().accept(&incoming.socket, self.waits.handshake, self.h2.has_room())? {
             Accepted::Other(tls) => {
-                // The handshake has its own time.
+                // The handshake has its own deadline.
                 incoming.deadline = Instant::now() + self.waits.handshake;
                 self.service.serve_tls(incoming, tls);
                 Ok(())

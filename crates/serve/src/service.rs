@@ -6,11 +6,11 @@ use crate::{Exchange, Incoming, Match};
 
 /// Answers requests.
 pub trait Service: Send + Sync + 'static {
-    /// Answers a request. Called on a thread of the request's own, which it may block. An error of the connection is the
-    /// service's to log: there is nobody else to tell.
+    /// Answers a request. The server calls it on a thread of the request's own, which it may block. The service logs errors of the
+    /// connection; the server does not see them.
     fn answer(&self, exchange: &mut dyn Exchange);
 
-    /// Hears of a connection or request that the server refused before it became an [`Exchange`].
+    /// Reports a connection or request that the server refused before it became an [`Exchange`].
     fn refused(&self, refusal: &Rejection<'_>);
 }
 
@@ -61,7 +61,7 @@ pub enum ClearText {
     Refused(&'static str),
 }
 
-/// The other protocols of the port, and what becomes of HTTP in clear text. By default there are none, and clear text is served.
+/// The other protocols of the port, and the treatment of HTTP in clear text. By default there are none, and clear text is served.
 pub trait Protocols: Service {
     /// What the server does with HTTP in clear text from this address.
     fn clear_text(&self, _peer: SocketAddr) -> ClearText {
@@ -76,7 +76,7 @@ pub trait Protocols: Service {
     /// Serves a connection whose first bytes were recognised, on a thread of its own.
     fn serve(&self, _connection: Incoming) {}
 
-    /// Serves a connection whose TLS chose a protocol of [`crate::tls::OtherProtocol`]; the handshake is the service's to finish.
+    /// Serves a connection whose TLS chose a protocol of [`crate::tls::OtherProtocol`]; the service finishes the handshake.
     fn serve_tls(&self, _connection: Incoming, _tls: rustls::Connection) {}
 
     /// Does periodic work. The thread that watches idle connections calls it about once a second, so it must not block.

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use crate::h2;
 use crate::service::Protocols;
 
-/// Bytes that are peeked at: an empty line, the longest method of any letters, and the blank after it.
+/// Bytes that are peeked at: room for an empty line, the longest method, and the space after it.
 const FIRST_BYTES: usize = 16;
-/// Pauses between two looks at a connection that has sent too few bytes: the first and the longest.
-const NAP: Duration = Duration::from_millis(1);
-const NAP_MAX: Duration = Duration::from_millis(200);
+/// The first and the longest pause between two peeks at a connection that has sent too few bytes.
+const POLL_PAUSE: Duration = Duration::from_millis(1);
+const POLL_PAUSE_MAX: Duration = Duration::from_millis(200);
 
 /// Whether the first bytes of a connection are those of a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,13 +43,13 @@ pub(crate) enum Protocol {
 /// The protocol of a connection, and the bytes that were peeked at.
 #[derive(Debug)]
 pub(crate) struct FirstBytes {
-    pub spoken: Protocol,
+    pub protocol: Protocol,
     pub first: Vec<u8>,
 }
 
 /// A verdict on the first bytes, or none while more are needed.
 fn judge(first: &[u8], others: &impl Protocols) -> Option<Protocol> {
-    // Some clients end the request before with an empty line too many (RFC 9112, section 2.2).
+    // Some clients send an empty line before a request (RFC 9112, section 2.2).
     let first = first.strip_prefix(b"\r\n").unwrap_or(first);
     match first {
         [] | [b'\r'] => return None,
@@ -69,17 +69,19 @@ fn judge(first: &[u8], others: &impl Protocols) -> Option<Protocol> {
     }
     let is_more_needed =
         h2::PREFACE.starts_with(first) || (first.len() < 3 && first.iter().all(u8::is_ascii_uppercase));
-    match looks_like_http(first) {
-        _ if is_more_needed => None,
-        true => Some(Protocol::Http),
-        // A method in small letters that has not ended yet.
-        false if first.len() < FIRST_BYTES && first.iter().all(u8::is_ascii_alphabetic) => None,
-        false => Some(Protocol::Unknown),
+    if is_more_needed {
+        return None;
     }
+    if looks_like_http(first) {
+        return Some(Protocol::Http);
+    }
+    // A method in small letters that has not ended yet.
+    let may_be_method = first.len() < FIRST_BYTES && first.iter().all(u8::is_ascii_alphabetic);
+    if may_be_method { None } else { Some(Protocol::Unknown) }
 }
 
 /// Whether the first bytes of a connection begin a request of HTTP/1. All registered methods are in capital letters (RFC 9110,
-/// section 9). A word in small letters with a blank behind it is an unknown method: it gets an answer and is not cut off.
+/// section 9). A word in small letters and a space are an unknown method: the client gets an answer instead of a closed connection.
 pub fn looks_like_http(first: &[u8]) -> bool {
     let capitals = first.iter().take(3).filter(|byte| byte.is_ascii_uppercase()).count();
     capitals == 3 || is_word_and_blank(first)
@@ -90,17 +92,20 @@ fn is_word_and_blank(first: &[u8]) -> bool {
     letters >= 3 && first.get(letters) == Some(&b' ')
 }
 
-/// The protocol by the bytes that have come so far. Does not wait; leaves the socket in non-blocking mode.
-pub(crate) fn peek_spoken(socket: &TcpStream, others: &impl Protocols) -> Option<Protocol> {
+/// The protocol by the bytes that have arrived so far. Does not block; leaves the socket in non-blocking mode.
+pub(crate) fn peek_protocol(socket: &TcpStream, others: &impl Protocols) -> Option<Protocol> {
     let mut first = [0; FIRST_BYTES];
     let got = socket.set_nonblocking(true).and_then(|()| socket.peek(&mut first)).unwrap_or(0);
     judge(&first[..got], others)
 }
 
 /// Peeks at the first bytes until they tell the protocol or the deadline passes.
+///
+/// # Errors
+/// The connection breaks or ends, or the deadline passes.
 pub(crate) fn sniff(socket: &TcpStream, others: &impl Protocols, deadline: Instant) -> io::Result<FirstBytes> {
     let mut first = [0; FIRST_BYTES];
-    let (mut seen, mut nap) = (0, NAP);
+    let (mut seen, mut pause) = (0, POLL_PAUSE);
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -111,14 +116,14 @@ pub(crate) fn sniff(socket: &TcpStream, others: &impl Protocols, deadline: Insta
         if got == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        if let Some(spoken) = judge(&first[..got], others) {
+        if let Some(protocol) = judge(&first[..got], others) {
             socket.set_read_timeout(None)?;
-            return Ok(FirstBytes { spoken, first: first[..got].to_vec() });
+            return Ok(FirstBytes { protocol, first: first[..got].to_vec() });
         }
-        // Peeking cannot wait for more than there is. Who lets us wait is looked at less and less: a thousand who say one byte
-        // must not keep a processor busy.
-        nap = if got == seen { (nap * 2).min(NAP_MAX) } else { NAP };
-        std::thread::sleep(nap.min(left));
+        // A peek returns at once while any byte is there. The pauses become longer, so that a thousand clients that send one byte
+        // do not keep a processor busy.
+        pause = if got == seen { (pause * 2).min(POLL_PAUSE_MAX) } else { POLL_PAUSE };
+        std::thread::sleep(pause.min(left));
         seen = got;
     }
 }
@@ -142,16 +147,15 @@ mod tests {
             if b"LHS1".starts_with(&first[..first.len().min(4)]) {
                 return if first.len() >= 4 { Match::Yes } else { Match::Maybe };
             }
-            match looks_like_http(first) || !first.iter().take(8).all(u8::is_ascii_lowercase) {
-                true => Match::No,
-                false if first.len() >= 8 => Match::Yes,
-                false => Match::Maybe,
+            if looks_like_http(first) || !first.iter().take(8).all(u8::is_ascii_lowercase) {
+                return Match::No;
             }
+            if first.len() >= 8 { Match::Yes } else { Match::Maybe }
         }
     }
 
     #[test]
-    fn first_bytes_tell() {
+    fn the_first_bytes_tell_the_protocol() {
         let judge = |first: &[u8]| judge(first, &Others);
         assert_eq!(judge(&[0x16, 3, 1, 2]), Some(Protocol::Tls));
         assert_eq!((judge(b"LHS1...."), judge(b"LHS")), (Some(Protocol::Other), None));

@@ -30,15 +30,15 @@ pub struct Certificate {
     pub key: PrivateKeyDer<'static>,
 }
 
-/// Reads who holds a chain of certificates, or why it proves nobody.
+/// Returns the name of the holder of a certificate chain, or why the chain is not accepted.
 pub type NameOfChain = Arc<dyn Fn(&[CertificateDer<'_>]) -> Result<String, String> + Send + Sync>;
 
 /// Verification of client certificates.
 #[derive(Clone)]
 pub struct ClientAuthorities {
-    /// Asks for them, and has a client prove that it holds the key of what it shows. It refuses none for what it is worth.
+    /// Requests certificates, and has the client prove that it holds the key. It refuses no certificate for its issuer.
     pub verifier: Arc<dyn ClientCertVerifier>,
-    /// The name of the holder of certificates that were shown, the client's own first, or why they do not count.
+    /// Returns the name of the holder of a chain, the client's own certificate first, or why the chain is not accepted.
     pub name: NameOfChain,
 }
 
@@ -53,13 +53,13 @@ pub struct OtherProtocol {
 /// TLS settings, by the protocol that a client asks for.
 pub struct TlsSettings {
     http: Arc<ServerConfig>,
-    /// The same while no more connections of HTTP/2 are wanted.
+    /// The same without HTTP/2, for the time when no more connections of HTTP/2 are accepted.
     http_1: Arc<ServerConfig>,
     /// The same for clients that name the server by an address in brackets.
     http_bracketed: Arc<ServerConfig>,
-    /// Who judges certificates of clients, where any are asked for.
+    /// The verification of client certificates, if any are requested.
     clients: Option<Arc<ClientAuthorities>>,
-    /// HTTP/1.1 under another certificate, for those who ask for it by this name.
+    /// HTTP/1.1 with another certificate, for clients that ask for this ALPN name.
     http_by_name: Option<(&'static [u8], Arc<ServerConfig>)>,
     other: Option<OtherProtocol>,
 }
@@ -77,7 +77,7 @@ fn settings(
     clients: Option<&Arc<ClientAuthorities>>,
     provider: Arc<CryptoProvider>,
 ) -> Result<ServerConfig, rustls::Error> {
-    // TLS 1.2 as well: there are sites whose clients know nothing newer.
+    // TLS 1.2 as well: the clients of some sites support nothing newer.
     let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let builder = match clients {
         Some(clients) => builder.with_client_cert_verifier(Arc::clone(&clients.verifier)),
@@ -106,7 +106,7 @@ impl TlsSettings {
         http_1.alpn_protocols = vec![HTTP_1_1.to_vec()];
         let mut http_bracketed = settings(certificate, clients.as_ref(), bracketed::provider(provider))?;
         http_bracketed.alpn_protocols = vec![HTTP_1_1.to_vec()];
-        // A session that goes on would be bound to a hash of the beginning of another ClientHello.
+        // A resumed session would be bound to a hash of a truncated ClientHello, which is not rewritten.
         http_bracketed.send_tls13_tickets = 0;
         http_bracketed.session_storage = Arc::new(NoServerSessionStorage {});
         Ok(TlsSettings {
@@ -152,7 +152,7 @@ impl TlsSettings {
         let refused = |error: rustls::Error| io::Error::new(io::ErrorKind::InvalidData, error);
         loop {
             let mut record = read_record(socket, deadline)?;
-            let is_bracketed = bracketed::spell(&mut record);
+            let is_bracketed = bracketed::rewrite_name(&mut record);
             let mut unread = &record[..];
             while !unread.is_empty() {
                 acceptor.read_tls(&mut unread)?;
@@ -186,7 +186,7 @@ impl TlsSettings {
     }
 }
 
-/// A record of TLS, or as much of what is none as shows that it is none.
+/// Reads a TLS record. Of bytes that are not TLS it reads no more than a record's head.
 fn read_record(socket: &TcpStream, deadline: Instant) -> io::Result<Vec<u8>> {
     let mut record = vec![0; bracketed::RECORD_HEAD_BYTES];
     sys::tcp::read_exact_by(socket, &mut record, deadline)?;

@@ -1,7 +1,7 @@
-//! A directory of a store as a store of its own: what a key that is for a part of an export may reach.
+//! A directory of a store as a store of its own, for a credential for a part of an export.
 //!
-//! Does not know: links. A store that follows them confines itself ([`Store::confined`]); for the others it is enough that
-//! every path begins with the directory.
+//! What it does not know: links. A store that follows links makes its own confined store ([`Store::confined`]); for other stores it
+//! is enough that every path begins with the directory.
 
 use std::sync::Arc;
 
@@ -15,28 +15,28 @@ use crate::{
     Stat, Store, make_dirs,
 };
 
-/// The store below a directory, from which nothing leads back up. Links on the way to it are followed as everywhere in the
-/// store.
+/// The store below a directory; none of its paths leads out of it. Links on the path to the directory are followed as everywhere in
+/// the store.
 ///
 /// # Errors
-/// The directory is not there, or leads out of the store.
+/// The directory does not exist, or leads out of the store.
 pub fn below(store: &Arc<dyn Store>, dir: &RelPath) -> Result<Arc<dyn Store>> {
     below_of(store, dir, Reached::Freely)
 }
 
-/// The store below the directory that a credential is for. The directory itself is no link; missing ones are made if `make`
-/// says so.
+/// The store below the directory that a credential is for. The directory itself must not be a link; with `make`, missing directories
+/// are made.
 ///
 /// # Errors
-/// The directory is not there, is something else (a link among it), or leads out of the store.
+/// The directory does not exist, is another kind of entry (for example a link), or leads out of the store.
 pub fn granted_dir(store: &Arc<dyn Store>, dir: &RelPath, make: bool) -> Result<Arc<dyn Store>> {
     below_of(store, dir, Reached::Strictly { make })
 }
 
-/// The store below a directory that is reached like this.
+/// The store below a directory, with the rules on links that `reached` gives.
 ///
 /// # Errors
-/// The directory is not there, is something else, or leads out of the store.
+/// The directory does not exist, is another kind of entry, or leads out of the store.
 pub fn below_of(store: &Arc<dyn Store>, dir: &RelPath, reached: Reached) -> Result<Arc<dyn Store>> {
     if let Some(confined) = store.confined(dir, reached)? {
         return Ok(confined);

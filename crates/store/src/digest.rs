@@ -54,8 +54,8 @@ impl SerialDigest {
     }
 }
 
-/// All serial digests of one file, fed while its blocks pass. Blocks that come out of order leave a gap; then the
-/// digests cannot be had this way and the file must be read.
+/// All serial digests of one file, computed while its blocks are sent or received. A block that comes out of order leaves a gap;
+/// then there are no digests, and the file must be read.
 #[derive(Default)]
 pub struct InOrder {
     serial: Vec<SerialDigest>,
@@ -69,16 +69,16 @@ impl std::fmt::Debug for InOrder {
     }
 }
 
-/// Zeros to feed holes from.
+/// The zeros that a hole consists of.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 impl InOrder {
-    /// Digests for the serial ones among `algorithms`.
+    /// Starts the digests of the serial ones among `algorithms`.
     pub fn new(algorithms: &[Algorithm]) -> InOrder {
         InOrder { serial: algorithms.iter().filter_map(|a| SerialDigest::new(*a)).collect(), next: 0, broken: false }
     }
 
-    /// The bytes at `offset`. Those that were seen before are passed over.
+    /// Adds the bytes at `offset`. Bytes that were added before are ignored.
     pub fn feed(&mut self, offset: u64, bytes: &[u8]) {
         self.broken |= offset > self.next;
         if offset != self.next || self.serial.is_empty() {
@@ -88,7 +88,7 @@ impl InOrder {
         self.next += bytes.len() as u64;
     }
 
-    /// A hole at `offset`.
+    /// Adds a hole of `len` bytes at `offset`.
     pub fn feed_hole(&mut self, offset: u64, mut len: u64) {
         let mut at = offset;
         while len > 0 && !self.serial.is_empty() {
@@ -124,11 +124,11 @@ pub fn of_file(source: &dyn Source, path: &RelPath, algorithms: &[Algorithm]) ->
 /// # Errors
 /// The file cannot be read.
 pub fn of_unfinished(source: &dyn Source, path: &RelPath, algorithms: &[Algorithm], size: u64) -> Result<Vec<Digest>> {
-    let there = source.stat()?.meta.size;
-    Ok(of_length(source, path, algorithms, (there.min(size), size), &|| true)?.unwrap_or_default())
+    let present = source.stat()?.meta.size.min(size);
+    Ok(of_length(source, path, algorithms, Length { present, total: size }, &|| true)?.unwrap_or_default())
 }
 
-/// As [`of_file`], while `is_wanted` returns `true`; it is called again and again. `None` once it returns `false`.
+/// As [`of_file`], as long as `is_wanted`, which is called regularly, returns `true`. `None` once it returns `false`.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -139,15 +139,20 @@ pub fn of_file_while(
     is_wanted: &dyn Fn() -> bool,
 ) -> Result<Option<Vec<Digest>>> {
     let size = source.stat()?.meta.size;
-    of_length(source, path, algorithms, (size, size), is_wanted)
+    of_length(source, path, algorithms, Length { present: size, total: size }, is_wanted)
 }
 
-/// Of so many bytes that are there, and zeros up to a length.
+/// The length of a file, bytes: `present` can be read now, zeros follow up to `total`.
+struct Length {
+    present: u64,
+    total: u64,
+}
+
 fn of_length(
     source: &dyn Source,
     path: &RelPath,
     algorithms: &[Algorithm],
-    (there, size): (u64, u64),
+    length: Length,
     is_wanted: &dyn Fn() -> bool,
 ) -> Result<Option<Vec<Digest>>> {
     let with_adler32 = algorithms.contains(&Algorithm::Adler32);
@@ -155,14 +160,14 @@ fn of_length(
     let mut sum = BlockSum::of(&[], with_adler32);
     let mut buffer = vec![0; 1 << 20];
     let mut at = 0;
-    while at < size {
+    while at < length.total {
         if at > 0 && !is_wanted() {
             return Ok(None);
         }
-        let extent = if at < there { source.extent(at, there)? } else { Extent::Hole(size) };
+        let extent = if at < length.present { source.extent(at, length.present)? } else { Extent::Hole(length.total) };
         match extent {
             Extent::Hole(end) => {
-                // A hole takes time as well, where every byte has to pass.
+                // A hole takes time too, because serial digests must see each of its bytes.
                 let end = end.min(at + HOLE_BYTES);
                 sum = sum.then(BlockSum::of_zeros(end - at, with_adler32), end - at);
                 serial.feed_hole(at, end - at);
@@ -181,7 +186,7 @@ fn of_length(
             }
         }
     }
-    let mut digests = serial.finish(size).unwrap_or_default();
+    let mut digests = serial.finish(length.total).unwrap_or_default();
     for algorithm in algorithms {
         match (algorithm, sum.adler32) {
             (Algorithm::Crc32c, _) => digests.push(Digest::crc32c(sum.crc32c)),
@@ -198,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_answers() {
+    fn serial_digests_of_abc_are_the_published_ones() {
         let mut all = InOrder::new(&Algorithm::ALL);
         all.feed(0, b"a");
         all.feed(1, b"bc");
@@ -220,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_noticed() {
+    fn a_gap_gives_no_digests() {
         let mut md5 = InOrder::new(&[Algorithm::Md5]);
         md5.feed(0, b"ab");
         md5.feed(5, b"fg");

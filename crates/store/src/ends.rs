@@ -1,5 +1,5 @@
-//! The endless ends: `null:` takes everything and keeps nothing, `zero:SIZE` gives so many zero bytes. They take the
-//! disk out of a measurement.
+//! The stores without a disk: `null:` accepts everything and keeps nothing, `zero:SIZE` gives zero bytes. With them a
+//! measurement does not depend on a disk.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use model::{Kind, Meta, Timestamp};
 
 use crate::{Capabilities, Entries, Error, Extent, Finish, Result, Sink, Source, Stat, Store, Writes};
 
-/// A file of zeros at the root, or the bottomless bin.
+/// `null:`, or `zero:`, which has one file of zeros at its root.
 #[derive(Clone, Copy, Debug)]
 pub enum End {
-    /// Takes everything.
+    /// Accepts everything and keeps nothing.
     Null,
-    /// Gives so many zero bytes.
+    /// A file with this number of zero bytes.
     Zero(u64),
 }
 
@@ -150,7 +150,7 @@ impl Sink for End {
     fn discard(&self) {}
 }
 
-/// The name that a file of zeros travels under.
+/// The name that a file of zeros has in a transfer.
 pub fn zero_name() -> Name {
     #[allow(clippy::unwrap_used, reason = "a literal that is a legal name")]
     Name::new(b"zero").unwrap()

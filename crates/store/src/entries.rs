@@ -20,7 +20,7 @@ pub fn is_left_behind(name: &[u8]) -> bool {
 }
 
 impl Entries {
-    /// These entries, all of them.
+    /// All of these entries.
     pub fn new(entries: impl Iterator<Item = Result<(Name, Result<Stat>)>> + Send + 'static) -> Entries {
         Entries { entries: Box::new(entries), is_hidden: |_| false, left_out: 0 }
     }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_behind_is_counted_and_not_shown() {
+    fn unfinished_files_are_counted_and_not_listed() {
         let names = &[".longhaul-a.part", "f", ".longhaul-1f-a.upload", ".longhaul-x", "a.part"];
         let mut finished = entries(names).without(3).finished();
         let shown: Vec<String> = finished.by_ref().map(|entry| entry.unwrap().0.to_string()).collect();

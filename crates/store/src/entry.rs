@@ -12,17 +12,17 @@ use model::entry::Attributes;
 use model::name::{Name, RelPath};
 use model::{Algorithm, Kind, Timestamp};
 
-use crate::error::{in_words, shown};
+use crate::error::{kind_phrase, shown};
 use crate::{
     AttributeSelection, Capabilities, Carried, Entries, Error, Facts, Lineage, Reached, Result, Sink, Source, Space,
     Stat, Store, below_of,
 };
 
-/// The entry at `path` of a store as a store of its own, and its path in there. `strictly`: the way to it is one that a
-/// credential names ([`Reached::Strictly`]); `make`: missing directories on that way are made.
+/// The entry at `path` of a store as a store of its own, and its path in that store. `strictly`: the path is one that a
+/// credential names ([`Reached::Strictly`]); `make`: missing directories of the path are made.
 ///
 /// # Errors
-/// The directory that holds it is not there or leads out of the store; the path is the store's root.
+/// The directory that holds it does not exist or leads out of the store, or the path is the store's root.
 pub fn granted_entry(
     store: &Arc<dyn Store>,
     path: &RelPath,
@@ -91,7 +91,7 @@ impl GrantedEntry {
         }
     }
 
-    /// The same for an operation that is refused for the entry itself. `refused` is its participle: "made a link", "renamed".
+    /// As [`GrantedEntry::at`], for an operation that is refused for the entry itself. `refused` is its participle: "made a link", "renamed".
     fn below(&self, path: &RelPath, refused: &'static str) -> Result<(&dyn Store, RelPath)> {
         match self.place(path)? {
             EntryPath::Inside(inside, below) => Ok((inside, below)),
@@ -139,9 +139,9 @@ impl Store for GrantedEntry {
     fn open(&self, path: &RelPath) -> Result<Arc<dyn Source>> {
         let (store, at) = self.at(path)?;
         store.open(&at).map_err(|error| match store.stat(&at) {
-            // A link here is never followed: that it leads out of the store is not the point.
+            // A link here is never followed, so the error says that it is a link, not that it leads out of the store.
             Ok(there) if there.meta.kind == Kind::Symlink => {
-                Error::Kind { path: shown(path), found: in_words(Kind::Symlink), wanted: "a file" }
+                Error::Kind { path: shown(path), found: kind_phrase(Kind::Symlink), wanted: "a file" }
             }
             _ => error,
         })

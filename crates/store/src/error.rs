@@ -101,7 +101,7 @@ pub enum Error {
     },
 }
 
-/// What a person can do about it, where that is known.
+/// What the user can do about it, where that is known.
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull => " (free space there, then run the same command again)",
@@ -120,7 +120,7 @@ pub fn shown(path: &RelPath) -> String {
 }
 
 /// A kind of entry as a sentence names it.
-pub(crate) fn in_words(kind: Kind) -> &'static str {
+pub(crate) fn kind_phrase(kind: Kind) -> &'static str {
     match kind {
         Kind::File => "a file",
         Kind::Dir => "a directory",

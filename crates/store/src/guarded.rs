@@ -107,7 +107,7 @@ impl Store for Guarded {
     }
 
     fn join(&self, path: &RelPath, tag: &str, size: u64) -> Result<Option<Arc<dyn Sink>>> {
-        // Whoever began it gives it its name.
+        // The process that created the file gives it its name.
         self.store.join(path, tag, size)
     }
 
@@ -271,16 +271,13 @@ mod tests {
     use crate::Error;
     use crate::memory::Memory;
 
-    /// Nobody may change what is below `shut`.
+    /// Refuses every change below `shut`, and records removed entries.
     #[derive(Debug, Default)]
     struct Shut(Mutex<Vec<String>>);
 
     impl Guard for Shut {
         fn agree(&self, path: &RelPath, _change: Change, _is_there: &dyn Fn() -> bool) -> Result<()> {
-            match path.to_string().contains("shut") {
-                true => Err(Error::Escapes(path.to_string())),
-                false => Ok(()),
-            }
+            if path.to_string().contains("shut") { Err(Error::Escapes(path.to_string())) } else { Ok(()) }
         }
 
         fn is_gone(&self, path: &RelPath) {
@@ -293,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn every_change_is_asked_about() {
+    fn the_guard_decides_about_every_change() {
         let (plain, guard) = (Arc::new(Memory::default()), Arc::new(Shut::default()));
         plain.make_dir(&path("shut")).unwrap();
         plain.make_dir(&path("open")).unwrap();
@@ -319,16 +316,16 @@ mod tests {
 
     impl Guard for Once {
         fn agree(&self, path: &RelPath, _change: Change, _is_there: &dyn Fn() -> bool) -> Result<()> {
-            let mut asked = self.0.lock();
-            *asked += 1;
-            if *asked > 1 { Err(Error::Escapes(path.to_string())) } else { Ok(()) }
+            let mut calls = self.0.lock();
+            *calls += 1;
+            if *calls > 1 { Err(Error::Escapes(path.to_string())) } else { Ok(()) }
         }
 
         fn is_gone(&self, _path: &RelPath) {}
     }
 
     #[test]
-    fn what_was_begun_in_time_may_still_come_too_late() {
+    fn the_guard_may_refuse_the_commit_of_a_file_that_it_let_begin() {
         let store = guarded(Arc::new(Memory::default()), RelPath::root(), Arc::new(Once::default()));
         let sink = store.create(&path("f"), "t").unwrap();
         sink.write_at(b"x", 0).unwrap();

@@ -57,7 +57,7 @@ pub enum Writes {
     Anywhere,
     /// From the first byte to the last, each once.
     InOrder,
-    /// Any range at any time, each once, and none is left out: the back end gathers parts and sends on those that are full.
+    /// Any range at any time, each once and all of them: the back end collects parts and uploads each one that is full.
     InParts,
 }
 
@@ -74,11 +74,11 @@ pub struct Capabilities {
     pub times: bool,
     /// Modes, symbolic and hard links, and times of directories are kept.
     pub posix: bool,
-    /// Holes take no room and can be found.
+    /// Holes take no space and can be found.
     pub sparse: bool,
     /// What is written is kept.
     pub keeps: bool,
-    /// Directories can be listed, as far as is known by now.
+    /// Directories can be listed, as far as the store knows by now.
     pub lists: bool,
 }
 
@@ -185,13 +185,13 @@ pub enum Reached {
     Freely,
     /// As every path of the store; in the confined store no link is followed.
     FreelyThenNoLink,
-    /// Step by step, as a credential names it. A link on the way may lead only deeper below the directory that it lies in, so
-    /// that whoever makes one gains nothing by it that they could not put there anyway; the last component is no link.
+    /// Component by component, as a credential names it. A link on the path may lead only below the directory that it lies in, so
+    /// that a client who makes one reaches nothing that it could not write there anyway; the last component is not a link.
     Strictly {
         /// Missing directories are made.
         make: bool,
     },
-    /// Step by step, to the directory that holds the entry of a credential; in the confined store no link is followed.
+    /// Component by component, to the directory that holds the entry of a credential; in the confined store no link is followed.
     StrictlyThenNoLink {
         /// Missing directories are made.
         make: bool,
@@ -368,7 +368,7 @@ pub trait Sink: Send + Sync + Debug {
     fn flush(&self) -> Result<()> {
         Ok(())
     }
-    /// Drops cached pages of the file, as far as the system permits, so that later reads come from the device: not all writes may have
+    /// Drops cached pages of the file, as far as the system permits, so that later reads come from the device: some writes may not have
     /// reached it, or another host may have written.
     fn distrust(&self) {}
     /// Keeps the file under its temporary name, for [`Store::resume`].
@@ -396,10 +396,10 @@ pub fn make_dirs(store: &dyn Store, path: &RelPath) -> Result<()> {
         make_dirs(store, &path.parent())?;
     }
     match store.make_dir(path) {
-        // A link that leads out is not merely in the way.
-        Err(in_the_way @ Error::Kind { .. }) => match store.list(path) {
+        // Where a link leads out of the store, that is the error to report.
+        Err(conflict @ Error::Kind { .. }) => match store.list(path) {
             Err(escapes @ Error::Escapes(_)) => Err(escapes),
-            _ => Err(in_the_way),
+            _ => Err(conflict),
         },
         other => other,
     }

@@ -1,6 +1,6 @@
-//! A store in memory: the smallest honest implementation of the trait, for tests of everything above.
+//! A store in memory: the smallest complete implementation of the trait, for tests of everything above.
 //!
-//! Does not know: following a symbolic link. A path leads through directories only.
+//! It follows no symbolic links: a path leads through directories only.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -11,7 +11,7 @@ use model::name::RelPath;
 use model::{Kind, Meta, Timestamp};
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::error::{in_words, shown};
+use crate::error::{kind_phrase, shown};
 use crate::{Capabilities, Entries, Error, Extent, Finish, Result, Sink, Source, Stat, Store, Writes};
 
 #[derive(Clone, Debug)]
@@ -42,8 +42,8 @@ fn not_found(doing: &'static str, path: &RelPath) -> Error {
     Error::io(doing, path, std::io::Error::from(std::io::ErrorKind::NotFound))
 }
 
-fn in_the_way(path: &RelPath, node: &Node, wanted: &'static str) -> Error {
-    Error::Kind { path: shown(path), found: in_words(facts(node, &BTreeMap::new()).meta.kind), wanted }
+fn wrong_kind(path: &RelPath, node: &Node, wanted: &'static str) -> Error {
+    Error::Kind { path: shown(path), found: kind_phrase(facts(node, &BTreeMap::new()).meta.kind), wanted }
 }
 
 fn has_children(tree: &Tree, path: &RelPath) -> bool {
@@ -63,10 +63,7 @@ impl Memory {
     }
 
     fn not_the_root(doing: &'static str, path: &RelPath) -> Result<()> {
-        match path.is_root() {
-            true => Err(Error::Unsupported { what: doing, store: "the root itself" }),
-            false => Ok(()),
-        }
+        if path.is_root() { Err(Error::Unsupported { what: doing, store: "the root itself" }) } else { Ok(()) }
     }
 
     /// Puts a node under a name, under the rules of a rename.
@@ -158,7 +155,7 @@ impl Store for Memory {
             Some(node @ Node::File { bytes, .. }) => {
                 Ok(Arc::new(MemoryFile { bytes: Arc::clone(bytes), stat: facts(node, &names(&tree)) }))
             }
-            Some(node) => Err(in_the_way(path, node, "a file")),
+            Some(node) => Err(wrong_kind(path, node, "a file")),
             None => Err(not_found("open", path)),
         }
     }
@@ -173,9 +170,9 @@ impl Store for Memory {
         let mut tree = self.tree();
         Self::parent_is_dir(&tree, "create", path)?;
         match tree.get_mut(path) {
-            // Its owner must be able to fill it; the final mode comes when it is full.
+            // Its owner must be able to write into it; `finish_dir` sets the final mode later.
             Some(Node::Dir { mode, .. }) => *mode |= 0o700,
-            Some(node) => return Err(in_the_way(path, node, "a directory")),
+            Some(node) => return Err(wrong_kind(path, node, "a directory")),
             None => {
                 tree.insert(path.clone(), Node::Dir { mode: 0o755, mtime: Timestamp::default() });
             }
@@ -299,7 +296,7 @@ impl Sink for MemorySink {
         let mut bytes = std::mem::take(&mut *self.bytes());
         bytes.resize(finish.size as usize, 0);
         let mut tree = self.store.tree();
-        // Never one that was used before: a reader may still hold the file that had it.
+        // An id is never used twice: a reader may still hold the file that had it.
         let id = self.store.next_id.fetch_add(1, Ordering::Relaxed);
         let node = Node::File { id, bytes: Arc::new(bytes), mode: finish.mode, mtime: finish.mtime };
         Memory::put(&mut tree, &self.path, node, finish.replace)

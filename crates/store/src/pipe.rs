@@ -1,7 +1,6 @@
 //! Standard input and output as the ends of a transfer: one file of unknown length, in order.
 //!
-//! Does not know: seeking. A reader that asks for bytes out of order is refused, and so is a writer that brings them;
-//! the engine keeps such a file on one stream.
+//! A pipe cannot seek: reads and writes out of order are refused, so the engine keeps such a file on one stream.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -148,7 +147,7 @@ impl Sink for Pipe {
     }
 
     fn commit(&self, finish: &Finish) -> Result<()> {
-        // A hole at the end still has to come out as zeros.
+        // A hole at the end is written as zeros.
         let at = self.inner().1;
         let mut left = finish.size.saturating_sub(at);
         let zeros = [0u8; 1 << 16];

@@ -1,8 +1,8 @@
 //! A directory of a file system as a store.
 //!
 //! Every path is resolved by the kernel below the root (`openat2`, Linux 5.6 or later): `..`, absolute links, links
-//! that leave the root and links swapped in during the walk are all refused there, not by string comparison here.
-//! Files are written beside their final name, in the same directory, so that they inherit what the directory gives
+//! that leave the root and links swapped in during the walk are all refused by the kernel, not by string comparison here.
+//! Files are written beside their final name, in the same directory, so that they inherit the properties of the directory
 //! (group, default ACL, project quota, allocation group) and the final rename never crosses a file system.
 
 mod attributes;
@@ -27,8 +27,9 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlag
 use rustix::io::Errno;
 
 use self::confined::open_below;
+use self::file::UnfinishedFile;
 pub use self::names::{is_temporary_name, temporary_name};
-use crate::error::{in_words, shown};
+use crate::error::{kind_phrase, shown};
 use crate::{
     AttributeSelection, Capabilities, Entries, Error, Facts, Lineage, Reached, Result, Sink, Source, Space, Stat,
     Store, Writes,
@@ -48,11 +49,11 @@ pub enum Links {
 pub struct Posix {
     root: OwnedFd,
     resolve: ResolveFlags,
-    /// The same, once links were asked for as what they lead to.
+    /// As `resolve`, for [`Store::following_links`].
     resolve_following: ResolveFlags,
     /// No link is followed, whatever `resolve` says: the root is the directory of an entry that a credential is for.
     holds_entry: bool,
-    /// The last component is followed as well: a link is what it leads to.
+    /// A link as the last component is followed too, so that an entry is what the link leads to.
     follows: bool,
     /// Set-user-id and set-group-id bits of files are dropped.
     drop_privilege_bits: bool,
@@ -60,27 +61,26 @@ pub struct Posix {
     hides_unfinished: bool,
 }
 
-/// Directories in each other: a path of 4,096 bytes has no more.
+/// The most nested directories: a path of 4,096 bytes has no more.
 const DEPTH_MAX: usize = 2048;
 
 /// The part of a mode that [`Posix::without_privilege_bits`] drops from files.
 const PRIVILEGE_BITS: u32 = 0o6000;
 
 impl Posix {
-    /// A file that was begun with this tag: its directory, its name to be, and itself. None where there is none, or a link or
-    /// something else that is not ours.
-    fn unfinished(&self, path: &RelPath, tag: &str) -> Result<Option<(OwnedFd, Name, OwnedFd)>> {
+    /// Opens a file that was begun with this tag. None where there is none, or where another kind of entry has its name.
+    fn unfinished(&self, path: &RelPath, tag: &str) -> Result<Option<UnfinishedFile>> {
         let (dir, name) = self.parent("go on with", path)?;
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         match rustix::fs::openat(&dir, &temporary_name(tag)[..], flags, Mode::empty()) {
-            Ok(fd) => Ok(Some((dir, name, fd))),
+            Ok(fd) => Ok(Some(UnfinishedFile { dir, name, fd })),
             Err(Errno::NOENT | Errno::LOOP | Errno::NXIO | Errno::ISDIR) => Ok(None),
             Err(e) => Err(error("go on with", path, e)),
         }
     }
 
-    fn sink(&self, path: &RelPath, tag: &str, (dir, name, fd): (OwnedFd, Name, OwnedFd)) -> file::PosixSink {
-        file::PosixSink::new(file::PosixFile::new(fd, path.clone()), dir, temporary_name(tag), name, self.mode_mask())
+    fn sink(&self, path: &RelPath, tag: &str, begun: UnfinishedFile) -> file::PosixSink {
+        file::PosixSink::new(begun, path.clone(), temporary_name(tag), self.mode_mask())
     }
 
     /// Bits of modes that this store sets.
@@ -88,11 +88,11 @@ impl Posix {
         if self.drop_privilege_bits { !PRIVILEGE_BITS } else { u32::MAX }
     }
 
-    fn allowed<'a>(&self, facts: &Facts<'a>) -> Facts<'a> {
+    fn masked<'a>(&self, facts: &Facts<'a>) -> Facts<'a> {
         Facts { mode: facts.mode & self.mode_mask(), ..*facts }
     }
 
-    /// The store below a directory. The path itself may go through links: the caller chose it.
+    /// The store below a directory. The path to the directory may contain links, because the caller chose it.
     ///
     /// # Errors
     /// The directory cannot be opened, or the kernel has no `openat2`.
@@ -115,7 +115,7 @@ impl Posix {
             drop_privilege_bits: false,
             hides_unfinished: false,
         };
-        // Where it is missing every file would fail, in words that say nothing of it.
+        // Checked here, because without openat2 every file would fail with an error that does not name the cause.
         match store.open_at(&RelPath::root(), OFlags::PATH | OFlags::DIRECTORY, Mode::empty()) {
             Err(Errno::NOSYS) => {
                 let why = "the system call openat2 is missing: the kernel is older than 5.6, or a filter keeps it away, as \
@@ -127,31 +127,30 @@ impl Posix {
         }
     }
 
-    /// Drops set-user-id and set-group-id bits of files written here: a node that runs as root must not hand out
-    /// programs that run as root.
+    /// Drops set-user-id and set-group-id bits of files written here: clients of a node that runs as root must not be able to
+    /// store programs that run as root.
     pub fn without_privilege_bits(mut self) -> Posix {
         self.drop_privilege_bits = true;
         self
     }
 
-    /// Links that are asked for as what they lead to may lead anywhere: the tree is the user's own.
+    /// Links that are followed ([`Store::following_links`]) may lead anywhere: the tree is the user's own.
     pub fn of_the_user(mut self) -> Posix {
         self.resolve_following = ResolveFlags::NO_MAGICLINKS;
         self
     }
 
-    /// Hides files that are not finished: to whoever is served here they are nobody's yet, by whatever protocol they ask.
+    /// Hides unfinished files from the clients of every protocol.
     pub fn hiding_unfinished(mut self) -> Posix {
         self.hides_unfinished = true;
         self
     }
 
-    /// Whether a path is to an unfinished file, or below a directory that has the name of one, and leads nowhere here.
+    /// Whether a path is hidden: it leads to an unfinished file, or below a directory that has the name of one.
     fn is_hidden(&self, path: &RelPath) -> bool {
         self.hides_unfinished && path.as_bytes().split(|b| *b == b'/').any(is_temporary_name)
     }
 
-    /// Opens a path below the root.
     fn open_at(&self, path: &RelPath, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
         if self.is_hidden(path) {
             return Err(Errno::NOENT);
@@ -173,14 +172,14 @@ impl Posix {
         Ok((dir.map_err(|e| error(doing, path, e))?, name))
     }
 
-    /// Opens an entry for its facts: a link itself, or what it leads to.
+    /// Opens an entry to examine it: a link itself, or what it leads to where `follows` is set.
     fn open_facts(&self, path: &RelPath) -> Result<OwnedFd> {
         let last = if self.follows { OFlags::empty() } else { OFlags::NOFOLLOW };
         self.open_at(path, OFlags::PATH | last, Mode::empty()).map_err(|e| error("examine", path, e))
     }
 
-    /// The same store over a descriptor of its own.
-    fn again(&self) -> Result<Posix> {
+    /// A store with the same settings and a duplicate of the descriptor.
+    fn duplicate(&self) -> Result<Posix> {
         let root = self.root.try_clone().map_err(|source| Error::io("examine", &RelPath::root(), source))?;
         Ok(Posix { root, ..*self })
     }
@@ -197,15 +196,15 @@ impl Posix {
     }
 }
 
-/// The length of a file that is ours to write to: somebody else's, or one that has another name as well, is not.
+/// The length of a file that this process may go on with; none for another user's file, or one that has a second name.
 fn own_size(fd: &OwnedFd, path: &RelPath) -> Result<Option<u64>> {
     let stat = rustix::fs::fstat(fd).map_err(|e| error("examine", path, e))?;
-    let there = facts(&stat);
-    let ours = stat.st_uid == rustix::process::geteuid().as_raw() && there.names == 1;
-    Ok((there.meta.kind == Kind::File && ours).then_some(there.meta.size))
+    let found = facts(&stat);
+    let is_own = stat.st_uid == rustix::process::geteuid().as_raw() && found.names == 1;
+    Ok((found.meta.kind == Kind::File && is_own).then_some(found.meta.size))
 }
 
-/// An error of an operation below the root, with escapes told apart.
+/// An error of an operation below the root; paths that lead out of it become [`Error::Escapes`].
 fn error(doing: &'static str, path: &RelPath, errno: Errno) -> Error {
     match errno {
         Errno::XDEV => Error::Escapes(shown(path)),
@@ -214,10 +213,10 @@ fn error(doing: &'static str, path: &RelPath, errno: Errno) -> Error {
     }
 }
 
-/// An error of a final rename, in words about what is in the way.
-fn in_the_way(dir: &OwnedFd, path: &RelPath, name: &Name, errno: Errno) -> Error {
+/// An error of a final rename; where another entry has the name, the error says which kind it is.
+fn conflict(dir: &OwnedFd, path: &RelPath, name: &Name, errno: Errno) -> Error {
     match errno {
-        // Which of the three it is depends on whether replacing was asked for; a directory is in the way either way.
+        // Which of the three it is depends on whether the rename may replace; in each case a directory has the name.
         Errno::EXIST | Errno::ISDIR | Errno::NOTEMPTY if Posix::stat_kind(dir, name) == Some(Kind::Dir) => {
             Error::Kind { path: shown(path), found: "a directory", wanted: "a file" }
         }
@@ -279,7 +278,7 @@ impl Store for Posix {
     }
 
     fn following_links(&self) -> Result<Option<Arc<dyn Store>>> {
-        Ok(Some(Arc::new(Posix { follows: true, resolve: self.resolve_following, ..self.again()? })))
+        Ok(Some(Arc::new(Posix { follows: true, resolve: self.resolve_following, ..self.duplicate()? })))
     }
 
     fn is_dir(&self, path: &RelPath) -> bool {
@@ -290,7 +289,7 @@ impl Store for Posix {
         let fd = self.open_at(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
         let mut entries = list::entries(fd.map_err(|e| error("list", path, e))?, path)?;
         if self.follows {
-            let (store, dir) = (self.again()?, path.clone());
+            let (store, dir) = (self.duplicate()?, path.clone());
             entries = entries.changed(move |name, stat| match stat {
                 Ok(stat) if stat.meta.kind == Kind::Symlink => store.stat(&dir.join(name)),
                 stat => stat,
@@ -312,7 +311,7 @@ impl Store for Posix {
         let source = file::PosixFile::new(fd, path.clone());
         match source.stat()?.meta.kind {
             Kind::File => Ok(Arc::new(source)),
-            kind => Err(Error::Kind { path: shown(path), found: in_words(kind), wanted: "a file" }),
+            kind => Err(Error::Kind { path: shown(path), found: kind_phrase(kind), wanted: "a file" }),
         }
     }
 
@@ -322,24 +321,24 @@ impl Store for Posix {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(&dir, &temporary[..], flags, Mode::RUSR | Mode::WUSR);
         let fd = opened.map_err(|e| error("create", path, e))?;
-        Ok(Arc::new(self.sink(path, tag, (dir, name, fd))))
+        Ok(Arc::new(self.sink(path, tag, UnfinishedFile { dir, name, fd })))
     }
 
     fn resume(&self, path: &RelPath, tag: &str) -> Result<Option<Arc<dyn Sink>>> {
-        let Some((dir, name, fd)) = self.unfinished(path, tag)? else { return Ok(None) };
-        if rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+        let Some(begun) = self.unfinished(path, tag)? else { return Ok(None) };
+        if rustix::fs::flock(&begun.fd, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
             return Ok(None);
         }
-        let Some(size) = own_size(&fd, path)? else { return Ok(None) };
-        Ok(Some(Arc::new(self.sink(path, tag, (dir, name, fd)).holding(size))))
+        let Some(size) = own_size(&begun.fd, path)? else { return Ok(None) };
+        Ok(Some(Arc::new(self.sink(path, tag, begun).with_existing_bytes(size))))
     }
 
     fn join(&self, path: &RelPath, tag: &str, size: u64) -> Result<Option<Arc<dyn Sink>>> {
-        let Some((dir, name, fd)) = self.unfinished(path, tag)? else { return Ok(None) };
-        if own_size(&fd, path)?.is_none() {
+        let Some(begun) = self.unfinished(path, tag)? else { return Ok(None) };
+        if own_size(&begun.fd, path)?.is_none() {
             return Ok(None);
         }
-        Ok(Some(Arc::new(self.sink(path, tag, (dir, name, fd)).of_another(size))))
+        Ok(Some(Arc::new(self.sink(path, tag, begun).joined(size))))
     }
 
     fn forget(&self, path: &RelPath, tag: &str) -> Result<()> {
@@ -347,7 +346,7 @@ impl Store for Posix {
         let (dir, _) = self.parent(doing, path)?;
         let temporary = temporary_name(tag);
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        // Whoever is writing it has it locked, here or on another host.
+        // A process that is writing it holds its lock, on this host or another one.
         match rustix::fs::openat(&dir, &temporary[..], flags, Mode::empty()) {
             Ok(fd) if rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) => {
                 let busy = std::io::Error::from(std::io::ErrorKind::ResourceBusy);
@@ -366,11 +365,11 @@ impl Store for Posix {
     }
 
     fn differs(&self, path: &RelPath, from: &Facts<'_>) -> Result<bool> {
-        attributes::differs(&self.open_facts(path)?, path, &self.allowed(from))
+        attributes::differs(&self.open_facts(path)?, path, &self.masked(from))
     }
 
     fn refresh(&self, path: &RelPath, to: &Facts<'_>) -> Result<bool> {
-        attributes::refresh(&self.open_facts(path)?, path, &self.allowed(to))
+        attributes::refresh(&self.open_facts(path)?, path, &self.masked(to))
     }
 
     fn lineage(&self, path: &RelPath) -> Lineage {
@@ -388,11 +387,11 @@ impl Store for Posix {
     fn space(&self, path: &RelPath) -> Result<Option<Space>> {
         let fd = self.open_at(path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty());
         let fd = fd.map_err(|e| error("examine", path, e))?;
-        let there = rustix::fs::fstatvfs(&fd).map_err(|e| error("examine the space of", path, e))?;
+        let found = rustix::fs::fstatvfs(&fd).map_err(|e| error("examine the space of", path, e))?;
         let device = rustix::fs::fstat(&fd).map_err(|e| error("examine", path, e))?.st_dev;
-        let free_bytes = there.f_bavail.saturating_mul(there.f_frsize);
-        // A file system without a size of its own (some network ones) has no bound that could be asked.
-        let total_bytes = there.f_blocks.saturating_mul(there.f_frsize);
+        let free_bytes = found.f_bavail.saturating_mul(found.f_frsize);
+        // Some network file systems report no size: their bound is unknown.
+        let total_bytes = found.f_blocks.saturating_mul(found.f_frsize);
         Ok((total_bytes > 0).then_some(Space { free_bytes, total_bytes, device }))
     }
 
@@ -406,12 +405,12 @@ impl Store for Posix {
         let stat = rustix::fs::statat(&dir, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW);
         let stat = facts(&stat.map_err(|e| error("examine", path, e))?).meta;
         match stat.kind {
-            // Its owner must be able to fill it; the final mode comes when it is full.
+            // Its owner must be able to write into it; `finish_dir` sets the final mode later.
             Kind::Dir if stat.mode & 0o700 != 0o700 => {
                 self.make_usable(path, stat.mode | 0o700).map_err(|e| error("make writable", path, e))
             }
             Kind::Dir => Ok(()),
-            kind => Err(Error::Kind { path: shown(path), found: in_words(kind), wanted: "a directory" }),
+            kind => Err(Error::Kind { path: shown(path), found: kind_phrase(kind), wanted: "a directory" }),
         }
     }
 
@@ -442,7 +441,7 @@ impl Store for Posix {
     fn finish_dir(&self, path: &RelPath, mode: u32, mtime: Timestamp) -> Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
         let fd = match self.open_at(path, flags, Mode::empty()) {
-            // Finished before with a mode that keeps its own owner out, who may still change it.
+            // It was finished before with a mode that locks out its owner, who may still change the mode.
             Err(Errno::ACCESS) => self.make_usable(path, 0o700).and_then(|()| self.open_at(path, flags, Mode::empty())),
             other => other,
         };
@@ -483,7 +482,7 @@ impl Store for Posix {
         let (old, new) = ((&from_dir, from_name.as_bytes()), (&to_dir, to_name.as_bytes()));
         let flags = if replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
         let renamed = match rustix::fs::renameat_with(old.0, old.1, new.0, new.1, flags) {
-            // As in `put`; or a directory was to come to lie within itself, which fails once more.
+            // As in `put`; or a directory would come to lie within itself, which fails below too.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if !replace => {
                 match Self::stat_kind(&from_dir, &from_name) {
                     Some(Kind::Dir) => Self::rename_dir_by_looking((&from_dir, &from_name), (&to_dir, &to_name)),

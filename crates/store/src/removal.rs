@@ -37,7 +37,7 @@ pub fn remove_all(store: &dyn Store, path: &RelPath) -> Result<()> {
     remove_all_while(store, path, &|| true).map(drop)
 }
 
-/// The same, for as long as `is_wanted` returns `true`. Returns whether all of it is gone.
+/// As [`remove_all`], as long as `is_wanted` returns `true`. Returns whether all of it is removed.
 ///
 /// # Errors
 /// The first entry that cannot be removed; entries before it are gone.
@@ -58,7 +58,7 @@ impl Overseer for AllOrNothing<'_> {
     }
 }
 
-/// The same, watched by an overseer. Returns whether all of it is gone.
+/// As [`remove_all`], watched by an overseer. Returns whether all of it is removed.
 ///
 /// # Errors
 /// The entry does not exist, or the overseer ends the removal; entries before that are gone.
@@ -66,7 +66,7 @@ pub fn remove_tree(store: &dyn Store, path: &RelPath, overseer: &mut dyn Oversee
     let kind = store.stat(path)?.meta.kind;
     let mut removal = Removal { store, overseer, left: Vec::new(), kept: HashSet::new(), is_whole: true };
     if kind == Kind::Dir {
-        // A path can be 2,000 levels deep, which no thread's stack is made for.
+        // A path can be 2,000 levels deep, too deep for recursion on a thread's stack.
         removal.left.push(PendingDirectory::Full(path.clone()));
     } else {
         removal.entry(path)?;
@@ -172,15 +172,12 @@ mod tests {
     use super::*;
     use crate::memory::Memory;
 
-    /// Some entries stay.
+    /// An overseer that keeps some entries, and records those that stay.
     struct Keeping(&'static [&'static str], Vec<String>);
 
     impl Overseer for Keeping {
         fn may_go(&mut self, path: &RelPath) -> Result<()> {
-            match self.0.contains(&path.to_string().as_str()) {
-                true => Err(Error::Escapes(path.to_string())),
-                false => Ok(()),
-            }
+            if self.0.contains(&path.to_string().as_str()) { Err(Error::Escapes(path.to_string())) } else { Ok(()) }
         }
 
         fn stays(&mut self, path: &RelPath, _why: Error) -> Result<()> {
@@ -202,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_keeps_the_directories_above_it() {
+    fn an_entry_that_stays_keeps_the_directories_above_it() {
         let (store, mut keeping) = (tree(), Keeping(&["t/a/b"], Vec::new()));
         assert!(!remove_tree(&store, &path("t"), &mut keeping).unwrap());
         assert_eq!(keeping.1, ["t/a/b"], "nobody is told of the directories above");
@@ -212,9 +209,9 @@ mod tests {
     }
 
     #[test]
-    fn the_first_that_stays_may_end_it() {
+    fn the_first_entry_that_stays_may_end_the_removal() {
         let store = tree();
-        let mut asked = 0;
+        let mut calls = 0;
         struct Ends<'a>(&'a mut u32);
         impl Overseer for Ends<'_> {
             fn may_go(&mut self, path: &RelPath) -> Result<()> {
@@ -225,8 +222,8 @@ mod tests {
                 Err(why)
             }
         }
-        assert!(remove_tree(&store, &path("t"), &mut Ends(&mut asked)).is_err());
-        assert_eq!(asked, 1);
+        assert!(remove_tree(&store, &path("t"), &mut Ends(&mut calls)).is_err());
+        assert_eq!(calls, 1);
         assert!(!remove_all_while(&store, &path("t"), &|| false).unwrap());
     }
 }

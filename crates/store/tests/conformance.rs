@@ -1,8 +1,8 @@
-//! The conformance suite: one set of facts that every back end which keeps a tree must hold, told as functions over
-//! `&dyn Store`. What a back end need not do is data (`Capabilities`), never its type.
+//! The conformance suite: one set of checks for every back end that keeps a tree, as functions over `&dyn Store`. A check asks for
+//! the abilities of a back end (`Capabilities`), never for its type.
 //!
-//! A new back end joins by one more module in `on_every_store`. The ends that keep no tree (`null:`, `zero:`, pipes)
-//! have tests of their own in `ends.rs`.
+//! A new back end gets a module in `on_every_store`. The stores that keep no tree (`null:`, `zero:`, pipes)
+//! have their own tests in `ends.rs`.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
@@ -36,7 +36,7 @@ fn unfinished(dir: &std::path::Path, found: &mut Vec<std::path::PathBuf>) {
         if entry.file_name().as_encoded_bytes().starts_with(b".longhaul-") {
             found.push(entry.path());
         }
-        // Trees as deep as a path may be long are checked by the test that makes them.
+        // The test that makes a tree as deep as a path may be long checks that tree itself.
         if entry.file_type().unwrap().is_dir() && entry.path().as_os_str().len() < 2000 {
             unfinished(&entry.path(), found);
         }
@@ -71,5 +71,5 @@ on_every_store! {
     links: symlinks_are_verbatim symlinks_replace remove_all_takes_links_not_their_targets
         hard_links_share_one_file hard_links_replace hard_links_need_a_file;
     sparse: holes_are_found;
-    errors: errors_name_the_path_and_the_deed;
+    errors: errors_name_the_path_and_the_operation;
 }

@@ -35,12 +35,12 @@ fn digests(source: &dyn Source, algorithms: &[Algorithm]) -> Vec<String> {
 }
 
 #[test]
-fn a_dense_file() {
+fn the_digests_of_a_dense_file_are_those_of_other_programs() {
     let (_temp, stores) = stores();
     for store in stores {
         let bytes = pattern((1 << 20) + 1);
         let source = written(&*store, &[(0, &bytes)], bytes.len() as u64);
-        // In the order that was asked for.
+        // In the order of the request.
         use Algorithm::{Adler32, Blake3, Crc32c, Md5, Sha256};
         let expected = [
             "sha256:25514c44a439ee6cf72c0efb36ed960ce101dc95703b2bc816ea6c286bbd92a9".to_string(),
@@ -56,7 +56,7 @@ fn a_dense_file() {
 }
 
 #[test]
-fn a_sparse_file() {
+fn the_digests_of_a_sparse_file_are_those_of_other_programs() {
     let (_temp, stores) = stores();
     for store in stores {
         let source = written(&*store, &[(1 << 20, &pattern(1 << 16))], 3 << 20);
@@ -70,9 +70,9 @@ fn a_sparse_file() {
     }
 }
 
-/// What lies behind what was written so far is a hole of the file to be.
+/// Beyond the bytes written so far an unfinished file counts as a hole.
 #[test]
-fn an_unfinished_file_is_as_long_as_it_will_be() {
+fn the_digest_of_an_unfinished_file_covers_its_final_length() {
     let (_temp, stores) = stores();
     for store in stores {
         let sink = store.create(&path("f"), "t").unwrap();
@@ -85,7 +85,7 @@ fn an_unfinished_file_is_as_long_as_it_will_be() {
 }
 
 #[test]
-fn an_empty_file() {
+fn the_digests_of_an_empty_file_are_those_of_other_programs() {
     let (_temp, stores) = stores();
     for store in stores {
         let source = written(&*store, &[], 0);
@@ -105,7 +105,7 @@ fn an_empty_file() {
     }
 }
 
-/// 5 GiB of nothing: no byte is read, and the two sums that combine need none.
+/// A hole of 5 GiB: no byte is read, because CRC-32C and Adler-32 of zeros can be computed.
 #[test]
 fn five_gib_of_hole_take_no_time() {
     let (_temp, [posix, _]) = stores();
@@ -121,7 +121,7 @@ fn five_gib_of_hole_take_no_time() {
     assert!(spent < Duration::from_millis(100), "{spent:?}");
 }
 
-/// A file that says it is longer than it is, as one does that is cut short between two calls.
+/// A file that reports a larger length than it has, like a file that is cut short between two calls.
 #[derive(Debug)]
 struct Longer(Arc<dyn Source>, u64);
 
@@ -141,7 +141,7 @@ impl Source for Longer {
     }
 }
 
-/// What was cut off must not count as zeros.
+/// The range that was cut off must not count as zeros.
 #[test]
 fn a_file_cut_short_is_an_error() {
     let (_temp, stores) = stores();
@@ -157,22 +157,22 @@ fn a_file_cut_short_is_an_error() {
 }
 
 #[test]
-fn what_nobody_waits_for_any_more_is_not_read_on() {
+fn a_digest_that_is_no_longer_wanted_is_not_computed_further() {
     let (_temp, stores) = stores();
     for store in stores {
         let bytes = pattern(3 << 20);
         let source = written(&*store, &[(0, &bytes)], bytes.len() as u64);
-        let asked = std::cell::Cell::new(0);
+        let calls = std::cell::Cell::new(0);
         let wanted_until = |most: u32| {
-            asked.set(0);
+            calls.set(0);
             let still = || {
-                asked.set(asked.get() + 1);
-                asked.get() <= most
+                calls.set(calls.get() + 1);
+                calls.get() <= most
             };
             store::digest::of_file_while(&*source, &path("f"), &[Algorithm::Crc32c], &still).unwrap()
         };
         assert_eq!(wanted_until(1), None);
-        assert_eq!(asked.get(), 2, "nothing is read after the no");
+        assert_eq!(calls.get(), 2, "nothing is read after `false`");
         assert_eq!(wanted_until(9).unwrap(), of_file(&*source, &path("f"), &[Algorithm::Crc32c]).unwrap());
     }
 }

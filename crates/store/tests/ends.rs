@@ -1,4 +1,4 @@
-//! The ends that keep no tree: `null:`, `zero:SIZE` and pipes.
+//! The stores that keep no tree: `null:`, `zero:SIZE` and pipes.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
@@ -32,7 +32,7 @@ fn null_takes_everything_and_keeps_nothing() {
 }
 
 #[test]
-fn zero_gives_so_many_zeros() {
+fn zero_gives_as_many_zeros_as_its_size() {
     let zero = End::Zero(100_000);
     assert!(!zero.is_dir(&path("")));
     assert_eq!(Store::stat(&zero, &path("")).unwrap().meta.size, 100_000);
@@ -44,7 +44,7 @@ fn zero_gives_so_many_zeros() {
     assert_eq!(source.read_at(&mut buffer, 60_000).unwrap(), 40_000);
     assert_eq!(source.read_at(&mut buffer, 100_000).unwrap(), 0);
     assert_eq!(source.read_at(&mut buffer, u64::MAX).unwrap(), 0);
-    // It stands for a disk: its zeros are bytes, not a hole that nobody would send.
+    // It stands for a disk: its zeros are data, not a hole, which would not be sent.
     assert_eq!(source.extent(0, 100_000).unwrap(), Extent::Data(100_000));
     assert!(matches!(zero.create(&path("f"), "t"), Err(Error::Unsupported { store: "zero:", .. })));
     assert!(zero.make_dir(&path("d")).is_err() && zero.remove(&path("")).is_err());
@@ -74,7 +74,7 @@ fn a_pipe_carries_one_file_in_order() {
     let mut buffer = vec![1; 1 << 17];
     let mut got = Vec::new();
     loop {
-        // A read is as full as can be, however the pipe cuts it.
+        // A read fills the buffer, in whatever portions the pipe delivers.
         let count = source.read_at(&mut buffer, got.len() as u64).unwrap();
         got.extend_from_slice(&buffer[..count]);
         if count < buffer.len() {

@@ -1,4 +1,4 @@
-//! Nothing leads out of a directory store: not by type, not by any link, not by a link swapped in during the walk.
+//! Nothing leads out of a directory store: no path, no link, no link that is swapped in during the walk.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
@@ -21,7 +21,7 @@ use support::{finish, names, path, read, write};
 const OUTSIDE: &[u8] = b"what nobody here may see or change";
 const INSIDE: &[u8] = b"what belongs to the tree";
 
-/// A directory with an export and, beside it, what must stay out of reach.
+/// A directory with an export and, beside it, a tree that must stay out of reach.
 struct Site {
     temp: tempfile::TempDir,
     before: Vec<(PathBuf, String)>,
@@ -66,7 +66,7 @@ impl Drop for Site {
     }
 }
 
-/// All facts about a tree that a trespasser could change.
+/// All facts about a tree that an intruder could change.
 fn survey(dir: &Path) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     let mut todo = vec![dir.to_path_buf()];
@@ -83,8 +83,8 @@ fn survey(dir: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// Every deed, with `via` as the directory on the way. All must fail.
-fn everything_fails(store: &Posix, via: &str) {
+/// Tries every operation below the directory `via`. All must fail.
+fn assert_every_operation_fails(store: &Posix, via: &str) {
     let below = |name: &str| path(format!("{via}/{name}"));
     let zero = Timestamp::default();
     assert!(store.stat(&below("secret")).is_err(), "stat {via}");
@@ -110,7 +110,7 @@ fn everything_fails(store: &Posix, via: &str) {
 }
 
 #[test]
-fn the_way_up_cannot_be_said() {
+fn no_path_leads_above_the_root() {
     for bad in [&b".."[..], b"a/..", b"../a", b"a/../../b", b"/../etc", b"a/../a"] {
         assert!(RelPath::parse(bad).is_err(), "{bad:?}");
     }
@@ -135,10 +135,10 @@ fn links_that_leave_are_refused() {
         site.link("chain/../chain", "longer-chain");
         site.link("/proc/self/cwd", "magic");
         site.link("loop", "loop");
-        let ways = ["absolute", "relative", "winding", "out-and-in", "absolute-but-inside"];
-        for via in ways.into_iter().chain(["chain", "longer-chain", "magic", "loop"]) {
-            everything_fails(&store, via);
-            // The link itself can be seen, and named so that a person finds it.
+        let links_out = ["absolute", "relative", "winding", "out-and-in", "absolute-but-inside"];
+        for via in links_out.into_iter().chain(["chain", "longer-chain", "magic", "loop"]) {
+            assert_every_operation_fails(&store, via);
+            // The link itself can be examined, and the error names its path.
             assert!(store.stat(&path(via)).is_ok());
             let error = store.open(&path(format!("{via}/secret"))).unwrap_err();
             assert!(error.to_string().contains(&format!("{via}/secret")), "{error}");
@@ -198,8 +198,8 @@ fn no_link_is_followed_where_refused() {
     site.link("real", "dir");
     site.link("dir", "chain");
     site.link("real/secret", "file");
-    everything_fails(&store, "dir");
-    everything_fails(&store, "chain");
+    assert_every_operation_fails(&store, "dir");
+    assert_every_operation_fails(&store, "chain");
     assert!(store.open(&path("file")).is_err());
     assert_eq!(store.read_link(&path("file")).unwrap(), b"real/secret");
     assert_eq!(read(&store, &path("real/secret")).unwrap(), INSIDE);
@@ -228,7 +228,7 @@ fn swap(root: &Path, stop: &AtomicBool, swaps: &AtomicU64) {
     }
 }
 
-/// Every deed below a path that is now a directory, now a link to the outside. Counts what came through.
+/// Tries every operation below a path that alternates between a directory and a link to the outside. Counts reads that succeed.
 fn trespass(store: &Posix, round: u64, through: &AtomicU64) {
     let zero = Timestamp::default();
     let seen = |at: &str| {
@@ -288,7 +288,7 @@ fn a_link_swapped_in_during_the_walk_leads_nowhere() {
             }
         });
         let swaps = swaps.into_inner();
-        // The race took place, and honest reads came through meanwhile.
+        // The race took place, and legitimate reads succeeded meanwhile.
         assert!(swaps > 100 && through.into_inner() > 10, "{swaps} swaps");
         let swapped = fs::symlink_metadata(root.join("real")).unwrap().is_symlink();
         let dir = if swapped { "link" } else { "real" };
@@ -308,7 +308,7 @@ fn a_fifo_in_place_of_a_file_does_not_hang() {
             let refused = store.open(&path("fifo")).map(drop);
             assert!(store.open(&path("socket")).is_err() && store.list(&path("fifo")).is_err());
             assert_eq!(store.stat(&path("fifo")).unwrap().meta.kind, model::Kind::Special);
-            // A file takes its place, and nobody writes into it.
+            // A new file replaces it; nothing is written into the FIFO.
             write(&store, &path("copy"), INSIDE).unwrap();
             done.send(refused).unwrap();
         });

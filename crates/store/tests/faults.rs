@@ -1,8 +1,8 @@
-//! What goes wrong in practice: the target is full, read-only, another file system, or not ours to read.
+//! Failures that happen in practice: the target is full, read-only, on another file system, or may not be read.
 //!
-//! The tests that mount do so in a mount namespace of their own: they start themselves again below `unshare`, so that
-//! nothing stays mounted whatever happens to them. Those that need an ordinary user start themselves again below
-//! `setpriv`. Where the machine lets them do neither, they say so.
+//! Tests that mount run in their own mount namespace: they start themselves again under `unshare`, so that
+//! nothing stays mounted if they fail. Tests that need an ordinary user start themselves again under
+//! `setpriv`. Where the machine permits neither, they are reported as skipped.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
@@ -23,14 +23,14 @@ use store::posix::{Links, Posix};
 use store::{Error, Finish, Store};
 use support::{finish, names, path, pattern, read, skipped, write};
 
-/// Set in the process that a test started to run itself in.
+/// Set in the process in which a test has started itself again.
 const INSIDE: &str = "STORE_FAULTS_INSIDE";
 const NAMESPACE: &[&str] = &["unshare", "--mount", "--propagation", "private"];
 /// Where an ordinary user may be root of a namespace, that is enough to mount a tmpfs in it.
 const USER_NAMESPACE: &[&str] = &["unshare", "--map-root-user", "--mount", "--propagation", "private"];
 const NOBODY: &[&str] = &["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
 
-/// Runs the body of the named test below a wrapper program, in a process of its own.
+/// Runs the body of the named test in another process, under a wrapper program.
 fn below(wrapper: &[&str], test: &str, body: fn()) {
     let root = rustix::process::geteuid().is_root();
     if std::env::var_os(INSIDE).is_some() || (wrapper == NOBODY && !root) {
@@ -55,7 +55,7 @@ fn below(wrapper: &[&str], test: &str, body: fn()) {
     assert!(output.status.success() && out.contains("1 passed"), "{out}\n{err}");
 }
 
-/// Mounts a tmpfs in this process's own namespace; without it, says why.
+/// Mounts a tmpfs in this process's own namespace; where that is impossible, reports the test as skipped.
 fn mounted(at: &Path, options: &str, test: &str) -> bool {
     std::fs::create_dir_all(at).unwrap();
     let output = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(at).output();
@@ -97,7 +97,7 @@ fn a_full_target_leaves_nothing() {
                 sink.discard();
             }
             drop(sink);
-            // Its room is free again, or the next round would not get as far.
+            // Its space is free again; otherwise the next round would fail earlier.
             assert_eq!(names(&store, &path("")), [b"kept"]);
             write(&store, &path("g"), &pattern(900_000)).unwrap();
             store.remove(&path("g")).unwrap();
@@ -123,7 +123,7 @@ fn no_inodes_left_is_full_too() {
     });
 }
 
-/// Network file systems refuse late: what was written must not get its name before they were asked.
+/// Network file systems report errors late: a file must not get its name before they were asked for them.
 #[test]
 fn what_is_refused_at_the_close_gets_no_name() {
     below(NAMESPACE, "what_is_refused_at_the_close_gets_no_name", || {
@@ -136,15 +136,15 @@ fn what_is_refused_at_the_close_gets_no_name() {
         let sink = store.create(&path("f"), "t").unwrap();
         sink.write_at(&pattern(100_000), 0).unwrap();
         let durable = Finish { durable: true, ..finish(100_000) };
-        // A mover asks before it says that it has closed a file.
-        for said in [sink.publish(), sink.commit(&finish(100_000)), sink.flush(), sink.commit(&durable)] {
-            let error = said.unwrap_err();
+        // A mover calls `publish` before it reports that it has closed a file.
+        for result in [sink.publish(), sink.commit(&finish(100_000)), sink.flush(), sink.commit(&durable)] {
+            let error = result.unwrap_err();
             assert!(
                 matches!(&error, Error::Late { source, .. } if source.kind() == ErrorKind::QuotaExceeded),
                 "{error:?}"
             );
             assert_eq!((error.fault(), error.retry()), (Fault::Storage, Retry::Never));
-            // The system says so once: to try again as where there was no room would find nothing wrong.
+            // The system reports it once: a retry, as for a full device, would find no error.
             assert!(error.is_fatal() && !error.is_full() && error.to_string().contains("quota"), "{error}");
             assert!(store.stat(&path("f")).unwrap_err().is_not_found());
             assert!(temp.path().join(".longhaul-t.part").exists(), "what is there is for a later attempt");
@@ -181,7 +181,7 @@ fn a_read_only_target_is_fatal() {
             assert!(error.is_fatal() && kind(&error) == Some(ErrorKind::ReadOnlyFilesystem), "{n}: {error:?}");
             assert!(error.to_string().contains("writable"), "{error}");
         }
-        // What needs no writing works on.
+        // Operations that write nothing still succeed.
         store.make_dir(&path("d")).unwrap();
         assert_eq!(read(&store, &f).unwrap(), b"kept");
     });
@@ -201,7 +201,7 @@ fn another_file_system_below_is_no_obstacle() {
             write(&store, &path(at), b"here").unwrap();
             assert_eq!(read(&store, &path(at)).unwrap(), b"here");
         }
-        // What must cross says so, and does not speak of escapes.
+        // An operation that would have to cross reports that, and not an escape.
         let link = store.make_hard_link(&path("mnt/link"), &path("h"), true, "t").unwrap_err();
         assert_eq!((kind(&link), link.fault()), (Some(ErrorKind::CrossesDevices), Fault::Storage), "{link}");
         let rename = store.rename(&path("h"), &path("mnt/h"), true).unwrap_err();
@@ -226,7 +226,7 @@ fn what_may_not_be_read_or_written_is_named() {
         let store = Posix::open(temp.path(), Links::Refuse).unwrap();
         let sink = store.create(&path("locked"), "t").unwrap();
         sink.write_at(b"x", 0).unwrap();
-        // A mode that locks its owner out is no obstacle for the one who gives it.
+        // The owner can set a mode that locks the owner out.
         sink.commit(&Finish { mode: 0, ..finish(1) }).unwrap();
         assert_denied(&store.open(&path("locked")).unwrap_err());
         assert_eq!(store.stat(&path("locked")).unwrap().meta.size, 1);
@@ -269,7 +269,7 @@ fn an_owner_may_finish_and_fill_what_locks_it_out() {
             store.make_dir(&path("d")).unwrap();
             write(&store, &path(format!("d/{mode:o}")), b"x").unwrap();
         }
-        // Nor does a directory that may be entered but not listed stop a durable file.
+        // A durable file can also be committed in a directory that may be entered but not listed.
         set_mode(&temp.path().join("d"), 0o300);
         let sink = store.create(&path("d/durable"), "t").unwrap();
         sink.commit(&Finish { durable: true, ..finish(0) }).unwrap();

@@ -1,5 +1,5 @@
-//! What a credential for a path opens: nothing leads out of it, whatever links those who may write there make, and whatever
-//! takes the place of what it is for.
+//! Stores for a credential for one path: nothing leads out of them, whatever links a client that may write there makes, and
+//! whatever replaces the entry of the credential.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
@@ -19,7 +19,7 @@ use support::{path, read, write};
 
 const SECRET: &[u8] = b"beside what the credential is for";
 
-/// An export with a directory `a` that somebody may write to, and a secret beside it.
+/// An export with a directory `a` that a client may write to, and a secret beside it.
 fn export() -> (tempfile::TempDir, Arc<dyn Store>) {
     let temp = tempfile::tempdir().unwrap();
     fs::create_dir_all(temp.path().join("a/real")).unwrap();
@@ -30,7 +30,7 @@ fn export() -> (tempfile::TempDir, Arc<dyn Store>) {
 }
 
 #[test]
-fn what_a_credential_is_for_is_no_link() {
+fn a_credential_for_a_link_opens_nothing() {
     let (temp, store) = export();
     symlink("..", temp.path().join("a/up")).unwrap();
     symlink("real", temp.path().join("a/down")).unwrap();
@@ -50,7 +50,7 @@ fn what_a_credential_is_for_is_no_link() {
 }
 
 #[test]
-fn a_link_on_the_way_leads_deeper_or_nowhere() {
+fn a_link_on_the_path_of_a_credential_leads_deeper_or_is_refused() {
     let (temp, store) = export();
     fs::create_dir(temp.path().join("deep")).unwrap();
     fs::write(temp.path().join("deep/f"), "deep").unwrap();
@@ -70,7 +70,7 @@ fn a_link_on_the_way_leads_deeper_or_nowhere() {
 }
 
 #[test]
-fn an_entry_is_that_name_and_what_lies_below_it() {
+fn a_credential_for_an_entry_opens_that_name_and_what_lies_below_it() {
     let (temp, store) = export();
     let (entry, at) = granted_entry(&store, &path("a/f"), true, false).unwrap();
     write(&*entry, &at, b"new").unwrap();
@@ -81,7 +81,7 @@ fn an_entry_is_that_name_and_what_lies_below_it() {
         assert!(write(&*entry, &path(beside), b"x").is_err() && entry.make_dir(&path(beside)).is_err(), "{beside}");
         assert!(entry.remove(&path(beside)).is_err() && entry.rename(&at, &path(beside), true).is_err(), "{beside}");
     }
-    assert!(entry.list(&path("")).is_err(), "its neighbours are nobody's business");
+    assert!(entry.list(&path("")).is_err(), "its neighbours are not listed");
     let zero = Timestamp::default();
     assert!(matches!(entry.make_symlink(&at, b"..", zero, true, "t"), Err(Error::Granted { .. })));
     assert!(entry.make_hard_link(&at, &path("real/f"), true, "t").is_err());
@@ -98,9 +98,9 @@ fn an_entry_is_that_name_and_what_lies_below_it() {
     assert_eq!(entry.list(&at).unwrap().count(), 3);
 }
 
-/// Memory has no links, and behaves the same.
+/// The memory store has no links, and behaves the same.
 #[test]
-fn an_entry_of_any_store() {
+fn a_credential_for_an_entry_works_on_every_store() {
     let memory: Arc<dyn Store> = Arc::new(Memory::default());
     memory.make_dir(&path("a")).unwrap();
     write(&*memory, &path("secret"), SECRET).unwrap();
@@ -117,9 +117,9 @@ fn an_entry_of_any_store() {
     assert!(granted_entry(&memory, &path(""), true, false).is_err());
 }
 
-/// Somebody who may write to the directory above swaps what the credential is for while it is used.
+/// A process that may write to the directory above swaps the entry of the credential while it is used.
 #[test]
-fn swapped_while_it_is_opened() {
+fn an_entry_that_is_swapped_for_a_link_while_it_is_opened_leads_nowhere() {
     let (temp, store) = export();
     let (name, aside) = (temp.path().join("a/x"), temp.path().join("a/aside"));
     fs::create_dir(&name).unwrap();

@@ -1,4 +1,4 @@
-//! Unfinished files that a later attempt goes on with, in a directory store.
+//! Unfinished files in a directory store, which a later attempt resumes.
 
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
@@ -22,15 +22,15 @@ fn finish(size: u64) -> Finish {
     }
 }
 
-fn world() -> (tempfile::TempDir, Posix, RelPath) {
+fn fixture() -> (tempfile::TempDir, Posix, RelPath) {
     let dir = tempfile::tempdir().unwrap();
     let store = Posix::open(dir.path(), Links::Inside).unwrap();
     (dir, store, RelPath::parse(b"f").unwrap())
 }
 
 #[test]
-fn what_was_kept_is_gone_on_with() {
-    let (dir, store, path) = world();
+fn a_file_that_was_kept_is_resumed() {
+    let (dir, store, path) = fixture();
     let sink = store.create(&path, TAG).unwrap();
     sink.reserve(1 << 20).unwrap();
     sink.write_at(b"begun", 0).unwrap();
@@ -47,14 +47,14 @@ fn what_was_kept_is_gone_on_with() {
 }
 
 #[test]
-fn what_is_cleared_reads_as_zeros() {
-    let (dir, store, path) = world();
+fn a_cleared_range_reads_as_zeros() {
+    let (dir, store, path) = fixture();
     let sink = store.create(&path, TAG).unwrap();
     sink.write_at(&[7; 3 << 20], 0).unwrap();
     sink.keep();
     drop(sink);
     let sink = store.resume(&path, TAG).unwrap().unwrap();
-    // Not at the edges of a block, across one, and behind the end of what is there.
+    // Ranges inside a block, across blocks, across the end of the written bytes and behind it.
     sink.clear(1, 5).unwrap();
     sink.clear((1 << 20) - 10, (1 << 20) + 20).unwrap();
     sink.clear((3 << 20) - 4, 8 << 20).unwrap();
@@ -71,8 +71,8 @@ fn what_is_cleared_reads_as_zeros() {
 }
 
 #[test]
-fn what_is_not_an_unfinished_file_of_ours_is_left_alone() {
-    let (dir, store, path) = world();
+fn a_link_a_directory_and_a_file_with_a_second_name_are_not_resumed() {
+    let (dir, store, path) = fixture();
     let part = dir.path().join(String::from_utf8(store::posix::temporary_name(TAG)).unwrap());
     let victim = dir.path().join("victim");
     fs::write(&victim, "victim").unwrap();
@@ -89,12 +89,12 @@ fn what_is_not_an_unfinished_file_of_ours_is_left_alone() {
 }
 
 #[test]
-fn another_process_writes_to_it_and_changes_nothing_else() {
-    let (dir, store, path) = world();
+fn a_process_that_joins_an_unfinished_file_writes_to_it_and_changes_nothing_else() {
+    let (dir, store, path) = fixture();
     let own = store.create(&path, TAG).unwrap();
     own.guard();
     own.write_at(b"begin", 0).unwrap();
-    // A store of its own, as a process of its own has it.
+    // A second store over the same directory, as another process has it.
     let beside = Posix::open(dir.path(), Links::Inside).unwrap();
     assert!(beside.resume(&path, TAG).unwrap().is_none(), "it is locked");
     let joined = beside.join(&path, TAG, 20).unwrap().unwrap();
@@ -110,8 +110,8 @@ fn another_process_writes_to_it_and_changes_nothing_else() {
 }
 
 #[test]
-fn what_others_wrote_is_kept_for_a_later_attempt() {
-    let (dir, store, path) = world();
+fn bytes_that_another_process_wrote_are_kept_for_a_later_attempt() {
+    let (dir, store, path) = fixture();
     let own = store.create(&path, TAG).unwrap();
     own.write_at(b"begin", 0).unwrap();
     store.join(&path, TAG, 100).unwrap().unwrap().write_at(b"end", 97).unwrap();
@@ -124,8 +124,8 @@ fn what_others_wrote_is_kept_for_a_later_attempt() {
 }
 
 #[test]
-fn nobody_joins_what_is_not_a_file_of_his_own() {
-    let (dir, store, path) = world();
+fn a_file_with_a_second_name_and_a_link_cannot_be_joined() {
+    let (dir, store, path) = fixture();
     let own = store.create(&path, TAG).unwrap();
     let temporary = dir.path().join(format!(".longhaul-{TAG}.part"));
     fs::hard_link(&temporary, dir.path().join("other")).unwrap();

@@ -2,12 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
-/// Whether packets to an address stay on this host: the kernel would send them from that very address, as it does to the addresses of
-/// all interfaces. Sends nothing. An address that no route leads to is not the host's own.
+/// Whether packets to an address stay on this host: the kernel would send them from the same address, as it does for the addresses of
+/// all interfaces. Sends nothing. An address without a route is not the host's own.
 pub fn is_own(address: IpAddr) -> bool {
     let address = address.to_canonical();
     let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    // The port does not matter: connecting a socket for datagrams only chooses the route.
+    // The port does not matter: connecting a UDP socket only chooses the route.
     let chosen = UdpSocket::bind((any, 0)).and_then(|socket| {
         socket.connect((address, 9))?;
         socket.local_addr()
@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_is_ours_and_documentation_is_not() {
+    fn loopback_addresses_are_own_and_documentation_addresses_are_not() {
         for own in ["127.0.0.1", "127.8.9.1", "::ffff:127.0.0.1", "0.0.0.0"] {
             assert!(is_own(own.parse().unwrap()), "{own}");
         }

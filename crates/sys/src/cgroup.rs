@@ -1,4 +1,4 @@
-//! Control groups of this process: how long a quota of processor time held it back.
+//! Control groups of this process: how long a quota of processor time has throttled it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,19 +27,19 @@ fn own(groups: &str, is_second: bool) -> Option<&str> {
 }
 
 /// The throttled time in the text of `cpu.stat`.
-fn held_back(stat: &str) -> Option<Duration> {
+fn throttled_in(stat: &str) -> Option<Duration> {
     let of = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
     of("throttled_usec ").map(Duration::from_micros).or_else(|| of("throttled_time ").map(Duration::from_nanos))
 }
 
-/// How long the quota of the process's control group has held it back so far, summed over processors; none where there is
+/// How long the quota of the process's control group has throttled it so far, summed over processors; none where there is
 /// no such group.
 pub fn throttled() -> Option<Duration> {
     let (root, is_second) = cpu_root(&fs::read_to_string("/proc/self/mounts").ok()?)?;
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let group = Path::new(own(&groups, is_second)?);
     let below = group.strip_prefix("/").unwrap_or(group);
-    held_back(&fs::read_to_string(root.join(below).join("cpu.stat")).ok()?)
+    throttled_in(&fs::read_to_string(root.join(below).join("cpu.stat")).ok()?)
 }
 
 #[cfg(test)]
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_versions_are_read() {
+    fn both_versions_of_control_groups_are_read() {
         let first =
             "cgroup /sys/fs/cgroup/cpu cgroup rw,relatime,cpu 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
         assert_eq!(cpu_root(first), Some((PathBuf::from("/sys/fs/cgroup/cpu"), false)));
@@ -56,13 +56,16 @@ mod tests {
         assert_eq!(cpu_root("proc /proc proc rw 0 0\nshort\n"), None);
         let groups = "9:name=systemd:/a\n2:cpu,cpuacct:/b:c\n0::/d\n";
         assert_eq!((own(groups, false), own(groups, true), own("", true)), (Some("/b:c"), Some("/d"), None));
-        assert_eq!(held_back("nr_periods 5\nnr_throttled 3\nthrottled_time 1500\n"), Some(Duration::from_nanos(1_500)));
-        assert_eq!(held_back("usage_usec 9\nthrottled_usec 7\n"), Some(Duration::from_micros(7)));
-        assert_eq!(held_back("usage_usec 9\n"), None);
+        assert_eq!(
+            throttled_in("nr_periods 5\nnr_throttled 3\nthrottled_time 1500\n"),
+            Some(Duration::from_nanos(1_500))
+        );
+        assert_eq!(throttled_in("usage_usec 9\nthrottled_usec 7\n"), Some(Duration::from_micros(7)));
+        assert_eq!(throttled_in("usage_usec 9\n"), None);
     }
 
     #[test]
-    fn this_process_has_been_held_back_or_not() {
+    fn the_throttled_time_of_this_process_never_decreases() {
         let (before, after) = (throttled(), throttled());
         assert!(before <= after, "{before:?}, {after:?}");
     }

@@ -1,4 +1,4 @@
-//! The processor time of threads, and how busy the machine's processors are.
+//! The processor time of threads, and the use of the host's processors.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ pub fn process_cpu() -> Duration {
     Duration::new(spent.tv_sec.unsigned_abs(), spent.tv_nsec.unsigned_abs() as u32)
 }
 
-/// Time of all processors together since the machine started, in ticks of the kernel's clock.
+/// Time of all processors together since the host started, in ticks of the kernel's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Processors {
-    /// Busy time, whoever caused it; includes the time that a hypervisor took away.
+    /// Busy time of all programs; it includes the time that a hypervisor took away.
     pub busy: u64,
     /// The part of `busy` that a hypervisor took away.
     pub steal: u64,
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn processors_of_the_manual_page() {
+    fn the_counts_of_the_manual_page_are_read() {
         let read = Processors::parse("cpu  100 10 50 800 40 3 7 5 90 0\ncpu0 1 2 3\n");
         assert_eq!(read, Processors { busy: 175, steal: 5, total: 1015 });
         let later = Processors { busy: 225, steal: 15, total: 1115 };

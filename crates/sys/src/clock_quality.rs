@@ -1,4 +1,4 @@
-//! The quality of this host's clock, as the program that keeps it has told the kernel (adjtimex(2)).
+//! The quality of this host's clock, as the program that synchronises it has reported it to the kernel (adjtimex(2)).
 
 use std::io;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 /// The clock of this host at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClockQuality {
-    /// An external reference holds the clock to UTC, and has not been silent for too long (`STA_UNSYNC` is clear).
+    /// An external reference synchronises the clock to UTC, and has not been silent for too long (`STA_UNSYNC` is clear).
     pub synchronised: bool,
     /// The largest possible error of the clock. The kernel's `maxerror`: half the round trip to the reference clock, plus the drift since
-    /// then; not `esterror`, which ignores that forward and reverse delay may differ. Without meaning where the clock is not
+    /// then; not `esterror`, which ignores that forward and reverse delay may differ. It has no meaning where the clock is not
     /// synchronised.
     pub error: Duration,
     /// The correction that remains to be made, nanoseconds.
@@ -18,14 +18,14 @@ pub struct ClockQuality {
     pub frequency_ppm: f64,
 }
 
-/// The least error where the program that keeps the clock gives no estimate of its own. Simple clients (SNTP) report an error of zero
-/// as soon as they have set the clock; over the Internet they are right within some tens of milliseconds.
+/// The least error where the program that synchronises the clock gives no estimate of its own. Simple clients (SNTP) report an error of
+/// zero as soon as they have set the clock; over the Internet they are right within some tens of milliseconds.
 const UNSTATED: Duration = Duration::from_millis(50);
 
-/// Reads the kernel's account of its clock.
+/// Reads the quality of the clock from the kernel.
 ///
 /// # Errors
-/// The call is forbidden (a container's filter). The clock may be good all the same, but that is not known.
+/// The call is forbidden (a container's filter). The quality of the clock is then unknown.
 pub fn read() -> io::Result<ClockQuality> {
     // SAFETY: all fields are integers, for which zero is a value; `modes` of zero makes the call a pure read.
     let mut raw: libc::timex = unsafe { std::mem::zeroed() };
@@ -39,7 +39,7 @@ pub fn read() -> io::Result<ClockQuality> {
 
 fn judge(raw: &libc::timex) -> ClockQuality {
     let micros = |us: libc::c_long| Duration::from_micros(us.unsigned_abs());
-    // In nanoseconds where the clock's keeper asked for that, else in microseconds.
+    // The unit is nanoseconds where the synchronising program has chosen it, else microseconds.
     let unit = if raw.status & libc::STA_NANO != 0 { 1 } else { 1_000 };
     let offset_ns = raw.offset.saturating_mul(unit);
     let least = if raw.esterror == 0 { UNSTATED } else { Duration::ZERO };
@@ -59,17 +59,20 @@ mod tests {
     fn raw(status: i32, maxerror: i64, esterror: i64, offset: i64) -> libc::timex {
         // SAFETY: integers only.
         let mut raw: libc::timex = unsafe { std::mem::zeroed() };
-        (raw.status, raw.maxerror, raw.esterror, raw.offset) = (status, maxerror, esterror, offset);
+        raw.status = status;
+        raw.maxerror = maxerror;
+        raw.esterror = esterror;
+        raw.offset = offset;
         raw.freq = -65_536 * 3 / 2;
         raw
     }
 
     #[test]
-    fn the_worst_that_the_kernel_says_counts() {
-        let kept = judge(&raw(libc::STA_PLL | libc::STA_NANO, 700, 20, -3_000));
-        assert!(kept.synchronised);
-        assert_eq!((kept.error, kept.offset_ns), (Duration::from_micros(700), -3_000));
-        assert_eq!(kept.frequency_ppm, -1.5);
+    fn the_largest_error_of_the_kernel_counts() {
+        let synchronised = judge(&raw(libc::STA_PLL | libc::STA_NANO, 700, 20, -3_000));
+        assert!(synchronised.synchronised);
+        assert_eq!((synchronised.error, synchronised.offset_ns), (Duration::from_micros(700), -3_000));
+        assert_eq!(synchronised.frequency_ppm, -1.5);
         let off = judge(&raw(libc::STA_PLL, 10, 5, 40_000));
         assert_eq!(off.error, Duration::from_millis(40), "microseconds, and more than the error that is claimed");
         let simple = judge(&raw(0, 0, 0, 0));
@@ -78,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn this_host_answers() {
+    fn the_clock_quality_of_this_host_is_read_or_forbidden() {
         match read() {
             Ok(quality) => assert!(quality.synchronised || quality.error > Duration::ZERO),
             Err(error) => assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}"),

@@ -15,7 +15,7 @@ pub const MESSAGES_MAX: usize = 64;
 const CONTROL_WORDS: usize = 8;
 
 fn set(socket: &UdpSocket, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    // SAFETY: the option is an int, read during the call, and its length is said.
+    // SAFETY: the option is an int, read during the call, and its length is given.
     let status = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -36,12 +36,12 @@ fn get(socket: &UdpSocket, level: libc::c_int, name: libc::c_int) -> io::Result<
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
 }
 
-/// Whether a send fails if this host has no room (ENOBUFS), which Linux hides from UDP sockets without `IP_RECVERR`. With it, ICMP
-/// errors are queued ([`crate::errqueue::receive_report`]), and transient ones are reported as well; without it the queue is emptied.
+/// Sets whether a send fails if this host has no room (ENOBUFS), which Linux hides from UDP sockets without `IP_RECVERR`. If `on`, ICMP
+/// errors are queued ([`crate::errqueue::receive_report`]), and transient ones are reported as well; if not, the queue is emptied.
 ///
 /// # Errors
 /// The kernel refuses the option.
-pub fn tell_errors(socket: &UdpSocket, on: bool) -> io::Result<()> {
+pub fn queue_errors(socket: &UdpSocket, on: bool) -> io::Result<()> {
     let four = set(socket, libc::SOL_IP, libc::IP_RECVERR, on.into());
     if socket.local_addr()?.is_ipv4() {
         four
@@ -51,7 +51,7 @@ pub fn tell_errors(socket: &UdpSocket, on: bool) -> io::Result<()> {
     }
 }
 
-/// Whether the kernel stamps arrivals (SO_TIMESTAMPNS, CLOCK_REALTIME in nanoseconds).
+/// Sets whether the kernel stamps arrivals (SO_TIMESTAMPNS, CLOCK_REALTIME in nanoseconds).
 ///
 /// # Errors
 /// The kernel refuses the option.
@@ -59,7 +59,7 @@ pub fn stamp_arrivals(socket: &UdpSocket, on: bool) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, on.into())
 }
 
-/// Whether the kernel may join datagrams of one size into one message (UDP_GRO, Linux 5.0); the last datagram may be shorter.
+/// Sets whether the kernel may join datagrams of one size into one message (UDP_GRO, Linux 5.0); the last datagram may be shorter.
 ///
 /// # Errors
 /// The kernel is older than 5.0.
@@ -68,7 +68,7 @@ pub fn join_arrivals(socket: &UdpSocket, on: bool) -> io::Result<()> {
 }
 
 /// Sets the receive buffer, beyond `net.core.rmem_max` if this process may (CAP_NET_ADMIN). Returns the size that is in force, in the
-/// kernel's count, which includes its own overhead and so is twice the size that was asked for.
+/// kernel's count, which includes its own overhead and so is twice the requested size.
 ///
 /// # Errors
 /// The kernel refuses the option.
@@ -76,7 +76,7 @@ pub fn set_receive_buffer(socket: &UdpSocket, bytes: usize) -> io::Result<usize>
     set_buffer(socket, bytes, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF)
 }
 
-/// Sets the send buffer, as [`set_receive_buffer`] sets the other.
+/// Sets the send buffer, in the way of [`set_receive_buffer`].
 ///
 /// # Errors
 /// The kernel refuses the option.
@@ -91,8 +91,8 @@ fn set_buffer(socket: &UdpSocket, bytes: usize, forced: libc::c_int, plain: libc
     Ok(usize::try_from(get(socket, libc::SOL_SOCKET, plain)?).unwrap_or(0))
 }
 
-/// The number of datagrams, or joined messages, that this socket has dropped since it was made, for want of room or with a wrong
-/// checksum (SO_MEMINFO, Linux 4.12: the number behind SO_RXQ_OVFL, which comes only with the next datagram). Wraps.
+/// The number of datagrams, or joined messages, that this socket has dropped since it was made, because of a full buffer or a wrong
+/// checksum (SO_MEMINFO, Linux 4.12: the number behind SO_RXQ_OVFL, which arrives only with the next datagram). Wraps.
 ///
 /// # Errors
 /// The kernel is older than 4.12.
@@ -120,7 +120,7 @@ pub fn dropped(socket: &UdpSocket) -> io::Result<u32> {
 /// Sends each message to the address that the socket is connected to; returns how many the kernel took, from the first on.
 ///
 /// # Errors
-/// The error of the first message. Where a later message fails, the number is smaller, and its error comes with the next call.
+/// The error of the first message. If a later message fails, the number is smaller, and the next call returns the error.
 pub fn send_many(socket: &UdpSocket, messages: &[IoSlice<'_>]) -> io::Result<usize> {
     let count = messages.len().min(MESSAGES_MAX);
     // SAFETY: headers of zeros are valid: null pointers, lengths of 0.
@@ -138,13 +138,13 @@ pub fn send_many(socket: &UdpSocket, messages: &[IoSlice<'_>]) -> io::Result<usi
 /// One message that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece<'a> {
-    /// Its payload, up to the room that there was.
+    /// Its payload, as far as it fits the buffer.
     pub bytes: &'a [u8],
     /// Its time of arrival, nanoseconds since 1970, if the kernel stamps arrivals.
     pub stamp_ns: Option<u64>,
     /// The size of the datagrams that are joined in it, the last one shorter; none for a single datagram.
     pub datagram_bytes: Option<usize>,
-    /// The message was longer than the room for it.
+    /// The message was longer than the buffer.
     pub truncated: bool,
 }
 
@@ -168,16 +168,17 @@ pub struct ReceiveBuffers {
 impl ReceiveBuffers {
     /// Room for `messages` messages (at most [`MESSAGES_MAX`]) of `bytes_each` bytes.
     pub fn new(messages: usize, bytes_each: usize) -> ReceiveBuffers {
-        let (messages, each) = (messages.clamp(1, MESSAGES_MAX), bytes_each.max(1));
+        let messages = messages.clamp(1, MESSAGES_MAX);
+        let each = bytes_each.max(1);
         let control = vec![[0; CONTROL_WORDS]; messages];
         ReceiveBuffers { bytes: vec![0; messages * each], each, control, facts: Vec::with_capacity(messages) }
     }
 
-    /// Receives the messages that are there. If there is none, and the socket blocks, waits for the first until the socket's read timeout.
-    /// Returns the number of messages; [`ReceiveBuffers::pieces`] gives them.
+    /// Receives the messages that have arrived. If there is none, and the socket blocks, waits for the first until the socket's read
+    /// timeout. Returns the number of messages; [`ReceiveBuffers::pieces`] returns them.
     ///
     /// # Errors
-    /// `WouldBlock` or `TimedOut` if no message came, or an error of the socket.
+    /// `WouldBlock` or `TimedOut` if no message arrived, or an error of the socket.
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         self.facts.clear();
         let count = self.control.len();
@@ -194,7 +195,7 @@ impl ReceiveBuffers {
         }
         // SAFETY: `count` headers are set, each with one vector into its own part of `bytes` and its own `control`, and
         // with their lengths; all of them outlive the call.
-        let came = unsafe {
+        let received = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
                 headers.as_mut_ptr(),
@@ -203,8 +204,8 @@ impl ReceiveBuffers {
                 ptr::null_mut(),
             )
         };
-        let came = usize::try_from(came).map_err(|_| io::Error::last_os_error())?;
-        for header in &headers[..came.min(count)] {
+        let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
+        for header in &headers[..received.min(count)] {
             let facts = MessageFacts {
                 bytes: (header.msg_len as usize).min(self.each),
                 truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
@@ -213,10 +214,10 @@ impl ReceiveBuffers {
             // SAFETY: the kernel has just filled this header's control buffer, which is part of `self.control`.
             self.facts.push(unsafe { read_control(&header.msg_hdr, facts) });
         }
-        Ok(came)
+        Ok(received)
     }
 
-    /// The messages that the last call of [`ReceiveBuffers::receive`] took.
+    /// The messages of the last call of [`ReceiveBuffers::receive`].
     pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
         self.bytes.chunks_exact(self.each).zip(&self.facts).map(|(room, facts)| Piece {
             bytes: &room[..facts.bytes],
@@ -235,7 +236,7 @@ unsafe fn read_control(header: &libc::msghdr, mut facts: MessageFacts) -> Messag
     while !next.is_null() {
         // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR give null or a whole header within the buffer, which is aligned to 8.
         let (message, data) = unsafe { (&*next, libc::CMSG_DATA(next)) };
-        // What is behind the control header.
+        // Bytes of data after the control header.
         #[allow(clippy::unnecessary_cast, reason = "it is a socklen_t with musl")]
         let room = (message.cmsg_len as usize).saturating_sub(data as usize - next as usize);
         match (message.cmsg_level, message.cmsg_type) {
@@ -273,17 +274,17 @@ mod tests {
     }
 
     #[test]
-    fn many_go_and_come_with_their_times() {
+    fn many_datagrams_are_sent_and_received_with_their_times() {
         let (a, b) = pair();
         stamp_arrivals(&b, true).unwrap();
         let real = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
         let before = real();
         let texts = [b"one".as_slice(), b"", b"three and more"];
         assert_eq!(send_many(&a, &texts.map(IoSlice::new)).unwrap(), 3);
-        let mut basket = ReceiveBuffers::new(8, 5);
-        assert_eq!(basket.receive(&b).unwrap(), 3);
+        let mut buffers = ReceiveBuffers::new(8, 5);
+        assert_eq!(buffers.receive(&b).unwrap(), 3);
         let after = real();
-        let pieces: Vec<Piece<'_>> = basket.pieces().collect();
+        let pieces: Vec<Piece<'_>> = buffers.pieces().collect();
         assert_eq!(pieces.iter().map(|p| p.bytes).collect::<Vec<_>>(), [b"one".as_slice(), b"", b"three"]);
         assert_eq!(pieces.iter().map(|p| p.truncated).collect::<Vec<_>>(), [false, false, true]);
         // A clock that is being set may step in between, but not by a minute.
@@ -299,22 +300,23 @@ mod tests {
         join_arrivals(&b, true).unwrap();
         let train: Vec<u8> = (0..250u8).collect();
         assert_eq!(send_many(&a, &[IoSlice::new(&train)]).unwrap(), 1);
-        let mut basket = ReceiveBuffers::new(4, 65_535);
-        let (mut got, mut joined) = (Vec::<u8>::new(), 0);
+        let mut buffers = ReceiveBuffers::new(4, 65_535);
+        let mut got = Vec::<u8>::new();
+        let mut joined = 0;
         while got.len() < train.len() {
-            basket.receive(&b).unwrap();
-            for piece in basket.pieces() {
+            buffers.receive(&b).unwrap();
+            for piece in buffers.pieces() {
                 assert!(piece.datagram_bytes.is_none_or(|bytes| bytes == 100), "{piece:?}");
                 joined += usize::from(piece.datagram_bytes.is_some());
                 got.extend(piece.bytes);
             }
         }
         assert_eq!(got, train);
-        assert!(joined > 0, "loopback joins what it never cut");
+        assert!(joined > 0, "loopback delivers the train without cutting it");
     }
 
     #[test]
-    fn drops_are_counted_by_socket() {
+    fn drops_are_counted_for_each_socket() {
         let (a, b) = pair();
         let granted = set_receive_buffer(&b, 1).unwrap();
         assert!(granted < 100_000, "{granted}");
@@ -322,23 +324,23 @@ mod tests {
         for _ in 0..200 {
             a.send(&[0; 1_000]).unwrap();
         }
-        let mut basket = ReceiveBuffers::new(64, 1_000);
+        let mut buffers = ReceiveBuffers::new(64, 1_000);
         let mut got = 0;
         b.set_nonblocking(true).unwrap();
-        while let Ok(came) = basket.receive(&b) {
-            got += came;
+        while let Ok(received) = buffers.receive(&b) {
+            got += received;
         }
         let lost = dropped(&b).unwrap() as usize;
-        assert!(lost > 0 && got + lost == 200, "{got} came, {lost} dropped");
+        assert!(lost > 0 && got + lost == 200, "{got} received, {lost} dropped");
         assert!(set_send_buffer(&a, 1 << 20).unwrap() >= 1 << 18);
     }
 
     #[test]
-    fn nothing_to_take_is_an_error_not_a_wait() {
+    fn receiving_without_a_datagram_ends_with_the_timeout() {
         let (_a, b) = pair();
         b.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
-        let mut basket = ReceiveBuffers::new(4, 100);
-        assert_eq!(basket.receive(&b).unwrap_err().kind(), io::ErrorKind::WouldBlock);
-        assert_eq!(basket.pieces().count(), 0);
+        let mut buffers = ReceiveBuffers::new(4, 100);
+        assert_eq!(buffers.receive(&b).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(buffers.pieces().count(), 0);
     }
 }

@@ -1,7 +1,7 @@
-//! UDP sockets that receive what the network reports about their datagrams: ICMP errors with their sender, the TTL and time of
+//! UDP sockets that receive the network's reports about their datagrams: ICMP errors with their sender, the TTL and time of
 //! arrivals, probes that no router fragments (`IP_RECVERR`, ip(7); the same for IPv6). No privilege is needed.
 //!
-//! What this module does not know: what a probe is, or what an error means.
+//! This module does not know what a probe is, or what an error means.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
@@ -52,7 +52,7 @@ pub struct Arrival {
     pub bytes: usize,
     /// The sender of the datagram; for a report, the destination of the datagram that it is about.
     pub from: Option<SocketAddr>,
-    /// The address of this host that it came to. Only after [`tell_arrivals`], like the next two.
+    /// The address of this host that it was sent to. Only after [`enable_arrival_info`], like the next two.
     pub to: Option<IpAddr>,
     /// Its TTL or hop limit; for a report: that of the packet that carried it.
     pub ttl: Option<u8>,
@@ -63,7 +63,7 @@ pub struct Arrival {
 }
 
 fn set(socket: &UdpSocket, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    // SAFETY: the option is an int, read during the call, and its length is said.
+    // SAFETY: the option is an int, read during the call, and its length is given.
     let status = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -94,11 +94,11 @@ pub fn queue_reports(socket: &UdpSocket) -> io::Result<()> {
     set_both(socket, libc::IP_RECVERR, libc::IPV6_RECVERR, 1)
 }
 
-/// Makes [`receive`] give TTL, time and own address of each arrival.
+/// Makes [`receive`] return TTL, time and local address of each arrival.
 ///
 /// # Errors
 /// The kernel refuses an option.
-pub fn tell_arrivals(socket: &UdpSocket) -> io::Result<()> {
+pub fn enable_arrival_info(socket: &UdpSocket) -> io::Result<()> {
     set_both(socket, libc::IP_RECVTTL, libc::IPV6_RECVHOPLIMIT, 1)?;
     set_both(socket, libc::IP_PKTINFO, libc::IPV6_RECVPKTINFO, 1)?;
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
@@ -114,8 +114,8 @@ pub fn never_fragment(socket: &UdpSocket) -> io::Result<()> {
     set_both(socket, libc::IP_MTU_DISCOVER, libc::IPV6_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)
 }
 
-/// Keeps IPv6 flow labels at zero. The kernel would choose a random one for each socket, and routers that look at the label would
-/// send the same addresses and ports over another path next time.
+/// Keeps IPv6 flow labels at zero. The kernel would choose a random one for each socket, and routers that use the label would
+/// send packets with the same addresses and ports over another path next time.
 ///
 /// # Errors
 /// The kernel refuses the option.
@@ -126,7 +126,7 @@ pub fn clear_flow_label(socket: &UdpSocket) -> io::Result<()> {
     }
 }
 
-/// The MTU of a connected socket's path as the host knows it, in bytes of IP.
+/// The host's estimate of the MTU of a connected socket's path, in bytes of IP.
 ///
 /// # Errors
 /// The socket is not connected.
@@ -142,7 +142,7 @@ pub fn path_mtu(socket: &UdpSocket) -> io::Result<u32> {
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(value.unsigned_abs()) }
 }
 
-/// Receives the next datagram. A pending error comes first, once; if reports are queued, [`receive_report`] has its cause.
+/// Receives the next datagram. A pending error is returned first, once; if reports are queued, [`receive_report`] returns its cause.
 ///
 /// # Errors
 /// `WouldBlock` if there is no datagram, or the pending error.
@@ -175,14 +175,15 @@ fn take(socket: &UdpSocket, buffer: &mut [u8], flags: libc::c_int) -> io::Result
     let Ok(bytes) = usize::try_from(got) else { return Err(io::Error::last_os_error()) };
     let name = &name[..(message.msg_namelen as usize).min(NAME_BYTES)];
     let mut arrival = Arrival { bytes, from: socket_address(name), ..Arrival::default() };
-    note(&mut arrival, &control[..(message.msg_controllen as usize).min(CONTROL_BYTES)]);
+    read_control(&mut arrival, &control[..(message.msg_controllen as usize).min(CONTROL_BYTES)]);
     Ok(arrival)
 }
 
-/// Sends a datagram from one of this host's addresses. A host with several addresses must answer from the address that was asked.
+/// Sends a datagram from one of this host's addresses. A host with several addresses must answer from the address to which a question
+/// was sent.
 ///
 /// # Errors
-/// The kernel does not take the datagram.
+/// The kernel refuses the datagram.
 pub fn send_from(socket: &UdpSocket, datagram: &[u8], to: SocketAddr, from: Option<IpAddr>) -> io::Result<usize> {
     let is_v4 = socket.local_addr()?.is_ipv4();
     let to = match to {
@@ -190,7 +191,7 @@ pub fn send_from(socket: &UdpSocket, datagram: &[u8], to: SocketAddr, from: Opti
         to => to,
     };
     let to = SockAddr::from(to);
-    let control = from.map(|from| source_note(from, is_v4));
+    let control = from.map(|from| source_control(from, is_v4));
     let mut part = libc::iovec { iov_base: datagram.as_ptr().cast_mut().cast(), iov_len: datagram.len() };
     // SAFETY: null pointers and lengths of zero are a valid message header.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -209,11 +210,12 @@ pub fn send_from(socket: &UdpSocket, datagram: &[u8], to: SocketAddr, from: Opti
 }
 
 /// The header of a control message: length (header included), level, type.
-const NOTE_HEADER: usize = size_of::<libc::cmsghdr>();
-const _: () = assert!(NOTE_HEADER == size_of::<usize>() + 8);
+const CONTROL_HEADER: usize = size_of::<libc::cmsghdr>();
+const _: () = assert!(CONTROL_HEADER == size_of::<usize>() + 8);
 
-/// `IP_PKTINFO` is interface, source, destination; `IPV6_PKTINFO` is source, interface.
-fn source_note(from: IpAddr, is_v4: bool) -> Vec<u8> {
+/// The control message that sets the source address. `IP_PKTINFO` is interface, source, destination; `IPV6_PKTINFO` is source,
+/// interface.
+fn source_control(from: IpAddr, is_v4: bool) -> Vec<u8> {
     let (level, kind, data) = match (from, is_v4) {
         (IpAddr::V4(from), true) => (libc::SOL_IP, libc::IP_PKTINFO, [&[0; 4], &from.octets()[..], &[0; 4]].concat()),
         (from, _) => {
@@ -224,18 +226,18 @@ fn source_note(from: IpAddr, is_v4: bool) -> Vec<u8> {
             (libc::SOL_IPV6, libc::IPV6_PKTINFO, [&from.octets()[..], &[0; 4]].concat())
         }
     };
-    let mut note = (NOTE_HEADER + data.len()).to_ne_bytes().to_vec();
-    note.extend_from_slice(&level.to_ne_bytes());
-    note.extend_from_slice(&kind.to_ne_bytes());
-    note.extend_from_slice(&data);
-    note.resize(note.len().next_multiple_of(size_of::<usize>()), 0);
-    note
+    let mut message = (CONTROL_HEADER + data.len()).to_ne_bytes().to_vec();
+    message.extend_from_slice(&level.to_ne_bytes());
+    message.extend_from_slice(&kind.to_ne_bytes());
+    message.extend_from_slice(&data);
+    message.resize(message.len().next_multiple_of(size_of::<usize>()), 0);
+    message
 }
 
 /// Reads the control messages of a datagram (cmsg(3)).
-fn note(arrival: &mut Arrival, mut control: &[u8]) {
-    while let Some((length, level, kind)) = note_header(control) {
-        let Some(data) = control.get(NOTE_HEADER..length) else { return };
+fn read_control(arrival: &mut Arrival, mut control: &[u8]) {
+    while let Some((length, level, kind)) = control_header(control) {
+        let Some(data) = control.get(CONTROL_HEADER..length) else { return };
         match (level, kind) {
             (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR) => arrival.report = report(data),
             (libc::SOL_IP, libc::IP_TTL) | (libc::SOL_IPV6, libc::IPV6_HOPLIMIT) => {
@@ -256,12 +258,12 @@ fn note(arrival: &mut Arrival, mut control: &[u8]) {
 }
 
 /// Length, level and type of the next control message; none if it is incomplete.
-fn note_header(control: &[u8]) -> Option<(usize, i32, i32)> {
+fn control_header(control: &[u8]) -> Option<(usize, i32, i32)> {
     let (length, rest) = control.split_first_chunk::<{ size_of::<usize>() }>()?;
     let length = usize::from_ne_bytes(*length);
     let level = i32::from_ne_bytes(*rest.first_chunk()?);
     let kind = i32::from_ne_bytes(*rest.get(4..)?.first_chunk()?);
-    (NOTE_HEADER..=control.len()).contains(&length).then_some((length, level, kind))
+    (CONTROL_HEADER..=control.len()).contains(&length).then_some((length, level, kind))
 }
 
 fn word(data: &[u8], at: usize) -> Option<u32> {
@@ -276,7 +278,7 @@ fn time(data: &[u8]) -> Option<Duration> {
     (nanos < 1_000_000_000).then(|| Duration::new(seconds, nanos))
 }
 
-/// errno (4 bytes), origin, type, code, padding, info (4), data (4), and the offender's socket address.
+/// Reads a report: errno (4 bytes), origin, type, code, padding, info (4), data (4), and the offender's socket address.
 fn report(data: &[u8]) -> Option<Report> {
     let &[origin, kind, code, _] = data.get(4..)?.first_chunk()?;
     let origin = match origin {
@@ -290,7 +292,7 @@ fn report(data: &[u8]) -> Option<Report> {
     Some(Report { origin, kind, code, errno, info: word(data, 8)?, offender })
 }
 
-/// A socket address as the kernel writes it; of IPv4 in IPv6, that of IPv4.
+/// Reads a socket address of the kernel; an IPv4-mapped IPv6 address becomes an IPv4 one.
 fn socket_address(bytes: &[u8]) -> Option<SocketAddr> {
     let (family, rest) = bytes.split_first_chunk::<2>()?;
     let (port, rest) = rest.split_first_chunk::<2>()?;
@@ -301,7 +303,7 @@ fn socket_address(bytes: &[u8]) -> Option<SocketAddr> {
             Some(SocketAddrV4::new(ip, port).into())
         }
         libc::AF_INET6 => {
-            // The flow label is before the address, the scope behind it.
+            // The flow label is before the address, the scope after it.
             let ip = Ipv6Addr::from(*rest.get(4..)?.first_chunk::<16>()?);
             Some(match ip.to_ipv4_mapped() {
                 Some(ip) => SocketAddrV4::new(ip, port).into(),
@@ -325,13 +327,13 @@ mod tests {
                 done => return done.unwrap(),
             }
         }
-        panic!("nothing came for two seconds");
+        panic!("nothing arrived within two seconds");
     }
 
     fn probing(host: &str) -> UdpSocket {
         let socket = UdpSocket::bind((host, 0)).unwrap();
         queue_reports(&socket).unwrap();
-        tell_arrivals(&socket).unwrap();
+        enable_arrival_info(&socket).unwrap();
         never_fragment(&socket).unwrap();
         clear_flow_label(&socket).unwrap();
         socket
@@ -374,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_interface_cannot_carry_is_said_with_its_mtu() {
+    fn a_datagram_above_the_mtu_is_reported_with_the_mtu() {
         for (host, headers) in [("127.0.0.1", 28), ("::1", 48)] {
             let far = UdpSocket::bind((host, 0)).unwrap();
             let socket = probing(host);
@@ -393,41 +395,45 @@ mod tests {
     }
 
     #[test]
-    fn answers_leave_from_the_address_that_was_asked() {
-        for (bound, asked) in [("0.0.0.0", "127.0.0.9"), ("::", "127.0.0.9"), ("::", "::1")] {
+    fn an_answer_is_sent_from_the_address_of_the_question() {
+        for (bound, destination) in [("0.0.0.0", "127.0.0.9"), ("::", "127.0.0.9"), ("::", "::1")] {
             let server = UdpSocket::bind((bound, 0)).unwrap();
-            tell_arrivals(&server).unwrap();
-            let client = UdpSocket::bind((if asked.contains(':') { "::1" } else { "127.0.0.1" }, 0)).unwrap();
+            enable_arrival_info(&server).unwrap();
+            let client = UdpSocket::bind((if destination.contains(':') { "::1" } else { "127.0.0.1" }, 0)).unwrap();
             client.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
             let port = server.local_addr().unwrap().port();
             // A connected socket takes answers from that address only.
-            client.connect((asked, port)).unwrap();
+            client.connect((destination, port)).unwrap();
             client.send(b"?").unwrap();
             let mut buffer = [0; 8];
             let arrival = wait(|| receive(&server, &mut buffer));
-            assert_eq!((arrival.to, arrival.ttl), (Some(asked.parse().unwrap()), Some(64)), "{bound} {asked}");
+            assert_eq!(
+                (arrival.to, arrival.ttl),
+                (Some(destination.parse().unwrap()), Some(64)),
+                "{bound} {destination}"
+            );
             send_from(&server, b"!", arrival.from.unwrap(), arrival.to).unwrap();
-            assert_eq!(client.recv(&mut buffer).unwrap(), 1, "{bound} {asked}");
+            assert_eq!(client.recv(&mut buffer).unwrap(), 1, "{bound} {destination}");
         }
     }
 
     #[test]
-    fn what_is_cut_short_is_not_read() {
-        let note_of = |bytes: &[u8]| {
+    fn incomplete_control_messages_are_not_read() {
+        let read = |bytes: &[u8]| {
             let mut arrival = Arrival::default();
-            note(&mut arrival, bytes);
+            read_control(&mut arrival, bytes);
             arrival
         };
-        let whole = source_note("10.1.2.3".parse().unwrap(), true);
-        assert_eq!(note_of(&whole).to, Some("10.1.2.3".parse().unwrap()));
-        for length in 0..NOTE_HEADER + 12 {
-            assert_eq!(note_of(&whole[..length]), Arrival::default(), "{length}");
+        let whole = source_control("10.1.2.3".parse().unwrap(), true);
+        assert_eq!(read(&whole).to, Some("10.1.2.3".parse().unwrap()));
+        for length in 0..CONTROL_HEADER + 12 {
+            assert_eq!(read(&whole[..length]), Arrival::default(), "{length}");
         }
         let mut lying = whole.clone();
         lying[..8].copy_from_slice(&usize::MAX.to_ne_bytes());
-        assert_eq!(note_of(&lying), Arrival::default());
+        assert_eq!(read(&lying), Arrival::default());
         lying[..8].copy_from_slice(&0usize.to_ne_bytes());
-        assert_eq!(note_of(&lying), Arrival::default(), "and does not go on for ever");
+        assert_eq!(read(&lying), Arrival::default(), "and reading ends");
         assert_eq!(report(&[0; 15]), None);
         assert_eq!(report(&[0; 16]).map(|report| report.offender), Some(None));
     }

@@ -1,6 +1,6 @@
 //! Reads and changes the settings of a NIC's driver through SIOCETHTOOL (ethtool(8), linux/ethtool.h).
 //!
-//! What it does not know: which values are right, and other names for them than the driver's own.
+//! This module does not know which values are right, and no other names for them than the driver's own.
 
 mod parse;
 mod request;
@@ -30,9 +30,9 @@ const GFECPARAM: u32 = 0x50;
 const SS_STATS: u32 = 1;
 const SS_FEATURES: u32 = 4;
 
-/// Blocks of 32 features that are asked for; Linux 6.18 has two.
+/// Blocks of 32 features in a request; Linux 6.18 has two.
 const FEATURE_BLOCKS: u32 = 8;
-/// Words of a mask of link modes, at most: the kernel counts them in a signed byte.
+/// Most words of a mask of link modes: the kernel counts them in a signed byte.
 const MASK_WORDS_MAX: i8 = 127;
 /// Bytes of a module's memory that are read: both halves of an SFP; the lanes of a QSFP are in the first quarter.
 const MODULE_BYTES_MAX: u32 = 512;
@@ -76,7 +76,7 @@ const CHANNELS: Numbers = Numbers { read: 0x3c, words: 9 };
 
 impl Number {
     /// Its structure, and its index there.
-    fn place(self) -> (Numbers, usize) {
+    fn location(self) -> (Numbers, usize) {
         match self {
             Number::RingRxMax => (RINGS, 1),
             Number::RingTxMax => (RINGS, 4),
@@ -101,7 +101,7 @@ impl Number {
     }
 }
 
-/// Whether an error says that there is no such NIC, or that its driver has nothing of the kind.
+/// Whether an error means that there is no such NIC, or that its driver lacks the setting.
 pub fn is_absent(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO))
 }
@@ -113,7 +113,7 @@ fn absent() -> io::Error {
 /// A NIC of the network of the thread that made this.
 ///
 /// Errors of all methods: no such NIC, or a driver without the setting ([`is_absent`]); no permission (CAP_NET_ADMIN, for changes); an
-/// answer that makes no sense (`InvalidData`).
+/// invalid answer (`InvalidData`).
 #[derive(Debug)]
 pub struct Nic(NicSocket);
 
@@ -127,8 +127,8 @@ impl Nic {
     }
 
     /// Sends a request that begins with these words; the answer is in the returned request.
-    fn ask(&self, with: &[u32]) -> io::Result<EthtoolRequest> {
-        let mut request = EthtoolRequest::new(with)?;
+    fn request(&self, words: &[u32]) -> io::Result<EthtoolRequest> {
+        let mut request = EthtoolRequest::new(words)?;
         self.0.ethtool(&mut request)?;
         Ok(request)
     }
@@ -138,7 +138,7 @@ impl Nic {
     /// # Errors
     /// See [`Nic`].
     pub fn driver(&self) -> io::Result<Driver> {
-        driver(self.ask(&[GDRVINFO])?.bytes())
+        driver(self.request(&[GDRVINFO])?.bytes())
     }
 
     /// The state of the link.
@@ -148,14 +148,14 @@ impl Nic {
     pub fn link(&self) -> io::Result<Link> {
         // Without room for the masks, the kernel answers with the number of their words, negated, and nothing else. A second request with
         // that number gets the full answer. The number is the 16th byte.
-        let first = self.ask(&[GLINKSETTINGS])?;
+        let first = self.request(&[GLINKSETTINGS])?;
         let wanted = first.bytes().get(15).copied().ok_or_else(short)? as i8;
         if !(-MASK_WORDS_MAX..0).contains(&wanted) {
             return Err(short());
         }
         let mut second = [GLINKSETTINGS, 0, 0, 0];
         second[3] = u32::from_ne_bytes([0, 0, 0, wanted.unsigned_abs()]);
-        link(self.ask(&second)?.bytes())
+        link(self.request(&second)?.bytes())
     }
 
     /// A number.
@@ -163,8 +163,8 @@ impl Nic {
     /// # Errors
     /// See [`Nic`].
     pub fn number(&self, which: Number) -> io::Result<u32> {
-        let (numbers, at) = which.place();
-        word(self.ask(&[numbers.read])?.bytes(), at)
+        let (numbers, at) = which.location();
+        word(self.request(&[numbers.read])?.bytes(), at)
     }
 
     /// Changes a number, and leaves the others of its structure as they are.
@@ -172,12 +172,12 @@ impl Nic {
     /// # Errors
     /// See [`Nic`].
     pub fn set_number(&self, which: Number, value: u32) -> io::Result<()> {
-        let (numbers, at) = which.place();
-        let now = self.ask(&[numbers.read])?;
+        let (numbers, at) = which.location();
+        let now = self.request(&[numbers.read])?;
         let mut all = (0..numbers.words).map(|at| word(now.bytes(), at)).collect::<io::Result<Vec<u32>>>()?;
         all[0] = numbers.read + 1;
         *all.get_mut(at).ok_or_else(short)? = value;
-        self.ask(&all).map(drop)
+        self.request(&all).map(drop)
     }
 
     /// The number of names in a set; none where the driver has no such set.
@@ -185,14 +185,14 @@ impl Nic {
         let mask = 1u64 << set;
         let halves = mask.to_ne_bytes();
         let words = [word(&halves, 0)?, word(&halves, 1)?];
-        let answer = self.ask(&[GSSET_INFO, 0, words[0], words[1]])?;
+        let answer = self.request(&[GSSET_INFO, 0, words[0], words[1]])?;
         let has = word(answer.bytes(), 2)? == words[0] && word(answer.bytes(), 3)? == words[1];
         if has { word(answer.bytes(), 4) } else { Err(absent()) }
     }
 
     fn names(&self, set: u32) -> io::Result<Vec<String>> {
         let count = self.count(set)?;
-        let names = names(self.ask(&[GSTRINGS, set, count])?.bytes())?;
+        let names = names(self.request(&[GSTRINGS, set, count])?.bytes())?;
         // The list is empty if the count has changed in between.
         if names.len() == count as usize { Ok(names) } else { Err(short()) }
     }
@@ -203,7 +203,7 @@ impl Nic {
     /// See [`Nic`].
     pub fn features(&self) -> io::Result<Vec<(String, Feature)>> {
         let names = self.names(SS_FEATURES)?;
-        let answer = self.ask(&[GFEATURES, FEATURE_BLOCKS])?;
+        let answer = self.request(&[GFEATURES, FEATURE_BLOCKS])?;
         let named = names.into_iter().enumerate().filter(|(_, name)| !name.is_empty());
         named.map(|(at, name)| Ok((name, feature(answer.bytes(), at)?))).collect()
     }
@@ -215,17 +215,18 @@ impl Nic {
     pub fn set_feature(&self, name: &str, on: bool) -> io::Result<()> {
         let names = self.names(SS_FEATURES)?;
         let at = names.iter().position(|known| known == name).ok_or_else(absent)?;
-        // Blocks of a mask and the new values. The kernel takes no more blocks than it has features for.
+        // Blocks of a mask and the new values. The kernel accepts no more blocks than it has features for.
         let mut words = vec![0; 2 + 2 * names.len().div_ceil(32)];
-        (words[0], words[1]) = (SFEATURES, names.len().div_ceil(32) as u32);
+        words[0] = SFEATURES;
+        words[1] = names.len().div_ceil(32) as u32;
         words[2 + 2 * (at / 32)] = 1 << (at % 32);
         words[3 + 2 * (at / 32)] = u32::from(on) << (at % 32);
         let mut request = EthtoolRequest::new(&words)?;
         // Bits of the result: not to be changed; noted, but another feature prevents it; changed by a substitute.
         match self.0.ethtool(&mut request)? {
             0 | 4 => Ok(()),
-            bits if bits & 1 == 1 => Err(io::Error::other("the driver does not let this switch be changed")),
-            _ => Err(io::Error::other("the driver does not do that together with its other switches")),
+            bits if bits & 1 == 1 => Err(io::Error::other("the driver does not permit a change of this feature")),
+            _ => Err(io::Error::other("the driver does not permit this together with its other features")),
         }
     }
 
@@ -235,7 +236,7 @@ impl Nic {
     /// See [`Nic`].
     pub fn statistics(&self) -> io::Result<Vec<(String, u64)>> {
         let names = self.names(SS_STATS)?;
-        let counters = counters(self.ask(&[GSTATS, names.len() as u32])?.bytes())?;
+        let counters = counters(self.request(&[GSTATS, names.len() as u32])?.bytes())?;
         if counters.len() == names.len() { Ok(names.into_iter().zip(counters).collect()) } else { Err(short()) }
     }
 
@@ -244,9 +245,9 @@ impl Nic {
     /// # Errors
     /// See [`Nic`].
     pub fn spread(&self) -> io::Result<(Vec<u32>, u32)> {
-        let size = word(self.ask(&[GRXFHINDIR, 0])?.bytes(), 1)?;
-        let table = spread(self.ask(&[GRXFHINDIR, size])?.bytes())?;
-        Ok((table, word(self.ask(&[GRXRINGS])?.bytes(), 2)?))
+        let size = word(self.request(&[GRXFHINDIR, 0])?.bytes(), 1)?;
+        let table = spread(self.request(&[GRXFHINDIR, size])?.bytes())?;
+        Ok((table, word(self.request(&[GRXRINGS])?.bytes(), 2)?))
     }
 
     /// The number of rules that steer flows to queues.
@@ -255,7 +256,7 @@ impl Nic {
     /// See [`Nic`].
     pub fn steering_rules(&self) -> io::Result<u32> {
         // The count follows the rule itself, which has 168 bytes.
-        word(self.ask(&[GRXCLSRLCNT])?.bytes(), 184 / 4)
+        word(self.request(&[GRXCLSRLCNT])?.bytes(), 184 / 4)
     }
 
     /// The kinds of forward error correction in use.
@@ -263,7 +264,7 @@ impl Nic {
     /// # Errors
     /// See [`Nic`].
     pub fn error_correction(&self) -> io::Result<Vec<&'static str>> {
-        let active = word(self.ask(&[GFECPARAM])?.bytes(), 1)?;
+        let active = word(self.request(&[GFECPARAM])?.bytes(), 1)?;
         Ok(words(active, &["none", "auto", "off", "rs", "baser", "llrs"]))
     }
 
@@ -281,7 +282,7 @@ impl Nic {
             "hardware-legacy-clock",
             "hardware-raw-clock",
         ];
-        Ok(words(word(self.ask(&[GET_TS_INFO])?.bytes(), 1)?, &KINDS))
+        Ok(words(word(self.request(&[GET_TS_INFO])?.bytes(), 1)?, &KINDS))
     }
 
     /// Whether the NIC stamps arriving packets.
@@ -295,14 +296,15 @@ impl Nic {
         Ok(word(request.bytes(), 2)? != 0)
     }
 
-    /// The light that its module receives, mW a lane. Absent where there is no such module, or it does not measure light.
+    /// The light that its module receives, mW per lane. Absent where there is no such module, or it does not measure light.
     ///
     /// # Errors
     /// See [`Nic`].
     pub fn light_mw(&self) -> io::Result<Vec<f64>> {
-        let about = self.ask(&[GMODULEINFO])?;
-        let (kind, bytes) = (word(about.bytes(), 1)?, word(about.bytes(), 2)?.min(MODULE_BYTES_MAX));
-        let memory = self.ask(&[GMODULEEEPROM, 0, 0, bytes])?;
+        let module = self.request(&[GMODULEINFO])?;
+        let kind = word(module.bytes(), 1)?;
+        let bytes = word(module.bytes(), 2)?.min(MODULE_BYTES_MAX);
+        let memory = self.request(&[GMODULEEEPROM, 0, 0, bytes])?;
         let memory = memory.bytes().get(16..16 + bytes as usize).ok_or_else(short)?;
         light_mw(kind, memory).ok_or_else(absent)
     }

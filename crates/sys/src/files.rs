@@ -1,4 +1,4 @@
-//! Files past the page cache, memory for direct I/O, and the share of a file that the page cache holds.
+//! Files with direct I/O, memory for it, and the share of a file that the page cache holds.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::fs::{Advice, OFlags};
 
-/// Offsets, lengths and memory of direct input and output must be multiples of this on every disk of today, bytes.
+/// Alignment of offsets, lengths and memory for direct I/O, bytes: every current disk accepts it.
 pub const ALIGNMENT: usize = 4096;
 
 /// Memory that is aligned for direct input and output.
@@ -53,7 +53,7 @@ fn options(direct: bool) -> OpenOptions {
 /// Creates a file for writing, past the page cache if `direct`.
 ///
 /// # Errors
-/// The file exists, or the file system takes no direct output (EINVAL), in which case an empty file may be left.
+/// The file exists, or the file system has no direct output (EINVAL), in which case an empty file may remain.
 pub fn create(path: &Path, direct: bool) -> io::Result<File> {
     options(direct).write(true).create_new(true).mode(0o600).open(path)
 }
@@ -61,22 +61,22 @@ pub fn create(path: &Path, direct: bool) -> io::Result<File> {
 /// Opens a file for reading, past the page cache if `direct`.
 ///
 /// # Errors
-/// The file does not exist, or the file system takes no direct input (EINVAL).
+/// The file does not exist, or the file system has no direct input (EINVAL).
 pub fn open(path: &Path, direct: bool) -> io::Result<File> {
     options(direct).read(true).open(path)
 }
 
-/// Writes the cached changes of a file to the disk, and asks the kernel to drop the file from the page cache. [`resident`] tells
-/// whether it did.
+/// Writes the cached changes of a file to the disk, and asks the kernel to drop the file from the page cache. [`resident`] returns
+/// the share that is still there.
 ///
 /// # Errors
 /// The file cannot be written to the disk.
-pub fn forget(file: &File) -> io::Result<()> {
+pub fn drop_from_cache(file: &File) -> io::Result<()> {
     rustix::fs::fdatasync(file)?;
     Ok(rustix::fs::fadvise(file, 0, None, Advice::DontNeed)?)
 }
 
-/// A long file is sampled: this many windows at even distances, each of this length. A sample costs some 50 ns a page.
+/// A long file is sampled: this many windows at equal distances, each of this length. A sample costs some 50 ns per page.
 const WINDOWS: u64 = 128;
 const WINDOW_BYTES: u64 = 16 << 20;
 
@@ -88,12 +88,12 @@ const WINDOW_BYTES: u64 = 16 << 20;
 pub fn resident(file: &File) -> io::Result<f64> {
     let length = file.metadata()?.len();
     let windows = length.div_ceil(WINDOW_BYTES);
-    let looked = windows.min(WINDOWS);
+    let sampled = windows.min(WINDOWS);
     let mut pages = 0;
     let mut cached = 0;
-    for n in 0..looked {
+    for n in 0..sampled {
         // This cannot overflow: a window's number times 128 fits.
-        let offset = n * windows / looked * WINDOW_BYTES;
+        let offset = n * windows / sampled * WINDOW_BYTES;
         let span = (length - offset).min(WINDOW_BYTES) as usize;
         let found = pages_of(file, offset, span)?;
         pages += found.len();
@@ -117,14 +117,14 @@ fn pages_of(file: &File, offset: u64, span: usize) -> io::Result<Vec<u8>> {
     // SAFETY: the mapping is `span` long, and the vector has a byte for each of its pages.
     let status = unsafe { libc::mincore(address, span, pages.as_mut_ptr()) };
     let error = io::Error::last_os_error();
-    // SAFETY: the mapping of above, which nothing refers to.
+    // SAFETY: the mapping made above, to which no reference exists.
     unsafe { libc::munmap(address, span) };
     if status < 0 { Err(error) } else { Ok(pages) }
 }
 
-/// Makes the file system report errors of earlier writes. A remote one (NFS, CIFS, FUSE) takes writes and may refuse them later, for want
-/// of space or quota, when the file is closed (close(2)). A copy of the descriptor is closed; this one stays open. On a local file system
-/// this does nothing.
+/// Makes the file system report errors of earlier writes. A remote one (NFS, CIFS, FUSE) accepts writes and may refuse them later, for
+/// lack of space or quota, when the file is closed (close(2)). A copy of the descriptor is closed; this one stays open. On a local file
+/// system this does nothing.
 ///
 /// # Errors
 /// The error that the file system reports.
@@ -177,36 +177,38 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_in_the_cache() {
+    fn a_written_file_is_in_the_cache_until_it_is_forgotten() {
         let name = Name::new("cache");
         let written = create(&name.0, false).unwrap();
         written.write_all_at(&vec![1; 3 << 20], 0).unwrap();
-        assert!(create(&name.0, false).is_err(), "a file that is there is not taken");
+        assert!(create(&name.0, false).is_err(), "an existing file is refused");
         let file = open(&name.0, false).unwrap();
         assert_eq!(resident(&file).unwrap(), 1.0);
         // A file in memory cannot be dropped; a file on a disk is dropped as a whole.
         let in_memory = rustix::fs::fstatfs(&file).unwrap().f_type == 0x0102_1994;
-        forget(&written).unwrap();
+        drop_from_cache(&written).unwrap();
         assert_eq!(resident(&file).unwrap(), if in_memory { 1.0 } else { 0.0 });
     }
 
     #[test]
-    fn an_empty_file_is_nowhere() {
+    fn an_empty_file_is_not_in_the_cache() {
         let name = Name::new("empty");
         create(&name.0, false).unwrap();
         assert_eq!(resident(&open(&name.0, false).unwrap()).unwrap(), 0.0);
     }
 
     #[test]
-    fn direct_bytes_come_back() {
+    fn bytes_written_directly_are_read_directly() {
         let name = Name::new("direct");
         let file = match create(&name.0, true) {
             Ok(file) => file,
             Err(error) => {
                 let to = std::env::temp_dir();
                 // Written past the harness, which hides the output of tests that pass.
-                let skipped =
-                    format!("SKIPPED direct_bytes_come_back: {} takes no direct output: {error}\n", to.display());
+                let skipped = format!(
+                    "SKIPPED bytes_written_directly_are_read_directly: {} has no direct output: {error}\n",
+                    to.display()
+                );
                 let _ = std::io::Write::write_all(&mut std::io::stderr(), skipped.as_bytes());
                 return;
             }

@@ -1,8 +1,8 @@
 //! IPv6 flow labels of the program's choice (RFC 6437; the kernel's side is `net/ipv6/ip6_flowlabel.c`): leased for a socket before it
 //! connects, and read from the packets that arrive. No privilege is needed.
 //!
-//! What this module does not know: what a label means, or who reads it. A socket that `accept` returned takes no label: the calls succeed
-//! and change nothing, since the connection got its label with the SYN.
+//! This module does not know what a label means, or who reads it. A label cannot be set on a socket that `accept` returned: the calls
+//! succeed and change nothing, since the connection got its label with the SYN.
 
 use std::io;
 use std::net::Ipv6Addr;
@@ -54,17 +54,18 @@ fn set<T>(socket: &impl AsFd, name: libc::c_int, value: &T) -> io::Result<()> {
 /// Leases a label for packets of this socket to `destination`. `connect` to an address with [`flow_info`] of the label then puts it on
 /// every packet of the connection, the SYN included.
 ///
-/// A lease belongs to a whole network namespace, which has no more than 32 labels for one mark, so it is shared with every program that
-/// shares too. An exclusive lease would gain nothing, since a label need not be of one flow alone (RFC 6437, section 2), and would have a
+/// A lease belongs to a whole network namespace, which has at most 32 labels for one mark, so it is shared with every program that
+/// shares too. An exclusive lease would gain nothing, since several flows may have one label (RFC 6437, section 2), and would have a
 /// price: while one exists, the kernel refuses every label that was not leased, to all programs (`flowlabel_has_excl`). "Of one process"
 /// means one thread to the kernel.
 ///
 /// # Errors
-/// `InvalidInput`: the label is 0 or has more than 20 bits. `PermissionDenied`: another program holds this label exclusively; another label may be free. `ERANGE`: the host keeps labels from
-/// 0x80000 on for its own use (`net.ipv6.flowlabel_state_ranges`); a lower one may do.
+/// `InvalidInput`: the label is 0 or has more than 20 bits. `PermissionDenied`: another program holds this label exclusively; another
+/// label may be free. `ERANGE`: the host reserves labels from 0x80000 on for its own use (`net.ipv6.flowlabel_state_ranges`); a lower
+/// label may be free.
 pub fn set_flow_label(socket: &impl AsFd, destination: Ipv6Addr, label: u32) -> io::Result<()> {
     if label == 0 || label > LABEL_MAX {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a flow label has 20 bits, and none is 0"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a flow label has 20 bits and is not 0"));
     }
     let request = LabelRequest {
         destination: destination.octets(),
@@ -73,7 +74,7 @@ pub fn set_flow_label(socket: &impl AsFd, destination: Ipv6Addr, label: u32) -> 
         share: SHARE_ANY,
         // Without IPV6_FL_F_EXCL the kernel joins an existing lease, so there is no race.
         flags: FLAG_CREATE,
-        // Zero means the kernel's least, six seconds; a label that sockets hold does not expire.
+        // Zero means the kernel's minimum, six seconds; a label does not expire while a socket holds it.
         expires: 0,
         linger: 0,
         padding: 0,
@@ -82,12 +83,12 @@ pub fn set_flow_label(socket: &impl AsFd, destination: Ipv6Addr, label: u32) -> 
     set(socket, IPV6_FLOWINFO_SEND, &1i32)
 }
 
-/// A label in the byte order that `SocketAddrV6::set_flowinfo` passes on: that of the network.
+/// A label in network byte order, which `SocketAddrV6::set_flowinfo` expects.
 pub fn flow_info(label: u32) -> u32 {
     (label & LABEL_MAX).to_be()
 }
 
-/// Makes the kernel keep the label of arriving packets. Sockets that a listening socket accepts inherit this.
+/// Makes the kernel record the label of arriving packets. Sockets that a listening socket accepts inherit this.
 ///
 /// # Errors
 /// The kernel refuses the option.
@@ -132,7 +133,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{SocketAddr, SocketAddrV6, TcpListener, TcpStream};
 
-    /// `web::scitag` gives it to experiment 7, activity 4, with no chance: 448 * 512 + 4 * 4.
+    /// The label that `web::scitag` gives to experiment 7, activity 4, with no random bits: 448 * 512 + 4 * 4.
     const LABEL: u32 = 229_392;
 
     fn listening(test: &str) -> Option<TcpListener> {
@@ -155,7 +156,7 @@ mod tests {
         (socket.into(), listener.accept().unwrap().0)
     }
 
-    fn say(from: &mut TcpStream, to: &mut TcpStream) {
+    fn send_byte(from: &mut TcpStream, to: &mut TcpStream) {
         from.write_all(b"x").unwrap();
         to.read_exact(&mut [0]).unwrap();
     }
@@ -168,12 +169,12 @@ mod tests {
         let (mut near, mut far) = connect(&listener, socket, Some(LABEL));
         assert_eq!(arrived_flow_label(&far).unwrap(), LABEL, "of the handshake");
         for _ in 0..2 {
-            say(&mut near, &mut far);
+            send_byte(&mut near, &mut far);
             assert_eq!(arrived_flow_label(&far).unwrap(), LABEL);
         }
         // A socket without a lease has a label of the kernel's choice.
         let (mut near, mut far) = connect(&listener, self::socket(), None);
-        say(&mut near, &mut far);
+        send_byte(&mut near, &mut far);
         assert_ne!(arrived_flow_label(&far).unwrap(), LABEL);
     }
 
@@ -181,29 +182,30 @@ mod tests {
     fn many_flows_share_a_label() {
         let Some(listener) = listening("many_flows_share_a_label") else { return };
         let label = LABEL | 1;
-        let mut held = Vec::new();
-        // Threads: a lease of a "process" would belong to one thread.
+        let mut sockets = Vec::new();
+        // Each in its own thread: an exclusive lease would belong to one thread.
         for elsewhere in [Ipv6Addr::LOCALHOST, Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1), Ipv6Addr::LOCALHOST] {
             let socket = std::thread::spawn(move || {
                 let socket = socket();
                 set_flow_label(&socket, elsewhere, label).map(|()| socket)
             });
-            held.push(socket.join().unwrap().unwrap());
+            sockets.push(socket.join().unwrap().unwrap());
         }
-        let (mut near, mut far) = connect(&listener, held.pop().unwrap(), Some(label));
-        say(&mut near, &mut far);
+        let (mut near, mut far) = connect(&listener, sockets.pop().unwrap(), Some(label));
+        send_byte(&mut near, &mut far);
         assert_eq!(arrived_flow_label(&far).unwrap(), label);
     }
 
     #[test]
-    fn a_label_that_somebody_keeps_to_himself() {
-        let test = "a_label_that_somebody_keeps_to_himself";
+    fn a_label_that_another_program_holds_exclusively_is_refused() {
+        let test = "a_label_that_another_program_holds_exclusively_is_refused";
         if listening(test).is_none() {
             return;
         }
         // A lease outlives its socket by some seconds: the next run of this test needs another label.
-        let (label, own) = (0x1_0000 | std::process::id() & 0xffff, socket());
-        let alone = LabelRequest {
+        let label = 0x1_0000 | std::process::id() & 0xffff;
+        let own = socket();
+        let exclusive = LabelRequest {
             destination: Ipv6Addr::LOCALHOST.octets(),
             label: label.to_be_bytes(),
             action: ACTION_GET,
@@ -213,7 +215,7 @@ mod tests {
             linger: 0,
             padding: 0,
         };
-        set(&own, IPV6_FLOWLABEL_MGR, &alone).unwrap();
+        set(&own, IPV6_FLOWLABEL_MGR, &exclusive).unwrap();
         let refused = set_flow_label(&socket(), Ipv6Addr::LOCALHOST, label).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
     }
@@ -226,12 +228,12 @@ mod tests {
         let (mut near, mut far) = connect(&listener, client, None);
         let label = LABEL | 3;
         let _ = set_flow_label(&far, Ipv6Addr::LOCALHOST, label);
-        say(&mut far, &mut near);
+        send_byte(&mut far, &mut near);
         assert_ne!(arrived_flow_label(&near).unwrap(), label);
     }
 
     #[test]
-    fn what_is_no_label() {
+    fn an_invalid_label_is_refused() {
         for label in [0, LABEL_MAX + 1] {
             let refused = set_flow_label(&socket(), Ipv6Addr::LOCALHOST, label).unwrap_err();
             assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);

@@ -1,8 +1,8 @@
 //! The system calls that the standard library does not offer: TCP facts and options, a wake-up descriptor, limits of this process,
-//! namespaces, TUN devices, drivers of NICs, rtnetlink, real-time threads, processor time. All `unsafe` code of the workspace is here; every
-//! other crate forbids it.
+//! namespaces, TUN devices, drivers of NICs, rtnetlink, real-time threads, processor time. All `unsafe` code of the workspace is here: all
+//! other crates forbid it.
 //!
-//! What this crate does not know: what the facts are used for. It reads and sets; it decides nothing.
+//! This crate does not know what the facts are used for. It reads and sets; it decides nothing.
 
 pub mod addresses;
 pub mod cgroup;

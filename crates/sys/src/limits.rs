@@ -21,7 +21,7 @@ pub fn processors() -> usize {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn descriptors_do_not_shrink() {
+    fn the_descriptor_limit_is_never_lowered() {
         let first = super::raise_descriptor_limit();
         assert!(super::raise_descriptor_limit() >= first.min(1024));
     }

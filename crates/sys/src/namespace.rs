@@ -17,7 +17,7 @@ use rustix::mount::{
 };
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
-/// The namespaces of an emulated host. They live as long as a descriptor or a process in them.
+/// The namespaces of an emulated host. They exist as long as a descriptor of them or a process in them.
 #[derive(Debug)]
 pub struct Namespaces {
     net: File,
@@ -29,13 +29,13 @@ pub struct Namespaces {
 const KINDS: [&str; 3] = ["net", "mnt", "uts"];
 
 impl Namespaces {
-    /// Makes new namespaces and moves this thread into them for the rest of its life. Mounts of the host still appear.
+    /// Makes new namespaces and moves this thread into them for the rest of its life. Later mounts of the host still appear in them.
     ///
     /// # Errors
     /// No permission (CAP_SYS_ADMIN).
     pub fn make() -> io::Result<Namespaces> {
-        // SAFETY: what this thread no longer shares with the others is its file system view, network and host name; no
-        // memory and no descriptor, which is what the function's warning is about.
+        // SAFETY: this thread stops sharing its file system view, network and host name with the others. It still shares
+        // memory and descriptors, with which the function's warning is concerned.
         unsafe { unshare_unsafe(UnshareFlags::NEWNET | UnshareFlags::NEWNS | UnshareFlags::NEWUTS)? };
         mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
         let [net, mount, uts] = KINDS.map(|kind| File::open(format!("/proc/thread-self/ns/{kind}")));
@@ -73,7 +73,7 @@ impl Namespaces {
         Ok(move_into_link_name_space(self.net.as_fd(), Some(LinkNameSpaceType::Network))?)
     }
 
-    /// Makes a command run in these namespaces, in the caller's directory, and in a control group if one is given (its open `cgroup.procs`).
+    /// Makes a command run in these namespaces, in the caller's directory, and in a control group if its open `cgroup.procs` is given.
     ///
     /// # Errors
     /// The caller's directory does not exist any more, or its path has a zero byte.
@@ -117,7 +117,7 @@ pub fn cover(with: &Path, over: &Path) -> io::Result<()> {
     Ok(mount_bind(with, over)?)
 }
 
-/// Mounts a `/sys` that shows the devices of this thread's network. Control groups, which belong to no network, stay where they were.
+/// Mounts a `/sys` that shows the devices of this thread's network. Control groups, which belong to no network, keep their place.
 ///
 /// # Errors
 /// No permission (CAP_SYS_ADMIN).
@@ -126,7 +126,7 @@ pub fn mount_sysfs() -> io::Result<()> {
     let copy = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::AT_RECURSIVE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let groups = open_tree(CWD, GROUPS, copy);
     mount("sysfs", "/sys", "sysfs", MountFlags::empty(), None)?;
-    // A host without control groups has none to show.
+    // The host may have no control groups.
     if let Ok(groups) = groups {
         let _ = move_mount(groups, "", CWD, GROUPS, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH);
     }

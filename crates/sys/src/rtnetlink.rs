@@ -1,6 +1,6 @@
 //! Reads and changes network interfaces and their queueing disciplines (rtnetlink(7)).
 //!
-//! Each request has a socket of its own; the kernel answers before the request returns. What it does not know: which values are right.
+//! Each request has a socket of its own; the kernel answers before the request returns. This module does not know which values are right.
 
 mod parse;
 
@@ -50,8 +50,8 @@ const QDISC_BYTES: usize = 20;
 const ANSWER_BYTES_MAX: usize = 1 << 18;
 /// Queueing disciplines of a whole host; NICs have up to some hundred queues each.
 const QDISCS_MAX: usize = 1 << 16;
-/// How long to wait for the kernel's answer, which comes at once.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long to wait for the kernel's answer, which normally arrives at once.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often a dump is repeated because the data changed during it.
 const DUMPS_MAX: usize = 3;
 
@@ -73,7 +73,7 @@ pub struct Link {
     pub operstate: Option<u8>,
     /// The kind of a virtual interface: `veth`, `bond`, …
     pub kind: Option<String>,
-    /// The largest segment that it takes for segmentation offload, bytes.
+    /// The largest segment that it accepts for segmentation offload, bytes.
     pub gso_max_bytes: Option<u32>,
     /// The largest segment that is merged from received packets, bytes.
     pub gro_max_bytes: Option<u32>,
@@ -118,13 +118,13 @@ impl Qdisc {
     }
 }
 
-fn senseless() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer makes no sense")
+fn invalid_answer() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer is invalid")
 }
 
 /// The error of an error message; none if it is an acknowledgement.
 fn refusal(body: &[u8]) -> io::Result<()> {
-    match u32_at(body, 0).ok_or_else(senseless)?.cast_signed() {
+    match u32_at(body, 0).ok_or_else(invalid_answer)?.cast_signed() {
         0 => Ok(()),
         number => Err(io::Error::from_raw_os_error(number.saturating_neg())),
     }
@@ -140,7 +140,7 @@ fn exchange(
 ) -> io::Result<bool> {
     const SEQUENCE: u32 = 1;
     let mut socket = Socket::new(Domain::from(libc::AF_NETLINK), Type::RAW, Some(Protocol::from(libc::NETLINK_ROUTE)))?;
-    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     // Without an address, the message goes to the kernel.
     socket.write_all(&request(kind, flags | NLM_F_REQUEST, SEQUENCE, fixed, with))?;
     let mut buffer = vec![0; ANSWER_BYTES_MAX];
@@ -149,7 +149,8 @@ fn exchange(
     loop {
         let length = socket.read(&mut buffer)?;
         let before = count;
-        for message in messages(buffer.get(..length).unwrap_or_default()).filter(|its| its.sequence == SEQUENCE) {
+        for message in messages(buffer.get(..length).unwrap_or_default()).filter(|message| message.sequence == SEQUENCE)
+        {
             count += 1;
             changed |= message.flags & NLM_F_DUMP_INTR != 0;
             match message.kind {
@@ -163,7 +164,7 @@ fn exchange(
             }
         }
         if count == before || count > QDISCS_MAX {
-            return Err(senseless());
+            return Err(invalid_answer());
         }
     }
 }
@@ -199,7 +200,7 @@ fn parse_qdisc(body: &[u8], index: i32) -> Option<Qdisc> {
     Some(Qdisc { handle: u32_at(body, 8)?, parent: u32_at(body, 12)?, kind, flow_rate_max_bytes_s })
 }
 
-/// An interface of this thread's network.
+/// Reads an interface of this thread's network.
 ///
 /// # Errors
 /// There is no interface of that name (`ENODEV`), or the kernel does not answer.
@@ -217,10 +218,10 @@ pub fn link(name: &str) -> io::Result<Link> {
         }
     };
     exchange(RTM_GETLINK, 0, &[0; LINK_BYTES], &with, &mut each)?;
-    found.ok_or_else(senseless)
+    found.ok_or_else(invalid_answer)
 }
 
-/// The disciplines of an interface, in the kernel's order: that of the root, and those below it.
+/// Reads the disciplines of an interface, in the kernel's order: that of the root, and those below it.
 ///
 /// # Errors
 /// As [`link`], or the disciplines change faster than they can be read.

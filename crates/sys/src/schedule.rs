@@ -8,11 +8,11 @@ use rustix::thread::{
     ClockId, CpuSet, Timespec, clock_nanosleep_relative, sched_getaffinity, sched_setaffinity, set_current_timer_slack,
 };
 
-/// Lets this thread run before all ordinary ones (SCHED_FIFO, lowest real-time priority), and wakes it from sleeps when
-/// they end rather than up to 50 µs later.
+/// Lets this thread run before all ordinary ones (SCHED_FIFO, lowest real-time priority), and makes its sleeps end on time instead of up
+/// to 50 µs late.
 ///
 /// # Errors
-/// No permission (CAP_SYS_NICE, or RLIMIT_RTPRIO). Sleeps are exact all the same.
+/// No permission (CAP_SYS_NICE, or RLIMIT_RTPRIO). Sleeps are exact nevertheless.
 pub fn prefer_this_thread() -> io::Result<()> {
     set_current_timer_slack(NonZeroU64::new(1))?;
     let parameters = libc::sched_param { sched_priority: 1 };
@@ -21,13 +21,13 @@ pub fn prefer_this_thread() -> io::Result<()> {
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Whether the calling thread may run on a processor: processors that an operator keeps free (taskset(1), `CPUAffinity=`) stay free.
+/// Whether the calling thread may run on a processor; an operator may reserve processors (taskset(1), `CPUAffinity=`).
 pub fn may_run_on(processor: u32) -> bool {
     let at = processor as usize;
     at < CpuSet::MAX_CPU && sched_getaffinity(None).is_ok_and(|allowed| allowed.is_set(at))
 }
 
-/// Lets this thread run on one processor alone.
+/// Lets this thread run only on one processor.
 ///
 /// # Errors
 /// There is no such processor, or this process may not use it.
@@ -41,7 +41,7 @@ pub fn run_on(processor: u32) -> io::Result<()> {
     Ok(sched_setaffinity(None, &only)?)
 }
 
-/// Sleeps for a time, or until a signal comes.
+/// Sleeps for a time, or until a signal arrives.
 pub fn nap(span: Duration) {
     let nanos = i64::from(span.subsec_nanos());
     let request = Timespec { tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX), tv_nsec: nanos };

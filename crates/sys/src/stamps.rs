@@ -1,8 +1,8 @@
 //! Datagrams with the kernel's facts about them: their times of arrival and departure (SO_TIMESTAMPING, software stamps), and the TTL
 //! that they arrived with.
 //!
-//! All times are of the host's real-time clock, since 1970. The network stack takes them: later than the wire by the driver and its
-//! interrupt, but without the time that a process waits for a processor.
+//! All times are of the host's real-time clock, since 1970. The network stack takes them: they are later than on the wire by the delay of
+//! the driver and its interrupt, but do not include the time that a process waits for a processor.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -18,11 +18,11 @@ pub struct Arrival {
     pub bytes: usize,
     /// The datagram was longer than the buffer; the rest is lost.
     pub is_cut: bool,
-    /// Its sender, as the socket writes it: an IPv6 socket has IPv4 addresses in their mapped form.
+    /// Its sender. An IPv6 socket returns IPv4 addresses in their mapped form.
     pub from: SocketAddr,
     /// Its time of arrival, if [`enable`] was called for the socket.
     pub at: Option<Duration>,
-    /// Its TTL or hop limit at arrival, if [`tell_ttl`] was called for the socket.
+    /// Its TTL or hop limit at arrival, if [`enable_ttl`] was called for the socket.
     pub ttl: Option<u8>,
 }
 
@@ -36,7 +36,7 @@ pub struct Departure {
 }
 
 const ARRIVALS: u32 = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
-// Without the packet itself in the answer, which would need a permission and room.
+// The kernel's report does not include the packet, which would require a permission and space.
 const DEPARTURES: u32 =
     libc::SOF_TIMESTAMPING_TX_SOFTWARE | libc::SOF_TIMESTAMPING_OPT_ID | libc::SOF_TIMESTAMPING_OPT_TSONLY;
 
@@ -44,7 +44,7 @@ const DEPARTURES: u32 =
 const CONTROL_WORDS: usize = 64;
 
 fn set(socket: &UdpSocket, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    // SAFETY: the option is an int, read during the call, and its length is said.
+    // SAFETY: the option is an int, read during the call, and its length is given.
     let status = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -58,8 +58,8 @@ fn set(socket: &UdpSocket, level: libc::c_int, name: libc::c_int, value: libc::c
 }
 
 /// Switches on stamps of arrivals, and of departures if wanted. Departures are numbered from 0 again, and stamps that were not fetched
-/// yet are dropped: a fresh start after a send that failed, which the kernel may or may not have counted. A caller that asks for
-/// departures must fetch them, since they make `poll` report `ERR`.
+/// yet are dropped; this restarts the numbering after a failed send, which the kernel may or may not have counted. A caller that asks
+/// for departures must fetch them, since they make `poll` report `ERR`.
 ///
 /// # Errors
 /// The kernel has no such stamps.
@@ -67,17 +67,17 @@ pub fn enable(socket: &UdpSocket, with_departures: bool) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, ARRIVALS as libc::c_int)?;
     if with_departures {
         while departure(socket)?.is_some() {}
-        // The number starts at 0 when the option goes from off to on.
+        // The number starts at 0 when the option is switched on.
         set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, (ARRIVALS | DEPARTURES) as libc::c_int)?;
     }
     Ok(())
 }
 
-/// Makes [`receive`] give the TTL (IPv4) or hop limit (IPv6) of arrivals.
+/// Makes [`receive`] return the TTL (IPv4) or hop limit (IPv6) of arrivals.
 ///
 /// # Errors
 /// The kernel refuses the option.
-pub fn tell_ttl(socket: &UdpSocket) -> io::Result<()> {
+pub fn enable_ttl(socket: &UdpSocket) -> io::Result<()> {
     if socket.local_addr()?.is_ipv6() {
         set(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, 1)?;
         // For IPv4 that arrives at an IPv6 socket; a socket for IPv6 alone may refuse the option.
@@ -90,14 +90,14 @@ pub fn tell_ttl(socket: &UdpSocket) -> io::Result<()> {
 /// Receives a datagram; none if there is none. Never blocks.
 ///
 /// # Errors
-/// An error of earlier datagrams, such as `ConnectionRefused`; the next call goes on.
+/// An error of an earlier datagram, such as `ConnectionRefused`; the next call continues.
 pub fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Option<Arrival>> {
     let mut at = None;
     let mut ttl = None;
     let taken = take(socket, buffer, 0, |level, kind, data| match (level, kind) {
         (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => at = software_time(data),
         (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
-            ttl = whole(data).and_then(|n: libc::c_int| u8::try_from(n).ok());
+            ttl = plain(data).and_then(|n: libc::c_int| u8::try_from(n).ok());
         }
         _ => {}
     })?;
@@ -116,13 +116,15 @@ pub fn departure(socket: &UdpSocket) -> io::Result<Option<Departure>> {
         let mut number = None;
         let taken = take(socket, &mut [], libc::MSG_ERRQUEUE, |level, kind, data| match (level, kind) {
             (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => at = software_time(data),
-            (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => number = stamped(data),
+            (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => {
+                number = departure_number(data)
+            }
             _ => {}
         })?;
         match (taken, at, number) {
             (None, ..) => return Ok(None),
             (Some(_), Some(at), Some(number)) => return Ok(Some(Departure { number, at })),
-            // An ICMP error, on a socket that asks for those: not a stamp. Each turn takes one message from a bounded queue.
+            // An ICMP error, on a socket that asks for these, is not a stamp. Each turn takes one message from a bounded queue.
             _ => {}
         }
     }
@@ -134,7 +136,7 @@ struct ReceivedMessage {
     from: Option<SocketAddr>,
 }
 
-/// One `recvmsg`, and each of its control messages: level, type, data.
+/// Calls `recvmsg`, and passes each control message to `message`: level, type, data.
 fn take(
     socket: &UdpSocket,
     buffer: &mut [u8],
@@ -153,7 +155,7 @@ fn take(
         head.msg_name = name.cast();
         // SAFETY: `length` is the capacity of `name`, valid for the closure.
         head.msg_namelen = unsafe { *length };
-        // SAFETY: name, buffer and control memory outlive the call, and their lengths are said.
+        // SAFETY: name, buffer and control memory outlive the call, and their lengths are given.
         let bytes =
             unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut head, flags | libc::MSG_DONTWAIT | libc::MSG_TRUNC) };
         if bytes < 0 {
@@ -187,7 +189,7 @@ fn take(
 }
 
 /// A value of plain integers from the front of `data`; none where it is too short.
-fn whole<T: Plain>(data: &[u8]) -> Option<T> {
+fn plain<T: Plain>(data: &[u8]) -> Option<T> {
     // SAFETY: long enough, read without regard to alignment, and `Plain` takes all bit patterns.
     (data.len() >= size_of::<T>()).then(|| unsafe { data.as_ptr().cast::<T>().read_unaligned() })
 }
@@ -198,17 +200,17 @@ impl Plain for libc::c_int {}
 impl Plain for libc::timespec {}
 impl Plain for libc::sock_extended_err {}
 
-/// The first of three times: software, unused, hardware. Zero means that it was not taken.
+/// The first of three times: software, unused, hardware. Zero means that the kernel took no such time.
 fn software_time(data: &[u8]) -> Option<Duration> {
-    let time: libc::timespec = whole(data)?;
+    let time: libc::timespec = plain(data)?;
     let nanos = u32::try_from(time.tv_nsec).ok().filter(|n| *n < 1_000_000_000)?;
     let at = Duration::new(u64::try_from(time.tv_sec).ok()?, nanos);
     (!at.is_zero()).then_some(at)
 }
 
 /// The number of the datagram, if the message is of a departure.
-fn stamped(data: &[u8]) -> Option<u32> {
-    let error: libc::sock_extended_err = whole(data)?;
+fn departure_number(data: &[u8]) -> Option<u32> {
+    let error: libc::sock_extended_err = plain(data)?;
     (error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING).then_some(error.ee_data)
 }
 
@@ -228,7 +230,7 @@ mod tests {
         SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap()
     }
 
-    /// Waits for a result: loopback delivers within the call, but some machines deliver later.
+    /// Waits for a result: loopback usually delivers within the call, but not on every machine.
     fn soon<T>(mut take: impl FnMut() -> io::Result<Option<T>>) -> T {
         for _ in 0..500 {
             if let Some(taken) = take().unwrap() {
@@ -236,11 +238,11 @@ mod tests {
             }
             std::thread::sleep(Duration::from_millis(2));
         }
-        panic!("nothing came within a second");
+        panic!("nothing arrived within a second");
     }
 
-    /// Sends until an arrival has a stamp. The kernel begins to stamp arrivals some time after the first socket of all has asked for stamps
-    /// (a work queue: `netstamp_work` in net/core/dev.c); earlier arrivals have none.
+    /// Sends until an arrival has a stamp. The kernel begins to stamp arrivals some time after the first socket on the host has asked for
+    /// stamps (a work queue: `netstamp_work` in net/core/dev.c); earlier arrivals have none.
     fn begin_stamps(send: impl Fn() -> usize, to: &UdpSocket) {
         let mut buffer = [0u8; 64];
         for _ in 0..500 {
@@ -250,7 +252,7 @@ mod tests {
             }
             std::thread::sleep(Duration::from_millis(2));
         }
-        panic!("the kernel notes no time of arrival");
+        panic!("the kernel stamps no arrivals");
     }
 
     fn times_and_ttl(address: &str) {
@@ -260,7 +262,7 @@ mod tests {
             return;
         };
         enable(&b, false).unwrap();
-        tell_ttl(&b).unwrap();
+        enable_ttl(&b).unwrap();
         begin_stamps(|| a.send(&[0]).unwrap(), &b);
         enable(&a, true).unwrap();
         let reference = socket2::SockRef::from(&a);
@@ -283,28 +285,28 @@ mod tests {
         a.send(&[7; 65]).unwrap();
         let cut = soon(|| receive(&b, &mut buffer));
         assert_eq!((cut.bytes, cut.is_cut), (64, true));
-        assert_eq!(soon(|| super::departure(&a)).number, 0, "numbers start afresh");
+        assert_eq!(soon(|| super::departure(&a)).number, 0, "numbers start at 0 again");
     }
 
     #[test]
-    fn times_and_ttl_of_ipv4() {
+    fn datagrams_over_ipv4_have_times_and_a_ttl() {
         times_and_ttl("127.0.0.1");
     }
 
     #[test]
-    fn times_and_ttl_of_ipv6() {
+    fn datagrams_over_ipv6_have_times_and_a_ttl() {
         times_and_ttl("::1");
     }
 
     #[test]
-    fn ipv4_that_comes_to_an_ipv6_socket_has_a_ttl_too() {
+    fn ipv4_at_an_ipv6_socket_has_a_ttl() {
         let Ok(b) = UdpSocket::bind("[::]:0") else {
             use std::io::Write;
-            let _ = writeln!(io::stderr(), "SKIPPED: ipv4_that_comes_to_an_ipv6_socket_has_a_ttl_too: no IPv6 here");
+            let _ = writeln!(io::stderr(), "SKIPPED: ipv4_at_an_ipv6_socket_has_a_ttl: no IPv6 here");
             return;
         };
         enable(&b, false).unwrap();
-        tell_ttl(&b).unwrap();
+        enable_ttl(&b).unwrap();
         let a = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket2::SockRef::from(&a).set_ttl_v4(99).unwrap();
         let port = b.local_addr().unwrap().port();
@@ -318,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_socket_complains_of_is_told_once() {
+    fn a_refusal_is_returned_once() {
         let (a, b) = pair("127.0.0.1").unwrap();
         drop(b);
         a.send(&[1]).unwrap();

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use model::tcp::TcpInfo;
 use socket2::SockRef;
 
-/// The head of the kernel's `struct tcp_info` (linux/tcp.h) up to the fields used here. The C library's copy ends years earlier. The
-/// kernel only ever appends fields, and fills as many as the caller's length allows.
+/// The head of the kernel's `struct tcp_info` (linux/tcp.h) up to the fields used here. The C library's copy is older and shorter. The
+/// kernel only appends fields, and fills as many as the caller's length allows.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct RawTcpInfo {
@@ -159,7 +159,7 @@ fn congestion_list(name: &str) -> Vec<String> {
 }
 
 /// The largest buffers, in bytes, that the kernel gives a connection by itself: to receive and to send (`tcp_rmem`, `tcp_wmem`, tcp(7)).
-/// Zero where the kernel does not say.
+/// Zero where the kernel does not report them.
 pub fn buffers_max() -> (u64, u64) {
     let last = |name: &str| {
         let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
@@ -202,7 +202,7 @@ pub fn set_pacing(socket: &TcpStream, bytes_per_second: u64) -> io::Result<()> {
 pub fn set_common(socket: &TcpStream, silence: Duration) -> io::Result<()> {
     let reference = SockRef::from(socket);
     reference.set_tcp_nodelay(true)?;
-    // An end that only reads has nothing unacknowledged: only these probes tell it that the path is dead.
+    // An end that only reads has no unacknowledged data: only these probes detect that the path is dead.
     let seconds = |span: Duration| span.max(Duration::from_secs(1));
     let probes = socket2::TcpKeepalive::new().with_time(seconds(silence / 2)).with_interval(seconds(silence / 6));
     let probes = probes.with_retries(3);
@@ -210,7 +210,7 @@ pub fn set_common(socket: &TcpStream, silence: Duration) -> io::Result<()> {
     reference.set_tcp_user_timeout(Some(silence))
 }
 
-/// Fills the buffer by a deadline, however slowly the bytes come: a bound on each read would be no bound on all of them. Afterwards the
+/// Fills the buffer by a deadline, however slowly the bytes arrive: a bound on each read would not bound the sum. Afterwards the
 /// socket has no read timeout.
 ///
 /// # Errors
@@ -234,8 +234,8 @@ pub fn read_exact_by(mut socket: &TcpStream, buffer: &mut [u8], deadline: Instan
     socket.set_read_timeout(None)
 }
 
-/// Sets how long sent data may stay unacknowledged, or the peer's window closed, before the connection is given up. A receiver with a slow
-/// disk may close its window for long and is not dead.
+/// Sets how long sent data may stay unacknowledged, or the peer's window closed, before the kernel ends the connection. A receiver with a
+/// slow disk may close its window for long and is not dead.
 ///
 /// # Errors
 /// The kernel refuses the option.
@@ -243,7 +243,7 @@ pub fn set_patience(socket: &TcpStream, patience: Duration) -> io::Result<()> {
     SockRef::from(socket).set_tcp_user_timeout(Some(patience))
 }
 
-/// Sets how soon an end that only reads gives up a connection whose path carries nothing any more.
+/// Sets how soon the kernel ends a connection whose path is dead, at an end that only reads.
 ///
 /// # Errors
 /// The kernel refuses an option.
@@ -286,7 +286,7 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn facts_of_a_live_connection() {
+    fn the_facts_of_a_live_connection_are_read() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut far, _) = listener.accept().unwrap();
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_counted_before_it_arrives() {
+    fn written_bytes_are_counted_before_they_arrive() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (far, _) = listener.accept().unwrap();
@@ -318,9 +318,9 @@ mod tests {
         while let Ok(bytes) = near.write(&[7; 1 << 16]) {
             written += bytes as u64;
         }
-        let told = info(&near).unwrap();
-        assert_eq!(told.bytes_written(), written, "{told:?}");
-        assert!(told.bytes_acked < written && !told.closed, "{told:?}");
+        let info_before = info(&near).unwrap();
+        assert_eq!(info_before.bytes_written(), written, "{info_before:?}");
+        assert!(info_before.bytes_acked < written && !info_before.closed, "{info_before:?}");
         // Closed with bytes unread: a reset.
         drop(far);
         assert!((0..200).any(|_| {
@@ -329,9 +329,8 @@ mod tests {
         }));
     }
 
-    /// A byte now and then does not postpone the deadline.
     #[test]
-    fn a_trickle_does_not_put_off_the_deadline() {
+    fn single_bytes_do_not_postpone_the_deadline() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let near = listener.accept().unwrap().0;
@@ -351,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn options_take() {
+    fn options_are_set() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         set_common(&socket, Duration::from_secs(30)).unwrap();

@@ -1,7 +1,7 @@
 //! TUN devices with offloads: a network interface whose packets a program reads and writes.
 //!
-//! Each read or write is one packet behind a `virtio_net_hdr` of 10 bytes, host byte order. With all offloads on, the
-//! kernel hands over packets of up to 64 KiB that it has not cut into segments and whose checksum it has not finished.
+//! Each read or write is one packet after a `virtio_net_hdr` of 10 bytes, host byte order. With all offloads on, the
+//! kernel passes on packets of up to 64 KiB that it has not cut into segments and whose checksum it has not finished.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -35,7 +35,7 @@ pub fn open(name: &str) -> io::Result<File> {
         return Err(io::Error::last_os_error());
     }
     let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
-    // Without offloads for UDP (before Linux 6.2), the kernel cuts datagrams by itself: slower, and otherwise the same.
+    // Without offloads for UDP (before Linux 6.2), the kernel cuts datagrams by itself, which is only slower.
     offload(&device, offloads | libc::TUN_F_USO4 | libc::TUN_F_USO6).or_else(|_| offload(&device, offloads))?;
     Ok(device)
 }

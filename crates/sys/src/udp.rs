@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
 fn set(socket: &UdpSocket, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    // SAFETY: the option is an int, read during the call, and its length is said.
+    // SAFETY: the option is an int, read during the call, and its length is given.
     let status = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

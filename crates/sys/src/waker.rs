@@ -1,4 +1,4 @@
-//! A descriptor that another thread can make readable: how worker threads wake a thread that waits in `poll`.
+//! A descriptor that another thread can make readable, to wake a thread that waits in `poll`.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,8 +14,8 @@ pub struct Waker(Arc<WakerState>);
 #[derive(Debug)]
 struct WakerState {
     descriptor: OwnedFd,
-    /// A wake is pending already: saves the system call where many wakes come at once.
-    rung: AtomicBool,
+    /// A wake is pending already: then further wakes need no system call.
+    is_pending: AtomicBool,
 }
 
 impl Waker {
@@ -25,21 +25,21 @@ impl Waker {
     /// The process has no descriptor left.
     pub fn new() -> io::Result<Waker> {
         let descriptor = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Waker(Arc::new(WakerState { descriptor, rung: AtomicBool::new(false) })))
+        Ok(Waker(Arc::new(WakerState { descriptor, is_pending: AtomicBool::new(false) })))
     }
 
-    /// Makes the descriptor readable. Many calls before the waiter looks count as one.
+    /// Makes the descriptor readable. Several calls before the next [`Waker::clear`] count as one.
     pub fn wake(&self) {
-        if !self.0.rung.swap(true, Ordering::AcqRel) {
+        if !self.0.is_pending.swap(true, Ordering::AcqRel) {
             // The only failure is a counter at its maximum, which is readable already.
             let _ = rustix::io::write(&self.0.descriptor, &1u64.to_ne_bytes());
         }
     }
 
-    /// Clears all wakes so far. The waiter must look at what it waits for after this call, not before.
+    /// Clears all wakes so far. The waiting thread must check its condition after this call, not before.
     pub fn clear(&self) {
         let _ = rustix::io::read(&self.0.descriptor, &mut [0u8; 8]);
-        self.0.rung.store(false, Ordering::Release);
+        self.0.is_pending.store(false, Ordering::Release);
     }
 }
 

@@ -20,7 +20,7 @@ const UNIT_FILE: &str = "/etc/systemd/system/longhaul-tune.service";
 /// A file in place of the link that `systemctl enable` would make: it can be kept and put back like the others (systemd.unit(5)).
 const WANT_FILE: &str = "/etc/systemd/system/multi-user.target.d/90-longhaul.conf";
 const UDEV_FILE: &str = "/etc/udev/rules.d/90-longhaul.rules";
-const HEAD: &str = "# Written by `longhaul tune apply --persist`; `longhaul tune undo` takes it away.\n";
+const HEAD: &str = "# Written by `longhaul tune apply --persist`; `longhaul tune undo` removes it.\n";
 
 /// A snapshot: the state of a host before a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,13 +30,13 @@ pub struct Snapshot {
     pub v: u32,
     /// The host's machine id.
     pub host: String,
-    /// The boot that the values are of: another boot has lost the values that were not persistent.
+    /// The boot in which the snapshot was made: a restart loses the values that are not persistent.
     pub boot: String,
     /// When it was made, for people.
     pub made: String,
     /// The changes, in the order in which they are made.
     pub changes: Vec<Change>,
-    /// The program's files as they were; none for a file that did not exist.
+    /// The contents of the program's files before the changes; none for a file that did not exist.
     pub files: BTreeMap<String, Option<String>>,
 }
 
@@ -45,15 +45,15 @@ pub struct Snapshot {
 #[non_exhaustive]
 pub enum ApplyError {
     /// The snapshot cannot be read or written.
-    #[error("cannot keep what is there now in {path}: nothing was changed")]
+    #[error("cannot write the snapshot {path}: nothing was changed")]
     Snapshot {
         /// Its path.
         path: String,
         /// The system's error.
         source: std::io::Error,
     },
-    /// The file is no snapshot.
-    #[error("{path} is no snapshot of this program's: {why}")]
+    /// The file is not a snapshot.
+    #[error("{path} is not a snapshot of this program: {why}")]
     NoSnapshot {
         /// Its path.
         path: String,
@@ -61,7 +61,7 @@ pub enum ApplyError {
         why: String,
     },
     /// The snapshot is of another host.
-    #[error("{path} is of another host ({host}): its values are not this one's")]
+    #[error("{path} is a snapshot of another host ({host})")]
     OtherHost {
         /// Its path.
         path: String,
@@ -77,8 +77,8 @@ pub enum ApplyError {
         value: String,
         /// The reason.
         why: HostError,
-        /// What was taken back of the changes before it.
-        undone: TakenBack,
+        /// Whether the changes before it were taken back.
+        undone: RestoreOutcome,
     },
     /// A file of this program cannot be written.
     #[error("cannot write {path} ({why}); {undone}")]
@@ -87,15 +87,15 @@ pub enum ApplyError {
         path: String,
         /// The reason.
         why: HostError,
-        /// What was taken back.
-        undone: TakenBack,
+        /// Whether the changes were taken back.
+        undone: RestoreOutcome,
     },
     /// Some changes could not be taken back.
     #[error("{0}")]
-    Stuck(TakenBack),
-    /// Everything is as it was, but the snapshot could not be removed.
+    NotRestored(RestoreOutcome),
+    /// Everything was restored, but the snapshot could not be removed.
     #[error("all is as it was, but {path} cannot be removed")]
-    Left {
+    SnapshotNotRemoved {
         /// Its path.
         path: String,
         /// The system's error.
@@ -105,17 +105,17 @@ pub enum ApplyError {
 
 /// The result of taking changes back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TakenBack {
-    /// The settings that could not be restored, in words.
-    pub left: Vec<String>,
+pub struct RestoreOutcome {
+    /// The settings that could not be restored, each with the reason.
+    pub not_restored: Vec<String>,
 }
 
-impl fmt::Display for TakenBack {
+impl fmt::Display for RestoreOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.left.is_empty() {
+        if self.not_restored.is_empty() {
             f.write_str("all is as it was")
         } else {
-            write!(f, "not all of it could be taken back: {}", self.left.join("; "))
+            write!(f, "not all changes could be taken back: {}", self.not_restored.join("; "))
         }
     }
 }
@@ -141,15 +141,15 @@ pub fn apply(
     made: &str,
     persist: bool,
 ) -> Result<PathBuf, ApplyError> {
-    let files = if persist { persisted(host, changes) } else { BTreeMap::new() };
-    let snapshot = Snapshot { files: as_they_are(host, files.keys())?, ..look(host, changes, made) };
-    let path = keep(&snapshot, directory)?;
-    let done = set(host, &snapshot).and_then(|()| write_ours(host, &snapshot, &files));
+    let files = if persist { persistent_files(host, changes) } else { BTreeMap::new() };
+    let snapshot = Snapshot { files: current_files(host, files.keys())?, ..new_snapshot(host, changes, made) };
+    let path = write_snapshot(&snapshot, directory)?;
+    let done = set(host, &snapshot).and_then(|()| write_own_files(host, &snapshot, &files));
     if let Err(ApplyError::Refused { undone, .. } | ApplyError::File { undone, .. }) = &done
-        && undone.left.is_empty()
+        && undone.not_restored.is_empty()
     {
-        // There is nothing to undo; the error of the change matters more than a file that is left.
-        let _ = forget(&path);
+        // There is nothing to undo; the error of the change matters more than a snapshot that cannot be removed.
+        let _ = remove_snapshot(&path);
     }
     done.map(|()| path)
 }
@@ -164,8 +164,8 @@ pub(crate) fn begin(
     directory: &Path,
     made: &str,
 ) -> Result<(Snapshot, PathBuf), ApplyError> {
-    let snapshot = look(host, changes, made);
-    let path = keep(&snapshot, directory)?;
+    let snapshot = new_snapshot(host, changes, made);
+    let path = write_snapshot(&snapshot, directory)?;
     Ok((snapshot, path))
 }
 
@@ -174,6 +174,7 @@ pub(crate) fn begin(
 /// # Errors
 /// [`ApplyError::Refused`].
 pub(crate) fn set(host: &dyn Host, snapshot: &Snapshot) -> Result<(), ApplyError> {
+    // Takes back the first `count` changes.
     let refused = |change: &Change, why: HostError, count: usize| {
         let place = change.place.to_string();
         let value = change.after.clone();
@@ -181,48 +182,48 @@ pub(crate) fn set(host: &dyn Host, snapshot: &Snapshot) -> Result<(), ApplyError
     };
     let made = || snapshot.changes.iter().filter(|change| !change.follows);
     for (at, change) in snapshot.changes.iter().enumerate().filter(|(_, change)| !change.follows) {
-        let done = change.place.write(host, &change.after).and_then(|()| took(host, change));
+        let done = change.place.write(host, &change.after).and_then(|()| verify_written(host, change));
         // A setting that does not exist has not been changed either.
         let count = if done == Err(HostError::Absent) { at } else { at + 1 };
         done.map_err(|why| refused(change, why, count))?;
     }
     // A later change may have reset an earlier one: a disk's scheduler brings its own queue depth.
-    for change in made().filter(|change| took(host, change).is_err()) {
+    for change in made().filter(|change| verify_written(host, change).is_err()) {
         // Whether the changes hold is checked below, for all of them.
         let _ = change.place.write(host, &change.after);
     }
     let all = snapshot.changes.len();
-    made().try_for_each(|change| took(host, change).map_err(|why| refused(change, why, all)))
+    made().try_for_each(|change| verify_written(host, change).map_err(|why| refused(change, why, all)))
 }
 
 /// Removes a snapshot of which nothing is left to undo.
 ///
 /// # Errors
 /// The file cannot be removed.
-pub(crate) fn forget(path: &Path) -> Result<(), ApplyError> {
-    fs::remove_file(path).map_err(|source| ApplyError::Left { path: path.display().to_string(), source })
+pub(crate) fn remove_snapshot(path: &Path) -> Result<(), ApplyError> {
+    fs::remove_file(path).map_err(|source| ApplyError::SnapshotNotRemoved { path: path.display().to_string(), source })
 }
 
-fn look(host: &dyn Host, changes: &[Change], made: &str) -> Snapshot {
+fn new_snapshot(host: &dyn Host, changes: &[Change], made: &str) -> Snapshot {
     let (id, boot) = identity(host);
     Snapshot { v: 1, host: id, boot, made: made.to_owned(), changes: changes.to_vec(), files: BTreeMap::new() }
 }
 
 /// The present contents of the program's files; none for a file that does not exist.
-fn as_they_are<'a>(
+fn current_files<'a>(
     host: &dyn Host,
     paths: impl Iterator<Item = &'a String>,
 ) -> Result<BTreeMap<String, Option<String>>, ApplyError> {
-    // A file that cannot be read could not be put back.
+    // A file that cannot be read could not be restored.
     let before = |path: &String| match host.read_exact(Path::new(path)) {
         Ok(text) => Ok((path.clone(), Some(text))),
         Err(HostError::Absent) => Ok((path.clone(), None)),
-        Err(why) => Err(ApplyError::File { path: path.clone(), why, undone: TakenBack::default() }),
+        Err(why) => Err(ApplyError::File { path: path.clone(), why, undone: RestoreOutcome::default() }),
     };
     paths.map(before).collect()
 }
 
-fn write_ours(host: &dyn Host, snapshot: &Snapshot, files: &BTreeMap<String, String>) -> Result<(), ApplyError> {
+fn write_own_files(host: &dyn Host, snapshot: &Snapshot, files: &BTreeMap<String, String>) -> Result<(), ApplyError> {
     for (file, text) in files {
         if let Err(why) = host.write(Path::new(file), text) {
             let undone = take_back(host, snapshot, snapshot.changes.len());
@@ -233,42 +234,42 @@ fn write_ours(host: &dyn Host, snapshot: &Snapshot, files: &BTreeMap<String, Str
 }
 
 /// Checks that a change holds: some of the kernel's files accept values that they do not keep.
-fn took(host: &dyn Host, change: &Change) -> Result<(), HostError> {
-    let is = change.place.read(host)?;
+fn verify_written(host: &dyn Host, change: &Change) -> Result<(), HostError> {
+    let value = change.place.read(host)?;
     let same = |a: &str, b: &str| a.split_whitespace().eq(b.split_whitespace());
-    if same(&is, &change.after) || selected(&is) == change.after {
+    if same(&value, &change.after) || selected(&value) == change.after {
         Ok(())
     } else {
-        Err(HostError::Failed(format!("it says {is:?} afterwards")))
+        Err(HostError::Failed(format!("it reads {value:?} afterwards")))
     }
 }
 
-/// Writes the snapshot's file: it is complete and on the disk before anything is changed, or does not exist.
-fn keep(snapshot: &Snapshot, directory: &Path) -> Result<PathBuf, ApplyError> {
+/// Writes the snapshot's file. It is complete and on the disk before anything is changed, or does not exist.
+fn write_snapshot(snapshot: &Snapshot, directory: &Path) -> Result<PathBuf, ApplyError> {
     let path = directory.join(format!("{}.json", snapshot.made.replace([':', ' '], "-")));
-    let on_the_way = path.with_extension("new");
+    let temporary = path.with_extension("new");
     let failed = |source| ApplyError::Snapshot { path: path.display().to_string(), source };
     let write = || -> std::io::Result<()> {
         fs::create_dir_all(directory)?;
-        // It has another name until it is complete: half a snapshot would come before those that can be undone.
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&on_the_way)?;
+        // It has another name until it is complete: undo would take half a snapshot for the latest one.
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
         file.write_all(&serde_json::to_vec_pretty(snapshot)?)?;
         file.sync_all()?;
-        // A link never replaces another snapshot, made by somebody else in the same millisecond.
-        fs::hard_link(&on_the_way, &path)?;
-        fs::remove_file(&on_the_way)?;
+        // A link never replaces another snapshot, which another process may have made in the same millisecond.
+        fs::hard_link(&temporary, &path)?;
+        fs::remove_file(&temporary)?;
         fs::File::open(directory)?.sync_all()
     };
     write().map_err(|error| {
         // The rest of the file is of no use; the error matters.
-        let _ = fs::remove_file(&on_the_way);
+        let _ = fs::remove_file(&temporary);
         failed(error)
     })?;
     Ok(path)
 }
 
 /// The program's files, with their new contents.
-fn persisted(host: &dyn Host, changes: &[Change]) -> BTreeMap<String, String> {
+fn persistent_files(host: &dyn Host, changes: &[Change]) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     let of = |persist: Persist| changes.iter().filter(move |change| change.persist == persist && !change.follows);
     let mut settings: BTreeMap<String, String> = host
@@ -285,18 +286,19 @@ fn persisted(host: &dyn Host, changes: &[Change]) -> BTreeMap<String, String> {
         files.insert(SYSCTL_FILE.to_owned(), format!("{HEAD}{lines}"));
     }
     // Lines that an earlier call made persistent stay, in their order.
-    let with_earlier = |file: &str, is_ours: fn(&str) -> bool, lines: Vec<String>| {
+    let with_earlier = |file: &str, is_own_line: fn(&str) -> bool, lines: Vec<String>| {
         let earlier = host.read(Path::new(file)).unwrap_or_default();
-        let mut all: Vec<String> = earlier.lines().filter(|line| is_ours(line)).map(str::to_owned).collect();
+        let mut all: Vec<String> = earlier.lines().filter(|line| is_own_line(line)).map(str::to_owned).collect();
         for line in lines {
-            all.retain(|known| subject_of(known) != subject_of(&line));
+            all.retain(|known| setting_of(known) != setting_of(&line));
             all.push(line);
         }
         all.iter().map(|line| format!("{line}\n")).collect::<String>()
     };
     if of(Persist::Unit).next().is_some() {
-        let lines =
-            of(Persist::Unit).map(|change| format!("ExecStart=-/bin/sh -c '{}'", in_unit(&change.command))).collect();
+        let lines = of(Persist::Unit)
+            .map(|change| format!("ExecStart=-/bin/sh -c '{}'", quoted_for_unit(&change.command)))
+            .collect();
         let lines = with_earlier(UNIT_FILE, |line| line.starts_with("ExecStart="), lines);
         let unit = "[Unit]\nDescription=Settings of a data transfer node\nAfter=network.target\n\n[Service]\nType=oneshot\nRemainAfterExit=yes\n";
         files.insert(UNIT_FILE.to_owned(), format!("{HEAD}{unit}{lines}"));
@@ -310,8 +312,9 @@ fn persisted(host: &dyn Host, changes: &[Change]) -> BTreeMap<String, String> {
     files
 }
 
-/// The setting of a line of the program's files: two lines that differ only in the value, their last word, are about the same setting.
-fn subject_of(line: &str) -> &str {
+/// The setting that a line of the program's files is about. Lines of udev that differ only in the value, their last word, are about the
+/// same setting.
+fn setting_of(line: &str) -> &str {
     if line.starts_with("ACTION=") {
         line.rsplit_once('=').map_or(line, |(about, _)| about)
     } else {
@@ -321,7 +324,7 @@ fn subject_of(line: &str) -> &str {
 }
 
 /// Quotes a command for a line of a unit (systemd.service(5)): quotes, variables and specifiers are taken literally.
-fn in_unit(command: &str) -> String {
+fn quoted_for_unit(command: &str) -> String {
     command.replace('\\', r"\\").replace('\'', r"\'").replace('$', "$$").replace('%', "%%")
 }
 
@@ -333,7 +336,7 @@ fn udev_rule(place: &SettingLocation, value: &str) -> Option<String> {
         None => ("net", path.strip_prefix("/sys/class/net/")?),
     };
     let (device, attribute) = rest.split_once('/')?;
-    // A NIC gets its name after it was added, and that is a move.
+    // A NIC gets its name after it was added, which udev reports as a move.
     let action = if subsystem == "net" { "add|change|move" } else { "add|change" };
     Some(format!(
         "ACTION==\"{action}\", SUBSYSTEM==\"{subsystem}\", KERNEL==\"{device}\", ATTR{{{attribute}}}=\"{value}\""
@@ -343,7 +346,7 @@ fn udev_rule(place: &SettingLocation, value: &str) -> Option<String> {
 /// Reads a snapshot of this host.
 ///
 /// # Errors
-/// The file is no snapshot, or one of another host.
+/// The file is not a snapshot, or is one of another host.
 pub fn read(host: &dyn Host, path: &Path) -> Result<Snapshot, ApplyError> {
     let wrong = |why: String| ApplyError::NoSnapshot { path: path.display().to_string(), why };
     let text = fs::read(path).map_err(|e| wrong(e.to_string()))?;
@@ -358,15 +361,15 @@ pub fn read(host: &dyn Host, path: &Path) -> Result<Snapshot, ApplyError> {
 /// Restores all settings, the last change first, and checks that they are as before.
 ///
 /// # Errors
-/// [`ApplyError::Stuck`]: some settings could not be restored.
+/// [`ApplyError::NotRestored`]: some settings could not be restored.
 pub fn undo(host: &dyn Host, snapshot: &Snapshot) -> Result<(), ApplyError> {
     let undone = take_back(host, snapshot, snapshot.changes.len());
-    if undone.left.is_empty() { Ok(()) } else { Err(ApplyError::Stuck(undone)) }
+    if undone.not_restored.is_empty() { Ok(()) } else { Err(ApplyError::NotRestored(undone)) }
 }
 
 /// Takes back the first `count` changes, and restores the program's files.
-fn take_back(host: &dyn Host, snapshot: &Snapshot, count: usize) -> TakenBack {
-    let mut left = Vec::new();
+fn take_back(host: &dyn Host, snapshot: &Snapshot, count: usize) -> RestoreOutcome {
+    let mut not_restored = Vec::new();
     for (file, before) in &snapshot.files {
         let path = Path::new(file);
         let done = match before {
@@ -374,7 +377,7 @@ fn take_back(host: &dyn Host, snapshot: &Snapshot, count: usize) -> TakenBack {
             None => host.remove(path),
         };
         if let Err(why) = done {
-            left.push(format!("{file}: {why}"));
+            not_restored.push(format!("{file}: {why}"));
         }
     }
     // Twice, since one setting may reset another. A setting that is as before is not written; some values can be read but not
@@ -382,7 +385,7 @@ fn take_back(host: &dyn Host, snapshot: &Snapshot, count: usize) -> TakenBack {
     for _ in 0..2 {
         for change in snapshot.changes.iter().take(count).rev() {
             let back = Change { after: change.before.clone(), ..change.clone() };
-            if took(host, &back).is_err() {
+            if verify_written(host, &back).is_err() {
                 // Whether the settings are as before is checked below, for all of them.
                 let _ = back.place.write(host, &back.after);
             }
@@ -390,12 +393,12 @@ fn take_back(host: &dyn Host, snapshot: &Snapshot, count: usize) -> TakenBack {
     }
     for change in snapshot.changes.iter().take(count).rev() {
         let back = Change { after: change.before.clone(), ..change.clone() };
-        if let Err(why) = took(host, &back) {
+        if let Err(why) = verify_written(host, &back) {
             let refused = back.place.write(host, &back.after).err();
-            left.push(format!("{}: {}", change.place, refused.unwrap_or(why)));
+            not_restored.push(format!("{}: {}", change.place, refused.unwrap_or(why)));
         }
     }
-    TakenBack { left }
+    RestoreOutcome { not_restored }
 }
 
 #[cfg(test)]

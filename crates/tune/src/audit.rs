@@ -27,8 +27,8 @@ impl Audit {
         // This starts a program, and many rules need the result.
         let physical = facts::is_physical(host).map_err(|why| why.to_string());
         let audit = AuditContext { host, target, subjects, physical: &physical };
-        let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| on_all(audit, rule)).collect();
-        plan::agree(host, rules, &mut findings, subjects);
+        let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| apply_to_all(audit, rule)).collect();
+        plan::merge_commands(host, rules, &mut findings, subjects);
         findings.sort_by_key(|finding| (rank(finding.status), std::cmp::Reverse(finding.severity)));
         Audit { findings }
     }
@@ -65,7 +65,7 @@ struct AuditContext<'a> {
 }
 
 /// Applies a rule to each NIC, each disk, or the host.
-fn on_all(audit: AuditContext<'_>, rule: &Rule) -> Vec<Finding> {
+fn apply_to_all(audit: AuditContext<'_>, rule: &Rule) -> Vec<Finding> {
     let subjects = audit.subjects;
     let of_nic = rule.read.is_of_nic();
     let of_disk = rule.read.is_of_disk();
@@ -76,12 +76,12 @@ fn on_all(audit: AuditContext<'_>, rule: &Rule) -> Vec<Finding> {
     };
     if on.is_empty() {
         let what = if of_nic { "NIC" } else { "disk" };
-        return vec![bare(rule, None, Status::NotApplicable, Some(format!("no {what} is looked at")))];
+        return vec![unjudged(rule, None, Status::NotApplicable, Some(format!("no {what} is audited")))];
     }
-    on.into_iter().map(|subject| on_one(audit, rule, subject)).collect()
+    on.into_iter().map(|subject| apply_to(audit, rule, subject)).collect()
 }
 
-fn bare(rule: &Rule, subject: Option<String>, status: Status, note: Option<String>) -> Finding {
+fn unjudged(rule: &Rule, subject: Option<String>, status: Status, note: Option<String>) -> Finding {
     Finding {
         id: rule.id.clone(),
         title: rule.title.clone(),
@@ -106,26 +106,31 @@ fn bare(rule: &Rule, subject: Option<String>, status: Status, note: Option<Strin
     }
 }
 
-fn on_one(audit: AuditContext<'_>, rule: &Rule, subject: Subject<'_>) -> Finding {
+fn apply_to(audit: AuditContext<'_>, rule: &Rule, subject: Subject<'_>) -> Finding {
     let AuditContext { host, target, .. } = audit;
     let name = subject.name();
-    let open = |status, note| Finding {
+    let undecided = |status, note| Finding {
         command: fill(&rule.command, None, "", subject),
-        ..bare(rule, name.clone(), status, Some(note))
+        ..unjudged(rule, name.clone(), status, Some(note))
     };
     for condition in &rule.when {
         match holds(audit, condition, subject) {
             Ok(true) => {}
-            Ok(false) => return open(Status::NotApplicable, format!("it is for {condition}")),
-            Err(why) => return open(Status::Unknown, format!("whether it is for this host: {why}")),
+            Ok(false) => return undecided(Status::NotApplicable, format!("the rule is for {condition}")),
+            Err(why) => {
+                return undecided(
+                    Status::Unknown,
+                    format!("whether the rule applies to this host is not known: {why}"),
+                );
+            }
         }
     }
     let named = |what: &str| facts::number(host, what, subject);
     let context = ResolveContext { nic_bit_s: subject.speed(), named: &named };
-    let wish = wanted(&rule.want, target, context);
+    let goal = wanted(&rule.want, target, context);
     let is_ok = |value: &str| judge(value, &rule.want, target, context) == Judgement::Ok;
-    let observed = read(audit, &rule.read, subject, &is_ok).and_then(|value| counted(value, rule.nature));
-    let (status, note) = match (&observed, &wish) {
+    let observed = read(audit, &rule.read, subject, &is_ok).and_then(|value| checked_count(value, rule.nature));
+    let (status, note) = match (&observed, &goal) {
         (Err(HostError::Absent), _) => (Status::NotApplicable, Some(HostError::Absent.to_string())),
         (Err(why), _) => (Status::Unknown, Some(why.to_string())),
         (Ok(_), Err(why)) => (Status::Unknown, Some(why.clone())),
@@ -135,23 +140,23 @@ fn on_one(audit: AuditContext<'_>, rule: &Rule, subject: Subject<'_>) -> Finding
             Judgement::Unknown(why) => (Status::Unknown, Some(why)),
         },
     };
-    let value = wish.as_ref().ok().and_then(|wish| wish.value.clone());
+    let value = goal.as_ref().ok().and_then(|goal| goal.value.clone());
     // The command for a setting of several numbers sets all of them, where the rule is about one.
-    let whole = match &rule.read {
+    let all_fields = match &rule.read {
         Read::Sysctl { name, field: Some(_) } => sysctl(host, &subject.fill(name), None).unwrap_or_default(),
         _ => observed.as_deref().unwrap_or_default().to_owned(),
     };
-    let command = fill(&rule.command, value.as_deref(), &whole, subject);
-    let by_hand = if status == Status::Differs { by_hand(host, &rule.read, subject) } else { None };
-    let set = if by_hand.is_some() { Means::Manual } else { rule.set };
+    let command = fill(&rule.command, value.as_deref(), &all_fields, subject);
+    let manual_reason = if status == Status::Differs { manual_reason(host, &rule.read, subject) } else { None };
+    let set = if manual_reason.is_some() { Means::Manual } else { rule.set };
     Finding {
         observed: observed.ok(),
-        wanted: wish.ok().map(|wish| wish.words),
+        wanted: goal.ok().map(|goal| goal.words),
         writable: set != Means::Manual && is_writable(host, &rule.read, subject),
         set,
         value,
         command,
-        ..bare(rule, name, status, note.or(by_hand))
+        ..unjudged(rule, name, status, note.or(manual_reason))
     }
 }
 
@@ -172,10 +177,10 @@ fn read(
     }
 }
 
-/// Returns a value that its nature allows: a rule that only reports would show nonsense as a known value.
-fn counted(value: String, nature: Nature) -> HostResult<String> {
+/// Returns a value that its nature allows: a rule that only reports would show an invalid value as a known one.
+fn checked_count(value: String, nature: Nature) -> HostResult<String> {
     match nature {
-        Nature::Counter if value.parse::<u64>().is_err() => Err(HostError::Failed(format!("{value:?} is no count"))),
+        Nature::Counter if value.parse::<u64>().is_err() => Err(HostError::Failed(format!("{value:?} is not a count"))),
         _ => Ok(value),
     }
 }
@@ -196,20 +201,20 @@ fn is_writable(host: &dyn Host, read: &Read, subject: Subject<'_>) -> bool {
     }
 }
 
-/// Whether a driver keeps a feature as it is: a change would fail, and take back the other changes of a plan.
+/// Whether a driver does not let a feature be changed: a change would fail, and take back the other changes of a plan.
 fn is_fixed(host: &dyn Host, what: &str, subject: Subject<'_>) -> bool {
     let fixed = |nic: &str| host.ethtool(nic, &format!("{what}.fixed")).is_ok_and(|is| is == "yes");
     what.starts_with("feature.") && subject.nic().is_some_and(fixed)
 }
 
-/// Disciplines that are determined by their kind, since hardly anybody gives them options.
+/// Disciplines that undo restores by their kind alone: they hardly ever have options.
 const PLAIN_QDISCS: [&str; 6] = ["noqueue", "pfifo", "pfifo_fast", "fq", "fq_codel", "mq"];
 
 /// Why a change is left to a person, though this program could make it; none if it is not.
-fn by_hand(host: &dyn Host, read: &Read, subject: Subject<'_>) -> Option<String> {
+fn manual_reason(host: &dyn Host, read: &Read, subject: Subject<'_>) -> Option<String> {
     let nic = subject.nic()?;
     if matches!(read, Read::Ethtool(what) if is_fixed(host, what, subject)) {
-        return Some(format!("the driver of {nic} keeps it as it is"));
+        return Some(format!("the driver of {nic} does not let it be changed"));
     }
     if !matches!(read, Read::Netlink(what) if what.starts_with("qdisc")) {
         return None;
@@ -217,16 +222,16 @@ fn by_hand(host: &dyn Host, read: &Read, subject: Subject<'_>) -> Option<String>
     let kinds = ["qdisc", "qdisc.children"].map(|what| host.netlink(nic, what).unwrap_or_default());
     let shaper =
         kinds.iter().flat_map(|kinds| kinds.split(' ')).find(|kind| !kind.is_empty() && !PLAIN_QDISCS.contains(kind));
-    shaper.map(|kind| format!("undo could not bring back the options that {kind} on {nic} may have: do it by hand"))
+    shaper.map(|kind| format!("undo could not restore the options that {kind} on {nic} may have: do it by hand"))
 }
 
-/// A command with its placeholders filled in.
-fn fill(command: &str, value: Option<&str>, whole: &str, subject: Subject<'_>) -> String {
+/// A command with its placeholders filled in: `{want}` by the value, `{0}` to `{3}` by the fields of the setting.
+fn fill(command: &str, value: Option<&str>, all_fields: &str, subject: Subject<'_>) -> String {
     let mut text = subject.fill(command);
     if let Some(value) = value {
         text = text.replace("{want}", value);
     }
-    for (at, field) in whole.split_whitespace().enumerate().take(4) {
+    for (at, field) in all_fields.split_whitespace().enumerate().take(4) {
         text = text.replace(&format!("{{{at}}}"), field);
     }
     text
@@ -243,8 +248,8 @@ fn holds(audit: AuditContext<'_>, condition: &Condition, subject: Subject<'_>) -
                 BitRate(*least)
             )),
         },
-        Condition::RateSaid => Ok(target.rate_bit_s.is_some()),
-        Condition::Data => Ok(subject.of_nic().is_none_or(|nic| subjects.carries_data(nic))),
+        Condition::RateGiven => Ok(target.rate_bit_s.is_some()),
+        Condition::Data => Ok(subject.as_nic().is_none_or(|nic| subjects.carries_data(nic))),
         Condition::RttAtLeast(least) => Ok(target.rtt_s >= *least),
         Condition::Role(role) => Ok(target.role.covers(role)),
         Condition::Jumbo => match (subject.mtu(), subject) {
@@ -253,10 +258,10 @@ fn holds(audit: AuditContext<'_>, condition: &Condition, subject: Subject<'_>) -
             (None, _) => Err("the MTU of the NIC is not known".into()),
         },
         Condition::KernelBelow(major, minor) => {
-            facts::kernel(host).map(|is| is < (*major, *minor)).map_err(|e| e.to_string())
+            facts::kernel(host).map(|release| release < (*major, *minor)).map_err(|e| e.to_string())
         }
         Condition::KernelFrom(major, minor) => {
-            facts::kernel(host).map(|is| is >= (*major, *minor)).map_err(|e| e.to_string())
+            facts::kernel(host).map(|release| release >= (*major, *minor)).map_err(|e| e.to_string())
         }
         Condition::Has(what) => match facts::has(host, what, subject) {
             // A disk that is not mounted has no XFS on it, and so on.

@@ -1,7 +1,7 @@
 //! The calculator: what a rate, a round trip, a loss, a packet size, a window and a volume imply for each other.
 //!
-//! Pure: numbers in, lines out. `model::laws` has the laws; this module decides which of them a question can be answered with. What it
-//! does not know: this host, and whether a number was measured, promised or wished for.
+//! Pure: numbers in, lines out. `model::laws` has the laws; this module decides which of them the numbers of a question suffice for. What
+//! it does not know: this host, and whether a number was measured, promised or wished for.
 
 mod shown;
 mod table;
@@ -26,7 +26,7 @@ pub struct Question {
     pub window_bytes: Option<f64>,
     /// The volume of data, bytes.
     pub volume_bytes: Option<f64>,
-    /// Share of the rate that is payload, at most one; if left out, what full packets of the MTU leave.
+    /// Share of the rate that is payload, at most one; if left out, the share in full packets of the MTU.
     pub efficiency: Option<f64>,
     /// Streams that share the rate; one if left out.
     pub streams: Option<u32>,
@@ -180,7 +180,7 @@ fn one_loss(q: &Question) -> Option<Vec<CalculatedLine>> {
     ])
 }
 
-/// The rate of one stream under a constant loss, and the number of streams that make up for it.
+/// The rate of one stream under a constant loss, and the number of streams that fill the line nevertheless.
 fn random_loss(q: &Question) -> Option<Vec<CalculatedLine>> {
     let (mss, rtt, loss) = (q.mss_bytes()?, q.rtt_s?, q.loss?);
     let (reno, cubic) = (laws::mathis_bit_s(mss, rtt, loss), laws::cubic_bit_s(mss, rtt, loss));
@@ -233,7 +233,8 @@ fn volume(q: &Question) -> Option<Vec<CalculatedLine>> {
 
 /// The time and rate of a courier who carries the volume on disks.
 fn courier(q: &Question) -> Option<Vec<CalculatedLine>> {
-    let (volume, ship) = (q.volume_bytes?, q.ship?);
+    let volume = q.volume_bytes?;
+    let ship = q.ship?;
     let copy_bit_s = ship.copy_bit_s.unwrap_or(f64::INFINITY);
     let courier_s = freight::courier_s(volume, ship.journey_s, copy_bit_s);
     let mut lines = vec![

@@ -88,18 +88,18 @@ pub struct Drift {
     pub change: &'static str,
 }
 
-/// The differences, the most severe first. A rule that is unknown on one of the two is left out, and so are counters and other values that
-/// always differ (`passing`).
-pub fn drift(a: &Side, b: &Side, passing: &dyn Fn(&str) -> bool) -> Vec<Drift> {
+/// The differences, the most severe first. A rule that is unknown on one of the two is left out, and so are rules whose values always
+/// differ, such as counters (`always_differs`).
+pub fn drift(a: &Side, b: &Side, always_differs: &dyn Fn(&str) -> bool) -> Vec<Drift> {
     let pairs = pairs(&a.host, &b.host);
     let mut found = Vec::new();
-    for ours in a.rules.iter().filter(|rule| !passing(&rule.id)) {
+    for ours in a.rules.iter().filter(|rule| !always_differs(&rule.id)) {
         let theirs = pairs
             .iter()
             .filter(|(ours_is, _)| *ours_is == ours.subject)
             .find_map(|(_, subject)| b.rules.iter().find(|rule| rule.id == ours.id && rule.subject == *subject));
         if let Some(theirs) = theirs {
-            found.extend(compared(ours, theirs));
+            found.extend(drift_of(ours, theirs));
         }
     }
     found.sort_by_key(|drift| (drift.change == "neither", std::cmp::Reverse(weight(&drift.severity))));
@@ -121,11 +121,11 @@ pub fn alone(a: &Side, b: &Side) -> (Vec<String>, Vec<String>) {
     (of_a, of_b)
 }
 
-fn compared(a: &SideRule, b: &SideRule) -> Option<Drift> {
+fn drift_of(a: &SideRule, b: &SideRule) -> Option<Drift> {
     if a.observed == b.observed || a.observed.is_none() || b.observed.is_none() {
         return None;
     }
-    let has = |rule: &SideRule| SideValue {
+    let value_of = |rule: &SideRule| SideValue {
         subject: rule.subject.clone(),
         observed: rule.observed.clone(),
         wanted: rule.wanted.clone(),
@@ -137,8 +137,10 @@ fn compared(a: &SideRule, b: &SideRule) -> Option<Drift> {
         (false, true) => "b",
         (false, false) => "neither",
     };
-    let (rule, title, severity) = (a.id.clone(), a.title.clone(), a.severity.clone());
-    Some(Drift { rule, title, severity, unit: a.unit.clone(), a: has(a), b: has(b), change })
+    let rule = a.id.clone();
+    let title = a.title.clone();
+    let severity = a.severity.clone();
+    Some(Drift { rule, title, severity, unit: a.unit.clone(), a: value_of(a), b: value_of(b), change })
 }
 
 fn weight(severity: &str) -> u8 {
@@ -150,8 +152,8 @@ fn weight(severity: &str) -> u8 {
     }
 }
 
-/// Pairs the subjects of two hosts: the host itself; those of one name; then the rest in their order, since the same card has another name
-/// on another board.
+/// Pairs the subjects of two hosts: the hosts themselves; subjects with equal names; then the rest in their order, since the same card has
+/// another name on another board.
 fn pairs(a: &SideHost, b: &SideHost) -> Vec<(Option<String>, Option<String>)> {
     let nics = |host: &SideHost| host.nics.iter().map(|nic| nic.name.clone()).collect::<Vec<_>>();
     let mut pairs = vec![(None, None)];
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn drift_says_who_is_to_change() {
+    fn drift_names_the_host_that_should_change() {
         let a = side(
             "ens1",
             &[
@@ -204,8 +206,8 @@ mod tests {
             ],
         );
         let found = drift(&a, &b, &|id| id == "N18");
-        let told: Vec<_> = found.iter().map(|d| (d.rule.as_str(), d.change)).collect();
-        assert_eq!(told, [("T07", "b"), ("N01", "b"), ("T11", "both"), ("K01", "neither")]);
+        let found_changes: Vec<_> = found.iter().map(|d| (d.rule.as_str(), d.change)).collect();
+        assert_eq!(found_changes, [("T07", "b"), ("N01", "b"), ("T11", "both"), ("K01", "neither")]);
         assert_eq!(found[1].b.subject.as_deref(), Some("eth0"));
         assert_eq!(drift(&a, &a, &|_| false), []);
         assert_eq!(alone(&a, &b), (vec![], vec![]));
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_the_same_go_together() {
+    fn equal_names_are_paired() {
         let host = |nics: &[&str]| SideHost {
             name: None,
             kernel: None,

@@ -25,14 +25,14 @@ pub(crate) use kernel::kernel;
 pub(crate) const IRQS_PINNED: &str = "nic_irqs_pinned";
 
 /// A fact by its name, on a host of which these disks are audited.
-pub(crate) fn fact(of: &dyn Host, name: &str, subject: Subject<'_>, disks: &[String]) -> HostResult<String> {
+pub(crate) fn fact(host: &dyn Host, name: &str, subject: Subject<'_>, disks: &[String]) -> HostResult<String> {
     if let Some(nic) = subject.nic() {
-        return nic::fact(of, name, nic, disks);
+        return nic::fact(host, name, nic, disks);
     }
     if let Some(disk) = subject.disk() {
-        return storage::fact(of, name, disk);
+        return storage::fact(host, name, disk);
     }
-    let found = host::fact(of, name).or_else(|| processor::fact(of, name)).or_else(|| kernel::fact(of, name));
+    let found = host::fact(host, name).or_else(|| processor::fact(host, name)).or_else(|| kernel::fact(host, name));
     found.unwrap_or_else(|| unknown(name))
 }
 
@@ -42,24 +42,24 @@ fn unknown<T>(name: &str) -> HostResult<T> {
 }
 
 /// A number that a rule's value refers to.
-pub(crate) fn number(of: &dyn Host, name: &str, subject: Subject<'_>) -> HostResult<f64> {
+pub(crate) fn number(host: &dyn Host, name: &str, subject: Subject<'_>) -> HostResult<f64> {
     let parsed = |text: String| {
         let number = text.parse::<u32>().map(f64::from);
-        number.map_err(|_| HostError::Failed(format!("{text:?} is no number that makes sense")))
+        number.map_err(|_| HostError::Failed(format!("{text:?} is not a number of 32 bits")))
     };
     let nic = || subject.nic().ok_or(HostError::Absent);
     match name {
-        "ring_rx_max" => parsed(of.ethtool(nic()?, "ring.rx.max")?),
-        "ring_tx_max" => parsed(of.ethtool(nic()?, "ring.tx.max")?),
+        "ring_rx_max" => parsed(host.ethtool(nic()?, "ring.rx.max")?),
+        "ring_tx_max" => parsed(host.ethtool(nic()?, "ring.tx.max")?),
         // Below this an interface does not support it, whatever is set (ip-link(8)).
-        "big_tcp" => Ok(parsed(of.netlink(nic()?, "tso_max_size")?)?.min(185_000.0)),
-        "queues_min" => Ok(nic::queues(of, nic()?)?.min(8.0)),
-        "queues_max" => Ok(nic::queues(of, nic()?)?.clamp(1.0, 16.0)),
-        "page_bytes" => of.page_bytes().map(f64::from),
-        "conntrack_twice" => Ok(parsed(of.read(Path::new("/proc/sys/net/netfilter/nf_conntrack_count"))?)? * 2.0),
+        "big_tcp" => Ok(parsed(host.netlink(nic()?, "tso_max_size")?)?.min(185_000.0)),
+        "queues_min" => Ok(nic::queues(host, nic()?)?.min(8.0)),
+        "queues_max" => Ok(nic::queues(host, nic()?)?.clamp(1.0, 16.0)),
+        "page_bytes" => host.page_bytes().map(f64::from),
+        "conntrack_twice" => Ok(parsed(host.read(Path::new("/proc/sys/net/netfilter/nf_conntrack_count"))?)? * 2.0),
         "request_kb" => {
             let disk = subject.disk().ok_or(HostError::Absent)?;
-            let most = of.read(&Path::new("/sys/block").join(disk).join("queue/max_hw_sectors_kb"))?;
+            let most = host.read(&Path::new("/sys/block").join(disk).join("queue/max_hw_sectors_kb"))?;
             Ok(parsed(most)?.min(4_096.0))
         }
         _ => unknown(name),
@@ -67,43 +67,44 @@ pub(crate) fn number(of: &dyn Host, name: &str, subject: Subject<'_>) -> HostRes
 }
 
 /// Whether a host, a NIC or a disk has something.
-pub(crate) fn has(of: &dyn Host, what: &str, subject: Subject<'_>) -> HostResult<bool> {
+pub(crate) fn has(host: &dyn Host, what: &str, subject: Subject<'_>) -> HostResult<bool> {
     // A rule of the host that depends on a NIC uses the fastest one, like all such rules.
     let nic = || match subject {
         Subject::Host(nic) => nic.map(|nic| nic.name.as_str()).ok_or(HostError::Absent),
-        of_part => of_part.nic().ok_or(HostError::Absent),
+        other => other.nic().ok_or(HostError::Absent),
     };
     match what {
-        "nvme" if subject.disk().is_none() => storage::any_nvme(of),
-        "nvme" | "ssd" | "hdd" | "md_raid" | "xfs" => storage::has(of, what, subject.disk()),
-        "mlx5" | "multiqueue" | "mq" | "single_queue" | "irqs_pinned" => nic::has(of, what, nic()?),
-        "numa" => Ok(processor::nodes(of)? > 1),
-        "fq" | "conntrack" | "ktls" | "hugepages_user" => kernel::has(of, what),
+        "nvme" if subject.disk().is_none() => storage::any_nvme(host),
+        "nvme" | "ssd" | "hdd" | "md_raid" | "xfs" => storage::has(host, what, subject.disk()),
+        "mlx5" | "multiqueue" | "mq" | "single_queue" | "irqs_pinned" => nic::has(host, what, nic()?),
+        "numa" => Ok(processor::nodes(host)? > 1),
+        "fq" | "conntrack" | "ktls" | "hugepages_user" => kernel::has(host, what),
         _ => unknown(what),
     }
 }
 
-/// A file of the kernel. `{cpu}` in its path stands for all processors; the first value that is not as wanted is the value of the rule.
-pub(crate) fn file(of: &dyn Host, path: &str, is_wanted: &dyn Fn(&str) -> bool) -> HostResult<String> {
+/// The value of a file of the kernel. `{cpu}` in its path stands for all processors: the result is the first value that is not as wanted,
+/// or the first of all.
+pub(crate) fn file(host: &dyn Host, path: &str, is_wanted: &dyn Fn(&str) -> bool) -> HostResult<String> {
     if !path.contains("{cpu}") {
-        return of.read(Path::new(path));
+        return host.read(Path::new(path));
     }
-    let all = of_cpus(of, path)?;
+    let all = of_cpus(host, path)?;
     let (_, value) = all.iter().find(|(_, value)| !is_wanted(value)).or(all.first()).ok_or(HostError::Absent)?;
     Ok(value.clone())
 }
 
 /// The file of each processor, with its value.
-pub(crate) fn of_cpus(of: &dyn Host, path: &str) -> HostResult<Vec<(String, String)>> {
+pub(crate) fn of_cpus(host: &dyn Host, path: &str) -> HostResult<Vec<(String, String)>> {
     let (before, after) = path.split_once("{cpu}").ok_or(HostError::Absent)?;
     let before = before.strip_suffix("cpu").unwrap_or(before);
     let mut values = Vec::new();
-    for name in of.list(Path::new(before))? {
-        let number =
+    for name in host.list(Path::new(before))? {
+        let is_cpu =
             name.strip_prefix("cpu").is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()));
-        if number {
+        if is_cpu {
             let path = format!("{before}{name}{after}");
-            match of.read(Path::new(&path)) {
+            match host.read(Path::new(&path)) {
                 Ok(value) => values.push((path, value)),
                 // A processor that is offline has no frequency.
                 Err(HostError::Absent) => {}
@@ -119,9 +120,9 @@ fn yes(is: bool) -> HostResult<String> {
 }
 
 /// A number in a file.
-fn number_in<T: std::str::FromStr>(of: &dyn Host, path: &Path) -> HostResult<T> {
-    let text = of.read(path)?;
-    text.parse().map_err(|_| HostError::Failed(format!("{} says {text:?}", path.display())))
+fn number_in<T: std::str::FromStr>(host: &dyn Host, path: &Path) -> HostResult<T> {
+    let text = host.read(path)?;
+    text.parse().map_err(|_| HostError::Failed(format!("{} has {text:?}, which is not a number", path.display())))
 }
 
 /// A switch of the kernel.
@@ -129,7 +130,7 @@ fn switch(text: &str) -> HostResult<bool> {
     match text {
         "0" => Ok(false),
         "1" => Ok(true),
-        _ => Err(HostError::Failed(format!("{text:?} is neither on nor off"))),
+        _ => Err(HostError::Failed(format!("{text:?} is neither 0 nor 1"))),
     }
 }
 
@@ -143,14 +144,14 @@ fn list(text: &str) -> HostResult<Vec<u32>> {
         let range = from.trim().parse::<u32>().ok()?..=to.trim().parse::<u32>().ok()?;
         (range.start() <= range.end() && (*range.end() as usize) < CPUS_MAX).then_some(range)
     };
-    let no_list = || HostError::Failed(format!("{text:?} is no list of processors"));
+    let no_list = || HostError::Failed(format!("{text:?} is not a list of processors"));
     let ranges: Vec<_> = text.split(',').map(range).collect::<Option<_>>().ok_or_else(no_list)?;
     let mut cpus = Vec::new();
     for range in ranges {
         cpus.extend(range);
-        // Ranges that are repeated over and over.
+        // Ranges may be repeated.
         if cpus.len() > CPUS_MAX {
-            return Err(HostError::Failed("a list of more processors than there are".into()));
+            return Err(HostError::Failed(format!("a list of more than {CPUS_MAX} processors")));
         }
     }
     Ok(cpus)
@@ -172,7 +173,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn lists_of_processors() {
+    fn lists_of_processors_are_parsed() {
         assert_eq!(list("0-3,8,10-11"), Ok(vec![0, 1, 2, 3, 8, 10, 11]));
         for absurd in ["", "0-4294967295", "3-0", "0,x", "-1"] {
             assert!(list(absurd).is_err(), "{absurd}");
@@ -202,7 +203,7 @@ pub(crate) mod tests {
 
     /// Every fact and name that the table refers to is known here.
     #[test]
-    fn the_table_asks_for_what_is_there() {
+    fn every_fact_of_the_table_has_a_reader() {
         use crate::rule::{Condition, Read, Value, Want, rules};
         use crate::subjects::Nic;
         let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! The one interface through which a host is read and changed: files below a root, ethtool and rtnetlink.
 //!
-//! [`Live`] is this host. [`Recorded`] is a tree of files in the same shape, with the answers of ethtool and rtnetlink
-//! beside them (`ethtool/NIC/WHAT`, `netlink/NIC/WHAT`, `pagesize`): tests and reports judge other hosts by it.
+//! [`Live`] is this host. [`Recorded`] is a tree of the same files, with the answers of ethtool and rtnetlink beside them
+//! (`ethtool/NIC/WHAT`, `netlink/NIC/WHAT`, `pagesize`): tests and reports audit other hosts with it.
 
 mod live;
 mod recorded;
@@ -15,11 +15,11 @@ pub use recorded::Recorded;
 /// Why a setting of a host cannot be read or written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostError {
-    /// This host has no such thing.
+    /// This host has no such file, setting or program.
     Absent,
     /// This user may not read or write it.
     Denied,
-    /// The read or write failed, or the value makes no sense; in words.
+    /// The read or write failed, or the value is invalid; in words.
     Failed(String),
 }
 
@@ -46,7 +46,7 @@ impl From<std::io::Error> for HostError {
     }
 }
 
-/// The most bytes that are read of a file of the kernel. The longest that is read, the list of all modules, has about 1 MiB.
+/// The most bytes that are read of a file of the kernel. The longest file, the list of all modules, has about 1 MiB.
 pub const FILE_BYTES_MAX: u64 = 1 << 22;
 
 /// A host.
@@ -69,18 +69,18 @@ pub trait Host {
     fn may_administer(&self) -> bool;
     /// The text of a file, unchanged.
     fn read_exact(&self, path: &Path) -> HostResult<String>;
-    /// Writes a file: one of the kernel in one write, one of this program as a whole.
+    /// Writes a file: one of the kernel with a single write, one of this program atomically.
     fn write(&self, path: &Path, text: &str) -> HostResult<()>;
-    /// Removes a file of this program. A file that does not exist is no error.
+    /// Removes a file of this program, if it exists.
     fn remove(&self, path: &Path) -> HostResult<()>;
     /// Changes a setting of a NIC by ethtool.
     fn set_ethtool(&self, nic: &str, what: &str, value: &str) -> HostResult<()>;
     /// Changes a setting of a NIC by rtnetlink.
     fn set_netlink(&self, nic: &str, what: &str, value: &str) -> HostResult<()>;
     /// The first line of the output of a system program (`systemctl`, `tuned-adm`).
-    fn say(&self, program: &str, words: &[&str]) -> HostResult<String>;
-    /// The whole output of such a program, which may be empty; an error if the program failed.
-    fn say_all(&self, program: &str, words: &[&str]) -> HostResult<String>;
+    fn first_output_line(&self, program: &str, words: &[&str]) -> HostResult<String>;
+    /// The whole output of a system program, which may be empty; an error if the program failed.
+    fn whole_output(&self, program: &str, words: &[&str]) -> HostResult<String>;
     /// The size of a page of memory, bytes: the kernel counts many limits in pages.
     fn page_bytes(&self) -> HostResult<u32>;
 }
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_become_files() {
+    fn sysctl_names_become_paths() {
         assert_eq!(sysctl_path("net.ipv4.tcp_rmem"), "/proc/sys/net/ipv4/tcp_rmem");
         assert_eq!(sysctl_path("net.ipv4.conf.eth0/7.rp_filter"), "/proc/sys/net/ipv4/conf/eth0.7/rp_filter");
     }

@@ -1,4 +1,4 @@
-//! Compares a value with the wish of a rule. Pure.
+//! Compares a value with the one that a rule wants. Pure.
 
 use std::cmp::Ordering;
 
@@ -12,7 +12,7 @@ pub enum Judgement {
     Ok,
     /// The value is not as the rule wants it.
     Differs,
-    /// Whether it is cannot be told; why.
+    /// It cannot be determined; why.
     Unknown(String),
 }
 
@@ -76,13 +76,13 @@ pub fn judge(observed: &str, want: &Want, target: &Target, context: ResolveConte
         Resolved::Number(wanted) => number_of(observed).map(|is| is.partial_cmp(&wanted).is_some_and(holds)),
         Resolved::Word(word) => match (version(&word).filter(|parts| parts.len() >= 3), version(observed)) {
             (Some(wanted), Some(is)) => Ok(holds(is.cmp(&wanted))),
-            (Some(_), None) => Err(format!("{observed:?} is no release")),
+            (Some(_), None) => Err(format!("{observed:?} is not a release")),
             _ => Ok(selected(observed) == word),
         },
     };
     // A value with a bound is a size, a count or a time: none of these is negative.
     let bound = |value: &Value, holds: fn(Ordering) -> bool| match number_of(observed) {
-        Ok(is) if is < 0.0 => Err(format!("{observed:?} makes no sense")),
+        Ok(number) if number < 0.0 => Err(format!("{observed:?} is negative")),
         _ => test(value, holds),
     };
     let outcome = match want {
@@ -101,7 +101,7 @@ pub fn judge(observed: &str, want: &Want, target: &Target, context: ResolveConte
     }
 }
 
-/// Whether any alternative holds. If none does, and one cannot be told, the result cannot be told.
+/// Whether any alternative holds. If none does, and one is unknown, the result is unknown.
 fn any(outcomes: impl Iterator<Item = Result<bool, String>>) -> Result<bool, String> {
     let mut unknown = None;
     for outcome in outcomes {
@@ -121,7 +121,7 @@ fn number_of(observed: &str) -> Result<f64, String> {
     }
     let plain = observed.bytes().all(|b| b.is_ascii_digit() || b"+-.".contains(&b));
     let number = observed.parse::<f64>().ok().filter(|number| plain && number.abs() <= u64::MAX as f64);
-    number.ok_or_else(|| format!("{observed:?} is no number"))
+    number.ok_or_else(|| format!("{observed:?} is not a number"))
 }
 
 /// A version, `6.5.10`. The wanted value is a version if it has three numbers; with two it would be a number.
@@ -141,32 +141,32 @@ pub(crate) fn selected(observed: &str) -> &str {
 mod tests {
     use super::*;
 
-    const HERE: ResolveContext<'static> = ResolveContext { nic_bit_s: None, named: &crate::target::nothing };
+    const HERE: ResolveContext<'static> = ResolveContext { nic_bit_s: None, named: &crate::target::no_numbers };
 
     fn word(word: &str) -> Value {
         Value::Word(word.into())
     }
 
     #[test]
-    fn values_are_compared_as_what_they_are() {
+    fn values_are_compared_by_their_type() {
         let target = Target { rate_bit_s: Some(10_000_000_000), rtt_s: 0.1, ..Target::default() };
-        let says = |observed: &str, want: Want| judge(observed, &want, &target, HERE);
-        assert_eq!(says("250000000", Want::AtLeast(word("window"))), Judgement::Ok);
-        assert_eq!(says("249999999", Want::AtLeast(word("window"))), Judgement::Differs);
-        assert_eq!(says("1", Want::Is(Value::Number(1.0))), Judgement::Ok);
-        assert_eq!(says("01", Want::Is(Value::Number(1.0))), Judgement::Ok);
-        assert_eq!(says("always [madvise] never", Want::Is(word("madvise"))), Judgement::Ok);
-        assert_eq!(says("[always] madvise never", Want::Is(word("madvise"))), Judgement::Differs);
-        assert_eq!(says("fq_codel", Want::OneOf(vec![word("fq"), word("fq_codel")])), Judgement::Ok);
-        assert_eq!(says("rw,noatime,largeio", Want::Contains(word("largeio"))), Judgement::Ok);
-        assert_eq!(says("anything", Want::Report(true)), Judgement::Ok);
-        assert_eq!(says("6.18.44-fc", Want::AtLeast(word("6.5.10"))), Judgement::Ok, "versions are no numbers");
-        assert_eq!(says("6.5.9", Want::AtLeast(word("6.5.10"))), Judgement::Differs);
-        assert_eq!(says("unlimited", Want::AtLeast(Value::Number(65_536.0))), Judgement::Ok);
+        let judged = |observed: &str, want: Want| judge(observed, &want, &target, HERE);
+        assert_eq!(judged("250000000", Want::AtLeast(word("window"))), Judgement::Ok);
+        assert_eq!(judged("249999999", Want::AtLeast(word("window"))), Judgement::Differs);
+        assert_eq!(judged("1", Want::Is(Value::Number(1.0))), Judgement::Ok);
+        assert_eq!(judged("01", Want::Is(Value::Number(1.0))), Judgement::Ok);
+        assert_eq!(judged("always [madvise] never", Want::Is(word("madvise"))), Judgement::Ok);
+        assert_eq!(judged("[always] madvise never", Want::Is(word("madvise"))), Judgement::Differs);
+        assert_eq!(judged("fq_codel", Want::OneOf(vec![word("fq"), word("fq_codel")])), Judgement::Ok);
+        assert_eq!(judged("rw,noatime,largeio", Want::Contains(word("largeio"))), Judgement::Ok);
+        assert_eq!(judged("anything", Want::Report(true)), Judgement::Ok);
+        assert_eq!(judged("6.18.44-fc", Want::AtLeast(word("6.5.10"))), Judgement::Ok, "versions are not numbers");
+        assert_eq!(judged("6.5.9", Want::AtLeast(word("6.5.10"))), Judgement::Differs);
+        assert_eq!(judged("unlimited", Want::AtLeast(Value::Number(65_536.0))), Judgement::Ok);
     }
 
     #[test]
-    fn what_makes_no_sense_is_unknown_and_never_guessed() {
+    fn invalid_values_are_unknown() {
         let target = Target::default();
         let unknown =
             |observed: &str, want: Want| matches!(judge(observed, &want, &target, HERE), Judgement::Unknown(_));
@@ -176,23 +176,23 @@ mod tests {
         assert!(unknown("1", Want::AtLeast(word("window"))), "no speed is known");
         assert!(wanted(&Want::AtLeast(word("window")), &target, HERE).is_err());
         assert!(unknown("-7", Want::AtMost(Value::Number(0.0))), "a counter");
-        assert!(unknown("garbage", Want::AtLeast(word("6.5.10"))), "no release");
+        assert!(unknown("garbage", Want::AtLeast(word("6.5.10"))), "not a release");
         assert_eq!(
             judge("-1", &Want::Is(Value::Number(1.0)), &target, HERE),
             Judgement::Differs,
-            "some switches have it"
+            "some switches have this value"
         );
     }
 
     #[test]
-    fn what_is_wanted_in_words() {
+    fn wanted_values_are_shown_in_words() {
         let target = Target::default();
-        let says = |want: Want| wanted(&want, &target, HERE).unwrap();
+        let judged = |want: Want| wanted(&want, &target, HERE).unwrap();
         assert_eq!(
-            says(Want::AtLeast(Value::Number(65_536.0))),
+            judged(Want::AtLeast(Value::Number(65_536.0))),
             WantedSetting { words: "at least 65536".into(), value: Some("65536".into()) }
         );
-        assert_eq!(says(Want::OneOf(vec![word("fq"), word("fq_codel")])).words, "fq or fq_codel");
-        assert_eq!(says(Want::Report(true)).value, None);
+        assert_eq!(judged(Want::OneOf(vec![word("fq"), word("fq_codel")])).words, "fq or fq_codel");
+        assert_eq!(judged(Want::Report(true)).value, None);
     }
 }

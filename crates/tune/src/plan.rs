@@ -90,15 +90,15 @@ pub struct Change {
     pub command: String,
     /// How it survives a reboot.
     pub persist: Persist,
-    /// The kernel makes this change by itself with the one before it: it is kept for undo, and never written. (To write it would undo that
-    /// change: a limit as a share of memory sets the one in bytes to 0, even where the share is 0 already.)
+    /// The kernel makes this change by itself with the one before it: it is recorded for undo, and never written. (Writing it would undo
+    /// that change: a limit as a share of memory sets the one in bytes to 0, even where the share is 0 already.)
     #[serde(default, skip_serializing_if = "is_false")]
     pub follows: bool,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-fn is_false(is: &bool) -> bool {
-    !is
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// Why a plan cannot be made.
@@ -109,7 +109,7 @@ pub enum PlanError {
     #[error("there is no rule {0}; `longhaul tune audit` lists them")]
     NoRule(String),
     /// The present value is not known.
-    #[error("how {id} stands is not known ({why})")]
+    #[error("the present value of {id} is not known ({why})")]
     Unknown {
         /// The rule.
         id: String,
@@ -117,8 +117,8 @@ pub enum PlanError {
         why: String,
     },
     /// This program cannot change it.
-    #[error("{id} is nothing that this program can change here: {why}")]
-    NotOurs {
+    #[error("this program cannot change {id} here: {why}")]
+    NotChangeable {
         /// The rule.
         id: String,
         /// The reason, or what to do by hand.
@@ -139,15 +139,16 @@ pub fn plan(
 ) -> Result<Vec<Change>, PlanError> {
     for id in only {
         let rule = rules.iter().find(|rule| rule.id == *id).ok_or_else(|| PlanError::NoRule(id.clone()))?;
-        let its = || findings.iter().filter(|finding| finding.id == *id);
-        if let Some(why) = unknown(its()) {
+        let of_rule = || findings.iter().filter(|finding| finding.id == *id);
+        if let Some(why) = unknown(of_rule()) {
             return Err(PlanError::Unknown { id: id.clone(), why });
         }
-        let manual = rule.set == Means::Manual || its().all(|finding| finding.set == Means::Manual);
-        if manual || !its().any(|finding| finding.writable || finding.status == Status::Ok) {
-            let by_hand = its().next().map_or(rule.command.clone(), |finding| finding.command.clone());
-            let why = if manual { by_a_person(its().next(), &by_hand) } else { refused(host, its().next()) };
-            return Err(PlanError::NotOurs { id: id.clone(), why });
+        let manual = rule.set == Means::Manual || of_rule().all(|finding| finding.set == Means::Manual);
+        if manual || !of_rule().any(|finding| finding.writable || finding.status == Status::Ok) {
+            let first = of_rule().next();
+            let command = first.map_or(rule.command.clone(), |finding| finding.command.clone());
+            let why = if manual { manual_reason(first, &command) } else { not_writable_reason(host, first) };
+            return Err(PlanError::NotChangeable { id: id.clone(), why });
         }
     }
     let mut changes: Vec<Change> = Vec::new();
@@ -158,22 +159,23 @@ pub fn plan(
             add(&mut changes, host, rule, finding, subjects);
         }
     }
-    ascend(&mut changes);
-    with_shares(host, &mut changes);
+    order_triples(&mut changes);
+    add_dirty_ratios(host, &mut changes);
     Ok(changes)
 }
 
-/// Makes the commands of findings that share a setting contain all of their values: otherwise each command, typed after another, would
-/// take back what that one did.
-pub(crate) fn agree(host: &dyn Host, rules: &[Rule], findings: &mut [Finding], subjects: &Subjects) {
-    let could = |finding: &Finding| Finding { writable: finding.set != Means::Manual, ..finding.clone() };
-    let all: Vec<Finding> = findings.iter().map(could).collect();
+/// Makes the commands of findings that share a setting contain all of their values: otherwise each command would undo the effect of the
+/// one before it.
+pub(crate) fn merge_commands(host: &dyn Host, rules: &[Rule], findings: &mut [Finding], subjects: &Subjects) {
+    let as_writable = |finding: &Finding| Finding { writable: finding.set != Means::Manual, ..finding.clone() };
+    let all: Vec<Finding> = findings.iter().map(as_writable).collect();
     let changes = plan(host, rules, &all, subjects, &[]).unwrap_or_default();
     for change in changes.iter().filter(|change| !change.follows) {
         let SettingLocation::Sysctl(name) = &change.place else { continue };
-        let its = |finding: &&mut Finding| finding.status == Status::Differs && change.ids.contains(&finding.id);
-        for finding in findings.iter_mut().filter(its) {
-            finding.command = by_hand(name, &change.after);
+        let asks_for_it =
+            |finding: &&mut Finding| finding.status == Status::Differs && change.ids.contains(&finding.id);
+        for finding in findings.iter_mut().filter(asks_for_it) {
+            finding.command = sysctl_command(name, &change.after);
         }
     }
     // A rule with a value for each setting has no command of its own.
@@ -189,40 +191,40 @@ pub(crate) fn agree(host: &dyn Host, rules: &[Rule], findings: &mut [Finding], s
     }
 }
 
-/// Puts three numbers into ascending order: the least, the middle and the largest. A rule that bounds the largest from above prevails;
-/// otherwise the rule that asks for more.
-fn ascend(changes: &mut [Change]) {
+/// Puts settings of three numbers into ascending order: the least, the middle and the largest. A rule that lowers the largest number
+/// prevails; otherwise the rule that asks for more.
+fn order_triples(changes: &mut [Change]) {
     for change in changes {
         let SettingLocation::Sysctl(name) = &change.place else { continue };
         let numbers: Option<Vec<u64>> = change.after.split_whitespace().map(|field| field.parse().ok()).collect();
         let Some([least, middle, most]) = numbers.as_deref().and_then(|n| <[u64; 3]>::try_from(n).ok()) else {
             continue;
         };
-        let was = change.before.split_whitespace().nth(2).and_then(|field| field.parse::<u64>().ok());
-        let ordered = if was.is_some_and(|was| most < was) {
+        let most_before = change.before.split_whitespace().nth(2).and_then(|field| field.parse::<u64>().ok());
+        let ordered = if most_before.is_some_and(|before| most < before) {
             [least.min(most), middle.min(most), most]
         } else {
             [least, middle.max(least), most.max(middle).max(least)]
         };
         if ordered != [least, middle, most] {
             change.after = ordered.map(|number| number.to_string()).join(" ");
-            change.command = by_hand(name, &change.after);
+            change.command = sysctl_command(name, &change.after);
         }
     }
 }
 
 /// Why a rule is unknown on all of its subjects.
-fn unknown<'a>(mut its: impl Iterator<Item = &'a Finding>) -> Option<String> {
-    let first = its.next().filter(|finding| finding.status == Status::Unknown)?;
-    its.all(|finding| finding.status == Status::Unknown).then(|| first.note.clone().unwrap_or_default())
+fn unknown<'a>(mut of_rule: impl Iterator<Item = &'a Finding>) -> Option<String> {
+    let first = of_rule.next().filter(|finding| finding.status == Status::Unknown)?;
+    of_rule.all(|finding| finding.status == Status::Unknown).then(|| first.note.clone().unwrap_or_default())
 }
 
-fn by_a_person(finding: Option<&Finding>, command: &str) -> String {
+fn manual_reason(finding: Option<&Finding>, command: &str) -> String {
     let note = finding.filter(|finding| finding.status == Status::Differs).and_then(|finding| finding.note.clone());
     note.map_or_else(|| format!("do it by hand: {command}"), |note| format!("{note} ({command})"))
 }
 
-fn refused(host: &dyn Host, finding: Option<&Finding>) -> String {
+fn not_writable_reason(host: &dyn Host, finding: Option<&Finding>) -> String {
     let note = finding.and_then(|finding| finding.note.clone());
     note.unwrap_or_else(|| barred(host).to_owned())
 }
@@ -230,7 +232,7 @@ fn refused(host: &dyn Host, finding: Option<&Finding>) -> String {
 /// Why a setting that could be changed cannot be changed by this user.
 pub fn barred(host: &dyn Host) -> &'static str {
     if host.may_administer() {
-        "a container or namespace keeps it from being written: it is for the host outside"
+        "a container or namespace keeps it from being written: change it on the host outside"
     } else {
         "this user may not write it: try as root"
     }
@@ -248,7 +250,7 @@ fn add(changes: &mut Vec<Change>, host: &dyn Host, rule: &Rule, finding: &Findin
             known.ids.push(finding.id.clone());
             // The command of a single rule would set only its own part.
             if let SettingLocation::Sysctl(name) = &known.place {
-                known.command = by_hand(name, &known.after);
+                known.command = sysctl_command(name, &known.after);
             }
             continue;
         }
@@ -269,19 +271,20 @@ fn add(changes: &mut Vec<Change>, host: &dyn Host, rule: &Rule, finding: &Findin
     }
 }
 
-fn by_hand(name: &str, value: &str) -> String {
+fn sysctl_command(name: &str, value: &str) -> String {
     if value.contains(' ') { format!("sysctl -w {name}='{value}'") } else { format!("sysctl -w {name}={value}") }
 }
 
-/// The limits of dirty memory are in bytes or a share of memory: writing one sets the other to 0, and 0 bytes can only be restored by
-/// writing the share (Documentation/admin-guide/sysctl/vm). So the share is a change as well, which follows that of the bytes; undo begins
-/// at the end, and so with the share.
-fn with_shares(host: &dyn Host, changes: &mut Vec<Change>) {
+/// Adds the changes that follow those of dirty memory. Its limits are in bytes or a share of memory: writing one sets the other to 0, and
+/// 0 bytes can only be restored by writing the share (Documentation/admin-guide/sysctl/vm). So the share is a change that follows that of
+/// the bytes; undo begins with the last change, and so with the share.
+fn add_dirty_ratios(host: &dyn Host, changes: &mut Vec<Change>) {
     for (bytes, share) in
         [("vm.dirty_bytes", "vm.dirty_ratio"), ("vm.dirty_background_bytes", "vm.dirty_background_ratio")]
     {
-        let its = |change: &Change| change.place == SettingLocation::Sysctl(bytes.into()) && change.before == "0";
-        let Some(at) = changes.iter().position(its) else { continue };
+        let is_from_zero =
+            |change: &Change| change.place == SettingLocation::Sysctl(bytes.into()) && change.before == "0";
+        let Some(at) = changes.iter().position(is_from_zero) else { continue };
         let place = SettingLocation::Sysctl(share.into());
         let Ok(before) = place.read(host) else { continue };
         let follower = Change { place, before, after: "0".into(), follows: true, ..changes[at].clone() };
@@ -361,18 +364,18 @@ fn merged(text: &str, value: &str, field: Option<usize>, want: &Want) -> String 
 /// The plan as a shell script.
 pub fn script(changes: &[Change]) -> String {
     let mut text = String::from(
-        "#!/bin/sh\n# What `longhaul tune apply` would do. It keeps what was there before, and takes all back where one of them\n\
-         # fails; this does neither: it says what failed, and goes on.\nfailed=\n",
+        "#!/bin/sh\n# What `longhaul tune apply` would do. It records the values before, and takes all changes back if one of them\n\
+         # fails; this script does neither: it names what failed, and goes on.\nfailed=\n",
     );
-    let mut said = "";
+    let mut last_command = "";
     for change in changes.iter().filter(|change| !change.follows) {
         let ids = change.ids.join(", ");
         let _ = write!(text, "\n# {ids}: {} (now: {})\n", change.place, change.before);
         // One command may be for all processors.
-        if said != change.command {
+        if last_command != change.command {
             let _ = writeln!(text, "{{ {}\n}} || failed=\"$failed {ids}\"", change.command);
         }
-        said = &change.command;
+        last_command = &change.command;
     }
     text.push_str("\n[ -z \"$failed\" ] || { echo \"failed: $failed\" >&2; exit 1; }\n");
     text
@@ -390,7 +393,7 @@ mod tests {
     use crate::rule::Value;
 
     #[test]
-    fn one_number_of_several_and_the_stricter_of_two() {
+    fn a_value_replaces_one_field_and_the_stricter_wins() {
         let least = Want::AtLeast(Value::Number(0.0));
         assert_eq!(merged("4096 131072 6291456", "67108864", Some(2), &least), "4096 131072 67108864");
         assert_eq!(merged("4096 131072 67108864", "1000", Some(2), &least), "4096 131072 67108864");
@@ -399,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn each_processor_that_is_wrong_is_a_change() {
+    fn each_wrong_processor_is_one_change() {
         let dir = tempfile::tempdir().unwrap();
         for (cpu, governor) in [(0, "performance"), (1, "powersave"), (2, "powersave")] {
             let at = dir.path().join(format!("sys/devices/system/cpu/cpu{cpu}/cpufreq"));
@@ -435,14 +438,14 @@ mod tests {
         // A rule that asks for more pressure gets room above it; a rule that asks for less room gets less pressure.
         let mut changes =
             [tcp_mem("1000 2000 3000", "1000 610352 3000"), tcp_mem("1000 5000000 9000000", "1000 5000000 2097152")];
-        ascend(&mut changes);
+        order_triples(&mut changes);
         let after: Vec<&str> = changes.iter().map(|change| change.after.as_str()).collect();
         assert_eq!(after, ["1000 610352 610352", "1000 2097152 2097152"]);
         assert_eq!(changes[0].command, "sysctl -w net.ipv4.tcp_mem='1000 610352 610352'");
     }
 
     #[test]
-    fn a_plan_can_be_read() {
+    fn a_plan_is_shown_as_diff_and_script() {
         let change = Change {
             ids: vec!["T01".into()],
             place: SettingLocation::Sysctl("net.core.rmem_max".into()),

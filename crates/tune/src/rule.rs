@@ -1,7 +1,7 @@
 //! The rules: rows of `rules.toml`, which are checked when they are read.
 //!
-//! A row says where a value is, what it should be, why, by which source, and how it is changed. It does not say how a value is read
-//! (`read`), or whether this host's value is right (`judge`).
+//! A row says where a value is, what it should be, why, by which source, and how it is changed. Module `host` reads the value, and module
+//! `judge` compares it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -168,7 +168,7 @@ pub enum Condition {
     /// The NIC is at least as fast, bit/s.
     RateAtLeast(u64),
     /// The user named the rate, so it is not the NIC's own.
-    RateSaid,
+    RateGiven,
     /// The NIC is for the data: the fastest, or one that the user named.
     Data,
     /// The round trip is at least as long, s.
@@ -266,8 +266,8 @@ pub enum TableError {
     #[error("the table of rules cannot be read")]
     Toml(#[from] toml::de::Error),
     /// Two rows have the same id.
-    #[error("two rules are called {0}")]
-    Twice(String),
+    #[error("two rules have the id {0}")]
+    DuplicateId(String),
 }
 
 #[derive(Deserialize)]
@@ -279,7 +279,7 @@ struct RuleTable {
 /// The rules that are shipped with the program.
 ///
 /// # Errors
-/// The table makes no sense, which a test rules out.
+/// The table is invalid, which a test rules out.
 pub fn rules() -> Result<Vec<Rule>, TableError> {
     read(TABLE)
 }
@@ -287,26 +287,25 @@ pub fn rules() -> Result<Vec<Rule>, TableError> {
 /// Reads a table.
 ///
 /// # Errors
-/// The first row that makes no sense, and where it is.
+/// The first row that is invalid, and where it is.
 pub fn read(table: &str) -> Result<Vec<Rule>, TableError> {
     let RuleTable { rule: rules } = toml::from_str(table)?;
     let mut ids = std::collections::BTreeSet::new();
     match rules.iter().find(|rule| !ids.insert(rule.id.clone())) {
-        Some(twice) => Err(TableError::Twice(twice.id.clone())),
+        Some(second) => Err(TableError::DuplicateId(second.id.clone())),
         None => Ok(rules),
     }
 }
 
 fn parsed<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Read, D::Error> {
     let text = String::deserialize(from)?;
-    Read::parse(&text)
-        .ok_or_else(|| serde::de::Error::custom(format!("{text:?} says no place that a value is read from")))
+    Read::parse(&text).ok_or_else(|| serde::de::Error::custom(format!("{text:?} is not a place to read a value from")))
 }
 
 fn all_parsed<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Condition>, D::Error> {
     let texts = Vec::<String>::deserialize(from)?;
     let parse = |text: &String| {
-        Condition::parse(text).ok_or_else(|| serde::de::Error::custom(format!("{text:?} is no condition")))
+        Condition::parse(text).ok_or_else(|| serde::de::Error::custom(format!("{text:?} is not a condition")))
     };
     texts.iter().map(parse).collect()
 }
@@ -336,7 +335,7 @@ impl Condition {
         let words: Vec<&str> = text.split_whitespace().collect();
         match words[..] {
             ["rate", ">=", rate] => rate.parse::<BitRate>().ok().map(|rate| Condition::RateAtLeast(rate.0)),
-            ["rate", "said"] => Some(Condition::RateSaid),
+            ["rate", "said"] => Some(Condition::RateGiven),
             ["data"] => Some(Condition::Data),
             ["rtt", ">=", rtt] => duration::parse(rtt).ok().map(|rtt| Condition::RttAtLeast(rtt.as_secs_f64())),
             ["role", "=", role @ ("dtn" | "measurement")] => Some(Condition::Role(role.to_owned())),
@@ -360,8 +359,8 @@ impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Condition::RateAtLeast(rate) => write!(f, "NICs of {} and more", BitRate(*rate)),
-            Condition::RateSaid => f.write_str("a rate that somebody says (--rate)"),
-            Condition::Data => f.write_str("the fastest NIC, or those that are named"),
+            Condition::RateGiven => f.write_str("a rate given by --rate"),
+            Condition::Data => f.write_str("the fastest NIC, or those that the user named"),
             Condition::RttAtLeast(rtt) => write!(f, "round trips of {:.0} ms and more", rtt * 1e3),
             Condition::Role(role) => write!(f, "hosts for {role}"),
             Condition::Jumbo => f.write_str("MTUs above 1500"),
@@ -378,10 +377,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_whole() {
+    fn the_table_is_complete() {
         let rules = rules().unwrap();
         let plain = |rule: &&Rule| rule.id.len() == 3;
-        assert_eq!(rules.iter().filter(plain).count(), 84, "as many as the field has");
+        assert_eq!(rules.iter().filter(plain).count(), 84, "the number of rules without a letter");
         for rule in &rules {
             let Rule { id, why, source, command, title, .. } = rule;
             assert!(why.len() > 20 && !source.is_empty() && !command.is_empty() && !title.is_empty(), "{id}");
@@ -389,12 +388,12 @@ mod tests {
         }
         assert!(
             rules.iter().filter(|rule| rule.conflict.is_some()).count() >= 6,
-            "where the field disagrees, both sides"
+            "rules name the recommendations that they contradict"
         );
     }
 
     #[test]
-    fn rows_that_make_no_sense_are_refused() {
+    fn invalid_rows_are_refused() {
         let row = |read: &str, when: &str, want: &str| {
             format!(
                 "[[rule]]\nid = \"X01\"\ntitle = \"t\"\narea = \"tcp\"\nread = \"{read}\"\nwant = {want}\nwhen = [\"{when}\"]\n\
@@ -408,7 +407,7 @@ mod tests {
             (&rule.when[0], &rule.want),
             (&Condition::KernelBelow(6, 6), &Want::AtLeast(Value::Word("window".into())))
         );
-        assert!(read(&format!("{good}{good}")).is_err(), "one id twice");
+        assert!(read(&format!("{good}{good}")).is_err(), "the same id twice");
         assert!(read(&row("ask somebody", "jumbo", "{ is = 1 }")).is_err());
         assert!(read(&row("sysctl a.b", "on Sundays", "{ is = 1 }")).is_err());
         assert!(read(&row("sysctl a.b", "jumbo", "{ exceeds = 1 }")).is_err());
@@ -416,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn releases() {
+    fn releases_are_parsed() {
         assert_eq!(
             (release_of("6.18.44-fc"), release_of("5.4"), release_of("six")),
             (Some((6, 18)), Some((5, 4)), None)

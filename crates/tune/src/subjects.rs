@@ -60,7 +60,7 @@ impl<'a> Subject<'a> {
     }
 
     /// The NIC, if it is one.
-    pub fn of_nic(self) -> Option<&'a Nic> {
+    pub fn as_nic(self) -> Option<&'a Nic> {
         match self {
             Subject::Nic(nic) => Some(nic),
             _ => None,
@@ -100,8 +100,8 @@ impl<'a> Subject<'a> {
 }
 
 impl Subjects {
-    /// Finds the NICs that carry data: those that are up and have a device; if there is none, as in a container, all that are up except
-    /// loopback. If `nics` names some, those.
+    /// Finds the NICs that carry data: those in `nics`; if it is empty, those that are up and have a device; if there is none, as in a
+    /// container, all that are up except loopback.
     pub fn find(host: &dyn Host, nics: &[String], disks: Vec<String>) -> Subjects {
         let base = Path::new("/sys/class/net");
         let all = host.list(base).unwrap_or_default();
@@ -171,15 +171,15 @@ mod tests {
         let found = Subjects::find(&host, &[], Vec::new());
         assert_eq!(names(&found), ["ens1", "ens3"]);
         assert_eq!(found.nics[0].speed_bit_s, Some(100_000_000_000));
-        assert_eq!((found.nics[1].speed_bit_s, found.nics[1].mtu_bytes), (None, Some(9_000)), "-1 is no speed");
+        assert_eq!((found.nics[1].speed_bit_s, found.nics[1].mtu_bytes), (None, Some(9_000)), "-1 is not a speed");
         assert_eq!(found.fastest().map(|nic| nic.name.as_str()), Some("ens1"));
         for absurd in ["9223372036854775807\n", "4294967295\n", "0\n"] {
             std::fs::write(dir.path().join("sys/class/net/ens2/speed"), absurd).unwrap();
-            assert_eq!(Subjects::find(&host, &["ens2".into()], Vec::new()).nics[0].speed_bit_s, None, "nor is that");
+            assert_eq!(Subjects::find(&host, &["ens2".into()], Vec::new()).nics[0].speed_bit_s, None, "{absurd}");
         }
         assert!(found.carries_data(&found.nics[0]) && !found.carries_data(&found.nics[1]));
         let named = Subjects::find(&host, &["ens1".into(), "ens3".into()], Vec::new());
         assert!(named.nics.iter().all(|nic| named.carries_data(nic)));
-        assert_eq!(names(&Subjects::find(&host, &["veth0".into()], Vec::new())), ["veth0"], "as somebody says");
+        assert_eq!(names(&Subjects::find(&host, &["veth0".into()], Vec::new())), ["veth0"], "named by the user");
     }
 }

@@ -1,4 +1,4 @@
-//! The purpose of a host: the rate of its NIC, the distance of its peers, its role; and the numbers that follow.
+//! The purpose of a host (the rate of its NIC, the round trip to its peers, its role), and the numbers that follow from it.
 
 use model::laws;
 
@@ -70,7 +70,7 @@ pub enum Resolved {
     Unknown(String),
 }
 
-/// Names that stand for numbers of the host. [`Target`] resolves further names, which follow from rate and round trip.
+/// Names that stand for numbers of the host. [`Target`] resolves further names, whose numbers follow from rate and round trip.
 pub const NAMED: [&str; 7] =
     ["ring_rx_max", "ring_tx_max", "big_tcp", "queues_min", "queues_max", "conntrack_twice", "page_bytes"];
 
@@ -109,7 +109,9 @@ impl Target {
     pub fn resolve(&self, value: &Value, context: ResolveContext<'_>) -> Resolved {
         let resolved = match value {
             Value::Number(number) => Ok(Resolved::Number(*number)),
-            Value::ByRate(classes) => self.known_rate(context).map(|rate| Resolved::Number(class(classes, rate))),
+            Value::ByRate(classes) => {
+                self.known_rate(context).map(|rate| Resolved::Number(number_for_rate(classes, rate)))
+            }
             Value::Word(word) => match self.number(word, context) {
                 Some(number) => number.map(Resolved::Number),
                 None => Ok(Resolved::Word(word.clone())),
@@ -130,7 +132,7 @@ impl Target {
             "half_memory_pages" => self.half_memory_pages(context),
             "tenth_memory" => self.memory().map(|memory| (memory / 10.0).floor()),
             "dirty_least" => self.memory().map(|memory| (memory / 20.0).floor().min(DIRTY_BYTES)),
-            name if NAMED.contains(&name) || name == "request_kb" => named(name, context),
+            name if NAMED.contains(&name) || name == "request_kb" => host_number(name, context),
             _ => return None,
         })
     }
@@ -159,18 +161,18 @@ impl Target {
 }
 
 /// A number of the host, by its name.
-fn named(name: &str, context: ResolveContext<'_>) -> Result<f64, String> {
+fn host_number(name: &str, context: ResolveContext<'_>) -> Result<f64, String> {
     (context.named)(name).map_err(|why| format!("{}: {why}", name.replace('_', " ")))
 }
 
 /// The page size: many hosts have pages of 4 KiB, some of 16 or 64.
 fn page_bytes(context: ResolveContext<'_>) -> Result<f64, String> {
-    let bytes = named("page_bytes", context)?;
+    let bytes = host_number("page_bytes", context)?;
     if bytes >= 1.0 { Ok(bytes) } else { Err(format!("pages of {bytes} bytes")) }
 }
 
 /// The number of the largest class that is not above the rate; below the first class, that of the first.
-fn class(classes: &std::collections::BTreeMap<String, f64>, rate_bit_s: u64) -> f64 {
+fn number_for_rate(classes: &std::collections::BTreeMap<String, f64>, rate_bit_s: u64) -> f64 {
     let read = |(name, number): (&String, &f64)| Some((name.parse::<model::units::BitRate>().ok()?.0, *number));
     let mut classes: Vec<(u64, f64)> = classes.iter().filter_map(read).collect();
     classes.sort_by_key(|(rate, _)| *rate);
@@ -182,7 +184,7 @@ fn class(classes: &std::collections::BTreeMap<String, f64>, rate_bit_s: u64) -> 
 ///
 /// # Errors
 /// Always.
-pub fn nothing(_: &str) -> HostResult<f64> {
+pub fn no_numbers(_: &str) -> HostResult<f64> {
     Err(HostError::Absent)
 }
 
@@ -193,7 +195,7 @@ mod tests {
     const GBIT: u64 = 1_000_000_000;
 
     fn nic(nic_bit_s: Option<u64>) -> ResolveContext<'static> {
-        ResolveContext { nic_bit_s, named: &nothing }
+        ResolveContext { nic_bit_s, named: &no_numbers }
     }
 
     #[test]
@@ -207,11 +209,11 @@ mod tests {
         assert_eq!(number("cubic", None), Resolved::Word("cubic".into()));
         assert!(matches!(number("tenth_memory", None), Resolved::Unknown(_)));
         assert!(matches!(number("ring_rx_max", None), Resolved::Unknown(why) if why.starts_with("ring rx max")));
-        let said = Target { rate_bit_s: Some(GBIT), memory_bytes: 1 << 34, ..target };
+        let with_rate = Target { rate_bit_s: Some(GBIT), memory_bytes: 1 << 34, ..target };
         let on = |page_bytes: f64, word: &str| {
-            let named = |name: &str| if name == "page_bytes" { Ok(page_bytes) } else { nothing(name) };
+            let named = |name: &str| if name == "page_bytes" { Ok(page_bytes) } else { no_numbers(name) };
             let context = ResolveContext { nic_bit_s: Some(100 * GBIT), named: &named };
-            said.resolve(&Value::Word(word.into()), context)
+            with_rate.resolve(&Value::Word(word.into()), context)
         };
         let number = |word: &str| on(4_096.0, word);
         assert_eq!(number("bdp"), Resolved::Number(37_875_000.0));
@@ -224,14 +226,14 @@ mod tests {
         assert_eq!(large("flows_pages"), Resolved::Number((4.0 * 75_750_000.0 / 65_536.0_f64).round()));
         assert_eq!(large("burst_pages"), Resolved::Number(96.0));
         assert!(matches!(on(0.0, "flows_pages"), Resolved::Unknown(_)));
-        assert!(matches!(said.resolve(&Value::Word("half_memory_pages".into()), nic(None)), Resolved::Unknown(_)));
+        assert!(matches!(with_rate.resolve(&Value::Word("half_memory_pages".into()), nic(None)), Resolved::Unknown(_)));
         assert_eq!(number("dirty_least"), Resolved::Number(858_993_459.0));
-        let large = Target { memory_bytes: 256 << 30, ..said };
+        let large = Target { memory_bytes: 256 << 30, ..with_rate };
         assert_eq!(large.resolve(&Value::Word("dirty_least".into()), nic(None)), Resolved::Number(8_589_934_592.0));
     }
 
     #[test]
-    fn classes_of_nics() {
+    fn the_largest_class_up_to_the_rate_is_used() {
         let classes = [("10Gbit/s", 250.0), ("40Gbit/s", 400.0), ("100Gbit/s", 500.0)];
         let value = Value::ByRate(classes.map(|(name, number)| (name.to_owned(), number)).into());
         let number = |rate| Target::default().resolve(&value, nic(Some(rate)));
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn roles() {
+    fn the_role_both_covers_all_rules() {
         assert!(Role::Both.covers("dtn") && Role::Both.covers("measurement"));
         assert!(Role::Dtn.covers("dtn") && !Role::Dtn.covers("measurement"));
     }

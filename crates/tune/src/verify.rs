@@ -1,5 +1,5 @@
-//! Measures the effect of changes: with and without them, in one run and by turns, so that other influences (load, a path that fills) fall
-//! on both alike.
+//! Measures the effect of changes: with and without them, by turns in one run, so that other influences (load, a path that fills) affect
+//! both alike.
 
 mod difference;
 
@@ -71,7 +71,7 @@ pub enum VerifyError {
         when: &'static str,
         /// The reason.
         why: String,
-        /// What was done about the changes.
+        /// Whether the changes were taken back.
         undone: String,
     },
     /// The user interrupted it.
@@ -92,7 +92,7 @@ struct ToggledHost<'a> {
 }
 
 impl ToggledHost<'_> {
-    fn turn(&mut self, changed: bool) -> Result<(), ApplyError> {
+    fn switch(&mut self, changed: bool) -> Result<(), ApplyError> {
         if self.changed == changed {
             return Ok(());
         }
@@ -107,11 +107,12 @@ impl ToggledHost<'_> {
 
     /// Restores the settings and removes the snapshot.
     fn end(mut self) -> Result<(), ApplyError> {
-        self.turn(false)?;
-        apply::forget(&self.path)
+        self.switch(false)?;
+        apply::remove_snapshot(&self.path)
     }
 
-    fn told(self) -> String {
+    /// The same, with the outcome in words.
+    fn end_in_words(self) -> String {
         match self.end() {
             Ok(()) => "all is as it was".into(),
             Err(error) => error.to_string(),
@@ -120,7 +121,7 @@ impl ToggledHost<'_> {
 }
 
 /// Measures changes: `rounds` tests without and as many with them. Each round begins in the state in which the one before it ended, so that
-/// neither side is always first. In the end all settings are as before. `tell` gets every result, and returns whether to go on.
+/// neither side is always first. In the end all settings are as before. `on_step` gets every result, and returns whether to go on.
 ///
 /// # Errors
 /// [`VerifyError`]. The changes are taken back, or the error names those that could not be.
@@ -130,18 +131,18 @@ pub fn trial(
     kept: (&Path, &str),
     rounds: u32,
     meter: &mut dyn Meter,
-    tell: &mut dyn FnMut(Step) -> bool,
+    on_step: &mut dyn FnMut(Step) -> bool,
 ) -> Result<Trial, VerifyError> {
     let (snapshot, path) = apply::begin(host, changes, kept.0, kept.1)?;
-    let mut turns = ToggledHost { host, snapshot, path, changed: false };
+    let mut toggled = ToggledHost { host, snapshot, path, changed: false };
     let (mut before, mut after) = (Vec::new(), Vec::new());
     for round in 1..=rounds.clamp(ROUNDS_MIN, ROUNDS_MAX) {
-        let first = turns.changed;
+        let first = toggled.changed;
         for changed in [first, !first] {
-            if let Err(refused) = turns.turn(changed) {
+            if let Err(refused) = toggled.switch(changed) {
                 // The host is not left half-changed; changes that could not be taken back are for a later `undo`.
-                if matches!(&refused, ApplyError::Refused { undone, .. } if undone.left.is_empty()) {
-                    let _ = apply::forget(&turns.path);
+                if matches!(&refused, ApplyError::Refused { undone, .. } if undone.not_restored.is_empty()) {
+                    let _ = apply::remove_snapshot(&toggled.path);
                 }
                 return Err(refused.into());
             }
@@ -149,20 +150,20 @@ pub fn trial(
                 Ok(found) => found,
                 Err(why) => {
                     let when = if changed { "with the change" } else { "without the change" };
-                    return Err(VerifyError::Test { when, why, undone: turns.told() });
+                    return Err(VerifyError::Test { when, why, undone: toggled.end_in_words() });
                 }
             };
             if changed { &mut after } else { &mut before }.push(found);
-            if !tell(Step { round, changed, found }) {
-                return Err(VerifyError::Interrupted { undone: turns.told() });
+            if !on_step(Step { round, changed, found }) {
+                return Err(VerifyError::Interrupted { undone: toggled.end_in_words() });
             }
         }
     }
-    turns.end()?;
-    Ok(judged(before, after))
+    toggled.end()?;
+    Ok(trial_of(before, after))
 }
 
-fn judged(before: Vec<Measured>, after: Vec<Measured>) -> Trial {
+fn trial_of(before: Vec<Measured>, after: Vec<Measured>) -> Trial {
     let rates = |of: &[Measured]| of.iter().map(|found| found.rate_bit_s).collect::<Vec<_>>();
     let times = |of: &[Measured]| of.iter().map(|found| found.cpu_s_per_gb).collect::<Option<Vec<_>>>();
     let rate = Difference::of(&rates(&before), &rates(&after));

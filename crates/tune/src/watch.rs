@@ -1,4 +1,4 @@
-//! Watches a host: counters of drops that grow, and settings that were changed. Pure: it compares audits.
+//! Watches a host for growing counters of drops and for changed settings. Pure: it compares audits.
 
 use std::collections::BTreeMap;
 
@@ -18,9 +18,9 @@ pub enum What {
     Grew,
     /// A value is no longer as wanted, or is another wrong value.
     Clobbered,
-    /// A value is another one, and as wanted.
+    /// A value has changed, and is as wanted.
     Changed,
-    /// A value that `apply` had set is another one.
+    /// A value that `apply` had set has changed.
     Undone,
 }
 
@@ -75,20 +75,20 @@ impl Watch {
             let Some(now) = &finding.observed else { continue };
             let key = (finding.id.clone(), finding.subject.clone());
             if let Some((from, was)) = self.last.insert(key, (now.clone(), finding.status)) {
-                events.extend(compared(finding, from, was, now.clone(), &suspects));
+                events.extend(event_of(finding, from, was, now.clone(), &suspects));
             }
         }
         events
     }
 }
 
-fn compared(finding: &Finding, from: String, was: Status, to: String, suspects: &[String]) -> Option<Event> {
+fn event_of(finding: &Finding, from: String, was: Status, to: String, suspects: &[String]) -> Option<Event> {
     if from == to {
         return None;
     }
     let what = match (finding.nature, finding.status) {
         (Nature::Counter, _) => {
-            // A counter that went down began anew: the driver was loaded again.
+            // A counter that went down was reset: the driver was loaded again.
             let grew = matches!((from.parse::<f64>(), to.parse::<f64>()), (Ok(from), Ok(to)) if to > from);
             grew.then_some(What::Grew)?
         }
@@ -114,12 +114,12 @@ fn event(finding: &Finding) -> Event {
 }
 
 fn suspects(audit: &Audit) -> Vec<String> {
-    let theirs = audit.findings.iter().filter(|f| SUSPECTS.contains(&f.id.as_str()) && f.status == Status::Differs);
-    theirs.filter_map(|f| Some(format!("{}: {}", f.title.to_lowercase(), f.observed.as_ref()?))).collect()
+    let findings = audit.findings.iter().filter(|f| SUSPECTS.contains(&f.id.as_str()) && f.status == Status::Differs);
+    findings.filter_map(|f| Some(format!("{}: {}", f.title.to_lowercase(), f.observed.as_ref()?))).collect()
 }
 
-/// The values that `apply` had set, by its snapshots, the oldest first, and that are different now: changed by somebody, or lost at a
-/// restart because they were not persistent.
+/// The values that `apply` had set, by its snapshots (the oldest first), and that are different now: changed by something else, or lost at
+/// a restart because they were not persistent.
 pub fn undone(host: &dyn Host, snapshots: &[Snapshot], audit: &Audit) -> Vec<Event> {
     let (_, boot) = crate::apply::identity(host);
     let mut set = BTreeMap::new();
@@ -135,12 +135,12 @@ pub fn undone(host: &dyn Host, snapshots: &[Snapshot], audit: &Audit) -> Vec<Eve
         if now.split_whitespace().eq(change.after.split_whitespace()) {
             continue;
         }
-        let its = change.ids.iter().find_map(|id| audit.findings.iter().find(|finding| finding.id == *id));
-        let Some(finding) = its else { continue };
+        let finding = change.ids.iter().find_map(|id| audit.findings.iter().find(|finding| finding.id == *id));
+        let Some(finding) = finding else { continue };
         let suspects = if this_boot {
             suspects(audit)
         } else {
-            vec!["the host has started anew; with --persist it would have lasted".to_owned()]
+            vec!["the host was restarted; with --persist the value would have lasted".to_owned()]
         };
         let subject = Some(place.to_string());
         events.push(Event {
@@ -181,21 +181,22 @@ mod tests {
         "00000001 00000010 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000\n";
 
     #[test]
-    fn what_was_changed_and_what_grew_is_told_once() {
+    fn changed_values_and_growing_counters_are_reported_once() {
         let mut watch = Watch::begin(&audit(&[(SACK, "1"), (SOFTNET, QUIET)]));
         assert_eq!(watch.look(&audit(&[(SACK, "1"), (SOFTNET, QUIET)])), []);
         let events = watch.look(&audit(&[(SACK, "0"), (SOFTNET, DROPS)]));
-        let told: Vec<_> = events.iter().map(|e| (e.rule.as_str(), e.what, e.from.as_str(), e.to.as_str())).collect();
-        assert!(told.contains(&("T07", What::Clobbered, "1", "0")), "{told:?}");
-        assert!(told.contains(&("N18c", What::Grew, "0", "16")), "{told:?}");
+        let reported: Vec<_> =
+            events.iter().map(|e| (e.rule.as_str(), e.what, e.from.as_str(), e.to.as_str())).collect();
+        assert!(reported.contains(&("T07", What::Clobbered, "1", "0")), "{reported:?}");
+        assert!(reported.contains(&("N18c", What::Grew, "0", "16")), "{reported:?}");
         assert_eq!(watch.look(&audit(&[(SACK, "0"), (SOFTNET, DROPS)])), []);
         let events = watch.look(&audit(&[(SACK, "1"), (SOFTNET, QUIET)]));
-        let told: Vec<_> = events.iter().map(|e| (e.rule.as_str(), e.what)).collect();
-        assert_eq!(told, [("T07", What::Changed)], "a counter that began anew did not grow");
+        let reported: Vec<_> = events.iter().map(|e| (e.rule.as_str(), e.what)).collect();
+        assert_eq!(reported, [("T07", What::Changed)], "a counter that was reset did not grow");
     }
 
     #[test]
-    fn what_could_not_be_read_meanwhile_is_compared_later() {
+    fn a_value_that_was_unreadable_for_a_time_is_compared_later() {
         let mut watch = Watch::begin(&audit(&[(SACK, "1")]));
         assert_eq!(watch.look(&audit(&[])), []);
         assert_eq!(watch.look(&audit(&[(SACK, "0")])).len(), 1);

@@ -1,5 +1,5 @@
-//! Recorded hosts, made by hand (`tests/hosts/*.host`): every fault is found, values that cannot be known are reported as unknown, and
-//! every change is restored byte for byte.
+//! Audits and changes of recorded hosts, written by hand (`tests/hosts/*.host`): every fault is found, values that cannot be known are
+//! reported as unknown, and every change is restored byte for byte.
 
 // Tests may unwrap; clippy.toml knows test functions only, not what they call.
 #![allow(clippy::unwrap_used, missing_docs)]
@@ -56,14 +56,14 @@ fn neglected() -> AuditFixture {
 }
 
 /// Id, observed value and reason of the findings with this status, one a line.
-fn told(findings: &[Finding], status: Status) -> String {
+fn lines_of(findings: &[Finding], status: Status) -> String {
     let line = |f: &Finding| format!("{} {:?}: {:?}, {:?}, {:?}\n", f.id, f.subject, f.observed, f.wanted, f.note);
     findings.iter().filter(|finding| finding.status == status).map(line).collect()
 }
 
-/// Every injected fault is found with the injected value, and no other.
-fn finds(looked: &AuditFixture, faults: &[Fault]) {
-    let audit = looked.audit();
+/// Checks that every injected fault is found with the injected value, and no other.
+fn assert_finds(fixture: &AuditFixture, faults: &[Fault]) {
+    let audit = fixture.audit();
     let found: BTreeSet<(&str, &str)> = audit
         .findings
         .iter()
@@ -78,11 +78,14 @@ fn finds(looked: &AuditFixture, faults: &[Fault]) {
 
 #[test]
 fn a_host_that_is_well_tuned_has_nothing_to_change() {
-    let looked = AuditFixture::at("two-sockets-100g", FAR, &["nvme0n1"]);
-    let names: Vec<&str> = looked.subjects.nics.iter().map(|nic| nic.name.as_str()).collect();
+    let fixture = AuditFixture::at("two-sockets-100g", FAR, &["nvme0n1"]);
+    let names: Vec<&str> = fixture.subjects.nics.iter().map(|nic| nic.name.as_str()).collect();
     assert_eq!(names, ["ens1f0np0"], "no VLAN, and no port that is down");
-    let Audit { findings } = looked.audit();
-    assert_eq!((told(&findings, Status::Differs), told(&findings, Status::Unknown)), (String::new(), String::new()));
+    let Audit { findings } = fixture.audit();
+    assert_eq!(
+        (lines_of(&findings, Status::Differs), lines_of(&findings, Status::Unknown)),
+        (String::new(), String::new())
+    );
     // A rule that does not apply does so for a known reason.
     let not: BTreeSet<&str> =
         findings.iter().filter(|f| f.status == Status::NotApplicable).map(|finding| finding.id.as_str()).collect();
@@ -91,22 +94,22 @@ fn a_host_that_is_well_tuned_has_nothing_to_change() {
 
 #[test]
 fn every_fault_of_a_neglected_host_is_found() {
-    let looked = neglected();
-    finds(&looked, NEGLECTED);
-    assert_eq!(told(&looked.audit().findings, Status::Unknown), "");
+    let fixture = neglected();
+    assert_finds(&fixture, NEGLECTED);
+    assert_eq!(lines_of(&fixture.audit().findings, Status::Unknown), "");
 }
 
 #[test]
-fn a_volume_on_an_array_is_seen_through() {
-    let looked = AuditFixture::at("nvme-raid", FAR, &RAID_DISKS);
-    finds(&looked, RAID);
-    let Audit { findings } = looked.audit();
-    assert_eq!(told(&findings, Status::Unknown), "");
+fn a_volume_on_an_array_is_audited_with_its_members() {
+    let fixture = AuditFixture::at("nvme-raid", FAR, &RAID_DISKS);
+    assert_finds(&fixture, RAID);
+    let Audit { findings } = fixture.audit();
+    assert_eq!(lines_of(&findings, Status::Unknown), "");
     let of = |id: &str, disk: &str| findings.iter().find(|f| f.id == id && f.subject.as_deref() == Some(disk)).unwrap();
     assert_eq!((of("D04", "md0").observed.as_deref(), of("D04d", "md0").status), (Some("xfs"), Status::Ok));
     assert_eq!(of("D05", "md0").observed.as_deref(), Some("raid0 of 4, chunk 512 KiB"));
     assert_eq!(of("D05", "md1").observed.as_deref(), Some("raid6 of 8, chunk 64 KiB"));
-    // The array is no drive: its members have schedulers.
+    // An array is not a drive: its members have schedulers.
     for (id, disk) in [("D01a", "md1"), ("D01b", "md0")] {
         assert_eq!(of(id, disk).status, Status::NotApplicable, "{id} {disk}");
     }
@@ -114,28 +117,28 @@ fn a_volume_on_an_array_is_seen_through() {
 
 #[test]
 fn what_a_virtual_machine_hides_is_unknown() {
-    let looked = AuditFixture::at("virtual-10g", SMALL, &["vda"]);
-    finds(&looked, VIRTUAL);
-    let Audit { findings } = looked.audit();
+    let fixture = AuditFixture::at("virtual-10g", SMALL, &["vda"]);
+    assert_finds(&fixture, VIRTUAL);
+    let Audit { findings } = fixture.audit();
     for (id, why) in VIRTUAL_UNKNOWN {
         let finding = findings.iter().find(|finding| finding.id == *id).unwrap();
         assert_eq!(finding.status, Status::Unknown, "{finding:?}");
         assert!(finding.note.as_ref().is_some_and(|note| note.contains(why)), "{finding:?}");
     }
     // A user who names the rate gets more findings; no rate is guessed.
-    let said = AuditFixture { target: Target { rate_bit_s: Some(10_000_000_000), ..SMALL }, ..looked };
-    let Audit { findings } = said.audit();
+    let with_rate = AuditFixture { target: Target { rate_bit_s: Some(10_000_000_000), ..SMALL }, ..fixture };
+    let Audit { findings } = with_rate.audit();
     let status = |id: &str| findings.iter().find(|finding| finding.id == id).unwrap().status;
     assert_eq!((status("T01"), status("T03")), (Status::Differs, Status::Differs));
     assert_eq!((status("N03"), status("N05")), (Status::Unknown, Status::NotApplicable));
 }
 
 #[test]
-fn nonsense_is_unknown_with_a_reason() {
-    let looked = AuditFixture::at("broken", FAR, &["nvme0n1"]);
-    let before = looked.tree.all();
-    let Audit { findings } = looked.audit();
-    assert_eq!(told(&findings, Status::Differs), "", "a guess");
+fn invalid_values_are_unknown_with_a_reason() {
+    let fixture = AuditFixture::at("broken", FAR, &["nvme0n1"]);
+    let before = fixture.tree.all();
+    let Audit { findings } = fixture.audit();
+    assert_eq!(lines_of(&findings, Status::Differs), "", "invalid values are not judged");
     let unknown = findings.iter().filter(|finding| finding.status == Status::Unknown);
     for finding in unknown.clone() {
         assert!(finding.note.as_ref().is_some_and(|note| !note.is_empty()), "{finding:?}");
@@ -143,12 +146,12 @@ fn nonsense_is_unknown_with_a_reason() {
     let unknown: BTreeSet<&str> = unknown.map(|finding| finding.id.as_str()).collect();
     let missed: Vec<_> = BROKEN.iter().filter(|id| !unknown.contains(*id)).collect();
     assert!(missed.is_empty(), "not unknown: {missed:?}");
-    assert!(looked.tree.all() == before, "an audit writes nothing");
+    assert!(fixture.tree.all() == before, "an audit writes nothing");
 }
 
-/// Each file of a host, one after the other, gets a content that no rule expects.
+/// Each file of a host gets contents that no rule expects.
 #[test]
-fn any_file_may_hold_anything() {
+fn invalid_files_break_no_audit_and_are_no_fault() {
     const NONSENSE: [&[u8]; 8] = [
         b"",
         b"garbage\n",
@@ -160,25 +163,27 @@ fn any_file_may_hold_anything() {
         b"ffffffff,ffffffff,ffffffff ffffffff\n",
     ];
     let disks = RAID_DISKS.map(str::to_owned).to_vec();
-    let looked = AuditFixture::at("nvme-raid", FAR, &[]);
-    let host = looked.tree.host();
-    let audit = || Audit::of(&host, &looked.rules, &FAR, &Subjects::find(&host, &[], disks.clone())).findings;
+    let fixture = AuditFixture::at("nvme-raid", FAR, &[]);
+    let host = fixture.tree.host();
+    let audit = || Audit::of(&host, &fixture.rules, &FAR, &Subjects::find(&host, &[], disks.clone())).findings;
     let of = |findings: &[Finding]| {
         findings.iter().filter(|f| f.status == Status::Differs).map(name).collect::<BTreeSet<_>>()
     };
     let known = of(&audit());
-    // Each kind of nonsense once; more where more cases are asked for, as `make soak` does.
+    // Each kind of nonsense once; more if more cases are asked for, as `make soak` does.
     let (most, together) = if std::env::var_os("PROPTEST_CASES").is_some() { (2, 1) } else { (1, 8) };
-    let (mut guessed, mut seen, mut chosen) = (Vec::new(), BTreeMap::new(), Vec::new());
-    for (path, item) in looked.tree.all() {
+    let mut guessed = Vec::new();
+    let mut seen = BTreeMap::new();
+    let mut chosen = Vec::new();
+    for (path, item) in fixture.tree.all() {
         // Of processors, queues and interrupts that are alike, one or two suffice.
         let kind: String = path.chars().filter(|c| !c.is_ascii_digit()).collect();
         let count = seen.entry(kind).and_modify(|count| *count += 1).or_insert(1);
         if let (Item::File(bytes), true) = (item, *count <= most) {
-            chosen.push((looked.tree.root().join(path), bytes));
+            chosen.push((fixture.tree.root().join(path), bytes));
         }
     }
-    // Files that are far apart: neighbours would hide each other.
+    // The files of a round are far apart: neighbours would hide each other's faults.
     let rounds = chosen.len().div_ceil(together);
     for round in 0..rounds {
         let some = || chosen.iter().enumerate().skip(round).step_by(rounds);
@@ -187,10 +192,10 @@ fn any_file_may_hold_anything() {
         some().for_each(|(_, (path, bytes))| fs::write(path, bytes).unwrap());
     }
     for (path, bytes) in chosen {
-        // A file that is no text cannot be read, and is no fault.
+        // A file that is not text cannot be read, which is not a fault.
         fs::write(&path, [0xFF, 0xFE]).unwrap();
         let findings = audit();
-        // A port whose state is not known is audited, and its findings are true.
+        // A port whose state is not known is audited, and its findings are correct.
         let new = of(&findings).into_iter().filter(|(_, of)| of.as_deref() != Some("eno1"));
         guessed.extend(new.filter(|found| !known.contains(found)).map(|found| (path.clone(), found)));
         fs::write(&path, bytes).unwrap();
@@ -203,25 +208,25 @@ fn name(finding: &Finding) -> (String, Option<String>) {
 }
 
 #[test]
-fn each_rule_finds_fault_with_some_host() {
+fn each_rule_finds_a_fault_on_some_host() {
     let found: BTreeSet<&str> =
         [NEGLECTED, RAID, VIRTUAL].iter().flat_map(|faults| faults.iter()).map(|fault| fault.0).collect();
     for rule in rules().unwrap() {
         let excused = matches!(rule.want, Want::Report(_)) || NEVER_DIFFER.iter().any(|(id, _)| *id == rule.id);
         assert!(
             found.contains(rule.id.as_str()) != excused,
-            "{}: in no list of faults, or excused without need",
+            "{}: in no list of faults, or excused although a host violates it",
             rule.id
         );
     }
 }
 
 #[test]
-fn an_audit_takes_no_time() {
+fn an_audit_takes_little_processor_time() {
     for (name, disks) in [("neglected-100g", &["nvme0n1"][..]), ("nvme-raid", &RAID_DISKS)] {
-        let looked = AuditFixture::at(name, FAR, disks);
+        let fixture = AuditFixture::at(name, FAR, disks);
         let before = sys::clock::thread_cpu();
-        looked.audit();
+        fixture.audit();
         let spent = sys::clock::thread_cpu() - before;
         assert!(spent < Duration::from_secs(20), "{name}: {spent:?}");
     }

@@ -10,12 +10,12 @@ use crate::segments::NETWORK;
 use crate::time;
 
 /// A finding must still be there after this time before its alarm is raised, milliseconds. A silent path is alarmed at once.
-const HOLD: i64 = 60_000;
+const HOLD_MS: i64 = 60_000;
 /// A finding must be gone for this time before its alarm ends, milliseconds.
-const CLEAR: i64 = 180_000;
+const CLEAR_MS: i64 = 180_000;
 /// An event within this time of the beginning of an alarm may be related to it, milliseconds.
-const RELATED: i64 = 6 * 3_600_000;
-/// Alarms at once.
+const RELATED_MS: i64 = 6 * 3_600_000;
+/// The largest number of open alarms.
 pub const ALARMS_MAX: usize = 10_000;
 
 /// A change of an alarm.
@@ -45,22 +45,23 @@ impl Change {
     }
 }
 
+/// A finding that may become an alarm, or is one.
 #[derive(Clone, Debug)]
-struct Open {
+struct OpenAlarm {
     alarm: Alarm,
-    /// It has been raised.
     is_raised: bool,
+    /// When the finding was there first, and last: milliseconds since 1970.
     first: i64,
     last: i64,
 }
 
-impl Open {
-    fn is(&self, kind: AlarmKind, direction: Option<Direction>) -> bool {
+impl OpenAlarm {
+    fn matches(&self, kind: AlarmKind, direction: Option<Direction>) -> bool {
         self.alarm.kind == kind && self.alarm.direction == direction
     }
 
-    /// Records that the finding is there once more; returns the change that follows.
-    fn found(&mut self, finding: &Finding, hold: i64, events: &[Annotation], now: i64) -> Option<Change> {
+    /// Records that the finding is still there; returns the change that follows.
+    fn record(&mut self, finding: &Finding, hold: i64, events: &[Annotation], now: i64) -> Option<Change> {
         self.last = now;
         let is_worse = rank(finding.severity) > rank(self.alarm.severity) || finding.cause != self.alarm.cause;
         self.alarm.evidence.clone_from(&finding.evidence);
@@ -82,31 +83,33 @@ impl Open {
 #[derive(Debug, Default)]
 pub struct Alarms {
     /// By the two ends of their paths: an update of one path does not touch the others.
-    open: HashMap<(String, String), Vec<Open>>,
-    /// Their number.
+    open: HashMap<(String, String), Vec<OpenAlarm>>,
+    /// The number of all values of `open`.
     count: usize,
+    /// Shortens all times: 1 in production.
     scale: f64,
 }
 
 impl Alarms {
     /// Begins with the alarms that lasted when the watch was stopped; `scale` shortens all times.
     pub fn new(lasting: Vec<Alarm>, scale: f64, now: i64) -> Alarms {
-        let (mut open, count): (HashMap<_, Vec<Open>>, _) = (HashMap::new(), lasting.len());
+        let count = lasting.len();
+        let mut open: HashMap<_, Vec<OpenAlarm>> = HashMap::new();
         for alarm in lasting {
             let key = (alarm.from.clone(), alarm.to.clone());
             // Alarms whose finding is gone get the usual time before they end.
-            open.entry(key).or_default().push(Open { alarm, is_raised: true, first: now, last: now });
+            open.entry(key).or_default().push(OpenAlarm { alarm, is_raised: true, first: now, last: now });
         }
         Alarms { open, count, scale }
     }
 
-    fn of_path(&self, from: &str, to: &str) -> impl Iterator<Item = &Open> {
+    fn of_path(&self, from: &str, to: &str) -> impl Iterator<Item = &OpenAlarm> {
         self.open.get(&(from.to_owned(), to.to_owned())).into_iter().flatten()
     }
 
-    fn find(&mut self, from: &str, to: &str, kind: AlarmKind, direction: Option<Direction>) -> Option<&mut Open> {
+    fn find(&mut self, from: &str, to: &str, kind: AlarmKind, direction: Option<Direction>) -> Option<&mut OpenAlarm> {
         let of_path = self.open.get_mut(&(from.to_owned(), to.to_owned()))?;
-        of_path.iter_mut().find(|open| open.is(kind, direction))
+        of_path.iter_mut().find(|open| open.matches(kind, direction))
     }
 
     fn span(&self, span: i64) -> i64 {
@@ -126,17 +129,18 @@ impl Alarms {
         if findings.is_empty() && !self.open.contains_key(&key) {
             return Vec::new();
         }
-        let (hold, clear) = (self.span(HOLD), self.span(CLEAR).max(1));
+        let hold = self.span(HOLD_MS);
+        let clear = self.span(CLEAR_MS).max(1);
         let of_path = self.open.entry(key.clone()).or_default();
         let mut changes = Vec::new();
         for finding in findings {
-            let known = of_path.iter().position(|open| open.is(finding.kind, finding.direction));
+            let known = of_path.iter().position(|open| open.matches(finding.kind, finding.direction));
             let at = match known {
                 Some(at) => at,
                 None if self.count >= ALARMS_MAX => continue,
                 None => {
                     self.count += 1;
-                    of_path.push(Open {
+                    of_path.push(OpenAlarm {
                         alarm: alarm(from, to, finding, now),
                         is_raised: false,
                         first: now,
@@ -146,7 +150,7 @@ impl Alarms {
                 }
             };
             let hold = if finding.kind == AlarmKind::Silent { 0 } else { hold };
-            changes.extend(of_path[at].found(finding, hold, events, now));
+            changes.extend(of_path[at].record(finding, hold, events, now));
         }
         let before = of_path.len();
         of_path.retain_mut(|open| {
@@ -164,15 +168,15 @@ impl Alarms {
         changes
     }
 
-    /// Takes over the number of an alarm that was stored.
-    pub fn stored(&mut self, alarm: &Alarm) {
+    /// Sets the number of an alarm that was stored.
+    pub fn set_id(&mut self, alarm: &Alarm) {
         if let Some(open) = self.find(&alarm.from, &alarm.to, alarm.kind, alarm.direction) {
             open.alarm.id = alarm.id;
         }
     }
 
-    /// Sets the segment of an alarm; returns the alarm if that is new.
-    pub fn place(
+    /// Sets the segment of an alarm; returns the alarm if the segment has changed.
+    pub fn set_segment(
         &mut self,
         from: &str,
         to: &str,
@@ -212,7 +216,7 @@ impl Alarms {
     }
 
     /// Ends the alarms of paths that are not watched any more.
-    pub fn forget(&mut self, is_watched: impl Fn(&str, &str) -> bool, now: i64) -> Vec<Change> {
+    pub fn end_unwatched(&mut self, is_watched: impl Fn(&str, &str) -> bool, now: i64) -> Vec<Change> {
         let mut changes = Vec::new();
         self.open.retain(|(from, to), of_path| {
             let stays = is_watched(from, to);
@@ -229,7 +233,7 @@ impl Alarms {
     }
 }
 
-/// The rank of a severity: unknown comes after bad.
+/// The rank of a severity, for comparison: unknown is better than a warning.
 fn rank(severity: Health) -> u8 {
     match severity {
         Health::Ok => 0,
@@ -261,8 +265,11 @@ fn alarm(from: &str, to: &str, finding: &Finding, now: i64) -> Alarm {
 /// The event nearest to a time.
 fn related(events: &[Annotation], at: i64) -> Option<String> {
     let near = |event: &Annotation| Some((at - time::parse(&event.at)?, event.text.clone()));
-    let nearest =
-        events.iter().filter_map(near).filter(|(apart, _)| apart.abs() <= RELATED).min_by_key(|(apart, _)| apart.abs());
+    let nearest = events
+        .iter()
+        .filter_map(near)
+        .filter(|(apart, _)| apart.abs() <= RELATED_MS)
+        .min_by_key(|(apart, _)| apart.abs());
     nearest.map(|(apart, text)| {
         let span = model::duration::show(std::time::Duration::from_millis(apart.unsigned_abs()));
         format!("{text} ({span} {})", if apart >= 0 { "before" } else { "after" })
@@ -278,8 +285,13 @@ mod tests {
     const MINUTE: i64 = 60_000;
 
     fn finding(kind: AlarmKind, severity: Health) -> Finding {
-        let (direction, evidence, cause) = (Some(Direction::Forward), "numbers".into(), CauseKind::RandomLoss);
-        Finding { kind, direction, severity, evidence, cause }
+        Finding {
+            kind,
+            direction: Some(Direction::Forward),
+            severity,
+            evidence: "numbers".into(),
+            cause: CauseKind::RandomLoss,
+        }
     }
 
     fn words(changes: &[Change]) -> Vec<&'static str> {
@@ -292,25 +304,28 @@ mod tests {
     }
 
     #[test]
-    fn what_lasts_is_told_once_and_what_is_gone_for_long_is_over() {
+    fn a_lasting_finding_raises_one_alarm_which_ends_after_a_quiet_time() {
         let mut alarms = Alarms::new(Vec::new(), 1.0, 0);
         let loss = [finding(AlarmKind::Loss, Health::Warning)];
         assert!(alarms.update("a", "b", &loss, &[], 0).is_empty());
         assert_eq!(words(&alarms.update("a", "b", &loss, &[], MINUTE)), ["raised"]);
         assert!(alarms.update("a", "b", &loss, &[], 2 * MINUTE).is_empty());
-        assert!(alarms.update("c", "d", &[], &[], 60 * MINUTE).is_empty(), "another path says nothing of it");
+        assert!(alarms.update("c", "d", &[], &[], 60 * MINUTE).is_empty(), "another path has no alarm");
         let worse = [finding(AlarmKind::Loss, Health::Critical)];
         assert_eq!(words(&alarms.update("a", "b", &worse, &[], 3 * MINUTE)), ["changed"]);
         assert!(alarms.update("a", "b", &[], &[], 5 * MINUTE).is_empty(), "two quiet minutes are not enough");
-        assert!(alarms.update("a", "b", &worse, &[], 5 * MINUTE + 1).is_empty(), "it was never over");
+        assert!(alarms.update("a", "b", &worse, &[], 5 * MINUTE + 1).is_empty(), "the alarm had not ended");
         let ended = alarms.update("a", "b", &[], &[], 9 * MINUTE);
         assert_eq!((words(&ended), ended[0].alarm().ended.is_some(), alarms.all().len()), (vec!["ended"], true, 0));
         assert!(alarms.update("a", "b", &loss, &[], 20 * MINUTE).is_empty());
-        assert!(alarms.update("a", "b", &[], &[], 24 * MINUTE).is_empty(), "what did not last was never told");
+        assert!(
+            alarms.update("a", "b", &[], &[], 24 * MINUTE).is_empty(),
+            "a finding that did not last raised no alarm"
+        );
     }
 
     #[test]
-    fn silence_is_told_at_once_and_an_event_is_remembered() {
+    fn a_silent_path_raises_an_alarm_at_once_with_the_nearest_event() {
         let mut alarms = Alarms::new(Vec::new(), 1.0, 0);
         let event = |at: i64, text: &str| Annotation { at: time::show(at), text: text.into(), ..Annotation::default() };
         let events = [event(0, "too old"), event(10 * 3_600_000 - 12 * MINUTE, "firewall update")];
@@ -320,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn alarms_outlast_the_watch_and_are_acknowledged() {
+    fn alarms_survive_a_restart_and_can_be_acknowledged() {
         let mut alarms = Alarms::new(Vec::new(), 1.0, 0);
         alarms.update("a", "b", &[finding(AlarmKind::Silent, Health::Critical)], &[], 0);
         let mut kept = alarms.all();
@@ -332,11 +347,11 @@ mod tests {
         assert_eq!(words(&alarms.update("a", "b", &[], &[], 14 * MINUTE)), ["ended"]);
         let mut alarms = Alarms::new(Vec::new(), 1.0, 0);
         alarms.update("a", "b", &[finding(AlarmKind::Silent, Health::Critical)], &[], 0);
-        assert_eq!(words(&alarms.forget(|_, _| false, 5)), ["ended"]);
+        assert_eq!(words(&alarms.end_unwatched(|_, _| false, 5)), ["ended"]);
     }
 
     #[test]
-    fn there_are_only_so_many_at_once() {
+    fn the_number_of_open_alarms_is_bounded() {
         let mut alarms = Alarms::new(Vec::new(), 1.0, 0);
         let silent = [finding(AlarmKind::Silent, Health::Critical)];
         let raised =

@@ -1,5 +1,5 @@
-//! The API of a watch, below `/api/v1/watch`. The hub has authenticated the client before; an anonymous client sees what the configuration shows to its
-//! network.
+//! The API of a watch, below `/api/v1/watch`. The hub authenticates the client first; an anonymous client sees what the configuration shows to
+//! its network.
 
 mod answers;
 mod document;
@@ -25,7 +25,7 @@ use crate::state::Watch;
 use crate::time;
 use viewer::{Viewer, Viewers};
 
-/// Bytes of a request's body.
+/// The largest body of a request, bytes.
 pub const BODY_BYTES_MAX: usize = 16 << 20;
 /// The path of the API.
 pub const PREFIX: &str = "/api/v1/watch";
@@ -39,20 +39,20 @@ pub(crate) struct WatchRequest {
     pub body: bytes::Bytes,
 }
 
-type Answered = Result<Response, Refused>;
-type Answering = Pin<Box<dyn Future<Output = Answered> + Send>>;
+type ApiResult = Result<Response, Refused>;
+type AnswerFuture = Pin<Box<dyn Future<Output = ApiResult> + Send>>;
 
 /// The function that answers a route, and the role that the route requires.
 #[derive(Clone, Copy)]
 pub(crate) struct Handler {
-    /// None where every viewer may ask.
+    /// None where every viewer is allowed.
     pub role: Option<Role>,
-    pub answer: fn(WatchRequest) -> Answering,
+    pub answer: fn(WatchRequest) -> AnswerFuture,
 }
 
 macro_rules! handler {
     ($role:expr, $answer:path) => {
-        Handler { role: $role, answer: |asked| Box::pin($answer(asked)) }
+        Handler { role: $role, answer: |request| Box::pin($answer(request)) }
     };
 }
 
@@ -258,13 +258,14 @@ pub(crate) const ROUTES: &[Route<Handler>] = &[
 pub fn router(watch: Arc<Watch>) -> Router {
     let viewers = Arc::new(Viewers::default());
     let answer = move |request: Request| {
-        let (watch, viewers) = (Arc::clone(&watch), Arc::clone(&viewers));
+        let watch = Arc::clone(&watch);
+        let viewers = Arc::clone(&viewers);
         async move { try_answer(watch, &viewers, request).await.unwrap_or_else(|refused| problem(&refused)) }
     };
     Router::new().fallback(answer).layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
 }
 
-async fn try_answer(watch: Arc<Watch>, viewers: &Viewers, request: Request) -> Answered {
+async fn try_answer(watch: Arc<Watch>, viewers: &Viewers, request: Request) -> ApiResult {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path();
     let found = routes::find(ROUTES, parts.method.as_str(), path.trim_start_matches('/'));
@@ -276,7 +277,7 @@ async fn try_answer(watch: Arc<Watch>, viewers: &Viewers, request: Request) -> A
         }
     })?;
     let caller = parts.extensions.get::<Caller>().cloned();
-    let caller = caller.ok_or_else(|| Refused::new(500, "nobody said who asks"))?;
+    let caller = caller.ok_or_else(|| Refused::new(500, "the request carries no caller"))?;
     let viewer = viewers.viewer(&caller, &watch.watched.load().config)?;
     if let Some(role) = route.handler.role {
         viewer.require(role)?;
@@ -284,7 +285,8 @@ async fn try_answer(watch: Arc<Watch>, viewers: &Viewers, request: Request) -> A
     let body = axum::body::to_bytes(body, BODY_BYTES_MAX).await;
     let body =
         body.map_err(|_| Refused::new(413, format!("the body is longer than {BODY_BYTES_MAX} bytes, or broke off")))?;
-    let (id, query) = (id.unwrap_or_default().to_owned(), parts.uri.query().unwrap_or_default().to_owned());
+    let id = id.unwrap_or_default().to_owned();
+    let query = parts.uri.query().unwrap_or_default().to_owned();
     (route.handler.answer)(WatchRequest { watch, viewer, id, query, body }).await
 }
 
@@ -295,7 +297,7 @@ impl WatchRequest {
     }
 
     /// A parameter that is required.
-    fn needed(&self, name: &str) -> Result<String, Refused> {
+    fn required(&self, name: &str) -> Result<String, Refused> {
         self.parameter(name).ok_or_else(|| Refused::new(400, format!("say {name}: ?{name}=…")))
     }
 
@@ -327,7 +329,7 @@ impl WatchRequest {
 }
 
 /// An answer in JSON.
-fn json(status: u16, value: &impl Serialize) -> Answered {
+fn json(status: u16, value: &impl Serialize) -> ApiResult {
     let text = serde_json::to_vec(value);
     let text = text.map_err(|error| Refused::new(500, format!("the answer cannot be written: {error}")))?;
     Ok(with_body(status, JSON, text))
@@ -355,13 +357,13 @@ fn problem(refused: &Refused) -> Response {
 }
 
 /// The list of routes.
-fn questions() -> serde_json::Value {
-    let question = |route: &Route<Handler>| serde_json::json!({"method": route.method, "path": route.path, "summary": route.summary});
-    let questions: Vec<_> = ROUTES.iter().map(question).collect();
-    serde_json::json!({"document": format!("{PREFIX}/openapi.json"), "questions": questions})
+fn route_list() -> serde_json::Value {
+    let entry = |route: &Route<Handler>| serde_json::json!({"method": route.method, "path": route.path, "summary": route.summary});
+    let routes: Vec<_> = ROUTES.iter().map(entry).collect();
+    serde_json::json!({"document": format!("{PREFIX}/openapi.json"), "questions": routes})
 }
 
-/// The document of the API.
+/// The OpenAPI document of the API.
 pub fn document() -> serde_json::Value {
     document::document(ROUTES)
 }

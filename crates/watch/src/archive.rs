@@ -37,7 +37,7 @@ impl Level {
         self as i64
     }
 
-    /// The length of a row, milliseconds; none for rows as measured.
+    /// The time that a row covers, milliseconds; none for rows as measured.
     pub fn step(self) -> Option<i64> {
         match self {
             Level::Raw => None,

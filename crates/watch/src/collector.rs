@@ -16,19 +16,19 @@ use crate::config::{PlaceKind, WatchedPlace};
 use crate::mesh::Test;
 use crate::state::{Watch, Watched};
 
-/// How long a connection may take.
+/// How long connecting may take, and how long a node may be silent.
 const CONNECT: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(90);
-/// How long a node is to wait for a measurement, seconds.
+/// How long a node holds a request until there is a measurement, seconds.
 const WAIT_S: u32 = 60;
 /// Measurements of one answer.
-const PAGE: usize = 2_000;
-/// The pause after a failure of a node.
-const AGAIN: Duration = Duration::from_secs(5);
-const AGAIN_MAX: Duration = Duration::from_secs(60);
-/// How often the schedules of the watch are compared with those of the node.
-const COMPARE_EVERY: Duration = Duration::from_secs(300);
-/// Stack of a thread: it waits, mostly.
+const PAGE_MAX: usize = 2_000;
+/// The pause after a failure of a node; it doubles with each further failure.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(60);
+/// How often the schedules of the watch are synchronised with those of the node.
+const SYNC_EVERY: Duration = Duration::from_secs(300);
+/// The stack of a thread, which mostly waits.
 const STACK_BYTES: usize = 512 << 10;
 
 /// A signal that ends the threads of a watch.
@@ -66,37 +66,37 @@ impl StopSignal {
     }
 }
 
-/// How often a node is asked for its largest flows, and for how many rows.
+/// How often the largest flows of a node are fetched, and how many.
 const FLOWS_EVERY: Duration = Duration::from_secs(60);
 const FLOWS_TOP: usize = 50;
 
 /// Starts the thread of a node. It ends when the signal is set, or the configuration does not have the node any more.
 ///
 /// # Errors
-/// The host gives no thread.
-pub fn start(watch: Arc<Watch>, node: String, over: StopSignal, runtime: Handle) -> std::io::Result<JoinHandle<()>> {
+/// The host has no thread to give.
+pub fn start(watch: Arc<Watch>, node: String, stop: StopSignal, runtime: Handle) -> std::io::Result<JoinHandle<()>> {
     let thread = std::thread::Builder::new().name(format!("watch {node}")).stack_size(STACK_BYTES);
-    thread.spawn(move || Collector { watch, node, over, runtime }.run())
+    thread.spawn(move || Collector { watch, node, stop, runtime }.run())
 }
 
 struct Collector {
     watch: Arc<Watch>,
     node: String,
-    over: StopSignal,
+    stop: StopSignal,
     runtime: Handle,
 }
 
 impl Collector {
     fn run(&self) {
-        let mut pause = AGAIN;
-        while !self.over.is_set() && self.place().is_some() {
+        let mut pause = RETRY_PAUSE;
+        while !self.stop.is_set() && self.place().is_some() {
             match self.session() {
-                Ok(()) => pause = AGAIN,
+                Ok(()) => pause = RETRY_PAUSE,
                 Err(why) => {
-                    tracing::warn!(node = self.node, why, "nothing is fetched from a node");
-                    self.watch.status(&self.node, |status| status.error = Some(why));
-                    self.over.sleep(pause);
-                    pause = (pause * 2).min(AGAIN_MAX);
+                    tracing::warn!(node = self.node, why, "no measurements from a node");
+                    self.watch.update_status(&self.node, |status| status.error = Some(why));
+                    self.stop.sleep(pause);
+                    pause = (pause * 2).min(RETRY_PAUSE_MAX);
                 }
             }
         }
@@ -106,22 +106,22 @@ impl Collector {
         self.watch.watched.load().config.places.get(&self.node).cloned()
     }
 
-    /// Compares the schedules, then fetches measurements until they are to be compared again.
+    /// Synchronises the schedules, then fetches measurements until the next synchronisation is due.
     fn session(&self) -> Result<(), String> {
-        let place = self.place().ok_or("it is none of ours any more")?;
+        let place = self.place().ok_or("the configuration has no such node any more")?;
         let api = node_api(&place)?;
         let watched = self.watch.watched.load_full();
-        self.compare(&api, &watched)?;
-        let compared = Instant::now();
-        let mut asked = None;
-        while !self.over.is_set() && compared.elapsed() < COMPARE_EVERY {
+        self.sync_schedules(&api, &watched)?;
+        let synchronised = Instant::now();
+        let mut flows_fetched = None;
+        while !self.stop.is_set() && synchronised.elapsed() < SYNC_EVERY {
             if !Arc::ptr_eq(&watched, &self.watch.watched.load()) {
                 return Ok(());
             }
             self.fetch(&api)?;
-            if asked.is_none_or(|at: Instant| at.elapsed() >= FLOWS_EVERY) {
-                asked = Some(Instant::now());
-                self.watch.take_flows(&self.node, api.flows(FLOWS_TOP).map_err(said)?);
+            if flows_fetched.is_none_or(|at: Instant| at.elapsed() >= FLOWS_EVERY) {
+                flows_fetched = Some(Instant::now());
+                self.watch.take_flows(&self.node, api.flows(FLOWS_TOP).map_err(with_causes)?);
             }
         }
         Ok(())
@@ -129,8 +129,8 @@ impl Collector {
 
     fn fetch(&self, api: &Api) -> Result<(), String> {
         let after = self.runtime.block_on(self.watch.archive.cursor(&self.node)).map_err(|error| error.to_string())?;
-        let page = api.measurements(after, PAGE, WAIT_S).map_err(said)?;
-        self.watch.status(&self.node, |status| {
+        let page = api.measurements(after, PAGE_MAX, WAIT_S).map_err(with_causes)?;
+        self.watch.update_status(&self.node, |status| {
             status.error = None;
             status.dropped += page.dropped;
         });
@@ -142,17 +142,17 @@ impl Collector {
     }
 
     /// Makes the missing schedules at the node, and removes those of the watch that are not wanted any more.
-    fn compare(&self, api: &Api, watched: &Watched) -> Result<(), String> {
-        let there = api.schedules().map_err(said)?.schedules;
+    fn sync_schedules(&self, api: &Api, watched: &Watched) -> Result<(), String> {
+        let existing = api.schedules().map_err(with_causes)?.schedules;
         let wanted: Vec<(model::id::Uuid, &Test)> = watched.tests_of(&self.node).collect();
-        for status in &there {
+        for status in &existing {
             let is_wanted = wanted.iter().any(|(id, test)| {
                 *id == status.schedule.id
                     && test.order == status.schedule.test
                     && url(watched, &test.to) == status.schedule.target
             });
             if !is_wanted {
-                api.remove_schedule(status.schedule.id).map_err(said)?;
+                api.remove_schedule(status.schedule.id).map_err(with_causes)?;
             }
         }
         let mut refused = Vec::new();
@@ -163,10 +163,10 @@ impl Collector {
                 Err(Error::Refused { problem, .. }) => {
                     refused.push(format!("{} to {}: {}", test.word(), test.to, problem.reason))
                 }
-                Err(error) => return Err(said(error)),
+                Err(error) => return Err(with_causes(error)),
             }
         }
-        self.watch.status(&self.node, |status| {
+        self.watch.update_status(&self.node, |status| {
             status.tests = wanted.len() - refused.len();
             status.refused = refused;
         });
@@ -174,10 +174,10 @@ impl Collector {
     }
 
     fn schedule(&self, watched: &Watched, id: model::id::Uuid, test: &Test) -> Result<Schedule, String> {
-        let far = watched.config.places.get(&test.to).ok_or("a test of nobody")?;
-        // Streams need no key: the other end decides by itself whom it answers STAMP.
+        let target = watched.config.places.get(&test.to).ok_or("the configuration has no such target")?;
+        // Streams need no key: a STAMP responder has its own access rules.
         let needs_key = matches!(test.order, ScheduledTest::Repeat(_));
-        let key = if needs_key { own_key(far)? } else { None };
+        let key = if needs_key { own_key(target)? } else { None };
         Ok(Schedule {
             id,
             target: url(watched, &test.to),
@@ -188,7 +188,7 @@ impl Collector {
     }
 }
 
-/// The URL by which a node calls a place.
+/// The URL at which a node reaches a place.
 fn url(watched: &Watched, name: &str) -> String {
     match watched.config.places.get(name).map(|place| &place.kind) {
         Some(PlaceKind::Node { address, .. }) => format!("lh://{address}"),
@@ -206,8 +206,8 @@ fn own_key(place: &WatchedPlace) -> Result<Option<AccessKey>, String> {
 
 /// The API of a node, with the key of the watch.
 pub(crate) fn node_api(place: &WatchedPlace) -> Result<Api, String> {
-    let PlaceKind::Node { address, .. } = &place.kind else { return Err("it is no node".into()) };
-    let key = own_key(place)?.ok_or("there is no key to it: key-file names a file with an access key of the node")?;
+    let PlaceKind::Node { address, .. } = &place.kind else { return Err("it is not a node".into()) };
+    let key = own_key(place)?.ok_or("there is no key for it: key-file names a file with an access key of the node")?;
     let has_port = address
         .rsplit_once(':')
         .is_some_and(|(host, port)| !port.ends_with(']') && (!host.contains(':') || host.ends_with(']')));
@@ -219,6 +219,6 @@ pub(crate) fn node_api(place: &WatchedPlace) -> Result<Api, String> {
     Ok(Api::new(dialer, origin, Some(&format!("Bearer {}", key.expose_text()))))
 }
 
-fn said(error: Error) -> String {
+fn with_causes(error: Error) -> String {
     model::fault::with_causes(&error)
 }

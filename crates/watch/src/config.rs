@@ -18,9 +18,9 @@ pub use interface::{CounterSource, Interface};
 pub use problem::ConfigError;
 pub use register::{LookupService, RecordForm, Register};
 
-/// Nodes and targets of a configuration.
+/// The largest number of nodes and targets.
 pub const PLACES_MAX: usize = 1_000;
-/// Tests of a configuration, with both directions of each pair.
+/// The largest number of tests, with both directions of each pair.
 pub const TESTS_MAX: usize = 40_000;
 
 /// The configuration.
@@ -40,7 +40,7 @@ pub struct Config {
     pub paths: Vec<KnownPath>,
     /// Interfaces whose counters are read.
     pub interfaces: Vec<Interface>,
-    /// How patient the judge is.
+    /// The times of the judge.
     pub judge: JudgeConfig,
     /// The recipients of alarms.
     pub notify: Vec<Notify>,
@@ -109,9 +109,9 @@ pub enum PlaceKind {
         /// The file with the access key of the watch to the node.
         key_file: Option<PathBuf>,
     },
-    /// A place that only answers: `stamp://`, `twamp://`, `ping://`, `iperf3://`, `pscheduler://`, or a foreign node (`lh://`).
+    /// A place that only answers: `stamp://`, `twamp://`, `ping://`, `iperf3://`, `pscheduler://`, or a node of another domain (`lh://`).
     Target {
-        /// The URL by which a node calls it.
+        /// The URL at which a node reaches it.
         url: String,
     },
 }
@@ -228,12 +228,12 @@ pub struct KnownPath {
     pub hops: Vec<String>,
 }
 
-/// How patient the judge is. `scale` makes a day shorter, so that a year is seen in a test.
+/// The times of the judge. `scale` shortens a day, so that a test covers a year.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct JudgeConfig {
-    /// Seconds of one of the judge's seconds: 1 in life.
+    /// Real seconds for one second of the judge: 1 in production.
     pub scale: f64,
-    /// Tests of throughput before anything is said of them.
+    /// Tests of throughput before the first finding.
     pub learn: usize,
 }
 
@@ -270,10 +270,10 @@ pub enum NotifyKind {
     },
 }
 
-/// A part of the watch that others may see.
+/// A part of the watch that another domain may see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Show {
-    /// The name of those who may see it.
+    /// The name of the domain that may see it.
     pub to: String,
     /// Their networks; empty for any.
     pub networks: Vec<IpNet>,
@@ -289,7 +289,7 @@ impl Config {
     /// Parses a configuration.
     ///
     /// # Errors
-    /// The text is no TOML, or has an invalid value; the error names the place.
+    /// The text is not TOML, or has an invalid value; the error names the place.
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
         file::parse(text)
     }
@@ -311,7 +311,7 @@ impl Config {
     }
 }
 
-/// The id of a schedule: the same for the same names, so that a watch that is started anew finds its own.
+/// The id of a schedule: the same for the same names, so that a restarted watch finds its own schedules.
 pub fn schedule_id(from: &str, to: &str, test: &str) -> Uuid {
     use sha2::{Digest, Sha256};
     let digest = Sha256::digest(format!("longhaul watch\0{from}\0{to}\0{test}"));

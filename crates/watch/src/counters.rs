@@ -19,21 +19,21 @@ use crate::time;
 /// The name of counters among the tests.
 pub const TEST: &str = "counters";
 
-/// No interface is faster, bit/s.
+/// Rates above this are taken for errors, bit/s.
 const RATE_MAX: f64 = 1e13;
-/// Readings that are further apart than this, milliseconds, leave a gap.
-const APART_MAX: i64 = 86_400_000;
-/// Errors of this time count, milliseconds.
-const ERRORS_SPAN: i64 = 6 * 3_600_000;
+/// Readings further apart than this leave a gap, milliseconds.
+const INTERVAL_MS_MAX: i64 = 86_400_000;
+/// How far back errors count, milliseconds.
+const ERRORS_WINDOW_MS: i64 = 6 * 3_600_000;
 /// Fewer errors in that time explain nothing.
 const ERRORS_MIN: u64 = 10;
-/// Light that is so far below its best of a day is reported: half of the power.
+/// Light this far below its best of a day is reported: half of the power.
 const LIGHT_FALL_DB: f64 = 3.0;
-/// Readings of an interface that are remembered: a day, and no more than this number.
+/// Rows of an interface that are kept in memory: a day, and no more than this number.
 const REMEMBERED_MAX: usize = 1_500;
-const REMEMBERED: i64 = 86_400_000;
-/// A reading further in the future than this, milliseconds, is refused for its clock.
-const AHEAD: i64 = 120_000;
+const REMEMBERED_MS: i64 = 86_400_000;
+/// A reading further in the future than this is refused, milliseconds: the clock of its source is wrong.
+const AHEAD_MS_MAX: i64 = 120_000;
 
 /// A reading of an interface. Counters run since their last reset; a field is none where the source does not have it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -64,13 +64,13 @@ pub struct Reading {
 
 /// The row of the time between two readings; none where they are out of order or too far apart.
 pub fn row_between(before: &Reading, after: &Reading) -> Option<Row> {
-    let apart = after.at.checked_sub(before.at).filter(|apart| (1..=APART_MAX).contains(apart))?;
-    let believed = |rate: f64| ((0.0..=RATE_MAX).contains(&rate)).then_some(rate as i64);
-    let rate = |said: Option<f64>, octets: fn(&Reading) -> Option<u64>| {
-        let counted = || Some(counted(octets(before), octets(after))? as f64 * 8.0 / (apart as f64 / 1e3));
-        said.or_else(counted).and_then(believed)
+    let apart = after.at.checked_sub(before.at).filter(|apart| (1..=INTERVAL_MS_MAX).contains(apart))?;
+    let plausible = |rate: f64| ((0.0..=RATE_MAX).contains(&rate)).then_some(rate as i64);
+    let rate = |reported: Option<f64>, octets: fn(&Reading) -> Option<u64>| {
+        let computed = || Some(increase(octets(before), octets(after))? as f64 * 8.0 / (apart as f64 / 1e3));
+        reported.or_else(computed).and_then(plausible)
     };
-    let count = |of: fn(&Reading) -> Option<u64>| counted(of(before), of(after)).and_then(|it| i64::try_from(it).ok());
+    let count = |of: fn(&Reading) -> Option<u64>| increase(of(before), of(after)).and_then(|it| i64::try_from(it).ok());
     let values = vec![
         rate(after.in_bit_s, |reading| reading.in_octets),
         rate(after.out_bit_s, |reading| reading.out_octets),
@@ -79,24 +79,24 @@ pub fn row_between(before: &Reading, after: &Reading) -> Option<Row> {
         count(|reading| reading.discards),
         count(|reading| reading.fec_uncorrectable),
         after.light_in_dbm.filter(|light| light.abs() <= 100.0).map(|light| (light * 1e3) as i64),
-        after.capacity_bit_s.and_then(believed),
+        after.capacity_bit_s.and_then(plausible),
     ];
     debug_assert_eq!(values.len(), COUNTERS.len());
     Some(Row { at: before.at, values })
 }
 
-/// The difference of a counter; none where it was reset.
-fn counted(before: Option<u64>, after: Option<u64>) -> Option<u64> {
+/// The increase of a counter; none where it was reset.
+fn increase(before: Option<u64>, after: Option<u64>) -> Option<u64> {
     after?.checked_sub(before?)
 }
 
-/// The readings after a time, in their order, preceded by the last one before it, which they are counted from.
+/// The readings after a time, in order, preceded by the last one up to that time, against which the first is counted.
 ///
 /// # Errors
 /// The clock of a reading is ahead.
 pub fn fresh(mut readings: Vec<Reading>, after: i64, now: i64) -> Result<Vec<Reading>, String> {
     readings.sort_by_key(|reading| reading.at);
-    if let Some(ahead) = readings.last().map(|last| last.at.saturating_sub(now)).filter(|ahead| *ahead > AHEAD) {
+    if let Some(ahead) = readings.last().map(|last| last.at.saturating_sub(now)).filter(|ahead| *ahead > AHEAD_MS_MAX) {
         return Err(format!("the clock of its readings is ahead by {} s", ahead / 1_000));
     }
     let begin = readings.iter().rposition(|reading| reading.at <= after).unwrap_or(0);
@@ -104,10 +104,11 @@ pub fn fresh(mut readings: Vec<Reading>, after: i64, now: i64) -> Result<Vec<Rea
     Ok(readings)
 }
 
-/// The part of a stored row that is remembered.
+/// The part of a stored row that is kept in memory.
 #[derive(Clone, Copy, Debug)]
-struct Remembered {
-    end: i64,
+struct RecentRow {
+    /// Milliseconds since 1970.
+    at: i64,
     received_errors: u64,
     sent_errors: u64,
     light_dbm: Option<f64>,
@@ -118,7 +119,8 @@ struct Remembered {
 struct InterfaceState {
     last: Option<Reading>,
     row: Option<Row>,
-    remembered: VecDeque<Remembered>,
+    recent: VecDeque<RecentRow>,
+    /// Why the last attempt to read it failed.
     error: Option<String>,
 }
 
@@ -127,27 +129,27 @@ struct InterfaceState {
 pub struct Interfaces(BTreeMap<String, InterfaceState>);
 
 impl Interfaces {
-    /// The last reading that rows were made of.
+    /// The last reading that rows were made from.
     pub fn last(&self, name: &str) -> Option<Reading> {
         self.0.get(name)?.last.clone()
     }
 
     /// Records that readings were stored, and the rows made from them.
-    pub fn stored(&mut self, name: &str, last: Reading, rows: &[Row]) {
+    pub fn record(&mut self, name: &str, last: Reading, rows: &[Row]) {
         let known = self.0.entry(name.to_owned()).or_default();
         for row in rows {
             let value = |at: usize| row.values[at].and_then(|value| u64::try_from(value).ok()).unwrap_or(0);
-            known.remembered.push_back(Remembered {
-                end: row.at,
+            known.recent.push_back(RecentRow {
+                at: row.at,
                 received_errors: value(2).saturating_add(value(5)),
                 sent_errors: value(3),
                 light_dbm: row.values[6].map(|light| light as f64 / 1e3),
             });
         }
-        while known.remembered.len() > REMEMBERED_MAX
-            || known.remembered.front().is_some_and(|oldest| last.at - oldest.end > REMEMBERED)
+        while known.recent.len() > REMEMBERED_MAX
+            || known.recent.front().is_some_and(|oldest| last.at - oldest.at > REMEMBERED_MS)
         {
-            known.remembered.pop_front();
+            known.recent.pop_front();
         }
         known.row = rows.last().cloned().or(known.row.take());
         known.last = Some(last);
@@ -155,39 +157,40 @@ impl Interfaces {
     }
 
     /// Records that an interface cannot be read.
-    pub fn failed(&mut self, name: &str, why: String) {
+    pub fn record_error(&mut self, name: &str, why: String) {
         self.0.entry(name.to_owned()).or_default().error = Some(why);
     }
 
-    /// Forgets all interfaces but these.
+    /// Drops all interfaces but these.
     pub fn retain(&mut self, interfaces: &[Interface]) {
         self.0.retain(|name, _| interfaces.iter().any(|interface| interface.name == *name));
     }
 
-    /// Explains a finding by counters, where it is loss that an optic could cause.
+    /// Explains a finding by counters, where it is loss that an optic could cause; `segments_of` names the segments of a direction.
     pub fn explain(
         &self,
         finding: &mut Finding,
         interfaces: &[Interface],
-        passed: impl Fn(Direction) -> Vec<String>,
+        segments_of: impl Fn(Direction) -> Vec<String>,
         now: i64,
     ) {
-        let is_of_medium = matches!(finding.cause, CauseKind::RandomLoss | CauseKind::LossyMember | CauseKind::Unknown);
-        if finding.kind != AlarmKind::Loss || !is_of_medium {
+        let may_be_optical =
+            matches!(finding.cause, CauseKind::RandomLoss | CauseKind::LossyMember | CauseKind::Unknown);
+        if finding.kind != AlarmKind::Loss || !may_be_optical {
             return;
         }
         let directions = finding.direction.map_or(vec![Direction::Forward, Direction::Reverse], |known| vec![known]);
-        let segments: Vec<String> = directions.into_iter().flat_map(passed).collect();
-        if let Some(why) = interfaces.iter().find_map(|interface| self.suspicion(interface, &segments, now)) {
+        let segments: Vec<String> = directions.into_iter().flat_map(segments_of).collect();
+        if let Some(why) = interfaces.iter().find_map(|interface| self.evidence_for(interface, &segments, now)) {
             finding.cause = CauseKind::Optics;
             finding.evidence = format!("{}; {why}", finding.evidence);
         }
     }
 
-    fn suspicion(&self, interface: &Interface, segments: &[String], now: i64) -> Option<String> {
+    fn evidence_for(&self, interface: &Interface, segments: &[String], now: i64) -> Option<String> {
         let known = self.0.get(&interface.name)?;
         let name = &interface.name;
-        let errors = |of: fn(&Remembered) -> u64| known.errors(of, now);
+        let errors = |of: fn(&RecentRow) -> u64| known.errors(of, now);
         if segments.contains(&interface.segment_in) {
             let received = errors(|it| it.received_errors);
             if received >= ERRORS_MIN {
@@ -211,15 +214,15 @@ impl Interfaces {
 }
 
 impl InterfaceState {
-    fn errors(&self, of: fn(&Remembered) -> u64, now: i64) -> u64 {
-        let recent = self.remembered.iter().filter(|it| now - it.end <= ERRORS_SPAN);
-        recent.map(of).fold(0, u64::saturating_add)
+    fn errors(&self, of: fn(&RecentRow) -> u64, now: i64) -> u64 {
+        let counting = self.recent.iter().filter(|it| now - it.at <= ERRORS_WINDOW_MS);
+        counting.map(of).fold(0, u64::saturating_add)
     }
 
-    /// The best light of a day and the last one, dBm, where it has fallen far.
+    /// The strongest light of a day and the last one, dBm, where it has fallen far.
     fn fallen_light(&self) -> Option<(f64, f64)> {
-        let last = self.remembered.back()?.light_dbm?;
-        let best = self.remembered.iter().filter_map(|it| it.light_dbm).fold(last, f64::max);
+        let last = self.recent.back()?.light_dbm?;
+        let best = self.recent.iter().filter_map(|it| it.light_dbm).fold(last, f64::max);
         (best - last >= LIGHT_FALL_DB).then_some((best, last))
     }
 

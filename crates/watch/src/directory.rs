@@ -1,4 +1,4 @@
-//! The directory of a domain: the nodes that others may test. It is signed, so that a copy is as good as the answer of its watch: a compact JWS
+//! The directory of a domain: the nodes that other domains may test. It is signed, so that a copy can be trusted like the answer of the watch: a compact JWS
 //! (RFC 7515) with Ed25519 (RFC 8037), valid for a day.
 
 use std::fs::OpenOptions;
@@ -18,12 +18,12 @@ use crate::lookup::Found;
 use crate::time;
 
 /// How long a directory is valid, milliseconds.
-const VALID: i64 = 86_400_000;
+const VALID_MS: i64 = 86_400_000;
 /// The largest difference between the clocks of two domains, milliseconds.
-const CLOCKS: i64 = 300_000;
+const CLOCK_SKEW_MS_MAX: i64 = 300_000;
 /// The prefix of a public key.
-const KEY_MARK: &str = "ed25519:";
-/// The type of the document, so that a JWS of another type is not taken for a directory (RFC 7515, section 4.1.9).
+const KEY_PREFIX: &str = "ed25519:";
+/// The type in the header: a JWS of another type is refused (RFC 7515, section 4.1.9).
 const KIND: &str = "longhaul-directory+jws";
 
 /// Why a directory is not accepted, or cannot be signed.
@@ -40,17 +40,19 @@ pub enum DirectoryError {
     },
     /// The file has no key.
     #[error(
-        "{0} has no key of Ed25519 (PKCS #8): put it back from a copy, or remove it for a new one, which others must be told"
+        "{0} has no key of Ed25519 (PKCS #8): restore it from a copy, or remove it so that a new one is made, and publish its public key"
     )]
     NoKey(String),
-    /// A text that is no public key.
-    #[error("{0:?} is no public key: it is written ed25519:… (43 characters), as `longhaul watch directory` prints it")]
+    /// A text that is not a public key.
+    #[error(
+        "{0:?} is not a public key: write it as ed25519:… (43 characters), as `longhaul watch directory` prints it"
+    )]
     PublicKey(String),
-    /// A text that is no signed directory.
-    #[error("it is no signed directory: {0}")]
+    /// A text that is not a signed directory.
+    #[error("it is not a signed directory: {0}")]
     Malformed(&'static str),
-    /// It has another signature.
-    #[error("it is not signed with {0}: somebody has changed it, or its domain has another key now")]
+    /// The signature is not one of this key.
+    #[error("it is not signed with {0}: it was changed on its way, or its domain has a new key")]
     Signature(String),
     /// It is too old, or not yet valid.
     #[error("it is valid from {issued} to {expires}, and now it is {now}")]
@@ -91,7 +93,7 @@ impl DirectoryKey {
 
     /// The public key, as it is published.
     pub fn public(&self) -> String {
-        format!("{KEY_MARK}{}", BASE64.encode(self.0.public_key()))
+        format!("{KEY_PREFIX}{}", BASE64.encode(self.0.public_key()))
     }
 
     /// Signs a directory.
@@ -120,7 +122,7 @@ pub fn directory(config: &Config, is_shown: impl Fn(&str) -> bool) -> Directory 
         v: 1,
         domain: config.domain.clone(),
         issued: time::show(now),
-        expires: time::show(now + VALID),
+        expires: time::show(now + VALID_MS),
         places: config.places.iter().filter(|(name, _)| is_shown(name)).filter_map(place).collect(),
     }
 }
@@ -130,19 +132,20 @@ pub fn directory(config: &Config, is_shown: impl Fn(&str) -> bool) -> Directory 
 /// # Errors
 /// It is malformed, is not signed with the key, or is not valid now.
 pub fn verify(text: &str, key: &str) -> Result<Directory, DirectoryError> {
-    let unread = || DirectoryError::PublicKey(key.to_owned());
-    let public = key.strip_prefix(KEY_MARK).and_then(|text| BASE64.decode(text).ok()).ok_or_else(unread)?;
+    let bad_key = || DirectoryError::PublicKey(key.to_owned());
+    let public = key.strip_prefix(KEY_PREFIX).and_then(|text| BASE64.decode(text).ok()).ok_or_else(bad_key)?;
     if public.len() != 32 {
-        return Err(unread());
+        return Err(bad_key());
     }
     let text = text.trim();
-    let (message, signature) =
-        text.rsplit_once('.').ok_or(DirectoryError::Malformed("three parts with dots between"))?;
-    let (header, payload) =
-        message.split_once('.').ok_or(DirectoryError::Malformed("three parts with dots between"))?;
-    let decoded = |part: &str| BASE64.decode(part).map_err(|_| DirectoryError::Malformed("base64url"));
+    const PARTS: DirectoryError = DirectoryError::Malformed("it does not have three parts separated by dots");
+    let (message, signature) = text.rsplit_once('.').ok_or(PARTS)?;
+    let (header, payload) = message.split_once('.').ok_or(PARTS)?;
+    let decoded =
+        |part: &str| BASE64.decode(part).map_err(|_| DirectoryError::Malformed("its parts are not base64url"));
     let of_json = |part: &str| {
-        serde_json::from_slice::<Value>(&decoded(part)?).map_err(|_| DirectoryError::Malformed("JSON in its parts"))
+        serde_json::from_slice::<Value>(&decoded(part)?)
+            .map_err(|_| DirectoryError::Malformed("its header is not JSON"))
     };
     let header = of_json(header)?;
     if header["alg"] != "EdDSA" || header["typ"] != KIND || !header["crit"].is_null() {
@@ -153,10 +156,10 @@ pub fn verify(text: &str, key: &str) -> Result<Directory, DirectoryError> {
         return Err(DirectoryError::Signature(key.to_owned()));
     }
     let directory: Directory = serde_json::from_slice(&decoded(payload)?)
-        .map_err(|_| DirectoryError::Malformed("a document that is no directory"))?;
+        .map_err(|_| DirectoryError::Malformed("its payload is not a directory"))?;
     let now = time::now();
     let at = |text: &str| text.parse::<Timestamp>().ok().map(Timestamp::as_millisecond);
-    let is_valid = at(&directory.issued).is_some_and(|issued| issued <= now + CLOCKS)
+    let is_valid = at(&directory.issued).is_some_and(|issued| issued <= now + CLOCK_SKEW_MS_MAX)
         && at(&directory.expires).is_some_and(|expires| expires > now);
     if is_valid {
         Ok(directory)
@@ -171,9 +174,9 @@ pub fn found(directory: &Directory) -> Vec<Found> {
     let places = directory.places.iter().filter_map(|place| {
         let host = crate::lookup::host_of(&place.url)?;
         let authority = place.url.strip_prefix("lh://")?;
-        let is_authority =
+        let is_host_and_port =
             authority == host || authority.strip_prefix(&host)?.strip_prefix(':')?.parse::<u16>().is_ok();
-        is_authority.then(|| Found {
+        is_host_and_port.then(|| Found {
             url: place.url.clone(),
             host,
             site: Some(place.site.clone()).filter(|site| !site.is_empty()),
@@ -196,14 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_is_signed_and_believed_with_the_right_key() {
+    fn a_signed_directory_is_verified_with_its_key() {
         let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let config = Config::parse(CONFIG).unwrap();
         let signed = key(&dir).sign(&directory(&config, |name| name != "inner"));
         let again = key(&dir).public();
-        let believed = verify(&signed, &again).unwrap();
-        assert_eq!((believed.domain.as_str(), believed.places.len()), ("janet", 1));
-        let targets = crate::lookup::targets(&found(&believed));
+        let verified = verify(&signed, &again).unwrap();
+        assert_eq!((verified.domain.as_str(), verified.places.len()), ("janet", 1));
+        let targets = crate::lookup::targets(&found(&verified));
         let read = Config::parse(&targets).unwrap();
         assert!(targets.contains("lh://dtn.example:7411") && read.places["dtn.example"].domain == "janet", "{targets}");
         assert!(matches!(verify(&signed, &key(&other).public()), Err(DirectoryError::Signature(_))));
@@ -213,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_is_old_or_of_another_kind_is_not_believed() {
+    fn a_changed_expired_or_unsigned_directory_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let key = key(&dir);
         let now = directory(&Config::parse(CONFIG).unwrap(), |_| true);
@@ -234,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_its_owners_alone_and_stays() {
+    fn the_key_file_is_private_and_is_kept() {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("key");

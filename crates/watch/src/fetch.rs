@@ -4,10 +4,10 @@ use std::io::Read;
 
 use web::{Dialer, Headers, HttpUrl, Method};
 
-/// Bytes of a file or an answer.
+/// The largest file or answer, bytes.
 const BYTES_MAX: usize = 16 << 20;
 
-/// The bytes of a file (its path, or `file://`), or behind `http://` or `https://`.
+/// The bytes of a file (a path or `file://`), or of a URL (`http://` or `https://`).
 ///
 /// # Errors
 /// It cannot be read, or is too long.
@@ -44,14 +44,14 @@ mod tests {
         crate::notify::dialer(auth::client_certificate::http_client_config(roots, None).unwrap())
     }
 
-    /// Answers one request with this head.
+    /// A server that answers one request with this head.
     fn server(head: &'static str) -> (String, std::thread::JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/part", listener.local_addr().unwrap());
         let served = std::thread::spawn(move || {
             let (mut socket, _) = listener.accept().unwrap();
-            let asked = BufReader::new(socket.try_clone().unwrap()).lines().map_while(Result::ok);
-            asked.take_while(|line| !line.is_empty()).for_each(drop);
+            let lines = BufReader::new(socket.try_clone().unwrap()).lines().map_while(Result::ok);
+            lines.take_while(|line| !line.is_empty()).for_each(drop);
             socket.write_all(head.as_bytes()).unwrap();
         });
         (url, served)
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(bytes(&url, &dialer()).unwrap_err(), format!("{url} answers 404"));
         served.join().unwrap();
         let (url, served) = server("HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n");
-        assert!(bytes(&url, &dialer()).is_err(), "it would be too long");
+        assert!(bytes(&url, &dialer()).is_err(), "the answer would be too long");
         served.join().unwrap();
     }
 }

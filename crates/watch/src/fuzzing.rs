@@ -1,10 +1,10 @@
-//! The parsers of foreign bytes, as plain functions: the property tests run them in every `make test`, and `make fuzz` for as long as wanted.
+//! The parsers of bytes from other hosts, as plain functions: `make test` runs them as property tests, and `make fuzz` guided by coverage.
 
 use crate::archive::chunk::unpack;
 use crate::archive::columns::LATENCY;
 use crate::config::Config;
 
-/// A template of perfSONAR: what is imported is a configuration.
+/// A template of perfSONAR: the result of an import is a valid configuration.
 pub fn psconfig(bytes: &[u8]) {
     if let Ok(imported) = crate::psconfig::import(&String::from_utf8_lossy(bytes)) {
         assert!(Config::parse(&imported.toml).is_ok(), "{}", imported.toml);
@@ -64,7 +64,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes(bytes in vec(any::<u8>(), 0..300)) {
+        fn parsers_take_any_bytes(bytes in vec(any::<u8>(), 0..300)) {
             super::psconfig(&bytes);
             super::record(&bytes);
             super::counters(&bytes);
@@ -74,7 +74,7 @@ mod tests {
         }
 
         #[test]
-        fn words_in_any_order(words in vec(prop::sample::select(WORDS.to_vec()), 0..12)) {
+        fn parsers_take_words_in_any_order(words in vec(prop::sample::select(WORDS.to_vec()), 0..12)) {
             let text = words.concat();
             super::psconfig(text.as_bytes());
             super::record(text.as_bytes());
@@ -82,14 +82,14 @@ mod tests {
         }
 
         #[test]
-        fn counters_of_any_numbers(rows in vec((any::<f64>(), any::<u64>(), any::<f64>()), 1..6)) {
+        fn counters_take_any_numbers(rows in vec((any::<f64>(), any::<u64>(), any::<f64>()), 1..6)) {
             let line = |(at, octets, light): &(f64, u64, f64)| format!("{at},{octets},{light}\n");
             let text: String = rows.iter().map(line).collect();
             super::counters(format!("time,in_octets,light_in_dbm\n{text}").as_bytes());
         }
 
         #[test]
-        fn records_of_any_numbers(a in any::<f64>(), b in any::<i64>(), c in any::<u64>(), kind in prop::sample::select(vec!["throughput", "latency", "rtt", "trace"])) {
+        fn records_take_any_numbers(a in any::<f64>(), b in any::<i64>(), c in any::<u64>(), kind in prop::sample::select(vec!["throughput", "latency", "rtt", "trace"])) {
             let number = |x: f64| if x.is_finite() { x.to_string() } else { "null".into() };
             let text = format!(
                 "{{\"test\":{{\"type\":\"{kind}\",\"spec\":{{\"source\":\"a\",\"dest\":\"b\"}}}},\"schedule\":{{\"start\":\"2026-11-01T10:00:00Z\",\"duration\":{0}}},\

@@ -1,8 +1,8 @@
 //! Judges paths: finds what is wrong with a path from its measurements. Pure, and in the order of the measurements.
 //!
 //! [`path`] holds the state of one path; [`loss`], [`shift`] and [`delay`] are its detectors, [`expect`] computes the rate that it should give.
-//! Statistical tests alone alarm too often where their baseline is estimated, and fixed thresholds alone see nothing small: so each detector wants both
-//! a shift that noise does not explain and a least effect.
+//! Statistical tests alone raise too many alarms where their baseline is estimated, and fixed thresholds alone miss small effects: each detector
+//! requires both a shift that noise does not explain and a least effect.
 
 pub mod delay;
 pub mod expect;
@@ -14,10 +14,10 @@ pub mod shift;
 use model::v1::probe::Direction;
 use model::v1::watch::{AlarmKind, CauseKind, Health};
 
-/// A trouble that is present now.
+/// Something that is wrong with a path now.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// The kind of trouble.
+    /// What is wrong.
     pub kind: AlarmKind,
     /// Its direction; none for both.
     pub direction: Option<Direction>,
@@ -48,19 +48,21 @@ pub(crate) fn percent(share: f64) -> String {
 pub fn remedy(cause: CauseKind) -> &'static str {
     match cause {
         CauseKind::RandomLoss => {
-            "loss that does not depend on load: look at errors and light of the interfaces of this segment, clean its fibres, and at what was \
-             changed when it began"
+            "loss that does not depend on load: check errors and light levels of the interfaces of this segment, clean its fibres, and check what was \
+             changed when the loss began"
         }
         CauseKind::LossyMember => {
-            "some source ports lose and others do not: have whoever runs the bundle look at the errors of each member, and take the bad one out"
+            "some source ports lose and others do not: ask the operator of the bundle to check the errors of each member, and to take the bad one out"
         }
         CauseKind::Congestion => {
-            "others fill this path: look at the utilisation of its links at that time, and who uses them"
+            "other traffic fills this path: check the utilisation of its links at that time, and who uses them"
         }
         CauseKind::ShallowQueue => {
             "deepen the queue of the bottleneck, or pace: fq and a maxrate below the bottleneck's"
         }
-        CauseKind::Policer => "what exceeds a rate is dropped: have it made a shaper, or keep below it (--limit)",
+        CauseKind::Policer => {
+            "packets above a rate are dropped: replace the policer with a shaper, or stay below its rate (--limit)"
+        }
         CauseKind::NarrowLink => {
             "a link gives less than it did: a member of a bundle that is down, a wrong speed, a shaper"
         }
@@ -73,11 +75,13 @@ pub fn remedy(cause: CauseKind) -> &'static str {
         CauseKind::MtuHole => {
             "one MTU for all interfaces of that segment, or let ICMP \"too big\" through; until then tcp_mtu_probing = 1"
         }
-        CauseKind::RouteChange => "packets take another path: ask whoever routes that direction whether it is meant",
-        CauseKind::ClockStep => {
-            "a clock was set: let chrony or another NTP client hold it; nothing is wrong with the path"
+        CauseKind::RouteChange => {
+            "packets take another route: ask the network that routes this direction whether that is intended"
         }
-        CauseKind::Outage => "nothing passes: is the other end up, is the path?",
+        CauseKind::ClockStep => {
+            "a clock was set: keep it with chrony or another NTP client; nothing is wrong with the path"
+        }
+        CauseKind::Outage => "nothing passes: check whether the other end and the path are up",
         CauseKind::Optics => "clean the fibre, look at the light levels, change the optic",
         CauseKind::Unknown => "`longhaul probe all` between the two ends says more",
     }

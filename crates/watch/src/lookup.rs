@@ -1,6 +1,7 @@
-//! Lookup services of perfSONAR: our nodes are registered there, so that others find them, and others' services are found there, to be tested.
+//! Lookup services of perfSONAR: nodes of the watch are registered there, so that other domains find them, and services of other domains are found there,
+//! to be tested.
 //!
-//! Both forms are spoken: flat maps of lists (`lookup/records`), and the server of 2026 with one document for each interface (`record/`). Neither server is
+//! Both forms of records are supported: flat maps of lists (`lookup/records`), and the server of 2026 with one document for each interface (`record/`). Neither server is
 //! in a package registry: what is here follows their sources and the examples of their documents.
 
 mod facts;

@@ -69,15 +69,15 @@ impl Test {
 /// All tests, with heavy ones booked into slots.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Mesh {
-    /// In the order of their names.
+    /// The tests, in the order of their ends and names.
     pub tests: Vec<Test>,
-    /// Tests that do not fit their period, in words: they are made less often.
+    /// A sentence for each period that is too short for its tests, which therefore run less often.
     pub remarks: Vec<String>,
 }
 
-/// The part of its slot that a heavy test may wait before it is missed.
-const SLIP: f64 = 0.8;
-/// What a test takes besides its length: words, claims, slow start of the next.
+/// The share of its slot that a heavy test may wait before it is missed.
+const SLIP_SHARE: f64 = 0.8;
+/// The time that a test takes besides its length, seconds: control messages, claims, slow start of the next.
 const GUARD_S: f64 = 10.0;
 /// Slow start does not count in the throughput of a test longer than this.
 const OMIT_FROM_S: f64 = 10.0;
@@ -92,9 +92,9 @@ impl Mesh {
         let mut heavy: BTreeMap<u64, Heavy<'_>> = BTreeMap::new();
         for group in &config.groups {
             for (from, to) in pairs(config, group) {
-                let light = light(group, &from, &to);
-                let answered = |test: &Test| test.kind != TestKind::Latency || answers_stream(&config.places[&to]);
-                light.into_iter().filter(answered).for_each(|test| insert(&mut found, test));
+                let light = light_tests(group, &from, &to);
+                let is_answered = |test: &Test| test.kind != TestKind::Latency || answers_stream(&config.places[&to]);
+                light.into_iter().filter(is_answered).for_each(|test| insert(&mut found, test));
                 if let Some(throughput) = &group.throughput
                     && answers_tcp(&config.places[&to])
                 {
@@ -124,7 +124,7 @@ impl Mesh {
     }
 }
 
-/// The first group that wants a test of a pair has it.
+/// Adds a test, unless an earlier group has the same test of the pair.
 fn insert(found: &mut BTreeMap<(String, String, String), Test>, test: Test) {
     found.entry((test.from.clone(), test.to.clone(), test.word())).or_insert(test);
 }
@@ -147,7 +147,7 @@ fn answers_tcp(place: &WatchedPlace) -> bool {
     }
 }
 
-/// Who tests whom: nodes others, never themselves, and each pair once: a stream measures both directions.
+/// The pairs of a group, the testing node first. No node tests itself, and each pair is tested once: a stream measures both directions.
 fn pairs(config: &Config, group: &Group) -> Vec<(String, String)> {
     let node = |name: &&String| is_node(&config.places[*name]);
     let mut pairs = Vec::new();
@@ -183,7 +183,7 @@ fn pairs(config: &Config, group: &Group) -> Vec<(String, String)> {
     pairs
 }
 
-fn light(group: &Group, from: &str, to: &str) -> Vec<Test> {
+fn light_tests(group: &Group, from: &str, to: &str) -> Vec<Test> {
     let test = |kind, order, every_s| Test {
         from: from.to_owned(),
         to: to.to_owned(),
@@ -210,7 +210,7 @@ fn light(group: &Group, from: &str, to: &str) -> Vec<Test> {
         let repeat = Repeat {
             test: ProbeTest::Path(probe),
             every_s,
-            offset_s: spread(from, to, every_s),
+            offset_s: start_offset_s(from, to, every_s),
             slip_s: every_s / 2.0,
             waits_for_transfers: false,
         };
@@ -219,8 +219,8 @@ fn light(group: &Group, from: &str, to: &str) -> Vec<Test> {
     tests
 }
 
-/// Light tests of many pairs begin at different moments.
-fn spread(from: &str, to: &str, every_s: f64) -> f64 {
+/// The offset of a light test in its period: tests of different pairs begin at different moments.
+fn start_offset_s(from: &str, to: &str, every_s: f64) -> f64 {
     let hash = from
         .bytes()
         .chain([0])
@@ -253,7 +253,7 @@ impl<'a> Heavy<'a> {
         let booking = book(&demands, lasts_s + GUARD_S, period_s);
         let remark = (booking.period_s > period_s).then(|| {
             format!(
-                "{} tests of throughput take {} slots of {} s: each is made every {}, and not every {}",
+                "{} tests of throughput take {} slots of {} s: each runs every {}, not every {}",
                 demands.len(),
                 booking.count,
                 lasts_s + GUARD_S,
@@ -284,7 +284,7 @@ impl<'a> Heavy<'a> {
             test: ProbeTest::Tcp(tcp),
             every_s: booking.period_s,
             offset_s: booking.offset_s(at),
-            slip_s: ((booking.slot_s - lasts_s) * SLIP).max(0.0),
+            slip_s: ((booking.slot_s - lasts_s) * SLIP_SHARE).max(0.0),
             waits_for_transfers: self.throughput.waits_for_transfers,
         };
         Test {
@@ -298,9 +298,10 @@ impl<'a> Heavy<'a> {
     }
 }
 
-/// Both nodes, and the links of their sites: two nodes of one site test one another without it.
+/// The resources that a heavy test occupies: both nodes, and the links of their sites unless the site is the same.
 fn demand(config: &Config, from: &str, to: &str, direction: Direction) -> Demand {
-    let (a, b) = (&config.places[from], &config.places[to]);
+    let a = &config.places[from];
+    let b = &config.places[to];
     let mut resources = vec![format!("node {from}"), format!("node {to}")];
     if a.site != b.site {
         resources.extend([format!("link {}", a.site), format!("link {}", b.site)]);
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn each_pair_is_streamed_once_and_pushed_both_ways() {
+    fn each_pair_has_one_stream_and_throughput_tests_of_both_directions() {
         let mesh = Mesh::of(&config(6, "[[group]]\n")).unwrap();
         let counts = TestKind::ALL.map(|kind| count(&mesh, kind));
         assert_eq!((counts, mesh.remarks.len()), ([15, 30, 15], 0));
@@ -348,19 +349,19 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_sites_are_planned_at_once_and_too_many_are_told() {
+    fn a_hundred_sites_are_planned_quickly_with_a_remark_on_a_short_period() {
         let nodes: String = (0..100).map(|at| format!("[node.n{at}]\naddress = \"n{at}\"\n")).collect();
         let begun = std::time::Instant::now();
         let config = Config::parse(&format!("{nodes}[[group]]\nthroughput = {{ every = \"1h\" }}\n")).unwrap();
         let mesh = Mesh::of(&config).unwrap();
         let took = begun.elapsed();
         assert_eq!(count(&mesh, TestKind::Throughput), 9_900);
-        assert!(took.as_secs_f64() < 10.0, "ten times what is asked for: {took:?}");
+        assert!(took.as_secs_f64() < 10.0, "the bound is ten times the goal: {took:?}");
         assert!(mesh.remarks[0].contains("not every 1 h"), "{:?}", mesh.remarks);
     }
 
     #[test]
-    fn islands_test_others_and_beacons_nobody() {
+    fn islands_test_other_places_and_beacons_test_none() {
         let rest = "[target.t]\nurl = \"stamp://t\"\n[target.i]\nurl = \"iperf3://i\"\n\
                     [[group]]\nname = \"a\"\nmode = \"island\"\nfrom = [\"n0\"]\nto = [\"t\", \"i\", \"n0\"]\n\
                     [[group]]\nname = \"b\"\nmode = \"beacon\"\n";

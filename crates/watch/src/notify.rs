@@ -14,12 +14,12 @@ use crate::config::{Config, Notify, NotifyKind};
 
 mod mail;
 
-/// Changes that wait for one recipient.
+/// The largest number of changes that wait for one recipient.
 const WAITING_MAX: usize = 1_000;
 /// Older changes are dropped.
-const OLD: Duration = Duration::from_secs(3_600);
+const AGE_MAX: Duration = Duration::from_secs(3_600);
 /// The pause after a failure.
-const AGAIN: Duration = Duration::from_secs(20);
+const RETRY_PAUSE: Duration = Duration::from_secs(20);
 /// Alertmanager forgets alarms that are not repeated: its `resolve_timeout` is five minutes.
 const REMIND_EVERY: Duration = Duration::from_secs(120);
 
@@ -27,7 +27,8 @@ const REMIND_EVERY: Duration = Duration::from_secs(120);
 struct Recipient {
     notify: Notify,
     waiting: VecDeque<(Instant, Change)>,
-    again: Instant,
+    /// No attempt before this.
+    retry_at: Instant,
 }
 
 /// All recipients.
@@ -46,29 +47,29 @@ impl Notifier {
         notifier
     }
 
-    /// Takes the recipients of another configuration: changes that wait for recipients who stay are kept.
+    /// Replaces the recipients by those of another configuration; changes that wait for a recipient of both are kept.
     pub fn replace(&mut self, config: &Config) {
         let mut before = std::mem::take(&mut self.recipients);
         let recipient = |notify: &Notify| match before.iter().position(|known| known.notify == *notify) {
             Some(known) => before.swap_remove(known),
-            None => Recipient { notify: notify.clone(), waiting: VecDeque::new(), again: Instant::now() },
+            None => Recipient { notify: notify.clone(), waiting: VecDeque::new(), retry_at: Instant::now() },
         };
         self.recipients = config.notify.iter().map(recipient).collect();
         self.quiet.clone_from(&config.quiet);
     }
 
-    /// Queues a change for all recipients who want it.
+    /// Queues a change for all recipients that it is meant for.
     pub fn push(&mut self, change: &Change, minute_of_day: u16) {
         let alarm = change.alarm();
-        if alarm.id == 0 || !is_told(alarm, change) {
+        if alarm.id == 0 || !is_announced(alarm, change) {
             return;
         }
         let is_quiet = alarm.severity != Health::Critical && is_within(&self.quiet, minute_of_day);
         for recipient in &mut self.recipients {
             let is_machine = matches!(recipient.notify.how, NotifyKind::Alertmanager(_));
             // Alertmanager gets every change: it groups and silences by itself.
-            let is_held = is_quiet && !is_machine;
-            if is_held || recipient.notify.critical_only && alarm.severity != Health::Critical {
+            let is_withheld = is_quiet && !is_machine;
+            if is_withheld || recipient.notify.critical_only && alarm.severity != Health::Critical {
                 continue;
             }
             recipient.waiting.push_back((Instant::now(), change.clone()));
@@ -78,24 +79,25 @@ impl Notifier {
         }
     }
 
-    /// Sends the changes that wait; `lasting` are all alarms, which Alertmanager wants repeated.
-    pub fn tell(&mut self, lasting: &[Alarm]) {
+    /// Sends the changes that wait; `lasting` are all alarms, which are repeated to Alertmanager.
+    pub fn send(&mut self, lasting: &[Alarm]) {
         let is_time = self.reminded.elapsed() >= REMIND_EVERY;
         if is_time {
             self.reminded = Instant::now();
         }
         for recipient in &mut self.recipients {
             if is_time && matches!(recipient.notify.how, NotifyKind::Alertmanager(_)) {
-                let again = lasting.iter().filter(|alarm| alarm.acknowledged.is_none()).cloned().map(Change::Changed);
-                recipient.waiting.extend(again.map(|change| (Instant::now(), change)));
+                let reminders =
+                    lasting.iter().filter(|alarm| alarm.acknowledged.is_none()).cloned().map(Change::Changed);
+                recipient.waiting.extend(reminders.map(|change| (Instant::now(), change)));
             }
-            recipient.tell(&self.dialer);
+            recipient.send(&self.dialer);
         }
     }
 }
 
-/// Whether people hear of it: not of what somebody has seen, and of that somebody has not.
-fn is_told(alarm: &Alarm, change: &Change) -> bool {
+/// Whether a change is sent: changes of an acknowledged alarm are not, except its end.
+fn is_announced(alarm: &Alarm, change: &Change) -> bool {
     alarm.acknowledged.is_none() || matches!(change, Change::Ended(_))
 }
 
@@ -112,20 +114,20 @@ pub fn minute_of_day(now: i64) -> u16 {
 }
 
 impl Recipient {
-    fn tell(&mut self, dialer: &Dialer) {
-        self.waiting.retain(|(since, _)| since.elapsed() < OLD);
-        if self.waiting.is_empty() || self.again > Instant::now() {
+    fn send(&mut self, dialer: &Dialer) {
+        self.waiting.retain(|(since, _)| since.elapsed() < AGE_MAX);
+        if self.waiting.is_empty() || self.retry_at > Instant::now() {
             return;
         }
         let changes: Vec<&Change> = self.waiting.iter().map(|(_, change)| change).collect();
-        let told = match &self.notify.how {
+        let sent = match &self.notify.how {
             NotifyKind::Webhook(url) => web::post::document(
                 dialer,
                 url,
                 &[],
                 &json!({"v": 1, "event": "alarms", "changes": changes.iter().map(|c| webhook(c)).collect::<Vec<_>>()}),
             )
-            .map_err(|not_taken| not_taken.to_string()),
+            .map_err(|error| error.to_string()),
             NotifyKind::Alertmanager(url) => {
                 let alerts: Vec<Value> = changes.iter().map(|change| alert(change)).collect();
                 web::post::document(
@@ -134,15 +136,15 @@ impl Recipient {
                     &[],
                     &json!(alerts),
                 )
-                .map_err(|not_taken| not_taken.to_string())
+                .map_err(|error| error.to_string())
             }
             NotifyKind::Mail { server, from, to } => mail::send(server, from, to, &changes),
         };
-        match told {
+        match sent {
             Ok(()) => self.waiting.clear(),
             Err(why) => {
-                tracing::warn!(why, waiting = self.waiting.len(), "alarms cannot be told; it is tried again");
-                self.again = Instant::now() + AGAIN;
+                tracing::warn!(why, waiting = self.waiting.len(), "alarms cannot be sent; they are sent again later");
+                self.retry_at = Instant::now() + RETRY_PAUSE;
             }
         }
     }
@@ -160,7 +162,7 @@ fn webhook(change: &Change) -> Value {
     json!({"change": word(change), "alarm": change.alarm()})
 }
 
-/// An alert as Alertmanager's API takes it (v2).
+/// An alert for Alertmanager's API (v2).
 fn alert(change: &Change) -> Value {
     let alarm = change.alarm();
     let labels = json!({
@@ -178,14 +180,14 @@ fn alert(change: &Change) -> Value {
         "remedy": alarm.remedy,
     });
     let ends = alarm.ended.clone().unwrap_or_else(|| {
-        // An alarm that lasts ends a little after the next reminder.
+        // An open alarm expires at Alertmanager soon after a missed reminder.
         let until = Timestamp::now().checked_add(jiff::SignedDuration::from_secs(3 * REMIND_EVERY.as_secs() as i64));
         until.map_or_else(|_| alarm.since.clone(), |until| until.to_string())
     });
     json!({"labels": labels, "annotations": annotations, "startsAt": alarm.since, "endsAt": ends})
 }
 
-/// An alarm in a line.
+/// An alarm in one line.
 pub fn summary(alarm: &Alarm) -> String {
     let direction = alarm.direction.map_or(String::new(), |direction| format!(" {}", direction.word()));
     format!(
@@ -199,10 +201,15 @@ pub fn summary(alarm: &Alarm) -> String {
     )
 }
 
-/// The dialer that a watch tells others with.
+/// The dialer for the connections of a watch to recipients and services.
 pub fn dialer(tls: Arc<rustls::ClientConfig>) -> Dialer {
-    let (connect, silence) = (Duration::from_secs(10), Duration::from_secs(20));
-    Dialer { tls, guard: Arc::new(|_| Ok(())), prepare: None, connect, silence }
+    Dialer {
+        tls,
+        guard: Arc::new(|_| Ok(())),
+        prepare: None,
+        connect: Duration::from_secs(10),
+        silence: Duration::from_secs(20),
+    }
 }
 
 #[cfg(test)]

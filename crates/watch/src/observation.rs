@@ -1,4 +1,4 @@
-//! Measurements of nodes as numbers that the archive stores and the judge judges. Implausible measurements are refused with a reason.
+//! Measurements of nodes as numbers for the archive and the judge. Implausible measurements are refused with a reason.
 
 use model::v1::node::{Delays, Found, Measurement, StreamReport};
 use model::v1::probe::Direction;
@@ -35,27 +35,27 @@ pub struct Throughput {
     pub rate_bit_s: f64,
     /// Share of bytes that were sent again.
     pub resent: f64,
-    /// Least round trip, seconds; none where the sending end did not say.
+    /// Least round trip, seconds; none where the sending end did not report it.
     pub min_rtt_s: Option<f64>,
     /// Mean smoothed round trip, seconds.
     pub rtt_s: Option<f64>,
     /// Bytes of a segment.
     pub mss_bytes: f64,
-    /// Share of its time limited by the receiver's window.
+    /// The share of time in which the receiver's window was the limit.
     pub window_limited: f64,
-    /// Share of its time limited by the send buffer.
+    /// The share of time in which the send buffer was the limit.
     pub buffer_limited: f64,
-    /// What the receiver offered, bytes.
+    /// The window that the receiver offered, bytes.
     pub window_bytes: f64,
     /// Streams.
     pub streams: f64,
     /// Congestion control.
     pub congestion: String,
-    /// The term that `probe` says it reached; empty where none.
+    /// The term that the rate reached, by `probe`; empty for none.
     pub binding: String,
-    /// The least of the terms that `probe` expects.
+    /// The least term of the expectation of `probe`.
     pub expected_bit_s: Option<f64>,
-    /// What `probe` says limited it.
+    /// The limit of the rate in words, by `probe`.
     pub limit: String,
     /// Its length in round trips.
     pub rounds: f64,
@@ -73,7 +73,7 @@ pub struct PathFacts {
 /// One direction of a path.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DirectionFacts {
-    /// Routers, nearest first; empty names where nobody answered.
+    /// Routers, nearest first; empty names for routers that did not answer.
     pub hops: Vec<String>,
     /// Whether the trace reached the other end.
     pub is_whole: bool,
@@ -85,15 +85,15 @@ pub struct DirectionFacts {
     pub lossy_member: Option<String>,
 }
 
-/// A measurement further in the future than this, seconds, is refused for its clock.
+/// A measurement further in the future than this is refused, seconds: the clock of its node is wrong.
 const AHEAD_S: f64 = 120.0;
-/// And so old when it is fetched: what nodes keep.
+/// A measurement older than this is refused, seconds: nodes do not keep measurements so long.
 const BEHIND_S: f64 = 40.0 * 86_400.0;
-/// No path of ours is faster.
+/// A higher rate is refused, bit/s.
 const RATE_MAX: f64 = 1e13;
-/// No packet takes longer, microseconds.
+/// A longer round trip is refused, microseconds.
 const DELAY_MAX_US: i64 = 100_000_000;
-/// Two clocks differ by so much at most, microseconds: a hundred years.
+/// The largest difference of two clocks, microseconds: a hundred years.
 const CLOCKS_MAX_US: i64 = 3_200_000_000_000_000;
 
 /// Reads a measurement of a test at `now_s`.
@@ -103,7 +103,7 @@ const CLOCKS_MAX_US: i64 = 3_200_000_000_000_000;
 pub fn read(test: &Test, measurement: &Measurement, now_s: f64) -> Result<Observation, String> {
     let ahead_s = measurement.at_s - now_s;
     if !measurement.at_s.is_finite() || !(0.0..=1e6).contains(&measurement.seconds) {
-        return Err("it says no time".into());
+        return Err("it has no valid time".into());
     }
     if ahead_s > AHEAD_S {
         return Err(format!("its clock is ahead by {ahead_s:.0} s"));
@@ -119,13 +119,13 @@ pub fn read(test: &Test, measurement: &Measurement, now_s: f64) -> Result<Observ
         (Found::Failed { fault, why }, _) => Ok(Observation::Failed(format!("{fault}: {why}"))),
         (Found::Report(report), TestKind::Throughput) => throughput(test, report),
         (Found::Report(report), TestKind::Path) => path(report),
-        _ => Err("it is of another test than the one that was ordered".into()),
+        _ => Err("it is of another test than was ordered".into()),
     }
 }
 
 fn stream(test: &Test, measurement: &Measurement, report: &StreamReport) -> Result<Observation, String> {
     let model::v1::node::ScheduledTest::Stream(order) = &test.order else { return Err("no stream was ordered".into()) };
-    // Twice what was ordered: jitter, and a clock that was set in between.
+    // Twice the ordered number: for jitter, and for a clock that was set in between.
     let most = (order.rate_packets_s * measurement.seconds.max(1.0) * 2.0).ceil() as u64 + 100;
     if report.sent > most {
         return Err(format!("it sent {} packets where {most} at most were ordered", report.sent));
@@ -138,15 +138,15 @@ fn stream(test: &Test, measurement: &Measurement, report: &StreamReport) -> Resu
         ));
     }
     let one_way = [&report.forward, &report.reverse].into_iter().flatten();
-    let is_round_trip = report.round_trip.as_ref().is_none_or(|delays| can_be(delays, 0, DELAY_MAX_US));
-    if !is_round_trip || !one_way.into_iter().all(|delays| can_be(delays, -CLOCKS_MAX_US, CLOCKS_MAX_US)) {
-        return Err("its delays cannot be".into());
+    let is_round_trip = report.round_trip.as_ref().is_none_or(|delays| is_plausible(delays, 0, DELAY_MAX_US));
+    if !is_round_trip || !one_way.into_iter().all(|delays| is_plausible(delays, -CLOCKS_MAX_US, CLOCKS_MAX_US)) {
+        return Err("its delays are implausible".into());
     }
     Ok(Observation::Stream(Box::new(report.clone())))
 }
 
-/// Whether delays are in their order, and within bounds.
-fn can_be(delays: &Delays, least: i64, most: i64) -> bool {
+/// Whether delays are in ascending order, and within bounds.
+fn is_plausible(delays: &Delays, least: i64, most: i64) -> bool {
     let order = [delays.min_us, delays.median_us, delays.p95_us, delays.max_us];
     order.is_sorted() && delays.min_us >= least && delays.max_us <= most
 }
@@ -154,10 +154,10 @@ fn can_be(delays: &Delays, least: i64, most: i64) -> bool {
 fn throughput(test: &Test, value: &serde_json::Value) -> Result<Observation, String> {
     let report: Report = serde_json::from_value(value.clone()).map_err(|error| format!("no report of TCP: {error}"))?;
     let found = report.directions.iter().find(|found| found.direction == test.direction);
-    let found = found.ok_or("it is of another direction than the one that was ordered")?;
+    let found = found.ok_or("it is of another direction than was ordered")?;
     let rate = found.rate_bit_s as f64;
     if rate > RATE_MAX || !(0.0..=1.0).contains(&found.resent) {
-        return Err("its rate or what was sent again cannot be".into());
+        return Err("its rate, or its share of bytes sent again, is implausible".into());
     }
     let sender = if test.direction == Direction::Forward { &report.near } else { &report.far };
     let kernels: Vec<_> = sender.totals.iter().filter_map(|total| total.flow.kernel.as_ref()).collect();
@@ -192,7 +192,7 @@ fn throughput(test: &Test, value: &serde_json::Value) -> Result<Observation, Str
 fn path(value: &serde_json::Value) -> Result<Observation, String> {
     let routes: Routes =
         serde_json::from_value(value.clone()).map_err(|error| format!("no report of a path: {error}"))?;
-    let way = |route: &Route| DirectionFacts {
+    let direction_facts = |route: &Route| DirectionFacts {
         hops: route
             .path
             .hops
@@ -209,11 +209,14 @@ fn path(value: &serde_json::Value) -> Result<Observation, String> {
             .flat_map(|sweep| &sweep.suspects)
             .find_map(|suspect| (suspect.by == SuspectBy::Loss).then(|| suspect.text.clone())),
     };
-    let facts = PathFacts { forward: Some(way(&routes.forward)), reverse: routes.reverse.as_ref().map(way) };
+    let facts = PathFacts {
+        forward: Some(direction_facts(&routes.forward)),
+        reverse: routes.reverse.as_ref().map(direction_facts),
+    };
     Ok(Observation::Path(Box::new(facts)))
 }
 
-/// A number that tells lists of routers apart.
+/// A hash of a list of routers, for the archive.
 pub fn route_number(hops: &[String]) -> i64 {
     let hash = hops
         .iter()
@@ -237,11 +240,11 @@ impl Observation {
             }
             Observation::Path(facts) => {
                 let mut values = vec![None; PATH.len()];
-                for (at, way) in [&facts.forward, &facts.reverse].into_iter().enumerate() {
-                    let Some(way) = way else { continue };
-                    values[at] = way.is_whole.then_some(way.hops.len() as i64);
-                    values[2 + at] = way.mtu_bytes.map(i64::from);
-                    values[4 + at] = Some(route_number(&way.hops));
+                for (at, facts) in [&facts.forward, &facts.reverse].into_iter().enumerate() {
+                    let Some(facts) = facts else { continue };
+                    values[at] = facts.is_whole.then_some(facts.hops.len() as i64);
+                    values[2 + at] = facts.mtu_bytes.map(i64::from);
+                    values[4 + at] = Some(route_number(&facts.hops));
                 }
                 values
             }
@@ -299,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_liars_say_is_named() {
+    fn an_implausible_measurement_is_refused_with_a_reason() {
         let refused = |measurement: Measurement| read(&test(TestKind::Latency), &measurement, NOW_S).unwrap_err();
         let of = |report| measurement(Found::Stream(report));
         assert!(read(&test(TestKind::Latency), &of(report()), NOW_S).is_ok());
@@ -307,11 +310,11 @@ mod tests {
         assert!(refused(of(StreamReport { sent: u64::MAX, ..report() })).contains("were ordered"));
         assert!(refused(of(StreamReport { lost_forward: u64::MAX / 2, ..report() })).contains("were sent"));
         let backwards = Some(Delays { min_us: 5, median_us: 4, p95_us: 6, max_us: 7 });
-        assert!(refused(of(StreamReport { round_trip: backwards, ..report() })).contains("cannot be"));
+        assert!(refused(of(StreamReport { round_trip: backwards, ..report() })).contains("implausible"));
         let ages = Some(Delays { min_us: i64::MIN, median_us: 0, p95_us: 0, max_us: i64::MAX });
-        assert!(refused(of(StreamReport { forward: ages, ..report() })).contains("cannot be"));
+        assert!(refused(of(StreamReport { forward: ages, ..report() })).contains("implausible"));
         assert!(refused(Measurement { at_s: NOW_S + 86_400.0, ..of(report()) }).contains("ahead by 86400 s"));
-        assert!(refused(Measurement { at_s: f64::NAN, ..of(report()) }).contains("no time"));
+        assert!(refused(Measurement { at_s: f64::NAN, ..of(report()) }).contains("no valid time"));
         assert!(refused(Measurement { at_s: 0.0, ..of(report()) }).contains("behind"));
         assert!(refused(measurement(Found::Report(serde_json::json!({})))).contains("another test"));
         let throughput = test(TestKind::Throughput);
@@ -320,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_hold_what_was_counted() {
+    fn a_row_has_the_numbers_of_its_measurement() {
         let row = Observation::Stream(Box::new(report())).row(5, 60.0).unwrap();
         assert_eq!((row.at, row.values[1], row.values[2], row.values[8]), (5, Some(600), Some(2), Some(1_000)));
         assert_eq!((row.values[12], Observation::Silent.row(5, 0.0)), (None, None));

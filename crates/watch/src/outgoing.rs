@@ -1,5 +1,5 @@
-//! What is measured goes to others as well: to a receiver of Prometheus remote-write, to archives of perfSONAR. One thread: who receives slowly delays
-//! nobody but itself.
+//! Sends measurements to other receivers as well: to one of Prometheus remote-write, and to archives of perfSONAR. They have a thread of their own: a slow
+//! receiver does not delay the watch.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -15,35 +15,35 @@ use crate::observation::Observation;
 use crate::records::records;
 use crate::remote_write::RemoteWrite;
 
-/// How often is sent what has come together.
+/// How often collected measurements are sent.
 const EVERY: Duration = Duration::from_secs(5);
-/// Records that wait for one archive: some 50 MB.
+/// The largest number of records that wait for one archive: some 50 MB.
 const WAITING_MAX: usize = 50_000;
-/// After a failure it is tried again so much later.
-const AGAIN: Duration = Duration::from_secs(20);
+/// The pause after a failure.
+const RETRY_PAUSE: Duration = Duration::from_secs(20);
 
-/// A measurement that was believed.
+/// An accepted measurement.
 #[derive(Clone, Debug)]
-pub struct Measured {
-    /// Of this test.
+pub struct OutgoingMeasurement {
+    /// The test.
     pub test: Test,
-    /// What it found.
-    pub found: Observation,
+    /// Its result.
+    pub observation: Observation,
     /// When it began, milliseconds since 1970.
     pub at: i64,
-    /// How long it lasted.
+    /// How long it lasted, seconds.
     pub seconds: f64,
 }
 
-/// Hands measurements on. Those of a configuration without receivers go nowhere.
+/// A handle that queues measurements for the receivers; without receivers it drops them.
 #[derive(Clone, Debug, Default)]
-pub struct Outgoing(Option<Sender<Measured>>);
+pub struct Outgoing(Option<Sender<OutgoingMeasurement>>);
 
 impl Outgoing {
-    /// To the receivers of a configuration, on a thread that ends when all handles are gone.
+    /// Starts the thread for the receivers of a configuration. It ends when all handles are gone.
     ///
     /// # Errors
-    /// The host gives no thread.
+    /// The host has no thread to give.
     pub fn start(config: &Config, dialer: &Dialer) -> std::io::Result<Outgoing> {
         let remote_write = config.remote_write.as_ref().map(|url| RemoteWrite::new(url, dialer.clone()));
         let archives: Vec<RecordArchive> =
@@ -51,8 +51,8 @@ impl Outgoing {
         if remote_write.is_none() && archives.is_empty() {
             return Ok(Outgoing(None));
         }
-        let (sender, measured) = channel();
-        let worker = Worker { measured, remote_write, archives };
+        let (sender, measurements) = channel();
+        let worker = Worker { measurements, remote_write, archives };
         std::thread::Builder::new().name("watch outgoing".into()).spawn(move || worker.run())?;
         Ok(Outgoing(Some(sender)))
     }
@@ -62,17 +62,17 @@ impl Outgoing {
         a.remote_write == b.remote_write && a.post_records == b.post_records
     }
 
-    /// One more.
-    pub fn push(&self, measured: impl FnOnce() -> Measured) {
+    /// Queues a measurement.
+    pub fn push(&self, measurement: impl FnOnce() -> OutgoingMeasurement) {
         if let Some(sender) = &self.0 {
-            // The thread is gone only when it broke off: what the log says before is why.
-            let _ = sender.send(measured());
+            // The thread is gone only after a panic, which is in the log.
+            let _ = sender.send(measurement());
         }
     }
 }
 
 struct Worker {
-    measured: Receiver<Measured>,
+    measurements: Receiver<OutgoingMeasurement>,
     remote_write: Option<RemoteWrite>,
     archives: Vec<RecordArchive>,
 }
@@ -81,8 +81,8 @@ impl Worker {
     fn run(mut self) {
         let mut sent = Instant::now();
         loop {
-            match self.measured.recv_timeout(EVERY) {
-                Ok(measured) => self.take(&measured),
+            match self.measurements.recv_timeout(EVERY) {
+                Ok(measurement) => self.push(&measurement),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return self.send(),
             }
@@ -98,31 +98,31 @@ impl Worker {
         self.archives.iter_mut().for_each(RecordArchive::send);
     }
 
-    fn take(&mut self, measured: &Measured) {
-        let Measured { test, found, at, seconds } = measured;
-        if let (Some(remote_write), Some(row)) = (&mut self.remote_write, found.row(*at, *seconds)) {
+    fn push(&mut self, measurement: &OutgoingMeasurement) {
+        let OutgoingMeasurement { test, observation, at, seconds } = measurement;
+        if let (Some(remote_write), Some(row)) = (&mut self.remote_write, observation.row(*at, *seconds)) {
             let key = SeriesKey { from: test.from.clone(), to: test.to.clone(), test: test.word() };
             remote_write.push(key, row);
         }
         if !self.archives.is_empty() {
-            for record in records(test, found, *at, *seconds) {
+            for record in records(test, observation, *at, *seconds) {
                 self.archives.iter_mut().for_each(|archive| archive.push(record.clone()));
             }
         }
     }
 }
 
-/// An archive of perfSONAR: one record in a request, as its pipeline takes them.
+/// An archive of perfSONAR: its pipeline takes one record in each request.
 struct RecordArchive {
     to: PostRecords,
     dialer: Dialer,
     waiting: VecDeque<Value>,
-    again: Instant,
+    retry_at: Instant,
 }
 
 impl RecordArchive {
     fn new(to: PostRecords, dialer: Dialer) -> RecordArchive {
-        RecordArchive { to, dialer, waiting: VecDeque::new(), again: Instant::now() }
+        RecordArchive { to, dialer, waiting: VecDeque::new(), retry_at: Instant::now() }
     }
 
     fn push(&mut self, record: Value) {
@@ -133,13 +133,13 @@ impl RecordArchive {
     }
 
     fn send(&mut self) {
-        while self.again <= Instant::now() {
+        while self.retry_at <= Instant::now() {
             let Some(record) = self.waiting.front() else { return };
             match web::post::document(&self.dialer, &self.to.url, &self.to.headers, record) {
                 Ok(()) => drop(self.waiting.pop_front()),
                 Err(why) => {
-                    tracing::warn!(%why, waiting = self.waiting.len(), "an archive takes no records; it is tried again");
-                    self.again = Instant::now() + AGAIN;
+                    tracing::warn!(%why, waiting = self.waiting.len(), "records cannot be posted to an archive; they are posted again later");
+                    self.retry_at = Instant::now() + RETRY_PAUSE;
                 }
             }
         }

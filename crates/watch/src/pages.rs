@@ -1,5 +1,5 @@
-//! A page about a path that can be sent to another domain: what it should give, what it gives, what is wrong, what was measured. It holds all that it
-//! shows, runs nothing and fetches nothing.
+//! A page about a path that can be sent to another domain: what it should give, what it gives, what is wrong, what was measured. It is complete
+//! in itself, runs no script and fetches nothing.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use report::html::{self, text};
 const DRAWN: [(&str, &[&str]); 2] =
     [("latency", &["rtt_min_us", "rtt_median_us", "rtt_p95_us"]), ("throughput", &["rate_bit_s"])];
 
-/// Health is a word and a mark, never a colour alone.
+/// The mark of a health: health is shown as a word and a mark, never by a colour alone.
 pub fn mark(health: Health) -> &'static str {
     match health {
         Health::Ok => "+",
@@ -21,7 +21,7 @@ pub fn mark(health: Health) -> &'static str {
     }
 }
 
-/// The page.
+/// The page about a path.
 pub fn evidence(why: &Why, histories: &[History]) -> String {
     let mut body = String::new();
     let title = format!("{} to {}", why.from, why.to);
@@ -35,10 +35,10 @@ pub fn evidence(why: &Why, histories: &[History]) -> String {
         body.push_str("<p class=\"well\">Nothing that these tests can see.</p>");
     }
     for alarm in &why.alarms {
-        let way = alarm.direction.map_or("both directions", model::v1::probe::Direction::word);
+        let direction = alarm.direction.map_or("both directions", model::v1::probe::Direction::word);
         let _ = write!(
             body,
-            "<div class=\"cause\"><p><strong>{} {}, {way}</strong> since {}: {}</p><p>Cause: {}. Where: {}.</p><p>{}</p></div>",
+            "<div class=\"cause\"><p><strong>{} {}, {direction}</strong> since {}: {}</p><p>Cause: {}. Where: {}.</p><p>{}</p></div>",
             alarm.severity.word(),
             alarm.kind.word(),
             text(&alarm.since),
@@ -126,7 +126,7 @@ fn charts(body: &mut String, history: &History) {
     body.push_str("</tbody></table></div></details>");
 }
 
-/// Rows of a table of a page.
+/// The largest number of rows in a table.
 const ROWS_SHOWN: usize = 200;
 
 #[cfg(test)]
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_says_what_is_wrong_and_escapes_what_others_say() {
+    fn a_page_shows_alarms_and_numbers_and_escapes_names() {
         let why = Why {
             from: "<a>".into(),
             to: "b".into(),

@@ -1,8 +1,8 @@
 //! psConfig templates of perfSONAR, imported whole: addresses, classes, filters, groups, hosts, includes, schedules, subtasks, tasks and tests become
-//! a configuration of ours, and what is not understood is named.
+//! a configuration of the watch, with a remark for each part that is not understood.
 //!
 //! A task is a group, a test and a schedule. Each becomes a group with an explicit list of pairs, after classes and excludes. Addresses with an agent
-//! become nodes, since our nodes stand where perfSONAR's stood; addresses without one become targets that answer TWAMP.
+//! become nodes, since nodes of Longhaul replace those of perfSONAR; addresses without one become targets that answer TWAMP.
 
 mod expand;
 mod spec;
@@ -16,17 +16,17 @@ use crate::config::{Config, PLACES_MAX};
 use expand::Expander;
 use template::Template;
 
-/// Includes of includes.
+/// The largest depth of includes.
 const INCLUDES_DEPTH_MAX: usize = 8;
-/// Templates of an import, includes counted.
+/// The largest number of includes of an import.
 const INCLUDES_MAX: usize = 64;
 
-/// A configuration, and what was not taken.
+/// A configuration, and remarks on the parts of the template that are not in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// The configuration.
     pub toml: String,
-    /// What was not understood or has no place with us, each by name.
+    /// The parts that were not understood or have no counterpart, each by name.
     pub remarks: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ impl ImportError {
     }
 }
 
-type Read<T> = Result<T, ImportError>;
+type ImportResult<T> = Result<T, ImportError>;
 
 /// Fetches an include by its URL.
 pub type Fetch<'a> = &'a mut dyn FnMut(&str) -> Result<String, String>;
@@ -54,16 +54,16 @@ pub type Fetch<'a> = &'a mut dyn FnMut(&str) -> Result<String, String>;
 /// Imports a template that includes no others.
 ///
 /// # Errors
-/// It is no template, or says what cannot be.
-pub fn import(text: &str) -> Read<Imported> {
+/// The text is not a template, or a value in it is invalid.
+pub fn import(text: &str) -> ImportResult<Imported> {
     import_with(text, &mut |url| Err(format!("{url} is not fetched")))
 }
 
 /// Imports a template; includes are fetched.
 ///
 /// # Errors
-/// It is no template, says what cannot be, or includes itself.
-pub fn import_with(text: &str, fetch: Fetch<'_>) -> Read<Imported> {
+/// The text is not a template, a value in it is invalid, or it includes itself.
+pub fn import_with(text: &str, fetch: Fetch<'_>) -> ImportResult<Imported> {
     let mut remarks = Vec::new();
     let mut whole = serde_json::Map::new();
     let mut includes = Includes { fetch, seen: BTreeSet::new(), open: Vec::new() };
@@ -77,7 +77,7 @@ pub fn import_with(text: &str, fetch: Fetch<'_>) -> Read<Imported> {
         return Err(ImportError::new("addresses", what));
     }
     let toml = write(&template, &mut remarks)?;
-    // What we write must be what we read.
+    // The result must be a valid configuration.
     Config::parse(&toml).map_err(|error| ImportError::new(error.place, error.what))?;
     remarks.sort();
     remarks.dedup();
@@ -91,16 +91,16 @@ struct Includes<'a> {
 }
 
 impl Includes<'_> {
-    /// Merges a template and what it includes; what comes first counts.
+    /// Merges a template and its includes; the first entry of a name counts.
     fn merge(
         &mut self,
         place: &str,
         text: &str,
         whole: &mut serde_json::Map<String, Value>,
         remarks: &mut Vec<String>,
-    ) -> Read<()> {
+    ) -> ImportResult<()> {
         let value: Value =
-            serde_json::from_str(text).map_err(|error| ImportError::new(place, format!("no JSON: {error}")))?;
+            serde_json::from_str(text).map_err(|error| ImportError::new(place, format!("it is not JSON: {error}")))?;
         let Value::Object(own) = value else { return Err(ImportError::new(place, "a template is an object")) };
         let includes = own.get("includes").cloned().unwrap_or_default();
         for (section, content) in own {
@@ -126,7 +126,7 @@ impl Includes<'_> {
         url: &str,
         whole: &mut serde_json::Map<String, Value>,
         remarks: &mut Vec<String>,
-    ) -> Read<()> {
+    ) -> ImportResult<()> {
         if self.open.iter().any(|open| open == url) {
             return Err(ImportError::new(format!("include {url}"), "it includes itself"));
         }
@@ -149,8 +149,8 @@ impl Includes<'_> {
     }
 }
 
-/// Writes what tasks come to.
-fn write(template: &Template, remarks: &mut Vec<String>) -> Read<String> {
+/// Writes the configuration that the tasks amount to.
+fn write(template: &Template, remarks: &mut Vec<String>) -> ImportResult<String> {
     let expander = Expander::new(template);
     let mut used: BTreeSet<String> = BTreeSet::new();
     let mut groups = Vec::new();
@@ -183,16 +183,17 @@ fn write(template: &Template, remarks: &mut Vec<String>) -> Read<String> {
     all.insert("target".into(), toml::Value::Table(targets));
     all.insert("group".into(), toml::Value::Array(groups));
     for name in template.archives.keys() {
-        remarks.push(format!("archive {name} is not taken: the watch keeps what it measures"));
+        remarks.push(format!("archive {name} is not imported: the watch has an archive of its own"));
     }
     let text = toml::to_string(&all).map_err(|error| ImportError::new("the configuration", error.to_string()))?;
     let head =
-        "# Of a psConfig template. Each node needs `key-file`: the key that `longhaul grant` gives out there.\n\n";
+        "# Imported from a psConfig template. Each node needs `key-file`: a key that `longhaul grant` makes there.\n\n";
     Ok(format!("{head}{text}"))
 }
 
 fn places(template: &Template, used: &BTreeSet<String>) -> (toml::Table, toml::Table) {
-    let (mut nodes, mut targets) = (toml::Table::new(), toml::Table::new());
+    let mut nodes = toml::Table::new();
+    let mut targets = toml::Table::new();
     for (name, address) in template.addresses.iter().filter(|(name, _)| used.contains(*name)) {
         let mut place = BTreeMap::from([("site".to_owned(), address.site(name))]);
         let has_agent = !address.no_agent && address.host(template).is_none_or(|host| !host.no_agent);

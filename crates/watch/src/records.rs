@@ -1,7 +1,7 @@
-//! Records of perfSONAR's archivers, both ways: what a pScheduler posts to an HTTP archiver becomes rows, and what we measure becomes such records.
+//! Records of perfSONAR's archivers, in both directions: a record that a pScheduler posts becomes a row, and measurements of the watch become records.
 //!
 //! A record is the document that pScheduler hands to its archivers, or `{"message": "…"}` with that document as text, as perfSONAR's pipeline also takes
-//! it. Names are those of the participants; a place of ours that has that address is called by its own name.
+//! it. The ends are named as the participants are, unless a place of the configuration has that address.
 
 mod write;
 
@@ -17,34 +17,35 @@ use crate::time;
 
 pub use write::records;
 
-/// What a record says.
+/// The contents of a record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// Of which series.
+    /// Its series.
     pub key: SeriesKey,
-    /// The row.
+    /// Its row.
     pub row: Row,
 }
 
 /// Reads a record.
 ///
 /// # Errors
-/// It is none, or of a test that is not kept: why.
+/// The document is not a record, or is of a test that is not kept; the text says why.
 pub fn read(config: &Config, value: &Value) -> Result<Record, String> {
     if let Some(text) = value.get("message").and_then(Value::as_str) {
-        let inner: Value = serde_json::from_str(text).map_err(|error| format!("message is no JSON: {error}"))?;
+        let inner: Value = serde_json::from_str(text).map_err(|error| format!("message is not JSON: {error}"))?;
         return if inner.get("message").is_some() {
             Err("a message within a message".into())
         } else {
             read(config, &inner)
         };
     }
-    let (test, result) = (&value["test"], &value["result"]);
-    let kind = test["type"].as_str().ok_or("there is no test.type: it is no record of an archiver")?;
+    let test = &value["test"];
+    let result = &value["result"];
+    let kind = test["type"].as_str().ok_or("there is no test.type: it is not a record of an archiver")?;
     if result["succeeded"] == false {
         return Err(format!(
             "the test did not succeed: {}",
-            result["error"].as_str().or(result["diags"].as_str()).unwrap_or("it does not say why")
+            result["error"].as_str().or(result["diags"].as_str()).unwrap_or("no reason is given")
         ));
     }
     let at = start(value).ok_or("there is no time: schedule.start or run.start-time")?;
@@ -78,8 +79,8 @@ fn place(config: &Config, address: &str) -> String {
 }
 
 fn start(value: &Value) -> Option<i64> {
-    let said = [&value["schedule"]["start"], &value["run"]["start-time"], &value["pscheduler"]["start_time"]];
-    said.into_iter().find_map(|text| time::parse(text.as_str()?))
+    let candidates = [&value["schedule"]["start"], &value["run"]["start-time"], &value["pscheduler"]["start_time"]];
+    candidates.into_iter().find_map(|text| time::parse(text.as_str()?))
 }
 
 /// Seconds of an ISO 8601 duration, or of a number.
@@ -92,11 +93,11 @@ fn seconds_of(value: &Value) -> Option<f64> {
 }
 
 fn duration(value: &Value) -> f64 {
-    let said = [&value["schedule"]["duration"], &value["run"]["duration"], &value["task"]["detail"]["duration"]];
-    said.into_iter().find_map(seconds_of).filter(|seconds| (0.0..1e6).contains(seconds)).unwrap_or(60.0)
+    let candidates = [&value["schedule"]["duration"], &value["run"]["duration"], &value["task"]["detail"]["duration"]];
+    candidates.into_iter().find_map(seconds_of).filter(|seconds| (0.0..1e6).contains(seconds)).unwrap_or(60.0)
 }
 
-/// Source and target: as the test says, or as the participants are.
+/// Source and target: those of the test, or the participants.
 fn ends(value: &Value) -> Result<(String, String), String> {
     let spec = &value["test"]["spec"];
     let participants = value["participants"].as_array();
@@ -106,12 +107,12 @@ fn ends(value: &Value) -> Result<(String, String), String> {
     let is_reverse = spec["reverse"].as_bool().unwrap_or(false);
     let (from, to) = if is_reverse { (to, from) } else { (from, to) };
     if from.len() > 253 || to.len() > 253 || from.is_empty() || to.is_empty() {
-        return Err("source and dest are no names".into());
+        return Err("source and dest are not names".into());
     }
     Ok((from.to_owned(), to.to_owned()))
 }
 
-/// A number that can be: neither NaN nor below nothing.
+/// A plausible number: finite and not negative.
 fn number(value: &Value) -> Option<f64> {
     value.as_f64().filter(|number| number.is_finite() && *number >= 0.0)
 }
@@ -148,10 +149,10 @@ fn latency(result: &Value, seconds: f64) -> Result<Vec<Option<i64>>, String> {
     values.ok_or_else(|| "it has no numbers".to_owned())
 }
 
-/// Clocks of others differ by a hundred years at most, milliseconds.
+/// The largest difference of two clocks, milliseconds: a hundred years.
 const DELAY_MAX_MS: f64 = 3.2e12;
 
-/// Delays of a histogram: milliseconds, and how often each.
+/// Delays of a histogram, whose keys are milliseconds and whose values are counts.
 fn histogram(value: &Value) -> Option<Delays> {
     let mut buckets: Vec<(f64, f64)> =
         value.as_object()?.iter().filter_map(|(ms, count)| Some((ms.parse().ok()?, number(count)?))).collect();
@@ -172,7 +173,7 @@ fn histogram(value: &Value) -> Option<Delays> {
 fn rtt(result: &Value, seconds: f64) -> Result<Vec<Option<i64>>, String> {
     let trips = result["roundtrips"].as_array().map_or(0, Vec::len) as f64;
     let loss = number(&result["loss"]).unwrap_or(0.0);
-    // A fraction, but 100.0 where its tool could read nothing.
+    // A fraction, but 100.0 where the tool got no answer.
     let loss = if loss > 1.0 { (loss / 100.0).min(1.0) } else { loss };
     let sent = number(&result["sent"]).unwrap_or(trips).max(1.0);
     let lost = (sent * loss).round() as u64;

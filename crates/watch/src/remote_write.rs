@@ -1,6 +1,6 @@
-//! Prometheus remote-write 1.0: everything that is measured goes to a receiver as well, for those who outgrow one machine.
+//! Prometheus remote-write 1.0: all measurements are sent to a receiver as well, for collaborations that outgrow one machine.
 //!
-//! Samples are gauges and counts of one measurement each, at the time of its beginning. What cannot be sent waits, within a bound; the oldest make room.
+//! Samples are gauges and counts of one measurement each, at the time of its beginning. Rows that cannot be sent wait, within a bound; the oldest are dropped.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,19 +10,19 @@ use web::{Client, Dialer, Headers, HttpUrl, Method};
 use crate::archive::Row;
 use crate::archive::store::SeriesKey;
 
-/// Rows that wait: some 50 MB.
+/// The largest number of rows that wait: some 50 MB.
 const WAITING_MAX: usize = 200_000;
 /// Rows of one request.
-const BATCH: usize = 2_000;
-/// After a failure it is tried again so much later.
-const AGAIN: Duration = Duration::from_secs(10);
+const BATCH_ROWS: usize = 2_000;
+/// The pause after a failure.
+const RETRY_PAUSE: Duration = Duration::from_secs(10);
 
 /// Sends rows to a receiver.
 pub struct RemoteWrite {
     url: String,
     dialer: Dialer,
     waiting: VecDeque<(SeriesKey, Row)>,
-    again: Instant,
+    retry_at: Instant,
     dropped: u64,
 }
 
@@ -58,7 +58,7 @@ fn time_series(labels: &[(&str, &str)], value: f64, at: i64) -> Vec<u8> {
     series
 }
 
-/// `WriteRequest { timeseries = 1 }` of rows. Labels are in the order of their names, as the protocol wants.
+/// `WriteRequest { timeseries = 1 }` of rows. Labels are in the order of their names, as the protocol requires.
 fn write_request<'r>(rows: impl Iterator<Item = &'r (SeriesKey, Row)>) -> Vec<u8> {
     let mut request = Vec::new();
     for (key, row) in rows {
@@ -73,12 +73,12 @@ fn write_request<'r>(rows: impl Iterator<Item = &'r (SeriesKey, Row)>) -> Vec<u8
 }
 
 impl RemoteWrite {
-    /// To a receiver at this URL.
+    /// A sender to the receiver at a URL.
     pub fn new(url: &str, dialer: Dialer) -> RemoteWrite {
-        RemoteWrite { url: url.to_owned(), dialer, waiting: VecDeque::new(), again: Instant::now(), dropped: 0 }
+        RemoteWrite { url: url.to_owned(), dialer, waiting: VecDeque::new(), retry_at: Instant::now(), dropped: 0 }
     }
 
-    /// One more row.
+    /// Queues a row.
     pub fn push(&mut self, key: SeriesKey, row: Row) {
         self.waiting.push_back((key, row));
         if self.waiting.len() > WAITING_MAX {
@@ -87,10 +87,10 @@ impl RemoteWrite {
         }
     }
 
-    /// Sends what waits.
+    /// Sends the rows that wait.
     pub fn send(&mut self) {
-        while !self.waiting.is_empty() && self.again <= Instant::now() {
-            let count = self.waiting.len().min(BATCH);
+        while !self.waiting.is_empty() && self.retry_at <= Instant::now() {
+            let count = self.waiting.len().min(BATCH_ROWS);
             match self.post(count) {
                 Ok(()) => drop(self.waiting.drain(..count)),
                 Err(why) => {
@@ -98,9 +98,9 @@ impl RemoteWrite {
                         why,
                         waiting = self.waiting.len(),
                         dropped = self.dropped,
-                        "remote-write fails; it is tried again"
+                        "remote-write fails; the rows are sent again later"
                     );
-                    self.again = Instant::now() + AGAIN;
+                    self.retry_at = Instant::now() + RETRY_PAUSE;
                 }
             }
         }
@@ -110,19 +110,19 @@ impl RemoteWrite {
         let plain = write_request(self.waiting.iter().take(count));
         let body = snap::raw::Encoder::new().compress_vec(&plain).map_err(|error| error.to_string())?;
         let url = HttpUrl::parse(&self.url).map_err(|error| error.to_string())?;
-        let said = |error: web::ClientError| model::fault::with_causes(&error);
-        let mut client = Client::new(&self.dialer, &url).map_err(said)?;
+        let with_causes = |error: web::ClientError| model::fault::with_causes(&error);
+        let mut client = Client::new(&self.dialer, &url).map_err(with_causes)?;
         let headers = Headers::new()
             .with("Content-Type", "application/x-protobuf")
             .with("Content-Encoding", "snappy")
             .with("X-Prometheus-Remote-Write-Version", "0.1.0")
             .with("Content-Length", body.len().to_string());
-        client.send(&Method::Post, url.path_and_query(), &headers).map_err(said)?;
-        client.write(&body).map_err(said)?;
-        let (response, mut text) = client.answer(&Method::Post).map_err(said)?;
+        client.send(&Method::Post, url.path_and_query(), &headers).map_err(with_causes)?;
+        client.write(&body).map_err(with_causes)?;
+        let (response, mut text) = client.answer(&Method::Post).map_err(with_causes)?;
         match response.status {
             200..300 => Ok(()),
-            // What a receiver calls wrong stays wrong: too old, out of order. It is not sent again.
+            // Samples that a receiver refuses, as too old or out of order, are not sent again.
             400 => {
                 let text = client.read_all(&mut text, 4_096).unwrap_or_default();
                 tracing::warn!(why = %String::from_utf8_lossy(&text).trim(), "the receiver of remote-write refuses some samples");
@@ -139,12 +139,12 @@ mod tests {
     use crate::archive::columns::LATENCY;
 
     #[test]
-    fn a_request_is_as_the_protocol_has_it() {
+    fn a_time_series_is_encoded_as_the_protocol_says() {
         let series = time_series(&[("a", "b")], 1.5, 300);
         let label = [0x0a, 1, b'a', 0x12, 1, b'b'];
         let sample = [0x09, 0, 0, 0, 0, 0, 0, 0xf8, 0x3f, 0x10, 0xac, 0x02];
-        let wanted = [&[0x0a, 6][..], &label, &[0x12, 12], &sample].concat();
-        assert_eq!(series, wanted);
+        let expected = [&[0x0a, 6][..], &label, &[0x12, 12], &sample].concat();
+        assert_eq!(series, expected);
     }
 
     #[test]

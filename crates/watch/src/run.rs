@@ -1,4 +1,4 @@
-//! A watch from its configuration to its end.
+//! Runs a watch, from its configuration to its end.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -24,27 +24,27 @@ use crate::state::{Watch, Watched};
 use crate::time;
 
 /// How often all paths are judged.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// Rows are packed when their hour has been over for so long, milliseconds: what nodes say late is there by then.
-const PACK_AFTER: i64 = 15 * 60_000;
-const HOUR: i64 = 3_600_000;
-/// How often the watch looks for rows to pack.
+const JUDGE_EVERY: Duration = Duration::from_secs(10);
+/// Rows are packed when their hour has been over for this time, milliseconds: late measurements have arrived by then.
+const PACK_AFTER_MS: i64 = 15 * 60_000;
+const HOUR_MS: i64 = 3_600_000;
+/// How often rows are packed.
 const PACK_EVERY: Duration = Duration::from_secs(120);
 
-/// Why a watch does not run.
+/// Why a watch cannot run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WatchError {
     /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The archive.
+    /// The archive cannot be opened or used.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
     /// A failure of this host.
     #[error("this host: {0}")]
     Host(#[from] std::io::Error),
-    /// The key of the directory.
+    /// The key of the directory cannot be read or made.
     #[error("the key of the directory: {0}")]
     Directory(#[from] DirectoryError),
     /// TLS to the recipients cannot be set up.
@@ -59,10 +59,10 @@ pub struct Opened {
     authorities: Arc<RootCertStore>,
 }
 
-/// Opens what a watch keeps in the hub's state directory: the key of its directory, and its archive unless the configuration says another one.
+/// Opens the files of a watch in the hub's state directory: the key of its directory, and its archive unless the configuration names another one.
 ///
 /// # Errors
-/// The configuration has too many tests, or one of them cannot be opened.
+/// The configuration has too many tests, or the key or the archive cannot be opened.
 pub async fn open(config: Config, state: &Path, authorities: Arc<RootCertStore>) -> Result<Opened, WatchError> {
     let key = DirectoryKey::open(&state.join("watch-directory.key"))?;
     let archive = format!("sqlite:{}", state.join("watch.db").display());
@@ -75,7 +75,7 @@ pub async fn open(config: Config, state: &Path, authorities: Arc<RootCertStore>)
 }
 
 impl Opened {
-    /// Its shared state.
+    /// The shared state of the watch.
     pub fn watch(&self) -> Arc<Watch> {
         Arc::clone(&self.watch)
     }
@@ -83,46 +83,46 @@ impl Opened {
     /// Runs until it is stopped.
     ///
     /// # Errors
-    /// TLS cannot be spoken with those who are told, or the host gives no thread.
+    /// TLS to the recipients of alarms cannot be set up, or the host has no thread to give.
     pub async fn run(self, mut stop: signal::Receiver<bool>) -> Result<(), WatchError> {
         let Opened { watch, mut changes, authorities } = self;
         let tls = auth::client_certificate::http_client_config(authorities, None)?;
         let dialer = dialer(tls);
         let mut watched = watch.watched.load_full();
         let mut notifier = Notifier::new(&watched.config, dialer.clone());
-        watch.hand_on(Outgoing::start(&watched.config, &dialer)?);
+        watch.set_outgoing(Outgoing::start(&watched.config, &dialer)?);
         let mut nodes = Threads::default();
         let mut interfaces = Threads::default();
         let mut lookups = Threads::default();
-        let over = StopSignal::default();
-        let mut looks = tokio::time::interval(LOOK_EVERY);
-        let mut packs = tokio::time::interval(PACK_EVERY);
+        let threads_stop = StopSignal::default();
+        let mut judge_interval = tokio::time::interval(JUDGE_EVERY);
+        let mut pack_interval = tokio::time::interval(PACK_EVERY);
         loop {
             tokio::select! {
                 _ = stop.changed() => break,
-                _ = looks.tick() => {
+                _ = judge_interval.tick() => {
                     let replaced = watch.watched.load_full();
                     if !Arc::ptr_eq(&watched, &replaced) {
                         notifier.replace(&replaced.config);
-                        hand_on_to_others(&watch, &watched.config, &replaced.config, &dialer);
+                        replace_outgoing(&watch, &watched.config, &replaced.config, &dialer);
                         watched = replaced;
                     }
                     nodes.start_missing(watched.config.nodes().map(|(name, _)| name.clone()), |name| {
-                        collector::start(Arc::clone(&watch), name, over.clone(), Handle::current())
+                        collector::start(Arc::clone(&watch), name, threads_stop.clone(), Handle::current())
                     });
                     interfaces.start_missing(watched.config.interfaces.iter().map(|it| it.name.clone()), |name| {
-                        reader::start(Arc::clone(&watch), name, dialer.clone(), over.clone(), Handle::current())
+                        reader::start(Arc::clone(&watch), name, dialer.clone(), threads_stop.clone(), Handle::current())
                     });
                     lookups.start_missing(watched.config.registers.iter().map(|it| it.url.clone()), |url| {
-                        register::start(Arc::clone(&watch), url, dialer.clone(), over.clone())
+                        register::start(Arc::clone(&watch), url, dialer.clone(), threads_stop.clone())
                     });
-                    let looking = Arc::clone(&watch);
-                    // Judging thousands of paths holds up no request.
-                    let looked = tokio::task::spawn_blocking(move || looking.look(time::now())).await;
-                    looked.inspect_err(|error| tracing::error!(%error, "a look at all paths broke off")).ok();
-                    notifier = tell(notifier, &watch).await;
+                    let judging = Arc::clone(&watch);
+                    // Judging thousands of paths must not delay requests.
+                    let judged = tokio::task::spawn_blocking(move || judging.look(time::now())).await;
+                    judged.inspect_err(|error| tracing::error!(%error, "judging all paths panicked")).ok();
+                    notifier = send_alarms(notifier, &watch).await;
                 }
-                _ = packs.tick() => {
+                _ = pack_interval.tick() => {
                     let packing = Arc::clone(&watch);
                     tokio::spawn(async move { pack(&packing).await });
                 }
@@ -133,49 +133,49 @@ impl Opened {
                 }
             }
         }
-        over.end();
+        threads_stop.end();
         Ok(())
     }
 }
 
-/// Other receivers of measurements, where a configuration that replaces another one has others.
-fn hand_on_to_others(watch: &Watch, before: &Config, config: &Config, dialer: &Dialer) {
+/// Starts other receivers of measurements, if a new configuration has other ones than the former.
+fn replace_outgoing(watch: &Watch, before: &Config, config: &Config, dialer: &Dialer) {
     if Outgoing::is_same(before, config) {
         return;
     }
     match Outgoing::start(config, dialer) {
-        Ok(outgoing) => watch.hand_on(outgoing),
+        Ok(outgoing) => watch.set_outgoing(outgoing),
         Err(error) => {
-            tracing::error!(%error, "no thread for other receivers: the former ones keep hearing of measurements")
+            tracing::error!(%error, "no thread for the new receivers of measurements: the former ones are kept")
         }
     }
 }
 
-/// Threads of nodes or interfaces, by their names. They end by themselves when nobody wants them any more; one that ended though it is wanted (it
-/// broke off, or was unwanted for a moment) is started anew.
+/// Threads of nodes, interfaces or lookup services, by name. A thread ends by itself when the configuration no longer has its name; one that ended although
+/// its name is configured (after a panic, or when the name was absent for a moment) is started again.
 #[derive(Default)]
 struct Threads(HashMap<String, JoinHandle<()>>);
 
 impl Threads {
     fn start_missing(
         &mut self,
-        wanted: impl Iterator<Item = String>,
+        names: impl Iterator<Item = String>,
         start: impl Fn(String) -> std::io::Result<JoinHandle<()>>,
     ) {
         self.0.retain(|_, thread| !thread.is_finished());
-        for name in wanted {
+        for name in names {
             if self.0.contains_key(&name) {
                 continue;
             }
             match start(name.clone()) {
                 Ok(thread) => drop(self.0.insert(name, thread)),
-                Err(error) => tracing::error!(name, %error, "the host gives no thread; it is tried again"),
+                Err(error) => tracing::error!(name, %error, "the host has no thread to give; the next attempt follows"),
             }
         }
     }
 }
 
-/// Stores an alarm: it gets its number before it is sent.
+/// Stores an alarm, so that it has its number before it is sent.
 async fn store(watch: &Watch, mut change: Change) -> Option<Change> {
     if change.alarm().id == 0
         && let Some(known) = watch.alarms().into_iter().find(|known| is_same(known, change.alarm()))
@@ -184,7 +184,7 @@ async fn store(watch: &Watch, mut change: Change) -> Option<Change> {
     }
     match watch.archive.write_alarm(change.alarm_mut()).await {
         Ok(()) => {
-            watch.stored(change.alarm());
+            watch.set_alarm_id(change.alarm());
             Some(change)
         }
         Err(error) => {
@@ -198,28 +198,28 @@ fn is_same(a: &model::v1::watch::Alarm, b: &model::v1::watch::Alarm) -> bool {
     (&a.from, &a.to, a.kind, a.direction, &a.since) == (&b.from, &b.to, b.kind, b.direction, &b.since)
 }
 
-async fn tell(mut notifier: Notifier, watch: &Arc<Watch>) -> Notifier {
+async fn send_alarms(mut notifier: Notifier, watch: &Arc<Watch>) -> Notifier {
     let lasting = watch.alarms();
-    let told = tokio::task::spawn_blocking(move || {
-        notifier.tell(&lasting);
+    let sent = tokio::task::spawn_blocking(move || {
+        notifier.send(&lasting);
         notifier
     });
-    match told.await {
+    match sent.await {
         Ok(notifier) => notifier,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }
 
 async fn pack(watch: &Watch) {
-    let now = time::now() - PACK_AFTER;
-    let before = now - now.rem_euclid(HOUR);
+    let now = time::now() - PACK_AFTER_MS;
+    let before = now - now.rem_euclid(HOUR_MS);
     match watch.archive.pack(before).await {
         Ok(0) => {}
-        Ok(rows) => tracing::debug!(rows, "packed"),
-        Err(error) => tracing::error!(%error, "what was measured cannot be packed; it is tried again"),
+        Ok(rows) => tracing::debug!(rows, "rows packed"),
+        Err(error) => tracing::error!(%error, "rows cannot be packed; the next attempt follows"),
     }
     let keep = watch.watched.load().config.keep;
     if let Err(error) = watch.archive.forget(now, &keep).await {
-        tracing::error!(%error, "what is too old cannot be removed");
+        tracing::error!(%error, "old rows cannot be removed");
     }
 }

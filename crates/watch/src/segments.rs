@@ -1,12 +1,12 @@
-//! Locates troubles by boolean tomography over the mesh.
+//! Locates faults by boolean tomography over the mesh.
 //!
-//! A directed path crosses directed segments: out of its site, what is known to lie between, into the other site. A segment on a path that is well is
-//! not to blame; of those that are left, the one that explains most bad paths is, then the next one for what it does not explain (greedy set cover),
-//! so that two faults are named in turn. Where nothing tells segments of one path apart, the network is to blame, and no more is claimed.
+//! A directed path crosses directed segments: the exit of its site, known segments between, the entry of the other site. A segment on a good path is
+//! not to blame. Of the others, the one that explains most bad paths is blamed, then the next one for the paths that it does not explain (greedy set
+//! cover), so that two faults are both named. Where the segments of a path cannot be distinguished, `network` is blamed.
 //!
-//! A rare loss is found on one path hours before it is found on the others of its segment: till then these are not well, but unproven. They clear
-//! nobody by themselves, and speak for a segment by what they lost and against it by what they would have lost: two accesses with rare loss are not taken for
-//! what all their bad paths have in common, as long as others pass that and lose nothing.
+//! A rare loss is found on one path hours before it is found on the other paths over the segment: until then these are not good, but unproven. An unproven
+//! path accuses a segment by the packets that it lost, and clears it by those that it should have lost. So two accesses with rare loss are not mistaken for
+//! a segment that all their bad paths share, as long as other paths over that segment lose nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,34 +17,34 @@ pub enum PathVerdict {
     Bad,
     /// It was measured for long enough, and nothing is wrong.
     Good,
-    /// Too little was sent to tell: what speaks for and against each of its segments, in their order; nothing where nothing is known.
+    /// Too few packets for a verdict: the evidence on each of its segments, in their order; empty if nothing is known.
     Unproven(Vec<Evidence>),
 }
 
-/// What a path that is neither bad nor surely well says of one of its segments.
+/// The evidence of an unproven path on one of its segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Evidence {
-    /// Packets it lost, or tests that went badly; bursts count once.
+    /// Lost packets, or bad tests; a burst counts once.
     pub hits: f64,
-    /// How many there would be if it were as bad as the bad paths over this segment.
+    /// The number of hits if the path were as bad as the bad paths over this segment.
     pub expected: f64,
-    /// So few are no chance: this segment is not to blame.
+    /// Whether chance does not explain so few hits: the segment is not to blame.
     pub clears: bool,
 }
 
 /// A directed path with its verdict.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Crossing {
+pub struct JudgedPath {
     /// Its segments, in the order in which packets pass them.
     pub segments: Vec<String>,
     /// The verdict.
-    pub fares: PathVerdict,
+    pub verdict: PathVerdict,
 }
 
-impl Crossing {
+impl JudgedPath {
     /// Its segments that are not to blame.
     fn cleared(&self) -> Vec<&String> {
-        match &self.fares {
+        match &self.verdict {
             PathVerdict::Bad => Vec::new(),
             PathVerdict::Good => self.segments.iter().collect(),
             PathVerdict::Unproven(evidence) => {
@@ -57,47 +57,47 @@ impl Crossing {
 
 /// The segment that is blamed where nothing closer is known.
 pub const NETWORK: &str = "network";
-/// A bad path is so much likelier where a segment of it is bad than by chance: its logarithm.
-const BAD: f64 = 14.0;
-/// One hit of an unproven path is: its logarithm.
-const HIT: f64 = 7.0;
-/// One fault more is so much less likely: its logarithm.
-const FAULT: f64 = 7.0;
-/// Segments are told apart where one makes what is seen twenty times as likely as the other: its logarithm.
-const APART: f64 = 3.0;
+/// How much likelier a bad path is if one of its segments is bad (logarithm).
+const BAD_PATH_LOG: f64 = 14.0;
+/// How much likelier one hit of an unproven path is if one of its segments is bad (logarithm).
+const HIT_LOG: f64 = 7.0;
+/// How much less likely one more fault is (logarithm).
+const FAULT_LOG: f64 = 7.0;
+/// Two segments are distinct if one makes the observations twenty times as likely as the other (logarithm).
+const DISTINCT_LOG: f64 = 3.0;
 
 /// A segment that may be to blame.
 #[derive(Debug, Default)]
 struct Suspect {
     /// Bad paths over it.
     bad: BTreeSet<usize>,
-    /// Unproven paths over it: hits, and how many there would be if it were bad.
+    /// The evidence of unproven paths over it.
     unproven: BTreeMap<usize, Evidence>,
 }
 
 impl Suspect {
-    /// How much likelier it makes these bad paths, and the unproven ones that nothing explains so far (logarithm).
-    fn likelier(&self, bad: &BTreeSet<usize>, explained: &BTreeSet<usize>) -> f64 {
+    /// How much likelier it makes these bad paths, and the unproven ones that are not explained yet (logarithm).
+    fn log_likelihood(&self, bad: &BTreeSet<usize>, explained: &BTreeSet<usize>) -> f64 {
         let of = |(at, evidence): (&usize, &Evidence)| {
-            if explained.contains(at) { 0.0 } else { evidence.hits * HIT - evidence.expected }
+            if explained.contains(at) { 0.0 } else { evidence.hits * HIT_LOG - evidence.expected }
         };
-        self.bad.intersection(bad).count() as f64 * BAD + self.unproven.iter().map(of).sum::<f64>()
+        self.bad.intersection(bad).count() as f64 * BAD_PATH_LOG + self.unproven.iter().map(of).sum::<f64>()
     }
 }
 
 type Suspects<'a> = BTreeMap<&'a String, Suspect>;
 
-/// What may be to blame, by name.
-fn suspects(crossings: &[Crossing]) -> Suspects<'_> {
-    let good: BTreeSet<&String> = crossings.iter().flat_map(Crossing::cleared).collect();
+/// The segments that may be to blame, by name.
+fn suspects(paths: &[JudgedPath]) -> Suspects<'_> {
+    let good: BTreeSet<&String> = paths.iter().flat_map(JudgedPath::cleared).collect();
     let mut suspects = Suspects::new();
-    for (at, path) in crossings.iter().enumerate().filter(|(_, path)| path.fares == PathVerdict::Bad) {
+    for (at, path) in paths.iter().enumerate().filter(|(_, path)| path.verdict == PathVerdict::Bad) {
         for segment in path.segments.iter().filter(|segment| !good.contains(*segment)) {
             suspects.entry(segment).or_default().bad.insert(at);
         }
     }
-    for (at, path) in crossings.iter().enumerate() {
-        let PathVerdict::Unproven(evidence) = &path.fares else { continue };
+    for (at, path) in paths.iter().enumerate() {
+        let PathVerdict::Unproven(evidence) = &path.verdict else { continue };
         for (segment, evidence) in path.segments.iter().zip(evidence) {
             if let Some(suspect) = suspects.get_mut(segment) {
                 suspect.unproven.insert(at, *evidence);
@@ -107,28 +107,31 @@ fn suspects(crossings: &[Crossing]) -> Suspects<'_> {
     suspects
 }
 
-/// The suspect that makes what is seen likeliest, of all but one, and how much.
-fn likeliest<'a, 's>(
+/// The suspect with the greatest likelihood, and that likelihood (logarithm); `except` is left out.
+fn best_suspect<'a, 's>(
     suspects: &'s Suspects<'a>,
     bad: &BTreeSet<usize>,
     explained: &BTreeSet<usize>,
-    but: Option<&String>,
+    except: Option<&String>,
 ) -> Option<(&'a String, &'s Suspect, f64)> {
-    let may_be = suspects.iter().filter(|(name, it)| Some(**name) != but && !it.bad.is_disjoint(bad));
-    may_be.map(|(name, it)| (*name, it, it.likelier(bad, explained))).max_by(|(.., a), (.., b)| a.total_cmp(b))
+    let candidates = suspects.iter().filter(|(name, it)| Some(**name) != except && !it.bad.is_disjoint(bad));
+    candidates
+        .map(|(name, it)| (*name, it, it.log_likelihood(bad, explained)))
+        .max_by(|(.., a), (.., b)| a.total_cmp(b))
 }
 
-/// The first of several that together make the bad paths of a suspect likelier than it does; none where it is the best explanation.
-fn instead_of<'a, 's>(
+/// The first of several suspects that together explain the bad paths of a suspect better than it does; none if it is the best explanation.
+fn better_combination<'a, 's>(
     suspects: &'s Suspects<'a>,
     (name, score): (&String, f64),
     mut bad: BTreeSet<usize>,
     mut explained: BTreeSet<usize>,
 ) -> Option<(&'a String, &'s Suspect)> {
-    let (mut first, mut total) = (None, FAULT);
+    let mut first = None;
+    let mut total = FAULT_LOG;
     while !bad.is_empty() {
-        let (other, suspect, more) = likeliest(suspects, &bad, &explained, Some(name))?;
-        total += more - FAULT;
+        let (other, suspect, more) = best_suspect(suspects, &bad, &explained, Some(name))?;
+        total += more - FAULT_LOG;
         first.get_or_insert((other, suspect));
         bad.retain(|at| !suspect.bad.contains(at));
         explained.extend(suspect.unproven.keys());
@@ -137,31 +140,32 @@ fn instead_of<'a, 's>(
 }
 
 /// The segment to blame for each bad path, in the order of the paths; none for others.
-pub fn blame(crossings: &[Crossing]) -> Vec<Option<String>> {
-    let suspects = suspects(crossings);
+pub fn blame(paths: &[JudgedPath]) -> Vec<Option<String>> {
+    let suspects = suspects(paths);
     let mut blamed: Vec<Option<String>> =
-        crossings.iter().map(|path| (path.fares == PathVerdict::Bad).then(|| NETWORK.to_owned())).collect();
-    let mut left: BTreeSet<usize> = suspects.values().flat_map(|suspect| suspect.bad.clone()).collect();
-    // Unproven paths over segments that are blamed: what they lost is no news.
+        paths.iter().map(|path| (path.verdict == PathVerdict::Bad).then(|| NETWORK.to_owned())).collect();
+    let mut unexplained: BTreeSet<usize> = suspects.values().flat_map(|suspect| suspect.bad.clone()).collect();
+    // Unproven paths over segments that are blamed: their losses are explained.
     let mut explained = BTreeSet::new();
-    while let Some((name, suspect, score)) = likeliest(&suspects, &left, &explained, None) {
-        let covered: BTreeSet<usize> = suspect.bad.intersection(&left).copied().collect();
-        let (first, covered) = match instead_of(&suspects, (name, score), covered.clone(), explained.clone()) {
-            Some((_, other)) => (other, other.bad.intersection(&left).copied().collect()),
+    while let Some((name, suspect, score)) = best_suspect(&suspects, &unexplained, &explained, None) {
+        let covered: BTreeSet<usize> = suspect.bad.intersection(&unexplained).copied().collect();
+        let (first, covered) = match better_combination(&suspects, (name, score), covered.clone(), explained.clone()) {
+            Some((_, other)) => (other, other.bad.intersection(&unexplained).copied().collect()),
             None => (suspect, covered),
         };
-        let most = first.likelier(&left, &explained);
-        // Several that explain the same paths cannot be told apart: they are named together, but not a whole path of them.
+        let most = first.log_likelihood(&unexplained, &explained);
+        // Segments that explain the same paths are named together, unless they are a whole path.
         let is_same = |it: &Suspect| {
-            most - it.likelier(&left, &explained) < APART && it.bad.intersection(&left).eq(covered.iter())
+            most - it.log_likelihood(&unexplained, &explained) < DISTINCT_LOG
+                && it.bad.intersection(&unexplained).eq(covered.iter())
         };
         let same: Vec<&str> = suspects.iter().filter(|(_, it)| is_same(it)).map(|(name, _)| name.as_str()).collect();
-        let is_whole = covered.iter().any(|at| same.len() > 1 && same.len() >= crossings[*at].segments.len());
+        let is_whole = covered.iter().any(|at| same.len() > 1 && same.len() >= paths[*at].segments.len());
         let name = if is_whole { NETWORK.to_owned() } else { same.join(" or ") };
         explained.extend(first.unproven.keys());
         for at in covered {
             blamed[at] = Some(name.clone());
-            left.remove(&at);
+            unexplained.remove(&at);
         }
     }
     blamed
@@ -173,30 +177,30 @@ mod tests {
 
     use super::*;
 
-    /// All directed paths of a full mesh: out of a site, a segment of the pair, into a site.
-    fn mesh(sites: usize, bad: &[&str]) -> Vec<Crossing> {
+    /// All directed paths of a full mesh: the exit of a site, a segment of the pair, the entry of a site.
+    fn mesh(sites: usize, bad: &[&str]) -> Vec<JudgedPath> {
         let pairs = (0..sites).flat_map(|a| (0..sites).map(move |b| (a, b))).filter(|(a, b)| a != b);
         pairs
             .map(|(a, b)| {
                 let segments = vec![format!("s{a} out"), format!("s{a} to s{b}"), format!("s{b} in")];
                 let is_bad = segments.iter().any(|segment| bad.contains(&segment.as_str()));
-                Crossing { fares: if is_bad { PathVerdict::Bad } else { PathVerdict::Good }, segments }
+                JudgedPath { verdict: if is_bad { PathVerdict::Bad } else { PathVerdict::Good }, segments }
             })
             .collect()
     }
 
-    /// A path of so many segments that lost so many packets where three were expected.
+    /// The verdict on a path that lost `hits` packets where three were expected.
     fn unproven(hits: u64, segments: usize) -> PathVerdict {
         let evidence = Evidence { hits: hits as f64, expected: 3.0, clears: false };
         PathVerdict::Unproven(vec![evidence; segments])
     }
 
-    fn blamed(crossings: &[Crossing]) -> BTreeSet<String> {
-        blame(crossings).into_iter().flatten().collect()
+    fn blamed(paths: &[JudgedPath]) -> BTreeSet<String> {
+        blame(paths).into_iter().flatten().collect()
     }
 
     #[test]
-    fn the_access_of_a_site_and_a_link_between_two_are_told_apart() {
+    fn an_access_of_a_site_is_distinguished_from_a_link_between_two() {
         assert_eq!(blamed(&mesh(6, &["s2 out"])), ["s2 out".to_owned()].into());
         assert_eq!(blamed(&mesh(6, &["s2 in"])), ["s2 in".to_owned()].into());
         assert_eq!(blamed(&mesh(6, &["s1 to s4"])), ["s1 to s4".to_owned()].into());
@@ -204,81 +208,81 @@ mod tests {
     }
 
     #[test]
-    fn two_faults_are_named_in_turn() {
+    fn two_faults_are_both_named() {
         let both = ["s2 out".to_owned(), "s4 to s5".to_owned()];
         assert_eq!(blamed(&mesh(6, &["s2 out", "s4 to s5"])), both.into());
     }
 
     #[test]
-    fn no_more_is_claimed_than_can_be_told() {
-        let path = Crossing { segments: vec!["a out".into(), "a to b".into(), "b in".into()], fares: PathVerdict::Bad };
+    fn segments_that_cannot_be_distinguished_are_named_together() {
+        let path =
+            JudgedPath { segments: vec!["a out".into(), "a to b".into(), "b in".into()], verdict: PathVerdict::Bad };
         assert_eq!(blame(std::slice::from_ref(&path)), [Some(NETWORK.to_owned())]);
         let other =
-            Crossing { segments: vec!["a out".into(), "a to c".into(), "c in".into()], fares: PathVerdict::Good };
+            JudgedPath { segments: vec!["a out".into(), "a to c".into(), "c in".into()], verdict: PathVerdict::Good };
         assert_eq!(blame(&[path, other]), [Some("a to b or b in".to_owned()), None]);
-        let unknown = Crossing { segments: Vec::new(), fares: PathVerdict::Bad };
+        let unknown = JudgedPath { segments: Vec::new(), verdict: PathVerdict::Bad };
         assert_eq!(blame(&[unknown]), [Some(NETWORK.to_owned())]);
     }
 
-    /// One path of six sites is bad, the others sent too little to tell: each was to lose three packets, and lost so many.
+    /// The blamed segment where one path of six sites is bad, and the others are unproven: each should have lost three packets, and lost `lost`.
     fn first_of(lost: impl Fn(usize, usize) -> u64) -> String {
         let pairs = (0..6usize).flat_map(|a| (0..6usize).map(move |b| (a, b))).filter(|(a, b)| a != b);
         let unproven = pairs.map(|(a, b)| {
-            let fares = match (a, b) {
+            let verdict = match (a, b) {
                 (0, 3) => PathVerdict::Bad,
                 _ => unproven(lost(a, b), 3),
             };
-            Crossing { segments: vec![format!("s{a} out"), format!("s{a} to s{b}"), format!("s{b} in")], fares }
+            JudgedPath { segments: vec![format!("s{a} out"), format!("s{a} to s{b}"), format!("s{b} in")], verdict }
         });
-        let crossings: Vec<Crossing> = unproven.collect();
-        blame(&crossings).into_iter().flatten().next().unwrap_or_default()
+        let paths: Vec<JudgedPath> = unproven.collect();
+        blame(&paths).into_iter().flatten().next().unwrap_or_default()
     }
 
     #[test]
-    fn what_is_found_first_is_placed_by_what_the_others_lost() {
+    fn the_first_bad_path_is_located_by_the_losses_of_the_others() {
         assert_eq!(first_of(|a, b| u64::from(a == 0 && b > 1)), "s0 out");
         assert_eq!(first_of(|_, b| 2 * u64::from(b == 3)), "s3 in");
-        assert_eq!(first_of(|_, _| 0), "s0 to s3", "the others would have lost some by now");
+        assert_eq!(first_of(|_, _| 0), "s0 to s3", "the others would have lost packets by now");
         let both = |a: usize, b: usize| u64::from(a == 0 && b != 5 || b == 3 && a != 5);
         assert_eq!(first_of(both), "s0 out or s3 in");
         assert_eq!(first_of(|a, b| u64::from(a == 0 && b < 3 || b == 3 && a < 3)), NETWORK);
     }
 
     #[test]
-    fn two_accesses_are_not_taken_for_what_lies_between() {
+    fn two_bad_accesses_are_not_mistaken_for_the_core() {
         // From three sites of the east to three of the west, over one segment in common; two of the west lose.
-        let mut crossings = Vec::new();
+        let mut paths = Vec::new();
         for east in 0..3usize {
             for west in 0..3usize {
-                let fares = match (east, west) {
+                let verdict = match (east, west) {
                     (_, 0) => unproven(0, 3),
                     (2, _) => unproven(1, 3),
                     _ => PathVerdict::Bad,
                 };
                 let segments = vec![format!("e{east} out"), "core".to_owned(), format!("w{west} in")];
-                crossings.push(Crossing { segments, fares });
+                paths.push(JudgedPath { segments, verdict });
             }
         }
         for (from, to) in [(0, 1), (0, 2)] {
             let segments = vec![format!("w{from} out"), format!("w{to} in")];
-            crossings.push(Crossing { segments, fares: unproven(2, 2) });
+            paths.push(JudgedPath { segments, verdict: unproven(2, 2) });
         }
-        assert_eq!(blamed(&crossings), ["w1 in".to_owned(), "w2 in".to_owned()].into());
+        assert_eq!(blamed(&paths), ["w1 in".to_owned(), "w2 in".to_owned()].into());
     }
 
     proptest! {
-        /// No segment of a good path is blamed, and every bad path is told something.
         #[test]
-        fn nobody_innocent_is_blamed(bad in prop::collection::vec((0usize..5, 0usize..5, 0usize..3), 0..4)) {
+        fn every_bad_path_has_a_blamed_segment_and_no_good_path_has(bad in prop::collection::vec((0usize..5, 0usize..5, 0usize..3), 0..4)) {
             let names: Vec<String> = bad.iter().map(|(a, b, kind)| match kind {
                 0 => format!("s{a} out"),
                 1 => format!("s{a} to s{b}"),
                 _ => format!("s{b} in"),
             }).collect();
-            let crossings = mesh(5, &names.iter().map(String::as_str).collect::<Vec<_>>());
-            let good: BTreeSet<&String> = crossings.iter().filter(|c| c.fares == PathVerdict::Good).flat_map(|c| &c.segments).collect();
-            for (crossing, blamed) in crossings.iter().zip(blame(&crossings)) {
-                prop_assert_eq!(crossing.fares == PathVerdict::Bad, blamed.is_some());
+            let paths = mesh(5, &names.iter().map(String::as_str).collect::<Vec<_>>());
+            let good: BTreeSet<&String> = paths.iter().filter(|c| c.verdict == PathVerdict::Good).flat_map(|c| &c.segments).collect();
+            for (path, blamed) in paths.iter().zip(blame(&paths)) {
+                prop_assert_eq!(path.verdict == PathVerdict::Bad, blamed.is_some());
                 let named = blamed.unwrap_or_default();
                 prop_assert!(named.split(" or ").all(|name| !good.contains(&name.to_owned())));
             }

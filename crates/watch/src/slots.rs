@@ -1,8 +1,8 @@
-//! Which heavy test begins when: each has a slot of its period, and no two that need the same node or link have the same one.
+//! Books heavy tests into the slots of a period: no two tests that need the same node or link share a slot.
 //!
-//! Pure, and a function of the tests alone, whatever order they come in: whoever has the same configuration books the same slots, so nobody
-//! needs a lock. Greedy colouring of the conflict graph: a test takes the first slot in which none of its resources is taken, tests in the order of
-//! a hash of their names, so that no site is always last. With r resources for each test and at most Δ tests on a resource, r(Δ - 1) + 1 slots are
+//! The booking is pure and depends on the set of tests only, not on their order: every process with the same configuration books the same slots, without a
+//! lock. It is a greedy colouring of the conflict graph: a test takes the first slot in which all its resources are free. Tests are booked in the order
+//! of a hash of their names, so that no site is always last. With r resources for each test and at most Δ tests on a resource, r(Δ - 1) + 1 slots are
 //! enough.
 
 use std::collections::HashMap;
@@ -10,9 +10,9 @@ use std::collections::HashMap;
 /// A test to be booked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// What tells it from all others.
+    /// Its unique name.
     pub name: String,
-    /// Nodes and links that it needs for itself.
+    /// Nodes and links that it needs exclusively.
     pub resources: Vec<String>,
 }
 
@@ -21,16 +21,16 @@ pub struct Demand {
 pub struct Booking {
     /// The slot of each demand, from 0, in the order in which the demands came.
     pub slots: Vec<u32>,
-    /// How many there are.
+    /// The number of slots.
     pub count: u32,
     /// The length of each, seconds.
     pub slot_s: f64,
-    /// The period: the one that was wanted, or the shortest in which all slots fit.
+    /// The period, seconds: the requested one, or the shortest in which all slots fit.
     pub period_s: f64,
 }
 
 impl Booking {
-    /// When a demand's test begins after each multiple of the period.
+    /// The offset of a test in each period, seconds.
     pub fn offset_s(&self, demand: usize) -> f64 {
         self.slots.get(demand).map_or(0.0, |slot| f64::from(*slot) * self.slot_s)
     }
@@ -54,15 +54,15 @@ impl SlotSet {
     }
 }
 
-/// FNV-1a, so that the order depends on nothing but the name.
+/// FNV-1a: the order depends on the name only.
 fn hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Books all demands; each test lasts `length_s`, and is to be repeated every `period_s`.
+/// Books all demands; each test lasts `length_s` seconds, and is repeated every `period_s` if all slots fit.
 pub fn book(demands: &[Demand], length_s: f64, period_s: f64) -> Booking {
     let mut numbers: HashMap<&str, usize> = HashMap::new();
-    let mut taken: Vec<SlotSet> = Vec::new();
+    let mut booked: Vec<SlotSet> = Vec::new();
     let needs: Vec<Vec<usize>> = demands
         .iter()
         .map(|demand| {
@@ -73,14 +73,14 @@ pub fn book(demands: &[Demand], length_s: f64, period_s: f64) -> Booking {
             demand.resources.iter().map(String::as_str).map(number).collect()
         })
         .collect();
-    taken.resize(numbers.len(), SlotSet::default());
+    booked.resize(numbers.len(), SlotSet::default());
     let mut order: Vec<usize> = (0..demands.len()).collect();
     order.sort_by_cached_key(|at| (hash(&demands[*at].name), demands[*at].name.clone()));
     let mut slots = vec![0; demands.len()];
     let mut count = 0;
     for at in order {
-        let slot = first_free(&needs[at], &taken);
-        needs[at].iter().for_each(|resource| taken[*resource].insert(slot));
+        let slot = first_free(&needs[at], &booked);
+        needs[at].iter().for_each(|resource| booked[*resource].insert(slot));
         slots[at] = slot;
         count = count.max(slot + 1);
     }
@@ -89,10 +89,10 @@ pub fn book(demands: &[Demand], length_s: f64, period_s: f64) -> Booking {
     Booking { slots, count, slot_s: period_s / f64::from(count), period_s }
 }
 
-fn first_free(needs: &[usize], taken: &[SlotSet]) -> u32 {
-    let words = needs.iter().map(|resource| taken[*resource].0.len()).max().unwrap_or(0);
+fn first_free(needs: &[usize], booked: &[SlotSet]) -> u32 {
+    let words = needs.iter().map(|resource| booked[*resource].0.len()).max().unwrap_or(0);
     for at in 0..=words {
-        let busy = needs.iter().fold(0, |busy, resource| busy | taken[*resource].word(at));
+        let busy = needs.iter().fold(0, |busy, resource| busy | booked[*resource].word(at));
         if busy != u64::MAX {
             return at as u32 * 64 + busy.trailing_ones();
         }
@@ -129,20 +129,17 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_sites_are_booked_at_once() {
+    fn a_hundred_sites_are_booked_quickly() {
         let demands = mesh(100);
-        let begun = std::time::Instant::now();
+        let started = std::time::Instant::now();
         let booking = book(&demands, 20.0, 6.0 * 3_600.0);
-        let took = begun.elapsed();
+        let took = started.elapsed();
         check(&demands, &booking);
         assert_eq!(demands.len(), 9_900);
-        // 198 tests of each site: nobody needs fewer slots than that, and greedy needs less than twice as many.
+        // Each site has 198 tests: no booking has fewer slots, and a greedy one has less than twice as many.
         assert!((198..396).contains(&booking.count), "{} slots", booking.count);
-        assert!(
-            took.as_secs_f64() < 10.0,
-            "ten times what is asked for, on a machine that does other things: {took:?}"
-        );
-        // Every pair once a period, and no site rests while others are tested again and again: its tests are all over the period.
+        assert!(took.as_secs_f64() < 10.0, "the bound is ten times the goal, for a busy machine: {took:?}");
+        // The tests of a site are spread over the period: no site rests while others are tested repeatedly.
         let half = booking.count / 2;
         for site in 0..100 {
             let of_site =
@@ -162,9 +159,8 @@ mod tests {
     }
 
     proptest! {
-        /// No two share a resource in a slot; each has exactly one; few slots; and the order in which they come changes nothing.
         #[test]
-        fn booking_is_fair_and_the_same_for_everybody(
+        fn a_booking_has_no_conflicts_and_ignores_the_order_of_demands(
             pairs in prop::collection::hash_set((0usize..12, 0usize..12), 1..80),
             seed in any::<u64>(),
         ) {
@@ -179,8 +175,8 @@ mod tests {
                 demands.iter().map(|d| d.name.clone()).zip(booking.slots.iter().copied()).collect();
             let mut random = fastrand::Rng::with_seed(seed);
             random.shuffle(&mut demands);
-            let again = book(&demands, 10.0, 600.0);
-            let renamed = demands.iter().map(|d| d.name.clone()).zip(again.slots.iter().copied()).collect();
+            let shuffled = book(&demands, 10.0, 600.0);
+            let renamed = demands.iter().map(|d| d.name.clone()).zip(shuffled.slots.iter().copied()).collect();
             prop_assert_eq!(named, renamed);
         }
     }

@@ -28,19 +28,19 @@ use crate::judge::Finding;
 use crate::judge::path::{PathJudge, PathKnowledge};
 use crate::mesh::{Mesh, Test, TestKind};
 use crate::observation;
-use crate::outgoing::{Measured, Outgoing};
+use crate::outgoing::{Outgoing, OutgoingMeasurement};
 use crate::records::Record;
 use crate::time;
-use load::{Load, Waiting};
+use load::{Load, WaitingReport};
 use places::knowledge;
 use talkers::NodeFlows;
 
-/// Rows of a history, unless fewer are asked for.
+/// The largest number of rows of a history.
 pub const HISTORY_ROWS_MAX: usize = 10_000;
-/// Annotations that are looked at for a new alarm: those of half a day.
-const EVENTS_SPAN: i64 = 12 * 3_600_000;
+/// How old annotations are that a new alarm may name, milliseconds.
+const EVENTS_SPAN_MS: i64 = 12 * 3_600_000;
 
-/// A configuration with its tests, replaced as a whole.
+/// A configuration and the tests that follow from it; it is replaced as a whole.
 #[derive(Debug, Default)]
 pub struct Watched {
     /// The configuration.
@@ -74,12 +74,12 @@ impl Watched {
     }
 }
 
-/// A path and what is wrong with it.
-struct Path {
+/// A path with its judge and its present findings.
+struct WatchedPath {
     judge: PathJudge,
     findings: Vec<Finding>,
-    /// Minutes that wait for tests that may have been under way meanwhile.
-    waiting: VecDeque<Waiting>,
+    /// Reports that wait for results of tests that may have loaded the path meanwhile.
+    waiting: VecDeque<WaitingReport>,
 }
 
 /// The status of a node's collector.
@@ -97,7 +97,7 @@ pub struct NodeStatus {
     pub disbelieved: u64,
     /// The reason of the last refusal.
     pub disbelieved_why: String,
-    /// Measurements that had to make room at the node before they were fetched.
+    /// Measurements that the node dropped before they were fetched.
     pub dropped: u64,
     /// Why nothing can be fetched now.
     pub error: Option<String>,
@@ -111,7 +111,7 @@ pub struct Watch {
     pub watched: ArcSwap<Watched>,
     /// The archive of measurements.
     pub archive: Archive,
-    paths: Mutex<BTreeMap<(String, String), Path>>,
+    paths: Mutex<BTreeMap<(String, String), WatchedPath>>,
     alarms: Mutex<Alarms>,
     events: Mutex<Vec<Annotation>>,
     nodes: Mutex<BTreeMap<String, NodeStatus>>,
@@ -127,7 +127,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Of a configuration, with what lasted when the archive was used last; changes go to the other end of the channel.
+    /// A watch of a configuration, with the alarms that lasted when the archive was used last; changes of alarms go to the receiver.
     ///
     /// # Errors
     /// The archive cannot be read.
@@ -136,9 +136,9 @@ impl Watch {
         archive: Archive,
     ) -> Result<(Watch, mpsc::UnboundedReceiver<Change>), ArchiveError> {
         let now = time::now();
-        let (changes, told) = mpsc::unbounded_channel();
+        let (changes, receiver) = mpsc::unbounded_channel();
         let lasting = archive.alarms(None, crate::alarms::ALARMS_MAX as i64).await?;
-        let events = archive.annotations(now - EVENTS_SPAN, i64::MAX).await?;
+        let events = archive.annotations(now - EVENTS_SPAN_MS, i64::MAX).await?;
         let alarms = Alarms::new(lasting, watched.config.judge.scale, now);
         let watch = Watch {
             watched: ArcSwap::from_pointee(Watched::default()),
@@ -155,10 +155,10 @@ impl Watch {
             outgoing: ArcSwap::default(),
         };
         watch.replace(watched);
-        Ok((watch, told))
+        Ok((watch, receiver))
     }
 
-    /// Another configuration: what was learnt of paths that stay, stays.
+    /// Replaces the configuration; the judges of paths that stay are kept.
     pub fn replace(&self, watched: Watched) {
         let now = time::now();
         let mut wanted: BTreeMap<(String, String), PathKnowledge> = BTreeMap::new();
@@ -175,14 +175,14 @@ impl Watch {
                 Some(path) => path.judge.update(knowledge),
                 None => {
                     let judge = PathJudge::new(knowledge, &watched.config.judge, now);
-                    paths.insert(key, Path { judge, findings: Vec::new(), waiting: VecDeque::new() });
+                    paths.insert(key, WatchedPath { judge, findings: Vec::new(), waiting: VecDeque::new() });
                 }
             }
         }
         let is_watched = |from: &str, to: &str| paths.contains_key(&(from.to_owned(), to.to_owned()));
-        let ended = self.alarms.lock().forget(is_watched, now);
+        let ended = self.alarms.lock().end_unwatched(is_watched, now);
         drop(paths);
-        self.tell(ended);
+        self.send_changes(ended);
         let named: BTreeSet<String> = watched.config.nodes().map(|(name, _)| name.clone()).collect();
         self.nodes.lock().retain(|name, _| named.contains(name));
         self.talkers.lock().retain(|name, _| named.contains(name));
@@ -190,47 +190,48 @@ impl Watch {
         self.watched.store(Arc::new(watched));
     }
 
-    /// What the directory is signed with from now on.
+    /// Sets the key that signs the directory.
     pub fn sign_with(&self, key: DirectoryKey) {
-        // There is one for as long as the watch runs.
+        // The key does not change while the watch runs.
         let _ = self.directory_key.set(key);
     }
 
-    /// What the directory is signed with; none before it is known.
+    /// The key that signs the directory; none before it is set.
     pub fn directory_key(&self) -> Option<&DirectoryKey> {
         self.directory_key.get()
     }
 
-    /// These hear of everything from now on.
-    pub fn hand_on(&self, outgoing: Outgoing) {
+    /// Sets the receivers of all measurements.
+    pub fn set_outgoing(&self, outgoing: Outgoing) {
         self.outgoing.store(Arc::new(outgoing));
     }
 
-    /// Stores a record of an archiver of perfSONAR. It is kept and shown; what is judged are our own tests.
+    /// Stores a record of an archiver of perfSONAR. It is shown, but only tests of the watch are judged.
     ///
     /// # Errors
     /// The archive cannot be written.
     pub async fn take_record(&self, record: Record) -> Result<(), ArchiveError> {
-        let (series, columns) = (self.archive.series(&record.key).await?, record.key.columns());
+        let series = self.archive.series(&record.key).await?;
+        let columns = record.key.columns();
         self.archive.append(&[NewRow { series, columns, row: record.row, report: None }], None).await
     }
 
-    fn tell(&self, changes: Vec<Change>) {
+    fn send_changes(&self, changes: Vec<Change>) {
         for change in changes {
-            // Nobody listens any more: the watch ends.
+            // The receiver is gone only when the watch ends.
             let _ = self.changes.send(change);
         }
     }
 
-    /// Takes measurements of a node: stored together with `next`, or not at all; then judged.
+    /// Stores measurements of a node together with its cursor `next`, both or neither, and judges them.
     ///
     /// # Errors
-    /// The archive cannot be written: they are to be fetched again.
+    /// The archive cannot be written: the measurements have to be fetched again.
     pub async fn take(&self, node: &str, measurements: Vec<Measurement>, next: u64) -> Result<(), ArchiveError> {
         let watched = self.watched.load_full();
         let now = time::now();
         let mut rows = Vec::new();
-        let mut believed = Vec::new();
+        let mut accepted = Vec::new();
         for measurement in &measurements {
             let Some(test) = watched.by_schedule.get(&measurement.schedule).map(|at| &watched.mesh.tests[*at]) else {
                 continue;
@@ -241,22 +242,27 @@ impl Watch {
                     if let Some(row) = found.row(begin, measurement.seconds) {
                         rows.push(self.new_row(test, row, measurement).await?);
                     }
-                    believed.push((test.clone(), found, begin, measurement.seconds));
+                    accepted.push((test.clone(), found, begin, measurement.seconds));
                 }
-                Ok(_) => self.disbelieve(node, "it speaks of another node's test".into()),
-                Err(why) => self.disbelieve(node, why),
+                Ok(_) => self.refuse(node, "it is of another node's test".into()),
+                Err(why) => self.refuse(node, why),
             }
         }
         self.archive.append(&rows, Some((node, next))).await?;
-        self.status(node, |status| {
+        self.update_status(node, |status| {
             status.measurements += measurements.len() as u64;
             status.heard = Some(time::show(now));
         });
         let outgoing = self.outgoing.load();
-        for (test, found, at, seconds) in &believed {
-            outgoing.push(|| Measured { test: test.clone(), found: found.clone(), at: *at, seconds: *seconds });
+        for (test, found, at, seconds) in &accepted {
+            outgoing.push(|| OutgoingMeasurement {
+                test: test.clone(),
+                observation: found.clone(),
+                at: *at,
+                seconds: *seconds,
+            });
         }
-        self.judge(&believed, now);
+        self.judge(&accepted, now);
         Ok(())
     }
 
@@ -269,16 +275,16 @@ impl Watch {
         Ok(NewRow { series: self.archive.series(&key).await?, columns: key.columns(), row, report })
     }
 
-    fn disbelieve(&self, node: &str, why: String) {
-        tracing::debug!(node, why, "a measurement is not believed");
-        self.status(node, |status| {
+    fn refuse(&self, node: &str, why: String) {
+        tracing::debug!(node, why, "a measurement is refused");
+        self.update_status(node, |status| {
             status.disbelieved += 1;
             status.disbelieved_why = why;
         });
     }
 
-    /// Changes how the collector of a node fares.
-    pub fn status(&self, node: &str, change: impl FnOnce(&mut NodeStatus)) {
+    /// Changes the status of the collector of a node.
+    pub fn update_status(&self, node: &str, change: impl FnOnce(&mut NodeStatus)) {
         let mut nodes = self.nodes.lock();
         let status = nodes.entry(node.to_owned()).or_default();
         node.clone_into(&mut status.node);
@@ -290,9 +296,9 @@ impl Watch {
         self.nodes.lock().values().cloned().collect()
     }
 
-    /// Takes over the number of an alarm that was stored.
-    pub fn stored(&self, alarm: &Alarm) {
-        self.alarms.lock().stored(alarm);
+    /// Sets the number of an alarm that was stored.
+    pub fn set_alarm_id(&self, alarm: &Alarm) {
+        self.alarms.lock().set_id(alarm);
     }
 
     /// Alarms that last.
@@ -303,7 +309,7 @@ impl Watch {
     /// Acknowledges an alarm.
     pub fn acknowledge(&self, id: i64, acknowledged: Acknowledgement) -> Option<Alarm> {
         let alarm = self.alarms.lock().acknowledge(id, acknowledged)?;
-        self.tell(vec![Change::Changed(alarm.clone())]);
+        self.send_changes(vec![Change::Changed(alarm.clone())]);
         Some(alarm)
     }
 
@@ -315,12 +321,12 @@ impl Watch {
         self.archive.annotate(&annotation).await?;
         let mut events = self.events.lock();
         events.push(annotation);
-        let oldest = time::show(time::now() - EVENTS_SPAN);
+        let oldest = time::show(time::now() - EVENTS_SPAN_MS);
         events.retain(|event| event.at >= oldest);
         Ok(())
     }
 
-    /// The grid of all pairs; of one test only, where one is given.
+    /// The grid of the pairs that `sees` allows, of all tests or of one.
     pub fn grid(&self, test: Option<TestKind>, sees: &dyn Fn(&str, &str) -> bool) -> Grid {
         let now = time::now();
         let paths = self.paths.lock();
@@ -346,7 +352,7 @@ impl Watch {
         Grid { at: time::show(now), names: names.into_iter().collect(), cells }
     }
 
-    /// A pair in the order in which it is tested; none where it is not.
+    /// A pair in the order in which it is tested; none if it is not watched.
     pub fn pair(&self, a: &str, b: &str) -> Option<(String, String)> {
         let paths = self.paths.lock();
         [(a, b), (b, a)]
@@ -355,13 +361,15 @@ impl Watch {
             .find(|pair| paths.contains_key(pair))
     }
 
-    /// Explains the health of a path; none where it is not watched.
+    /// Explains the health of a path; none if it is not watched.
     pub fn why(&self, from: &str, to: &str) -> Option<Why> {
         let now = time::now();
         let paths = self.paths.lock();
         let path = paths.get(&(from.to_owned(), to.to_owned()))?;
         let explain = |direction| path.judge.explain(direction, &path.findings, now);
-        let (forward, reverse, rtt_s) = (explain(Direction::Forward), explain(Direction::Reverse), path.judge.rtt_s());
+        let forward = explain(Direction::Forward);
+        let reverse = explain(Direction::Reverse);
+        let rtt_s = path.judge.rtt_s();
         drop(paths);
         let watched = self.watched.load();
         let tests = watched.mesh.tests.iter().filter(|test| test.from == from && test.to == to);
@@ -384,7 +392,7 @@ impl Watch {
         })
     }
 
-    /// What was measured from `since` up to `until`, in at most so many rows.
+    /// The rows of a series from `since` up to `until`, rolled up to at most `rows_max`.
     ///
     /// # Errors
     /// The archive cannot be read.
@@ -424,14 +432,14 @@ impl Watch {
     }
 }
 
-/// The coarsest level that gives enough rows, and what is rolled up further for there to be few enough.
+/// The coarsest level that gives enough rows, and the step to which they are rolled up further, milliseconds.
 fn level_for(since: i64, until: i64, rows_max: usize) -> (Level, Option<i64>) {
     let span = (until - since).max(1);
-    let wanted = span / rows_max.clamp(1, HISTORY_ROWS_MAX) as i64;
-    match wanted {
+    let step = span / rows_max.clamp(1, HISTORY_ROWS_MAX) as i64;
+    match step {
         0..60_000 => (Level::Minutes, None),
-        60_000..3_600_000 => (Level::Minutes, Some((wanted / 60_000 + 1) * 60_000)),
-        _ => (Level::Hours, Some((wanted / 3_600_000 + 1) * 3_600_000)),
+        60_000..3_600_000 => (Level::Minutes, Some((step / 60_000 + 1) * 60_000)),
+        _ => (Level::Hours, Some((step / 3_600_000 + 1) * 3_600_000)),
     }
 }
 

@@ -9,7 +9,7 @@ pub fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
 }
 
-/// RFC 3339, to the millisecond.
+/// A time as RFC 3339, to the millisecond.
 pub fn show(at: i64) -> String {
     Timestamp::from_millisecond(at).map_or_else(|_| at.to_string(), |at| at.to_string())
 }

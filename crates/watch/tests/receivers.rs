@@ -1,4 +1,4 @@
-//! The archive on PostgreSQL, Prometheus as a receiver, an SNMP agent that counts: the real servers.
+//! Tests with real servers: the archive on PostgreSQL, Prometheus as a receiver, and an SNMP agent.
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
 #[path = "../../hub/tests/servers/postgres.rs"]
@@ -74,12 +74,12 @@ fn the_archive_is_the_same_on_postgresql() {
     });
 }
 
-/// A port for a server that binds it later: below those that the kernel gives to whoever asks for any.
+/// A port for a server that binds it later, below the ephemeral ports of the kernel.
 fn free_port(is_free: impl Fn(u16) -> bool) -> u16 {
     std::iter::repeat_with(|| fastrand::u16(20_000..32_000)).find(|port| is_free(*port)).unwrap()
 }
 
-/// A Prometheus that takes what is written to it.
+/// A Prometheus that accepts remote-write.
 struct Prometheus {
     child: Child,
     url: String,
@@ -100,7 +100,7 @@ impl Prometheus {
         Some(Prometheus { child, url: format!("http://{at}"), _dir: dir })
     }
 
-    /// The answer to a question, as text.
+    /// The answer to a request, as text.
     fn ask(&self, target: &str) -> Option<String> {
         let url = HttpUrl::parse(&format!("{}{target}", self.url)).unwrap();
         let answer = web::client::ask(&dialer(), &Method::Get, &url, &Headers::new()).ok()?;
@@ -134,16 +134,16 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 #[test]
-fn prometheus_takes_what_is_measured() {
+fn prometheus_receives_measurements() {
     let Some(prometheus) = Prometheus::start() else {
-        return skipped("prometheus_takes_what_is_measured", "there is no prometheus (scripts/setup.sh installs it)");
+        return skipped("prometheus_receives_measurements", "there is no prometheus (scripts/setup.sh installs it)");
     };
-    until("it is ready", || prometheus.ask("/-/ready").filter(|text| text.contains("Ready")));
+    until("Prometheus is ready", || prometheus.ask("/-/ready").filter(|text| text.contains("Ready")));
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as i64;
     let mut to = RemoteWrite::new(&format!("{}/api/v1/write", prometheus.url), dialer());
     (0..3).for_each(|minute| to.push(key(), row(now - (3 - minute) * 5_000, 600 + minute)));
     to.send();
-    let found = until("it is there", || {
+    let found = until("the samples are stored", || {
         let text = prometheus.ask("/api/v1/query?query=longhaul_watch_sent")?;
         text.contains("\"602\"").then_some(text)
     });
@@ -152,7 +152,7 @@ fn prometheus_takes_what_is_measured() {
     }
 }
 
-/// Net-SNMP's agent, for whoever says `watched`.
+/// The agent of Net-SNMP, with the community `watched`.
 struct Agent {
     child: Child,
     at: String,
@@ -195,10 +195,10 @@ fn an_agent_of_snmp_is_read_by_name_and_by_number() {
             "there is no snmpd (scripts/setup.sh installs it)",
         );
     };
-    let first = until("it answers", || snmp::read(&agent.at, "lo", "watched").ok());
+    let first = until("the agent answers", || snmp::read(&agent.at, "lo", "watched").ok());
     let quiet = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let to = quiet.local_addr().unwrap();
-    let more = until("it counts what passes the loopback interface", || {
+    let more = until("the agent counts octets of the loopback interface", || {
         for _ in 0..100 {
             quiet.send_to(&[0; 1_000], to).unwrap();
         }

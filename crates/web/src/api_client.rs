@@ -1,8 +1,8 @@
-//! A client of our JSON APIs: the common part of clients of nodes and of hubs.
+//! A client of the JSON APIs of nodes and hubs: the part that both have in common.
 //!
-//! A response that is a problem (RFC 9457) becomes an error with that problem: its fault and reason are the server's. One connection is
-//! kept between requests, so that a client that polls every half second pays for one handshake. A GET that fails on a kept connection
-//! is sent again on a new one, so that a restarted server is found again. Other methods always use a new connection.
+//! A response that is a problem (RFC 9457) becomes an error with the fault and the reason of the server. One connection is kept open
+//! between requests, so that a client that polls every half second makes only one handshake. A GET that fails on a kept connection is
+//! sent again on a new one, since the server may have restarted. Other methods always use a new connection.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub enum ApiError {
         problem: Problem,
     },
     /// The response is not one of the API.
-    #[error("what answered does not speak the API of a {server}: {why}")]
+    #[error("the response is not one of the API of a {server}: {why}")]
     Protocol {
         /// The expected kind of server.
         server: &'static str,
@@ -39,7 +39,7 @@ pub enum ApiError {
     },
     /// The server cannot be reached.
     #[error(transparent)]
-    Line(#[from] ClientError),
+    Connection(#[from] ClientError),
 }
 
 /// A client of one server's API.
@@ -54,7 +54,8 @@ pub struct ApiClient {
 }
 
 impl ApiClient {
-    /// A client of the server at `https://HOST:PORT/`. `server` is `node` or `hub`; `authorization` is the value of that field, `Bearer …`.
+    /// A client of the server at `https://HOST:PORT/`. `server` is `node` or `hub`; `authorization` is the value of the field
+    /// `Authorization`, such as `Bearer …`.
     pub fn new(server: &'static str, dialer: Dialer, origin: HttpUrl, authorization: Option<&str>) -> ApiClient {
         let mut headers = Headers::new();
         if let Some(value) = authorization {
@@ -151,7 +152,7 @@ impl ApiClient {
     fn refused(&self, response: &Response, text: &[u8]) -> ApiError {
         match serde_json::from_slice(text) {
             Ok(problem) => ApiError::Refused { server: self.server, problem },
-            // Credentials are checked before the API is reached, so that this refusal is plain text.
+            // A credential is checked before the request reaches the API, so this refusal is plain text.
             Err(_) if matches!(response.status, 401 | 403) => {
                 let problem = Problem {
                     title: "refused".to_owned(),
@@ -203,7 +204,7 @@ impl EventStream {
                 continue;
             }
             if self.unread.len() > EVENT_BYTES_MAX {
-                return Err(ApiError::Protocol { server: self.server, why: "an event without an end".into() });
+                return Err(ApiError::Protocol { server: self.server, why: "an event is too long".into() });
             }
             let mut piece = [0; 16 << 10];
             match self.client.read(&mut self.body, &mut piece)? {
@@ -226,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_told_from_comments() {
+    fn comments_in_a_stream_of_events_are_skipped() {
         assert_eq!(read_event(": still here\n\n"), None);
         let event = SentEvent { id: "7".into(), event: "transfer".into(), data: "{}".into() };
         assert_eq!(read_event("id: 7\nevent: transfer\ndata: {}\n\n"), Some(event));

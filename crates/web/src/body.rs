@@ -1,5 +1,5 @@
-//! The end of a body (RFC 9112, section 6), and chunks. Framing that two readers could understand differently is refused: it would
-//! let requests be smuggled past one of them.
+//! The framing of bodies (RFC 9112, section 6): how a body ends, and chunks. Framing that two servers could read differently is
+//! refused: an attacker could smuggle a request past one of them.
 
 use crate::head::{Request, Response};
 use crate::headers::{Headers, is_token, ows};
@@ -26,16 +26,16 @@ pub enum Framing {
 #[non_exhaustive]
 pub enum FramingError {
     /// Two lengths, or a length and chunks.
-    #[error("the message says more than once, and differently, how long its body is")]
+    #[error("the message gives the length of its body in two ways that contradict each other")]
     Ambiguous,
     /// A malformed length.
     #[error("Content-Length is not a number of bytes")]
     Length,
     /// Another transfer coding than chunks.
-    #[error("the only transfer coding spoken here is chunked")]
+    #[error("the only supported transfer coding is chunked")]
     Coding,
     /// A malformed chunk.
-    #[error("a chunk does not begin or end as chunks do")]
+    #[error("a chunk or a trailer of the body is malformed")]
     Chunk,
 }
 
@@ -94,7 +94,7 @@ pub fn of_response(response: &Response, method: &Method) -> Result<Framing, Fram
     Ok(coding(&response.headers, response.minor)?.unwrap_or(Framing::UntilClose))
 }
 
-/// The part of a chunked body that comes next.
+/// The part of a chunked body that the parser expects next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ChunkState {
     Size,
@@ -107,7 +107,7 @@ enum ChunkState {
 /// A parser of chunked bodies.
 #[derive(Clone, Debug)]
 pub struct Chunks {
-    place: ChunkState,
+    state: ChunkState,
     trailer_bytes: usize,
     trailers: Headers,
 }
@@ -127,7 +127,7 @@ pub enum ChunkEvent {
 
 impl Default for Chunks {
     fn default() -> Chunks {
-        Chunks { place: ChunkState::Size, trailer_bytes: 0, trailers: Headers::new() }
+        Chunks { state: ChunkState::Size, trailer_bytes: 0, trailers: Headers::new() }
     }
 }
 
@@ -146,7 +146,7 @@ fn line(bytes: &[u8], max: usize) -> Result<Option<(&[u8], usize)>, FramingError
 
 fn size(line: &[u8]) -> Result<u64, FramingError> {
     let digits = line.split(|b| *b == b';').next().unwrap_or_default();
-    // White space is permitted only behind the size (RFC 9112, section 7.1.1).
+    // White space is permitted only after the size (RFC 9112, section 7.1.1).
     let text = std::str::from_utf8(digits).map_err(|_| FramingError::Chunk)?.trim_end_matches([' ', '\t']);
     if text.is_empty() || text.len() > 16 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Err(FramingError::Chunk);
@@ -154,7 +154,7 @@ fn size(line: &[u8]) -> Result<u64, FramingError> {
     u64::from_str_radix(text, 16).map_err(|_| FramingError::Chunk)
 }
 
-/// Parses a line as a field: a token, a colon right behind it, and a value (RFC 9112, section 5).
+/// Parses a line as a field: a token, a colon directly after it, and a value (RFC 9112, section 5).
 fn field(line: &[u8]) -> Option<(String, String)> {
     let colon = line.iter().position(|b| *b == b':')?;
     let (name, value) = (&line[..colon], String::from_utf8_lossy(&line[colon + 1..]));
@@ -165,18 +165,18 @@ impl Chunks {
     /// Parses the next bytes of the connection.
     ///
     /// # Errors
-    /// [`FramingError::Chunk`]: the bytes are no chunk and no trailer.
+    /// [`FramingError::Chunk`]: the bytes are neither a chunk nor a trailer.
     pub fn next(&mut self, bytes: &[u8]) -> Result<ChunkEvent, FramingError> {
-        match self.place {
+        match self.state {
             ChunkState::End => Ok(ChunkEvent::End),
             ChunkState::Data(0) => {
-                self.place = ChunkState::DataEnd;
+                self.state = ChunkState::DataEnd;
                 self.next(bytes)
             }
             ChunkState::Data(left) => Ok(ChunkEvent::Data(left)),
             ChunkState::DataEnd => match bytes {
                 [b'\r', b'\n', ..] => {
-                    self.place = ChunkState::Size;
+                    self.state = ChunkState::Size;
                     Ok(ChunkEvent::Frame(2))
                 }
                 [] | [b'\r'] => Ok(ChunkEvent::More),
@@ -184,7 +184,7 @@ impl Chunks {
             },
             ChunkState::Size => {
                 let Some((text, taken)) = line(bytes, CHUNK_LINE_BYTES_MAX)? else { return Ok(ChunkEvent::More) };
-                self.place = match size(text)? {
+                self.state = match size(text)? {
                     0 => ChunkState::Trailers,
                     bytes => ChunkState::Data(bytes),
                 };
@@ -195,9 +195,9 @@ impl Chunks {
                 let Some((text, taken)) = line(bytes, max)? else { return Ok(ChunkEvent::More) };
                 self.trailer_bytes += taken;
                 if text.is_empty() {
-                    self.place = ChunkState::End;
+                    self.state = ChunkState::End;
                 } else {
-                    // The next server on the path could take a malformed field for the beginning of a message.
+                    // The next server on the path could read a malformed field as the beginning of a message.
                     let (name, value) = field(text).ok_or(FramingError::Chunk)?;
                     self.trailers.add(name, value);
                 }
@@ -206,14 +206,14 @@ impl Chunks {
         }
     }
 
-    /// The trailer fields, as far as they have come.
+    /// The trailer fields that have been read so far.
     pub fn trailers(&self) -> &Headers {
         &self.trailers
     }
 
     /// Counts bytes of the body that were read.
-    pub fn took(&mut self, bytes: u64) {
-        if let ChunkState::Data(left) = &mut self.place {
+    pub fn note_read(&mut self, bytes: u64) {
+        if let ChunkState::Data(left) = &mut self.state {
             *left = left.saturating_sub(bytes);
         }
     }
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn one_meaning_or_none() {
+    fn framing_that_is_ambiguous_is_refused() {
         assert_eq!(framing(&[]), Ok(Framing::Length(0)));
         assert_eq!(framing(&[("Content-Length", "7")]), Ok(Framing::Length(7)));
         assert_eq!(framing(&[("Content-Length", "7"), ("content-length", "7")]), Ok(Framing::Length(7)));
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(of_response(&answer, &Method::Head), Ok(Framing::Length(0)));
     }
 
-    /// Takes a chunked body apart, given piece by piece.
+    /// Decodes a chunked body that arrives in pieces of this size.
     fn unchunk(bytes: &[u8], piece: usize) -> Result<Option<Vec<u8>>, FramingError> {
         let (mut chunks, mut out, mut at) = (Chunks::default(), Vec::new(), 0);
         let mut seen = piece.min(bytes.len());
@@ -260,7 +260,7 @@ mod tests {
                 ChunkEvent::Data(left) if at < seen => {
                     let take = left.min((seen - at) as u64);
                     out.extend_from_slice(&bytes[at..at + take as usize]);
-                    chunks.took(take);
+                    chunks.note_read(take);
                     at += take as usize;
                 }
                 ChunkEvent::Data(_) | ChunkEvent::More if seen == bytes.len() => return Ok(None),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks() {
+    fn chunks_are_decoded_and_malformed_ones_refused() {
         let body = b"4;ext=1\r\nWiki\r\n5\r\npedia\r\n0\r\nX-T: 1\r\n\r\n";
         for piece in 1..body.len() {
             assert_eq!(unchunk(body, piece), Ok(Some(b"Wikipedia".to_vec())), "{piece}");
@@ -304,7 +304,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_cut_into_chunks_comes_back(pieces: Vec<Vec<u8>>, step in 1usize..50) {
+        fn a_body_encoded_in_chunks_is_decoded_unchanged(pieces: Vec<Vec<u8>>, step in 1usize..50) {
             let mut coded = Vec::new();
             for piece in pieces.iter().filter(|p| !p.is_empty()) {
                 coded.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
@@ -316,7 +316,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_end_or_are_refused(bytes: Vec<u8>, step in 1usize..50) {
+        fn any_bytes_are_decoded_or_refused(bytes: Vec<u8>, step in 1usize..50) {
             let _ = unchunk(&bytes, step);
         }
     }

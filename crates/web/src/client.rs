@@ -1,7 +1,7 @@
-//! The client's role: dialling, trust, a request and its response.
+//! HTTP as a client: connecting, verifying the server, and exchanging a request for its response.
 //!
-//! A node that fetches for a client could be used to reach networks that the client cannot. So a guard checks every address before it
-//! is dialled, and exactly the checked address is dialled: a name that resolves differently the second time gains nothing.
+//! A client could use a node that fetches on its behalf to reach networks that it cannot reach itself. So a guard checks every address
+//! before it is dialled. The name is not resolved again after the check, so that a second answer of the DNS cannot replace the address.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -22,7 +22,7 @@ use crate::url::HttpUrl;
 /// The most redirects that are followed.
 pub const REDIRECTS_MAX: usize = 10;
 
-/// The most interim responses before the final one: servers that work long send one every few seconds.
+/// The most interim responses before the final one: a server whose work takes long sends one every few seconds.
 const INTERIM_MAX: usize = 100;
 
 /// Checks an address before it is dialled. The error is a sentence with the reason.
@@ -50,7 +50,7 @@ pub struct Dialer {
 #[non_exhaustive]
 pub enum ClientError {
     /// Not a URL that HTTP can fetch.
-    #[error("{0} is not the URL of something that HTTP can reach")]
+    #[error("{0} is not a URL that HTTP can reach")]
     Url(String),
     /// The name does not resolve.
     #[error("the host {host} cannot be found")]
@@ -93,7 +93,7 @@ pub enum ClientError {
         source: io::Error,
     },
     /// The server does not speak HTTP.
-    #[error("{host} does not answer in HTTP: {why}")]
+    #[error("the answer of {host} is not valid HTTP: {why}")]
     Protocol {
         /// Where.
         host: String,
@@ -142,7 +142,7 @@ impl Dialer {
     }
 
     fn begin_tls(&self, url: &HttpUrl, host: &str) -> Result<Connection, ClientError> {
-        // Addresses as well as names: certificates may name either.
+        // The host may be a name or an address: certificates may contain either.
         let name = ServerName::try_from(url.host().to_owned()).map_err(|_| ClientError::Url(url.redacted()))?;
         let tls = ClientConnection::new(Arc::clone(&self.tls), name);
         let failed = |e| ClientError::Tls { host: host.to_owned(), source: io::Error::other(e) };
@@ -255,7 +255,7 @@ impl Client {
                 return Ok((response, body));
             }
         }
-        let why = format!("more than {INTERIM_MAX} interim answers and no other");
+        let why = format!("more than {INTERIM_MAX} interim responses without a final one");
         Err(ClientError::Protocol { host: self.host.clone(), why })
     }
 
@@ -276,12 +276,12 @@ impl Client {
     }
 }
 
-/// Fields that are credentials wherever they are sent.
+/// Fields that always contain credentials.
 const CREDENTIALS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
 
-/// Fields that are sent on when a redirect leads to another server: they describe the request. Secrets have too many names to leave
-/// them out one by one (`X-Auth-Token`, `Private-Token`, `X-Amz-Security-Token`, …).
-const ANYWHERE: [&str; 19] = [
+/// Fields that are still sent when a redirect leads to another server: they describe the request. This is a list of permitted names,
+/// because the names of secrets cannot all be listed (`X-Auth-Token`, `Private-Token`, `X-Amz-Security-Token`, …).
+const NOT_SECRET: [&str; 19] = [
     "accept",
     "content-length",
     "content-type",
@@ -303,15 +303,15 @@ const ANYWHERE: [&str; 19] = [
     "want-repr-digest",
 ];
 
-/// The target of a redirect; `None` where the response is no redirect.
+/// The target of a redirect; `None` where the response is not a redirect.
 pub fn redirect(response: &Response, from: &HttpUrl) -> Option<HttpUrl> {
     let moved = matches!(response.status, 301 | 302 | 303 | 307 | 308);
     let location = response.headers.get("location").filter(|_| moved)?;
     from.join(location).ok()
 }
 
-/// The target of a redirect; `None` where the response is no redirect. For another server, only fields that are known to be no
-/// secrets stay in `headers`.
+/// The target of a redirect; `None` where the response is not a redirect. If it leads to another server, `headers` keeps only the
+/// fields that are known not to be secret.
 ///
 /// # Errors
 /// [`ClientError::Forbidden`]: the redirect leads from TLS to clear text.
@@ -333,10 +333,11 @@ fn is_among(names: &[&str], name: &str) -> bool {
 
 /// The fields that may be sent to another server.
 pub fn for_others(headers: &Headers) -> Headers {
-    headers.iter().filter(|(name, _)| is_among(&ANYWHERE, name)).collect()
+    headers.iter().filter(|(name, _)| is_among(&NOT_SECRET, name)).collect()
 }
 
-/// The fields that are sent to a URL that is itself the credential: all but other credentials. The signature may cover some of them.
+/// The fields that are sent to a URL which is itself the credential: all but other credentials. The signature of the URL may
+/// cover any of them.
 pub fn without_credentials(headers: &Headers) -> Headers {
     headers.iter().filter(|(name, _)| !is_among(&CREDENTIALS, name)).collect()
 }
@@ -378,7 +379,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn to_others_goes_only_what_is_no_secret() {
+    fn only_fields_known_not_to_be_secret_are_sent_to_another_server() {
         let all = Headers::new()
             .with("AUTHORIZATION", "Bearer x")
             .with("X-Auth-Token", "x")

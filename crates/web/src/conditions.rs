@@ -55,7 +55,7 @@ impl ETag {
         !self.weak && !other.weak && self.opaque == other.opaque
     }
 
-    /// The weak comparison: the same, whatever their strength.
+    /// The weak comparison: the same, weak or strong.
     pub fn is_same_weak(&self, other: &ETag) -> bool {
         self.opaque == other.opaque
     }
@@ -92,7 +92,7 @@ impl Tags {
         Tags::List(tags)
     }
 
-    fn hold(&self, current: Option<&Current>, same: fn(&ETag, &ETag) -> bool) -> bool {
+    fn matches(&self, current: Option<&Current>, same: fn(&ETag, &ETag) -> bool) -> bool {
         match (self, current) {
             (_, None) => false,
             (Tags::Any, Some(_)) => true,
@@ -143,7 +143,7 @@ impl Conditions<'_> {
         let modified_s = current.and_then(|current| current.modified).map(|at| at.seconds);
         let date_s = |value: Option<&str>| value.and_then(date::parse_http).map(|at| at.seconds);
         if let Some(tags) = self.if_match {
-            if !Tags::parse(tags).hold(current, ETag::is_same_strong) {
+            if !Tags::parse(tags).matches(current, ETag::is_same_strong) {
                 return Verdict::Failed;
             }
         } else if let (Some(since), Some(modified)) = (date_s(self.if_unmodified_since), modified_s)
@@ -152,7 +152,7 @@ impl Conditions<'_> {
             return Verdict::Failed;
         }
         if let Some(tags) = self.if_none_match {
-            return match Tags::parse(tags).hold(current, ETag::is_same_weak) {
+            return match Tags::parse(tags).matches(current, ETag::is_same_weak) {
                 true if reading => Verdict::NotModified,
                 true => Verdict::Failed,
                 false => Verdict::Proceed,
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn comparisons_of_the_rfc() {
+    fn tags_are_compared_as_in_the_rfc() {
         let tag = |text| ETag::parse(text).unwrap();
         for (a, b, strong, weak) in [
             ("W/\"1\"", "W/\"1\"", false, true),
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn tags() {
+    fn conditions_on_tags_are_evaluated() {
         let judge = |if_match, if_none_match, reading, tag: Option<&str>| {
             let conditions = Conditions { if_match, if_none_match, ..Conditions::default() };
             conditions.judge(reading, tag.map(current).as_ref())
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn dates() {
+    fn conditions_on_dates_are_evaluated() {
         let since = |since| Conditions { if_modified_since: Some(since), ..Conditions::default() };
         let unless = |since| Conditions { if_unmodified_since: Some(since), ..Conditions::default() };
         let now = current("\"a\"");
@@ -240,13 +240,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn tags_are_read_back(opaque in any::<String>(), weak in any::<bool>()) {
+        fn a_written_tag_is_parsed_unchanged(opaque in any::<String>(), weak in any::<bool>()) {
             let tag = if weak { ETag::weak(&opaque) } else { ETag::strong(&opaque) };
             prop_assert_eq!(ETag::parse(&tag.to_string()), Some(tag));
         }
 
         #[test]
-        fn any_list_is_judged(text in any::<String>(), tags in "(W/)?(\"a?\" ?,?){0,4}") {
+        fn any_conditions_are_evaluated(text in any::<String>(), tags in "(W/)?(\"a?\" ?,?){0,4}") {
             crate::fuzzing::conditions(text.as_bytes());
             crate::fuzzing::conditions(tags.as_bytes());
         }

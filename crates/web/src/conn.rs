@@ -14,10 +14,10 @@ use crate::body::{ChunkEvent, Chunks, Framing};
 use crate::head::{HeadError, Request, Response, parse_request, parse_response};
 use crate::headers::Headers;
 
-/// Bytes that are read at a time while heads are read.
-const SIP_BYTES: usize = 8 << 10;
-/// Bytes of ciphertext that are read at a time while a body is read.
-const GULP_BYTES: usize = 256 << 10;
+/// Bytes of one read while a head is read.
+const HEAD_READ_BYTES: usize = 8 << 10;
+/// Bytes of ciphertext of one read while a body is read.
+const BODY_READ_BYTES: usize = 256 << 10;
 /// The most bytes of plaintext that TLS buffers before they are written.
 const TLS_PENDING_BYTES: usize = 512 << 10;
 
@@ -34,12 +34,12 @@ pub struct Conn {
     cipher_taken: usize,
     /// Bytes that TLS has decrypted and still holds.
     decrypted: usize,
-    /// The peer has sent a TLS `close_notify`. A connection that was cut has none.
-    farewell: bool,
+    /// The peer has sent the `close_notify` of TLS. It is missing where the connection was cut.
+    close_notified: bool,
     /// The present timeouts of the socket, so that they are set only when they change.
     read_within: Option<Duration>,
     write_within: Option<Duration>,
-    /// The deadline of the present read, however many reads of the socket it takes.
+    /// The deadline of the present read, which may need several reads of the socket.
     until: Option<Instant>,
 }
 
@@ -59,7 +59,7 @@ pub struct Parts {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The bytes are no head.
+    /// The bytes are not a head.
     #[error(transparent)]
     Head(#[from] HeadError),
     /// The connection broke, or the deadline has passed.
@@ -110,7 +110,7 @@ fn timed_out() -> io::Error {
 }
 
 /// Reports a timeout of the socket as [`io::ErrorKind::TimedOut`].
-fn plainly(error: io::Error) -> io::Error {
+fn as_timed_out(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::WouldBlock { timed_out() } else { error }
 }
 
@@ -126,18 +126,18 @@ impl Conn {
         if let Some(tls) = &mut tls {
             tls.set_buffer_limit(Some(TLS_PENDING_BYTES));
         }
-        let (inbox, cipher) = (Vec::new(), Vec::new());
-        let (read_within, write_within) = (socket.read_timeout()?, socket.write_timeout()?);
+        let read_within = socket.read_timeout()?;
+        let write_within = socket.write_timeout()?;
         Ok(Conn {
             socket,
             tls,
             peer,
-            inbox,
+            inbox: Vec::new(),
             taken: 0,
-            cipher,
+            cipher: Vec::new(),
             cipher_taken: 0,
             decrypted: 0,
-            farewell: false,
+            close_notified: false,
             read_within,
             write_within,
             until: None,
@@ -199,8 +199,8 @@ impl Conn {
         self.set_read_within(left)
     }
 
-    /// Applies the deadline of the present read before one more read of the socket. A peer that sends a TLS record, or the line that
-    /// begins a chunk, byte by byte must not restart the wait with each byte.
+    /// Applies the deadline of the present read before another read of the socket. A peer that sends a TLS record, or the first line
+    /// of a chunk, byte by byte must not restart the timeout with each byte.
     fn read_on(&mut self) -> io::Result<()> {
         self.until.map_or(Ok(()), |until| self.read_before(until))
     }
@@ -249,7 +249,7 @@ impl Conn {
                 return Ok(Some(request));
             }
             self.read_before(deadline)?;
-            if self.sip()? == 0 {
+            if self.read_more()? == 0 {
                 let between = self.taken == self.inbox.len();
                 return if between { Ok(None) } else { Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()) };
             }
@@ -269,22 +269,22 @@ impl Conn {
                 return Ok(response);
             }
             self.read_before(deadline)?;
-            if self.sip()? == 0 {
+            if self.read_more()? == 0 {
                 return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
             }
         }
     }
 
     /// Reads a few more bytes into the inbox; returns 0 at the end.
-    fn sip(&mut self) -> io::Result<usize> {
+    fn read_more(&mut self) -> io::Result<usize> {
         if self.taken > 0 {
             self.inbox.drain(..self.taken);
             self.taken = 0;
         }
         let before = self.inbox.len();
-        self.inbox.resize(before + SIP_BYTES, 0);
+        self.inbox.resize(before + HEAD_READ_BYTES, 0);
         let mut inbox = std::mem::take(&mut self.inbox);
-        let got = self.read_raw(&mut inbox[before..], SIP_BYTES);
+        let got = self.read_raw(&mut inbox[before..], HEAD_READ_BYTES);
         inbox.truncate(before + *got.as_ref().unwrap_or(&0));
         self.inbox = inbox;
         got
@@ -298,7 +298,7 @@ impl Conn {
         loop {
             match (&self.socket).read(buffer) {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                other => return other.map_err(plainly),
+                other => return other.map_err(as_timed_out),
             }
         }
     }
@@ -314,14 +314,14 @@ impl Conn {
         }
         let within = self.read_within;
         self.until = within.map(|within| Instant::now() + within);
-        let got = self.read_piece(body, buffer);
+        let got = self.read_framed(body, buffer);
         if let Some(within) = within {
             self.set_read_within(within)?;
         }
         got
     }
 
-    fn read_piece(&mut self, body: &mut Body, buffer: &mut [u8]) -> io::Result<usize> {
+    fn read_framed(&mut self, body: &mut Body, buffer: &mut [u8]) -> io::Result<usize> {
         let got = match body.framing {
             Framing::Length(bytes) => {
                 let left = (bytes - body.read).min(buffer.len() as u64) as usize;
@@ -336,7 +336,7 @@ impl Conn {
         let is_whole = match body.framing {
             Framing::Length(_) => false,
             // In clear text a cut cannot be detected. In TLS an attacker who cuts the connection cannot forge `close_notify`.
-            Framing::UntilClose => self.tls.is_none() || self.farewell,
+            Framing::UntilClose => self.tls.is_none() || self.close_notified,
             Framing::Chunked => true,
         };
         if got == 0 && !is_whole {
@@ -359,14 +359,14 @@ impl Conn {
                     if got == 0 {
                         return Err(io::ErrorKind::UnexpectedEof.into());
                     }
-                    body.chunks.took(got as u64);
+                    body.chunks.note_read(got as u64);
                     return Ok(got);
                 }
                 ChunkEvent::More => {
                     if std::mem::replace(&mut again, true) {
                         self.read_on()?;
                     }
-                    if self.sip()? == 0 {
+                    if self.read_more()? == 0 {
                         return Err(io::ErrorKind::UnexpectedEof.into());
                     }
                 }
@@ -376,12 +376,12 @@ impl Conn {
 
     /// Reads from the inbox, or from the connection where that is empty.
     fn read_some(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let waiting = &self.inbox[self.taken..];
-        if waiting.is_empty() {
-            return self.read_raw(buffer, GULP_BYTES);
+        let unread = &self.inbox[self.taken..];
+        if unread.is_empty() {
+            return self.read_raw(buffer, BODY_READ_BYTES);
         }
-        let got = waiting.len().min(buffer.len());
-        buffer[..got].copy_from_slice(&waiting[..got]);
+        let got = unread.len().min(buffer.len());
+        buffer[..got].copy_from_slice(&unread[..got]);
         self.taken += got;
         Ok(got)
     }
@@ -408,10 +408,10 @@ impl Conn {
     /// Sends all of the bytes.
     ///
     /// # Errors
-    /// The connection broke, or the peer took no bytes for too long.
+    /// The connection broke, or the peer note_read no bytes for too long.
     pub fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.tls.is_none() {
-            return (&self.socket).write_all(bytes).map_err(plainly);
+            return (&self.socket).write_all(bytes).map_err(as_timed_out);
         }
         let mut at = 0;
         while at < bytes.len() {
@@ -430,7 +430,7 @@ impl Conn {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(_) => {}
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(plainly(e)),
+                Err(e) => return Err(as_timed_out(e)),
             }
         }
         Ok(())

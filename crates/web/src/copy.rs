@@ -1,8 +1,8 @@
-//! Third-party copy over HTTP: the COPY request (here), the markers that report its progress ([`marker`]), and the line that ends
-//! its response ([`outcome`]).
+//! Third-party copy over HTTP: the COPY request (in this module), the markers that report its progress ([`marker`]), and the last line
+//! of its response ([`outcome`]).
 //!
-//! There is no RFC. The rules are those on which xrootd, dCache and StoRM agree; where they differ, the rule that refuses a request
-//! without a sensible meaning.
+//! There is no RFC. The rules are those on which xrootd, dCache and StoRM agree; where they differ, this module follows the stricter
+//! server.
 
 mod line;
 pub mod marker;
@@ -20,15 +20,15 @@ use crate::url::HttpUrl;
 pub const STREAMS_MAX: u32 = 100;
 /// The most headers that are passed on.
 pub const TRANSFER_HEADERS_MAX: usize = 32;
-/// The longest text about the client that is kept, characters.
+/// The most characters of the text about the client; the rest is cut off.
 const CLIENT_INFO_MAX: usize = 1024;
 
 /// `TransferHeaderX: v` is passed on as `X: v`; compared without regard to case.
 const PREFIX: &str = "transferheader";
 
-/// Headers that belong to one hop (RFC 9110, section 7.6.1), frame the message, or are set by this server because the copy
-/// depends on them. They are left out rather than refused, since many clients send them.
-const OURS: [&str; 18] = [
+/// Headers that are silently not passed on: they belong to one hop (RFC 9110, section 7.6.1), frame the message, or are set by this
+/// server because the copy depends on them. They are not refused, since many clients send them.
+const NOT_PASSED_ON: [&str; 18] = [
     "accept-encoding",
     "connection",
     "content-length",
@@ -49,8 +49,8 @@ const OURS: [&str; 18] = [
     "want-repr-digest",
 ];
 
-/// Headers that are passed on: credentials, and headers that say how to treat the request. The server at the other end could take
-/// another header for an instruction of ours, so clients may not choose others.
+/// Headers that are passed on: credentials, and headers that say how to treat the request. Clients may not choose others: the server at
+/// the other end would read them as instructions of this node.
 const PASSED_ON: [&str; 10] = [
     "accept",
     "authorization",
@@ -108,15 +108,15 @@ pub struct Order {
     pub overwrite: bool,
     /// Whether the copy fails where the other end reports no digest; `None` where the client does not say.
     pub require_checksum: Option<bool>,
-    /// The number of connections; `None` (or 0 in the request, as gfal2 writes it) leaves it to the server.
+    /// The number of connections; `None` (0 in the request, as gfal2 writes it) lets the server choose.
     pub streams: Option<u32>,
     /// The mark of the flows; `None` where none was requested.
     pub scitag: Option<SciTag>,
     /// The value of `Want-Digest`.
     pub want_digest: Option<String>,
-    /// Whether the other end must not be asked by HEAD: `Copy-Flags: NoHead`, or a URL signed for one method.
+    /// Whether no HEAD may be sent to the other end: because of `Copy-Flags: NoHead`, or because its URL is signed for one method.
     pub no_head: bool,
-    /// What the client says of itself, for logs: `job-id=…;file-id=…;retry=…`.
+    /// Text about the client, for logs: `job-id=…;file-id=…;retry=…`.
     pub client_info: Option<String>,
 }
 
@@ -146,18 +146,17 @@ fn bad(reason: impl Into<String>) -> BadRequest {
     BadRequest { status: 400, reason: reason.into() }
 }
 
-/// Whether a `Destination` names this very server, so that the request is a plain WebDAV COPY (or MOVE): it is a path,
-/// or its host and port are those of `authority`, as `Host` or `:authority` give it. Without a port in it, the port of
-/// the destination's scheme is meant.
+/// Whether a `Destination` names this server, so that the request is a plain WebDAV COPY (or MOVE): it is a path, or its host and port
+/// are those of `authority`, the value of `Host` or `:authority`. If `authority` has no port, it has that of the destination's scheme.
 pub fn is_local(destination: &str, authority: &str) -> bool {
     let destination = destination.trim();
     if destination.starts_with('/') && !destination.starts_with("//") {
         return true;
     }
-    let Ok(there) = HttpUrl::parse(destination) else { return false };
-    let scheme = if there.is_secure() { "https" } else { "http" };
-    let here = HttpUrl::parse(&format!("{scheme}://{}", authority.trim()));
-    here.is_ok_and(|here| here.is_same_origin(&there))
+    let Ok(target) = HttpUrl::parse(destination) else { return false };
+    let scheme = if target.is_secure() { "https" } else { "http" };
+    let this_server = HttpUrl::parse(&format!("{scheme}://{}", authority.trim()));
+    this_server.is_ok_and(|this_server| this_server.is_same_origin(&target))
 }
 
 /// Headers by name, without regard to case.
@@ -168,11 +167,11 @@ impl<'a> FieldLines<'a> {
         self.0.iter().filter(move |(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
     }
 
-    /// The value of a header that may come once only.
+    /// The value of a header that may be given only once.
     fn one(&self, name: &str) -> Result<Option<&'a str>, BadRequest> {
         let mut values = self.all(name);
         match (values.next(), values.next()) {
-            (_, Some(_)) => Err(bad(format!("{name} is given more than once; once is enough"))),
+            (_, Some(_)) => Err(bad(format!("{name} is given more than once; give it once"))),
             (value, None) => Ok(value),
         }
     }
@@ -183,13 +182,13 @@ impl<'a> FieldLines<'a> {
             None => Ok(None),
             Some(value) if value.eq_ignore_ascii_case(yes) => Ok(Some(true)),
             Some(value) if value.eq_ignore_ascii_case(no) => Ok(Some(false)),
-            Some(value) => Err(bad(format!("{name} is {yes} or {no}; {value:?} is neither"))),
+            Some(value) => Err(bad(format!("{name} must be {yes} or {no}, not {value:?}"))),
         }
     }
 }
 
 impl Order {
-    /// Parses the headers of a COPY request: names and values as they came.
+    /// Parses the headers of a COPY request: unchanged names and values.
     ///
     /// # Errors
     /// [`BadRequest`]: a header is missing, given twice or malformed, or asks for something that is not supported.
@@ -200,7 +199,7 @@ impl Order {
         let mut transfer_headers = transfer_headers(&lines)?;
         let scitag = lines.one("SciTag")?.map(SciTag::parse);
         if scitag.is_some() {
-            // Both would mark the flow twice, perhaps differently; this end's mark wins.
+            // Both ends would mark the flow, perhaps differently; only this end marks it.
             transfer_headers.retain(|(name, _)| !name.eq_ignore_ascii_case("scitag"));
         }
         let no_head =
@@ -213,7 +212,7 @@ impl Order {
             require_checksum: lines.choice("RequireChecksumVerification", "true", "false")?,
             streams: streams(&lines)?,
             scitag,
-            want_digest: Some(want_digest).filter(|wanted| !wanted.is_empty()),
+            want_digest: Some(want_digest).filter(|value| !value.is_empty()),
             client_info: lines.all("ClientInfo").next().map(client_info),
             direction,
         })
@@ -250,7 +249,7 @@ fn streams(lines: &FieldLines<'_>) -> Result<Option<u32>, BadRequest> {
     let Some(value) = lines.one("X-Number-Of-Streams")? else { return Ok(None) };
     let number = value.parse::<u32>().ok().filter(|n| *n <= STREAMS_MAX);
     let number = number
-        .ok_or_else(|| bad(format!("X-Number-Of-Streams is a number from 0 to {STREAMS_MAX}; {value:?} is not")))?;
+        .ok_or_else(|| bad(format!("X-Number-Of-Streams must be a number from 0 to {STREAMS_MAX}, not {value:?}")))?;
     Ok(Some(number).filter(|n| *n > 0))
 }
 
@@ -259,7 +258,7 @@ fn transfer_headers(lines: &FieldLines<'_>) -> Result<Vec<(String, String)>, Bad
     for (name, value) in &lines.0 {
         let (name, value) = if name.eq_ignore_ascii_case("Copy-Header") {
             // xrootd's older form: the whole header as a value.
-            value.split_once(':').ok_or_else(|| bad("Copy-Header is `NAME: VALUE`; there is no colon in it"))?
+            value.split_once(':').ok_or_else(|| bad("Copy-Header must be `NAME: VALUE`; there is no colon in it"))?
         } else if let Some(rest) = without_prefix(name) {
             (rest, *value)
         } else {
@@ -267,17 +266,17 @@ fn transfer_headers(lines: &FieldLines<'_>) -> Result<Vec<(String, String)>, Bad
         };
         let (name, value) = (name.trim(), value.trim());
         if !is_token(name.as_bytes()) {
-            return Err(bad(format!("{name:?} is no name for a header to pass on; write TransferHeaderNAME: VALUE")));
+            return Err(bad(format!("{name:?} is not a valid name of a header; write TransferHeaderNAME: VALUE")));
         }
         if !value.chars().all(|c| c == '\t' || !c.is_control()) {
-            return Err(bad(format!("the value of TransferHeader{name} contains control characters; it may not")));
+            return Err(bad(format!("the value of TransferHeader{name} must not contain control characters")));
         }
-        if OURS.iter().any(|ours| name.eq_ignore_ascii_case(ours)) {
+        if NOT_PASSED_ON.iter().any(|known| name.eq_ignore_ascii_case(known)) {
             continue;
         }
         if !is_passed_on(name) {
             return Err(bad(format!(
-                "the header {name} is not passed on: those are {}, and what begins with {}",
+                "the header {name} is not passed on; only these are: {}, and names that begin with {}",
                 PASSED_ON.join(", "),
                 PASSED_ON_PREFIXES.join(", ")
             )));

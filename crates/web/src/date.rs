@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use model::Timestamp;
 
-/// The last second that four digits of a year can say: 9999-12-31T23:59:59Z.
+/// The last second of the year 9999, the last one with four digits: 9999-12-31T23:59:59Z.
 const LAST_S: u64 = 253_402_300_799;
 
 /// An HTTP date (RFC 9110, section 5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`. Times outside 1970 to 9999, which files can
@@ -26,7 +26,7 @@ fn instant(at: Timestamp) -> jiff::Timestamp {
     jiff::Timestamp::new(at.seconds, nanos).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
 }
 
-/// A date of RFC 3339 to the second, as `DAV:creationdate` wants it; 1970 where the year is out of reach.
+/// A date of RFC 3339 to the second, for `DAV:creationdate`; 1970 where the library cannot express the year.
 pub fn rfc3339(at: Timestamp) -> String {
     format!("{:.0}", instant(Timestamp { seconds: at.seconds, nanos: 0 }))
 }
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_of_the_rfcs() {
+    fn dates_are_written_and_parsed_as_in_the_rfcs() {
         assert_eq!(http(at(784_111_777, 5)), "Sun, 06 Nov 1994 08:49:37 GMT");
         for form in ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"] {
             assert_eq!(parse_http(form), Some(at(784_111_777, 0)), "{form}");
@@ -67,7 +67,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_time_of_a_file_is_too_odd(seconds in any::<i64>(), nanos in 0u32..1_000_000_000) {
+        fn any_time_of_a_file_becomes_a_valid_date(seconds in any::<i64>(), nanos in 0u32..1_000_000_000) {
             prop_assert!(parse_http(&http(at(seconds, nanos))).is_some());
             prop_assert!(parse_rfc3339(&rfc3339(at(seconds, nanos))).is_some());
             prop_assert!(parse_rfc3339(&rfc3339_us(at(seconds, nanos))).is_some());

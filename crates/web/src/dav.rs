@@ -1,7 +1,7 @@
-//! WebDAV documents (RFC 4918): requests of PROPFIND, PROPPATCH and LOCK, and multistatus documents, read and written.
+//! WebDAV documents (RFC 4918): requests of PROPFIND, PROPPATCH and LOCK, and multistatus documents, which are parsed and written.
 //!
-//! XML from peers is read within bounds and without document types or entities, which serve only attacks: exponential expansion, and
-//! reading local files.
+//! XML from peers is parsed within bounds. Document types and entities are refused: WebDAV does not need them, and they permit attacks
+//! such as exponential expansion and reading local files.
 
 pub mod condition;
 #[cfg(test)]
@@ -28,7 +28,7 @@ pub const DEPTH_MAX: usize = 32;
 pub const PROPS_MAX: usize = 128;
 /// The longest value of one property, bytes of XML.
 pub const FRAGMENT_BYTES_MAX: usize = 16 << 10;
-/// The most attributes, and so namespaces, of one element.
+/// The most attributes of one element, its declarations of namespaces included.
 pub const ATTRIBUTES_MAX: usize = 64;
 
 /// The namespace of WebDAV itself.
@@ -68,7 +68,7 @@ pub struct Quota {
 /// One file or directory in a multistatus document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resource {
-    /// Its address, escaped: an absolute path, or, from some servers, a URL.
+    /// Its address, escaped: an absolute path; some servers write a URL.
     pub href: String,
     /// Whether it is a collection.
     pub is_dir: bool,
@@ -78,7 +78,7 @@ pub struct Resource {
     pub modified: Option<Timestamp>,
     /// When it was made.
     pub created: Option<Timestamp>,
-    /// Its entity tag, as it stands in `ETag`.
+    /// Its entity tag, in the form of `ETag`.
     pub etag: Option<String>,
     /// Whether it may be executed, if known.
     pub executable: Option<bool>,
@@ -114,7 +114,7 @@ impl Resource {
 }
 
 impl Dead {
-    /// Whether the stored property is well-formed: other programs may have changed it.
+    /// Whether a stored property is well-formed: another program may have changed it.
     pub fn is_sound(&self) -> bool {
         let language = self.language.as_deref().unwrap_or_default();
         xml::is_name(&self.prop.name) && xml::is_fragment(&self.xml) && !language.contains(char::is_control)
@@ -128,10 +128,10 @@ pub enum DavError {
     #[error("the body is not well-formed XML: {0}")]
     Xml(String),
     /// A document type or an entity of its own.
-    #[error("the body declares a document type or uses an entity; WebDAV needs neither, and they are not read here")]
+    #[error("the body declares a document type or uses an entity; WebDAV needs neither, and both are refused")]
     Entities,
     /// Well-formed, but with another root element.
-    #[error("the body has the root element {found:?}; {wanted:?} of the namespace DAV: was due")]
+    #[error("the body has the root element {found:?} instead of {wanted:?} of the namespace DAV:")]
     Root {
         /// The root element.
         found: String,
@@ -139,7 +139,7 @@ pub enum DavError {
         wanted: &'static str,
     },
     /// Beyond a bound.
-    #[error("the body has more than {limit} {what}; that much is not read here")]
+    #[error("the body has more than {limit} {what}, the most that are permitted")]
     Bounds {
         /// The things that are counted.
         what: &'static str,
@@ -147,10 +147,10 @@ pub enum DavError {
         limit: usize,
     },
     /// A lock of an unknown kind.
-    #[error("the body asks for no lock that is given here: <exclusive/> or <shared/>, and <write/>")]
+    #[error("the body asks for an unsupported lock; supported are <exclusive/> or <shared/> with <write/>")]
     Lock,
     /// A malformed `Depth`.
-    #[error("Depth is 0, 1 or infinity; {0:?} is none of them")]
+    #[error("Depth must be 0, 1 or infinity, not {0:?}")]
     Depth(String),
 }
 

@@ -1,9 +1,9 @@
-//! Digests in headers: `Want-Digest` and `Digest` as grids speak them (RFC 3230), `Content-MD5`, and the checksums of
-//! ownCloud; those of RFC 9530 are in [`repr`].
+//! Digests in headers: `Want-Digest` and `Digest` as grids use them (RFC 3230), `Content-MD5`, and the checksums of ownCloud; those of
+//! RFC 9530 are in [`repr`].
 //!
-//! The forms are what clients of the field compare: Adler-32 and CRC-32C as eight hexadecimal digits, the others in
-//! base64. What others send is read in every form seen in the wild, and what is malformed is skipped: a peer's broken
-//! digest is no reason to fail a transfer whose bytes are good.
+//! Digests are written in the forms that clients compare: Adler-32 and CRC-32C as eight hexadecimal digits, the others in base64. They
+//! are read in every form that servers are known to send, and malformed ones are skipped: a malformed digest of a peer must not fail a
+//! transfer whose bytes are good.
 
 pub mod repr;
 
@@ -11,11 +11,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::{Algorithm, Digest};
 
-/// The most members of a list that are looked at.
+/// The most members of a list that are read.
 const MEMBERS_MAX: usize = 32;
 
-/// The algorithm of a name in `Want-Digest` and `Digest`, in any case. None for those that are known to the registry
-/// and not made here (`UNIXsum`, `UNIXcksum`) as for those that nobody knows.
+/// The algorithm of a name in `Want-Digest` and `Digest`, without regard to case. `None` for algorithms that are not supported here,
+/// registered (`UNIXsum`, `UNIXcksum`) or not.
 pub fn algorithm(name: &str) -> Option<Algorithm> {
     match name.trim().to_ascii_lowercase().as_str() {
         "adler32" | "adler" => Some(Algorithm::Adler32),
@@ -29,7 +29,7 @@ pub fn algorithm(name: &str) -> Option<Algorithm> {
     }
 }
 
-/// The name in `Want-Digest` and `Digest`. BLAKE3 is in no registry; its name is our own.
+/// The name in `Want-Digest` and `Digest`. No registry has a name for BLAKE3.
 pub fn name(algorithm: Algorithm) -> &'static str {
     match algorithm {
         Algorithm::Adler32 => "adler32",
@@ -47,7 +47,7 @@ fn members<'a>(values: impl IntoIterator<Item = &'a str>) -> impl Iterator<Item 
     values.into_iter().flat_map(|value| value.split(',')).map(str::trim).filter(|m| !m.is_empty()).take(MEMBERS_MAX)
 }
 
-/// A weight (RFC 9110, section 12.4.2) in thousandths; none where it is malformed.
+/// A weight (RFC 9110, section 12.4.2) in thousandths; `None` where it is malformed.
 fn weight(parameter: Option<&str>) -> Option<u32> {
     let Some(parameter) = parameter else { return Some(1000) };
     let (key, value) = parameter.split_once('=')?;
@@ -55,26 +55,26 @@ fn weight(parameter: Option<&str>) -> Option<u32> {
     (key.trim().eq_ignore_ascii_case("q") && (0.0..=1.0).contains(&q)).then_some((q * 1000.0) as u32)
 }
 
-/// What `Want-Digest` asks for (RFC 3230, section 4.3.1): the best-liked of those on offer. Where none of the names is
-/// on offer, the first on offer, as the reference server answers; a client that cannot use it ignores it. None only
-/// where nothing is on offer or nothing is wanted.
+/// Chooses an algorithm for `Want-Digest` (RFC 3230, section 4.3.1): the offered one with the highest weight. If none of the named
+/// algorithms is offered, it is the first offered one, as with the reference server; a client that cannot use it ignores it. `None`
+/// only where nothing is offered or nothing is wanted.
 pub fn wanted<'a>(values: impl IntoIterator<Item = &'a str>, offered: &[Algorithm]) -> Option<Algorithm> {
-    let mut asked = 0;
+    let mut named = 0;
     let mut best: Option<(u32, Algorithm)> = None;
     for member in members(values) {
         let mut words = member.split(';');
         let name = words.next().unwrap_or_default();
         let Some(weight) = weight(words.next()).filter(|weight| *weight > 0) else { continue };
-        asked += 1;
+        named += 1;
         let Some(algorithm) = algorithm(name).filter(|a| offered.contains(a)) else { continue };
         if best.is_none_or(|(known, _)| weight > known) {
             best = Some((weight, algorithm));
         }
     }
-    best.map(|(_, algorithm)| algorithm).or_else(|| offered.first().copied().filter(|_| asked > 0))
+    best.map(|(_, algorithm)| algorithm).or_else(|| offered.first().copied().filter(|_| named > 0))
 }
 
-/// The value of `Want-Digest` for a request of ours: these, best-liked first.
+/// The value of `Want-Digest` that asks for these algorithms, the preferred one first.
 pub fn want(algorithms: &[Algorithm]) -> String {
     let weighed = |(at, algorithm): (usize, &Algorithm)| match at {
         0 => name(*algorithm).to_owned(),
@@ -95,18 +95,18 @@ pub fn format(digest: &Digest) -> String {
     format!("{}={value}", name(digest.algorithm()))
 }
 
-/// Reads all lines of a `Digest` header; what is unknown or malformed is left out.
+/// Parses all lines of a `Digest` header; unknown and malformed members are left out.
 pub fn parse<'a>(values: impl IntoIterator<Item = &'a str>) -> Vec<Digest> {
     members(values).filter_map(|member| one(member.split_once('=')?)).collect()
 }
 
-/// The first member of a `Digest` header that names an algorithm which is known, with a value that is none of its. Whoever
-/// sent it believes that the bytes were held against it.
+/// The first member of a `Digest` header with a known algorithm and a malformed value. The sender expects that the bytes are compared
+/// with it.
 pub fn damaged<'a>(values: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     members(values).find(|member| is_damaged(member.split_once('=')))
 }
 
-/// The same of what ownCloud writes.
+/// As [`damaged`], for a value in the form of ownCloud.
 pub fn damaged_oc(value: &str) -> Option<&str> {
     value.split_whitespace().take(MEMBERS_MAX).find(|word| is_damaged(word.split_once(':')))
 }
@@ -115,7 +115,7 @@ fn is_damaged(member: Option<(&str, &str)>) -> bool {
     member.is_some_and(|member| algorithm(member.0).is_some() && one(member).is_none())
 }
 
-/// A digest from its name and its value in hexadecimal or base64, whichever it is.
+/// Parses a digest from its name and its value, in hexadecimal or base64.
 fn one((name, value): (&str, &str)) -> Option<Digest> {
     let algorithm = algorithm(name)?;
     let value = value.trim().trim_matches('"');
@@ -123,7 +123,7 @@ fn one((name, value): (&str, &str)) -> Option<Digest> {
     Digest::new(algorithm, &bytes)
 }
 
-/// Bytes from hexadecimal digits. Sums of four bytes are numbers to those who write them: leading zeros may be missing.
+/// Bytes from hexadecimal digits. Some servers write sums of four bytes as numbers: leading zeros may be missing.
 fn hex(digits: &str, bytes: usize) -> Option<Vec<u8>> {
     let short = bytes == 4 && (1..8).contains(&digits.len());
     let plain = digits.bytes().all(|b| b.is_ascii_hexdigit());
@@ -135,17 +135,17 @@ fn hex(digits: &str, bytes: usize) -> Option<Vec<u8>> {
     pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
-/// Reads `Content-MD5` (RFC 1864).
+/// Parses `Content-MD5` (RFC 1864).
 pub fn parse_content_md5(value: &str) -> Option<Digest> {
     Digest::new(Algorithm::Md5, &STANDARD.decode(value.trim()).ok()?)
 }
 
-/// A digest as ownCloud and its kin write it, in `OC-Checksum` and in the property `oc:checksums`: `ADLER32:…`, hex.
+/// A digest in the form of ownCloud, for `OC-Checksum` and the property `oc:checksums`: `ADLER32:…`, in hexadecimal digits.
 pub fn format_oc(digest: &Digest) -> String {
     format!("{}:{}", name(digest.algorithm()).replace('-', "").to_ascii_uppercase(), digest.hex())
 }
 
-/// Reads digests as ownCloud writes them, separated by spaces.
+/// Parses digests in the form of ownCloud, separated by spaces.
 pub fn parse_oc(value: &str) -> Vec<Digest> {
     value.split_whitespace().take(MEMBERS_MAX).filter_map(|word| one(word.split_once(':')?)).collect()
 }
@@ -162,14 +162,14 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_read_is_told_from_what_is_not_known() {
-        for (value, told) in [
+    fn a_malformed_digest_is_reported_and_an_unknown_one_is_not() {
+        for (value, malformed) in [
             ("sha-256=AAAA, adler32=8f040a5d", Some("sha-256=AAAA")),
             ("adler32=zz", Some("adler32=zz")),
             ("unixcksum=7, adler32=8f040a5d", None),
             ("nonsense", None),
         ] {
-            assert_eq!(damaged([value]), told, "{value}");
+            assert_eq!(damaged([value]), malformed, "{value}");
         }
         assert_eq!(damaged_oc("ADLER32:8f040a5d SHA1:0"), Some("SHA1:0"));
         assert_eq!(repr::damaged(["sha-256=:AAAA:, x=:AA:"]), Some("sha-256=:AAAA:"));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn wishes() {
+    fn the_preferred_offered_algorithm_is_chosen() {
         for (value, answer) in [
             ("ADLER32", Some(Algorithm::Adler32)),
             ("adler", Some(Algorithm::Adler32)),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_have_the_forms_that_clients_compare() {
+    fn digests_are_written_in_the_forms_that_clients_compare() {
         let md5 = Digest::new(Algorithm::Md5, b"\x99\x1c\xa4\xa4\x2b\x51\x57\xae\x8d\x72\xc4\xb7\xa6\x66\x2b\xa1");
         assert_eq!(format(&adler(0x2e23_0e22)), "adler32=2e230e22");
         assert_eq!(format(&adler(0x0000_0e22)), "adler32=00000e22");
@@ -211,12 +211,12 @@ mod tests {
     }
 
     #[test]
-    fn what_servers_send() {
+    fn every_form_that_servers_send_is_read() {
         let crc = Digest::crc32c(0x35f6_90d4);
         assert_eq!(parse(["adler32=2e230e22"]), [adler(0x2e23_0e22)]);
         assert_eq!(parse(["ADLER32=e22", "adler=8f040a5d"]), [adler(0xe22), adler(0x8f04_0a5d)]);
         assert_eq!(parse(["crc32c=NfaQ1A==", "crc32c=35F690D4"]), [crc, crc]);
-        // Seen in the field: a colon for the equals sign must not end the transfer.
+        // A server is known to write a colon for the equals sign; this must not fail the transfer.
         assert_eq!(parse(["Adler32:be2d0a01, adler32=00000001"]), [adler(1)]);
         for skipped in ["", "adler32=", "adler32=xyz", "adler32=123456789", "md5=AAAA", "sha=AAAA", "md5", "=", ",,"] {
             assert_eq!(parse([skipped]), [], "{skipped}");
@@ -230,7 +230,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(bytes in any::<[u8; 32]>(), which in 0usize..5) {
+        fn a_written_digest_is_parsed_unchanged(bytes in any::<[u8; 32]>(), which in 0usize..5) {
             let algorithm = Algorithm::ALL[which];
             let digest = Digest::new(algorithm, &bytes[..algorithm.value_bytes()]).unwrap();
             prop_assert_eq!(parse([format(&digest).as_str()]), [digest]);
@@ -239,12 +239,12 @@ mod tests {
         }
 
         #[test]
-        fn any_header_is_read(text in any::<String>()) {
+        fn any_header_is_parsed_without_a_panic(text in any::<String>()) {
             crate::fuzzing::digest(text.as_bytes());
         }
 
         #[test]
-        fn likely_headers_are_read(text in "((adler32?|md5|sha-256|crc32c)[=;:]{1,2}[0-9a-f]{0,9}[:,]{0,2}){1,4}") {
+        fn likely_headers_are_parsed_without_a_panic(text in "((adler32?|md5|sha-256|crc32c)[=;:]{1,2}[0-9a-f]{0,9}[:,]{0,2}){1,4}") {
             crate::fuzzing::digest(text.as_bytes());
         }
     }

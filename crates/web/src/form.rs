@@ -1,4 +1,4 @@
-//! Forms of browsers: names and values, or parts with files (RFC 7578), read as they come.
+//! Forms of browsers: names and values, or parts with files (RFC 7578), which are read while they arrive.
 //!
 //! Does not know: the connection, and the purpose of the form.
 
@@ -6,7 +6,7 @@ use crate::headers::Headers;
 
 /// The most bytes of a part's head.
 const HEAD_BYTES_MAX: usize = 8 << 10;
-/// Bytes that are read at a time.
+/// Bytes of one read.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// The media type of a form without files.
@@ -19,7 +19,7 @@ fn kind(headers: &Headers) -> &str {
     headers.get("content-type").unwrap_or_default().split(';').next().unwrap_or_default().trim()
 }
 
-/// Whether a form has files; `None` where the body is no form.
+/// Whether a form has files; `None` where the body is not a form.
 pub fn has_files(headers: &Headers) -> Option<bool> {
     [(PAIRS, false), (PARTS, true)]
         .iter()
@@ -43,7 +43,7 @@ pub enum FormError {
     #[error("the form ended in the middle of a part")]
     Cut,
     /// A malformed head of a part.
-    #[error("a part of the form does not say what it is")]
+    #[error("a part of the form has no name, or its head is malformed")]
     Head,
 }
 
@@ -52,22 +52,22 @@ pub enum FormError {
 pub struct Parts {
     /// The delimiter after a part: line end, two dashes, boundary.
     delimiter: Vec<u8>,
-    held: Vec<u8>,
+    unread: Vec<u8>,
     in_part: bool,
 }
 
 impl Parts {
-    /// A reader for a body with these headers; `None` where it is no form with files.
+    /// A reader for a body with these headers; `None` where it is not a form with files.
     pub fn of(headers: &Headers) -> Option<Parts> {
         let value = headers.get("content-type").filter(|_| has_files(headers) == Some(true))?;
         let boundary = parameter(value, "boundary").filter(|boundary| (1..=70).contains(&boundary.len()))?;
         let delimiter = [b"\r\n--", boundary.as_bytes()].concat();
         // The first boundary has no line before it.
-        Some(Parts { delimiter, held: b"\r\n".to_vec(), in_part: true })
+        Some(Parts { delimiter, unread: b"\r\n".to_vec(), in_part: true })
     }
 
-    /// Skips the rest of the present part and reads the next part's head; `None` after the last part. `read` reads more of the body,
-    /// and returns 0 at its end.
+    /// Skips the rest of the present part and reads the head of the next one; `None` after the last part. `read` reads more bytes of
+    /// the body, and returns 0 at its end.
     ///
     /// # Errors
     /// [`FormError`], and the errors of `read`.
@@ -78,23 +78,23 @@ impl Parts {
         let mut rest = [0; 4096];
         while self.read(&mut rest, read)? > 0 {}
         loop {
-            if self.held.starts_with(b"--") {
+            if self.unread.starts_with(b"--") {
                 return Ok(None);
             }
-            if let Some(end) = find(&self.held, b"\r\n\r\n") {
-                let head = head(&self.held[..end]).ok_or(FormError::Head)?;
-                self.held.drain(..end + 4);
+            if let Some(end) = find(&self.unread, b"\r\n\r\n") {
+                let head = head(&self.unread[..end]).ok_or(FormError::Head)?;
+                self.unread.drain(..end + 4);
                 self.in_part = true;
                 return Ok(Some(head));
             }
-            if self.held.len() > HEAD_BYTES_MAX {
+            if self.unread.len() > HEAD_BYTES_MAX {
                 return Err(FormError::Head.into());
             }
             self.more(read)?;
         }
     }
 
-    /// Bytes of the part; 0 at its end.
+    /// Reads bytes of the part; returns 0 at its end.
     ///
     /// # Errors
     /// As [`Parts::next`].
@@ -104,18 +104,18 @@ impl Parts {
         read: &mut impl FnMut(&mut [u8]) -> Result<usize, E>,
     ) -> Result<usize, E> {
         while self.in_part {
-            let end = find(&self.held, &self.delimiter);
-            // Bytes that may be the beginning of a boundary wait for the rest of it.
-            let sure = end.unwrap_or_else(|| self.held.len().saturating_sub(self.delimiter.len() - 1));
-            let given = sure.min(into.len());
-            if given > 0 {
-                into[..given].copy_from_slice(&self.held[..given]);
-                self.held.drain(..given);
-                return Ok(given);
+            let end = find(&self.unread, &self.delimiter);
+            // The last bytes may be the beginning of a boundary, so they are not returned before more bytes have come.
+            let available = end.unwrap_or_else(|| self.unread.len().saturating_sub(self.delimiter.len() - 1));
+            let taken = available.min(into.len());
+            if taken > 0 {
+                into[..taken].copy_from_slice(&self.unread[..taken]);
+                self.unread.drain(..taken);
+                return Ok(taken);
             }
             match end {
                 Some(_) => {
-                    self.held.drain(..self.delimiter.len());
+                    self.unread.drain(..self.delimiter.len());
                     self.in_part = false;
                 }
                 None => self.more(read)?,
@@ -125,10 +125,10 @@ impl Parts {
     }
 
     fn more<E: From<FormError>>(&mut self, read: &mut impl FnMut(&mut [u8]) -> Result<usize, E>) -> Result<(), E> {
-        let before = self.held.len();
-        self.held.resize(before + PIECE_BYTES, 0);
-        let got = read(&mut self.held[before..]);
-        self.held.truncate(before + *got.as_ref().unwrap_or(&0));
+        let before = self.unread.len();
+        self.unread.resize(before + PIECE_BYTES, 0);
+        let got = read(&mut self.unread[before..]);
+        self.unread.truncate(before + *got.as_ref().unwrap_or(&0));
         if got? == 0 { Err(FormError::Cut.into()) } else { Ok(()) }
     }
 }
@@ -137,7 +137,7 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     memchr::memmem::find(bytes, wanted)
 }
 
-/// The lines of a part's head, behind the end of the boundary's line.
+/// Parses the head of a part: the lines after the boundary.
 fn head(bytes: &[u8]) -> Option<PartHead> {
     let text = String::from_utf8_lossy(bytes);
     let disposition = text.split("\r\n").find_map(|line| {
@@ -149,7 +149,7 @@ fn head(bytes: &[u8]) -> Option<PartHead> {
     Some(PartHead { name: parameter(&disposition, "name")?, file })
 }
 
-/// A parameter of a field, in quotation marks or not. Browsers write what would end it as `%22`, `%0D` and `%0A`.
+/// A parameter of a field, in quotation marks or not. Browsers escape the characters that would end it as `%22`, `%0D` and `%0A`.
 fn parameter(value: &str, wanted: &str) -> Option<String> {
     let mut rest = value.split_once(';')?.1;
     loop {
@@ -181,7 +181,7 @@ mod tests {
         Headers::new().with("Content-Type", format!("multipart/form-data; charset=utf-8; boundary=\"{boundary}\""))
     }
 
-    /// All parts of a body that comes in pieces of this size.
+    /// All parts of a body that arrives in pieces of this size.
     fn parts(headers: &Headers, body: &[u8], step: usize) -> Result<Vec<(PartHead, Vec<u8>)>, FormError> {
         let (mut parts, mut at) = (Parts::of(headers).unwrap(), 0);
         let mut read = |into: &mut [u8]| {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_browsers_form_reads() {
+    fn the_form_of_a_browser_is_read_and_a_malformed_one_refused() {
         let body = b"--XX\r\nContent-Disposition: form-data; name=\"what\"\r\n\r\nupload\r\n--XX\r\n\
             content-disposition: form-data; name=\"file\"; filename=\"C:\\d\\a %22b%22.bin\"\r\nContent-Type: x/y\r\n\r\n\
             \r\n--X\r\n--XY--\r\n\r\n--XX--\r\nafter";
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_a_form_and_what_is_not() {
+    fn forms_are_recognised_by_their_media_type() {
         let with = |kind: &str| Headers::new().with("Content-Type", kind);
         assert_eq!(has_files(&with("Multipart/Form-Data; boundary=x")), Some(true));
         assert_eq!(has_files(&with("application/x-www-form-urlencoded;charset=UTF-8")), Some(false));
@@ -245,7 +245,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bytes_arrive_as_they_are(
+        fn files_of_any_bytes_are_read_unchanged(
             files in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 1..4),
             step in 1..200_usize,
         ) {
@@ -263,7 +263,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_panics(body in proptest::collection::vec(any::<u8>(), 0..400), step in 1..50_usize) {
+        fn any_body_is_read_without_a_panic(body in proptest::collection::vec(any::<u8>(), 0..400), step in 1..50_usize) {
             let _ = parts(&form("a"), &body, step);
         }
     }

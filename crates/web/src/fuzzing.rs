@@ -1,8 +1,8 @@
-//! Where strangers' bytes come in, as plain functions: the property tests run them in every `make test`, `make fuzz`
-//! (`fuzz/` at the root of the workspace) for as long as one likes.
+//! Functions that parse untrusted bytes, for tests. The property tests call them in every `make test`; `make fuzz` (`fuzz/` at the root of
+//! the workspace) calls them for any length of time.
 //!
-//! Each takes any bytes, drives the real code as a server or client would, and must come back with the laws of the form
-//! intact: no panic, no overflow, nothing beyond the bounds, and what is written can be read.
+//! Each function takes arbitrary bytes and uses the real code as a server or client would. It asserts that there is no panic and no
+//! overflow, that results keep the bounds, and that written values are parsed unchanged.
 
 mod message;
 
@@ -27,7 +27,7 @@ fn text(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// A size (8 bytes, little-endian) and the value of `Range`, which is read as one of `Content-Range` as well.
+/// Parses a size (8 bytes, little-endian) and the value of `Range`, and the same value as `Content-Range`.
 pub fn range(bytes: &[u8]) {
     let Some((size, value)) = bytes.split_first_chunk::<8>() else { return };
     let (size, value) = (u64::from_le_bytes(*size), text(value));
@@ -50,7 +50,7 @@ pub fn range(bytes: &[u8]) {
     assert_eq!(frame.len(&parts), u64::try_from(whole).ok(), "the length known in advance");
 }
 
-/// A list of entity tags, and dates, as conditions.
+/// Evaluates conditions whose values are entity tags or dates.
 pub fn conditions(bytes: &[u8]) {
     let value = text(bytes);
     let tag = ETag::parse(&value);
@@ -69,12 +69,12 @@ pub fn conditions(bytes: &[u8]) {
     }
 }
 
-/// A value of any of the headers about digests.
+/// Parses a value of each of the headers with digests.
 pub fn digest(bytes: &[u8]) {
     let value = text(bytes);
     let offered = [Algorithm::Adler32, Algorithm::Md5];
     for wanted in [digest::wanted([&*value], &offered), repr::wanted([&*value], &offered)].into_iter().flatten() {
-        assert!(offered.contains(&wanted), "{wanted} was not on offer");
+        assert!(offered.contains(&wanted), "{wanted} was not offered");
     }
     for found in digest::parse([&*value]).into_iter().chain(digest::parse_oc(&value)).chain(repr::parse([&*value])) {
         assert_eq!(digest::parse([&*digest::format(&found)]), [found], "a digest reads otherwise");
@@ -84,7 +84,7 @@ pub fn digest(bytes: &[u8]) {
     digest::parse_content_md5(&value);
 }
 
-/// A request target.
+/// Parses a request target.
 pub fn target(bytes: &[u8]) {
     let value = text(bytes);
     let shown = target::redacted(&value);
@@ -92,7 +92,7 @@ pub fn target(bytes: &[u8]) {
     let Ok(found) = target::parse(&value) else { return };
     assert!(!found.path.as_bytes().split(|b| *b == b'/').any(|name| name == b".." || name == b"."), "upwards");
     let again = target::parse(&target::href(&found.path, found.is_dir));
-    // Escaping may make three bytes of one: too long is the only way in which a path may fail to come back.
+    // Escaping may make three bytes of one. So a written path may be too long, but must not be refused for another reason.
     match again {
         Ok(again) => {
             assert_eq!((again.path, again.is_dir), (found.path.clone(), found.is_dir), "a path reads otherwise")
@@ -100,12 +100,16 @@ pub fn target(bytes: &[u8]) {
         Err(error) => assert!(matches!(error, target::TargetError::Long(_)), "{error}"),
     }
     if let Some((export, below)) = found.export() {
-        assert_eq!(model::RelPath::root().join(&export).join_path(&below), found.path, "nothing is lost");
+        assert_eq!(
+            model::RelPath::root().join(&export).join_path(&below),
+            found.path,
+            "export and path make the whole path"
+        );
     }
     found.authz();
 }
 
-/// The body of a PROPFIND.
+/// Parses the body of a PROPFIND, and writes and parses the response.
 pub fn propfind(bytes: &[u8]) {
     let Ok(ask) = dav::propfind::parse(bytes) else { return };
     if let Ask::Only(props) | Ask::All { include: props } = &ask {
@@ -115,10 +119,10 @@ pub fn propfind(bytes: &[u8]) {
     let document =
         [multistatus::open(), multistatus::response(&resource, &ask), multistatus::close().to_owned()].concat();
     let read = listing::parse(document.as_bytes()).map(|all| all.into_iter().map(|one| one.href).collect::<Vec<_>>());
-    assert_eq!(read, Ok(vec!["/a".to_owned()]), "whatever is asked for, the answer can be read");
+    assert_eq!(read, Ok(vec!["/a".to_owned()]), "the response to any request is well-formed");
 }
 
-/// The body of a PROPPATCH: what is kept of it can be told again, and read.
+/// Parses the body of a PROPPATCH, and writes and parses a listing with its properties.
 pub fn proppatch(bytes: &[u8]) {
     let Ok(changes) = dav::proppatch::parse(bytes) else { return };
     assert!(!changes.is_empty() && changes.len() <= dav::PROPS_MAX);
@@ -127,13 +131,13 @@ pub fn proppatch(bytes: &[u8]) {
         Change::Remove(_) => None,
     });
     let resource = Resource { href: "/a".to_owned(), dead: dead.collect(), ..Resource::default() };
-    let told = multistatus::response(&resource, &Ask::default());
-    let document = [multistatus::open(), told, multistatus::close().to_owned()].concat();
+    let response = multistatus::response(&resource, &Ask::default());
+    let document = [multistatus::open(), response, multistatus::close().to_owned()].concat();
     let read = listing::parse(document.as_bytes()).map(|all| all.len());
-    assert_eq!(read, Ok(1), "what clients give can be told");
+    assert_eq!(read, Ok(1), "a listing with any property of a client is well-formed");
 }
 
-/// The body of a LOCK.
+/// Parses the body of a LOCK, and writes and parses a listing with the lock.
 pub fn lock(bytes: &[u8]) {
     let Ok(Some(wanted)) = dav::lock::parse(bytes) else { return };
     let active = dav::lock::Active {
@@ -145,12 +149,16 @@ pub fn lock(bytes: &[u8]) {
         root: "/a".to_owned(),
     };
     let resource = Resource { href: "/a".to_owned(), locks: vec![active], ..Resource::default() };
-    let told = multistatus::response(&resource, &Ask::default());
-    let document = [multistatus::open(), told, multistatus::close().to_owned()].concat();
-    assert_eq!(listing::parse(document.as_bytes()).map(|all| all.len()), Ok(1), "whoever owns it, it can be told");
+    let response = multistatus::response(&resource, &Ask::default());
+    let document = [multistatus::open(), response, multistatus::close().to_owned()].concat();
+    assert_eq!(
+        listing::parse(document.as_bytes()).map(|all| all.len()),
+        Ok(1),
+        "a listing with any owner is well-formed"
+    );
 }
 
-/// The field `If`.
+/// Parses the fields `If`, `Lock-Token` and `Timeout`.
 pub fn condition(bytes: &[u8]) {
     let value = text(bytes);
     dav::condition::lock_token(&value);
@@ -161,7 +169,7 @@ pub fn condition(bytes: &[u8]) {
     found.holds(|_| State { etag: None, tokens: tokens.clone() });
 }
 
-/// A multistatus document.
+/// Parses a multistatus document.
 pub fn multistatus(bytes: &[u8]) {
     let Ok(resources) = listing::parse(bytes) else { return };
     for resource in resources {
@@ -171,7 +179,7 @@ pub fn multistatus(bytes: &[u8]) {
     }
 }
 
-/// The headers of a COPY request: lines of `name: value`.
+/// Parses the headers of a COPY request: lines of `name: value`.
 pub fn copy(bytes: &[u8]) {
     let lines = text(bytes);
     let headers = lines.split('\n').filter_map(|line| line.split_once(": "));
@@ -192,19 +200,19 @@ pub fn copy(bytes: &[u8]) {
     assert!(order.streams.is_none_or(|streams| (1..=copy::STREAMS_MAX).contains(&streams)));
 }
 
-/// A stream of markers: the first byte says in how large pieces the others are read.
+/// Parses a stream of markers. The first byte gives the size of the pieces in which the others are parsed.
 pub fn markers(bytes: &[u8]) {
     let Some((piece, rest)) = bytes.split_first() else { return };
     let mut markers = Markers::default();
-    let mut heard = Vec::new();
+    let mut events = Vec::new();
     for chunk in rest.chunks(usize::from(*piece) + 1) {
-        heard.extend(markers.push(chunk));
+        events.extend(markers.push(chunk));
     }
-    heard.extend(markers.finish());
+    events.extend(markers.finish());
     let mut whole = Markers::default();
     let at_once: Vec<MarkerEvent> = whole.push(rest).into_iter().chain(whole.finish()).collect();
-    assert_eq!(heard, at_once, "the pieces do not matter");
-    for one in heard {
+    assert_eq!(events, at_once, "the size of the pieces does not matter");
+    for one in events {
         let mut line = String::new();
         match &one {
             MarkerEvent::Marker(marker) => {

@@ -50,7 +50,7 @@ pub enum HeadError {
     #[error("this is not a head of HTTP/1.1: {0}")]
     Malformed(&'static str),
     /// HTTP of another major version.
-    #[error("only HTTP/1.0, HTTP/1.1 and HTTP/2 are spoken here")]
+    #[error("only HTTP/1.0, HTTP/1.1 and HTTP/2 are supported")]
     Version,
 }
 
@@ -71,24 +71,24 @@ fn malformed(error: httparse::Error) -> HeadError {
         httparse::Error::TooManyHeaders => HeadError::TooLarge,
         httparse::Error::Version => HeadError::Version,
         httparse::Error::HeaderName => HeadError::Malformed("a field's name is not a token"),
-        httparse::Error::HeaderValue => HeadError::Malformed("a field's value holds a control character"),
-        httparse::Error::NewLine => HeadError::Malformed("a line does not end as lines do"),
+        httparse::Error::HeaderValue => HeadError::Malformed("a field's value contains a control character"),
+        httparse::Error::NewLine => HeadError::Malformed("a line does not end with CR LF"),
         httparse::Error::Status => HeadError::Malformed("the status is not a number of three digits"),
-        _ => HeadError::Malformed("the first line is not one of HTTP"),
+        _ => HeadError::Malformed("the first line is not a request or status line of HTTP"),
     }
 }
 
 fn fields(parsed: &[httparse::Header<'_>]) -> Headers {
-    // Values are bytes (RFC 9110, section 5.5); all values that we read are text.
+    // Values are bytes (RFC 9110, section 5.5); all values that are used here are text.
     parsed.iter().map(|h| (h.name, ows(&String::from_utf8_lossy(h.value)).to_owned())).collect()
 }
 
-/// The result for an incomplete head: an error where it is too long already.
+/// The result for an incomplete head: an error if it is already too long.
 fn unfinished<T>(bytes: &[u8]) -> Result<Option<T>, HeadError> {
     if bytes.len() >= HEAD_BYTES_MAX { Err(HeadError::TooLarge) } else { Ok(None) }
 }
 
-/// Where the first line names a later minor version of HTTP/1: the offset of its digit.
+/// The offset of the digit of the minor version, where the first line names a later one than HTTP/1.1.
 fn later_minor(bytes: &[u8]) -> Option<usize> {
     let begins = bytes.iter().position(|byte| !b"\r\n".contains(byte))?;
     let ends = begins + bytes[begins..].iter().position(|byte| *byte == b'\r')?;
@@ -98,10 +98,10 @@ fn later_minor(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Parses a request at the start of bytes. Returns it with its length in bytes; `None` while it is incomplete. A later minor version is
-/// taken for HTTP/1.1 (RFC 9110, section 2.5), and an empty line before the request is skipped (RFC 9112, section 2.2).
+/// read as HTTP/1.1 (RFC 9110, section 2.5), and an empty line before the request is skipped (RFC 9112, section 2.2).
 ///
 /// # Errors
-/// [`HeadError`]: the bytes are no request, or beyond the bounds.
+/// [`HeadError`]: the bytes are not a request, or exceed the bounds.
 pub fn parse_request(bytes: &[u8]) -> Result<Option<(Request, usize)>, HeadError> {
     match later_minor(bytes) {
         Some(digit) => {
@@ -124,26 +124,27 @@ fn parse_known(bytes: &[u8]) -> Result<Option<(Request, usize)>, HeadError> {
     if taken > HEAD_BYTES_MAX {
         return Err(HeadError::TooLarge);
     }
-    // Who waits for CR LF would see the head end elsewhere (RFC 9112, section 2.2 lets us take it for an end, or not).
+    // A server that accepts only CR LF would see the head end elsewhere. RFC 9112, section 2.2, permits a lone LF and does not require
+    // it.
     if bytes[..taken].windows(2).any(|pair| pair[1] == b'\n' && pair[0] != b'\r') {
-        return Err(HeadError::Malformed("a line does not end as lines do"));
+        return Err(HeadError::Malformed("a line does not end with CR LF"));
     }
     let (Some(method), Some(target), Some(minor)) = (parsed.method, parsed.path, parsed.version) else {
-        return Err(HeadError::Malformed("the first line is not one of HTTP"));
+        return Err(HeadError::Malformed("the first line is not a request or status line of HTTP"));
     };
     let (method, target) = (Method::parse(method), target.to_owned());
     let headers = fields(parsed.headers);
-    // One host, so that no server on the path takes it for another (RFC 9112, section 3.2).
+    // Exactly one host: with two, servers on the path could choose different ones (RFC 9112, section 3.2).
     if headers.all("host").count() > 1 || (minor == 1 && headers.get("host").is_none()) {
-        return Err(HeadError::Malformed("HTTP/1.1 wants one Host"));
+        return Err(HeadError::Malformed("a request of HTTP/1.1 has exactly one field Host"));
     }
     if headers.get("host").is_some_and(|host| !is_authority(host)) {
-        return Err(HeadError::Malformed("Host is a name or an address, and a port"));
+        return Err(HeadError::Malformed("Host must be a name or an address, with an optional port"));
     }
     Ok(Some((Request { method, target, minor, headers }, taken)))
 }
 
-/// Whether a text can be `uri-host [":" port]` (RFC 9110, section 7.2), which may be empty: no list, no path, no user.
+/// Whether a text has only the characters of `uri-host [":" port]` (RFC 9110, section 7.2), which may be empty.
 fn is_authority(host: &str) -> bool {
     host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~%!$&'()*+;=:[]".contains(&b))
 }
@@ -151,7 +152,7 @@ fn is_authority(host: &str) -> bool {
 /// Parses a response at the start of bytes. Returns it with its length in bytes; `None` while it is incomplete.
 ///
 /// # Errors
-/// [`HeadError`]: the bytes are no response, or beyond the bounds.
+/// [`HeadError`]: the bytes are not a response, or exceed the bounds.
 pub fn parse_response(bytes: &[u8]) -> Result<Option<(Response, usize)>, HeadError> {
     let mut storage = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut parsed = httparse::Response::new(&mut storage);
@@ -162,9 +163,9 @@ pub fn parse_response(bytes: &[u8]) -> Result<Option<(Response, usize)>, HeadErr
         return Err(HeadError::TooLarge);
     }
     let (Some(status), Some(minor)) = (parsed.code, parsed.version) else {
-        return Err(HeadError::Malformed("the first line is not one of HTTP"));
+        return Err(HeadError::Malformed("the first line is not a request or status line of HTTP"));
     };
-    // These statuses have no meaning; code that compares with 400 would take them for success.
+    // These statuses have no meaning; code that compares with 400 would treat them as success.
     if status < 100 {
         return Err(HeadError::Malformed("the status is below 100"));
     }
@@ -172,12 +173,12 @@ pub fn parse_response(bytes: &[u8]) -> Result<Option<(Response, usize)>, HeadErr
 }
 
 impl Request {
-    /// A request of ours.
+    /// A request in HTTP/1.1.
     pub fn new(method: Method, target: impl Into<String>, headers: Headers) -> Request {
         Request { method, target: target.into(), minor: 1, headers }
     }
 
-    /// As it is sent.
+    /// Its bytes on the wire.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut text = format!("{} {} HTTP/1.{}\r\n", self.method, self.target, self.minor);
         self.headers.write(&mut text);
@@ -211,14 +212,14 @@ impl Response {
         Response { status, headers: Headers::new(), minor: 1 }
     }
 
-    /// With one more field.
+    /// Adds a field.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Response {
         self.headers.add(name, value);
         self
     }
 
-    /// As it is sent.
+    /// Its bytes on the wire.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut text = String::with_capacity(512);
         let _ = write!(text, "HTTP/1.1 {} {}\r\n", self.status, reason(self.status));
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_and_what_follows_it() {
+    fn a_request_ends_before_its_body() {
         let text = "GET /d/f?x=1 HTTP/1.1\r\nHost: h\r\nRange:  bytes=0-1 \r\n\r\nbody";
         let (parsed, taken) = request(text).unwrap().unwrap();
         assert_eq!((&parsed.method, parsed.target.as_str(), taken), (&Method::Get, "/d/f?x=1", text.len() - 4));
@@ -294,16 +295,16 @@ mod tests {
     }
 
     #[test]
-    fn odd_requests_are_read() {
+    fn unknown_methods_and_later_minor_versions_are_read() {
         let text = "\r\nget / HTTP/1.2\r\nHost: h\r\n\r\nGET";
         let (parsed, taken) = request(text).unwrap().unwrap();
         assert_eq!((parsed.method, parsed.minor, taken), (Method::Other("get".into()), 1, text.len() - 3));
-        // Where the version is not the first line's, it is not looked at.
+        // Only the version in the first line counts.
         assert_eq!(request("GET / HTTP/2.2\r\nA: HTTP/1.2\r\nHost: h\r\n\r\n"), Err(HeadError::Version));
     }
 
     #[test]
-    fn bounds_and_nonsense() {
+    fn requests_that_are_too_long_or_malformed_are_refused() {
         let long = format!("GET /{} HTTP/1.1\r\nHost: h\r\n\r\n", "x".repeat(TARGET_BYTES_MAX));
         assert_eq!(request(&long), Err(HeadError::TargetTooLong));
         let many = format!("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n", "a: b\r\n".repeat(FIELDS_MAX));
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_keep_to_the_same_bounds() {
+    fn responses_that_are_too_long_or_malformed_are_refused() {
         for status in ["000", "006", "099"] {
             let answer = format!("HTTP/1.1 {status} x\r\n\r\n");
             assert_eq!(parse_response(answer.as_bytes()), Err(HeadError::Malformed("the status is below 100")));
@@ -336,13 +337,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
+        fn any_bytes_are_parsed_or_refused(bytes: Vec<u8>) {
             let _ = parse_request(&bytes);
             let _ = parse_response(&bytes);
         }
 
         #[test]
-        fn what_is_written_reads_back(status in 100u16..600, name in "[A-Za-z-]{1,20}", value in "[!-~]{0,40}") {
+        fn a_written_response_is_parsed_unchanged(status in 100u16..600, name in "[A-Za-z-]{1,20}", value in "[!-~]{0,40}") {
             let written = Response::new(status).with(&name, value);
             let bytes = written.to_bytes();
             prop_assert_eq!(parse_response(&bytes), Ok(Some((written, bytes.len()))));

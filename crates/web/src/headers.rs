@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-/// Trims optional white space (RFC 9110, section 5.6.3): spaces and tabs, and no other white space of Unicode. A reader that trims
-/// more reads another message than the next server on the path.
+/// Trims optional white space (RFC 9110, section 5.6.3): spaces and tabs, and no other white space of Unicode. Trimming more would read
+/// another message than the next server on the path does.
 pub(crate) fn ows(text: &str) -> &str {
     text.trim_matches([' ', '\t'])
 }
 
-/// Whether this is a token (RFC 9110, section 5.6.2), as names of fields are.
+/// Whether this is a token (RFC 9110, section 5.6.2), as a field's name must be.
 pub(crate) fn is_token(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b))
 }
@@ -53,7 +53,7 @@ impl Headers {
         weight(coding).or_else(|| weight("*")).is_some_and(|weight| weight > 0.0)
     }
 
-    /// Adds a field. CR, LF and NUL become spaces, so that no value can begin a line of its own.
+    /// Adds a field. CR, LF and NUL become spaces, so that no value can begin a new line.
     pub fn add(&mut self, name: impl Into<String>, value: impl Into<String>) {
         let mut value = value.into();
         if value.contains(['\r', '\n', '\0']) {
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codings_are_taken_or_not() {
+    fn a_content_coding_is_accepted_only_if_it_is_listed_and_not_refused() {
         let accepts = |value: &str| Headers::new().with("Accept-Encoding", value).accepts_coding("gzip");
         for yes in ["gzip", "deflate, GZIP;q=0.5", "*", "br, *;q=0.1", "identity, gzip; q=1.0"] {
             assert!(accepts(yes), "{yes}");
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn names_have_no_case_and_values_no_lines() {
+    fn names_are_compared_without_case_and_values_cannot_add_lines() {
         let mut headers = Headers::new().with("Want-Digest", "md5").with("X", "a\r\nEvil: b");
         headers.add("x", "c, Close");
         assert_eq!(headers.get("want-digest"), Some("md5"));

@@ -1,5 +1,5 @@
-//! HTTP for data movers. Heads, framing, ranges, digests, WebDAV documents and third-party copy are parsed and written sans IO. One
-//! blocking connection serves both roles over TCP or TLS, and a client dials only addresses that a guard allows.
+//! HTTP for data transfer. Heads, framing, ranges, digests, WebDAV documents and third-party copy are parsed and written sans IO. One
+//! blocking connection serves clients and servers, over TCP or TLS, and a client connects only to addresses that a guard allows.
 //!
 //! What this crate does not know: files, exports, keys and rights (the services know them), and HTTP/2 (a library speaks it).
 //!

@@ -1,6 +1,7 @@
-//! Text in pages of HTML.
+//! Escapes text for pages of HTML.
 
-/// Escapes text so that it cannot be taken for markup. Invisible characters, and marks that change the direction of text, are spelled out.
+/// Escapes text so that it is not read as markup. Invisible characters, and those that change the direction of text, are written as
+/// escapes of Rust.
 pub fn text(raw: &str) -> String {
     let mut out = String::with_capacity(raw.len());
     for c in raw.chars() {
@@ -18,7 +19,7 @@ pub fn text(raw: &str) -> String {
     out
 }
 
-/// Whether a character is a control, a mark of direction, of zero width, or forbidden in XML.
+/// Whether a character is a control character, changes the direction of text, has no width, or is forbidden in XML.
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
@@ -31,12 +32,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_stays_text() {
+    fn markup_and_invisible_characters_are_escaped() {
         assert_eq!(text("<b a='x'>&\"\n"), "&lt;b a=&#39;x&#39;&gt;&amp;&quot;\n");
         assert_eq!(
             text("a\0\u{202e}gpj.exe\u{feff}"),
             "a\\u{0}\\u{202e}gpj.exe\\u{feff}",
-            "what turns text around is spelled"
+            "characters that change the direction are escaped"
         );
         assert_eq!(text("ä ☃"), "ä ☃");
     }

@@ -1,4 +1,4 @@
-//! The methods that a node answers. Other methods are kept by name, for the log and for 501.
+//! The methods that a node supports. Other methods keep their name, for the log and for the answer 501.
 
 use std::fmt;
 
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names() {
+    fn every_method_in_allow_is_known() {
         for name in ALLOW.split(',') {
             let method = Method::parse(name);
             assert!(!matches!(method, Method::Other(_)), "{name}");

@@ -1,10 +1,10 @@
-//! The document of an API (OpenAPI 3.1), made from its table of routes and the schemas of its types.
+//! The OpenAPI document (3.1) of an API, made from its table of routes and the schemas of its types.
 
 use serde_json::{Map, Value, json};
 
 use crate::routes::{PROBLEM, Route, Security};
 
-/// An API, as its document describes it.
+/// The description of an API from which its document is made.
 #[derive(Debug)]
 pub struct Api<H> {
     /// Its title.
@@ -21,7 +21,7 @@ pub struct Api<H> {
     pub body_bytes_max: usize,
 }
 
-/// The document, its keys in alphabetical order.
+/// Makes the document, with its keys in alphabetical order.
 pub fn document<H>(api: Api<H>, routes: &[Route<H>]) -> Value {
     let mut paths = Map::new();
     for route in routes {
@@ -45,7 +45,7 @@ pub fn document<H>(api: Api<H>, routes: &[Route<H>]) -> Value {
             },
         },
     });
-    // The order of maps depends on features of serde_json that other crates of a build may switch on.
+    // Without this the order depends on features of serde_json that other crates of the build may enable.
     document.sort_all_objects();
     document
 }

@@ -42,7 +42,7 @@ pub struct Reading(Vec<Family>);
 
 impl Reading {
     fn add(&mut self, kind: Kind, name: &'static str, help: &'static str, rows: Vec<(Labels, Value)>) {
-        // The unit is the end of the name, and written by the library.
+        // The library appends the unit to the name.
         let (name, unit) = match (name.strip_suffix("_bytes"), name.strip_suffix("_seconds")) {
             (Some(name), _) => (name, Some(Unit::Bytes)),
             (_, Some(name)) => (name, Some(Unit::Seconds)),
@@ -51,42 +51,42 @@ impl Reading {
         self.0.push(Family { name, unit, kind, help, rows });
     }
 
-    /// A number that only grows.
+    /// Adds a number that only grows.
     pub fn counter(&mut self, name: &'static str, help: &'static str, count: u64) {
         self.counters(name, help, vec![(Labels::new(), count)]);
     }
 
-    /// The same by labels.
+    /// Adds numbers that only grow, each with labels.
     pub fn counters(&mut self, name: &'static str, help: &'static str, rows: Vec<(Labels, u64)>) {
         let rows = rows.into_iter().map(|(labels, count)| (labels, Value::Whole(count))).collect();
         self.add(Kind::Counter, name, help, rows);
     }
 
-    /// A number that only grows, and is not whole.
+    /// Adds a real number that only grows.
     pub fn real_counter(&mut self, name: &'static str, help: &'static str, count: f64) {
         self.add(Kind::Counter, name, help, vec![(Labels::new(), Value::Real(count))]);
     }
 
-    /// A number that goes up and down, and is not whole.
+    /// Adds a real number that goes up and down.
     pub fn real_gauge(&mut self, name: &'static str, help: &'static str, now: f64) {
         self.add(Kind::Gauge, name, help, vec![(Labels::new(), Value::Real(now))]);
     }
 
-    /// A number that goes up and down.
+    /// Adds a number that goes up and down.
     pub fn gauge(&mut self, name: &'static str, help: &'static str, now: u64) {
         self.gauges(name, help, vec![(Labels::new(), now)]);
     }
 
-    /// The same by labels.
+    /// Adds numbers that go up and down, each with labels.
     pub fn gauges(&mut self, name: &'static str, help: &'static str, rows: Vec<(Labels, u64)>) {
         let rows = rows.into_iter().map(|(labels, now)| (labels, Value::Whole(now))).collect();
         self.add(Kind::Gauge, name, help, rows);
     }
 
-    /// As text.
+    /// The metrics as text.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The library cannot encode the metrics.
     pub fn text(self) -> Result<String, fmt::Error> {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self));
@@ -118,7 +118,7 @@ impl Collector for Reading {
     }
 }
 
-/// Escapes a label's value for its quotes; the library does not.
+/// Escapes the value of a label, which the library does not do.
 fn escaped(value: &str) -> Cow<'_, str> {
     if value.contains(['\\', '"', '\n']) {
         value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").into()
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_operator_names_stays_within_its_quotes() {
+    fn the_value_of_a_label_cannot_end_its_quotes() {
         let mut all = Reading::default();
         all.gauges("x", "X.", vec![(label("export", "a\"b\\c\nd".to_owned()), 1)]);
         let text = all.text().unwrap();

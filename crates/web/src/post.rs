@@ -25,7 +25,7 @@ pub fn document(dialer: &Dialer, url: &str, fields: &[(String, String)], documen
     text(dialer, url, fields, &document.to_string()).map(drop)
 }
 
-/// Posts a document. Returns the document in the response, or null where that is no JSON.
+/// Posts a document. Returns the document in the response, or null where that is not JSON.
 ///
 /// # Errors
 /// There is no response, or its status is not 2xx.

@@ -15,8 +15,8 @@ use crate::date;
 /// The most ranges that one request may ask for.
 pub const RANGES_MAX: usize = 1024;
 
-/// Ranges that may touch bytes which another range of the request asked for already. RFC 9110, section 14.2, calls more
-/// than two a broken client or an attack.
+/// The most ranges that may overlap an earlier range of the request. RFC 9110, section 14.2, calls more than two overlapping ranges an
+/// indication of a broken client or an attack.
 pub const OVERLAPS_MAX: usize = 2;
 
 /// A range of fewer bytes than the head of its part is tiny. More than `TINY_MAX` tiny ranges out of order are refused
@@ -45,7 +45,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// The position behind the last byte.
+    /// The position after the last byte.
     pub fn end(self) -> u64 {
         self.start.saturating_add(self.len)
     }
@@ -65,14 +65,14 @@ pub enum ResolvedRanges {
     Parts(Vec<Span>),
     /// No range lies within the size: 416 with `Content-Range: bytes */SIZE`.
     Unsatisfiable,
-    /// More ranges, or more tangled ones, than a server should serve. The RFC allows 416 as well as to ignore the header,
-    /// which is 200 and the whole (section 14.2). 416 sounds kinder where the whole is a terabyte, but davix takes a 416
-    /// to a request for several ranges for "0 bytes, no error" and hands its caller a buffer that nobody filled
-    /// (`HttpIOVecOps::performMultirange`). From a 200 that is too long it turns away and asks for one range at a time.
+    /// Too many ranges, or too many that overlap or are tiny and out of order. The RFC permits 416, or to ignore the header and answer 200
+    /// with the whole representation (section 14.2). The header is ignored: davix reads a 416 to a request for several ranges as
+    /// "0 bytes, no error" and returns an unfilled buffer to its caller (`HttpIOVecOps::performMultirange`), while on a 200 that is too
+    /// long it closes the connection and asks for one range at a time.
     TooMany,
 }
 
-/// A number that is too large for 64 bits counts as the largest: no file ends behind it.
+/// Parses a number; one that is too large for 64 bits counts as the largest, since no file is longer.
 fn number(digits: &str) -> Option<u64> {
     let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
     plain.then(|| digits.parse().unwrap_or(u64::MAX))
@@ -90,8 +90,8 @@ fn spec(text: &str) -> Option<RangeSpec> {
     }
 }
 
-/// Parses the value of `Range`. `None` where it is to be ignored: another unit, or a malformed range (RFC 9110,
-/// sections 14.1.2 and 14.2). Of more than [`RANGES_MAX`] ranges one too many is kept, for [`resolve`] to refuse.
+/// Parses the value of `Range`. `None` where it must be ignored: another unit, or a malformed range (RFC 9110, sections 14.1.2 and
+/// 14.2). Of more than [`RANGES_MAX`] ranges one more than that is returned, which [`resolve`] refuses.
 pub fn parse(value: &str) -> Option<Vec<RangeSpec>> {
     let (unit, set) = value.trim().split_once('=')?;
     if !unit.eq_ignore_ascii_case("bytes") {
@@ -109,7 +109,7 @@ pub fn parse(value: &str) -> Option<Vec<RangeSpec>> {
 }
 
 impl RangeSpec {
-    /// The range within `size` bytes; `None` where it lies behind the end, or is `-0`.
+    /// The range within `size` bytes; `None` where it begins after the end, or is `-0`.
     fn within(self, size: u64) -> Option<Span> {
         let (start, end) = match self {
             RangeSpec::Between(first, last) => (first, last.saturating_add(1).min(size)),
@@ -125,7 +125,7 @@ pub fn resolve(specs: &[RangeSpec], size: u64) -> ResolvedRanges {
     if specs.len() > RANGES_MAX {
         return ResolvedRanges::TooMany;
     }
-    // By the RFC a suffix of an empty representation is satisfiable, but no Content-Range can express it: the empty whole can.
+    // By the RFC a suffix of an empty representation is satisfiable, but no Content-Range can express it. The whole, empty, is sent.
     if size == 0 && specs.iter().any(|spec| matches!(spec, RangeSpec::Last(1..))) {
         return ResolvedRanges::Whole;
     }
@@ -133,13 +133,14 @@ pub fn resolve(specs: &[RangeSpec], size: u64) -> ResolvedRanges {
     if parts.is_empty() {
         return ResolvedRanges::Unsatisfiable;
     }
-    if is_tangled(&parts) {
+    if is_excessive(&parts) {
         return ResolvedRanges::TooMany;
     }
     ResolvedRanges::Parts(parts)
 }
 
-fn is_tangled(parts: &[Span]) -> bool {
+/// Whether too many ranges overlap, or are tiny and out of order.
+fn is_excessive(parts: &[Span]) -> bool {
     let mut sorted = parts.to_vec();
     sorted.sort_by_key(|span| span.start);
     let mut reached = 0;
@@ -152,15 +153,15 @@ fn is_tangled(parts: &[Span]) -> bool {
     overlaps > OVERLAPS_MAX || (tiny > TINY_MAX && !parts.is_sorted_by_key(|span| span.start))
 }
 
-/// Whether `Range` holds beside this `If-Range` (RFC 9110, section 13.1.5): the strong tags are the same, or the dates are, if
-/// the date is a strong one. A strong date lies at least a second before `now` (section 8.8.2.2): a later change would show.
+/// Whether this `If-Range` holds, so that `Range` is applied (RFC 9110, section 13.1.5): the strong tags are the same, or the dates are
+/// the same and strong. A date is strong if it lies at least a second before `now` (section 8.8.2.2): any later change has another date.
 pub fn still_stands(if_range: &str, etag: Option<&ETag>, modified: Option<Timestamp>, now: Timestamp) -> bool {
     let value = if_range.trim();
     if value.starts_with('"') || value.starts_with("W/") {
-        return ETag::parse(value).zip(etag).is_some_and(|(asked, have)| asked.is_same_strong(have));
+        return ETag::parse(value).zip(etag).is_some_and(|(expected, present)| expected.is_same_strong(present));
     }
-    let (Some(asked), Some(have)) = (date::parse_http(value), modified) else { return false };
-    asked.seconds == have.seconds && have.seconds < now.seconds
+    let (Some(expected), Some(present)) = (date::parse_http(value), modified) else { return false };
+    expected.seconds == present.seconds && present.seconds < now.seconds
 }
 
 #[cfg(test)]
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn examples_of_the_rfc() {
+    fn the_examples_of_the_rfc_are_resolved() {
         assert_eq!(ask("bytes=0-499", 10_000), parts(&[(0, 500)]));
         assert_eq!(ask("bytes=-500", 10_000), parts(&[(9500, 500)]));
         assert_eq!(ask("bytes=9500-", 10_000), parts(&[(9500, 500)]));
@@ -187,8 +188,8 @@ mod tests {
     }
 
     #[test]
-    fn what_other_servers_got_wrong() {
-        // Each of these was answered wrongly by a server in the field.
+    fn ranges_at_the_end_of_a_file_are_resolved() {
+        // An existing server answers each of these wrongly.
         assert_eq!(ask("bytes=35-", 40), parts(&[(35, 5)]));
         assert_eq!(ask("bytes=-5", 40), parts(&[(35, 5)]));
         assert_eq!(ask("bytes=100-200", 40), ResolvedRanges::Unsatisfiable);
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn edges() {
+    fn empty_and_very_large_ranges_are_resolved() {
         assert_eq!(ask("bytes=-0", 40), ResolvedRanges::Unsatisfiable);
         assert_eq!(ask("bytes=40-", 40), ResolvedRanges::Unsatisfiable);
         assert_eq!(ask("bytes=-100", 40), parts(&[(0, 40)]));
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_ignored() {
+    fn malformed_ranges_are_ignored() {
         for value in ["", "bytes", "bytes=", "bytes=,", "bytes=a-b", "bytes=5-4", "bytes=-", "bytes=1", "bytes=0-1-2"] {
             assert_eq!(parse(value), None, "{value}");
         }
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn greed_is_refused() {
+    fn too_many_or_overlapping_ranges_are_refused() {
         let many = |n: u64| {
             let list: Vec<String> = (0..n).map(|i| format!("{}-{}", i * 100, i * 100 + 9)).collect();
             format!("bytes={}", list.join(","))
@@ -233,16 +234,16 @@ mod tests {
     }
 
     #[test]
-    fn if_range() {
+    fn if_range_compares_strong_tags_and_strong_dates() {
         let at = |seconds| Timestamp { seconds, nanos: 7 };
         let (tag, modified, now) = (ETag::parse("\"a\""), Some(at(784_111_777)), at(784_111_778));
-        let stands = |value| still_stands(value, tag.as_ref(), modified, now);
-        assert!(stands("\"a\""));
-        assert!(stands("Sun, 06 Nov 1994 08:49:37 GMT"));
+        let holds = |value| still_stands(value, tag.as_ref(), modified, now);
+        assert!(holds("\"a\""));
+        assert!(holds("Sun, 06 Nov 1994 08:49:37 GMT"));
         for no in ["\"b\"", "W/\"a\"", "a", "", "Sun, 06 Nov 1994 08:49:38 GMT", "Sun, 06 Nov 1994 08:49:36 GMT"] {
-            assert!(!stands(no), "{no}");
+            assert!(!holds(no), "{no}");
         }
-        // Changed within this very second: the date is weak.
+        // The file changed within the present second: the date is weak.
         assert!(!still_stands("Sun, 06 Nov 1994 08:49:37 GMT", None, modified, at(784_111_777)));
         assert!(!still_stands("\"a\"", None, None, now));
     }
@@ -254,7 +255,7 @@ mod tests {
         }
 
         #[test]
-        fn one_range_means_what_it_says(first in 0u64..100, len in 1u64..100, size in 1u64..150) {
+        fn a_range_covers_exactly_its_bytes(first in 0u64..100, len in 1u64..100, size in 1u64..150) {
             let bytes: Vec<u64> = (0..size).filter(|at| (first..first + len).contains(at)).collect();
             match ask(&format!("bytes={first}-{}", first + len - 1), size) {
                 ResolvedRanges::Parts(parts) => prop_assert_eq!((parts[0].start..parts[0].end()).collect::<Vec<_>>(), bytes),

@@ -36,7 +36,7 @@ impl Refused {
         Problem { title, status: self.status, fault: fault.word().to_owned(), reason: self.reason.clone() }
     }
 
-    /// The same, with a field of the response.
+    /// Adds a field of the response.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Refused {
         self.headers.add(name, value);

@@ -1,11 +1,11 @@
-//! A table of routes: the methods and paths of an API, with their parameters and responses. It routes requests, and the API's document
-//! is made from it ([`crate::openapi`]), so that the two cannot differ. The table is generic over the handler: a function of the
-//! service's own context.
+//! A table of routes: the methods and paths of an API, with their parameters and responses. Requests are routed by it, and the OpenAPI
+//! document is made from it ([`crate::openapi`]), so that the two cannot differ. The table is generic over the type of the handler, a
+//! function of the service.
 
 /// A method of a path.
 #[derive(Clone, Copy, Debug)]
 pub struct Route<H> {
-    /// The method; `GET` stands for `HEAD` too.
+    /// The method; `GET` includes `HEAD`.
     pub method: &'static str,
     /// The path. One part may be `{id}`.
     pub path: &'static str,
@@ -17,7 +17,7 @@ pub struct Route<H> {
     pub query: &'static [(&'static str, &'static str)],
     /// The schema of the request's body.
     pub body: Option<&'static str>,
-    /// The responses that are no errors, and the errors with a meaning of their own.
+    /// The responses other than errors, and the errors with a specific meaning.
     pub answers: &'static [Answer],
     /// Answers the requests.
     pub handler: H,
@@ -65,7 +65,7 @@ impl Answer {
         Answer { status, means, schema: None, media: JSON }
     }
 
-    /// A problem with a meaning of its own.
+    /// A problem with a specific meaning.
     pub const fn problem(status: u16, means: &'static str) -> Answer {
         Answer { status, means, schema: Some("Problem"), media: PROBLEM }
     }
@@ -76,7 +76,7 @@ impl Answer {
     }
 }
 
-/// Why no route fits.
+/// Why no route matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unrouted {
     /// No route has this path.
@@ -96,7 +96,7 @@ pub fn find<'r, 'p, H>(
 ) -> Result<(&'r Route<H>, Option<&'p str>), Unrouted> {
     let mut allowed = Vec::new();
     for route in routes {
-        let Some(id) = fits(route.path, path) else { continue };
+        let Some(id) = match_path(route.path, path) else { continue };
         if route.method == method || route.method == "GET" && method == "HEAD" {
             return Ok((route, id));
         }
@@ -107,11 +107,11 @@ pub fn find<'r, 'p, H>(
 
 /// The methods of a path.
 pub fn methods<H>(routes: &[Route<H>], path: &str) -> Vec<&'static str> {
-    routes.iter().filter(|route| fits(route.path, path).is_some()).map(|route| route.method).collect()
+    routes.iter().filter(|route| match_path(route.path, path).is_some()).map(|route| route.method).collect()
 }
 
-/// Matches a path with a route's. Returns the value of `{id}`, if the route has one; `None` where they do not match.
-fn fits<'p>(route: &str, path: &'p str) -> Option<Option<&'p str>> {
+/// Matches a path with that of a route. Returns the value of `{id}`, if the route has one; `None` where they do not match.
+fn match_path<'p>(route: &str, path: &'p str) -> Option<Option<&'p str>> {
     let (mut parts, mut id) = (path.split('/'), None);
     for wanted in route.trim_start_matches('/').split('/') {
         let part = parts.next()?;
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_and_a_method_have_one_route() {
+    fn a_request_is_routed_by_its_path_and_method() {
         let routes = [route("GET", "/a", 1), route("POST", "/a", 2), route("GET", "/a/{id}/b", 3)];
         let found = |method, path| find(&routes, method, path).map(|(route, id)| (route.handler, id));
         assert_eq!((found("GET", "a"), found("HEAD", "a")), (Ok((1, None)), Ok((1, None))));

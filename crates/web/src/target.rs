@@ -1,6 +1,6 @@
 //! The request target (RFC 9112, section 3.2): a path and a query.
 //!
-//! A target is decoded once, component by component, so that no escape can smuggle in a slash, a NUL or `..`. The result is a
+//! A target is decoded once, component by component, so that an escape cannot hide a slash, a NUL or `..`. The result is a
 //! [`RelPath`], which cannot lead out of an export. Targets can contain secrets: see [`redacted`].
 
 use model::name::NameError;
@@ -14,9 +14,9 @@ pub use written::{encode, encode_value, href, location};
 /// The longest target, bytes.
 pub const TARGET_BYTES_MAX: usize = 8192;
 
-/// Query parameters whose values may be logged, in lower case: parameters of this node and of object stores that are no secrets. The
-/// values of other parameters are left out, since secrets have too many names to list.
-const HARMLESS: [&str; 22] = [
+/// Query parameters whose values may be logged, in lower case: parameters of this node and of object stores that are not secret. The
+/// values of all others are left out, since the names of secrets cannot all be listed.
+const NOT_SECRET: [&str; 22] = [
     "after",
     "continuation",
     "delete",
@@ -63,7 +63,7 @@ pub enum TargetError {
     #[error("a request target of {0} bytes is longer than the {TARGET_BYTES_MAX} that are read here")]
     Long(usize),
     /// Neither origin form, nor absolute form, nor `*`.
-    #[error("a request target is /PATH?QUERY, or http(s)://HOST/PATH?QUERY, or *; this one is none of them")]
+    #[error("a request target must be /PATH?QUERY, or http(s)://HOST/PATH?QUERY, or *; this one is none of them")]
     Form,
     /// A byte that has to be escaped.
     #[error("a request target may not contain the byte 0x{0:02x}; write it as %{0:02X}")]
@@ -160,7 +160,7 @@ fn escapes_are_whole(text: &str) -> bool {
 }
 
 impl Target {
-    /// The export's name and the path within it; none for the root of the node.
+    /// The export's name and the path within it; `None` for the root of the node.
     pub fn export(&self) -> Option<(Name, RelPath)> {
         let first = self.path.as_bytes().split(|b| *b == b'/').next()?;
         let below = self.path.below(&RelPath::parse(first).ok()?)?;
@@ -172,10 +172,10 @@ impl Target {
     pub fn authz(&self) -> Option<String> {
         let query = self.query.as_deref()?;
         let value = |wanted: &str| pairs(query).find(|(name, _)| name == wanted).map(|(_, value)| value);
-        let shown = value("authz").or_else(|| value("access_token"))?;
-        Some(match shown.split_once('+') {
+        let credential = value("authz").or_else(|| value("access_token"))?;
+        Some(match credential.split_once('+') {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("bearer") => format!("{scheme} {rest}"),
-            _ => shown,
+            _ => credential,
         })
     }
 }
@@ -195,8 +195,8 @@ pub fn pairs(query: &str) -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// A target or URL fit for logs and error texts: the values of parameters that are not known to be harmless are `…`, and so are credentials before
-/// an `@`; control characters are escaped, so that one request stays one line.
+/// A target or URL for logs and error texts. The values of parameters that may be secret, and credentials before an `@`, are replaced by
+/// `…`; control characters are escaped, so that the text is one line.
 pub fn redacted(target: &str) -> String {
     let (path, query) = match target.split_once('?') {
         Some((path, query)) => (path, Some(query)),
@@ -206,7 +206,7 @@ pub fn redacted(target: &str) -> String {
     for (at, pair) in query.into_iter().flat_map(|query| query.split('&')).enumerate() {
         out.push(if at == 0 { '?' } else { '&' });
         match pair.split_once('=') {
-            _ if is_harmless(pair.split('=').next().unwrap_or_default()) => out.push_str(pair),
+            _ if may_be_logged(pair.split('=').next().unwrap_or_default()) => out.push_str(pair),
             Some((name, _)) if is_name(name) => out.push_str(&format!("{name}=…")),
             _ => out.push('…'),
         }
@@ -214,18 +214,18 @@ pub fn redacted(target: &str) -> String {
     model::name::show_bytes(out.as_bytes())
 }
 
-fn is_harmless(name: &str) -> bool {
-    HARMLESS.contains(&name.to_ascii_lowercase().as_str())
+fn may_be_logged(name: &str) -> bool {
+    NOT_SECRET.contains(&name.to_ascii_lowercase().as_str())
 }
 
 /// Whether this looks like the name of a parameter, and not like a secret.
 fn is_name(name: &str) -> bool {
     let is_word = |b: u8| b.is_ascii_alphanumeric() || b"-_.%".contains(&b);
-    name.len() <= NAME_BYTES_SHOWN && name.bytes().all(is_word)
+    name.len() <= SHOWN_NAME_BYTES_MAX && name.bytes().all(is_word)
 }
 
-/// Names of parameters are shorter than this, and secrets longer.
-const NAME_BYTES_SHOWN: usize = 32;
+/// The longest name of a parameter that is shown: names are shorter than secrets.
+const SHOWN_NAME_BYTES_MAX: usize = 32;
 
 fn without_userinfo(path: &str) -> String {
     let Some((scheme, rest)) = path.split_once("://") else { return path.to_owned() };
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn forms() {
+    fn targets_of_every_form_are_parsed() {
         let target = parse("//data/a%20b/?x=1?2").unwrap();
         assert_eq!((target.path.to_string().as_str(), target.is_dir), ("data/a b", true));
         assert_eq!(target.query.as_deref(), Some("x=1?2"));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn decoded_once_and_never_upwards() {
+    fn a_path_is_decoded_once_and_cannot_lead_upwards() {
         assert_eq!(path("/d/%2541"), "d/%41");
         assert_eq!(path("/d/.//%2e/./f"), "d/f");
         assert_eq!(path("/d/..."), "d/...");
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn queries() {
+    fn parameters_and_credentials_of_a_query_are_decoded() {
         let all: Vec<_> = pairs("authz=Bearer%20a+b%3D&&x&y=1=2").collect();
         let expected = [("authz", "Bearer a+b="), ("x", ""), ("y", "1=2")];
         assert_eq!(all, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(
             parse("/d/f?authz=Bearer+a%2Bb").unwrap().authz().as_deref(),
             Some("Bearer a+b"),
-            "as forms are written"
+            "a plus after Bearer is a space"
         );
         assert_eq!(parse("/d/f?authz=a+b").unwrap().authz().as_deref(), Some("a+b"));
         assert_eq!(parse("/d/f?access_token=t").unwrap().authz().as_deref(), Some("t"));
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_stay_out_of_logs() {
+    fn values_that_may_be_secret_are_redacted() {
         for (given, shown) in [
             ("/d/f?authz=Bearer%20s&limit=1", "/d/f?authz=…&limit=1"),
             ("/d/f?Limit=1&Access_Token=s", "/d/f?Limit=1&Access_Token=…"),
@@ -331,12 +331,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text(text in any::<String>()) {
+        fn any_target_is_parsed_or_refused(text in any::<String>()) {
             crate::fuzzing::target(text.as_bytes());
         }
 
         #[test]
-        fn likely_texts(text in "(/|//|%2[eEfF]|%00|\\.|\\.\\.|a|%61|%|\\?|&|authz=SECRET){0,12}") {
+        fn likely_targets_are_parsed_or_refused(text in "(/|//|%2[eEfF]|%00|\\.|\\.\\.|a|%61|%|\\?|&|authz=SECRET){0,12}") {
             crate::fuzzing::target(format!("/{text}").as_bytes());
         }
     }

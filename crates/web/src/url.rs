@@ -1,5 +1,5 @@
-//! Addresses of third-party copies and redirects. An [`HttpUrl`] is `http` or `https`, with a host and without credentials; only its
-//! target remains to be checked.
+//! URLs of third-party copies and redirects. An [`HttpUrl`] is `http` or `https`, with a host and without credentials. Whether its host
+//! may be reached is not checked here.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::target::redacted;
 /// The longest address, bytes: as for a request target.
 pub const URL_BYTES_MAX: usize = crate::target::TARGET_BYTES_MAX;
 
-/// Schemes and the HTTP schemes that they stand for; grids write these in `Source` and `Destination`.
+/// Schemes that grids write in `Source` and `Destination`, and the schemes of HTTP that they mean.
 const SCHEMES: [(&str, &str); 6] =
     [("http", "http"), ("https", "https"), ("dav", "http"), ("davs", "https"), ("s3", "https"), ("s3s", "https")];
 
@@ -25,7 +25,7 @@ pub enum UrlError {
     #[error("a URL of {0} bytes is longer than the {URL_BYTES_MAX} that are read here")]
     Long(usize),
     /// Another scheme, or none.
-    #[error("{0:?} is not a URL that can be spoken to; write http://, https://, dav:// or davs:// and a host")]
+    #[error("{0:?} is not a supported URL; write http://, https://, dav:// or davs:// and a host")]
     Scheme(String),
     /// Malformed by the URL standard.
     #[error("{url:?} is not a URL: {why}")]
@@ -36,7 +36,7 @@ pub enum UrlError {
         why: String,
     },
     /// User and password before the host.
-    #[error("{0:?} carries credentials before its host; send them in a header instead")]
+    #[error("{0:?} contains credentials before its host; send them in a header instead")]
     Userinfo(String),
 }
 
@@ -51,15 +51,15 @@ impl HttpUrl {
             return Err(UrlError::Long(text.len()));
         }
         let malformed = |why: &str| UrlError::Malformed { url: redacted(text), why: why.to_owned() };
-        // The URL standard drops some of these and turns backslashes around; two readers must not see two hosts.
+        // The URL standard drops some of these characters and replaces backslashes by slashes: two parsers could see different hosts.
         if text.contains(|c: char| c.is_ascii_control() || c == ' ' || c == '\\') {
             return Err(malformed("it contains spaces, control characters or backslashes; escape them with %"));
         }
-        let other = || UrlError::Scheme(redacted(text));
-        let (scheme, rest) = text.split_once("://").ok_or_else(other)?;
+        let unsupported = || UrlError::Scheme(redacted(text));
+        let (scheme, rest) = text.split_once("://").ok_or_else(unsupported)?;
         let known = SCHEMES.iter().find(|(name, _)| scheme.eq_ignore_ascii_case(name));
-        let (_, scheme) = known.ok_or_else(other)?;
-        // The URL standard skips surplus slashes; `http:///etc/passwd` names no host all the same.
+        let (_, scheme) = known.ok_or_else(unsupported)?;
+        // The URL standard skips surplus slashes, but `http:///etc/passwd` has no host.
         if rest.is_empty() || rest.starts_with(['/', '?', '#']) {
             return Err(malformed("it names no host"));
         }
@@ -74,7 +74,7 @@ impl HttpUrl {
         Ok(HttpUrl(url))
     }
 
-    /// Resolves a `Location` in the response of this address.
+    /// Resolves the `Location` of a response from this URL.
     ///
     /// # Errors
     /// As [`HttpUrl::parse`].
@@ -82,7 +82,7 @@ impl HttpUrl {
         if location.len() > URL_BYTES_MAX {
             return Err(UrlError::Long(location.len()));
         }
-        // An absolute address is checked like every other one.
+        // An absolute URL is checked by `parse`.
         if location.trim_start().split_once("://").is_some_and(|(scheme, _)| !scheme.contains(['/', '?', '#'])) {
             return HttpUrl::parse(location);
         }
@@ -101,12 +101,12 @@ impl HttpUrl {
         self.0.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
     }
 
-    /// The port, or the scheme's own.
+    /// The port, or the default port of the scheme.
     pub fn port(&self) -> u16 {
         self.0.port_or_known_default().unwrap_or(if self.is_secure() { 443 } else { 80 })
     }
 
-    /// The value of `Host`: the host, IPv6 in brackets, and the port where it is not the scheme's own.
+    /// The value of `Host`: the host, IPv6 in brackets, and the port where it is not the default of the scheme.
     pub fn authority(&self) -> &str {
         self.0.authority()
     }
@@ -121,11 +121,11 @@ impl HttpUrl {
         self.0.path()
     }
 
-    /// Whether it is the other address with a slash at its end. Plain HTTP servers redirect to it from the address of a directory.
-    pub fn is_directory_of(&self, asked: &HttpUrl) -> bool {
+    /// Whether it is the other URL with a slash at its end. HTTP servers redirect from the URL of a directory to the one with a slash.
+    pub fn is_directory_of(&self, requested: &HttpUrl) -> bool {
         let plain = |path: &str| percent_encoding::percent_decode_str(path).collect::<Vec<_>>();
-        let is_longer = self.path().ends_with('/') && !asked.path().ends_with('/');
-        is_longer && plain(self.path().trim_end_matches('/')) == plain(asked.path())
+        let is_longer = self.path().ends_with('/') && !requested.path().ends_with('/');
+        is_longer && plain(self.path().trim_end_matches('/')) == plain(requested.path())
     }
 
     /// The query as it is written, without its `?`.
@@ -138,8 +138,8 @@ impl HttpUrl {
         self.0.origin() == other.0.origin()
     }
 
-    /// Whether the query carries an S3 signature, which is good for one method only (so that a HEAD before a GET fails)
-    /// and does not bear an `Authorization` beside it.
+    /// Whether the query contains an S3 signature. It is valid for one method only, so that a HEAD before a GET fails, and not together
+    /// with `Authorization`.
     pub fn is_presigned(&self) -> bool {
         self.query().is_some_and(|query| {
             crate::target::pairs(query).any(|(name, _)| name.eq_ignore_ascii_case("x-amz-signature"))
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn parts() {
+    fn a_url_is_split_into_its_parts() {
         let it = url("davs://[2001:db8::1]:8443/data/f%20g?authz=s#x");
         assert_eq!(it.as_str(), "https://[2001:db8::1]:8443/data/f%20g?authz=s");
         assert_eq!((it.host(), it.port(), it.authority()), ("2001:db8::1", 8443, "[2001:db8::1]:8443"));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slash_more_is_a_directory() {
+    fn a_redirect_that_adds_a_slash_leads_to_a_directory() {
         for (asked, answered) in [("/a%7Eb", "/a~b/"), ("/a", "/a/"), ("/a%2Fb", "/a%2fb/")] {
             assert!(url(&format!("http://h{answered}")).is_directory_of(&url(&format!("http://h{asked}"))), "{asked}");
         }
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn refused() {
+    fn unsupported_and_malformed_urls_are_refused() {
         for bad in ["", "/data/f", "h/f", "ftp://h/f", "file:///etc/passwd", "http:h", "javascript://h/", "gopher://h"]
         {
             assert!(matches!(HttpUrl::parse(bad), Err(UrlError::Scheme(_))), "{bad}");
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn redirects() {
+    fn locations_are_resolved() {
         let from = url("https://a/data/f?x=1");
         for (location, to) in [
             ("/g", "https://a/g"),
@@ -238,7 +238,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text(text in "(https?|davs?|s3)://\\PC{0,40}", location in "\\PC{0,40}") {
+        fn any_url_is_parsed_or_refused(text in "(https?|davs?|s3)://\\PC{0,40}", location in "\\PC{0,40}") {
             if let Ok(it) = HttpUrl::parse(&text) {
                 prop_assert_eq!(HttpUrl::parse(it.as_str()), Ok(it.clone()));
                 prop_assert!(it.path_and_query().starts_with('/'));

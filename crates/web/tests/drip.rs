@@ -1,4 +1,4 @@
-//! A peer that sends a byte now and then: what one read waits for has one bound, however often a byte comes.
+//! A peer that sends one byte at a time: the timeout applies to a whole read, however often a byte arrives.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use web::{Body, Conn, Framing};
 
-/// Reads a body of chunks from a peer that drips these bytes, one every 20 ms.
-fn read(dripped: &'static [u8], within: Duration) -> (std::io::Result<usize>, Duration) {
+/// Reads a chunked body from a peer that sends one of these bytes every 20 ms. Returns the result and the time that it took.
+fn read(sent: &'static [u8], within: Duration) -> (std::io::Result<usize>, Duration) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
-    let drip = std::thread::spawn(move || {
+    let peer = std::thread::spawn(move || {
         let (mut socket, _) = listener.accept().unwrap();
-        for byte in dripped {
+        for byte in sent {
             if socket.write_all(&[*byte]).is_err() {
                 return;
             }
@@ -27,20 +27,20 @@ fn read(dripped: &'static [u8], within: Duration) -> (std::io::Result<usize>, Du
     let got = conn.read_body(&mut Body::new(Framing::Chunked), &mut [0; 100]);
     let took = began.elapsed();
     drop(conn);
-    drip.join().unwrap();
+    peer.join().unwrap();
     (got, took)
 }
 
 #[test]
-fn the_line_that_begins_a_chunk_has_one_bound() {
-    // Zeros in front of a length mean nothing, and each of them came in time.
+fn the_timeout_applies_to_the_whole_first_line_of_a_chunk() {
+    // Leading zeros of a length are permitted, and each of them arrives within the timeout.
     let (got, took) = read(&[b'0'; 400], Duration::from_millis(400));
     assert_eq!(got.unwrap_err().kind(), ErrorKind::TimedOut);
     assert!(took < Duration::from_secs(4), "{took:?}");
 }
 
 #[test]
-fn a_slow_line_that_ends_in_time_is_read() {
+fn a_slow_line_that_ends_within_the_timeout_is_read() {
     let (got, _) = read(b"0000a\r\nx", Duration::from_secs(10));
     assert_eq!(got.unwrap(), 1);
 }

@@ -1,6 +1,6 @@
-//! The alphabet of the wire: numbers as LEB128, byte strings with their length, and nothing read past its bound.
+//! The encoding of fields: numbers as LEB128, byte strings with their length, each read within a bound.
 //!
-//! Does not know: what the fields mean.
+//! What this module does not know: the meaning of fields.
 
 use model::entry::Timestamp;
 use model::name::{Name, RelPath};
@@ -18,7 +18,7 @@ impl Writer {
         self.0.push(value);
     }
 
-    /// A yes or no, as one byte.
+    /// A truth value, as one byte.
     pub fn bool(&mut self, value: bool) {
         self.0.push(value.into());
     }
@@ -48,7 +48,7 @@ impl Writer {
         self.0.extend_from_slice(value);
     }
 
-    /// Text, cut at the bound on a character's edge.
+    /// Text, cut between two characters at [`TEXT_BYTES_MAX`].
     pub fn text(&mut self, value: &str) {
         let mut end = value.len().min(TEXT_BYTES_MAX);
         while !value.is_char_boundary(end) {
@@ -57,7 +57,7 @@ impl Writer {
         self.bytes(&value.as_bytes()[..end]);
     }
 
-    /// Words for people at the other end: on one line, and nothing in them steers a terminal.
+    /// Text for people at the other end: one line, without control characters for a terminal.
     pub fn words(&mut self, value: &str) {
         self.text(&model::name::tame(value));
     }
@@ -86,6 +86,9 @@ impl<'a> Reader<'a> {
     }
 
     /// Fails if anything is left.
+    ///
+    /// # Errors
+    /// Bytes are left.
     pub fn finish(self) -> Result<(), WireError> {
         match self.rest.len() {
             0 => Ok(()),
@@ -94,6 +97,9 @@ impl<'a> Reader<'a> {
     }
 
     /// Bytes whose length both sides know.
+    ///
+    /// # Errors
+    /// Fewer bytes are left.
     pub fn raw(&mut self, len: usize, what: &'static str) -> Result<&'a [u8], WireError> {
         let (head, tail) = self.rest.split_at_checked(len).ok_or(WireError::Short(what))?;
         self.rest = tail;
@@ -101,6 +107,9 @@ impl<'a> Reader<'a> {
     }
 
     /// Bytes into an array.
+    ///
+    /// # Errors
+    /// Fewer bytes are left.
     pub fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], WireError> {
         let mut out = [0; N];
         out.copy_from_slice(self.raw(N, what)?);
@@ -108,11 +117,17 @@ impl<'a> Reader<'a> {
     }
 
     /// One byte.
+    ///
+    /// # Errors
+    /// No byte is left.
     pub fn u8(&mut self, what: &'static str) -> Result<u8, WireError> {
         Ok(self.raw(1, what)?[0])
     }
 
-    /// A yes or no.
+    /// A truth value.
+    ///
+    /// # Errors
+    /// No byte is left, or it is neither 0 nor 1.
     pub fn bool(&mut self, what: &'static str) -> Result<bool, WireError> {
         match self.u8(what)? {
             0 => Ok(false),
@@ -122,6 +137,9 @@ impl<'a> Reader<'a> {
     }
 
     /// A number. Only the shortest form is accepted, so that every value has one spelling.
+    ///
+    /// # Errors
+    /// The bytes end, or the number is not in its shortest form or has more than 64 bits.
     pub fn number(&mut self, what: &'static str) -> Result<u64, WireError> {
         let mut value = 0u64;
         for at in 0..10 {
@@ -139,12 +157,18 @@ impl<'a> Reader<'a> {
     }
 
     /// A number with a bound.
+    ///
+    /// # Errors
+    /// The number cannot be read, or is above the bound.
     pub fn number_max(&mut self, limit: u64, what: &'static str) -> Result<u64, WireError> {
         let got = self.number(what)?;
         if got > limit { Err(WireError::TooLarge { what, got, limit }) } else { Ok(got) }
     }
 
     /// A signed number.
+    ///
+    /// # Errors
+    /// The number cannot be read.
     pub fn signed(&mut self, what: &'static str) -> Result<i64, WireError> {
         let raw = self.number(what)?;
         Ok((raw >> 1) as i64 ^ -((raw & 1) as i64))
@@ -152,35 +176,53 @@ impl<'a> Reader<'a> {
 
     /// A count of things that take at least one byte each: never more than bytes are left, so that a count alone
     /// cannot make the reader reserve memory.
+    ///
+    /// # Errors
+    /// The count cannot be read, is above the bound, or is more than the bytes that are left.
     pub fn count(&mut self, limit: usize, what: &'static str) -> Result<usize, WireError> {
         let count = self.number_max(limit as u64, what)? as usize;
         if count > self.rest.len() { Err(WireError::Short(what)) } else { Ok(count) }
     }
 
     /// Bytes behind their length.
+    ///
+    /// # Errors
+    /// The length cannot be read, is above the bound, or is more than the bytes that are left.
     pub fn bytes(&mut self, limit: usize, what: &'static str) -> Result<&'a [u8], WireError> {
         let len = self.number_max(limit as u64, what)? as usize;
         self.raw(len, what)
     }
 
     /// Text.
+    ///
+    /// # Errors
+    /// The bytes cannot be read, or are not UTF-8.
     pub fn text(&mut self, what: &'static str) -> Result<String, WireError> {
         let bytes = self.bytes(TEXT_BYTES_MAX, what)?;
         String::from_utf8(bytes.to_vec()).map_err(|_| WireError::Invalid(what))
     }
 
-    /// Words for people, which go to logs and terminals: who says them may be no friend.
+    /// Text for people, which goes to logs and terminals. The peer may be hostile.
+    ///
+    /// # Errors
+    /// The text cannot be read, or has control characters.
     pub fn words(&mut self, what: &'static str) -> Result<String, WireError> {
         let words = self.text(what)?;
         if model::name::is_tame(&words) { Ok(words) } else { Err(WireError::Invalid(what)) }
     }
 
     /// A file name.
+    ///
+    /// # Errors
+    /// The bytes cannot be read, or are not a file name.
     pub fn name(&mut self, what: &'static str) -> Result<Name, WireError> {
         Name::new(self.bytes(model::name::NAME_BYTES_MAX, what)?).map_err(|_| WireError::Invalid(what))
     }
 
     /// A path below a root, in its one canonical form.
+    ///
+    /// # Errors
+    /// The bytes cannot be read, or are not a path in its canonical form.
     pub fn path(&mut self, what: &'static str) -> Result<RelPath, WireError> {
         let bytes = self.bytes(model::name::PATH_BYTES_MAX, what)?;
         let path = RelPath::parse(bytes).map_err(|_| WireError::Invalid(what))?;
@@ -188,6 +230,9 @@ impl<'a> Reader<'a> {
     }
 
     /// A point in time.
+    ///
+    /// # Errors
+    /// A number cannot be read, or the nanoseconds are a second or more.
     pub fn timestamp(&mut self, what: &'static str) -> Result<Timestamp, WireError> {
         let seconds = self.signed(what)?;
         let nanos = self.number_max(999_999_999, what)? as u32;
@@ -202,7 +247,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_read_back(value: u64, signed: i64) {
+        fn numbers_are_read_as_written(value: u64, signed: i64) {
             let mut writer = Writer::default();
             writer.number(value);
             writer.signed(signed);
@@ -214,14 +259,14 @@ mod tests {
     }
 
     #[test]
-    fn one_spelling_per_number() {
+    fn a_number_has_one_encoding() {
         assert_eq!(Reader::new(&[0x80, 0x00]).number("n"), Err(WireError::Invalid("n")));
         assert_eq!(Reader::new(&[0xff; 10]).number("n"), Err(WireError::Invalid("n")));
         assert_eq!(Reader::new(&[0xff; 3]).number("n"), Err(WireError::Short("n")));
     }
 
     #[test]
-    fn a_count_reserves_nothing() {
+    fn a_count_alone_reserves_no_memory() {
         let mut writer = Writer::default();
         writer.number(1_000_000);
         assert_eq!(Reader::new(&writer.0).count(2_000_000, "things"), Err(WireError::Short("things")));

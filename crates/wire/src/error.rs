@@ -1,4 +1,4 @@
-//! What can be wrong with a peer's bytes or with the order in which they come.
+//! Breaches of the protocol: in a peer's bytes, or in the order of its messages.
 
 use model::fault::{Blame, Fault};
 
@@ -15,11 +15,11 @@ pub enum WireError {
     /// A length or count above its bound.
     #[error("{what} of {got} is above the limit of {limit}")]
     TooLarge {
-        /// Which one.
+        /// The name of the length or count.
         what: &'static str,
-        /// What the peer said.
+        /// The peer's value.
         got: u64,
-        /// What is allowed.
+        /// The bound.
         limit: u64,
     },
     /// A value that has no meaning.
@@ -37,9 +37,9 @@ pub enum WireError {
     /// No version in common.
     #[error("no common protocol version: this side speaks {ours}, the peer {theirs}")]
     Version {
-        /// Ours, as text.
+        /// The versions of this side, as text.
         ours: String,
-        /// Theirs, as text.
+        /// The versions of the peer, as text.
         theirs: String,
     },
 }

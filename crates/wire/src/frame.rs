@@ -1,8 +1,7 @@
 //! The control connection's messages.
 //!
-//! On the wire: length u32 (big-endian, of what follows), type u8, flags u8, body. Flag bit 0 says that a peer which
-//! does not know the type may ignore the message; without it an unknown type ends the session. Names and numbers as in
-//! [`crate::codec`].
+//! On the wire: length u32 (big-endian, of the rest), type u8, flags u8, body. If flag bit 0 is set, a peer that
+//! does not know the type ignores the message; otherwise an unknown type ends the session. Fields are encoded by [`crate::codec`].
 
 mod decode;
 mod encode;
@@ -30,8 +29,8 @@ pub use order::{Direction, JobName, Open};
 /// Length of a frame's head: length, type, flags.
 pub const HEAD_BYTES: usize = 6;
 
-/// The longest time among the facts about a stream, µs: 35 years. Up to here a time in seconds, as a float, gives back
-/// the very microseconds it was made of.
+/// The longest time among the facts about a stream, µs: 35 years. Up to it, a time in seconds as a float converts back to the same number
+/// of microseconds.
 const MICROS_MAX: u64 = 1 << 50;
 
 /// The secret half of an access key.
@@ -39,7 +38,7 @@ const MICROS_MAX: u64 = 1 << 50;
 pub struct KeyProof {
     /// The grant's id.
     pub id: [u8; 8],
-    /// The secret that proves it. Only ever sent inside TLS to a node whose identity was checked.
+    /// The secret that proves it. It is sent only inside TLS, to a node whose identity was checked.
     pub secret: [u8; 32],
 }
 
@@ -73,28 +72,28 @@ pub enum Request {
         /// It may remove what the source lacks.
         delete: bool,
     },
-    /// A job to another node, which this node is to carry by itself.
+    /// A delegated transfer: a job to another node, which this node carries.
     Carry(Box<Errand>),
-    /// The jobs here that the guest may know of, or one of them.
+    /// The jobs of this node that the client may see, or one of them.
     Jobs(Option<JobName>),
     /// Change a running job.
     Change(JobName, v1::Change),
-    /// The far half of a test (`v1::probe::Ask` as JSON); its answer are lines of text.
+    /// The node's part of a test (`v1::probe::Ask` as JSON); the answer is lines of text.
     Probe(String),
 }
 
-/// A job that a node carries to another: third-party copy.
+/// A delegated transfer: a job that a node carries to another node (third-party copy).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Errand {
     /// The order, as a client would give it to the other node: a push to one place there.
     pub order: Open,
-    /// What to send, here.
+    /// The sources at this node.
     pub sources: Vec<NodePlace>,
     /// The other node.
     pub to: HostPort,
     /// Its fingerprint.
     pub node: [u8; 32],
-    /// The key that the other node gave out for this job.
+    /// The key that the other node issued for this job.
     pub key: KeyProof,
     /// Payload in clear, where the other node allows it.
     pub plain: bool,
@@ -105,19 +104,19 @@ pub struct Errand {
 /// One line of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Path below the place that was asked for; the root for the place itself.
+    /// Path below the requested place; the root for the place itself.
     pub path: RelPath,
-    /// Facts.
+    /// Kind, size, mode and time.
     pub meta: Meta,
-    /// Where a symbolic link points.
+    /// The target of a symbolic link.
     pub link: Option<Vec<u8>>,
-    /// Digests, where those were asked for.
+    /// Digests, where they were requested.
     pub digests: Vec<Digest>,
-    /// What kept a digest from being made.
+    /// Why a digest could not be made.
     pub failure: Option<Refusal>,
 }
 
-/// What an offered entry is.
+/// An offered entry: its kind, with the metadata of that kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Offered {
     /// A directory; entries below it name it as their parent until it is left.
@@ -127,7 +126,7 @@ pub enum Offered {
         /// Last change.
         mtime: Timestamp,
     },
-    /// A file. A size of [`UNKNOWN_SIZE`] says that it ends where it ends.
+    /// A file. [`UNKNOWN_SIZE`] stands for a size that is known only at the end of the file.
     File {
         /// Permission bits.
         mode: u32,
@@ -140,7 +139,7 @@ pub enum Offered {
     Symlink {
         /// Last change.
         mtime: Timestamp,
-        /// Where it points, verbatim.
+        /// Its target, verbatim.
         target: Vec<u8>,
     },
     /// One more name for a file of this job.
@@ -156,7 +155,7 @@ pub enum Offered {
     Failed(Refusal),
 }
 
-/// The size of a file that ends where it ends.
+/// The size of a file whose size is not known before its end.
 pub const UNKNOWN_SIZE: u64 = u64::MAX;
 
 /// One entry of the tree, in depth-first order.
@@ -170,67 +169,67 @@ pub enum Entry {
         parent: u64,
         /// Its name.
         name: Name,
-        /// What it is.
+        /// Its kind, with the metadata of that kind.
         what: Offered,
-        /// What else there is to say about it.
+        /// Its further attributes.
         attributes: Option<Box<Attributes>>,
     },
     /// All entries of this directory have been offered.
     Leave(u64),
 }
 
-/// What the receiver wants of an offered file.
+/// The receiver's decision about an offered file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// All of it.
+    /// The whole file is wanted.
     Want,
-    /// These ranges are there from before: the rest of it, and those of them that are not the source's any more.
+    /// The receiver has these ranges from an earlier attempt: the rest is wanted, and the ranges in which the source has changed.
     WantRest(Vec<Claim>),
-    /// All of it, unless its digest is this.
+    /// The whole file is wanted, unless its digest is this.
     WantUnless(Digest),
 }
 
 /// A range that the receiver has from an earlier attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Where it starts.
+    /// Its offset in the file, bytes.
     pub offset: u64,
-    /// How long it is.
+    /// Its length, bytes.
     pub len: u64,
-    /// The CRC32C of what is there.
+    /// The CRC32C of the receiver's bytes.
     pub crc32c: u32,
 }
 
 /// A step of a dry run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What would be done.
+    /// The kind of step.
     pub step: Step,
-    /// To what, below the target.
+    /// The path of the entry below the target.
     pub path: RelPath,
     /// Length of a file.
     pub bytes: u64,
 }
 
-/// What became of an entry.
+/// The result of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is in place, verified.
     Done,
-    /// It was there already.
+    /// The target had it already.
     Skipped,
     /// It could not be put in place.
     Failed(Refusal),
 }
 
-/// A file whose blocks have all left.
+/// A file whose blocks have all been sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
     /// The file.
     pub id: u64,
     /// Its length.
     pub size: u64,
-    /// The digests the source made; the receiver must find the same.
+    /// The digests that the source made; the receiver's must be the same.
     pub digests: Vec<Digest>,
 }
 
@@ -245,7 +244,7 @@ pub struct Totals {
     pub directories: u64,
     /// Symbolic links put in place.
     pub links: u64,
-    /// Files that were there already.
+    /// Files that the target had already.
     pub skipped: u64,
     /// Their bytes.
     pub skipped_bytes: u64,
@@ -253,9 +252,9 @@ pub struct Totals {
     pub special: u64,
     /// Entries that failed at either end.
     pub failed: u64,
-    /// Bytes that crossed more than once.
+    /// Bytes that were received more than once.
     pub resent_bytes: u64,
-    /// Bytes that were there from an earlier attempt.
+    /// Bytes that the target had from an earlier attempt.
     pub resumed_bytes: u64,
     /// Entries removed because the source lacks them.
     pub deleted: u64,
@@ -264,22 +263,22 @@ pub struct Totals {
 /// Bytes of a [`PlaceToken`].
 pub const PLACE_TOKEN_BYTES: usize = 16;
 
-/// A directory or file of a host, told so that only whoever has the same one knows it again.
+/// A token of a directory or file of a host: equal for both ends where they see the same one; it reveals nothing else.
 pub type PlaceToken = [u8; PLACE_TOKEN_BYTES];
 
-/// What one end counts that the other cannot see, for the receipt.
+/// Counts of one end that the other cannot make, for the receipt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Sender: unfinished files that were left out.
     pub unfinished: u64,
-    /// Receiver: entries whose data was there already, and whose mode, owner, attributes or ACL were brought up to date.
+    /// Receiver: entries whose data the target had already, and whose mode, owner, attributes or ACL were updated.
     pub refreshed: u64,
 }
 
 /// A message on the control connection.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Frame {
-    /// Client's first: who it is.
+    /// Client, first message: its login.
     Login {
         /// A random name for the session.
         session: SessionId,
@@ -287,31 +286,31 @@ pub enum Frame {
         software: String,
         /// The key, if it has one for this node.
         key: Option<KeyProof>,
-        /// Suites it can use, best first.
+        /// The suites that it can use, best first.
         suites: Vec<Suite>,
-        /// It asks for payload in clear.
+        /// It requests payload in clear.
         plain: bool,
     },
-    /// Node's answer.
+    /// Node: the answer to a login.
     Welcome {
         /// Program and version, for logs.
         software: String,
         /// The suite for sealed streams.
         suite: Suite,
-        /// Payload goes in clear: asked for and allowed.
+        /// Payload goes in clear: it was requested, and is allowed.
         plain: bool,
     },
     /// The end of the session, or of the job, with the reason.
     Abort(Refusal),
     /// Heartbeat.
     Ping(u64),
-    /// Its answer.
+    /// The answer to a heartbeat.
     Pong(u64),
     /// A question.
     Ask(u32, Request),
     /// Lines of the answer; `true` where more follow.
     Answer(u32, Vec<Listed>, bool),
-    /// No.
+    /// The refusal of a question.
     Denied(u32, Refusal),
     /// A job begins.
     Open(Open),
@@ -319,90 +318,89 @@ pub enum Frame {
     Entries(Vec<Entry>),
     /// Sender: a record on the control connection.
     Inline(Vec<u8>),
-    /// Sender: files whose blocks have all left.
+    /// Sender: files whose blocks have all been sent.
     Ends(Vec<End>),
-    /// Sender: files that will not come after all.
+    /// Sender: files that will not be sent after all.
     Drops(Vec<(u64, Refusal)>),
     /// Sender: files found equal by digest.
     Same(Vec<u64>),
-    /// Sender: the tree has been offered in full: so many entries.
+    /// Sender: the number of entries; the tree has been offered in full.
     ScanEnd(u64),
-    /// Receiver: what it wants of offered files.
+    /// Receiver: verdicts on offered files.
     Verdicts(Vec<(u64, Verdict)>),
-    /// Receiver: what became of entries.
+    /// Receiver: the results of entries.
     Outcomes(Vec<(u64, Outcome)>),
-    /// Receiver: ranges (file, offset, length) that must come again.
+    /// Receiver: ranges (file, offset, length) that must be sent again.
     Again(Vec<(u64, u64, u64)>),
-    /// Receiver: records taken in so far, per stream.
+    /// Receiver: the number of records received so far, per stream.
     Received(Vec<(u32, u64)>),
     /// Receiver: everything is settled.
     Finished(Totals),
     /// Sender, after `Finished`: the kernel's facts about its streams.
     Facts(Vec<v1::Stream>),
-    /// Sender: claimed ranges (file, offset, length) that are the source's.
+    /// Sender: claimed ranges (file, offset, length) that equal the source's.
     Held(Vec<(u64, u64, u64)>),
     /// Either end: the job's limit, streams and pause from now on.
     Steer(Steer),
-    /// Either end: why nothing moves for a while, in words for people. It is no stall.
+    /// Either end: why nothing moves for a while, as text for people. The job is not stalled.
     Busy(String),
-    /// Receiver, in a dry run: what would be done.
+    /// Receiver, in a dry run: the steps that would be done.
     Plans(Vec<Plan>),
     /// Client, after `Open`: files to send (path below the source, path below the target); `true` where more follow.
     Files(Vec<(RelPath, RelPath)>, bool),
-    /// A line of an answer in words or JSON; `true` where more follow.
+    /// A line of an answer in text or JSON; `true` where more follow.
     Told(u32, String, bool),
-    /// Either end, now and then: what it can say about itself.
+    /// Either end, about twice a second: its account.
     Account(Box<Account>),
-    /// Client: it would keep the session, and its streams, for so many seconds between jobs. Node: it does, for so
-    /// long; who does not know this says nothing.
+    /// Client: a request to keep the session, and its streams, for so many seconds between jobs. Node: the time for which it keeps them; a
+    /// node that does not know the message does not answer.
     Keep(u64),
-    /// Client, in a session that is kept, before its next job: who it is from now on.
+    /// Client, in a session that is kept, before its next job: a new login.
     Renew {
-        /// The key, if it has one for this node. What the former one allowed is over.
+        /// The key, if it has one for this node. The rights of the former key end.
         key: Option<KeyProof>,
-        /// Streams opened so far: no number up to here may still join.
+        /// Streams opened so far: no stream with a number up to this one may still join.
         opened: u32,
         /// Streams of the last job that the next one begins with.
         kept: Vec<u32>,
     },
-    /// Node, behind its Welcome: where it takes streams too. Each is a path of its own.
+    /// Node, after its Welcome: further addresses at which it takes streams. Each is a path.
     Addresses(Vec<SocketAddr>),
-    /// Sender that was called: how many streams each path should have; a path is told by one of its streams.
+    /// Sender that was dialled: how many streams each path should have; a path is identified by one of its streams.
     Spread(Vec<(u32, u32)>),
-    /// Node, while a job runs: where movers of it take streams, from now on and nowhere else: what goes to others of them is
-    /// lost.
+    /// Node, while a job runs: the complete list of addresses at which its movers take streams. Data sent to other movers is lost.
     Movers(Vec<DelegatedAddress>),
-    /// Head, to a mover: a session for streams that it is to take.
+    /// Coordinator, to a mover: a delegated session.
     Lend(Box<DelegatedSession>),
-    /// Head and mover, from then on.
+    /// Coordinator and mover, after [`Frame::Lend`].
     Word(MoverMessage),
-    /// Sender, before the end of its list; receiver, before it has finished: what it counted. Said only where there is something.
+    /// Sender, before the end of its list; receiver, before it has finished: its counts. Sent only where one is not 0.
     Counts(Counts),
-    /// Sender, before its first entry: of each source its own token and those of the directories above it, innermost first.
+    /// Sender, before its first entry: for each source its own token and those of the directories above it, innermost first.
     Lineage(Vec<Vec<PlaceToken>>),
-    /// Receiver: what failed there that is no entry's outcome, by the path it would have below its source root: an extra that could not
-    /// be removed, a directory that could not be finished.
+    /// Receiver: failures that belong to no offered entry (an extra that could not be removed, a directory that could not be finished),
+    /// each with the path that it would have below its source root.
     Missed(Vec<(RelPath, Refusal)>),
-    /// Receiver: it is about to remove what the source lacks.
+    /// Receiver: entries that the source lacks are about to be removed.
     Removing(Removal),
-    /// Receiver, before it has finished: how long it had to wait at its target. Said only where it had to.
+    /// Receiver, before it has finished: how long it waited for its target. Sent only where it had to wait.
     Waited(Waited),
-    /// Sender, before it offers them: files that were changed since they were last copied there, to be compared by what is in them.
+    /// Sender, before it offers them: files that have changed since they were last copied to this target; they are compared by content.
     Doubted(Vec<u64>),
 }
 
-/// What is about to be removed at the target.
+/// The entries that are about to be removed at the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removal {
-    /// Entries that it lacks.
+    /// The number of entries that the source lacks.
     pub extras: u64,
-    /// Entries that were there, those among them.
+    /// The number of all entries that the target had, extras included.
     pub there: u64,
 }
 
 impl Frame {
     /// Whether this may still arrive from a peer whose job is over: a file that failed at the receiver can be settled before its sender has
-    /// said all it had to say about it.
+    /// sent all messages about it.
     pub fn is_late(&self) -> bool {
         matches!(
             self,

@@ -1,8 +1,8 @@
-//! Where strangers' bytes come in, as plain functions: the property tests run them in every `make test`, `make fuzz`
-//! (`fuzz/` at the root of the workspace) for as long as one likes.
+//! The parsers that a stranger can reach, as plain functions: the property tests run them in every `make test`, and `make fuzz`
+//! (`fuzz/` at the root of the workspace) runs them for as long as wanted.
 //!
-//! Each takes any bytes, drives the real code as an engine would, and must come back: no panic, no overflow, nothing
-//! held beyond the bounds of [`crate::limits`], and nothing said that the peer could not read.
+//! Each takes any bytes, drives the real code as an engine would, and must return: without a panic or an overflow, within
+//! the bounds of [`crate::limits`], and without a message that the peer could not read.
 
 use model::checksum::BlockSum;
 use model::entry::Timestamp;
@@ -18,10 +18,10 @@ use crate::receiver::{Action, Judgement, Receiver, Stored, Target};
 use crate::record::{self, HEAD_BYTES, Head};
 use crate::sender::{Built, Order, Range, Sender};
 
-/// Orders taken from the sender between two messages: a peer that wants all of an endless file could be served forever.
+/// Orders taken from the sender between two messages: a peer that wants an endless file could be served forever.
 const ORDERS: usize = 64;
 
-/// The control connection: the first byte says in how large pieces the others are read.
+/// The control connection: the first byte gives the size of the pieces in which the others are read.
 pub fn frames(bytes: &[u8]) {
     let Some((piece, rest)) = bytes.split_first() else { return };
     let mut buffer = FrameBuffer::default();
@@ -29,7 +29,7 @@ pub fn frames(bytes: &[u8]) {
         buffer.push(chunk);
         loop {
             match buffer.next_frame() {
-                Ok(Some(frame)) => readable(&frame),
+                Ok(Some(frame)) => check_round_trip(&frame),
                 Ok(None) => break,
                 Err(_) => return,
             }
@@ -37,13 +37,13 @@ pub fn frames(bytes: &[u8]) {
     }
 }
 
-/// What was read can be written, and what was written can be read.
-fn readable(frame: &Frame) {
+/// Checks that a frame that was decoded is encoded within bounds, and decoded again as the same frame.
+fn check_round_trip(frame: &Frame) {
     let mut bytes = Vec::new();
     frame::encode(frame, &mut bytes);
     assert!(bytes.len() <= FRAME_BYTES_MAX + frame::HEAD_BYTES, "a message of {} bytes", bytes.len());
     let again = frame::decode(bytes[4], &bytes[frame::HEAD_BYTES..]);
-    assert_eq!(again.as_ref(), Ok(frame), "what was written reads otherwise");
+    assert_eq!(again.as_ref(), Ok(frame), "the frame is decoded as another one");
 }
 
 /// A data stream: head and table of a record.
@@ -67,7 +67,7 @@ fn file(size: u64) -> Offered {
     Offered::File { mode: 0o644, mtime: Timestamp::default(), size }
 }
 
-/// What both machines know of when the stranger begins: all kinds of entries, small and large, ids from 1.
+/// The entries of both machines before the stranger's bytes: all kinds, small and large, with ids from 1.
 fn tree() -> Vec<Offered> {
     vec![
         Offered::Dir { mode: 0o755, mtime: Timestamp::default() },
@@ -83,7 +83,7 @@ fn tree() -> Vec<Offered> {
     ]
 }
 
-/// A sender in the middle of a job hears these frames.
+/// A sender in the middle of a job receives these frames.
 pub fn sender_hears(bytes: &[u8]) {
     let Ok(name) = Name::new(b"n") else { return };
     let mut sender = Sender::new(vec![Algorithm::Crc32c], vec![name.clone()]);
@@ -107,7 +107,7 @@ pub fn sender_hears(bytes: &[u8]) {
     sender.stream_joined(2);
 }
 
-/// What an engine does for a sender between two messages.
+/// Does the work of an engine for a sender between two messages.
 fn serve(sender: &mut Sender) -> Result<(), WireError> {
     while let Some(range) = sender.next_inline() {
         sender.built_inline(Vec::new(), &[built(&range)])?;
@@ -124,7 +124,7 @@ fn serve(sender: &mut Sender) -> Result<(), WireError> {
         }
     }
     while let Some(frame) = sender.poll_frame() {
-        readable(&frame);
+        check_round_trip(&frame);
     }
     Ok(())
 }
@@ -134,7 +134,7 @@ fn built(range: &Range) -> Built {
     Built { file, offset, len, sum: BlockSum::of_zeros(len, false), hole: false, whole: range.is_whole() }
 }
 
-/// A receiver in the middle of a job hears these frames; inline records among them are taken in.
+/// A receiver in the middle of a job receives these frames, inline records included.
 pub fn receiver_hears(bytes: &[u8]) {
     let Ok(name) = Name::new(b"n") else { return };
     let target = Target { path: RelPath::root().join(&name), into: true, is_dir: true };
@@ -147,19 +147,19 @@ pub fn receiver_hears(bytes: &[u8]) {
         attributes: None,
     };
     let entries = tree().into_iter().enumerate().map(entry).collect();
-    let begun = receiver.handle_frame(Frame::Entries(entries)).and_then(|()| obey(&mut receiver));
+    let begun = receiver.handle_frame(Frame::Entries(entries)).and_then(|()| act(&mut receiver));
     assert_eq!(begun, Ok(()), "an honest start");
     let mut buffer = FrameBuffer::default();
     buffer.push(bytes);
     while let Ok(Some(frame)) = buffer.next_frame() {
-        if receiver.handle_frame(frame).and_then(|()| obey(&mut receiver)).is_err() {
+        if receiver.handle_frame(frame).and_then(|()| act(&mut receiver)).is_err() {
             return;
         }
     }
 }
 
-/// What an engine does for a receiver between two messages; the store's answers depend on the id alone.
-fn obey(receiver: &mut Receiver) -> Result<(), WireError> {
+/// Does the work of an engine for a receiver between two messages; the store's results depend on the id alone.
+fn act(receiver: &mut Receiver) -> Result<(), WireError> {
     let refusal = || Refusal::new(Fault::Storage, "no");
     let outcome = |id: u64| if id.is_multiple_of(5) { Outcome::Failed(refusal()) } else { Outcome::Done };
     while let Some(action) = receiver.poll_action() {
@@ -182,7 +182,7 @@ fn obey(receiver: &mut Receiver) -> Result<(), WireError> {
     }
     receiver.tick();
     while let Some(frame) = receiver.poll_frame() {
-        readable(&frame);
+        check_round_trip(&frame);
     }
     Ok(())
 }
@@ -198,7 +198,7 @@ fn judgement(id: u64, refusal: Refusal) -> Judgement {
     }
 }
 
-/// Takes in a record; whether its checksums are right is left to chance of the parts' own numbers.
+/// Processes a record; the part's checksum field decides whether it counts as damaged.
 fn take(receiver: &mut Receiver, record: &[u8]) -> Result<(), WireError> {
     let Some((head, body)) = record.split_first_chunk::<HEAD_BYTES>() else { return Err(WireError::Short("a record")) };
     let head = Head::decode(head)?;

@@ -1,14 +1,14 @@
-//! How a data stream joins a session: one fixed message in clear, whose code only the two ends of the session can
-//! have made.
+//! The message by which a data stream joins a session: one fixed message in clear, whose code only the two ends of the session can
+//! make.
 //!
 //! The code is a MAC over the other fields under a key exported from the session's TLS connection; the engine computes
-//! it. The client opens every stream, whichever way the data goes, so that only the node needs an open port.
+//! it. The client opens every stream, in either direction of the data, so that only the node needs an open port.
 
 use crate::codec::Reader;
 use crate::error::WireError;
 use crate::limits::STREAMS_MAX;
 
-/// The first bytes of a data stream. TLS starts with 0x16, HTTP with a capital letter and other words.
+/// The first bytes of a data stream. TLS starts with 0x16, and no HTTP method starts like this.
 pub const MAGIC: [u8; 4] = *b"LHS1";
 /// Length of the message.
 pub const JOIN_BYTES: usize = 4 + 16 + 4 + 1 + 32;
@@ -19,7 +19,7 @@ pub type SessionId = [u8; 16];
 /// A stream's request to join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Join {
-    /// Which session.
+    /// The session's id.
     pub session: SessionId,
     /// The stream's number, never used twice in a session; 0 is the control connection.
     pub stream: u32,
@@ -40,7 +40,7 @@ impl Join {
         out
     }
 
-    /// The message.
+    /// Encodes the message.
     pub fn encode(&self) -> [u8; JOIN_BYTES] {
         let mut out = [0; JOIN_BYTES];
         out[..JOIN_BYTES - 32].copy_from_slice(&self.covered());
@@ -48,7 +48,10 @@ impl Join {
         out
     }
 
-    /// Reads the message.
+    /// Decodes the message.
+    ///
+    /// # Errors
+    /// The magic, the stream's number or the length is wrong.
     pub fn decode(bytes: &[u8]) -> Result<Join, WireError> {
         let mut reader = Reader::new(bytes);
         if reader.array("a stream's magic")? != MAGIC {

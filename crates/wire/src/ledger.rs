@@ -1,7 +1,7 @@
-//! The block ledger: which ranges of a file have arrived (or left), and the checksum of what they make together.
+//! The block ledger: the ranges of a file that have arrived (or been sent), and the checksum of each merged range.
 //!
-//! Ranges may come in any order from any stream. Touching ranges merge, and their checksums with them, so that a file
-//! that arrives nearly in order costs one span, and the whole file's digest is there when the last block is, without
+//! Ranges may arrive in any order from any stream. Touching ranges merge, and their checksums with them, so that a file
+//! that arrives nearly in order costs one span, and the whole file's digest is known with the last block, without
 //! reading anything again.
 
 use std::collections::BTreeMap;
@@ -23,23 +23,27 @@ pub struct Ledger {
     spans: BTreeMap<u64, Span>,
 }
 
-/// What became of a range.
+/// The result of entering a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
     /// It was new.
     New,
-    /// It was known already, wholly.
+    /// The whole range was entered before.
     Known,
 }
 
 impl Ledger {
-    /// Enters a range. One that overlaps another in part is a breach: blocks are cut once and for all.
+    /// Enters a range.
+    ///
+    /// # Errors
+    /// The range overlaps another one in part (blocks are cut only once), or there are more than [`LEDGER_SPANS_MAX`] spans.
     pub fn add(&mut self, offset: u64, len: u64, sum: BlockSum) -> Result<Added, WireError> {
         let end = offset.checked_add(len).ok_or(WireError::Invalid("a block's range"))?;
         if len == 0 {
             return Ok(Added::Known);
         }
-        let (mut start, mut merged) = (offset, Span { len, sum });
+        let mut start = offset;
+        let mut merged = Span { len, sum };
         if let Some((&before, span)) = self.spans.range(..=offset).next_back() {
             let before_end = before + span.len;
             if before_end >= end {
@@ -97,7 +101,7 @@ impl Ledger {
         self.spans.values().map(|s| s.len).sum()
     }
 
-    /// Where the last range ends.
+    /// The end of the last range.
     pub fn end(&self) -> u64 {
         self.spans.last_key_value().map_or(0, |(start, span)| start + span.len)
     }
@@ -109,7 +113,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn refuses_partial_overlap() {
+    fn a_range_that_overlaps_another_in_part_is_refused() {
         let sum = BlockSum::of_zeros(10, false);
         let mut ledger = Ledger::default();
         assert_eq!(ledger.add(10, 10, sum), Ok(Added::New));

@@ -2,16 +2,16 @@
 //! sender and receiver machines.
 //!
 //! Goals: one session carries a whole job without a round trip per file; any block on any stream; streams may join
-//! and leave; every length, queue and table bounded; a peer can waste its own time, never our memory or our files.
+//! and leave; every length, queue and table bounded; a peer can waste its own time, but not this end's memory or files.
 //! Non-goals: congestion control (the kernel's), encryption (the engine seals records with keys exported from TLS),
 //! generality in the block checksum.
 //!
 //! What this crate does not know: clocks, sockets, threads, files, randomness, and the bytes of files. The machines
-//! issue orders ("read this range, send it on that stream") and are told what happened, so that sendfile, splice or
-//! AEAD stay choices of the engine. Time comes in as an argument. `docs/wire.md` is the same protocol in prose, for
-//! those who write another implementation.
+//! issue orders ("read this range, send it on that stream"), and the engine reports the results, so that sendfile, splice or
+//! AEAD stay choices of the engine. Time is an argument. `docs/wire.md` is the same protocol in prose, for
+//! authors of another implementation.
 //!
-//! Calling order of both machines: `handle_*` whatever happened, then `poll_*` until nothing comes.
+//! Calling order of both machines: `handle_*` for each event, then `poll_*` until it returns nothing.
 //!
 //! A frame is a length (four bytes), a type and flags (a byte each) and a body:
 //!

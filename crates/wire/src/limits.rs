@@ -1,6 +1,6 @@
-//! Bounds on everything a peer can make us hold, derived in one place.
+//! Bounds on everything that a peer can make this end hold, derived in one place.
 
-/// Bytes of a file per block: what is read, digested and sent while hot in one core's cache (1 MiB was the cheapest
+/// Bytes of a block of a file: it is read, digested and sent while it is in one core's cache (1 MiB was the cheapest
 /// size in CPU seconds per byte in a prototype that tried 64 KiB to 4 MiB).
 pub const BLOCK_BYTES: u64 = 1 << 20;
 /// Payload bytes of a record: one block, or small files packed together.
@@ -15,20 +15,19 @@ pub const PACK_FILES_MAX: usize = 64;
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
 /// Bytes at which a frame of many small things is closed.
 pub const FRAME_BYTES_AIM: usize = 64 << 10;
-/// Directories above a source that its sender tells of; paths of Linux have 2,048 components at the most.
+/// Directories above a source whose tokens its sender sends; paths of Linux have 2,048 components at the most.
 pub const LINEAGE_MAX: usize = 2048;
 
 /// Entries offered by the sender and not yet settled. At 300 ms and two round trips each, 20,480 entries in flight
-/// allow 34,000 files a second, about what a file system creates on the other side; and they are what a job of a million
-/// files costs in memory.
+/// allow 34,000 files a second, about as many as a file system creates; a job of a million files takes no more memory than these.
 pub const ENTRIES_IN_FLIGHT_MAX: usize = 20_480;
 /// Bytes of names and link targets of those entries.
 pub const ENTRY_BYTES_IN_FLIGHT_MAX: usize = 16 << 20;
 /// Directories open at once at the receiver: the depth of the tree plus those with something in flight below them. The
 /// sender keeps the same count and waits.
 pub const DIRS_OPEN_MAX: usize = ENTRIES_IN_FLIGHT_MAX + 4096;
-/// Bytes of a job's first files that go on the control connection, without waiting for a verdict: what one initial
-/// window of a jumbo path carries, and small against any job that wants streams.
+/// Bytes of a job's first files that go on the control connection, without waiting for a verdict: as much as one initial
+/// window of a jumbo path carries, and little against any job that wants streams.
 pub const INLINE_BYTES_MAX: u64 = 64 << 10;
 /// Records sent on one stream and not yet acknowledged. At 1 MiB each, 64 GiB: above any window.
 pub const RECORDS_UNACKNOWLEDGED_MAX: usize = 65_536;
@@ -49,27 +48,27 @@ pub const PATHS_MAX: usize = 4096;
 /// Ranges in one verdict or one request to send again.
 pub const RANGES_MAX: usize = 16_384;
 
-/// Rules on which entries take part.
+/// Filters of one job.
 pub const FILTERS_MAX: usize = 128;
-/// Extended attributes of one entry, and the bytes of one (Linux: XATTR_SIZE_MAX).
+/// Extended attributes of one entry.
 pub const XATTRS_MAX: usize = 256;
 /// Bytes of one extended attribute's value (Linux: XATTR_SIZE_MAX).
 pub const XATTR_BYTES_MAX: usize = 64 << 10;
-/// A line of an answer in words or JSON.
+/// Bytes of a line of an answer in text or JSON.
 pub const TOLD_BYTES_MAX: usize = 512 << 10;
-/// Files named one by one in a job, and the bytes of their names.
+/// Files named one by one in a job.
 pub const FILES_MAX: usize = 1 << 20;
 /// Bytes of the names of files named one by one.
 pub const FILES_BYTES_MAX: usize = 64 << 20;
 /// Steps of a dry run in one message.
 pub const PLANS_MAX: usize = 256;
 
-/// What a file counts for besides its bytes, so that empty files do not all go the slow way.
+/// What a file counts for besides its bytes, so that not all empty files go on the control connection.
 pub const INLINE_CHARGE_BYTES: u64 = 256;
 
 /// Whether the next file offered goes on the control connection: in the order in which they are offered, every file
-/// that fits what is left of [`INLINE_BYTES_MAX`]. Both ends count alike, so that the receiver knows without a word
-/// which files no stream will bring.
+/// that fits the rest of [`INLINE_BYTES_MAX`]. Both ends count alike, so that the receiver knows without a message
+/// which files no stream will carry.
 pub fn fits_inline(used: &mut u64, size: u64) -> bool {
     let charge = size.saturating_add(INLINE_CHARGE_BYTES);
     let fits = used.checked_add(charge).is_some_and(|sum| sum <= INLINE_BYTES_MAX);

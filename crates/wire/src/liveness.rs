@@ -1,13 +1,13 @@
-//! Whether the peer is still there: a heartbeat on the control connection, and the bound on silence.
+//! The heartbeat on the control connection, and the bound on the peer's silence.
 //!
-//! Time is an argument: how long the session has lasted, on a clock that never steps.
+//! Time is an argument: the age of the session, on a clock that never steps.
 
 use std::time::Duration;
 
-/// How often to speak, and how long to wait for an answer.
+/// How often a ping is sent, and how long the peer may be silent.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Silence on our side after which a ping is due.
+    /// Silence of this side after which a ping is due.
     pub ping_after: Duration,
     /// Silence of the peer after which it counts as gone.
     pub gone_after: Duration,
@@ -34,35 +34,35 @@ pub enum Due {
 #[derive(Clone, Copy, Debug)]
 pub struct Liveness {
     pace: Pace,
-    heard: Duration,
-    spoke: Duration,
+    last_received: Duration,
+    last_sent: Duration,
 }
 
 impl Liveness {
-    /// Starts now, as if the peer had just been heard.
+    /// Starts now, as if the peer had just sent something.
     pub fn new(pace: Pace, now: Duration) -> Liveness {
-        Liveness { pace, heard: now, spoke: now }
+        Liveness { pace, last_received: now, last_sent: now }
     }
 
-    /// The peer sent something.
-    pub fn heard(&mut self, now: Duration) {
-        self.heard = now;
+    /// Notes that the peer has sent something.
+    pub fn received(&mut self, now: Duration) {
+        self.last_received = now;
     }
 
     /// How long the peer has sent nothing.
     pub fn silence(&self, now: Duration) -> Duration {
-        now.saturating_sub(self.heard)
+        now.saturating_sub(self.last_received)
     }
 
-    /// We sent something.
-    pub fn spoke(&mut self, now: Duration) {
-        self.spoke = now;
+    /// Notes that this side has sent something.
+    pub fn sent(&mut self, now: Duration) {
+        self.last_sent = now;
     }
 
     /// What is due.
     pub fn due(&self, now: Duration) -> Due {
-        let gone = self.heard + self.pace.gone_after;
-        let ping = self.spoke + self.pace.ping_after;
+        let gone = self.last_received + self.pace.gone_after;
+        let ping = self.last_sent + self.pace.ping_after;
         match now {
             _ if now >= gone => Due::Gone,
             _ if now >= ping => Due::Ping,
@@ -76,15 +76,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pings_then_gives_up() {
+    fn a_silent_peer_is_pinged_then_counts_as_gone() {
         let s = Duration::from_secs;
         let mut live = Liveness::new(Pace::default(), s(0));
         assert_eq!(live.due(s(1)), Due::At(s(5)));
         assert_eq!(live.due(s(5)), Due::Ping);
-        live.spoke(s(5));
+        live.sent(s(5));
         assert_eq!(live.due(s(6)), Due::At(s(10)));
-        live.heard(s(9));
-        live.spoke(s(36));
+        live.received(s(9));
+        live.sent(s(36));
         assert_eq!(live.due(s(38)), Due::At(s(39)));
         assert_eq!(live.due(s(39)), Due::Gone);
     }

@@ -34,7 +34,7 @@ pub struct DelegatedAddress {
 pub struct DelegatedSession {
     /// The session's id, chosen at random by the coordinator, for this mover and this delegation.
     pub session: SessionId,
-    /// The session's secret, derived from the client's session and this id: no key is used at two places. It is only ever sent inside TLS, to
+    /// The session's secret, derived from the client's session and this id: no key is used at two places. It is sent only inside TLS, to
     /// a node whose identity was checked.
     pub secret: [u8; 32],
     /// How records are sealed; none where they go in clear.
@@ -57,8 +57,8 @@ impl std::fmt::Debug for DelegatedSession {
 pub enum MoverMessage {
     /// Mover: streams may join the delegated session.
     Ready,
-    /// Mover, every second: a request for the lease under which it writes, with its own time. Coordinator: the same message, back. A mover
-    /// writes nothing more once its lease is over; the lease counts from the request.
+    /// Mover, twice a second: a request for the lease under which it writes, with its own time. Coordinator: the same message, back. A
+    /// mover writes nothing more once its lease is over; the lease counts from the request.
     Beat(u64),
     /// Mover: a query or a report of a stream.
     Ask(u32, StreamQuery),
@@ -101,7 +101,7 @@ pub enum StreamQuery {
     },
     /// Reports a file that the mover cannot read.
     Unread(u64, Refusal),
-    /// Asks where the blocks of this file go.
+    /// Asks for the location of this file.
     Where(u64),
     /// Passes on a record of small files: the coordinator writes them itself.
     Pass(Vec<u8>),
@@ -128,7 +128,7 @@ pub enum Answer {
     Nowhere,
 }
 
-/// Where the blocks of a file go.
+/// The location of a file: where its blocks are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileLocation {
     /// The file's path below the job's target.

@@ -1,4 +1,4 @@
-//! Ranges of files: to be read, and built into records. The sender deals them out, to its own streams and to movers.
+//! Ranges of files, which are read and built into records. The sender deals them to its own streams and to movers.
 
 use model::checksum::BlockSum;
 use model::entry::Timestamp;
@@ -9,19 +9,19 @@ use model::name::RelPath;
 pub struct Range {
     /// The file's id.
     pub file: u64,
-    /// Which source it belongs to.
+    /// The index of its source.
     pub source: u32,
     /// Its path below that source's root.
     pub path: RelPath,
-    /// The size it had when it was offered; [`UNKNOWN_SIZE`](crate::frame::UNKNOWN_SIZE) for a pipe.
+    /// Its size when it was offered; [`UNKNOWN_SIZE`](crate::frame::UNKNOWN_SIZE) for a pipe.
     pub size: u64,
-    /// The modification time it had when it was offered.
+    /// Its modification time when it was offered.
     pub mtime: Timestamp,
-    /// Its last change of any kind when it was offered, where that is known. It never travels.
+    /// Its time of change (ctime) when it was offered, where that is known. It is not sent.
     pub changed: Option<Timestamp>,
-    /// Where to start.
+    /// The offset of the range, bytes.
     pub offset: u64,
-    /// How much; for a pipe, at most.
+    /// Its length, bytes; for a pipe, the highest.
     pub len: u64,
     /// Nothing of the file is left to deal after this.
     pub last: bool,
@@ -34,18 +34,18 @@ impl Range {
     }
 }
 
-/// A record that was built for a stream: what it covers, in order.
+/// A part of a record that was built for a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Built {
     /// The file.
     pub file: u64,
-    /// Where the range starts.
+    /// The offset of the range, bytes.
     pub offset: u64,
-    /// How long it is.
+    /// Its length, bytes.
     pub len: u64,
     /// Its checksum.
     pub sum: BlockSum,
-    /// A hole: nothing of it was carried.
+    /// A hole: it has no payload.
     pub hole: bool,
     /// The part is marked as the whole file, so that its checksum is the file's.
     pub whole: bool,

@@ -1,8 +1,8 @@
-//! The receiving machine: judges what is offered, keeps the ledger of what arrived, and knows when a file, a
+//! The receiving machine: sends verdicts on offered files, keeps the ledgers of their blocks, and decides when a file, a
 //! directory and the job are complete.
 //!
-//! What it does not know: file systems. It asks for actions ([`Action`]) in the order in which they must be done and
-//! is told how each ended; blocks are written by whoever received them, who then says so.
+//! What it does not know: file systems. It returns actions ([`Action`]) in the order in which they must be done, and the engine
+//! reports the result of each. The engine writes blocks, and reports each that is written.
 
 mod arrive;
 mod extras;
@@ -28,7 +28,7 @@ use extras::Extras;
 
 pub use arrive::Stored;
 
-/// Where source roots go.
+/// The target of a job's source roots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The target's path in its store.
@@ -46,19 +46,19 @@ pub struct Wanted {
     pub id: u64,
     /// Its path in the target's store.
     pub path: RelPath,
-    /// Length; [`crate::frame::UNKNOWN_SIZE`] for a pipe.
+    /// Its length, bytes; [`crate::frame::UNKNOWN_SIZE`] for a pipe.
     pub size: u64,
     /// Permission bits.
     pub mode: u32,
     /// Last change.
     pub mtime: Timestamp,
-    /// What else there is to say about it.
+    /// Its further attributes.
     pub attributes: Option<Box<Attributes>>,
-    /// The digest by which what is there is compared with it.
+    /// The digest by which an existing file is compared with it.
     pub compare_by: Algorithm,
 }
 
-/// A file whose bytes are all there.
+/// A file whose bytes have all arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complete {
     /// Its id.
@@ -74,29 +74,29 @@ pub struct Complete {
 /// Work on the target's store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Make a directory, then say [`Receiver::dir_made`].
+    /// Make a directory, then call [`Receiver::dir_made`].
     MakeDir {
         /// Its id.
         id: u64,
         /// Its path.
         path: RelPath,
     },
-    /// Judge a file against what is there, then say [`Receiver::judged`].
+    /// Judge a file by comparison with the existing entry, then call [`Receiver::judged`].
     Judge(Wanted),
-    /// Make a symbolic link, then say [`Receiver::settled`].
+    /// Make a symbolic link, then call [`Receiver::settled`].
     Symlink {
         /// Its id.
         id: u64,
         /// Its path.
         path: RelPath,
-        /// Where it points.
+        /// Its target.
         target: Vec<u8>,
         /// Last change.
         mtime: Timestamp,
-        /// What else there is to say about it.
+        /// Its further attributes.
         attributes: Option<Box<Attributes>>,
     },
-    /// Make another name for a file that is in place, then say [`Receiver::settled`].
+    /// Make another name for a file that is in place, then call [`Receiver::settled`].
     HardLink {
         /// Its id.
         id: u64,
@@ -105,13 +105,13 @@ pub enum Action {
         /// The file's path.
         to: RelPath,
     },
-    /// Take in a record that came on the control connection.
+    /// Process a record that came on the control connection.
     Record(Vec<u8>),
-    /// Put a file in place, then say [`Receiver::settled`].
+    /// Put a file in place, then call [`Receiver::settled`].
     Commit(Complete),
     /// Remove the received part of a file.
     Discard(u64),
-    /// Give a directory its final mode and time, then say [`Receiver::dir_finished`].
+    /// Give a directory its final mode and time, then call [`Receiver::dir_finished`].
     FinishDir {
         /// Its id.
         id: u64,
@@ -121,20 +121,20 @@ pub enum Action {
         mode: u32,
         /// Last change.
         mtime: Timestamp,
-        /// What else there is to say about it.
+        /// Its further attributes.
         attributes: Option<Box<Attributes>>,
     },
     /// Note the entries of a directory that were not offered.
     NoteExtras {
         /// Its path.
         path: RelPath,
-        /// The path people know it by: below its source root, the root's name first.
+        /// Its path in messages: the source root's name, and the path below the root.
         shown: RelPath,
         /// [`name_key`] of each entry that was offered.
         offered: HashSet<u64>,
     },
-    /// All else is done. Remove the extras that were noted, call [`Receiver::removed`] or [`Receiver::not_removed`] for each,
-    /// then say [`Receiver::extras_settled`].
+    /// All other actions are done. Remove the noted extras, call [`Receiver::removed`] or [`Receiver::not_removed`] for each,
+    /// then [`Receiver::extras_settled`].
     RemoveExtras {
         /// Entries of the source that could not be read: what seems to be extra may exist there.
         unread: u64,
@@ -150,18 +150,18 @@ pub fn name_key(name: &Name) -> u64 {
     hasher.finish()
 }
 
-/// What the target has in the place of an offered file.
+/// The judgement of an offered file, by comparison with the target's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// Not there, or different: send it.
+    /// The target has no such file, or a different one: it is wanted.
     Want,
-    /// These ranges (offset, length, checksum) are there from before; send the rest.
+    /// An earlier attempt left these ranges (offset, length, checksum): the rest is wanted.
     WantRest(Vec<(u64, u64, BlockSum)>),
-    /// There, with this digest: send it if the source's differs.
+    /// The target has a file with this digest: it is wanted if the source's digest differs.
     WantUnless(Digest),
-    /// There already.
+    /// The target has the file already.
     Skip,
-    /// Cannot be put there.
+    /// The file cannot be put in place.
     Refuse(Refusal),
 }
 
@@ -174,8 +174,8 @@ struct Dir {
     mtime: Timestamp,
     /// Children not settled yet.
     pending: u64,
-    /// The sender has offered all of it.
-    left: bool,
+    /// The sender has offered all of its entries.
+    is_left: bool,
     state: DirState,
     attributes: Option<Box<Attributes>>,
     /// The entries that were offered in it, where extras are to be removed. None once an entry of the source could not be read: an
@@ -195,16 +195,18 @@ enum DirState {
 struct FileReceive {
     path: RelPath,
     size: u64,
-    /// It comes on the control connection.
+    /// It is sent on the control connection.
     inline: bool,
-    /// The sender knows the digest of what is here, and may say that the file is the same.
+    /// The sender has the digest of the existing file, and may report that the file is the same.
     compared: bool,
     ledger: Ledger,
-    /// Ranges that are there from before, until the sender has found them to be the source's, or sends them.
+    /// Ranges of an earlier attempt, until the sender has confirmed them or sends them.
     claims: BTreeMap<u64, (u64, BlockSum)>,
+    /// The source's digests, once the sender has sent all of the file.
     ended: Option<Vec<Digest>>,
     expected: Expected,
-    said_whole: bool,
+    /// A part was marked as the whole file.
+    marked_whole: bool,
     state: FileState,
 }
 
@@ -269,20 +271,21 @@ pub struct Receiver {
     files_settled: u64,
     files_in_place: u64,
     misses: Vec<Miss>,
-    /// Of `misses`: those that the sender cannot know of yet.
-    untold: VecDeque<Miss>,
+    /// Those of `misses` that have not been sent to the sender yet.
+    unsent_misses: VecDeque<Miss>,
     last_digests: Vec<Digest>,
     specials: Vec<RelPath>,
-    told_finished: bool,
+    /// [`Frame::Finished`] has been returned.
+    finished_sent: bool,
     extras: Extras,
     /// Entries that the sender could not read.
     unread: u64,
-    /// To be told of.
+    /// The removal that has not been reported yet.
     removal: Option<Removal>,
-    told: SettledFiles,
+    settled_files: SettledFiles,
     dry: bool,
     plans: VecDeque<Plan>,
-    /// What files must be, by their paths below the target.
+    /// The expected sizes and digests of files, by their paths below the target.
     expected: HashMap<RelPath, Expected>,
 }
 
@@ -316,38 +319,41 @@ impl Receiver {
             files_settled: 0,
             files_in_place: 0,
             misses: Vec::new(),
-            untold: VecDeque::new(),
+            unsent_misses: VecDeque::new(),
             last_digests: Vec::new(),
             specials: Vec::new(),
-            told_finished: false,
+            finished_sent: false,
             extras: Extras::Stay,
             unread: 0,
             removal: None,
-            told: SettledFiles::default(),
+            settled_files: SettledFiles::default(),
             dry: false,
             plans: VecDeque::new(),
             expected: HashMap::new(),
         }
     }
 
-    /// What files must be, by their paths below the target.
+    /// Sets the expected sizes and digests of files, by their paths below the target.
     pub fn set_expected(&mut self, expected: HashMap<RelPath, Expected>) {
         self.expected = expected;
     }
 
-    /// For a dry run: no file comes on the control connection.
+    /// Makes it a dry run: no file is sent on the control connection.
     pub fn dry(mut self) -> Receiver {
         self.inline_bytes = limits::INLINE_BYTES_MAX;
         self.dry = true;
         self
     }
 
-    /// A message from the sender. Those of the session (pings, aborts) are the caller's.
+    /// Handles a message from the sender. The caller handles those of the session (pings, aborts).
+    ///
+    /// # Errors
+    /// The message breaks the protocol.
     pub fn handle_frame(&mut self, frame: Frame) -> Result<(), WireError> {
         match frame {
             Frame::Entries(entries) => entries.into_iter().try_for_each(|entry| self.offered(entry)),
             Frame::Inline(record) => {
-                // An honest sender's inline records are smaller than what their files count for.
+                // The inline records of an honest sender are smaller than the charge of their files.
                 self.inline_taken = self.inline_taken.saturating_add(record.len() as u64);
                 if self.inline_taken > limits::INLINE_BYTES_MAX {
                     let (got, limit) = (self.inline_taken, limits::INLINE_BYTES_MAX);
@@ -361,7 +367,7 @@ impl Receiver {
                 drops.into_iter().for_each(|(id, refusal)| self.dropped(id, refusal));
                 Ok(())
             }
-            Frame::Held(ranges) => ranges.into_iter().try_for_each(|range| self.held(range)),
+            Frame::Held(ranges) => ranges.into_iter().try_for_each(|range| self.confirmed(range)),
             Frame::Same(ids) => ids.into_iter().try_for_each(|id| self.same(id)),
             Frame::ScanEnd(count) => {
                 if self.scan_end.is_some() || count != self.next_id - 1 {
@@ -374,7 +380,7 @@ impl Receiver {
         }
     }
 
-    /// The next thing to do on the store.
+    /// The next action on the store.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front().or_else(|| self.extras_due())
     }
@@ -384,7 +390,7 @@ impl Receiver {
         const ITEMS: usize = 2048;
         if !self.verdicts.is_empty() {
             let end = self.verdicts.len().min(ITEMS);
-            // Range lists are long; they travel alone.
+            // Lists of ranges are long: each is sent alone.
             let alone = self.verdicts.iter().take(end).position(|(_, v)| matches!(v, Verdict::WantRest(_)));
             let end = alone.map_or(end, |at| at.max(1));
             return Some(Frame::Verdicts(self.verdicts.drain(..end).collect()));
@@ -408,11 +414,11 @@ impl Receiver {
             let end = self.outcomes.iter().take_while(fits).count().max(1);
             return Some(Frame::Outcomes(self.outcomes.drain(..end).collect()));
         }
-        if let Some(Miss { path, refusal }) = self.untold.pop_front() {
+        if let Some(Miss { path, refusal }) = self.unsent_misses.pop_front() {
             return Some(Frame::Missed(vec![(path, refusal)]));
         }
-        if !self.told_finished && self.all_settled() {
-            self.told_finished = true;
+        if !self.finished_sent && self.all_settled() {
+            self.finished_sent = true;
             return Some(Frame::Finished(self.totals));
         }
         None
@@ -431,38 +437,38 @@ impl Receiver {
         (!counts.is_empty()).then_some(Frame::Received(counts))
     }
 
-    /// Some time has passed: what was held back for a batch goes out.
+    /// Sends the acknowledgements that wait for a batch. Called about ten times a second.
     pub fn tick(&mut self) {
         self.report_all = true;
     }
 
-    /// Asked anew at every poll, not noted when the last entry is settled: actions may be left over then, such as a
-    /// record of a file that turned out to be there already.
+    /// Whether everything is settled. Computed at every poll, not noted when the last entry is settled: actions may be left then, such as a
+    /// record of a file that the target had already.
     fn all_settled(&self) -> bool {
         self.all_in_place() && self.plans.is_empty() && matches!(self.extras, Extras::Stay | Extras::Settled)
     }
 
-    /// Whether all that was offered is settled.
+    /// Whether all offered entries are settled.
     fn all_in_place(&self) -> bool {
         self.scan_end.is_some() && self.unsettled.is_empty() && self.dirs.is_empty() && self.actions.is_empty()
     }
 
-    /// Whether everything is settled and the sender has been told.
+    /// Whether everything is settled, and [`Frame::Finished`] has been returned.
     pub fn is_finished(&self) -> bool {
-        self.told_finished
+        self.finished_sent
     }
 
-    /// What was done.
+    /// The totals so far.
     pub fn totals(&self) -> &Totals {
         &self.totals
     }
 
-    /// The digests of the file that was completed last: of the file, where the job was one file.
+    /// The digests of the file that was completed last.
     pub fn last_digests(&self) -> &[Digest] {
         &self.last_digests
     }
 
-    /// Numbers for progress.
+    /// The numbers of its progress.
     pub fn progress(&self) -> model::Progress {
         model::Progress {
             bytes_offered: self.bytes_offered,
@@ -476,7 +482,7 @@ impl Receiver {
         }
     }
 
-    /// What did not make it, by name.
+    /// The entries that failed, by name.
     pub fn misses(&self) -> &[Miss] {
         &self.misses
     }

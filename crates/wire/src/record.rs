@@ -1,4 +1,4 @@
-//! Data records: blocks of files as they travel on a stream.
+//! Data records: blocks of files on a stream.
 //!
 //! ```text
 //! head    8 bytes   "LR" | parts u16 | body length u32          (big-endian; authenticated when sealed)
@@ -8,9 +8,9 @@
 //! tag     16 bytes  only when sealed: table, check and payload are then ciphertext
 //! ```
 //!
-//! The body is table, check and payload; the tag is not counted. A record without parts says that a job's records end
-//! here and those of the session's next job follow. Fixed sizes, so that a receiver knows from the head
-//! alone where the payload will lie in its buffer.
+//! The body is table, check and payload; the tag is not counted. A record without parts marks the end of a job's records;
+//! those of the session's next job follow. Sizes are fixed, so that a receiver knows from the head
+//! alone where in its buffer the payload will lie.
 
 use model::checksum::crc32c;
 
@@ -45,9 +45,9 @@ pub enum Suite {
 pub struct Part {
     /// The file's id in the job.
     pub file: u64,
-    /// Where the range starts.
+    /// The offset of the range, bytes.
     pub offset: u64,
-    /// How long it is; for holes any length, for data at most one block.
+    /// Its length, bytes: any for a hole, at most one block for data.
     pub len: u64,
     /// CRC-32C of the range (of zeros, for a hole).
     pub crc32c: u32,
@@ -72,7 +72,7 @@ impl Head {
         Head { parts, body_len: parts * ROW_BYTES + CHECK_BYTES + payload_len }
     }
 
-    /// The head of the record that ends a job's records on a stream that stays.
+    /// The head of the record that marks the end of a job's records on a stream that is kept.
     pub fn mark() -> Head {
         Head::new(0, 0)
     }
@@ -96,7 +96,10 @@ impl Head {
         out
     }
 
-    /// Reads a head and holds it to its bounds, before anything is reserved for the body.
+    /// Decodes a head and checks its bounds, before memory is reserved for the body.
+    ///
+    /// # Errors
+    /// The magic is wrong, or a length is beyond its bound.
     pub fn decode(bytes: &[u8; HEAD_BYTES]) -> Result<Head, WireError> {
         if bytes[..2] != MAGIC {
             return Err(WireError::Invalid("a record's head"));
@@ -136,7 +139,10 @@ fn table_check(head: &Head, table: &[u8]) -> u32 {
     model::checksum::crc32c_combine(crc32c(&head.encode()), crc32c(table), table.len() as u64)
 }
 
-/// Reads the table at the start of `body` and checks it against its check, its bounds and the payload's length.
+/// Decodes the table at the start of `body`, and verifies its check, its bounds and the payload's length.
+///
+/// # Errors
+/// The check is wrong, or a row or the payload's length is invalid.
 pub fn decode_table(head: &Head, body: &[u8]) -> Result<Vec<Part>, WireError> {
     let at = head.parts * ROW_BYTES;
     let mut reader = Reader::new(body);
@@ -198,14 +204,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn tables_read_back(parts in proptest::collection::vec(part(), 1..=RECORD_PARTS_MAX)) {
+        fn tables_are_read_as_written(parts in proptest::collection::vec(part(), 1..=RECORD_PARTS_MAX)) {
             let (head, body) = encoded(&parts);
             prop_assert_eq!(Head::decode(&head.encode()), Ok(head));
             prop_assert_eq!(decode_table(&head, &body), Ok(parts));
         }
 
         #[test]
-        fn any_flipped_bit_is_seen(parts in proptest::collection::vec(part(), 1..8), bit: prop::sample::Index) {
+        fn any_flipped_bit_is_detected(parts in proptest::collection::vec(part(), 1..8), bit: prop::sample::Index) {
             let (head, mut body) = encoded(&parts);
             let bit = bit.index(head.table_len() * 8);
             body[bit / 8] ^= 1 << (bit % 8);

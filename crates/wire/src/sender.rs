@@ -3,13 +3,13 @@
 //! A file's life: offered -> (sent inline | wanted -> dealt out range by range) -> ended -> settled. The machine keeps
 //! an entry until the receiver settles it, and never more than [`limits::ENTRIES_IN_FLIGHT_MAX`].
 //!
-//! What it does not know: how bytes are read, sealed or sent. It orders which ranges go on which stream, and is told which records
-//! were built; a lost stream puts its unacknowledged ranges back on the list.
+//! What it does not know: how bytes are read, sealed or sent. It orders which ranges go on which stream, and the engine reports which
+//! records were built; the unacknowledged ranges of a lost stream are dealt again.
 
 mod deal;
 mod open;
+mod outgoing;
 mod reports;
-mod say;
 mod settle;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -26,7 +26,7 @@ use crate::limits;
 use crate::settled_files::SettledFiles;
 
 use open::OpenDirs;
-use say::attribute_bytes;
+use outgoing::attribute_bytes;
 
 pub use crate::limits::MISSES_NAMED_MAX;
 pub use crate::range::{Built, Range};
@@ -57,7 +57,7 @@ enum Phase {
     Offered,
     /// Sent on the control connection before a verdict.
     Inlined,
-    /// Wanted unless it equals the receiver's file: to be compared.
+    /// Wanted unless it equals the receiver's file: it is compared first.
     Compare,
     /// Wanted; ranges are dealt out.
     Wanted,
@@ -78,6 +78,7 @@ struct FileSend {
     unchecked: usize,
     /// It goes on the control connection: see [`limits::INLINE_BYTES_MAX`].
     inline: bool,
+    /// The one stream that carries it, where its digest needs the bytes in order, or it is a pipe.
     owner: Option<u32>,
     ledger: Ledger,
     serial: Vec<Digest>,
@@ -129,7 +130,7 @@ pub struct Sender {
     last_digests: Vec<Digest>,
     plans: Vec<Plan>,
     removal: Option<Removal>,
-    told: SettledFiles,
+    settled_files: SettledFiles,
     dry: bool,
 }
 
@@ -137,7 +138,7 @@ pub struct Sender {
 enum ScanEnd {
     Scanning,
     Due,
-    Told,
+    Sent,
 }
 
 impl Sender {
@@ -175,12 +176,12 @@ impl Sender {
             last_digests: Vec::new(),
             plans: Vec::new(),
             removal: None,
-            told: SettledFiles::default(),
+            settled_files: SettledFiles::default(),
             dry: false,
         }
     }
 
-    /// For a dry run: nothing is sent before the receiver has asked, and it never does.
+    /// Makes it a dry run: no file is sent before the receiver wants it, and it wants none.
     pub fn dry(mut self) -> Sender {
         self.inline_bytes = limits::INLINE_BYTES_MAX;
         self.dry = true;
@@ -204,13 +205,13 @@ impl Sender {
             && self.dirs.has_room()
     }
 
-    /// The scanner found an entry of source `source` at `path` below its root. Directories stay open until
+    /// Offers an entry of source `source` at `path` below its root. Directories stay open until
     /// [`Sender::leave`]. Returns the entry's id.
     pub fn offer(&mut self, source: u32, path: RelPath, name: Name, what: Offered) -> u64 {
         self.offer_with(source, path, name, what, None)
     }
 
-    /// As [`Sender::offer`], with what else there is to say about the entry.
+    /// As [`Sender::offer`], with the entry's further attributes.
     pub fn offer_with(
         &mut self,
         source: u32,
@@ -240,22 +241,22 @@ impl Sender {
         id
     }
 
-    /// When a file that was just offered was last changed in any way: whoever reads ranges of it compares.
+    /// Sets the time of change (ctime) of a file that was just offered: the reader of its ranges compares it.
     pub fn note_changed(&mut self, id: u64, changed: Timestamp) {
         if let Some(file) = self.items.get_mut(&id).and_then(|item| item.file.as_mut()) {
             file.changed = Some(changed);
         }
     }
 
-    /// What a file that was just offered must be. The job computes digests besides CRC-32C: a CRC-32C alone would travel with the last
-    /// block, and the file be put in place before it was compared.
+    /// Sets the expected size and digests of a file that was just offered. The job must have a digest besides CRC-32C: a CRC-32C alone is
+    /// sent with the last block, and the receiver would put the file in place before it was compared.
     pub fn set_expected(&mut self, id: u64, expected: Expected) {
         if let Some(file) = self.items.get_mut(&id).and_then(|item| item.file.as_mut()) {
             file.expected = expected;
         }
     }
 
-    /// What a file must be.
+    /// The expected size and digests of a file.
     pub fn expected(&self, id: u64) -> Expected {
         self.items.get(&id).and_then(|item| item.file.as_ref()).map(|file| file.expected).unwrap_or_default()
     }
@@ -287,25 +288,25 @@ impl Sender {
         }
     }
 
-    /// The scanner has seen all of the innermost open directory.
+    /// Leaves the innermost open directory: all its entries have been offered.
     pub fn leave(&mut self) {
         if let Some(id) = self.dirs.leave() {
             self.out_entries.push_back(Entry::Leave(id));
         }
     }
 
-    /// The scanner has seen everything.
+    /// Ends the scan: all entries have been offered.
     pub fn scan_end(&mut self) {
         self.scan_end = ScanEnd::Due;
         self.progress.scanned = true;
     }
 
-    /// A stream joined and may be given orders.
+    /// Adds a stream, which may get orders.
     pub fn stream_joined(&mut self, stream: u32) {
         self.streams.entry(stream).or_default();
     }
 
-    /// A stream is gone. What it carried unacknowledged goes out again on others.
+    /// Removes a stream. Its unacknowledged ranges are sent again on others.
     pub fn stream_lost(&mut self, stream: u32) {
         let Some(lost) = self.streams.remove(&stream) else { return };
         for range in lost.unacknowledged.into_iter().flatten() {
@@ -318,12 +319,12 @@ impl Sender {
         }
     }
 
-    /// What was dealt out, or claimed as a hole, and will not be sent by who had it: others may.
+    /// Takes back ranges that were dealt, or claimed as holes, and will not be sent: they are dealt again.
     pub fn not_sent(&mut self, ranges: impl IntoIterator<Item = (u64, u64, u64)>) {
         ranges.into_iter().for_each(|range| self.send_again(range));
     }
 
-    /// Kept as one range, of any length where it was a hole, and cut into blocks when it is dealt out.
+    /// Queues a range to be sent again. It is cut into blocks only when it is dealt.
     fn send_again(&mut self, (id, offset, len): (u64, u64, u64)) {
         let alive = self.items.get(&id).and_then(|i| i.file.as_ref()).is_some_and(|f| f.phase != Phase::Dropped);
         if alive {
@@ -331,19 +332,22 @@ impl Sender {
         }
     }
 
-    /// Whether there is work that only streams can do, or will be unless the receiver has it all: dialled before it has
-    /// said so, they save a round trip.
+    /// Whether there is work that only streams can do, or probably will be: streams that are dialled before the verdicts arrive save a
+    /// round trip.
     pub fn wants_streams(&self) -> bool {
         let likely = !self.dry && self.progress.bytes_offered > limits::INLINE_BYTES_MAX;
         likely || !(self.ready.is_empty() && self.again.is_empty() && self.compare.is_empty() && self.checks.is_empty())
     }
 
-    /// A record left on a stream.
+    /// Reports a record that is about to be sent on a stream.
+    ///
+    /// # Errors
+    /// A part overlaps another one in part: the engine's state is inconsistent.
     pub fn built(&mut self, stream: u32, parts: &[Built]) -> Result<(), WireError> {
         if let Some(state) = self.streams.get_mut(&stream) {
             state.unacknowledged.push_back(parts.iter().map(|p| (p.file, p.offset, p.len)).collect());
         } else {
-            // Lost while it was being written: the same as lost just after.
+            // A stream that was lost while the record was built counts like one that is lost after it.
             for part in parts {
                 self.send_again((part.file, part.offset, part.len));
             }
@@ -351,7 +355,10 @@ impl Sender {
         parts.iter().try_for_each(|part| self.enter(part))
     }
 
-    /// A record goes out on the control connection.
+    /// Queues a record for the control connection.
+    ///
+    /// # Errors
+    /// As for [`Sender::built`].
     pub fn built_inline(&mut self, record: Vec<u8>, parts: &[Built]) -> Result<(), WireError> {
         self.out_inline.push_back(record);
         parts.iter().try_for_each(|part| self.enter(part))
@@ -371,7 +378,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Serial digests of a file are known (they were made while it was read in order).
+    /// Reports the serial digests of a file.
     pub fn digested(&mut self, id: u64, digests: Vec<Digest>) {
         if let Some(file) = self.items.get_mut(&id).and_then(|i| i.file.as_mut()) {
             file.serial = digests;
@@ -379,7 +386,7 @@ impl Sender {
         }
     }
 
-    /// A file of unknown size ended here.
+    /// Reports the size of a file of unknown size, once its end was read.
     pub fn found_end(&mut self, id: u64, size: u64) {
         if let Some(file) = self.items.get_mut(&id).and_then(|i| i.file.as_mut()) {
             file.size = size;
@@ -394,8 +401,8 @@ impl Sender {
         self.checksums.iter().any(|a| a.is_serial())
     }
 
-    /// Tells the receiver that a file has been sent in full. A small file sent as one part with no digest but CRC32C
-    /// needs no such word: its part says so.
+    /// Reports to the receiver that a file has been sent in full. A small file that is one part, with no digest but CRC32C,
+    /// needs no such message: its part is marked.
     fn end_if_complete(&mut self, id: u64) {
         let serial_due = self.needs_serial();
         let checksums = &self.checksums;
@@ -418,7 +425,7 @@ impl Sender {
         self.out_ends.push(End { id, size: file.size, digests });
     }
 
-    /// A file will not come after all: unreadable, changed, gone.
+    /// Gives a file up: it is unreadable, has changed, or is gone.
     pub fn drop_file(&mut self, id: u64, refusal: Refusal) {
         if let Some(file) = self.items.get_mut(&id).and_then(|i| i.file.as_mut())
             && file.phase != Phase::Dropped
@@ -430,7 +437,7 @@ impl Sender {
         }
     }
 
-    /// Steps of a dry run that the receiver has told of since the last call.
+    /// Steps of a dry run that the receiver has reported since the last call.
     pub fn take_plans(&mut self) -> Vec<Plan> {
         std::mem::take(&mut self.plans)
     }
@@ -443,43 +450,42 @@ impl Sender {
         }
     }
 
-    /// That the receiver is about to remove what the source lacks; once.
+    /// The removal of entries that the source lacks, which the receiver is about to begin; once.
     pub fn take_removal(&mut self) -> Option<Removal> {
         self.removal.take()
     }
 
-    /// Records of a stream that the receiver has not taken in yet.
+    /// The number of records of a stream that the receiver has not acknowledged yet.
     pub fn unacknowledged(&self, stream: u32) -> usize {
         self.streams.get(&stream).map_or(0, |s| s.unacknowledged.len())
     }
 
-    /// Whether a record of a stream that is there has arrived.
+    /// Whether a record of an open stream has been acknowledged.
     pub fn has_carried(&self, stream: u32) -> bool {
         self.streams.get(&stream).is_some_and(|s| s.acknowledged > 0)
     }
 
-    /// The receiver's totals, once it has said that everything is settled.
+    /// The receiver's totals, once it has reported that everything is settled.
     pub fn finished(&self) -> Option<&Totals> {
         self.finished.as_ref()
     }
 
-    /// Numbers for progress.
+    /// The numbers of its progress.
     pub fn progress(&self) -> Progress {
         self.progress
     }
 
-    /// What did not make it, by name.
+    /// The entries that failed, by name.
     pub fn misses(&self) -> &[Miss] {
         &self.misses
     }
 
-    /// Files that the receiver has settled so far, for a job that does not come to its end. Other kinds of entries are
-    /// not counted apart.
+    /// The files that the receiver has settled so far, for a job that fails before its end. Other kinds of entries are not counted.
     pub fn settled(&self) -> &Totals {
         &self.settled
     }
 
-    /// The digests of the file that ended last: of the file, where the job was one file.
+    /// The digests of the file that ended last.
     pub fn last_digests(&self) -> &[Digest] {
         &self.last_digests
     }

@@ -11,33 +11,33 @@ pub struct SettledFile {
     pub path: RelPath,
     /// Its length, bytes.
     pub size: u64,
-    /// What became of it.
+    /// Its result.
     pub outcome: Outcome,
 }
 
-/// The files that were settled since the last call, where reports are wanted; and the file whose bytes were last seen.
+/// The files that were settled since the last call, where reports are wanted; and the file whose bytes moved last.
 #[derive(Debug, Default)]
 pub(crate) struct SettledFiles {
-    is_asked: bool,
+    is_wanted: bool,
     files: Vec<SettledFile>,
     /// The id of the file under way.
     pub latest: u64,
 }
 
 impl SettledFiles {
-    /// From now on each settled file is reported.
-    pub fn ask(&mut self) {
-        self.is_asked = true;
+    /// Reports each settled file from now on.
+    pub fn begin(&mut self) {
+        self.is_wanted = true;
     }
 
     /// Whether each settled file is reported.
-    pub fn is_asked(&self) -> bool {
-        self.is_asked
+    pub fn is_wanted(&self) -> bool {
+        self.is_wanted
     }
 
     /// Notes a settled file. Its path is computed only where reports are wanted.
     pub fn settled(&mut self, path: impl FnOnce() -> RelPath, size: u64, outcome: &Outcome) {
-        if self.is_asked {
+        if self.is_wanted {
             self.files.push(SettledFile { path: path(), size, outcome: outcome.clone() });
         }
     }

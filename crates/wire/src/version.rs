@@ -1,8 +1,7 @@
-//! Which version of the protocol a session speaks: negotiated by TLS ALPN, so that it costs no round trip.
+//! The version of the protocol that a session speaks: negotiated by TLS ALPN, so that it costs no round trip.
 //!
-//! A release speaks its version N and N-1. The client offers all it speaks, newest first; the node takes the newest
-//! that both have. Version 1 was never in a release: [`SPOKEN`] has one element
-//! until there is a version 3.
+//! A release speaks its version N and N-1. The client offers all its versions, newest first; the node takes the newest
+//! common one. Version 1 was never in a release: [`SPOKEN`] has one element until there is a version 3.
 
 use crate::error::WireError;
 
@@ -10,7 +9,7 @@ use crate::error::WireError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u16);
 
-/// What this release speaks, newest first.
+/// The versions that this release speaks, newest first.
 pub const SPOKEN: &[Version] = &[Version(2)];
 
 /// The start of every ALPN name of this protocol (RFC 7301).
@@ -22,7 +21,7 @@ impl Version {
         format!("{PREFIX}{}", self.0).into_bytes()
     }
 
-    /// The version an ALPN name stands for.
+    /// The version that an ALPN name stands for.
     pub fn from_alpn(name: &[u8]) -> Option<Version> {
         let digits = std::str::from_utf8(name).ok()?.strip_prefix(PREFIX)?;
         let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
@@ -30,13 +29,16 @@ impl Version {
     }
 }
 
-/// The newest version that `spoken` here and `offered` there have in common.
+/// The newest version that is both `spoken` at this end and `offered` by the other.
+///
+/// # Errors
+/// The ends have no version in common.
 pub fn negotiate(spoken: &[Version], offered: &[Version]) -> Result<Version, WireError> {
     let common = spoken.iter().filter(|v| offered.contains(v)).max();
     common.copied().ok_or_else(|| WireError::Version { ours: list(spoken), theirs: list(offered) })
 }
 
-/// Versions as people read them.
+/// Versions as text for people.
 pub fn list(versions: &[Version]) -> String {
     if versions.is_empty() {
         return "none".into();
@@ -49,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn newest_in_common() {
+    fn the_newest_common_version_is_chosen() {
         let v = |n: &[u16]| n.iter().map(|n| Version(*n)).collect::<Vec<_>>();
         // A node of release N beside a client of N+1 that still speaks N, and the other way round.
         assert_eq!(negotiate(&v(&[1]), &v(&[2, 1])), Ok(Version(1)));
@@ -62,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn alpn_names() {
+    fn alpn_names_are_read_as_written() {
         assert_eq!(Version(1).alpn(), b"lh/1");
         assert_eq!(Version::from_alpn(b"lh/12"), Some(Version(12)));
         for bad in [&b"h2"[..], b"lh/", b"lh/x", b"lh/99999", b"lh/+1", b"\xff"] {

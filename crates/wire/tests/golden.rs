@@ -1,9 +1,9 @@
-//! The bytes on the wire, pinned: one file under `testdata/` for every type of message.
+//! The encoding of every type of message, as one file each under `testdata/`.
 //!
-//! A change here is a change of the protocol, which needs a new version number: two releases must understand each
+//! A change of these files is a change of the protocol and needs a new version number: two releases must understand each
 //! other. `LONGHAUL_BLESS=1 cargo test -p wire --test golden` writes the files anew.
 
-// Tests may unwrap; clippy.toml knows test functions only, not what they call.
+// Tests may unwrap; clippy.toml allows it in test functions only, not in the functions that they call.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "golden/movers.rs"]
@@ -23,7 +23,7 @@ use wire::version::{SPOKEN, Version};
 /// CRC-32C over all golden files, by version. A new line belongs to a new version; a line of a release never changes.
 const PINNED: &[(Version, u32)] = &[(Version(2), 0x3b33_1498)];
 
-/// Frames that came since the newest version: whoever does not know them passes over them, so they are no new one.
+/// Frames added since the newest version. A peer that does not know them ignores them, so they need no new version.
 const IGNORABLE_SINCE: &[&str] = &[
     "frame-counts.hex",
     "frame-doubted.hex",
@@ -50,10 +50,10 @@ fn unhex(text: &str) -> Vec<u8> {
 
 /// A message of every type.
 fn frames() -> Vec<(&'static str, Vec<Frame>)> {
-    samples::frames().into_iter().chain(movers::frames(samples::an_order())).collect()
+    samples::frames().into_iter().chain(movers::frames(samples::push_order())).collect()
 }
 
-/// Every golden file with what it should hold, in order.
+/// Every golden file's name and expected bytes, in order.
 fn expected() -> Vec<(String, Vec<u8>)> {
     let mut all: Vec<(String, Vec<u8>)> = Vec::new();
     for (name, frames) in frames() {
@@ -68,7 +68,7 @@ fn expected() -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn encodings_are_those_of_the_golden_files() {
+fn encodings_equal_the_golden_files() {
     if std::env::var_os("LONGHAUL_BLESS").is_some() {
         std::fs::create_dir_all(testdata()).unwrap();
         for (name, bytes) in expected() {
@@ -79,17 +79,17 @@ fn encodings_are_those_of_the_golden_files() {
         let golden = std::fs::read_to_string(testdata().join(&name)).unwrap_or_default();
         assert_eq!(hex(&bytes), golden, "{name}: {}", ADVICE);
     }
-    let there: BTreeSet<String> =
+    let found: BTreeSet<String> =
         std::fs::read_dir(testdata()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
-    let named: BTreeSet<String> = expected().into_iter().map(|(name, _)| name).collect();
-    assert_eq!(there, named, "files under testdata/ and samples");
+    let names: BTreeSet<String> = expected().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(found, names, "files under testdata/ and samples");
 }
 
 const ADVICE: &str = "the encoding differs from the golden file. If that is intended, it is a new protocol version: \
-                      add it to wire::version::SPOKEN, then LONGHAUL_BLESS=1, then pin the new checksum";
+                      add it to wire::version::SPOKEN, run with LONGHAUL_BLESS=1, and add the new checksum to PINNED";
 
 #[test]
-fn golden_files_belong_to_this_version() {
+fn golden_files_have_the_checksum_of_the_newest_version() {
     let mut all = Vec::new();
     for (name, _) in expected().into_iter().filter(|(name, _)| !IGNORABLE_SINCE.contains(&&name[..])) {
         all.extend_from_slice(name.as_bytes());
@@ -102,7 +102,7 @@ fn golden_files_belong_to_this_version() {
 }
 
 #[test]
-fn golden_files_read_back() {
+fn golden_files_decode_to_the_samples() {
     for (name, frames) in frames() {
         let text = std::fs::read_to_string(testdata().join(format!("frame-{name}.hex"))).unwrap();
         let mut buffer = FrameBuffer::default();

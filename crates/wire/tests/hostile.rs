@@ -1,7 +1,7 @@
-//! Strangers' bytes: random ones, and golden encodings with something changed. Nothing panics, nothing grows, and every
-//! message that can be read has one form.
+//! Bytes from a hostile peer: random bytes, and golden encodings with changes. Nothing panics, memory stays bounded, and every message
+//! that can be decoded has one encoding only.
 
-// Tests may unwrap; clippy.toml knows test functions only, not what they call.
+// Tests may unwrap; clippy.toml allows it in test functions only, not in the functions that they call.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 // Shared with the golden files.
@@ -25,7 +25,7 @@ fn golden() -> Vec<Vec<u8>> {
     samples::frames().iter().flat_map(|(_, frames)| frames.iter().map(encoded).collect::<Vec<_>>()).collect()
 }
 
-/// A row of golden frames, each with some bytes changed, cut out or put in, and its length made right again.
+/// Some golden frames, each with bytes changed, removed or inserted. The length in its head is corrected.
 fn mutated() -> impl Strategy<Value = Vec<u8>> {
     let change = (0..4u8, any::<prop::sample::Index>(), any::<u8>());
     let one = (prop::sample::select(golden()), vec(change, 0..4)).prop_map(|(mut frame, changes)| {
@@ -45,7 +45,8 @@ fn mutated() -> impl Strategy<Value = Vec<u8>> {
     vec(one, 1..8).prop_map(|frames| frames.concat())
 }
 
-fn everything(bytes: &[u8]) {
+/// Gives the bytes to every decoder.
+fn decode_all_ways(bytes: &[u8]) {
     fuzzing::frames(bytes);
     fuzzing::record(bytes);
     fuzzing::join(bytes);
@@ -53,7 +54,7 @@ fn everything(bytes: &[u8]) {
     fuzzing::receiver_hears(bytes);
 }
 
-/// A thousand of each; `make soak` asks for more (`PROPTEST_CASES`), and `make fuzz` goes on for hours.
+/// A thousand cases of each property. `make soak` runs more (`PROPTEST_CASES`), and `make fuzz` runs for hours.
 fn cases() -> ProptestConfig {
     let config = ProptestConfig::default();
     ProptestConfig { cases: config.cases.max(1_000), ..config }
@@ -63,20 +64,20 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn random_bytes(bytes in vec(any::<u8>(), 0..600)) {
-        everything(&bytes);
+    fn random_bytes_do_not_panic(bytes in vec(any::<u8>(), 0..600)) {
+        decode_all_ways(&bytes);
     }
 
     #[test]
-    fn mutated_frames(bytes in mutated(), piece: u8) {
-        everything(&bytes);
+    fn changed_frames_do_not_panic(bytes in mutated(), piece: u8) {
+        decode_all_ways(&bytes);
         let mut pieces = vec![piece];
         pieces.extend_from_slice(&bytes);
         fuzzing::frames(&pieces);
     }
 
     #[test]
-    fn mutated_records(at: prop::sample::Index, bit in 0..8u8) {
+    fn changed_records_and_joins_do_not_panic(at: prop::sample::Index, bit in 0..8u8) {
         let mut bytes = samples::record().concat();
         let at = at.index(bytes.len());
         bytes[at] ^= 1 << bit;
@@ -87,33 +88,33 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_as_the_body_of_any_type(kind in 0..24u8, body in vec(any::<u8>(), 0..200)) {
-        one_form(kind, &body);
+    fn any_body_of_any_type_has_one_encoding(kind in 0..24u8, body in vec(any::<u8>(), 0..200)) {
+        assert_one_encoding(kind, &body);
     }
 
     #[test]
-    fn what_can_be_read_has_one_form(bytes in mutated()) {
-        // As the buffer cuts them.
+    fn changed_frames_have_one_encoding(bytes in mutated()) {
+        // Cuts the bytes into frames as `FrameBuffer` does.
         let mut at = 0;
         while at + HEAD_BYTES <= bytes.len() {
             let len = u32::from_be_bytes(*bytes[at..].first_chunk().unwrap()) as usize;
-            one_form(bytes[at + 4], &bytes[at + HEAD_BYTES..at + 4 + len]);
+            assert_one_encoding(bytes[at + 4], &bytes[at + HEAD_BYTES..at + 4 + len]);
             at += 4 + len;
         }
     }
 
     #[test]
-    fn a_sender_hears_small_numbers(frames in vec(from_receiver(), 0..30)) {
+    fn a_sender_bears_any_frames_of_a_receiver(frames in vec(from_receiver(), 0..30)) {
         fuzzing::sender_hears(&encoded(&frames));
     }
 
     #[test]
-    fn a_receiver_hears_small_numbers(frames in vec(from_sender(), 0..30)) {
+    fn a_receiver_bears_any_frames_of_a_sender(frames in vec(from_sender(), 0..30)) {
         fuzzing::receiver_hears(&encoded(&frames));
     }
 }
 
-/// How many threads are started, and what people are told to run, is not for the other end to say.
+/// The other end must not decide how many threads start here, or which commands people are advised to run.
 #[test]
 fn accounts_and_facts_are_bounded() {
     let refused = |frame: &Frame| {
@@ -132,9 +133,9 @@ fn accounts_and_facts_are_bounded() {
     }
 }
 
-/// If the body can be read, it is what would be written. Two things of later versions are read on purpose: a fault of
-/// an unknown number, as the peer's own, and suites nobody here knows, which are passed over.
-fn one_form(kind: u8, body: &[u8]) {
+/// Asserts that a body that can be decoded is encoded to the same bytes. Two things of later versions are exceptions: an unknown
+/// fault is decoded as a fault of the peer, and unknown suites are left out.
+fn assert_one_encoding(kind: u8, body: &[u8]) {
     let Ok(frame) = frame::decode(kind, body) else { return };
     let mut bytes = Vec::new();
     frame::encode(&frame, &mut bytes);
@@ -144,9 +145,12 @@ fn one_form(kind: u8, body: &[u8]) {
         return;
     }
     assert_eq!(again.len(), body.len(), "{frame:?}");
-    let unknown_fault = |new: u8, old: u8| new == model::Fault::Peer.code() && !(1..=8).contains(&old);
+    let is_unknown_fault = |new: u8, old: u8| new == model::Fault::Peer.code() && !(1..=8).contains(&old);
     for (new, old) in again.iter().zip(body) {
-        assert!(new == old || unknown_fault(*new, *old), "{frame:?} is written {again:02x?}, was {body:02x?}");
+        assert!(
+            new == old || is_unknown_fault(*new, *old),
+            "{frame:?} is encoded as {again:02x?}, and was {body:02x?}"
+        );
     }
 }
 
@@ -233,7 +237,7 @@ fn part() -> impl Strategy<Value = Part> {
     })
 }
 
-/// A record of holes, which may be of any length.
+/// A record of holes only. Its parts may have any length.
 fn holes(parts: &[Part]) -> Vec<u8> {
     let head = wire::record::Head::new(parts.len(), 0);
     let mut table = vec![0; head.table_len()];

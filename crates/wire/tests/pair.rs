@@ -1,6 +1,7 @@
-//! The two machines joined by simulated links, in virtual time: whole jobs, seeded faults, no clock and no socket.
+//! The sender's and the receiver's state machine, joined by simulated links, in virtual time: whole jobs with seeded faults, without a
+//! clock and without sockets.
 
-// Tests may unwrap; clippy.toml knows test functions only, not what they call.
+// Tests may unwrap; clippy.toml allows it in test functions only, not in the functions that they call.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "pair/attempts.rs"]
@@ -13,10 +14,10 @@ mod faults;
 mod harness;
 #[path = "pair/jobs.rs"]
 mod jobs;
-#[path = "pair/kept.rs"]
-mod kept;
 #[path = "pair/link.rs"]
 mod link;
+#[path = "pair/partial_file.rs"]
+mod partial_file;
 #[path = "pair/random.rs"]
 mod random;
 #[path = "pair/resume.rs"]

@@ -1,14 +1,14 @@
-//! `cargo xtask check`: what needs neither root nor system packages.
+//! `cargo xtask check`: all checks that need neither root nor system packages.
 
 use anyhow::Result;
 
 use crate::suite;
 use crate::suite::checks::{cargo, dependencies, format};
 
-/// Format, dependencies, lints, then the pure tests, the house rules among them.
+/// Checks format, dependencies and lints, then runs the pure tests, which include the house rules.
 ///
 /// # Errors
-/// Whatever does not hold.
+/// A check or a test fails.
 pub fn run() -> Result<()> {
     format()?;
     let skipped = dependencies()?;

@@ -1,7 +1,6 @@
-//! `cargo xtask demo`: two nodes on this machine, and a real tree from one to the other over real sockets.
+//! `cargo xtask demo`: starts two nodes on this machine, and copies a real tree from one to the other over real sockets.
 //!
-//! Everything happens in a temporary directory; the nodes are ended and the directory is removed, also when a step
-//! fails.
+//! All files are in a temporary directory. The nodes are ended and the directory is removed, also if a step fails.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -12,10 +11,10 @@ use anyhow::{Context, Result, bail, ensure};
 
 /// Size of the generated large file.
 const LARGE_BYTES: u64 = 1 << 30;
-/// Count of generated small files.
+/// Number of generated small files.
 const SMALL_FILES: u64 = 5_000;
 
-/// A node that ends with its guard.
+/// A node that ends when it is dropped.
 pub(crate) struct Node {
     child: Child,
     /// `HOST:PORT`.
@@ -24,6 +23,9 @@ pub(crate) struct Node {
 
 impl Node {
     /// Starts a node and waits until it listens.
+    ///
+    /// # Errors
+    /// The node cannot be started, or its first line has no address.
     pub fn start(binary: &Path, state: &Path, arguments: &[&str]) -> Result<Node> {
         let mut child = Command::new(binary)
             .args(["serve", "--quiet", "--listen", "127.0.0.1:0", "--state"])
@@ -41,7 +43,7 @@ impl Node {
             None => {
                 let _ = child.kill();
                 let _ = child.wait();
-                bail!("the node did not say where it listens, but {line:?}")
+                bail!("the node printed {line:?} instead of its address")
             }
         }
     }
@@ -67,16 +69,16 @@ pub fn repository() -> PathBuf {
     here.ancestors().nth(2).unwrap_or(here).to_owned()
 }
 
-/// The binary of a profile (`demo`, `release`), which `make` builds before it calls us.
+/// The binary of a profile (`demo`, `release`), which `make` builds before it calls this program.
 pub(crate) fn binary(profile: &str) -> Result<PathBuf> {
     let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
     let binary = metadata.target_directory.into_std_path_buf().join(profile).join("longhaul");
-    let remedy = format!("`cargo build --profile {profile} --package longhaul` makes it");
-    ensure!(binary.exists(), "{} is not there; {remedy}", binary.display());
+    let remedy = format!("`cargo build --profile {profile} --package longhaul` builds it");
+    ensure!(binary.exists(), "{} does not exist; {remedy}", binary.display());
     Ok(binary)
 }
 
-/// Bytes that do not compress and do not repeat, quickly (splitmix64).
+/// Fills a file quickly with bytes that neither compress nor repeat (splitmix64).
 pub(crate) fn fill(path: &Path, bytes: u64, seed: u64) -> Result<()> {
     let mut file = File::create(path)?;
     let mut state = seed;
@@ -97,7 +99,8 @@ pub(crate) fn fill(path: &Path, bytes: u64, seed: u64) -> Result<()> {
     Ok(())
 }
 
-fn say(text: &str) {
+/// Prints the heading of a step.
+fn print_heading(text: &str) {
     println!("\n\x1b[1m{text}\x1b[0m");
 }
 
@@ -142,61 +145,67 @@ impl Demo {
         Ok(String::from_utf8(out.stdout)?.trim().to_owned())
     }
 
-    /// Runs a client command in sight of the user.
+    /// Prints a client command, and runs it with its output on the terminal.
     fn show(&self, key: &str, arguments: &[&str]) -> Result<ExitStatus> {
         println!("$ longhaul {}", arguments.join(" "));
         Ok(self.client(key).args(arguments).status()?)
     }
 
-    fn digests(&self, key: &str, place: &str) -> Result<Vec<String>> {
-        let out = self.client(key).args(["digest", place]).output()?;
-        ensure!(out.status.success(), "digest {place}: {}", String::from_utf8_lossy(&out.stderr));
+    /// The digests of all files below a locator, each with its path, sorted.
+    fn digests(&self, key: &str, locator: &str) -> Result<Vec<String>> {
+        let out = self.client(key).args(["digest", locator]).output()?;
+        ensure!(out.status.success(), "digest {locator}: {}", String::from_utf8_lossy(&out.stderr));
         let text = String::from_utf8(out.stdout)?;
-        let mut lines: Vec<String> = text.lines().map(|line| line.replace(place, "")).collect();
+        let mut lines: Vec<String> = text.lines().map(|line| line.replace(locator, "")).collect();
         lines.sort();
         Ok(lines)
     }
 
     fn run(&self) -> Result<()> {
-        let (near, far) = (self.work.join("node-a"), self.work.join("node-b"));
-        say("Generating a tree: this repository with its history, a file of 1 GiB, 5,000 small ones");
-        make_tree(&near.join("data/tree"))?;
-        fs::create_dir_all(far.join("data"))?;
+        let dir_a = self.work.join("node-a");
+        let dir_b = self.work.join("node-b");
+        print_heading("Generating a tree: this repository with its history, a file of 1 GiB, 5,000 small files");
+        make_tree(&dir_a.join("data/tree"))?;
+        fs::create_dir_all(dir_b.join("data"))?;
 
-        say("Starting two nodes");
+        print_heading("Starting two nodes");
         let start = |dir: &Path, mode: &str| {
             let export = format!("data={}{mode}", dir.join("data").display());
             println!("$ longhaul serve --export data=DIR{mode}");
             Node::start(&self.binary, &dir.join("state"), &["--export", &export])
         };
-        let node_a = start(&near, "")?;
-        let node_b = start(&far, ":rw")?;
-        let keys = format!("{},{}", self.key(&near.join("state"))?, self.key(&far.join("state"))?);
+        let node_a = start(&dir_a, "")?;
+        let node_b = start(&dir_b, ":rw")?;
+        let keys = format!("{},{}", self.key(&dir_a.join("state"))?, self.key(&dir_b.join("state"))?);
 
-        say("Copying the tree from node A to node B: fetched from A on B's host, sealed and verified");
-        let from = format!("lh://{}/data/tree", node_a.address);
-        let landing = far.join("data/tree").display().to_string();
-        ensure!(self.show(&keys, &["cp", "-r", &from, &landing])?.success(), "the copy failed");
+        print_heading("Copying the tree from node A to node B: pulled from A on B's host, sealed and verified");
+        let tree_at_a = format!("lh://{}/data/tree", node_a.address);
+        let local_target = dir_b.join("data/tree").display().to_string();
+        ensure!(self.show(&keys, &["cp", "-r", &tree_at_a, &local_target])?.success(), "the copy failed");
 
-        say("The same command again: everything is there already");
-        ensure!(self.show(&keys, &["cp", "-r", &from, &landing])?.success(), "the second copy failed");
+        print_heading("The same command again: all files have been copied already");
+        ensure!(self.show(&keys, &["cp", "-r", &tree_at_a, &local_target])?.success(), "the second copy failed");
 
-        say("And the other way: pushed from A's host to B, under another name");
-        let local = near.join("data/tree/crates").display().to_string();
-        let onto = format!("lh://{}/data/pushed", node_b.address);
-        ensure!(self.show(&keys, &["cp", "-r", &local, &onto])?.success(), "the push failed");
+        print_heading("Pushing a directory from A's host to node B");
+        let local_source = dir_a.join("data/tree/crates").display().to_string();
+        let pushed_at_b = format!("lh://{}/data/pushed", node_b.address);
+        ensure!(self.show(&keys, &["cp", "-r", &local_source, &pushed_at_b])?.success(), "the push failed");
 
-        say("Asking both nodes for the digests of every file");
-        let to = format!("lh://{}/data/tree", node_b.address);
-        let (a, b) = (self.digests(&keys, &from)?, self.digests(&keys, &to)?);
-        ensure!(a.len() as u64 > SMALL_FILES, "node A lists only {} files", a.len());
-        ensure!(a == b, "the digests differ");
-        println!("{} files, and both nodes agree on every one", a.len());
+        print_heading("Asking both nodes for the digests of all files");
+        let tree_at_b = format!("lh://{}/data/tree", node_b.address);
+        let digests_a = self.digests(&keys, &tree_at_a)?;
+        let digests_b = self.digests(&keys, &tree_at_b)?;
+        ensure!(digests_a.len() as u64 > SMALL_FILES, "node A lists only {} files", digests_a.len());
+        ensure!(digests_a == digests_b, "the digests differ");
+        println!("{} files, with the same digests at both nodes", digests_a.len());
         Ok(())
     }
 }
 
 /// Runs the demonstration.
+///
+/// # Errors
+/// A program is missing, a node or a copy fails, or the digests differ.
 pub fn run() -> Result<()> {
     let work = std::env::temp_dir().join(format!("longhaul-demo-{}", std::process::id()));
     fs::create_dir_all(&work)?;
@@ -205,9 +214,9 @@ pub fn run() -> Result<()> {
     fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))?;
     result?;
     let program = binary("demo")?;
-    say(&format!(
-        "Done. Nothing is left running, nothing is left behind. `{} demo` shows a whole collaboration in a browser: three nodes, a hub, a watch. \
-         `make build` makes the program for work: this one was compiled quickly.",
+    print_heading(&format!(
+        "Done. All processes have ended and all files are removed. `{} demo` shows a whole collaboration in a browser: three nodes, a hub, a watch. \
+         `make build` builds an optimised program: this one was compiled quickly.",
         program.display()
     ));
     Ok(())

@@ -1,5 +1,5 @@
-//! Automation that is not shipped: `cargo xtask <task>`, and the tidy test that holds the house rules.
-#![allow(clippy::print_stdout, reason = "tasks talk to the one who called them")]
+//! Automation that is not shipped: `cargo xtask <task>`, and the tidy test that checks the house rules.
+#![allow(clippy::print_stdout, reason = "tasks print their progress and results")]
 
 pub mod check;
 pub mod demo;

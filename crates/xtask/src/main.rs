@@ -1,4 +1,4 @@
-//! `cargo xtask <task>`: finds the task and reports what it says.
+//! `cargo xtask <task>`: runs the task, and prints its result.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,23 +11,24 @@ const USAGE: &str = "usage: cargo xtask <task>
 tasks:
   tidy    check the house rules, which `cargo test -p xtask` checks as well
   check   format, dependencies, lints, house rules and pure tests: no root, no system packages but a C compiler
-  test    builds every test and runs each in a process of its own; what failed, what was skipped and where the time went
-          is told at the end. [--pure] only what needs neither root nor system packages; [--unhurried] seconds are not
-          held against the budget; [WORD]… only tests whose name has one of these in it
-  stress  all of them five times beside busy loops and a disk writer; writes docs/results/stress.md
-          [--runs N] that often; [WORD]… only tests whose name has one of these in it
-  demo    two nodes on this machine and a real tree from one to the other
+  test    builds every test and runs each in a process of its own; reports failed and skipped tests and the time of each
+          program. [--pure] only tests that need neither root nor system packages; [--unhurried] does not compare the
+          seconds with the budgets; [WORD]… only tests whose name contains one of these
+  stress  runs all tests five times beside busy loops and a disk writer; writes docs/results/stress.md
+          [--runs N] so many times; [WORD]… only tests whose name contains one of these
+  demo    starts two nodes on this machine and copies a real tree from one to the other
   soak    random faults by the thousand, then an hour at full rate; writes docs/results
           [--minutes M] [--faults N]
-  fuzz    every parser and both protocol machines, guided by coverage: hours, and days for all; goes on where the last
-          call ended; writes docs/results/fuzz.md
-          [--runs N] of each target in all, 10^8 unless given; [--target NAME]… only these; [--part SECONDS] until the
-          next target has its turn; [--minutes M] in this call; [--report] the page alone
-  picture draws docs/crates.svg anew: the crates, and which links which
-  deb     a Debian package of the release program, into target/dist
-  dist    an archive of it, with checksums, into target/dist
+  fuzz    fuzzes every parser and both protocol machines, guided by coverage, for hours or days; continues where the
+          last call ended; writes docs/results/fuzz.md
+          [--runs N] of each target in all, 10^8 by default; [--target NAME]… only these; [--part SECONDS] of one target
+          before the next; [--minutes M] of this call; [--report] only writes the page
+  picture draws docs/crates.svg: the crates and their dependencies
+  deb     makes a Debian package of the release program in target/dist
+  dist    makes an archive of the release program, with checksums, in target/dist
           both: [--binary FILE] [--version V] [--out DIR]
-  try-deb the package on a system of its own: installed, started, upgraded under a transfer, removed, purged; as root";
+  try-deb tries the package on a system of its own: installs, starts, upgrades it under a transfer, removes and purges it;
+          needs root";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -36,33 +37,33 @@ fn main() -> ExitCode {
         ["tidy"] => report(),
         ["test", ref rest @ ..] => match suite::Request::parse(rest) {
             Some(request) => task("test", suite::run(&request)),
-            None => say(USAGE, ExitCode::from(2)),
+            None => print_with_code(USAGE, ExitCode::from(2)),
         },
         ["check"] => task("check", check::run()),
         ["stress", ref rest @ ..] => match stress::Request::parse(rest) {
             Some(request) => task("stress", stress::run(&request)),
-            None => say(USAGE, ExitCode::from(2)),
+            None => print_with_code(USAGE, ExitCode::from(2)),
         },
         ["demo"] => task("demo", demo::run()),
         ["soak", ref rest @ ..] => match soak::SoakOptions::parse(rest) {
-            Some(asked) => task("soak", soak::run(asked)),
-            None => say(USAGE, ExitCode::from(2)),
+            Some(options) => task("soak", soak::run(options)),
+            None => print_with_code(USAGE, ExitCode::from(2)),
         },
         ["fuzz", ref rest @ ..] => match fuzz::Request::parse(rest) {
             Some(request) => task("fuzz", fuzz::run(&request)),
-            None => say(USAGE, ExitCode::from(2)),
+            None => print_with_code(USAGE, ExitCode::from(2)),
         },
         ["picture"] => task("picture", picture::write(&demo::repository())),
-        ["deb", ref rest @ ..] => task("deb", wrapped(rest, PackageOptions::deb)),
-        ["dist", ref rest @ ..] => task("dist", wrapped(rest, PackageOptions::dist)),
+        ["deb", ref rest @ ..] => task("deb", package(rest, PackageOptions::deb)),
+        ["dist", ref rest @ ..] => task("dist", package(rest, PackageOptions::dist)),
         ["try-deb", ref rest @ ..] => task("try-deb", try_deb::run(rest)),
-        ["--help" | "-h" | "help"] => say(USAGE, ExitCode::SUCCESS),
-        _ => say(USAGE, ExitCode::from(2)),
+        ["--help" | "-h" | "help"] => print_with_code(USAGE, ExitCode::SUCCESS),
+        _ => print_with_code(USAGE, ExitCode::from(2)),
     }
 }
 
-#[allow(clippy::print_stdout, reason = "a task of the command line answers there")]
-fn say(text: &str, code: ExitCode) -> ExitCode {
+#[allow(clippy::print_stdout, reason = "a program of the command line")]
+fn print_with_code(text: &str, code: ExitCode) -> ExitCode {
     println!("{text}");
     code
 }
@@ -70,20 +71,21 @@ fn say(text: &str, code: ExitCode) -> ExitCode {
 fn task(name: &str, result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => say(&format!("{name}: {error:#}"), ExitCode::FAILURE),
+        Err(error) => print_with_code(&format!("{name}: {error:#}"), ExitCode::FAILURE),
     }
 }
 
-/// Wraps the program up, and says where the result lies.
-fn wrapped(words: &[&str], wrap: fn(&PackageOptions) -> anyhow::Result<PathBuf>) -> anyhow::Result<()> {
-    say(&wrap(&PackageOptions::parse(words)?)?.display().to_string(), ExitCode::SUCCESS);
+/// Makes a package, and prints its path.
+#[allow(clippy::print_stdout, reason = "a program of the command line")]
+fn package(words: &[&str], build: fn(&PackageOptions) -> anyhow::Result<PathBuf>) -> anyhow::Result<()> {
+    println!("{}", build(&PackageOptions::parse(words)?)?.display());
     Ok(())
 }
 
 fn report() -> ExitCode {
     match tidy::run_all() {
-        Ok(report) if report.is_empty() => say("tidy: all rules hold", ExitCode::SUCCESS),
-        Ok(report) => say(&report, ExitCode::FAILURE),
-        Err(error) => say(&format!("tidy: {error:#}"), ExitCode::FAILURE),
+        Ok(report) if report.is_empty() => print_with_code("tidy: all rules hold", ExitCode::SUCCESS),
+        Ok(report) => print_with_code(&report, ExitCode::FAILURE),
+        Err(error) => print_with_code(&format!("tidy: {error:#}"), ExitCode::FAILURE),
     }
 }

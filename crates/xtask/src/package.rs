@@ -1,5 +1,5 @@
-//! `cargo xtask deb`, `cargo xtask dist`: packages a built program as a Debian package or an archive. The files and their places are listed here;
-//! [`deb`] and [`dist`] write the two formats. The same commit and program give the same bytes.
+//! `cargo xtask deb`, `cargo xtask dist`: packages a built program as a Debian package or as an archive. [`deb`] and [`dist`] list the files and write
+//! the two formats. The same commit and program give the same bytes.
 
 mod changelog;
 mod deb;
@@ -21,9 +21,9 @@ use sha2::{Digest, Sha256};
 
 use crate::demo::{binary, repository};
 
-pub use self::deb::Squeeze;
+pub use self::deb::PackageCompression;
 
-/// Documents that go along, and what they are called there.
+/// The documents in a package.
 const DOCUMENTS: [&str; 7] = [
     "README.md",
     "docs/install.md",
@@ -33,7 +33,7 @@ const DOCUMENTS: [&str; 7] = [
     "docs/http.md",
     "docs/lab.md",
 ];
-/// Shells, and where each looks for completions below `share`.
+/// Shells, with the path of their completions in a Debian package and in an archive.
 const COMPLETIONS: [(&str, &str, &str); 3] = [
     ("bash", "usr/share/bash-completion/completions/longhaul", "share/bash-completion/completions/longhaul"),
     ("zsh", "usr/share/zsh/vendor-completions/_longhaul", "share/zsh/site-functions/_longhaul"),
@@ -45,14 +45,14 @@ const COMPLETIONS: [(&str, &str, &str); 3] = [
 pub struct PackageOptions {
     /// The program.
     pub binary: PathBuf,
-    /// The version of the package: that of the program, or another one.
+    /// The version of the package, by default that of the program.
     pub version: String,
-    /// Where the result goes.
+    /// The directory for the result.
     pub out: PathBuf,
     /// The modification time of all files in it, seconds since 1970.
     pub epoch: u64,
-    /// How hard it is compressed.
-    pub squeeze: Squeeze,
+    /// The compression of the package.
+    pub compression: PackageCompression,
 }
 
 /// Files by path: mode and content.
@@ -61,45 +61,54 @@ type Files = BTreeMap<String, (u32, Vec<u8>)>;
 /// The files that are generated from the program.
 struct GeneratedFiles {
     program: Vec<u8>,
-    /// By page.
+    /// Pages of the manual, by name.
     manual: Vec<(String, Vec<u8>)>,
     /// In the order of [`COMPLETIONS`].
     completions: Vec<Vec<u8>>,
 }
 
 impl PackageOptions {
-    /// From the words of a command line: `--binary FILE`, `--version V`, `--out DIR`.
+    /// Reads the words of a command line: `--binary FILE`, `--version V`, `--out DIR`.
+    ///
+    /// # Errors
+    /// An option is unknown or lacks its value, or the program or the time of the commit cannot be found.
     pub fn parse(words: &[&str]) -> Result<PackageOptions> {
         let mut program = None;
         let mut version = None;
         let mut out = repository().join("target/dist");
         let mut words = words.iter();
         while let Some(word) = words.next() {
-            let value = words.next().with_context(|| format!("{word} wants a value"))?;
+            let value = words.next().with_context(|| format!("{word} needs a value"))?;
             match *word {
                 "--binary" => program = Some(PathBuf::from(value)),
                 "--version" => version = Some((*value).to_owned()),
                 "--out" => out = PathBuf::from(value),
-                _ => bail!("{word} is no option; there are --binary FILE, --version V, --out DIR"),
+                _ => bail!("{word} is not an option; the options are --binary FILE, --version V, --out DIR"),
             }
         }
         let binary = program.map_or_else(|| binary("release"), Ok)?;
         let version = version.map_or_else(|| program::version(&binary), Ok)?;
-        Ok(PackageOptions { binary, version, out, epoch: epoch()?, squeeze: Squeeze::Hard })
+        Ok(PackageOptions { binary, version, out, epoch: epoch()?, compression: PackageCompression::Hard })
     }
 
-    /// A Debian package; where it lies.
+    /// Makes a Debian package; returns its path.
+    ///
+    /// # Errors
+    /// A file cannot be read or written, or a tool fails.
     pub fn deb(&self) -> Result<PathBuf> {
-        let parts = GeneratedFiles::of(&self.binary)?;
-        let package = deb::build(self, &parts)?;
+        let generated = GeneratedFiles::of(&self.binary)?;
+        let package = deb::build(self, &generated)?;
         sums(&self.out)?;
         Ok(package)
     }
 
-    /// An archive; where it lies.
+    /// Makes an archive; returns its path.
+    ///
+    /// # Errors
+    /// A file cannot be read or written, or a tool fails.
     pub fn dist(&self) -> Result<PathBuf> {
-        let parts = GeneratedFiles::of(&self.binary)?;
-        let archive = dist::build(self, &parts)?;
+        let generated = GeneratedFiles::of(&self.binary)?;
+        let archive = dist::build(self, &generated)?;
         sums(&self.out)?;
         Ok(archive)
     }
@@ -118,30 +127,30 @@ impl GeneratedFiles {
     }
 }
 
-/// A file of the repository.
-fn ours(path: &str) -> Result<Vec<u8>> {
+/// The content of a file of the repository.
+fn repository_file(path: &str) -> Result<Vec<u8>> {
     fs::read(repository().join(path)).with_context(|| format!("cannot read {path}"))
 }
 
-/// When the commit was made; `SOURCE_DATE_EPOCH` says otherwise (reproducible-builds.org).
+/// The value of `SOURCE_DATE_EPOCH` (reproducible-builds.org), or else the time of the commit.
 fn epoch() -> Result<u64> {
-    if let Ok(said) = std::env::var("SOURCE_DATE_EPOCH") {
-        return said.trim().parse().context("SOURCE_DATE_EPOCH is not a number of seconds");
+    if let Ok(value) = std::env::var("SOURCE_DATE_EPOCH") {
+        return value.trim().parse().context("SOURCE_DATE_EPOCH is not a number of seconds");
     }
     let git = Command::new("git").arg("-C").arg(repository()).args(["log", "-1", "--format=%ct"]).output();
     let git = git.context("cannot ask git for the time of the commit; set SOURCE_DATE_EPOCH")?;
-    ensure!(git.status.success(), "git knows no commit here; set SOURCE_DATE_EPOCH");
-    String::from_utf8(git.stdout)?.trim().parse().context("git says no time")
+    ensure!(git.status.success(), "git has no commit here; set SOURCE_DATE_EPOCH");
+    String::from_utf8(git.stdout)?.trim().parse().context("git printed no time")
 }
 
-/// Compressed, without name and time.
+/// Compresses bytes, without a name and a time in the result.
 fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
     let mut out = GzEncoder::new(Vec::new(), Compression::best());
     out.write_all(bytes)?;
     Ok(out.finish()?)
 }
 
-/// SHA256SUMS of the packages and archives in a directory, for `sha256sum --check`.
+/// Writes SHA256SUMS of the packages and archives in a directory, for `sha256sum --check`.
 fn sums(dir: &Path) -> Result<()> {
     let mut lines = Vec::new();
     for entry in fs::read_dir(dir)? {

@@ -1,6 +1,6 @@
-//! `cargo xtask picture`: docs/crates.svg, the crates on their floors and which links which, made from the manifests.
+//! `cargo xtask picture`: draws docs/crates.svg, the crates on their floors and their dependencies, from the manifests.
 //!
-//! An arrow is left out where longer ones lead to the same crate: the picture shows what each crate adds.
+//! An arrow is left out if other arrows lead to the same crate.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 
 use crate::tidy::arrows::{self, Arrow, FLOORS};
 
-/// Below the root.
+/// The path of the picture, below the root.
 pub const FILE: &str = "docs/crates.svg";
 
 const WIDTH: usize = 1360;
@@ -36,24 +36,24 @@ marker path { fill: #9aa5b1; }
 }
 ";
 
-/// Writes the picture, and returns where it lies.
+/// Writes the picture.
 ///
 /// # Errors
 /// The manifests cannot be read, or the file cannot be written.
 pub fn write(root: &Path) -> Result<()> {
-    fs::write(root.join(FILE), drawn(root)?).with_context(|| format!("cannot write {FILE}"))
+    fs::write(root.join(FILE), current(root)?).with_context(|| format!("cannot write {FILE}"))
 }
 
-/// The picture as it should be.
+/// The picture of the current manifests.
 ///
 /// # Errors
 /// The manifests cannot be read.
-pub fn drawn(root: &Path) -> Result<String> {
+pub fn current(root: &Path) -> Result<String> {
     let (members, arrows) = arrows::read(root)?;
     Ok(draw(&members, &arrows))
 }
 
-/// Where a crate's box begins, from the left and the top, in pixels.
+/// The upper left corner of a crate's box, in pixels from the left and the top.
 type Corner = (usize, usize);
 
 fn draw(members: &[String], arrows: &[Arrow]) -> String {
@@ -90,9 +90,10 @@ fn top(floor: usize) -> usize {
     (FLOORS.len() - 1 - floor) * FLOOR_HEIGHT + FLOOR_HEIGHT / 3
 }
 
-/// From the foot of one box to the head of another, through the gaps of the floors between.
+/// The points of an arrow from the bottom of one box to the top of another, through gaps between the boxes of the floors between them.
 fn route(corners: &BTreeMap<&str, Corner>, from: Corner, to: Corner) -> Vec<Corner> {
-    let (begin, end) = ((from.0 + BOX_WIDTH / 2, from.1 + BOX_HEIGHT), (to.0 + BOX_WIDTH / 2, to.1));
+    let begin = (from.0 + BOX_WIDTH / 2, from.1 + BOX_HEIGHT);
+    let end = (to.0 + BOX_WIDTH / 2, to.1);
     let mut points = vec![begin];
     let is_between = |y: &usize| (from.1 + 1..to.1).contains(y) && corners.values().any(|corner| corner.1 == *y);
     for y in (0..FLOORS.len()).rev().map(top).filter(is_between) {
@@ -105,7 +106,7 @@ fn route(corners: &BTreeMap<&str, Corner>, from: Corner, to: Corner) -> Vec<Corn
     points
 }
 
-/// The middles between the boxes of a floor, and before the first and after the last.
+/// The horizontal positions of the gaps of a floor: between its boxes, before the first and after the last.
 fn gaps(corners: &BTreeMap<&str, Corner>, y: usize) -> Vec<usize> {
     let mut lefts: Vec<usize> = corners.values().filter(|corner| corner.1 == y).map(|corner| corner.0).collect();
     lefts.sort_unstable();
@@ -114,21 +115,21 @@ fn gaps(corners: &BTreeMap<&str, Corner>, y: usize) -> Vec<usize> {
     between.chain(outside).collect()
 }
 
-/// The boxes of a floor stand at equal distances.
+/// The corners of all boxes. Those of a floor are at equal distances.
 fn corners(members: &[String]) -> BTreeMap<&'static str, Corner> {
     let mut corners = BTreeMap::new();
-    for (floor, rooms) in FLOORS.iter().enumerate() {
-        let open: Vec<&str> =
-            rooms.iter().copied().filter(|room| members.iter().any(|member| member == room)).collect();
-        let step = (WIDTH - LABEL - MARGIN) / open.len().max(1);
-        for (at, room) in open.into_iter().enumerate() {
-            corners.insert(room, (LABEL + at * step + step.saturating_sub(BOX_WIDTH) / 2, top(floor)));
+    for (floor, crates) in FLOORS.iter().enumerate() {
+        let present: Vec<&str> =
+            crates.iter().copied().filter(|crate_name| members.iter().any(|member| member == crate_name)).collect();
+        let step = (WIDTH - LABEL - MARGIN) / present.len().max(1);
+        for (at, crate_name) in present.into_iter().enumerate() {
+            corners.insert(crate_name, (LABEL + at * step + step.saturating_sub(BOX_WIDTH) / 2, top(floor)));
         }
     }
     corners
 }
 
-/// Whether another crate that is linked leads to the same one.
+/// Whether another dependency of the same crate leads to the same target.
 fn is_implied(arrows: &[Arrow], arrow: &Arrow) -> bool {
     let others = arrows.iter().filter(|other| !other.dev && other.from == arrow.from && other.to != arrow.to);
     others.into_iter().any(|other| arrows::reaches(arrows, &other.to, &arrow.to))
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_longer_arrows_imply_is_left_out() {
+    fn an_arrow_that_others_imply_is_left_out() {
         let members = ["model", "wire", "engine"].map(str::to_owned);
         let arrows = [arrow("wire", "model", false), arrow("engine", "wire", false), arrow("engine", "model", false)];
         assert_eq!(draw(&members, &arrows).matches("<polyline").count(), 2);
@@ -154,7 +155,7 @@ mod tests {
     #[test]
     fn every_crate_has_a_box_of_its_own() {
         let members: Vec<String> =
-            FLOORS.iter().flat_map(|rooms| rooms.iter()).map(|room| (*room).to_owned()).collect();
+            FLOORS.iter().flat_map(|crates| crates.iter()).map(|crate_name| (*crate_name).to_owned()).collect();
         let corners = corners(&members);
         assert_eq!(corners.len(), members.len());
         for (name, (x, y)) in &corners {

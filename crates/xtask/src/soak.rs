@@ -1,10 +1,10 @@
-//! `cargo xtask soak`: the long samples of random faults, then a node and its clients at full rate for an hour, with the
-//! node's memory, descriptors and rate watched for a slope. Writes docs/results/soak.md.
+//! `cargo xtask soak`: runs the fault tests with many samples, then a node and its clients at full rate for an hour, and checks
+//! that the node's memory and descriptors do not grow. Writes docs/results/soak.md.
 //!
-//! Full rate is a round of jobs after another: memory to memory and a tree of files, to the node and from it, sealed and
-//! plain. A round is one sample of the rate; after each, with no job running, memory and descriptors are what is kept
-//! from job to job, and a leak in one job shows as a slope. Every ten seconds, in the middle of whatever runs, both are
-//! sampled as well, for what a job takes at its height.
+//! At full rate, rounds of jobs follow one another: memory to memory, and a tree of files to the node and from it, sealed and
+//! plain. A round is one sample of the rate. After each round, while no job runs, memory and descriptors are sampled: these
+//! are kept from job to job, so a leak in one job appears as a slope. Both are also sampled every ten seconds, while jobs run:
+//! these samples show the most that jobs take.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,13 +18,13 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::demo::{Node, binary, fill, repository};
 use crate::suite::build::cargo;
 
-/// Memory may grow by so much an hour: what an allocator does to itself.
+/// The largest growth of memory in an hour, as a share: an allocator's fragmentation.
 const GROWTH_PER_HOUR_MAX: f64 = 0.05;
-/// The first part of the time warms caches and pools and does not count.
+/// The share of the time at the beginning that warms caches and pools, and does not count.
 const WARM_UP: f64 = 0.1;
 const SAMPLE_EVERY: Duration = Duration::from_secs(10);
-/// After a job, the node takes a moment to close what it had open.
-const REST: Duration = Duration::from_millis(300);
+/// The time that the node gets after a round to close its files and connections.
+const SETTLE_TIME: Duration = Duration::from_millis(300);
 
 const MEMORY_BYTES: u64 = 2 << 30;
 const LARGE_BYTES: u64 = 256 << 20;
@@ -35,28 +35,28 @@ const PROPERTY_CASES: &str = "20000";
 /// Options of the task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SoakOptions {
-    /// How long at full rate.
+    /// Minutes at full rate.
     pub minutes: f64,
-    /// How many faults, at least, in each of virtual time and real sockets; a tenth of it kills programs.
+    /// The least number of faults, in virtual time and over real sockets each; a tenth of this number of programs is killed.
     pub faults: u64,
 }
 
 impl SoakOptions {
-    /// Reads `--minutes M` and `--faults N`; none where the words are others.
+    /// Reads `--minutes M` and `--faults N`; none if there are other words.
     pub fn parse(words: &[&str]) -> Option<SoakOptions> {
-        let mut asked = SoakOptions { minutes: 60.0, faults: 1000 };
+        let mut options = SoakOptions { minutes: 60.0, faults: 1000 };
         for pair in words.chunks(2) {
             match pair {
-                ["--minutes", minutes] => asked.minutes = minutes.parse().ok().filter(|m: &f64| *m > 0.0)?,
-                ["--faults", faults] => asked.faults = faults.parse().ok()?,
+                ["--minutes", minutes] => options.minutes = minutes.parse().ok().filter(|m: &f64| *m > 0.0)?,
+                ["--faults", faults] => options.faults = faults.parse().ok()?,
                 _ => return None,
             }
         }
-        Some(asked)
+        Some(options)
     }
 }
 
-/// The node at one moment.
+/// Memory and descriptors of the node at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     at_s: f64,
@@ -76,7 +76,7 @@ fn sample(pid: u32, started: Instant) -> Result<Sample> {
 struct Series(Vec<(f64, f64)>);
 
 impl Series {
-    /// Without the warm-up.
+    /// Makes a series of points after the warm-up.
     fn new(points: impl Iterator<Item = (f64, f64)>, total_s: f64) -> Result<Series> {
         let points: Vec<_> = points.filter(|(at, _)| *at >= total_s * WARM_UP).collect();
         ensure!(points.len() >= 3, "too short: only {} samples after the warm-up", points.len());
@@ -95,20 +95,21 @@ impl Series {
         self.0.iter().fold((f64::MAX, f64::MIN), |(least, most), (_, v)| (least.min(*v), most.max(*v)))
     }
 
-    /// Least squares, per hour.
+    /// The slope by least squares, per hour.
     fn slope(&self) -> f64 {
         let count = self.0.len() as f64;
-        let (mid_t, mid_v) = (self.0.iter().map(|p| p.0).sum::<f64>() / count, self.mean());
-        let over: f64 = self.0.iter().map(|(t, v)| (t - mid_t) * (v - mid_v)).sum();
-        let under: f64 = self.0.iter().map(|(t, _)| (t - mid_t) * (t - mid_t)).sum();
-        if under > 0.0 { over / under * 3600.0 } else { 0.0 }
+        let mean_t = self.0.iter().map(|p| p.0).sum::<f64>() / count;
+        let mean_v = self.mean();
+        let covariance: f64 = self.0.iter().map(|(t, v)| (t - mean_t) * (v - mean_v)).sum();
+        let variance: f64 = self.0.iter().map(|(t, _)| (t - mean_t) * (t - mean_t)).sum();
+        if variance > 0.0 { covariance / variance * 3600.0 } else { 0.0 }
     }
 
     fn mean(&self) -> f64 {
         self.0.iter().map(|p| p.1).sum::<f64>() / self.0.len() as f64
     }
 
-    /// The slope's share of the mean, over an hour or, in a shorter run, over what was seen: minutes do not foretell hours.
+    /// The growth as a share of the mean: over an hour, or over the whole run if it was shorter, because minutes do not predict hours.
     fn growth(&self) -> f64 {
         let span_s = self.0.last().map_or(0.0, |p| p.0) - self.0.first().map_or(0.0, |p| p.0);
         self.slope() / self.mean() * (span_s / 3600.0).min(1.0)
@@ -123,15 +124,15 @@ impl Series {
     }
 }
 
-/// The property tests whose large samples are for here: what `make test` draws is a twentieth of it.
-fn properties() -> Result<String> {
+/// Runs the property tests with twenty times as many cases as `make test`. Returns the line of the page.
+fn run_properties() -> Result<String> {
     let started = Instant::now();
     let suites = [
         ("wire", "hostile", ""),
         ("wire", "pair", "a_million_entries_in_bounded_state"),
-        ("wire", "pair", "any_tree_any_trouble"),
+        ("wire", "pair", "any_tree_ends_right_under_any_faults"),
         ("lab", "packet", ""),
-        ("tune", "hosts", "any_file_may_hold_anything"),
+        ("tune", "hosts", "invalid_files_break_no_audit_and_are_no_fault"),
     ];
     for (package, suite, test) in suites {
         println!("properties: {package} {suite} {test} …");
@@ -147,17 +148,17 @@ fn properties() -> Result<String> {
     ))
 }
 
-/// The long samples of the fault suite. Returns what each of them said.
-fn faults(count: u64) -> Result<Vec<String>> {
+/// Runs the property tests and the fault tests with many samples. Returns a line of the page for each.
+fn run_faults(count: u64) -> Result<Vec<String>> {
     let suites = [
-        ("wire", "pair", "attempts::attempt_after_attempt_ends_right", "virtual time:"),
-        ("engine", "faults", "whatever_happens_bytes_are_right_in_the_end", "real sockets:"),
-        ("longhaul", "e2e", "kills::whoever_is_killed_the_same_command_goes_on", "killed "),
-        ("longhaul", "e2e", "movers::whoever_dies_or_hangs_the_copy_is_whole", "movers: "),
-        ("longhaul", "e2e", "hub_faults::whatever_happens_no_file_is_lost_with_a_hub_on_a_file", "test result"),
-        ("longhaul", "e2e", "hub_faults::whatever_happens_no_file_is_lost_with_two_hubs_on_postgresql", "hub: "),
+        ("wire", "pair", "attempts::a_job_of_several_cut_attempts_ends_right", "virtual time:"),
+        ("engine", "faults", "after_random_faults_the_target_equals_the_source", "real sockets:"),
+        ("longhaul", "e2e", "kills::the_same_command_resumes_after_any_kill", "killed "),
+        ("longhaul", "e2e", "movers::a_copy_is_whole_when_any_node_dies_or_hangs", "movers: "),
+        ("longhaul", "e2e", "hub_faults::no_file_is_lost_under_faults_with_a_hub_on_a_file", "test result"),
+        ("longhaul", "e2e", "hub_faults::no_file_is_lost_under_faults_with_two_hubs_on_postgresql", "hub: "),
     ];
-    let mut said = vec![properties()?];
+    let mut fault_lines = vec![run_properties()?];
     for (package, suite, test, begins) in suites {
         println!("faults: {package} {suite} …");
         let started = Instant::now();
@@ -168,13 +169,13 @@ fn faults(count: u64) -> Result<Vec<String>> {
         if !output.status.success() {
             bail!("{package} {suite} failed:\n{text}\n{}", String::from_utf8_lossy(&output.stderr));
         }
-        let at = text.find(begins).with_context(|| format!("{package} {suite} does not say {begins:?}:\n{text}"))?;
+        let at = text.find(begins).with_context(|| format!("{package} {suite} does not print {begins:?}:\n{text}"))?;
         let line = text[at..].lines().next().unwrap_or_default();
         let line = format!("{line} ({:.0} s)", started.elapsed().as_secs_f64());
         println!("{line}");
-        said.push(line);
+        fault_lines.push(line);
     }
-    Ok(said)
+    Ok(fault_lines)
 }
 
 struct Soak {
@@ -206,32 +207,35 @@ impl Soak {
         Ok(())
     }
 
-    /// One job of each kind. Returns the bytes that went.
-    fn round(&self) -> Result<u64> {
+    /// Runs one job of each kind. Returns the bytes that were moved.
+    fn run_round(&self) -> Result<u64> {
         let node = &self.node.address;
-        let (source, target) = (self.work.join("source"), self.work.join("target"));
-        let (here, there) = (source.display().to_string(), format!("lh://{node}/data"));
-        let back = target.join("back").display().to_string();
+        let target = self.work.join("target");
+        let local_source = self.work.join("source").display().to_string();
+        let export = format!("lh://{node}/data");
+        let pulled = target.join("pulled").display().to_string();
         let tree_bytes = LARGE_BYTES + SMALL_FILES * SMALL_BYTES;
         let mut bytes = 0;
         for flags in [&[][..], &["--plain"]] {
             self.copy(flags, &format!("zero:{MEMORY_BYTES}"), &format!("lh://{node}/null:"))?;
-            self.copy(flags, &here, &format!("{there}/target/there"))?;
-            self.copy(flags, &format!("{there}/source"), &back)?;
+            self.copy(flags, &local_source, &format!("{export}/target/pushed"))?;
+            self.copy(flags, &format!("{export}/source"), &pulled)?;
             bytes += MEMORY_BYTES + 2 * tree_bytes;
-            let same = Command::new("diff").args(["-rq", &here, &back]).status()?;
-            ensure!(same.success(), "the copy is not the source");
-            ["there", "back"].iter().try_for_each(|name| fs::remove_dir_all(target.join(name)))?;
+            let diff = Command::new("diff").args(["-rq", &local_source, &pulled]).status()?;
+            ensure!(diff.success(), "the copy differs from the source");
+            ["pushed", "pulled"].iter().try_for_each(|name| fs::remove_dir_all(target.join(name)))?;
         }
         Ok(bytes)
     }
 
-    /// Rounds until the time is over.
-    fn run(&self, minutes: f64) -> Result<Measured> {
-        let (started, total_s) = (Instant::now(), minutes * 60.0);
-        let (stop, pid) = (AtomicBool::new(false), self.node.pid());
-        let mut measured = Measured { total_s, ..Measured::default() };
-        let (rounds, busy) = std::thread::scope(|scope| {
+    /// Runs rounds until the time is over, and samples the node.
+    fn run(&self, minutes: f64) -> Result<SoakMeasurements> {
+        let started = Instant::now();
+        let total_s = minutes * 60.0;
+        let stop = AtomicBool::new(false);
+        let pid = self.node.pid();
+        let mut measured = SoakMeasurements { total_s, ..SoakMeasurements::default() };
+        let (result, busy) = std::thread::scope(|scope| {
             let sampler = scope.spawn(|| {
                 let mut samples = Vec::new();
                 while !stop.load(Ordering::Relaxed) {
@@ -240,57 +244,57 @@ impl Soak {
                 }
                 samples
             });
-            let rounds = self.rounds(started, total_s, &mut measured);
+            let result = self.run_rounds(started, total_s, &mut measured);
             stop.store(true, Ordering::Relaxed);
             sampler.thread().unpark();
-            (rounds, sampler.join().unwrap_or_default())
+            (result, sampler.join().unwrap_or_default())
         });
-        rounds?;
+        result?;
         measured.busy = busy;
         Ok(measured)
     }
 
-    fn rounds(&self, started: Instant, total_s: f64, measured: &mut Measured) -> Result<()> {
+    fn run_rounds(&self, started: Instant, total_s: f64, measured: &mut SoakMeasurements) -> Result<()> {
         while started.elapsed().as_secs_f64() < total_s {
             let begun = Instant::now();
-            let bytes = self.round()?;
+            let bytes = self.run_round()?;
             let rate = bytes as f64 * 8.0 / begun.elapsed().as_secs_f64();
-            std::thread::sleep(REST);
-            let rest = sample(self.node.pid(), started)?;
+            std::thread::sleep(SETTLE_TIME);
+            let at_rest = sample(self.node.pid(), started)?;
             println!(
                 "{:6.0} s  {:5.2} Gbit/s  {:6.1} MiB  {} descriptors",
-                rest.at_s,
+                at_rest.at_s,
                 rate / 1e9,
-                rest.rss_bytes / 1048576.0,
-                rest.descriptors
+                at_rest.rss_bytes / 1048576.0,
+                at_rest.descriptors
             );
             measured.bytes += bytes;
-            measured.rates.push((rest.at_s, rate));
-            measured.rest.push(rest);
+            measured.rates.push((at_rest.at_s, rate));
+            measured.at_rest.push(at_rest);
         }
         Ok(())
     }
 }
 
 #[derive(Default)]
-struct Measured {
+struct SoakMeasurements {
     total_s: f64,
     bytes: u64,
-    /// Between jobs.
-    rest: Vec<Sample>,
-    /// Every ten seconds.
+    /// Samples between rounds.
+    at_rest: Vec<Sample>,
+    /// Samples of every ten seconds.
     busy: Vec<Sample>,
     rates: Vec<(f64, f64)>,
 }
 
-/// The page, and what is wrong with what it says.
-fn report(asked: SoakOptions, said: &[String], measured: &Measured) -> Result<(String, Vec<String>)> {
+/// The page, and the targets that were not met.
+fn report(options: SoakOptions, fault_lines: &[String], measured: &SoakMeasurements) -> Result<(String, Vec<String>)> {
     let total_s = measured.total_s;
     let series = |samples: &[Sample], of: fn(&Sample) -> f64| {
         Series::new(samples.iter().map(|sample| (sample.at_s, of(sample))), total_s)
     };
-    let memory = series(&measured.rest, |s| s.rss_bytes)?;
-    let descriptors = series(&measured.rest, |s| s.descriptors)?;
+    let memory = series(&measured.at_rest, |s| s.rss_bytes)?;
+    let descriptors = series(&measured.at_rest, |s| s.descriptors)?;
     let rate = Series::new(measured.rates.iter().copied(), total_s)?;
     let mut out = String::from("# Soak: faults, then full rate\n\n");
     writeln!(
@@ -298,14 +302,15 @@ fn report(asked: SoakOptions, said: &[String], measured: &Measured) -> Result<(S
         "Loopback on one machine: both ends share its processors and disk, there is no NIC and no distance.\n"
     )?;
     writeln!(out, "- Date: {}\n- Machine: {}", first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"]), machine()?)?;
-    writeln!(out, "- Command: `cargo xtask soak --minutes {} --faults {}`", asked.minutes, asked.faults)?;
-    if asked.minutes < 60.0 {
-        writeln!(out, "- A trial of {} minutes: its slopes per hour are an extrapolation", asked.minutes)?;
+    writeln!(out, "- Command: `cargo xtask soak --minutes {} --faults {}`", options.minutes, options.faults)?;
+    if options.minutes < 60.0 {
+        writeln!(out, "- A trial of {} minutes: its slopes per hour are an extrapolation", options.minutes)?;
     }
     writeln!(out, "\n## Faults, by seed\n")?;
-    said.iter().try_for_each(|line| writeln!(out, "- {line}"))?;
+    fault_lines.iter().try_for_each(|line| writeln!(out, "- {line}"))?;
     writeln!(out, "\n## Full rate, {:.1} minutes\n", total_s / 60.0)?;
-    let (rounds, gb) = (measured.rates.len(), measured.bytes as f64 / 1e9);
+    let rounds = measured.rates.len();
+    let gb = measured.bytes as f64 / 1e9;
     writeln!(
         out,
         "{rounds} rounds of six jobs, {gb:.0} GB; of the node, without the first {:.0} %:\n",
@@ -317,49 +322,53 @@ fn report(asked: SoakOptions, said: &[String], measured: &Measured) -> Result<(S
     out.push_str(&descriptors.row("descriptors between jobs", 1.0, 1));
     out.push_str(&series(&measured.busy, |s| s.descriptors)?.row("descriptors every 10 s", 1.0, 1));
     out.push_str(&rate.row("rate of a round, Gbit/s", 1e9, 3));
-    let mut wrong = Vec::new();
+    let mut failures = Vec::new();
     if memory.growth() > GROWTH_PER_HOUR_MAX {
-        wrong.push(format!("memory grows by {:.1} % in that time", memory.growth() * 100.0));
+        failures.push(format!("memory grows by {:.1} % in that time", memory.growth() * 100.0));
     }
     if descriptors.last() > descriptors.first() && descriptors.growth() > 0.0 {
-        wrong.push(format!("descriptors grow: from {} to {}", descriptors.first(), descriptors.last()));
+        failures.push(format!("descriptors grow: from {} to {}", descriptors.first(), descriptors.last()));
     }
-    let verdict = if wrong.is_empty() { "neither memory nor descriptors grow".to_owned() } else { wrong.join("; ") };
+    let verdict =
+        if failures.is_empty() { "neither memory nor descriptors grow".to_owned() } else { failures.join("; ") };
     writeln!(
         out,
         "\nVerdict (memory may grow by 5 % in an hour, or in the whole run where it is shorter): {verdict}."
     )?;
-    Ok((out, wrong))
+    Ok((out, failures))
 }
 
-fn measure(asked: SoakOptions, work: &Path) -> Result<()> {
-    let said = if asked.faults > 0 { faults(asked.faults)? } else { vec!["left out".to_owned()] };
-    let measured = Soak::start(work)?.run(asked.minutes)?;
-    let (page, wrong) = report(asked, &said, &measured)?;
+fn measure(options: SoakOptions, work: &Path) -> Result<()> {
+    let fault_lines = if options.faults > 0 { run_faults(options.faults)? } else { vec!["left out".to_owned()] };
+    let measured = Soak::start(work)?.run(options.minutes)?;
+    let (page, failures) = report(options, &fault_lines, &measured)?;
     println!("\n{page}");
     let results = repository().join("docs/results");
     fs::create_dir_all(&results)?;
     fs::write(results.join("soak.md"), page)?;
-    ensure!(wrong.is_empty(), "{}", wrong.join("; "));
+    ensure!(failures.is_empty(), "{}", failures.join("; "));
     Ok(())
 }
 
-/// Runs it all and writes the results; an error where bytes were wrong, or memory or descriptors grow.
-pub fn run(asked: SoakOptions) -> Result<()> {
+/// Runs the faults and the rounds, and writes the page.
+///
+/// # Errors
+/// A job or a test fails, bytes are wrong, memory or descriptors grow, or the page cannot be written.
+pub fn run(options: SoakOptions) -> Result<()> {
     let work = std::env::temp_dir().join(format!("longhaul-soak-{}", std::process::id()));
     fs::create_dir_all(&work)?;
-    let result = measure(asked, &work);
+    let result = measure(options, &work);
     fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))?;
     result
 }
 
-/// The first line that a command prints; nothing where it cannot be run.
+/// The first line that a command prints; empty if it cannot be run.
 pub(crate) fn first_line(command: &str, arguments: &[&str]) -> String {
     let out = Command::new(command).args(arguments).output();
     out.map(|o| String::from_utf8_lossy(&o.stdout).lines().next().unwrap_or_default().to_owned()).unwrap_or_default()
 }
 
-/// This machine, in a line.
+/// A description of this machine.
 pub(crate) fn machine() -> Result<String> {
     let cpu = fs::read_to_string("/proc/cpuinfo")?;
     let model = cpu.lines().find_map(|l| l.strip_prefix("model name")).unwrap_or_default();
@@ -378,7 +387,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slopes_are_per_hour_and_leave_the_warm_up_out() {
+    fn a_slope_is_per_hour_and_without_the_warm_up() {
         let points = (0..=100).map(|at| (f64::from(at) * 36.0, if at < 10 { 900.0 } else { 100.0 + f64::from(at) }));
         let series = Series::new(points, 3600.0).unwrap();
         assert!((series.slope() - 100.0).abs() < 1e-6, "{}", series.slope());
@@ -388,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_read_or_refused() {
+    fn options_are_read_from_words_and_others_are_refused() {
         assert_eq!(SoakOptions::parse(&[]), Some(SoakOptions { minutes: 60.0, faults: 1000 }));
         assert_eq!(
             SoakOptions::parse(&["--faults", "5", "--minutes", "0.5"]),

@@ -1,7 +1,7 @@
-//! `cargo xtask stress`: all tests again and again on a machine that is kept busy. A test that fails here fails one day in CI.
+//! `cargo xtask stress`: runs all tests several times on a machine that is kept busy. A test that fails here will fail in CI one day.
 //! Writes docs/results/stress.md.
 //!
-//! Beside the tests run as many busy loops as there are processors, and a thread that writes files and flushes them.
+//! One busy loop for each processor, and a thread that writes files and flushes them, run beside the tests.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -17,21 +17,22 @@ use crate::demo::repository;
 use crate::soak::{first_line, machine};
 use crate::suite::{self, conclusion::Conclusion};
 
-/// What the disk writer keeps writing, file after file.
+/// The size of each file of the disk writer.
 const FILE_BYTES: usize = 64 << 20;
-const PIECE_BYTES: usize = 1 << 20;
+/// The bytes that it writes at once.
+const WRITE_BYTES: usize = 1 << 20;
 
 /// Options of the task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// How often everything runs.
+    /// How often the tests run.
     pub runs: usize,
     /// Only tests whose name contains one of these.
     pub filters: Vec<String>,
 }
 
 impl Request {
-    /// Reads `[--runs N] [WORD]…`; none where the words are others.
+    /// Reads `[--runs N] [WORD]…`; none if there are other options.
     pub fn parse(words: &[&str]) -> Option<Request> {
         match words {
             ["--runs", runs, filters @ ..] => Some(Request { runs: runs.parse().ok()?, ..Request::parse(filters)? }),
@@ -41,22 +42,22 @@ impl Request {
     }
 }
 
-/// Runs it all. The table is written where all tests ran.
+/// Runs the tests. Writes the page if all tests were requested.
 ///
 /// # Errors
-/// A run was not green.
+/// A test fails in one of the runs.
 pub fn run(request: &Request) -> Result<()> {
     let wanted = suite::Request { unhurried: true, filters: request.filters.clone(), ..Default::default() };
-    // Built before the machine is kept busy: what is tried is the tests.
+    // The programs are built before the machine is kept busy: only the tests are tried.
     let tests = suite::Tests::build(&wanted)?;
     let commit = commit();
     let mut rows = Vec::new();
     for number in 1..=request.runs {
-        let conclusion = beside_load(|| tests.run(&wanted))?;
+        let conclusion = under_load(|| tests.run(&wanted))?;
         println!("{}", conclusion.text());
         println!("run {number} of {}: {}", request.runs, if conclusion.is_green() { "green" } else { "NOT GREEN" });
         rows.push(conclusion);
-        // After each, since hours may be cut short.
+        // Written after each run, so that an interrupted task leaves its results.
         if request.filters.is_empty() {
             fs::write(repository().join("docs/results/stress.md"), page(&rows, &commit))?;
         }
@@ -67,8 +68,8 @@ pub fn run(request: &Request) -> Result<()> {
     Ok(())
 }
 
-/// Does something while the machine is kept busy.
-fn beside_load<T>(act: impl FnOnce() -> Result<T>) -> Result<T> {
+/// Runs `work` while the machine is kept busy.
+fn under_load<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let is_over = AtomicBool::new(false);
     let directory = repository().join("target/stress");
     fs::create_dir_all(&directory)?;
@@ -76,7 +77,7 @@ fn beside_load<T>(act: impl FnOnce() -> Result<T>) -> Result<T> {
         let loops = thread::available_parallelism().map_or(2, usize::from);
         (0..loops).for_each(|_| drop(scope.spawn(|| spin(&is_over))));
         let writer = scope.spawn(|| write_files(&directory, &is_over));
-        let result = act();
+        let result = work();
         is_over.store(true, Ordering::Relaxed);
         writer.join().ok().context("the disk writer panicked")??;
         result
@@ -91,10 +92,11 @@ fn spin(is_over: &AtomicBool) {
 }
 
 fn write_files(directory: &Path, is_over: &AtomicBool) -> Result<()> {
-    let (path, piece) = (directory.join("written"), vec![0x5a; PIECE_BYTES]);
+    let path = directory.join("written");
+    let piece = vec![0x5a; WRITE_BYTES];
     loop {
         let mut file = File::create(&path)?;
-        for _ in 0..FILE_BYTES / PIECE_BYTES {
+        for _ in 0..FILE_BYTES / WRITE_BYTES {
             file.write_all(&piece)?;
         }
         file.sync_all()?;
@@ -102,10 +104,10 @@ fn write_files(directory: &Path, is_over: &AtomicBool) -> Result<()> {
             break;
         }
     }
-    fs::remove_file(&path).context("cannot remove what the disk writer wrote")
+    fs::remove_file(&path).context("cannot remove the file of the disk writer")
 }
 
-/// What is tested. Asked before the table is written, which is a change itself.
+/// The commit that is tested. Found out before the page is written, because the page itself is a change.
 fn commit() -> String {
     first_line("git", &["describe", "--always", "--dirty"])
 }
@@ -138,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_read_or_refused() {
+    fn a_request_is_read_from_words_and_other_options_are_refused() {
         let request =
             |runs, filters: &[&str]| Request { runs, filters: filters.iter().map(|f| (*f).to_owned()).collect() };
         assert_eq!(Request::parse(&[]), Some(request(5, &[])));
@@ -149,8 +151,8 @@ mod tests {
     }
 
     #[test]
-    fn the_load_ends_with_what_it_is_beside() {
-        assert_eq!(beside_load(|| Ok(7)).unwrap(), 7);
-        assert!(beside_load::<()>(|| anyhow::bail!("no")).is_err());
+    fn the_load_ends_with_the_work() {
+        assert_eq!(under_load(|| Ok(7)).unwrap(), 7);
+        assert!(under_load::<()>(|| anyhow::bail!("no")).is_err());
     }
 }

@@ -1,9 +1,9 @@
 //! `cargo xtask test`: builds every test once, under clippy, and runs each in a process of its own.
 //!
 //! Most tests of Longhaul wait: for round trips, deadlines, other processes. So the tests of all programs share one queue, and
-//! many of those that wait run beside the few that compute ([`budget::Pool`]). What measures goes before them, one at a time. At the
-//! end stand the failed tests with their last lines and how to run just that one, what was skipped, the slowest tests, and the
-//! seconds of each program beside its budget (`crates/xtask/tests.toml`).
+//! many tests that wait run beside a few that compute ([`budget::Pool`]). Tests that measure run one at a time, with priority. The
+//! report has the failed tests with their last lines and the command that runs only that test, the skipped tests, the slowest
+//! tests, and the seconds of each program beside its budget (`crates/xtask/tests.toml`).
 
 pub mod budget;
 pub(crate) mod build;
@@ -21,22 +21,22 @@ use anyhow::{Result, bail};
 use budget::{Budget, Pool};
 use conclusion::Conclusion;
 
-/// Below the target directory: what each test of the last run printed, and `seconds.txt`, what each took.
+/// The directory below the target directory with the output of each test of the last run, and with `seconds.txt`, the time of each.
 const OUTPUTS: &str = "tests";
 
-/// What to run.
+/// The tests to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// Only the programs that need no root and no system packages.
     pub pure: bool,
-    /// Seconds are told, but not held against the budget: for a machine that is kept busy on purpose.
+    /// Whether seconds are reported, but not compared with the budgets: for a machine that is kept busy on purpose.
     pub unhurried: bool,
-    /// Only tests whose name contains one of these; all of them where there are none.
+    /// Only tests whose name contains one of these; without any, all tests.
     pub filters: Vec<String>,
 }
 
 impl Request {
-    /// Reads `[--pure] [--unhurried] [WORD]…`; none where an option is another.
+    /// Reads `[--pure] [--unhurried] [WORD]…`; none if there is any other option.
     pub fn parse(words: &[&str]) -> Option<Request> {
         let mut request = Request::default();
         for word in words {
@@ -54,24 +54,24 @@ impl Request {
 /// One test: a function of a test program, or a program as a whole.
 #[derive(Clone, Debug)]
 pub struct Test {
-    /// The program that it is in, by the name of its budget: `wire`, `engine/warm`, `e2e`.
+    /// Its test program, by the name of the program's budget: `wire`, `engine/faults`, `longhaul/e2e`.
     pub part: String,
-    /// Its name there; empty for a program that is one test.
+    /// Its name in the program; empty for a program that is one test.
     pub name: String,
-    /// What runs it.
+    /// The file that runs it.
     pub program: PathBuf,
-    /// The words that the program is given.
+    /// The arguments of the program.
     pub arguments: Vec<String>,
-    /// What it finds in its environment beside everything else.
+    /// Variables that are added to its environment.
     pub environment: &'static [(&'static str, &'static str)],
     /// The directory that it runs in.
     pub dir: PathBuf,
-    /// What a person types to run it alone.
+    /// The command that runs it alone.
     pub alone: String,
 }
 
 impl Test {
-    /// Part and name, as reports call it.
+    /// Program and name, as reports show them.
     pub fn title(&self) -> String {
         match self.name.as_str() {
             "" => self.part.clone(),
@@ -83,33 +83,33 @@ impl Test {
 /// How a test ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// As it should.
+    /// With status 0.
     Passed,
-    /// With a status other than 0.
+    /// With another status.
     Failed,
-    /// It ran for longer than any test may, and was ended.
+    /// It ran longer than any test may, and was killed.
     Hung,
 }
 
 /// A test that has run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Which one.
+    /// The test.
     pub test: Test,
     /// How it ended.
     pub ending: Ending,
-    /// From its start to its end.
+    /// The time from its start to its end.
     pub took: Duration,
-    /// Processor time, its own and that of the processes that it waited for.
+    /// Processor time of its process, and of the processes that it waited for.
     pub processor: Duration,
-    /// Where all that it printed is kept.
+    /// The file with all that it printed.
     pub output: PathBuf,
 }
 
-/// Runs what was asked for, and says how it went; where all was, format and dependencies are checked before.
+/// Runs the requested tests, and prints the report. A request for all tests also checks format and dependencies before.
 ///
 /// # Errors
-/// What does not build, tests that failed, programs that took more seconds than they may.
+/// A program does not build, a test fails, or a program exceeds its budget.
 pub fn run(request: &Request) -> Result<()> {
     let mut skipped = Vec::new();
     if *request == Request::default() {
@@ -119,10 +119,10 @@ pub fn run(request: &Request) -> Result<()> {
     run_after(request, skipped)
 }
 
-/// The same after checks, some of which this machine could not do.
+/// Runs the requested tests, and prints the report. `skipped` has checks that were skipped before, for the report.
 ///
 /// # Errors
-/// What does not build, tests that failed, programs that took more seconds than they may.
+/// A program does not build, a test fails, or a program exceeds its budget.
 pub fn run_after(request: &Request, skipped: Vec<String>) -> Result<()> {
     let began = Instant::now();
     let tests = Tests::build(request)?;
@@ -130,50 +130,50 @@ pub fn run_after(request: &Request, skipped: Vec<String>) -> Result<()> {
     let conclusion = tests.run(request)?.with_skipped(skipped);
     println!("{}", conclusion.text());
     if !conclusion.is_green() {
-        bail!("not green; what failed is named above");
+        bail!("a test failed or a program exceeded its budget: see above");
     }
     Ok(())
 }
 
-/// Tests that are built.
+/// Tests whose programs are built.
 pub struct Tests {
     tests: Vec<Test>,
     budget: Budget,
 }
 
 impl Tests {
-    /// Builds what was asked for, under clippy.
+    /// Builds the requested tests, under clippy.
     ///
     /// # Errors
-    /// Something does not build, or has a lint.
+    /// A program does not build, or has a lint.
     pub fn build(request: &Request) -> Result<Tests> {
         let budget = Budget::load()?;
         Ok(Tests { tests: build::tests(request, &budget)?, budget })
     }
 
-    /// Runs them.
+    /// Runs the tests.
     ///
     /// # Errors
-    /// One cannot be started, or its program has no budget.
+    /// A test cannot be started, or its program has no budget.
     pub fn run(&self, request: &Request) -> Result<Conclusion> {
         let began = Instant::now();
         let outputs = build::target_directory()?.join(OUTPUTS);
         let is_alone = |test: &Test| self.budget.pool(&test.part, &test.name).is_ok_and(|pool| pool == Pool::Alone);
         let (alone, together) = self.tests.iter().cloned().partition::<Vec<_>, _>(is_alone);
         let outcomes = queue::run(together, &self.budget, outputs.clone())?;
-        let outcomes = self.at_last(outcomes, alone, &outputs)?;
+        let outcomes = self.run_alone_and_unjudged(outcomes, alone, &outputs)?;
         let conclusion = Conclusion::new(outcomes, self.budget.clone(), began.elapsed(), request);
         fs::write(outputs.join("seconds.txt"), conclusion.list())?;
         Ok(conclusion)
     }
 
-    /// When all others are over: tests that run alone, and once more those that the machine was too busy to judge.
-    fn at_last(&self, outcomes: Vec<Outcome>, alone: Vec<Test>, outputs: &Path) -> Result<Vec<Outcome>> {
-        let (late, mut outcomes): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(conclusion::is_not_judged);
-        if !late.is_empty() {
-            println!("{} tests could not be judged beside the others; each runs once more, alone", late.len());
+    /// Runs the tests that run alone, and once more those that could not be judged beside others.
+    fn run_alone_and_unjudged(&self, outcomes: Vec<Outcome>, alone: Vec<Test>, outputs: &Path) -> Result<Vec<Outcome>> {
+        let (unjudged, mut outcomes): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(conclusion::is_not_judged);
+        if !unjudged.is_empty() {
+            println!("{} tests could not be judged beside the others; each runs once more, alone", unjudged.len());
         }
-        for test in alone.into_iter().chain(late.into_iter().map(|outcome| outcome.test)) {
+        for test in alone.into_iter().chain(unjudged.into_iter().map(|outcome| outcome.test)) {
             outcomes.extend(queue::run(vec![test], &self.budget, outputs.to_owned())?);
         }
         Ok(outcomes)
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_read_or_refused() {
+    fn a_request_is_read_from_words_and_other_options_are_refused() {
         assert_eq!(Request::parse(&[]), Some(Request::default()));
         let request = Request::parse(&["--unhurried", "resume", "--pure", "kept::"]).unwrap();
         assert_eq!(request, Request { pure: true, unhurried: true, filters: vec!["resume".into(), "kept::".into()] });

@@ -1,7 +1,7 @@
-//! The house rules as tests: what a reviewer would otherwise have to notice. A rule reads the tree and names what
-//! breaks it by file and line, with the remedy.
+//! The house rules as tests, so that no reviewer has to look for breaches. A rule reads the tree and names each breach by file
+//! and line, with the remedy.
 //!
-//! Does not know: types. It reads text and the manifests; what the compiler and clippy can hold is left to them.
+//! Does not know: types. It reads text and the manifests; the compiler and clippy check the rest.
 
 pub mod arrows;
 mod budgets;
@@ -9,10 +9,10 @@ mod circles;
 mod links;
 mod markdown;
 mod names;
-mod papers;
 mod paths;
 mod picture;
 mod quotes;
+mod repository_files;
 mod shape;
 mod spending;
 mod text;
@@ -30,11 +30,11 @@ pub use text::Source;
 /// One breach of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breach {
-    /// File below the root, or crate.
+    /// The path of the file, below the root.
     pub file: String,
-    /// Line, from 1; 0 where the whole file is meant.
+    /// The line, from 1; 0 for the whole file.
     pub line: usize,
-    /// What is wrong, and what to do about it.
+    /// What is wrong, and the remedy.
     pub what: String,
 }
 
@@ -53,27 +53,27 @@ impl fmt::Display for Breach {
     }
 }
 
-/// A file that git knows, or would take.
+/// A file of the repository: committed, or new and not ignored.
 #[derive(Clone, Debug)]
-pub struct Paper {
-    /// Below the root, with slashes.
+pub struct RepositoryFile {
+    /// The path below the root, with slashes.
     pub path: String,
     /// Its content.
     pub bytes: Vec<u8>,
 }
 
-/// What the rules look at.
+/// The repository, as the rules read it.
 #[derive(Debug)]
 pub struct Tree {
-    /// Where it is.
+    /// Its root directory.
     pub root: PathBuf,
     /// All files.
-    pub papers: Vec<Paper>,
-    /// The Rust files among them, read.
+    pub files: Vec<RepositoryFile>,
+    /// The parsed Rust files.
     pub sources: Vec<Source>,
 }
 
-/// A rule: its name, and what finds its breaches.
+/// A rule: its name, and the function that finds its breaches. The function fails if the rule cannot be checked.
 pub type Rule = (&'static str, fn(&Tree) -> Result<Vec<Breach>>);
 
 /// All rules.
@@ -93,9 +93,9 @@ pub const RULES: &[Rule] = &[
     ("one_name_is_one_thing", vocabulary::one_name_one_thing),
     ("modules_are_no_pictures", vocabulary::module_names),
     ("sentences_are_plain", vocabulary::sentences),
-    ("the_licence_is_there", papers::licence),
-    ("committed_files_are_small_texts", papers::small_texts),
-    ("documents_name_no_machine", papers::machine_paths),
+    ("the_licence_is_there", repository_files::licence),
+    ("committed_files_are_small_texts", repository_files::small_texts),
+    ("documents_name_no_machine", repository_files::machine_paths),
     ("links_lead_somewhere", links::lead_somewhere),
     ("messages_are_quoted_as_they_are", quotes::check),
     ("what_can_be_spent_is_bounded", spending::check),
@@ -104,29 +104,32 @@ pub const RULES: &[Rule] = &[
 ];
 
 impl Tree {
-    /// The tree that this program was built from.
+    /// Loads the repository that this program was built from.
+    ///
+    /// # Errors
+    /// git cannot list the files.
     pub fn load() -> Result<Tree> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
-        // New files count before they are committed, so that the rule speaks up in time.
+        // New files are checked before they are committed.
         let list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
         let output = Command::new("git").arg("-C").arg(&root).args(list).output().context("cannot run git")?;
         ensure!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr).trim());
-        let mut papers = Vec::new();
+        let mut files = Vec::new();
         for path in output.stdout.split(|b| *b == 0).filter(|path| !path.is_empty()) {
             let path = String::from_utf8_lossy(path).into_owned();
-            // One that was deleted and not yet committed is still listed.
+            // git also lists a deleted file until the deletion is committed.
             if let Ok(bytes) = std::fs::read(root.join(&path)) {
-                papers.push(Paper { path, bytes });
+                files.push(RepositoryFile { path, bytes });
             }
         }
-        Ok(Tree::of(root, papers))
+        Ok(Tree::of(root, files))
     }
 
-    /// A tree of these files.
-    pub fn of(root: PathBuf, papers: Vec<Paper>) -> Tree {
-        let rust = papers.iter().filter(|p| p.path.ends_with(".rs") && !in_testdata(&p.path));
+    /// Makes a tree of these files.
+    pub fn of(root: PathBuf, files: Vec<RepositoryFile>) -> Tree {
+        let rust = files.iter().filter(|p| p.path.ends_with(".rs") && !in_testdata(&p.path));
         let sources = rust.map(|p| Source::new(&p.path, &String::from_utf8_lossy(&p.bytes))).collect();
-        Tree { root, papers, sources }
+        Tree { root, files, sources }
     }
 }
 
@@ -134,13 +137,19 @@ fn in_testdata(path: &str) -> bool {
     path.split('/').any(|part| part == "testdata")
 }
 
-/// Checks one rule; the report is empty where it holds.
+/// Checks one rule; the report is empty if the rule holds.
+///
+/// # Errors
+/// The rule cannot be checked.
 pub fn run(tree: &Tree, (name, check): &Rule) -> Result<String> {
     let breaches = check(tree).with_context(|| format!("the rule {name} could not be checked"))?;
     Ok(breaches.iter().map(|breach| format!("{name}: {breach}\n")).collect())
 }
 
-/// Checks all rules.
+/// Checks all rules; the report is empty if all hold.
+///
+/// # Errors
+/// The tree cannot be read, or a rule cannot be checked.
 pub fn run_all() -> Result<String> {
     let tree = Tree::load()?;
     RULES.iter().map(|rule| run(&tree, rule)).collect()
@@ -152,10 +161,10 @@ mod samples {
 
     /// A tree of one file.
     pub fn tree(path: &str, text: &str) -> Tree {
-        Tree::of(PathBuf::new(), vec![Paper { path: path.into(), bytes: text.into() }])
+        Tree::of(PathBuf::new(), vec![RepositoryFile { path: path.into(), bytes: text.into() }])
     }
 
-    /// The lines that a rule finds fault with.
+    /// The lines of a file that break a rule.
     pub fn lines(rule: fn(&Tree) -> Result<Vec<Breach>>, path: &str, text: &str) -> Vec<usize> {
         rule(&tree(path, text)).unwrap().iter().map(|breach| breach.line).collect()
     }

@@ -1,10 +1,10 @@
-//! The house rules, one test each. What fails names file, line and remedy.
+//! The house rules, one test each. A test that fails names file, line and remedy.
 
 use std::sync::OnceLock;
 
 use xtask::tidy::{RULES, Tree, run};
 
-fn holds(name: &str) {
+fn assert_holds(name: &str) {
     static TREE: OnceLock<Tree> = OnceLock::new();
     let tree = TREE.get_or_init(|| Tree::load().expect("the files of the workspace can be listed and read"));
     assert!(tree.sources.len() > 20, "the tree was not found at {}", tree.root.display());
@@ -15,7 +15,7 @@ fn holds(name: &str) {
 
 macro_rules! rules {
     ($($name:ident)*) => {
-        $(#[test] fn $name() { holds(stringify!($name)); })*
+        $(#[test] fn $name() { assert_holds(stringify!($name)); })*
 
         #[test]
         fn every_rule_has_its_test() {

@@ -1,4 +1,4 @@
-//! Refusals, in words for the client. Does not know HTTP, but knows which refusals a better credential would change.
+//! Refusals, each with a sentence for the client. Does not know HTTP, but knows which refusals a better credential would change.
 
 use std::net::IpAddr;
 
@@ -7,55 +7,55 @@ use model::fault::{Blame, Fault};
 use crate::macaroon::error::MacaroonError;
 use crate::token::error::TokenError;
 
-/// A refusal, in words for the client.
+/// A refusal, with a sentence for the client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Denied {
-    /// No key, and none may go without.
+    /// The client has no key, and nothing is open to anonymous clients.
     #[error("this node lets nobody in without a key; ask its operator for one (longhaul grant) and set LONGHAUL_KEY")]
     NoKey,
-    /// Never issued, revoked, or a wrong secret. One message for all three: which of them is the operator's business.
+    /// The key was never issued, was revoked, or has a wrong secret. One message for all three, so that a client cannot tell them apart.
     #[error("the access key is not valid here (never issued, or revoked); ask the node's operator for a new one")]
     UnknownKey,
-    /// Past its end.
+    /// The key has expired.
     #[error("the access key expired {} ago; ask the node's operator for a new one",
             model::duration::show(std::time::Duration::from_secs(*.seconds_ago as u64)))]
     Expired {
         /// How long ago.
         seconds_ago: i64,
     },
-    /// The key is for something else.
+    /// The key is for another export or path.
     #[error("the access key is for {granted}, not for {wanted}")]
     Elsewhere {
-        /// What it is for.
+        /// The path that it is for.
         granted: String,
-        /// What was asked.
+        /// The requested path.
         wanted: String,
     },
     /// The key allows less.
     #[error("the access key allows to {allowed} only; this needs the right to {needed}")]
     Rights {
-        /// What it allows.
+        /// The actions that it allows.
         allowed: &'static str,
-        /// What is needed.
+        /// The right that the request needs.
         needed: &'static str,
     },
     /// The export allows less.
     #[error("the export {0} is read-only on this node (its operator serves it without :rw)")]
     ReadOnly(String),
-    /// The key was good when the session began.
+    /// The key was revoked after the session began.
     #[error("the access key was revoked; what it began goes on, and nothing more begins with it")]
     Revoked,
-    /// No such export, or none that the key may know of.
+    /// There is no such export, or the key may not see it.
     #[error("there is no export {0:?} here (longhaul ls lh://HOST/ lists those that the key may see)")]
     NoExport(String),
-    /// The token is not good.
+    /// The token is not valid.
     #[error(transparent)]
     Token(#[from] TokenError),
-    /// The macaroon is not good.
+    /// The macaroon is not valid.
     #[error(transparent)]
     Macaroon(#[from] MacaroonError),
-    /// The address is shut out.
+    /// The node does not serve this address.
     #[error(
         "this node does not serve {0}; its operator decides which addresses it serves ([addresses] in access.toml)"
     )]
@@ -65,25 +65,25 @@ pub enum Denied {
     Target {
         /// The address.
         address: IpAddr,
-        /// What it is.
+        /// The reason, as a relative clause.
         why: &'static str,
     },
-    /// The credential is good, but nothing here is for it.
+    /// The credential is valid, and no rule of the node gives it any permit.
     #[error("{0} is known, but nothing on this node is for it; its operator can add a rule to access.toml")]
     Nothing(String),
-    /// A good credential for less, or for elsewhere.
+    /// The credential is valid, and allows less or is for another path.
     #[error("{who} may not {needed} {place}; it may {permits}")]
     Lacks {
-        /// Whose credential.
+        /// The principal.
         who: String,
         /// What is needed.
         needed: &'static str,
         /// Where.
         place: String,
-        /// What it may instead.
+        /// The actions and paths that it allows.
         permits: String,
     },
-    /// Whoever comes without a credential may do less.
+    /// Anonymous clients may not do this.
     #[error("without a credential nobody may {needed} {place}; bring a token, a key or a certificate")]
     Guest {
         /// What is needed.
@@ -91,16 +91,16 @@ pub enum Denied {
         /// Where.
         place: String,
     },
-    /// Whoever comes without a credential does not have the node connect elsewhere.
+    /// Anonymous clients may not have the node connect to other hosts.
     #[error(
         "without a credential nobody has this node copy to or from {0}; bring a key, a token or a certificate (its operator may \
          allow it: [third_party] guests = true in access.toml)"
     )]
     GuestCopies(String),
-    /// Macaroons are made from keys, tokens and certificates.
+    /// A macaroon was requested with a macaroon: only keys, tokens and certificates get one.
     #[error("a macaroon is not made from a macaroon; add caveats to the one at hand instead")]
     Derived,
-    /// A macaroon for a path outside the one it was asked for.
+    /// A path caveat outside the path of the request for a macaroon.
     #[error("the caveat path:/{asked} does not lie below /{path}, for which the macaroon is asked")]
     CaveatPath {
         /// The caveat's.

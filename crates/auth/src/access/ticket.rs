@@ -156,7 +156,7 @@ impl Ticket {
             return Denied::Guest { needed, place };
         }
         let show = |p: &Permit| format!("{} {}/{}", p.actions, p.export, p.prefix);
-        // A token may carry hundreds of scopes: the first few say what it is for.
+        // A token may have hundreds of scopes: the first few show what it is for.
         let mut shown: Vec<String> = self.permits.iter().take(4).map(show).collect();
         if self.permits.len() > 4 {
             shown.push(format!("{} more", self.permits.len() - 4));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn permits_end_at_components() {
+    fn a_permit_covers_whole_components_of_paths() {
         let ticket = ticket(vec![permit("data", "foo/bar", Actions::FOR_READ)]);
         for (at, may) in [("foo/bar", true), ("foo/bar/qux", true), ("foo/bargain", false), ("foo", false), ("", false)]
         {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_and_making_directories_reach_up() {
+    fn examining_and_making_directories_are_allowed_above_a_permit() {
         let ticket = ticket(vec![permit("data", "foo/bar", Actions::FOR_CREATE)]);
         for above in ["", "foo"] {
             assert!(ticket.allows(Action::Stat, "data", &path(above)));
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn permits_add_up() {
+    fn the_actions_of_all_permits_at_a_path_are_allowed() {
         let ticket = ticket(vec![
             permit("data", "a", Actions::OVERWRITE | Actions::RENAME),
             permit("data", "a/b", Actions::REMOVE),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_come_along_only_with_what_needs_them() {
+    fn a_basis_has_the_addresses_of_only_those_rules_that_it_needs() {
         let near: Vec<IpNet> = vec!["192.0.2.0/24".parse().unwrap()];
         let by = |mark: &str, from: &[IpNet], permit: Permit| Permit {
             by: Some(mark.into()),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_a_directory() {
+    fn a_permit_for_a_directory_alone_does_not_cover_a_file() {
         let one = ticket(vec![permit("data", "a/", Actions::FOR_READ)]);
         assert!(one.allows(Action::Read, "data", &path("a")) && one.only_as_dir(Action::Read, "data", &path("a")));
         assert!(!one.only_as_dir(Action::Read, "data", &path("a/b")));

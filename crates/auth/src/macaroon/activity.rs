@@ -1,4 +1,4 @@
-//! What macaroons call the things that can be done, as a set.
+//! The activities in macaroons, as a set.
 
 use std::fmt;
 use std::ops::{BitAnd, BitOr};
@@ -21,9 +21,9 @@ const WORDS: [(&str, u8); 8] = [
 ];
 
 impl Activities {
-    /// Look at facts.
+    /// Examine files and directories.
     pub const READ_METADATA: Activities = Activities(1);
-    /// Put new files, with the directories on the way.
+    /// Create files, and their missing directories.
     pub const UPLOAD: Activities = Activities(1 << 1);
     /// Read.
     pub const DOWNLOAD: Activities = Activities(1 << 2);
@@ -31,33 +31,33 @@ impl Activities {
     pub const DELETE: Activities = Activities(1 << 3);
     /// Make directories and rename; with `UPLOAD` also overwrite.
     pub const MANAGE: Activities = Activities(1 << 4);
-    /// Change facts. Nothing on this node asks for it.
+    /// Change metadata. No request to a node needs it.
     pub const UPDATE_METADATA: Activities = Activities(1 << 5);
     /// List directories.
     pub const LIST: Activities = Activities(1 << 6);
     /// Bring from tape.
     pub const STAGE: Activities = Activities(1 << 7);
-    /// All of them.
+    /// All activities.
     pub const ALL: Activities = Activities(0xff);
 
-    /// Reads `DOWNLOAD,LIST`; none where a word is not known.
+    /// Parses `DOWNLOAD,LIST`; none where a word is unknown.
     pub fn parse(text: &str) -> Option<Activities> {
         text.split(',').try_fold(Activities(0), |all, word| {
             WORDS.iter().find(|(known, _)| *known == word).map(|(_, bit)| Activities(all.0 | bit))
         })
     }
 
-    /// Whether all of `other` is in it.
+    /// Whether it contains all of `other`.
     pub fn contains(self, other: Activities) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether nothing is in it.
+    /// Whether it is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// What may be done.
+    /// The actions that it allows.
     pub fn actions(self) -> Actions {
         let one = |activity, actions| if self.contains(activity) { actions } else { Actions::NONE };
         one(Activities::READ_METADATA, Actions::STAT)
@@ -70,16 +70,16 @@ impl Activities {
             | one(Activities::STAGE, Actions::STAGE | Actions::POLL)
     }
 
-    /// The activities that somebody who may do this can hand on: those of which nothing is beyond it.
+    /// The activities that a principal with these actions may pass on: those that allow nothing else.
     pub fn within(actions: Actions) -> Activities {
-        let held = |bit: &u8| actions.contains(Activities(*bit).actions());
-        let bits = WORDS.iter().map(|(_, bit)| *bit).filter(held).fold(0, |all, bit| all | bit);
+        let is_allowed = |bit: &u8| actions.contains(Activities(*bit).actions());
+        let bits = WORDS.iter().map(|(_, bit)| *bit).filter(is_allowed).fold(0, |all, bit| all | bit);
         let mut activities = Activities(bits);
-        // The two together allow what neither does alone.
+        // UPLOAD and MANAGE together allow to overwrite, which neither allows alone.
         if !actions.contains(activities.actions()) {
             activities.0 &= !Activities::MANAGE.0;
         }
-        // It asks for nothing here, so holding it must not follow from nothing.
+        // UPDATE_METADATA allows no action here, so it would be in every set; a principal that may overwrite has it.
         if !actions.contains(Actions::OVERWRITE) {
             activities.0 &= !Activities::UPDATE_METADATA.0;
         }
@@ -122,7 +122,7 @@ mod tests {
     use crate::actions::Action;
 
     #[test]
-    fn words_read_back() {
+    fn words_of_activities_are_read_back() {
         for (word, bit) in WORDS {
             assert_eq!(Activities::parse(word), Some(Activities(bit)));
         }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fts_asks_for_allows_to_replace() {
+    fn the_activities_that_fts_requests_allow_to_replace() {
         let fts = Activities::parse("MANAGE,UPLOAD,DELETE,LIST").map(Activities::actions).unwrap();
         assert!(fts.contains(Action::Modify.needs()));
         let upload = Activities::UPLOAD.actions();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_hands_on_more_than_they_have() {
+    fn nobody_passes_on_more_actions_than_they_have() {
         for bits in 0..1u16 << 10 {
             let singles = [
                 Actions::READ,

@@ -1,4 +1,4 @@
-//! Why a macaroon, or a request for one, is refused. No word of it is the macaroon.
+//! Why a macaroon, or a request for one, is refused. The messages never contain the macaroon.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ pub enum MacaroonError {
     /// Too long.
     #[error("the macaroon has {bytes} characters, more than the {MACAROON_BYTES} that are read")]
     TooLong {
-        /// How long it is.
+        /// Its length.
         bytes: usize,
     },
     /// Not a macaroon.
@@ -25,47 +25,47 @@ pub enum MacaroonError {
     /// Too many caveats.
     #[error("the macaroon has more than {CAVEATS} caveats")]
     TooManyCaveats,
-    /// Somebody else's caveat.
+    /// A third-party caveat.
     #[error("the macaroon has a third-party caveat; this node knows no third parties")]
     ThirdParty,
-    /// Not this node's, or changed.
+    /// Another node made it, or it was changed.
     #[error("the macaroon was not made by this node, or was changed; ask this node for a new one")]
     Signature,
-    /// Made by this node's secret, but not in its form.
+    /// It was made with this node's secret, and its identifier has another form.
     #[error("the macaroon's identifier is not one of this node; ask this node for a new one")]
     Identifier,
-    /// A caveat that is not understood: whoever wrote it wanted to forbid something.
+    /// An unknown caveat. It is refused, because its author wanted to restrict something.
     #[error(
         "caveat {number} of the macaroon is unknown or malformed (known are activity:, path:/, before:TIME, ip:, name:); it is refused whole"
     )]
     Caveat {
-        /// Which, from one.
+        /// Its number, from 1.
         number: usize,
     },
-    /// Its caveats leave nothing.
+    /// Its caveats together allow nothing.
     #[error("the {what} caveats of the macaroon leave nothing that it could be used for")]
     Nothing {
-        /// Which caveats.
+        /// The kind of caveats.
         what: &'static str,
     },
-    /// It says not what for.
+    /// It has no activity caveat.
     #[error("the macaroon has no activity caveat; ask this node for a new one")]
     NoActivity,
-    /// It says not where.
+    /// It has no path caveat.
     #[error("the macaroon has no path caveat; ask this node for a new one")]
     NoPath,
-    /// Shown from elsewhere.
+    /// The client's address is not in its `ip:` caveats.
     #[error("the macaroon does not count from {0}: its ip: caveats name other addresses")]
     Address(IpAddr),
-    /// What it was made of is gone.
+    /// The rules or the issuer that gave its first holder the rights no longer exist.
     #[error(
         "what this macaroon was made of gives nothing here any more (a rule or an issuer is gone); ask for a new one"
     )]
     Void,
-    /// Not on this node.
+    /// This node accepts no macaroons.
     #[error("macaroons do not count on this node; its operator can turn them on ([macaroons] in access.toml)")]
     Off,
-    /// Past its end.
+    /// It has expired.
     #[error("the macaroon expired {} ago; ask for a new one",
             model::duration::show(std::time::Duration::from_secs(seconds_ago.unsigned_abs())))]
     Expired {

@@ -60,23 +60,23 @@ impl std::fmt::Debug for Issued {
 /// # Errors
 /// [`Denied`]: the requester is anonymous (nobody could be held to account), has a key for one transfer or a macaroon, has none of the
 /// requested rights, or asks for a path outside of the request's.
-pub fn issue(secret: &[u8; 32], birth: &MacaroonContext<'_>, request: &MacaroonRequest) -> Result<Issued, Denied> {
-    let MacaroonContext { access, export, now, .. } = *birth;
-    check_asker(access)?;
+pub fn issue(secret: &[u8; 32], context: &MacaroonContext<'_>, request: &MacaroonRequest) -> Result<Issued, Denied> {
+    let MacaroonContext { access, export, now, .. } = *context;
+    check_requester(access)?;
     let name = Name::new(export.as_bytes()).map_err(|_| Denied::NoExport(export.to_owned()))?;
-    let path = RelPath::root().join(&name).join_path(birth.path);
-    if let Some(beside) = request.paths.iter().find(|asked| !asked.starts_with(&path)) {
-        return Err(Denied::CaveatPath { asked: beside.to_string(), path: path.to_string() });
+    let path = RelPath::root().join(&name).join_path(context.path);
+    if let Some(outside) = request.paths.iter().find(|requested| !requested.starts_with(&path)) {
+        return Err(Denied::CaveatPath { asked: outside.to_string(), path: path.to_string() });
     }
-    let held = Activities::within(access.actions_below(export, birth.writable, birth.path));
+    let held = Activities::within(access.actions_below(export, context.writable, context.path));
     let activities = held & request.activities;
     let refused = |needed, permits| Denied::Lacks { who: access.who(), needed, place: path.to_string(), permits };
     if activities.is_empty() {
         let permits = if held.is_empty() { "do nothing there".to_owned() } else { format!("hand on {held}") };
         return Err(refused("hand on what was asked for at", permits));
     }
-    let asked = now.saturating_add_unsigned(request.validity_seconds);
-    let before = access.expires().map_or(asked, |expires| expires.min(asked));
+    let requested = now.saturating_add_unsigned(request.validity_seconds);
+    let before = access.expires().map_or(requested, |expires| expires.min(requested));
     let left = u64::try_from(before.saturating_sub(now)).ok().filter(|left| *left > 0);
     let (Some(expires_in), Ok(time)) = (left, Timestamp::from_second(before)) else {
         return Err(Denied::Expired { seconds_ago: now.saturating_sub(before).max(0) });
@@ -93,11 +93,11 @@ pub fn issue(secret: &[u8; 32], birth: &MacaroonContext<'_>, request: &MacaroonR
     }
     caveats.push(format!("before:{time}"));
     // A requester who can examine still can with the macaroon: see `CaveatLimits::after`.
-    let worth =
+    let effective =
         if held.contains(Activities::READ_METADATA) { activities | Activities::READ_METADATA } else { activities };
-    let basis = access.ticket().map(|ticket| ticket.basis(export, birth.path, worth.actions()));
+    let basis = access.ticket().map(|ticket| ticket.basis(export, context.path, effective.actions()));
     caveats.extend(basis.iter().flat_map(|basis| &basis.from).map(|from| ip(from)));
-    let text = mint(secret, birth.location, &identifier(birth, basis), &caveats);
+    let text = mint(secret, context.location, &identifier(context, basis), &caveats);
     if text.len() > MACAROON_BYTES {
         return Err(MacaroonError::TooLong { bytes: text.len() }.into());
     }
@@ -111,15 +111,15 @@ fn ip(from: &[IpNet]) -> String {
 }
 
 /// The identifier: the macaroon's id, the holder who asked for it, and the origin of that holder's access.
-fn identifier(birth: &MacaroonContext<'_>, basis: Option<Basis>) -> String {
-    let standing =
-        basis.map(|basis| Provenance { rights: basis.rights, issuer: birth.issuer.map(mark), rules: basis.rules });
-    let words = standing.map_or_else(String::new, |standing| standing.words());
-    format!("{}:{}{words}", birth.uuid, birth.access.holder())
+fn identifier(context: &MacaroonContext<'_>, basis: Option<Basis>) -> String {
+    let provenance =
+        basis.map(|basis| Provenance { rights: basis.rights, issuer: context.issuer.map(mark), rules: basis.rules });
+    let words = provenance.map_or_else(String::new, |provenance| provenance.words());
+    format!("{}:{}{words}", context.uuid, context.access.holder())
 }
 
 /// Checks that a requester may have macaroons.
-fn check_asker(access: &Access) -> Result<(), Denied> {
+fn check_requester(access: &Access) -> Result<(), Denied> {
     if access.is_guest() {
         return Err(Denied::NoKey);
     }

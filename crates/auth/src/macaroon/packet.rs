@@ -9,7 +9,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use super::error::MacaroonError;
 use crate::limits::{CAVEATS, MACAROON_BYTES};
 
-/// libmacaroons writes no padding, its bindings sometimes do; some fill bits are left as they were.
+/// libmacaroons writes no padding, its bindings sometimes do; some of them do not clear the bits after the last byte.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &URL_SAFE,
     GeneralPurposeConfig::new()
@@ -18,7 +18,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Length, key, space and newline around a value take at most this much: `identifier` is the longest key.
+/// The most bytes of length, key, space and newline around a value: `identifier` is the longest key.
 const FRAME: usize = 4 + "identifier".len() + 2;
 
 /// A macaroon's parts.
@@ -30,8 +30,8 @@ pub(super) struct Packets {
     pub signature: [u8; 32],
 }
 
-/// Whether text starts as a macaroon does: `0015location ...`.
-pub(super) fn starts_well(text: &str) -> bool {
+/// Whether text starts like a macaroon: `0015location ...`.
+pub(super) fn starts_with_location(text: &str) -> bool {
     let start = text.as_bytes().get(..16).and_then(|head| BASE64.decode(head).ok());
     start.is_some_and(|bytes| bytes[..4].iter().all(u8::is_ascii_hexdigit) && &bytes[4..] == b"location")
 }
@@ -77,7 +77,7 @@ impl Packets {
 }
 
 fn put(out: &mut Vec<u8>, key: &str, value: &[u8]) {
-    // Four digits hold no more. What is cut here was never signed, so it is refused by whoever reads it.
+    // Four digits allow no more. A packet that is cut here has a wrong signature, so every reader refuses it.
     let value = &value[..value.len().min(0xffff - FRAME)];
     let length = 4 + key.len() + 1 + value.len() + 1;
     out.extend_from_slice(format!("{length:04x}{key} ").as_bytes());

@@ -42,11 +42,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_read_back() {
+    fn a_provenance_is_read_back_from_its_words() {
         let rules = vec!["a1".to_owned(), "b2".to_owned()];
-        let standing = Provenance { rights: Actions::FOR_READ, issuer: Some("c3".into()), rules };
-        assert_eq!(standing.words(), " rights=read+list+stat issuer=c3 rule=a1 rule=b2");
-        assert_eq!(Provenance::parse(standing.words().trim_start()), Some(standing));
+        let provenance = Provenance { rights: Actions::FOR_READ, issuer: Some("c3".into()), rules };
+        assert_eq!(provenance.words(), " rights=read+list+stat issuer=c3 rule=a1 rule=b2");
+        assert_eq!(Provenance::parse(provenance.words().trim_start()), Some(provenance));
         for bad in ["", "rights", "rights=fly", "rights=", "other=x", "rule=a  rule=b"] {
             assert_eq!(Provenance::parse(bad), None, "{bad:?}");
         }

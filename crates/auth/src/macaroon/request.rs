@@ -1,4 +1,4 @@
-//! What clients send to get a macaroon: the JSON of dCache and XrdMacaroons, or an OAuth 2 form. Does not know who asks.
+//! Requests for macaroons: the JSON of dCache and XrdMacaroons, or an OAuth 2 form. Does not know the requester.
 
 use jiff::SpanRelativeTo;
 use jiff::fmt::temporal::SpanParser;
@@ -10,14 +10,14 @@ use super::error::RequestError;
 use crate::limits::{CAVEATS, REQUEST_BYTES};
 use crate::token::{decode, parse_path};
 
-/// What somebody wants a macaroon for.
+/// A request for a macaroon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MacaroonRequest {
-    /// What it should allow at most.
+    /// The activities that it should allow at most.
     pub activities: Activities,
-    /// Paths of this node that it should be confined to, besides the one that was asked.
+    /// Paths of this node that it should be confined to, besides the path of the request.
     pub paths: Vec<RelPath>,
-    /// For how long, seconds; at most what the policy allows.
+    /// Its validity, seconds; at most that of the policy.
     pub validity_seconds: u64,
 }
 
@@ -50,9 +50,10 @@ impl MacaroonRequest {
     pub fn parse(body: &[u8], seconds_max: u64) -> Result<MacaroonRequest, RequestError> {
         let body: Body = serde_json::from_slice(bounded(body)?).map_err(|_| RequestError::Json)?;
         let validity = body.validity.as_deref().and_then(seconds).ok_or(RequestError::Validity)?;
-        let (mut activities, mut paths) = (Activities::ALL, Vec::new());
+        let mut activities = Activities::ALL;
+        let mut paths = Vec::new();
         for (at, caveat) in body.caveats.iter().enumerate() {
-            // The node adds some of its own.
+            // The node adds caveats too, so the client may use only half of the bound.
             let unknown = || RequestError::Caveat { number: at + 1 };
             let (kind, value) = caveat.split_once(':').filter(|_| at < CAVEATS / 2).ok_or_else(unknown)?;
             match kind {
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_gfal_sends() {
+    fn a_request_of_gfal_is_read() {
         let read = |body: &str| MacaroonRequest::parse(body.as_bytes(), 3600);
         let request = read(r#"{"caveats":["activity:DOWNLOAD,LIST"],"validity":"PT10M"}"#).unwrap();
         assert_eq!(request.activities, Activities::DOWNLOAD | Activities::LIST);
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_requests_are_named() {
+    fn a_bad_request_is_refused_with_its_reason() {
         let refused = |body: &str| MacaroonRequest::parse(body.as_bytes(), 3600).unwrap_err();
         for validity in ["", "PT0S", "-PT5M", "10m", "600", "P1M", "P1Y", "PT", "P99999999999D"] {
             let body = format!(r#"{{"caveats":[],"validity":"{validity}"}}"#);
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_of_oauth() {
+    fn an_oauth_form_is_read_or_refused() {
         let read = |body: &str| MacaroonRequest::parse_form(body.as_bytes(), 3600);
         let request = read("grant_type=client_credentials&expire_in=600&scope=DOWNLOAD:/a/b%20UPLOAD:/a/b").unwrap();
         assert_eq!(request.activities, Activities::DOWNLOAD | Activities::UPLOAD);

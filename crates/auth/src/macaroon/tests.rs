@@ -1,4 +1,4 @@
-//! Macaroons against the definition of the format, one that XrdMacaroons made, and holders who try to widen theirs.
+//! Macaroons compared with the definition of the format and with one of XrdMacaroons, and attempts of holders to widen theirs.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
@@ -11,7 +11,7 @@ use crate::grant::{Grant, Rights};
 
 const SECRET: [u8; 32] = [0x5a; 32];
 const NOW: i64 = 1_800_000_000;
-/// What xrootd 5.5.3 answered to a request for DOWNLOAD and LIST at /data.
+/// The macaroon of xrootd 5.5.3 for a request for DOWNLOAD and LIST at /data.
 const FROM_XROOTD: &str = concat!(
     "MDAxNWxvY2F0aW9uIERUTlRFU1QKMDAzNGlkZW50aWZpZXIgY2MxYjczM2EtYjQ1Mi00MzNkLWJiYTktMjdmOTg1MzYwNWZhCjAwMTNjaWQgbmFtZTph",
     "bGljZQowMDUyY2lkIGFjdGl2aXR5OlJFQURfTUVUQURBVEEsVVBMT0FELERPV05MT0FELERFTEVURSxNQU5BR0UsVVBEQVRFX01FVEFEQVRBLExJU1QK",
@@ -41,7 +41,7 @@ fn narrowed(list: &[&str]) -> Result<VerifiedMacaroon, MacaroonError> {
     held(&list.iter().fold(good(), |text, caveat| attenuate(&text, caveat).unwrap()))
 }
 
-/// HMAC-SHA256 from RFC 2104, with nothing of the code under test.
+/// HMAC-SHA256 as RFC 2104 defines it, without the code under test.
 fn hmac_by_hand(key: &[u8], data: &[u8]) -> Vec<u8> {
     use sha2::{Digest, Sha256};
     let mut block = [0u8; 64];
@@ -51,7 +51,7 @@ fn hmac_by_hand(key: &[u8], data: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn the_chain_as_libmacaroons_defines_it() {
+fn the_signature_chain_is_that_of_libmacaroons() {
     let list = ["activity:LIST", "path:/d", "before:2030-01-01T00:00:00Z"];
     let text = mint(&SECRET, "loc", "u:h", &caveats(&list));
     // The generator is padded with zeros to the length of a key; that changes nothing, as HMAC pads as well.
@@ -72,7 +72,7 @@ fn the_chain_as_libmacaroons_defines_it() {
 
 /// The example of libmacaroons' README, which every implementation is checked with.
 #[test]
-fn the_example_of_libmacaroons() {
+fn the_example_of_libmacaroons_has_its_signature() {
     let key = hmac_sha256(b"macaroons-key-generator", b"this is our super secret key; only we should know it");
     let first = hmac_sha256(&key, b"we used our secret key");
     let hex = |bytes: [u8; 32]| crate::hex(&bytes);
@@ -82,7 +82,7 @@ fn the_example_of_libmacaroons() {
 }
 
 #[test]
-fn one_from_xrootd_reads() {
+fn a_macaroon_of_xrootd_is_read() {
     let packets = Packets::decode(FROM_XROOTD).unwrap();
     assert_eq!((packets.location.as_slice(), packets.caveats.len()), (&b"DTNTEST"[..], 5));
     assert_eq!(packets.identifier, b"cc1b733a-b452-433d-bba9-27f9853605fa");
@@ -105,7 +105,7 @@ fn every_dress_of_base64() {
 }
 
 #[test]
-fn what_is_held() {
+fn a_verified_macaroon_has_the_limits_of_its_caveats() {
     let held = held(&good()).unwrap();
     assert_eq!((held.uuid.as_str(), held.origin.as_str(), held.name.as_str()), ("uuid-1", "0123456789abcdef", "alice"));
     assert_eq!((held.holder(), held.path.clone()), ("macaroon:uuid-1".into(), path("data/a")));
@@ -114,7 +114,7 @@ fn what_is_held() {
 }
 
 #[test]
-fn caveats_narrow() {
+fn further_caveats_narrow_a_macaroon() {
     let after =
         narrowed(&["activity:DOWNLOAD,DELETE", "path:/data/a/b", "path:/data", "before:2028-01-01T00:00:00Z"]).unwrap();
     assert_eq!(after.activities, Activities::DOWNLOAD | Activities::READ_METADATA);
@@ -128,7 +128,7 @@ fn caveats_narrow() {
 }
 
 #[test]
-fn what_is_not_understood_shuts_the_door() {
+fn a_macaroon_with_an_unknown_caveat_is_refused() {
     for caveat in [
         "",
         "activity",
@@ -158,32 +158,32 @@ fn what_is_not_understood_shuts_the_door() {
 }
 
 #[test]
-fn addresses_are_read_and_add_up() {
+fn all_address_caveats_are_read() {
     let held = narrowed(&["ip:192.0.2.0/24,2001:db8::1", "ip:192.0.2.7"]).unwrap();
     let shown: Vec<Vec<String>> = held.from.iter().map(|nets| nets.iter().map(ToString::to_string).collect()).collect();
     assert_eq!(shown, [vec!["192.0.2.0/24", "2001:db8::1/128"], vec!["192.0.2.7/32"]]);
 }
 
 #[test]
-fn what_it_stands_on_is_signed() {
+fn the_provenance_of_a_macaroon_is_signed() {
     let text = mint(&SECRET, "l", "u:token:h rights=read issuer=i rule=r", &caveats(&["activity:LIST", "path:/d"]));
     let held = held(&text).unwrap();
     assert_eq!((held.origin.as_str(), held.holder()), ("token:h", "macaroon:u".to_owned()));
-    let standing = Provenance { rights: Actions::READ, issuer: Some("i".into()), rules: vec!["r".into()] };
-    assert_eq!(held.standing, Some(standing));
+    let provenance = Provenance { rights: Actions::READ, issuer: Some("i".into()), rules: vec!["r".into()] };
+    assert_eq!(held.provenance, Some(provenance));
     let odd = mint(&SECRET, "l", "u:token:h what=ever", &caveats(&["activity:LIST", "path:/d"]));
     assert_eq!(verify(&SECRET, &odd, NOW), Err(MacaroonError::Identifier));
 }
 
 #[test]
-fn who_could_not_look_still_cannot() {
+fn a_holder_that_could_not_examine_still_cannot() {
     let drop_box =
         held(&mint(&SECRET, "l", "u:h", &caveats(&["activity:UPLOAD", "activity:UPLOAD,READ_METADATA", "path:/d"])));
     assert!(!drop_box.unwrap().actions().contains(Actions::STAT));
 }
 
 #[test]
-fn third_parties_and_excess() {
+fn third_party_caveats_and_too_many_caveats_are_refused() {
     let mut bytes = URL_SAFE_NO_PAD.decode(good()).unwrap();
     let signature = bytes.split_off(bytes.len() - 0x2f);
     bytes.extend_from_slice(b"000acid x\n000avid y\n000bcl z z\n");
@@ -216,7 +216,7 @@ fn ask(access: &Access, at: &str, request: &str) -> Result<VerifiedMacaroon, Den
 }
 
 #[test]
-fn nobody_gets_more_than_they_have() {
+fn a_macaroon_gives_no_more_than_its_requester_has() {
     let all = r#"{"validity":"PT2H"}"#;
     let reader =
         ask(&granted("a", Rights::Read), "a/b", r#"{"caveats":["activity:DOWNLOAD,UPLOAD"],"validity":"PT5M"}"#)
@@ -234,7 +234,7 @@ fn nobody_gets_more_than_they_have() {
 }
 
 #[test]
-fn who_gets_none() {
+fn anonymous_clients_delegated_keys_and_macaroons_get_no_macaroon() {
     let all = r#"{"validity":"PT2H"}"#;
     assert!(matches!(ask(&granted("a", Rights::Write), "", all), Err(Denied::Lacks { .. })), "above the key's path");
     let delete = r#"{"caveats":["activity:DELETE"],"validity":"PT5M"}"#;
@@ -254,7 +254,7 @@ proptest! {
     #[test]
     fn a_changed_macaroon_is_refused(at in 30usize..300, to in "[A-Za-z0-9_-]") {
         let good = good();
-        // The location, which comes first, is not signed.
+        // The location comes first and is not signed.
         let at = at % good.len().saturating_sub(1);
         prop_assume!(at >= 24);
         let mut changed = good.clone();
@@ -274,7 +274,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes(bytes: Vec<u8>) {
+    fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
         crate::fuzzing::macaroon(&bytes);
         crate::fuzzing::macaroon(URL_SAFE_NO_PAD.encode(&bytes).as_bytes());
     }

@@ -28,9 +28,9 @@ impl Addresses {
 pub struct ThirdParty {
     /// Also to this machine and its links.
     pub local: bool,
-    /// Also to this machine by its loopback addresses, and to no link: whoever reaches a node that listens on loopback alone
-    /// reaches what else listens there, but not the neighbours of the machine, such as a cloud's metadata. The node's own
-    /// affair, not the file's.
+    /// Also to this machine by its loopback addresses, but not to its links: a client of a node that listens on loopback alone can
+    /// reach the other loopback services anyway, but not the machine's neighbours, such as a cloud's metadata service. The node
+    /// sets this, not the file.
     pub loopback: bool,
     /// Also to private networks.
     pub private: bool,
@@ -74,8 +74,8 @@ impl ThirdParty {
         if all().any(|address| is_in(&self.refuse, address)) {
             return refuse("which its operator shut out");
         }
-        if all().any(is_nobody) {
-            return refuse("which is nobody's address");
+        if all().any(is_not_unicast) {
+            return refuse("which is not a unicast address");
         }
         if is_in(&self.allow, address) {
             return Ok(());
@@ -83,7 +83,7 @@ impl ThirdParty {
         if !self.allow.is_empty() {
             return refuse("which is not among those allowed");
         }
-        // The address itself: a gateway's 127.0.0.1 is another machine.
+        // Only the address itself, not an embedded one: 127.0.0.1 behind a gateway is another machine.
         let is_own_loopback = self.loopback && address.to_canonical().is_loopback();
         if !self.local && !is_own_loopback && all().any(|address| is_local(address) || is_own(address)) {
             return refuse("which is this machine or one of its links");
@@ -95,24 +95,24 @@ impl ThirdParty {
     }
 }
 
-/// Whether an address lies in one of the prefixes; v4 addresses in v6 clothes are v4 addresses.
+/// Whether an address lies in one of the prefixes; an IPv4-mapped IPv6 address is compared as IPv4.
 pub(super) fn is_in(prefixes: &[IpNet], address: IpAddr) -> bool {
     let address = address.to_canonical();
     prefixes.iter().any(|prefix| prefix.contains(&address))
 }
 
-/// Whether an address is a machine's that everybody may reach: in no private network, on no single link.
+/// Whether an address is public: a unicast address that is neither private nor limited to one link.
 pub fn is_public(address: IpAddr) -> bool {
     let address = address.to_canonical();
-    !is_nobody(address) && !is_local(address) && !is_private(address)
+    !is_not_unicast(address) && !is_local(address) && !is_private(address)
 }
 
-/// Groups, and what is no address of a machine.
-fn is_nobody(address: IpAddr) -> bool {
+/// Whether it is a multicast, broadcast or reserved address.
+fn is_not_unicast(address: IpAddr) -> bool {
     address.is_multicast() || matches!(address, IpAddr::V4(v4) if v4.is_broadcast() || v4.octets()[0] >= 240)
 }
 
-/// This machine, and what no router passes on. The unspecified address reaches this machine, too.
+/// Whether it is this machine or on one of its links. The unspecified address reaches this machine too.
 fn is_local(address: IpAddr) -> bool {
     address.is_loopback()
         || address.is_unspecified()
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_private_is_not_public() {
+    fn a_private_or_local_address_is_not_public() {
         assert!(["192.0.2.1", "2001:db8::1"].into_iter().all(|address| is_public(ip(address))));
         let others =
             ["10.1.2.3", "100.64.0.1", "127.0.0.1", "::ffff:192.168.1.1", "169.254.1.1", "fe80::1", "fd00::1", "::"];
@@ -156,13 +156,13 @@ mod tests {
         texts.iter().map(|text| prefix(text).unwrap()).collect()
     }
 
-    /// Asked on a machine with one address in documentation's network.
+    /// Checks an address on a machine whose own address is 203.0.113.9.
     fn check(rules: &ThirdParty, address: &str) -> Result<(), Denied> {
         rules.check(ip(address), &|ip| ip == IpAddr::from([203, 0, 113, 9]))
     }
 
     #[test]
-    fn mapped_addresses_are_what_they_map() {
+    fn a_mapped_address_is_compared_as_ipv4() {
         let addresses =
             Addresses { allow: nets(&["::ffff:192.0.2.0/120", "2001:db8::1"]), refuse: nets(&["192.0.2.7"]) };
         for (address, served) in [
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_inside_is_not_dialled_for_strangers() {
+    fn local_and_private_addresses_are_dialled_only_where_the_policy_permits_it() {
         let refused = |policy: &ThirdParty, text: &str| check(policy, text).is_err();
         let strict = ThirdParty { private: false, ..ThirdParty::default() };
         for local in [
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_no_link() {
+    fn permitting_loopback_does_not_permit_links() {
         let here = ThirdParty { loopback: true, ..ThirdParty::default() };
         for (address, dialled) in [
             ("127.0.0.1", true),
@@ -244,13 +244,13 @@ mod tests {
             assert_eq!(check(&here, address).is_ok(), dialled, "{address}");
         }
         let shut = ThirdParty { refuse: nets(&["127.0.0.0/8"]), ..here };
-        assert!(check(&shut, "127.0.0.1").is_err(), "what is shut out stays so");
+        assert!(check(&shut, "127.0.0.1").is_err(), "a refused address stays refused");
         let link = ThirdParty { allow: nets(&["169.254.0.0/16"]), ..ThirdParty::default() };
-        assert!(check(&link, "169.254.1.1").is_ok(), "what is said in so many words counts");
+        assert!(check(&link, "169.254.1.1").is_ok(), "an explicitly allowed address is dialled");
     }
 
     #[test]
-    fn operators_have_the_last_word() {
+    fn explicit_prefixes_decide_before_everything_else() {
         let only = ThirdParty {
             allow: nets(&["10.1.0.0/16", "127.0.0.1"]),
             refuse: nets(&["10.1.2.3"]),
@@ -262,10 +262,10 @@ mod tests {
     }
 
     #[test]
-    fn gateways_of_the_site_are_looked_through() {
+    fn addresses_behind_a_gateway_of_the_site_are_checked() {
         let address = "2001:db8:64::10.0.0.1";
         let rules = ThirdParty { private: false, ..ThirdParty::default() };
-        assert!(check(&rules, address).is_ok(), "nobody said that there is a gateway");
+        assert!(check(&rules, address).is_ok(), "no gateway is configured");
         let net = |text: &str| text.parse::<Ipv6Net>().unwrap();
         let rules = ThirdParty { nat64: vec![net("2001:db8:64::/96")], ..rules };
         assert!(check(&rules, address).is_err());

@@ -1,8 +1,8 @@
 //! Distinguished names of certificates, in both forms that operators meet, compared component by component.
 //!
-//! `CN=Alice,O=Example,C=CH` (RFC 2253 and 4514, the last component first) and `/C=CH/O=Example/CN=Alice` (what OpenSSL and
-//! the grid write). Values are compared exactly: letters that look alike are not alike. A certificate's own name is given
-//! in the RFC form, which alone can tell a slash in a value from the next component.
+//! `CN=Alice,O=Example,C=CH` (RFC 2253 and 4514, the last component first) and `/C=CH/O=Example/CN=Alice` (the form of OpenSSL and
+//! the grid). Values are compared byte by byte: letters that look alike differ. A certificate's own name is given
+//! in the RFC form, because only there a slash in a value differs from the start of a component.
 
 use std::fmt;
 
@@ -38,7 +38,7 @@ impl Blame for DnError {
     }
 }
 
-/// The one way to write a type that has several names.
+/// The canonical name of an attribute type that has several names.
 fn attribute(name: &str) -> String {
     let upper = name.trim().to_ascii_uppercase();
     let upper = upper.strip_prefix("OID.").unwrap_or(&upper);
@@ -72,7 +72,7 @@ fn escaped(value: &str) -> String {
     out
 }
 
-/// `type=value` of the slash form, or a value of which a slash is part: a type is a word or numbers with dots.
+/// Whether text is a `type=value` of the slash form, rather than the rest of a value with a slash: a type is a word or numbers with dots.
 fn starts_component(text: &str) -> bool {
     let name = text.split_once('=').map_or("", |(name, _)| name);
     name.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_are_one_name() {
+    fn both_forms_give_the_same_name() {
         for (slashes, commas) in [
             ("/C=CH/O=Example/CN=Alice", "CN=Alice,O=Example,C=CH"),
             ("/C=CH/O=Example/CN=Alice", "cn=Alice, O = Example ,C=CH"),
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_are_others() {
+    fn names_that_differ_in_a_component_are_not_equal() {
         for (one, other) in [
             ("/O=Example/CN=Alice", "/O=Example/CN=alice"),
             ("/O=Example/CN=Alice", "/O=Example"),
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused() {
+    fn text_that_is_not_a_name_is_refused() {
         for bad in ["", "/", "Alice", "/Alice", "CN=Alice,", "CN=Alice,,O=x", "=x", "CN=\"x", "CN=x\\", "CN=\\ff"] {
             assert!(DistinguishedName::parse(bad).is_err(), "{bad}");
         }

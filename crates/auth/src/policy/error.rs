@@ -12,15 +12,15 @@ pub enum PolicyError {
         /// How long it is.
         bytes: usize,
     },
-    /// Not TOML, or with a word that is not known.
+    /// Not TOML, or with an unknown word.
     #[error("line {line}: {what}")]
     Syntax {
-        /// Where.
+        /// The line.
         line: usize,
-        /// What is wrong, and what would do.
+        /// What is wrong, and what is expected.
         what: String,
     },
-    /// It reads, but makes no sense.
+    /// A value that is not valid, or contradicts another one.
     #[error("line {line}: {what}; {remedy}")]
     Meaning {
         /// Where the table begins.

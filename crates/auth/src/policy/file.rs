@@ -254,7 +254,7 @@ fn nets(texts: &[String]) -> Result<Vec<IpNet>, Complaint> {
 }
 
 fn duration(text: &str) -> Result<Duration, Complaint> {
-    // Ten years: beyond what calendars of other programs can write down lies no use.
+    // At most ten years, so that every program can represent the date.
     let read = model::duration::parse(text).map_err(|error| (error.to_string(), "for example 30s, 10min or 24h"))?;
     if read < Duration::from_secs(1) || read > Duration::from_secs(3650 * 24 * 3600) {
         return complain(format!("{text:?} is too short or too long"), "write a time between 1s and 3650d");

@@ -52,8 +52,8 @@ impl Policy {
     /// # Errors
     /// [`Denied::Address`] for an address that is not served, [`Denied::NoKey`] for a client without a credential where nothing is
     /// open, [`Denied::Nothing`] for a valid credential without a permit, and the errors of tokens and macaroons.
-    pub fn access(&self, visitor: &PresentedCredentials<'_>) -> Result<Access, Denied> {
-        match self.identify(visitor)? {
+    pub fn access(&self, client: &PresentedCredentials<'_>) -> Result<Access, Denied> {
+        match self.identify(client)? {
             Access::Ticket(ticket) if ticket.permits.is_empty() && ticket.everywhere.is_empty() => {
                 Err(Denied::Nothing(ticket.who.clone()))
             }
@@ -61,43 +61,43 @@ impl Policy {
         }
     }
 
-    /// The same, except that a valid credential without a permit gives an access without rights: a callout program may still allow
-    /// something.
+    /// As [`Policy::access`], except that a valid credential without a permit gives an access without rights: a callout program may
+    /// still allow something.
     ///
     /// # Errors
     /// As [`Policy::access`], except [`Denied::Nothing`].
-    pub fn identify(&self, visitor: &PresentedCredentials<'_>) -> Result<Access, Denied> {
-        if !self.admits(visitor.address) {
-            return Err(Denied::Address(visitor.address));
+    pub fn identify(&self, client: &PresentedCredentials<'_>) -> Result<Access, Denied> {
+        if !self.admits(client.address) {
+            return Err(Denied::Address(client.address));
         }
-        let mut ticket = self.ticket(visitor)?;
-        let extra = self.permits(visitor, |who| matches!(who, RuleSubject::Anyone));
-        if let Some(grant) = visitor.grant {
+        let mut ticket = self.ticket(client)?;
+        let extra = self.permits(client, |who| matches!(who, RuleSubject::Anyone));
+        if let Some(grant) = client.grant {
             // A key without a rule stays a grant. A key for one transfer is for nothing else, whatever rules say.
             if grant.errand.is_some() || (extra.is_empty() && ticket.permits.len() <= 1) {
                 return Ok(Access::Granted(grant.clone()));
             }
         }
         if ticket.holder == GUEST && extra.is_empty() {
-            return visitor.anonymous.map(Access::Anonymous).ok_or(Denied::NoKey);
+            return client.anonymous.map(Access::Anonymous).ok_or(Denied::NoKey);
         }
         ticket.permits.extend(extra);
-        ticket.everywhere |= visitor.anonymous.map_or(Actions::NONE, Rights::actions);
+        ticket.everywhere |= client.anonymous.map_or(Actions::NONE, Rights::actions);
         Ok(Access::Ticket(Arc::new(ticket)))
     }
 
     /// The ticket for the one credential that decides.
-    fn ticket(&self, visitor: &PresentedCredentials<'_>) -> Result<Ticket, Denied> {
-        if let Some(grant) = visitor.grant {
-            return Ok(self.of_grant(visitor, grant));
+    fn ticket(&self, client: &PresentedCredentials<'_>) -> Result<Ticket, Denied> {
+        if let Some(grant) = client.grant {
+            return Ok(self.of_grant(client, grant));
         }
-        if let Some(held) = visitor.held {
-            return self.of_macaroon(visitor, held);
+        if let Some(held) = client.held {
+            return self.of_macaroon(client, held);
         }
-        if let Some(claims) = visitor.claims {
-            return self.of_token(visitor, claims);
+        if let Some(claims) = client.claims {
+            return self.of_token(client, claims);
         }
-        let Some(dn) = visitor.dn else {
+        let Some(dn) = client.dn else {
             return Ok(ticket(GUEST.into(), GUEST.into(), None));
         };
         // A certificate with a malformed name has only the permits of rules for anyone.
@@ -106,41 +106,41 @@ impl Policy {
         };
         let name = dn.to_string();
         let mut ticket = ticket(shown(&name), holder("dn", &[&format!("{dn:?}")]), None);
-        ticket.permits = self.permits(visitor, |who| *who == RuleSubject::Dn(dn.clone()));
+        ticket.permits = self.permits(client, |who| *who == RuleSubject::Dn(dn.clone()));
         Ok(ticket)
     }
 
     /// The permits of the rules with some subjects, as far as they are for the client's address.
-    fn permits(&self, visitor: &PresentedCredentials<'_>, is_for: impl Fn(&RuleSubject) -> bool) -> Vec<Permit> {
-        let about = |rule: &&Rule| is_for(&rule.who) && rule.is_from(visitor.address);
+    fn permits(&self, client: &PresentedCredentials<'_>, is_for: impl Fn(&RuleSubject) -> bool) -> Vec<Permit> {
+        let about = |rule: &&Rule| is_for(&rule.who) && rule.is_from(client.address);
         self.rules.iter().filter(about).map(Rule::permit).collect()
     }
 
     /// The ticket of a key: its own permit, and those of rules about it.
-    fn of_grant(&self, visitor: &PresentedCredentials<'_>, grant: &Grant) -> Ticket {
+    fn of_grant(&self, client: &PresentedCredentials<'_>, grant: &Grant) -> Ticket {
         let who = Access::Granted(grant.clone()).who();
         let mut ticket = ticket(who, format!("key:{}", grant.id), grant.expires);
         if let Some(prefix) = grant.prefix_path() {
             let actions = grant.rights.actions();
             ticket.permits.push(Permit::own(grant.export.clone(), prefix, PathKind::Tree, actions));
         }
-        ticket.permits.extend(self.permits(visitor, |who| *who == RuleSubject::Key(grant.id.clone())));
+        ticket.permits.extend(self.permits(client, |who| *who == RuleSubject::Key(grant.id.clone())));
         ticket
     }
 
     /// The ticket of a macaroon: the actions that its caveats allow, as far as its origin still gives them. The first component of its
     /// path is the export.
-    fn of_macaroon(&self, visitor: &PresentedCredentials<'_>, held: &VerifiedMacaroon) -> Result<Ticket, Denied> {
+    fn of_macaroon(&self, client: &PresentedCredentials<'_>, held: &VerifiedMacaroon) -> Result<Ticket, Denied> {
         if !self.macaroons.on {
             return Err(MacaroonError::Off.into());
         }
-        if held.from.iter().any(|from| !is_in(from, visitor.address)) {
-            return Err(MacaroonError::Address(visitor.address).into());
+        if held.from.iter().any(|from| !is_in(from, client.address)) {
+            return Err(MacaroonError::Address(client.address).into());
         }
         let name = if held.name.is_empty() { &held.uuid } else { &held.name };
         let mut ticket = ticket(format!("macaroon {}", shown(name)), held.holder(), held.before);
         if let Some((export, prefix)) = split(&held.path) {
-            let actions = held.actions() & self.remains(visitor, held, &export, &prefix);
+            let actions = held.actions() & self.remains(client, held, &export, &prefix);
             if actions.is_empty() && !held.actions().is_empty() {
                 return Err(MacaroonError::Void.into());
             }
@@ -152,36 +152,35 @@ impl Policy {
     /// The actions that the origin of a macaroon still gives to its first holder.
     fn remains(
         &self,
-        visitor: &PresentedCredentials<'_>,
+        client: &PresentedCredentials<'_>,
         held: &VerifiedMacaroon,
         export: &str,
         path: &RelPath,
     ) -> Actions {
-        let Some(standing) = &held.standing else {
+        let Some(provenance) = &held.provenance else {
             // Made from a grant alone: the node checks that the grant still exists.
             return if held.origin.contains(':') { Actions::NONE } else { Actions::ALL };
         };
-        let is_trusted = match &standing.issuer {
+        let is_trusted = match &provenance.issuer {
             Some(known) => self.issuers.iter().any(|issuer| mark(&issuer.iss) == *known),
             None => !held.origin.starts_with("token:"),
         };
         if !is_trusted {
             return Actions::NONE;
         }
-        let here =
-            |rule: &&Rule| rule.export == export && path.starts_with(&rule.path) && rule.is_from(visitor.address);
-        let counting = self.rules.iter().filter(here).filter(|rule| standing.rules.contains(&rule.who.mark()));
-        counting.fold(standing.rights, |all, rule| all | rule.actions)
+        let here = |rule: &&Rule| rule.export == export && path.starts_with(&rule.path) && rule.is_from(client.address);
+        let counting = self.rules.iter().filter(here).filter(|rule| provenance.rules.contains(&rule.who.mark()));
+        counting.fold(provenance.rights, |all, rule| all | rule.actions)
     }
 
-    fn of_token(&self, visitor: &PresentedCredentials<'_>, claims: &Claims) -> Result<Ticket, Denied> {
+    fn of_token(&self, client: &PresentedCredentials<'_>, claims: &Claims) -> Result<Ticket, Denied> {
         let unknown = || TokenError::Issuer(shown(&claims.issuer));
         let issuer = self.issuer(&claims.issuer).ok_or_else(unknown)?;
         let subject = if claims.subject.is_empty() { claims.id.as_deref().unwrap_or("?") } else { &claims.subject };
         let who = format!("{}@{}", shown(subject), shown(&claims.issuer));
         let mut ticket = ticket(who, holder("token", &[&claims.issuer, subject]), Some(claims.expires));
         if claims.capabilities.is_empty() {
-            ticket.permits = self.permits(visitor, |who| match who {
+            ticket.permits = self.permits(client, |who| match who {
                 RuleSubject::Group { iss, group } => *iss == claims.issuer && claims.groups.contains(group),
                 RuleSubject::Subject { iss, subject } => *iss == claims.issuer && *subject == claims.subject,
                 _ => false,

@@ -52,7 +52,7 @@ mod tests {
 
     /// The examples of RFC 6052, section 2.4.
     #[test]
-    fn examples_of_the_rfc() {
+    fn the_examples_of_the_rfc_embed_their_address() {
         for (prefix, address) in [
             ("2001:db8::/32", "2001:db8:c000:221::"),
             ("2001:db8:100::/40", "2001:db8:1c0:2:21::"),
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn other_clothes() {
+    fn well_known_prefixes_and_6to4_embed_an_address() {
         let one = |address: &str| embedded(address.parse().unwrap(), &[]);
         let wanted = [IpAddr::from([127, 0, 0, 1])];
         assert_eq!((one("64:ff9b::7f00:1"), one("2002:7f00:1::")), (wanted.to_vec(), wanted.to_vec()));

@@ -57,7 +57,7 @@ pub(crate) fn read(payload: &[u8], issuer: &Issuer, audiences: &[String], now: i
     check_audience(raw.aud.as_ref(), profile, audiences)?;
     let (subject, id) = (text(raw.sub, "sub")?, text(raw.jti, "jti")?);
     if profile == Profile::Wlcg {
-        // The profile demands both, so that the actions of a token can be traced.
+        // The profile requires both, so that the actions of a token can be traced.
         id.as_ref().ok_or(TokenError::Missing { claim: "jti" })?;
         subject.as_ref().ok_or(TokenError::Missing { claim: "sub" })?;
     }
@@ -107,14 +107,14 @@ fn profile(raw: &RawClaims) -> Result<Profile, TokenError> {
 /// Seconds since 1970. RFC 7519 allows fractions.
 fn seconds(value: Option<&Value>, claim: &'static str) -> Result<Option<i64>, TokenError> {
     let Some(value) = value else { return Ok(None) };
-    // Beyond the year 285,000 the sum with a time of day could overflow.
+    // A bound (the year 285,000) far below the overflow of later sums.
     let fraction = |f: f64| (f.abs() < 9e12).then_some(f as i64);
     let whole = |s: &i64| s.unsigned_abs() < 9_000_000_000_000;
     let read = value.as_i64().filter(whole).or_else(|| value.as_f64().and_then(fraction));
     read.map(Some).ok_or(TokenError::Claim { claim })
 }
 
-/// Skew counts at the start only: an end that is reached is reached.
+/// Checks the times, and returns the end. Clock skew is allowed at the start only, not at the end.
 fn check_times(raw: &RawClaims, profile: Profile, now: i64) -> Result<i64, TokenError> {
     let expires = seconds(raw.exp.as_ref(), "exp")?.ok_or(TokenError::Missing { claim: "exp" })?;
     if expires <= now {

@@ -1,6 +1,6 @@
-//! Why a token is refused, in words that fit into `error_description` of a `WWW-Authenticate` header (RFC 6750).
+//! Why a token is refused, as texts that fit into `error_description` of a `WWW-Authenticate` header (RFC 6750).
 //!
-//! No word of it is the token, and what is quoted from a token is short printable ASCII without quotes.
+//! The texts never contain the token; parts that are quoted from it are short printable ASCII without quotes.
 
 use model::fault::{Blame, Fault};
 
@@ -8,7 +8,7 @@ use model::fault::{Blame, Fault};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// Longer than any real one.
+    /// Too long.
     #[error("the token has {bytes} bytes, more than the {} that are read", crate::limits::TOKEN_BYTES)]
     TooLong {
         /// How long it is.
@@ -20,13 +20,13 @@ pub enum TokenError {
         /// What should be there.
         what: &'static str,
     },
-    /// `alg: none`.
+    /// Not signed (`alg: none`).
     #[error("the token is not signed (alg none); only signed tokens count")]
     Unsigned,
-    /// HS256 and its like.
+    /// Signed with a shared secret: HS256 and similar.
     #[error("the token is signed with a shared secret ({0}); issuers sign with RS256 or ES256")]
     SharedSecret(String),
-    /// An algorithm that is not read here.
+    /// An unknown algorithm.
     #[error("the signature algorithm {0} is not known here; issuers sign with RS256 or ES256")]
     Algorithm(String),
     /// A header with `crit`.
@@ -47,10 +47,10 @@ pub enum TokenError {
     /// Not an issuer of this node.
     #[error("the issuer {0} is not trusted here; the node's operator can add it to access.toml")]
     Issuer(String),
-    /// The signature is not the key's.
+    /// The signature is wrong.
     #[error("the signature is wrong; the token was changed or forged")]
     Signature,
-    /// A claim that the profile demands.
+    /// A claim that the profile requires is missing.
     #[error("the claim {claim} is missing; the token does not follow its profile")]
     Missing {
         /// Which.
@@ -62,14 +62,14 @@ pub enum TokenError {
         /// Which.
         claim: &'static str,
     },
-    /// Past its end.
+    /// It has expired.
     #[error("the token expired {} ago; get a new one",
             model::duration::show(std::time::Duration::from_secs(seconds_ago.unsigned_abs())))]
     Expired {
         /// How long ago.
         seconds_ago: i64,
     },
-    /// Before its start.
+    /// It is not valid yet.
     #[error("the token is good only in {seconds} s ({claim}); the clock here or at its issuer is wrong")]
     NotYet {
         /// When.
@@ -85,7 +85,7 @@ pub enum TokenError {
         /// What it should be for.
         expected: String,
     },
-    /// Neither profile, or a version of it that is not known.
+    /// Of neither profile, or of an unknown version.
     #[error("the token's version {0} is not known here (WLCG 1.x and scitoken:2.x are)")]
     Version(String),
     /// The issuer is configured for another profile.
@@ -107,10 +107,10 @@ impl Blame for TokenError {
 
 const _: () = assert!(size_of::<TokenError>() <= 128, "results stay small");
 
-/// Characters that are quoted of a stranger's text.
+/// The most characters that are quoted from a peer's text.
 const SHOWN: usize = 80;
 
-/// A stranger's text for a header and a log: printable ASCII without quote and backslash, cut short.
+/// A peer's text for a header or a log: printable ASCII without quote and backslash, cut to a bound.
 pub fn shown(text: &str) -> String {
     let plain = |c: char| if (c.is_ascii_graphic() || c == ' ') && c != '"' && c != '\\' { c } else { '?' };
     let mut out: String = text.chars().take(SHOWN).map(plain).collect();
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strangers_text_cannot_break_a_header() {
+    fn a_peers_text_cannot_break_a_header() {
         assert_eq!(shown("a\"b\\c\r\nd\u{e9}"), "a?b?c??d?");
         assert_eq!(shown(&"x".repeat(100)).len(), 83);
     }

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_unknown_is_skipped() {
+    fn unknown_keys_of_a_set_are_skipped() {
         let set = br#"{"keys":[{"kty":"oct","k":"AAAA","kid":"s"},{"kty":"LMS","kid":"l"},{"kty":1},7,
             {"kty":"RSA","kid":"e","use":"enc","n":"AQAB","e":"AQAB"},{"kty":"RSA","n":"AQAB","e":"AQAB"},
             {"kty":"RSA","kid":"r","alg":"RS256","n":"AQAB","e":"AQAB","x5c":["x"]}]}"#;

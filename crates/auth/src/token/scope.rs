@@ -9,18 +9,18 @@ use super::error::{TokenError, shown};
 use crate::actions::Actions;
 use crate::issuer::Profile;
 
-/// What a token may do below a path of its issuer.
+/// The actions that a token allows below a path of its issuer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capability {
-    /// What may be done.
+    /// The actions.
     pub actions: Actions,
-    /// Below which path.
+    /// The path.
     pub path: RelPath,
-    /// The path ended with a slash: it counts only as a directory.
+    /// The path ended with a slash: it must be a directory.
     pub dir_only: bool,
 }
 
-/// What a scope's name allows; none where it is not about storage.
+/// The actions of a scope's name; none where it is not about storage.
 fn actions(name: &str, profile: Profile) -> Option<Actions> {
     match name {
         "storage.read" => Some(Actions::FOR_READ),
@@ -51,8 +51,8 @@ pub(super) fn capabilities(scope: &str, profile: Profile) -> Result<Vec<Capabili
     Ok(found)
 }
 
-/// A path with percent-encoded components. Components are told apart before they are decoded: an encoded slash or dot-dot
-/// would mean one path here and another elsewhere, so it means none.
+/// Parses a path with percent-encoded components, which are separated before they are decoded. An encoded slash is refused, because
+/// other software could read it as another path.
 pub(crate) fn parse_path(text: &str) -> Option<RelPath> {
     let mut decoded = Vec::with_capacity(text.len());
     for part in text.strip_prefix('/')?.split('/') {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_normal() {
+    fn paths_of_scopes_are_normalised_or_refused() {
         for (text, path, dir_only) in [
             ("/", "", false),
             ("//", "", false),
@@ -110,14 +110,14 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_due() {
+    fn a_storage_scope_without_a_path_is_refused() {
         for scope in ["storage.read", "storage.read:", "openid storage.modify"] {
             assert!(matches!(capabilities(scope, Profile::Wlcg), Err(TokenError::ScopeWithoutPath(_))), "{scope}");
         }
     }
 
     #[test]
-    fn families() {
+    fn scopes_of_each_profile_give_its_capabilities() {
         let count = |scope, profile| capabilities(scope, profile).map(|all| all.len());
         assert_eq!(count("read:/a write:/b openid storage.read:/c", Profile::SciTokens), Ok(3));
         assert_eq!(count("read:/a write openid  compute.read storage.unknown:/x", Profile::Wlcg), Ok(0));

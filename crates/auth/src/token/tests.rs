@@ -1,4 +1,4 @@
-//! Tokens that were really signed, and all the ways in which one can be a lie.
+//! Signed tokens that are accepted, and forged or malformed ones that are refused.
 
 use std::sync::LazyLock;
 
@@ -116,7 +116,7 @@ fn why(claims: &Value) -> TokenError {
 }
 
 #[test]
-fn every_algorithm_of_an_issuer() {
+fn tokens_of_every_supported_algorithm_are_accepted() {
     let header = |alg: &str, kid: &str| json!({"alg": alg, "kid": kid});
     let tokens = [
         join(&header("RS256", "rsa"), &wlcg(), |m| rsa(&RSA_PKCS1_SHA256, m)),
@@ -135,7 +135,7 @@ fn every_algorithm_of_an_issuer() {
 }
 
 #[test]
-fn scitokens_too() {
+fn scitokens_are_accepted() {
     let claims = check(&token(&scitoken())).unwrap();
     assert_eq!((claims.profile, claims.subject.as_str()), (Profile::SciTokens, ""));
     assert_eq!(
@@ -154,13 +154,13 @@ fn peeking_trusts_nothing_and_finds_the_issuer() {
 }
 
 #[test]
-fn confused_algorithms() {
+fn a_token_whose_algorithm_does_not_fit_the_key_is_refused() {
     let header = |alg: &str, kid: &str| json!({"alg": alg, "kid": kid});
     let unsigned = |alg: &str| join(&header(alg, "p256"), &wlcg(), |_| Vec::new());
     for alg in ["none", "None", "NONE"] {
         assert_eq!(check(&unsigned(alg)).unwrap_err(), TokenError::Unsigned);
     }
-    // The public key as the secret of an HMAC, in each form that a careless library might have at hand.
+    // The public key used as the secret of an HMAC, in each form that a careless library might use.
     let der = KEYS.rsa.public_key().as_ref();
     let pem = format!("-----BEGIN RSA PUBLIC KEY-----\n{}\n-----END RSA PUBLIC KEY-----\n", STANDARD.encode(der));
     let point = KEYS.p256.public_key().as_ref();
@@ -171,7 +171,7 @@ fn confused_algorithms() {
             let forged = join(&header(alg, kid), &wlcg(), sign);
             assert_eq!(check(&forged).unwrap_err(), TokenError::SharedSecret(alg.into()));
         }
-        // And the same bytes under an honest name.
+        // The same bytes under the name of the real algorithm.
         let forged = join(&header("RS256", "rsa"), &wlcg(), |m| {
             let key = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, secret);
             aws_lc_rs::hmac::sign(&key, m).as_ref().to_vec()
@@ -188,7 +188,7 @@ fn confused_algorithms() {
     assert_eq!(check(&crit).unwrap_err(), TokenError::Critical);
 }
 
-/// Keys and a token from other hands than this test's own, and the forms in which they publish the key.
+/// Keys and a token that other software made, and the forms in which the key is published.
 #[test]
 fn a_published_key_is_not_a_secret() {
     let key = rcgen::KeyPair::generate().unwrap();
@@ -208,7 +208,7 @@ fn a_published_key_is_not_a_secret() {
 }
 
 #[test]
-fn the_one_right_key() {
+fn the_key_is_chosen_by_name_and_algorithm() {
     let header = |kid: Value| with(json!({"alg": "ES256"}), "kid", kid);
     for (kid, expected) in [
         (Value::Null, TokenError::NoKid),
@@ -220,7 +220,7 @@ fn the_one_right_key() {
     let twice = set(&[ec_jwk("p256", "P-256", &KEYS.p256), ec_jwk("p256", "P-256", &KEYS.p256)]);
     let refused = verify(&token(&wlcg()), &issuer(), &twice, &audiences(), NOW);
     assert_eq!(refused.unwrap_err(), TokenError::AmbiguousKid("p256".into()));
-    // The same name on a key of another kind does not disturb.
+    // A key of another kind with the same name does no harm.
     let beside = with(rsa_jwk(), "kid", json!("p256"));
     assert!(
         verify(&token(&wlcg()), &issuer(), &set(&[ec_jwk("p256", "P-256", &KEYS.p256), beside]), &audiences(), NOW)
@@ -230,7 +230,7 @@ fn the_one_right_key() {
     let other = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap();
     let refused = verify(&token(&wlcg()), &issuer(), &set(&[ec_jwk("p256", "P-256", &other)]), &audiences(), NOW);
     assert_eq!(refused.unwrap_err(), TokenError::Signature);
-    // A key that its publisher means for something else.
+    // A key that is published for another purpose.
     for (name, value) in [("alg", json!("ES384")), ("alg", json!("RS256"))] {
         let keys = set(&[with(ec_jwk("p256", "P-256", &KEYS.p256), name, value)]);
         let refused = verify(&token(&wlcg()), &issuer(), &keys, &audiences(), NOW);
@@ -239,7 +239,7 @@ fn the_one_right_key() {
 }
 
 #[test]
-fn times() {
+fn a_token_is_valid_between_its_times() {
     let at = |exp: i64, nbf: i64, iat: i64| {
         with(with(with(wlcg(), "exp", json!(exp)), "nbf", json!(nbf)), "iat", json!(iat))
     };
@@ -261,7 +261,7 @@ fn times() {
 }
 
 #[test]
-fn who_it_is_from_and_for() {
+fn a_token_of_another_issuer_or_audience_is_refused() {
     let audience = |aud: Value| check(&token(&with(wlcg(), "aud", aud)));
     for good in [
         json!("https://node.example"),
@@ -283,7 +283,7 @@ fn who_it_is_from_and_for() {
 }
 
 #[test]
-fn what_a_profile_demands() {
+fn a_token_without_the_claims_of_its_profile_is_refused() {
     for claim in ["sub", "exp", "iss", "wlcg.ver", "aud", "iat", "jti"] {
         assert_eq!(why(&with(wlcg(), claim, Value::Null)), TokenError::Missing { claim });
     }
@@ -301,7 +301,7 @@ fn what_a_profile_demands() {
 }
 
 #[test]
-fn scopes_that_spoil_the_token() {
+fn a_malformed_storage_scope_makes_the_token_invalid() {
     for scope in ["storage.read", "storage.read:", "storage.read:/ok storage.modify"] {
         assert!(matches!(why(&with(wlcg(), "scope", json!(scope))), TokenError::ScopeWithoutPath(_)), "{scope}");
     }
@@ -312,7 +312,7 @@ fn scopes_that_spoil_the_token() {
 }
 
 #[test]
-fn nonsense() {
+fn text_that_is_not_a_token_is_refused() {
     let good = token(&wlcg());
     for bad in ["", ".", "..", "...", "a.b.c", "a.b", "\u{e9}.\u{e9}.\u{e9}", "e30.e30.e30", "bm9uc2Vuc2U.e30.e30"] {
         assert!(matches!(check(bad), Err(TokenError::Malformed { .. })), "{bad}");
@@ -347,17 +347,17 @@ proptest! {
         let at = at % good.len();
         let mut changed = good.clone();
         changed.replace_range(at..=at, &to);
-        // The last character of a signature of 64 bytes has bits that mean nothing; the decoder insists that they are 0.
+        // The last character of a signature of 64 bytes has unused bits, which the decoder requires to be 0.
         prop_assert_eq!(check(&changed).is_err(), changed != good);
     }
 
     #[test]
-    fn any_bytes(bytes: Vec<u8>) {
+    fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
         crate::fuzzing::token(&bytes);
     }
 
     #[test]
-    fn any_claims(claims in "\\{\"(exp|aud|iss|ver|wlcg.ver|scope)\":(1e9|\"1.0\"|\\[\\]|null|\"storage.read:/%2e\")\\}") {
+    fn any_claims_are_read_or_refused(claims in "\\{\"(exp|aud|iss|ver|wlcg.ver|scope)\":(1e9|\"1.0\"|\\[\\]|null|\"storage.read:/%2e\")\\}") {
         crate::fuzzing::token(claims.as_bytes());
     }
 }

@@ -34,7 +34,7 @@ impl<'a> Certificate<'a> {
         }
     }
 
-    /// Its subject's name; none where it has several attributes in one part, or a value that is no text.
+    /// Its subject's name; none where it has several attributes in one part, or a value that is not text.
     pub fn name(&self) -> Option<DistinguishedName> {
         name(self.parsed.subject())
     }
@@ -66,7 +66,7 @@ impl<'a> Certificate<'a> {
         }
     }
 
-    /// Whether it may sign, where it says what its key is for.
+    /// Whether its key may sign: it has no key usage, or one with digital signatures.
     pub fn may_sign(&self) -> bool {
         let mut usages = self.parsed.extensions().iter().filter_map(|one| match one.parsed_extension() {
             ParsedExtension::KeyUsage(usage) => Some(usage.digital_signature()),
@@ -81,7 +81,7 @@ impl<'a> Certificate<'a> {
     /// [`ChainError`]: the certificate is malformed, the signature is wrong, or its algorithm is not accepted.
     pub fn verify_signature(&self, signer: &Certificate<'_>) -> Result<(), ChainError> {
         let signed = Signed::parse(self.der).ok_or(ChainError::Malformed)?;
-        // The algorithm stands in what is signed as well (RFC 5280, section 4.1.1.2).
+        // The algorithm is in the signed part too, and must be the same (RFC 5280, section 4.1.1.2).
         if self.parsed.tbs_certificate.signature != self.parsed.signature_algorithm {
             return Err(ChainError::Malformed);
         }
@@ -92,7 +92,7 @@ impl<'a> Certificate<'a> {
     }
 }
 
-/// Something signed: `SEQUENCE { what is signed, AlgorithmIdentifier, BIT STRING }`.
+/// A signed object: `SEQUENCE { content, AlgorithmIdentifier, BIT STRING }`.
 pub(super) struct Signed<'a> {
     pub content: &'a [u8],
     pub message: &'a [u8],
@@ -100,12 +100,12 @@ pub(super) struct Signed<'a> {
     pub signature: &'a [u8],
 }
 
-/// Why a signature does not count.
+/// Why a signature is not accepted.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SignatureProblem {
-    /// It is not over this, or not by this key.
+    /// It is wrong: over other bytes, or by another key.
     Wrong,
-    /// Its algorithm or its key is none that counts: SHA-1, or RSA below 2048 bits.
+    /// Its algorithm or its key is too weak: SHA-1, or RSA below 2048 bits.
     Algorithm,
 }
 
@@ -147,7 +147,7 @@ fn is(known: &AlgorithmIdentifier, found: &[u8]) -> bool {
     known.as_ref() == found
 }
 
-/// A name from its attributes; none with several in one part, with a value that is no text, or without any part.
+/// A name from its attributes; none with several in one part, with a value that is not text, or without any part.
 pub(super) fn name(name: &X509Name<'_>) -> Option<DistinguishedName> {
     let parts: Option<Vec<(String, String)>> = name.iter().map(relative).collect();
     let parts = parts.filter(|parts| !parts.is_empty())?;
@@ -163,13 +163,13 @@ fn relative(part: &RelativeDistinguishedName<'_>) -> Option<(String, String)> {
     Some((known.unwrap_or_else(|_| oid.to_id_string()), attribute.as_str().ok()?.to_owned()))
 }
 
-/// The name in a certificate. One with several attributes in one part, with a value that is not text, or with no part at all has none
-/// that a rule could be about.
+/// The name in a certificate; none where it has several attributes in one part, a value that is not text, or no part at all: no rule
+/// could match such a name.
 pub fn subject(certificate: &[u8]) -> Option<DistinguishedName> {
     name(x509_parser::parse_x509_certificate(certificate).ok()?.1.subject())
 }
 
-/// The public key in a certificate: as it stands there (SubjectPublicKeyInfo), and its kind.
+/// The public key in a certificate: its SubjectPublicKeyInfo, and its kind.
 pub fn public_key(certificate: &[u8]) -> Option<(Vec<u8>, PublicKey)> {
     let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
     let kind = match parsed.public_key().parsed() {

@@ -1,10 +1,10 @@
-//! Why a chain of certificates proves nobody.
+//! Why a chain of certificates proves no identity.
 
 use model::fault::{Blame, Fault};
 
 use crate::limits::{CERTIFICATE_BYTES, CHAIN_CERTIFICATES, PROXIES};
 
-/// Why a chain of certificates proves nobody. Each is a sentence for whoever showed it.
+/// Why a chain of certificates proves no identity. Each is a sentence for the client that presented it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChainError {
@@ -14,13 +14,13 @@ pub enum ChainError {
     /// Too many, or too long.
     #[error("the chain has more than {CHAIN_CERTIFICATES} certificates, or one of more than {CERTIFICATE_BYTES} bytes")]
     TooLong,
-    /// Something that does not parse.
+    /// A certificate that does not parse.
     #[error("a certificate in the chain is damaged")]
     Malformed,
     /// The end-entity has no name that could be compared.
     #[error("the certificate has no name, or one with several attributes in one part")]
     Nameless,
-    /// Over.
+    /// It has expired.
     #[error("the {kind} {name} expired at {at}: make a new one")]
     Expired {
         /// `certificate` or `proxy certificate`.
@@ -30,7 +30,7 @@ pub enum ChainError {
         /// When.
         at: String,
     },
-    /// Too early.
+    /// It is not valid yet.
     #[error("the {kind} {name} is not valid before {at}: look at the clocks")]
     NotYet {
         /// `certificate` or `proxy certificate`.
@@ -40,7 +40,7 @@ pub enum ChainError {
         /// When.
         at: String,
     },
-    /// Nobody who is trusted vouches for the end-entity.
+    /// No trusted authority signed the end-entity.
     #[error("no authority that is trusted here vouches for the certificate {name}; its issuer is {issuer}")]
     UnknownIssuer {
         /// Whose.
@@ -48,7 +48,7 @@ pub enum ChainError {
         /// Who signed it.
         issuer: String,
     },
-    /// The end-entity is none, or not for clients.
+    /// The end-entity is an authority's certificate, or not for clients.
     #[error("the certificate {name} does not count for a client: {why}")]
     EndEntity {
         /// Whose.
@@ -59,7 +59,7 @@ pub enum ChainError {
     /// A proxy without the certificate that signed it.
     #[error("the certificate that signed the proxy certificate {0} was not sent along")]
     Incomplete(String),
-    /// A proxy of before RFC 3820.
+    /// A proxy from before RFC 3820.
     #[error(
         "{0} is a legacy proxy certificate, of before RFC 3820, which does not count: make one with voms-proxy-init --rfc"
     )]
@@ -69,7 +69,7 @@ pub enum ChainError {
         "{0} is a proxy certificate by a draft of RFC 3820 (Globus 3), which does not count: make one with voms-proxy-init --rfc"
     )]
     Draft(String),
-    /// A proxy that inherits no rights, or some that only others understand.
+    /// A proxy that inherits not all rights, or whose policy language is unknown.
     #[error(
         "the proxy certificate {0} does not inherit all rights of its owner, or says how in a language that is not spoken here"
     )]
@@ -82,16 +82,16 @@ pub enum ChainError {
         /// Which rule.
         why: &'static str,
     },
-    /// More proxies than somebody above allows.
+    /// More proxies than a certificate above allows.
     #[error("there are more proxy certificates below {0} than it allows")]
     Depth(String),
-    /// More proxies than are read.
+    /// More proxies than the bound.
     #[error("there are more than {PROXIES} proxy certificates in the chain")]
     Proxies,
-    /// A signature that is not by the key above.
+    /// A signature that is not by the key of the certificate above.
     #[error("the proxy certificate {0} was not signed by the certificate above it")]
     Signature(String),
-    /// An algorithm that does not count.
+    /// A signature algorithm or a key that is too weak.
     #[error(
         "the proxy certificate {0} is signed with an algorithm or a key that is too weak: RSA takes 2048 bits, and SHA-1 does not count"
     )]
@@ -104,7 +104,7 @@ impl Blame for ChainError {
     }
 }
 
-/// A time as people read it.
+/// A time as text.
 pub(super) fn at(seconds: i64) -> String {
     jiff::Timestamp::from_second(seconds).map_or_else(|_| "an unknown time".to_owned(), |time| time.to_string())
 }

@@ -105,7 +105,7 @@ impl ProxyInfo {
 fn read(value: &[u8]) -> Option<(&[u8], bool, Option<usize>)> {
     let mut outer = Der(value);
     let mut info = outer.take(SEQUENCE)?;
-    // Older software wraps the depth into a tag of its own; that is not the RFC's.
+    // Older software wraps the depth in another tag, which the RFC does not allow.
     let depth = match info.take(INTEGER) {
         None => None,
         Some(number) => Some(small(number.0)?),
@@ -142,11 +142,11 @@ fn verify_alone(certificate: &Certificate<'_>, now: i64) -> Result<(), ChainErro
     let validity = certificate.parsed.validity();
     let (begins, ends) = (validity.not_before.timestamp(), validity.not_after.timestamp());
     let (kind, name) = ("proxy certificate", || certificate.shown_name());
-    // Its last second is a part of it (RFC 5280, section 4.1.2.5).
+    // It is valid in its last second too (RFC 5280, section 4.1.2.5).
     if ends < now {
         return Err(ChainError::Expired { kind, name: name(), at: at(ends) });
     }
-    // Proxies are made a moment ago, on machines whose clocks may be ahead.
+    // Proxies are often only seconds old, and made on machines whose clocks may be ahead.
     if begins > now.saturating_add(SKEW_SECONDS) {
         return Err(ChainError::NotYet { kind, name: name(), at: at(begins) });
     }
@@ -198,7 +198,7 @@ fn verify_signed(proxy: &Certificate<'_>, signer: &Certificate<'_>) -> Result<()
     proxy.verify_signature(signer)
 }
 
-/// The part of a name behind those of another, if it is one part.
+/// The part that a name has beyond the parts of another, if it is exactly one.
 fn adds_one_name<'a>(longer: &'a [u8], shorter: &[u8]) -> Option<Der<'a>> {
     let longer = Der(longer).take(SEQUENCE)?.0;
     let shorter = Der(shorter).take(SEQUENCE)?.0;

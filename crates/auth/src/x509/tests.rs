@@ -1,4 +1,4 @@
-//! Chains and attributes that are made here, and what is wrong with each.
+//! Chains and attributes that are made here, valid ones and each kind of wrong one.
 
 mod attributes;
 mod chains;
@@ -31,7 +31,7 @@ fn time(seconds: i64) -> time::OffsetDateTime {
     time::OffsetDateTime::from_unix_timestamp(seconds).unwrap()
 }
 
-/// What all certificates have here: an hour before and after now.
+/// Parameters of a certificate that is valid from an hour before now until an hour after.
 pub(super) fn params(names: &[(DnType, &str)]) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
@@ -45,7 +45,7 @@ pub(super) fn organisation() -> (DnType, &'static str) {
     (DnType::OrganizationName, "Grid")
 }
 
-/// rcgen takes a type of attribute once: a CN by its number is another to it, and the same in DER.
+/// rcgen accepts each type of attribute once: a CN by its number is another type for rcgen, and the same in DER.
 pub(super) fn second_cn() -> DnType {
     DnType::CustomDnType(vec![2, 5, 4, 3])
 }

@@ -1,8 +1,8 @@
-//! VOMS attributes: what a server of a virtual organisation attests of the owner of a certificate, in an attribute certificate
-//! (RFC 5755) that lies in an extension of a proxy.
+//! VOMS attributes: the groups and roles that a server of a virtual organisation attests to the owner of a certificate, in an attribute
+//! certificate (RFC 5755) in an extension of a proxy.
 //!
-//! Attributes count if the server's certificate signed them, if the configured list names that server for that organisation, if an authority
-//! vouches for the server's certificate, if they are about the end-entity of the very chain, and while they are valid.
+//! Attributes are accepted if the server's certificate signed them, if the configured list names that server for that organisation, if an
+//! authority signed the server's certificate, if they are about the end-entity of this chain, and while they are valid.
 
 mod attribute_certificate;
 mod lsc;
@@ -21,7 +21,7 @@ use crate::token::shown;
 /// The extension of a proxy that holds attribute certificates.
 pub(super) const ATTRIBUTES: &str = "1.3.6.1.4.1.8005.100.100.5";
 
-/// What a VOMS server attests.
+/// The attributes that a VOMS server attests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VomsAttributes {
     /// The virtual organisation.
@@ -34,7 +34,7 @@ pub struct VomsAttributes {
     pub expires: i64,
 }
 
-/// The attributes in a chain that count, and why others do not. The proxy that was made last speaks; those above it do not.
+/// The accepted attributes of a chain, and the reasons why others are refused. Only those of the newest proxy that has some are read.
 pub(super) fn attributes(
     proxies: &[Certificate<'_>],
     end_entity: &Certificate<'_>,
@@ -59,7 +59,7 @@ pub(super) fn attributes(
     (good, refused)
 }
 
-/// Reads all attribute certificates of an extension, and judges none.
+/// Parses all attribute certificates of an extension, without verifying any.
 pub(super) fn read_all(value: &[u8]) {
     for one in attribute_certificate::split(value).unwrap_or_default() {
         let _ = AttributeCertificate::parse(one);
@@ -102,7 +102,8 @@ fn verify(
     Ok(VomsAttributes { vo: read.vo, fqans: read.fqans, server, expires: read.ends })
 }
 
-/// The server that signed: it is configured, vouched for, and its key made the signature.
+/// Verifies the server that signed: it is configured, an authority signed its certificate, and its key made the signature. Returns its
+/// name.
 fn server(read: &AttributeCertificate<'_>, authorities: &Authorities, now: i64) -> Result<String, String> {
     let vo = shown(&read.vo);
     let damaged = || format!("the certificate of the VOMS server in the attributes of {vo} is damaged");
@@ -141,7 +142,7 @@ fn server(read: &AttributeCertificate<'_>, authorities: &Authorities, now: i64) 
     }
 }
 
-/// A VOMS server's certificate is for servers, for clients, or says nothing: what it attests is the list's to say.
+/// Accepts every extended key usage: certificates of VOMS servers are for servers, for clients, or have none. The configured list decides.
 struct AnyUsage;
 
 impl ExtendedKeyUsageValidator for AnyUsage {

@@ -16,7 +16,7 @@ const WITHIN: Duration = Duration::from_secs(10);
 const BYTES_MAX: usize = 512 << 10;
 /// Redirects followed for one document.
 const REDIRECTS_MAX: usize = 3;
-/// A clock that is further off is reported: the times of tokens are checked by it.
+/// A greater difference between an issuer's clock and this host's is reported: tokens carry times by the issuer's clock.
 const SKEW_SECONDS: i64 = auth::limits::SKEW_SECONDS;
 
 const DISCOVERY: &str = "/.well-known/openid-configuration";
@@ -43,25 +43,26 @@ pub(super) fn dialer(authorities: &Arc<RootCertStore>) -> Option<Dialer> {
     Some(Dialer { tls: Arc::new(tls), guard: Arc::new(|_| Ok(())), prepare: None, connect: WITHIN, silence: WITHIN })
 }
 
-/// The possible addresses of an issuer's metadata: by RFC 8414 between host and path, by OpenID Connect behind both.
-fn places(iss: &str) -> Option<Vec<String>> {
+/// The possible URLs of an issuer's metadata: RFC 8414 puts the well-known name between host and path, OpenID Connect after the path.
+fn metadata_urls(iss: &str) -> Option<Vec<String>> {
     let rest = iss.strip_prefix("https://")?;
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     if host.is_empty() || iss.contains(['?', '#', '@']) {
         return None;
     }
     let path = path.trim_end_matches('/');
-    let mut places = vec![format!("https://{host}{DISCOVERY}{path}"), format!("https://{host}{path}{DISCOVERY}")];
-    places.dedup();
-    Some(places)
+    let mut urls = vec![format!("https://{host}{DISCOVERY}{path}"), format!("https://{host}{path}{DISCOVERY}")];
+    urls.dedup();
+    Some(urls)
 }
 
+/// Parses a URL, which must be https.
 pub(super) fn secure(text: &str) -> Result<HttpUrl, String> {
     let url = HttpUrl::parse(text).map_err(|error| error.to_string())?;
     if url.is_secure() && text.starts_with("https://") { Ok(url) } else { Err(format!("{url} is not https")) }
 }
 
-/// The issuer's key set, as it wrote it.
+/// Fetches the issuer's key set; returns it unparsed.
 pub(super) fn fetch(dialer: &Dialer, iss: &str, now: i64) -> Result<String, String> {
     let deadline = Instant::now() + WITHIN;
     let metadata = metadata(dialer, iss, deadline, now)?;
@@ -70,31 +71,31 @@ pub(super) fn fetch(dialer: &Dialer, iss: &str, now: i64) -> Result<String, Stri
     String::from_utf8(bytes).map_err(|_| "its key set is not text".to_owned())
 }
 
-/// The metadata of an issuer, from the first address that has them.
-pub(super) fn described(dialer: &Dialer, iss: &str, now: i64) -> Result<Metadata, String> {
+/// Fetches the metadata of an issuer from the first URL that has them.
+pub(super) fn fetch_metadata(dialer: &Dialer, iss: &str, now: i64) -> Result<Metadata, String> {
     metadata(dialer, iss, Instant::now() + WITHIN, now)
 }
 
 fn metadata(dialer: &Dialer, iss: &str, deadline: Instant, now: i64) -> Result<Metadata, String> {
-    let places = places(iss).ok_or_else(|| format!("{iss} is not the URL of an issuer (https, no query)"))?;
+    let urls = metadata_urls(iss).ok_or_else(|| format!("{iss} is not the URL of an issuer (https, no query)"))?;
     let mut failures = Vec::new();
-    for place in places {
-        match metadata_at(dialer, &place, iss, deadline, now) {
+    for url in urls {
+        match metadata_at(dialer, &url, iss, deadline, now) {
             Ok(metadata) => return Ok(metadata),
-            Err(why) => failures.push(format!("{place}: {why}")),
+            Err(why) => failures.push(format!("{url}: {why}")),
         }
     }
     Err(failures.join("; "))
 }
 
-fn metadata_at(dialer: &Dialer, place: &str, iss: &str, deadline: Instant, now: i64) -> Result<Metadata, String> {
-    let bytes = get(dialer, secure(place)?, deadline, now)?;
-    let read: Result<Metadata, _> = serde_json::from_slice(&bytes);
-    let metadata = read.map_err(|_| "not a JSON object with issuer and jwks_uri")?;
+fn metadata_at(dialer: &Dialer, url: &str, iss: &str, deadline: Instant, now: i64) -> Result<Metadata, String> {
+    let bytes = get(dialer, secure(url)?, deadline, now)?;
+    let parsed: Result<Metadata, _> = serde_json::from_slice(&bytes);
+    let metadata = parsed.map_err(|_| "not a JSON object with issuer and jwks_uri")?;
     // One server's metadata must not stand in for another's (RFC 8414, section 3.3).
     if metadata.issuer != iss {
         return Err(format!(
-            "it is about the issuer {:?}, not {iss:?}: iss must be written as the issuer does",
+            "it describes the issuer {:?}, not {iss:?}: iss must be written exactly as the issuer writes it",
             metadata.issuer
         ));
     }
@@ -123,14 +124,14 @@ fn get(dialer: &Dialer, mut url: HttpUrl, deadline: Instant, now: i64) -> Result
             return Err(format!("{} answers {}", url, response.status));
         }
         compare_clocks(&url, &response, now);
-        let mut all = Vec::new();
-        let mut piece = vec![0; 16 << 10];
+        let mut document = Vec::new();
+        let mut buffer = vec![0; 16 << 10];
         loop {
-            let got = client.read(&mut body, &mut piece).map_err(|error| with_causes(&error))?;
-            all.extend_from_slice(&piece[..got]);
-            match got {
-                0 => return Ok(all),
-                _ if all.len() > BYTES_MAX => return Err(format!("more than {BYTES_MAX} bytes")),
+            let read = client.read(&mut body, &mut buffer).map_err(|error| with_causes(&error))?;
+            document.extend_from_slice(&buffer[..read]);
+            match read {
+                0 => return Ok(document),
+                _ if document.len() > BYTES_MAX => return Err(format!("more than {BYTES_MAX} bytes")),
                 _ if Instant::now() > deadline => return Err(late()),
                 _ => {}
             }
@@ -140,13 +141,13 @@ fn get(dialer: &Dialer, mut url: HttpUrl, deadline: Instant, now: i64) -> Result
 }
 
 fn late() -> String {
-    format!("no whole answer within {} s", WITHIN.as_secs())
+    format!("no complete answer within {} s", WITHIN.as_secs())
 }
 
-/// An issuer whose clock is off makes tokens that look too young or too old.
+/// Reports an issuer whose clock differs: its tokens seem too young or too old here.
 fn compare_clocks(url: &HttpUrl, response: &Response, now: i64) {
-    let theirs = response.headers.get("date").and_then(date::parse_http);
-    let ahead = theirs.map_or(0, |theirs| theirs.seconds - now);
+    let issuer_time = response.headers.get("date").and_then(date::parse_http);
+    let ahead = issuer_time.map_or(0, |time| time.seconds - now);
     if ahead.abs() > SKEW_SECONDS {
         tracing::warn!(server = %url, ahead_s = ahead, "an issuer's clock and this host's differ: tokens may seem too young or old");
     }
@@ -157,8 +158,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metadata_lies_between_host_and_path_or_behind() {
-        let found = |iss| places(iss).unwrap_or_default();
+    fn the_well_known_name_stands_before_or_after_the_path_of_the_issuer() {
+        let found = |iss| metadata_urls(iss).unwrap_or_default();
         assert_eq!(found("https://i.example/"), ["https://i.example/.well-known/openid-configuration"]);
         assert_eq!(
             found("https://i.example:8443/realms/x"),
@@ -168,12 +169,12 @@ mod tests {
             ]
         );
         for bad in ["http://i/", "https://", "https://u@i/", "https://i/?x", "i"] {
-            assert!(places(bad).is_none(), "{bad}");
+            assert!(metadata_urls(bad).is_none(), "{bad}");
         }
     }
 
     #[test]
-    fn keys_come_over_tls_alone() {
+    fn keys_are_fetched_only_over_tls() {
         assert!(secure("http://i/k").is_err() && secure("s3://i/k").is_err() && secure("https://i/k").is_ok());
     }
 }

@@ -37,7 +37,7 @@ impl StoredKeys {
     /// Keys that were fetched at the time `now`.
     ///
     /// # Errors
-    /// The text is no usable key set; a sentence.
+    /// The text is not a usable key set; a sentence.
     pub fn new(iss: &str, text: &str, now: i64) -> Result<StoredKeys, String> {
         let jwks = Arc::new(Jwks::parse(text.as_bytes()).map_err(|error| error.to_string())?);
         Ok(StoredKeys { iss: iss.to_owned(), jwks, text: text.to_owned(), fetched: now })
@@ -52,12 +52,12 @@ impl StoredKeys {
         let written = StoredFile { v: 1, issuer: self.iss.clone(), fetched: self.fetched, jwks: self.text.clone() };
         let path = path(dir, &self.iss);
         // Several nodes may share the directory.
-        let beside = path.with_extension(format!("{}.new", std::process::id()));
-        let _ = fs::remove_file(&beside);
-        let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&beside)?;
+        let temporary = path.with_extension(format!("{}.new", std::process::id()));
+        let _ = fs::remove_file(&temporary);
+        let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&temporary)?;
         file.write_all(&serde_json::to_vec(&written).map_err(io::Error::other)?)?;
         file.sync_all()?;
-        fs::rename(beside, path)
+        fs::rename(temporary, path)
     }
 }
 
@@ -66,7 +66,7 @@ fn path(dir: &Path, iss: &str) -> PathBuf {
     dir.join(format!("{}.json", auth::hex(&Sha256::digest(iss))))
 }
 
-fn bounded(path: &Path) -> io::Result<Vec<u8>> {
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     fs::File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
@@ -77,11 +77,11 @@ fn bounded(path: &Path) -> io::Result<Vec<u8>> {
 
 /// The stored keys of an issuer; `None` where the file is missing or malformed: then they are fetched.
 pub(super) fn read(dir: &Path, iss: &str) -> Option<StoredKeys> {
-    let written: StoredFile = serde_json::from_slice(&bounded(&path(dir, iss)).ok()?).ok()?;
-    if written.v != 1 || written.issuer != iss {
+    let file: StoredFile = serde_json::from_slice(&read_bounded(&path(dir, iss)).ok()?).ok()?;
+    if file.v != 1 || file.issuer != iss {
         return None;
     }
-    StoredKeys::new(iss, &written.jwks, written.fetched).ok()
+    StoredKeys::new(iss, &file.jwks, file.fetched).ok()
 }
 
 /// Time of the last change (seconds, nanoseconds), size in bytes, inode.
@@ -97,14 +97,14 @@ impl LocalFile {
     /// The present keys in the file.
     ///
     /// # Errors
-    /// The file cannot be read, or is no usable key set; a sentence.
+    /// The file cannot be read, or is not a usable key set; a sentence.
     pub fn keys(&mut self, path: &Path) -> Result<Arc<Jwks>, String> {
-        let facts = fs::metadata(path).map_err(|error| error.to_string())?;
-        let stamp = (facts.mtime(), facts.mtime_nsec(), facts.size(), facts.ino());
+        let metadata = fs::metadata(path).map_err(|error| error.to_string())?;
+        let stamp = (metadata.mtime(), metadata.mtime_nsec(), metadata.size(), metadata.ino());
         if let Some((_, found)) = self.read.as_ref().filter(|(seen, _)| *seen == stamp) {
             return found.clone();
         }
-        let bytes = bounded(path).map_err(|error| error.to_string())?;
+        let bytes = read_bounded(path).map_err(|error| error.to_string())?;
         let found = Jwks::parse(&bytes).map(Arc::new).map_err(|error| error.to_string());
         self.read = Some((stamp, found.clone()));
         found
@@ -118,7 +118,7 @@ mod tests {
     const SET: &str = r#"{"keys":[{"kty":"RSA","kid":"r","n":"AQAB","e":"AQAB"}]}"#;
 
     #[test]
-    fn keys_are_kept_by_issuer() {
+    fn stored_keys_are_those_of_one_issuer() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("issuers");
         StoredKeys::new("https://i/", SET, 7).unwrap().write(&dir).unwrap();

@@ -1,5 +1,5 @@
-//! `make bench-api`: how long a client waits for a list of transfers from a node's API. Writes docs/results/api.md.
-#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
+//! `make bench-api`: the time in which a node's API answers with a list of transfers. Writes docs/results/api.md.
+#![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,8 +21,8 @@ use web::{Client, Headers, HttpUrl, Method};
 
 /// The longest that the whole list may take.
 const TARGET: Duration = Duration::from_millis(50);
-/// Clients that order transfers at the same time to fill the list.
-const ORDERING: usize = 8;
+/// The clients that order transfers at the same time to fill the list.
+const ORDERING_CLIENTS: usize = 8;
 
 /// What a list of transfers costs, over loopback: real transfers of no bytes are ordered, and listed when all have ended.
 #[derive(Debug, Parser)]
@@ -41,7 +41,7 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    program::end("bench-api", run(&Args::parse()))
+    program::exit_code("bench-api", run(&Args::parse()))
 }
 
 /// A node with a key to it.
@@ -52,7 +52,8 @@ struct NodeWithKey {
 
 impl NodeWithKey {
     fn start(longhaul: &Path, dir: &Path) -> Result<NodeWithKey> {
-        let (state, data) = (dir.join("state"), dir.join("data"));
+        let state = dir.join("state");
+        let data = dir.join("data");
         fs::create_dir_all(&data)?;
         let key = grant(longhaul, &state, &["--export", "data", "--write"])?;
         let mut command = Command::new(longhaul);
@@ -67,7 +68,7 @@ impl NodeWithKey {
     }
 }
 
-/// Orders `count` transfers of no bytes, from the node to itself, and waits until they end. Returns how long that took.
+/// Orders `count` transfers of no bytes, from the node to itself, and waits until they end. Returns the time that this took.
 fn fill(node: &NodeWithKey, api: &Api, count: u64) -> Result<Duration> {
     let began = Instant::now();
     let next = AtomicUsize::new(0);
@@ -81,15 +82,16 @@ fn fill(node: &NodeWithKey, api: &Api, count: u64) -> Result<Duration> {
         Ok(())
     };
     std::thread::scope(|scope| {
-        let all: Vec<_> = (0..ORDERING).map(|_| scope.spawn(order)).collect();
-        all.into_iter().try_for_each(|one| one.join().map_err(|_| anyhow!("a thread that orders ended"))?)
+        let all: Vec<_> = (0..ORDERING_CLIENTS).map(|_| scope.spawn(order)).collect();
+        all.into_iter()
+            .try_for_each(|one| one.join().map_err(|_| anyhow!("a thread that orders transfers panicked"))?)
     })?;
     loop {
-        let left = Which { limit: Some(10_000), state: None, after: None };
-        let page = api.list(left)?.transfers;
+        let all_transfers = Which { limit: Some(10_000), state: None, after: None };
+        let page = api.list(all_transfers)?.transfers;
         if page.iter().all(|transfer| transfer.state.is_last()) {
             let failed = page.iter().find(|transfer| transfer.state != Stage::Done);
-            ensure!(failed.is_none(), "a transfer of nothing did not end well: {failed:?}");
+            ensure!(failed.is_none(), "a transfer of no bytes failed: {failed:?}");
             ensure!(page.len() as u64 == count, "{} transfers are listed, not {count}", page.len());
             return Ok(began.elapsed());
         }
@@ -97,20 +99,21 @@ fn fill(node: &NodeWithKey, api: &Api, count: u64) -> Result<Duration> {
     }
 }
 
-/// Seconds from the first byte of each request to the last byte of its answer, over one connection; and the bytes of an
-/// answer.
-fn ask(node: &NodeWithKey, target: &str, rounds: u32) -> Result<(Vec<f64>, usize)> {
+/// Repeats a request over one connection; returns the sorted seconds from the first byte of each request to the last byte of its
+/// answer, and the bytes of an answer.
+fn time_list(node: &NodeWithKey, target: &str, rounds: u32) -> Result<(Vec<f64>, usize)> {
     let mut client = Client::new(&dialer()?, &node.origin()?)?;
     let headers = Headers::new().with("Authorization", format!("Bearer {}", node.key));
-    let (mut seconds, mut bytes) = (Vec::new(), 0);
+    let mut seconds = Vec::new();
+    let mut bytes = 0;
     for _ in 0..rounds {
         let began = Instant::now();
         client.send(&Method::Get, target, &headers)?;
         let (response, mut body) = client.answer(&Method::Get)?;
-        let said = client.read_all(&mut body, 64 << 20)?;
+        let answer = client.read_all(&mut body, 64 << 20)?;
         seconds.push(began.elapsed().as_secs_f64());
         ensure!(response.status == 200, "the node answers {}", response.status);
-        bytes = said.len();
+        bytes = answer.len();
     }
     seconds.sort_by(f64::total_cmp);
     Ok((seconds, bytes))
@@ -124,7 +127,7 @@ fn row(what: &str, seconds: &[f64], bytes: usize) -> String {
     format!("| {what} | {:.2} MB | {} | {} | {} |\n", bytes as f64 / 1e6, ms(middle), ms(late), ms(most))
 }
 
-/// Whether the target was met.
+/// Runs the measurements; whether the target was met.
 fn run(args: &Args) -> Result<bool> {
     let longhaul = args.binary.find()?;
     let scratch = tempfile::Builder::new().prefix("longhaul-api-").tempdir()?;
@@ -134,15 +137,15 @@ fn run(args: &Args) -> Result<bool> {
     let filled = fill(&node, &api, args.transfers)?;
     let count = args.transfers;
     println!("{count} transfers ordered, carried and ended in {:.1} s", filled.as_secs_f64());
-    let (whole, whole_bytes) = ask(&node, "/api/v1/transfers?limit=10000", args.rounds)?;
-    let (page, page_bytes) = ask(&node, "/api/v1/transfers", args.rounds)?;
-    let (none, none_bytes) = ask(&node, "/api/v1/transfers?state=failed", args.rounds)?;
-    let (health, health_bytes) = ask(&node, "/api/v1/health", args.rounds)?;
+    let (whole, whole_bytes) = time_list(&node, "/api/v1/transfers?limit=10000", args.rounds)?;
+    let (page, page_bytes) = time_list(&node, "/api/v1/transfers", args.rounds)?;
+    let (none, none_bytes) = time_list(&node, "/api/v1/transfers?state=failed", args.rounds)?;
+    let (health, health_bytes) = time_list(&node, "/api/v1/health", args.rounds)?;
     let middle = median(whole.iter().copied()).context("at least one round")?;
     let met = Duration::from_secs_f64(middle) < TARGET;
     let text = format!(
         "# The node's API, measured\n\n- Date: {}\n- Machine: {}\n- Command: `make bench-api`\n\
-         - {count} real transfers of no bytes were ordered by {ORDERING} clients, carried and ended in {:.1} s, each written \
+         - {count} real transfers of no bytes were ordered by {ORDERING_CLIENTS} clients, carried and ended in {:.1} s, each written \
          down twice on the way ({}); then each list was asked for {} times over one connection, in clear, and its bytes were \
          read, not parsed\n\n**{count} transfers are listed in {:.1} ms** (median; the target is {} ms): {}.\n\n\
          | question | answer | median | 19 of 20 | most |\n|---|---|---|---|---|\n{}{}{}{}",

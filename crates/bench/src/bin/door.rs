@@ -1,5 +1,5 @@
 //! `make bench-door`: its arguments and its results.
-#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
+#![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,12 +9,12 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use bench::account::Accounts;
 use bench::contestant::find_program;
-use bench::door::asks::{Question, rate};
 use bench::door::cells::{Cell, small_name};
 use bench::door::pki::Pki;
-use bench::door::report::{AskRow, Circumstances, IdleRow, Outcome, markdown};
-use bench::door::run::{Bench, make_files, on_disk};
-use bench::door::servers::Makers;
+use bench::door::report::{Circumstances, IdleRow, Outcome, RequestRow, markdown};
+use bench::door::requests::{RequestKind, rate};
+use bench::door::run::{Bench, ensure_on_disk, make_files};
+use bench::door::servers::ServerStarter;
 use bench::door::{ServerKind, idle, picture};
 use bench::machine;
 use bench::program::{self, Binary, Results, is_wanted};
@@ -55,39 +55,43 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    program::end("bench-door", run(&Args::parse()))
+    program::exit_code("bench-door", run(&Args::parse()))
 }
 
 /// Runs the measurements; whether all targets were met.
 fn run(args: &Args) -> Result<bool> {
     let longhaul = if args.stand_in { args.binary.path()? } else { args.binary.find()? };
-    ensure!(!args.stand_in || args.out.is_some(), "--stand-in wants --out: its numbers are no results of ours");
+    ensure!(!args.stand_in || args.out.is_some(), "--stand-in needs --out: its numbers are not Longhaul's");
     for program in ["xrootd", "curl", "davix-get", "davix-put", "taskset"] {
         let found = find_program(program.as_ref());
-        ensure!(found.is_some(), "{program} is not there; scripts/setup.sh installs it");
+        ensure!(found.is_some(), "{program} is not installed; scripts/setup.sh installs it");
     }
     let below = args.scratch.clone().map_or_else(std::env::current_dir, Ok)?;
     let scratch = program::scratch("door", Some(&below))?;
-    on_disk(scratch.path())?;
+    ensure_on_disk(scratch.path())?;
     idle::raise_descriptors(args.connections as u64 + 1000)?;
     let pki_dir = scratch.path().join("pki");
     fs::create_dir(&pki_dir)?;
     bench::data::open_to_all(scratch.path())?;
-    let makers =
-        Makers { longhaul, stand_in: args.stand_in, scratch: scratch.path().to_owned(), pki: Pki::make(&pki_dir)? };
+    let starter = ServerStarter {
+        longhaul,
+        stand_in: args.stand_in,
+        scratch: scratch.path().to_owned(),
+        pki: Pki::make(&pki_dir)?,
+    };
     let large = args.size << 20;
     println!("making the files");
-    make_files(&makers, large, args.files)?;
+    make_files(&starter, large, args.files)?;
     let accounts = Accounts::open();
     let about = about(args, &accounts, large)?;
     let cells: Vec<Cell> = Cell::all().into_iter().filter(|cell| is_wanted(&args.only, &cell.name())).collect();
-    let bench = Bench { makers: &makers, accounts: &accounts, rounds: args.rounds, large, small: args.files };
+    let bench = Bench { starter: &starter, accounts: &accounts, rounds: args.rounds, large, small: args.files };
     let mut outcome = Outcome::default();
     if is_wanted(&args.only, "idle") {
-        outcome.idle = idle_rows(args, &makers, &accounts);
+        outcome.idle = idle_rows(args, &starter, &accounts);
     }
     if is_wanted(&args.only, "asks") {
-        outcome.asks = ask_rows(args, &makers, &accounts);
+        outcome.requests = request_rows(args, &starter, &accounts);
     }
     if !cells.is_empty() {
         outcome.rows = bench.run(&cells)?;
@@ -97,12 +101,12 @@ fn run(args: &Args) -> Result<bool> {
     out.write("door.md", &text)?;
     out.write("door.svg", picture::svg(&outcome.rows, args.stand_in)?)?;
     print!("{text}");
-    out.say("door.md");
+    out.print_path("door.md");
     Ok(met)
 }
 
 fn about(args: &Args, accounts: &Accounts, large: u64) -> Result<Circumstances> {
-    let command = format!("make bench-door {}", program::asked(&[])).trim().to_owned();
+    let command = format!("make bench-door {}", program::shown_arguments(&[])).trim().to_owned();
     let davix = machine::first_line("davix-get", &["--version"]);
     let below = args.scratch.clone().unwrap_or_else(|| ".".into());
     Ok(Circumstances {
@@ -122,48 +126,48 @@ fn about(args: &Args, accounts: &Accounts, large: u64) -> Result<Circumstances> 
     })
 }
 
-/// xrootd prints its version to stderr.
+/// The version of xrootd, which xrootd prints to stderr.
 fn xrootd_version() -> String {
     let output = std::process::Command::new("xrootd").arg("-v").output();
-    let said = output.map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();
-    String::from_utf8_lossy(&said).lines().next().unwrap_or_default().trim().to_owned()
+    let text = output.map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().next().unwrap_or_default().trim().to_owned()
 }
 
-fn idle_rows(args: &Args, makers: &Makers, accounts: &Accounts) -> Vec<IdleRow> {
+fn idle_rows(args: &Args, starter: &ServerStarter, accounts: &Accounts) -> Vec<IdleRow> {
     let mut rows = Vec::new();
     for tls in [false, true] {
-        for who in ServerKind::ALL {
-            println!("{} idle connections, {}", args.connections, who.name());
-            let name = format!("idle-{}-{}", who.name(), if tls { "tls" } else { "clear" });
+        for kind in ServerKind::ALL {
+            println!("{} idle connections, {}", args.connections, kind.name());
+            let name = format!("idle-{}-{}", kind.name(), if tls { "tls" } else { "clear" });
             // A fresh server: memory left by earlier measurements must not count.
-            let idle = makers.start(who, &name, accounts, None).and_then(|server| {
-                let ca = tls.then_some(makers.pki.ca.as_path());
+            let idle = starter.start(kind, &name, accounts, None).and_then(|server| {
+                let ca = tls.then_some(starter.pki.ca.as_path());
                 idle::measure(&server, ca, args.connections, &format!("/data/{}", small_name(0)))
             });
             println!("  {idle:?}");
-            rows.push((who, tls, idle.map_err(|error| format!("{error:#}"))));
+            rows.push((kind, tls, idle.map_err(|error| format!("{error:#}"))));
         }
     }
     rows
 }
 
-fn ask_rows(args: &Args, makers: &Makers, accounts: &Accounts) -> Vec<AskRow> {
-    let mut rows: Vec<AskRow> = Vec::new();
-    for question in Question::ALL {
-        rows.extend(ServerKind::ALL.map(|who| (who, question, Ok(Vec::new()))));
+fn request_rows(args: &Args, starter: &ServerStarter, accounts: &Accounts) -> Vec<RequestRow> {
+    let mut rows: Vec<RequestRow> = Vec::new();
+    for request in RequestKind::ALL {
+        rows.extend(ServerKind::ALL.map(|kind| (kind, request, Ok(Vec::new()))));
     }
-    let servers = ServerKind::ALL.map(|who| makers.start(who, &format!("asks-{}", who.name()), accounts, Some(0)));
+    let servers = ServerKind::ALL.map(|kind| starter.start(kind, &format!("asks-{}", kind.name()), accounts, Some(0)));
     let core = std::thread::available_parallelism().map_or(0, |n| n.get() - 1);
     for round in 0..=args.rounds {
-        for (who, question, rates) in &mut rows {
+        for (kind, request, rates) in &mut rows {
             let Ok(so_far) = rates else { continue };
             let path = format!("/data/{}", small_name(0));
             let time = Duration::from_secs(args.seconds);
-            let now = match &servers[*who as usize] {
-                Ok(server) => rate(server.port, &path, *question, time, core).map_err(|error| format!("{error:#}")),
+            let now = match &servers[*kind as usize] {
+                Ok(server) => rate(server.port, &path, *request, time, core).map_err(|error| format!("{error:#}")),
                 Err(error) => Err(format!("{error:#}")),
             };
-            println!("{}, {}: {now:?}", question.name(), who.name());
+            println!("{}, {}: {now:?}", request.name(), kind.name());
             match now {
                 Ok(rate) if round > 0 => so_far.push(rate),
                 Ok(_) => {}

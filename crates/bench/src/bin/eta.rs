@@ -1,5 +1,5 @@
 //! `make bench-eta`: its arguments, signals and results.
-#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
+#![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 use std::fs;
 use std::path::PathBuf;
@@ -34,12 +34,12 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    program::end("bench-eta", run(&Args::parse()))
+    program::exit_code("bench-eta", run(&Args::parse()))
 }
 
-/// Runs the jobs; whether at least 18 of 20 were good.
+/// Runs the jobs; whether at least 90 % of them were good.
 fn run(args: &Args) -> Result<bool> {
-    program::needs_root()?;
+    program::require_root()?;
     let longhaul = args.binary.find()?;
     let scratch = program::scratch("eta", args.scratch.as_deref())?;
     let stop = program::stopped_by_signals()?;
@@ -71,8 +71,8 @@ fn run(args: &Args) -> Result<bool> {
     }
     let out = Results::open(args.out.as_deref())?;
     out.write("eta.md", markdown(&about, &outcomes))?;
-    out.say("eta.md");
+    out.print_path("eta.md");
     let good = outcomes.iter().filter(|(_, o)| o.as_ref().is_ok_and(|(verdict, _)| verdict.is_good())).count();
-    ensure!(!outcomes.is_empty(), "there is no such run");
+    ensure!(!outcomes.is_empty(), "--only selects no run");
     Ok(good * 20 >= outcomes.len() * 18)
 }

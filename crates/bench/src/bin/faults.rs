@@ -1,5 +1,5 @@
 //! The second half of `make bench-probe`: faults in emulated paths.
-#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
+#![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -30,7 +30,7 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    program::end("bench-probe", all(&Args::parse()))
+    program::exit_code("bench-probe", all(&Args::parse()))
 }
 
 /// Runs the faults; whether enough of them were found.
@@ -38,15 +38,15 @@ fn all(args: &Args) -> Result<bool> {
     let longhaul = args.binary.find()?;
     ensure!(
         args.out.is_some() || args.only.is_empty(),
-        "a part of the table does not take the place of the whole one: --out DIR"
+        "a part of the table must not replace the whole one: give --out DIR"
     );
     let mut outcomes = Vec::new();
     for fault in FAULTS.into_iter().filter(|fault| program::is_wanted(&args.only, fault.name)) {
         let outcome = run(&longhaul, fault, args.rounds, args.seconds)?;
-        println!("{}: {:?}", fault.name, outcome.said);
+        println!("{}: {:?}", fault.name, outcome.first_causes);
         outcomes.push(outcome);
     }
-    ensure!(!outcomes.is_empty(), "there is no such fault");
+    ensure!(!outcomes.is_empty(), "--only selects no fault");
     let date = machine::date();
     let head = format!(
         "- Date: {date}\n- Machine: {}\n- Command: `make bench-probe`; {} runs of each fault, {} s for each of the probe's tests\n\
@@ -61,6 +61,6 @@ fn all(args: &Args) -> Result<bool> {
     let out = Results::open(args.out.as_deref())?;
     out.write("probe-faults.md", &text)?;
     print!("\n{text}");
-    out.say("probe-faults.md");
+    out.print_path("probe-faults.md");
     Ok(met)
 }

@@ -1,6 +1,6 @@
-//! `make bench-hub-deep`: measurements of a hub that take minutes. Ten million files that wait, and a restart with them; a million small files
-//! from node to node; a data set beside `longhaul cp`. Writes docs/results/hub-deep.md.
-#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
+//! `make bench-hub-deep`: measurements of a hub that take minutes: ten million queued files and a restart with them, a million small files
+//! from node to node, and a data set compared with `longhaul cp`. Writes docs/results/hub-deep.md.
+#![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -10,7 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use bench::hub::{Hub, Pair, ask, late, small_files, spread, submit};
+use bench::hub::{Hub, Pair, percentile_99, small_files, spread_text, submit, time_requests};
 use bench::machine;
 use bench::program::{self, Binary, Results};
 use bench::statistics::median;
@@ -50,80 +50,85 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    program::end("bench-hub-deep", run(&Args::parse()))
+    program::exit_code("bench-hub-deep", run(&Args::parse()))
 }
 
 /// The figures of a queue in which many files wait.
 struct QueueFigures {
+    /// Files that wait.
     queued: u64,
-    status: f64,
-    list: f64,
+    /// The 99th percentile of the times to answer with the status of a job.
+    status_ms: f64,
+    /// The 99th percentile of the times to answer with a page of jobs.
+    list_ms: f64,
     megabytes: f64,
+    /// Memory after all restarts.
     megabytes_after: f64,
     database_gb: f64,
-    /// Seconds from the start to the first claim.
-    claims: Vec<f64>,
+    /// Seconds from each start to the first claim.
+    claims_s: Vec<f64>,
 }
 
-fn waiting(args: &Args, longhaul: &Path, dir: &Path) -> Result<QueueFigures> {
+fn measure_queue(args: &Args, longhaul: &Path, dir: &Path) -> Result<QueueFigures> {
     let mut hub = Hub::start(longhaul, dir)?;
     let stopped = Stopped { reason: "measured".into(), ..Stopped::default() };
     hub.api()?.stop("all", &stopped)?;
-    let waits = |hub: &Hub| -> Result<u64> { Ok(hub.api()?.queues()?.queues.iter().map(|queue| queue.queued).sum()) };
+    let queued_files =
+        |hub: &Hub| -> Result<u64> { Ok(hub.api()?.queues()?.queues.iter().map(|queue| queue.queued).sum()) };
     let mut queued = 0;
     while queued < args.queued as u64 {
         submit(&hub, 1000, SUBMIT_S)?;
-        queued = waits(&hub)?;
+        queued = queued_files(&hub)?;
         println!("{queued} files wait");
     }
     let id = hub.api()?.jobs(true, None, 1)?.jobs.first().context("no job waits")?.id;
-    let status = late(&ask(&hub, &format!("/api/v1/jobs/{id}"), 1000)?);
-    let list = late(&ask(&hub, "/api/v1/jobs?limit=100", 1000)?);
+    let status_ms = percentile_99(&time_requests(&hub, &format!("/api/v1/jobs/{id}"), 1000)?);
+    let list_ms = percentile_99(&time_requests(&hub, "/api/v1/jobs?limit=100", 1000)?);
     let megabytes = hub.memory()? as f64 / 1e6;
-    let mut claims = Vec::new();
+    let mut claims_s = Vec::new();
     for _ in 0..args.restarts {
         let began = Instant::now();
         hub = hub.restart()?;
         hub.api()?.start("all")?;
-        until(&hub, |running| running > 0)?;
-        claims.push(began.elapsed().as_secs_f64());
+        wait_for_running(&hub, |running| running > 0)?;
+        claims_s.push(began.elapsed().as_secs_f64());
         hub.api()?.stop("all", &stopped)?;
-        // Nobody carries out the claims, so they return to the queue: the next claim is a new one.
-        until(&hub, |running| running == 0)?;
+        // No node carries out the claimed transfers, so they return to the queue: the next claim is a new one.
+        wait_for_running(&hub, |running| running == 0)?;
     }
     let database_gb = fs::metadata(dir.join("hub/hub.db"))?.len() as f64 / 1e9;
     Ok(QueueFigures {
         queued,
-        status,
-        list,
+        status_ms,
+        list_ms,
         megabytes,
         megabytes_after: hub.memory()? as f64 / 1e6,
         database_gb,
-        claims,
+        claims_s,
     })
 }
 
-/// Waits until `is_wanted` holds for the number of files that run.
-fn until(hub: &Hub, is_wanted: impl Fn(u64) -> bool) -> Result<()> {
+/// Waits until `is_wanted` accepts the number of running files.
+fn wait_for_running(hub: &Hub, is_wanted: impl Fn(u64) -> bool) -> Result<()> {
     let began = Instant::now();
     while !is_wanted(hub.api()?.queues()?.queues.iter().map(|queue| queue.running).sum()) {
-        ensure!(began.elapsed() < CLAIM_MAX, "the number of files that run does not change");
+        ensure!(began.elapsed() < CLAIM_MAX, "the number of running files does not change");
         sleep(Duration::from_millis(20));
     }
     Ok(())
 }
 
 /// Has files of 1 kB moved from node to node, in jobs of the largest permitted size; returns files per second.
-fn small(args: &Args, longhaul: &Path, dir: &Path) -> Result<f64> {
+fn move_small_files(args: &Args, longhaul: &Path, dir: &Path) -> Result<f64> {
     let hub = Hub::start(longhaul, dir)?;
     let pair = Pair::start(&hub, dir)?;
     let files = small_files(&pair, args.files)?;
-    println!("{} files are there", files.len());
-    Ok(files.len() as f64 / pair.moved(&hub, &files, 100_000)?.as_secs_f64())
+    println!("{} files are made", files.len());
+    Ok(files.len() as f64 / pair.time_moves(&hub, &files, 100_000)?.as_secs_f64())
 }
 
-/// Seconds of a data set by a hub, and by `longhaul cp`, in turn.
-fn set(args: &Args, longhaul: &Path, dir: &Path) -> Result<(Vec<f64>, Vec<f64>)> {
+/// Moves a data set by a hub and by `longhaul cp` in turn; returns the seconds of each run of both.
+fn move_data_set(args: &Args, longhaul: &Path, dir: &Path) -> Result<(Vec<f64>, Vec<f64>)> {
     let hub = Hub::start(longhaul, dir)?;
     let pair = Pair::start(&hub, dir)?;
     let bytes = args.gigabytes * 1_000_000_000 / SET_FILES;
@@ -132,14 +137,15 @@ fn set(args: &Args, longhaul: &Path, dir: &Path) -> Result<(Vec<f64>, Vec<f64>)>
     for at in 0..SET_FILES {
         fill(&source.join(format!("f{at}")), bytes)?;
     }
-    let (mut by_hub, mut by_cp) = (Vec::new(), Vec::new());
+    let mut by_hub = Vec::new();
+    let mut by_cp = Vec::new();
     for round in 0..args.rounds {
-        for first in [round % 2 == 0, round % 2 != 0] {
+        for is_by_hub in [round % 2 == 0, round % 2 != 0] {
             let target = pair.sites[1].data.join("in");
-            if first {
+            if is_by_hub {
                 let files: Vec<_> =
                     (0..SET_FILES).map(|at| pair.file(&format!("set/f{at}"), &format!("in/f{at}"), bytes)).collect();
-                by_hub.push(pair.moved(&hub, &files, files.len())?.as_secs_f64());
+                by_hub.push(pair.time_moves(&hub, &files, files.len())?.as_secs_f64());
             } else {
                 by_cp.push(copy(longhaul, &source, &pair)?);
             }
@@ -183,44 +189,44 @@ fn run(args: &Args) -> Result<bool> {
         fs::create_dir_all(&dir)?;
         Ok(dir)
     };
-    let (by_hub, by_cp) = set(args, &longhaul, &below("set")?)?;
+    let (by_hub, by_cp) = move_data_set(args, &longhaul, &below("set")?)?;
     fs::remove_dir_all(scratch.path().join("set"))?;
-    let small = small(args, &longhaul, &below("small")?)?;
+    let small_files_s = move_small_files(args, &longhaul, &below("small")?)?;
     fs::remove_dir_all(scratch.path().join("small"))?;
-    let waiting = waiting(args, &longhaul, &below("waiting")?)?;
+    let queue = measure_queue(args, &longhaul, &below("waiting")?)?;
     let middle = |all: &[f64]| median(all.iter().copied()).unwrap_or_default();
     let ratio = middle(&by_hub) / middle(&by_cp);
-    let slowest = waiting.claims.iter().copied().fold(0.0, f64::max);
+    let slowest = queue.claims_s.iter().copied().fold(0.0, f64::max);
     let rows = [
         (
             format!("{} GB in {SET_FILES} files, ordered at the hub, s; by `longhaul cp`, s; ratio", args.gigabytes),
-            format!("{}; {}; {ratio:.3}", spread(&by_hub, 1), spread(&by_cp, 1)),
+            format!("{}; {}; {ratio:.3}", spread_text(&by_hub, 1), spread_text(&by_cp, 1)),
             "1.02",
             ratio <= 1.02,
         ),
         (
             format!("{} files of 1 kB from node to node, per second", args.files),
-            format!("{small:.0}"),
+            format!("{small_files_s:.0}"),
             "1,000",
-            small >= 1000.0,
+            small_files_s >= 1000.0,
         ),
         (
-            format!("memory with {} files queued, MB; after {} restarts", waiting.queued, args.restarts),
-            format!("{:.0}; {:.0}", waiting.megabytes, waiting.megabytes_after),
+            format!("memory with {} files queued, MB; after {} restarts", queue.queued, args.restarts),
+            format!("{:.0}; {:.0}", queue.megabytes, queue.megabytes_after),
             "500",
-            waiting.megabytes.max(waiting.megabytes_after) < 500.0,
+            queue.megabytes.max(queue.megabytes_after) < 500.0,
         ),
         (
             "from the start of the killed hub to the first claim, s".to_owned(),
-            spread(&waiting.claims, 2),
+            spread_text(&queue.claims_s, 2),
             "5",
             slowest <= 5.0,
         ),
         (
             "99 of 100 answers to the status of a job, to a page of 100 jobs, ms".to_owned(),
-            format!("{:.1}, {:.1}", waiting.status, waiting.list),
+            format!("{:.1}, {:.1}", queue.status_ms, queue.list_ms),
             "50",
-            waiting.status <= 50.0 && waiting.list <= 50.0,
+            queue.status_ms <= 50.0 && queue.list_ms <= 50.0,
         ),
     ];
     let mut text = format!(
@@ -230,7 +236,7 @@ fn run(args: &Args) -> Result<bool> {
         machine::date(),
         machine::describe("loopback")?,
         machine::file_system(scratch.path()),
-        waiting.database_gb,
+        queue.database_gb,
         args.rounds,
         args.restarts,
     );

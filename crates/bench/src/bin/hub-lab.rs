@@ -1,5 +1,5 @@
 //! `make bench-hub-lab`: a hub and three sites behind one emulated link. Writes docs/results/hub-lab.md.
-#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
+#![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,12 +25,12 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    program::end("bench-hub-lab", run(&Args::parse()))
+    program::exit_code("bench-hub-lab", run(&Args::parse()))
 }
 
 /// Runs the measurements; whether the targets were met.
 fn run(args: &Args) -> Result<bool> {
-    program::needs_root()?;
+    program::require_root()?;
     let longhaul = args.binary.find()?;
     let scratch = program::scratch("hub-lab", args.scratch.as_deref())?;
     let stop = program::stopped_by_signals()?;
@@ -38,10 +38,10 @@ fn run(args: &Args) -> Result<bool> {
     let before = lab.reading()?;
     let mut outcomes = Vec::new();
     for case in [shares_and_marks, deadline, many_users] {
-        outcomes.extend(told(case(&mut lab)?));
-        lab.calm()?;
+        outcomes.extend(print_outcomes(case(&mut lab)?));
+        lab.cancel_all()?;
     }
-    outcomes.extend(told(cross_traffic(&mut lab, scratch.path())?));
+    outcomes.extend(print_outcomes(cross_traffic(&mut lab, scratch.path())?));
     let limited = lab.limited(&before)?;
     let mut text = format!(
         "# A hub in the lab\n\n- Date: {}\n- Machine: {}\n- Command: `make bench-hub-lab`\n- Three sites, RTT 20 and 40 ms, behind one link of \
@@ -56,12 +56,12 @@ fn run(args: &Args) -> Result<bool> {
     }
     let out = Results::open(args.out.as_deref())?;
     out.write("hub-lab.md", text)?;
-    out.say("hub-lab.md");
+    out.print_path("hub-lab.md");
     Ok(outcomes.iter().all(|outcome| outcome.is_met))
 }
 
-/// Prints outcomes as they come.
-fn told(outcomes: Vec<Outcome>) -> Vec<Outcome> {
+/// Prints outcomes, and returns them.
+fn print_outcomes(outcomes: Vec<Outcome>) -> Vec<Outcome> {
     for outcome in &outcomes {
         println!("{}: {} ({})", outcome.what, outcome.measured, outcome.target);
     }

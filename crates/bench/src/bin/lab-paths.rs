@@ -1,13 +1,13 @@
 //! `make bench-lab`: its arguments, signals and results.
-#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
+#![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use bench::machine;
-use bench::paths::course::{PathBench, Section};
 use bench::paths::report::{Circumstances, markdown};
+use bench::paths::runner::{PathBench, Section};
 use bench::paths::{bottleneck, ceiling, exact, grid, memory, picture};
 use bench::program::{self, Results};
 use clap::{Parser, ValueEnum};
@@ -47,16 +47,16 @@ enum LabCheck {
 }
 
 fn main() -> ExitCode {
-    program::end("bench-lab", run(&Args::parse()))
+    program::exit_code("bench-lab", run(&Args::parse()))
 }
 
 /// Runs the measurements; whether each of them gave a number.
 fn run(args: &Args) -> Result<bool> {
-    program::needs_root()?;
+    program::require_root()?;
     let iperf = machine::first_line("iperf3", &["--version"]);
-    ensure!(!iperf.is_empty(), "iperf3 is not there; run scripts/setup-bench.sh");
-    ensure!(!machine::first_line("setpriv", &["--version"]).is_empty(), "setpriv (util-linux) is not there");
-    let course = PathBench {
+    ensure!(!iperf.is_empty(), "iperf3 is not installed; run scripts/setup-bench.sh");
+    ensure!(!machine::first_line("setpriv", &["--version"]).is_empty(), "setpriv (util-linux) is not installed");
+    let bench = PathBench {
         rounds: args.rounds,
         seconds: args.seconds,
         side_by_side: args.side_by_side.max(1),
@@ -66,7 +66,7 @@ fn run(args: &Args) -> Result<bool> {
         date: machine::date(),
         machine: machine::describe("emulated network")?,
         iperf,
-        arguments: program::asked(&[("--out", None)]),
+        arguments: program::shown_arguments(&[("--out", None)]),
         rounds: args.rounds,
     };
     let out = Results::open(args.out.as_deref())?;
@@ -74,21 +74,21 @@ fn run(args: &Args) -> Result<bool> {
     let mut has_picture = false;
     for part in LabCheck::value_variants().iter().filter(|part| args.only.is_empty() || args.only.contains(part)) {
         sections.push(match part {
-            LabCheck::Ceiling => ceiling::measure(&course)?,
-            LabCheck::Bottleneck => bottleneck::measure(&course)?,
-            LabCheck::Exact => exact::measure(&course)?,
-            LabCheck::Memory => memory::measure(&course)?,
+            LabCheck::Ceiling => ceiling::measure(&bench)?,
+            LabCheck::Bottleneck => bottleneck::measure(&bench)?,
+            LabCheck::Exact => exact::measure(&bench)?,
+            LabCheck::Memory => memory::measure(&bench)?,
             LabCheck::Grid => {
-                let (section, reached) = grid::measure(&course)?;
+                let (section, reached) = grid::measure(&bench)?;
                 out.write("lab.svg", picture::svg(&reached)?)?;
                 has_picture = true;
                 section
             }
         });
-        // Written after each part, so that a long run that is broken off leaves its results.
+        // Written after each part, so that an interrupted run leaves its results.
         out.write("lab.md", markdown(&about, &sections, has_picture))?;
     }
-    out.say("lab.md");
+    out.print_path("lab.md");
     let failures: Vec<&String> = sections.iter().flat_map(|section| &section.failures).collect();
     failures.iter().for_each(|failure| println!("FAILED  {failure}"));
     Ok(failures.is_empty())

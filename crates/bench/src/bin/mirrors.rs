@@ -1,5 +1,5 @@
 //! `make bench-mirrors`: its arguments, signals and results.
-#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
+#![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,7 +29,7 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    program::end("bench-mirrors", run(&Args::parse()).map(|()| true))
+    program::exit_code("bench-mirrors", run(&Args::parse()).map(|()| true))
 }
 
 fn run(args: &Args) -> Result<()> {
@@ -50,25 +50,25 @@ fn run(args: &Args) -> Result<()> {
         .into_iter()
         .flat_map(|case| [(case.clone(), ClientKind::Ours, Ok(Vec::new())), (case, ClientKind::Aria2, Ok(Vec::new()))])
         .collect();
-    // One after the other, round by round, so that drift of the machine affects all alike.
+    // All cases run once in each round, so that drift of the machine affects all alike.
     for _ in 0..args.rounds {
-        for (case, who, courses) in &mut rows {
-            let Ok(so_far) = courses else { continue };
-            if *who == ClientKind::Aria2 && !has_aria2 {
-                *courses = Err("not installed".to_owned());
+        for (case, client, results) in &mut rows {
+            let Ok(so_far) = results else { continue };
+            if *client == ClientKind::Aria2 && !has_aria2 {
+                *results = Err("not installed".to_owned());
                 continue;
             }
-            match bench.run(case, *who) {
-                Ok(course) => {
+            match bench.run(case, *client) {
+                Ok(result) => {
                     println!(
-                        "{}, {who:?}: tail {:.2}, {:.1} s",
+                        "{}, {client:?}: tail {:.2}, {:.1} s",
                         case.title,
-                        course.tail(),
-                        course.halves.iter().sum::<f64>()
+                        result.tail(),
+                        result.halves.iter().sum::<f64>()
                     );
-                    so_far.push(course);
+                    so_far.push(result);
                 }
-                Err(error) => *courses = Err(format!("failed: {error:#}")),
+                Err(error) => *results = Err(format!("failed: {error:#}")),
             }
             ensure!(!stop.load(Ordering::Relaxed), "stopped by a signal");
         }
@@ -76,6 +76,6 @@ fn run(args: &Args) -> Result<()> {
     let out = Results::open(args.out.as_deref())?;
     out.write("mirrors.md", markdown(&about, &rows))?;
     out.write("mirrors.svg", svg(&rows))?;
-    out.say("mirrors.md");
+    out.print_path("mirrors.md");
     Ok(())
 }

@@ -1,5 +1,6 @@
-//! `make bench-portal`: what a hub costs while a hundred people have pages of the portal open and a thousand transfers run. Writes docs/results/portal.md.
-#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
+//! `make bench-portal`: processor time and memory of a hub while a hundred people have pages of the portal open and a thousand transfers run. Writes
+//! docs/results/portal.md.
+#![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -7,7 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, ensure};
-use bench::hub::{Hub, late};
+use bench::hub::{Hub, percentile_99};
 use bench::program::{self, Binary, Results};
 use bench::{machine, scripted_node};
 use clap::Parser;
@@ -15,14 +16,15 @@ use model::id::Uuid;
 use model::v1::hub::{Endpoint, FileOrder, JobOrder};
 use serde_json::Value;
 
-/// Endpoints, each with as many transfers out of it and into it as a hub permits unless it is told otherwise.
+/// The number of endpoints.
 const ENDPOINTS: usize = 50;
+/// The transfers out of each endpoint, and into it: as many as a hub permits by default.
 const TRANSFERS_EACH: usize = 20;
-/// The most transfers that a queue has at once: of each pair of endpoints there are as many activities as it takes.
+/// The most transfers of a queue at once. Each pair of endpoints has several activities, and so several queues.
 const QUEUE_TRANSFERS: usize = 4;
-/// Larger than what one transfer takes of small files: each file is a transfer of its own.
+/// Bytes of a file: so many that the hub does not combine files into one transfer.
 const FILE_BYTES: u64 = 100 << 30;
-/// How long all transfers may take to begin.
+/// The longest that all transfers may take to begin.
 const BEGIN_MAX: Duration = Duration::from_secs(180);
 
 /// What the portal costs a hub, over loopback.
@@ -42,12 +44,13 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    program::end("bench-portal", run(&Args::parse()))
+    program::exit_code("bench-portal", run(&Args::parse()))
 }
 
-/// Describes the endpoints and submits the transfers; returns the ids of the jobs.
+/// Adds the endpoints and submits the transfers; returns the ids of the jobs.
 fn submit(hub: &Hub) -> Result<Vec<Uuid>> {
-    let (api, node) = (hub.api()?, scripted_node::start()?);
+    let api = hub.api()?;
+    let node = scripted_node::start()?;
     for at in 0..ENDPOINTS {
         let urls = vec![format!("lh://node-{at}.example/")];
         let endpoint = Endpoint { urls, api: Some(format!("http://{node}")), ..Endpoint::default() };
@@ -74,7 +77,8 @@ fn submit(hub: &Hub) -> Result<Vec<Uuid>> {
 
 /// Waits until as many transfers run as the queues permit.
 fn until_all_run(hub: &Hub) -> Result<()> {
-    let (api, began) = (hub.api()?, Instant::now());
+    let api = hub.api()?;
+    let began = Instant::now();
     loop {
         let running: u64 = api.queues()?.queues.iter().map(|queue| queue.running).sum();
         println!("{running} transfers run after {:.0} s", began.elapsed().as_secs_f64());
@@ -87,7 +91,7 @@ fn until_all_run(hub: &Hub) -> Result<()> {
 }
 
 /// The requests of a person's page, and their interval: half of the people look at a transfer, a quarter at the list, a quarter at the queue.
-fn questions(person: usize, jobs: &[Uuid]) -> Vec<(String, Duration)> {
+fn page_requests(person: usize, jobs: &[Uuid]) -> Vec<(String, Duration)> {
     let seconds = Duration::from_secs;
     let job = format!("/api/v1/jobs/{}", jobs[person % jobs.len()]);
     match person % 4 {
@@ -102,11 +106,11 @@ fn questions(person: usize, jobs: &[Uuid]) -> Vec<(String, Duration)> {
     }
 }
 
-/// Sends the requests of a page until the time is over; returns the milliseconds of each answer.
-fn look(hub: &Hub, person: usize, jobs: &[Uuid], until: Instant) -> Result<Vec<f64>> {
+/// Sends the requests of a page until the time is over; returns the milliseconds until each answer.
+fn poll_page(hub: &Hub, person: usize, jobs: &[Uuid], until: Instant) -> Result<Vec<f64>> {
     let client = hub.client()?;
     let mut due: Vec<(String, Duration, Instant)> =
-        questions(person, jobs).into_iter().map(|(path, every)| (path, every, Instant::now())).collect();
+        page_requests(person, jobs).into_iter().map(|(path, every)| (path, every, Instant::now())).collect();
     let mut all = Vec::new();
     while Instant::now() < until {
         for (path, every, at) in &mut due {
@@ -131,22 +135,24 @@ struct PortalFigures {
 }
 
 fn measure(hub: &Hub, people: usize, jobs: &[Uuid], span: Duration) -> Result<PortalFigures> {
-    let (before, began) = (hub.processor_s()?, Instant::now());
+    let before_s = hub.processor_s()?;
+    let began = Instant::now();
     let until = began + span;
     let mut all = std::thread::scope(|scope| -> Result<Vec<f64>> {
-        let looking: Vec<_> = (0..people).map(|person| scope.spawn(move || look(hub, person, jobs, until))).collect();
+        let pollers: Vec<_> =
+            (0..people).map(|person| scope.spawn(move || poll_page(hub, person, jobs, until))).collect();
         sleep(until.saturating_duration_since(Instant::now()));
         let mut all = Vec::new();
-        for one in looking {
-            all.extend(one.join().map_err(|_| anyhow!("somebody stopped looking"))??);
+        for poller in pollers {
+            all.extend(poller.join().map_err(|_| anyhow!("a thread that polls a page panicked"))??);
         }
         Ok(all)
     })?;
     all.sort_by(f64::total_cmp);
     let seconds = began.elapsed().as_secs_f64();
-    let cores = (hub.processor_s()? - before) / seconds;
+    let cores = (hub.processor_s()? - before_s) / seconds;
     let megabytes = hub.memory()? as f64 / 1e6;
-    Ok(PortalFigures { cores, answers_s: all.len() as f64 / seconds, late_ms: late(&all), megabytes })
+    Ok(PortalFigures { cores, answers_s: all.len() as f64 / seconds, late_ms: percentile_99(&all), megabytes })
 }
 
 /// Runs the measurements; whether the targets were met.
@@ -154,7 +160,7 @@ fn run(args: &Args) -> Result<bool> {
     let longhaul = args.binary.find()?;
     let scratch = tempfile::Builder::new().prefix("longhaul-portal-").tempdir()?;
     let span = Duration::from_secs(args.seconds);
-    let (nobody, everybody) = measured(&longhaul, scratch.path(), args.people, span)?;
+    let (idle, loaded) = measure_idle_and_loaded(&longhaul, scratch.path(), args.people, span)?;
     let text = format!(
         "# What the portal costs a hub\n\n- Date: {}\n- Machine: {}\n- Command: `make bench-portal`\n- {} transfers run at {ENDPOINTS} endpoints, which \
          are one scripted node that moves nothing: the hub asks it of each transfer every half second, as it asks real ones. {} people have \
@@ -168,23 +174,28 @@ fn run(args: &Args) -> Result<bool> {
         ENDPOINTS * TRANSFERS_EACH,
         args.people,
         args.seconds,
-        nobody.cores,
-        nobody.megabytes,
+        idle.cores,
+        idle.megabytes,
         args.people,
-        everybody.cores,
-        everybody.megabytes,
-        everybody.answers_s,
-        everybody.late_ms,
-        if everybody.cores < 1.0 { "met" } else { "not met" },
-        if everybody.megabytes < 300.0 { "met" } else { "not met" },
+        loaded.cores,
+        loaded.megabytes,
+        loaded.answers_s,
+        loaded.late_ms,
+        if loaded.cores < 1.0 { "met" } else { "not met" },
+        if loaded.megabytes < 300.0 { "met" } else { "not met" },
     );
     print!("{text}");
     Results::open(args.out.as_deref())?.write("portal.md", text)?;
-    Ok(everybody.cores < 1.0 && everybody.megabytes < 300.0)
+    Ok(loaded.cores < 1.0 && loaded.megabytes < 300.0)
 }
 
 /// Measures the hub with no page open, and with all pages open.
-fn measured(longhaul: &Path, dir: &Path, people: usize, span: Duration) -> Result<(PortalFigures, PortalFigures)> {
+fn measure_idle_and_loaded(
+    longhaul: &Path,
+    dir: &Path,
+    people: usize,
+    span: Duration,
+) -> Result<(PortalFigures, PortalFigures)> {
     let hub = Hub::start(longhaul, dir)?;
     let jobs = submit(&hub)?;
     until_all_run(&hub)?;

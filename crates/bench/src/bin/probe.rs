@@ -1,5 +1,5 @@
 //! `make bench-probe`: its arguments and results.
-#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
+#![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -33,14 +33,14 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    program::end("bench-probe", run(&Args::parse()))
+    program::exit_code("bench-probe", run(&Args::parse()))
 }
 
 /// Runs the measurements; whether all targets were met.
 fn run(args: &Args) -> Result<bool> {
     let longhaul = args.binary.find()?;
     let iperf3 = machine::first_line("iperf3", &["--version"]);
-    ensure!(!iperf3.is_empty(), "iperf3 is not there; scripts/setup-bench.sh installs it");
+    ensure!(!iperf3.is_empty(), "iperf3 is not installed; scripts/setup-bench.sh installs it");
     let scratch = tempfile::Builder::new().prefix("longhaul-probe-").tempdir()?;
     let accounts = Accounts::open();
     let about = Circumstances {
@@ -60,6 +60,6 @@ fn run(args: &Args) -> Result<bool> {
     let out = Results::open(args.out.as_deref())?;
     out.write("probe.md", &text)?;
     print!("{text}");
-    out.say("probe.md");
+    out.print_path("probe.md");
     Ok(met)
 }

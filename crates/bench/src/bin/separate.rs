@@ -1,6 +1,6 @@
-//! `make bench-separate`: the rate of a node with a stack of its own (a MacVLAN in a namespace) beside one on the host's stack, over one veth pair. Writes
-//! docs/results/separate.md.
-#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
+//! `make bench-separate`: the rate of a node with a network stack of its own (a MacVLAN in a namespace), compared with a node on the host's stack, over one
+//! veth pair. Writes docs/results/separate.md.
+#![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 /// The least share of the host's rate.
 const SHARE_MIN: f64 = 0.95;
-/// The other host, at the end of the cable.
+/// The address of the other host, at the far end of the veth pair.
 const FAR: &str = "192.0.2.30";
 /// The script that makes the host, the other host, and the second stack.
 const NETWORK: &str = r#"
@@ -58,12 +58,12 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    program::end("bench-separate", if args.inside { run(&args) } else { enter() })
+    program::exit_code("bench-separate", if args.inside { run(&args) } else { enter() })
 }
 
 /// Runs this program again in namespaces of its own. Returns only if that fails.
 fn enter() -> Result<bool> {
-    program::needs_root()?;
+    program::require_root()?;
     let settings = tempfile::tempdir()?;
     fs::write(settings.path().join("measure.conf"), "PARENT=nic0\nADDRESS=\"192.0.2.20/24\"\n")?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/longhaul-netns");
@@ -73,7 +73,7 @@ fn enter() -> Result<bool> {
     Err(anyhow::Error::from(command.exec()).context("cannot run unshare"))
 }
 
-/// The command of a program in the second stack, on the other host, or on the host itself.
+/// The command of a program in a network namespace (the second stack, or the other host), or on the host itself.
 fn within(namespace: Option<&str>, program: &Path) -> Command {
     match namespace {
         None => Command::new(program),
@@ -104,9 +104,10 @@ fn run(args: &Args) -> Result<bool> {
     far.args(["serve", "--listen", "0.0.0.0:7411", "--anonymous", "rw", "--state"]).arg(dir.path().join("far"));
     far.arg("--export").arg(format!("d={}:rw", dir.path().display()));
     let _far = Node::start(far.stderr(Stdio::null()))?;
-    let (mut host, mut own) = (Vec::new(), Vec::new());
+    let mut host = Vec::new();
+    let mut own = Vec::new();
     for round in 0..args.rounds {
-        // In turn, and each first in half of the rounds, so that drift of the machine affects both.
+        // Each stack is first in half of the rounds, so that drift of the machine affects both alike.
         for is_own in [round % 2 == 0, round % 2 == 1] {
             let namespace = is_own.then_some("measure");
             let rate = rate(&longhaul, namespace, &dir.path().join("near"), args.seconds)?;
@@ -114,7 +115,7 @@ fn run(args: &Args) -> Result<bool> {
             if is_own { own.push(rate) } else { host.push(rate) }
         }
     }
-    // The share is taken pair by pair: the machine drifts by more than the two differ.
+    // The share is taken pair by pair: the machine drifts by more than the difference of the two stacks.
     let share = median(own.iter().zip(&host).map(|(own, host)| own / host)).context("no test was made")?;
     let (host, own) = median(host.into_iter()).zip(median(own.into_iter())).context("no test was made")?;
     let text = format!(
@@ -134,6 +135,6 @@ fn run(args: &Args) -> Result<bool> {
     let out = Results::open(args.out.as_deref())?;
     out.write("separate.md", &text)?;
     print!("\n{text}");
-    out.say("separate.md");
+    out.print_path("separate.md");
     Ok(share >= SHARE_MIN)
 }

@@ -1,5 +1,5 @@
 //! `make bench-several`: its arguments, signals and results.
-#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
+#![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -32,11 +32,11 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    program::end("bench-several", run(&Args::parse()).map(|()| true))
+    program::exit_code("bench-several", run(&Args::parse()).map(|()| true))
 }
 
 fn run(args: &Args) -> Result<()> {
-    program::needs_root()?;
+    program::require_root()?;
     let longhaul = args.binary.find()?;
     let scratch = program::scratch("several", args.scratch.as_deref())?;
     let stop = program::stopped_by_signals()?;
@@ -49,18 +49,18 @@ fn run(args: &Args) -> Result<()> {
     let bench = Bench { longhaul: &longhaul, scratch: scratch.path(), stop: &stop };
     let mut rows: Vec<Row> =
         (if args.movers { mover_cases() } else { cases() }).into_iter().map(|case| (case, Vec::new())).collect();
-    // One after the other, round by round, so that drift of the machine affects all alike.
+    // All cases run once in each round, so that drift of the machine affects all alike.
     for _ in 0..args.rounds {
-        for (case, courses) in &mut rows {
-            let course = bench.run(case).map_err(|error| format!("{error:#}"));
+        for (case, results) in &mut rows {
+            let result = bench.run(case).map_err(|error| format!("{error:#}"));
             ensure!(!stop.load(Ordering::Relaxed), "stopped by a signal");
-            println!("{}", row(&(case.clone(), vec![course.clone()])).trim());
-            courses.push(course);
+            println!("{}", row(&(case.clone(), vec![result.clone()])).trim());
+            results.push(result);
         }
     }
     let out = Results::open(args.out.as_deref())?;
     let page = if args.movers { "movers.md" } else { "several.md" };
     out.write(page, markdown(&about, &rows))?;
-    out.say(page);
+    out.print_path(page);
     Ok(())
 }

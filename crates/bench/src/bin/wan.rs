@@ -1,5 +1,5 @@
 //! `make bench-wan`: its arguments, signals and results.
-#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
+#![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use bench::wan::report::{Circumstances, markdown};
 use bench::wan::site::{self, BottleneckSettings};
 use bench::wan::stage::Stage;
 use bench::wan::tool::{Kind, Programs};
-use bench::wan::{cell, course, picture, plan, verdict};
+use bench::wan::{cell, picture, plan, rounds, verdict};
 use clap::Parser;
 
 /// Longhaul beside its peers over emulated wide-area paths. Needs root.
@@ -74,48 +74,53 @@ const PLACES: [(&str, Option<&str>); 4] =
     [("--out", None), ("--scratch", None), ("--longhaul", None), ("--fdt", Some("fdt.jar"))];
 
 fn main() -> ExitCode {
-    program::end("bench-wan", run(&Args::parse()))
+    program::exit_code("bench-wan", run(&Args::parse()))
 }
 
 /// Runs the measurements; whether all targets were met.
 fn run(args: &Args) -> Result<bool> {
     let started = Instant::now();
-    program::needs_root()?;
-    ensure!(!machine::first_line("setpriv", &["--version"]).is_empty(), "setpriv (util-linux) is not there");
-    let means = Programs { longhaul: args.binary.find()?, fdt: args.fdt.clone() };
-    let (kinds, missing) = kinds(args, &means)?;
+    program::require_root()?;
+    ensure!(!machine::first_line("setpriv", &["--version"]).is_empty(), "setpriv (util-linux) is not installed");
+    let programs = Programs { longhaul: args.binary.find()?, fdt: args.fdt.clone() };
+    let (kinds, missing) = kinds(args, &programs)?;
     // The directory is removed when the run ends, also when it fails.
     let scratch = program::scratch("wan", Some(&args.scratch))?;
     bench::data::open_to_all(scratch.path())?;
     let part = args.quick || !args.cells.is_empty() || !args.tools.is_empty();
-    ensure!(args.out.is_some() || !part, "a part of the table does not take the place of the whole one: --out DIR");
+    ensure!(args.out.is_some() || !part, "a part of the table must not replace the whole one: give --out DIR");
     let divide = args.divide.unwrap_or(if args.quick { 10 } else { 1 });
-    let ground = WanBench {
-        way: BottleneckSettings { rate_mbit: args.rate, queue: args.queue.clone(), mtu: args.mtu },
+    let bench = WanBench {
+        path: BottleneckSettings { rate_mbit: args.rate, queue: args.queue.clone(), mtu: args.mtu },
         stage: Stage { root: scratch.path().to_owned(), divide },
-        means,
+        programs,
         congestion: args.congestion.clone(),
         cap: Duration::from_secs(args.cap.max(1)),
         stop: program::stopped_by_signals()?,
     };
     let is_timed = !args.full && args.cells.is_empty();
     let budget_s = if is_timed { f64::from(args.minutes) * 60.0 } else { f64::INFINITY };
-    let (turns, choice) = turns(args, &ground, &kinds, budget_s)?;
-    let about = about(args, &ground, &kinds, missing, choice)?;
+    let (planned, choice) = plan_cells(args, &bench, &kinds, budget_s)?;
+    let about = about(args, &bench, &kinds, missing, choice)?;
     let end = is_timed.then(|| started + Duration::from_secs_f64(budget_s));
-    measure(args, &ground, &turns, &kinds, end, &about)
+    measure(args, &bench, &planned, &kinds, end, &about)
 }
 
 /// The tools that take part, and why the others do not.
-fn kinds(args: &Args, means: &Programs) -> Result<(Vec<Kind>, Vec<String>)> {
+fn kinds(args: &Args, programs: &Programs) -> Result<(Vec<Kind>, Vec<String>)> {
     let known = || Kind::all().into_iter().map(Kind::name).collect::<Vec<_>>().join(", ");
     for name in &args.tools {
-        ensure!(Kind::all().iter().any(|kind| kind.name() == name), "no tool is called {name}; there are: {}", known());
+        ensure!(
+            Kind::all().iter().any(|kind| kind.name() == name),
+            "no tool is called {name}; the tools are {}",
+            known()
+        );
     }
     let wanted = |kind: &Kind| args.tools.is_empty() || args.tools.iter().any(|name| name == kind.name());
-    let (mut kinds, mut missing) = (Vec::new(), Vec::new());
+    let mut kinds = Vec::new();
+    let mut missing = Vec::new();
     for kind in Kind::all().into_iter().filter(wanted) {
-        match kind.missing(means) {
+        match kind.missing(programs) {
             None => kinds.push(kind),
             Some(why) => {
                 println!("LEFT OUT: {}: {why}; scripts/setup-bench.sh installs what Debian has", kind.title());
@@ -123,19 +128,20 @@ fn kinds(args: &Args, means: &Programs) -> Result<(Vec<Kind>, Vec<String>)> {
             }
         }
     }
-    ensure!(!kinds.is_empty(), "none of these tools is there");
+    ensure!(!kinds.is_empty(), "none of these tools is installed");
     Ok((kinds, missing))
 }
 
-/// The cells that there is time for, and the reason for the choice.
-fn turns(args: &Args, ground: &WanBench, kinds: &[Kind], budget_s: f64) -> Result<(Vec<CellRounds>, String)> {
+/// The cells that fit the time, and the reason for the choice.
+fn plan_cells(args: &Args, bench: &WanBench, kinds: &[Kind], budget_s: f64) -> Result<(Vec<CellRounds>, String)> {
     let (ranked, mut choice) = if !args.cells.is_empty() {
         let mut chosen = Vec::new();
         for pattern in &args.cells {
             chosen.extend(cell::matching(pattern)?);
         }
-        let ranked: Vec<CellRounds> = plan::ranked().into_iter().filter(|turn| chosen.contains(&turn.cell)).collect();
-        (ranked, "asked for by name".to_owned())
+        let ranked: Vec<CellRounds> =
+            plan::ranked().into_iter().filter(|cell_rounds| chosen.contains(&cell_rounds.cell)).collect();
+        (ranked, "chosen by name".to_owned())
     } else if args.quick {
         (plan::quick(), "a handful, to try it".to_owned())
     } else if args.full {
@@ -146,50 +152,47 @@ fn turns(args: &Args, ground: &WanBench, kinds: &[Kind], budget_s: f64) -> Resul
                    round)";
         (plan::ranked(), why.replace("{}", &args.minutes.to_string()))
     };
-    let ranked = ranked.into_iter().map(|turn| CellRounds { rounds: args.repeat.unwrap_or(turn.rounds), ..turn });
+    let ranked = ranked
+        .into_iter()
+        .map(|cell_rounds| CellRounds { rounds: args.repeat.unwrap_or(cell_rounds.rounds), ..cell_rounds });
     let ranked: Vec<CellRounds> = ranked.collect();
-    let terms = Terms { line: ground.line(), cap_s: ground.cap.as_secs_f64(), divide: ground.stage.divide };
-    let (taken, left) = plan::fit(&ranked, budget_s, kinds, terms);
-    let expected: f64 = taken.iter().map(|turn| plan::estimate_s(*turn, kinds, terms)).sum();
-    println!("{} cells, about {:.0} minutes; {} left out for time", taken.len(), expected / 60.0, left.len());
+    let terms = Terms { bottleneck: bench.bottleneck(), cap_s: bench.cap.as_secs_f64(), divide: bench.stage.divide };
+    let (taken, left_out) = plan::fit(&ranked, budget_s, kinds, terms);
+    let expected: f64 = taken.iter().map(|cell_rounds| plan::estimate_s(*cell_rounds, kinds, terms)).sum();
+    println!("{} cells, about {:.0} minutes; {} left out for time", taken.len(), expected / 60.0, left_out.len());
     if let Some(rounds) = args.repeat {
         choice += &format!("; {rounds} rounds of each");
     }
     Ok((taken, choice))
 }
 
-fn about(
-    args: &Args,
-    ground: &WanBench,
-    kinds: &[Kind],
-    missing: Vec<String>,
-    choice: String,
-) -> Result<Circumstances> {
-    let mut said = Vec::new();
+fn about(args: &Args, bench: &WanBench, kinds: &[Kind], missing: Vec<String>, choice: String) -> Result<Circumstances> {
+    let mut congestion_texts = Vec::new();
     for (name, who) in [(args.congestion.as_str(), "both sites"), ("bbr", "rows marked (bbr)")] {
-        let in_force = ground.congestion_in_force(name)?;
+        let in_force = bench.congestion_in_force(name)?;
         ensure!(in_force == name, "the sites' connections have {in_force}, not {name}: `modprobe tcp_{name}`?");
-        said.push(format!("{name} by default at {who} ({})", site::CongestionSetting::here(name).shown()));
+        congestion_texts
+            .push(format!("{name} by default at {who} ({})", site::CongestionSetting::here(name).description()));
     }
     Ok(Circumstances {
         date: machine::date(),
         machine: machine::describe("emulated network")?,
-        arguments: program::asked(&PLACES),
-        versions: versions(ground, kinds),
+        arguments: program::shown_arguments(&PLACES),
+        versions: versions(bench, kinds),
         missing,
-        line: ground.line(),
+        bottleneck: bench.bottleneck(),
         queue: if args.queue == "bdp" { "one BDP (256 KiB at least)".into() } else { args.queue.clone() },
-        file_system: machine::file_system(&ground.stage.root),
-        congestion: said.join("; ") + "; a program may choose another, as Longhaul and iperf3 can",
-        cap_s: ground.cap.as_secs_f64(),
-        divide: ground.stage.divide,
+        file_system: machine::file_system(&bench.stage.root),
+        congestion: congestion_texts.join("; ") + "; a program may choose another, as Longhaul and iperf3 can",
+        cap_s: bench.cap.as_secs_f64(),
+        divide: bench.stage.divide,
         choice,
     })
 }
 
 /// The versions that the tools report.
-fn versions(ground: &WanBench, kinds: &[Kind]) -> Vec<String> {
-    let longhaul = ground.means.longhaul.display().to_string();
+fn versions(bench: &WanBench, kinds: &[Kind]) -> Vec<String> {
+    let longhaul = bench.programs.longhaul.display().to_string();
     let mut versions = vec![machine::first_line(&longhaul, &["--version"])];
     let package = |name| machine::first_line("dpkg-query", &["-W", "-f", "${Package} ${Version}", name]);
     let of = [
@@ -207,22 +210,22 @@ fn versions(ground: &WanBench, kinds: &[Kind]) -> Vec<String> {
 
 fn measure(
     args: &Args,
-    ground: &WanBench,
-    turns: &[CellRounds],
+    bench: &WanBench,
+    planned: &[CellRounds],
     kinds: &[Kind],
     end: Option<Instant>,
     about: &Circumstances,
 ) -> Result<bool> {
     let out = Results::open(args.out.as_deref())?;
-    // Written after each cell, so that a long run that is broken off leaves its results.
-    let results = course::run(ground, turns, kinds, end, |results| {
+    // Written after each cell, so that an interrupted run leaves its results.
+    let results = rounds::run(bench, planned, kinds, end, |results| {
         out.write("wan.md", markdown(about, results))?;
         out.write("wan.svg", picture::svg(results, about.cap_s)?)
     })?;
     // The cells that were left out at the end are known only now.
     out.write("wan.md", markdown(about, &results))?;
-    out.say("wan.md");
-    let judged = verdict::judge(&results, ground.line());
+    out.print_path("wan.md");
+    let judged = verdict::judge(&results, bench.bottleneck());
     for one in judged.iter().filter(|one| !one.met) {
         println!("NOT MET  {}: {}: {}", one.cell, one.target, one.figure);
     }

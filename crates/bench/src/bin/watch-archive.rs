@@ -1,6 +1,6 @@
-//! `make bench-watch-archive`: what a watch of 100 sites costs: a year of its archive, any view of it, and the minutes of 9,900 pairs as they come. Writes
-//! docs/results/watch-archive.md.
-#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
+//! `make bench-watch-archive`: the cost of a watch of 100 sites: the size of a year of its archive, the time of a view of it, and the processor time of the
+//! measurements of 9,900 pairs as they arrive. Writes docs/results/watch-archive.md.
+#![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 use std::fmt::Write as _;
 use std::fs;
@@ -27,7 +27,7 @@ const PAIRS: usize = 9_900;
 const DAYS: i64 = 366;
 /// Views of each kind.
 const VIEWS: usize = 40;
-/// Nodes that measure, and how many pairs each.
+/// Nodes that measure; each has 99 pairs.
 const NODES: usize = 100;
 
 /// What a watch of 100 sites costs.
@@ -45,14 +45,14 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    program::end("bench-watch-archive", run(&Args::parse()))
+    program::exit_code("bench-watch-archive", run(&Args::parse()))
 }
 
 fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
 }
 
-/// A minute of a path: 600 packets more or less, noise on its delays, a lost packet now and then, a queue in the afternoon.
+/// The row of one minute of a path: about 600 packets, noise on the delays, a lost packet in some minutes, a queue in the afternoon.
 fn minute(at: i64, random: &mut fastrand::Rng, base: i64) -> Row {
     let jitter = |random: &mut fastrand::Rng, most: i64| random.i64(0..most).min(random.i64(0..most));
     let busy = if (at / 3_600_000) % 24 == 15 { 40 } else { 1 };
@@ -85,7 +85,8 @@ async fn year(archive: &Archive, pairs: usize, file: &Path) -> Result<u64> {
     }
     let last = now() / DAY;
     for day in last - DAYS..last {
-        let (mut minutes, mut hours) = (Vec::new(), Vec::new());
+        let mut minutes = Vec::new();
+        let mut hours = Vec::new();
         for (id, base) in &series {
             let rows: Vec<Row> = (0..1_440).map(|at| minute(day * DAY + at * MINUTE, &mut random, *base)).collect();
             hours.push((*id, pack(LATENCY, &roll_up(LATENCY, &rows, 3_600_000))));
@@ -165,7 +166,7 @@ fn cpu_s() -> f64 {
     clock.tv_sec as f64 + clock.tv_nsec as f64 / 1e9
 }
 
-/// The figures of taking in the minutes of all pairs.
+/// The cost of the measurements of all pairs as they arrive.
 struct ArchiveFigures {
     /// Share of a processor.
     processor: f64,
@@ -175,10 +176,11 @@ struct ArchiveFigures {
     resident: u64,
 }
 
+/// Gives the watch the measurements of some minutes, and packs them.
 async fn feed(watch: &Watch, minutes: u32) -> Result<ArchiveFigures> {
     let mut random = fastrand::Rng::with_seed(99);
     let begin = (now() / 3_600_000) * 3_600_000 - i64::from(minutes) * MINUTE;
-    let mut spent = 0.0;
+    let mut spent_s = 0.0;
     for at in 0..minutes {
         for node in 0..NODES {
             let number = u64::from(at) * 99;
@@ -186,28 +188,26 @@ async fn feed(watch: &Watch, minutes: u32) -> Result<ArchiveFigures> {
             let before = cpu_s();
             let read: Measurements = serde_json::from_str(&text)?;
             watch.take(&format!("n{node}"), read.measurements, read.next).await?;
-            spent += cpu_s() - before;
+            spent_s += cpu_s() - before;
         }
         let before = cpu_s();
         // A running watch judges all paths six times a minute.
         (0..6).for_each(|_| watch.look(begin + i64::from(at) * MINUTE + MINUTE));
-        spent += cpu_s() - before;
+        spent_s += cpu_s() - before;
     }
     let resident = resident()?;
-    let (began, before) = (Instant::now(), cpu_s());
+    let began = Instant::now();
+    let before = cpu_s();
     watch.archive.pack(begin + i64::from(minutes) * MINUTE).await?;
-    let packed = cpu_s() - before;
+    let pack_s = cpu_s() - before;
     println!("packing took {:.1} s", began.elapsed().as_secs_f64());
     let span = f64::from(minutes) * 60.0;
-    Ok(ArchiveFigures { processor: (spent + packed) / span, pack_s: packed, resident })
+    Ok(ArchiveFigures { processor: (spent_s + pack_s) / span, pack_s, resident })
 }
 
 fn resident() -> Result<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("VmRSS:"))
-        .context("the kernel does not say how much is resident")?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("/proc/self/status has no VmRSS")?;
     let kilobytes: u64 = line.split_whitespace().nth(1).context("no number")?.parse()?;
     Ok(kilobytes * 1024)
 }
@@ -227,21 +227,21 @@ fn run(args: &Args) -> Result<bool> {
         fs::create_dir_all(scratch.path().join(name))?;
     }
     let open = |name: &str| runtime.block_on(Archive::open(&format!("sqlite:{}", file(name).display())));
-    let (fed, _changes) = {
+    let (figures, _changes) = {
         let (watch, changes) = runtime.block_on(Watch::new(mesh()?, open("feed")?))?;
         (runtime.block_on(feed(&watch, args.minutes))?, changes)
     };
     let archive = open("year")?;
     let bytes = runtime.block_on(year(&archive, args.pairs, &file("year")))?;
     let gigabytes = bytes as f64 / args.pairs as f64 * PAIRS as f64 / 1e9;
-    let (watch, _told) = runtime.block_on(Watch::new(Watched::default(), archive))?;
+    let (watch, _changes) = runtime.block_on(Watch::new(Watched::default(), archive))?;
     let spans = [("a day", DAY), ("a month", 30 * DAY), ("a year", DAYS * DAY - 1)];
     let mut took = Vec::new();
     for (_, span) in spans {
         took.push(runtime.block_on(views(&watch, args.pairs, span))?);
     }
     let slowest = took.iter().flatten().copied().fold(0.0, f64::max);
-    let resident = fed.resident as f64 / 1e6;
+    let resident_mb = figures.resident as f64 / 1e6;
     let rows = [
         (
             format!("a year of 9,900 pairs, minutes and hours, GB ({} pairs written, scaled)", args.pairs),
@@ -257,12 +257,17 @@ fn run(args: &Args) -> Result<bool> {
         ),
         (
             "minutes of 9,900 pairs as they come: JSON, archive, judge, looks, packing; % of a processor".to_owned(),
-            format!("{:.2}", fed.processor * 100.0),
+            format!("{:.2}", figures.processor * 100.0),
             "2",
-            fed.processor < 0.02,
+            figures.processor < 0.02,
         ),
-        (format!("of that, packing {} minutes, s of processor", args.minutes), format!("{:.1}", fed.pack_s), "", true),
-        ("resident after that, MB".to_owned(), format!("{resident:.0}"), "200", resident < 200.0),
+        (
+            format!("of that, packing {} minutes, s of processor", args.minutes),
+            format!("{:.1}", figures.pack_s),
+            "",
+            true,
+        ),
+        ("resident after that, MB".to_owned(), format!("{resident_mb:.0}"), "200", resident_mb < 200.0),
     ];
     let mut text = format!(
         "# What a watch of 100 sites costs\n\n- Date: {}\n- Machine: {}\n- Command: `make bench-watch-archive`\n- Synthetic paths: a minute of 600 packets, noise on \

@@ -1,6 +1,6 @@
-//! `make bench-watch`: faults in a mesh of a lab, and whether a watch finds them, says why and where, and is silent where nothing is wrong. Writes
+//! `make bench-watch`: faults in a mesh of a lab; whether a watch finds them, names cause and place, and raises no alarm on paths without a fault. Writes
 //! docs/results/watch-lab.md.
-#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
+#![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -16,8 +16,9 @@ use bench::watch_lab::{dashboard, year};
 use clap::Parser;
 use watch::archive::store::Archive;
 
-/// Of twenty faults.
+/// The target: so many of twenty faults found.
 const FOUND_MIN: usize = 19;
+/// The target: so many of twenty faults reported with the right cause and place.
 const RIGHT_MIN: usize = 18;
 /// The most false alarms that the report lists.
 const SHOWN_MAX: usize = 20;
@@ -39,15 +40,15 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    program::end("bench-watch", run(&Args::parse()))
+    program::exit_code("bench-watch", run(&Args::parse()))
 }
 
 /// Runs the measurements; whether the targets were met.
 fn run(args: &Args) -> Result<bool> {
-    program::needs_root()?;
+    program::require_root()?;
     ensure!(
         args.out.is_some() || args.only.is_empty(),
-        "a part of the table does not take the place of the whole one: --out DIR"
+        "a part of the table must not replace the whole one: give --out DIR"
     );
     let longhaul = args.binary.find()?;
     let scratch = program::scratch("watch-lab", args.scratch.as_deref())?;
@@ -58,7 +59,7 @@ fn run(args: &Args) -> Result<bool> {
     let limited = mesh.limited(&before)?;
     let yellow = yellow(&mesh.archive(), &trials.outcomes)?;
     drop(mesh);
-    // With `--only`, the year is left out: a developer asks for one part of the table.
+    // With `--only`, which selects a part of the table, the year is left out.
     let year = if args.only.is_empty() { Some(year::false_alarms()?) } else { None };
     for alarm in year.iter().flatten().take(SHOWN_MAX) {
         println!("in a clean year: {alarm:?}");
@@ -74,11 +75,11 @@ fn run(args: &Args) -> Result<bool> {
     let out = Results::open(args.out.as_deref())?;
     out.write("watch-lab.md", &text)?;
     print!("\n{text}");
-    out.say("watch-lab.md");
+    out.print_path("watch-lab.md");
     Ok(met)
 }
 
-/// When dashboards would have been yellow, fault by fault.
+/// The time after which a dashboard would have been yellow, for each fault.
 fn yellow(archive: &std::path::Path, outcomes: &[Outcome]) -> Result<Vec<Option<Duration>>> {
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {
@@ -114,7 +115,7 @@ fn markdown(head: &str, trials: &Trials, yellow: &[Option<Duration>], year: Opti
             "| {} | {} | {} | {right} | {} |",
             outcome.fault.name,
             seconds(outcome.found_after),
-            outcome.said,
+            outcome.named,
             seconds(*yellow)
         );
     }
@@ -122,7 +123,7 @@ fn markdown(head: &str, trials: &Trials, yellow: &[Option<Duration>], year: Opti
     let found = trials.outcomes.iter().filter(|outcome| outcome.found_after.is_some()).count();
     let right = trials.outcomes.iter().filter(|outcome| outcome.is_right).count();
     let is_met = |is: bool| if is { "met" } else { "**not met**" };
-    let missing = count.saturating_sub(found) <= 20 - FOUND_MIN && count.saturating_sub(right) <= 20 - RIGHT_MIN;
+    let faults_met = count.saturating_sub(found) <= 20 - FOUND_MIN && count.saturating_sub(right) <= 20 - RIGHT_MIN;
     text += "\n| what | measured | target | |\n|---|---|---|---|\n";
     let _ = writeln!(
         text,
@@ -145,5 +146,5 @@ fn markdown(head: &str, trials: &Trials, yellow: &[Option<Duration>], year: Opti
             is_met(year == 0)
         );
     }
-    (text, missing && year.is_none_or(|year| year == 0))
+    (text, faults_met && year.is_none_or(|year| year == 0))
 }

@@ -1,5 +1,5 @@
-//! Caltech's FDT, where its jar is given: `--fdt-jar`. From memory to memory (`-nettest`) it runs until it is stopped and
-//! moves no given amount, so it has no such job here.
+//! Caltech's FDT, if `--fdt-jar` gives its jar. From memory to memory (`-nettest`) FDT runs until it is stopped and cannot
+//! move a given amount, so it takes no part in that scenario.
 
 use std::path::{Path, PathBuf};
 
@@ -41,16 +41,16 @@ impl Contestant for Fdt {
         Ok(Some(command))
     }
 
-    fn order(&self, job: &Job) -> Option<JobCommand> {
-        let mut order = JobCommand { command: self.command(), copy: None };
-        order.command.extend(["-c", "127.0.0.1", "-p"].map(String::from));
-        order.command.extend([job.port.to_string(), "-P".into(), "4".into()]);
+    fn job_command(&self, job: &Job) -> Option<JobCommand> {
+        let mut job_command = JobCommand { command: self.command(), copy: None };
+        job_command.command.extend(["-c", "127.0.0.1", "-p"].map(String::from));
+        job_command.command.extend([job.port.to_string(), "-P".into(), "4".into()]);
         match job.data {
             Data::Zeros { .. } => return None,
             Data::File { .. } => {}
-            Data::Tree { .. } => order.command.push("-r".into()),
+            Data::Tree { .. } => job_command.command.push("-r".into()),
         }
-        order.command.extend(["-d".into(), job.target.display().to_string(), job.source.display().to_string()]);
-        Some(order.onto(job.target.join(job.source.file_name()?)))
+        job_command.command.extend(["-d".into(), job.target.display().to_string(), job.source.display().to_string()]);
+        Some(job_command.with_copy(job.target.join(job.source.file_name()?)))
     }
 }

@@ -11,7 +11,7 @@ use crate::job::{Data, Job};
 /// GridFTP.
 #[derive(Clone, Copy, Debug)]
 pub struct GridFtp {
-    /// With the options of an experienced user.
+    /// Whether it runs with the options of an experienced user.
     pub is_tuned: bool,
 }
 
@@ -39,8 +39,8 @@ impl Contestant for GridFtp {
         Ok(Some(command))
     }
 
-    fn order(&self, job: &Job) -> Option<JobCommand> {
-        let mut order = JobCommand::of(["globus-url-copy"]);
+    fn job_command(&self, job: &Job) -> Option<JobCommand> {
+        let mut job_command = JobCommand::of(["globus-url-copy"]);
         let flags: &[&str] = match (job.data, self.is_tuned) {
             (Data::Zeros { .. }, false) | (Data::File { .. }, false) => &[],
             (Data::Zeros { .. }, true) => &["-fast", "-p", "1"],
@@ -48,22 +48,23 @@ impl Contestant for GridFtp {
             (Data::Tree { .. }, false) => &["-r", "-cd"],
             (Data::Tree { .. }, true) => &["-r", "-cd", "-fast", "-pp", "-cc", "4"],
         };
-        order.command.extend(flags.iter().map(ToString::to_string));
+        job_command.command.extend(flags.iter().map(ToString::to_string));
         let server = format!("ftp://127.0.0.1:{}", job.port);
-        let (source, copy) = (job.source.display(), job.target.join("copy"));
+        let source = job.source.display();
+        let copy = job.target.join("copy");
         match job.data {
             Data::Zeros { bytes } => {
-                order.command.extend(["-len".into(), bytes.to_string(), "file:///dev/zero".into()]);
-                order.command.push(format!("{server}/dev/null"));
-                return Some(order);
+                job_command.command.extend(["-len".into(), bytes.to_string(), "file:///dev/zero".into()]);
+                job_command.command.push(format!("{server}/dev/null"));
+                return Some(job_command);
             }
             Data::File { .. } => {
-                order.command.extend([format!("file://{source}"), format!("{server}{}", copy.display())]);
+                job_command.command.extend([format!("file://{source}"), format!("{server}{}", copy.display())]);
             }
             Data::Tree { .. } => {
-                order.command.extend([format!("file://{source}/"), format!("{server}{}/", copy.display())]);
+                job_command.command.extend([format!("file://{source}/"), format!("{server}{}/", copy.display())]);
             }
         }
-        Some(order.onto(copy))
+        Some(job_command.with_copy(copy))
     }
 }

@@ -28,9 +28,10 @@ impl Contestant for Iperf3 {
         Ok(Some(["iperf3", "-s", "-B", "127.0.0.1", "-p", &port.to_string()].map(String::from).into()))
     }
 
-    fn order(&self, job: &Job) -> Option<JobCommand> {
+    fn job_command(&self, job: &Job) -> Option<JobCommand> {
         let Data::Zeros { bytes } = job.data else { return None };
-        let (port, bytes) = (job.port.to_string(), bytes.to_string());
+        let port = job.port.to_string();
+        let bytes = bytes.to_string();
         Some(JobCommand::of(["iperf3", "-c", "127.0.0.1", "-p", &port, "-l", "1M", "-n", &bytes]))
     }
 }

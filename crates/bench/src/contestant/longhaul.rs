@@ -1,4 +1,4 @@
-//! Longhaul itself, in clear and sealed, with its defaults otherwise: block digests on, streams by processors.
+//! Longhaul itself, in clear and sealed. All else is as by default: block digests, and streams by the number of processors.
 
 use std::path::{Path, PathBuf};
 
@@ -12,12 +12,12 @@ use crate::job::{Data, Job};
 pub struct Longhaul {
     /// The longhaul binary.
     pub binary: PathBuf,
-    /// Payload in clear.
+    /// Whether the payload is sent in clear.
     pub is_plain: bool,
 }
 
-/// What each side may take: 64 MiB and four blocks of 1 MiB per stream. Streams by default: one per processor, at
-/// least 2 and at most 8.
+/// The most memory that each side may take, MiB: 64 and four blocks of 1 MiB per stream. By default there is one stream per
+/// processor, at least 2 and at most 8.
 pub fn memory_mib_max() -> f64 {
     let streams = std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 8));
     64.0 + streams as f64 * 4.0
@@ -46,22 +46,22 @@ impl Contestant for Longhaul {
         Ok(Some(command))
     }
 
-    fn order(&self, job: &Job) -> Option<JobCommand> {
-        let mut order = JobCommand::of([self.binary.display().to_string()]);
-        order.command.extend(["--state".into(), job.state.join("client").display().to_string()]);
-        order.command.extend(["--quiet", "cp"].map(String::from));
-        order.command.extend(self.is_plain.then(|| "--plain".into()));
+    fn job_command(&self, job: &Job) -> Option<JobCommand> {
+        let mut job_command = JobCommand::of([self.binary.display().to_string()]);
+        job_command.command.extend(["--state".into(), job.state.join("client").display().to_string()]);
+        job_command.command.extend(["--quiet", "cp"].map(String::from));
+        job_command.command.extend(self.is_plain.then(|| "--plain".into()));
         let node = format!("lh://127.0.0.1:{}", job.port);
         if let Data::Zeros { bytes } = job.data {
-            order.command.extend(["--checksum", "none"].map(String::from));
-            order.command.extend([format!("zero:{bytes}"), format!("{node}/null:")]);
-            return Some(order);
+            job_command.command.extend(["--checksum", "none"].map(String::from));
+            job_command.command.extend([format!("zero:{bytes}"), format!("{node}/null:")]);
+            return Some(job_command);
         }
         if matches!(job.data, Data::Tree { .. }) {
-            order.command.push("-r".into());
+            job_command.command.push("-r".into());
         }
-        order.command.push(job.source.display().to_string());
-        order.command.push(format!("{node}/d/{}/copy", job.below()));
-        Some(order.onto(job.target.join("copy")))
+        job_command.command.push(job.source.display().to_string());
+        job_command.command.push(format!("{node}/d/{}/copy", job.target_below_root()));
+        Some(job_command.with_copy(job.target.join("copy")))
     }
 }

@@ -31,14 +31,17 @@ impl Contestant for Rclone {
         Ok(Some(command))
     }
 
-    fn order(&self, job: &Job) -> Option<JobCommand> {
+    fn job_command(&self, job: &Job) -> Option<JobCommand> {
         let verb = match job.data {
             Data::Zeros { .. } => return None,
             Data::File { .. } => "copyto",
             Data::Tree { .. } => "copy",
         };
-        let url = format!(":webdav,url=\"http://127.0.0.1:{}\":{}/copy", job.port, job.below());
+        let url = format!(":webdav,url=\"http://127.0.0.1:{}\":{}/copy", job.port, job.target_below_root());
         let source = job.source.display().to_string();
-        Some(JobCommand::of(["rclone", verb, "-q", "--transfers", "4", &source, &url]).onto(job.target.join("copy")))
+        Some(
+            JobCommand::of(["rclone", verb, "-q", "--transfers", "4", &source, &url])
+                .with_copy(job.target.join("copy")),
+        )
     }
 }

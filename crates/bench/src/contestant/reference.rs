@@ -27,18 +27,19 @@ impl Contestant for Cp {
         vec!["cp".into()]
     }
 
-    fn order(&self, job: &Job) -> Option<JobCommand> {
+    fn job_command(&self, job: &Job) -> Option<JobCommand> {
         if let Data::Zeros { .. } = job.data {
             return None;
         }
         let copy = job.target.join("copy");
-        let (source, onto) = (job.source.display().to_string(), copy.display().to_string());
+        let source = job.source.display().to_string();
+        let target = copy.display().to_string();
         // Without `--reflink=never`, some file systems would share the blocks instead of copying them.
-        Some(JobCommand::of(["cp", "-r", "--reflink=never", &source, &onto]).onto(copy))
+        Some(JobCommand::of(["cp", "-r", "--reflink=never", &source, &target]).with_copy(copy))
     }
 }
 
-/// One thread that creates, writes and renames, and reads nothing: what the file system gives.
+/// One thread that creates, writes and renames, and reads nothing: the rate that the file system itself reaches.
 #[derive(Clone, Debug)]
 pub struct BareLoop {
     /// This program, which runs the loop with `--bare-loop`.
@@ -58,14 +59,18 @@ impl Contestant for BareLoop {
         vec![self.bench.clone()]
     }
 
-    fn order(&self, job: &Job) -> Option<JobCommand> {
+    fn job_command(&self, job: &Job) -> Option<JobCommand> {
         let Data::Tree { files, bytes_each } = job.data else { return None };
-        let (bench, target) = (self.bench.display().to_string(), job.target.display().to_string());
+        let bench = self.bench.display().to_string();
+        let target = job.target.display().to_string();
         Some(JobCommand::of([bench, "--bare-loop".into(), target, files.to_string(), bytes_each.to_string()]))
     }
 }
 
-/// Runs the loop that [`BareLoop`] orders.
+/// Runs the loop of [`BareLoop`].
+///
+/// # Errors
+/// A file cannot be written or renamed.
 pub fn bare_loop(target: &Path, files: u64, bytes_each: u64) -> Result<()> {
     let content = vec![0x5a; bytes_each as usize];
     for at in 0..files {

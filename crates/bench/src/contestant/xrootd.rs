@@ -26,7 +26,8 @@ impl Contestant for Xrootd {
     }
 
     fn server(&self, root: &Path, state: &Path, port: u16) -> Result<Option<Vec<String>>> {
-        let (configuration, own) = (state.join("xrootd.cfg"), state.join("own"));
+        let configuration = state.join("xrootd.cfg");
+        let own = state.join("own");
         fs::create_dir_all(&own)?;
         crate::data::open_to_all(&own)?;
         let text = format!(
@@ -45,15 +46,15 @@ impl Contestant for Xrootd {
         Ok(Some(command))
     }
 
-    fn order(&self, job: &Job) -> Option<JobCommand> {
+    fn job_command(&self, job: &Job) -> Option<JobCommand> {
         let source = job.source.display().to_string();
         let url = format!("root://127.0.0.1:{}/{}/", job.port, job.target.display());
         let name = job.source.file_name().context("a source has a name").ok()?;
-        let order = match job.data {
+        let job_command = match job.data {
             Data::Zeros { .. } => return None,
             Data::File { .. } => JobCommand::of(["xrdcp", "--silent", &source, &url]),
             Data::Tree { .. } => JobCommand::of(["xrdcp", "--silent", "-r", "--parallel", "4", &source, &url]),
         };
-        Some(order.onto(job.target.join(name)))
+        Some(job_command.with_copy(job.target.join(name)))
     }
 }

@@ -34,9 +34,9 @@ pub enum Verb {
 pub enum Operation {
     /// One large file.
     Large(Tool, Verb),
-    /// A third-party copy pulled by the server in question from an xrootd.
+    /// A third-party copy that the measured server pulls from an xrootd.
     Pull,
-    /// A third-party copy pulled by an xrootd from the server in question.
+    /// A third-party copy that an xrootd pulls from the measured server.
     Source,
     /// Many files of 1 MB over one connection, by curl.
     Small(Verb),
@@ -46,7 +46,7 @@ pub enum Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// The operation.
-    pub what: Operation,
+    pub operation: Operation,
     /// Whether it runs over TLS.
     pub tls: bool,
 }
@@ -57,17 +57,22 @@ pub const SMALL: u64 = 1_000_000;
 impl Cell {
     /// All cells, in the order of the report.
     pub fn all() -> Vec<Cell> {
-        let mut whats = Vec::new();
+        let mut operations = Vec::new();
         for tool in [Tool::Curl, Tool::Davix] {
-            whats.extend([Verb::Get, Verb::Put].map(|verb| Operation::Large(tool, verb)));
+            operations.extend([Verb::Get, Verb::Put].map(|verb| Operation::Large(tool, verb)));
         }
-        whats.extend([Operation::Pull, Operation::Source, Operation::Small(Verb::Get), Operation::Small(Verb::Put)]);
-        whats.into_iter().flat_map(|what| [false, true].map(|tls| Cell { what, tls })).collect()
+        operations.extend([
+            Operation::Pull,
+            Operation::Source,
+            Operation::Small(Verb::Get),
+            Operation::Small(Verb::Put),
+        ]);
+        operations.into_iter().flat_map(|operation| [false, true].map(|tls| Cell { operation, tls })).collect()
     }
 
     /// Its name for `--only`.
     pub fn name(self) -> String {
-        let what = match self.what {
+        let operation = match self.operation {
             Operation::Large(Tool::Curl, Verb::Get) => "curl-get",
             Operation::Large(Tool::Curl, Verb::Put) => "curl-put",
             Operation::Large(Tool::Davix, Verb::Get) => "davix-get",
@@ -77,12 +82,12 @@ impl Cell {
             Operation::Small(Verb::Get) => "small-get",
             Operation::Small(Verb::Put) => "small-put",
         };
-        format!("{what}-{}", if self.tls { "tls" } else { "clear" })
+        format!("{operation}-{}", if self.tls { "tls" } else { "clear" })
     }
 
     /// Its title in tables.
     pub fn title(self, small: u64) -> String {
-        let what = match self.what {
+        let operation = match self.operation {
             Operation::Large(tool, verb) => {
                 let tool = if tool == Tool::Curl { "curl" } else { "davix" };
                 format!("{tool}, {}", if verb == Verb::Get { "GET" } else { "PUT" })
@@ -93,27 +98,27 @@ impl Cell {
                 format!("{} of {small} × 1 MB, one connection", if verb == Verb::Get { "GET" } else { "PUT" })
             }
         };
-        format!("{what}{}", if self.tls { ", TLS" } else { "" })
+        format!("{operation}{}", if self.tls { ", TLS" } else { "" })
     }
 
     /// Whether the operation writes files, which must be compared and emptied.
     pub fn writes(self) -> bool {
-        !matches!(self.what, Operation::Large(_, Verb::Get) | Operation::Small(Verb::Get))
+        !matches!(self.operation, Operation::Large(_, Verb::Get) | Operation::Small(Verb::Get))
     }
 
     /// Whether it moves many files.
     pub fn is_small(self) -> bool {
-        matches!(self.what, Operation::Small(_))
+        matches!(self.operation, Operation::Small(_))
     }
 }
 
-/// The inputs of a run of a cell.
-pub struct Setting<'a> {
+/// The inputs of one run of a cell.
+pub struct CellInputs<'a> {
     /// The cell.
     pub cell: Cell,
-    /// The kind of the server that is measured.
-    pub who: ServerKind,
-    /// The server that is measured.
+    /// The kind of the measured server.
+    pub kind: ServerKind,
+    /// The measured server.
     pub server: &'a Server,
     /// An xrootd as the other party of third-party copies.
     pub other: &'a Server,
@@ -123,7 +128,7 @@ pub struct Setting<'a> {
     pub data: &'a Path,
     /// How many small files.
     pub small: u64,
-    /// The fresh directory of this run below `data`, for what is written.
+    /// The fresh directory of this run below `data`, for the written files.
     pub target: String,
     /// The directory for lists and answers.
     pub scratch: &'a Path,
@@ -134,28 +139,33 @@ pub fn small_name(at: u64) -> String {
     format!("small/{at:06}")
 }
 
-impl Setting<'_> {
+impl CellInputs<'_> {
     /// The client's command line.
+    ///
+    /// # Errors
+    /// The list of files for curl cannot be written.
     pub fn words(&self) -> Result<Vec<String>> {
-        let (cell, ca) = (self.cell, self.pki.ca.display().to_string());
+        let cell = self.cell;
+        let ca = self.pki.ca.display().to_string();
         let at = |server: &Server, path: &str| url(server, cell.tls, path);
-        let (source, target) = (self.data.join("large").display().to_string(), format!("{}/large", self.target));
+        let source = self.data.join("large").display().to_string();
+        let target = format!("{}/large", self.target);
         let words = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<String>>();
         let curl = ["curl", "-sS", "-f", "--cacert", &ca];
-        Ok(match cell.what {
+        Ok(match cell.operation {
             Operation::Large(Tool::Curl, Verb::Get) => {
                 words(&[&curl[..], &["-o", "/dev/null", &at(self.server, "large")]].concat())
             }
             Operation::Large(Tool::Curl, Verb::Put) => {
                 words(&[&curl[..], &["-T", &source, &at(self.server, &target)]].concat())
             }
-            // `-k`: the check of a certificate takes the same few milliseconds with both servers, and davix wants a directory of hashed names.
+            // `-k`: a certificate check takes the same few milliseconds with both servers, and davix needs a directory of hashed names for it.
             Operation::Large(Tool::Davix, Verb::Get) => {
                 words(&["davix-get", "-k", &at(self.server, "large"), "/dev/null"])
             }
             Operation::Large(Tool::Davix, Verb::Put) => words(&["davix-put", "-k", &source, &at(self.server, &target)]),
             Operation::Pull | Operation::Source => {
-                let (active, passive) = match cell.what {
+                let (active, passive) = match cell.operation {
                     Operation::Pull => (self.server, self.other),
                     _ => (self.other, self.server),
                 };
@@ -171,7 +181,7 @@ impl Setting<'_> {
         })
     }
 
-    /// Where a third-party copy's answer goes.
+    /// The file for the answer to a third-party copy.
     fn answer(&self) -> PathBuf {
         self.scratch.join("answer")
     }
@@ -198,9 +208,12 @@ impl Setting<'_> {
         Ok(list)
     }
 
-    /// Checks that the written files are there with their sizes; contents are compared after the last round.
+    /// Checks that the written files exist and have their sizes. Contents are compared after the last round.
+    ///
+    /// # Errors
+    /// A third-party copy failed, or a file is missing or has another size.
     pub fn check(&self) -> Result<()> {
-        if matches!(self.cell.what, Operation::Pull | Operation::Source) {
+        if matches!(self.cell.operation, Operation::Pull | Operation::Source) {
             let text = fs::read_to_string(self.answer())?;
             let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
             ensure!(last.starts_with("success"), "the copy ended in {last:?}");
@@ -208,7 +221,7 @@ impl Setting<'_> {
         if !self.cell.writes() {
             return Ok(());
         }
-        let names: Vec<String> = match self.cell.what {
+        let names: Vec<String> = match self.cell.operation {
             Operation::Small(_) => (0..self.small).map(small_name).collect(),
             _ => vec!["large".into()],
         };

@@ -1,4 +1,4 @@
-//! Idle connections: how much memory a server keeps for ten thousand of them.
+//! Idle connections: the memory that a server keeps for ten thousand of them.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -15,9 +15,9 @@ use socket2::{Domain, Socket, Type};
 
 use crate::process::Server;
 
-/// Connections of one source address: fewer than there are ports.
+/// Connections from one source address: fewer than an address has ports.
 const PER_ADDRESS: usize = 5_000;
-/// How long connections are idle before the memory is read.
+/// The time that connections are idle before the memory is read.
 const SILENCE: Duration = Duration::from_secs(3);
 
 /// The figures of one server.
@@ -25,17 +25,20 @@ const SILENCE: Duration = Duration::from_secs(3);
 pub struct Idle {
     /// Connections that were open.
     pub connections: usize,
-    /// Resident memory before the connections, in bytes.
-    pub before: u64,
-    /// Resident memory with all connections, in bytes.
-    pub with: u64,
-    /// Time to answer one request meanwhile, in seconds.
+    /// Resident memory before the connections, bytes.
+    pub before_bytes: u64,
+    /// Resident memory with all connections, bytes.
+    pub with_bytes: u64,
+    /// Time to answer one request beside the idle connections, seconds.
     pub answer_s: f64,
     /// Threads with all connections.
     pub threads: u64,
 }
 
 /// Raises the limit of descriptors of this process and of the processes that it starts from now on.
+///
+/// # Errors
+/// The limit cannot be raised that far.
 pub fn raise_descriptors(wanted: u64) -> Result<()> {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|now| now >= wanted) {
@@ -52,23 +55,27 @@ enum Connection {
 }
 
 /// Opens connections, sends one request on each so that the server knows the protocol, and leaves them idle.
+///
+/// # Errors
+/// A connection cannot be opened, its request is not answered, the server closes some of the connections, or its memory cannot be read.
 pub fn measure(server: &Server, tls: Option<&std::path::Path>, count: usize, path: &str) -> Result<Idle> {
     let config = tls.map(client_config).transpose()?;
     let pids = server.side.pids();
-    let before = resident(&pids)?;
-    let mut lines = Vec::with_capacity(count);
+    let before_bytes = resident(&pids)?;
+    let mut connections = Vec::with_capacity(count);
     for at in 0..count {
-        let line = open(server.port, at / PER_ADDRESS, config.as_ref(), path);
-        lines.push(line.with_context(|| format!("after {at} connections"))?);
+        let connection = open(server.port, at / PER_ADDRESS, config.as_ref(), path);
+        connections.push(connection.with_context(|| format!("after {at} connections"))?);
     }
     std::thread::sleep(SILENCE);
-    let (with, threads) = (resident(&pids)?, threads(&pids));
+    let with_bytes = resident(&pids)?;
+    let threads = threads(&pids);
     let started = Instant::now();
     drop(open(server.port, 0, config.as_ref(), path).context("beside idle connections")?);
     let answer_s = started.elapsed().as_secs_f64();
-    let gone = lines.iter().filter(|line| is_gone(line)).count();
-    ensure!(gone == 0, "the server closed {gone} of {count} idle connections within {SILENCE:?}");
-    Ok(Idle { connections: count, before, with, answer_s, threads })
+    let closed = connections.iter().filter(|connection| is_closed(connection)).count();
+    ensure!(closed == 0, "the server closed {closed} of {count} idle connections within {SILENCE:?}");
+    Ok(Idle { connections: count, before_bytes, with_bytes, answer_s, threads })
 }
 
 fn client_config(ca: &std::path::Path) -> Result<Arc<ClientConfig>> {
@@ -77,7 +84,7 @@ fn client_config(ca: &std::path::Path) -> Result<Arc<ClientConfig>> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let mut config = config.with_root_certificates(roots).with_no_client_auth();
-    // Sessions kept for resumption must not count.
+    // Memory of sessions that are kept for resumption must not count.
     config.resumption = rustls::client::Resumption::disabled();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
@@ -93,40 +100,42 @@ fn open(port: u16, block: usize, tls: Option<&Arc<ClientConfig>>, path: &str) ->
     let stream: TcpStream = socket.into();
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     stream.set_nodelay(true)?;
-    let question = format!("HEAD {path} HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n");
+    let head = format!("HEAD {path} HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n");
     let Some(config) = tls else {
         let mut stream = stream;
-        ask(&mut stream, &question)?;
+        request(&mut stream, &head)?;
         return Ok(Connection::Clear(stream));
     };
     let session = ClientConnection::new(config.clone(), ServerName::try_from("localhost")?)?;
     let mut stream = StreamOwned::new(session, stream);
-    ask(&mut stream, &question)?;
+    request(&mut stream, &head)?;
     Ok(Connection::Tls(Box::new(stream)))
 }
 
-fn ask(stream: &mut (impl Read + Write), question: &str) -> Result<()> {
-    stream.write_all(question.as_bytes())?;
+/// Sends the head of a request, and reads the head of its answer.
+fn request(stream: &mut (impl Read + Write), head: &str) -> Result<()> {
+    stream.write_all(head.as_bytes())?;
     stream.flush()?;
-    let (mut head, mut piece) = (Vec::new(), [0; 512]);
-    while !head.ends_with(b"\r\n\r\n") {
-        match stream.read(&mut piece)? {
-            0 => bail!("closed after {:?}", String::from_utf8_lossy(&head)),
-            bytes => head.extend_from_slice(&piece[..bytes]),
+    let mut answer = Vec::new();
+    let mut buffer = [0; 512];
+    while !answer.ends_with(b"\r\n\r\n") {
+        match stream.read(&mut buffer)? {
+            0 => bail!("closed after {:?}", String::from_utf8_lossy(&answer)),
+            bytes => answer.extend_from_slice(&buffer[..bytes]),
         }
     }
-    ensure!(head.starts_with(b"HTTP/1.1 200"), "{:?}", String::from_utf8_lossy(&head));
+    ensure!(answer.starts_with(b"HTTP/1.1 200"), "{:?}", String::from_utf8_lossy(&answer));
     Ok(())
 }
 
-/// Whether the other side has closed it.
-fn is_gone(line: &Connection) -> bool {
-    let stream = match line {
+/// Whether the server has closed a connection.
+fn is_closed(connection: &Connection) -> bool {
+    let stream = match connection {
         Connection::Clear(stream) => stream,
         Connection::Tls(stream) => &stream.sock,
     };
     let _ = stream.set_nonblocking(true);
-    // Unread TLS tickets may lie there; only the end of the stream counts.
+    // Unread TLS tickets may have arrived: only the end of the stream counts.
     match stream.peek(&mut [0; 1]) {
         Ok(bytes) => bytes == 0,
         Err(error) => error.kind() != ErrorKind::WouldBlock,

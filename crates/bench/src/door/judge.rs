@@ -1,17 +1,17 @@
-//! The targets, and whether they were met. Arithmetic; knows nothing of how the numbers were measured.
+//! The targets, and whether they were met: arithmetic. Does not know: how the numbers were measured.
 
 use super::idle::Idle;
 use super::{Row, Sample, ServerKind};
 use crate::statistics::{Spread, spread};
 
 /// A rate of this many times xrootd's is enough without less processor time.
-const FASTER: f64 = 1.3;
+const RATE_RATIO_ENOUGH: f64 = 1.3;
 /// This share of xrootd's processor time per byte is enough without a higher rate.
-const CHEAPER: f64 = 0.7;
+const CPU_RATIO_ENOUGH: f64 = 0.7;
 /// The most memory that ten thousand idle connections may take, in bytes.
 pub const IDLE_MAX: u64 = 300_000_000;
 /// The least number of requests per second.
-pub const ASKS_MIN: f64 = 2_000.0;
+pub const REQUESTS_S_MIN: f64 = 2_000.0;
 
 /// Longhaul and xrootd compared in one cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,25 +20,32 @@ pub struct Verdict {
     pub rate: f64,
     /// Longhaul's processor time divided by xrootd's.
     pub cpu: f64,
-    /// Whether that is enough.
+    /// Whether the target was met.
     pub met: bool,
 }
 
 /// The spread of a value over the runs of one server.
-pub fn of(row: &Row, who: ServerKind, value: fn(&Sample) -> f64) -> Option<Spread> {
-    spread(row.of(who).iter().map(value))
+pub fn spread_of(row: &Row, kind: ServerKind, value: fn(&Sample) -> f64) -> Option<Spread> {
+    spread(row.of(kind).iter().map(value))
 }
 
-/// The target: as fast, and either much faster or much cheaper, by medians. None where one of the servers did not run.
+/// Judges a cell by medians. Target: Longhaul is at least as fast, and either much faster or much cheaper. None if one of the servers did
+/// not run.
 pub fn judge(row: &Row) -> Option<Verdict> {
-    let ratio = |value| Some(of(row, ServerKind::Ours, value)?.median / of(row, ServerKind::Theirs, value)?.median);
+    let ratio = |value| {
+        Some(spread_of(row, ServerKind::Ours, value)?.median / spread_of(row, ServerKind::Theirs, value)?.median)
+    };
     let (rate, cpu) = (ratio(|s| s.bytes_s)?, ratio(|s| s.server_s_per_gb)?);
-    Some(Verdict { rate, cpu, met: row.note.is_none() && rate >= 1.0 && (rate >= FASTER || cpu <= CHEAPER) })
+    Some(Verdict {
+        rate,
+        cpu,
+        met: row.note.is_none() && rate >= 1.0 && (rate >= RATE_RATIO_ENOUGH || cpu <= CPU_RATIO_ENOUGH),
+    })
 }
 
-/// Whether idle connections take little enough.
+/// Whether idle connections take less memory than the target.
 pub fn is_small(idle: &Idle) -> bool {
-    idle.with < IDLE_MAX
+    idle.with_bytes < IDLE_MAX
 }
 
 #[cfg(test)]
@@ -47,7 +54,7 @@ mod tests {
 
     fn row(ours: (f64, f64), theirs: (f64, f64)) -> Row {
         let samples = [ours, theirs].map(|(bytes_s, server_s_per_gb)| {
-            vec![Sample { bytes_s, server_s_per_gb, client_s_per_gb: 0.1, others: 0.0 }]
+            vec![Sample { bytes_s, server_s_per_gb, client_s_per_gb: 0.1, others_cores: 0.0 }]
         });
         Row { title: "a".into(), samples, note: None }
     }

@@ -15,12 +15,15 @@ pub struct Pki {
     pub ca: PathBuf,
     /// The host's, for localhost and 127.0.0.1.
     pub certificate: PathBuf,
-    /// The host's key. Both servers have P-256, the current default.
+    /// The host's key: P-256, the current default.
     pub key: PathBuf,
 }
 
 impl Pki {
     /// Makes the certificates in a directory.
+    ///
+    /// # Errors
+    /// A certificate cannot be made or written.
     pub fn make(dir: &Path) -> Result<Pki> {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, "bench authority");
@@ -35,7 +38,7 @@ impl Pki {
         params.distinguished_name.push(DnType::CommonName, "localhost");
         fs::write(&pki.certificate, params.signed_by(&key, &issuer)?.pem())?;
         fs::write(&pki.key, key.serialize_pem())?;
-        // A key of an hour; whoever runs xrootd wants it for itself alone.
+        // The key lives only for this run. xrootd gets a copy of its own, which it must own.
         open_to_all(dir)?;
         Ok(pki)
     }

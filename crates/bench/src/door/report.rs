@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 
-use super::asks::Question;
 use super::idle::Idle;
-use super::judge::{ASKS_MIN, IDLE_MAX, is_small, judge, of};
+use super::judge::{IDLE_MAX, REQUESTS_S_MIN, is_small, judge, spread_of};
+use super::requests::RequestKind;
 use super::{Row, ServerKind};
 use crate::statistics::{Spread, spread};
 
@@ -33,11 +33,11 @@ pub struct Circumstances {
     pub stand_in: bool,
 }
 
-/// Idle connections of one server, in clear or TLS; or why there are none.
+/// Idle connections of one server, with or without TLS; or why they were not measured.
 pub type IdleRow = (ServerKind, bool, Result<Idle, String>);
 
-/// Requests per second of one server, round by round; or why there are none.
-pub type AskRow = (ServerKind, Question, Result<Vec<f64>, String>);
+/// Requests per second of one server, round by round; or why they were not measured.
+pub type RequestRow = (ServerKind, RequestKind, Result<Vec<f64>, String>);
 
 /// All results.
 #[derive(Debug, Default)]
@@ -47,10 +47,13 @@ pub struct Outcome {
     /// Idle connections.
     pub idle: Vec<IdleRow>,
     /// Requests per second.
-    pub asks: Vec<AskRow>,
+    pub requests: Vec<RequestRow>,
 }
 
-/// Writes the document; and whether all targets were met.
+/// Writes the document; returns it, and whether all targets were met.
+///
+/// # Errors
+/// A line cannot be formatted.
 pub fn markdown(about: &Circumstances, outcome: &Outcome) -> Result<(String, bool)> {
     let mut out = String::from("# The HTTP door beside xrootd's\n\n");
     if about.stand_in {
@@ -72,11 +75,11 @@ pub fn markdown(about: &Circumstances, outcome: &Outcome) -> Result<(String, boo
     if !outcome.idle.is_empty() {
         met &= idle(&mut out, &outcome.idle)?;
     }
-    if !outcome.asks.is_empty() {
-        met &= asks(&mut out, &outcome.asks)?;
+    if !outcome.requests.is_empty() {
+        met &= requests(&mut out, &outcome.requests)?;
     }
     if about.stand_in {
-        // A reader must not take these numbers for Longhaul's.
+        // A reader must not take the numbers of the stand-in for Longhaul's.
         out = out.replace("| Longhaul |", "| xrootd, stand-in |");
     }
     Ok((out, met))
@@ -100,17 +103,17 @@ fn bytes(out: &mut String, rows: &[Row]) -> Result<bool> {
     out.push_str("|---|---|---|---|---|---|---|\n");
     let mut met = true;
     for row in rows {
-        for who in ServerKind::ALL {
-            let verdict = if who == ServerKind::Ours { verdict(row, &mut met) } else { String::new() };
+        for kind in ServerKind::ALL {
+            let verdict = if kind == ServerKind::Ours { verdict(row, &mut met) } else { String::new() };
             writeln!(
                 out,
                 "| {} | {} | {} | {} | {} | {} | {verdict} |",
                 row.title,
-                who.name(),
-                show(of(row, who, |s| s.bytes_s), 1e9),
-                show(of(row, who, |s| s.server_s_per_gb), 1.0),
-                show(of(row, who, |s| s.client_s_per_gb), 1.0),
-                show(of(row, who, |s| s.others), 1.0),
+                kind.name(),
+                show(spread_of(row, kind, |s| s.bytes_s), 1e9),
+                show(spread_of(row, kind, |s| s.server_s_per_gb), 1.0),
+                show(spread_of(row, kind, |s| s.client_s_per_gb), 1.0),
+                show(spread_of(row, kind, |s| s.others_cores), 1.0),
             )?;
         }
     }
@@ -141,12 +144,12 @@ fn idle(out: &mut String, rows: &[IdleRow]) -> Result<bool> {
     out.push_str("| server | | connections | memory before, MB | with them, MB | threads | one more answer, ms | |\n");
     out.push_str("|---|---|---|---|---|---|---|---|\n");
     let mut met = true;
-    for (who, tls, idle) in rows {
+    for (kind, tls, idle) in rows {
         let line = if *tls { "TLS" } else { "clear" };
         match idle {
             Ok(idle) => {
-                met &= *who != ServerKind::Ours || is_small(idle);
-                let word = if *who == ServerKind::Theirs {
+                met &= *kind != ServerKind::Ours || is_small(idle);
+                let word = if *kind == ServerKind::Theirs {
                     ""
                 } else if is_small(idle) {
                     "met"
@@ -154,46 +157,50 @@ fn idle(out: &mut String, rows: &[IdleRow]) -> Result<bool> {
                     "**not met**"
                 };
                 let mb = |bytes: u64| bytes as f64 / 1e6;
-                let (before, with, ms) = (mb(idle.before), mb(idle.with), idle.answer_s * 1e3);
-                let (name, count, threads) = (who.name(), idle.connections, idle.threads);
                 writeln!(
                     out,
-                    "| {name} | {line} | {count} | {before:.0} | {with:.0} | {threads} | {ms:.1} | {word} |"
+                    "| {} | {line} | {} | {:.0} | {:.0} | {} | {:.1} | {word} |",
+                    kind.name(),
+                    idle.connections,
+                    mb(idle.before_bytes),
+                    mb(idle.with_bytes),
+                    idle.threads,
+                    idle.answer_s * 1e3
                 )?;
             }
             Err(why) => {
-                met &= *who != ServerKind::Ours;
-                writeln!(out, "| {} | {line} | not measured: {why} | | | | | |", who.name())?;
+                met &= *kind != ServerKind::Ours;
+                writeln!(out, "| {} | {line} | not measured: {why} | | | | | |", kind.name())?;
             }
         }
     }
     Ok(met)
 }
 
-fn asks(out: &mut String, rows: &[AskRow]) -> Result<bool> {
+fn requests(out: &mut String, rows: &[RequestRow]) -> Result<bool> {
     writeln!(
         out,
         "\n## Questions\n\nThe server held to one processor, one client on another with one connection; clear. \
-         Target: {ASKS_MIN:.0}/s.\n"
+         Target: {REQUESTS_S_MIN:.0}/s.\n"
     )?;
     out.push_str("| question | server | answers/s | |\n|---|---|---|---|\n");
     let mut met = true;
-    for (who, question, rates) in rows {
+    for (kind, request, rates) in rows {
         let (text, enough) = match rates {
             Ok(rates) => {
                 let spread = spread(rates.iter().copied());
                 let number = |s: Spread| format!("{:.0} ({:.0} to {:.0})", s.median, s.least, s.most);
-                (spread.map_or("–".into(), number), spread.is_some_and(|s| s.median >= ASKS_MIN))
+                (spread.map_or("–".into(), number), spread.is_some_and(|s| s.median >= REQUESTS_S_MIN))
             }
             Err(why) => (format!("not measured: {why}"), false),
         };
-        met &= *who != ServerKind::Ours || enough;
-        let word = match (who, enough) {
+        met &= *kind != ServerKind::Ours || enough;
+        let word = match (kind, enough) {
             (ServerKind::Theirs, _) => "",
             (_, true) => "met",
             (_, false) => "**not met**",
         };
-        writeln!(out, "| {} | {} | {text} | {word} |", question.name(), who.name())?;
+        writeln!(out, "| {} | {} | {text} | {word} |", request.name(), kind.name())?;
     }
     Ok(met)
 }
@@ -204,8 +211,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_tell_what_was_met() {
-        let sample = |bytes_s| Sample { bytes_s, server_s_per_gb: 0.5, client_s_per_gb: 0.1, others: 0.0 };
+    fn the_report_says_which_targets_were_met() {
+        let sample = |bytes_s| Sample { bytes_s, server_s_per_gb: 0.5, client_s_per_gb: 0.1, others_cores: 0.0 };
         let row = Row { title: "curl, GET".into(), samples: [vec![sample(2e9)], vec![sample(1e9)]], note: None };
         let about = Circumstances {
             date: String::new(),
@@ -218,12 +225,12 @@ mod tests {
             command: "make bench-door".into(),
             stand_in: false,
         };
-        let idle = Idle { connections: 10, before: 1, with: IDLE_MAX, answer_s: 0.001, threads: 3 };
+        let idle = Idle { connections: 10, before_bytes: 1, with_bytes: IDLE_MAX, answer_s: 0.001, threads: 3 };
         let mut outcome = Outcome { rows: vec![row], ..Outcome::default() };
         let (text, met) = markdown(&about, &outcome).unwrap();
         assert!(met && text.contains("rate × 2.00, CPU × 1.00: met"), "{text}");
         outcome.idle = vec![(ServerKind::Ours, true, Ok(idle)), (ServerKind::Theirs, true, Err("it died".into()))];
-        outcome.asks = vec![(ServerKind::Ours, Question::Digest, Ok(vec![2500.0]))];
+        outcome.requests = vec![(ServerKind::Ours, RequestKind::Digest, Ok(vec![2500.0]))];
         let (text, met) = markdown(&about, &outcome).unwrap();
         assert!(!met && text.contains("| Longhaul | TLS | 10 | 0 | 300 | 3 | 1.0 | **not met** |"), "{text}");
         assert!(text.contains("| 2500 (2500 to 2500) | met |") && text.contains("4.00 GiB"), "{text}");

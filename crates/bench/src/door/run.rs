@@ -1,5 +1,5 @@
-//! Rounds of a cell: Longhaul, xrootd; xrootd, Longhaul; … The order changes from round to round, because the first server
-//! finds memory in another state than the second.
+//! Rounds of a cell: Longhaul, xrootd; xrootd, Longhaul; … The order alternates, because the first server of a round finds memory in
+//! another state than the second.
 
 use std::fs;
 use std::path::Path;
@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::cells::{Cell, Operation, SMALL, Setting, small_name};
-use super::servers::Makers;
+use super::cells::{Cell, CellInputs, Operation, SMALL, small_name};
+use super::servers::ServerStarter;
 use super::{Row, Sample, ServerKind};
 use crate::account::{Accounts, machine_busy_s};
 use crate::data;
-use crate::process::{Jobs, Server, Watch};
+use crate::process::{Jobs, RunMonitor, Server};
 
 /// The time in which a server may finish work after the client has ended; that work counts.
-const AFTERMATH: Duration = Duration::from_millis(100);
+const SETTLE_TIME: Duration = Duration::from_millis(100);
 /// A run longer than this is ended.
-const PATIENCE: Duration = Duration::from_secs(180);
+const RUN_MAX: Duration = Duration::from_secs(180);
 
-/// What a run needs.
+/// The inputs of all runs.
 pub struct Bench<'a> {
-    /// The makers of the servers.
-    pub makers: &'a Makers,
+    /// Starts the servers.
+    pub starter: &'a ServerStarter,
     /// The accounts that the runs are charged to.
     pub accounts: &'a Accounts,
     /// Rounds that count.
@@ -34,8 +34,11 @@ pub struct Bench<'a> {
 }
 
 /// Makes the files that all servers show.
-pub fn make_files(makers: &Makers, large: u64, small: u64) -> Result<()> {
-    let data = makers.data();
+///
+/// # Errors
+/// A file cannot be written.
+pub fn make_files(starter: &ServerStarter, large: u64, small: u64) -> Result<()> {
+    let data = starter.data();
     fs::create_dir_all(data.join("small"))?;
     data::open_to_all(&data)?;
     data::fill(&data.join("large"), large, 1)?;
@@ -47,8 +50,11 @@ pub fn make_files(makers: &Makers, large: u64, small: u64) -> Result<()> {
 
 impl Bench<'_> {
     /// Runs all rounds of all cells; the servers keep running.
+    ///
+    /// # Errors
+    /// A server does not start. A run that fails gives its row a note instead.
     pub fn run(&self, cells: &[Cell]) -> Result<Vec<Row>> {
-        let start = |who, name| self.makers.start(who, name, self.accounts, None);
+        let start = |kind, name| self.starter.start(kind, name, self.accounts, None);
         let (ours, theirs) = (start(ServerKind::Ours, "ours")?, start(ServerKind::Theirs, "theirs")?);
         let other = start(ServerKind::Theirs, "other")?;
         cells.iter().map(|cell| self.cell(*cell, [&ours, &theirs], &other)).collect()
@@ -63,13 +69,13 @@ impl Bench<'_> {
             if round % 2 == 1 {
                 order.reverse();
             }
-            for who in order {
-                let turn = self.turn(cell, who, round, servers[who as usize], other);
-                match turn {
-                    Ok(sample) if round > 0 => row.samples[who as usize].push(sample),
+            for kind in order {
+                let sample = self.run_once(cell, kind, round, servers[kind as usize], other);
+                match sample {
+                    Ok(sample) if round > 0 => row.samples[kind as usize].push(sample),
                     Ok(_) => {}
                     Err(error) => {
-                        let note = format!("{}: {error:#}", who.name());
+                        let note = format!("{}: {error:#}", kind.name());
                         println!("  {note}");
                         row.note = Some(note);
                         return Ok(row);
@@ -80,87 +86,93 @@ impl Bench<'_> {
         Ok(row)
     }
 
-    fn turn(&self, cell: Cell, who: ServerKind, round: u32, server: &Server, other: &Server) -> Result<Sample> {
-        let data = self.makers.data();
-        let setting = Setting {
+    fn run_once(&self, cell: Cell, kind: ServerKind, round: u32, server: &Server, other: &Server) -> Result<Sample> {
+        let data = self.starter.data();
+        let inputs = CellInputs {
             cell,
-            who,
+            kind,
             server,
             other,
-            pki: &self.makers.pki,
+            pki: &self.starter.pki,
             data: &data,
             small: self.small,
-            target: format!("{}-{}-{round}", cell.name(), who.name()),
-            scratch: &self.makers.scratch,
+            target: format!("{}-{}-{round}", cell.name(), kind.name()),
+            scratch: &self.starter.scratch,
         };
         let bytes = if cell.is_small() { self.small * SMALL } else { self.large };
-        self.prepare(&setting, bytes)?;
-        let sample = self.measure(&setting, bytes)?;
-        println!("  {:9} {:.2} GB/s", who.name(), sample.bytes_s / 1e9);
-        setting.check()?;
+        self.prepare(&inputs, bytes)?;
+        let sample = self.measure(&inputs, bytes)?;
+        println!("  {:9} {:.2} GB/s", kind.name(), sample.bytes_s / 1e9);
+        inputs.check()?;
         if cell.writes() {
             if round == self.rounds {
-                compare(&setting)?;
+                compare(&inputs)?;
             }
-            data::empty(&data.join(&setting.target))?;
+            data::empty(&data.join(&inputs.target))?;
         }
         Ok(sample)
     }
 
-    fn prepare(&self, setting: &Setting, bytes: u64) -> Result<()> {
-        let source = if setting.cell.is_small() { "small" } else { "large" };
-        data::heat(&setting.data.join(source))?;
-        if setting.cell.writes() {
-            let target = setting.data.join(&setting.target);
+    fn prepare(&self, inputs: &CellInputs, bytes: u64) -> Result<()> {
+        let source = if inputs.cell.is_small() { "small" } else { "large" };
+        data::heat(&inputs.data.join(source))?;
+        if inputs.cell.writes() {
+            let target = inputs.data.join(&inputs.target);
             fs::create_dir_all(target.join("small"))?;
             data::open_to_all(&target)?;
             data::open_to_all(&target.join("small"))?;
-            data::touch_memory(&self.makers.scratch, bytes)?;
+            data::touch_memory(&self.starter.scratch, bytes)?;
         }
         data::sync()
     }
 
-    fn measure(&self, setting: &Setting, bytes: u64) -> Result<Sample> {
-        let (accounts, server) = (self.accounts, setting.server);
-        let client = accounts.side("client")?;
-        let jobs = Jobs { commands: vec![setting.words()?], log: self.makers.scratch.join("client.log") };
-        let third = matches!(setting.cell.what, Operation::Pull | Operation::Source).then_some(setting.other);
-        let third_s = || third.map_or(Ok(0.0), |third| third.side.cpu_s());
-        let before = (server.side.cpu_s()?, third_s()?, machine_busy_s()?);
+    fn measure(&self, inputs: &CellInputs, bytes: u64) -> Result<Sample> {
+        let server = inputs.server;
+        let client = self.accounts.side("client")?;
+        let jobs = Jobs { commands: vec![inputs.words()?], log: self.starter.scratch.join("client.log") };
+        let third_party = matches!(inputs.cell.operation, Operation::Pull | Operation::Source).then_some(inputs.other);
+        let third_party_s = || third_party.map_or(Ok(0.0), |other| other.side.cpu_s());
+        let server_before_s = server.side.cpu_s()?;
+        let third_party_before_s = third_party_s()?;
+        let busy_before_s = machine_busy_s()?;
         let started = Instant::now();
         client.enter()?;
-        let own = client.cpu_s_ended();
-        let (result, _) = Watch::beside(&client, Some(&server.side), PATIENCE, || jobs.run(&client));
-        let own = client.cpu_s_ended().and_then(|after| Ok(after - own?));
+        let client_before_s = client.cpu_s_ended();
+        let (result, _) = RunMonitor::run_jobs(&client, Some(&server.side), RUN_MAX, || jobs.run(&client));
+        let client_s = client.cpu_s_ended().and_then(|after_s| Ok(after_s - client_before_s?));
         client.leave()?;
-        let (wall_s, client_s) = (result?, own?);
-        std::thread::sleep(AFTERMATH);
-        let server_s = server.side.cpu_s()? - before.0;
-        let ours = client_s + server_s + third_s()? - before.1;
-        let others = (machine_busy_s()? - before.2 - ours) / started.elapsed().as_secs_f64();
+        let wall_s = result?;
+        let client_s = client_s?;
+        std::thread::sleep(SETTLE_TIME);
+        let server_s = server.side.cpu_s()? - server_before_s;
+        let measured_s = client_s + server_s + third_party_s()? - third_party_before_s;
+        let others_cores = (machine_busy_s()? - busy_before_s - measured_s) / started.elapsed().as_secs_f64();
         let gb = bytes as f64 / 1e9;
         Ok(Sample {
             bytes_s: bytes as f64 / wall_s,
             server_s_per_gb: server_s / gb,
             client_s_per_gb: client_s / gb,
-            others: others.max(0.0),
+            others_cores: others_cores.max(0.0),
         })
     }
 }
 
 /// Checks that the files written in the last round equal those that were sent.
-fn compare(setting: &Setting) -> Result<()> {
-    let name = if setting.cell.is_small() { "small" } else { "large" };
-    let target = setting.data.join(&setting.target);
-    data::compare(&setting.data.join(name), &target.join(name)).context("after the last round")
+fn compare(inputs: &CellInputs) -> Result<()> {
+    let name = if inputs.cell.is_small() { "small" } else { "large" };
+    let target = inputs.data.join(&inputs.target);
+    data::compare(&inputs.data.join(name), &target.join(name)).context("after the last round")
 }
 
-/// Refuses memory in place of a disk.
-pub fn on_disk(dir: &Path) -> Result<()> {
+/// Checks that a directory is on a disk and not in memory.
+///
+/// # Errors
+/// The directory is in memory, or its file system cannot be found out.
+pub fn ensure_on_disk(dir: &Path) -> Result<()> {
     /// From linux/magic.h.
     const TMPFS: u64 = 0x0102_1994;
-    let facts = rustix::fs::statfs(dir)?;
-    if facts.f_type as u64 == TMPFS {
+    let file_system = rustix::fs::statfs(dir)?;
+    if file_system.f_type as u64 == TMPFS {
         bail!("{} is in memory (tmpfs); --scratch names a directory on a disk", dir.display());
     }
     Ok(())

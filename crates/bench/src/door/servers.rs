@@ -1,4 +1,4 @@
-//! The servers: a node and an xrootd, on the same files, in clear and in TLS on one port each.
+//! The servers: a node and an xrootd with the same files. Each serves in clear and in TLS, on one port.
 
 use std::fs;
 use std::net::TcpListener;
@@ -16,32 +16,35 @@ use crate::process::Server;
 
 /// The inputs for starting servers.
 #[derive(Clone, Debug)]
-pub struct Makers {
+pub struct ServerStarter {
     /// The longhaul binary.
     pub longhaul: PathBuf,
-    /// A second xrootd stands in Longhaul's place.
+    /// Whether a second xrootd stands in Longhaul's place.
     pub stand_in: bool,
-    /// The scratch directory. `files/data` in it is what all of them show as `/data`.
+    /// The scratch directory. All servers show its `files/data` as `/data`.
     pub scratch: PathBuf,
     /// Certificates.
     pub pki: Pki,
 }
 
-/// Third-party copies between these servers stay on this machine. The one place that knows the policy's words.
+/// The policy of the node: third-party copies with servers on this machine are permitted.
 const ACCESS: &str = "[third_party]\nlocal = true\nguests = true\n";
 
-impl Makers {
+impl ServerStarter {
     /// The directory that all servers show as `/data`.
     pub fn data(&self) -> PathBuf {
         self.scratch.join("files/data")
     }
 
     /// Starts a server under a name of its own; `core` pins it to one processor.
-    pub fn start(&self, who: ServerKind, name: &str, accounts: &Accounts, core: Option<usize>) -> Result<Server> {
-        let port = quiet_port()?;
+    ///
+    /// # Errors
+    /// Its configuration cannot be written, or it does not listen in time.
+    pub fn start(&self, kind: ServerKind, name: &str, accounts: &Accounts, core: Option<usize>) -> Result<Server> {
+        let port = port_outside_client_range()?;
         let state = self.scratch.join(name);
         fs::create_dir_all(&state)?;
-        let mut words = match who {
+        let mut words = match kind {
             ServerKind::Ours if !self.stand_in => self.ours(&state, port)?,
             _ => self.theirs(&state, port)?,
         };
@@ -73,7 +76,9 @@ impl Makers {
     }
 
     fn theirs(&self, state: &Path, port: u16) -> Result<Vec<String>> {
-        let (own, configuration, key) = (state.join("own"), state.join("xrootd.cfg"), state.join("host.key"));
+        let own = state.join("own");
+        let configuration = state.join("xrootd.cfg");
+        let key = state.join("host.key");
         fs::create_dir_all(&own)?;
         open_to_all(&own)?;
         let [own, root, ca, certificate] =
@@ -100,9 +105,9 @@ impl Makers {
     }
 }
 
-/// A port that is free on every address and that no client's own end can have: ten thousand connections from
-/// 127.0.0.x, or what is left of them for a minute, would keep a server from listening on all addresses.
-fn quiet_port() -> Result<u16> {
+/// A port that is free on every address and outside the range of clients' ports. A client's connection at the same port, also one
+/// that was closed less than a minute ago, would keep a server from listening on all addresses.
+fn port_outside_client_range() -> Result<u16> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")?;
     let clients: u16 = range.split_whitespace().next().context("no range of ports")?.parse()?;

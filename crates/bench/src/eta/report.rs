@@ -17,7 +17,7 @@ pub struct Circumstances {
     pub arguments: String,
 }
 
-/// A run and its result; and why the lab was the limit, if it was.
+/// A run, with its verdict and why the lab was the limit, if it was; or why the run failed.
 pub type Outcome = (Planned, Result<(Verdict, Option<String>), String>);
 
 /// Writes the document.
@@ -42,7 +42,7 @@ pub fn markdown(about: &Circumstances, outcomes: &[Outcome]) -> String {
         command.trim(),
         outcomes.len(),
         sum(|v| v.good),
-        sum(|v| v.moments),
+        sum(|v| v.lines_counted),
         sum(|v| v.within),
     );
     out.push_str(
@@ -63,9 +63,9 @@ pub fn markdown(about: &Circumstances, outcomes: &[Outcome]) -> String {
 
 /// A row of the table.
 pub fn row(planned: &Planned, outcome: &Result<(Verdict, Option<String>), String>) -> String {
-    let way = &planned.way;
-    let loss = way.ab.split('"').nth(1).map(|loss| format!(", {loss}")).unwrap_or_default();
-    let path = format!("{} ms, {} Mbit/s{loss}", way.rtt_ms, way.rate_mbit.unwrap_or_default());
+    let settings = &planned.path;
+    let loss = settings.ab.split('"').nth(1).map(|loss| format!(", {loss}")).unwrap_or_default();
+    let path = format!("{} ms, {} Mbit/s{loss}", settings.rtt_ms, settings.rate_mbit.unwrap_or_default());
     let job = format!("{} {}", planned.load.shown(), planned.options);
     let job = job.trim();
     match outcome {
@@ -74,7 +74,7 @@ pub fn row(planned: &Planned, outcome: &Result<(Verdict, Option<String>), String
             "| {path} | {job} | {:.1} s | {:.0} Mbit/s | {} | {} | {} | {:.1} % | {:.1} % | {}{} |\n",
             v.seconds,
             v.rate_bit_s / 1e6,
-            v.moments,
+            v.lines_counted,
             v.good,
             v.within,
             v.median() * 100.0,
@@ -91,11 +91,11 @@ mod tests {
     use crate::eta::runs;
 
     #[test]
-    fn the_document_counts_and_names_what_failed() {
+    fn the_document_counts_good_runs_and_names_failures() {
         let about =
             Circumstances { date: "2026-11-20".into(), machine: "virtual machine".into(), arguments: String::new() };
         let errors = vec![0.01, 0.02, 0.3];
-        let verdict = Verdict { seconds: 20.0, moments: 3, good: 2, within: 1, errors, ..Verdict::default() };
+        let verdict = Verdict { seconds: 20.0, lines_counted: 3, good: 2, within: 1, errors, ..Verdict::default() };
         let planned = runs::all();
         let outcomes = [(planned[13].clone(), Ok((verdict, None))), (planned[19].clone(), Err("no route".into()))];
         let text = markdown(&about, &outcomes);

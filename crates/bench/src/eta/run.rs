@@ -18,7 +18,7 @@ use crate::process::ChildGuard;
 
 /// The longest that a run may take.
 const RUN_MAX: Duration = Duration::from_secs(180);
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The inputs of all runs.
 #[derive(Debug)]
@@ -33,16 +33,20 @@ pub struct Bench<'a> {
 
 impl Bench<'_> {
     /// Runs a job; returns the lines of its `--json`, and why the lab was the limit, if it was.
+    ///
+    /// # Errors
+    /// The lab, the node or the copy fails, or a signal stopped the run.
     pub fn run(&self, planned: &Planned) -> Result<(String, Option<String>)> {
         let dir = tempfile::Builder::new().prefix("run-").tempdir_in(self.scratch)?;
-        let place = |name: &str| -> Result<PathBuf> {
+        let make_directory = |name: &str| -> Result<PathBuf> {
             let path = dir.path().join(name);
             fs::create_dir(&path)?;
             Ok(path)
         };
-        let (source, target) = (place("source")?, place("target")?);
+        let source = make_directory("source")?;
+        let target = make_directory("target")?;
         fill(&planned.load, &source)?;
-        let text = planned.way.scenario();
+        let text = planned.path.scenario();
         let scenario = Scenario::read(&text).map_err(|problem| anyhow::anyhow!("{problem}\n{text}"))?;
         let lab = Lab::up("bench-eta", &scenario, dir.path())?;
         let sites = SiteProcesses { lab: &lab, longhaul: self.longhaul, dir: dir.path() };
@@ -50,8 +54,8 @@ impl Bench<'_> {
         let node = ["serve", "--export", &export, "--anonymous", "rw"].map(String::from);
         let _node = sites.serve("b", "node", &node, self.stop)?;
         let before = lab.reading()?;
-        let mut copy = sites.start("a", "copy", &words(planned, &source))?;
-        let status = self.ended(&mut copy)?;
+        let mut copy = sites.start("a", "copy", &arguments(planned, &source))?;
+        let status = self.wait_for(&mut copy)?;
         let limited = lab.limited(&lab.reading()?.since(&before));
         if !status.success() {
             bail!("the copy failed: {}", fs::read_to_string(sites.log("copy", "err"))?.trim());
@@ -59,7 +63,8 @@ impl Bench<'_> {
         Ok((fs::read_to_string(sites.log("copy", "out"))?, limited))
     }
 
-    fn ended(&self, copy: &mut ChildGuard) -> Result<ExitStatus> {
+    /// Waits until the copy ends.
+    fn wait_for(&self, copy: &mut ChildGuard) -> Result<ExitStatus> {
         let started = Instant::now();
         loop {
             if let Some(status) = copy.0.try_wait()? {
@@ -67,26 +72,26 @@ impl Bench<'_> {
             }
             ensure!(!self.stop.load(Ordering::Relaxed), "stopped by a signal");
             ensure!(started.elapsed() < RUN_MAX, "the copy does not end");
-            sleep(LOOK);
+            sleep(POLL_INTERVAL);
         }
     }
 }
 
 /// The arguments of the copy.
-fn words(planned: &Planned, source: &Path) -> Vec<String> {
-    let mut words = vec!["cp".to_owned(), "--json".to_owned()];
-    words.extend(planned.options.split_whitespace().map(String::from));
-    words.extend(match &planned.load {
+fn arguments(planned: &Planned, source: &Path) -> Vec<String> {
+    let mut arguments = vec!["cp".to_owned(), "--json".to_owned()];
+    arguments.extend(planned.options.split_whitespace().map(String::from));
+    arguments.extend(match &planned.load {
         Load::Memory { bytes, pull: false } => vec![format!("zero:{bytes}"), "lh://b/null:".to_owned()],
         Load::Memory { bytes, pull: true } => vec![format!("lh://b/zero:{bytes}"), "null:".to_owned()],
         Load::Files(_) => vec!["-r".to_owned(), source.display().to_string(), "lh://b/data".to_owned()],
     });
-    words
+    arguments
 }
 
 /// The command as a user types it.
 pub fn shown(planned: &Planned) -> String {
-    format!("longhaul {}", words(planned, Path::new("SOURCE")).join(" "))
+    format!("longhaul {}", arguments(planned, Path::new("SOURCE")).join(" "))
 }
 
 fn fill(load: &Load, source: &Path) -> Result<()> {

@@ -1,4 +1,4 @@
-//! The runs: they vary in path, limit and files; each is long enough for predictions and short enough to wait for.
+//! The runs: they differ in path, limit and files. Each lasts long enough for predictions.
 
 use crate::paths::bed::PathSettings;
 
@@ -20,7 +20,7 @@ pub enum Load {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
     /// The path.
-    pub way: PathSettings,
+    pub path: PathSettings,
     /// The payload.
     pub load: Load,
     /// Further arguments of the command.
@@ -55,39 +55,39 @@ const FEW_LARGE: &[(u64, u64)] = &[(8, 60_000_000)];
 /// All runs.
 pub fn all() -> Vec<Planned> {
     let mut seed = 0;
-    let mut way = |rtt_ms, mbit, ab| {
+    let mut path = |rtt_ms, mbit, ab| {
         seed += 1;
         PathSettings { rtt_ms, rate_mbit: Some(mbit), mtu: 1500, ab, seed, ..PathSettings::default() }
     };
     let push = |bytes| Load::Memory { bytes, pull: false };
     let pull = |bytes| Load::Memory { bytes, pull: true };
     let gb = |gb: f64| (gb * 1e9) as u64;
-    let plan = |way, load, options| Planned { way, load, options };
+    let plan = |path, load, options| Planned { path, load, options };
     vec![
-        plan(way(0, 1000, ""), push(gb(2.0)), ""),
-        plan(way(0, 100, ""), push(gb(0.2)), ""),
-        plan(way(0, 1000, ""), pull(gb(3.0)), "--streams 1"),
-        plan(way(10, 1000, ""), push(gb(2.5)), ""),
-        plan(way(10, 300, ""), pull(gb(0.7)), ""),
-        plan(way(50, 1000, ""), push(gb(2.5)), "--congestion cubic"),
-        plan(way(50, 100, ""), push(gb(0.25)), "--streams 8"),
-        plan(way(100, 1000, ""), pull(gb(2.5)), "--streams 4"),
-        plan(way(100, 500, ""), push(gb(1.5)), "--congestion bbr"),
-        plan(way(200, 200, ""), push(gb(0.5)), ""),
-        plan(way(303, 1000, ""), push(gb(3.0)), ""),
-        plan(way(303, 1000, ""), pull(gb(3.0)), "--streams 8 --congestion cubic"),
-        plan(way(303, 100, ""), push(gb(0.3)), "--congestion cubic"),
-        plan(way(20, 1000, "loss = \"0.01%\""), push(gb(2.0)), "--congestion cubic"),
-        plan(way(20, 300, "loss = \"0.1%\""), push(gb(0.5)), "--streams 8 --congestion cubic"),
-        plan(way(100, 300, "loss = \"0.01%\""), pull(gb(0.5)), "--streams 8 --congestion cubic"),
-        plan(way(50, 500, "loss = \"1%\""), push(gb(0.8)), "--congestion bbr"),
-        plan(way(10, 1000, ""), push(gb(0.5)), "--limit 200Mbit/s"),
-        plan(way(303, 1000, ""), push(gb(1.0)), "--limit 400Mbit/s"),
-        plan(way(10, 200, ""), Load::Files(SMALL), ""),
-        plan(way(100, 500, ""), Load::Files(SMALL_THEN_LARGE), ""),
-        plan(way(20, 500, ""), Load::Files(LARGE_THEN_SMALL), ""),
-        plan(way(50, 500, ""), Load::Files(MIXED), ""),
-        plan(way(303, 300, ""), Load::Files(FEW_LARGE), ""),
+        plan(path(0, 1000, ""), push(gb(2.0)), ""),
+        plan(path(0, 100, ""), push(gb(0.2)), ""),
+        plan(path(0, 1000, ""), pull(gb(3.0)), "--streams 1"),
+        plan(path(10, 1000, ""), push(gb(2.5)), ""),
+        plan(path(10, 300, ""), pull(gb(0.7)), ""),
+        plan(path(50, 1000, ""), push(gb(2.5)), "--congestion cubic"),
+        plan(path(50, 100, ""), push(gb(0.25)), "--streams 8"),
+        plan(path(100, 1000, ""), pull(gb(2.5)), "--streams 4"),
+        plan(path(100, 500, ""), push(gb(1.5)), "--congestion bbr"),
+        plan(path(200, 200, ""), push(gb(0.5)), ""),
+        plan(path(303, 1000, ""), push(gb(3.0)), ""),
+        plan(path(303, 1000, ""), pull(gb(3.0)), "--streams 8 --congestion cubic"),
+        plan(path(303, 100, ""), push(gb(0.3)), "--congestion cubic"),
+        plan(path(20, 1000, "loss = \"0.01%\""), push(gb(2.0)), "--congestion cubic"),
+        plan(path(20, 300, "loss = \"0.1%\""), push(gb(0.5)), "--streams 8 --congestion cubic"),
+        plan(path(100, 300, "loss = \"0.01%\""), pull(gb(0.5)), "--streams 8 --congestion cubic"),
+        plan(path(50, 500, "loss = \"1%\""), push(gb(0.8)), "--congestion bbr"),
+        plan(path(10, 1000, ""), push(gb(0.5)), "--limit 200Mbit/s"),
+        plan(path(303, 1000, ""), push(gb(1.0)), "--limit 400Mbit/s"),
+        plan(path(10, 200, ""), Load::Files(SMALL), ""),
+        plan(path(100, 500, ""), Load::Files(SMALL_THEN_LARGE), ""),
+        plan(path(20, 500, ""), Load::Files(LARGE_THEN_SMALL), ""),
+        plan(path(50, 500, ""), Load::Files(MIXED), ""),
+        plan(path(303, 300, ""), Load::Files(FEW_LARGE), ""),
     ]
 }
 
@@ -96,17 +96,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_enough_and_they_can_be_read() {
+    fn there_are_twenty_runs_or_more_and_their_paths_are_scenarios() {
         let all = all();
         assert!(all.len() >= 20);
         for planned in &all {
-            assert!(lab::Scenario::read(&planned.way.scenario()).is_ok(), "{planned:?}");
+            assert!(lab::Scenario::read(&planned.path.scenario()).is_ok(), "{planned:?}");
         }
-        assert_eq!(push_of(&all[0]), "2.00 GB of zeros, pushed");
+        assert_eq!(all[0].load.shown(), "2.00 GB of zeros, pushed");
         assert_eq!(all[21].load.shown(), "2 × 400 MB, then 15000 × 20 kB");
-    }
-
-    fn push_of(planned: &Planned) -> String {
-        planned.load.shown()
     }
 }

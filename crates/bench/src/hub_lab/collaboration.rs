@@ -1,4 +1,4 @@
-//! Three sites in a lab, a node at each, and a hub at the first that shares the first one's link.
+//! Three sites in a lab with a node each, and a hub at the first site that shares out this site's link.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +23,7 @@ pub const MARK: f64 = 0.8;
 /// Bytes of the file that all jobs copy.
 pub const FILE_BYTES: u64 = 256 << 20;
 /// The interval at which counters are read.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The sites; their nodes are the endpoints `na`, `nb` and `nc`.
 const SITES: [&str; 3] = ["a", "b", "c"];
@@ -32,9 +32,9 @@ const HUB: &str = "https://10.77.1.1:8446";
 /// The counter of the shared link at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// The moment.
+    /// When the counter was read.
     pub at: Instant,
-    /// Bytes with their headers, out of the first site.
+    /// Bytes that have left the first site, with headers.
     pub bytes: u64,
 }
 
@@ -61,10 +61,10 @@ fn scenario() -> Result<Scenario> {
 }
 
 impl<'a> Collaboration<'a> {
-    /// Brings it up: the communities `one`, `two` and `four` have these shares.
+    /// Starts the lab, the nodes and the hub. The communities `one`, `two` and `four` have the shares of their names.
     ///
     /// # Errors
-    /// Something of it cannot be started.
+    /// The lab, a node or the hub does not start, or the hub refuses a command.
     pub fn up(longhaul: &'a Path, dir: &'a Path, stop: &'a AtomicBool) -> Result<Collaboration<'a>> {
         let lab = Lab::up("bench-hub", &scenario()?, dir)?;
         let uplink = Owner::Uplink { site: 0, direction: 0 };
@@ -72,11 +72,11 @@ impl<'a> Collaboration<'a> {
         let mut all =
             Collaboration { lab, longhaul, dir, stop, link, key: String::new(), submitted: 0, processes: Vec::new() };
         let state = dir.join("hub");
-        let made =
-            all.command("a", &["hub", "grant", "--role", "admin", "--name", "bench", "--community", ""], |it| {
-                it.arg("--state").arg(&state);
+        let output =
+            all.command("a", &["hub", "grant", "--role", "admin", "--name", "bench", "--community", ""], |command| {
+                command.arg("--state").arg(&state);
             })?;
-        all.key = made.lines().last().context("no key was made")?.to_owned();
+        all.key = output.lines().last().context("no key was made")?.to_owned();
         let words = ["hub", "serve", "--listen", "10.77.1.1:8446", "--state", &state.display().to_string()];
         let sites = SiteProcesses { lab: &all.lab, longhaul, dir };
         let hub = sites.serve("a", "hub", &words.map(String::from), stop)?;
@@ -117,7 +117,8 @@ impl<'a> Collaboration<'a> {
         let key = self.dir.join(format!("key-{site}"));
         fs::write(&key, grant(self.longhaul, &state, &["--export", "data", "--write"])?)?;
         self.hub(&["hub", "site", "add", site])?;
-        let (url, key) = (format!("lh://10.77.{number}.1/"), key.display().to_string());
+        let url = format!("lh://10.77.{number}.1/");
+        let key = key.display().to_string();
         let name = format!("n{site}");
         self.hub(&["hub", "endpoint", "add", &name, "--site", site, "--url", &url, "--endpoint-key-file", &key])?;
         Ok(())
@@ -149,7 +150,8 @@ impl<'a> Collaboration<'a> {
         let mut list = String::new();
         for _ in 0..files {
             self.submitted += 1;
-            let (host, at) = (site + 1, self.submitted);
+            let host = site + 1;
+            let at = self.submitted;
             list.push_str(&format!("lh://10.77.1.1/data/file lh://10.77.{host}.1/data/f{at} {FILE_BYTES}\n"));
         }
         let path = self.dir.join("list");
@@ -159,19 +161,19 @@ impl<'a> Collaboration<'a> {
         Ok(self.hub(&all)?.lines().last().unwrap_or_default().to_owned())
     }
 
-    /// The rate of the queues of each community in Mbit/s, by the name of the community.
+    /// The rate of each community's transfers in Mbit/s, by the name of the community.
     ///
     /// # Errors
     /// The hub does not answer.
-    pub fn used(&self) -> Result<BTreeMap<String, f64>> {
-        let mut used = BTreeMap::new();
+    pub fn rates_by_community(&self) -> Result<BTreeMap<String, f64>> {
+        let mut rates_by_community = BTreeMap::new();
         for line in self.hub(&["queue", "show", "--json"])?.lines() {
             let line: Value = serde_json::from_str(line)?;
             if let (Some(community), Some(bits)) = (line["community"].as_str(), line["used_bit_s"].as_f64()) {
-                *used.entry(community.to_owned()).or_default() += bits / 1e6;
+                *rates_by_community.entry(community.to_owned()).or_default() += bits / 1e6;
             }
         }
-        Ok(used)
+        Ok(rates_by_community)
     }
 
     /// A job, as the hub reports it.
@@ -183,11 +185,11 @@ impl<'a> Collaboration<'a> {
         Ok(serde_json::from_str(text.lines().next().unwrap_or_default())?)
     }
 
-    /// Ends all jobs, and waits until the link is quiet.
+    /// Cancels all jobs, waits until they have ended, and removes their copies.
     ///
     /// # Errors
-    /// The hub does not answer, or they do not end.
-    pub fn calm(&mut self) -> Result<()> {
+    /// The hub does not answer, or the jobs do not end.
+    pub fn cancel_all(&mut self) -> Result<()> {
         for line in self.hub(&["queue", "list", "--json"])?.lines() {
             let job: Value = serde_json::from_str(line)?;
             self.hub(&["queue", "cancel", job["id"].as_str().unwrap_or_default()])?;
@@ -205,11 +207,11 @@ impl<'a> Collaboration<'a> {
         Ok(())
     }
 
-    /// Starts a copy to the second site that the hub does not know of.
+    /// Starts a copy with CUBIC to the second site, which the hub does not know.
     ///
     /// # Errors
-    /// It cannot be started.
-    pub fn others(&self, dir: &Path) -> Result<ChildGuard> {
+    /// The copy cannot be started.
+    pub fn start_cross_traffic(&self, dir: &Path) -> Result<ChildGuard> {
         let state = self.dir.join("node-b");
         let key = grant(self.longhaul, &state, &["--export", "data", "--write"])?;
         let source = self.dir.join("data-a/file");
@@ -224,13 +226,14 @@ impl<'a> Collaboration<'a> {
     ///
     /// # Errors
     /// The lab does not answer, or a signal ended the run.
-    pub fn watch(&self, span: Duration) -> Result<Vec<Sample>> {
-        let (begun, mut samples) = (Instant::now(), Vec::new());
+    pub fn sample_link(&self, span: Duration) -> Result<Vec<Sample>> {
+        let begun = Instant::now();
+        let mut samples = Vec::new();
         while begun.elapsed() < span {
             ensure!(!self.stop.load(Ordering::Relaxed), "stopped by a signal");
             let bytes = self.lab.reading()?.links[self.link].counts.out_bytes;
             samples.push(Sample { at: Instant::now(), bytes });
-            sleep(LOOK);
+            sleep(POLL_INTERVAL);
         }
         Ok(samples)
     }
@@ -255,9 +258,10 @@ impl<'a> Collaboration<'a> {
     ///
     /// # Errors
     /// The hub does not answer.
-    pub fn running(&self) -> Result<u64> {
+    pub fn running_transfers(&self) -> Result<u64> {
         let shown = self.hub(&["queue", "show", "--json"])?;
-        let running = shown.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()?["running"].as_u64());
-        Ok(running.sum())
+        let running_transfers =
+            shown.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()?["running"].as_u64());
+        Ok(running_transfers.sum())
     }
 }

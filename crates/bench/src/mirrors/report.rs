@@ -12,22 +12,22 @@ pub struct Circumstances {
     pub date: String,
     /// The machine that was measured.
     pub machine: String,
-    /// The other client, with its version; empty where it is not installed.
+    /// The other client, with its version; empty if it is not installed.
     pub other: String,
     /// The arguments of `make bench-mirrors`.
     pub arguments: String,
 }
 
-/// A case, a client, and its runs or why there are none.
+/// A case, a client, and its runs; or why there are none.
 pub type Row = (Case, ClientKind, Result<Vec<CopyResult>, String>);
 
 /// The median tail of runs.
-fn tail(courses: &[CopyResult]) -> f64 {
-    median(courses.iter().map(CopyResult::tail)).unwrap_or(f64::NAN)
+fn tail(results: &[CopyResult]) -> f64 {
+    median(results.iter().map(CopyResult::tail)).unwrap_or(f64::NAN)
 }
 
-fn name(who: ClientKind) -> &'static str {
-    match who {
+fn name(client: ClientKind) -> &'static str {
+    match client {
         ClientKind::Ours => "Longhaul",
         ClientKind::Aria2 => "aria2",
     }
@@ -55,22 +55,22 @@ pub fn markdown(about: &Circumstances, rows: &[Row]) -> String {
          | case | client | runs | tail | best | seconds | carried beside the file |\n|---|---|---|---|---|---|---|\n",
         format!("make bench-mirrors {arguments}").trim(),
     );
-    for (case, who, courses) in rows {
-        match courses {
-            Err(why) => drop(writeln!(out, "| {} | {} | {why} | | | | |", case.title, name(*who))),
-            Ok(courses) => {
+    for (case, client, results) in rows {
+        match results {
+            Err(why) => drop(writeln!(out, "| {} | {} | {why} | | | | |", case.title, name(*client))),
+            Ok(results) => {
                 let of = |value: fn(&CopyResult) -> f64| {
-                    spread(courses.iter().map(value))
+                    spread(results.iter().map(value))
                         .map(|s| format!("{:.2} ({:.2}–{:.2})", s.median, s.least, s.most))
                         .unwrap_or_default()
                 };
-                let more = courses.iter().map(|c| c.carried.iter().sum::<u64>() as f64 / case.bytes as f64 - 1.0);
+                let more = results.iter().map(|c| c.carried_bytes.iter().sum::<u64>() as f64 / case.bytes as f64 - 1.0);
                 let _ = writeln!(
                     out,
                     "| {} | {} | {} | {} | {:.2} | {} | {:.1} % |",
                     case.title,
-                    name(*who),
-                    courses.len(),
+                    name(*client),
+                    results.len(),
                     of(CopyResult::tail),
                     case.ideal(),
                     of(|c| c.halves[0] + c.halves[1]),
@@ -80,29 +80,31 @@ pub fn markdown(about: &Circumstances, rows: &[Row]) -> String {
         }
     }
     out.push_str("\n## Shares\n\nWhat each line carried of all, beside its part of the rates at first.\n\n");
-    for (case, who, courses) in rows.iter().filter(|(case, ..)| case.later.is_empty()) {
-        let Ok(courses) = courses else { continue };
+    for (case, client, results) in rows.iter().filter(|(case, ..)| case.later.is_empty()) {
+        let Ok(results) = results else { continue };
         let all: u64 = case.rates.iter().sum();
         let share = |at: usize| {
-            let part = |c: &CopyResult| c.carried[at] as f64 / c.carried.iter().sum::<u64>() as f64;
+            let part = |c: &CopyResult| c.carried_bytes[at] as f64 / c.carried_bytes.iter().sum::<u64>() as f64;
             let due = case.rates[at] as f64 / all as f64;
-            format!("{:.1} % ({:.1})", median(courses.iter().map(part)).unwrap_or(f64::NAN) * 100.0, due * 100.0)
+            format!("{:.1} % ({:.1})", median(results.iter().map(part)).unwrap_or(f64::NAN) * 100.0, due * 100.0)
         };
         let shares: Vec<String> = (0..case.rates.len()).map(share).collect();
-        let _ = writeln!(out, "- {}, {}: {}", case.title, name(*who), shares.join(", "));
+        let _ = writeln!(out, "- {}, {}: {}", case.title, name(*client), shares.join(", "));
     }
     out + "\n![Tails](mirrors.svg)\n"
 }
 
-/// Bars of the median tails, as SVG written by hand.
+/// Bars of the median tails as SVG.
 pub fn svg(rows: &[Row]) -> String {
     let tails: Vec<(&Row, f64)> =
         rows.iter().filter_map(|row| Some((row, tail(row.2.as_ref().ok()?)))).filter(|(_, t)| t.is_finite()).collect();
     let most = tails.iter().map(|(_, tail)| *tail).fold(1.5, f64::max);
-    let (mut body, mut y) = (String::new(), 50);
-    for ((case, who, _), tail) in &tails {
-        let (width, fill) = (tail / most * 480.0, if *who == ClientKind::Ours { "#2a6fb0" } else { "#c98a3a" });
-        let _ = writeln!(body, "<text x=\"10\" y=\"{y}\">{}: {}</text>", name(*who), case.title);
+    let mut body = String::new();
+    let mut y = 50;
+    for ((case, client, _), tail) in &tails {
+        let width = tail / most * 480.0;
+        let fill = if *client == ClientKind::Ours { "#2a6fb0" } else { "#c98a3a" };
+        let _ = writeln!(body, "<text x=\"10\" y=\"{y}\">{}: {}</text>", name(*client), case.title);
         let _ = writeln!(body, "<rect x=\"10\" y=\"{}\" width=\"{width:.1}\" height=\"16\" fill=\"{fill}\"/>", y + 6);
         let _ = writeln!(
             body,
@@ -128,16 +130,16 @@ mod tests {
     use crate::mirrors::run::cases;
 
     #[test]
-    fn the_document_has_tails_and_shares_and_what_failed() {
+    fn the_document_has_tails_shares_and_failures() {
         let about = Circumstances {
             date: "2026-11-20".into(),
             machine: "virtual machine".into(),
             other: "aria2 version 1.36.0".into(),
             arguments: String::new(),
         };
-        let course = |tail: f64| CopyResult { halves: [2.0, 2.0 * tail], carried: vec![200, 120, 80] };
+        let result = |tail: f64| CopyResult { halves: [2.0, 2.0 * tail], carried_bytes: vec![200, 120, 80] };
         let rows = [
-            (cases()[0].clone(), ClientKind::Ours, Ok(vec![course(1.0), course(1.25), course(3.0)])),
+            (cases()[0].clone(), ClientKind::Ours, Ok(vec![result(1.0), result(1.25), result(3.0)])),
             (cases()[0].clone(), ClientKind::Aria2, Err("not installed".to_owned())),
         ];
         let text = markdown(&about, &rows);

@@ -1,8 +1,8 @@
 //! A test bed: a lab of two sites and one path, with iperf3 at both ends.
 //!
-//! The sender is site `a`, the receiver site `b`; the direction `ab` carries the data. Every process that this module starts
-//! is ended by it: when it takes too long, when the run is stopped, when the bed is dropped. If this program is killed, the
-//! kernel kills its children: setpriv(1) arranges that.
+//! The sender is site `a`, the receiver site `b`; the direction `ab` carries the data. This module ends every process that it
+//! starts: when the process takes too long, when the run is stopped, when the bed is dropped. If this program is killed, the
+//! kernel kills its children (setpriv(1), `--pdeathsig`).
 //! Does not know: what is measured.
 
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ use lab::{Lab, LinkReading, Reading, Scenario};
 use tempfile::TempDir;
 
 use super::iperf::{self, Flow, Iperf3Report};
-use super::kernel::Kernel;
+use super::kernel::KernelCounters;
 use crate::process::{ChildGuard, has_listener};
 
 /// The path's name in scenarios.
@@ -27,15 +27,15 @@ const PATH: &str = "a-b";
 /// The server's port; every site has all ports for itself.
 const PORT: u16 = 5201;
 /// The interval at which processes are polled.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// The longest that a server may take until it listens, and until it ends by itself.
 const SERVER_MAX: Duration = Duration::from_secs(15);
 /// The time that a client may take in addition to its seconds and its round trips.
 const CLIENT_EXTRA: Duration = Duration::from_secs(20);
-/// Round trips that iperf3 needs to agree with its server before it sends.
-const GREETING: u32 = 4;
+/// Round trips that iperf3 takes to negotiate with its server before it sends.
+const HANDSHAKE_ROUND_TRIPS: u32 = 4;
 
-/// The properties of a path, for both directions unless said otherwise.
+/// The settings of a path: for both directions, unless a field names one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PathSettings {
     /// The round-trip time, ms.
@@ -46,7 +46,7 @@ pub struct PathSettings {
     pub queue: Option<u64>,
     /// The MTU of both sites, bytes.
     pub mtu: u16,
-    /// Further words of the direction that carries the data, as in a scenario.
+    /// Further settings of the direction that carries the data, as a scenario writes them.
     pub ab: &'static str,
     /// The most that a connection's buffers may hold, bytes; none: as much as TCP can use.
     pub window: Option<u64>,
@@ -83,7 +83,7 @@ impl PathSettings {
 /// A running lab, and a directory of its own.
 pub struct Bed<'a> {
     lab: Lab,
-    way: &'a PathSettings,
+    path: &'a PathSettings,
     dir: TempDir,
     stop: &'a AtomicBool,
 }
@@ -92,35 +92,38 @@ pub struct Bed<'a> {
 #[derive(Debug)]
 pub struct Iperf3Run {
     /// The report of iperf3.
-    pub told: Iperf3Report,
+    pub report: Iperf3Report,
     /// The lab's reading from before the first packet to after the last.
     pub whole: Reading,
-    /// The lab's reading over about the seconds that iperf3 counted.
+    /// The lab's reading over the seconds that iperf3 counted, approximately.
     pub counted: Reading,
-    /// Why the lab was the limit in those seconds; none where it was not.
+    /// Why the lab was the limit in those seconds; none if it was not.
     pub limited: Option<String>,
     /// As `limited`, for the whole run.
-    pub limited_ever: Option<String>,
+    pub limited_in_whole_run: Option<String>,
     /// The counters of the sender's kernel, before and after.
-    pub sender: [Kernel; 2],
+    pub sender: [KernelCounters; 2],
     /// The counters of the receiver's kernel, before and after.
-    pub receiver: [Kernel; 2],
+    pub receiver: [KernelCounters; 2],
 }
 
 impl Iperf3Run {
     /// The data's direction in a reading.
+    ///
+    /// # Errors
+    /// The lab has no links.
     pub fn data(reading: &Reading) -> Result<&LinkReading> {
         reading.links.first().context("the lab has no links")
     }
 
     /// The growth of a counter of the sender's kernel.
     pub fn at_sender(&self, name: &str) -> u64 {
-        self.sender[1].grown(&self.sender[0], name)
+        self.sender[1].growth_since(&self.sender[0], name)
     }
 
     /// The growth of a counter of the receiver's kernel.
     pub fn at_receiver(&self, name: &str) -> u64 {
-        self.receiver[1].grown(&self.receiver[0], name)
+        self.receiver[1].growth_since(&self.receiver[0], name)
     }
 }
 
@@ -136,76 +139,92 @@ impl ChildGuard {
 
 impl<'a> Bed<'a> {
     /// Starts the lab.
-    pub fn up(name: &str, way: &'a PathSettings, stop: &'a AtomicBool) -> Result<Bed<'a>> {
-        let text = way.scenario();
+    ///
+    /// # Errors
+    /// The lab cannot be started.
+    pub fn up(name: &str, path: &'a PathSettings, stop: &'a AtomicBool) -> Result<Bed<'a>> {
+        let text = path.scenario();
         let scenario = Scenario::read(&text).map_err(|problem| anyhow::anyhow!("{problem}\n{text}"))?;
         let dir = tempfile::Builder::new().prefix("longhaul-lab-").tempdir()?;
         let lab = Lab::up(name, &scenario, dir.path())?;
         ensure!(lab.link(PATH, 0) == Some(0), "the lab's first link is not the data's");
-        Ok(Bed { lab, way, dir, stop })
+        Ok(Bed { lab, path, dir, stop })
     }
 
-    /// Changes a word of the direction that carries the data, at once.
+    /// Changes a setting of the direction that carries the data, at once.
+    ///
+    /// # Errors
+    /// The lab refuses the change.
     pub fn set(&self, word: &str, value: &str) -> Result<()> {
         let words = [(word.to_owned(), value.to_owned())];
         Ok(self.lab.change(Change::read(self.lab.scenario(), PATH, Some(0), None, &words)?, None)?)
     }
 
     /// The congestion controls that a site has.
+    ///
+    /// # Errors
+    /// The kernel does not report them.
     pub fn congestions(&self) -> Result<Vec<String>> {
         let read = || fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
         Ok(self.lab.site("a")?.within(read)??.split_whitespace().map(String::from).collect())
     }
 
-    /// Runs iperf3 once. Meanwhile, `beside` is called repeatedly with the seconds since the start.
-    pub fn run(&self, flow: &Flow, mut beside: impl FnMut(f64) -> Result<()>) -> Result<Iperf3Run> {
+    /// Runs iperf3 once. While it runs, calls `meanwhile` repeatedly with the seconds since the start.
+    ///
+    /// # Errors
+    /// iperf3 or its server fails or takes too long, the lab cannot be read, `meanwhile` fails, or a signal stopped the run.
+    pub fn run(&self, flow: &Flow, mut meanwhile: impl FnMut(f64) -> Result<()>) -> Result<Iperf3Run> {
         let mut server = self.serve()?;
-        let kernels = || -> Result<[Kernel; 2]> { Ok([Kernel::of(&self.lab, "a")?, Kernel::of(&self.lab, "b")?]) };
-        let before = kernels()?;
+        let kernels = || -> Result<[KernelCounters; 2]> {
+            Ok([KernelCounters::of(&self.lab, "a")?, KernelCounters::of(&self.lab, "b")?])
+        };
+        let [sender_before, receiver_before] = kernels()?;
         let start = self.lab.reading()?;
         let mut client = ChildGuard::start(self.iperf("a", "client", &flow.arguments(&self.address(flow.v6)?))?)?;
         let started = Instant::now();
-        let greeting = self.way.rtt() * GREETING;
-        let from = greeting + Duration::from_secs(flow.omit_s.into());
-        let to = from + Duration::from_secs(flow.measure_s.into());
+        let handshake = self.path.rtt() * HANDSHAKE_ROUND_TRIPS;
+        let count_from = handshake + Duration::from_secs(flow.omit_s.into());
+        let count_to = count_from + Duration::from_secs(flow.measure_s.into());
         let (mut first, mut last) = (None, None);
         while !client.has_ended()? {
-            self.go_on()?;
+            self.check_not_stopped()?;
             let elapsed = started.elapsed();
-            if elapsed > to + CLIENT_EXTRA + greeting * 10 {
-                bail!("iperf3 did not end after {:.0} s: {}", elapsed.as_secs_f64(), self.said("client"));
+            if elapsed > count_to + CLIENT_EXTRA + handshake * 10 {
+                bail!("iperf3 did not end after {:.0} s: {}", elapsed.as_secs_f64(), self.last_log_line("client"));
             }
-            if first.is_none() && elapsed >= from {
+            if first.is_none() && elapsed >= count_from {
                 first = Some(self.lab.reading()?);
             }
-            if last.is_none() && elapsed >= to {
+            if last.is_none() && elapsed >= count_to {
                 last = Some(self.lab.reading()?);
             }
-            beside(elapsed.as_secs_f64())?;
-            sleep(LOOK);
+            meanwhile(elapsed.as_secs_f64())?;
+            sleep(POLL_INTERVAL);
         }
         let text = fs::read_to_string(self.dir.path().join("client.out"))?;
-        let told = iperf::parse(&text).with_context(|| self.said("client"))?;
+        let report = iperf::parse(&text).with_context(|| self.last_log_line("client"))?;
         self.wait(&mut server)?;
         // Packets that are still under way arrive, and are acknowledged.
-        sleep(Duration::from_millis(200) + self.way.rtt() * 3);
+        sleep(Duration::from_millis(200) + self.path.rtt() * 3);
         let end = self.lab.reading()?;
-        let after = kernels()?;
-        let (first, last) = (first.unwrap_or_else(|| start.clone()), last.unwrap_or_else(|| end.clone()));
-        let (whole, counted) = (end.since(&start), last.since(&first));
-        let ([a0, b0], [a1, b1]) = (before, after);
+        let [sender_after, receiver_after] = kernels()?;
+        let first = first.unwrap_or_else(|| start.clone());
+        let last = last.unwrap_or_else(|| end.clone());
+        let whole = end.since(&start);
+        let counted = last.since(&first);
         Ok(Iperf3Run {
-            told,
+            report,
             limited: self.lab.limited(&counted),
-            limited_ever: self.lab.limited(&whole),
+            limited_in_whole_run: self.lab.limited(&whole),
             whole,
             counted,
-            sender: [a0, a1],
-            receiver: [b0, b1],
+            sender: [sender_before, sender_after],
+            receiver: [receiver_before, receiver_after],
         })
     }
 
-    fn go_on(&self) -> Result<()> {
+    /// Checks that no signal has stopped the run.
+    fn check_not_stopped(&self) -> Result<()> {
         ensure!(!self.stop.load(Ordering::Relaxed), "stopped by a signal");
         Ok(())
     }
@@ -235,10 +254,10 @@ impl<'a> Bed<'a> {
         let mut server = ChildGuard::start(self.iperf("b", "server", &["-s", "-1"].map(String::from))?)?;
         let started = Instant::now();
         while !self.listens()? {
-            self.go_on()?;
-            ensure!(!server.has_ended()?, "the server ended: {}", self.said("server"));
-            ensure!(started.elapsed() < SERVER_MAX, "the server does not listen: {}", self.said("server"));
-            sleep(LOOK);
+            self.check_not_stopped()?;
+            ensure!(!server.has_ended()?, "the server ended: {}", self.last_log_line("server"));
+            ensure!(started.elapsed() < SERVER_MAX, "the server does not listen: {}", self.last_log_line("server"));
+            sleep(POLL_INTERVAL);
         }
         Ok(server)
     }
@@ -249,21 +268,22 @@ impl<'a> Bed<'a> {
         Ok(tables.into_iter().flatten().any(|table| has_listener(&table, PORT)))
     }
 
-    /// Waits for the server, which ends by itself after its client. If it does not, its guard kills it, which is no failure.
+    /// Waits until the server ends, which it does by itself after its client. One that does not end is killed by its guard; this is not
+    /// a failure.
     fn wait(&self, server: &mut ChildGuard) -> Result<()> {
         let ended = Instant::now();
         while !server.has_ended()? && ended.elapsed() < SERVER_MAX {
-            self.go_on()?;
-            sleep(LOOK);
+            self.check_not_stopped()?;
+            sleep(POLL_INTERVAL);
         }
         Ok(())
     }
 
     /// The last line that a process wrote.
-    fn said(&self, log: &str) -> String {
+    fn last_log_line(&self, log: &str) -> String {
         let read = |end: &str| fs::read_to_string(self.dir.path().join(format!("{log}.{end}"))).unwrap_or_default();
         let text = read("out") + &read("err");
-        let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+        let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
         format!("{log}: {}", last.trim())
     }
 }
@@ -273,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ways_are_scenarios() {
+    fn the_settings_of_a_path_make_a_scenario() {
         let plain = PathSettings { rtt_ms: 0, mtu: 9000, ..PathSettings::default() };
         let full = PathSettings {
             rtt_ms: 303,
@@ -284,7 +304,7 @@ mod tests {
             window: Some(16 << 20),
             seed: 7,
         };
-        let read = |way: &PathSettings| Scenario::read(&way.scenario()).unwrap_or_else(|problem| panic!("{problem}"));
+        let read = |path: &PathSettings| Scenario::read(&path.scenario()).unwrap_or_else(|problem| panic!("{problem}"));
         assert_eq!(read(&plain).paths[0].ways[0].members[0].rate, None);
         let scenario = read(&full);
         let [ab, ba] = [0, 1].map(|n| &scenario.paths[0].ways[n].members[0]);

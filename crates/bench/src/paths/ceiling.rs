@@ -1,16 +1,16 @@
-//! The rate of the lab where only the machine limits it.
+//! The rate of the lab if nothing but the machine limits it.
 
 use anyhow::Result;
 
 use super::bed::{Iperf3Run, PathSettings};
-use super::course::{PathBench, Section, late, mark, shown};
 use super::iperf::{Flow, Load};
+use super::runner::{PathBench, Section, lateness_ms, mark, shown};
 use crate::statistics::{median, spread};
 
 /// A path without a bottleneck.
 struct Case {
     title: &'static str,
-    way: PathSettings,
+    path: PathSettings,
     flow: Flow,
     /// The target rate, Gbit/s.
     target: Option<f64>,
@@ -20,11 +20,11 @@ struct Case {
 struct Sample {
     gbit_s: f64,
     /// CPU seconds of the emulator per 10^9 bytes that it carried.
-    cpu: f64,
-    /// Lateness of packets, ms: median, 99 %, largest.
-    late: [f64; 3],
+    cpu_s_per_gb: f64,
+    /// Lateness of packets, ms: median, 99th percentile, largest.
+    lateness_ms: [f64; 3],
     memory_mib: f64,
-    others: f64,
+    others_percent: f64,
     limited: Option<String>,
 }
 
@@ -34,7 +34,7 @@ fn cases() -> Vec<Case> {
         // On a long path, counting begins after slow start.
         let (omit_s, measure_s) = if rtt_ms == 0 { (1, 5) } else { (12, 10) };
         let flow = Flow { load, v6: false, omit_s, measure_s };
-        Case { title, way: PathSettings { rtt_ms, mtu, ..PathSettings::default() }, flow, target }
+        Case { title, path: PathSettings { rtt_ms, mtu, ..PathSettings::default() }, flow, target }
     };
     vec![
         case("1 stream, RTT 0, MTU 9000", 0, 9000, 1, Some(15.0)),
@@ -45,7 +45,10 @@ fn cases() -> Vec<Case> {
 }
 
 /// Runs the measurement.
-pub fn measure(course: &PathBench) -> Result<Section> {
+///
+/// # Errors
+/// A signal stopped the run. A run that fails is noted in the section.
+pub fn measure(bench: &PathBench) -> Result<Section> {
     let words = "\
 No bottleneck: what the lab carries while iperf3 at both ends shares its processors. The mark `emulator-limited` is
 expected here and nowhere else. CPU: the emulator's thread, per 10^9 bytes of IP that it carried. Late: written after it
@@ -53,16 +56,19 @@ was due.";
     let mut section = Section::new("Ceiling (emulated)", words);
     let cases = cases();
     let mut samples: Vec<Vec<Sample>> = cases.iter().map(|_| Vec::new()).collect();
-    for round in 0..course.rounds {
+    for round in 0..bench.rounds {
         for (case, samples) in cases.iter().zip(&mut samples) {
-            let result = course.alone(&case.way, &case.flow).and_then(|alone| sample(&alone.run, alone.others));
-            if let Some(sample) = course.note(case.title, result, &mut section)? {
+            let result =
+                bench.run_alone(&case.path, &case.flow).and_then(|solo| sample(&solo.run, solo.others_percent));
+            if let Some(sample) = bench.note(case.title, result, &mut section)? {
                 let limited = mark([&sample.limited].into_iter());
-                let (gbit_s, p99, others) = (sample.gbit_s, sample.late[1], sample.others);
+                let gbit_s = sample.gbit_s;
+                let p99 = sample.lateness_ms[1];
+                let others_percent = sample.others_percent;
                 println!(
-                    "  {}/{}  {}: {gbit_s:.2} Gbit/s, late p99 {p99:.2} ms, others {others:.0} %, lab {limited}",
+                    "  {}/{}  {}: {gbit_s:.2} Gbit/s, late p99 {p99:.2} ms, others {others_percent:.0} %, lab {limited}",
                     round + 1,
-                    course.rounds,
+                    bench.rounds,
                     case.title
                 );
                 samples.push(sample);
@@ -73,14 +79,14 @@ was due.";
     Ok(section)
 }
 
-fn sample(run: &Iperf3Run, others: f64) -> Result<Sample> {
+fn sample(run: &Iperf3Run, others_percent: f64) -> Result<Sample> {
     let data = Iperf3Run::data(&run.counted)?;
     Ok(Sample {
-        gbit_s: run.told.bit_s / 1e9,
-        cpu: run.counted.cpu.as_secs_f64() / (data.counts.out_bytes.max(1) as f64 / 1e9),
-        late: late(&data.lateness),
+        gbit_s: run.report.bit_s / 1e9,
+        cpu_s_per_gb: run.counted.cpu.as_secs_f64() / (data.counts.out_bytes.max(1) as f64 / 1e9),
+        lateness_ms: lateness_ms(&data.lateness),
         memory_mib: run.whole.memory_peak as f64 / f64::from(1 << 20),
-        others,
+        others_percent,
         limited: run.limited.clone(),
     })
 }
@@ -96,15 +102,19 @@ fn table(section: &mut Section, cases: &[Case], all: &[Vec<Sample>]) {
             section.row(&[case.title, "0", "-", "-", "-", "-", "-", "-"].map(String::from));
             continue;
         };
-        let largest = samples.iter().map(|sample| sample.late[2]).fold(0.0, f64::max);
+        let largest = samples.iter().map(|sample| sample.lateness_ms[2]).fold(0.0, f64::max);
         section.row(&[
             case.title.to_owned(),
             samples.len().to_string(),
             shown(rate, 2),
-            format!("{:.3}", of(|sample| sample.cpu)),
-            format!("{:.2}, {:.2}, {largest:.2}", of(|sample| sample.late[0]), of(|sample| sample.late[1])),
+            format!("{:.3}", of(|sample| sample.cpu_s_per_gb)),
+            format!(
+                "{:.2}, {:.2}, {largest:.2}",
+                of(|sample| sample.lateness_ms[0]),
+                of(|sample| sample.lateness_ms[1])
+            ),
             format!("{:.0}", of(|sample| sample.memory_mib)),
-            format!("{:.0}", of(|sample| sample.others)),
+            format!("{:.0}", of(|sample| sample.others_percent)),
             mark(samples.iter().map(|sample| &sample.limited)),
         ]);
         verdicts.extend(case.target.map(|target| verdict(case.title, target, rate.median)));
@@ -130,10 +140,10 @@ mod tests {
     fn the_table_has_medians_marks_and_verdicts() {
         let sample = |gbit_s: f64, limited: Option<&str>| Sample {
             gbit_s,
-            cpu: 0.2,
-            late: [0.01, 0.1, gbit_s],
+            cpu_s_per_gb: 0.2,
+            lateness_ms: [0.01, 0.1, gbit_s],
             memory_mib: 400.0,
-            others: 3.0,
+            others_percent: 3.0,
             limited: limited.map(String::from),
         };
         let all = vec![

@@ -1,16 +1,17 @@
 //! Whether the lab's counts of disturbed segments agree with the counts of the kernels at both ends.
 //!
-//! The path is disturbed only while data flows, not during iperf3's first and last exchange with its server: a lost pure
-//! acknowledgement is never sent again, and no receiver misses the segment that is lost last.
+//! The path is disturbed only while data flows, not during iperf3's first and last exchange with its server: the counts would
+//! differ, because a lost pure acknowledgement is never sent again, and no receiver misses the last segment if it is lost.
 
 use anyhow::Result;
 
 use super::bed::{Bed, Iperf3Run, PathSettings};
-use super::course::{PathBench, Section, SoloRun, mark};
 use super::iperf::{Flow, Load, buffer_max};
+use super::runner::{PathBench, Section, SoloRun, mark};
 
-/// Seconds of a run, and of its quiet beginning and end.
+/// Seconds of a run.
 const SECONDS: u32 = 10;
+/// Seconds without a disturbance, at the beginning and at the end of a run.
 const QUIET_S: f64 = 1.0;
 /// The size of the queue, and the most that a connection may have in flight: together they keep the queue from dropping.
 const QUEUE: u64 = 64_000_000;
@@ -38,13 +39,13 @@ const ALL: [Disturbance; 5] = [
 struct SegmentCounts {
     /// Segments that the lab disturbed.
     injected: u64,
-    /// Segments that the receiver missed or refused; none: a receiver does not count what TCP sends again.
+    /// Segments that the receiver missed or refused; none for lost TCP segments, which no receiver counts.
     receiver: Option<u64>,
     /// Segments that the sender sent again.
-    again: Option<u64>,
-    /// Those among them that the receiver had already (DSACK).
+    resent: Option<u64>,
+    /// Segments of these that the receiver had already (DSACK).
     spurious: u64,
-    /// Probes that the sender sent because no acknowledgement came.
+    /// Tail loss probes: segments that the sender sent because no acknowledgement came.
     probes: u64,
     /// Segments dropped by the lab's queue.
     dropped: u64,
@@ -65,7 +66,10 @@ fn flow(disturbance: Disturbance, mtu: u16, v6: bool) -> Flow {
 }
 
 /// Runs the measurement.
-pub fn measure(course: &PathBench) -> Result<Section> {
+///
+/// # Errors
+/// A signal stopped the run. A run that fails is noted in the section.
+pub fn measure(bench: &PathBench) -> Result<Section> {
     let words = "\
 The direction of the data alone is disturbed, RTT 10 ms, 600 Mbit/s, BBR, a queue in which nothing is dropped. Receiver:
 datagrams that iperf3 missed, or segments that the kernel refused (InCsumErrors). Again: RetransSegs of the sender's
@@ -76,7 +80,7 @@ what was sent again is what the lab took. Elsewhere: dropped by the lab's queue 
     section.head(&[&columns[..], &["others %", "lab"]].concat());
     for disturbance in ALL {
         for (mtu, v6) in [(1500, false), (1500, true), (9000, false), (9000, true)] {
-            let way = PathSettings {
+            let path = PathSettings {
                 rtt_ms: 10,
                 rate_mbit: Some(600),
                 queue: Some(QUEUE),
@@ -88,16 +92,16 @@ what was sent again is what the lab took. Elsewhere: dropped by the lab's queue 
             section.command(&flow);
             let family = if v6 { "6" } else { "4" };
             let what = format!("{}, MTU {mtu}, IPv{family}", disturbance.title);
-            let result = run(course, disturbance, &way, &flow).and_then(|alone| {
-                let cells = row(count(disturbance, v6, &alone.run)?);
-                let ends = [format!("{:.0}", alone.others), mark([&alone.run.limited_ever].into_iter())];
+            let result = run(bench, disturbance, &path, &flow).and_then(|solo| {
+                let cells = row(count(disturbance, v6, &solo.run)?);
+                let ends = [format!("{:.0}", solo.others_percent), mark([&solo.run.limited_in_whole_run].into_iter())];
                 Ok([disturbance.title.to_owned(), mtu.to_string(), family.to_owned()]
                     .into_iter()
                     .chain(cells)
                     .chain(ends)
                     .collect::<Vec<_>>())
             });
-            if let Some(row) = course.note(&what, result, &mut section)? {
+            if let Some(row) = bench.note(&what, result, &mut section)? {
                 println!("  {}", row.join(" | "));
                 section.row(&row);
             }
@@ -107,10 +111,10 @@ what was sent again is what the lab took. Elsewhere: dropped by the lab's queue 
 }
 
 /// Runs a flow that is disturbed from shortly after its start to shortly before its end.
-fn run(course: &PathBench, disturbance: Disturbance, way: &PathSettings, flow: &Flow) -> Result<SoloRun> {
+fn run(bench: &PathBench, disturbance: Disturbance, path: &PathSettings, flow: &Flow) -> Result<SoloRun> {
     let quiet = if disturbance.word == "loss" { "none" } else { "0" };
     let phase = std::cell::Cell::new(0);
-    course.disturbed(way, flow, |bed: &Bed<'_>, elapsed: f64| {
+    bench.run_disturbed(path, flow, |bed: &Bed<'_>, elapsed: f64| {
         let value = match phase.get() {
             0 if elapsed >= QUIET_S => disturbance.value,
             1 if elapsed >= f64::from(SECONDS) - QUIET_S => quiet,
@@ -129,7 +133,7 @@ fn count(disturbance: Disturbance, v6: bool, run: &Iperf3Run) -> Result<SegmentC
     let receiver = match (disturbance.udp, damaged) {
         (true, true) => Some(run.at_receiver(&format!("{udp}InCsumErrors"))),
         // iperf3 also misses the datagrams that the socket had no room for.
-        (true, false) => run.told.lost.map(|lost| lost.saturating_sub(overflowed)),
+        (true, false) => run.report.lost.map(|lost| lost.saturating_sub(overflowed)),
         (false, true) => Some(run.at_receiver("TcpInCsumErrors")),
         (false, false) => None,
     };
@@ -137,7 +141,7 @@ fn count(disturbance: Disturbance, v6: bool, run: &Iperf3Run) -> Result<SegmentC
     Ok(SegmentCounts {
         injected: if damaged { counts.corrupted } else { counts.lost },
         receiver,
-        again: (!disturbance.udp).then(|| run.at_sender("TcpRetransSegs")),
+        resent: (!disturbance.udp).then(|| run.at_sender("TcpRetransSegs")),
         spurious: run.at_sender("TcpExtTCPDSACKRecvSegs"),
         probes: run.at_sender("TcpExtTCPLossProbes"),
         dropped,
@@ -150,7 +154,7 @@ fn row(counted: SegmentCounts) -> [String; 7] {
     [
         counted.injected.to_string(),
         or_none(counted.receiver),
-        or_none(counted.again),
+        or_none(counted.resent),
         counted.spurious.to_string(),
         counted.probes.to_string(),
         (counted.dropped + counted.overflowed).to_string(),
@@ -161,21 +165,21 @@ fn row(counted: SegmentCounts) -> [String; 7] {
 /// The verdict: exact, or the difference.
 fn judge(counted: SegmentCounts) -> String {
     let wanted = counted.injected;
-    let off = |value: u64| value as i128 - wanted as i128;
-    let receiver = counted.receiver.map_or(0, off);
-    let again = counted.again.map_or(0, off);
-    let needed = again - counted.again.map_or(0, |_| i128::from(counted.spurious));
-    match (receiver, again, needed) {
+    let deviation = |value: u64| value as i128 - wanted as i128;
+    let receiver = counted.receiver.map_or(0, deviation);
+    let resent = counted.resent.map_or(0, deviation);
+    let needed = resent - counted.resent.map_or(0, |_| i128::from(counted.spurious));
+    match (receiver, resent, needed) {
         _ if wanted == 0 => "**nothing was injected**".to_owned(),
         (0, 0, _) => "exact".to_owned(),
-        (0, _, 0) => format!("exact but for {again} sent again without need"),
-        (0, ..) => format!("**sender {again:+}** ({needed:+} without the spurious)"),
-        // Nobody verifies the checksums of datagrams that a full socket drops.
-        _ if counted.again.is_none() && receiver < 0 && counted.overflowed > 0 => {
+        (0, _, 0) => format!("exact but for {resent} sent again without need"),
+        (0, ..) => format!("**sender {resent:+}** ({needed:+} without the spurious)"),
+        // The kernel does not verify the checksums of datagrams that it drops because a socket is full.
+        _ if counted.resent.is_none() && receiver < 0 && counted.overflowed > 0 => {
             format!("**receiver {receiver:+}** ({} came to a full socket, unchecked)", counted.overflowed)
         }
-        _ if counted.again.is_none() => format!("**receiver {receiver:+}**"),
-        _ => format!("**receiver {receiver:+}, sender {again:+}**"),
+        _ if counted.resent.is_none() => format!("**receiver {receiver:+}**"),
+        _ => format!("**receiver {receiver:+}, sender {resent:+}**"),
     }
 }
 
@@ -184,9 +188,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn verdicts_are_honest() {
-        let tcp = |again, spurious| {
-            judge(SegmentCounts { injected: 40, again: Some(again), spurious, ..SegmentCounts::default() })
+    fn a_verdict_names_every_difference_of_the_counts() {
+        let tcp = |resent, spurious| {
+            judge(SegmentCounts { injected: 40, resent: Some(resent), spurious, ..SegmentCounts::default() })
         };
         assert_eq!(tcp(40, 0), "exact");
         assert_eq!(tcp(42, 2), "exact but for 2 sent again without need");
@@ -196,13 +200,13 @@ mod tests {
         assert_eq!([udp(40), udp(38)], ["exact", "**receiver -2**"]);
         let full = SegmentCounts { injected: 40, receiver: Some(38), overflowed: 90, ..SegmentCounts::default() };
         assert_eq!(judge(full), "**receiver -2** (90 came to a full socket, unchecked)");
-        let damaged = SegmentCounts { injected: 40, receiver: Some(41), again: Some(40), ..SegmentCounts::default() };
+        let damaged = SegmentCounts { injected: 40, receiver: Some(41), resent: Some(40), ..SegmentCounts::default() };
         assert_eq!(judge(damaged), "**receiver +1, sender +0**");
         assert_eq!(judge(SegmentCounts::default()), "**nothing was injected**");
     }
 
     #[test]
-    fn disturbances_are_words_of_a_scenario() {
+    fn every_disturbance_is_a_setting_of_a_scenario() {
         for disturbance in ALL {
             let ab: &'static str = Box::leak(
                 format!(
@@ -215,8 +219,8 @@ mod tests {
                 )
                 .into_boxed_str(),
             );
-            let way = PathSettings { rtt_ms: 10, mtu: 1500, ab, ..PathSettings::default() };
-            assert!(lab::Scenario::read(&way.scenario()).is_ok(), "{}", way.scenario());
+            let path = PathSettings { rtt_ms: 10, mtu: 1500, ab, ..PathSettings::default() };
+            assert!(lab::Scenario::read(&path.scenario()).is_ok(), "{}", path.scenario());
         }
     }
 }

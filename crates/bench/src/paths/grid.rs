@@ -1,7 +1,6 @@
 //! TCP over lossy paths: rate against RTT, for several congestion controls, beside Mathis' law.
 //!
-//! Cells run side by side, in waves whose cells take equally long. A cell in which the lab was the limit is measured
-//! again alone.
+//! Cells run side by side, in waves of cells with the same duration. A cell in which the lab was the limit is measured again, alone.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -10,9 +9,9 @@ use anyhow::{Context, Result};
 use model::laws;
 
 use super::bed::{Bed, Iperf3Run, PathSettings};
-use super::course::{PathBench, Section, late, mark};
 use super::iperf::{Flow, Load};
 use super::load::LoadBaseline;
+use super::runner::{PathBench, Section, lateness_ms, mark};
 
 /// Round trips, ms.
 pub const RTTS: [u32; 7] = [1, 10, 20, 50, 100, 200, 303];
@@ -49,17 +48,17 @@ pub struct CellResult {
     pub cell: Cell,
     /// Goodput, Mbit/s.
     pub mbit_s: f64,
-    /// Segments that the lab lost on purpose, in the whole run.
+    /// Segments that the lab dropped as the scenario's loss, in the whole run.
     pub lost: u64,
-    /// Segments that the queue had no room for, in the whole run.
+    /// Segments that the lab dropped because its queue was full, in the whole run.
     pub dropped: u64,
     /// The 99th percentile of the lateness of packets, ms.
     pub late_ms: f64,
     /// The processor time of others meanwhile, in % of one processor.
-    pub others: f64,
+    pub others_percent: f64,
     /// Whether it was measured again alone, because the lab had been the limit.
-    pub again: bool,
-    /// Why the lab was the limit; none where it was not.
+    pub is_repeated: bool,
+    /// Why the lab was the limit; none if it was not.
     pub limited: Option<String>,
 }
 
@@ -75,23 +74,23 @@ impl Cell {
         (laws::mathis_bit_s(self.mss(), rtt_s, LOSSES[self.loss].0 / 100.0) / 1e6).min(line)
     }
 
-    fn way(self) -> PathSettings {
+    fn path(self) -> PathSettings {
         let ab = LOSSES[self.loss].1;
-        let mut way = PathSettings {
+        let mut path = PathSettings {
             rtt_ms: RTTS[self.rtt],
             rate_mbit: Some(RATE_MBIT),
             mtu: MTUS[self.mtu],
             ab,
             ..PathSettings::default()
         };
-        way.queue = Some(way.bdp().max(QUEUE_LEAST));
+        path.queue = Some(path.bdp().max(QUEUE_LEAST));
         // Each cell has a seed of its own.
         let place = [(MTUS.len(), self.mtu), (CONGESTIONS.len(), self.congestion), (RTTS.len(), self.rtt)];
-        way.seed = place.iter().fold(self.loss, |seed, (all, one)| seed * all + one) as u32;
-        way
+        path.seed = place.iter().fold(self.loss, |seed, (all, one)| seed * all + one) as u32;
+        path
     }
 
-    /// Two seconds or 60 round trips are left out.
+    /// The flow of the cell. The first two seconds, or 60 round trips, are not counted.
     fn flow(self, measure_s: u32) -> Flow {
         let omit_s = (RTTS[self.rtt] * 60).div_ceil(1_000).clamp(2, OMIT_MAX);
         let load = Load::Tcp { streams: 1, congestion: CONGESTIONS[self.congestion] };
@@ -104,7 +103,7 @@ impl Cell {
     }
 }
 
-/// All cells, ordered by RTT: cells of one RTT take equally long.
+/// All cells, ordered by RTT: cells of one RTT have the same duration.
 fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
     for rtt in 0..RTTS.len() {
@@ -118,8 +117,11 @@ fn cells() -> Vec<Cell> {
 }
 
 /// Runs the measurement; returns the table, and the results that the picture is drawn from.
-pub fn measure(course: &PathBench) -> Result<(Section, Vec<CellResult>)> {
-    let PathBench { seconds, side_by_side: beside, .. } = course;
+///
+/// # Errors
+/// The lab does not start, or a signal stopped the run. A cell that fails is noted in the section.
+pub fn measure(bench: &PathBench) -> Result<(Section, Vec<CellResult>)> {
+    let PathBench { seconds, side_by_side: beside, .. } = bench;
     let words = format!(
         "\
 One stream over {RATE_MBIT} Mbit/s, a queue of one BDP (2 MB at least), loss in the direction of the data alone.
@@ -129,7 +131,7 @@ seconds left out included; dropped: those that its queue had no room for. Where 
 the rate also shows how slow start ended."
     );
     let mut section = Section::new("Rate against RTT and loss (emulated)", &words);
-    let known = available(course)?;
+    let known = available(bench)?;
     for name in CONGESTIONS.iter().filter(|name| !known.contains(**name)) {
         println!("  THIS KERNEL HAS NO {name}: ITS CELLS ARE SKIPPED");
         section.line(format!("\n**This kernel has no {name}: its cells are skipped.**"));
@@ -137,16 +139,16 @@ the rate also shows how slow start ended."
     let cells: Vec<Cell> = cells().into_iter().filter(|cell| known.contains(CONGESTIONS[cell.congestion])).collect();
     let mut reached: Vec<CellResult> = Vec::new();
     let started = Instant::now();
-    let waves = cells.chunks(course.side_by_side.max(1));
+    let waves = cells.chunks(bench.side_by_side.max(1));
     for (number, wave) in waves.clone().enumerate() {
         println!("  wave {} of {}, {:.0} s so far", number + 1, waves.len(), started.elapsed().as_secs_f64());
-        reached.extend(side_by_side(course, wave, &mut section)?);
+        reached.extend(side_by_side(bench, wave, &mut section)?);
     }
     for one in reached.iter_mut().filter(|one| one.limited.is_some()) {
-        println!("  again, by itself: {}", one.cell.title());
+        println!("  again, alone: {}", one.cell.title());
         // If the second run fails, the marked result stays.
-        if let Some(alone) = side_by_side(course, &[one.cell], &mut section)?.pop() {
-            *one = CellResult { again: true, ..alone };
+        if let Some(alone) = side_by_side(bench, &[one.cell], &mut section)?.pop() {
+            *one = CellResult { is_repeated: true, ..alone };
         }
     }
     reached.sort_by_key(|reached| reached.cell);
@@ -155,56 +157,56 @@ the rate also shows how slow start ended."
 }
 
 /// The congestion controls that a lab's sites have.
-fn available(course: &PathBench) -> Result<BTreeSet<String>> {
-    let way = PathSettings { mtu: 1500, ..PathSettings::default() };
-    Ok(Bed::up("bench", &way, &course.stop)?.congestions()?.into_iter().collect())
+fn available(bench: &PathBench) -> Result<BTreeSet<String>> {
+    let path = PathSettings { mtu: 1500, ..PathSettings::default() };
+    Ok(Bed::up("bench", &path, &bench.stop)?.congestions()?.into_iter().collect())
 }
 
-fn side_by_side(course: &PathBench, wave: &[Cell], section: &mut Section) -> Result<Vec<CellResult>> {
+fn side_by_side(bench: &PathBench, wave: &[Cell], section: &mut Section) -> Result<Vec<CellResult>> {
     let since = LoadBaseline::now()?;
     let results: Vec<(Cell, Result<CellResult>)> = std::thread::scope(|scope| {
         let begin = |(number, cell): (usize, &Cell)| {
             let cell = *cell;
-            (cell, scope.spawn(move || one(course, &format!("bench-{number}"), cell)))
+            (cell, scope.spawn(move || run_cell(bench, &format!("bench-{number}"), cell)))
         };
         let threads: Vec<_> = wave.iter().enumerate().map(begin).collect();
         let end = |(cell, thread): (Cell, std::thread::ScopedJoinHandle<'_, Result<CellResult>>)| {
-            (cell, thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("the thread that ran it failed"))))
+            (cell, thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("the thread of the run panicked"))))
         };
         threads.into_iter().map(end).collect()
     });
-    let others = since.others_percent()?;
+    let others_percent = since.others_percent()?;
     let mut all = Vec::new();
     for (cell, result) in results {
-        section.command(&cell.flow(course.seconds));
-        if let Some(reached) = course.note(&cell.title(), result, section)? {
+        section.command(&cell.flow(bench.seconds));
+        if let Some(reached) = bench.note(&cell.title(), result, section)? {
             let CellResult { mbit_s, lost, dropped, late_ms, .. } = reached;
             let mark = mark([&reached.limited].into_iter());
             println!(
                 "  {}: {mbit_s:.1} Mbit/s, Mathis {:.1}, lost {lost}, dropped {dropped}, late p99 {late_ms:.2} ms, \
-                 others {others:.0} %, lab {mark}",
+                 others {others_percent:.0} %, lab {mark}",
                 cell.title(),
                 cell.mathis()
             );
-            all.push(CellResult { others, ..reached });
+            all.push(CellResult { others_percent, ..reached });
         }
     }
     Ok(all)
 }
 
-fn one(course: &PathBench, name: &str, cell: Cell) -> Result<CellResult> {
-    let way = cell.way();
-    let bed = Bed::up(name, &way, &course.stop).context("cannot bring the lab up")?;
-    let run = bed.run(&cell.flow(course.seconds), |_| Ok(()))?;
+fn run_cell(bench: &PathBench, name: &str, cell: Cell) -> Result<CellResult> {
+    let path = cell.path();
+    let bed = Bed::up(name, &path, &bench.stop).context("cannot bring the lab up")?;
+    let run = bed.run(&cell.flow(bench.seconds), |_| Ok(()))?;
     let counts = Iperf3Run::data(&run.whole)?.counts;
     Ok(CellResult {
         cell,
-        mbit_s: run.told.bit_s / 1e6,
+        mbit_s: run.report.bit_s / 1e6,
         lost: counts.lost,
         dropped: counts.queue_dropped,
-        late_ms: late(&Iperf3Run::data(&run.counted)?.lateness)[1],
-        others: 0.0,
-        again: false,
+        late_ms: lateness_ms(&Iperf3Run::data(&run.counted)?.lateness)[1],
+        others_percent: 0.0,
+        is_repeated: false,
         limited: run.limited,
     })
 }
@@ -222,9 +224,9 @@ fn table(section: &mut Section, reached: &[CellResult]) {
                 let all: Vec<_> = (0..CONGESTIONS.len()).map(at).collect();
                 let mut cells = vec![ms.to_string(), format!("{:.1}", all[0].0.mathis())];
                 cells.extend(all.iter().map(|(_, reached)| reached.map_or_else(|| "-".to_owned(), shown)));
-                let there = || all.iter().filter_map(|(_, reached)| *reached);
-                cells.push(format!("{:.0}", there().map(|reached| reached.others).fold(0.0, f64::max)));
-                let limited = there().filter(|reached| reached.limited.is_some());
+                let measured = || all.iter().filter_map(|(_, reached)| *reached);
+                cells.push(format!("{:.0}", measured().map(|reached| reached.others_percent).fold(0.0, f64::max)));
+                let limited = measured().filter(|reached| reached.limited.is_some());
                 let limited =
                     limited.map(|r| format!("{}: {}", CONGESTIONS[r.cell.congestion], mark([&r.limited].into_iter())));
                 let limited: Vec<String> = limited.collect();
@@ -233,14 +235,14 @@ fn table(section: &mut Section, reached: &[CellResult]) {
             }
         }
     }
-    if reached.iter().any(|reached| reached.again) {
+    if reached.iter().any(|reached| reached.is_repeated) {
         section.line("\n\\* Measured again by itself: side by side with others, the lab had been the limit.");
     }
 }
 
 fn shown(reached: &CellResult) -> String {
-    let again = if reached.again { "\\*" } else { "" };
-    format!("{:.1}{again} ({}, {})", reached.mbit_s, reached.lost, reached.dropped)
+    let footnote = if reached.is_repeated { "\\*" } else { "" };
+    format!("{:.1}{footnote} ({}, {})", reached.mbit_s, reached.lost, reached.dropped)
 }
 
 #[cfg(test)]
@@ -255,23 +257,23 @@ pub(super) mod tests {
             lost: 12,
             dropped: 3,
             late_ms: 0.1,
-            others: 4.0,
-            again: false,
+            others_percent: 4.0,
+            is_repeated: false,
             limited: None,
         };
         cells().into_iter().map(sample).collect()
     }
 
     #[test]
-    fn cells_are_what_they_should_be() {
+    fn cells_of_one_rtt_have_one_duration_and_each_cell_a_seed() {
         let cells = cells();
         assert_eq!(cells.len(), 84);
         let omit = |cell: Cell| cell.flow(60).omit_s;
         assert!(cells.chunks(6).all(|wave| wave.iter().all(|cell| omit(*cell) == omit(wave[0]))));
         assert_eq!([cells[0], cells[83]].map(omit), [2, 19]);
-        assert_eq!(cells.iter().map(|cell| cell.way().seed).collect::<BTreeSet<_>>().len(), 84);
-        assert_eq!(cells[0].way().queue, Some(2_000_000));
-        assert_eq!(cells[83].way().queue, Some(37_875_000));
+        assert_eq!(cells.iter().map(|cell| cell.path().seed).collect::<BTreeSet<_>>().len(), 84);
+        assert_eq!(cells[0].path().queue, Some(2_000_000));
+        assert_eq!(cells[83].path().queue, Some(37_875_000));
         assert!((cells[83].mathis() - 9.14).abs() < 0.05, "{}", cells[83].mathis());
         assert!((cells[0].mathis() - 965.3).abs() < 0.1, "{}", cells[0].mathis());
     }
@@ -279,7 +281,7 @@ pub(super) mod tests {
     #[test]
     fn the_table_has_every_cell() {
         let mut samples = samples();
-        samples[0].again = true;
+        samples[0].is_repeated = true;
         samples[1].limited = Some("late".into());
         samples.retain(|sample| sample.cell != Cell { loss: 1, mtu: 1, congestion: 2, rtt: 6 });
         let mut section = Section::default();

@@ -62,14 +62,16 @@ impl Flow {
                 words.extend(["-C", congestion, "-P", &streams.to_string(), "-l", "1M"].map(String::from));
             }
             Load::Udp { bit_s, bytes, buffer } => {
-                let (rate, bytes, buffer) = (format!("{bit_s:.0}"), bytes.to_string(), buffer.to_string());
+                let rate = format!("{bit_s:.0}");
+                let bytes = bytes.to_string();
+                let buffer = buffer.to_string();
                 words.extend(["-u", "-b", &rate, "-l", &bytes, "-w", &buffer].map(String::from));
             }
         }
         words
     }
 
-    /// The arguments as a document shows them.
+    /// The command as a report shows it.
     pub fn shown(&self) -> String {
         format!("iperf3 {}", self.arguments(if self.v6 { "B6" } else { "B" }).join(" "))
     }
@@ -86,6 +88,9 @@ pub fn buffer_max() -> u64 {
 }
 
 /// Parses the output of `iperf3 -J`; an error that it reports is returned as one.
+///
+/// # Errors
+/// iperf3 reports an error, or the text is not its report.
 pub fn parse(text: &str) -> Result<Iperf3Report> {
     let value: Value = serde_json::from_str(text).context("iperf3 printed no JSON")?;
     if let Some(error) = value.get("error").and_then(Value::as_str) {
@@ -109,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_say_what_is_wanted() {
+    fn a_flow_makes_the_arguments_of_the_client() {
         let load = Load::Tcp { streams: 4, congestion: "cubic" };
         let flow = Flow { load, v6: false, omit_s: 12, measure_s: 10 };
         assert_eq!(flow.arguments("10.0.0.2").join(" "), "-c 10.0.0.2 -J -t 10 -O 12 -C cubic -P 4 -l 1M");
@@ -127,13 +132,13 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_are_missed() {
+    fn lost_datagrams_are_read_from_the_report() {
         let text = r#"{"end": {"sum": {"bits_per_second": 2e8, "lost_packets": 21, "packets": 20000}}}"#;
         assert_eq!(parse(text).unwrap(), Iperf3Report { bit_s: 2e8, retransmits: None, lost: Some(21) });
     }
 
     #[test]
-    fn an_error_is_one() {
+    fn an_error_that_iperf3_reports_is_returned() {
         let error = parse(r#"{"start": {}, "error": "unable to connect to server: Connection refused"}"#).unwrap_err();
         assert!(error.to_string().contains("Connection refused"));
         assert!(parse("iperf3: what?").is_err());

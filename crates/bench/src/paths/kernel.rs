@@ -1,4 +1,4 @@
-//! The counters of the kernels at both ends: the tables below /proc/net of a site's network, as nstat(8) reads them.
+//! The network counters of a site: the tables below its /proc/net, which nstat(8) also reads.
 //!
 //! Does not know: what the lab did.
 
@@ -11,15 +11,18 @@ use lab::Lab;
 
 /// A site's counters: `TcpRetransSegs`, `UdpInCsumErrors`, `TcpExtTCPLossProbes`, …
 #[derive(Clone, Debug, Default)]
-pub struct Kernel(HashMap<String, u64>);
+pub struct KernelCounters(HashMap<String, u64>);
 
-impl Kernel {
+impl KernelCounters {
     /// Reads the counters of a site.
-    pub fn of(lab: &Lab, site: &str) -> Result<Kernel> {
+    ///
+    /// # Errors
+    /// The site's tables cannot be read.
+    pub fn of(lab: &Lab, site: &str) -> Result<KernelCounters> {
         let read = |name: &str| fs::read_to_string(Path::new("/proc/thread-self/net").join(name));
         let texts = lab.site(site)?.within(|| ["snmp", "netstat", "snmp6"].map(read))?;
         let [snmp, netstat, snmp6] = texts;
-        let mut kernel = Kernel::default();
+        let mut kernel = KernelCounters::default();
         kernel.take_pairs(&snmp.context("cannot read the counters of a site's network")?);
         kernel.take_pairs(&netstat?);
         // A kernel without IPv6 has no such table.
@@ -27,7 +30,7 @@ impl Kernel {
         Ok(kernel)
     }
 
-    /// Takes pairs of lines: names, then values, each after the protocol's name.
+    /// Adds the counters of a table of pairs of lines: names, then values, each after the protocol's name.
     fn take_pairs(&mut self, text: &str) {
         let lines: Vec<&str> = text.lines().collect();
         for pair in lines.chunks_exact(2) {
@@ -36,7 +39,7 @@ impl Kernel {
                 continue;
             };
             for (name, value) in names.split_whitespace().zip(values.split_whitespace()) {
-                // A few are negative: limits, not counters.
+                // A few values are negative: they are limits, not counters.
                 if let Ok(value) = value.parse() {
                     self.0.insert(format!("{protocol}{name}"), value);
                 }
@@ -44,7 +47,7 @@ impl Kernel {
         }
     }
 
-    /// Takes lines of one name and one value.
+    /// Adds the counters of a table whose lines have one name and one value.
     fn take_columns(&mut self, text: &str) {
         for line in text.lines() {
             if let Some((name, value)) = line.split_once(char::is_whitespace)
@@ -55,9 +58,9 @@ impl Kernel {
         }
     }
 
-    /// The growth of a counter since an earlier reading; 0 for a counter that this kernel lacks.
-    pub fn grown(&self, earlier: &Kernel, name: &str) -> u64 {
-        let of = |kernel: &Kernel| kernel.0.get(name).copied().unwrap_or_default();
+    /// The growth of a counter since an earlier reading; 0 if this kernel lacks the counter.
+    pub fn growth_since(&self, earlier: &KernelCounters, name: &str) -> u64 {
+        let of = |kernel: &KernelCounters| kernel.0.get(name).copied().unwrap_or_default();
         of(self).saturating_sub(of(earlier))
     }
 }
@@ -68,12 +71,12 @@ mod tests {
 
     #[test]
     fn tables_are_read() {
-        let mut kernel = Kernel::default();
+        let mut kernel = KernelCounters::default();
         kernel.take_pairs("Tcp: RtoMin MaxConn RetransSegs\nTcp: 200 -1 17\nUdp: InDatagrams InCsumErrors\nUdp: 4 5\n");
         kernel.take_columns("Ip6InReceives                   \t12\nUdp6InCsumErrors                \t6\n");
-        let none = Kernel::default();
+        let none = KernelCounters::default();
         let names = ["TcpRetransSegs", "UdpInCsumErrors", "Udp6InCsumErrors", "TcpMaxConn", "Nothing"];
-        assert_eq!(names.map(|name| kernel.grown(&none, name)), [17, 5, 6, 0, 0]);
-        assert_eq!(kernel.grown(&kernel, "TcpRetransSegs"), 0);
+        assert_eq!(names.map(|name| kernel.growth_since(&none, name)), [17, 5, 6, 0, 0]);
+        assert_eq!(kernel.growth_since(&kernel, "TcpRetransSegs"), 0);
     }
 }

@@ -17,12 +17,19 @@ pub struct LoadBaseline {
 }
 
 impl LoadBaseline {
-    /// Reads the counters. No child of this process may be running.
+    /// Reads the counters. No child of this process may be running: its processor time would count as that of others.
+    ///
+    /// # Errors
+    /// /proc/stat or /proc/self/stat cannot be read.
     pub fn now() -> Result<LoadBaseline> {
         Ok(LoadBaseline { at: Instant::now(), busy_s: machine_busy_s()?, own_s: own_s()? })
     }
 
-    /// The processor time of others since then, in % of one processor. Children started since then must have been waited for.
+    /// The processor time of others since the baseline, in % of one processor. All children that were started since then must have been
+    /// waited for.
+    ///
+    /// # Errors
+    /// /proc/stat or /proc/self/stat cannot be read.
     pub fn others_percent(&self) -> Result<f64> {
         let now = LoadBaseline::now()?;
         let others = (now.busy_s - self.busy_s) - (now.own_s - self.own_s);
@@ -30,7 +37,7 @@ impl LoadBaseline {
     }
 }
 
-/// CPU seconds of this process, its emulators included, and of all children that it waited for.
+/// CPU seconds of this process, with its emulators, and of all children that it waited for.
 fn own_s() -> Result<f64> {
     let text = fs::read_to_string("/proc/self/stat")?;
     let ticks = ticks(&text).context("/proc/self/stat has another form")?;

@@ -3,14 +3,14 @@
 use anyhow::Result;
 
 use super::bed::{Iperf3Run, PathSettings};
-use super::course::{PathBench, Section, SoloRun, mark};
 use super::iperf::{Flow, Load, buffer_max};
+use super::runner::{PathBench, Section, SoloRun, mark};
 
 /// The largest ratio of the delay line's memory to the packets themselves.
 const BOUND: f64 = 1.5;
 
-/// A path with its flow. Datagrams come one by one, so that the queue takes or drops whole packets. Reno's slow start
-/// offers twice what the bottleneck carries until the queue overflows; CUBIC creeps up to it where HyStart works.
+/// The paths, each with its flow. Datagrams arrive one by one, so that the queue takes or drops whole packets. Reno's slow start
+/// offers twice the rate of the bottleneck until the queue overflows; CUBIC approaches that rate slowly if its HyStart works.
 fn cases() -> Vec<(PathSettings, Flow)> {
     let fast = PathSettings {
         rtt_ms: 100,
@@ -43,12 +43,15 @@ fn cases() -> Vec<(PathSettings, Flow)> {
 }
 
 /// The bytes that must be held: the queue, and the packets in flight behind it.
-fn needed(way: &PathSettings) -> f64 {
-    way.queue.unwrap_or_default() as f64 + way.bdp() as f64 / 2.0
+fn needed(path: &PathSettings) -> f64 {
+    path.queue.unwrap_or_default() as f64 + path.bdp() as f64 / 2.0
 }
 
 /// Runs the measurement.
-pub fn measure(course: &PathBench) -> Result<Section> {
+///
+/// # Errors
+/// A signal stopped the run. A run that fails is noted in the section.
+pub fn measure(bench: &PathBench) -> Result<Section> {
     let words = "\
 Needed: queue + rate × one-way delay. The peak is that of the whole run, in both directions. Datagrams come one by one;
 TCP's packets of up to 64 KiB may pass a full queue in part. Reno's slow start offers twice what the bottleneck carries
@@ -56,11 +59,11 @@ until the queue overflows; CUBIC creeps up to it where its HyStart ends slow sta
     let mut section = Section::new("Memory of the delay line (emulated)", words);
     let columns = ["path", "needed MB", "peak MB", "peak / needed", "at most 1.5", "queue's peak MB", "queue dropped"];
     section.head(&[&columns[..], &["others %", "lab"]].concat());
-    for (way, flow) in cases() {
-        let title = title(&way, &flow);
+    for (path, flow) in cases() {
+        let title = title(&path, &flow);
         section.command(&flow);
-        let result = course.alone(&way, &flow).and_then(|alone| row(&title, &way, &alone));
-        match course.note(&title, result, &mut section)? {
+        let result = bench.run_alone(&path, &flow).and_then(|solo| row(&title, &path, &solo));
+        match bench.note(&title, result, &mut section)? {
             Some(row) => {
                 println!("  {}", row.join(" | "));
                 section.row(&row);
@@ -71,26 +74,26 @@ until the queue overflows; CUBIC creeps up to it where its HyStart ends slow sta
     Ok(section)
 }
 
-fn title(way: &PathSettings, flow: &Flow) -> String {
+fn title(path: &PathSettings, flow: &Flow) -> String {
     let congestion = match flow.load {
         Load::Tcp { congestion, .. } => congestion,
         Load::Udp { .. } => "UDP",
     };
-    format!("{congestion}, {} Mbit/s, RTT {} ms, MTU {}", way.rate_mbit.unwrap_or_default(), way.rtt_ms, way.mtu)
+    format!("{congestion}, {} Mbit/s, RTT {} ms, MTU {}", path.rate_mbit.unwrap_or_default(), path.rtt_ms, path.mtu)
 }
 
-fn row(title: &str, way: &PathSettings, alone: &SoloRun) -> Result<Vec<String>> {
-    let counts = Iperf3Run::data(&alone.run.whole)?.counts;
+fn row(title: &str, path: &PathSettings, solo: &SoloRun) -> Result<Vec<String>> {
+    let counts = Iperf3Run::data(&solo.run.whole)?.counts;
     Ok(vec![
         title.to_owned(),
-        format!("{:.1}", needed(way) / 1e6),
-        format!("{:.1}", alone.run.whole.memory_peak as f64 / 1e6),
-        format!("{:.3}", alone.run.whole.memory_peak as f64 / needed(way)),
-        judge(alone.run.whole.memory_peak as f64 / needed(way), counts.queue_dropped),
+        format!("{:.1}", needed(path) / 1e6),
+        format!("{:.1}", solo.run.whole.memory_peak as f64 / 1e6),
+        format!("{:.3}", solo.run.whole.memory_peak as f64 / needed(path)),
+        judge(solo.run.whole.memory_peak as f64 / needed(path), counts.queue_dropped),
         format!("{:.1}", counts.queue_peak as f64 / 1e6),
         counts.queue_dropped.to_string(),
-        format!("{:.0}", alone.others),
-        mark([&alone.run.limited_ever].into_iter()),
+        format!("{:.0}", solo.others_percent),
+        mark([&solo.run.limited_in_whole_run].into_iter()),
     ])
 }
 
@@ -109,9 +112,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_needed_is_queue_and_way() {
+    fn the_needed_memory_is_the_queue_and_the_packets_in_flight() {
         let cases = cases();
-        let bytes: Vec<f64> = cases.iter().map(|(way, _)| needed(way)).collect();
+        let bytes: Vec<f64> = cases.iter().map(|(path, _)| needed(path)).collect();
         assert_eq!(bytes, [58_937_500.0, 93_750_000.0, 93_750_000.0, 58_937_500.0, 58_937_500.0]);
         assert_eq!(title(&cases[4].0, &cases[4].1), "cubic, 1000 Mbit/s, RTT 303 ms, MTU 1500");
         assert_eq!([judge(1.1, 9), judge(1.6, 9)], ["yes", "**no**"]);

@@ -1,4 +1,4 @@
-//! The grid as SVG, written by hand: rate against RTT, both logarithmic, one panel per loss.
+//! The grid as SVG: rate against RTT, both logarithmic, one panel per loss.
 
 use std::fmt::Write as _;
 
@@ -30,12 +30,15 @@ fn y(mbit_s: f64) -> f64 {
     TOP + (1.0 - place(mbit_s, MBIT_S)) * HEIGHT
 }
 
-/// The width of a line: large packets have thick lines.
+/// The width of a line: thick for large packets.
 fn stroke(mtu: usize) -> &'static str {
     if MTUS[mtu] > 1500 { "2.6" } else { "1.3" }
 }
 
 /// Draws the picture.
+///
+/// # Errors
+/// A line cannot be formatted.
 pub fn svg(reached: &[CellResult]) -> Result<String> {
     let width = LEFT + LOSSES.len() as f64 * (WIDTH + APART) - APART + 30.0;
     let height = TOP + HEIGHT + 110.0;
@@ -142,11 +145,11 @@ mod tests {
     fn axes_are_logarithmic() {
         let decade = y(10.0) - y(100.0);
         assert!((y(100.0) - y(1_000.0) - decade).abs() < 1e-9);
-        assert_eq!([x(0, 0.1), x(0, 1e9)], [LEFT, LEFT + WIDTH], "what is beyond an end stays at it");
+        assert_eq!([x(0, 0.1), x(0, 1e9)], [LEFT, LEFT + WIDTH], "a value beyond an end is drawn at the end");
     }
 
     #[test]
-    fn every_line_and_dot_is_there() {
+    fn the_picture_has_every_line_and_dot() {
         let samples = samples();
         let picture = svg(&samples).unwrap();
         assert!(picture.starts_with("<svg") && picture.ends_with("</svg>\n") && !picture.contains("NaN"));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::course::Section;
+use super::runner::Section;
 
 /// The circumstances of the measurement.
 #[derive(Clone, Debug)]

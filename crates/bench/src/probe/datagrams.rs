@@ -1,4 +1,4 @@
-//! `longhaul probe udp`: its highest rate, its spacing, and whether its counts agree with those of an emulated path.
+//! `longhaul probe udp`: its highest rate, the spacing of its packets, and whether its counts agree with those of the lab.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,7 +11,7 @@ use lab::rig::{Fixture, up};
 use serde_json::Value;
 
 use super::report::Verdict;
-use super::stock;
+use super::start_iperf3_server;
 use crate::account::Accounts;
 use crate::node::grant;
 use crate::process::{Server, free_port};
@@ -19,11 +19,11 @@ use crate::statistics::{Spread, spread};
 
 /// Payload at the highest rate: a jumbo frame's.
 const MAX_BYTES: &str = "8972";
-/// The least rate that the issue asks for, bit/s.
+/// The target of the highest rate, bit/s.
 const MAX_BIT_S: f64 = 40e9;
 /// Spacings in microseconds, and the largest error of their median.
 const SPACINGS_US: [u32; 5] = [5, 10, 20, 50, 100];
-const OFF: f64 = 0.01;
+const SPACING_ERROR_MAX: f64 = 0.01;
 /// Faults of an emulated path whose counts are known.
 const FAULTS: [(&str, [(&str, &str); 4]); 3] = [
     ("loss", [("loss", "0.5%"), ("duplicate", "0%"), ("reorder", "0%"), ("reorder_by", "2ms")]),
@@ -31,11 +31,11 @@ const FAULTS: [(&str, [(&str, &str); 4]); 3] = [
     ("all at once", [("loss", "0.5%"), ("duplicate", "0.5%"), ("reorder", "0.5%"), ("reorder_by", "2ms")]),
 ];
 
-/// What a run needs.
+/// The inputs of all runs.
 pub struct Datagrams<'a> {
     /// The longhaul binary.
     pub longhaul: &'a Path,
-    /// Where state and logs go.
+    /// The directory for state and logs.
     pub scratch: &'a Path,
     /// Seconds of a run.
     pub seconds: u32,
@@ -60,15 +60,18 @@ struct DatagramCounts {
 }
 
 /// Runs the measurements; returns the numbers, and which targets were met.
+///
+/// # Errors
+/// A node, a server or a lab does not start, or a test gives no numbers.
 pub fn run(bench: &Datagrams<'_>, accounts: &Accounts) -> Result<(String, Vec<Verdict>)> {
     let mut out = String::from("\n## Datagrams\n");
     let mut verdicts = Vec::new();
     let (node, key) = bench.node(accounts)?;
-    let stock = stock(accounts, "iperf3-udp", bench.scratch)?;
+    let start_iperf3_server = start_iperf3_server(accounts, "iperf3-udp", bench.scratch)?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..bench.rounds {
-        ours.push(bench.fast(node.port, &key)?);
-        theirs.push(bench.fast_of_iperf3(stock.port)?);
+        ours.push(bench.run_at_highest_rate(node.port, &key)?);
+        theirs.push(bench.run_iperf3_at_highest_rate(start_iperf3_server.port)?);
     }
     out += "\nAs fast as it goes, 8972 bytes each, one flow (least to most):\n\n";
     out += "| | sent, Gbit/s | received, Gbit/s | lost |\n|---|---|---|---|\n";
@@ -78,27 +81,29 @@ pub fn run(bench: &Datagrams<'_>, accounts: &Accounts) -> Result<(String, Vec<Ve
             (of(|f| f.sent_bit_s / 1e9)?, of(|f| f.received_bit_s / 1e9)?, of(|f| f.lost * 100.0)?);
         writeln!(out, "| {name} | {} | {} | {} % |", show(sent), show(received), show(lost))?;
     }
-    let reached = spread(ours.iter().map(|fast| fast.received_bit_s)).context("no runs")?.median;
+    let reached = spread(ours.iter().map(|run| run.received_bit_s)).context("no runs")?.median;
     verdicts.push(("received, 40 Gbit/s or more".into(), format!("{:.1} Gbit/s", reached / 1e9), reached >= MAX_BIT_S));
     out += "\nSpacing (64 bytes), median of each round's 50th and 99th percentile:\n\n";
     out += "| asked, µs | 50 %, µs | 99 %, µs | rounds that say the host was the limit |\n|---|---|---|---|\n";
-    let runs = (0..bench.rounds).map(|_| bench.spaced(node.port, &key)).collect::<Result<Vec<_>>>()?;
-    for (at, asked) in SPACINGS_US.into_iter().enumerate() {
+    let runs = (0..bench.rounds).map(|_| bench.spacings(node.port, &key)).collect::<Result<Vec<_>>>()?;
+    for (at, requested) in SPACINGS_US.into_iter().enumerate() {
         let of = |which: usize| spread(runs.iter().map(|run| run[at].0[which] * 1e6)).context("no runs");
-        let (half, most, limited) = (of(0)?, of(1)?, runs.iter().filter(|run| run[at].1).count());
-        writeln!(out, "| {asked} | {} | {} | {limited} of {} |", show(half), show(most), runs.len())?;
-        let off = (half.median / f64::from(asked) - 1.0).abs();
+        let half = of(0)?;
+        let most = of(1)?;
+        let limited = runs.iter().filter(|run| run[at].1).count();
+        writeln!(out, "| {requested} | {} | {} | {limited} of {} |", show(half), show(most), runs.len())?;
+        let deviation = (half.median / f64::from(requested) - 1.0).abs();
         verdicts.push((
-            format!("spacing of {asked} µs, median within 1 %"),
-            format!("{:.2} %", off * 100.0),
-            off <= OFF,
+            format!("spacing of {requested} µs, median within 1 %"),
+            format!("{:.2} %", deviation * 100.0),
+            deviation <= SPACING_ERROR_MAX,
         ));
     }
-    drop((node, stock));
+    drop((node, start_iperf3_server));
     out += "\nCounts over an emulated path of 10 ms (20,000 datagrams a second; faults for two seconds of four):\n\n";
     out += "| fault | lost: lab, probe | twice: lab, probe | late: lab, probe |\n|---|---|---|---|\n";
     for (name, words) in FAULTS {
-        let (truth, found) = bench.counted(&words)?;
+        let (truth, found) = bench.compare_counts(&words)?;
         writeln!(
             out,
             "| {name} | {}, {} | {}, {} | {}, {} |",
@@ -143,7 +148,7 @@ impl Datagrams<'_> {
         lines(&mut command)
     }
 
-    fn fast(&self, port: u16, key: &str) -> Result<HighestRateRun> {
+    fn run_at_highest_rate(&self, port: u16, key: &str) -> Result<HighestRateRun> {
         let time = format!("{}s", self.seconds);
         let found = self.probe(port, key, &["--max", "--size", MAX_BYTES, "-t", &time])?;
         let point = found.last().context("a result")?;
@@ -154,7 +159,7 @@ impl Datagrams<'_> {
         })
     }
 
-    fn fast_of_iperf3(&self, port: u16) -> Result<HighestRateRun> {
+    fn run_iperf3_at_highest_rate(&self, port: u16) -> Result<HighestRateRun> {
         let words = [
             "-J",
             "-u",
@@ -177,8 +182,8 @@ impl Datagrams<'_> {
         Ok(HighestRateRun { sent_bit_s: sent, received_bit_s: sent * (1.0 - lost), lost })
     }
 
-    /// The 50th and 99th percentile of each spacing, and whether the host was the limit.
-    fn spaced(&self, port: u16, key: &str) -> Result<Vec<([f64; 2], bool)>> {
+    /// The 50th and 99th percentile of each requested spacing, and whether the host was the limit.
+    fn spacings(&self, port: u16, key: &str) -> Result<Vec<([f64; 2], bool)>> {
         let list = SPACINGS_US.map(|us| format!("{us}us")).join(",");
         let found = self.probe(port, key, &["--spacing", &list, "--size", "64", "-t", "1s"])?;
         ensure!(found.len() == SPACINGS_US.len(), "{} results", found.len());
@@ -189,14 +194,14 @@ impl Datagrams<'_> {
         found.iter().map(of).collect()
     }
 
-    /// Runs a probe over a disturbed path; returns the counts of the lab and of the probe. The control connection is silent
-    /// meanwhile.
-    fn counted(&self, words: &[(&str, &str)]) -> Result<(DatagramCounts, DatagramCounts)> {
-        let rig = up("bench-probe", "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"10ms\"")
+    /// Runs a probe over a path that is disturbed for a part of the test; returns the counts of the lab and of the probe. The control
+    /// connection sends nothing while the path is disturbed.
+    fn compare_counts(&self, words: &[(&str, &str)]) -> Result<(DatagramCounts, DatagramCounts)> {
+        let fixture = up("bench-probe", "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"10ms\"")
             .context("a lab needs root and /dev/net/tun")?;
         let dir = tempfile::tempdir()?;
-        let node = super::faults::serve(&rig, self.longhaul, dir.path())?;
-        let mut command = rig.command("a", self.longhaul)?;
+        let node = super::faults::serve(&fixture, self.longhaul, dir.path())?;
+        let mut command = fixture.command("a", self.longhaul)?;
         command.args([
             "probe",
             "udp",
@@ -214,12 +219,12 @@ impl Datagrams<'_> {
         let (found, truth) = std::thread::scope(|scope| -> Result<_> {
             let found = scope.spawn(|| lines(&mut command));
             std::thread::sleep(Duration::from_millis(1_200));
-            let before = there(&rig)?;
-            rig.set("a-b", words)?;
+            let before = lab_counts(&fixture)?;
+            fixture.set("a-b", words)?;
             std::thread::sleep(Duration::from_secs(2));
-            rig.set("a-b", &[("loss", "0%"), ("duplicate", "0%"), ("reorder", "0%")])?;
-            let truth = there(&rig)?.since(&before);
-            let Ok(found) = found.join() else { bail!("the thread of a run failed") };
+            fixture.set("a-b", &[("loss", "0%"), ("duplicate", "0%"), ("reorder", "0%")])?;
+            let truth = lab_counts(&fixture)?.since(&before);
+            let Ok(found) = found.join() else { bail!("the thread of a run panicked") };
             Ok((found?, truth))
         })?;
         let point = found.last().context("a result")?;
@@ -235,11 +240,12 @@ impl Datagrams<'_> {
 }
 
 /// The lab's counts of the forward direction.
-fn there(rig: &Fixture) -> Result<Counts> {
-    let link = rig.link("a-b", 0).context("the lab has its path")?;
-    Ok(rig.reading()?.links[link].counts)
+fn lab_counts(fixture: &Fixture) -> Result<Counts> {
+    let link = fixture.link("a-b", 0).context("the lab has its path")?;
+    Ok(fixture.reading()?.links[link].counts)
 }
 
+/// Runs a command; returns the lines that it prints, as JSON.
 fn lines(command: &mut Command) -> Result<Vec<Value>> {
     let output = command.stdin(Stdio::null()).output()?;
     ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -248,5 +254,5 @@ fn lines(command: &mut Command) -> Result<Vec<Value>> {
 }
 
 fn number(value: &Value) -> Result<f64> {
-    value.as_f64().with_context(|| format!("{value} is no number"))
+    value.as_f64().with_context(|| format!("{value} is not a number"))
 }

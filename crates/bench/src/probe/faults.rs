@@ -1,4 +1,4 @@
-//! Faults put into emulated paths, and whether `longhaul probe all` finds them: kind, direction, place.
+//! Faults in emulated paths, and whether `longhaul probe all` finds them: kind, direction, place.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,17 +13,17 @@ use crate::node::Node;
 /// Kind, direction (none for both) and place of a cause.
 type CauseKey = (&'static str, Option<&'static str>, &'static str);
 
-/// A fault, or two at once, and the causes that the probe must find; none for a clean path.
+/// A path with a fault, or with two at once, and the causes that the probe must find; a clean path has no cause.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
     /// Its name in the table.
     pub name: &'static str,
     scenario: &'static str,
-    /// The first cause, and the second where there are two faults, in either order.
+    /// The wanted causes, in any order: none, one or two.
     wanted: [Option<CauseKey>; 2],
 }
 
-/// A path of 1 Gbit/s over 50 ms, with further words.
+/// A scenario with a path of 1 Gbit/s and 50 ms, with further settings.
 macro_rules! path {
     ($more:literal) => {
         concat!("[site.a]\n[site.b]\n[path.a-b]\nrtt = \"50ms\"\nrate = \"1Gbit/s\"\n", $more)
@@ -151,8 +151,8 @@ pub const FAULTS: [Fault; 21] = [
 pub struct Outcome {
     /// The fault.
     pub fault: Fault,
-    /// The first cause of each run, and whether it is the right one.
-    pub said: Vec<(String, bool)>,
+    /// The first cause of each run (the first two, for two faults), and whether it is right.
+    pub first_causes: Vec<(String, bool)>,
     /// Runs in which the lab was the limit: they do not count.
     pub limited: u32,
 }
@@ -160,31 +160,34 @@ pub struct Outcome {
 impl Outcome {
     /// Whether it was found in most runs that count.
     pub fn is_found(&self) -> bool {
-        let right = self.said.iter().filter(|(_, right)| *right).count();
-        right * 2 > self.said.len()
+        let right = self.first_causes.iter().filter(|(_, right)| *right).count();
+        right * 2 > self.first_causes.len()
     }
 }
 
-/// Starts a node at site `b`, which lets anonymous clients write below a directory.
-pub(super) fn serve(rig: &Fixture, longhaul: &Path, dir: &Path) -> Result<Node> {
-    let mut command = rig.command("b", longhaul)?;
+/// Starts a node at site `b` that lets anonymous clients write below a directory.
+pub(super) fn serve(fixture: &Fixture, longhaul: &Path, dir: &Path) -> Result<Node> {
+    let mut command = fixture.command("b", longhaul)?;
     command.args(["serve", "--listen", "0.0.0.0:0", "--anonymous", "rw", "--state"]).arg(dir.join("node"));
     command.arg("--export").arg(format!("d={}:rw", dir.display()));
     Node::start(command.stderr(Stdio::null()))
 }
 
 /// Puts a fault into a path of its own, and runs the probe `rounds` times.
+///
+/// # Errors
+/// A lab or a node does not start, or the probe fails.
 pub fn run(longhaul: &Path, fault: Fault, rounds: u32, seconds: u32) -> Result<Outcome> {
-    let mut outcome = Outcome { fault, said: Vec::new(), limited: 0 };
+    let mut outcome = Outcome { fault, first_causes: Vec::new(), limited: 0 };
     for _ in 0..rounds {
-        let rig = up("bench-probe", fault.scenario).context("a lab needs root and /dev/net/tun")?;
+        let fixture = up("bench-probe", fault.scenario).context("a lab needs root and /dev/net/tun")?;
         let dir = tempfile::tempdir()?;
         // The user states the rate of the link.
         let link = ["1Gbit/s", "200Mbit/s", "100Mbit/s"]
             .into_iter()
             .find(|link| fault.scenario.contains(&format!("\nrate = \"{link}\"")));
-        let node = serve(&rig, longhaul, dir.path())?;
-        let mut command = rig.command("a", longhaul)?;
+        let node = serve(&fixture, longhaul, dir.path())?;
+        let mut command = fixture.command("a", longhaul)?;
         command.args(["probe", "all", &format!("b:{}", node.port), "-t", &format!("{seconds}s")]);
         command.args(link.iter().flat_map(|link| ["--link", link]));
         command.args(["--json", "--state"]);
@@ -192,27 +195,28 @@ pub fn run(longhaul: &Path, fault: Fault, rounds: u32, seconds: u32) -> Result<O
         ensure!(output.status.success(), "{}: {}", fault.name, String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout)?;
         let result: Value = serde_json::from_str(text.lines().last().context("a result")?)?;
-        if rig.limited(&rig.reading()?).is_some() {
+        if fixture.limited(&fixture.reading()?).is_some() {
             outcome.limited += 1;
         }
-        outcome.said.push(judge(&fault, &result));
+        outcome.first_causes.push(judge(&fault, &result));
     }
     Ok(outcome)
 }
 
 /// The kind, direction and place of a cause in the probe's JSON.
-fn said(cause: &Value) -> (&str, Option<&str>, &str) {
-    let (kind, direction) = (cause["kind"].as_str().unwrap_or_default(), cause["direction"].as_str());
+fn cause_key(cause: &Value) -> (&str, Option<&str>, &str) {
+    let kind = cause["kind"].as_str().unwrap_or_default();
+    let direction = cause["direction"].as_str();
     // A place is a word, or an object with that name.
     let place = cause["segment"].as_str().or_else(|| cause["segment"].as_object()?.keys().next().map(String::as_str));
     (kind, direction, place.unwrap_or_default())
 }
 
-/// The first cause, and whether it is the one that had to be found.
+/// The first causes as text, and whether they are the wanted ones.
 fn judge(fault: &Fault, result: &Value) -> (String, bool) {
     let wanted: Vec<CauseKey> = fault.wanted.into_iter().flatten().collect();
     let causes = result["causes"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let first: Vec<_> = causes.iter().take(wanted.len().max(1)).map(said).collect();
+    let first: Vec<_> = causes.iter().take(wanted.len().max(1)).map(cause_key).collect();
     let is_right = first.len() == wanted.len() && wanted.iter().all(|one| first.contains(one));
     let words =
         first.iter().map(|(kind, direction, place)| format!("{kind}, {}, {place}", direction.unwrap_or("both")));
@@ -220,14 +224,15 @@ fn judge(fault: &Fault, result: &Value) -> (String, bool) {
     (if words.is_empty() { "nothing".into() } else { words }, is_right)
 }
 
-/// Writes the table; and whether enough faults were found: nine in ten, and none on the clean path.
+/// Writes the table; returns it, and whether enough faults were found: nine of ten, and none on a clean path.
 pub fn markdown(head: &str, outcomes: &[Outcome]) -> (String, bool) {
     let mut text = format!("# Faults in emulated paths, and what `longhaul probe all` says first\n\n{head}\n\n");
     text += "| fault | found | said first, run by run | lab was the limit |\n| --- | --- | --- | --- |\n";
     for outcome in outcomes {
-        let said: Vec<&str> = outcome.said.iter().map(|(said, _)| said.as_str()).collect();
+        let first_causes: Vec<&str> = outcome.first_causes.iter().map(|(cause, _)| cause.as_str()).collect();
         let found = if outcome.is_found() { "yes" } else { "**no**" };
-        let _ = writeln!(text, "| {} | {found} | {} | {} |", outcome.fault.name, said.join("; "), outcome.limited);
+        let _ =
+            writeln!(text, "| {} | {found} | {} | {} |", outcome.fault.name, first_causes.join("; "), outcome.limited);
     }
     let faults = outcomes.iter().filter(|outcome| outcome.fault.wanted[0].is_some());
     let found = faults.clone().filter(|outcome| outcome.is_found()).count();

@@ -24,9 +24,9 @@ pub struct Circumstances {
     pub iperf3: String,
 }
 
-/// The targets of the issue: at least iperf3's rate, and at most these shares of its processor time per byte, with large
-/// blocks and with its default blocks.
+/// The largest processor time per byte, as a share of that of iperf3 with large blocks.
 const CPU_OF_LARGE: f64 = 1.0;
+/// The largest processor time per byte, as a share of that of iperf3 with its default blocks.
 const CPU_OF_DEFAULT: f64 = 0.6;
 
 fn of(rows: &[Row], tool: Tool, value: fn(&Sample) -> f64) -> Option<Spread> {
@@ -47,7 +47,9 @@ pub fn judge(rows: &[Row]) -> Vec<Verdict> {
         median(pairs.map(|(ours, theirs)| ours.cpu_s_per_gb / theirs.cpu_s_per_gb)).unwrap_or(f64::NAN)
     };
     let best = rate(Tool::Iperf3Large).max(rate(Tool::Iperf3));
-    let (faster, large, default) = (rate(Tool::Probe) / best, cpu(Tool::Iperf3Large), cpu(Tool::Iperf3));
+    let faster = rate(Tool::Probe) / best;
+    let large = cpu(Tool::Iperf3Large);
+    let default = cpu(Tool::Iperf3);
     vec![
         ("rate, of iperf3's better one: 1.00 or more".into(), format!("{faster:.2}"), faster >= 1.0),
         (
@@ -63,8 +65,11 @@ pub fn judge(rows: &[Row]) -> Vec<Verdict> {
     ]
 }
 
-/// Writes the document; and whether all targets were met. `more` holds the section and the targets of datagrams.
-pub fn markdown(about: &Circumstances, all: &[Vec<Row>], more: (String, Vec<Verdict>)) -> Result<(String, bool)> {
+/// Writes the document; returns it, and whether all targets were met. `datagrams` has the section and the verdicts of datagrams.
+///
+/// # Errors
+/// A line cannot be formatted.
+pub fn markdown(about: &Circumstances, all: &[Vec<Row>], datagrams: (String, Vec<Verdict>)) -> Result<(String, bool)> {
     let mut out = String::from("# Probe beside iperf3\n\n");
     writeln!(out, "- Date: {}\n- Machine: {}\n- iperf3: {}", about.date, about.machine, about.iperf3)?;
     writeln!(
@@ -81,7 +86,8 @@ pub fn markdown(about: &Circumstances, all: &[Vec<Row>], more: (String, Vec<Verd
                 let spread = of(rows, row.tool, value).unwrap_or(Spread { median: 0.0, least: 0.0, most: 0.0 });
                 format!("{:.2} ({:.2} to {:.2})", spread.median / unit, spread.least / unit, spread.most / unit)
             };
-            let (rate, cpu) = (show(|sample| sample.rate_bit_s, 1e9), show(|sample| sample.cpu_s_per_gb, 1.0));
+            let rate = show(|sample| sample.rate_bit_s, 1e9);
+            let cpu = show(|sample| sample.cpu_s_per_gb, 1.0);
             writeln!(out, "| {} | {} | {rate} | {cpu} |", row.streams, row.tool.name())?;
         }
     }
@@ -95,7 +101,7 @@ pub fn markdown(about: &Circumstances, all: &[Vec<Row>], more: (String, Vec<Verd
             writeln!(out, "| {streams} | {target} | {reached} | {} |", if good { "met" } else { "**not met**" })?;
         }
     }
-    let (text, verdicts) = more;
+    let (text, verdicts) = datagrams;
     out += &text;
     out += "\n| target | reached | |\n|---|---|---|\n";
     for (target, reached, good) in verdicts {
@@ -121,6 +127,6 @@ mod tests {
         assert_eq!(verdicts.iter().map(|v| v.1.as_str()).collect::<Vec<_>>(), ["1.05", "0.83", "0.62"]);
         assert_eq!(verdicts.iter().map(|v| v.2).collect::<Vec<_>>(), [true, true, false]);
         let none = judge(&rows[..1]);
-        assert!(none.iter().all(|verdict| !verdict.2), "what was not measured is not met: {none:?}");
+        assert!(none.iter().all(|verdict| !verdict.2), "a target that was not measured is not met: {none:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! The runs: servers that keep running, clients one after another, and the cost of both.
+//! The runs: servers that keep running, one client after another, and the processor time of both.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -6,15 +6,15 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::{Row, Sample, Tool, stock};
+use super::{Row, Sample, Tool, start_iperf3_server};
 use crate::account::Accounts;
 use crate::process::{Server, free_port};
 
-/// What a run needs.
+/// The inputs of all runs.
 pub struct Bench<'a> {
     /// The longhaul binary.
     pub longhaul: &'a Path,
-    /// Where state and logs go.
+    /// The directory for state and logs.
     pub scratch: &'a Path,
     /// Seconds of a run.
     pub seconds: u32,
@@ -24,14 +24,18 @@ pub struct Bench<'a> {
 
 impl Bench<'_> {
     /// Runs all tools over a number of streams, interleaved.
+    ///
+    /// # Errors
+    /// A server does not start, or a test gives no numbers.
     pub fn run(&self, accounts: &Accounts, streams: u32) -> Result<Vec<Row>> {
-        let (node, stock) = (self.node(accounts)?, stock(accounts, "iperf3", self.scratch)?);
+        let node = self.node(accounts)?;
+        let start_iperf3_server = start_iperf3_server(accounts, "iperf3", self.scratch)?;
         let mut rows = Tool::ALL.map(|tool| Row { tool, streams, samples: Vec::new() }).to_vec();
         // The first run of each tool warms caches and does not count.
         for round in 0..=self.rounds {
             for row in &mut rows {
-                let server = if row.tool == Tool::Probe { &node } else { &stock };
-                let sample = self.once(accounts, row.tool, server, streams)?;
+                let server = if row.tool == Tool::Probe { &node } else { &start_iperf3_server };
+                let sample = self.run_once(accounts, row.tool, server, streams)?;
                 if round > 0 {
                     row.samples.push(sample);
                 }
@@ -58,7 +62,9 @@ impl Bench<'_> {
     }
 
     fn words(&self, tool: Tool, port: u16, streams: u32) -> Vec<String> {
-        let (port, streams, seconds) = (port.to_string(), streams.to_string(), self.seconds.to_string());
+        let port = port.to_string();
+        let streams = streams.to_string();
+        let seconds = self.seconds.to_string();
         let longhaul = self.longhaul.display().to_string();
         let at = format!("127.0.0.1:{port}");
         let time = format!("{seconds}s");
@@ -70,27 +76,28 @@ impl Bench<'_> {
         words.iter().chain(large).map(ToString::to_string).collect()
     }
 
-    fn once(&self, accounts: &Accounts, tool: Tool, server: &Server, streams: u32) -> Result<Sample> {
+    fn run_once(&self, accounts: &Accounts, tool: Tool, server: &Server, streams: u32) -> Result<Sample> {
         let words = self.words(tool, server.port, streams);
         let client = accounts.side("client")?;
-        let server_before = server.side.cpu_s()?;
+        let server_before_s = server.side.cpu_s()?;
         client.enter()?;
-        let before = client.cpu_s_ended();
+        let client_before_s = client.cpu_s_ended();
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).env("LONGHAUL_STATE", self.scratch.join("client")).stdin(Stdio::null());
         let output = command.output().with_context(|| format!("cannot start {}", words[0]));
-        let after = client.cpu_s_ended();
+        let client_after_s = client.cpu_s_ended();
         client.leave()?;
-        let (output, cpu_s) = (output?, after? - before?);
+        let output = output?;
+        let client_s = client_after_s? - client_before_s?;
         ensure!(output.status.success(), "{}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr));
-        let cpu_s = cpu_s + server.side.cpu_s()? - server_before;
-        let (bytes, rate_bit_s) = read(tool, &String::from_utf8_lossy(&output.stdout))?;
+        let cpu_s = client_s + server.side.cpu_s()? - server_before_s;
+        let (bytes, rate_bit_s) = parse_result(tool, &String::from_utf8_lossy(&output.stdout))?;
         Ok(Sample { rate_bit_s, cpu_s_per_gb: cpu_s / (bytes / 1e9) })
     }
 }
 
-/// Bytes that arrived, and their rate.
-fn read(tool: Tool, text: &str) -> Result<(f64, f64)> {
+/// The bytes that arrived, and their rate in bit/s, from the tool's output.
+fn parse_result(tool: Tool, text: &str) -> Result<(f64, f64)> {
     let json = if tool == Tool::Probe { text.lines().last().unwrap_or_default() } else { text };
     let value: Value = serde_json::from_str(json).with_context(|| format!("no JSON from {}: {json}", tool.name()))?;
     let (bytes, rate) = match tool {
@@ -108,9 +115,9 @@ mod tests {
     #[test]
     fn results_are_read() {
         let ours = "{\"event\":\"interval\"}\n{\"directions\":[{\"received_bytes\":1000,\"rate_bit_s\":8000}]}\n";
-        assert_eq!(read(Tool::Probe, ours).unwrap(), (1000.0, 8000.0));
-        let stock = r#"{"end":{"sum_received":{"bytes":5,"bits_per_second":40.5}}}"#;
-        assert_eq!(read(Tool::Iperf3, stock).unwrap(), (5.0, 40.5));
-        assert!(read(Tool::Iperf3, r#"{"error":"busy"}"#).is_err());
+        assert_eq!(parse_result(Tool::Probe, ours).unwrap(), (1000.0, 8000.0));
+        let iperf3_output = r#"{"end":{"sum_received":{"bytes":5,"bits_per_second":40.5}}}"#;
+        assert_eq!(parse_result(Tool::Iperf3, iperf3_output).unwrap(), (5.0, 40.5));
+        assert!(parse_result(Tool::Iperf3, r#"{"error":"busy"}"#).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Bars of the median speeds, as SVG written by hand: one group per scenario, each to its own scale.
+//! Bars of the median speeds as SVG: one group per scenario, each to its own scale.
 
 use std::fmt::Write as _;
 
@@ -20,8 +20,12 @@ fn colour(role: Role) -> &'static str {
 }
 
 /// Draws the picture.
+///
+/// # Errors
+/// A line cannot be formatted.
 pub fn svg(outcomes: &[Outcome]) -> Result<String> {
-    let (mut body, mut y) = (String::new(), 50);
+    let mut body = String::new();
+    let mut y = 50;
     for (scenario, rows) in outcomes {
         let bars: Vec<_> =
             rows.iter().filter_map(|row| Some((row, speed(scenario, &row.figures(scenario)?)))).collect();
@@ -29,7 +33,8 @@ pub fn svg(outcomes: &[Outcome]) -> Result<String> {
         writeln!(body, "<text x=\"10\" y=\"{y}\" font-weight=\"bold\">{}</text>", scenario.title)?;
         y += 8;
         for (row, (speed, unit)) in bars {
-            let (width, text) = (speed / most * WIDTH, y + 15);
+            let width = speed / most * WIDTH;
+            let text = y + 15;
             let number = if speed < 100.0 { format!("{speed:.2}") } else { format!("{speed:.0}") };
             writeln!(body, "<text x=\"{}\" y=\"{text}\" text-anchor=\"end\">{}</text>", LEFT - 8.0, row.name)?;
             let fill = colour(row.role);

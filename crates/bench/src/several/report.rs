@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::run::{Case, Cut, TransferResult, words};
+use super::run::{Case, Cut, TransferResult, copy_arguments};
 use crate::statistics::spread;
 
 /// The circumstances of the measurement.
@@ -26,10 +26,10 @@ fn shown(values: impl Iterator<Item = f64>, digits: usize) -> String {
 }
 
 /// The row of one case.
-pub fn row((case, courses): &Row) -> String {
-    let good: Vec<&TransferResult> = courses.iter().flatten().collect();
-    let failed: Vec<&String> = courses.iter().filter_map(|course| course.as_ref().err()).collect();
-    let limited = good.iter().filter(|course| course.limited.is_some()).count();
+pub fn row((case, results): &Row) -> String {
+    let good: Vec<&TransferResult> = results.iter().flatten().collect();
+    let failed: Vec<&String> = results.iter().filter_map(|result| result.as_ref().err()).collect();
+    let limited = good.iter().filter(|result| result.limited.is_some()).count();
     let mut notes = Vec::new();
     if let Some(why) = failed.first() {
         notes.push(format!("{} failed: {why}", failed.len()));
@@ -37,12 +37,13 @@ pub fn row((case, courses): &Row) -> String {
     if limited > 0 {
         notes.push(format!("{limited} emulator-limited"));
     }
-    let steady = if case.cut == Cut::None { shown(good.iter().map(|c| c.steady), 1) } else { "–".to_owned() };
+    let steady_mbit_s =
+        if case.cut == Cut::None { shown(good.iter().map(|c| c.steady_mbit_s), 1) } else { "–".to_owned() };
     let payload = shown(good.iter().map(|c| case.bytes as f64 * 8e-6 / c.seconds), 1);
-    let parts = shown(good.iter().map(|c| c.carried[0] as f64 / c.carried[1].max(1) as f64), 2);
-    let back = shown(good.iter().filter_map(|c| c.back), 1);
+    let parts = shown(good.iter().map(|c| c.carried_bytes[0] as f64 / c.carried_bytes[1].max(1) as f64), 2);
+    let recovery_s = shown(good.iter().filter_map(|c| c.recovery_s), 1);
     format!(
-        "| {} | {} | {} | {steady} | {payload} | {parts} | {back} | {} |\n",
+        "| {} | {} | {} | {steady_mbit_s} | {payload} | {parts} | {recovery_s} | {} |\n",
         case.title,
         good.len(),
         shown(good.iter().map(|c| c.seconds), 1),
@@ -87,8 +88,10 @@ pub fn markdown(about: &Circumstances, rows: &[Row]) -> String {
         "\n## Commands\n\nThe node: `longhaul serve --export data=TARGET:rw --anonymous rw --advertise 10.77.2.1,10.77.2.2`\n\n\
          ```text\n"
     });
-    let mut commands: Vec<String> =
-        rows.iter().map(|(case, _)| format!("longhaul {}\n", words(case, Path::new("SOURCE")).join(" "))).collect();
+    let mut commands: Vec<String> = rows
+        .iter()
+        .map(|(case, _)| format!("longhaul {}\n", copy_arguments(case, Path::new("SOURCE")).join(" ")))
+        .collect();
     commands.dedup();
     out += &commands.concat();
     out.push_str("```\n");

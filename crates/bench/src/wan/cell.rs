@@ -1,6 +1,6 @@
 //! The cells: sets of files, and paths by round-trip time and loss.
 //!
-//! Does not know: who moves them.
+//! Does not know: which tools move the files.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub const RTTS_US: [u32; 5] = [0, 7_500, 56_000, 142_000, 303_000];
 pub const LOSSES_PPM: [u32; 3] = [0, 46, 3_000];
 /// The round-trip time that most targets are set for, µs.
 pub const LONGEST_US: u32 = 303_000;
-/// Processes that one job is compared with.
+/// The number of processes in the comparison of one job with many processes.
 pub const PROCESSES: u32 = 16;
 
 const GB: u64 = 1_000_000_000;
@@ -30,7 +30,7 @@ pub enum Set {
     Mixed,
     /// One file with the bytes of the mixed set.
     Whole,
-    /// As many files as there are processes in the comparison with many processes.
+    /// One file for each process in the comparison with many processes.
     Split,
 }
 
@@ -77,7 +77,7 @@ impl Set {
     }
 
     /// Its files; `divide` is the divisor of its size.
-    pub fn pieces(self, divide: u64) -> Vec<SetFile> {
+    pub fn files(self, divide: u64) -> Vec<SetFile> {
         let one = |bytes: u64| vec![SetFile { name: String::new(), bytes }];
         let many = |files: u64, bytes: u64| {
             (0..files).map(|at| SetFile { name: format!("{:02}/{at:05}.dat", at / 1_000), bytes }).collect()
@@ -89,20 +89,20 @@ impl Set {
             Set::Split => many(PROCESSES.into(), GB / u64::from(PROCESSES) / divide),
             Set::Whole => one(Set::Mixed.bytes(divide)),
             Set::Mixed => {
-                let mut pieces: Vec<SetFile> = many(5_000 / divide, 0);
-                for (at, piece) in (0u64..).zip(&mut pieces) {
+                let mut files: Vec<SetFile> = many(5_000 / divide, 0);
+                for (at, file) in (0u64..).zip(&mut files) {
                     // A step that shares no divisor with the range: sizes spread evenly over it.
-                    piece.bytes = 80_000 + at * 104_729 % 170_001;
+                    file.bytes = 80_000 + at * 104_729 % 170_001;
                 }
-                pieces.push(SetFile { name: "large.dat".into(), bytes: GB / 2 / divide });
-                pieces
+                files.push(SetFile { name: "large.dat".into(), bytes: GB / 2 / divide });
+                files
             }
         }
     }
 
     /// The bytes of all its files.
     pub fn bytes(self, divide: u64) -> u64 {
-        self.pieces(divide).iter().map(|piece| piece.bytes).sum()
+        self.files(divide).iter().map(|file| file.bytes).sum()
     }
 }
 
@@ -165,18 +165,21 @@ pub fn all() -> Vec<Cell> {
 }
 
 /// The cells that match a pattern like `large/303/*`.
+///
+/// # Errors
+/// The pattern has more than three parts, or matches no cell.
 pub fn matching(pattern: &str) -> Result<Vec<Cell>> {
     let words: Vec<&str> = pattern.split('/').collect();
     ensure!(words.len() <= 3, "{pattern}: cells are SET/RTT/LOSS, like large/303/0.0046 or small/*/0");
-    let is_meant = |cell: &Cell| {
+    let matches = |cell: &Cell| {
         let name = cell.to_string();
         name.split('/').zip(&words).all(|(part, word)| *word == "*" || *word == part)
     };
-    let cells: Vec<Cell> = all().into_iter().filter(is_meant).collect();
+    let cells: Vec<Cell> = all().into_iter().filter(matches).collect();
     ensure!(
         !cells.is_empty(),
-        "{pattern} means no cell: SET is large, medium, small, mixed, whole or split; RTT 0, 7.5, 56, 142 or 303 (ms); \
-         LOSS 0, 0.0046 or 0.3 (%); * means any; whole and split are there at 303 ms only"
+        "no cell matches {pattern}: SET is large, medium, small, mixed, whole or split; RTT 0, 7.5, 56, 142 or 303 (ms); \
+         LOSS 0, 0.0046 or 0.3 (%); * stands for any; whole and split exist only at 303 ms"
     );
     Ok(cells)
 }
@@ -186,22 +189,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_have_their_bytes() {
+    fn a_set_has_the_bytes_and_files_of_its_title() {
         assert_eq!(Set::Large.bytes(1), GB);
-        assert_eq!((Set::Medium.bytes(1), Set::Medium.pieces(1).len()), (GB, 1_000));
-        assert_eq!((Set::Small.bytes(1), Set::Small.pieces(1).len()), (GB, 20_000));
-        assert_eq!((Set::Split.bytes(1), Set::Split.pieces(1).len()), (GB, 16));
-        let mixed = Set::Mixed.pieces(1);
+        assert_eq!((Set::Medium.bytes(1), Set::Medium.files(1).len()), (GB, 1_000));
+        assert_eq!((Set::Small.bytes(1), Set::Small.files(1).len()), (GB, 20_000));
+        assert_eq!((Set::Split.bytes(1), Set::Split.files(1).len()), (GB, 16));
+        let mixed = Set::Mixed.files(1);
         assert_eq!(mixed.len(), 5_001);
-        assert!(mixed[..5_000].iter().all(|piece| (80_000..=250_000).contains(&piece.bytes)));
-        let mean = mixed[..5_000].iter().map(|piece| piece.bytes).sum::<u64>() / 5_000;
+        assert!(mixed[..5_000].iter().all(|file| (80_000..=250_000).contains(&file.bytes)));
+        let mean = mixed[..5_000].iter().map(|file| file.bytes).sum::<u64>() / 5_000;
         assert!((160_000..170_000).contains(&mean), "{mean}");
         assert_eq!(Set::Whole.bytes(1), Set::Mixed.bytes(1));
         assert_eq!((Set::Small.bytes(10), Set::Large.bytes(10)), (GB / 10, GB / 10));
     }
 
     #[test]
-    fn cells_are_named_and_found() {
+    fn a_cell_is_found_by_its_name_or_a_pattern() {
         assert_eq!(all().len(), 4 * 5 * 3 + 3);
         assert_eq!(Cell::new(Set::Large, 7_500, 46).to_string(), "large/7.5/0.0046");
         assert_eq!(matching("large/303/*").unwrap().len(), 3);

@@ -1,11 +1,11 @@
-//! Rate against RTT as SVG, written by hand: a column per set, a row per loss, a line per tool.
+//! Rate against RTT as SVG: a column per set, a row per loss, a line per tool.
 
 use std::fmt::Write as _;
 
 use anyhow::Result;
 
 use super::cell::{LOSSES_PPM, RTTS_US, Set};
-use super::course::{Results, Verdict};
+use super::rounds::{Results, Verdict};
 use super::tool::Tool;
 use crate::paths::picture::place;
 
@@ -14,7 +14,7 @@ const HEIGHT: f64 = 220.0;
 const TOP: f64 = 90.0;
 const LEFT: f64 = 64.0;
 const APART: (f64, f64) = (56.0, 70.0);
-/// The ends of the axes. A round trip of 0 has no place on a logarithmic axis: it is drawn at the end.
+/// The ends of the axes. A logarithmic axis has no 0: a round trip of 0 is drawn at its left end.
 const RTT_MS: (f64, f64) = (2.0, 400.0);
 const MBIT_S: (f64, f64) = (1.0, 1_500.0);
 const COLOURS: [&str; 9] =
@@ -32,6 +32,9 @@ fn y(corner: Corner, mbit_s: f64) -> f64 {
 }
 
 /// Draws the picture.
+///
+/// # Errors
+/// A line cannot be formatted.
 pub fn svg(results: &Results, cap_s: f64) -> Result<String> {
     let has = |loss_ppm: &u32| results.outcomes.iter().any(|o| o.cell.loss_ppm == *loss_ppm && in_matrix(o.cell.set));
     let losses: Vec<u32> = LOSSES_PPM.into_iter().filter(has).collect();
@@ -39,8 +42,8 @@ pub fn svg(results: &Results, cap_s: f64) -> Result<String> {
         .outcomes
         .iter()
         .filter(|o| in_matrix(o.cell.set))
-        .flat_map(|o| &o.lanes)
-        .map(|lane| lane.tool)
+        .flat_map(|o| &o.tool_runs)
+        .map(|tool_runs| tool_runs.tool)
         .collect();
     tools.sort_unstable();
     tools.dedup();
@@ -77,15 +80,15 @@ fn in_matrix(set: Set) -> bool {
     Set::MATRIX.contains(&set)
 }
 
-/// Round trip, rate in Mbit/s, and whether all arrived.
+/// Round trip in µs, rate in Mbit/s, and whether all files arrived.
 type Point = (u32, f64, bool);
 
 fn points(results: &Results, tool: Tool, set: Set, loss_ppm: u32, cap_s: f64) -> Vec<Point> {
     let mut points: Vec<Point> = Vec::new();
     for outcome in results.outcomes.iter().filter(|o| o.cell.set == set && o.cell.loss_ppm == loss_ppm) {
-        let lane = outcome.lanes.iter().find(|lane| lane.tool == tool);
+        let tool_runs = outcome.tool_runs.iter().find(|tool_runs| tool_runs.tool == tool);
         let mbit = outcome.bytes as f64 * 8e-6;
-        match lane.and_then(super::course::ToolRuns::verdict) {
+        match tool_runs.and_then(super::rounds::ToolRuns::verdict) {
             Some(Verdict::Done(spread)) => points.push((outcome.cell.rtt_us, mbit / spread.median, true)),
             Some(Verdict::Capped(Some(share))) => points.push((outcome.cell.rtt_us, mbit * share / cap_s, false)),
             Some(Verdict::Capped(None) | Verdict::Failed(_)) | None => {}
@@ -134,7 +137,9 @@ fn line(out: &mut String, corner: Corner, tool: Tool, points: &[Point]) -> Resul
     let stroke = format!("stroke=\"{colour}\" stroke-width=\"{width}\"{dashes}");
     writeln!(out, "<polyline points=\"{}\" fill=\"none\" {stroke}/>", words.join(" "))?;
     for (rtt_us, mbit_s, is_whole) in points {
-        let (x, y, fill) = (x(corner, *rtt_us), y(corner, *mbit_s), if *is_whole { colour } else { "#fff" });
+        let x = x(corner, *rtt_us);
+        let y = y(corner, *mbit_s);
+        let fill = if *is_whole { colour } else { "#fff" };
         writeln!(out, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{fill}\" stroke=\"{colour}\"/>")?;
     }
     Ok(())
@@ -153,13 +158,13 @@ fn legend(out: &mut String, tools: &[Tool], top: f64) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::super::bed::RunEnd;
-    use super::super::course::tests::{run_of, samples};
+    use super::super::rounds::tests::{run_of, samples};
     use super::*;
 
     #[test]
-    fn every_panel_and_line_is_there() {
+    fn the_picture_has_every_panel_and_line() {
         let mut results = samples();
-        results.outcomes[0].lanes[2].runs = vec![run_of(RunEnd::Capped(Some(0.5)), 60.0)];
+        results.outcomes[0].tool_runs[2].runs = vec![run_of(RunEnd::Capped(Some(0.5)), 60.0)];
         let picture = svg(&results, 60.0).unwrap();
         assert!(picture.starts_with("<svg") && picture.ends_with("</svg>\n") && !picture.contains("NaN"));
         for title in Set::MATRIX.map(Set::title) {
@@ -173,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn no_round_trip_stands_at_the_end() {
+    fn a_round_trip_of_zero_is_drawn_at_the_left_end() {
         assert_eq!(x((10.0, 0.0), 0), 10.0);
         assert!(x((10.0, 0.0), 303_000) < 10.0 + WIDTH);
     }

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use super::cell::{Cell, Set, all};
-use super::course::{Outcome, Results, ToolRuns, Verdict};
 use super::ideal::Bottleneck;
+use super::rounds::{Outcome, Results, ToolRuns, Verdict};
 use super::verdict::{JudgedTarget, judge};
-use crate::paths::course::{mark, shown};
+use crate::paths::runner::{mark, shown};
 
 /// The circumstances of the measurement.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub struct Circumstances {
     /// Tools that could not take part, and why.
     pub missing: Vec<String>,
     /// The bottleneck.
-    pub line: Bottleneck,
+    pub bottleneck: Bottleneck,
     /// The bottleneck's queue, as a scenario writes it.
     pub queue: String,
     /// The file system of the files.
@@ -42,11 +42,11 @@ pub fn markdown(about: &Circumstances, results: &Results) -> String {
     let mut out = String::from("# Longhaul and its peers over emulated wide-area paths\n\n");
     head(&mut out, about);
     out.push_str("\n![rate against RTT](wan.svg)\n");
-    targets(&mut out, &judge(results, about.line));
+    targets(&mut out, &judge(results, about.bottleneck));
     for set in [Set::Large, Set::Medium, Set::Small, Set::Mixed, Set::Whole, Set::Split] {
         section(&mut out, about, results, set);
     }
-    left(&mut out, results);
+    left_out(&mut out, results);
     commands(&mut out, results);
     out
 }
@@ -54,7 +54,8 @@ pub fn markdown(about: &Circumstances, results: &Results) -> String {
 fn head(out: &mut String, about: &Circumstances) {
     let Circumstances { date, machine, queue, file_system, congestion, cap_s, choice, .. } = about;
     let command = format!("make bench-wan {}", about.arguments);
-    let (rate, mtu) = (about.line.rate_bit_s / 1e6, about.line.mtu);
+    let rate = about.bottleneck.rate_bit_s / 1e6;
+    let mtu = about.bottleneck.mtu;
     let _ = write!(
         out,
         "- Date: {date}\n\
@@ -113,7 +114,7 @@ fn targets(out: &mut String, judged: &[JudgedTarget]) {
 }
 
 fn row(out: &mut String, cells: &[String]) {
-    // A rule of two bars would end the cell.
+    // A bar in a text would end the cell.
     let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " ")).collect();
     let _ = writeln!(out, "| {} |", cells.join(" | "));
 }
@@ -137,7 +138,7 @@ fn section(out: &mut String, about: &Circumstances, results: &Results, set: Set)
     for outcome in outcomes {
         let Cell { loss_ppm, .. } = outcome.cell;
         let loss = if loss_ppm == 0 { "no loss".into() } else { format!("loss {} %", outcome.cell.loss_percent()) };
-        let ideal_s = about.line.ideal_s(outcome.bytes, outcome.cell.rtt_s());
+        let ideal_s = about.bottleneck.ideal_s(outcome.bytes, outcome.cell.rtt_s());
         let _ = write!(
             out,
             "\nRTT {} ms, {loss}; {:.1} MB, ideal {ideal_s:.2} s:\n\n",
@@ -149,21 +150,23 @@ fn section(out: &mut String, about: &Circumstances, results: &Results, set: Set)
         row(out, &columns.map(String::from));
         row(out, &["---"; 9].map(String::from));
         outcome
-            .lanes
+            .tool_runs
             .iter()
-            .filter(|lane| !lane.runs.is_empty())
-            .for_each(|lane| row(out, &cells(about, outcome, lane)));
+            .filter(|tool_runs| !tool_runs.runs.is_empty())
+            .for_each(|tool_runs| row(out, &cells(about, outcome, tool_runs)));
     }
 }
 
-fn cells(about: &Circumstances, outcome: &Outcome, lane: &ToolRuns) -> Vec<String> {
+fn cells(about: &Circumstances, outcome: &Outcome, tool_runs: &ToolRuns) -> Vec<String> {
     let none = || "-".to_owned();
     let rtt_s = outcome.cell.rtt_s();
-    let [wall, rate, gross, net] = match lane.verdict() {
+    let [wall, rate, gross, net] = match tool_runs.verdict() {
         Some(Verdict::Done(spread)) => {
             let wall_s = spread.median;
-            let (gross, net) =
-                (about.line.gross_share(outcome.bytes, wall_s), about.line.net_share(outcome.bytes, rtt_s, wall_s));
+            let (gross, net) = (
+                about.bottleneck.gross_share(outcome.bytes, wall_s),
+                about.bottleneck.net_share(outcome.bytes, rtt_s, wall_s),
+            );
             let rate = outcome.bytes as f64 * 8e-6 / wall_s;
             [shown(spread, 2), format!("{rate:.1}"), percent(gross), percent(net)]
         }
@@ -172,21 +175,21 @@ fn cells(about: &Circumstances, outcome: &Outcome, lane: &ToolRuns) -> Vec<Strin
             let most = share.map(|share| share * outcome.bytes as f64 * 8e-6 / about.cap_s);
             [format!("capped{arrived}"), most.map_or_else(none, |most| format!("({most:.1})")), none(), none()]
         }
-        Some(Verdict::Failed(said)) => [format!("**failed**: {said}"), none(), none(), none()],
+        Some(Verdict::Failed(reason)) => [format!("**failed**: {reason}"), none(), none(), none()],
         None => [none(), none(), none(), none()],
     };
-    let cpu = lane.cpu_s_per_gb(outcome.bytes).filter(|_| lane.wall_s().is_some());
-    let others = lane.runs.iter().map(|run| run.others).fold(0.0, f64::max);
+    let cpu = tool_runs.cpu_s_per_gb(outcome.bytes).filter(|_| tool_runs.wall_s().is_some());
+    let others_percent = tool_runs.runs.iter().map(|run| run.others_percent).fold(0.0, f64::max);
     vec![
-        lane.tool.title(),
-        lane.runs.len().to_string(),
+        tool_runs.tool.title(),
+        tool_runs.runs.len().to_string(),
         wall,
         rate,
         gross,
         net,
         cpu.map_or_else(none, |[client, server]| format!("{client:.2}, {server:.2}")),
-        format!("{others:.0}"),
-        mark(lane.runs.iter().map(|run| &run.limited)),
+        format!("{others_percent:.0}"),
+        mark(tool_runs.runs.iter().map(|run| &run.limited)),
     ]
 }
 
@@ -194,15 +197,16 @@ fn percent(share: f64) -> String {
     format!("{:.1}", share * 100.0)
 }
 
-fn left(out: &mut String, results: &Results) {
+fn left_out(out: &mut String, results: &Results) {
     let run: Vec<Cell> = results.outcomes.iter().map(|outcome| outcome.cell).collect();
-    let left: Vec<String> = all().into_iter().filter(|cell| !run.contains(cell)).map(|cell| cell.to_string()).collect();
-    if !left.is_empty() {
-        let _ = write!(out, "\n## Cells that were not run\n\n{}.\n", left.join(", "));
+    let left_out: Vec<String> =
+        all().into_iter().filter(|cell| !run.contains(cell)).map(|cell| cell.to_string()).collect();
+    if !left_out.is_empty() {
+        let _ = write!(out, "\n## Cells that were not run\n\n{}.\n", left_out.join(", "));
     }
-    if !results.left.is_empty() {
-        let left: Vec<String> = results.left.iter().map(ToString::to_string).collect();
-        let _ = write!(out, "\nChosen, but time was over: {}.\n", left.join(", "));
+    if !results.left_out.is_empty() {
+        let left_out: Vec<String> = results.left_out.iter().map(ToString::to_string).collect();
+        let _ = write!(out, "\nChosen, but time was over: {}.\n", left_out.join(", "));
     }
 }
 
@@ -211,7 +215,7 @@ fn commands(out: &mut String, results: &Results) {
         "\n## Commands\n\nB: the receiver's address. /SOURCE and /TARGET: the files; /STATE: what a server needs for itself, \
          made anew for\neach run. Longhaul's client gets a state directory of its own by `LONGHAUL_STATE`.\n\n```text\n",
     );
-    let runs = results.outcomes.iter().flat_map(|outcome| &outcome.lanes).flat_map(|lane| &lane.runs);
+    let runs = results.outcomes.iter().flat_map(|outcome| &outcome.tool_runs).flat_map(|tool_runs| &tool_runs.runs);
     let mut known: Vec<&str> = Vec::new();
     for command in runs.flat_map(|run| &run.commands).filter(|command| !command.is_empty()) {
         if !known.contains(&command.as_str()) {
@@ -228,7 +232,7 @@ fn commands(out: &mut String, results: &Results) {
 #[cfg(test)]
 mod tests {
     use super::super::bed::RunEnd;
-    use super::super::course::tests::{run_of, samples};
+    use super::super::rounds::tests::{run_of, samples};
     use super::*;
 
     fn about() -> Circumstances {
@@ -238,7 +242,7 @@ mod tests {
             arguments: String::new(),
             versions: vec!["iperf 3.12".into()],
             missing: vec!["FDT: its jar is not given (--fdt)".into()],
-            line: Bottleneck { rate_bit_s: 1e9, mtu: 9000 },
+            bottleneck: Bottleneck { rate_bit_s: 1e9, mtu: 9000 },
             queue: "bdp".into(),
             file_system: "tmpfs".into(),
             congestion: "cubic".into(),
@@ -249,10 +253,10 @@ mod tests {
     }
 
     #[test]
-    fn the_page_has_everything() {
+    fn the_page_has_targets_tables_failures_and_left_out_cells() {
         let mut results = samples();
-        results.outcomes[0].lanes[2].runs[1].end = RunEnd::Capped(Some(0.25));
-        results.outcomes[0].lanes[4].runs[1] = run_of(RunEnd::Failed("a | b".into()), 1.0);
+        results.outcomes[0].tool_runs[2].runs[1].end = RunEnd::Capped(Some(0.25));
+        results.outcomes[0].tool_runs[4].runs[1] = run_of(RunEnd::Failed("a | b".into()), 1.0);
         let text = markdown(&about(), &results);
         for wanted in [
             "`make bench-wan`",

@@ -23,11 +23,11 @@ pub struct BottleneckSettings {
     pub mtu: u16,
 }
 
-/// How a site's default congestion control is set: a network namespace takes as its default only what the host allows to
-/// all; a route can have any other that the kernel has.
+/// How a site's default congestion control is set. A network namespace accepts as its default only an algorithm that the host
+/// allows to all users; a route can have any algorithm of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CongestionSetting {
-    /// It is the default of the host.
+    /// It is the host's default already.
     Inherited,
     /// By the site's `sysctl`.
     Sysctl,
@@ -52,7 +52,7 @@ impl CongestionSetting {
     }
 
     /// The text for the report.
-    pub fn shown(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             CongestionSetting::Inherited => "the host's default",
             CongestionSetting::Sysctl => "by the site's sysctl",
@@ -83,6 +83,9 @@ impl BottleneckSettings {
     }
 
     /// Parses the scenario of a cell.
+    ///
+    /// # Errors
+    /// The settings are not those of a scenario.
     pub fn read(&self, cell: Cell, seed: u32, congestion: &str) -> Result<Scenario> {
         let text = self.scenario(cell, seed, congestion);
         Scenario::read(&text).map_err(|problem| anyhow::anyhow!("{problem}\n{text}"))
@@ -90,13 +93,19 @@ impl BottleneckSettings {
 }
 
 /// An IPv4 address of a site.
+///
+/// # Errors
+/// The site has no interface with an IPv4 address.
 pub fn address(lab: &Lab, site: &str) -> Result<String> {
     let site = lab.scenario().sites.iter().find(|one| one.name == site);
     let interface = site.and_then(|site| site.interfaces.first()).context("a site has no interface")?;
     Ok(interface.v4.context("a site has no IPv4 address")?.0.to_string())
 }
 
-/// Sets the default of both sites by their routes, where only a route can.
+/// Sets the default of both sites by their routes, if only a route can have the algorithm.
+///
+/// # Errors
+/// A route cannot be changed.
 pub fn set_congestion(lab: &Lab, name: &str) -> Result<()> {
     if CongestionSetting::here(name) != CongestionSetting::Route {
         return Ok(());
@@ -110,7 +119,10 @@ pub fn set_congestion(lab: &Lab, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The congestion control of a connection from `a` to `b` that sets none itself.
+/// The congestion control that a connection from `a` to `b` has by default.
+///
+/// # Errors
+/// No connection between the sites can be made.
 pub fn congestion(lab: &Lab) -> Result<String> {
     let listener = lab.site("b")?.within(|| TcpListener::bind("0.0.0.0:0"))??;
     let to: SocketAddr = format!("{}:{}", address(lab, "b")?, listener.local_addr()?.port()).parse()?;
@@ -128,19 +140,19 @@ mod tests {
 
     #[test]
     fn all_cells_are_scenarios() {
-        let way = BottleneckSettings { rate_mbit: 1_000, queue: "bdp".into(), mtu: 9000 };
+        let settings = BottleneckSettings { rate_mbit: 1_000, queue: "bdp".into(), mtu: 9000 };
         for cell in all() {
-            let scenario = way.read(cell, 7, "cubic").unwrap();
+            let scenario = settings.read(cell, 7, "cubic").unwrap();
             let path = &scenario.paths[0];
             assert_eq!(!matches!(path.ways[0].members[0].loss, Loss::None), cell.loss_ppm > 0, "{cell}");
             assert!(matches!(path.ways[1].members[0].loss, Loss::None), "{cell}");
         }
-        let wrong = BottleneckSettings { queue: "much".into(), ..way };
+        let wrong = BottleneckSettings { queue: "much".into(), ..settings };
         assert!(wrong.read(all()[0], 7, "cubic").is_err());
     }
 
     #[test]
-    fn defaults_are_set_as_the_host_lets_us() {
+    fn a_default_is_set_in_the_way_that_the_host_permits() {
         assert_eq!(CongestionSetting::of("cubic", "cubic\n", "reno cubic\n"), CongestionSetting::Inherited);
         assert_eq!(CongestionSetting::of("bbr", "cubic\n", "reno cubic bbr\n"), CongestionSetting::Sysctl);
         assert_eq!(CongestionSetting::of("cubic", "bbr\n", "reno bbr\n"), CongestionSetting::Route);

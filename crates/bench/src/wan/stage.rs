@@ -1,4 +1,4 @@
-//! The files: sources are made once, targets are made for each run and checked after it.
+//! The files of the bench: makes the sources once, and makes and checks the target of each run.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -30,26 +30,32 @@ impl Stage {
     }
 
     /// The directory that servers show; targets lie below it.
-    pub fn shown(&self) -> PathBuf {
+    pub fn server_root(&self) -> PathBuf {
         self.root.join("target")
     }
 
-    /// Makes a set's files where they do not exist.
+    /// Makes a set's files if they do not exist.
+    ///
+    /// # Errors
+    /// A file cannot be written.
     pub fn make(&self, set: Set) -> Result<()> {
         let source = self.source(set);
         if source.exists() {
             return Ok(());
         }
         fs::create_dir_all(self.root.join("source"))?;
-        for (seed, piece) in (1..).zip(self.pieces(set)) {
-            let path = at(&source, &piece);
+        for (seed, file) in (1..).zip(self.files(set)) {
+            let path = at(&source, &file);
             fs::create_dir_all(path.parent().context("a file has a directory")?)?;
-            data::fill(&path, piece.bytes, seed)?;
+            data::fill(&path, file.bytes, seed)?;
         }
         Ok(())
     }
 
-    /// Removes a set's files: memory is short.
+    /// Removes a set's files: they are in memory, which is scarce.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
     pub fn remove(&self, set: Set) -> Result<()> {
         let source = self.source(set);
         match (source.exists(), set.is_tree()) {
@@ -60,76 +66,84 @@ impl Stage {
     }
 
     /// A set's files.
-    pub fn pieces(&self, set: Set) -> Vec<SetFile> {
-        set.pieces(self.divide)
+    pub fn files(&self, set: Set) -> Vec<SetFile> {
+        set.files(self.divide)
     }
 
     /// Makes an empty target in place of the earlier one.
-    pub fn target(&self) -> Result<PathBuf> {
-        let shown = self.shown();
-        if shown.exists() {
-            fs::remove_dir_all(&shown)?;
+    ///
+    /// # Errors
+    /// The earlier target cannot be removed, or the new one cannot be made.
+    pub fn fresh_target(&self) -> Result<PathBuf> {
+        let server_root = self.server_root();
+        if server_root.exists() {
+            fs::remove_dir_all(&server_root)?;
         }
-        let target = shown.join("run");
+        let target = server_root.join("run");
         fs::create_dir_all(&target)?;
         // Some servers refuse to run as root.
-        [&shown, &target].into_iter().try_for_each(|directory| data::open_to_all(directory))?;
+        [&server_root, &target].into_iter().try_for_each(|directory| data::open_to_all(directory))?;
         Ok(target)
     }
 
-    /// Checks that all files of a set are at a target with their sizes, and one of them with its bytes.
+    /// Checks that a copy has all files of a set with their sizes, and compares the bytes of one of them, chosen by `sample`.
+    ///
+    /// # Errors
+    /// A file is missing, has another size or other bytes, or was not sent.
     pub fn verify(&self, set: Set, copy: &Path, sample: usize) -> Result<()> {
-        let pieces = self.pieces(set);
+        let files = self.files(set);
         let mut found = BTreeMap::new();
-        walk(copy, &mut |path, its| {
-            found.insert(path.to_owned(), its.len());
+        walk(copy, &mut |path, metadata| {
+            found.insert(path.to_owned(), metadata.len());
         })?;
         let source = self.source(set);
-        for piece in &pieces {
-            let path = at(copy, piece);
-            let bytes = found.remove(&path).with_context(|| format!("{} did not arrive", shown(piece)))?;
-            ensure!(bytes == piece.bytes, "{} has {bytes} of {} bytes", shown(piece), piece.bytes);
+        for file in &files {
+            let path = at(copy, file);
+            let bytes = found.remove(&path).with_context(|| format!("{} did not arrive", display_name(file)))?;
+            ensure!(bytes == file.bytes, "{} has {bytes} of {} bytes", display_name(file), file.bytes);
         }
-        ensure!(found.is_empty(), "{} files arrived that nobody sent", found.len());
-        let piece = &pieces[sample % pieces.len()];
-        ensure!(same(&at(&source, piece), &at(copy, piece))?, "{} arrived with other bytes", shown(piece));
+        ensure!(found.is_empty(), "{} files arrived that were not sent", found.len());
+        let file = &files[sample % files.len()];
+        ensure!(same(&at(&source, file), &at(copy, file))?, "{} arrived with other bytes", display_name(file));
         Ok(())
     }
 
-    /// The bytes that a file system holds below a path: the part of a broken-off copy that arrived. Holes are not counted.
-    pub fn held(copy: &Path) -> u64 {
+    /// The bytes of an interrupted copy that have arrived: those that the file system holds below a path. Holes are not counted.
+    pub fn bytes_arrived(copy: &Path) -> u64 {
         let mut bytes = 0;
         // Files that cannot be read count as not arrived.
-        let _ = walk(copy, &mut |_, its| bytes += its.len().min(its.blocks() * BLOCK));
+        let _ = walk(copy, &mut |_, metadata| bytes += metadata.len().min(metadata.blocks() * BLOCK));
         bytes
     }
 }
 
 /// The path of a file of a set below a source or a copy.
-pub fn at(base: &Path, piece: &SetFile) -> PathBuf {
-    if piece.name.is_empty() { base.to_owned() } else { base.join(&piece.name) }
+pub fn at(base: &Path, file: &SetFile) -> PathBuf {
+    if file.name.is_empty() { base.to_owned() } else { base.join(&file.name) }
 }
 
-fn shown(piece: &SetFile) -> &str {
-    if piece.name.is_empty() { "the file" } else { &piece.name }
+fn display_name(file: &SetFile) -> &str {
+    if file.name.is_empty() { "the file" } else { &file.name }
 }
 
 fn walk(path: &Path, visit: &mut dyn FnMut(&Path, &fs::Metadata)) -> Result<()> {
-    let its = fs::symlink_metadata(path).with_context(|| "nothing arrived".to_owned())?;
-    if its.is_dir() {
+    let metadata = fs::symlink_metadata(path).context("nothing arrived")?;
+    if metadata.is_dir() {
         for entry in fs::read_dir(path)? {
             walk(&entry?.path(), visit)?;
         }
     } else {
-        visit(path, &its);
+        visit(path, &metadata);
     }
     Ok(())
 }
 
-/// Whether two files have the same bytes: as good as digests, and no algorithm has to be chosen.
+/// Whether two files have the same bytes.
 fn same(one: &Path, other: &Path) -> Result<bool> {
-    let (mut one, mut other) = (File::open(one)?, File::open(other)?);
-    let (mut left, mut right) = (vec![0u8; 1 << 20], vec![0u8; 1 << 20]);
+    let mut one = File::open(one)?;
+    let mut other = File::open(other)?;
+    let mut left = vec![0u8; 1 << 20];
+    let mut right = vec![0u8; 1 << 20];
     loop {
         let count = one.read(&mut left)?;
         if count == 0 {
@@ -146,20 +160,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_are_verified() {
+    fn a_missing_short_or_wrong_file_of_a_copy_is_found() {
         let dir = tempfile::tempdir().unwrap();
         let stage = Stage { root: dir.path().to_owned(), divide: 1_000 };
         stage.make(Set::Small).unwrap();
         let source = stage.source(Set::Small);
-        let copy = stage.target().unwrap().join("copy");
+        let copy = stage.fresh_target().unwrap().join("copy");
         assert!(stage.verify(Set::Small, &copy, 0).unwrap_err().to_string().contains("nothing arrived"));
         fs::create_dir_all(copy.join("00")).unwrap();
-        for piece in stage.pieces(Set::Small) {
-            fs::copy(at(&source, &piece), at(&copy, &piece)).unwrap();
+        for file in stage.files(Set::Small) {
+            fs::copy(at(&source, &file), at(&copy, &file)).unwrap();
         }
         stage.verify(Set::Small, &copy, 3).unwrap();
-        assert_eq!(Stage::held(&copy), Set::Small.bytes(1_000));
-        let first = at(&copy, &stage.pieces(Set::Small)[0]);
+        assert_eq!(Stage::bytes_arrived(&copy), Set::Small.bytes(1_000));
+        let first = at(&copy, &stage.files(Set::Small)[0]);
         fs::write(&first, vec![0; 50_000]).unwrap();
         stage.verify(Set::Small, &copy, 3).unwrap();
         assert!(stage.verify(Set::Small, &copy, 20).unwrap_err().to_string().contains("other bytes"));

@@ -1,7 +1,6 @@
-//! The tools that move the files: commands of their servers and clients. Starts and measures nothing.
+//! The tools that move the files: the commands of their servers and clients. This module starts and measures nothing.
 //!
-//! Peers run in clear and anonymously, which is their fastest mode; Longhaul runs with its defaults, sealed and without
-//! options.
+//! Peers run in clear and anonymously, which is their fastest mode; Longhaul runs with its defaults: sealed, and without options.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,7 +46,7 @@ use Kind::{
 pub struct Tool {
     /// The kind of the tool.
     pub kind: Kind,
-    /// Whether BBR is the site's default, so that the tool has the algorithm that Longhaul may choose.
+    /// Whether BBR is the site's default, so that the tool runs with the algorithm that Longhaul may choose.
     pub is_bbr: bool,
 }
 
@@ -74,8 +73,8 @@ pub struct RunInputs {
     /// The file or directory to be moved.
     pub source: PathBuf,
     /// The directory that servers show.
-    pub shown: PathBuf,
-    /// An empty directory below `shown`.
+    pub server_root: PathBuf,
+    /// An empty directory below `server_root`.
     pub target: PathBuf,
     /// Configuration, state and logs of this run.
     pub state: PathBuf,
@@ -83,10 +82,10 @@ pub struct RunInputs {
     pub address: String,
 }
 
-/// A command.
-pub type Words = Vec<String>;
+/// A command: its program and arguments.
+pub type CommandLine = Vec<String>;
 
-fn words<S: AsRef<str>>(all: impl IntoIterator<Item = S>) -> Words {
+fn words<S: AsRef<str>>(all: impl IntoIterator<Item = S>) -> CommandLine {
     all.into_iter().map(|word| word.as_ref().to_owned()).collect()
 }
 
@@ -144,20 +143,20 @@ impl Kind {
         }
     }
 
-    /// The program that it lacks on this machine; none where it lacks nothing.
-    pub fn missing(self, means: &Programs) -> Option<String> {
-        let programs: Vec<PathBuf> = match self {
-            Longhaul | LonghaulMemory => vec![means.longhaul.clone()],
+    /// What it lacks on this machine, as a sentence; none if it can run.
+    pub fn missing(self, programs: &Programs) -> Option<String> {
+        let needed: Vec<PathBuf> = match self {
+            Longhaul | LonghaulMemory => vec![programs.longhaul.clone()],
             Xrdcp | XrdcpTuned | XrdcpMany => vec!["xrdcp".into(), "xrootd".into()],
             Gridftp | GridftpTuned | GridftpMany => vec!["globus-url-copy".into(), "globus-gridftp-server".into()],
             Rclone => vec!["rclone".into()],
             Iperf3 => vec!["iperf3".into()],
-            Fdt => match &means.fdt {
+            Fdt => match &programs.fdt {
                 Some(jar) => vec!["java".into(), jar.clone()],
                 None => return Some("its jar is not given (--fdt)".into()),
             },
         };
-        let absent = programs.iter().find(|program| find_program(program).is_none())?;
+        let absent = needed.iter().find(|program| find_program(program).is_none())?;
         Some(format!("{} is not installed", absent.file_name().unwrap_or_default().to_string_lossy()))
     }
 }
@@ -182,12 +181,16 @@ impl Tool {
     }
 
     /// Its server's command and port. Writes configuration into the job's state.
-    pub fn server(self, means: &Programs, job: &RunInputs) -> Result<(Words, u16)> {
-        let (shown, address) = (job.shown.display(), &job.address);
+    ///
+    /// # Errors
+    /// The server's configuration cannot be written.
+    pub fn server(self, programs: &Programs, job: &RunInputs) -> Result<(CommandLine, u16)> {
+        let server_root = job.server_root.display();
+        let address = &job.address;
         Ok(match self.kind {
             Longhaul | LonghaulMemory => {
-                let mut command = words([&means.longhaul.display().to_string(), "serve", "--quiet", "--export"]);
-                command.push(format!("d={shown}:rw"));
+                let mut command = words([&programs.longhaul.display().to_string(), "serve", "--quiet", "--export"]);
+                command.push(format!("d={server_root}:rw"));
                 command.extend(words(["--anonymous", "rw", "--state", &job.state.join("node").display().to_string()]));
                 (command, 7411)
             }
@@ -200,26 +203,26 @@ impl Tool {
             }
             Rclone => {
                 let mut command = words(["rclone", "serve", "webdav", "-q", "--addr"]);
-                command.extend([format!("{address}:8080"), shown.to_string()]);
+                command.extend([format!("{address}:8080"), server_root.to_string()]);
                 (command, 8080)
             }
-            Fdt => (self.fdt(means, &["-p", "54321"]), 54_321),
+            Fdt => (self.fdt(programs, &["-p", "54321"]), 54_321),
             Iperf3 => (words(["iperf3", "-s", "-1"]), 5201),
         })
     }
 
-    fn fdt(self, means: &Programs, arguments: &[&str]) -> Words {
-        let jar = means.fdt.as_ref().map(|jar| jar.display().to_string()).unwrap_or_default();
+    fn fdt(self, programs: &Programs, arguments: &[&str]) -> CommandLine {
+        let jar = programs.fdt.as_ref().map(|jar| jar.display().to_string()).unwrap_or_default();
         let mut command = words(["java", "-jar", &jar]);
         command.extend(words(arguments));
         command
     }
 
-    /// Where the copy will be; none from memory to memory.
+    /// The path of the copy; none from memory to memory.
     pub fn copy(self, job: &RunInputs) -> Option<PathBuf> {
         match self.kind {
             LonghaulMemory | Iperf3 => None,
-            // These put a directory below the target under its own name.
+            // xrdcp -r and FDT put the source below the target under its own name.
             Xrdcp if job.set.is_tree() => Some(job.target.join(job.set.name())),
             Fdt => Some(job.target.join(job.set.name())),
             _ => Some(job.target.join("copy")),
@@ -227,21 +230,23 @@ impl Tool {
     }
 
     /// The commands of the clients, which run at the same time.
-    pub fn clients(self, means: &Programs, job: &RunInputs) -> Vec<Words> {
-        let (source, address) = (job.source.display().to_string(), &job.address);
+    pub fn clients(self, programs: &Programs, job: &RunInputs) -> Vec<CommandLine> {
+        let source = job.source.display().to_string();
+        let address = &job.address;
         let copy = self.copy(job).unwrap_or_default();
         let root = |path: &Path| format!("root://{address}/{}", path.display());
         let ftp = |path: &Path| format!("ftp://{address}:2811{}", path.display());
         let is_tree = job.set.is_tree();
         match self.kind {
             Longhaul => {
-                let mut command = words([&means.longhaul.display().to_string(), "cp"]);
+                let mut command = words([&programs.longhaul.display().to_string(), "cp"]);
                 command.extend(is_tree.then(|| "-r".into()));
-                command.extend([source, format!("lh://{address}/d/{}/copy", below(job))]);
+                command.extend([source, format!("lh://{address}/d/{}/copy", target_below_root(job))]);
                 vec![command]
             }
             LonghaulMemory => {
-                let (binary, zeros) = (means.longhaul.display().to_string(), format!("zero:{}", job.bytes));
+                let binary = programs.longhaul.display().to_string();
+                let zeros = format!("zero:{}", job.bytes);
                 vec![words([&binary, "cp", &zeros, &format!("lh://{address}/null:")])]
             }
             Xrdcp if is_tree => {
@@ -264,7 +269,7 @@ impl Tool {
             }
             Rclone => {
                 let verb = if is_tree { "copy" } else { "copyto" };
-                let url = format!(":webdav,url=\"http://{address}:8080\":{}/copy", below(job));
+                let url = format!(":webdav,url=\"http://{address}:8080\":{}/copy", target_below_root(job));
                 vec![words(["rclone", verb, "-q", "--transfers", "32", "--checkers", "32", &source, &url])]
             }
             Fdt => {
@@ -272,7 +277,7 @@ impl Tool {
                 arguments.extend(is_tree.then_some("-r"));
                 let target = job.target.display().to_string();
                 arguments.extend(["-d", &target, &source]);
-                vec![self.fdt(means, &arguments)]
+                vec![self.fdt(programs, &arguments)]
             }
             // iperf3 runs for a fixed time: with a number of bytes, it stops counting when the last byte is in the sender's buffer.
             Iperf3 => {
@@ -293,19 +298,19 @@ impl Tool {
     }
 }
 
-/// The path of the target below `shown`.
-fn below(job: &RunInputs) -> String {
-    job.target.strip_prefix(&job.shown).unwrap_or(&job.target).display().to_string()
+/// The path of the target below `server_root`.
+fn target_below_root(job: &RunInputs) -> String {
+    job.target.strip_prefix(&job.server_root).unwrap_or(&job.target).display().to_string()
 }
 
-fn xrootd(job: &RunInputs) -> Result<Words> {
+fn xrootd(job: &RunInputs) -> Result<CommandLine> {
     let own = job.state.join("own");
     fs::create_dir_all(&own)?;
     crate::data::open_to_all(&own)?;
     let configuration = job.state.join("xrootd.cfg");
     let text = format!(
         "all.export {}\nxrd.port 1094\nall.adminpath {own}\nall.pidpath {own}\n",
-        job.shown.display(),
+        job.server_root.display(),
         own = own.display()
     );
     fs::write(&configuration, text)?;
@@ -327,9 +332,9 @@ mod tests {
             set,
             bytes: 7,
             ideal_s: 10.2,
-            names: set.pieces(1).into_iter().map(|piece| piece.name).collect(),
+            names: set.files(1).into_iter().map(|file| file.name).collect(),
             source: "/s/x".into(),
-            shown: "/t".into(),
+            server_root: "/t".into(),
             target: "/t/run".into(),
             state: "/state".into(),
             address: "10.0.0.2".into(),
@@ -337,13 +342,13 @@ mod tests {
     }
 
     fn shown(kind: Kind, set: Set) -> Vec<String> {
-        let means = Programs { longhaul: "longhaul".into(), fdt: Some("fdt.jar".into()) };
-        let commands = Tool { kind, is_bbr: false }.clients(&means, &job(set));
+        let programs = Programs { longhaul: "longhaul".into(), fdt: Some("fdt.jar".into()) };
+        let commands = Tool { kind, is_bbr: false }.clients(&programs, &job(set));
         commands.iter().map(|command| command.join(" ")).collect()
     }
 
     #[test]
-    fn commands_are_what_people_type() {
+    fn clients_run_the_commands_that_users_type() {
         assert_eq!(shown(Longhaul, Set::Large), ["longhaul cp /s/x lh://10.0.0.2/d/run/copy"]);
         assert_eq!(shown(Longhaul, Set::Small), ["longhaul cp -r /s/x lh://10.0.0.2/d/run/copy"]);
         assert_eq!(shown(LonghaulMemory, Set::Large), ["longhaul cp zero:7 lh://10.0.0.2/null:"]);
@@ -358,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_part_depends_on_the_cell() {
+    fn the_tools_that_take_part_depend_on_the_cell() {
         let of = |set, loss_ppm| {
             let tools = Tool::of(Cell::new(set, 303_000, loss_ppm), &Kind::all());
             tools.into_iter().map(Tool::title).collect::<Vec<_>>()
@@ -373,10 +378,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
-        let means = Programs { longhaul: "/nowhere/longhaul".into(), fdt: None };
-        assert_eq!(Longhaul.missing(&means).unwrap(), "longhaul is not installed");
-        assert_eq!(Fdt.missing(&means).unwrap(), "its jar is not given (--fdt)");
+    fn a_tool_names_the_program_that_it_lacks() {
+        let programs = Programs { longhaul: "/nowhere/longhaul".into(), fdt: None };
+        assert_eq!(Longhaul.missing(&programs).unwrap(), "longhaul is not installed");
+        assert_eq!(Fdt.missing(&programs).unwrap(), "its jar is not given (--fdt)");
         assert!(Kind::all().iter().all(|kind| !kind.name().is_empty() && !kind.title().is_empty()));
     }
 }

@@ -1,4 +1,4 @@
-//! A STAMP reflector whose clock can be set: sites of a lab share the clock of the machine, which must not be changed.
+//! A STAMP reflector with a clock that can be set. The sites of a lab share the clock of the machine, which must not be changed.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use sys::clock_quality::ClockQuality;
 
 /// The machine's clock plus an offset in nanoseconds.
 #[derive(Debug, Default)]
-struct SetClock(AtomicI64);
+struct AdjustableClock(AtomicI64);
 
-impl SetClock {
-    fn ahead_ns(&self) -> i64 {
+impl AdjustableClock {
+    fn offset_ns(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-impl Clock for SetClock {
+impl Clock for AdjustableClock {
     fn read(&self) -> Reading {
         let reading = HostClock.read();
-        Reading { real_ns: reading.real_ns + self.ahead_ns(), ..reading }
+        Reading { real_ns: reading.real_ns + self.offset_ns(), ..reading }
     }
 
     fn quality(&self) -> Option<ClockQuality> {
@@ -34,14 +34,14 @@ impl Clock for SetClock {
     }
 
     fn of_kernel(&self, stamp: Duration) -> Option<i64> {
-        Some(HostClock.of_kernel(stamp)? + self.ahead_ns())
+        Some(HostClock.of_kernel(stamp)? + self.offset_ns())
     }
 }
 
 /// A reflector at a site of a lab. It ends when it is dropped.
 #[derive(Debug)]
 pub struct ReflectorAtSite {
-    clock: Arc<SetClock>,
+    clock: Arc<AdjustableClock>,
     stop: Stop,
     thread: Option<JoinHandle<()>>,
 }
@@ -55,18 +55,20 @@ impl ReflectorAtSite {
         let socket =
             lab.site(site)?.within(|| UdpSocket::bind("0.0.0.0:862"))?.context("cannot bind the port of STAMP")?;
         socket.set_nonblocking(true)?;
-        let (clock, stop) = (Arc::<SetClock>::default(), Stop::default());
-        let (its_clock, its_stop) = (Arc::clone(&clock), stop.clone());
+        let clock = Arc::<AdjustableClock>::default();
+        let stop = Stop::default();
+        let its_clock = Arc::clone(&clock);
+        let its_stop = stop.clone();
         let answer = move || {
-            // Packets that it could not answer show as loss.
+            // Packets that the reflector cannot answer appear as loss.
             let _ = serve(&socket, &its_stop, &*its_clock, &mut Reflector::default(), &|_| Trust::Symmetric);
         };
         let thread = std::thread::Builder::new().name("reflector".into()).spawn(answer)?;
         Ok(ReflectorAtSite { clock, stop, thread: Some(thread) })
     }
 
-    /// Sets its clock this many milliseconds ahead of the machine's.
-    pub fn set_ahead(&self, milliseconds: i64) {
+    /// Sets its clock ahead of the machine's.
+    pub fn set_offset_ms(&self, milliseconds: i64) {
         self.clock.0.store(milliseconds * 1_000_000, Ordering::Relaxed);
     }
 }

@@ -1,5 +1,5 @@
-//! When perfSONAR's dashboard would have shown a fault on the same data, by its shipped thresholds (Grafana agent 5.2): loss of a minute's 600 packets is
-//! yellow from 1 % on, a round trip from 1 s on.
+//! The time at which perfSONAR's dashboard would have shown a fault on the same data, by its shipped thresholds (Grafana agent 5.2): loss among a minute's
+//! 600 packets is yellow from 1 % on, a round trip from 1 s on.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,7 +15,7 @@ use super::trial::Outcome;
 const MINUTE_PACKETS: f64 = 600.0;
 const YELLOW_LOSS: f64 = 0.01;
 
-/// The time after which the first of the paths with a fault would have been yellow.
+/// The time from the fault until the first of its paths would have been yellow; none if no path would have been.
 ///
 /// # Errors
 /// The archive cannot be read.
@@ -26,23 +26,24 @@ pub async fn yellow_after(archive: &Archive, outcome: &Outcome) -> Result<Option
     let mut first: Option<i64> = None;
     for (at, from) in SITES.iter().enumerate() {
         for to in &SITES[at + 1..] {
-            let met = |from: &str, to: &str| segments(from, to).iter().any(|its| its == outcome.fault.segment);
-            let lost = match (met(from, to), met(to, from)) {
+            let passes = |from: &str, to: &str| segments(from, to).iter().any(|passed| passed == outcome.fault.segment);
+            let lost = match (passes(from, to), passes(to, from)) {
                 (true, _) => column("lost_forward"),
                 (_, true) => column("lost_reverse"),
                 _ => continue,
             };
             let key = SeriesKey { from: (*from).into(), to: (*to).into(), test: "latency".into() };
             let rows = archive.rows(&key, Level::Raw, begin, end).await?;
-            let (mut packets, mut gone) = (0.0, 0.0);
+            let mut sent = 0.0;
+            let mut missing = 0.0;
             for row in &rows {
-                packets += row.values[column("sent")].unwrap_or_default() as f64;
-                gone += row.values[lost].unwrap_or_default() as f64;
-                if packets >= MINUTE_PACKETS {
-                    if gone / packets >= YELLOW_LOSS {
-                        first = Some(first.map_or(row.at, |known| known.min(row.at)));
+                sent += row.values[column("sent")].unwrap_or_default() as f64;
+                missing += row.values[lost].unwrap_or_default() as f64;
+                if sent >= MINUTE_PACKETS {
+                    if missing / sent >= YELLOW_LOSS {
+                        first = Some(first.map_or(row.at, |earliest| earliest.min(row.at)));
                     }
-                    (packets, gone) = (0.0, 0.0);
+                    (sent, missing) = (0.0, 0.0);
                 }
             }
         }

@@ -1,22 +1,22 @@
-//! The faults, their places, and the cause that the watch must report for each. The faults of one round exist at the same time, on paths that share no
-//! direction.
+//! The faults, their places, and the cause that the watch must report for each. The faults of one round exist at the same time; no direction of a path has
+//! two of them.
 
 use std::time::Duration;
 
 use model::v1::watch::{AlarmKind, CauseKind};
 
-/// How a fault is put in and taken out again.
+/// How a fault is put in and removed.
 #[derive(Clone, Copy, Debug)]
 pub enum FaultMethod {
-    /// By a word of a direction of a path in the lab, or of one member of the path.
+    /// By a setting of one or both directions of a path in the lab, or of one member of the path.
     Path {
         /// The path.
         path: &'static str,
-        /// 0 for `ab`; none for both.
+        /// 0 for `ab`, 1 for `ba`; none for both.
         direction: Option<usize>,
         /// The index of the member, from 0.
         member: Option<usize>,
-        /// The words with the fault, and without it.
+        /// The setting and its value with the fault, and without it.
         words: [(&'static str, &'static str); 2],
     },
     /// By a setting of a site's network.
@@ -35,8 +35,8 @@ pub enum FaultMethod {
 pub struct Fault {
     /// Its name in the table.
     pub name: &'static str,
-    /// How it is put in and taken out.
-    pub means: FaultMethod,
+    /// How it is put in and removed.
+    pub method: FaultMethod,
     /// The cause that the watch must report.
     pub cause: CauseKind,
     /// The kinds of alarms that report it.
@@ -51,13 +51,13 @@ pub struct Round {
     /// The faults.
     pub faults: &'static [Fault],
     /// The longest time to find them.
-    pub patience: Duration,
+    pub time_limit: Duration,
 }
 
 const LOSS: &[AlarmKind] = &[AlarmKind::Loss];
 const THROUGHPUT: &[AlarmKind] = &[AlarmKind::Throughput];
 
-/// A fault by a word of one direction of a path.
+/// A fault by a setting of one direction of a path.
 const fn word(
     path: &'static str,
     direction: usize,
@@ -75,23 +75,25 @@ const fn loss(
     share: &'static str,
     segment: &'static str,
 ) -> Fault {
-    let means = word(path, direction, ("loss", share), "none");
-    Fault { name, means, cause: CauseKind::RandomLoss, kinds: LOSS, segment }
+    let method = word(path, direction, ("loss", share), "none");
+    Fault { name, method, cause: CauseKind::RandomLoss, kinds: LOSS, segment }
 }
 
+/// A fault that lowers the throughput of one direction of a path.
 const fn squeeze(
     name: &'static str,
     path: &'static str,
     direction: usize,
     with: (&'static str, &'static str),
     without: &'static str,
-    (cause, segment): (CauseKind, &'static str),
+    cause: CauseKind,
+    segment: &'static str,
 ) -> Fault {
-    Fault { name, means: word(path, direction, with, without), cause, kinds: THROUGHPUT, segment }
+    Fault { name, method: word(path, direction, with, without), cause, kinds: THROUGHPUT, segment }
 }
 
 const fn minutes(faults: &'static [Fault], minutes: u64) -> Round {
-    Round { faults, patience: Duration::from_secs(minutes * 60) }
+    Round { faults, time_limit: Duration::from_secs(minutes * 60) }
 }
 
 /// All rounds; the weakest faults come last, because their alarms take longest to end.
@@ -107,14 +109,14 @@ pub const ROUNDS: [Round; 11] = [
         &[
             Fault {
                 name: "large packets vanish into d",
-                means: word("d-east", 1, ("mtu_black_hole", "1500"), "none"),
+                method: word("d-east", 1, ("mtu_black_hole", "1500"), "none"),
                 cause: CauseKind::MtuHole,
                 kinds: &[AlarmKind::Mtu],
                 segment: "d in",
             },
             Fault {
                 name: "the clock of g is set by 20 ms",
-                means: FaultMethod::Clock(20),
+                method: FaultMethod::Clock(20),
                 cause: CauseKind::ClockStep,
                 kinds: &[AlarmKind::Clock],
                 segment: "g",
@@ -125,7 +127,7 @@ pub const ROUNDS: [Round; 11] = [
     minutes(
         &[Fault {
             name: "packets take the way over the south",
-            means: FaultMethod::Path {
+            method: FaultMethod::Path {
                 path: "west-east",
                 direction: Some(0),
                 member: None,
@@ -145,7 +147,8 @@ pub const ROUNDS: [Round; 11] = [
                 0,
                 ("queue", "32KiB"),
                 "100ms",
-                (CauseKind::ShallowQueue, "a out"),
+                CauseKind::ShallowQueue,
+                "a out",
             ),
             squeeze(
                 "a policer of 60 Mbit/s out of d",
@@ -153,7 +156,8 @@ pub const ROUNDS: [Round; 11] = [
                 0,
                 ("policer", "60Mbit/s"),
                 "none",
-                (CauseKind::Policer, "d out"),
+                CauseKind::Policer,
+                "d out",
             ),
         ],
         8,
@@ -166,16 +170,18 @@ pub const ROUNDS: [Round; 11] = [
                 1,
                 ("policer", "40Mbit/s"),
                 "none",
-                (CauseKind::Policer, "b in"),
+                CauseKind::Policer,
+                "b in",
             ),
-            // Towards a site, the queue would stay empty: the sender's own access has the same rate, and spreads its packets.
+            // A queue towards a site would stay empty: the access path of the sender has the same rate, and spaces out its packets.
             squeeze(
                 "a queue of 32 KiB out of b",
                 "b-west",
                 0,
                 ("queue", "32KiB"),
                 "100ms",
-                (CauseKind::ShallowQueue, "b out"),
+                CauseKind::ShallowQueue,
+                "b out",
             ),
         ],
         8,
@@ -184,7 +190,7 @@ pub const ROUNDS: [Round; 11] = [
         &[
             Fault {
                 name: "c receives with windows of 64 KiB",
-                means: FaultMethod::Sysctl {
+                method: FaultMethod::Sysctl {
                     site: "c",
                     setting: ["net.ipv4.tcp_rmem", "4096 65536 65536", "4096 131072 1073741824"],
                 },
@@ -198,7 +204,8 @@ pub const ROUNDS: [Round; 11] = [
                 1,
                 ("rate", "50Mbit/s"),
                 "100Mbit/s",
-                (CauseKind::NarrowLink, "e in"),
+                CauseKind::NarrowLink,
+                "e in",
             ),
         ],
         8,
@@ -207,7 +214,7 @@ pub const ROUNDS: [Round; 11] = [
         &[
             Fault {
                 name: "f sends with buffers of 64 KiB",
-                means: FaultMethod::Sysctl {
+                method: FaultMethod::Sysctl {
                     site: "f",
                     setting: ["net.ipv4.tcp_wmem", "4096 65536 65536", "4096 65536 1073741824"],
                 },
@@ -217,7 +224,7 @@ pub const ROUNDS: [Round; 11] = [
             },
             Fault {
                 name: "others take 98 Mbit/s of 100 out of c",
-                means: word("c-west", 0, ("cross_traffic", "98Mbit/s"), "none"),
+                method: word("c-west", 0, ("cross_traffic", "98Mbit/s"), "none"),
                 cause: CauseKind::Congestion,
                 kinds: &[AlarmKind::Throughput, AlarmKind::Queue, AlarmKind::Loss],
                 segment: "c out",
@@ -229,7 +236,7 @@ pub const ROUNDS: [Round; 11] = [
         &[
             Fault {
                 name: "one of four members of the core loses 2 % forward",
-                means: FaultMethod::Path {
+                method: FaultMethod::Path {
                     path: "west-east",
                     direction: Some(0),
                     member: Some(1),

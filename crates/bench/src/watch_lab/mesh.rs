@@ -1,4 +1,5 @@
-//! The mesh: three sites in the west, three in the east, a core of four members between them, a longer path over the south, a reflector, and the watch.
+//! The mesh: three sites in the west, three in the east, a core of four parallel members between them, a longer path over the south, a reflector, and
+//! the watch.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,14 +25,14 @@ pub const SITES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 pub const REFLECTOR: &str = "g";
 /// The factor on the times of the judge.
 pub const SCALE: f64 = 1.0 / 60.0;
-/// The interval of the TCP tests of a pair: six slots of two seconds, and the time that is kept free between them.
+/// The interval of the TCP tests of a pair: long enough for six tests of two seconds, and the time that is kept free between them.
 pub const TCP_EVERY: Duration = Duration::from_secs(75);
-/// Tests of TCP before the judge knows what is normal.
+/// TCP tests of a pair after which the judge knows its normal rate.
 const LEARN: u32 = 4;
 const HUB: &str = "https://10.77.8.1:8446";
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The sites that others' packets pass come after those with addresses that are used.
+/// The sites `west`, `east` and `south` only forward packets. They come last, so that the addresses of the others begin at 1.
 const SCENARIO: &str = r#"
 seed = 30
 [site.a]
@@ -91,7 +92,7 @@ rtt = "30ms"
 hops = 2
 "#;
 
-/// The segments that packets pass from one place to another.
+/// The segments that packets from one site to another pass.
 pub fn segments(from: &str, to: &str) -> Vec<String> {
     let is_west = |site: &str| SITES[..3].contains(&site);
     let core = match (is_west(from), is_west(to)) {
@@ -102,10 +103,10 @@ pub fn segments(from: &str, to: &str) -> Vec<String> {
     vec![format!("{from} out"), core, format!("{to} in")]
 }
 
-/// Whether what an alarm speaks of passes a segment, or is at a host.
+/// Whether the path and direction of an alarm pass a segment. `segment` may also be a host: then, whether the path ends there.
 pub fn passes(alarm: &Alarm, segment: &str) -> bool {
     let (from, to) = (alarm.from.as_str(), alarm.to.as_str());
-    let over = |from, to| segments(from, to).iter().any(|its| its == segment);
+    let over = |from, to| segments(from, to).iter().any(|passed| passed == segment);
     let is_at = [from, to].contains(&segment);
     match alarm.direction {
         Some(Direction::Forward) => over(from, to),
@@ -130,7 +131,7 @@ impl<'a> Mesh<'a> {
     /// Starts the mesh.
     ///
     /// # Errors
-    /// Something of it cannot be started.
+    /// The lab, a node or the watch does not start.
     pub fn up(longhaul: &'a Path, dir: &'a Path, stop: &'a AtomicBool) -> Result<Mesh<'a>> {
         let scenario = Scenario::read(SCENARIO).map_err(|problem| anyhow::anyhow!("{problem}"))?;
         let lab = Lab::up("bench-watch", &scenario, dir)?;
@@ -140,8 +141,8 @@ impl<'a> Mesh<'a> {
         let config = dir.join("watch.toml");
         fs::write(&config, configuration(&tables))?;
         let state = dir.join("hub");
-        let made = mesh.command(&["hub", "grant", "--role", "operator", "--name", "noc", "--state"], Some(&state))?;
-        mesh.key = made.lines().last().context("no key was made")?.to_owned();
+        let output = mesh.command(&["hub", "grant", "--role", "operator", "--name", "noc", "--state"], Some(&state))?;
+        mesh.key = output.lines().last().context("no key was made")?.to_owned();
         let words = ["watch", "serve", "--listen", "10.77.8.1:8446", "--config", &config.display().to_string()];
         let words = words.into_iter().map(String::from).chain(["--state".into(), state.display().to_string()]);
         let sites = SiteProcesses { lab: &mesh.lab, longhaul, dir };
@@ -150,12 +151,13 @@ impl<'a> Mesh<'a> {
         Ok(mesh)
     }
 
-    /// Starts a node; returns its table for the configuration of the watch.
+    /// Starts a node; returns its table of the watch's configuration.
     fn add_node(&mut self, number: usize, site: &str) -> Result<String> {
         let data = self.dir.join(format!("data-{site}"));
         fs::create_dir_all(&data)?;
         let state = self.dir.join(format!("node-{site}"));
-        let (address, export) = (format!("10.77.{number}.1:7411"), format!("data={}:rw", data.display()));
+        let address = format!("10.77.{number}.1:7411");
+        let export = format!("data={}:rw", data.display());
         let words = ["serve", "--listen", &address, "--export", &export, "--responders", "stamp", "--state"];
         let words = words.into_iter().map(String::from).chain([state.display().to_string()]).collect::<Vec<_>>();
         let sites = SiteProcesses { lab: &self.lab, longhaul: self.longhaul, dir: self.dir };
@@ -180,7 +182,7 @@ impl<'a> Mesh<'a> {
         Ok(serde_json::from_str(text.lines().next().unwrap_or_default())?)
     }
 
-    /// The alarms of the last hours, with those that have ended.
+    /// The alarms of the last twelve hours, also those that have ended.
     ///
     /// # Errors
     /// The watch does not answer.
@@ -189,11 +191,11 @@ impl<'a> Mesh<'a> {
         Ok(alarms.alarms)
     }
 
-    /// Waits until the judge knows what is normal on all paths.
+    /// Waits until the judge knows the normal values of all paths.
     ///
     /// # Errors
-    /// It does not learn it in time, or a signal ended the run.
-    pub fn learn(&self) -> Result<()> {
+    /// Not all paths are measured in time, or a signal stopped the run.
+    pub fn wait_until_learned(&self) -> Result<()> {
         let begun = Instant::now();
         let is_measured = |grid: &Grid| {
             let halves = grid.cells.iter().flat_map(|cell| [&cell.forward, &cell.reverse]);
@@ -201,31 +203,31 @@ impl<'a> Mesh<'a> {
         };
         while !is_measured(&self.ask(&["watch", "grid", "--json"])?) {
             ensure!(begun.elapsed() < TCP_EVERY * 4, "not all pairs are measured; {}", self.dir.display());
-            self.rest(LOOK)?;
+            self.wait(POLL_INTERVAL)?;
         }
-        self.rest(TCP_EVERY * LEARN)
+        self.wait(TCP_EVERY * LEARN)
     }
 
-    /// Waits.
+    /// Waits for a span.
     ///
     /// # Errors
-    /// A signal ended the run.
-    pub fn rest(&self, span: Duration) -> Result<()> {
+    /// A signal stopped the run.
+    pub fn wait(&self, span: Duration) -> Result<()> {
         let begun = Instant::now();
         while begun.elapsed() < span {
             ensure!(!self.stop.load(Ordering::Relaxed), "stopped by a signal");
-            sleep(LOOK.min(span));
+            sleep(POLL_INTERVAL.min(span));
         }
         Ok(())
     }
 
-    /// Puts a fault in, or takes it out.
+    /// Puts a fault into the mesh, or removes it.
     ///
     /// # Errors
-    /// The lab refuses.
-    pub fn put(&self, means: &FaultMethod, is_there: bool) -> Result<()> {
-        let at = usize::from(!is_there);
-        match means {
+    /// The lab or sysctl(8) refuses the change.
+    pub fn apply(&self, method: &FaultMethod, is_faulty: bool) -> Result<()> {
+        let at = usize::from(!is_faulty);
+        match method {
             FaultMethod::Path { path, direction, member, words } => {
                 let word = (words[at].0.to_owned(), words[at].1.to_owned());
                 let change = Change::read(self.lab.scenario(), path, *direction, *member, &[word]);
@@ -237,7 +239,7 @@ impl<'a> Mesh<'a> {
                     self.lab.command(site, "sysctl")?.args(["-q", "-w", &value]).stdin(Stdio::null()).status()?;
                 ensure!(status.success(), "sysctl {value} at {site}: {status}");
             }
-            FaultMethod::Clock(milliseconds) => self.reflector.set_ahead(if is_there { *milliseconds } else { 0 }),
+            FaultMethod::Clock(milliseconds) => self.reflector.set_offset_ms(if is_faulty { *milliseconds } else { 0 }),
         }
         Ok(())
     }
@@ -274,7 +276,8 @@ fn configuration(tables: &[String]) -> String {
     for (from, to) in known {
         text += &format!("[[path]]\nfrom = \"{from}\"\nto = \"{to}\"\nsegments = [\"core\"]\n");
     }
-    // Half of the usual ports: a port has a sixth of its usual packets, too few to tell the members apart with eight ports.
+    // Half of the usual ports: at this rate a port sends a sixth of its usual packets, and with eight ports these would be too few to distinguish the
+    // members of the core.
     let latency = "latency = { rate = 100, report = \"1s\", ports = 4 }\nthroughput = false\n";
     let named: Vec<String> = pairs.iter().map(|(from, to)| format!("[\"{from}\", \"{to}\"]")).collect();
     text += &format!("[[group]]\nname = \"light\"\nmembers = {SITES:?}\n{latency}path = {{ every = \"10s\" }}\n");
@@ -299,7 +302,7 @@ mod tests {
         let directions = || SITES.iter().flat_map(|from| SITES.iter().map(move |to| (*from, *to)));
         for round in ROUNDS {
             for (from, to) in directions().filter(|(from, to)| from != to) {
-                let met = |segment: &str| segments(from, to).iter().any(|its| its == segment);
+                let met = |segment: &str| segments(from, to).iter().any(|passed| passed == segment);
                 let count = round.faults.iter().filter(|fault| met(fault.segment)).count();
                 assert!(count <= 1, "{from} to {to} meets {count} faults");
             }
@@ -307,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_is_one() {
+    fn the_watch_accepts_the_configuration_of_the_mesh() {
         let tables = SITES.map(|site| format!("[node.{site}]\naddress = \"{site}\"\nlink = \"100Mbit/s\"\n"));
         let config = watch::config::Config::parse(&configuration(&tables)).unwrap();
         let mesh = watch::mesh::Mesh::of(&config).unwrap();

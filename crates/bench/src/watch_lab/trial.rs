@@ -9,13 +9,13 @@ use model::v1::watch::{Alarm, AlarmKind, Health};
 use super::faults::{Fault, ROUNDS, Round};
 use super::mesh::{Mesh, passes};
 
-/// The time between the last found fault of a round and the judgement of its alarms: an hour of compressed time.
+/// The time from when all faults of a round are found until its alarms are judged: an hour of compressed time.
 const SETTLE: Duration = Duration::from_secs(60);
-/// The same for faults that TCP finds: until all pairs have been tested once more.
+/// The same for faults that TCP tests find: until all pairs have been tested once more.
 const SETTLE_TCP: Duration = Duration::from_secs(100);
-/// The longest rest of the mesh after a round; it ends when there is no alarm any more.
-const RECOVER: Duration = Duration::from_secs(50);
-const LOOK: Duration = Duration::from_secs(2);
+/// The longest wait after a round for all alarms to end.
+const RECOVER_MAX: Duration = Duration::from_secs(50);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The outcome of a fault.
 #[derive(Clone, Debug)]
@@ -26,9 +26,9 @@ pub struct Outcome {
     pub span: [SystemTime; 2],
     /// The time until the first alarm of a path with the fault.
     pub found_after: Option<Duration>,
-    /// The cause and segment that most alarms of these paths had at the end.
-    pub said: String,
-    /// Whether they are right.
+    /// The cause and segment that most alarms of these paths named at the end.
+    pub named: String,
+    /// Whether cause and segment are right.
     pub is_right: bool,
 }
 
@@ -49,49 +49,50 @@ pub struct Trials {
 /// The lab or the watch fails, or a signal ended the run.
 pub fn run(mesh: &Mesh<'_>, wanted: impl Fn(&str) -> bool) -> Result<Trials> {
     let begun = Instant::now();
-    mesh.learn()?;
+    mesh.wait_until_learned()?;
     let mut trials = Trials { clean: begun.elapsed(), ..Trials::default() };
     trials.false_alarms.extend(mesh.alarms()?.into_iter().filter(|alarm| alarm.kind != AlarmKind::Stale));
     for alarm in &trials.false_alarms {
         println!("before any fault: {}", shown(alarm));
     }
     for round in ROUNDS.iter().filter(|round| round.faults.iter().any(|fault| wanted(fault.name))) {
-        one(mesh, round, &mut trials)?;
+        run_round(mesh, round, &mut trials)?;
     }
     Ok(trials)
 }
 
-fn one(mesh: &Mesh<'_>, round: &Round, trials: &mut Trials) -> Result<()> {
+fn run_round(mesh: &Mesh<'_>, round: &Round, trials: &mut Trials) -> Result<()> {
     let before = newest(&mesh.alarms()?);
-    let put_in = (Instant::now(), SystemTime::now());
-    round.faults.iter().try_for_each(|fault| mesh.put(&fault.means, true))?;
+    let begun = Instant::now();
+    let begun_time = SystemTime::now();
+    round.faults.iter().try_for_each(|fault| mesh.apply(&fault.method, true))?;
     let mut found: Vec<Option<Duration>> = vec![None; round.faults.len()];
     let is_tcp = round.faults.iter().any(|fault| fault.kinds.contains(&AlarmKind::Throughput));
     let settle = if is_tcp { SETTLE_TCP } else { SETTLE };
     let mut all_found = None;
     let raised = loop {
-        mesh.rest(LOOK)?;
+        mesh.wait(POLL_INTERVAL)?;
         let raised: Vec<Alarm> = mesh.alarms()?.into_iter().filter(|alarm| is_of_round(alarm, before)).collect();
         for (at, fault) in found.iter_mut().zip(round.faults) {
             let is_found = raised.iter().any(|alarm| passes(alarm, fault.segment));
-            *at = at.or_else(|| is_found.then(|| put_in.0.elapsed()));
+            *at = at.or_else(|| is_found.then(|| begun.elapsed()));
         }
         if found.iter().all(Option::is_some) {
             all_found.get_or_insert_with(Instant::now);
         }
         let has_settled = all_found.is_some_and(|at: Instant| at.elapsed() >= settle);
-        if has_settled || put_in.0.elapsed() >= round.patience {
+        if has_settled || begun.elapsed() >= round.time_limit {
             break raised;
         }
     };
-    round.faults.iter().try_for_each(|fault| mesh.put(&fault.means, false))?;
-    let span = [put_in.1, SystemTime::now()];
+    round.faults.iter().try_for_each(|fault| mesh.apply(&fault.method, false))?;
+    let span = [begun_time, SystemTime::now()];
     for (fault, found_after) in round.faults.iter().zip(found) {
         let outcome = judge(fault, found_after, span, &raised);
         println!(
             "{}: {} after {:?} ({})",
             fault.name,
-            outcome.said,
+            outcome.named,
             outcome.found_after,
             if outcome.is_right { "right" } else { "WRONG" }
         );
@@ -109,36 +110,36 @@ fn newest(alarms: &[Alarm]) -> i64 {
     alarms.iter().map(|alarm| alarm.id).max().unwrap_or_default()
 }
 
-/// Unknown is not told as a fault: a test that could not be made says nothing of the path.
+/// Whether an alarm was raised in this round. An alarm about missing tests does not count: it says nothing about the path.
 fn is_of_round(alarm: &Alarm, before: i64) -> bool {
     alarm.id > before && alarm.kind != AlarmKind::Stale
 }
 
-/// Waits until there is no alarm, at most [`RECOVER`].
+/// Waits until there is no alarm, at most [`RECOVER_MAX`].
 fn recover(mesh: &Mesh<'_>) -> Result<()> {
     let begun = Instant::now();
     let lasts = |alarm: &Alarm| alarm.ended.is_none() && alarm.kind != AlarmKind::Stale;
-    while begun.elapsed() < RECOVER && mesh.alarms()?.iter().any(lasts) {
-        mesh.rest(LOOK)?;
+    while begun.elapsed() < RECOVER_MAX && mesh.alarms()?.iter().any(lasts) {
+        mesh.wait(POLL_INTERVAL)?;
     }
     Ok(())
 }
 
-/// The verdict by most alarms of the fault's paths, or by the worst where the counts are equal. The alarm of a clock that was set ends soon, and counts all
-/// the same.
+/// Judges a fault by the cause and segment that most alarms of its paths name, or the most severe if the counts are equal. Alarms that have ended count as
+/// well: that of a clock ends soon.
 fn judge(fault: &Fault, found_after: Option<Duration>, span: [SystemTime; 2], raised: &[Alarm]) -> Outcome {
-    let mut said: BTreeMap<(&str, &str), (usize, Health)> = BTreeMap::new();
+    let mut counts: BTreeMap<(&str, &str), (usize, Health)> = BTreeMap::new();
     for alarm in raised.iter().filter(|alarm| passes(alarm, fault.segment)) {
-        let (count, worst) = said.entry((alarm.cause.word(), &alarm.segment)).or_insert((0, alarm.severity));
+        let (count, worst) = counts.entry((alarm.cause.word(), &alarm.segment)).or_insert((0, alarm.severity));
         *count += 1;
         *worst = (*worst).max(alarm.severity);
     }
-    let most = said.iter().max_by_key(|(_, rank)| **rank).map(|(said, _)| *said);
+    let most = counts.iter().max_by_key(|(_, rank)| **rank).map(|(named, _)| *named);
     Outcome {
         fault: *fault,
         span,
         found_after,
-        said: most.map_or_else(|| "nothing".into(), |(cause, segment)| format!("{cause}, {segment}")),
+        named: most.map_or_else(|| "nothing".into(), |(cause, segment)| format!("{cause}, {segment}")),
         is_right: most == Some((fault.cause.word(), fault.segment)),
     }
 }

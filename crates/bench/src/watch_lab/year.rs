@@ -1,6 +1,6 @@
-//! A clean year of fifteen paths, minute by minute through the judge: every alarm is a false one. The measurements are simulated: noise on delays, queues in
-//! the afternoon, clocks that drift and are corrected, one lost packet in ten million, TCP tests that differ by 4 % and are slower by day, routers that do not
-//! always answer.
+//! A simulated year of fifteen paths without faults, which the watch's judge judges minute by minute: every alarm is a false one. The measurements have noise on
+//! delays, queues in the afternoon, clocks that drift and are corrected, one lost packet in ten million, TCP tests that differ by 4 % and are slower by day, and
+//! routers that do not always answer.
 
 use anyhow::{Result, anyhow};
 use model::v1::node::{Delays, StreamReport};
@@ -54,7 +54,7 @@ impl CleanPath {
         (0..12).map(|_| self.random.f64()).sum::<f64>() - 6.0
     }
 
-    /// One of so many lost by chance.
+    /// The packets of a minute that are lost by chance: none, or one.
     fn lost(&mut self) -> u64 {
         u64::from(self.random.f64() < PACKETS as f64 * LOSS)
     }
@@ -69,7 +69,8 @@ impl CleanPath {
             let p95 = median + 30 + random.i64(0..30 * busy);
             Delays { min_us: least, median_us: median, p95_us: p95, max_us: p95 + random.i64(0..400 * busy) }
         };
-        let (half, apart) = (self.rtt_us / 2, self.clock_us as i64);
+        let one_way_us = self.rtt_us / 2;
+        let clock_us = self.clock_us as i64;
         let (lost_forward, lost_reverse) = (self.lost(), self.lost());
         let report = StreamReport {
             sent: PACKETS,
@@ -77,8 +78,8 @@ impl CleanPath {
             lost_forward,
             lost_reverse,
             round_trip: Some(delays(&mut self.random, self.rtt_us)),
-            forward: Some(delays(&mut self.random, half + apart)),
-            reverse: Some(delays(&mut self.random, half - apart)),
+            forward: Some(delays(&mut self.random, one_way_us + clock_us)),
+            reverse: Some(delays(&mut self.random, one_way_us - clock_us)),
             ports: 8,
             ..StreamReport::default()
         };
@@ -93,12 +94,12 @@ impl CleanPath {
     }
 
     fn path(&mut self, at: i64) {
-        let mut way = || {
+        let mut direction_facts = || {
             let random = &mut self.random;
             let hops = (1..=8).map(|hop| if random.f64() < 0.05 { String::new() } else { format!("r{hop}") });
             DirectionFacts { hops: hops.collect(), is_whole: true, mtu_bytes: Some(9_000), ..DirectionFacts::default() }
         };
-        let facts = PathFacts { forward: Some(way()), reverse: Some(way()) };
+        let facts = PathFacts { forward: Some(direction_facts()), reverse: Some(direction_facts()) };
         self.judge.observe(TestKind::Path, &Observation::Path(Box::new(facts)), at, 2.0);
     }
 
@@ -122,19 +123,22 @@ impl CleanPath {
     }
 }
 
-/// Runs the year; returns all alarms.
+/// Simulates the year; returns all alarms.
 ///
 /// # Errors
-/// A thread of the simulation failed.
+/// A thread of the simulation panicked.
 pub fn false_alarms() -> Result<Vec<Alarm>> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let share = move |thread: usize| (0..PATHS).skip(thread).step_by(threads).flat_map(of_path).collect::<Vec<_>>();
+    let share =
+        move |thread: usize| (0..PATHS).skip(thread).step_by(threads).flat_map(alarms_of_path).collect::<Vec<_>>();
     let all: Vec<_> = (0..threads).map(|thread| std::thread::spawn(move || share(thread))).collect();
-    let all = all.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a clean year failed")));
+    let all =
+        all.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a thread of the simulated year panicked")));
     Ok(all.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
-fn of_path(number: usize) -> Vec<Alarm> {
+/// The alarms of one path in the year.
+fn alarms_of_path(number: usize) -> Vec<Alarm> {
     let mut path = CleanPath::new(number);
     let mut alarms = Alarms::new(Vec::new(), 1.0, 0);
     let mut raised = Vec::new();

@@ -25,13 +25,13 @@ pub(super) struct CoordinatorChannel {
     out: Mutex<VecDeque<MoverMessage>>,
     answer_senders: Mutex<HashMap<u32, SyncSender<Answer>>>,
     started: Instant,
-    /// When the lease was last asked for, in milliseconds since the start.
-    asked: AtomicU64,
-    /// Until when the lease lasts, in milliseconds since the start.
-    lease: AtomicU64,
+    /// The time of the last request for the lease, in milliseconds since the start.
+    lease_requested_ms: AtomicU64,
+    /// The end of the lease, in milliseconds since the start.
+    lease_end_ms: AtomicU64,
     /// How long a lease lasts.
-    pub(super) lasts: Duration,
-    /// The coordinator has said that the job is over.
+    pub(super) lease_length: Duration,
+    /// The coordinator has reported that the job is over.
     finished: AtomicBool,
     /// This side has stopped working on the job.
     closed: AtomicBool,
@@ -41,7 +41,7 @@ pub(super) struct CoordinatorChannel {
 
 /// The channel of one stream to the coordinator: one query at a time.
 pub(super) struct StreamChannel<'a> {
-    talk: &'a CoordinatorChannel,
+    coordinator: &'a CoordinatorChannel,
     stream: u32,
     answers: Receiver<Answer>,
     is_lost: &'a dyn Fn() -> bool,
@@ -54,9 +54,9 @@ impl CoordinatorChannel {
             out: Mutex::default(),
             answer_senders: Mutex::default(),
             started: Instant::now(),
-            asked: AtomicU64::new(0),
-            lease: AtomicU64::new(0),
-            lasts: LEASE,
+            lease_requested_ms: AtomicU64::new(0),
+            lease_end_ms: AtomicU64::new(0),
+            lease_length: LEASE,
             finished: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             failure: Mutex::default(),
@@ -72,12 +72,12 @@ impl CoordinatorChannel {
         self.answer_senders.lock()
     }
 
-    fn now(&self) -> u64 {
+    fn now_ms(&self) -> u64 {
         self.started.elapsed().as_millis() as u64
     }
 
-    pub fn say(&self, word: MoverMessage) {
-        self.out().push_back(word);
+    pub fn send(&self, message: MoverMessage) {
+        self.out().push_back(message);
         self.waker.wake();
     }
 
@@ -89,14 +89,14 @@ impl CoordinatorChannel {
     pub fn stream_channel<'a>(&'a self, stream: u32, is_lost: &'a dyn Fn() -> bool) -> StreamChannel<'a> {
         let (sender, answers) = sync_channel(1);
         self.answer_senders().insert(stream, sender);
-        StreamChannel { talk: self, stream, answers, is_lost }
+        StreamChannel { coordinator: self, stream, answers, is_lost }
     }
 
     /// Handles a message of the coordinator. Returns a message that the side has to handle itself.
     ///
     /// # Errors
     /// The coordinator sent a message out of turn.
-    pub fn hear(&self, frame: Frame) -> Result<Option<MoverMessage>, WireError> {
+    pub fn handle(&self, frame: Frame) -> Result<Option<MoverMessage>, WireError> {
         match frame {
             Frame::Word(MoverMessage::Answer(stream, answer)) => {
                 // The answer to a stream that is over is dropped.
@@ -106,9 +106,12 @@ impl CoordinatorChannel {
                     return Err(WireError::Unexpected("a second answer to one question of a stream"));
                 }
             }
-            Frame::Word(MoverMessage::Beat(asked)) => {
-                let lasts = self.lasts.as_millis() as u64;
-                self.lease.fetch_max(asked.saturating_add(lasts).min(self.now() + lasts), Ordering::AcqRel);
+            Frame::Word(MoverMessage::Beat(requested)) => {
+                let lease_length = self.lease_length.as_millis() as u64;
+                self.lease_end_ms.fetch_max(
+                    requested.saturating_add(lease_length).min(self.now_ms() + lease_length),
+                    Ordering::AcqRel,
+                );
             }
             Frame::Word(MoverMessage::Over) => self.finished.store(true, Ordering::Release),
             Frame::Word(other @ MoverMessage::Close(_)) => return Ok(Some(other)),
@@ -119,17 +122,18 @@ impl CoordinatorChannel {
 
     /// Asks for a new lease every [`BEAT`].
     pub fn tick(&self) {
-        let (now, asked) = (self.now(), self.asked.load(Ordering::Acquire));
-        if asked == 0 || now >= asked + BEAT.as_millis() as u64 {
-            self.asked.store(now.max(1), Ordering::Release);
-            self.say(MoverMessage::Beat(now));
+        let now = self.now_ms();
+        let requested = self.lease_requested_ms.load(Ordering::Acquire);
+        if requested == 0 || now >= requested + BEAT.as_millis() as u64 {
+            self.lease_requested_ms.store(now.max(1), Ordering::Release);
+            self.send(MoverMessage::Beat(now));
         }
     }
 
     /// Whether this side may write now. Waits for the lease, at most for as long as a lease lasts.
     pub fn may_write(&self) -> bool {
-        let deadline = Instant::now() + self.lasts;
-        while self.now() >= self.lease.load(Ordering::Acquire) {
+        let deadline = Instant::now() + self.lease_length;
+        while self.now_ms() >= self.lease_end_ms.load(Ordering::Acquire) {
             if self.is_closed() || Instant::now() >= deadline {
                 return false;
             }
@@ -175,13 +179,13 @@ impl CoordinatorChannel {
 
 impl StreamChannel<'_> {
     /// Sends the coordinator a report that needs no answer.
-    pub fn tell(&self, ask: StreamQuery) {
-        self.talk.say(MoverMessage::Ask(self.stream, ask));
+    pub fn report(&self, report: StreamQuery) {
+        self.coordinator.send(MoverMessage::Ask(self.stream, report));
     }
 
     /// Sends a query and waits for the answer; none where the job or the stream is over.
-    pub fn ask(&self, ask: StreamQuery) -> Option<Answer> {
-        self.tell(ask);
+    pub fn query(&self, query: StreamQuery) -> Option<Answer> {
+        self.report(query);
         loop {
             match self.answers.recv_timeout(LOOK) {
                 Ok(answer) => return Some(answer),
@@ -194,8 +198,8 @@ impl StreamChannel<'_> {
 
 impl Drop for StreamChannel<'_> {
     fn drop(&mut self) {
-        self.talk.answer_senders().remove(&self.stream);
-        self.talk.say(MoverMessage::Gone(self.stream));
+        self.coordinator.answer_senders().remove(&self.stream);
+        self.coordinator.send(MoverMessage::Gone(self.stream));
     }
 }
 
@@ -203,48 +207,48 @@ impl Drop for StreamChannel<'_> {
 mod tests {
     use super::*;
 
-    fn talk() -> CoordinatorChannel {
+    fn coordinator() -> CoordinatorChannel {
         CoordinatorChannel::new(Waker::new().unwrap())
     }
 
     #[test]
-    fn the_lease_counts_from_when_it_was_asked_for() {
-        let lasts = Duration::from_secs(60);
-        let talk = CoordinatorChannel { lasts, ..talk() };
-        talk.tick();
-        let Some(Frame::Word(MoverMessage::Beat(asked))) = talk.poll() else { panic!("it asks at once") };
-        assert!(talk.poll().is_none());
-        talk.hear(Frame::Word(MoverMessage::Beat(asked))).unwrap();
-        assert!(talk.may_write());
-        assert_eq!(talk.lease.load(Ordering::Acquire), asked + lasts.as_millis() as u64);
-        // A late answer gives no longer lease than a prompt one.
-        talk.lease.store(70_000, Ordering::Release);
-        talk.hear(Frame::Word(MoverMessage::Beat(asked))).unwrap();
-        assert_eq!(talk.lease.load(Ordering::Acquire), 70_000);
+    fn the_lease_counts_from_its_request() {
+        let lease_length = Duration::from_secs(60);
+        let coordinator = CoordinatorChannel { lease_length, ..coordinator() };
+        coordinator.tick();
+        let Some(Frame::Word(MoverMessage::Beat(requested))) = coordinator.poll() else { panic!("it asks at once") };
+        assert!(coordinator.poll().is_none());
+        coordinator.handle(Frame::Word(MoverMessage::Beat(requested))).unwrap();
+        assert!(coordinator.may_write());
+        assert_eq!(coordinator.lease_end_ms.load(Ordering::Acquire), requested + lease_length.as_millis() as u64);
+        // A late answer does not give a longer lease than a prompt one.
+        coordinator.lease_end_ms.store(70_000, Ordering::Release);
+        coordinator.handle(Frame::Word(MoverMessage::Beat(requested))).unwrap();
+        assert_eq!(coordinator.lease_end_ms.load(Ordering::Acquire), 70_000);
         // A coordinator cannot extend the lease beyond its length.
-        talk.hear(Frame::Word(MoverMessage::Beat(u64::MAX))).unwrap();
-        assert!(talk.lease.load(Ordering::Acquire) < 70_000 + lasts.as_millis() as u64);
+        coordinator.handle(Frame::Word(MoverMessage::Beat(u64::MAX))).unwrap();
+        assert!(coordinator.lease_end_ms.load(Ordering::Acquire) < 70_000 + lease_length.as_millis() as u64);
     }
 
     #[test]
-    fn nothing_is_written_once_all_is_over() {
-        let talk = talk();
-        talk.hear(Frame::Word(MoverMessage::Beat(0))).unwrap();
-        talk.close();
-        assert!(!talk.may_write());
+    fn nothing_is_written_after_the_channel_is_closed() {
+        let coordinator = coordinator();
+        coordinator.handle(Frame::Word(MoverMessage::Beat(0))).unwrap();
+        coordinator.close();
+        assert!(!coordinator.may_write());
     }
 
     #[test]
     fn one_query_has_one_answer() {
-        let talk = talk();
-        let channel = talk.stream_channel(3, &|| false);
+        let coordinator = coordinator();
+        let channel = coordinator.stream_channel(3, &|| false);
         let answer = || Frame::Word(MoverMessage::Answer(3, Answer::Noted));
-        talk.hear(answer()).unwrap();
-        assert!(talk.hear(answer()).is_err(), "nobody asked");
-        assert_eq!(channel.ask(StreamQuery::Next), Some(Answer::Noted));
+        coordinator.handle(answer()).unwrap();
+        assert!(coordinator.handle(answer()).is_err(), "nobody asked");
+        assert_eq!(channel.query(StreamQuery::Next), Some(Answer::Noted));
         drop(channel);
-        assert_eq!(talk.hear(answer()), Ok(None), "the stream is over: its answer came too late");
-        talk.close();
-        assert_eq!(talk.stream_channel(4, &|| true).ask(StreamQuery::Next), None);
+        assert_eq!(coordinator.handle(answer()), Ok(None), "the stream is over: its answer came too late");
+        coordinator.close();
+        assert_eq!(coordinator.stream_channel(4, &|| true).query(StreamQuery::Next), None);
     }
 }

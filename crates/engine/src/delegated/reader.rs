@@ -25,13 +25,13 @@ const IDLE_MAX: usize = 64;
 
 /// The sending side at a mover.
 pub(crate) struct Reader {
-    talk: CoordinatorChannel,
+    coordinator: CoordinatorChannel,
     open_files: OpenFiles,
 }
 
 impl RangeDealer for StreamChannel<'_> {
     fn claim_hole(&self, file: u64, from: u64, to: u64) -> Option<((u64, u64), bool)> {
-        match self.ask(StreamQuery::Claim { file, from, to })? {
+        match self.query(StreamQuery::Claim { file, from, to })? {
             Answer::Claimed(claimed, last) => Some((claimed?, last)),
             _ => None,
         }
@@ -43,8 +43,8 @@ impl RangeDealer for StreamChannel<'_> {
 
     fn found_end(&self, _file: u64, _size: u64) {}
 
-    /// Nothing to do: the coordinator learns it with the record, and makes the digests that need all of the file.
-    fn last_of(&self, _range: &Range, _file: &OpenFile, _size: u64) -> std::result::Result<(), Refusal> {
+    /// Nothing to do: the coordinator learns of the end with the record, and makes the digests that need the whole file.
+    fn end_file(&self, _range: &Range, _file: &OpenFile, _size: u64) -> std::result::Result<(), Refusal> {
         Ok(())
     }
 }
@@ -57,7 +57,7 @@ impl Reader {
         if own.is_empty() && !checksums.is_empty() {
             own.push(Algorithm::Crc32c);
         }
-        Arc::new(Reader { talk: CoordinatorChannel::new(waker), open_files: OpenFiles::new(roots, own) })
+        Arc::new(Reader { coordinator: CoordinatorChannel::new(waker), open_files: OpenFiles::new(roots, own) })
     }
 
     /// Sends until the coordinator retires the stream or the job is over. A mover's stream carries one job only.
@@ -65,11 +65,11 @@ impl Reader {
         let meter = Arc::clone(stream.meter());
         let handle = stream.handle().map_err(|source| Error::Host { doing: "copy a socket", source })?;
         let is_lost = || sys::tcp::is_closed_by_peer(&handle);
-        let channel = self.talk.stream_channel(stream.id(), &is_lost);
+        let channel = self.coordinator.stream_channel(stream.id(), &is_lost);
         let mut buffer = RecordBuffer::default();
         loop {
             meter.enter(Stage::Idle);
-            let ranges = match channel.ask(StreamQuery::Next) {
+            let ranges = match channel.query(StreamQuery::Next) {
                 Some(Answer::Send(ranges)) => ranges,
                 Some(Answer::Retire) => {
                     stream.finish();
@@ -79,7 +79,7 @@ impl Reader {
             };
             if !self.fits(&ranges) {
                 let source = WireError::Unexpected("ranges that do not fit into a record");
-                self.talk.fail(Error::Protocol { peer: "the coordinator".into(), source });
+                self.coordinator.fail(Error::Protocol { peer: "the coordinator".into(), source });
                 return Ok(());
             }
             meter.enter(Stage::Compute);
@@ -91,11 +91,11 @@ impl Reader {
             let bytes = buffer.payload().len() as u64;
             meter.enter(Stage::Pace);
             let built = StreamQuery::Built { parts: pending.built, bytes, last: pending.last };
-            if channel.ask(built) != Some(Answer::Noted) {
+            if channel.query(built) != Some(Answer::Noted) {
                 return Ok(());
             }
             stream.send(&pending.parts, &mut buffer)?;
-            self.talk.moved(bytes);
+            self.coordinator.moved(bytes);
         }
     }
 
@@ -117,7 +117,7 @@ impl Reader {
             let mark = pending.mark();
             if let Err(refusal) = self.open_files.read_range(channel, range, ranges.len() - at, buffer, &mut pending) {
                 pending.rewind(mark, buffer);
-                match channel.ask(StreamQuery::Unread(range.file, refusal)) {
+                match channel.query(StreamQuery::Unread(range.file, refusal)) {
                     Some(Answer::Noted) => {}
                     _ => return None,
                 }
@@ -129,14 +129,14 @@ impl Reader {
 
 impl Side for Reader {
     fn handle(&self, frame: Frame) -> std::result::Result<(), WireError> {
-        match self.talk.hear(frame)? {
+        match self.coordinator.handle(frame)? {
             None => Ok(()),
             Some(_) => Err(WireError::Unexpected("a file was to be closed that is only read")),
         }
     }
 
     fn poll_frame(&self) -> Option<Frame> {
-        self.talk.poll()
+        self.coordinator.poll()
     }
 
     fn pump(&self) -> Result<()> {
@@ -144,7 +144,7 @@ impl Side for Reader {
     }
 
     fn tick(&self) {
-        self.talk.tick();
+        self.coordinator.tick();
     }
 
     fn steer(&self, _to: &Steer) {}
@@ -154,7 +154,7 @@ impl Side for Reader {
     }
 
     fn retire(&self, streams: &BTreeSet<u32>) {
-        self.talk.say(MoverMessage::Surplus(streams.iter().copied().collect()));
+        self.coordinator.send(MoverMessage::Surplus(streams.iter().copied().collect()));
     }
 
     fn watches_progress(&self) -> bool {
@@ -166,19 +166,19 @@ impl Side for Reader {
     }
 
     fn is_finished(&self) -> bool {
-        self.talk.is_finished()
+        self.coordinator.is_finished()
     }
 
     fn progress(&self) -> Progress {
-        self.talk.progress()
+        self.coordinator.progress()
     }
 
     fn take_failure(&self) -> Option<Error> {
-        self.talk.take_failure()
+        self.coordinator.take_failure()
     }
 
     fn close(&self) {
-        self.talk.close();
+        self.coordinator.close();
     }
 
     fn run_stream(&self, mut stream: DataStream) -> StreamEnd {

@@ -27,7 +27,7 @@ use crate::stream::{DataStream, RecordBuffer};
 
 /// The receiving side at a mover.
 pub(crate) struct Writer {
-    talk: CoordinatorChannel,
+    coordinator: CoordinatorChannel,
     store: Arc<dyn Store>,
     /// The job's target.
     target: RelPath,
@@ -42,33 +42,40 @@ pub(crate) struct Writer {
 /// The files that are open, and those whose location streams are asking for.
 #[derive(Default)]
 struct Files {
-    open: HashMap<u64, Arc<Unfinished>>,
-    /// How many streams ask for a file, and whether the coordinator has closed it meanwhile.
-    asked: HashMap<u64, (u32, bool)>,
+    open: HashMap<u64, Arc<JoinedFile>>,
+    lookups: HashMap<u64, Lookup>,
+}
+
+/// The streams that ask for the location of a file now.
+#[derive(Default)]
+struct Lookup {
+    streams: u32,
+    /// The coordinator has closed the file meanwhile.
+    closed: bool,
 }
 
 impl Files {
     /// Notes that a stream has its answer. Returns whether the file may be opened.
-    fn answered(&mut self, id: u64) -> bool {
-        let Some((streams, closed)) = self.asked.get_mut(&id) else { return true };
-        let may = !*closed;
-        *streams -= 1;
-        if *streams == 0 {
-            self.asked.remove(&id);
+    fn end_lookup(&mut self, id: u64) -> bool {
+        let Some(lookup) = self.lookups.get_mut(&id) else { return true };
+        let may_open = !lookup.closed;
+        lookup.streams -= 1;
+        if lookup.streams == 0 {
+            self.lookups.remove(&id);
         }
-        may
+        may_open
     }
 }
 
 /// A file that is being written to.
-struct Unfinished {
+struct JoinedFile {
     size: u64,
     fills_holes: bool,
-    /// Held shared while a block is written, alone to close it.
+    /// Locked shared while a block is written, exclusively to close the file.
     sink: RwLock<Option<Arc<dyn Sink>>>,
 }
 
-/// What became of a block at a mover.
+/// The result of writing a block at a mover.
 enum WriteOutcome {
     Written,
     /// The file is no longer wanted.
@@ -81,7 +88,7 @@ impl Writer {
     /// The side for a job into this target.
     pub fn new(store: Arc<dyn Store>, target: RelPath, options: &model::spec::Options, waker: Waker) -> Arc<Writer> {
         Arc::new(Writer {
-            talk: CoordinatorChannel::new(waker),
+            coordinator: CoordinatorChannel::new(waker),
             store,
             target,
             checksums: options.checksums.clone(),
@@ -96,7 +103,7 @@ impl Writer {
     }
 
     /// Closes all files. Returns whether no write is still under way.
-    pub fn let_go(&self) -> bool {
+    pub fn close_all(&self) -> bool {
         let deadline = Instant::now() + LEASE;
         while self.closing.load(Ordering::Acquire) > 0 && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(10));
@@ -109,7 +116,7 @@ impl Writer {
     fn receive_loop(&self, stream: &mut DataStream) -> Result<()> {
         let handle = stream.handle().map_err(|source| Error::Host { doing: "copy a socket", source })?;
         let is_lost = || sys::tcp::is_closed_by_peer(&handle);
-        let channel = self.talk.stream_channel(stream.id(), &is_lost);
+        let channel = self.coordinator.stream_channel(stream.id(), &is_lost);
         let mut buffer = RecordBuffer::default();
         loop {
             let Some(parts) = stream.receive(&mut buffer)? else { return Ok(()) };
@@ -119,14 +126,14 @@ impl Writer {
             }
             // Small files are not worth a query each.
             let goes_on = if bytes <= PACK_BYTES && parts.iter().all(|part| part.whole) {
-                channel.ask(StreamQuery::Pass(buffer.to_inline(&parts))) == Some(Answer::Noted)
+                channel.query(StreamQuery::Pass(buffer.to_inline(&parts))) == Some(Answer::Noted)
             } else {
                 self.take_record(&channel, &parts, stream, &buffer)?
             };
             if !goes_on {
                 return Ok(());
             }
-            self.talk.moved(bytes);
+            self.coordinator.moved(bytes);
         }
     }
 
@@ -138,7 +145,8 @@ impl Writer {
         stream: &DataStream,
         buffer: &RecordBuffer,
     ) -> Result<bool> {
-        let (meter, payload) = (stream.meter(), buffer.payload());
+        let meter = stream.meter();
+        let payload = buffer.payload();
         let mut taken = Vec::with_capacity(parts.len());
         let mut at = 0;
         for part in parts {
@@ -149,7 +157,7 @@ impl Writer {
             let sum = receive::check(&self.checksums, part, bytes);
             if sum.is_some() {
                 meter.enter(Stage::Storage);
-                match self.put(channel, part, bytes)? {
+                match self.write_part(channel, part, bytes)? {
                     WriteOutcome::Written => {}
                     WriteOutcome::Unwanted => continue,
                     WriteOutcome::Over => return Ok(false),
@@ -157,14 +165,14 @@ impl Writer {
             }
             taken.push((*part, sum));
         }
-        channel.tell(StreamQuery::Took(taken));
+        channel.report(StreamQuery::Took(taken));
         Ok(true)
     }
 
-    fn put(&self, channel: &StreamChannel<'_>, part: &Part, bytes: &[u8]) -> Result<WriteOutcome> {
+    fn write_part(&self, channel: &StreamChannel<'_>, part: &Part, bytes: &[u8]) -> Result<WriteOutcome> {
         loop {
-            let Some(file) = self.find(channel, part.file) else {
-                return Ok(if self.talk.is_closed() { WriteOutcome::Over } else { WriteOutcome::Unwanted });
+            let Some(file) = self.open_file(channel, part.file) else {
+                return Ok(if self.coordinator.is_closed() { WriteOutcome::Over } else { WriteOutcome::Unwanted });
             };
             let sink = file.sink.read();
             // Closed meanwhile: the coordinator says whether the file is still wanted.
@@ -173,17 +181,18 @@ impl Writer {
                 // The coordinator checks the part, and fails the job.
                 return Ok(WriteOutcome::Written);
             }
-            if !self.talk.may_write() {
+            if !self.coordinator.may_write() {
                 return Ok(WriteOutcome::Over);
             }
-            let written = match part.hole {
-                true if file.fills_holes => open.clear(part.offset, part.len),
-                true => Ok(()),
-                false if bytes.is_empty() => Ok(()),
-                false => open.write_at(bytes, part.offset),
+            let written = if part.hole && file.fills_holes {
+                open.clear(part.offset, part.len)
+            } else if part.hole || bytes.is_empty() {
+                Ok(())
+            } else {
+                open.write_at(bytes, part.offset)
             };
             if let Err(error) = written {
-                self.talk.fail(error.into());
+                self.coordinator.fail(error.into());
                 return Ok(WriteOutcome::Over);
             }
             return Ok(WriteOutcome::Written);
@@ -191,86 +200,87 @@ impl Writer {
     }
 
     /// The file, opened for its first block; none where it is not wanted.
-    fn find(&self, channel: &StreamChannel<'_>, id: u64) -> Option<Arc<Unfinished>> {
+    fn open_file(&self, channel: &StreamChannel<'_>, id: u64) -> Option<Arc<JoinedFile>> {
         {
             let mut files = self.files();
             if let Some(file) = files.open.get(&id) {
                 return Some(Arc::clone(file));
             }
-            files.asked.entry(id).or_default().0 += 1;
+            files.lookups.entry(id).or_default().streams += 1;
         }
-        let joined = match channel.ask(StreamQuery::Where(id)) {
-            Some(Answer::Here(here)) => self.join(&here).map(Some),
+        let joined = match channel.query(StreamQuery::Where(id)) {
+            Some(Answer::Here(location)) => self.join_file(&location).map(Some),
             _ => Ok(None),
         };
         let mut files = self.files();
-        // Closed while this stream was about to open it: the coordinator no longer waits for this mover.
-        let may = files.answered(id);
+        // If the file was closed during the lookup, the coordinator no longer waits for this mover.
+        let may_open = files.end_lookup(id);
         match joined {
             Ok(opened) => {
-                let opened = opened.filter(|_| may)?;
+                let opened = opened.filter(|_| may_open)?;
                 Some(Arc::clone(files.open.entry(id).or_insert_with(|| Arc::new(opened))))
             }
-            Err(_) if !may => None,
+            Err(_) if !may_open => None,
             Err(error) => {
-                self.talk.fail(error);
-                self.talk.close();
+                self.coordinator.fail(error);
+                self.coordinator.close();
                 None
             }
         }
     }
 
-    fn join(&self, here: &FileLocation) -> Result<Unfinished> {
-        let path = self.target.join_path(&here.path);
-        match self.store.join(&path, &here.tag, here.size) {
+    /// Opens the unfinished file that the coordinator has made.
+    fn join_file(&self, location: &FileLocation) -> Result<JoinedFile> {
+        let path = self.target.join_path(&location.path);
+        match self.store.join(&path, &location.tag, location.size) {
             Ok(Some(sink)) => {
-                Ok(Unfinished { size: here.size, fills_holes: here.fills_holes, sink: RwLock::new(Some(sink)) })
+                Ok(JoinedFile { size: location.size, fills_holes: location.fills_holes, sink: RwLock::new(Some(sink)) })
             }
             Ok(None) => Err(Error::UnseenFile { path: path.to_string() }),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Closes a file, on a thread of its own: storage may be slow. Nothing is written to the file after this.
+    /// Closes a file on a separate thread, since storage may be slow. Nothing is written to the file after this.
     fn close_file(self: &Arc<Writer>, id: u64) {
         let file = {
             let mut files = self.files();
-            if let Some((_, closed)) = files.asked.get_mut(&id) {
-                *closed = true;
+            if let Some(lookup) = files.lookups.get_mut(&id) {
+                lookup.closed = true;
             }
             files.open.remove(&id)
         };
         self.closing.fetch_add(1, Ordering::AcqRel);
-        let me = Arc::clone(self);
+        let writer = Arc::clone(self);
         let close = move || {
             let closed = file.and_then(|file| file.sink.write().take());
-            let brought = closed.map_or(Ok(()), |sink| if me.durable { sink.flush() } else { sink.publish() });
-            me.closing.fetch_sub(1, Ordering::AcqRel);
-            match brought {
-                Ok(()) => me.talk.say(MoverMessage::Closed(id)),
-                Err(error) => me.talk.fail(error.into()),
+            let published = closed.map_or(Ok(()), |sink| if writer.durable { sink.flush() } else { sink.publish() });
+            writer.closing.fetch_sub(1, Ordering::AcqRel);
+            match published {
+                Ok(()) => writer.coordinator.send(MoverMessage::Closed(id)),
+                Err(error) => writer.coordinator.fail(error.into()),
             }
         };
         if let Err(source) = std::thread::Builder::new().name("close".into()).spawn(close) {
             self.closing.fetch_sub(1, Ordering::AcqRel);
-            self.talk.fail(Error::Host { doing: "start a thread that closes a file", source });
+            self.coordinator.fail(Error::Host { doing: "start a thread that closes a file", source });
         }
     }
 }
 
 /// The writer as a [`Side`]: closing a file takes a reference-counted writer.
-pub(crate) struct Writing(pub Arc<Writer>);
+pub(crate) struct WriterSide(pub Arc<Writer>);
 
-impl Side for Writing {
+impl Side for WriterSide {
     fn handle(&self, frame: Frame) -> std::result::Result<(), WireError> {
-        if let Some(MoverMessage::Close(id)) = self.0.talk.hear(frame)? {
+        if let Some(MoverMessage::Close(id)) = self.0.coordinator.handle(frame)? {
             self.0.close_file(id);
         }
         Ok(())
     }
 
     fn poll_frame(&self) -> Option<Frame> {
-        self.0.talk.poll()
+        self.0.coordinator.poll()
     }
 
     fn pump(&self) -> Result<()> {
@@ -278,7 +288,7 @@ impl Side for Writing {
     }
 
     fn tick(&self) {
-        self.0.talk.tick();
+        self.0.coordinator.tick();
     }
 
     fn steer(&self, _to: &Steer) {}
@@ -298,19 +308,19 @@ impl Side for Writing {
     }
 
     fn is_finished(&self) -> bool {
-        self.0.talk.is_finished()
+        self.0.coordinator.is_finished()
     }
 
     fn progress(&self) -> Progress {
-        self.0.talk.progress()
+        self.0.coordinator.progress()
     }
 
     fn take_failure(&self) -> Option<Error> {
-        self.0.talk.take_failure()
+        self.0.coordinator.take_failure()
     }
 
     fn close(&self) {
-        self.0.talk.close();
+        self.0.coordinator.close();
     }
 
     fn run_stream(&self, mut stream: DataStream) -> StreamEnd {
@@ -331,7 +341,7 @@ mod tests {
 
     struct Fixture {
         dir: tempfile::TempDir,
-        writing: Writing,
+        writing: WriterSide,
         /// The coordinator's handle of the file.
         _made: Arc<dyn Sink>,
     }
@@ -342,49 +352,50 @@ mod tests {
             Fixture::leased(Duration::from_secs(60))
         }
 
-        fn leased(lasts: Duration) -> Fixture {
+        fn leased(lease_length: Duration) -> Fixture {
             let dir = tempfile::tempdir().unwrap();
             let store = Posix::open(dir.path(), Links::Inside).unwrap();
             let made = store.create(&RelPath::parse(b"f").unwrap(), "tag").unwrap();
-            let (store, options) = (Arc::new(store), Options::default());
+            let store = Arc::new(store);
+            let options = Options::default();
             let mut writer = Writer::new(store, RelPath::root(), &options, Waker::new().unwrap());
-            Arc::get_mut(&mut writer).unwrap().talk.lasts = lasts;
-            Fixture { dir, writing: Writing(writer), _made: made }
+            Arc::get_mut(&mut writer).unwrap().coordinator.lease_length = lease_length;
+            Fixture { dir, writing: WriterSide(writer), _made: made }
         }
 
         fn written(&self) -> Vec<u8> {
             std::fs::read(self.dir.path().join(".longhaul-tag.part")).unwrap()
         }
 
-        fn hear(&self, word: MoverMessage) {
-            self.writing.handle(Frame::Word(word)).unwrap();
+        fn handle(&self, message: MoverMessage) {
+            self.writing.handle(Frame::Word(message)).unwrap();
         }
 
-        /// The mover's next message that is no request for the lease.
-        fn said(&self) -> MoverMessage {
+        /// The mover's next message that is not a request for the lease.
+        fn next_message(&self) -> MoverMessage {
             let deadline = Instant::now() + Duration::from_secs(20);
             loop {
                 match self.writing.poll_frame() {
                     Some(Frame::Word(MoverMessage::Beat(_))) => {}
-                    Some(Frame::Word(word)) => return word,
+                    Some(Frame::Word(message)) => return message,
                     other => assert!(other.is_none() && Instant::now() < deadline, "{other:?}"),
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
 
-        /// A stream brings a block. `coordinator` acts after the stream has asked for the file's location, and before it is answered.
-        fn bring(&self, coordinator: impl FnOnce()) -> WriteOutcome {
+        /// Writes a block by a stream. `coordinator` runs after the stream has asked for the file's location, and before the answer.
+        fn write_block(&self, coordinator: impl FnOnce()) -> WriteOutcome {
             let here =
                 FileLocation { path: RelPath::parse(b"f").unwrap(), tag: "tag".into(), size: 100, fills_holes: false };
             std::thread::scope(|scope| {
                 let stream = scope.spawn(|| {
-                    let channel = self.writing.0.talk.stream_channel(3, &|| false);
-                    self.writing.0.put(&channel, &PART, b"abc").unwrap()
+                    let channel = self.writing.0.coordinator.stream_channel(3, &|| false);
+                    self.writing.0.write_part(&channel, &PART, b"abc").unwrap()
                 });
-                assert_eq!(self.said(), MoverMessage::Ask(3, StreamQuery::Where(7)));
+                assert_eq!(self.next_message(), MoverMessage::Ask(3, StreamQuery::Where(7)));
                 coordinator();
-                self.hear(MoverMessage::Answer(3, Answer::Here(here)));
+                self.handle(MoverMessage::Answer(3, Answer::Here(here)));
                 stream.join().unwrap()
             })
         }
@@ -392,45 +403,48 @@ mod tests {
 
     #[test]
     fn a_block_is_written_where_the_coordinator_says() {
-        let world = Fixture::new();
-        world.hear(MoverMessage::Beat(0));
-        assert!(matches!(world.bring(|| {}), WriteOutcome::Written));
-        assert_eq!(world.written(), b"\0\0abc");
-        world.hear(MoverMessage::Close(7));
-        let said = [world.said(), world.said()];
-        assert!(said.contains(&MoverMessage::Closed(7)) && said.contains(&MoverMessage::Gone(3)), "{said:?}");
-        assert!(world.writing.0.let_go());
+        let fixture = Fixture::new();
+        fixture.handle(MoverMessage::Beat(0));
+        assert!(matches!(fixture.write_block(|| {}), WriteOutcome::Written));
+        assert_eq!(fixture.written(), b"\0\0abc");
+        fixture.handle(MoverMessage::Close(7));
+        let messages = [fixture.next_message(), fixture.next_message()];
+        assert!(
+            messages.contains(&MoverMessage::Closed(7)) && messages.contains(&MoverMessage::Gone(3)),
+            "{messages:?}"
+        );
+        assert!(fixture.writing.0.close_all());
     }
 
-    /// The coordinator closed a file while a stream was being told its location: it no longer waits for this mover.
+    /// The coordinator closed a file during the lookup of its location: it no longer waits for this mover.
     #[test]
-    fn a_file_that_was_closed_in_between_is_not_written_to() {
-        let world = Fixture::new();
-        world.hear(MoverMessage::Beat(0));
-        assert!(matches!(world.bring(|| world.hear(MoverMessage::Close(7))), WriteOutcome::Unwanted));
-        assert_eq!(world.written(), b"");
-        assert!(world.writing.0.files().asked.is_empty(), "the file is forgotten");
+    fn a_file_that_is_closed_during_its_lookup_is_not_written() {
+        let fixture = Fixture::new();
+        fixture.handle(MoverMessage::Beat(0));
+        assert!(matches!(fixture.write_block(|| fixture.handle(MoverMessage::Close(7))), WriteOutcome::Unwanted));
+        assert_eq!(fixture.written(), b"");
+        assert!(fixture.writing.0.files().lookups.is_empty(), "the file is forgotten");
     }
 
     #[test]
     fn nothing_is_written_without_a_lease() {
         let lasts = Duration::from_millis(200);
-        let world = Fixture::leased(lasts);
+        let fixture = Fixture::leased(lasts);
         let began = Instant::now();
-        assert!(matches!(world.bring(|| {}), WriteOutcome::Over));
-        assert!(began.elapsed() >= lasts && BEAT < LEASE, "it was waited for");
-        assert_eq!(world.written(), b"");
+        assert!(matches!(fixture.write_block(|| {}), WriteOutcome::Over));
+        assert!(began.elapsed() >= lasts && BEAT < LEASE, "the mover waited for its lease");
+        assert_eq!(fixture.written(), b"");
     }
 
     #[test]
-    fn what_lies_beyond_the_file_is_not_written() {
-        let world = Fixture::new();
-        world.hear(MoverMessage::Beat(0));
-        assert!(matches!(world.bring(|| {}), WriteOutcome::Written));
-        let channel = world.writing.0.talk.stream_channel(4, &|| false);
+    fn a_block_beyond_the_end_of_the_file_is_not_written() {
+        let fixture = Fixture::new();
+        fixture.handle(MoverMessage::Beat(0));
+        assert!(matches!(fixture.write_block(|| {}), WriteOutcome::Written));
+        let channel = fixture.writing.0.coordinator.stream_channel(4, &|| false);
         let beyond = Part { offset: 98, ..PART };
-        // The coordinator is told, and fails the job: its machine knows how long the file is.
-        assert!(matches!(world.writing.0.put(&channel, &beyond, b"xyz").unwrap(), WriteOutcome::Written));
-        assert_eq!(world.written(), b"\0\0abc");
+        // The coordinator gets the report, and fails the job: its machine knows the length of the file.
+        assert!(matches!(fixture.writing.0.write_part(&channel, &beyond, b"xyz").unwrap(), WriteOutcome::Written));
+        assert_eq!(fixture.written(), b"\0\0abc");
     }
 }

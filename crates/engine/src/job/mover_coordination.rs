@@ -18,34 +18,36 @@ use crate::side::Side;
 #[derive(Default)]
 pub(super) struct MoverCoordination {
     movers: Option<Movers>,
-    steered: Option<Steer>,
+    /// The settings that were last sent to the movers.
+    sent_settings: Option<Steer>,
 }
 
 impl MoverCoordination {
-    pub(super) fn tend(&mut self, link: &mut Link, pool: &StreamPool, steer: &Steer) -> Result<()> {
-        self.ask(link, pool);
+    pub(super) fn step(&mut self, link: &mut Link, pool: &StreamPool, steer: &Steer) -> Result<()> {
+        self.begin(link, pool);
         let Some(movers) = &self.movers else { return Ok(()) };
-        movers.tell(link)?;
-        if self.steered != Some(*steer) {
+        movers.send_addresses(link)?;
+        if self.sent_settings != Some(*steer) {
             movers.steer(steer);
-            self.steered = Some(*steer);
+            self.sent_settings = Some(*steer);
         }
         Ok(())
     }
 
-    fn ask(&mut self, link: &Link, pool: &StreamPool) {
+    /// Asks the movers to take streams, once the job is large enough and it is agreed how its streams are sealed.
+    fn begin(&mut self, link: &Link, pool: &StreamPool) {
         let terms = &pool.terms;
         let StreamHelpers::Movers(peers, order) = &terms.help else { return };
         let Some(suite) = terms.suite.get().filter(|_| self.movers.is_none()) else { return };
         let Some(side) = Arc::clone(&pool.side).for_movers() else { return };
-        if Movers::are_worth(&pool.side.progress()) {
-            let loans = DelegationTerms { secret: terms.secret.clone(), suite: *suite, order: (**order).clone() };
-            self.movers = Some(Movers::begin(peers, loans, side, link.waker()));
+        if Movers::pay_off(&pool.side.progress()) {
+            let delegation = DelegationTerms { secret: terms.secret.clone(), suite: *suite, order: (**order).clone() };
+            self.movers = Some(Movers::begin(peers, delegation, side, link.waker()));
         }
     }
 
     /// Takes the movers' reports over into the sampler. Returns how many streams they carry.
-    pub(super) fn look(&self, sampler: &mut Sampler) -> usize {
+    pub(super) fn collect_reports(&self, sampler: &mut Sampler) -> usize {
         let Some(movers) = &self.movers else { return 0 };
         let (streams, accounts) = movers.accounts();
         sampler.take_mover_reports(movers.spread(), accounts);
@@ -53,9 +55,9 @@ impl MoverCoordination {
     }
 
     /// Takes over the other end's account, and passes it to the movers: their pilots need it too.
-    pub(super) fn hear_of_peer(&self, account: Box<Account>, sampler: &mut Sampler) {
+    pub(super) fn take_peer_account(&self, account: Box<Account>, sampler: &mut Sampler) {
         if let Some(movers) = &self.movers {
-            movers.hear_of_client(&account);
+            movers.pass_client_account(&account);
         }
         sampler.peer = Some(account);
     }

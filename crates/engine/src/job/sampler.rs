@@ -24,14 +24,14 @@ use crate::side::Side;
 /// Bounds on what a socket may hold unsent; two records at least.
 const UNSENT_BYTES_MIN: u64 = 2 << 20;
 const UNSENT_BYTES_MAX: u64 = 64 << 20;
-/// Below this round-trip time sockets are left alone.
-const NEAR: Duration = Duration::from_millis(2);
-/// A control connection is cut whose last bytes are not acknowledged for so long while another path carries.
-const CUT: Duration = Duration::from_secs(2);
-/// A stream by which nothing arrived for so long is given up: a path of use brings at least a megabyte in this time.
-const MUTE: Duration = Duration::from_secs(20);
+/// Below this round-trip time the unsent bytes of sockets are not bounded.
+const NEAR_RTT: Duration = Duration::from_millis(2);
+/// A control connection counts as cut when its last bytes are not acknowledged for so long while another path carries data.
+const CONTROL_CUT_AFTER: Duration = Duration::from_secs(2);
+/// A stream on which nothing arrived for so long is given up: a usable path carries at least a megabyte in this time.
+const MUTE_AFTER: Duration = Duration::from_secs(20);
 /// How often this end reports its numbers to the other.
-const TELL: Duration = Duration::from_millis(500);
+const REPORT_EVERY: Duration = Duration::from_millis(500);
 
 /// What this end last reported to the other.
 struct SentReport {
@@ -51,13 +51,12 @@ pub(super) struct Sampler {
     paths: PathSet,
     history: Option<History>,
     /// When each stream was first seen.
-    met: HashMap<u32, Instant>,
+    first_seen: HashMap<u32, Instant>,
     /// Since when nothing sent on the control connection has been acknowledged.
-    control_waits: Option<Instant>,
-    /// Streams that were told to end.
+    control_unacked_since: Option<Instant>,
+    /// Streams that were ordered to end.
     surplus: BTreeSet<u32>,
-    /// What this end last reported.
-    told: Option<SentReport>,
+    last_report: Option<SentReport>,
     /// The other end's last account.
     pub(super) peer: Option<Box<Account>>,
     /// How many streams each path should have, by the other end's last report.
@@ -69,10 +68,10 @@ pub(super) struct Sampler {
     arrived: Option<(Instant, u64)>,
     share_bytes_s: u64,
     series: Option<Series>,
-    /// What each socket may hold unsent.
-    unsent: HashMap<u32, u64>,
-    /// The session is delegated: the job is another node's.
-    lent: bool,
+    /// The bytes that each socket may hold unsent.
+    unsent_bounds: HashMap<u32, u64>,
+    /// The session is delegated: the job belongs to another node.
+    is_delegated: bool,
     /// How many streams each path to a mover should have.
     mover_spread: Vec<(u32, u32)>,
     /// The accounts of the movers.
@@ -88,10 +87,10 @@ impl Sampler {
             role: terms.role,
             paths: PathSet::new(side.sends(), terms.known()),
             history: terms.history.clone(),
-            met: HashMap::new(),
-            control_waits: None,
+            first_seen: HashMap::new(),
+            control_unacked_since: None,
             surplus: BTreeSet::new(),
-            told: None,
+            last_report: None,
             peer: None,
             spread: Vec::new(),
             ended: Spent::default(),
@@ -99,8 +98,8 @@ impl Sampler {
             arrived: None,
             share_bytes_s: 0,
             series: terms.series.clone(),
-            unsent: HashMap::new(),
-            lent: matches!(terms.help, StreamHelpers::Lent),
+            unsent_bounds: HashMap::new(),
+            is_delegated: matches!(terms.help, StreamHelpers::Delegated),
             mover_spread: Vec::new(),
             mover_accounts: Vec::new(),
         }
@@ -113,11 +112,11 @@ impl Sampler {
     }
 
     /// How many streams the path of these streams should have by the sender's evidence, whichever end sends; 0 for no opinion.
-    pub(super) fn wish(&self, streams: &BTreeSet<u32>) -> u32 {
+    pub(super) fn wanted_streams(&self, streams: &BTreeSet<u32>) -> u32 {
         if self.sends {
-            self.paths.wish(streams)
+            self.paths.wanted_streams(streams)
         } else if self.paths.are_several() {
-            self.paths.wish_of(&self.spread, streams).min(STREAMS_MAX)
+            self.paths.wanted_by_spread(&self.spread, streams).min(STREAMS_MAX)
         } else {
             self.peer.as_ref().map_or(0, |peer| peer.streams.min(STREAMS_MAX))
         }
@@ -137,8 +136,8 @@ impl Sampler {
         let history = &self.history;
         let past = |peer: IpAddr, sample: &Sample| history.as_ref()?.recall(peer, sample.tcp.min_rtt);
         self.paths.observe(now, &samples, &pool.paths(), past, Self::peer_of(self.role));
-        self.tend_paths(pool);
-        self.take_share(pool);
+        self.give_up_cut_paths(pool);
+        self.update_share(pool);
         let context = Context {
             limit_bytes_s: steering.applied.limit_bit_s.div_ceil(8),
             streams: steering.applied.streams,
@@ -163,35 +162,35 @@ impl Sampler {
         if let Some(series) = &self.series {
             series.note(&samples, self.peer.as_deref());
         }
-        self.tell(link, &samples)
+        self.report(link, &samples)
     }
 
-    /// Reports this end's account every [`TELL`], and at once where streams or share have changed.
-    fn tell(&mut self, link: &mut Link, samples: &[Sample]) -> Result<()> {
+    /// Reports this end's account every [`REPORT_EVERY`], and at once where streams or share have changed.
+    fn report(&mut self, link: &mut Link, samples: &[Sample]) -> Result<()> {
         let share = self.share_bytes_s;
         let mut spread = self.paths.spread();
         spread.extend(&self.mover_spread);
         spread.truncate(ADDRESSES_MAX + 1);
-        let news = self.told.as_ref().is_none_or(|told| {
-            let shares = told.share_bytes_s.abs_diff(share) > share / 20;
-            told.at.elapsed() >= TELL || told.spread != spread || shares
+        let is_due = self.last_report.as_ref().is_none_or(|last| {
+            let share_changed = last.share_bytes_s.abs_diff(share) > share / 20;
+            last.at.elapsed() >= REPORT_EVERY || last.spread != spread || share_changed
         });
-        if news && !(samples.is_empty() && self.mover_spread.is_empty()) {
+        if is_due && !(samples.is_empty() && self.mover_spread.is_empty()) {
             link.send(&Frame::Account(Box::new(self.account(samples))))?;
             if self.sends
                 && self.role == seal::SealingEnd::Node
-                && (self.paths.are_several() || self.lent || spread.len() > 1)
+                && (self.paths.are_several() || self.is_delegated || spread.len() > 1)
             {
                 link.send(&Frame::Spread(spread.clone()))?;
             }
-            self.told = Some(SentReport { at: Instant::now(), spread, share_bytes_s: share });
+            self.last_report = Some(SentReport { at: Instant::now(), spread, share_bytes_s: share });
         }
         Ok(())
     }
 
     /// Gives up streams on cut paths, where there are several paths.
-    fn tend_paths(&mut self, pool: &StreamPool) {
-        if self.lent {
+    fn give_up_cut_paths(&mut self, pool: &StreamPool) {
+        if self.is_delegated {
             // The job's other paths lead to the coordinator and to other movers. If none of them carries, the client dials again anyway.
             return self.paths.silent().into_iter().for_each(|stream| pool.give_up(stream));
         }
@@ -201,24 +200,27 @@ impl Sampler {
         // Each path is shared with other jobs: the share of one path says nothing of the others.
         self.share = None;
         self.share_bytes_s = 0;
-        pool.watch_paths();
+        pool.probe_paths();
         self.paths.cut().into_iter().for_each(|stream| pool.give_up(stream));
-        self.mute(pool).into_iter().for_each(|stream| pool.give_up(stream));
+        self.mute_streams(pool).into_iter().for_each(|stream| pool.give_up(stream));
     }
 
-    /// Streams by which nothing has arrived for [`MUTE`] though data was sent on them, while others carry. The host at the other end may
-    /// acknowledge segments without being the node.
-    fn mute(&mut self, pool: &StreamPool) -> Vec<u32> {
+    /// Streams on which nothing has arrived for [`MUTE_AFTER`] though data was sent on them, while others carry data. A host that is not
+    /// the node may acknowledge their segments.
+    fn mute_streams(&mut self, pool: &StreamPool) -> Vec<u32> {
         if !self.sends {
             return Vec::new();
         }
-        let (now, ids) = (Instant::now(), pool.paths().into_keys().collect::<Vec<_>>());
-        self.met.retain(|stream, _| ids.contains(stream));
+        let now = Instant::now();
+        let ids = pool.paths().into_keys().collect::<Vec<_>>();
+        self.first_seen.retain(|stream, _| ids.contains(stream));
         let carries = ids.iter().any(|stream| pool.has_carried(*stream));
-        let is_mute = |stream: &u32, met: &Instant| {
-            now.duration_since(*met) >= MUTE && !pool.has_carried(*stream) && pool.side.owes(*stream)
+        let is_mute = |stream: &u32, first_seen: &Instant| {
+            now.duration_since(*first_seen) >= MUTE_AFTER && !pool.has_carried(*stream) && pool.side.owes(*stream)
         };
-        ids.into_iter().filter(|stream| carries && is_mute(stream, self.met.entry(*stream).or_insert(now))).collect()
+        ids.into_iter()
+            .filter(|stream| carries && is_mute(stream, self.first_seen.entry(*stream).or_insert(now)))
+            .collect()
     }
 
     /// Whether the control connection's path is cut and another path is not: the client then connects again by the other.
@@ -226,20 +228,21 @@ impl Sampler {
         if self.role != seal::SealingEnd::Client || !self.paths.are_several() {
             return false;
         }
-        let since = *self.control_waits.get_or_insert_with(Instant::now);
+        let since = *self.control_unacked_since.get_or_insert_with(Instant::now);
         let waits = |tcp: model::tcp::TcpInfo| tcp.unacked_segments > 0 && tcp.since_ack >= since.elapsed();
         if !sys::tcp::info(link.socket()).is_ok_and(waits) {
-            self.control_waits = None;
+            self.control_unacked_since = None;
             return false;
         }
         let Some(path) = stream_pool::path(self.role, link.socket()) else { return false };
-        since.elapsed() >= CUT && self.paths.another_carries(&path)
+        since.elapsed() >= CONTROL_CUT_AFTER && self.paths.another_carries(&path)
     }
 
     /// Computes this job's share of a path that other jobs of this node use too.
-    fn take_share(&mut self, pool: &StreamPool) {
+    fn update_share(&mut self, pool: &StreamPool) {
         let Some(share) = &self.share else { return };
-        let (now, arrived) = (Instant::now(), pool.side.progress().bytes_arrived);
+        let now = Instant::now();
+        let arrived = pool.side.progress().bytes_arrived;
         let (at, before) = self.arrived.replace((now, arrived)).unwrap_or((now, arrived));
         let span = (now - at).as_secs_f64();
         if span <= 0.0 {
@@ -255,13 +258,13 @@ impl Sampler {
     }
 
     /// Bounds the unsent bytes of each socket to a tenth of a second: a stream must carry what it was dealt, and a job ends when
-    /// its slowest stream does. Sockets with a round-trip time below [`NEAR`] are left alone: there the kernel's own bound costs
+    /// its slowest stream does. Sockets with a round-trip time below [`NEAR_RTT`] are left alone: there the kernel's own bound costs
     /// no time.
     fn bound_unsent(&mut self, pool: &StreamPool, samples: &[Sample]) {
-        for sample in samples.iter().filter(|sample| sample.tcp.min_rtt >= NEAR) {
+        for sample in samples.iter().filter(|sample| sample.tcp.min_rtt >= NEAR_RTT) {
             let wanted = sample.tcp.delivery_rate_bytes_s / 10;
             let wanted = wanted.clamp(UNSENT_BYTES_MIN, UNSENT_BYTES_MAX).next_power_of_two();
-            let now = self.unsent.entry(sample.stream).or_default();
+            let now = self.unsent_bounds.entry(sample.stream).or_default();
             if *now != wanted {
                 *now = wanted;
                 pool.bound_unsent(sample.stream, wanted as u32);
@@ -294,13 +297,13 @@ impl Sampler {
         }
     }
 
-    /// What the next job should know of the paths to these peers.
+    /// The history of the paths, for the next job, by the address of the other end.
     pub(super) fn past(&self) -> Vec<(IpAddr, PathHistory)> {
         self.paths.past(Self::peer_of(self.role))
     }
 }
 
-/// The congestion controls that this host permits for our sockets.
+/// The congestion controls that this host permits for sockets of this process.
 pub fn permitted(forced: Option<String>) -> Permitted {
     let names = if rustix::process::geteuid().is_root() {
         sys::tcp::congestion_available()

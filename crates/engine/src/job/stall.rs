@@ -41,7 +41,7 @@ pub(super) struct Silence {
 
 impl Silence {
     /// Takes the present silence of the other end, which counts only beyond `usual`. Returns the silence of the job so far.
-    pub(super) fn heard(&mut self, silent: Duration, usual: Duration) -> Duration {
+    pub(super) fn update(&mut self, silent: Duration, usual: Duration) -> Duration {
         if silent < self.spell {
             self.past += std::mem::take(&mut self.spell);
         }
@@ -60,7 +60,7 @@ mod tests {
     fn silence_adds_up() {
         let s = Duration::from_secs;
         let mut silence = Silence::default();
-        let mut after = |silent| silence.heard(s(silent), s(10));
+        let mut after = |silent| silence.update(s(silent), s(10));
         assert_eq!([after(2), after(9), after(1)], [s(0); 3], "a silence up to the usual one does not count");
         assert_eq!([after(11), after(45), after(0)], [s(11), s(45), s(45)]);
         assert_eq!([after(12), after(20), after(3)], [s(57), s(65), s(65)]);

@@ -26,14 +26,13 @@ use crate::side::{Side, StreamEnd};
 use crate::stream::{DataStream, Joined};
 use crate::timeouts::Timeouts;
 
-/// How long streams that stay are waited for: the sender's word that its records end is a round trip away.
-const PARTING: Duration = Duration::from_secs(5);
-/// Round trips for which a stream that stayed is held to its share of the path: as long as BBR takes to see that there
-/// is no more to be had.
-const HELD_ROUNDS: u32 = 4;
+/// How long to wait for streams that are kept: the sender's mark that its records end takes a round trip.
+const END_PATIENCE: Duration = Duration::from_secs(5);
+/// Round trips for which a kept stream is paced to its share of the path: as many as BBR takes to see that the path gives no more.
+const PACED_ROUNDS: u32 = 4;
 /// How soon a receiver gives up a path that is cut, where there are several paths.
-const SILENT: Duration = Duration::from_secs(4);
-/// The delay of a queue that counts as one.
+const CUT_AFTER: Duration = Duration::from_secs(4);
+/// The least queueing delay that counts as a queue.
 const QUEUE_MIN: Duration = Duration::from_millis(3);
 
 /// A running stream, seen from outside its thread.
@@ -41,32 +40,35 @@ struct PooledStream {
     socket: TcpStream,
     path: Option<Path>,
     meter: Arc<Meter>,
-    /// What the kernel had counted before this job.
+    /// The kernel's counters when this job began.
     base: TcpInfo,
+    /// Its share of the path, bytes per second; 0 while no queue was seen.
     share: Arc<AtomicU64>,
-    /// Until when the stream is held to its share.
-    held: Option<Instant>,
+    /// The stream is paced to its share until then.
+    paced_until: Option<Instant>,
 }
 
 impl PooledStream {
     fn of(stream: &DataStream, socket: TcpStream, role: SealingEnd) -> PooledStream {
-        let (base, share) = (*stream.base(), Arc::clone(stream.share()));
+        let base = *stream.base();
+        let share = Arc::clone(stream.share());
         let path = path(role, &socket);
-        let mut stream = PooledStream { socket, path, meter: Arc::clone(stream.meter()), base, share, held: None };
-        stream.hold();
+        let mut stream =
+            PooledStream { socket, path, meter: Arc::clone(stream.meter()), base, share, paced_until: None };
+        stream.pace_to_share();
         stream
     }
 
-    /// A stream that stayed is held to its share for its first round trips: its congestion control may have been left
-    /// while it still looked for the rate, at some three times what the path gives, and would go on like that.
-    fn hold(&mut self) {
+    /// Paces a kept stream to its share for its first round trips: its last job may have ended while its congestion control still searched
+    /// for the rate, at about three times the path's, and it would continue at that rate.
+    fn pace_to_share(&mut self) {
         let share = self.share.load(Ordering::Relaxed);
         if share > 0 && sys::tcp::set_pacing(&self.socket, share).is_ok() {
-            self.held = Some(Instant::now() + self.base.min_rtt * HELD_ROUNDS);
+            self.paced_until = Some(Instant::now() + self.base.min_rtt * PACED_ROUNDS);
         }
     }
 
-    /// Notes what the stream is given while a queue stands.
+    /// Notes the stream's rate while a queue stands on its path.
     fn note_share(&self, tcp: &TcpInfo) {
         if tcp.rtt > tcp.min_rtt + (tcp.min_rtt / 8).max(QUEUE_MIN) {
             self.share.fetch_max(tcp.delivery_rate_bytes_s, Ordering::Relaxed);
@@ -84,7 +86,7 @@ pub(super) fn path(role: SealingEnd, socket: &TcpStream) -> Option<Path> {
     })
 }
 
-/// What stream threads share.
+/// The state that stream threads share.
 struct Common {
     terms: StreamTerms,
     side: Arc<dyn Side>,
@@ -92,15 +94,15 @@ struct Common {
     timeouts: Timeouts,
     /// The job has ended: a stream that joins now is too late.
     over: AtomicBool,
-    /// It ended in peace, and its streams stay.
+    /// The job has succeeded, and its streams are kept.
     keep: AtomicBool,
-    /// Streams whose connection is not answered yet: the end of the job does not wait for them.
+    /// The number of streams whose connection is not answered yet: the end of the job does not wait for them.
     dialling: AtomicUsize,
     /// There are several paths: a cut one must be noticed soon.
-    watches: AtomicBool,
+    probes_paths: AtomicBool,
 }
 
-/// A connection on its way, counted however it ends.
+/// Counts a connection that is being dialled, until it is dropped.
 struct Dialling(Arc<Common>);
 
 impl Dialling {
@@ -135,9 +137,9 @@ impl Common {
     }
 
     /// Turns on keepalive probes at a receiver: it only reads, and would not notice a cut path otherwise.
-    fn watch(&self, stream: u32) {
+    fn probe_path(&self, stream: u32) {
         if let Some(stream) = self.streams().get(&stream).filter(|_| !self.side.sends()) {
-            let _ = sys::tcp::set_probes(&stream.socket, SILENT);
+            let _ = sys::tcp::set_probes(&stream.socket, CUT_AFTER);
         }
     }
 
@@ -147,27 +149,27 @@ impl Common {
         let _ = sys::tcp::set_patience(&socket, self.timeouts.stall.max(self.terms.patience));
         let id = stream.id();
         self.streams().insert(id, PooledStream::of(&stream, socket, self.terms.role));
-        if self.watches.load(Ordering::Acquire) {
-            self.watch(id);
+        if self.probes_paths.load(Ordering::Acquire) {
+            self.probe_path(id);
         }
-        // One whose thread begins when the job is over has carried nothing, and is as good for the next job as the others.
+        // A stream whose thread begins when the job is over has carried nothing; it can be kept for the next job like the others.
         if self.over.load(Ordering::Acquire) && !self.keep.load(Ordering::Acquire) {
             return Err(Error::Interrupted);
         }
         let mut end = self.side.run_stream(stream);
-        end.stream = end.stream.and_then(|stream| self.part(stream));
+        end.stream = end.stream.and_then(|stream| self.keep_or_end(stream));
         let stream = self.streams().remove(&id);
-        // A stream that failed at this end must fail at the other as well: its peer may be waiting for us to read.
+        // A stream that failed at this end must fail at the other as well: the peer may be waiting for this end to read.
         if let (Err(_), Some(stream)) = (&end.result, stream) {
             let _ = stream.socket.shutdown(Shutdown::Both);
         }
         Ok(end)
     }
 
-    /// Ends a stream that could stay for the next job. If it stays, the sender marks the end of its records.
-    fn part(&self, mut stream: DataStream) -> Option<DataStream> {
-        let stays = self.keep.load(Ordering::Acquire) && stream.may_stay();
-        let marked = stays && (!self.side.sends() || stream.mark().is_ok());
+    /// Ends a stream, or keeps it for the next job where both ends can. The sender marks the end of the records on a stream that is kept.
+    fn keep_or_end(&self, mut stream: DataStream) -> Option<DataStream> {
+        let may_keep = self.keep.load(Ordering::Acquire) && stream.may_stay();
+        let marked = may_keep && (!self.side.sends() || stream.mark().is_ok());
         if !marked {
             stream.finish();
         }
@@ -178,7 +180,8 @@ impl Common {
 impl StreamPool {
     pub(super) fn new(link: &Link, side: &Arc<dyn Side>, terms: StreamTerms) -> StreamPool {
         let (ended, ends) = channel();
-        let (peer, timeouts) = (link.peer().to_owned(), *link.timeouts());
+        let peer = link.peer().to_owned();
+        let timeouts = *link.timeouts();
         let common = Common {
             terms: terms.clone(),
             side: Arc::clone(side),
@@ -187,13 +190,14 @@ impl StreamPool {
             over: AtomicBool::new(false),
             keep: AtomicBool::new(false),
             dialling: AtomicUsize::new(0),
-            watches: AtomicBool::new(false),
+            probes_paths: AtomicBool::new(false),
         };
-        let (common, waker) = (Arc::new(common), link.waker());
+        let common = Arc::new(common);
+        let waker = link.waker();
         StreamPool { side: Arc::clone(side), terms, ends, peer, timeouts, running: 0, common, ended, waker }
     }
 
-    /// Runs a stream that `open` brings, on a thread of its own.
+    /// Opens a stream with `open` and runs it, on a new thread.
     pub(super) fn start(&mut self, open: impl FnOnce(&StreamTerms) -> Result<DataStream> + Send + 'static, id: u32) {
         let (common, ended, waker) = (Arc::clone(&self.common), self.ended.clone(), self.waker.clone());
         self.running += 1;
@@ -203,31 +207,32 @@ impl StreamPool {
             waker.wake();
         };
         if let Err(source) = std::thread::Builder::new().name(format!("stream-{id}")).spawn(run) {
-            // Whoever receives this end counts down.
+            // The receiver of this end counts the stream as ended.
             let _ = self.ended.send(StreamEnd::failed(id, Error::Host { doing: "start a thread", source }));
         }
     }
 
-    /// A stream that has joined.
+    /// Runs a stream that has joined.
     pub(super) fn join(&mut self, joined: Joined) {
-        let (peer, id) = (self.peer.clone(), joined.id);
-        self.start(move |terms| Ok(terms.stream(joined.socket, id, &peer).holding(joined.place)), id);
+        let peer = self.peer.clone();
+        let id = joined.id;
+        self.start(move |terms| Ok(terms.stream(joined.socket, id, &peer).with_permit(joined.place)), id);
     }
 
-    /// A stream that stayed of the session's last job.
+    /// Runs a stream that was kept from the session's last job.
     pub(super) fn resume(&mut self, mut stream: DataStream) {
         let id = stream.id();
         stream.begin();
         self.start(move |_| Ok(stream), id);
     }
 
-    /// Dials a stream after a pause. It joins the delegated session `lent`, or this one where there is none.
-    pub(super) fn dial(&mut self, to: &Arc<dyn Dial>, lent: Option<SessionId>, id: u32, after: Duration) {
+    /// Dials a stream after a pause. It joins `delegated_session`, or this session where that is none.
+    pub(super) fn dial(&mut self, to: &Arc<dyn Dial>, delegated_session: Option<SessionId>, id: u32, after: Duration) {
         let to = Arc::clone(to);
         let (timeouts, peer, common) = (self.timeouts, self.peer.clone(), Arc::clone(&self.common));
         let dialling = Dialling::begin(&common);
         let open = move |terms: &StreamTerms| {
-            let other = lent.map(|session| terms.lent(session));
+            let other = delegated_session.map(|session| terms.delegated(session));
             let terms = other.as_ref().unwrap_or(terms);
             std::thread::sleep(after);
             let dialled = to.dial(&timeouts);
@@ -242,30 +247,29 @@ impl StreamPool {
             let sent = (&socket).write_all(&join.encode());
             sent.map_err(|source| Error::Broken { peer: peer.clone(), source })?;
             let mut stream = terms.stream(socket, id, &peer);
-            if lent.is_some() {
-                stream.is_for_one_job();
+            if delegated_session.is_some() {
+                stream.limit_to_one_job();
             }
             Ok(stream)
         };
         self.start(open, id);
     }
 
-    /// The job ended in peace, and its streams stay. Said before its side is closed: that is what ends them.
+    /// Keeps the streams of a job that has succeeded. Must be called before the job's side is closed, which ends the streams.
     pub(super) fn keep(&self) {
         self.common.keep.store(true, Ordering::Release);
     }
 
     /// Ends all streams and waits for their threads, within bounds.
-    pub(super) fn disband(&mut self, driven: &mut Driven, stays: bool) {
+    pub(super) fn shut_down(&mut self, driven: &mut Driven, keeps_streams: bool) {
         self.common.over.store(true, Ordering::Release);
-        // Everything has arrived, or nothing more will: no stream is waited for, least of all one that was dialled to
-        // replace another and finds the job over.
-        if !stays {
+        // Everything has arrived, or nothing more will: no stream is waited for.
+        if !keeps_streams {
             self.hang_up();
         }
-        // A stream that waits to hear how it is sealed finds the job over.
+        // Releases streams that wait until it is agreed how they are sealed; they find the job over.
         let _ = self.terms.suite.set(None);
-        let patience = if stays { PARTING } else { self.timeouts.handshake };
+        let patience = if keeps_streams { END_PATIENCE } else { self.timeouts.handshake };
         let deadline = Instant::now() + patience;
         while self.running > self.common.dialling.load(Ordering::Acquire) {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -273,7 +277,7 @@ impl StreamPool {
                 self.hang_up();
             }
             let Ok(mut end) = self.ends.recv_timeout(left.max(TICK)) else {
-                // A thread that hangs in a file system is left to it.
+                // A thread that is stuck in a file system is not waited for.
                 if deadline.elapsed() > self.timeouts.handshake {
                     break;
                 }
@@ -287,15 +291,15 @@ impl StreamPool {
         driven.kept.sort_by_key(DataStream::id);
     }
 
-    /// Watches all streams for cut paths, now that there are several.
-    pub(super) fn watch_paths(&self) {
-        if !self.common.watches.swap(true, Ordering::AcqRel) {
+    /// Turns on keepalive probes on all streams, now that there are several paths.
+    pub(super) fn probe_paths(&self) {
+        if !self.common.probes_paths.swap(true, Ordering::AcqRel) {
             let streams: Vec<u32> = self.streams().keys().copied().collect();
-            streams.into_iter().for_each(|stream| self.common.watch(stream));
+            streams.into_iter().for_each(|stream| self.common.probe_path(stream));
         }
     }
 
-    /// Ends a stream whose path no longer carries anything.
+    /// Ends a stream whose path no longer carries data.
     pub(super) fn give_up(&self, stream: u32) {
         if let Some(stream) = self.streams().get(&stream) {
             let _ = stream.socket.shutdown(Shutdown::Both);
@@ -307,7 +311,7 @@ impl StreamPool {
         self.streams().iter().filter_map(|(id, stream)| Some((*id, stream.path?))).collect()
     }
 
-    /// Whether something arrived by a running stream. A connection alone does not prove that the node is at its other end.
+    /// Whether data has arrived on a running stream. A connection alone does not prove that the node is at its other end.
     pub(super) fn has_carried(&self, stream: u32) -> bool {
         if self.side.sends() {
             return self.side.has_carried(stream);
@@ -345,11 +349,12 @@ impl StreamPool {
         samples
     }
 
-    /// Lets go of streams that were held to their share for long enough.
-    pub(super) fn release(&self) {
+    /// Stops pacing the streams that have been paced to their share for long enough.
+    pub(super) fn stop_pacing(&self) {
         let now = Instant::now();
-        for stream in self.streams().values_mut().filter(|stream| stream.held.is_some_and(|until| until <= now)) {
-            stream.held = None;
+        for stream in self.streams().values_mut().filter(|stream| stream.paced_until.is_some_and(|until| until <= now))
+        {
+            stream.paced_until = None;
             let _ = sys::tcp::set_pacing(&stream.socket, u64::MAX);
         }
     }
@@ -357,13 +362,13 @@ impl StreamPool {
     /// Caps the rate at which the kernel sends on a stream; none for no cap.
     pub(super) fn pace(&self, stream: u32, bytes_s: Option<u64>) {
         if let Some(stream) = self.streams().get_mut(&stream) {
-            stream.held = None;
+            stream.paced_until = None;
             // A kernel that cannot pace sends in bursts, at the same rate.
             let _ = sys::tcp::set_pacing(&stream.socket, bytes_s.unwrap_or(u64::MAX));
         }
     }
 
-    /// Bounds what waits unsent in a stream's socket.
+    /// Bounds the unsent bytes in a stream's socket.
     pub(super) fn bound_unsent(&self, stream: u32, bytes: u32) {
         if let Some(stream) = self.streams().get(&stream) {
             let _ = sys::tcp::set_unsent_limit(&stream.socket, bytes);

@@ -18,12 +18,12 @@ use crate::side::StreamEnd;
 /// From this round-trip time on, streams do not wait for the node's answer to the login.
 const FAR: Duration = Duration::from_millis(20);
 
-/// Keeps a job in streams: dials or accepts them, and dials lost ones again, more slowly each time, and not for ever.
+/// Keeps a job's streams at the wanted number: dials or accepts them, and replaces lost ones, more slowly each time, up to a bound.
 #[derive(Default)]
 pub(super) struct StreamSupervisor {
     paths: Paths,
-    /// Numbers of streams that failed before the node saw them.
-    free: Vec<u32>,
+    /// Numbers of streams that failed before the node saw them: they may be used again.
+    free_numbers: Vec<u32>,
     dialled: bool,
     replaced: u32,
     /// Bytes that had arrived when streams were last lost.
@@ -34,7 +34,7 @@ impl StreamSupervisor {
     /// How many streams may be lost before the job is given up, while nothing moves.
     const REPLACED_MAX: u32 = 32;
 
-    pub(super) fn tend(
+    pub(super) fn step(
         &mut self,
         link: &Link,
         pool: &mut StreamPool,
@@ -43,17 +43,17 @@ impl StreamSupervisor {
         sampler: &mut Sampler,
         driven: &mut Driven,
     ) -> Result<()> {
-        Self::agree(link, pool)?;
+        Self::take_suite(link, pool)?;
         self.open(link, pool, streams, steered, sampler);
         while let Ok(end) = pool.ends.try_recv() {
             pool.running -= 1;
-            self.lost(pool, streams, steered, sampler, driven, end)?;
+            self.handle_end(pool, streams, steered, sampler, driven, end)?;
         }
         Ok(())
     }
 
-    /// Takes in a stream that ended while the job goes on, and replaces it where it is still wanted.
-    fn lost(
+    /// Handles the end of a stream while the job goes on: replaces the stream where it is still wanted.
+    fn handle_end(
         &mut self,
         pool: &mut StreamPool,
         streams: &mut Streams<'_>,
@@ -63,28 +63,28 @@ impl StreamSupervisor {
         end: StreamEnd,
     ) -> Result<()> {
         let id = end.facts.id;
-        // The job is not over: a stream that ended in peace was refused, or closed by something in between.
+        // The job is not over: a stream that ended without an error was retired, refused, or closed by a device on the path.
         let retired = end.result.is_ok() && end.facts.bytes > 0;
-        let early = || Error::Broken { peer: pool.peer.clone(), source: ErrorKind::UnexpectedEof.into() };
-        let error = driven.note(end, &mut sampler.ended).map_or_else(|error| error, |()| early());
+        let closed_early = || Error::Broken { peer: pool.peer.clone(), source: ErrorKind::UnexpectedEof.into() };
+        let error = driven.note(end, &mut sampler.ended).map_or_else(|error| error, |()| closed_early());
         if matches!(error, Error::Connect { .. }) {
-            self.free.push(id);
+            self.free_numbers.push(id);
         }
         let Streams::Dial { count, most, opened, .. } = &mut *streams else { return Ok(()) };
         let path = self.paths.ended(id);
-        // The stream was retired, and has carried all that it was given: nothing is wrong with its path.
-        if retired && !self.paths.is_one() {
+        // The stream was retired, and has sent all that it was given: nothing is wrong with its path.
+        if retired && !self.paths.is_single() {
             return Ok(());
         }
         // Another path carries: this one is tried again after a rest.
-        if self.paths.others_run(path, |stream| pool.has_carried(stream)) {
+        if self.paths.another_carries(path, |stream| pool.has_carried(stream)) {
             self.paths.rest(path, Instant::now(), |stream| pool.has_carried(stream));
             return Ok(());
         }
         // Fewer streams are wanted by now.
         let lost_on = &self.paths.all[path];
-        let wanted = if self.paths.is_one() {
-            wanted(*count, asked(steered, sampler, &lost_on.streams), *most)
+        let wanted = if self.paths.is_single() {
+            wanted(*count, by_settings_or_evidence(steered, sampler, &lost_on.streams), *most)
         } else {
             lost_on.wanted
         };
@@ -94,7 +94,8 @@ impl StreamSupervisor {
         let arrived = pool.side.progress().bytes_arrived;
         // Losses add up only while nothing moves.
         if arrived > self.arrived + wire::limits::BLOCK_BYTES {
-            (self.replaced, self.arrived) = (0, arrived);
+            self.replaced = 0;
+            self.arrived = arrived;
         }
         self.replaced += 1;
         if self.replaced > Self::REPLACED_MAX || pool.running == 0 && self.replaced > Self::REPLACED_MAX / 4 {
@@ -105,7 +106,7 @@ impl StreamSupervisor {
     }
 
     fn dial(&mut self, pool: &mut StreamPool, path: usize, opened: &mut u32, after: Duration) {
-        let number = self.free.pop().unwrap_or_else(|| {
+        let number = self.free_numbers.pop().unwrap_or_else(|| {
             *opened += 1;
             *opened
         });
@@ -119,15 +120,15 @@ impl StreamSupervisor {
         match streams {
             Streams::Dial { to, extra_paths, count, most, opened, kept } => {
                 self.paths.begin(to);
-                self.learn(link, extra_paths);
-                let closed = self.paths.close_but(|address| link.stream_addresses().any(|open| open == address));
+                self.add_paths(link, extra_paths);
+                let closed = self.paths.close_except(|address| link.stream_addresses().any(|open| open == address));
                 closed.into_iter().for_each(|stream| pool.give_up(stream));
                 // As many streams stayed as the evidence asked for; the settings of this job may ask for fewer.
                 if steered > 0 {
                     kept.truncate(steered as usize);
                 }
                 for stream in std::mem::take(kept) {
-                    let path = self.paths.takes(stream.peer());
+                    let path = self.paths.index_of(stream.peer());
                     self.paths.all[path].streams.insert(stream.id());
                     pool.resume(stream);
                 }
@@ -135,12 +136,12 @@ impl StreamSupervisor {
                 // this round trip the node registers the session that they join. How streams join depends on the answer only
                 // where payload in clear was asked for.
                 let far = sys::tcp::info(link.socket()).is_ok_and(|info| info.min_rtt >= FAR);
-                let early = link.welcome().is_none() && (pool.terms.plain || !far);
-                if early || !self.dialled && !pool.side.wants_streams() {
+                let is_too_early = link.welcome().is_none() && (pool.terms.plain || !far);
+                if is_too_early || !self.dialled && !pool.side.wants_streams() {
                     return;
                 }
                 self.dialled = true;
-                if self.paths.is_one() {
+                if self.paths.is_single() {
                     self.open_one(pool, *count, *most, opened, steered, sampler);
                 } else {
                     self.open_several(pool, *count, *most, opened, steered, sampler);
@@ -159,18 +160,18 @@ impl StreamSupervisor {
     }
 
     /// Adds the further addresses at which the node takes streams, as far as they are allowed.
-    fn learn(&mut self, link: &Link, extra_paths: &ExtraPaths) {
+    fn add_paths(&mut self, link: &Link, extra_paths: &ExtraPaths) {
         let ExtraPaths::Allowed(guard) = extra_paths else { return };
         let own = link.socket().peer_addr().ok();
-        for address in link.stream_addresses().filter(|address| self.paths.lacks(*address, own)).collect::<Vec<_>>() {
-            let is_near = own.is_some_and(|own| dial::is_as_near(own.ip(), address.at.ip()));
-            if is_near && guard.as_ref().is_none_or(|guard| guard(address.at.ip()).is_ok()) {
-                self.paths.learn(address, own);
+        for address in link.stream_addresses().filter(|address| self.paths.is_new(*address, own)).collect::<Vec<_>>() {
+            let is_allowed = own.is_some_and(|own| dial::may_dial_advertised(own.ip(), address.at.ip()));
+            if is_allowed && guard.as_ref().is_none_or(|guard| guard(address.at.ip()).is_ok()) {
+                self.paths.add(address, own);
             }
         }
     }
 
-    /// Opens the streams of a job with one path. [`Self::lost`] replaces lost streams.
+    /// Opens the streams of a job with one path. [`Self::handle_end`] replaces lost streams.
     fn open_one(
         &mut self,
         pool: &mut StreamPool,
@@ -181,7 +182,7 @@ impl StreamSupervisor {
         sampler: &Sampler,
     ) {
         let path = &mut self.paths.all[0];
-        let wanted = wanted(count, asked(steered, sampler, &path.streams), most);
+        let wanted = wanted(count, by_settings_or_evidence(steered, sampler, &path.streams), most);
         if wanted == path.wanted {
             return;
         }
@@ -202,23 +203,23 @@ impl StreamSupervisor {
     ) {
         let now = Instant::now();
         for path in 0..self.paths.all.len() {
-            let wish = sampler.wish(&self.paths.all[path].streams);
-            let demand = StreamDemand { wish, first: count, asked: steered, most };
+            let by_evidence = sampler.wanted_streams(&self.paths.all[path].streams);
+            let demand = StreamDemand { by_evidence, first: count, by_settings: steered, most };
             let lacks = self.paths.lacking(path, now, demand, |stream| pool.has_carried(stream));
             // A session has a bounded number of streams: the last quarter is kept to replace lost ones.
-            let lacks = lacks.min((STREAMS_MAX / 4 * 3).saturating_sub(*opened) + self.free.len() as u32);
+            let lacks = lacks.min((STREAMS_MAX / 4 * 3).saturating_sub(*opened) + self.free_numbers.len() as u32);
             (0..lacks).for_each(|_| self.dial(pool, path, opened, Duration::ZERO));
         }
     }
 
-    /// Takes over how streams are sealed, once the node has said so.
+    /// Takes over how streams are sealed, once the node has answered the login.
     ///
     /// # Errors
-    /// The node wants payload in clear, which was not asked for.
-    fn agree(link: &Link, pool: &StreamPool) -> Result<()> {
+    /// The node wants payload in clear, which this end does not allow.
+    fn take_suite(link: &Link, pool: &StreamPool) -> Result<()> {
         let Some(welcome) = link.welcome() else { return Ok(()) };
         if welcome.suite.is_none() && !pool.terms.plain {
-            let source = WireError::Unexpected("it wants payload in clear, which nobody asked for");
+            let source = WireError::Unexpected("it wants payload in clear, which this end does not allow");
             return Err(Error::Protocol { peer: pool.peer.clone(), source });
         }
         let _ = pool.terms.suite.set(welcome.suite);
@@ -227,11 +228,12 @@ impl StreamSupervisor {
 }
 
 /// The number of streams by the job's settings, else by the evidence; 0 for no opinion.
-fn asked(steered: u32, sampler: &Sampler, streams: &BTreeSet<u32>) -> u32 {
-    if steered > 0 { steered } else { sampler.wish(streams) }
+fn by_settings_or_evidence(steered: u32, sampler: &Sampler, streams: &BTreeSet<u32>) -> u32 {
+    if steered > 0 { steered } else { sampler.wanted_streams(streams) }
 }
 
-/// How many streams there should be: by the job's settings or the evidence, else as many as the client chose; up to a bound.
+/// The number of streams that there should be: `steered` by the job's settings or the evidence, else the client's first `count`; at most
+/// `most`, where that is not 0.
 fn wanted(count: u32, steered: u32, most: u32) -> u32 {
     let wanted = if steered > 0 { steered } else { count };
     if most > 0 { wanted.min(most) } else { wanted }
@@ -242,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bound_holds_whoever_wants_more() {
+    fn the_bound_limits_settings_and_evidence() {
         assert_eq!(
             [wanted(3, 0, 0), wanted(3, 7, 0), wanted(3, 0, 2), wanted(1, 7, 2), wanted(1, 0, 2)],
             [3, 7, 2, 2, 1]

@@ -1,4 +1,4 @@
-//! Which journals go: those that nobody came back for, and the oldest where there are too many.
+//! Removes journals that no attempt has resumed for a time, and the oldest where there are too many.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -13,15 +13,15 @@ use store::posix::{Links, Posix};
 
 use super::{Head, is_still, read_head};
 
-/// Journals that are kept, and bytes of all of them: beyond that the oldest go that nobody writes to. Whoever comes back for one
-/// of those sends its file again.
+/// The number of journals that are kept, and the bytes of all of them: beyond that the oldest that no attempt writes are removed, and
+/// their files are sent again in full.
 const JOURNALS_MAX: usize = 65_536;
 const JOURNALS_BYTES_MAX: u64 = 1 << 30;
 
-/// What nobody came back for is removed after this time.
+/// How long an unfinished file and its journal are kept.
 pub const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Removes journals, and the unfinished files that they are about, that nobody came back for. Returns how many.
+/// Removes journals that are older than this and not in use, with their unfinished files. Returns their number.
 pub fn sweep(state: &Path, older_than: Duration) -> usize {
     sweep_beyond(state, older_than, JOURNALS_MAX, JOURNALS_BYTES_MAX)
 }
@@ -34,12 +34,15 @@ fn sweep_beyond(state: &Path, older_than: Duration, most: usize, most_bytes: u64
     };
     let mut all: Vec<_> = entries.flatten().filter_map(|entry| facts(entry.path())).collect();
     all.sort();
-    let (mut count, mut bytes) = (all.len(), all.iter().map(|(_, len, _)| len).sum::<u64>());
+    let mut count = all.len();
+    let mut bytes = all.iter().map(|(_, len, _)| len).sum::<u64>();
     let mut swept = 0;
     for (changed, len, path) in all {
         let is_old = changed.elapsed().is_ok_and(|age| age > older_than);
         if (is_old || count > most || bytes > most_bytes) && sweep_one(&path).is_some() {
-            (count, bytes, swept) = (count - 1, bytes.saturating_sub(len), swept + 1);
+            count -= 1;
+            bytes = bytes.saturating_sub(len);
+            swept += 1;
         }
     }
     swept
@@ -49,7 +52,7 @@ fn sweep_one(path: &Path) -> Option<()> {
     let file = File::open(path).ok()?;
     file.try_lock().ok()?;
     if !is_still(&file, path) {
-        // Somebody came back for it after all, and began it anew while it was being looked at.
+        // An attempt has begun the journal anew meanwhile.
         return None;
     }
     let head = read_head(&mut BufReader::new(&file));
@@ -69,8 +72,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_came_back_for_goes() {
-        let (state, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fn an_old_journal_and_its_unfinished_file_are_removed() {
+        let state = tempfile::tempdir().unwrap();
+        let data = tempfile::tempdir().unwrap();
         let journals = Journals::new(state.path(), data.path());
         let (journal, _) = journals.take(&rel("f"), SUBJECT, "j", &mut |_| {}).unwrap().unwrap();
         let name = String::from_utf8(store::posix::temporary_name(journal.tag())).unwrap();
@@ -98,14 +102,14 @@ mod tests {
         let used = begin("used", 50);
         ["oldest", "older", "young"].iter().zip([40, 30, 20]).for_each(|(name, age)| drop(begin(name, age)));
         assert_eq!(sweep_beyond(state.path(), KEPT_FOR, 4, u64::MAX), 0);
-        assert_eq!(sweep_beyond(state.path(), KEPT_FOR, 3, u64::MAX), 1, "the oldest that nobody writes to");
+        assert_eq!(sweep_beyond(state.path(), KEPT_FOR, 3, u64::MAX), 1, "the oldest that is not in use");
         assert!(journals.knows(&rel("used")) && !journals.knows(&rel("oldest")));
         assert_eq!(sweep_beyond(state.path(), KEPT_FOR, 3, 1), 2, "by bytes: all but the one in use");
         drop(used);
     }
 
     #[test]
-    fn a_clock_that_is_set_takes_nothing_that_lives() {
+    fn a_clock_that_is_set_removes_no_journal_in_use() {
         let state = tempfile::tempdir().unwrap();
         let journals = Journals::new(state.path(), Path::new("/data"));
         let (mut journal, _) = journals.take(&rel("f"), SUBJECT, "j", &mut |_| {}).unwrap().unwrap();
@@ -116,13 +120,13 @@ mod tests {
         };
         let year = Duration::from_secs(365 * 24 * 3600);
         dated(SystemTime::now() - 20 * year);
-        assert_eq!(sweep(state.path(), KEPT_FOR), 0, "a job is at it, however old it looks");
+        assert_eq!(sweep(state.path(), KEPT_FOR), 0, "a job uses it, however old it is");
         drop(journal);
         // Written before the clock was put back.
         dated(SystemTime::now() + year);
         assert_eq!(sweep(state.path(), Duration::ZERO), 0);
         let (journal, there) = journals.take(&rel("f"), SUBJECT, "j", &mut |_| {}).unwrap().unwrap();
-        assert_eq!(there.len(), 1, "and it can be gone on with");
+        assert_eq!(there.len(), 1, "the file can be resumed");
         drop(journal);
         dated(SystemTime::UNIX_EPOCH);
         assert_eq!(sweep(state.path(), KEPT_FOR), 1);

@@ -13,26 +13,26 @@ use wire::mover::{DelegatedAddress, MoverMessage, StreamQuery};
 use wire::{Frame, WireError};
 
 use super::mover_stream::{Flags, MoverStream};
-use super::{AGAIN, BEAT, LEASE, MARGIN, Mover, MoverEvent, MoverPhase, QUIET, Shared, Stream};
+use super::{BEAT, GONE_AFTER, LEASE, MARGIN, Mover, MoverEvent, MoverPhase, RETRY_AFTER, Shared, Stream};
 use crate::connect::{Connect, LoggedIn};
 use crate::error::{Error, Result};
 use crate::identity::{self, Trust};
 use crate::link::Link;
 use crate::timeouts::Timeouts;
 
-/// Connects to a mover for this job, and again after each failure, until the job is over or the mover refuses for good.
-pub(super) fn attend(shared: &Arc<Shared>, at: usize) {
+/// Connects to a mover for this job, and again after each failure, until the job is over or a failure is permanent.
+pub(super) fn run(shared: &Arc<Shared>, at: usize) {
     let name = &shared.chosen[at];
     loop {
-        let result = once(shared, at);
-        let over = part(shared, at);
+        let result = run_once(shared, at);
+        let over = note_gone(shared, at);
         let Err(error) = result else { break };
         if over {
             break;
         }
-        let passes = may_pass(&error);
-        (shared.peers.hear)(name, MoverEvent::Left(&model::fault::with_causes(&error), passes));
-        if !passes || wait(shared) {
+        let is_retried = may_pass(&error);
+        (shared.peers.observer)(name, MoverEvent::Left(&model::fault::with_causes(&error), is_retried));
+        if !is_retried || wait(shared) {
             break;
         }
         shared.state().movers[at].expelled = None;
@@ -53,15 +53,15 @@ fn may_pass(error: &Error) -> bool {
     }
 }
 
-/// Waits until the mover is worth another try; says whether the job is over instead.
+/// Waits until the mover is tried again. Returns whether the job is over.
 fn wait(shared: &Shared) -> bool {
     let mut state = shared.state();
-    shared.changed.wait_while_for(&mut state, |state| !state.over, AGAIN);
+    shared.changed.wait_while_for(&mut state, |state| !state.over, RETRY_AFTER);
     state.over
 }
 
-/// It is gone, or was never there: its streams are lost. Says whether the job is over.
-pub(super) fn part(shared: &Shared, at: usize) -> bool {
+/// Notes that the mover is gone, or was never reached: its streams are lost. Returns whether the job is over.
+pub(super) fn note_gone(shared: &Shared, at: usize) -> bool {
     let mut state = shared.state();
     let over = state.over;
     let mover = &mut state.movers[at];
@@ -73,7 +73,8 @@ pub(super) fn part(shared: &Shared, at: usize) -> bool {
     if was_here {
         mover.phase = MoverPhase::Gone(mover.lease);
     }
-    (mover.waker, mover.account) = (None, None);
+    mover.waker = None;
+    mover.account = None;
     mover.spread.clear();
     mover.out.clear();
     state.doubtful.extend(doubtful);
@@ -84,17 +85,17 @@ pub(super) fn part(shared: &Shared, at: usize) -> bool {
 }
 
 /// Runs one connection to the mover. Returns without an error once the job is over.
-fn once(shared: &Arc<Shared>, at: usize) -> Result<()> {
+fn run_once(shared: &Arc<Shared>, at: usize) -> Result<()> {
     let mut keys = &shared.peers.keys[..];
     loop {
         let mut login = connect(shared, at, keys)?;
-        let others = others(keys, login.fingerprint);
-        match lend(shared, at, &mut login.link) {
+        let further = further_keys(keys, login.fingerprint);
+        match delegate(shared, at, &mut login.link) {
             // A key is for one export: another key may be for this one.
-            Err(Error::Refused { .. }) if !others.is_empty() => keys = others,
+            Err(Error::Refused { .. }) if !further.is_empty() => keys = further,
             Err(error) => return Err(error),
             Ok(()) => {
-                let result = converse(shared, at, &mut login.link);
+                let result = serve(shared, at, &mut login.link);
                 match &result {
                     Ok(()) => login.link.close(),
                     Err(error) => login.link.abort_for(error),
@@ -106,14 +107,14 @@ fn once(shared: &Arc<Shared>, at: usize) -> Result<()> {
 }
 
 /// The keys from the second one for this node on; empty where there is none.
-fn others(keys: &[AccessKey], node: Fingerprint) -> &[AccessKey] {
-    let mut ours = (0..keys.len()).filter(|at| keys[*at].node == node).skip(1);
-    ours.next().map_or(&[], |next| &keys[next..])
+fn further_keys(keys: &[AccessKey], node: Fingerprint) -> &[AccessKey] {
+    let mut of_node = (0..keys.len()).filter(|at| keys[*at].node == node).skip(1);
+    of_node.next().map_or(&[], |second| &keys[second..])
 }
 
 fn connect(shared: &Shared, at: usize, keys: &[AccessKey]) -> Result<LoggedIn> {
-    let pace = Pace { ping_after: BEAT, gone_after: QUIET };
-    let timeouts = Timeouts { pace, connect: QUIET, ..shared.peers.timeouts };
+    let pace = Pace { ping_after: BEAT, gone_after: GONE_AFTER };
+    let timeouts = Timeouts { pace, connect: GONE_AFTER, ..shared.peers.timeouts };
     let trust = Trust::Fingerprints(keys.iter().map(|key| key.node).collect());
     let connect = Connect { timeouts, ..Connect::new(trust, keys)? };
     connect.dial(&shared.chosen[at]).map_err(|error| match error {
@@ -123,12 +124,12 @@ fn connect(shared: &Shared, at: usize, keys: &[AccessKey]) -> Result<LoggedIn> {
 }
 
 /// Delegates a session to the mover, and waits until streams may join it.
-fn lend(shared: &Shared, at: usize, link: &mut Link) -> Result<()> {
-    let name =
+fn delegate(shared: &Shared, at: usize, link: &mut Link) -> Result<()> {
+    let id =
         identity::random().map_err(|e| Error::Host { doing: "get random numbers", source: std::io::Error::other(e) });
-    let lend = shared.loans.lend(name?);
-    let session = lend.session;
-    link.send(&Frame::Lend(Box::new(lend)))?;
+    let delegated = shared.delegation.delegate(id?);
+    let session = delegated.session;
+    link.send(&Frame::Lend(Box::new(delegated)))?;
     let deadline = Instant::now() + link.timeouts().handshake;
     loop {
         match link.next_frame()? {
@@ -144,21 +145,22 @@ fn lend(shared: &Shared, at: usize, link: &mut Link) -> Result<()> {
     }
     let mut state = shared.state();
     let mover = &mut state.movers[at];
-    mover.loans = addresses.into_iter().map(|at| DelegatedAddress { at, session }).collect();
-    (mover.phase, mover.waker) = (MoverPhase::Here, Some(link.waker()));
+    mover.addresses = addresses.into_iter().map(|at| DelegatedAddress { at, session }).collect();
+    mover.phase = MoverPhase::Here;
+    mover.waker = Some(link.waker());
     mover.files.clear();
     mover.lease = Instant::now();
     if state.over {
-        state.movers[at].say(Frame::Word(MoverMessage::Over));
+        state.movers[at].send(Frame::Word(MoverMessage::Over));
     }
     drop(state);
-    (shared.peers.hear)(&shared.chosen[at], MoverEvent::Joined);
+    (shared.peers.observer)(&shared.chosen[at], MoverEvent::Joined);
     shared.waker.wake();
     Ok(())
 }
 
 fn unexpected(link: &Link) -> Error {
-    Error::Protocol { peer: link.peer().to_owned(), source: WireError::Unexpected("no mover says that now") }
+    Error::Protocol { peer: link.peer().to_owned(), source: WireError::Unexpected("a mover does not send that now") }
 }
 
 fn silent(link: &Link) -> Error {
@@ -166,12 +168,13 @@ fn silent(link: &Link) -> Error {
 }
 
 /// Passes queries and answers until the job is over and the mover has sent the facts of its streams.
-fn converse(shared: &Arc<Shared>, at: usize, link: &mut Link) -> Result<()> {
+fn serve(shared: &Arc<Shared>, at: usize, link: &mut Link) -> Result<()> {
     loop {
         let (out, over, expelled) = {
             let mut state = shared.state();
             let mover = &mut state.movers[at];
-            let (out, expelled) = (std::mem::take(&mut mover.out), mover.expelled.clone());
+            let out = std::mem::take(&mut mover.out);
+            let expelled = mover.expelled.clone();
             (out, state.over, expelled)
         };
         if let Some(why) = expelled.filter(|_| !over) {
@@ -180,7 +183,7 @@ fn converse(shared: &Arc<Shared>, at: usize, link: &mut Link) -> Result<()> {
         out.iter().try_for_each(|frame| link.send(frame))?;
         link.exchange(BEAT)?;
         while let Some(frame) = link.next_frame()? {
-            if hear(shared, at, link, frame)? {
+            if handle(shared, at, link, frame)? {
                 return Ok(());
             }
         }
@@ -188,19 +191,19 @@ fn converse(shared: &Arc<Shared>, at: usize, link: &mut Link) -> Result<()> {
 }
 
 /// Handles one message of the mover. Returns whether it was the last one.
-fn hear(shared: &Arc<Shared>, at: usize, link: &mut Link, frame: Frame) -> Result<bool> {
+fn handle(shared: &Arc<Shared>, at: usize, link: &mut Link, frame: Frame) -> Result<bool> {
     let mut state = shared.state();
     let mover = &mut state.movers[at];
     match frame {
-        Frame::Word(MoverMessage::Ask(stream, ask)) => {
-            let strange = mover.streams.get(&stream).is_none_or(|known| known.asks.send(ask.clone()).is_err());
-            if strange {
-                begin(shared, at, mover, stream, ask);
+        Frame::Word(MoverMessage::Ask(stream, query)) => {
+            let is_new = mover.streams.get(&stream).is_none_or(|known| known.queries.send(query.clone()).is_err());
+            if is_new {
+                begin_stream(shared, at, mover, stream, query);
             }
         }
-        Frame::Word(MoverMessage::Beat(asked)) => {
+        Frame::Word(MoverMessage::Beat(requested)) => {
             mover.lease = Instant::now() + LEASE + MARGIN;
-            mover.say(Frame::Word(MoverMessage::Beat(asked)));
+            mover.send(Frame::Word(MoverMessage::Beat(requested)));
         }
         Frame::Word(MoverMessage::Surplus(streams)) => {
             for (id, stream) in &mover.streams {
@@ -232,16 +235,16 @@ fn hear(shared: &Arc<Shared>, at: usize, link: &mut Link, frame: Frame) -> Resul
 }
 
 /// Starts the thread that answers a stream, when its first query arrives.
-fn begin(shared: &Arc<Shared>, at: usize, mover: &mut Mover, id: u32, ask: StreamQuery) {
-    let (asks, heard) = channel();
+fn begin_stream(shared: &Arc<Shared>, at: usize, mover: &mut Mover, id: u32, query: StreamQuery) {
+    let (sender, queries) = channel();
     let flags = Arc::new(Flags::default());
-    // Cannot fail: the receiver is `heard`.
-    let _ = asks.send(ask);
-    let stream = MoverStream { id, mover: at, asks: heard, flags: Arc::clone(&flags), shared: Arc::clone(shared) };
+    // Cannot fail: the receiver is `queries`.
+    let _ = sender.send(query);
+    let stream = MoverStream { id, mover: at, queries, flags: Arc::clone(&flags), shared: Arc::clone(shared) };
     let side = Arc::clone(&shared.side);
     let run = move || side.answer(&stream);
     match std::thread::Builder::new().name(format!("stream-{id}")).spawn(run) {
-        Ok(_) => drop(mover.streams.insert(id, Stream { asks, flags })),
+        Ok(_) => drop(mover.streams.insert(id, Stream { queries: sender, flags })),
         Err(error) => mover.expel(&Refusal::new(Fault::Local, format!("no thread for its streams: {error}")).reason),
     }
 }

@@ -9,12 +9,12 @@ use wire::mover::{Answer, FileLocation, StreamQuery};
 use super::{MoverFileState, Shared, answer};
 use crate::error::Error;
 
-/// What the mover has reported about a stream, beside its queries.
+/// The mover's reports about a stream, beside its queries.
 #[derive(Debug, Default)]
 pub(super) struct Flags {
     /// The stream is over.
     pub lost: AtomicBool,
-    /// The stream is surplus, as its mover says.
+    /// The mover has reported that the stream is surplus.
     pub surplus: AtomicBool,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Flags {
 pub struct MoverStream {
     pub(super) id: u32,
     pub(super) mover: usize,
-    pub(super) asks: Receiver<StreamQuery>,
+    pub(super) queries: Receiver<StreamQuery>,
     pub(super) flags: Arc<Flags>,
     pub(super) shared: Arc<Shared>,
 }
@@ -34,13 +34,13 @@ impl MoverStream {
     }
 
     /// Waits for the stream's next query; none once the stream is over.
-    pub fn hear(&self) -> Option<StreamQuery> {
-        self.asks.recv().ok()
+    pub fn next_query(&self) -> Option<StreamQuery> {
+        self.queries.recv().ok()
     }
 
     /// Answers the stream's last query.
-    pub fn answer(&self, said: Answer) {
-        self.shared.say(self.mover, answer(self.id, said));
+    pub fn answer(&self, reply: Answer) {
+        self.shared.send(self.mover, answer(self.id, reply));
     }
 
     /// Whether the stream is over.
@@ -59,20 +59,20 @@ impl MoverStream {
         Error::Broken { peer, source: std::io::ErrorKind::ConnectionReset.into() }
     }
 
-    /// Notes that the mover is about to open a file, before it is told where the file is.
-    pub fn holds(&self, file: u64) {
+    /// Notes that the mover is about to open a file, before it gets the file's location.
+    pub fn note_open(&self, file: u64) {
         self.shared.state().movers[self.mover].files.entry(file).or_insert(MoverFileState::Open);
     }
 
-    /// Tells the stream where a file's blocks go; or that they are not wanted, also where the file is being closed.
-    pub fn tell_where(&self, file: u64, here: Option<FileLocation>) {
+    /// Answers the stream's query for the location of a file: none where its blocks are not wanted, or it is being closed.
+    pub fn answer_location(&self, file: u64, location: Option<FileLocation>) {
         let mut state = self.shared.state();
         let mover = &mut state.movers[self.mover];
-        let said = match here {
-            Some(here) if mover.files.get(&file) == Some(&MoverFileState::Open) => Answer::Here(here),
+        let reply = match location {
+            Some(location) if mover.files.get(&file) == Some(&MoverFileState::Open) => Answer::Here(location),
             _ => Answer::Nowhere,
         };
-        mover.say(answer(self.id, said));
+        mover.send(answer(self.id, reply));
     }
 
     /// Expels the stream's mover from the job.

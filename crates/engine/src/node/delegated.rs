@@ -1,4 +1,4 @@
-//! A delegated session: another node's, whose streams are carried here. See [`crate::lent`].
+//! A delegated session: this node is a mover, and carries some of the streams of another node's session. See [`crate::delegated`].
 
 use model::Refusal;
 use std::sync::mpsc::channel;
@@ -9,14 +9,14 @@ use model::fault::Fault;
 use wire::frame::{Direction, Frame, Totals};
 use wire::mover::{DelegatedSession, MoverMessage};
 
-use super::{ClientSession, Event, OURS, OpenRendezvous, ours};
-use crate::delegated::{Reader, Writer, Writing};
+use super::{ClientSession, Event, OpenRendezvous, THIS_NODE, refused};
+use crate::delegated::{Reader, Writer, WriterSide};
 use crate::error::{Error, Result};
 use crate::job::{self, StreamHelpers, StreamTerms, Streams};
 use crate::seal::{self, Secret};
 use crate::side::Side;
 
-/// What a mover does for a job.
+/// The part of a mover in a job.
 enum MoverRole {
     Reads(Arc<Reader>),
     Writes(Arc<Writer>),
@@ -26,42 +26,44 @@ impl MoverRole {
     fn side(&self) -> Arc<dyn Side> {
         match self {
             MoverRole::Reads(reader) => Arc::clone(reader) as Arc<dyn Side>,
-            MoverRole::Writes(writer) => Arc::new(Writing(Arc::clone(writer))),
+            MoverRole::Writes(writer) => Arc::new(WriterSide(Arc::clone(writer))),
         }
     }
 }
 
 impl ClientSession<'_> {
     /// Carries streams of the coordinator's session until the coordinator says that the job is over.
-    pub(super) fn lent(&mut self, lend: DelegatedSession) -> Result<()> {
+    pub(super) fn run_delegated(&mut self, delegated: DelegatedSession) -> Result<()> {
         let started = Instant::now();
-        let (moved, result) = match self.mover_role(&lend) {
+        let (moved, result) = match self.mover_role(&delegated) {
             Ok(mover_role) => {
                 let side = mover_role.side();
-                let result = self.carry(&lend, &mover_role, &side);
+                let result = self.carry(&delegated, &mover_role, &side);
                 (side.progress().bytes_arrived, result)
             }
-            Err(refusal) => (0, Err(ours(refusal))),
+            Err(refusal) => (0, Err(refused(refusal))),
         };
         let totals = Totals { bytes: moved, ..Totals::default() };
-        let (elapsed, error) = (started.elapsed(), result.as_ref().err());
-        self.host.note(self.peer, &self.access, &Event::Job { order: &lend.order, totals, elapsed, error });
+        let elapsed = started.elapsed();
+        let error = result.as_ref().err();
+        self.host.note(self.peer, &self.access, &Event::Job { order: &delegated.order, totals, elapsed, error });
         if let Err(Error::Refused { refusal, peer }) = &result
-            && peer == OURS
+            && peer == THIS_NODE
         {
             self.link.abort(refusal.clone());
         }
         result
     }
 
-    /// This mover's part in the job, if the coordinator may have it done here.
-    fn mover_role(&self, lend: &DelegatedSession) -> std::result::Result<MoverRole, Refusal> {
+    /// This mover's part in the job, if the coordinator has the rights for it here.
+    fn mover_role(&self, delegated: &DelegatedSession) -> std::result::Result<MoverRole, Refusal> {
         self.host.still_stands(&self.access)?;
-        let (order, waker) = (&lend.order, self.link.waker());
+        let order = &delegated.order;
+        let waker = self.link.waker();
         if order.places.is_empty() {
-            return Err(Refusal::new(Fault::Peer, "a job without places was lent"));
+            return Err(Refusal::new(Fault::Peer, "a job without places was delegated"));
         }
-        if lend.suite.is_none() && !self.host.allows_plain() {
+        if delegated.suite.is_none() && !self.host.allows_plain() {
             let reason =
                 "the coordinator allows payload in clear and this mover does not; set --plain at both, or at neither";
             return Err(Refusal::new(Fault::Config, reason));
@@ -83,36 +85,37 @@ impl ClientSession<'_> {
         })
     }
 
-    fn carry(&mut self, lend: &DelegatedSession, mover_role: &MoverRole, side: &Arc<dyn Side>) -> Result<()> {
+    fn carry(&mut self, delegated: &DelegatedSession, mover_role: &MoverRole, side: &Arc<dyn Side>) -> Result<()> {
         let role = if side.sends() { "send" } else { "receive" };
-        let (control, _held) = self.job_control(&lend.order, role)?;
-        let secret = Secret::new(&lend.secret);
+        let (control, _guard) = self.job_control(&delegated.order, role)?;
+        let secret = Secret::new(&delegated.secret);
         let (sender, joined) = channel();
-        let (sealed, waker) = (lend.suite.is_some(), self.link.waker());
+        let sealed = delegated.suite.is_some();
+        let waker = self.link.waker();
         let rendezvous = OpenRendezvous { secret: secret.clone(), sealed, joined: sender, waker };
-        let _rendezvous = self.host.open_gate(lend.session, rendezvous).map_err(ours)?;
+        let _rendezvous = self.host.open_gate(delegated.session, rendezvous).map_err(refused)?;
         self.link.send(&Frame::Word(MoverMessage::Ready))?;
         let terms = StreamTerms {
-            session: lend.session,
+            session: delegated.session,
             secret,
             role: seal::SealingEnd::Node,
-            suite: Arc::new(OnceLock::from(lend.suite)),
-            plain: lend.suite.is_none(),
-            permitted: job::permitted(lend.order.congestion.clone()),
+            suite: Arc::new(OnceLock::from(delegated.suite)),
+            plain: delegated.suite.is_none(),
+            permitted: job::permitted(delegated.order.congestion.clone()),
             past: None,
             history: None,
             series: None,
             path_shares: None,
-            ordered: lend.order.steer,
-            patience: self.job_terms(&lend.order).patience,
+            ordered: delegated.order.steer,
+            patience: self.job_terms(&delegated.order).patience,
             keep: false,
-            help: StreamHelpers::Lent,
+            help: StreamHelpers::Delegated,
         };
         let streams = Streams::Accept { joined: &joined, kept: Vec::new(), floor: 0 };
         let (driven, result) = job::drive(&mut self.link, side, terms, streams, &control, &mut |_| {});
         let clean = match mover_role {
             MoverRole::Reads(_) => true,
-            MoverRole::Writes(writer) => writer.let_go(),
+            MoverRole::Writes(writer) => writer.close_all(),
         };
         result?;
         if !clean {

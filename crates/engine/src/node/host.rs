@@ -1,4 +1,4 @@
-//! The node around its sessions: access control, exports, and the access log.
+//! The interface of sessions to their node: access control, exports, and the access log.
 
 use model::Refusal;
 use std::net::SocketAddr;
@@ -24,13 +24,13 @@ use crate::scan::SourceRoot;
 use crate::seal::Secret;
 use crate::stream::Joined;
 
-/// How a joining stream finds its session.
+/// An open session, as streams that join find it.
 pub struct OpenRendezvous {
     /// The session's secret, to check the join's code.
     pub secret: Secret,
     /// Whether the session's records are sealed.
     pub sealed: bool,
-    /// Where the joined socket goes.
+    /// Receives the joined socket.
     pub joined: Sender<Joined>,
     /// Wakes the session.
     pub waker: Waker,
@@ -53,9 +53,9 @@ pub enum Event<'a> {
         /// The client's program and version.
         software: &'a str,
     },
-    /// The client has shown another key, over the connections of an earlier job.
+    /// The client has logged in with another key, over the connections of an earlier job.
     Renewed {
-        /// Streams that stayed.
+        /// The number of streams that were kept.
         streams: usize,
     },
     /// A question was answered or refused.
@@ -69,7 +69,7 @@ pub enum Event<'a> {
     Job {
         /// Its order.
         order: &'a Open,
-        /// What arrived.
+        /// The counts of what arrived.
         totals: Totals,
         /// How long it took.
         elapsed: Duration,
@@ -78,7 +78,7 @@ pub enum Event<'a> {
     },
 }
 
-/// The node around its sessions.
+/// The node, as its sessions see it.
 pub trait Host: Send + Sync {
     /// Authenticates a client by its key.
     ///

@@ -1,4 +1,4 @@
-//! What a dry run would do.
+//! Reports the steps of a dry run.
 
 use model::name::RelPath;
 use model::spec::Step;
@@ -7,7 +7,7 @@ use wire::receiver::{Judgement, Wanted};
 
 use super::Receiving;
 
-/// Steps that may wait to be told; a peer that does not listen makes the metadata worker wait.
+/// The number of steps that may wait to be reported; a peer that does not read them makes the metadata worker wait.
 const STEPS_WAITING_MAX: usize = 1 << 16;
 
 impl Receiving {
@@ -25,11 +25,11 @@ impl Receiving {
         self.state().machine.planned(Plan { step, path, bytes });
     }
 
-    /// A file's judgement in a dry run: told and settled, or left to the sender to compare.
+    /// Handles a file's judgement in a dry run: reports and settles it, or leaves the comparison to the sender.
     pub(super) fn judge_dry(&self, wanted: &Wanted, judgement: Judgement) {
         let outcome = match judgement {
             Judgement::WantUnless(_) => {
-                // Counted here: when the sender has compared, nobody looks again.
+                // Counted here: the receiver does not handle the file again after the sender's comparison.
                 let _ = self.refresh_file(wanted);
                 return self.state().machine.judged(wanted.id, judgement);
             }

@@ -1,5 +1,5 @@
-//! What is at the target and not at the source, for `--delete`: noted directory by directory, and removed when all that was offered is
-//! in place and the whole is no more than may be removed.
+//! Extras: entries that the target has and the source lacks, for `--delete`. They are noted directory by directory, and removed when all
+//! offered entries are in place and their number is within the bound.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::Ordering;
@@ -14,26 +14,26 @@ use wire::receiver::name_key;
 
 use super::Receiving;
 
-/// Extras that are noted by name, a directory that goes as a whole as one: some 200 MB. Of more, these go.
+/// The number of extras that are noted by name (about 200 MB); a directory that is removed as a whole counts once. Further extras stay.
 const NOTED_MAX: usize = 1 << 20;
 /// The right of an owner to write, without which nothing can be removed from a directory.
 const WRITABLE: u32 = 0o200;
 
-/// What was found so far.
+/// The extras found so far.
 #[derive(Default)]
 pub(super) struct Extras {
     noted: Vec<Extra>,
-    /// Entries, those in directories among them.
+    /// The number of extras, including those in directories.
     entries: u64,
-    /// Those of them that were too many to be noted.
+    /// The number of extras beyond [`NOTED_MAX`].
     unnoted: u64,
-    /// The source has nothing in it.
+    /// The source is an empty directory.
     is_source_empty: bool,
 }
 
 struct Extra {
     path: RelPath,
-    /// The path that people know it by.
+    /// Its path in messages: below the name of the source root.
     shown: RelPath,
 }
 
@@ -42,11 +42,11 @@ impl Receiving {
         self.extras.lock()
     }
 
-    /// Notes what is in a directory and was not offered; what the rules leave out, and what other jobs are writing, stays.
+    /// Notes the entries of a directory that were not offered, except for those that filters exclude or other jobs are writing.
     pub(super) fn note_extras(&self, path: &RelPath, shown: &RelPath, offered: &HashSet<u64>) {
         let entries = match self.store.list(path) {
             Ok(entries) => entries.finished(),
-            // In a dry run it may not have been made.
+            // In a dry run the directory may not exist.
             Err(error) if error.is_not_found() => return,
             Err(error) => return self.not_removed(shown, &error),
         };
@@ -65,7 +65,7 @@ impl Receiving {
             }
             match if is_dir { self.entries_in(&below, &shown) } else { Ok(Some(0)) } {
                 Ok(Some(inside)) => self.note(Extra { path: below, shown }, 1 + inside),
-                // It stays for the sake of what stays in it.
+                // The directory stays, because an entry in it stays.
                 Ok(None) => self.note_extras(&below, &shown, &HashSet::new()),
                 Err(error) => self.not_removed(&shown, &error),
             }
@@ -89,10 +89,11 @@ impl Receiving {
         !self.filters.takes(&strip_root(shown), is_dir)
     }
 
-    /// Entries in a directory that the source lacks; none where something in it is to stay.
+    /// The number of entries in a directory that the source lacks; none where an entry in it must stay.
     fn entries_in(&self, path: &RelPath, shown: &RelPath) -> store::Result<Option<u64>> {
-        // As with removing: only the names of directories outlive a listing's descriptor.
-        let (mut dirs, mut count) = (Vec::new(), 0);
+        // As with removing, only the names of directories are kept after the listing is closed.
+        let mut dirs = Vec::new();
+        let mut count = 0;
         let mut entries = self.store.list(path)?.finished();
         for entry in entries.by_ref() {
             let (name, stat) = entry?;
@@ -113,17 +114,17 @@ impl Receiving {
         Ok(Some(count))
     }
 
-    /// All that was offered is in place: removes what was noted, or says why it all stays.
+    /// Removes the extras once all offered entries are in place, or reports why none is removed.
     pub(super) fn remove_extras(&self, unread: u64) {
         let Extras { entries: extras, unnoted, is_source_empty, .. } = *self.extras();
         if extras == 0 {
             return;
         }
-        let there = self.found.load(Ordering::Relaxed) + extras;
+        let total = self.found.load(Ordering::Relaxed) + extras;
         let refusal = match &self.policy.may_replace {
             Err(refusal) => Some(refusal.clone()),
             Ok(()) => {
-                self.too_much(extras, there, unread, is_source_empty).map(|why| Refusal::new(Fault::Storage, why))
+                self.too_much(extras, total, unread, is_source_empty).map(|why| Refusal::new(Fault::Storage, why))
             }
         };
         if let Some(refusal) = refusal {
@@ -133,7 +134,7 @@ impl Receiving {
             return self.plan_removal();
         }
         let _busy = self.busy_with(format!("removing {extras} entries at the target that the source lacks"));
-        self.state().machine.removing(Removal { extras, there });
+        self.state().machine.removing(Removal { extras, there: total });
         self.waker.wake();
         self.remove_noted();
         if unnoted > 0 {
@@ -143,11 +144,11 @@ impl Receiving {
         }
     }
 
-    /// Why all of it stays: it would be more than was meant, as far as can be told.
-    fn too_much(&self, extras: u64, there: u64, unread: u64, is_source_empty: bool) -> Option<String> {
+    /// Why no extra is removed: the removal of so many is probably a mistake. None where it is not.
+    fn too_much(&self, extras: u64, total: u64, unread: u64, is_source_empty: bool) -> Option<String> {
         let of_target = if self.target.path.is_root() { "the target".to_owned() } else { self.target.path.to_string() };
-        let would = format!("--delete would remove {extras} of the {there} entries that are in {of_target}");
-        // A source without anything in it is a disk that is not mounted more often than a wish to remove all there is.
+        let would = format!("--delete would remove {extras} of the {total} entries that are in {of_target}");
+        // An empty source is more often a disk that is not mounted than a wish to remove everything.
         if is_source_empty {
             return Some(format!(
                 "the source is empty, so {would}: nothing was removed. If that is meant, remove it with `longhaul rm -r`"
@@ -160,7 +161,7 @@ impl Receiving {
             ));
         }
         let delete = self.policy.options.delete;
-        if extras > delete.most_of(there) {
+        if extras > delete.most_of(total) {
             let bound = match delete {
                 Delete::AtMost(max) => format!("more than --max-delete {max}"),
                 _ => "more than half of them".to_owned(),
@@ -179,13 +180,13 @@ impl Receiving {
         }
     }
 
-    /// Removes what was noted. The directories that it was in keep their modes and times.
+    /// Removes the noted extras. Their parent directories keep modes and times.
     fn remove_noted(&self) {
         let noted = std::mem::take(&mut self.extras().noted);
         let mut parents: BTreeMap<RelPath, Option<Meta>> = BTreeMap::new();
         for Extra { path, shown } in noted {
             let parent = path.parent();
-            parents.entry(parent).or_insert_with_key(|parent| self.made_writable(parent));
+            parents.entry(parent).or_insert_with_key(|parent| self.make_writable(parent));
             match store::remove_all(&*self.store, &path) {
                 Ok(()) => self.state().machine.removed(),
                 Err(error) => self.not_removed(&shown, &error),
@@ -195,13 +196,13 @@ impl Receiving {
             }
         }
         for (parent, meta) in parents {
-            // What was done is done: a time that cannot be put back is no failure.
+            // The extras are removed: a time that cannot be restored is not a failure.
             let _ = meta.map(|meta| self.store.finish_dir(&parent, meta.mode, meta.mtime));
         }
     }
 
-    /// What a directory was before something is removed from it.
-    fn made_writable(&self, dir: &RelPath) -> Option<Meta> {
+    /// Makes a directory writable. Returns its metadata from before.
+    fn make_writable(&self, dir: &RelPath) -> Option<Meta> {
         let meta = self.store.stat(dir).ok()?.meta;
         if meta.mode & WRITABLE == 0 {
             let _ = self.store.finish_dir(dir, meta.mode | WRITABLE, meta.mtime);

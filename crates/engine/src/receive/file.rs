@@ -31,16 +31,16 @@ pub(super) fn subject(wanted: &Wanted) -> Subject {
 /// A file that blocks are being written to.
 pub(super) struct Incoming {
     wanted: Wanted,
-    /// The digest of what is there already, where that decides.
-    there: Option<Digest>,
+    /// The digest of the existing file, where that decides whether blocks are needed.
+    existing: Option<Digest>,
     sink: Mutex<SinkState>,
     serial: Mutex<InOrder>,
-    /// Locked shared while a block is written and entered, exclusively while the file is committed: a block that arrives twice must
-    /// not be written into a committed file.
+    /// Locked shared while a block is written and entered in the ledger, exclusively while the file is committed: a block that arrives
+    /// twice must not be written into a committed file.
     gate: RwLock<CommitGate>,
     /// Promised space, until it is reserved in the file system or written.
     promise: Mutex<Option<Promise>>,
-    log: Mutex<JournalState>,
+    journal: Mutex<JournalState>,
     /// Holes must be written as zeros: the unfinished file is an earlier attempt's, or the target has no holes.
     fills_holes: bool,
     /// The target takes the file in order.
@@ -50,15 +50,15 @@ pub(super) struct Incoming {
 /// The payload of a part.
 #[derive(Clone, Copy)]
 pub(super) enum Payload<'a> {
-    /// Its bytes, none for a hole.
+    /// Its bytes; empty for a hole.
     Bytes(&'a [u8]),
-    /// A mover has written them.
+    /// A mover has written its bytes.
     Written,
 }
 
 /// An unfinished file, and the tag it was made with.
 #[derive(Clone)]
-struct Unfinished {
+struct UnfinishedFile {
     sink: Arc<dyn Sink>,
     tag: String,
 }
@@ -68,10 +68,10 @@ struct Unfinished {
 enum SinkState {
     /// Not made yet: the first block makes it.
     #[default]
-    Empty,
+    NotMade,
     /// The unfinished file.
-    Open(Unfinished),
-    /// Given up or left: a late block must not make it again.
+    Open(UnfinishedFile),
+    /// Discarded or kept for a later attempt: a late block must not make it again.
     Gone,
 }
 
@@ -81,15 +81,15 @@ struct JournalState {
     journal: Option<Journal>,
     /// The journal can no longer be written: a later attempt cannot resume, but the unfinished file is still guarded.
     broken: bool,
-    /// Blocks that wait to be durable, and their bytes.
-    waiting: Vec<Row>,
-    waiting_bytes: u64,
+    /// The rows of blocks that are not flushed yet, and their bytes.
+    pending: Vec<Row>,
+    pending_bytes: u64,
 }
 
-/// In a durable job, journalled blocks are on stable storage: so many bytes are flushed together.
+/// In a durable job, blocks are flushed before they are journalled, so many bytes at a time.
 const FLUSH_BYTES: u64 = 64 << 20;
 
-/// From this size on, room is reserved in the file system when a file is begun.
+/// From this size on, space is reserved in the file system when a file is begun.
 const RESERVE_BYTES: u64 = 1 << 20;
 
 /// Whether blocks may still be written: the gate closes before the file is committed.
@@ -100,36 +100,47 @@ enum CommitGate {
 }
 
 impl Incoming {
-    pub(super) fn new(sinks: &impl Sinks, wanted: Wanted, there: Option<Digest>, promise: Option<Promise>) -> Incoming {
-        let serial = Mutex::new(InOrder::new(&sinks.policy().options.checksums));
-        let (gate, log, promise) = (RwLock::new(CommitGate::Open), Mutex::default(), Mutex::new(promise));
+    pub(super) fn new(
+        sinks: &impl Sinks,
+        wanted: Wanted,
+        existing: Option<Digest>,
+        promise: Option<Promise>,
+    ) -> Incoming {
         let writes = sinks.store().capabilities().writes;
-        let reorder = (writes == Writes::InOrder).then(|| ReorderBuffer::new(sinks.held_blocks()));
-        let (sink, fills_holes) = (Mutex::default(), writes != Writes::Anywhere);
-        Incoming { wanted, there, sink, serial, gate, promise, log, fills_holes, reorder }
-    }
-
-    /// Resumes the unfinished file of an earlier attempt.
-    pub(super) fn going_on(self, sink: Arc<dyn Sink>, journal: Journal) -> Incoming {
-        *self.slot() = SinkState::Open(Unfinished { sink, tag: journal.tag().to_owned() });
-        self.log().journal = Some(journal);
-        Incoming { fills_holes: true, ..self }
-    }
-
-    fn slot(&self) -> MutexGuard<'_, SinkState> {
-        self.sink.lock()
-    }
-
-    /// Takes the unfinished file away, so that nobody writes to it any more.
-    fn take_sink(&self) -> Option<Arc<dyn Sink>> {
-        match std::mem::replace(&mut *self.slot(), SinkState::Gone) {
-            SinkState::Open(open) => Some(open.sink),
-            SinkState::Empty | SinkState::Gone => None,
+        Incoming {
+            wanted,
+            existing,
+            sink: Mutex::default(),
+            serial: Mutex::new(InOrder::new(&sinks.policy().options.checksums)),
+            gate: RwLock::new(CommitGate::Open),
+            promise: Mutex::new(promise),
+            journal: Mutex::default(),
+            fills_holes: writes != Writes::Anywhere,
+            reorder: (writes == Writes::InOrder).then(|| ReorderBuffer::new(sinks.held_blocks())),
         }
     }
 
-    fn log(&self) -> MutexGuard<'_, JournalState> {
-        self.log.lock()
+    /// Resumes the unfinished file of an earlier attempt.
+    pub(super) fn resumed(self, sink: Arc<dyn Sink>, journal: Journal) -> Incoming {
+        *self.sink_state() = SinkState::Open(UnfinishedFile { sink, tag: journal.tag().to_owned() });
+        self.journal().journal = Some(journal);
+        Incoming { fills_holes: true, ..self }
+    }
+
+    fn sink_state(&self) -> MutexGuard<'_, SinkState> {
+        self.sink.lock()
+    }
+
+    /// Takes the unfinished file away, so that no block is written to it any more.
+    fn take_sink(&self) -> Option<Arc<dyn Sink>> {
+        match std::mem::replace(&mut *self.sink_state(), SinkState::Gone) {
+            SinkState::Open(open) => Some(open.sink),
+            SinkState::NotMade | SinkState::Gone => None,
+        }
+    }
+
+    fn journal(&self) -> MutexGuard<'_, JournalState> {
+        self.journal.lock()
     }
 
     fn settle_promise(&self) {
@@ -140,7 +151,7 @@ impl Incoming {
         self.promise.lock()
     }
 
-    /// Writes a block and enters it, unless the file is on its way to its name already.
+    /// Writes a block and enters it in the ledger, unless the file is being committed already.
     pub(super) fn take(
         &self,
         sinks: &impl Sinks,
@@ -155,18 +166,18 @@ impl Incoming {
         }
         let written = match payload {
             Payload::Bytes(bytes) => self.write(sinks, part, bytes),
-            Payload::Written => self.reached(part),
+            Payload::Written => self.note_written(part),
         };
-        let written = written.and_then(|turn| {
+        let written = written.and_then(|outcome| {
             self.note(sinks, part, sum)?;
-            Ok(turn)
+            Ok(outcome)
         });
         match written {
-            // Another block's failure, or the end of the job, is the reason, and has been told.
+            // The reason is another block's failure or the end of the job, and has been reported.
             Ok(BlockOutcome::Late) => Ok(Ok(Stored::Unwanted)),
             Ok(BlockOutcome::Taken) => {
                 if let Some(promise) = &mut *self.promise() {
-                    promise.kept(if part.hole { 0 } else { part.len });
+                    promise.reduce(if part.hole { 0 } else { part.len });
                 }
                 enter().map(Ok)
             }
@@ -174,18 +185,18 @@ impl Incoming {
         }
     }
 
-    /// A mover has written a block.
-    fn reached(&self, part: &Part) -> store::Result<BlockOutcome> {
-        match &*self.slot() {
+    /// Notes that a mover has written a block.
+    fn note_written(&self, part: &Part) -> store::Result<BlockOutcome> {
+        match &*self.sink_state() {
             SinkState::Open(open) if !part.hole => open.sink.reached(part.offset + part.len),
-            SinkState::Open(_) | SinkState::Empty => {}
+            SinkState::Open(_) | SinkState::NotMade => {}
             SinkState::Gone => return Ok(BlockOutcome::Late),
         }
         Ok(BlockOutcome::Taken)
     }
 
-    /// Where a mover finds the file; nowhere where it is complete, or has been given up.
-    pub(super) fn place(&self, sinks: &impl Sinks) -> store::Result<Option<FileLocation>> {
+    /// The location of the file for a mover; none where the file is complete, or has been given up.
+    pub(super) fn location(&self, sinks: &impl Sinks) -> store::Result<Option<FileLocation>> {
         let gate = self.gate.read();
         if *gate == CommitGate::Closed {
             return Ok(None);
@@ -199,28 +210,28 @@ impl Incoming {
         self.open(sinks).map(|open| open.sink)
     }
 
-    /// The file, made on first use.
-    fn open(&self, sinks: &impl Sinks) -> store::Result<Unfinished> {
-        let mut slot = self.slot();
-        match &*slot {
+    /// The unfinished file, made on first use.
+    fn open(&self, sinks: &impl Sinks) -> store::Result<UnfinishedFile> {
+        let mut sink_state = self.sink_state();
+        match &*sink_state {
             SinkState::Open(open) => return Ok(open.clone()),
             SinkState::Gone => return Err(late()),
-            SinkState::Empty => {}
+            SinkState::NotMade => {}
         }
         match self.begin(sinks) {
             Ok(made) => {
-                *slot = SinkState::Open(made.clone());
+                *sink_state = SinkState::Open(made.clone());
                 Ok(made)
             }
             Err(error) => {
-                // Else the next block would wait for this journal in vain, and begin a file that it says nothing about.
+                // Otherwise the next block would wait for this journal in vain, and begin a file without one.
                 self.end_journal();
                 Err(error)
             }
         }
     }
 
-    fn begin(&self, sinks: &impl Sinks) -> store::Result<Unfinished> {
+    fn begin(&self, sinks: &impl Sinks) -> store::Result<UnfinishedFile> {
         let (made, tag) = match self.begin_journal(sinks) {
             Some(tag) => {
                 let made = sinks.with_room(|| sinks.store().create(&self.wanted.path, &tag))?;
@@ -240,56 +251,56 @@ impl Incoming {
         })?;
         let sparse = self.wanted.attributes.as_ref().is_some_and(|a| a.sparse);
         if !sparse && self.wanted.size != UNKNOWN_SIZE && self.wanted.size >= RESERVE_BYTES {
-            // Room that is only there, and not taken, stays promised until it is written.
+            // Space that was not reserved stays promised until it is written.
             if sinks.with_room(|| made.reserve(self.wanted.size))? {
                 self.settle_promise();
             }
         }
-        Ok(Unfinished { sink: made, tag })
+        Ok(UnfinishedFile { sink: made, tag })
     }
 
-    /// Takes the file's journal, where it is worth one and nobody else has it. Returns the tag of the unfinished file.
+    /// Takes the file's journal, where the file is worth one and no other job has it. Returns the tag of the unfinished file.
     fn begin_journal(&self, sinks: &impl Sinks) -> Option<String> {
-        // A state directory that cannot be written to costs the resume, not the transfer.
-        let (journals, mut journal, there) = sinks.journal_of(&self.wanted)?;
-        if !there.is_empty() {
+        // Without a writable state directory the file cannot be resumed later, but it can be transferred.
+        let (journals, mut journal, rows) = sinks.journal_of(&self.wanted)?;
+        if !rows.is_empty() {
             journal.restart(journals, &self.wanted.path, subject(&self.wanted), &[]).ok()?;
         }
         let tag = journal.tag().to_owned();
-        // Of an attempt about another subject, or from before its journal was lost. What cannot be removed (somebody
-        // else's file, a directory) is in the way of the resume, not of the transfer.
+        // An unfinished file of this tag is about another subject, or its journal was lost. If it cannot be removed (another user's file, a
+        // directory), the file cannot be resumed later, but it can be transferred.
         if sinks.store().forget(&self.wanted.path, &tag).is_err() {
             journal.remove();
             return None;
         }
-        self.log().journal = Some(journal);
+        self.journal().journal = Some(journal);
         Some(tag)
     }
 
-    /// Writes down that a block has been written.
+    /// Enters a block that has been written in the journal.
     fn note(&self, sinks: &impl Sinks, part: &Part, sum: BlockSum) -> store::Result<()> {
-        let mut log = self.log();
-        if log.journal.is_none() || log.broken || part.len == 0 {
+        let mut state = self.journal();
+        if state.journal.is_none() || state.broken || part.len == 0 {
             return Ok(());
         }
-        log.waiting.push(Row { offset: part.offset, len: part.len, sum });
-        log.waiting_bytes += part.len;
-        if sinks.policy().options.durable && log.waiting_bytes < FLUSH_BYTES {
+        state.pending.push(Row { offset: part.offset, len: part.len, sum });
+        state.pending_bytes += part.len;
+        if sinks.policy().options.durable && state.pending_bytes < FLUSH_BYTES {
             return Ok(());
         }
-        self.write_log(sinks, &mut log)
+        self.write_rows(sinks, &mut state)
     }
 
-    fn write_log(&self, sinks: &impl Sinks, log: &mut JournalState) -> store::Result<()> {
+    fn write_rows(&self, sinks: &impl Sinks, state: &mut JournalState) -> store::Result<()> {
         let durable = sinks.policy().options.durable;
-        if durable && let SinkState::Open(open) = &*self.slot() {
+        if durable && let SinkState::Open(open) = &*self.sink_state() {
             open.sink.flush()?;
         }
-        let rows = std::mem::take(&mut log.waiting);
-        log.waiting_bytes = 0;
-        if let Some(journal) = &mut log.journal {
+        let rows = std::mem::take(&mut state.pending);
+        state.pending_bytes = 0;
+        if let Some(journal) = &mut state.journal {
             let written = journal.write(&rows).and_then(|()| if durable { journal.flush() } else { Ok(()) });
-            log.broken = written.is_err();
+            state.broken = written.is_err();
         }
         Ok(())
     }
@@ -318,7 +329,7 @@ impl Incoming {
         }
     }
 
-    /// Removes what was written of it.
+    /// Removes the unfinished file and its journal.
     fn discard(&self) {
         self.reorder.iter().for_each(ReorderBuffer::give_up);
         if let Some(sink) = self.take_sink() {
@@ -328,24 +339,26 @@ impl Incoming {
     }
 
     fn end_journal(&self) {
-        if let Some(journal) = self.log().journal.take() {
+        if let Some(journal) = self.journal().journal.take() {
             journal.remove();
         }
     }
 
-    /// Keeps what was written of it for a later attempt, where that is written down. No block is being written then, and
-    /// none will be: whoever goes on with it must not be written to behind its back.
+    /// Keeps the unfinished file for a later attempt, where it is journalled. From then on no block is written to it: a later attempt may
+    /// already have resumed it.
     fn keep(&self, sinks: &impl Sinks) {
         self.reorder.iter().for_each(ReorderBuffer::give_up);
         *self.gate.write() = CommitGate::Closed;
-        let mut log = self.log();
-        if !log.broken && !log.waiting.is_empty() {
-            log.broken = self.write_log(sinks, &mut log).is_err();
+        let mut state = self.journal();
+        if !state.broken && !state.pending.is_empty() {
+            state.broken = self.write_rows(sinks, &mut state).is_err();
         }
-        let (kept, broken) = (log.journal.take(), log.broken);
-        drop(log);
-        match (kept, self.take_sink()) {
-            (Some(_locked), Some(sink)) if !broken => sink.keep(),
+        let journal = state.journal.take();
+        let is_broken = state.broken;
+        drop(state);
+        match (journal, self.take_sink()) {
+            // The journal is locked until the file is kept.
+            (Some(_locked), Some(sink)) if !is_broken => sink.keep(),
             (journal, sink) => {
                 if let Some(sink) = sink {
                     sink.discard();
@@ -363,12 +376,13 @@ fn late() -> store::Error {
 }
 
 impl Receiving {
-    /// Makes room for a file's blocks, before the sender can hear that it is wanted.
+    /// Expects the blocks of a file. Called before the sender can learn that the file is wanted.
     pub(super) fn expect_file(&self, incoming: Incoming) {
         self.incoming().insert(incoming.wanted.id, Arc::new(incoming));
     }
 
-    /// A file cannot be written. What would meet every other file as well will pass: then what is there is kept.
+    /// Fails a file that cannot be written. After an error that every other file would meet as well, the unfinished file is kept for a
+    /// later attempt.
     pub(super) fn file_failed(&self, id: u64, error: store::Error) {
         if error.is_fatal() {
             self.leave(id);
@@ -378,7 +392,7 @@ impl Receiving {
         self.store_failed(id, error);
     }
 
-    /// The job ends before the file is complete.
+    /// Keeps an unfinished file for a later attempt, because the job ends before the file is complete.
     pub(super) fn leave(&self, id: u64) {
         let incoming = self.incoming().remove(&id);
         if let Some(incoming) = incoming {
@@ -389,7 +403,7 @@ impl Receiving {
 
     fn store_failed(&self, id: u64, error: store::Error) {
         let refusal = Refusal::from_error(&error);
-        // Said before the file is settled: if it was the last one, the job would otherwise end in peace first.
+        // The job fails before the file is settled: if it was the last one, the job would otherwise succeed first.
         if error.is_fatal() {
             self.fail(Error::Store(error));
         }

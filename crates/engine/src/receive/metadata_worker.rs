@@ -1,4 +1,4 @@
-//! The metadata worker: does the machine's actions on the target's store, in order, on a thread of its own, so that a slow
+//! The metadata worker: does the machine's actions on the target's store, in order, on its own thread, so that a slow
 //! directory does not keep the control connection from answering pings.
 
 use std::sync::atomic::Ordering;
@@ -21,7 +21,7 @@ use crate::meter::Meter;
 use crate::stream::RecordBuffer;
 
 impl Receiving {
-    /// Works until the job is over; the resume verifier beside it.
+    /// Works until the job is over, and runs the resume verifier on a second thread.
     pub fn run_metadata_worker(&self) {
         std::thread::scope(|scope| {
             scope.spawn(|| self.run_resume_verifier());
@@ -31,10 +31,10 @@ impl Receiving {
                 self.waker.wake();
             }
         });
-        // What is still open is kept for a later attempt, or of no use to anybody.
+        // Files that are still open are kept for a later attempt, or removed where that is not possible.
         let open: Vec<u64> = self.incoming().keys().copied().collect();
         open.into_iter().for_each(|id| self.leave(id));
-        // They know this side as well: one of the two has to forget the other.
+        // The movers refer to this side as well: dropping them here ends the cycle of references.
         drop(self.movers.lock().take());
     }
 
@@ -54,9 +54,10 @@ impl Receiving {
     fn act(&self, action: Action, buffer: &mut Option<RecordBuffer>) {
         match action {
             Action::MakeDir { id, path } => {
-                let made = match self.policy.options.dry_run {
-                    true => self.make_dir_dry(&path),
-                    false => self.with_room(|| self.make_dir(id, &path)),
+                let made = if self.policy.options.dry_run {
+                    self.make_dir_dry(&path)
+                } else {
+                    self.with_room(|| self.make_dir(id, &path))
                 };
                 let made = made.map_err(|e| self.refusal(e));
                 self.state().machine.dir_made(id, made);
@@ -77,9 +78,10 @@ impl Receiving {
             Action::FinishDir { id, path, mode, mtime, attributes } => {
                 let kept = self.kept_dirs.lock().remove(&id);
                 let implied = attributes.as_ref().is_some_and(|a| a.implied);
-                let finished = match kept || implied || self.policy.options.dry_run {
-                    true => Ok(()),
-                    false => self.finish_dir(&path, mode, mtime, attributes.as_deref()),
+                let finished = if kept || implied || self.policy.options.dry_run {
+                    Ok(())
+                } else {
+                    self.finish_dir(&path, mode, mtime, attributes.as_deref())
                 };
                 let finished = finished.map_err(|e| self.refusal(e));
                 self.state().machine.dir_finished(id, finished);
@@ -92,7 +94,7 @@ impl Receiving {
         }
     }
 
-    /// The mode last: it may take the right to change anything else.
+    /// Sets the attributes of a directory, and last its mode, which may take the right to change the rest.
     fn finish_dir(
         &self,
         path: &RelPath,
@@ -104,7 +106,7 @@ impl Receiving {
         self.store.finish_dir(path, mode, mtime)
     }
 
-    /// What an entry should have, as far as this job was asked to bring it.
+    /// The metadata that an entry should have, as far as this job preserves them.
     fn facts<'a>(&self, mode: u32, mtime: Timestamp, attributes: Option<&'a Attributes>) -> store::Facts<'a> {
         let Options { owner, xattrs, .. } = self.policy.options;
         store::Facts { mode, mtime, asked: store::AttributeSelection { owner, xattrs }, attributes }
@@ -112,8 +114,8 @@ impl Receiving {
 
     fn make_dir_dry(&self, path: &RelPath) -> store::Result<()> {
         match self.store.stat(path) {
-            Ok(there) if there.meta.kind == Kind::Dir => {
-                self.found(*path != self.target.path);
+            Ok(existing) if existing.meta.kind == Kind::Dir => {
+                self.count_found(*path != self.target.path);
                 Ok(())
             }
             Ok(_) if *path == self.target.path && self.target.is_dir => Ok(()),
@@ -129,7 +131,7 @@ impl Receiving {
         format!("{}-{id:x}", self.policy.tag)
     }
 
-    /// The words for a store's error; one that would meet every further file ends the job.
+    /// The refusal for an error of the store. An error that every further file would meet fails the job.
     fn refusal(&self, error: store::Error) -> Refusal {
         let refusal = Refusal::from_error(&error);
         if error.is_fatal() {
@@ -146,7 +148,7 @@ impl Receiving {
         }
     }
 
-    /// A source root's missing parents are made; everything deeper has a directory that was offered.
+    /// Makes the missing parents of a source root; deeper entries have directories that were offered.
     fn prepare_parent(&self, path: &RelPath) -> store::Result<()> {
         if path.is_root() {
             return Ok(());
@@ -157,11 +159,11 @@ impl Receiving {
     }
 
     fn make_dir(&self, id: u64, path: &RelPath) -> store::Result<()> {
-        let asks = self.policy.may_replace.is_err() || self.policy.options.delete.is_asked();
-        let is_there = asks && self.store.is_dir(path);
-        self.found(is_there && *path != self.target.path);
-        if self.policy.may_replace.is_err() && is_there {
-            // Whoever may only create may put things into it, not change its mode or time.
+        let is_checked = self.policy.may_replace.is_err() || self.policy.options.delete.is_asked();
+        let exists = is_checked && self.store.is_dir(path);
+        self.count_found(exists && *path != self.target.path);
+        if self.policy.may_replace.is_err() && exists {
+            // A client that may only create may put entries into the directory, but not change its mode or time.
             self.kept_dirs.lock().insert(id);
             return Ok(());
         }
@@ -169,19 +171,19 @@ impl Receiving {
             return Ok(());
         }
         self.prepare_parent(path)?;
-        // A file in the way stays: nobody who copies a directory means to lose a file.
+        // A file of that name is not replaced: a copy of a directory must not lose a file.
         self.store.make_dir(path)
     }
 
-    /// Counts an entry that was offered, if it was there.
-    fn found(&self, is_there: bool) {
-        self.found.fetch_add(u64::from(is_there), Ordering::Relaxed);
+    /// Counts an offered entry, if it existed before.
+    fn count_found(&self, existed: bool) {
+        self.found.fetch_add(u64::from(existed), Ordering::Relaxed);
     }
 
     fn hard_link(&self, id: u64, path: &RelPath, to: &RelPath) -> store::Result<()> {
-        let there = self.store.stat(path).map(|stat| stat.identity);
-        self.found(there.is_ok());
-        if there.is_ok_and(|there| self.store.stat(to).is_ok_and(|stat| stat.identity == there)) {
+        let existing = self.store.stat(path).map(|stat| stat.identity);
+        self.count_found(existing.is_ok());
+        if existing.is_ok_and(|existing| self.store.stat(to).is_ok_and(|stat| stat.identity == existing)) {
             return Ok(());
         }
         if self.policy.options.dry_run {
@@ -189,7 +191,7 @@ impl Receiving {
             return Ok(());
         }
         self.prepare_parent(path)?;
-        self.spare_special(path)?;
+        self.refuse_special(path)?;
         self.store.make_hard_link(path, to, self.policy.replaces(), &self.tag(id))
     }
 
@@ -202,9 +204,9 @@ impl Receiving {
         attributes: Option<&Attributes>,
     ) -> Outcome {
         let facts = self.facts(0, mtime, attributes);
-        let there = self.store.read_link(path);
-        self.found(there.is_ok());
-        if there.is_ok_and(|there| there == target) {
+        let existing = self.store.read_link(path);
+        self.count_found(existing.is_ok());
+        if existing.is_ok_and(|existing| existing == target) {
             return self.refresh(path, &facts).map_or_else(Outcome::Failed, |()| Outcome::Done);
         }
         if self.policy.options.dry_run {
@@ -213,14 +215,14 @@ impl Receiving {
         }
         let made = self
             .prepare_parent(path)
-            .and_then(|()| self.spare_special(path))
+            .and_then(|()| self.refuse_special(path))
             .and_then(|()| self.store.make_symlink(path, target, mtime, self.policy.replaces(), &self.tag(id)))
             .and_then(|()| self.store.refresh(path, &facts));
         made.map_or_else(|e| Outcome::Failed(self.refusal(e)), |_| Outcome::Done)
     }
 
-    /// A device, FIFO or socket is never replaced.
-    fn spare_special(&self, path: &RelPath) -> store::Result<()> {
+    /// Fails where the path is a device, FIFO or socket, which is never replaced.
+    fn refuse_special(&self, path: &RelPath) -> store::Result<()> {
         match self.store.stat(path) {
             Ok(stat) if stat.meta.kind == Kind::Special => {
                 let path = path.to_string();
@@ -244,63 +246,64 @@ impl Receiving {
         if dry {
             return self.judge_dry(&wanted, judgement);
         }
-        // A refused file keeps what there is: the next attempt may be allowed more.
+        // The unfinished file of a refused file is kept: a later attempt may have more rights.
         if !matches!(judgement, Judgement::Refuse(_))
             && (matches!(judgement, Judgement::Skip) || !self.is_journalled(&wanted))
         {
-            self.give_up_rest(&wanted);
+            self.remove_rest(&wanted);
         }
-        let there = match &judgement {
-            Judgement::WantUnless(there) => Some(*there),
+        let existing = match &judgement {
+            Judgement::WantUnless(existing) => Some(*existing),
             Judgement::Want | Judgement::WantRest(_) => None,
             Judgement::Skip | Judgement::Refuse(_) => return self.state().machine.judged(id, judgement),
         };
-        if there.is_none() && self.has_rest(&wanted) {
-            return self.hand_to_verifier(SlowFile { wanted, there });
+        if existing.is_none() && self.has_rest(&wanted) {
+            return self.hand_to_verifier(SlowFile { wanted, existing });
         }
         match self.promise(&wanted, 0) {
             Ok(promise) => {
-                self.expect_file(Incoming::new(self, wanted, there, promise));
+                self.expect_file(Incoming::new(self, wanted, existing, promise));
                 self.state().machine.judged(id, judgement);
             }
-            Err(_) => self.hand_to_verifier(SlowFile { wanted, there }),
+            Err(_) => self.hand_to_verifier(SlowFile { wanted, existing }),
         }
     }
 
     fn judgement(&self, wanted: &Wanted) -> Judgement {
         let is_doubted = self.is_doubted(wanted.id);
-        let there = match self.store.stat(&wanted.path) {
+        let existing = match self.store.stat(&wanted.path) {
             Ok(stat) => stat,
             Err(error) if error.is_not_found() => return Judgement::Want,
             Err(error) => return Judgement::Refuse(self.refusal(error)),
         };
-        self.found(true);
-        if there.meta.kind == Kind::Dir {
+        self.count_found(true);
+        if existing.meta.kind == Kind::Dir {
             let reason = format!("{} is a directory at the target, and a file at the source", wanted.path);
             return Judgement::Refuse(Refusal::new(Fault::Storage, reason));
         }
-        if there.meta.kind == Kind::Special {
+        if existing.meta.kind == Kind::Special {
             let reason = format!(
                 "{} is a device, FIFO or socket at the target, which is never replaced (null: discards data, - is a pipe)",
                 wanted.path
             );
             return Judgement::Refuse(Refusal::new(Fault::Storage, reason));
         }
-        // Whoever may only create learns of what is there no more than that it is what they brought before.
+        // A client that may only create learns nothing of an existing file but whether it has the length and time of its own.
         let sync = match (&self.policy.may_replace, self.policy.options.sync) {
             (Ok(()), sync) => sync,
             (Err(_), Sync::None) => Sync::None,
             (Err(_), _) => Sync::Mtime,
         };
         match sync {
-            _ if there.meta.kind != Kind::File => {}
-            // What an earlier attempt left of it says that it is not what is there.
-            Sync::Digest if there.meta.size == wanted.size && !self.has_rest(wanted) => match self.digest_of(wanted) {
+            _ if existing.meta.kind != Kind::File => {}
+            // An unfinished file of an earlier attempt shows that the existing file differs.
+            Sync::Digest if existing.meta.size == wanted.size && !self.has_rest(wanted) => match self.digest_of(wanted)
+            {
                 Ok(digest) => return Judgement::WantUnless(digest),
                 Err(error) => return Judgement::Refuse(self.refusal(error)),
             },
-            _ if is_same(sync, &there, wanted, self.store.capabilities().times) => {
-                // Where bytes rest with a server, to read them back would cost the path as much as to send them.
+            _ if is_same(sync, &existing, wanted, self.store.capabilities().times) => {
+                // To read a file back from a remote server costs as much as to send it.
                 let compares = is_doubted && sync == Sync::Mtime && self.store.capabilities().posix;
                 return match compares.then(|| self.digest_of(wanted)) {
                     None => Judgement::Skip,
@@ -320,27 +323,26 @@ impl Receiving {
         }
     }
 
-    /// Brings the facts of a file up to date whose data is there.
+    /// Updates the metadata of a file whose data are the same.
     pub(super) fn refresh_file(&self, wanted: &Wanted) -> Result<(), Refusal> {
         self.refresh(&wanted.path, &self.facts(wanted.mode, wanted.mtime, wanted.attributes.as_deref()))
     }
 
-    /// Brings the facts of what is there up to date, or says in a dry run that it would: mode, time, owner, attributes and ACL. Not
-    /// where an entry of that name is enough, nor for whoever may not change what is there.
+    /// Updates the metadata of an existing entry (mode, time, owner, attributes, ACL), or counts the update in a dry run. Nothing is
+    /// updated where an entry of that name is enough, or where existing files may not be changed.
     fn refresh(&self, path: &RelPath, facts: &store::Facts<'_>) -> Result<(), Refusal> {
         if !self.policy.replaces() || self.policy.options.sync == Sync::Exists {
             return Ok(());
         }
-        let changed = match self.policy.options.dry_run {
-            true => self.store.differs(path, facts),
-            false => self.store.refresh(path, facts),
-        };
+        let changed =
+            if self.policy.options.dry_run { self.store.differs(path, facts) } else { self.store.refresh(path, facts) };
         self.refreshed.fetch_add(u64::from(changed.map_err(|e| self.refusal(e))?), Ordering::Relaxed);
         Ok(())
     }
 
     fn digest_of(&self, wanted: &Wanted) -> store::Result<Digest> {
-        let (path, algorithm) = (&wanted.path, wanted.compare_by);
+        let path = &wanted.path;
+        let algorithm = wanted.compare_by;
         let _busy = self.busy_with(format!("making the digest of {path} at the target"));
         let mut digests = self.store.digests(path, &[algorithm])?;
         if digests.is_empty() {
@@ -351,22 +353,21 @@ impl Receiving {
     }
 }
 
-/// Whether a file that is there counts as the one that is offered. Where a store keeps no times, one that was written after
-/// the source was last changed, to the second, is as good as one of the same time: nothing else can be known without reading
-/// it.
-fn is_same(sync: Sync, there: &Stat, wanted: &Wanted, keeps_times: bool) -> bool {
+/// Whether an existing file counts as the one that is offered. Where a store keeps no times, a file that was written after
+/// the source's last change, to the second, counts like one of the same time: more cannot be known without reading it.
+fn is_same(sync: Sync, existing: &Stat, wanted: &Wanted, keeps_times: bool) -> bool {
     if wanted.size == UNKNOWN_SIZE {
         return sync == Sync::Exists;
     }
-    let (ours, theirs) = (there.meta.mtime, wanted.mtime);
-    // A file system that keeps whole seconds only cannot be expected to show more.
+    let (ours, theirs) = (existing.meta.mtime, wanted.mtime);
+    // A file system may keep whole seconds only.
     let same_time = ours == theirs || ours.nanos == 0 && ours.seconds == theirs.seconds;
     let same_time = same_time || !keeps_times && ours.seconds >= theirs.seconds;
     match sync {
         Sync::None => false,
         Sync::Exists => true,
-        Sync::Size => there.meta.size == wanted.size,
-        Sync::Mtime => there.meta.size == wanted.size && same_time,
+        Sync::Size => existing.meta.size == wanted.size,
+        Sync::Mtime => existing.meta.size == wanted.size && same_time,
         Sync::Digest => false,
     }
 }

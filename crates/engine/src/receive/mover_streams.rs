@@ -1,5 +1,5 @@
-//! Streams of this side that a mover carries: it takes records in and writes their blocks, this side says where, keeps the
-//! ledger and puts files in place.
+//! Streams of this side that a mover carries: the mover receives records and writes their blocks; this side gives it the files' locations,
+//! keeps the ledger and commits files.
 
 use model::checksum::BlockSum;
 use wire::WireError;
@@ -14,15 +14,16 @@ use crate::movers::MoverStream;
 use crate::stream::RecordBuffer;
 
 impl Receiving {
-    /// Answers a stream of a mover until it is over. What it had not told then comes again on others.
+    /// Answers a stream of a mover until it is over. Blocks that it had not reported by then are sent again on other streams.
     pub(super) fn answer_mover(&self, stream: &MoverStream) {
-        let (mut buffer, meter) = (None, Meter::default());
-        while let Some(ask) = stream.hear() {
-            let done = match ask {
+        let mut buffer = None;
+        let meter = Meter::default();
+        while let Some(query) = stream.next_query() {
+            let done = match query {
                 StreamQuery::Where(file) => {
-                    // Said first: a file that is complete from here on waits for this mover.
-                    stream.holds(file);
-                    stream.tell_where(file, self.place_of(file));
+                    // Noted first: the commit of the file waits for this mover from here on.
+                    stream.note_open(file);
+                    stream.answer_location(file, self.location_of(file));
                     Ok(())
                 }
                 StreamQuery::Pass(record) => {
@@ -31,9 +32,9 @@ impl Receiving {
                     stream.answer(Answer::Noted);
                     taken.map(|()| self.record_done(stream.id()))
                 }
-                StreamQuery::Took(parts) => self.took_of_mover(&parts).map(|()| self.record_done(stream.id())),
+                StreamQuery::Took(parts) => self.take_written(&parts).map(|()| self.record_done(stream.id())),
                 StreamQuery::Next | StreamQuery::Claim { .. } | StreamQuery::Built { .. } | StreamQuery::Unread(..) => {
-                    return stream.expel("it asks what no stream that receives asks");
+                    return stream.expel("a stream that receives does not ask that");
                 }
             };
             if let Err(source) = done {
@@ -53,8 +54,8 @@ impl Receiving {
         self.take_record(&parts, buffer.payload(), meter)
     }
 
-    /// A record that a mover has taken in. What it found damaged is asked for again.
-    fn took_of_mover(&self, parts: &[(Part, Option<BlockSum>)]) -> Result<(), WireError> {
+    /// Enters the parts that a mover has written. Damaged parts are requested again.
+    fn take_written(&self, parts: &[(Part, Option<BlockSum>)]) -> Result<(), WireError> {
         for (part, sum) in parts {
             let expected = self.state().machine.expects(part)?;
             match sum {
@@ -69,11 +70,11 @@ impl Receiving {
         Ok(())
     }
 
-    /// Where the blocks of a file go; the unfinished file is made if this is the first of them.
-    fn place_of(&self, file: u64) -> Option<FileLocation> {
+    /// The location of a file; the unfinished file is made if this is its first block.
+    fn location_of(&self, file: u64) -> Option<FileLocation> {
         let incoming = self.incoming().get(&file).cloned()?;
-        match incoming.place(self) {
-            Ok(here) => here,
+        match incoming.location(self) {
+            Ok(location) => location,
             Err(error) => {
                 self.file_failed(file, error);
                 None
@@ -81,7 +82,7 @@ impl Receiving {
         }
     }
 
-    /// Makes sure that no mover writes to a file any more. Says whether what they have written is there for sure.
+    /// Makes sure that no mover writes to a file any more. Returns whether their blocks are certainly in the file.
     pub(super) fn fence(&self, file: u64) -> bool {
         let movers = self.movers.lock().clone();
         movers.is_none_or(|movers| movers.fence(file))

@@ -17,10 +17,10 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 const HELD_MAX: u64 = 256 << 20;
 
 /// How often a waiting stream checks whether it may go on.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_EVERY: Duration = Duration::from_millis(100);
 /// Checks without progress of the file after which a block is held beyond the bound: the block that is due may be behind it on the
 /// same stream, while the other streams have nothing to do.
-const LOOKS_MAX: u32 = 20;
+const CHECKS_MAX: u32 = 20;
 
 /// The bytes that all files of a transfer hold together, and its streams that move or wait.
 #[derive(Debug, Default)]
@@ -43,8 +43,8 @@ impl HeldBlocks {
         Joined(Arc::clone(self))
     }
 
-    /// Whether a block may be held, or its stream waits instead.
-    fn takes(&self, bytes: u64) -> bool {
+    /// Whether a block may be held in memory; otherwise its stream waits.
+    fn has_room_for(&self, bytes: u64) -> bool {
         let alone = self.waiting.load(Ordering::Acquire) + 1 >= self.streams.load(Ordering::Acquire);
         alone || self.held.load(Ordering::Acquire) + bytes <= HELD_MAX
     }
@@ -115,7 +115,7 @@ pub(super) struct ReorderBuffer {
     moved: Condvar,
 }
 
-/// What became of a block that arrived.
+/// The result for a block that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockOutcome {
     /// It is written, or held until it is due.
@@ -144,6 +144,9 @@ impl ReorderBuffer {
     }
 
     /// Writes a block and all held ones that follow it, or holds it. `put` is called for one block at a time, in order.
+    ///
+    /// # Errors
+    /// `put` failed: the file is given up.
     pub fn take<E>(
         &self,
         offset: u64,
@@ -152,7 +155,8 @@ impl ReorderBuffer {
         mut put: impl FnMut(u64, BlockContent<'_>) -> Result<(), E>,
     ) -> Result<BlockOutcome, E> {
         let mut queue = self.queue();
-        let (mut looks, mut seen) = (0, queue.next);
+        let mut checks = 0;
+        let mut last_next = queue.next;
         loop {
             if queue.failed || is_over() {
                 return Ok(BlockOutcome::Late);
@@ -167,15 +171,15 @@ impl ReorderBuffer {
                 BlockContent::Bytes(bytes) => bytes.len() as u64,
                 BlockContent::Hole(_) => 0,
             };
-            looks = if seen == queue.next { looks + 1 } else { 0 };
-            seen = queue.next;
-            if looks > LOOKS_MAX || self.held_blocks.takes(held) {
+            checks = if last_next == queue.next { checks + 1 } else { 0 };
+            last_next = queue.next;
+            if checks > CHECKS_MAX || self.held_blocks.has_room_for(held) {
                 self.held_blocks.held.fetch_add(held, Ordering::AcqRel);
                 queue.held.insert(offset, content.hold());
                 return Ok(BlockOutcome::Taken);
             }
             self.held_blocks.waiting.fetch_add(1, Ordering::AcqRel);
-            self.moved.wait_for(&mut queue, LOOK);
+            self.moved.wait_for(&mut queue, CHECK_EVERY);
             self.held_blocks.waiting.fetch_sub(1, Ordering::AcqRel);
         }
         queue.writing = true;
@@ -230,7 +234,8 @@ mod tests {
     #[test]
     fn blocks_in_any_order_come_out_in_order() {
         let held_blocks = Arc::new(HeldBlocks::default());
-        let (reorder, written) = (ReorderBuffer::new(&held_blocks), Mutex::default());
+        let reorder = ReorderBuffer::new(&held_blocks);
+        let written = Mutex::default();
         for (offset, bytes) in [(8, &b"ij"[..]), (4, b""), (8, b"ij"), (0, b"abcd"), (0, b"abcd"), (10, b"k")] {
             assert_eq!(put(&reorder, &written, offset, bytes), BlockOutcome::Taken);
         }
@@ -239,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_after_a_failure() {
+    fn no_block_is_written_after_a_failure() {
         let held_blocks = Arc::new(HeldBlocks::default());
         let reorder = ReorderBuffer::new(&held_blocks);
         let fails = |_: u64, _: BlockContent<'_>| Err::<(), &str>("full");
@@ -274,7 +279,8 @@ mod tests {
         let held_blocks = Arc::new(HeldBlocks::default());
         let _joined = [held_blocks.join(), held_blocks.join()];
         held_blocks.held.store(HELD_MAX, Ordering::Relaxed);
-        let (reorder, over) = (ReorderBuffer::new(&held_blocks), std::sync::atomic::AtomicBool::new(false));
+        let reorder = ReorderBuffer::new(&held_blocks);
+        let over = std::sync::atomic::AtomicBool::new(false);
         let fine = |_: u64, _: BlockContent<'_>| Ok::<(), Infallible>(());
         std::thread::scope(|scope| {
             let waiting =

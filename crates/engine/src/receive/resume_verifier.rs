@@ -1,4 +1,4 @@
-//! The resume verifier: judges the files that take long to judge, on a thread of its own, so that other files need not wait.
+//! The resume verifier: judges the files that take long to judge, on its own thread, so that other files need not wait.
 //!
 //! These are the files of which an earlier attempt left a part, which is read and compared with its journal before it is claimed,
 //! and the files for which there is no free space yet.
@@ -24,12 +24,12 @@ use crate::journal::{Journal, Journals, Row};
 /// A file that takes long to judge.
 pub(super) struct SlowFile {
     pub wanted: Wanted,
-    /// The digest of what is there already, where that decides.
-    pub there: Option<Digest>,
+    /// The digest of the existing file, where that decides whether blocks are needed.
+    pub existing: Option<Digest>,
 }
 
 /// An unfinished file, and the journal of its blocks.
-type Unfinished = (Arc<dyn store::Sink>, Journal);
+type JournalledFile = (Arc<dyn store::Sink>, Journal);
 
 impl Receiving {
     /// Whether the blocks of a file are journalled. A file of one block is not worth a journal.
@@ -44,7 +44,7 @@ impl Receiving {
     }
 
     /// Removes the part that an earlier attempt left of a file: the file is complete, or has become too small to resume.
-    pub(super) fn give_up_rest(&self, wanted: &Wanted) {
+    pub(super) fn remove_rest(&self, wanted: &Wanted) {
         if let Some(journals) = &self.policy.journals {
             journals.give_up(&*self.store, &wanted.path);
         }
@@ -69,23 +69,21 @@ impl Receiving {
                 }
             };
             drop(slow);
-            self.carry(next);
+            self.judge_slow(next);
             self.waker.wake();
         }
     }
 
-    fn carry(&self, SlowFile { wanted, there }: SlowFile) {
+    fn judge_slow(&self, SlowFile { wanted, existing }: SlowFile) {
         let id = wanted.id;
-        let (kept, rest) = match self.has_rest(&wanted) && there.is_none() {
-            true => self.take_rest(&wanted).unzip(),
-            false => (None, None),
-        };
+        let (kept, rest) =
+            if self.has_rest(&wanted) && existing.is_none() { self.take_rest(&wanted).unzip() } else { (None, None) };
         let rest: Vec<Row> = rest.unwrap_or_default();
-        // What an earlier attempt reserved is as good as written.
-        let reserved = kept.as_ref().and_then(|(sink, _)| sink.as_source().ok()?.stat().ok());
-        let bytes_there = reserved.map_or(0, |stat| stat.allocated);
+        // Space that an earlier attempt reserved needs no further promise.
+        let stat = kept.as_ref().and_then(|(sink, _)| sink.as_source().ok()?.stat().ok());
+        let allocated_bytes = stat.map_or(0, |stat| stat.allocated);
         let promise = loop {
-            match self.promise(&wanted, bytes_there) {
+            match self.promise(&wanted, allocated_bytes) {
                 Ok(promise) => break promise,
                 Err(full) if !full.never && self.wait_for_room(&full.reason()) => {}
                 Err(full) => {
@@ -101,97 +99,94 @@ impl Receiving {
             }
         };
         self.has_room();
-        let judgement = match there {
+        let judgement = match existing {
             Some(digest) => Judgement::WantUnless(digest),
             None if rest.is_empty() => Judgement::Want,
             None => Judgement::WantRest(rest.iter().map(|row| (row.offset, row.len, row.sum)).collect()),
         };
-        let incoming = Incoming::new(self, wanted, there, promise);
+        let incoming = Incoming::new(self, wanted, existing, promise);
         let incoming = match kept {
-            Some((sink, journal)) => incoming.going_on(sink, journal),
+            Some((sink, journal)) => incoming.resumed(sink, journal),
             None => incoming,
         };
         self.expect_file(incoming);
         self.state().machine.judged(id, judgement);
     }
 
-    /// What an earlier attempt left of a file, as far as it is what its journal says. None where nothing is, or where
-    /// another attempt is still at it.
-    fn take_rest(&self, wanted: &Wanted) -> Option<(Unfinished, Vec<Row>)> {
+    /// Takes the unfinished file of an earlier attempt, and the rows of its journal that its bytes match. None where there is no such file,
+    /// or another attempt still uses it.
+    fn take_rest(&self, wanted: &Wanted) -> Option<(JournalledFile, Vec<Row>)> {
         let journals = self.policy.journals.as_ref()?;
         let (mut journal, rows) = self.take_journal(journals, wanted)?;
-        let sink = match rows.is_empty() {
-            true => None,
-            false => self.store.resume(&wanted.path, journal.tag()).ok().flatten(),
-        };
+        let sink = if rows.is_empty() { None } else { self.store.resume(&wanted.path, journal.tag()).ok().flatten() };
         let Some(sink) = sink else {
-            // Before room is asked for: what is of no use may be what takes it.
+            // Removed before space is checked: a useless unfinished file may take that space.
             let _ = self.store.forget(&wanted.path, journal.tag());
             return None;
         };
         sink.distrust();
-        let true_rows = self.verified(wanted, &*sink.as_source().ok()?, rows);
-        self.say_busy(String::new());
+        let verified_rows = self.verified(wanted, &*sink.as_source().ok()?, rows);
+        self.set_busy(String::new());
         if self.is_over() {
-            // Nothing was found wrong with what was not looked at: the journal stays as it is.
+            // Rows that were not verified may be right: the journal stays as it is.
             sink.keep();
             return None;
         }
-        journal.restart(journals, &wanted.path, subject(wanted), &true_rows).ok()?;
+        journal.restart(journals, &wanted.path, subject(wanted), &verified_rows).ok()?;
         if !wanted.attributes.as_ref().is_some_and(|a| a.sparse) {
             self.with_room(|| sink.reserve(wanted.size)).ok()?;
         }
-        Some(((sink, journal), true_rows))
+        Some(((sink, journal), verified_rows))
     }
 
-    /// The journal of a file, once no other job has it; none where one keeps it for too long.
+    /// The journal of a file and its rows, once no other job has it; none where another job keeps it for too long.
     pub(super) fn take_journal(&self, journals: &Journals, wanted: &Wanted) -> Option<(Journal, Vec<Row>)> {
         let own = self.job.get().map(|job| JobId(Uuid::from_bytes(*job)).to_string()).unwrap_or_default();
         let mut is_waiting = false;
         let mut waits = |other: Option<String>| {
             if !std::mem::replace(&mut is_waiting, true) {
-                self.begins_to_wait();
+                self.begin_wait();
             }
             let other = other.map_or_else(|| "another job".to_owned(), |job| format!("job {job}"));
-            self.say_busy(format!("waiting for {other}, which is writing {}", wanted.path));
+            self.set_busy(format!("waiting for {other}, which is writing {}", wanted.path));
         };
         let taken = journals.take(&wanted.path, subject(wanted), &own, &mut waits);
         if is_waiting {
-            self.ends_to_wait();
+            self.end_wait();
         }
         taken.ok().flatten()
     }
 
-    /// Several may wait for other jobs at once, each for a file: the time counts once.
-    fn begins_to_wait(&self) {
+    /// Begins a wait for another job that writes a file. Several files may wait at once: the time counts once.
+    fn begin_wait(&self) {
         let (count, since) = &mut *self.others_write.lock();
         *count += 1;
         since.get_or_insert_with(Instant::now);
     }
 
-    fn ends_to_wait(&self) {
+    fn end_wait(&self) {
         let (count, since) = &mut *self.others_write.lock();
         *count -= 1;
         if *count == 0 {
             let waited = since.take().map_or(Duration::ZERO, |since| since.elapsed());
             self.note_wait(|all| all.writer += waited);
-            self.say_busy(String::new());
+            self.set_busy(String::new());
         }
     }
 
-    /// The rows that the unfinished file bears out.
+    /// The rows that the bytes of the unfinished file match.
     fn verified(&self, wanted: &Wanted, source: &dyn Source, rows: Vec<Row>) -> Vec<Row> {
         let with_adler32 = self.policy.options.checksums.contains(&Algorithm::Adler32);
         let total: u64 = rows.iter().map(|row| row.len).sum();
-        let reaches = source.stat().map_or(0, |stat| stat.meta.size);
+        let size = source.stat().map_or(0, |stat| stat.meta.size);
         let mut done = 0;
         let mut buffer = vec![0; BLOCK_BYTES as usize];
         let mut out = Vec::new();
         for row in rows {
-            let sum = sum_of(source, reaches, &row, &mut buffer, with_adler32, &mut |len| {
+            let sum = sum_of(source, size, &row, &mut buffer, with_adler32, &mut |len| {
                 done += len;
                 let (done, total) = (Bytes(done), Bytes(total));
-                self.say_busy(format!("verifying what is there of {}: {done} of {total}", wanted.path));
+                self.set_busy(format!("verifying what is there of {}: {done} of {total}", wanted.path));
                 !self.is_over()
             });
             match sum {
@@ -204,12 +199,12 @@ impl Receiving {
     }
 }
 
-/// The checksum of a range of an unfinished file that `reaches` so far; none where it cannot be read in full, or
-/// `goes_on` says no. What lies behind its end was never written, and will read as zeros once the file has its length: a
-/// hole at the end is there without a byte.
+/// The checksum of a range of an unfinished file whose present length is `size`; none where it cannot be read in full, or
+/// `goes_on` returns false. The range beyond its present end was never written, and will read as zeros once the file has its length:
+/// a hole at the end of a file takes no bytes.
 fn sum_of(
     source: &dyn Source,
-    reaches: u64,
+    size: u64,
     row: &Row,
     buffer: &mut [u8],
     with_adler32: bool,
@@ -218,7 +213,7 @@ fn sum_of(
     let mut sum = BlockSum::of_zeros(0, with_adler32);
     let (mut at, end) = (row.offset, row.offset + row.len);
     while at < end {
-        let extent = if at < reaches { source.extent(at, end.min(reaches)).ok()? } else { Extent::Hole(end) };
+        let extent = if at < size { source.extent(at, end.min(size)).ok()? } else { Extent::Hole(end) };
         let (len, next) = match extent {
             Extent::Hole(to) => (to.min(end) - at, BlockSum::of_zeros(to.min(end) - at, with_adler32)),
             Extent::Data(to) => {

@@ -30,8 +30,8 @@ pub(super) struct Promise {
 }
 
 impl Promise {
-    /// Takes back the promise of bytes that were written: they are no longer free space.
-    pub(super) fn kept(&mut self, bytes: u64) {
+    /// Takes back a part of the promise whose bytes were written: they are no longer free space.
+    pub(super) fn reduce(&mut self, bytes: u64) {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
         promised(|all| {
@@ -46,7 +46,7 @@ impl Promise {
 
 impl Drop for Promise {
     fn drop(&mut self) {
-        self.kept(u64::MAX);
+        self.reduce(u64::MAX);
     }
 }
 
@@ -62,38 +62,39 @@ pub(super) struct NoRoom {
 impl NoRoom {
     pub(super) fn reason(self) -> String {
         let (needed, free) = (Bytes(self.needed), Bytes(self.free));
-        match self.never {
-            true => format!("the target's device is too small: {needed} needed"),
-            false => format!("the target is full: {needed} needed, {free} free"),
+        if self.never {
+            format!("the target's device is too small: {needed} needed")
+        } else {
+            format!("the target is full: {needed} needed, {free} free")
         }
     }
 }
 
-/// The free space as it was last seen, and since when the target is full.
+/// The free space as it was last measured, and since when the target is full.
 #[derive(Debug, Default)]
 pub(super) struct SpaceState {
-    seen: Mutex<Option<(Instant, Space)>>,
+    measured: Mutex<Option<(Instant, Space)>>,
     full_since: Mutex<Option<Instant>>,
 }
 
 /// How long a measurement of free space is used again, while there is plenty.
-const HOLDS: Duration = Duration::from_secs(1);
+const REUSE_FOR: Duration = Duration::from_secs(1);
 /// How often a full target is tried again.
 const TRY_EVERY: Duration = Duration::from_millis(300);
 
 impl Receiving {
-    /// Promises a file its space, less the bytes that are there already. None where the size is unknown, the file is sparse or complete, or
-    /// the store does not report its space.
+    /// Promises a file its space, less the `allocated` bytes of its unfinished file. None where the size is unknown, the file is sparse or
+    /// complete, or the store does not report its space.
     ///
     /// # Errors
     /// [`NoRoom`]: there is not enough free space.
-    pub(super) fn promise(&self, wanted: &Wanted, there: u64) -> Result<Option<Promise>, NoRoom> {
+    pub(super) fn promise(&self, wanted: &Wanted, allocated: u64) -> Result<Option<Promise>, NoRoom> {
         let sparse = wanted.attributes.as_ref().is_some_and(|a| a.sparse);
-        if wanted.size == UNKNOWN_SIZE || wanted.size <= there || sparse {
+        if wanted.size == UNKNOWN_SIZE || wanted.size <= allocated || sparse {
             return Ok(None);
         }
-        let needed = wanted.size - there;
-        // Asked without the lock: a file system that does not answer must not stop the jobs of others.
+        let needed = wanted.size - allocated;
+        // Measured without the lock: a file system that does not answer must not stop the jobs of others.
         let Some(space) = self.space(wanted, needed) else { return Ok(None) };
         let mut result = Ok(None);
         promised(|all| {
@@ -109,18 +110,18 @@ impl Receiving {
         result
     }
 
-    /// The free space, measured again unless there was plenty within [`HOLDS`].
+    /// The free space, measured again unless there was plenty within [`REUSE_FOR`].
     fn space(&self, wanted: &Wanted, needed: u64) -> Option<Space> {
-        let seen = *self.room.seen.lock();
-        if let Some((at, space)) = seen {
+        let measured = *self.room.measured.lock();
+        if let Some((at, space)) = measured {
             let mut taken = 0;
             promised(|all| taken = all.get(&space.device).copied().unwrap_or(0));
-            if at.elapsed() < HOLDS && taken.saturating_add(needed) < space.free_bytes / 2 {
+            if at.elapsed() < REUSE_FOR && taken.saturating_add(needed) < space.free_bytes / 2 {
                 return Some(space);
             }
         }
         let space = self.store.space(&wanted.path.parent()).ok().flatten()?;
-        *self.room.seen.lock() = Some((Instant::now(), space));
+        *self.room.measured.lock() = Some((Instant::now(), space));
         Some(space)
     }
 
@@ -152,7 +153,7 @@ impl Receiving {
         let mut since = self.room.full_since.lock();
         if let Some(since) = since.take() {
             self.note_wait(|all| all.space += since.elapsed());
-            self.say_busy(String::new());
+            self.set_busy(String::new());
         }
     }
 
@@ -173,7 +174,7 @@ impl Receiving {
             return false;
         }
         let left = model::duration::show(Duration::from_secs((patience - waited).as_secs().max(1)));
-        self.say_busy(format!("{reason}; free space there, it goes on by itself (waiting up to {left} more)"));
+        self.set_busy(format!("{reason}; free space there, it goes on by itself (waiting up to {left} more)"));
         !self.sleep(TRY_EVERY.min(patience - waited))
     }
 }

@@ -1,4 +1,4 @@
-//! Where a transfer is to arrive, and how from there a receiving side is put together.
+//! The target of a transfer, and the receiving side that is made for it.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use wire::receiver::Target;
 use super::{Policy, Receiving};
 use crate::journal::Journals;
 
-/// A target that somebody may write to.
+/// A target that the client may write to.
 pub struct TargetPlace {
     /// Its store.
     pub store: Arc<dyn Store>,
@@ -19,32 +19,32 @@ pub struct TargetPlace {
     pub path: RelPath,
     /// Whether existing files may be replaced; if not, why.
     pub may_replace: Result<(), Refusal>,
-    /// Hears of directories in which unfinished files are made.
+    /// Called with each directory before an unfinished file is made in it.
     pub opening: Box<dyn Fn(&RelPath) + Send + Sync>,
-    /// Where it is written down what arrived of large files; none where nothing is kept for a later attempt.
+    /// The journals of large files; none where unfinished files are not kept for a later attempt.
     pub journals: Option<Journals>,
 }
 
 impl TargetPlace {
-    /// A place where files may be replaced, and of which nothing is written down.
+    /// A target where files may be replaced, without journals.
     pub fn new(store: Arc<dyn Store>, path: RelPath) -> TargetPlace {
         TargetPlace { store, path, may_replace: Ok(()), opening: Box::new(|_| {}), journals: None }
     }
 
-    /// The receiving side of an attempt. The tag is a part of the names of unfinished files: random, and this attempt's alone.
+    /// The receiving side of an attempt. The tag is a part of the names of unfinished files: random, and used by this attempt only.
     pub fn receive(self, options: Options, tag: String, waker: Waker) -> Arc<Receiving> {
         self.receive_for(options, tag, false, waker)
     }
 
-    /// The same for another end that is told the steps of a dry run.
-    pub(crate) fn receive_telling(self, options: Options, tag: String, waker: Waker) -> Arc<Receiving> {
+    /// The receiving side of an attempt that reports the steps of a dry run to the other end.
+    pub(crate) fn receive_reporting(self, options: Options, tag: String, waker: Waker) -> Arc<Receiving> {
         self.receive_for(options, tag, true, waker)
     }
 
-    fn receive_for(self, options: Options, tag: String, tells_plans: bool, waker: Waker) -> Arc<Receiving> {
+    fn receive_for(self, options: Options, tag: String, reports_plans: bool, waker: Waker) -> Arc<Receiving> {
         let is_dir = self.store.is_dir(&self.path);
         let target = Target { path: self.path, into: options.into, is_dir };
-        let policy = Policy { options, may_replace: self.may_replace, tag, journals: self.journals, tells_plans };
+        let policy = Policy { options, may_replace: self.may_replace, tag, journals: self.journals, reports_plans };
         Receiving::new(self.store, target, policy, waker, self.opening)
     }
 }

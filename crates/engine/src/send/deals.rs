@@ -1,4 +1,4 @@
-//! What a reader asks of the sender's machine, and the digests that need all of a file.
+//! The sender's machine as a [`RangeDealer`], and the digests that need a whole file.
 
 use model::Refusal;
 use model::checksum::Digest;
@@ -23,15 +23,15 @@ impl RangeDealer for Sending {
         self.state().machine.found_end(file, size);
     }
 
-    /// Completes the digests that need all of it.
-    fn last_of(&self, range: &Range, file: &OpenFile, size: u64) -> Result<(), Refusal> {
+    /// Completes the digests that need the whole file.
+    fn end_file(&self, range: &Range, file: &OpenFile, size: u64) -> Result<(), Refusal> {
         let serial = self.open_files.serial();
         if serial.is_empty() {
             return Ok(());
         }
         let digests = match file.take_serial().finish(size) {
             Some(digests) => digests,
-            // A stream was lost on the way and its ranges went out later than those behind them.
+            // The file was not read in order: a stream was lost, and its ranges were sent after later ones.
             None => self
                 .digesting(&file.path, || digest::of_file(&*file.source, &file.path, &serial))
                 .map_err(|e| storage(&e))?,
@@ -42,19 +42,19 @@ impl RangeDealer for Sending {
 }
 
 impl Sending {
-    /// Whether a file equals what the receiver has. It must be what was ordered, also where nothing of it is to be sent.
+    /// Whether a file equals the receiver's. It must have the expected digest, even where no block of it is sent.
     pub(super) fn compare(&self, range: &Range, known: &Digest) -> Result<bool, Refusal> {
         let file = self.open_files.open_file(range)?;
         let expected = self.state().machine.expected(range.file);
-        let also = expected.digest.map(|digest| digest.algorithm()).filter(|also| *also != known.algorithm());
-        let algorithms: Vec<_> = [known.algorithm()].into_iter().chain(also).collect();
+        let second = expected.digest.map(|digest| digest.algorithm()).filter(|second| *second != known.algorithm());
+        let algorithms: Vec<_> = [known.algorithm()].into_iter().chain(second).collect();
         let ours = self.digesting(&file.path, || digest::of_file(&*file.source, &file.path, &algorithms));
         let ours = ours.map_err(|e| storage(&e))?;
         expected.check_digests(&ours)?;
         Ok(ours.first() == Some(known))
     }
 
-    /// The serial digests of a file whose last range was not sent from here, but found to be there, or sent by a mover.
+    /// Makes the serial digests of a file whose last range was not sent by this process: the receiver had it, or a mover sent it.
     pub(super) fn digest_serially(&self, range: &Range) -> Result<(), Refusal> {
         let serial = self.open_files.serial();
         if serial.is_empty() {

@@ -1,4 +1,4 @@
-//! Streams of this side that a mover carries: it reads and sends, this side deals and keeps the books.
+//! Streams of this side that a mover carries: the mover reads and sends; this side deals ranges and keeps account of them.
 
 use model::Refusal;
 use std::io;
@@ -8,13 +8,13 @@ use wire::mover::{Answer, StreamQuery};
 use wire::sender::{Built, Range};
 
 use super::read::RangeDealer;
-use super::{Carrying, NextRanges, Sending};
+use super::{NextRanges, Sending, SendingStream};
 use crate::error::{Error, Result};
 use crate::meter::Meter;
 use crate::movers::MoverStream;
 use crate::stream::RecordBuffer;
 
-impl Carrying for MoverStream {
+impl SendingStream for MoverStream {
     fn id(&self) -> u32 {
         MoverStream::id(self)
     }
@@ -32,14 +32,14 @@ impl Carrying for MoverStream {
     }
 }
 
-/// What a stream was dealt and has not built yet.
+/// The ranges that a stream was dealt and has not built into a record yet.
 #[derive(Default)]
-struct Owed {
+struct DealtRanges {
     ranges: Vec<Range>,
     holes: Vec<(u64, u64, u64)>,
 }
 
-impl Owed {
+impl DealtRanges {
     fn take(&mut self) -> impl Iterator<Item = (u64, u64, u64)> {
         let ranges = std::mem::take(&mut self.ranges).into_iter().map(|range| (range.file, range.offset, range.len));
         ranges.chain(std::mem::take(&mut self.holes))
@@ -47,15 +47,16 @@ impl Owed {
 }
 
 impl Sending {
-    /// Answers a stream of a mover until it is over. What it had of the job then goes out on others.
+    /// Answers a stream of a mover until it is over. Ranges that it had not sent by then are sent on other streams.
     pub(super) fn answer_mover(&self, stream: &MoverStream) {
         self.state().machine.stream_joined(stream.id());
-        let mut owed = Owed::default();
-        let (mut buffer, meter) = (RecordBuffer::default(), Meter::default());
-        while let Some(ask) = stream.hear() {
-            match self.answer_one(stream, ask, &mut owed, (&mut buffer, &meter)) {
+        let mut dealt = DealtRanges::default();
+        let mut buffer = RecordBuffer::default();
+        let meter = Meter::default();
+        while let Some(query) = stream.next_query() {
+            match self.answer_one(stream, query, &mut dealt, &mut buffer, &meter) {
                 Ok(answer) => stream.answer(answer),
-                // It is over already, for whatever reason: its mover has other streams.
+                // The stream is over already; its mover may have other streams.
                 Err(_) if stream.is_lost() => break,
                 Err(error) => {
                     stream.expel(&model::fault::with_causes(&error));
@@ -64,7 +65,7 @@ impl Sending {
             }
         }
         let mut state = self.state();
-        state.machine.not_sent(owed.take());
+        state.machine.not_sent(dealt.take());
         state.machine.stream_lost(stream.id());
         drop(state);
         self.work.notify_all();
@@ -74,14 +75,15 @@ impl Sending {
     fn answer_one(
         &self,
         stream: &MoverStream,
-        ask: StreamQuery,
-        owed: &mut Owed,
-        (buffer, meter): (&mut RecordBuffer, &Meter),
+        query: StreamQuery,
+        dealt: &mut DealtRanges,
+        buffer: &mut RecordBuffer,
+        meter: &Meter,
     ) -> Result<Answer> {
-        Ok(match ask {
+        Ok(match query {
             StreamQuery::Next => match self.next_ranges(stream, meter, buffer)? {
                 NextRanges::Ranges(ranges) => {
-                    *owed = Owed { ranges: ranges.clone(), holes: Vec::new() };
+                    *dealt = DealtRanges { ranges: ranges.clone(), holes: Vec::new() };
                     Answer::Send(ranges)
                 }
                 NextRanges::Retire => Answer::Retire,
@@ -89,33 +91,33 @@ impl Sending {
             },
             StreamQuery::Claim { file, from, to } => match self.claim_hole(file, from, to) {
                 Some(((offset, len), last)) => {
-                    owed.holes.push((file, offset, len));
+                    dealt.holes.push((file, offset, len));
                     Answer::Claimed(Some((offset, len)), last)
                 }
                 None => Answer::Claimed(None, false),
             },
-            StreamQuery::Built { parts, bytes, last } => self.built_of_mover(stream, owed, &parts, bytes, &last)?,
-            StreamQuery::Unread(file, why) => self.unread_of_mover(owed, file, &why)?,
-            StreamQuery::Where(_) | StreamQuery::Pass(_) | StreamQuery::Took(_) => return Err(nonsense()),
+            StreamQuery::Built { parts, bytes, last } => self.note_built(stream, dealt, &parts, bytes, &last)?,
+            StreamQuery::Unread(file, why) => self.note_unread(dealt, file, &why)?,
+            StreamQuery::Where(_) | StreamQuery::Pass(_) | StreamQuery::Took(_) => return Err(wrong_query()),
         })
     }
 
-    fn built_of_mover(
+    fn note_built(
         &self,
         stream: &MoverStream,
-        owed: &mut Owed,
+        dealt: &mut DealtRanges,
         parts: &[Built],
         bytes: u64,
         last: &[u64],
     ) -> Result<Answer> {
         for file in last {
-            let Some(range) = owed.ranges.iter().find(|range| range.file == *file) else { return Err(nonsense()) };
+            let Some(range) = dealt.ranges.iter().find(|range| range.file == *file) else { return Err(wrong_query()) };
             if let Err(refusal) = self.digest_serially(range) {
                 self.drop_file(*file, refusal);
             }
         }
-        // Taken before the machine owes them: what it is told now it deals out again itself.
-        owed.take().for_each(drop);
+        // From here on the machine keeps account of these ranges, and deals them again itself if the stream is lost.
+        dealt.take().for_each(drop);
         self.state().machine.built(stream.id(), parts).map_err(Error::Bookkeeping)?;
         if !last.is_empty() {
             self.waker.wake();
@@ -123,13 +125,13 @@ impl Sending {
         Ok(if self.pace.wait(bytes.min(BLOCK_BYTES)) { Answer::Noted } else { Answer::Over })
     }
 
-    /// A mover could not read a file. If it can be read here, that is the mover's fault, and not the file's.
-    fn unread_of_mover(&self, owed: &mut Owed, file: u64, why: &Refusal) -> Result<Answer> {
-        let Some(at) = owed.ranges.iter().position(|range| range.file == file) else { return Err(nonsense()) };
-        match self.open_files.open_file(&owed.ranges[at]) {
+    /// Handles a file that a mover could not read. If it can be read here, the fault is the mover's.
+    fn note_unread(&self, dealt: &mut DealtRanges, file: u64, why: &Refusal) -> Result<Answer> {
+        let Some(at) = dealt.ranges.iter().position(|range| range.file == file) else { return Err(wrong_query()) };
+        match self.open_files.open_file(&dealt.ranges[at]) {
             Ok(_) => Err(Error::MoverCannotRead { why: why.reason.clone() }),
             Err(refusal) => {
-                owed.ranges.remove(at);
+                dealt.ranges.remove(at);
                 self.drop_file(file, refusal);
                 Ok(Answer::Noted)
             }
@@ -137,7 +139,7 @@ impl Sending {
     }
 }
 
-fn nonsense() -> Error {
-    let source = io::Error::new(io::ErrorKind::InvalidData, "it asks what no stream of its kind asks");
+fn wrong_query() -> Error {
+    let source = io::Error::new(io::ErrorKind::InvalidData, "a stream that sends does not ask that");
     Error::Broken { peer: "the mover".into(), source }
 }

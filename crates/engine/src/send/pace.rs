@@ -1,17 +1,16 @@
 //! The rate of a job's payload, over all its streams: a schedule that every record waits for.
 //!
-//! The schedule is what keeps the limit: it counts payload, forgets nothing over ten seconds, and lets at most a fifth
-//! of a second's worth be made up for. The kernel's pacing (SO_MAX_PACING_RATE), a little above each stream's share
-//! ([`crate::pilot`]), keeps what is released from leaving in bursts; alone it would count headers, and divide over streams that do not
-//! take equal parts.
+//! The schedule keeps the limit: it counts payload, and after a delay at most a fifth of a second's worth is sent faster to make up for
+//! it. The kernel's pacing (SO_MAX_PACING_RATE), a little above each stream's share ([`pilot`]), prevents bursts; alone it would not keep
+//! the limit, since it counts headers, and streams do not take equal parts.
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use std::time::{Duration, Instant};
 
-/// What may be made up for after a delay: 2 % of ten seconds.
+/// The time that may be made up for after a delay: 2 % of ten seconds.
 const SLACK: Duration = Duration::from_millis(200);
-/// How much of the limit is one block, so that a limit far below the path's rate is kept evenly.
+/// The time that a block takes at the limit, so that a limit far below the path's rate is kept evenly.
 const BLOCK: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
@@ -46,45 +45,44 @@ impl Pace {
     pub(crate) fn set(&self, bytes_s: u64, paused: bool) {
         let mut schedule = self.schedule();
         if (schedule.bytes_s, schedule.paused) != (bytes_s, paused) {
-            (schedule.bytes_s, schedule.paused) = (bytes_s, paused);
+            schedule.bytes_s = bytes_s;
+            schedule.paused = paused;
             schedule.due = Instant::now();
             self.changed.notify_all();
         }
     }
 
-    /// Nobody waits any more.
+    /// Ends all waits: the job is over.
     pub(crate) fn close(&self) {
         self.schedule().over = true;
         self.changed.notify_all();
     }
 
-    /// The length of blocks that suits the limit.
+    /// The length of blocks that suits the limit, bytes.
     pub(crate) fn block_bytes(&self) -> u64 {
         let bytes_s = self.schedule().bytes_s;
         let even = bytes_s / (1000 / BLOCK.as_millis() as u64);
         if bytes_s == 0 { wire::limits::BLOCK_BYTES } else { (even & !4095).clamp(16 << 10, wire::limits::BLOCK_BYTES) }
     }
 
-    /// Waits until so many bytes are due. `false` once the job is over.
+    /// Waits until so many bytes are due. Returns `false` once the job is over.
     pub(crate) fn wait(&self, bytes: u64) -> bool {
         let mut schedule = self.schedule();
         loop {
             let now = Instant::now();
-            match () {
-                () if schedule.over => return false,
-                () if schedule.paused => {
-                    self.changed.wait(&mut schedule);
-                }
-                () if schedule.bytes_s == 0 => return true,
-                () if schedule.due <= now => {
-                    let from = schedule.due.max(now.checked_sub(SLACK).unwrap_or(now));
-                    schedule.due = from + Duration::from_secs_f64(bytes as f64 / schedule.bytes_s as f64);
-                    return true;
-                }
-                () => {
-                    let wait = schedule.due - now;
-                    self.changed.wait_for(&mut schedule, wait);
-                }
+            if schedule.over {
+                return false;
+            } else if schedule.paused {
+                self.changed.wait(&mut schedule);
+            } else if schedule.bytes_s == 0 {
+                return true;
+            } else if schedule.due <= now {
+                let from = schedule.due.max(now.checked_sub(SLACK).unwrap_or(now));
+                schedule.due = from + Duration::from_secs_f64(bytes as f64 / schedule.bytes_s as f64);
+                return true;
+            } else {
+                let wait = schedule.due - now;
+                self.changed.wait_for(&mut schedule, wait);
             }
         }
     }

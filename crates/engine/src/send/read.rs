@@ -1,5 +1,4 @@
-//! Reading ranges of files into a record: data and holes, with their checksums, and the watch for files that change
-//! while they are read.
+//! Reads ranges of files into a record: data and holes, with their checksums. Detects files that change while they are read.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -20,7 +19,7 @@ use crate::meter::{Meter, Stage};
 use crate::scan::SourceRoot;
 use crate::stream::RecordBuffer;
 
-/// Bytes that are read and digested at a time: together with their buffer well within a core's second-level cache.
+/// Bytes that are read and digested at a time: well within a core's second-level cache, together with their buffer.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// The number of fully dealt, unread files that are kept open: a stream may still be about to read a range that it was dealt earlier.
@@ -40,7 +39,7 @@ pub(crate) trait RangeDealer {
     ///
     /// # Errors
     /// The digests of the whole file cannot be made.
-    fn last_of(&self, range: &Range, file: &OpenFile, size: u64) -> Result<(), Refusal>;
+    fn end_file(&self, range: &Range, file: &OpenFile, size: u64) -> Result<(), Refusal>;
 }
 
 /// The files of a job's sources that are being read.
@@ -53,7 +52,7 @@ pub(crate) struct OpenFiles {
 /// Files of several ranges that are open.
 #[derive(Default)]
 struct FileTable {
-    /// Each with how many threads read it.
+    /// Each file, and how many threads read it.
     files: HashMap<u64, (Arc<OpenFile>, u32)>,
     /// Files that were fully dealt when their last reader was done, oldest first.
     dealt: VecDeque<u64>,
@@ -96,7 +95,7 @@ impl OpenFile {
 pub(crate) struct Pending<'m> {
     pub parts: Vec<Part>,
     pub built: Vec<Built>,
-    /// Files whose last range is in the record: the receiver may have to be told.
+    /// Files whose last range is in the record: the receiver may need their digests.
     pub last: Vec<u64>,
     meter: &'m Meter,
 }
@@ -110,7 +109,7 @@ impl<'m> Pending<'m> {
         self.parts.len()
     }
 
-    /// Takes back what was added since the mark.
+    /// Removes the parts that were added since the mark.
     pub fn rewind(&mut self, mark: usize, buffer: &mut RecordBuffer) {
         self.parts.truncate(mark);
         self.built.truncate(mark);
@@ -139,9 +138,9 @@ fn changed(path: &RelPath) -> Refusal {
     Refusal::new(Fault::Storage, reason)
 }
 
-/// Whether a file is still what was offered, or what was opened where the offer does not say when it was changed (a mover's). Whoever
-/// writes into it can put size and modification time back, but not the time of its last change. To lose its last name is a change,
-/// too, but none of what is still read.
+/// Whether a file is still the one that was offered; or the one that was opened, where the offer has no time of change (a mover's). A
+/// writer can restore size and modification time, but not the time of change. The loss of its last name also changes that time, but
+/// not its bytes.
 fn is_same(range: &Range, opened: Option<Timestamp>, now: &Stat) -> bool {
     let is_unchanged = range.changed.or(opened).zip(now.changed).is_none_or(|(then, now)| then == now);
     now.meta.size == range.size && now.meta.mtime == range.mtime && (is_unchanged || now.names == 0)
@@ -160,11 +159,16 @@ impl OpenFiles {
         self.checksums.contains(&Algorithm::Adler32)
     }
 
+    /// Opens the file of a range.
+    ///
+    /// # Errors
+    /// The file cannot be opened, or has changed since it was offered.
     pub fn open_file(&self, range: &Range) -> Result<Arc<OpenFile>, Refusal> {
         let root = &self.roots[range.source as usize];
         let path = root.path.join_path(&range.path);
         let source = root.store.open(&path).map_err(|e| storage(&e))?;
-        let (mut sparse, mut opened) = (false, None);
+        let mut sparse = false;
+        let mut opened = None;
         if range.size != UNKNOWN_SIZE {
             let stat = source.stat().map_err(|e| storage(&e))?;
             opened = stat.changed;
@@ -205,9 +209,9 @@ impl OpenFiles {
         }
     }
 
-    /// Makes sure that what was read is of the file that was offered. Asked after every range, so that no range of a
-    /// file that changed meanwhile goes unnoticed, whichever stream read it.
-    fn unchanged(range: &Range, file: &OpenFile) -> Result<(), Refusal> {
+    /// Checks that the file that was read is still the one that was offered. Called after every range, so that a change is noticed
+    /// whichever stream has read the range.
+    fn check_unchanged(range: &Range, file: &OpenFile) -> Result<(), Refusal> {
         if range.size == UNKNOWN_SIZE {
             return Ok(());
         }
@@ -215,11 +219,11 @@ impl OpenFiles {
         if is_same(range, file.changed, &stat) { Ok(()) } else { Err(changed(&file.path)) }
     }
 
-    /// Closes files that no stream reads now, except for `but` of them.
-    pub fn close_idle(&self, but: usize) {
+    /// Closes files that no stream reads now, except for `kept` of them.
+    pub fn close_idle(&self, kept: usize) {
         let mut table = self.table();
         let idle: Vec<u64> = table.files.iter().filter(|(_, (_, users))| *users == 0).map(|(file, _)| *file).collect();
-        for file in idle.into_iter().skip(but) {
+        for file in idle.into_iter().skip(kept) {
             table.files.remove(&file);
         }
     }
@@ -239,7 +243,7 @@ impl OpenFiles {
         let file = pending.meter.within(Stage::Storage, || self.file(range))?;
         let read = self
             .read_open(deals, range, &file, ranges_left, buffer, pending)
-            .and_then(|()| Self::unchanged(range, &file));
+            .and_then(|()| Self::check_unchanged(range, &file));
         self.release(deals, range);
         read
     }
@@ -262,9 +266,10 @@ impl OpenFiles {
         while at < end {
             // Rows are kept for the other files of the pack, and one for a hole beyond this range.
             let rows_free = RECORD_PARTS_MAX.saturating_sub(pending.parts.len() + ranges_left + 1) > 0;
-            let extent = match file.sparse && rows_free {
-                true => file.source.extent(at, range.size).map_err(|e| storage(&e))?,
-                false => Extent::Data(end),
+            let extent = if file.sparse && rows_free {
+                file.source.extent(at, range.size).map_err(|e| storage(&e))?
+            } else {
+                Extent::Data(end)
             };
             match extent {
                 Extent::Hole(to) => {
@@ -282,7 +287,7 @@ impl OpenFiles {
                     if got < want && range.size == UNKNOWN_SIZE {
                         deals.found_end(range.file, at);
                         pending.last.push(range.file);
-                        return deals.last_of(range, file, at);
+                        return deals.end_file(range, file, at);
                     }
                     if got < want {
                         return Err(changed(&file.path));
@@ -292,13 +297,13 @@ impl OpenFiles {
         }
         if last && range.size != UNKNOWN_SIZE {
             pending.last.push(range.file);
-            return deals.last_of(range, file, range.size);
+            return deals.end_file(range, file, range.size);
         }
         Ok(())
     }
 
-    /// Reads data behind what the record holds, piece by piece: each is digested while the core's own cache has it. Comes
-    /// back with fewer bytes only at the end of the file.
+    /// Appends data to the record, piece by piece: each is digested while it is in the core's own cache. Returns fewer bytes than wanted
+    /// only at the end of the file.
     fn read_data(
         &self,
         range: &Range,
@@ -308,7 +313,8 @@ impl OpenFiles {
         buffer: &mut RecordBuffer,
         pending: &mut Pending<'_>,
     ) -> Result<usize, Refusal> {
-        let (mut got, mut sum) = (0, BlockSum::of_zeros(0, self.with_adler32()));
+        let mut got = 0;
+        let mut sum = BlockSum::of_zeros(0, self.with_adler32());
         while got < want {
             let piece = (want - got).min(PIECE_BYTES);
             let at = offset + got as u64;
@@ -347,8 +353,8 @@ impl OpenFiles {
         pending.push(Part { file: range.file, offset, len, crc32c: sum.crc32c, hole: true, whole }, sum);
     }
 
-    /// A hole goes on behind the range: takes what nobody has been dealt yet in one step, so that terabytes of nothing
-    /// cost nothing. Says whether that was the end of the file.
+    /// Claims the undealt part of a hole that goes on behind the range in one step, so that a hole of terabytes costs nothing. Returns
+    /// whether the file is then fully dealt.
     fn claim_hole(
         &self,
         deals: &dyn RangeDealer,
@@ -366,21 +372,22 @@ impl OpenFiles {
         self.checksums.iter().copied().filter(|a| a.is_serial()).collect()
     }
 
-    /// The checksum of a range, if it is the one that the receiver has; none where they differ or the job is over.
+    /// The checksum of a range, if its CRC32C is the receiver's; none where they differ or the job is over.
     ///
     /// # Errors
     /// The file cannot be read, or has changed since it was offered.
     pub fn check(
         &self,
         deals: &dyn RangeDealer,
-        (range, crc32c): (&Range, u32),
+        range: &Range,
+        crc32c: u32,
         buffer: &mut RecordBuffer,
         is_over: &dyn Fn() -> bool,
     ) -> Result<Option<BlockSum>, Refusal> {
         buffer.clear();
         let file = self.file(range)?;
         let sum = self.sum_of(range, &file, buffer, is_over);
-        let sum = sum.and_then(|sum| Self::unchanged(range, &file).map(|()| sum));
+        let sum = sum.and_then(|sum| Self::check_unchanged(range, &file).map(|()| sum));
         self.release(deals, range);
         Ok(sum?.filter(|sum| sum.crc32c == crc32c))
     }
@@ -399,9 +406,10 @@ impl OpenFiles {
             if is_over() {
                 return Ok(None);
             }
-            let extent = match file.sparse {
-                true => file.source.extent(at, range.size).map_err(|e| storage(&e))?,
-                false => Extent::Data(end),
+            let extent = if file.sparse {
+                file.source.extent(at, range.size).map_err(|e| storage(&e))?
+            } else {
+                Extent::Data(end)
             };
             let (len, next) = match extent {
                 Extent::Hole(to) => (to.min(end) - at, BlockSum::of_zeros(to.min(end) - at, self.with_adler32())),

@@ -88,8 +88,8 @@ impl Side for Sending {
         Sending::take_plans(self)
     }
 
-    fn tell_files(&self) {
-        self.state().machine.tell_files();
+    fn report_files(&self) {
+        self.state().machine.report_files();
     }
 
     fn take_files(&self) -> Vec<SettledFile> {

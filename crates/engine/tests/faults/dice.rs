@@ -1,10 +1,10 @@
-//! A small seeded generator (xorshift64*, Vigna 2016), so that a failing run can be had again from its seed.
+//! A small seeded generator (xorshift64*, Vigna 2016), so that a failing run can be repeated from its seed.
 
 pub struct Rng(u64);
 
 impl Rng {
     pub fn new(seed: u64) -> Rng {
-        // Neighbouring seeds become unlike (SplitMix64), and zero never comes up: it would never leave itself.
+        // SplitMix64 makes neighbouring seeds unlike. The state must not be zero: zero only gives zeros.
         let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         Rng((z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) | 1)
@@ -27,9 +27,11 @@ impl Rng {
         self.below(100) < per_cent
     }
 
-    /// One block is computed and copied, with its number in front: this is compiled without optimisation.
+    /// One block is computed and copied, each copy with its own number in front: the tests are compiled without optimisation, so
+    /// that random numbers for all the bytes would take too long.
     pub fn bytes(&mut self, len: u64) -> Vec<u8> {
-        let (first, len) = (self.next(), len as usize);
+        let len = len as usize;
+        let first = self.next();
         let block: Vec<u8> = (0..512).flat_map(|_| self.next().to_le_bytes()).collect();
         let mut bytes = Vec::with_capacity(len + block.len());
         while bytes.len() < len {

@@ -13,7 +13,7 @@ use rustix::fs::FallocateFlags;
 use crate::dice::Rng;
 use crate::support::world::NodeFixture;
 
-/// A file's path below the root, and its lengths and checksums in every attempt so far.
+/// By a file's path below the root: its length and checksum in every attempt so far.
 type Versions = HashMap<PathBuf, Vec<(usize, u32)>>;
 
 /// The files of a job, with the versions that each has had.
@@ -23,7 +23,7 @@ pub struct FaultScenario {
     versions: Versions,
 }
 
-fn then(dice: &mut Rng) -> SystemTime {
+fn random_time(dice: &mut Rng) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_nanos(1_500_000_000_000_000_000 + dice.below(1 << 57))
 }
 
@@ -61,12 +61,14 @@ impl FaultScenario {
         let scene = FaultScenario { world, pull, versions: HashMap::new() };
         let root = scene.source();
         for at in 0..1 + dice.below(3) {
-            let (len, sparse) = ((4 << 20) + dice.below(20 << 20), dice.chance(40));
-            let time = then(dice);
+            let len = (4 << 20) + dice.below(20 << 20);
+            let sparse = dice.chance(40);
+            let time = random_time(dice);
             write(&root.join(format!("large/{at}")), dice, len, sparse, time);
         }
         for at in 0..dice.below(60) {
-            let (len, time) = (dice.below(40_000), then(dice));
+            let len = dice.below(40_000);
+            let time = random_time(dice);
             write(&root.join(format!("small/{}/{at}", at % 5)), dice, len, false, time);
         }
         fs::hard_link(root.join("large/0"), root.join("hard")).unwrap();
@@ -95,14 +97,14 @@ impl FaultScenario {
         out
     }
 
-    /// Before every attempt: what the source is now is one of the things the target may be.
-    pub fn remember(&mut self) {
+    /// Notes the source's files before an attempt: the target may hold these versions.
+    pub fn remember_source(&mut self) {
         for (path, bytes) in self.files(&self.source()) {
             self.versions.entry(path).or_default().push((bytes.len(), crc32c(&bytes)));
         }
     }
 
-    /// Whatever has its name at the target is what the source was in some attempt, whole.
+    /// Every file with its final name at the target is a whole file of the source, as it was in some attempt.
     pub fn assert_whole(&self) {
         for (path, bytes) in self.files(&self.target()) {
             if path.to_string_lossy().contains(".longhaul-") {
@@ -113,12 +115,13 @@ impl FaultScenario {
         }
     }
 
-    /// The target is the source, and nothing else is left of all the attempts.
+    /// The target has the source's files, with their contents, times and links.
     pub fn assert_done(&self) {
-        let (source, target) = (self.source(), self.target());
-        let (ours, theirs) = (self.files(&source), self.files(&target));
-        for (path, bytes) in &ours {
-            assert!(theirs.get(path) == Some(bytes), "{} differs in the end", path.display());
+        let source = self.source();
+        let target = self.target();
+        let target_files = self.files(&target);
+        for (path, bytes) in &self.files(&source) {
+            assert!(target_files.get(path) == Some(bytes), "{} differs in the end", path.display());
             let time = |root: &Path| fs::metadata(root.join(path)).map(|m| (m.mtime(), m.mtime_nsec())).unwrap();
             assert_eq!(time(&source), time(&target), "the time of {}", path.display());
         }
@@ -127,7 +130,7 @@ impl FaultScenario {
         assert_eq!(fs::read_link(target.join("link")).unwrap(), Path::new("large/0"));
     }
 
-    /// What is left besides the target itself.
+    /// Unfinished files at the target, and journals.
     pub fn leftovers(&self) -> Vec<PathBuf> {
         let mut left: Vec<PathBuf> = self.files(&self.target()).into_keys().collect();
         left.retain(|path| path.to_string_lossy().contains(".longhaul-"));
@@ -142,7 +145,7 @@ impl FaultScenario {
         all
     }
 
-    /// Damages what attempts left, where none of them is still at it. Returns how many faults that were.
+    /// Damages journals and unfinished files, except those that an attempt still writes. Returns the number of faults.
     pub fn damage(&self, dice: &mut Rng) -> u64 {
         let mut faults = 0;
         for journal in self.journals() {
@@ -151,21 +154,21 @@ impl FaultScenario {
                 continue;
             }
             let tag = journal.file_name().unwrap().to_string_lossy().into_owned();
-            let rest = self.target().join("large").join(format!(".longhaul-{tag}.part"));
+            let unfinished = self.target().join("large").join(format!(".longhaul-{tag}.part"));
             faults += 1;
             match dice.below(6) {
-                0 => spoil(&file, dice),
+                0 => flip_a_bit(&file, dice),
                 1 => file.set_len(dice.below(file.metadata().unwrap().len() + 1)).unwrap(),
-                2 => drop(fs::remove_file(&rest)),
+                2 => drop(fs::remove_file(&unfinished)),
                 3 => drop(fs::remove_file(&journal)),
                 4 => {
-                    if let Ok(rest) = File::options().read(true).write(true).open(&rest) {
-                        rest.set_len(dice.below(rest.metadata().unwrap().len() + 1)).unwrap();
+                    if let Ok(unfinished) = File::options().read(true).write(true).open(&unfinished) {
+                        unfinished.set_len(dice.below(unfinished.metadata().unwrap().len() + 1)).unwrap();
                     }
                 }
                 _ => {
-                    if let Ok(rest) = File::options().read(true).write(true).open(&rest) {
-                        (0..1 + dice.below(3)).for_each(|_| spoil(&rest, dice));
+                    if let Ok(unfinished) = File::options().read(true).write(true).open(&unfinished) {
+                        (0..1 + dice.below(3)).for_each(|_| flip_a_bit(&unfinished, dice));
                     }
                 }
             }
@@ -173,7 +176,7 @@ impl FaultScenario {
         faults
     }
 
-    /// Files at the source are written anew, most of them with their length and time kept.
+    /// Rewrites some files of the source, most of them with their length and time kept. Returns their number.
     pub fn change(&self, dice: &mut Rng) -> u64 {
         let mut faults = 0;
         for path in self.files(&self.source()).into_keys() {
@@ -187,17 +190,20 @@ impl FaultScenario {
                 rewrite(&path, dice, meta.len(), meta.modified().unwrap());
                 continue;
             }
-            let (len, time, sparse) = (dice.below(3 << 20), then(dice), dice.chance(50));
+            let len = dice.below(3 << 20);
+            let time = random_time(dice);
+            let sparse = dice.chance(50);
             write(&path, dice, len, sparse, time);
         }
         faults
     }
 }
 
-fn spoil(file: &File, dice: &mut Rng) {
+fn flip_a_bit(file: &File, dice: &mut Rng) {
     let len = file.metadata().unwrap().len();
     if len > 0 {
-        let (at, mut byte) = (dice.below(len), [0]);
+        let at = dice.below(len);
+        let mut byte = [0];
         file.read_exact_at(&mut byte, at).unwrap();
         byte[0] ^= 1 << dice.below(8);
         file.write_all_at(&byte, at).unwrap();

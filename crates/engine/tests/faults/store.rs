@@ -1,4 +1,4 @@
-//! A store that fails where a plan says: on read, write, open or commit.
+//! A store that fails as a plan says: on read, write, open or commit.
 
 use std::collections::HashMap;
 use std::io;
@@ -23,7 +23,7 @@ const ENOSPC: i32 = 28;
 pub enum Fault {
     Eio,
     Eintr,
-    /// The store is full, for so long.
+    /// The store is full for this time.
     Full(Duration),
     /// The file ends early.
     Short,
@@ -37,7 +37,7 @@ pub enum Fault {
 pub struct Plan {
     faults: Mutex<HashMap<u64, Fault>>,
     operations: AtomicU64,
-    fired: AtomicU64,
+    fault_count: AtomicU64,
     full_until: Mutex<Option<Instant>>,
 }
 
@@ -59,45 +59,46 @@ impl Plan {
         Arc::new(Plan { faults: Mutex::new(faults), ..Plan::default() })
     }
 
-    pub fn fired(&self) -> u64 {
-        self.fired.load(Ordering::SeqCst)
+    pub fn fault_count(&self) -> u64 {
+        self.fault_count.load(Ordering::SeqCst)
     }
 
-    fn next(&self, fits: impl Fn(Fault) -> bool) -> Option<Fault> {
+    fn take_fault(&self, fits: impl Fn(Fault) -> bool) -> Option<Fault> {
         let at = self.operations.fetch_add(1, Ordering::SeqCst);
         let mut faults = self.faults.lock().unwrap();
-        // The first operation that fits, at or behind the one that was planned.
+        // The fault of the earliest planned operation that is due and fits this one.
         let due =
             faults.iter().filter(|(planned, fault)| **planned <= at && fits(**fault)).map(|(planned, _)| *planned);
         let fault = due.min().and_then(|planned| faults.remove(&planned));
-        self.fired.fetch_add(u64::from(fault.is_some()), Ordering::SeqCst);
+        self.fault_count.fetch_add(u64::from(fault.is_some()), Ordering::SeqCst);
         fault
     }
 
-    fn fail(doing: &'static str, path: &RelPath, errno: i32) -> Error {
+    fn error(doing: &'static str, path: &RelPath, errno: i32) -> Error {
         Error::io(doing, path, io::Error::from_raw_os_error(errno))
     }
 
-    fn reads(&self, path: &RelPath) -> Result<bool> {
-        match self.next(|fault| matches!(fault, Fault::Eio | Fault::Eintr | Fault::Short)) {
-            Some(Fault::Eio) => Err(Plan::fail("read", path, EIO)),
-            Some(Fault::Eintr) => Err(Plan::fail("read", path, EINTR)),
+    /// Fails as planned for a read. Returns whether the read is short.
+    fn fault_of_read(&self, path: &RelPath) -> Result<bool> {
+        match self.take_fault(|fault| matches!(fault, Fault::Eio | Fault::Eintr | Fault::Short)) {
+            Some(Fault::Eio) => Err(Plan::error("read", path, EIO)),
+            Some(Fault::Eintr) => Err(Plan::error("read", path, EINTR)),
             Some(_) => Ok(true),
             None => Ok(false),
         }
     }
 
-    fn writes(&self, doing: &'static str, path: &RelPath) -> Result<()> {
+    fn fault_of_write(&self, doing: &'static str, path: &RelPath) -> Result<()> {
         let mut full = self.full_until.lock().unwrap();
         if full.is_some_and(|until| Instant::now() < until) {
-            return Err(Plan::fail(doing, path, ENOSPC));
+            return Err(Plan::error(doing, path, ENOSPC));
         }
-        match self.next(|fault| matches!(fault, Fault::Eio | Fault::Eintr | Fault::Full(_))) {
-            Some(Fault::Eio) => Err(Plan::fail(doing, path, EIO)),
-            Some(Fault::Eintr) => Err(Plan::fail(doing, path, EINTR)),
+        match self.take_fault(|fault| matches!(fault, Fault::Eio | Fault::Eintr | Fault::Full(_))) {
+            Some(Fault::Eio) => Err(Plan::error(doing, path, EIO)),
+            Some(Fault::Eintr) => Err(Plan::error(doing, path, EINTR)),
             Some(Fault::Full(span)) => {
                 *full = Some(Instant::now() + span);
-                Err(Plan::fail(doing, path, ENOSPC))
+                Err(Plan::error(doing, path, ENOSPC))
             }
             _ => Ok(()),
         }
@@ -147,14 +148,14 @@ impl Store for FaultyStore {
         self.inner.read_link(path)
     }
     fn open(&self, path: &RelPath) -> Result<Arc<dyn Source>> {
-        if self.plan.next(|fault| matches!(fault, Fault::Vanished)).is_some() {
-            return Err(Plan::fail("open", path, ENOENT));
+        if self.plan.take_fault(|fault| matches!(fault, Fault::Vanished)).is_some() {
+            return Err(Plan::error("open", path, ENOENT));
         }
         let inner = self.inner.open(path)?;
         Ok(Arc::new(FaultySource { inner, plan: Arc::clone(&self.plan), path: path.clone() }))
     }
     fn create(&self, path: &RelPath, tag: &str) -> Result<Arc<dyn Sink>> {
-        self.plan.writes("create", path)?;
+        self.plan.fault_of_write("create", path)?;
         Ok(self.sink(self.inner.create(path, tag)?, path))
     }
     fn resume(&self, path: &RelPath, tag: &str) -> Result<Option<Arc<dyn Sink>>> {
@@ -177,15 +178,15 @@ impl Store for FaultyStore {
         self.inner.space(path)
     }
     fn make_dir(&self, path: &RelPath) -> Result<()> {
-        self.plan.writes("make", path)?;
+        self.plan.fault_of_write("make", path)?;
         self.inner.make_dir(path)
     }
     fn make_symlink(&self, path: &RelPath, target: &[u8], mtime: Timestamp, replace: bool, tag: &str) -> Result<()> {
-        self.plan.writes("make", path)?;
+        self.plan.fault_of_write("make", path)?;
         self.inner.make_symlink(path, target, mtime, replace, tag)
     }
     fn make_hard_link(&self, path: &RelPath, to: &RelPath, replace: bool, tag: &str) -> Result<()> {
-        self.plan.writes("make", path)?;
+        self.plan.fault_of_write("make", path)?;
         self.inner.make_hard_link(path, to, replace, tag)
     }
     fn finish_dir(&self, path: &RelPath, mode: u32, mtime: Timestamp) -> Result<()> {
@@ -201,13 +202,13 @@ impl Store for FaultyStore {
 
 impl Source for FaultySource {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
-        let short = self.plan.reads(&self.path)?;
+        let short = self.plan.fault_of_read(&self.path)?;
         let got = self.inner.read_at(buffer, offset)?;
         Ok(if short { got / 2 } else { got })
     }
     fn stat(&self) -> Result<Stat> {
         let mut stat = self.inner.stat()?;
-        if self.plan.next(|fault| matches!(fault, Fault::Grown)).is_some() {
+        if self.plan.take_fault(|fault| matches!(fault, Fault::Grown)).is_some() {
             stat.meta.size += 1;
         }
         Ok(stat)
@@ -219,8 +220,8 @@ impl Source for FaultySource {
 
 impl Sink for FaultySink {
     fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
-        if let Err(error) = self.plan.writes("write", &self.path) {
-            // What a full or failing device takes of a block before it says so.
+        if let Err(error) = self.plan.fault_of_write("write", &self.path) {
+            // A full or failing device takes a part of a block before it fails.
             self.inner.write_at(&buffer[..buffer.len() / 3], offset)?;
             return Err(error);
         }
@@ -230,11 +231,11 @@ impl Sink for FaultySink {
         self.inner.clear(offset, len)
     }
     fn reserve(&self, size: u64) -> Result<bool> {
-        self.plan.writes("reserve room for", &self.path)?;
+        self.plan.fault_of_write("reserve room for", &self.path)?;
         self.inner.reserve(size)
     }
     fn flush(&self) -> Result<()> {
-        self.plan.writes("flush", &self.path)?;
+        self.plan.fault_of_write("flush", &self.path)?;
         self.inner.flush()
     }
     fn keep(&self) {
@@ -245,7 +246,7 @@ impl Sink for FaultySink {
         Ok(Arc::new(FaultySource { inner, plan: Arc::clone(&self.plan), path: self.path.clone() }))
     }
     fn commit(&self, finish: &Finish) -> Result<()> {
-        self.plan.writes("put in place", &self.path)?;
+        self.plan.fault_of_write("put in place", &self.path)?;
         self.inner.commit(finish)
     }
     fn discard(&self) {

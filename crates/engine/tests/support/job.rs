@@ -13,7 +13,7 @@ use wire::receiver::Target;
 
 use super::world::rel;
 
-/// A transfer that a test runs.
+/// The order and settings of one transfer.
 pub struct TestTransfer {
     pub order: Open,
     pub means: Means,

@@ -1,7 +1,7 @@
-//! What the engine's integration tests share: a node and a client with a directory each, jobs between them, and a path that
-//! misbehaves.
+//! Shared by the engine's integration tests: a node and a client with a directory each, jobs between them, and a relay that makes
+//! the path between them fail.
 
-#![allow(dead_code, reason = "each test program uses its part")]
+#![allow(dead_code, reason = "each test program uses a part of it")]
 
 pub mod job;
 #[path = "../../../node/tests/support/open_node.rs"]

@@ -1,4 +1,5 @@
-//! A TCP relay with rules: delay, cuts, resets, flipped bits, silence, stalls. It knows data streams by their first bytes.
+//! A TCP relay that applies rules: delay, cuts, resets, flipped bits, silence, stalls. It tells data streams from control connections
+//! by their first byte.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,9 +13,9 @@ use std::time::{Duration, Instant};
 pub struct Rules {
     /// Delay of each direction; a new connection costs a round trip before its first byte.
     pub one_way: Duration,
-    /// Data streams are cut after so many bytes …
+    /// Data streams are cut after so many bytes.
     pub cut_streams_after: Option<u64>,
-    /// … but only so many of them.
+    /// So many data streams are cut, at most.
     pub streams_to_cut: usize,
     /// One bit of data streams is flipped every so many bytes.
     pub flip_stream_bit_every: Option<u64>,
@@ -26,7 +27,7 @@ pub struct Rules {
     pub reset_after: Option<u64>,
     /// Half-open: one direction (true: towards the node) is swallowed once so many bytes have passed.
     pub swallow_after: Option<(u64, bool)>,
-    /// Everything stands still for a while, once in each direction, when so many bytes have passed.
+    /// Each connection stops for this time, once in each direction, when so many bytes have passed.
     pub stall_after: Option<(u64, Duration)>,
 }
 
@@ -40,7 +41,8 @@ struct RelayState {
     passed_on: AtomicU64,
     stream_bytes: AtomicU64,
     stop: AtomicBool,
-    struck: AtomicBool,
+    /// Another rule than a cut stream or a flipped bit was applied.
+    other_fault: AtomicBool,
 }
 
 /// A relay, until the test ends.
@@ -63,7 +65,7 @@ impl Relay {
             passed_on: AtomicU64::new(0),
             stream_bytes: AtomicU64::new(0),
             stop: AtomicBool::new(false),
-            struck: AtomicBool::new(false),
+            other_fault: AtomicBool::new(false),
         });
         let accepting = Arc::clone(&state);
         std::thread::spawn(move || {
@@ -73,7 +75,7 @@ impl Relay {
                 }
                 accepting.connections.fetch_add(1, Ordering::SeqCst);
                 let state = Arc::clone(&accepting);
-                std::thread::spawn(move || state.carry(client));
+                std::thread::spawn(move || state.relay(client));
             }
         });
         Relay { address, state }
@@ -97,7 +99,7 @@ impl Relay {
 
     /// Faults that happened.
     pub fn faults(&self) -> usize {
-        self.cut() + self.flipped() + usize::from(self.state.struck.load(Ordering::SeqCst))
+        self.cut() + self.flipped() + usize::from(self.state.other_fault.load(Ordering::SeqCst))
     }
 }
 
@@ -109,7 +111,7 @@ impl Drop for Relay {
     }
 }
 
-/// What becomes of a chunk that was read.
+/// What is done with a chunk that was read.
 enum ChunkFate {
     Pass,
     Swallow,
@@ -117,8 +119,8 @@ enum ChunkFate {
 }
 
 impl RelayState {
-    fn carry(self: Arc<RelayState>, client: TcpStream) {
-        // SYN and SYN-ACK: the client's connect returned at once, so the round trip is paid here.
+    fn relay(self: Arc<RelayState>, client: TcpStream) {
+        // The round trip of SYN and SYN-ACK: the client's connect returned at once, as the relay is on the same host.
         std::thread::sleep(self.rules.one_way * 2);
         let Ok(node) = TcpStream::connect(self.node) else { return };
         client.set_nodelay(true).unwrap();
@@ -132,9 +134,10 @@ impl RelayState {
         let _ = answer.join();
     }
 
-    /// One direction, delayed without slowing it down: a reader stamps, a writer waits.
+    /// Passes on one direction. It is delayed, but its rate is not limited: a reader adds the time at which each chunk is due, and a
+    /// writer waits for it.
     fn pass(self: &Arc<RelayState>, from: TcpStream, to: TcpStream, is_stream: bool, to_node: bool) {
-        let (stamped, due) = channel::<(Instant, Vec<u8>)>();
+        let (to_writer, due) = channel::<(Instant, Vec<u8>)>();
         let writer = {
             let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
             let state = Arc::clone(self);
@@ -155,7 +158,8 @@ impl RelayState {
                 }
             })
         };
-        let (mut carried, mut stalled) = (0u64, false);
+        let mut carried = 0u64;
+        let mut stalled = false;
         let mut buffer = vec![0; 64 << 10];
         while let Ok(got @ 1..) = (&from).read(&mut buffer) {
             carried += got as u64;
@@ -172,11 +176,11 @@ impl RelayState {
             if is_stream {
                 self.flip(&mut buffer[..got]);
             }
-            if stamped.send((Instant::now() + self.rules.one_way, buffer[..got].to_vec())).is_err() {
+            if to_writer.send((Instant::now() + self.rules.one_way, buffer[..got].to_vec())).is_err() {
                 break;
             }
         }
-        drop(stamped);
+        drop(to_writer);
         let _ = writer.join();
     }
 
@@ -186,9 +190,9 @@ impl RelayState {
 
     fn fate(&self, all: u64, from: &TcpStream, to: &TcpStream, to_node: bool, stalled: &mut bool) -> ChunkFate {
         let rules = &self.rules;
-        let strikes = || self.struck.store(true, Ordering::SeqCst);
+        let note_fault = || self.other_fault.store(true, Ordering::SeqCst);
         if rules.mute_after.is_some_and(|limit| all > limit) {
-            strikes();
+            note_fault();
             let until = Instant::now() + Duration::from_secs(60);
             while Instant::now() < until && !self.stop.load(Ordering::SeqCst) {
                 std::thread::sleep(Duration::from_millis(20));
@@ -199,17 +203,18 @@ impl RelayState {
             && all > limit
             && !std::mem::replace(stalled, true)
         {
-            strikes();
+            note_fault();
             std::thread::sleep(span);
         }
         if rules.swallow_after.is_some_and(|(limit, which)| all > limit && which == to_node) {
-            strikes();
+            note_fault();
             return ChunkFate::Swallow;
         }
         if self.is_reset() {
-            strikes();
+            note_fault();
             for socket in [from, to] {
-                // Closed with bytes to be lost: the kernel sends a reset. Only the readers here are told to let go.
+                // With no time to linger, the kernel sends a reset when the last handle is closed. The shutdown ends the relay's
+                // own readers.
                 let _ = rustix::net::sockopt::set_socket_linger(socket, Some(Duration::ZERO));
                 let _ = socket.shutdown(Shutdown::Read);
             }
@@ -221,7 +226,7 @@ impl RelayState {
     fn cuts_everything(&self, now: usize) -> bool {
         let all = self.passed_on.fetch_add(now as u64, Ordering::SeqCst) + now as u64;
         let over = self.rules.cut_everything_after.is_some_and(|limit| all > limit);
-        self.struck.fetch_or(over, Ordering::SeqCst);
+        self.other_fault.fetch_or(over, Ordering::SeqCst);
         over
     }
 

@@ -32,7 +32,7 @@ pub struct NodeFixture {
     timeouts: Timeouts,
 }
 
-/// How soon silence is noticed.
+/// Timeouts with this pace, and a handshake that may take four seconds.
 pub fn patient(pace: Pace) -> Timeouts {
     Timeouts { pace, handshake: Duration::from_secs(4), ..Timeouts::default() }
 }
@@ -41,7 +41,8 @@ pub fn rel(path: &str) -> RelPath {
     RelPath::parse(path.as_bytes()).unwrap()
 }
 
-/// Bytes by a seed. One block is computed and copied, with its number in front: this is compiled without optimisation.
+/// Bytes from a seed. One block is computed and copied, each copy with its own number in front: the tests are compiled without
+/// optimisation.
 fn content(len: usize, seed: u64) -> Vec<u8> {
     const BLOCK: usize = 4096;
     let mut state = (seed << 1) | 1;
@@ -54,7 +55,8 @@ fn content(len: usize, seed: u64) -> Vec<u8> {
     }
     let mut bytes = Vec::with_capacity(len + BLOCK);
     while bytes.len() < len {
-        let (at, number) = (bytes.len(), state.wrapping_add(bytes.len() as u64));
+        let at = bytes.len();
+        let number = state.wrapping_add(at as u64);
         bytes.extend_from_slice(&block);
         bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
     }
@@ -152,18 +154,28 @@ impl NodeFixture {
         Ok(report)
     }
 
-    /// How the near end receives with these options: it keeps what it needs to go on with, as a client does.
+    /// Copies `name` over `address`, from the far end to the near end or back, under the same name.
+    pub fn copy(&self, address: SocketAddr, pull: bool, name: &str) -> Report {
+        let near = format!("near/{name}");
+        if pull {
+            self.pull(address, name, &near, false).unwrap()
+        } else {
+            self.push(address, &near, name, false).unwrap()
+        }
+    }
+
+    /// How the near end receives with these options: it keeps journals, as a client does.
     pub fn policy(&self, options: &Options) -> Policy {
         Policy {
             options: options.clone(),
             may_replace: Ok(()),
             tag: "near".into(),
             journals: Some(Journals::new(&self.path("near-state"), self.open_node.dir())),
-            tells_plans: false,
+            reports_plans: false,
         }
     }
 
-    /// Where the near end puts it: under this very name.
+    /// The near end's target: this very path.
     pub fn target(&self, to: &str) -> Target {
         Target { path: rel(to), into: false, is_dir: self.path(to).is_dir() }
     }
@@ -176,7 +188,7 @@ impl NodeFixture {
         } else {
             match fs::read(at) {
                 Ok(bytes) => drop(out.insert(at.strip_prefix(root).unwrap().to_owned(), bytes)),
-                // An unfinished file that goes while one looks, or a link to what has not come yet.
+                // An unfinished file was removed meanwhile, or a link points to a file that has not arrived yet.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => panic!("{}: {error}", at.display()),
             }
@@ -186,12 +198,13 @@ impl NodeFixture {
     #[track_caller]
     pub fn assert_same(&self, left: &str, right: &str) {
         let mut trees = [left, right].map(|name| {
-            let (root, mut out) = (self.path(name), BTreeMap::new());
+            let root = self.path(name);
+            let mut out = BTreeMap::new();
             self.walk(&root, &mut out, &root);
             out
         });
         assert!(!trees[0].is_empty());
-        assert_eq!(trees[0].len(), trees[1].len(), "{left} and {right} have not as many files");
+        assert_eq!(trees[0].len(), trees[1].len(), "{left} and {right} differ in their number of files");
         for (path, bytes) in std::mem::take(&mut trees[0]) {
             assert!(trees[1].get(&path) == Some(&bytes), "{} differs", path.display());
         }
@@ -212,14 +225,14 @@ impl NodeFixture {
         all.keys().filter(|p| p.to_string_lossy().contains(".longhaul-")).count()
     }
 
-    /// An unfinished file without the journal by which the next attempt goes on with it.
+    /// Whether this is an unfinished file without a journal: no attempt can resume it.
     fn is_leftover(&self, path: &Path) -> bool {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let tag = name.strip_prefix(".longhaul-").map(|rest| rest.trim_end_matches(".part"));
         tag.is_some_and(|tag| !self.path("state/journals").join(tag).exists())
     }
 
-    /// Waits until nobody writes to an unfinished file, for as long as a node may take to notice that its peer is gone.
+    /// Waits until no job writes an unfinished file. A node may take a while to notice that its peer is gone.
     pub fn wait_until_idle(&self) {
         let at_rest = |path: &Path| fs::File::open(path).is_ok_and(|file| file.try_lock().is_ok());
         let deadline = Instant::now() + Duration::from_secs(60);
@@ -230,11 +243,11 @@ impl NodeFixture {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        panic!("somebody still writes to an unfinished file");
+        panic!("a job still writes an unfinished file");
     }
 }
 
-/// Three streams, whatever the evidence says.
+/// Three streams: the number is not left to the pilot.
 fn means() -> Means {
     Means { streams: 3, streams_max: 3, ..Means::default() }
 }

@@ -1,4 +1,4 @@
-//! A store whose device gives and takes so many bytes a second and no more, whoever asks.
+//! A store on a device that reads and writes so many bytes per second, for all its users together.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 use model::{RelPath, Timestamp};
 use store::{AttributeSelection, Capabilities, Entries, Extent, Finish, Result, Sink, Source, Space, Stat, Store};
 
-/// The device: one thing at a time.
+/// A device that does one operation at a time.
 #[derive(Debug)]
 struct Device {
     bytes_s: u64,
-    free: Mutex<Instant>,
+    free_at: Mutex<Instant>,
 }
 
 impl Device {
-    fn moves(&self, bytes: usize) {
+    fn wait_for(&self, bytes: usize) {
         let until = {
-            let mut free = self.free.lock().unwrap();
-            *free = (*free).max(Instant::now()) + Duration::from_secs_f64(bytes as f64 / self.bytes_s as f64);
-            *free
+            let mut free_at = self.free_at.lock().unwrap();
+            *free_at = (*free_at).max(Instant::now()) + Duration::from_secs_f64(bytes as f64 / self.bytes_s as f64);
+            *free_at
         };
         std::thread::sleep(until.saturating_duration_since(Instant::now()));
     }
@@ -44,7 +44,7 @@ struct SlowSink {
 
 impl SlowStore {
     pub fn new(inner: Arc<dyn Store>, bytes_s: u64) -> SlowStore {
-        SlowStore { inner, device: Arc::new(Device { bytes_s, free: Mutex::new(Instant::now()) }) }
+        SlowStore { inner, device: Arc::new(Device { bytes_s, free_at: Mutex::new(Instant::now()) }) }
     }
 
     fn sink(&self, inner: Arc<dyn Sink>) -> Arc<dyn Sink> {
@@ -116,7 +116,7 @@ impl Store for SlowStore {
 
 impl Source for SlowSource {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
-        self.device.moves(buffer.len());
+        self.device.wait_for(buffer.len());
         self.inner.read_at(buffer, offset)
     }
     fn stat(&self) -> Result<Stat> {
@@ -129,7 +129,7 @@ impl Source for SlowSource {
 
 impl Sink for SlowSink {
     fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
-        self.device.moves(buffer.len());
+        self.device.wait_for(buffer.len());
         self.inner.write_at(buffer, offset)
     }
     fn clear(&self, offset: u64, len: u64) -> Result<()> {

@@ -1,6 +1,6 @@
-/** The hub's API. Every page has its data from here; the texts of refusals are the hub's own. */
+/** Requests to the hub's API. Every page gets its data through this file; the texts of refusals are the hub's own. */
 
-/** A refusal (RFC 9457), or what stands for one where the hub does not answer. */
+/** A refusal of the hub (RFC 9457), or the error that the hub does not answer (status 0). */
 export class Problem extends Error {
   constructor(
     readonly status: number,
@@ -10,29 +10,29 @@ export class Problem extends Error {
   }
 }
 
-/** Is called when the hub does not know any more who asks. */
-let onStranger: () => void = () => {};
+/** Is called when the hub answers that the session has ended. */
+let signedOut: () => void = () => {};
 
-export function whenStranger(act: () => void): void {
-  onStranger = act;
+export function onSignedOut(act: () => void): void {
+  signedOut = act;
 }
 
-async function ask<T>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<T> {
-  const asked: RequestInit = { method, headers: { Accept: "application/json", ...headers }, credentials: "same-origin" };
+async function request<T>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<T> {
+  const init: RequestInit = { method, headers: { Accept: "application/json", ...headers }, credentials: "same-origin" };
   if (body !== undefined) {
-    asked.body = JSON.stringify(body);
-    asked.headers = { ...asked.headers, "Content-Type": "application/json" };
+    init.body = JSON.stringify(body);
+    init.headers = { ...init.headers, "Content-Type": "application/json" };
   }
   let response: Response;
   try {
-    response = await fetch(path, asked);
+    response = await fetch(path, init);
   } catch {
-    throw new Problem(0, "The hub does not answer. It may be starting again, or this computer is offline; the page tries again by itself.");
+    throw new Problem(0, "The hub does not answer. It may be restarting, or this computer is offline; the page retries by itself.");
   }
   const text = await response.text();
   const value: unknown = text === "" ? {} : parsed(text);
   if (response.ok) return value as T;
-  if (response.status === 401) onStranger();
+  if (response.status === 401) signedOut();
   throw new Problem(response.status, reasonOf(value) ?? `The hub answered ${response.status} ${response.statusText}.`);
 }
 
@@ -47,26 +47,26 @@ function parsed(text: string): unknown {
 function reasonOf(value: unknown): string | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   const { detail, reason } = value as { detail?: unknown; reason?: unknown };
-  const told = [reason, detail].find((text) => typeof text === "string" && text !== "");
-  return told as string | undefined;
+  const text = [reason, detail].find((one) => typeof one === "string" && one !== "");
+  return text as string | undefined;
 }
 
-export const get = <T>(path: string): Promise<T> => ask<T>("GET", path);
-export const post = <T>(path: string, body: unknown): Promise<T> => ask<T>("POST", path, body);
-export const put = <T>(path: string, body: unknown): Promise<T> => ask<T>("PUT", path, body);
-export const patch = <T>(path: string, body: unknown): Promise<T> => ask<T>("PATCH", path, body);
-export const remove = <T>(path: string): Promise<T> => ask<T>("DELETE", path);
+export const get = <T>(path: string): Promise<T> => request<T>("GET", path);
+export const post = <T>(path: string, body: unknown): Promise<T> => request<T>("POST", path, body);
+export const put = <T>(path: string, body: unknown): Promise<T> => request<T>("PUT", path, body);
+export const patch = <T>(path: string, body: unknown): Promise<T> => request<T>("PATCH", path, body);
+export const remove = <T>(path: string): Promise<T> => request<T>("DELETE", path);
 
-/** Who one is to the hub. */
+/** The signed-in member. */
 export interface WhoAmI {
   owner: string;
   role: string;
   community: string;
 }
 
-/** Begins a session by an access key or a token. */
+/** Begins a session with an access key or a token. */
 export function signIn(credential: string): Promise<WhoAmI> {
-  return ask<WhoAmI>("POST", "/api/v1/session", undefined, { Authorization: `Bearer ${credential}` });
+  return request<WhoAmI>("POST", "/api/v1/session", undefined, { Authorization: `Bearer ${credential}` });
 }
 
 export interface Job {
@@ -76,7 +76,7 @@ export interface Job {
   community: string;
   activity: string;
   priority: number;
-  /** What it may use at most, bit/s; nothing where nobody has limited it. */
+  /** Its limit, bit/s; undefined if it has none. */
   limit_bit_s?: number;
   submitted: string;
   started?: string;

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 
-import { get, Problem, remove, whenStranger, type WhoAmI } from "./api";
+import { get, Problem, remove, onSignedOut, type WhoAmI } from "./api";
 import { go, parts, place } from "./router";
 import { name } from "./shown";
 import { DataViews } from "./views/data";
@@ -16,19 +16,21 @@ import { Repeats } from "./views/repeats";
 import { Shared } from "./views/shared";
 import { Shares } from "./views/shares";
 import { remembered, SignIn } from "./views/sign_in";
+import { Sites } from "./views/sites";
 import { Transfer } from "./views/transfer";
 import { Transfers } from "./views/transfers";
 import { Usage } from "./views/usage";
 import { Watch } from "./views/watch";
+import { WhatIf } from "./views/what_if";
 
 const ROLES = ["user", "operator", "admin"];
 
-/** Whether somebody has a role, or one that may do more. */
+/** Whether a member has this role or a higher one. */
 export function may(who: WhoAmI, role: string): boolean {
   return ROLES.indexOf(who.role) >= ROLES.indexOf(role);
 }
 
-/** The page: who reads it, where he is, and the view of that place. */
+/** The page: that of a share link, or the portal for members. */
 export function App() {
   const [first, token] = parts().path;
   return first === "s" && token !== undefined ? <Shared token={token} /> : <Portal />;
@@ -39,7 +41,7 @@ function Portal() {
   const [who, setWho] = useState<WhoAmI | null>();
   const [problem, setProblem] = useState<Problem>();
   useEffect(() => {
-    whenStranger(() => setWho(null));
+    onSignedOut(() => setWho(null));
     const known = (member: WhoAmI) => {
       const wanted = remembered();
       if (wanted && place.value === "/") go(wanted);
@@ -66,6 +68,8 @@ function Portal() {
           <Tab to="/map" text="Map" />
           <Tab to="/queue" text="Queue" />
           <Tab to="/reservations" text="Reservations" />
+          <Tab to="/sites" text="Sites" />
+          <Tab to="/what-if" text="What if" />
           {may(who, "operator") && <Tab to="/operate" text="Operation" />}
           {may(who, "operator") && <Tab to="/hosts" text="Hosts" />}
           {may(who, "operator") && <Tab to="/actions" text="Audit trail" />}
@@ -105,13 +109,15 @@ function View({ who }: { who: WhoAmI }) {
   if (first === "map") return <WorldMap />;
   if (first === "queue") return <Queue />;
   if (first === "reservations") return <Promises />;
+  if (first === "sites") return <Sites who={who} site={second} />;
+  if (first === "what-if") return <WhatIf />;
   if (first === "hosts") return <Hosts endpoint={second} />;
   if (first === "actions") return <Actions />;
   if (first === "operate") return <Operate />;
   return (
     <>
       <h1>There is no such page</h1>
-      <p>The address may be of another version of the portal. <a href="/">Transfers</a> are where most begin.</p>
+      <p>The address may belong to another version of the portal. Most readers begin at <a href="/">Transfers</a>.</p>
     </>
   );
 }

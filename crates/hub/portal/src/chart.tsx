@@ -1,10 +1,10 @@
-/** Time series. What a chart shows is in its caption and in a table as well: nobody needs to see it. */
+/** Charts of time series. The values are also in the caption and in a CSV file, for readers who cannot see the chart. */
 
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 
-import { csv, keep } from "./csv";
+import { csv, save } from "./csv";
 
 export interface Series {
   label: string;
@@ -16,7 +16,7 @@ const DASHES: number[][] = [[], [8, 4], [2, 3], [8, 3, 2, 3]];
 const INKS = ["--link", "--bad", "--good", "--ink"];
 const HEIGHT_PX = 220;
 
-/** Lines over time, seconds since 1970; `shown` tells a value with its unit. */
+/** Lines over times in seconds since 1970; `shown` makes a text of a value with its unit. */
 export function Chart({ caption, times, series, shown }: { caption: string; times: number[]; series: Series[]; shown: (value: number) => string }) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>();
@@ -24,7 +24,7 @@ export function Chart({ caption, times, series, shown }: { caption: string; time
   const words = series.map(({ label }) => label).join("\n");
   useEffect(() => {
     const element = box.current!;
-    // A canvas knows no variables: what a colour comes to, light or dark, the element tells.
+    // A canvas cannot use CSS variables: the colour, which differs in light and dark mode, is computed with the element.
     const ink = (word: string) => {
       element.style.color = `var(${word})`;
       const colour = getComputedStyle(element).color;
@@ -60,14 +60,14 @@ export function Chart({ caption, times, series, shown }: { caption: string; time
     <figure>
       <figcaption>{caption}. {series.map((one) => lastOf(one, shown)).join("; ")}</figcaption>
       <div ref={box} class="chart" aria-hidden="true" />
-      <button type="button" class="link" aria-label={`${caption} as CSV`} onClick={() => keep(file, "text/csv", csv(rows()))}>CSV</button>
+      <button type="button" class="link" aria-label={`${caption} as CSV`} onClick={() => save(file, "text/csv", csv(rows()))}>CSV</button>
     </figure>
   );
 }
 
-/** What a line is at its end, and at its highest. */
+/** The last and the highest value of a line, as text. */
 function lastOf({ label, values }: Series, shown: (value: number) => string): string {
   const known = values.filter((value): value is number => value !== null);
-  if (known.length === 0) return `${label}: nothing is known`;
+  if (known.length === 0) return `${label}: no values`;
   return `${label}: ${shown(known.at(-1)!)} at the end, ${shown(known.reduce((a, b) => Math.max(a, b)))} at most`;
 }

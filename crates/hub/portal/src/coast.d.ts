@@ -1,5 +1,5 @@
 declare module "virtual:coast" {
-  /** Coast lines as an SVG path, tenths of a degree from the date line and the north pole. */
+  /** The coast lines as an SVG path; the unit is a tenth of a degree, from the date line and the north pole. */
   const path: string;
   export default path;
 }

@@ -1,4 +1,4 @@
-/** Data that is asked for again while a page is open. */
+/** Data that is requested repeatedly while a page is open. */
 
 import { useEffect, useState } from "preact/hooks";
 
@@ -7,29 +7,29 @@ import { Problem } from "./api";
 export interface Live<T> {
   value?: T;
   problem?: Problem;
-  /** Asks now. */
+  /** Requests it now. */
   again: () => void;
 }
 
-/** Asks, and asks again every so many seconds as long as the page is seen. A refusal is shown beside what was known before. */
-export function useLive<T>(ask: () => Promise<T>, everyS: number, key: string): Live<T> {
+/** Requests a value, and again every `everyS` seconds as long as the page is visible. After a refusal, the last value is kept beside it. */
+export function useLive<T>(request: () => Promise<T>, everyS: number, key: string): Live<T> {
   const [known, setKnown] = useState<{ key: string; value?: T; problem?: Problem }>({ key });
   const [turn, setTurn] = useState(0);
   useEffect(() => {
     let isOver = false;
     let timer = 0;
-    const look = async () => {
+    const load = async () => {
       if (!document.hidden) {
         try {
-          const value = await ask();
+          const value = await request();
           if (!isOver) setKnown({ key, value });
         } catch (problem) {
           if (!isOver) setKnown((before) => ({ key, value: before.key === key ? before.value : undefined, problem: problem as Problem }));
         }
       }
-      if (!isOver) timer = window.setTimeout(look, everyS * 1000);
+      if (!isOver) timer = window.setTimeout(load, everyS * 1000);
     };
-    void look();
+    void load();
     return () => {
       isOver = true;
       clearTimeout(timer);
@@ -39,7 +39,7 @@ export function useLive<T>(ask: () => Promise<T>, everyS: number, key: string): 
   return { value, problem, again: () => setTurn(turn + 1) };
 }
 
-/** Something that a reader has done: what the hub refuses of it is told until the next one. */
+/** Runs actions of the reader; the refusal of the last one is kept until the next one. */
 export function useAction(): { problem?: Problem; act: (what: () => Promise<unknown>) => Promise<void> } {
   const [problem, setProblem] = useState<Problem>();
   const act = async (what: () => Promise<unknown>) => {

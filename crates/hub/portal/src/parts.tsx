@@ -1,12 +1,12 @@
-/** Parts that several views show. */
+/** Parts that several views use. */
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 
 import type { Problem } from "./api";
-import { csv, keep, rowsOf } from "./csv";
+import { csv, rowsOf, save } from "./csv";
 
-/** Names the page, for the tab and for whoever hears it. */
+/** The title of a page, which is also the title of its tab. */
 export function Title({ text, children }: { text: string; children?: ComponentChildren }) {
   useEffect(() => {
     document.title = `${text} – Longhaul`;
@@ -19,12 +19,12 @@ export function Title({ text, children }: { text: string; children?: ComponentCh
   );
 }
 
-/** Why something is not there, or is not done. */
+/** The text of a refusal or an error. */
 export function Trouble({ problem }: { problem?: Problem }) {
   return <div aria-live="assertive">{problem && <p class="trouble">{problem.message}</p>}</div>;
 }
 
-/** A mark for each state, so that none is told by its colour alone. */
+/** A mark for each state, so that states differ not only in their colour. */
 const MARKS: Record<string, string> = {
   queued: "…",
   running: "▶",
@@ -47,10 +47,10 @@ export function State({ word }: { word: string }) {
   );
 }
 
-/** A table that can be scrolled at small widths, by keyboard as well, and kept as CSV. */
+/** A table that can be scrolled at small widths, also by keyboard, and saved as CSV. */
 export function Table({ caption, head, children }: { caption: string; head: string[]; children: ComponentChildren }) {
   const table = useRef<HTMLTableElement>(null);
-  const keepIt = () => table.current && keep(`${caption.toLowerCase().replace(/[^a-z0-9]+/g, "-")}.csv`, "text/csv", csv(rowsOf(table.current)));
+  const saveCsv = () => table.current && save(`${caption.toLowerCase().replace(/[^a-z0-9]+/g, "-")}.csv`, "text/csv", csv(rowsOf(table.current)));
   return (
     <>
       <div class="wide" tabIndex={0} role="region" aria-label={caption}>
@@ -62,7 +62,7 @@ export function Table({ caption, head, children }: { caption: string; head: stri
           <tbody>{children}</tbody>
         </table>
       </div>
-      <button type="button" class="link" aria-label={`${caption} as CSV`} onClick={keepIt}>CSV</button>
+      <button type="button" class="link" aria-label={`${caption} as CSV`} onClick={saveCsv}>CSV</button>
     </>
   );
 }

@@ -1,8 +1,8 @@
-/** The address bar holds the view: every page has an address that can be kept, sent and gone back to. */
+/** The address of the page determines the view, so that every view can be bookmarked, sent and returned to. */
 
 import { signal } from "@preact/signals";
 
-/** Where the reader is: path and query. */
+/** The path and query of the current view. */
 export const place = signal(location.pathname + location.search);
 
 addEventListener("popstate", () => {
@@ -14,11 +14,11 @@ export function go(to: string): void {
   history.pushState(null, "", to);
   place.value = to;
   scrollTo(0, 0);
-  // A screen reader begins with the new page.
+  // A screen reader continues at the new page.
   document.querySelector<HTMLElement>("main")?.focus();
 }
 
-/** Has links of the portal lead there without the page being loaded anew. */
+/** Follows links within the portal without reloading the page. */
 addEventListener("click", (event) => {
   const link = (event.target as Element | null)?.closest?.("a");
   const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
@@ -28,7 +28,7 @@ addEventListener("click", (event) => {
   go(link.pathname + link.search);
 });
 
-/** The path of the page, and its query. */
+/** The parts of the path of the current view, and its query. */
 export function parts(): { path: string[]; query: URLSearchParams } {
   const url = new URL(place.value, location.origin);
   return { path: url.pathname.split("/").filter((part) => part !== "").map(decodeURIComponent), query: url.searchParams };

@@ -1,28 +1,28 @@
-/** Files from the browser to a node: straight there, by a link that the node has signed. */
+/** Uploads from the browser, directly to a node, with a link that the node has signed. */
 
 import { post, Problem } from "./api";
 
-export interface Wanted {
-  /** The path below the folder, names with slashes between them. */
+export interface Upload {
+  /** The path below the folder, with slashes between the names. */
   path: string;
   file: File;
 }
 
-/** The files of a drop or a choice, with those in folders. */
-export async function filesOf(items: DataTransferItemList): Promise<Wanted[]> {
+/** The dropped or chosen files, including those in folders. */
+export async function filesOf(items: DataTransferItemList): Promise<Upload[]> {
   const entries = [...items].map((item) => item.webkitGetAsEntry()).filter((entry): entry is FileSystemEntry => entry !== null);
   return (await Promise.all(entries.map((entry) => walk(entry, "")))).flat();
 }
 
-async function walk(entry: FileSystemEntry, above: string): Promise<Wanted[]> {
+async function walk(entry: FileSystemEntry, above: string): Promise<Upload[]> {
   const path = above + entry.name;
   if (entry.isFile) {
     const file = await new Promise<File>((done, failed) => (entry as FileSystemFileEntry).file(done, failed));
     return [{ path, file }];
   }
   const reader = (entry as FileSystemDirectoryEntry).createReader();
-  const all: Wanted[] = [];
-  // A reader tells of some at a time, and of none once it has told of all.
+  const all: Upload[] = [];
+  // A reader returns some entries at a time, and none after the last ones.
   for (;;) {
     const some = await new Promise<FileSystemEntry[]>((done, failed) => reader.readEntries(done, failed));
     if (some.length === 0) return all;
@@ -32,9 +32,9 @@ async function walk(entry: FileSystemEntry, above: string): Promise<Wanted[]> {
 
 export const escaped = (path: string): string => path.split("/").map(encodeURIComponent).join("/");
 
-/** Makes the folders that files lie in; those that are there already are no trouble. */
-export async function makeFolders(at: string, wanted: Wanted[]): Promise<void> {
-  const folders = new Set(wanted.flatMap(({ path }) => path.split("/").slice(0, -1).map((_, depth, names) => names.slice(0, depth + 1).join("/"))));
+/** Makes the folders of the files; folders that exist already are left as they are. */
+export async function makeFolders(at: string, uploads: Upload[]): Promise<void> {
+  const folders = new Set(uploads.flatMap(({ path }) => path.split("/").slice(0, -1).map((_, depth, names) => names.slice(0, depth + 1).join("/"))));
   for (const folder of [...folders].sort((one, other) => one.length - other.length)) {
     await post("/api/v1/folders", { at: `${at}${escaped(folder)}/` }).catch((problem: Problem) => {
       if (problem.status !== 409) throw problem;
@@ -42,26 +42,26 @@ export async function makeFolders(at: string, wanted: Wanted[]): Promise<void> {
   }
 }
 
-/** Files above this are sent in parts of this size, so that a break costs one part at most. */
+/** Larger files are sent in parts of this size, so that an interruption costs at most one part. */
 const PART_BYTES = 64 * 1024 * 1024;
-/** How often a part is tried, and how long is waited before the first time after a break. */
+/** How often a part is tried, and the pause before the second attempt. */
 const TRIES = 12;
 const WAIT_MS = 500;
-/** A link of a node counts for 15 minutes; before that a new one is asked for. */
-const LINK_LASTS_MS = 10 * 60_000;
+/** How long a link is used: a link of a node is valid for 15 minutes, and a new one is requested before that. */
+const LINK_USED_MS = 10 * 60_000;
 
-/** Gives links for one file, a new one when the last one is about to end. */
-export function linkOf(ask: () => Promise<{ url: string }>): () => Promise<string> {
+/** Returns a function that gives a valid link for one file, and requests a new one before the last one expires. */
+export function linkOf(request: () => Promise<{ url: string }>): () => Promise<string> {
   let link: { url: string; until: number } | undefined;
   return async () => {
-    if (link === undefined || Date.now() > link.until) link = { url: (await ask()).url, until: Date.now() + LINK_LASTS_MS };
+    if (link === undefined || Date.now() > link.until) link = { url: (await request()).url, until: Date.now() + LINK_USED_MS };
     return link.url;
   };
 }
 
-/** Puts a file to a link of a node; `told` hears how much is there. A large file goes on where it was, also in another page on another day. */
-export async function put(link: () => Promise<string>, target: string, file: File, told: (sent: number) => void): Promise<void> {
-  if (file.size <= PART_BYTES) return void (await send("PUT", await link(), {}, file, told));
+/** Uploads a file with a link of a node; `onProgress` gets the bytes sent. An interrupted upload of a large file is resumed, even after the page was closed. */
+export async function put(link: () => Promise<string>, target: string, file: File, onProgress: (sent: number) => void): Promise<void> {
+  if (file.size <= PART_BYTES) return void (await send("PUT", await link(), {}, file, onProgress));
   const known = `upload ${target} ${file.size} ${file.lastModified}`;
   let upload = localStorage.getItem(known);
   let offset = upload === null ? 0 : await offsetOf(await at(link, upload)).catch(() => -1);
@@ -76,7 +76,7 @@ export async function put(link: () => Promise<string>, target: string, file: Fil
     const headers = { "Upload-Offset": String(offset), "Upload-Complete": end === file.size ? "?1" : "?0", "Content-Type": "application/partial-upload" };
     const from = offset;
     try {
-      await send("PATCH", await at(link, upload), headers, file.slice(offset, end), (sent) => told(from + sent));
+      await send("PATCH", await at(link, upload), headers, file.slice(offset, end), (sent) => onProgress(from + sent));
       offset = end;
       failures = 0;
     } catch (why) {
@@ -86,7 +86,7 @@ export async function put(link: () => Promise<string>, target: string, file: Fil
       await new Promise((done) => setTimeout(done, WAIT_MS * 2 ** Math.min(failures, 6)));
       offset = await offsetOf(await at(link, upload)).catch(() => offset);
     }
-    told(offset);
+    onProgress(offset);
   }
   localStorage.removeItem(known);
 }
@@ -96,7 +96,7 @@ const at = async (link: () => Promise<string>, upload: string): Promise<string> 
 async function begin(url: string, bytes: number): Promise<string> {
   const answer = await send("PUT", url, { "Upload-Complete": "?0", "Upload-Length": String(bytes) });
   const id = /upload=([0-9a-f]+)/.exec(answer.getResponseHeader("Location") ?? "")?.[1];
-  if (id === undefined) throw new Problem(0, `${new URL(url).host} takes no uploads in parts: it is no node of this version.`);
+  if (id === undefined) throw new Problem(0, `${new URL(url).host} does not support uploads in parts: it is not a node of this version.`);
   return id;
 }
 
@@ -104,18 +104,18 @@ async function offsetOf(url: string): Promise<number> {
   return Number((await send("HEAD", url, {})).getResponseHeader("Upload-Offset") ?? "0");
 }
 
-function send(method: string, url: string, headers: Record<string, string>, body?: Blob, told?: (sent: number) => void): Promise<XMLHttpRequest> {
+function send(method: string, url: string, headers: Record<string, string>, body?: Blob, onProgress?: (sent: number) => void): Promise<XMLHttpRequest> {
   return new Promise((done, failed) => {
     const request = new XMLHttpRequest();
     request.open(method, url);
     Object.entries(headers).forEach(([name, value]) => request.setRequestHeader(name, value));
-    if (told) request.upload.onprogress = (event) => told(event.loaded);
+    if (onProgress) request.upload.onprogress = (event) => onProgress(event.loaded);
     request.onload = () => {
       if (request.status < 300) return done(request);
       failed(new Problem(request.status, reasonOf(request.responseText) ?? `The node answered ${request.status} ${request.statusText}.`));
     };
     request.onerror = () =>
-      failed(new Problem(0, `${new URL(url).host} cannot be reached from this browser: it is down, its certificate is not trusted, or it answers no pages of this hub (longhaul serve --allow-origin ${location.origin}).`));
+      failed(new Problem(0, `${new URL(url).host} cannot be reached from this browser: it is down, its certificate is not trusted, or it does not permit pages of this hub (longhaul serve --allow-origin ${location.origin}).`));
     request.send(body ?? null);
   });
 }

@@ -1,9 +1,9 @@
-// The pages of a demo that runs in an emulated network: its watch, its map, and files straight from nodes. The environment: LINK (the sign-in link), CHROMIUM, and
-// those of reader.mjs.
+// Tests the pages of a running demo in an emulated network: its watch, its map, and files directly from nodes. Environment variables: LINK (the sign-in
+// link), CHROMIUM, and those of reader.mjs.
 
 import assert from "node:assert/strict";
 
-import { browser, isAccessible, longOne, reader } from "./reader.mjs";
+import { browser, isAccessible, longTransfer, reader } from "./reader.mjs";
 
 const { LINK } = process.env;
 const HUB = new URL(LINK).origin;
@@ -16,7 +16,7 @@ try {
   await page.getByRole("heading", { name: "Transfers" }).waitFor();
   assert.ok(!page.url().includes("key="), "the key does not stay in the address");
 
-  // The alarm, its path, a day of it.
+  // The alarm, its path, and the history of a day.
   await page.goto(`${HUB}/watch`);
   await page.getByRole("row", { name: /geneva to perth.*loss/ }).first().waitFor();
   await isAccessible(page, "watch");
@@ -42,20 +42,20 @@ try {
   assert.ok((await page.locator("tbody tr").count()) > 10, "rules of the audit");
   await isAccessible(page, "a host");
 
-  // The map has the three sites; what moves is in its table.
+  // The map has the three sites, and its table the flow.
   await page.goto(`${HUB}/map`);
   await page.getByText("perth", { exact: true }).first().waitFor();
   assert.equal(await page.locator(".map .site").count(), 3);
   await page.getByRole("row", { name: /^amsterdam perth / }).waitFor();
   await isAccessible(page, "map");
 
-  // A transfer that moves: its rate as a line.
-  await page.goto(`${HUB}/transfers/${await longOne(page)}`);
+  // A running transfer has a chart of its rate.
+  await page.goto(`${HUB}/transfers/${await longTransfer(page)}`);
   await page.getByRole("heading", { name: /^Transfer / }).waitFor();
   await page.getByText("Rate since this page is open").waitFor();
   await isAccessible(page, "a transfer that moves");
 
-  // An operator halves what may be used of the link, and what moves gets slower; whoever submitted limits the transfer, and it gets slower still.
+  // An operator lowers the mark of the link, and the transfers get slower; then the owner limits a transfer, and it gets slower still.
   const before = await settled(page, science, (bitS) => bitS > 60e6);
   await page.goto(`${HUB}/operate`);
   const mark = page.getByLabel("Percent of amsterdam-perth");
@@ -69,7 +69,7 @@ try {
   await page.goto(`${HUB}/operate`);
   await setMark(page, mark, "50");
 
-  // Files straight from the nodes, by way of where browsers find them.
+  // Files come directly from the nodes, at the addresses for browsers.
   const described = await page.evaluate(() => fetch("/api/v1/collaboration").then((answer) => answer.json()));
   const geneva = described.endpoint.geneva;
   await page.goto(`${HUB}/files?left=${encodeURIComponent(`${geneva.urls[0]}data/field-7/`)}`);
@@ -87,14 +87,14 @@ function megabits(bitS) {
   return `${(bitS / 1e6).toFixed(1)} Mbit/s`;
 }
 
-/** Sets a mark, and waits until the page tells it. */
+/** Sets a mark, and waits until the page shows it. */
 async function setMark(page, mark, percent) {
   await mark.fill(percent);
   await page.getByRole("row").filter({ has: mark }).getByRole("button", { name: "Set the mark" }).click();
   await page.getByRole("cell", { name: new RegExp(`^${percent} %`) }).waitFor();
 }
 
-/** The rate of a job's transfers; none where it has ended. */
+/** The rate of the transfers of a job; undefined if the job has ended. */
 async function rateOf(page, id) {
   return page.evaluate(async (id) => {
     const [job, moving] = await Promise.all([`/api/v1/jobs/${id}`, `/api/v1/jobs/${id}/transfers`].map((path) => fetch(path).then((answer) => answer.json())));
@@ -102,17 +102,17 @@ async function rateOf(page, id) {
   }, id);
 }
 
-/** The rate of all jobs of the science community that move: one may end at any time, and the demo begins another. */
+/** The rate of all running jobs of the science community: one may end at any time, and the demo begins another. */
 async function science(page) {
   const { jobs } = await page.evaluate(() => fetch("/api/v1/jobs?limit=20").then((answer) => answer.json()));
   const rates = await Promise.all(jobs.filter((job) => job.state === "running" && job.community === "science").map((job) => rateOf(page, job.id)));
   return rates.reduce((sum, bitS) => sum + (bitS ?? 0), 0);
 }
 
-/** Limits a job by its page, and waits until it keeps the limit; another one where that job has ended meanwhile. */
+/** Limits a job on its page, and waits until it keeps the limit; if the job ends before that, another job is limited. */
 async function limitedTo8(page) {
   for (;;) {
-    const id = await longOne(page);
+    const id = await longTransfer(page);
     await page.goto(`${HUB}/transfers/${id}`);
     await page.getByLabel("No faster than, Mbit/s").fill("8");
     await page.getByRole("button", { name: "Limit", exact: true }).click();
@@ -121,7 +121,7 @@ async function limitedTo8(page) {
   }
 }
 
-/** A rate, once it has been as wished for three seconds. */
+/** Waits until a rate has been as wanted for three seconds, and returns it. */
 async function settled(page, measured, isWished) {
   const end = Date.now() + 60_000;
   for (let seconds = 0; ; ) {

@@ -1,4 +1,5 @@
-// A node that does not answer, as its users see it. The environment: that of reader.mjs, and GONE (the URL of a folder at the node that was ended).
+// Tests how the portal shows a node that does not answer. Environment variables: those of reader.mjs, and GONE (the URL of a folder at the node, which
+// was ended).
 
 import assert from "node:assert/strict";
 
@@ -14,7 +15,7 @@ try {
   await page.locator(".trouble").filter({ hasText: host }).waitFor();
   await isAccessible(page, "a node that is down");
 
-  // A transfer to it says whose fault it is, and goes on trying.
+  // A transfer to it names the fault, and is retried.
   await page.goto(`${HUB}/transfers/new`);
   await page.getByRole("group", { name: "From" }).getByLabel("URL", { exact: true }).fill(`${SOURCE}/f0`);
   await page.getByRole("group", { name: "To" }).getByLabel("URL", { exact: true }).fill(`${GONE}f0`);

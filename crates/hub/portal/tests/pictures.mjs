@@ -1,15 +1,16 @@
-// Pictures of the portal for docs/portal.md, at three sizes, of a demo that runs. The environment: LONGHAUL (the program), CHROMIUM, OUT (a directory).
+// Takes the pictures of the portal for docs/portal.md, in three sizes, from a demo. Environment variables: LONGHAUL (the program), CHROMIUM, OUT (a
+// directory).
 
 import { spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 
-import { browser, longOne } from "./reader.mjs";
+import { browser, longTransfer } from "./reader.mjs";
 
 const { LONGHAUL, OUT } = process.env;
 const SIZES = [[1280, 800], [768, 1024], [360, 740]];
-/** How long is waited before the first picture: until the watch has something to tell. */
+/** The wait before the pictures of the watch, until it has data. */
 const SETTLED_MS = Number(process.env.SETTLED_MS ?? 120_000);
 
 mkdirSync(OUT, { recursive: true });
@@ -48,7 +49,7 @@ try {
   await page.locator(".map .site").first().waitFor();
   await page.waitForTimeout(3_000);
   await picture("map");
-  await page.goto(`${hub}/transfers/${await longOne(page)}`);
+  await page.goto(`${hub}/transfers/${await longTransfer(page)}`);
   await page.locator(".u-wrap").first().waitFor();
   await page.waitForTimeout(10_000);
   await picture("transfer");

@@ -1,7 +1,7 @@
-// People's ways through the portal, in a real browser: started by the end-to-end tests of the program with a hub and two nodes.
+// Tests of the portal in a real browser, as its users work with it. The end-to-end tests of the program start it, with a hub and two nodes.
 //
-// The environment says where: HUB (its URL), KEY (an operator's), SOURCE and TARGET (URLs of a folder, and of where it is to be), LARGE (a file of
-// more than one part), CHROMIUM; and SCENES picks some of them by their names.
+// Environment variables: HUB (its URL), KEY (of an operator), SOURCE and TARGET (the URLs of a folder and of its target), LARGE (a file of more than one
+// part), CHROMIUM; SCENES selects some of the scenes by name.
 
 import { browser } from "./reader.mjs";
 import { dataSets } from "./scenes/data_sets.mjs";
@@ -9,11 +9,12 @@ import { errors } from "./scenes/errors.mjs";
 import { filesChanged } from "./scenes/files_changed.mjs";
 import { firstTransfer } from "./scenes/first_transfer.mjs";
 import { operation } from "./scenes/operation.mjs";
+import { planning } from "./scenes/planning.mjs";
 import { sharing } from "./scenes/sharing.mjs";
 import { strangers } from "./scenes/strangers.mjs";
 import { twoPanes } from "./scenes/two_panes.mjs";
 
-const SCENES = { firstTransfer, twoPanes, filesChanged, sharing, dataSets, operation, errors, strangers };
+const SCENES = { firstTransfer, twoPanes, filesChanged, sharing, dataSets, operation, planning, errors, strangers };
 
 try {
   const wanted = process.env.SCENES?.split(",") ?? Object.keys(SCENES);

@@ -1,6 +1,7 @@
-// An OpenID Connect provider for tests: says on stdout where it listens, and on stdin is told where its client returns to.
+// An OpenID Connect provider for tests. It writes its address to stdout, and reads the redirect URL of its client from stdin.
 //
-// The environment: CERTIFICATE (a file with the certificate and its key, PEM). Whoever signs in is who he says; `ops` is a group of those whose name begins so.
+// Environment variable: CERTIFICATE (a file with the certificate and its key, PEM). It accepts every name; users whose name begins with `ops` are in the
+// group `ops`.
 
 import { createServer } from "node:https";
 import { readFileSync } from "node:fs";

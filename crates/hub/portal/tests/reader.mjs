@@ -1,4 +1,4 @@
-// What all scenes need: readers with cookies of their own, and what axe finds.
+// Shared parts of all scenes: readers, each with its own cookies, and the accessibility checks of axe.
 
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
@@ -11,31 +11,31 @@ const WAIT_MS = 60_000;
 
 export const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
 
-/** A reader with cookies of his own; all that his pages ask for is noted. */
+/** A reader with its own cookies; the requests and the errors of its pages are recorded. */
 export async function reader(options = {}) {
   const context = await browser.newContext({ ignoreHTTPSErrors: true, viewport: { width: 1280, height: 800 }, ...options });
   const page = await context.newPage();
   page.setDefaultTimeout(WAIT_MS);
-  const asked = [];
+  const requests = [];
   const complaints = [];
-  page.on("request", (request) => asked.push(request.url()));
+  page.on("request", (request) => requests.push(request.url()));
   page.on("pageerror", (error) => complaints.push(error.message));
   page.on("console", (message) => {
-    // Whoever is refused is told so in the page; the browser says it again.
+    // The page shows a refusal itself; the browser reports it again.
     if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) complaints.push(message.text());
   });
-  return { context, page, asked, complaints };
+  return { context, page, requests, complaints };
 }
 
-/** What axe finds, at the widths that people have, in light and dark. */
+/** Checks that axe finds nothing, at usual widths and in light and dark mode, and that the page is not wider than the window. */
 export async function isAccessible(page, what) {
   for (const [width, colorScheme] of [[1280, "light"], [1280, "dark"], [360, "light"]]) {
     await page.setViewportSize({ width, height: 800 });
     await page.emulateMedia({ colorScheme });
     await page.evaluate(axe);
     const found = await page.evaluate(() => window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }));
-    const told = found.violations.map((violation) => `${violation.id}: ${violation.nodes.map((node) => node.html).join(" ")}`);
-    assert.deepEqual(told, [], `${what} at ${width} px, ${colorScheme}`);
+    const violations = found.violations.map((violation) => `${violation.id}: ${violation.nodes.map((node) => node.html).join(" ")}`);
+    assert.deepEqual(violations, [], `${what} at ${width} px, ${colorScheme}`);
     const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
     assert.ok(overflow <= 0, `${what} is ${overflow} px wider than ${width} px`);
   }
@@ -47,8 +47,8 @@ export async function signIn(page, key) {
   await page.keyboard.press("Enter");
 }
 
-/** The id of a transfer of a demo that has just begun, and takes a while. */
-export async function longOne(page) {
+/** The id of a running transfer of a demo that takes a while. */
+export async function longTransfer(page) {
   for (;;) {
     const { jobs } = await page.evaluate(() => fetch("/api/v1/jobs?limit=20").then((answer) => answer.json()));
     const one = jobs.find((job) => job.state === "running" && job.community === "science");

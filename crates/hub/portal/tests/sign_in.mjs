@@ -1,4 +1,4 @@
-// Signing in at a provider, in a real browser. The environment: HUB, PROVIDER (their URLs), CHROMIUM.
+// Tests signing in with a provider, in a real browser. Environment variables: HUB, PROVIDER (their URLs), CHROMIUM.
 
 import assert from "node:assert/strict";
 
@@ -12,7 +12,7 @@ async function atProvider(page, name) {
   await page.getByRole("button", { name: "Continue" }).click();
 }
 
-/** Signs in at the provider, is who the provider says, and comes back to where he was. */
+/** A member signs in with the provider, has the name that the provider gave, and returns to the page before. */
 async function member() {
   const { context, page, complaints } = await reader();
   await page.goto(`${HUB}/queue`);
@@ -28,7 +28,7 @@ async function member() {
   await context.close();
 }
 
-/** Is known to the provider, and is no member. */
+/** A person whom the provider knows, but who is not a member. */
 async function nobody() {
   const { context, page } = await reader();
   await page.goto(HUB);
@@ -38,7 +38,7 @@ async function nobody() {
   await context.close();
 }
 
-/** Answers that are to no sign-in of this browser begin no session: not somebody else's, not one that is used again, not a forged one. */
+/** Answers that do not belong to a sign-in of this browser begin no session, whether they are another user's, used again, or forged. */
 async function forged() {
   const { context, page } = await reader();
   const answers = [];
@@ -51,10 +51,10 @@ async function forged() {
   for (const url of [answers[0], `${HUB}/api/v1/sign-in/institute/answer?code=x&state=y`]) {
     const answer = await victim.request.get(url);
     assert.equal(answer.status(), 400, url);
-    assert.ok((await answer.text()).includes("no sign-in of this browser"));
+    assert.ok((await answer.text()).includes("this browser has no sign-in"));
   }
   const refused = await victim.request.get(`${HUB}/api/v1/sign-in/institute/answer?error=access_denied&error_description=%3Cscript%3E`);
-  assert.ok((await refused.text()).includes("&lt;script&gt;"), "what a provider says is text");
+  assert.ok((await refused.text()).includes("&lt;script&gt;"), "the text of a provider is not markup");
   assert.equal((await victim.request.get(`${HUB}/api/v1/whoami`)).status(), 401);
   await victim.close();
   await context.close();

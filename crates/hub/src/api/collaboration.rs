@@ -1,4 +1,4 @@
-//! Sites, endpoints, links and communities: described, shown, stopped.
+//! The description of sites, endpoints, links and communities: requests that show, change and stop them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,22 +8,22 @@ use model::{Fault, Refusal};
 use serde::Serialize;
 use web::Refused;
 
-use super::{Answered, ApiRequest, json};
+use super::{ApiRequest, ApiResult, json};
 
 /// A description without its secrets.
-fn shown(described: &Collaboration) -> Collaboration {
-    let mut shown = described.clone();
-    shown.endpoints.values_mut().for_each(|endpoint| endpoint.key = None);
-    shown
+fn without_keys(described: &Collaboration) -> Collaboration {
+    let mut public = described.clone();
+    public.endpoints.values_mut().for_each(|endpoint| endpoint.key = None);
+    public
 }
 
 /// GET /api/v1/collaboration.
-pub(super) async fn show(request: ApiRequest) -> Answered {
-    json(200, &shown(&request.hub.topology.load().described))
+pub(super) async fn show(request: ApiRequest) -> ApiResult {
+    json(200, &without_keys(&request.hub.topology.load().described))
 }
 
 /// PUT /api/v1/collaboration.
-pub(super) async fn replace(request: ApiRequest) -> Answered {
+pub(super) async fn replace(request: ApiRequest) -> ApiResult {
     let mut wanted: Collaboration = request.read("a collaboration")?;
     let change = |described: &mut Collaboration| {
         for (name, endpoint) in &mut wanted.endpoints {
@@ -36,14 +36,14 @@ pub(super) async fn replace(request: ApiRequest) -> Answered {
     show(request).await
 }
 
-/// Keeps the key of an endpoint where the new description names none: the API never shows it, so no client can send it again.
+/// Keeps the key of an endpoint if the new description has none: the API never shows a key, so a client cannot send it back.
 fn keep_key(endpoint: &mut Endpoint, before: Option<&Endpoint>) {
     if endpoint.key.is_none() {
         endpoint.key = before.and_then(|before| before.key.clone());
     }
 }
 
-fn one<T: Serialize>(kind: &str, name: &str, found: Option<&T>) -> Answered {
+fn found_or_404<T: Serialize>(kind: &str, name: &str, found: Option<&T>) -> ApiResult {
     match found {
         Some(found) => json(200, found),
         None => Err(Refused::new(404, format!("there is no {kind} {name}"))),
@@ -56,24 +56,28 @@ fn remove<T>(kind: &str, name: &str, all: &mut BTreeMap<String, T>) -> Result<()
 }
 
 /// GET /api/v1/sites/NAME, and so on.
-pub(super) async fn site(request: ApiRequest) -> Answered {
-    one("site", &request.id, request.hub.topology.load().described.sites.get(&request.id))
+pub(super) async fn site(request: ApiRequest) -> ApiResult {
+    found_or_404("site", &request.id, request.hub.topology.load().described.sites.get(&request.id))
 }
 
-pub(super) async fn endpoint(request: ApiRequest) -> Answered {
-    one("endpoint", &request.id, shown(&request.hub.topology.load().described).endpoints.get(&request.id))
+pub(super) async fn endpoint(request: ApiRequest) -> ApiResult {
+    found_or_404(
+        "endpoint",
+        &request.id,
+        without_keys(&request.hub.topology.load().described).endpoints.get(&request.id),
+    )
 }
 
-pub(super) async fn link(request: ApiRequest) -> Answered {
-    one("link", &request.id, request.hub.topology.load().described.links.get(&request.id))
+pub(super) async fn link(request: ApiRequest) -> ApiResult {
+    found_or_404("link", &request.id, request.hub.topology.load().described.links.get(&request.id))
 }
 
-pub(super) async fn community(request: ApiRequest) -> Answered {
-    one("community", &request.id, request.hub.topology.load().described.communities.get(&request.id))
+pub(super) async fn community(request: ApiRequest) -> ApiResult {
+    found_or_404("community", &request.id, request.hub.topology.load().described.communities.get(&request.id))
 }
 
 /// PUT /api/v1/sites/NAME, and so on.
-pub(super) async fn put_site(request: ApiRequest) -> Answered {
+pub(super) async fn put_site(request: ApiRequest) -> ApiResult {
     let (site, name): (Site, _) = (request.read("a site")?, request.id.clone());
     let change = |all: &mut Collaboration| {
         all.sites.insert(name, site);
@@ -83,7 +87,7 @@ pub(super) async fn put_site(request: ApiRequest) -> Answered {
     self::site(request).await
 }
 
-pub(super) async fn put_endpoint(request: ApiRequest) -> Answered {
+pub(super) async fn put_endpoint(request: ApiRequest) -> ApiResult {
     let (mut endpoint, name): (Endpoint, _) = (request.read("an endpoint")?, request.id.clone());
     let change = |all: &mut Collaboration| {
         keep_key(&mut endpoint, all.endpoints.get(&name));
@@ -94,7 +98,7 @@ pub(super) async fn put_endpoint(request: ApiRequest) -> Answered {
     self::endpoint(request).await
 }
 
-pub(super) async fn put_link(request: ApiRequest) -> Answered {
+pub(super) async fn put_link(request: ApiRequest) -> ApiResult {
     let (link, name): (Link, _) = (request.read("a link")?, request.id.clone());
     let change = |all: &mut Collaboration| {
         all.links.insert(name, link);
@@ -105,7 +109,7 @@ pub(super) async fn put_link(request: ApiRequest) -> Answered {
 }
 
 /// PUT /api/v1/marks/NAME. The check of the description refuses a mark out of bounds.
-pub(super) async fn set_mark(request: ApiRequest) -> Answered {
+pub(super) async fn set_mark(request: ApiRequest) -> ApiResult {
     let LinkMark { mark } = request.read("a mark")?;
     let name = request.id.clone();
     let change = |all: &mut Collaboration| {
@@ -120,22 +124,22 @@ pub(super) async fn set_mark(request: ApiRequest) -> Answered {
 }
 
 /// GET /api/v1/endpoints/NAME/host: the audit of the host's settings, as the node reports it.
-pub(super) async fn host(request: ApiRequest) -> Answered {
+pub(super) async fn host(request: ApiRequest) -> ApiResult {
     let (hub, name) = (Arc::clone(&request.hub), request.id.clone());
-    let asked = tokio::task::spawn_blocking(move || {
+    let reading = tokio::task::spawn_blocking(move || {
         let api = hub.servers.node(&hub.topology.load(), &name).map_err(|why| Refused::new(409, why))?;
         api.host().map_err(|error| match error {
             nodeapi::Error::Refused { problem, .. } if problem.status == 404 => {
-                Refused::new(404, format!("{name} does not tell how its host stands: start it with --audit"))
+                Refused::new(404, format!("the node {name} does not audit its host: start it with --audit"))
             }
             error => Refused::new(502, format!("{name}: {}", model::fault::with_causes(&error))),
         })
     });
-    let told = asked.await.unwrap_or_else(|error| Err(Refused::new(500, format!("the question broke off: {error}"))));
-    json(200, &told?)
+    let audit = reading.await.unwrap_or_else(|error| Err(Refused::new(500, format!("the request broke off: {error}"))));
+    json(200, &audit?)
 }
 
-pub(super) async fn put_community(request: ApiRequest) -> Answered {
+pub(super) async fn put_community(request: ApiRequest) -> ApiResult {
     let (community, name): (Community, _) = (request.read("a community")?, request.id.clone());
     let change = |all: &mut Collaboration| {
         all.communities.insert(name, community);
@@ -146,45 +150,45 @@ pub(super) async fn put_community(request: ApiRequest) -> Answered {
 }
 
 /// DELETE /api/v1/sites/NAME, and so on.
-pub(super) async fn remove_site(request: ApiRequest) -> Answered {
+pub(super) async fn remove_site(request: ApiRequest) -> ApiResult {
     request.hub.describe(|all| remove("site", &request.id, &mut all.sites)).await?;
     show(request).await
 }
 
-pub(super) async fn remove_endpoint(request: ApiRequest) -> Answered {
+pub(super) async fn remove_endpoint(request: ApiRequest) -> ApiResult {
     request.hub.describe(|all| remove("endpoint", &request.id, &mut all.endpoints)).await?;
     show(request).await
 }
 
-pub(super) async fn remove_link(request: ApiRequest) -> Answered {
+pub(super) async fn remove_link(request: ApiRequest) -> ApiResult {
     request.hub.describe(|all| remove("link", &request.id, &mut all.links)).await?;
     show(request).await
 }
 
-pub(super) async fn remove_community(request: ApiRequest) -> Answered {
+pub(super) async fn remove_community(request: ApiRequest) -> ApiResult {
     request.hub.describe(|all| remove("community", &request.id, &mut all.communities)).await?;
     show(request).await
 }
 
-/// PUT /api/v1/stops/WHAT: no new transfer begins there.
-pub(super) async fn stop(request: ApiRequest) -> Answered {
+/// PUT /api/v1/stops/WHAT: no new transfer begins for it.
+pub(super) async fn stop(request: ApiRequest) -> ApiResult {
     let stopped: Stopped = request.read("a stop")?;
     set_stopped(request, Some(stopped)).await
 }
 
 /// DELETE /api/v1/stops/WHAT.
-pub(super) async fn start(request: ApiRequest) -> Answered {
+pub(super) async fn start(request: ApiRequest) -> ApiResult {
     set_stopped(request, None).await
 }
 
-async fn set_stopped(request: ApiRequest, stopped: Option<Stopped>) -> Answered {
-    request.hub.describe(|all| place_of(all, &request.id).map(|place| *place = stopped)).await?;
+async fn set_stopped(request: ApiRequest, stopped: Option<Stopped>) -> ApiResult {
+    request.hub.describe(|all| stop_field(all, &request.id).map(|field| *field = stopped)).await?;
     tracing::info!(what = request.id, by = request.member.owner, "stopped or started");
     show(request).await
 }
 
 /// The field that says whether something is stopped, by `all`, `site:NAME`, `endpoint:NAME`, `link:NAME` or `community:NAME`.
-fn place_of<'a>(all: &'a mut Collaboration, what: &str) -> Result<&'a mut Option<Stopped>, Refusal> {
+fn stop_field<'a>(all: &'a mut Collaboration, what: &str) -> Result<&'a mut Option<Stopped>, Refusal> {
     let (kind, name) = what.split_once(':').unwrap_or((what, ""));
     let found = match kind {
         "all" if name.is_empty() => Some(&mut all.stopped),

@@ -1,4 +1,4 @@
-//! Names of the catalogue: entering and finding them, putting them into one another, and listing the replicas of their files.
+//! Names of the catalogue: requests that enter and find them, attach them to datasets and containers, and list the replicas of their files.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use model::v1::hub::{
 };
 use web::Refused;
 
-use super::{Answered, ApiRequest, events, json};
-use crate::catalogue::{self, data, find, refused, shown};
+use super::{ApiRequest, ApiResult, events, json};
+use crate::catalogue::{self, data, find, refused, to_api};
 use crate::database::catalogue::{DataRow, NameFilter, ReplicaState};
 use crate::time;
 
-/// Names, files or events on a page, unless said.
+/// Names, files or events on a page, unless the request gives a limit.
 const PAGE: usize = 1_000;
 
 /// The name in the request's path, in which `/` is `%2F`.
@@ -23,28 +23,28 @@ fn name(request: &ApiRequest) -> Result<String, Refused> {
     text.map(Into::into).map_err(|_| Refused::new(400, "a name is UTF-8"))
 }
 
-async fn named(request: &ApiRequest) -> Result<DataRow, Refused> {
+async fn find_name(request: &ApiRequest) -> Result<DataRow, Refused> {
     find(&request.hub, &name(request)?).await
 }
 
 /// POST /api/v1/data.
-pub(super) async fn enter(request: ApiRequest) -> Answered {
+pub(super) async fn enter(request: ApiRequest) -> ApiResult {
     let list: NewDataList = request.read("names of data")?;
     let entered = data::enter(&request.hub, &request.member, &list).await?;
     let rows = request.hub.database.data_of(&entered.ids).await.map_err(refused)?;
-    let rows = entered.ids.iter().filter_map(|id| rows.get(id)).map(|row| shown::data(row, &BTreeMap::new()));
+    let rows = entered.ids.iter().filter_map(|id| rows.get(id)).map(|row| to_api::data(row, &BTreeMap::new()));
     json(if entered.new > 0 { 201 } else { 200 }, &DataList { data: rows.collect(), next: None })
 }
 
 /// POST /api/v1/data/merge.
-pub(super) async fn merge(request: ApiRequest) -> Answered {
+pub(super) async fn merge(request: ApiRequest) -> ApiResult {
     let list: NewDataList = request.read("names of data")?;
     json(200, &data::merge(&request.hub, &request.member, &list).await?)
 }
 
 /// GET /api/v1/data.
-pub(super) async fn list(request: ApiRequest) -> Answered {
-    let scope = request.parameter("scope").ok_or_else(|| Refused::new(400, "say of which scope: ?scope=NAME"))?;
+pub(super) async fn list(request: ApiRequest) -> ApiResult {
+    let scope = request.parameter("scope").ok_or_else(|| Refused::new(400, "name the scope: ?scope=NAME"))?;
     let kind = request.parameter("kind").map(|kind| kind_of(&kind)).transpose()?;
     let metadata = web::target::pairs(&request.query).filter_map(|(word, value)| {
         let word = word.strip_prefix("meta.")?.to_owned();
@@ -52,7 +52,7 @@ pub(super) async fn list(request: ApiRequest) -> Answered {
         let value = serde_json::from_str::<serde_json::Value>(&value).unwrap_or(serde_json::Value::String(value));
         Some((word, value.to_string()))
     });
-    let which = NameFilter {
+    let filter = NameFilter {
         scope,
         pattern: request.parameter("like").unwrap_or_default(),
         kind,
@@ -60,8 +60,8 @@ pub(super) async fn list(request: ApiRequest) -> Answered {
         after: request.parameter("after_name").unwrap_or_default(),
         limit: request.limit(PAGE)?,
     };
-    let rows = request.hub.database.data_list(&which).await.map_err(refused)?;
-    let next = rows.last().filter(|_| rows.len() as i64 == which.limit).map(|row| row.name.name().to_owned());
+    let rows = request.hub.database.data_list(&filter).await.map_err(refused)?;
+    let next = rows.last().filter(|_| rows.len() as i64 == filter.limit).map(|row| row.name.name().to_owned());
     let ids: Vec<i64> = rows.iter().map(|row| row.id).collect();
     let metadata = request.hub.database.metadata_of(&ids).await.map_err(refused)?;
     let copies = match request.parameter("replicas").as_deref() {
@@ -69,13 +69,13 @@ pub(super) async fn list(request: ApiRequest) -> Answered {
         _ => HashMap::new(),
     };
     let topology = request.hub.topology.load();
-    let (nothing, none) = (BTreeMap::new(), Vec::new());
-    let whole = |row: &DataRow| {
-        let copies = copies.get(&row.id).unwrap_or(&none);
-        let data = shown::data(row, metadata.get(&row.id).unwrap_or(&nothing));
-        Data { replicas: shown::replicas(copies, &row.name, &topology), ..data }
+    let (no_metadata, no_copies) = (BTreeMap::new(), Vec::new());
+    let with_copies = |row: &DataRow| {
+        let copies = copies.get(&row.id).unwrap_or(&no_copies);
+        let data = to_api::data(row, metadata.get(&row.id).unwrap_or(&no_metadata));
+        Data { replicas: to_api::replicas(copies, &row.name, &topology), ..data }
     };
-    json(200, &DataList { data: rows.iter().map(whole).collect(), next })
+    json(200, &DataList { data: rows.iter().map(with_copies).collect(), next })
 }
 
 fn kind_of(text: &str) -> Result<DataKind, Refused> {
@@ -84,14 +84,14 @@ fn kind_of(text: &str) -> Result<DataKind, Refused> {
 }
 
 /// GET /api/v1/data/NAME.
-pub(super) async fn show(request: ApiRequest) -> Answered {
-    let row = named(&request).await?;
-    shown_whole(&request, row).await
+pub(super) async fn show(request: ApiRequest) -> ApiResult {
+    let row = find_name(&request).await?;
+    answer_with(&request, row).await
 }
 
-async fn shown_whole(request: &ApiRequest, row: DataRow) -> Answered {
+async fn answer_with(request: &ApiRequest, row: DataRow) -> ApiResult {
     let metadata = request.hub.database.metadata(row.id).await.map_err(refused)?;
-    let mut data = shown::data(&row, &metadata);
+    let mut data = to_api::data(&row, &metadata);
     if row.kind == DataKind::Container {
         let (_, bytes) = request.hub.database.total(&row).await.map_err(refused)?;
         data.bytes = u64::try_from(bytes).unwrap_or(0);
@@ -100,90 +100,90 @@ async fn shown_whole(request: &ApiRequest, row: DataRow) -> Answered {
 }
 
 /// PATCH /api/v1/data/NAME.
-pub(super) async fn change(request: ApiRequest) -> Answered {
+pub(super) async fn change(request: ApiRequest) -> ApiResult {
     let change: DataChange = request.read("a change")?;
     let row = data::change(&request.hub, &request.member, &name(&request)?, &change).await?;
-    shown_whole(&request, row).await
+    answer_with(&request, row).await
 }
 
 /// DELETE /api/v1/data/NAME.
-pub(super) async fn remove(request: ApiRequest) -> Answered {
+pub(super) async fn remove(request: ApiRequest) -> ApiResult {
     let at_once = request.parameter("at_once").as_deref() == Some("true");
     let row = data::remove(&request.hub, &request.member, &name(&request)?, at_once).await?;
-    json(202, &shown::data(&row, &BTreeMap::new()))
+    json(202, &to_api::data(&row, &BTreeMap::new()))
 }
 
 /// GET /api/v1/data/NAME/removal.
-pub(super) async fn removal(request: ApiRequest) -> Answered {
-    let row = named(&request).await?;
-    let ending = request.hub.database.ending(&row).await.map_err(refused)?;
-    json(200, &shown::removal(&row, &ending))
+pub(super) async fn removal(request: ApiRequest) -> ApiResult {
+    let row = find_name(&request).await?;
+    let preview = request.hub.database.removal_preview(&row).await.map_err(refused)?;
+    json(200, &to_api::removal(&row, &preview))
 }
 
 /// POST /api/v1/data/NAME/replicas/bad.
-pub(super) async fn declare_bad(request: ApiRequest) -> Answered {
+pub(super) async fn declare_bad(request: ApiRequest) -> ApiResult {
     let bad: BadReplica = request.read("a bad copy")?;
     data::declare_bad(&request.hub, &request.member, &name(&request)?, &bad).await?;
     files(request).await
 }
 
 /// GET /api/v1/data/NAME/contents.
-pub(super) async fn contents(request: ApiRequest) -> Answered {
-    let row = named(&request).await?;
+pub(super) async fn contents(request: ApiRequest) -> ApiResult {
+    let row = find_name(&request).await?;
     let (after, limit) = (request.number("after")?.unwrap_or(0), request.limit(PAGE)?);
     let rows = request.hub.database.contents(row.id, after, limit).await.map_err(refused)?;
     let next = rows.last().filter(|_| rows.len() as i64 == limit).map(|row| row.id.to_string());
-    json(200, &DataList { data: rows.iter().map(|row| shown::data(row, &BTreeMap::new())).collect(), next })
+    json(200, &DataList { data: rows.iter().map(|row| to_api::data(row, &BTreeMap::new())).collect(), next })
 }
 
 /// POST /api/v1/data/NAME/contents.
-pub(super) async fn attach(request: ApiRequest) -> Answered {
+pub(super) async fn attach(request: ApiRequest) -> ApiResult {
     let children: DataNames = request.read("names of data")?;
     data::attach(&request.hub, &request.member, &name(&request)?, &children).await?;
     show(request).await
 }
 
 /// DELETE /api/v1/data/NAME/contents.
-pub(super) async fn detach(request: ApiRequest) -> Answered {
+pub(super) async fn detach(request: ApiRequest) -> ApiResult {
     let children: DataNames = request.read("names of data")?;
     data::detach(&request.hub, &request.member, &name(&request)?, &children).await?;
     show(request).await
 }
 
 /// GET /api/v1/data/NAME/parents.
-pub(super) async fn parents(request: ApiRequest) -> Answered {
-    let row = named(&request).await?;
+pub(super) async fn parents(request: ApiRequest) -> ApiResult {
+    let row = find_name(&request).await?;
     let rows = request.hub.database.parents(row.id).await.map_err(refused)?;
-    json(200, &DataList { data: rows.iter().map(|row| shown::data(row, &BTreeMap::new())).collect(), next: None })
+    json(200, &DataList { data: rows.iter().map(|row| to_api::data(row, &BTreeMap::new())).collect(), next: None })
 }
 
 /// GET /api/v1/data/NAME/files.
-pub(super) async fn files(request: ApiRequest) -> Answered {
-    let row = named(&request).await?;
+pub(super) async fn files(request: ApiRequest) -> ApiResult {
+    let row = find_name(&request).await?;
     let (after, limit) = (request.number("after")?.unwrap_or(0), request.limit(PAGE)?);
     let rows = request.hub.database.files_below(&row, after, limit).await.map_err(refused)?;
     let topology = request.hub.topology.load();
     let next = rows.last().filter(|_| rows.len() as i64 == limit).map(|row| row.file.id);
-    json(200, &FileReplicasList { files: rows.iter().map(|row| shown::file(row, &topology)).collect(), next })
+    json(200, &FileReplicasList { files: rows.iter().map(|row| to_api::file(row, &topology)).collect(), next })
 }
 
 /// POST /api/v1/data/NAME/replicas.
-pub(super) async fn add_replicas(request: ApiRequest) -> Answered {
+pub(super) async fn add_replicas(request: ApiRequest) -> ApiResult {
     let copies: Vec<NewReplica> = request.read("replicas")?;
     data::add_copies(&request.hub, &request.member, &name(&request)?, &copies).await?;
     files(request).await
 }
 
 /// GET /api/v1/data/NAME/where.
-pub(super) async fn whereabouts(request: ApiRequest) -> Answered {
-    let row = named(&request).await?;
+pub(super) async fn whereabouts(request: ApiRequest) -> ApiResult {
+    let row = find_name(&request).await?;
     let (files, bytes) = request.hub.database.total(&row).await.map_err(refused)?;
     let mut endpoints: BTreeMap<String, DataAt> = BTreeMap::new();
-    for there in request.hub.database.whereabouts(&row).await.map_err(refused)? {
-        let at = endpoints.entry(there.endpoint.clone()).or_default();
-        at.endpoint.clone_from(&there.endpoint);
-        let (files, bytes) = (u64::try_from(there.files).unwrap_or(0), u64::try_from(there.bytes).unwrap_or(0));
-        match there.state {
+    for count in request.hub.database.whereabouts(&row).await.map_err(refused)? {
+        let at = endpoints.entry(count.endpoint.clone()).or_default();
+        at.endpoint.clone_from(&count.endpoint);
+        let (files, bytes) = (u64::try_from(count.files).unwrap_or(0), u64::try_from(count.bytes).unwrap_or(0));
+        match count.state {
             ReplicaState::Available => (at.files, at.bytes) = (files, bytes),
             ReplicaState::Wanted | ReplicaState::Copying => {
                 at.coming_files += files;
@@ -198,24 +198,24 @@ pub(super) async fn whereabouts(request: ApiRequest) -> Answered {
 }
 
 /// GET /api/v1/data/NAME/history.
-pub(super) async fn history(request: ApiRequest) -> Answered {
-    let row = named(&request).await?;
+pub(super) async fn history(request: ApiRequest) -> ApiResult {
+    let row = find_name(&request).await?;
     let (after, limit) = (request.number("after")?.unwrap_or(0), request.limit(PAGE)?);
     let rows = request.hub.database.history(row.id, after, limit).await.map_err(refused)?;
     let next = rows.last().filter(|_| rows.len() as i64 == limit).map(|row| row.number);
     let name = row.name.to_string();
-    json(200, &DataHistory { events: rows.iter().map(|row| shown::event(row, &name)).collect(), next })
+    json(200, &DataHistory { events: rows.iter().map(|row| to_api::event(row, &name)).collect(), next })
 }
 
-/// GET /api/v1/data/NAME/events: from its beginning on.
-pub(super) async fn events_of_one(request: ApiRequest) -> Answered {
-    let row = named(&request).await?;
+/// GET /api/v1/data/NAME/events: all events of the name, from its first one on.
+pub(super) async fn events_of_one(request: ApiRequest) -> ApiResult {
+    let row = find_name(&request).await?;
     let from = events::last_heard(&request)?.unwrap_or(0);
     follow(&request, from, Some(row.id))
 }
 
-/// GET /api/v1/data/events: of all names, from now on.
-pub(super) async fn events_of_all(request: ApiRequest) -> Answered {
+/// GET /api/v1/data/events: the events of all names, from now on.
+pub(super) async fn events_of_all(request: ApiRequest) -> ApiResult {
     let from = match events::last_heard(&request)? {
         Some(last) => last,
         None => request.hub.database.last_of_history().await.map_err(refused)?,
@@ -223,17 +223,17 @@ pub(super) async fn events_of_all(request: ApiRequest) -> Answered {
     follow(&request, from, None)
 }
 
-fn follow(request: &ApiRequest, from: i64, name: Option<i64>) -> Answered {
+fn follow(request: &ApiRequest, from: i64, name: Option<i64>) -> ApiResult {
     let hub = Arc::clone(&request.hub);
     events::follow(&request.hub, from, move |from| {
         let hub = Arc::clone(&hub);
         async move {
-            let found = hub.database.happened(name, from, events::PAGE).await.ok()?;
+            let found = hub.database.history_after(name, from, events::PAGE).await.ok()?;
             let mut page = events::Page { last: from, ..events::Page::default() };
-            for (one, name) in &found {
-                page.last = one.number;
-                let told = serde_json::to_string(&shown::event(one, name)).unwrap_or_default();
-                page.text.push_str(&format!("id: {}\nevent: data\ndata: {told}\n\n", one.number));
+            for (event, name) in &found {
+                page.last = event.number;
+                let json = serde_json::to_string(&to_api::event(event, name)).unwrap_or_default();
+                page.text.push_str(&format!("id: {}\nevent: data\ndata: {json}\n\n", event.number));
             }
             Some(page)
         }
@@ -241,7 +241,7 @@ fn follow(request: &ApiRequest, from: i64, name: Option<i64>) -> Answered {
 }
 
 /// GET /api/v1/scopes.
-pub(super) async fn scopes(request: ApiRequest) -> Answered {
+pub(super) async fn scopes(request: ApiRequest) -> ApiResult {
     let rows = request.hub.database.scopes().await.map_err(refused)?;
     let scope =
         |(scope, account, created): (String, String, i64)| Scope { scope, account, created: time::show(created) };
@@ -249,15 +249,15 @@ pub(super) async fn scopes(request: ApiRequest) -> Answered {
 }
 
 /// PUT /api/v1/scopes/NAME.
-pub(super) async fn make_scope(request: ApiRequest) -> Answered {
+pub(super) async fn make_scope(request: ApiRequest) -> ApiResult {
     let order: ScopeOrder = request.read("a scope")?;
     let account = order.account.unwrap_or_else(|| request.member.owner.clone());
     replicas::check_scope(&request.id).map_err(|error| Refused::new(400, error.to_string()))?;
     let (scope, now) = (request.id.clone(), time::now());
-    let has_it =
+    let owner =
         request.hub.database.make_scope(scope.clone(), account.clone(), now).await.map_err(catalogue::refused)?;
-    if has_it != account {
-        return Err(Refused::new(409, format!("the scope {scope} is {has_it}'s")));
+    if owner != account {
+        return Err(Refused::new(409, format!("the scope {scope} belongs to {owner}")));
     }
     let scopes = request.hub.database.scopes().await.map_err(refused)?;
     let found = scopes.into_iter().find(|(name, ..)| *name == scope);
@@ -266,7 +266,7 @@ pub(super) async fn make_scope(request: ApiRequest) -> Answered {
 }
 
 /// GET /api/v1/lost.
-pub(super) async fn lost(request: ApiRequest) -> Answered {
+pub(super) async fn lost(request: ApiRequest) -> ApiResult {
     let rows = request.hub.database.lost(request.limit(PAGE)?).await.map_err(refused)?;
-    json(200, &DataList { data: rows.iter().map(|row| shown::data(row, &BTreeMap::new())).collect(), next: None })
+    json(200, &DataList { data: rows.iter().map(|row| to_api::data(row, &BTreeMap::new())).collect(), next: None })
 }

@@ -5,10 +5,11 @@ use model::v1::hub::{
     Audit, AuditFindings, AuditOrder, Audits, BadReplica, Collaboration, Community, Data, DataAccess, DataAccesses,
     DataChange, DataHistory, DataList, DataMerged, DataNames, DataRemoval, DataWhere, Deletion, Deletions, Download,
     Endpoint, Estimate, FileReplicasList, FileUrl, Files, Folder, HubActions, Job, JobChange, JobEvent, JobOrder,
-    JobTransfers, Jobs, Link, LinkMark, NewDataList, NotPlaced, NotPromised, Offer, Queues, Quotas, Removables,
-    RenameOrder, Repeat, RepeatOrder, Repeats, Rule, RuleChange, RuleOrder, RuleWhy, Rules, Scope, ScopeOrder, Scopes,
-    ShareLink, ShareLinkOrder, ShareLinks, Shared, SharedQuery, Shares, SignInProviders, Site, Stopped, StorageUses,
-    Subscription, SubscriptionOrder, Subscriptions, Webhook, WebhookOrder, Webhooks, WhoAmI, Why,
+    JobTransfers, Jobs, Link, LinkMark, NewDataList, NotPlaced, NotPromised, Offer, PlanTwin, Queues, Quotas,
+    Removables, RenameOrder, Repeat, RepeatOrder, Repeats, Rule, RuleChange, RuleOrder, RuleWhy, Rules, Scope,
+    ScopeOrder, Scopes, ShareLink, ShareLinkOrder, ShareLinks, Shared, SharedQuery, Shares, SignInProviders, Site,
+    SiteAnswers, SiteCatalogue, SiteQuestions, SiteRound, Stopped, StorageUses, Subscription, SubscriptionOrder,
+    Subscriptions, Webhook, WebhookOrder, Webhooks, WhatIf, WhatIfAnswer, WhoAmI, Why,
 };
 use model::v1::node::{Health, Problem};
 use serde_json::{Map, Value, json};
@@ -23,8 +24,8 @@ use crate::limits;
 /// The types of the document, by name.
 fn schemas() -> Map<String, Value> {
     let mut all = Vec::new();
-    of_the_queue(&mut all);
-    of_the_catalogue(&mut all);
+    add_queue(&mut all);
+    add_catalogue(&mut all);
     add::<Health>(&mut all);
     add::<Problem>(&mut all);
     let mut named = Map::new();
@@ -45,7 +46,7 @@ fn add<T: ToSchema>(all: &mut Schemas) {
 }
 
 /// Adds the types of jobs, of the collaboration's description, and of folders.
-fn of_the_queue(all: &mut Schemas) {
+fn add_queue(all: &mut Schemas) {
     add::<JobOrder>(all);
     add::<JobChange>(all);
     add::<Job>(all);
@@ -55,6 +56,13 @@ fn of_the_queue(all: &mut Schemas) {
     add::<JobEvent>(all);
     add::<Why>(all);
     add::<Offer>(all);
+    add::<PlanTwin>(all);
+    add::<SiteQuestions>(all);
+    add::<SiteAnswers>(all);
+    add::<SiteCatalogue>(all);
+    add::<SiteRound>(all);
+    add::<WhatIf>(all);
+    add::<WhatIfAnswer>(all);
     add::<NotPromised>(all);
     add::<Folder>(all);
     add::<FileUrl>(all);
@@ -86,7 +94,7 @@ fn of_the_queue(all: &mut Schemas) {
 }
 
 /// Adds the types of names, rules, subscriptions and audits.
-fn of_the_catalogue(all: &mut Schemas) {
+fn add_catalogue(all: &mut Schemas) {
     add::<NewDataList>(all);
     add::<Data>(all);
     add::<DataList>(all);

@@ -1,43 +1,43 @@
-//! Jobs: submitted, listed, changed, ended.
+//! Jobs: requests that submit, list, change and cancel them.
 
 use model::v1::hub::{Files, Job, JobChange, JobOrder, JobTransfer, JobTransfers, Jobs, WhoAmI};
 use uuid::Uuid;
 use web::Refused;
 
-use super::{Answered, ApiRequest, json, not_promised};
+use super::{ApiRequest, ApiResult, json, not_promised};
 use crate::admission::check_limit;
 use crate::database::jobs::{JobFilter, StoredJob};
-use crate::database::submissions::Submitted;
+use crate::database::submissions::SubmitResult;
 use crate::database::transfers::TransferRow;
 use crate::estimates;
-use crate::state::{NotSubmitted, unavailable};
+use crate::state::{SubmitError, unavailable};
 use crate::time;
 
-/// Jobs on a page, unless said.
+/// Jobs on a page, unless the request gives a limit.
 const PAGE: usize = 100;
-/// Files on a page, unless said.
+/// Files on a page, unless the request gives a limit.
 const FILES_PAGE: usize = 1000;
 
 /// GET /api/v1/whoami.
-pub(super) async fn whoami(request: ApiRequest) -> Answered {
+pub(super) async fn whoami(request: ApiRequest) -> ApiResult {
     let member = &request.member;
     let (owner, community) = (member.owner.clone(), member.community.clone());
     json(200, &WhoAmI { owner, role: member.role.word().to_owned(), community })
 }
 
 /// POST /api/v1/jobs.
-pub(super) async fn submit(request: ApiRequest) -> Answered {
+pub(super) async fn submit(request: ApiRequest) -> ApiResult {
     let order: JobOrder = request.read("a job")?;
     let hub = &request.hub;
     let (job, submitted) = match hub.submit(&order, &request.member, |_| ()).await {
         Ok(stored) => stored,
-        Err(NotSubmitted::NotPromised { text, offer: Some(offer) }) => return Ok(not_promised(&text, offer)),
+        Err(SubmitError::NotPromised { text, offer: Some(offer) }) => return Ok(not_promised(&text, offer)),
         Err(why) => return Err(why.into()),
     };
     match submitted {
-        Submitted::New => json(201, &job),
-        Submitted::Known => json(200, &find(&request, &job.id.to_string()).await?.job),
-        Submitted::Conflict => Err(Refused::new(409, format!("{} is the id of another job", job.id))),
+        SubmitResult::New => json(201, &job),
+        SubmitResult::Known => json(200, &find(&request, &job.id.to_string()).await?.job),
+        SubmitResult::Conflict => Err(Refused::new(409, format!("{} is the id of another job", job.id))),
     }
 }
 
@@ -57,7 +57,7 @@ pub(super) async fn named(request: &ApiRequest) -> Result<StoredJob, Refused> {
 }
 
 /// POST /api/v1/estimates.
-pub(super) async fn estimate(request: ApiRequest) -> Answered {
+pub(super) async fn estimate(request: ApiRequest) -> ApiResult {
     let order: JobOrder = request.read("a job")?;
     let hub = &request.hub;
     let (topology, snapshot) = (hub.topology.load(), hub.snapshot.load());
@@ -65,7 +65,7 @@ pub(super) async fn estimate(request: ApiRequest) -> Answered {
 }
 
 /// GET /api/v1/jobs.
-pub(super) async fn list(request: ApiRequest) -> Answered {
+pub(super) async fn list(request: ApiRequest) -> ApiResult {
     let limit = request.limit(PAGE)?;
     let is_user = !request.member.may_change("", &request.member.community);
     let owner = if is_user { request.member.owner.clone() } else { request.parameter("owner").unwrap_or_default() };
@@ -76,19 +76,19 @@ pub(super) async fn list(request: ApiRequest) -> Answered {
         Some("unended") => true,
         Some(other) => return Err(Refused::new(400, format!("state={other}: unended or all"))),
     };
-    let which = JobFilter { owner, community, unended, before: request.number("before")?, limit };
-    let jobs = request.hub.database.jobs(&which).await.map_err(unavailable)?;
+    let filter = JobFilter { owner, community, unended, before: request.number("before")?, limit };
+    let jobs = request.hub.database.jobs(&filter).await.map_err(unavailable)?;
     let next = jobs.last().filter(|_| jobs.len() as i64 == limit).map(|last| last.number);
     json(200, &Jobs { jobs: jobs.into_iter().map(|stored| stored.job).collect(), next })
 }
 
 /// GET /api/v1/jobs/ID.
-pub(super) async fn show(request: ApiRequest) -> Answered {
+pub(super) async fn show(request: ApiRequest) -> ApiResult {
     json(200, &named(&request).await?.job)
 }
 
 /// GET /api/v1/jobs/ID/files.
-pub(super) async fn files(request: ApiRequest) -> Answered {
+pub(super) async fn files(request: ApiRequest) -> ApiResult {
     let job = named(&request).await?;
     let limit = request.limit(FILES_PAGE)?;
     let after = request.number("after")?.unwrap_or(0);
@@ -98,41 +98,42 @@ pub(super) async fn files(request: ApiRequest) -> Answered {
 }
 
 /// GET /api/v1/jobs/ID/transfers.
-pub(super) async fn transfers(request: ApiRequest) -> Answered {
+pub(super) async fn transfers(request: ApiRequest) -> ApiResult {
     let job = named(&request).await?;
     let rows = request.hub.database.job_transfers(&job, request.limit(PAGE)?).await.map_err(unavailable)?;
     let snapshot = request.hub.snapshot.load();
-    let told = |row: TransferRow| {
-        let moving = row.id.parse().ok().and_then(|id: Uuid| snapshot.moving.get(&id).copied());
-        let rate = moving.map_or(row.rate as f64, |moving| moving.rate);
+    let to_api = |row: TransferRow| {
+        let progress = row.id.parse().ok().and_then(|id: Uuid| snapshot.progress.get(&id).copied());
+        let rate = progress.map_or(row.rate as f64, |progress| progress.rate);
         JobTransfer {
             carrier: row.carrier,
             files: row.files.max(0) as u64,
             bytes: row.bytes.max(0) as u64,
-            arrived_bytes: moving.map(|moving| moving.bytes),
+            arrived_bytes: progress.map(|progress| progress.bytes),
             rate_bit_s: (rate * 8.0) as u64,
             created: time::show(row.created),
             id: row.id,
         }
     };
-    json(200, &JobTransfers { transfers: rows.into_iter().map(told).collect() })
+    json(200, &JobTransfers { transfers: rows.into_iter().map(to_api).collect() })
 }
 
 /// PATCH /api/v1/jobs/ID.
-pub(super) async fn change(request: ApiRequest) -> Answered {
+pub(super) async fn change(request: ApiRequest) -> ApiResult {
     let change: JobChange = request.read("a change")?;
     if change.priority.is_some_and(|priority| !(1..=5).contains(&priority)) {
         return Err(Refused::new(400, "priority is 1 to 5"));
     }
-    json(if change.cancel { 202 } else { 200 }, &make(&request, change).await?)
+    json(if change.cancel { 202 } else { 200 }, &apply_change(&request, change).await?)
 }
 
 /// DELETE /api/v1/jobs/ID.
-pub(super) async fn cancel(request: ApiRequest) -> Answered {
-    json(202, &make(&request, JobChange { cancel: true, ..JobChange::default() }).await?)
+pub(super) async fn cancel(request: ApiRequest) -> ApiResult {
+    json(202, &apply_change(&request, JobChange { cancel: true, ..JobChange::default() }).await?)
 }
 
-async fn make(request: &ApiRequest, change: JobChange) -> Result<Job, Refused> {
+/// Changes the job of the request's path; returns it as it is then.
+async fn apply_change(request: &ApiRequest, change: JobChange) -> Result<Job, Refused> {
     let job = named(request).await?;
     check_limit(job.job.deadline.is_some(), change.limit_bit_s)?;
     let id = job.job.id.to_string();

@@ -8,7 +8,7 @@ use http::{HeaderValue, header};
 use web::Refused;
 use web::openmetrics::{Labels, MEDIA_TYPE, Reading, and, label};
 
-use super::{Answered, ApiRequest};
+use super::{ApiRequest, ApiResult};
 use crate::database::queues::Queue;
 use crate::meters::Meters;
 use crate::snapshot::Snapshot;
@@ -16,16 +16,16 @@ use crate::state::unavailable;
 use crate::time;
 
 /// GET /metrics.
-pub(super) async fn metrics(request: ApiRequest) -> Answered {
+pub(super) async fn metrics(request: ApiRequest) -> ApiResult {
     let hub = &request.hub;
     let queues = hub.database.queues().await.map_err(unavailable)?;
-    let underway = hub.database.underway().await.map_err(unavailable)?;
+    let unended = hub.database.unended_transfers().await.map_err(unavailable)?;
     let mut all = Reading::default();
     let build = vec![(label("version", env!("CARGO_PKG_VERSION")), 1)];
     all.gauges("longhaul_hub_build_info", "The program's version, as a label of a constant 1.", build);
     read_queues(&queues, &mut all);
     let mut transfers: BTreeMap<String, u64> = BTreeMap::new();
-    underway.iter().for_each(|transfer| *transfers.entry(transfer.hub.clone()).or_default() += 1);
+    unended.iter().for_each(|transfer| *transfers.entry(transfer.hub.clone()).or_default() += 1);
     let transfers = transfers.into_iter().map(|(hub, count)| (label("hub", hub), count)).collect();
     all.gauges("longhaul_hub_transfers_running", "Transfers under way, by the hub that has them carried.", transfers);
     read_resources(&hub.snapshot.load(), &mut all);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use web::routes::{Answer, Route};
 
 use super::document::document;
-use super::{Answered, ApiRequest, Handler, collaboration, events, jobs, metrics, queues};
+use super::{ApiRequest, ApiResult, Handler, collaboration, events, jobs, metrics, queues};
 
 /// A handler: the function that answers, and the role that it requires.
 macro_rules! handler {
@@ -431,7 +431,7 @@ const QUEUE: &[Route<Handler>] = &[
 ];
 
 /// GET /api/v1.
-async fn index(_: ApiRequest) -> Answered {
+async fn index(_: ApiRequest) -> ApiResult {
     static INDEX: LazyLock<Value> = LazyLock::new(|| {
         let question =
             |route: &Route<Handler>| json!({"method": route.method, "path": route.path, "summary": route.summary});
@@ -445,12 +445,12 @@ async fn index(_: ApiRequest) -> Answered {
 }
 
 /// GET /api/v1/openapi.json.
-async fn openapi(_: ApiRequest) -> Answered {
+async fn openapi(_: ApiRequest) -> ApiResult {
     static DOCUMENT: LazyLock<Value> = LazyLock::new(|| document(&ROUTES));
     super::json(200, &*DOCUMENT)
 }
 
 /// GET /api/v1/health.
-async fn health(_: ApiRequest) -> Answered {
+async fn health(_: ApiRequest) -> ApiResult {
     super::json(200, &Health { status: "ok".to_owned() })
 }

@@ -5,13 +5,13 @@ use model::v1::hub::EndpointKind;
 use crate::database::claims::ClaimedFile;
 use crate::topology::Topology;
 
-/// Source and target of a file as locators of the node that carries it: one of them is local to it. Where both are, the target is
-/// written like a place on another node.
+/// Source and target of a file as locators for the node that carries it: one of them is a local path. If both are at this node, the target
+/// is written as a URL, like a place at another node.
 pub(super) fn ends(topology: &Topology, carrier: &str, file: &ClaimedFile) -> (String, String) {
     let (source, target) = (native(topology, &file.source), native(topology, &file.target));
-    match (place(topology, carrier, &source), place(topology, carrier, &target)) {
+    match (local_path(topology, carrier, &source), local_path(topology, carrier, &target)) {
         (Some(source), _) => (source, target),
-        (None, place) => (source, place.unwrap_or(target)),
+        (None, local) => (source, local.unwrap_or(target)),
     }
 }
 
@@ -28,8 +28,8 @@ fn native(topology: &Topology, url: &str) -> String {
     native().unwrap_or_else(|| url.to_owned())
 }
 
-/// The path `/EXPORT/PATH` of a URL on the node that carries; none where the URL is on another server.
-fn place(topology: &Topology, carrier: &str, url: &str) -> Option<String> {
+/// The path `/EXPORT/PATH` of a URL on the node `carrier`; `None` if the URL is on another server.
+fn local_path(topology: &Topology, carrier: &str, url: &str) -> Option<String> {
     let rest = url.strip_prefix("lh://")?;
     if topology.endpoint(url).as_deref() != Some(carrier) {
         return None;
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_spoken_to_in_its_own_words_whatever_url_names_it() {
+    fn every_url_of_a_node_becomes_its_native_url() {
         let toml = "[endpoint.a]\nurls = [\"lh://a:99/\", \"davs://a/\"]\n[endpoint.dav]\nkind = \"webdav\"\nurls = [\"davs://d/\"]";
         let topology = Topology::new(toml::from_str(toml).unwrap()).unwrap();
         assert_eq!(native(&topology, "davs://a/data/f"), "lh://a:99/data/f");

@@ -9,19 +9,19 @@ use crate::database::claims::{Claim, ClaimedFile};
 use crate::servers::fingerprint;
 use crate::topology::Topology;
 
-/// How long a node keeps a limit that the hub does not repeat, seconds: a hub that is lost does not slow a transfer for ever.
+/// How long a node keeps a limit that the hub does not repeat, seconds. So a hub that is gone does not slow a transfer for ever.
 pub(super) const LIMIT_HOLDS_S: u64 = 300;
 
-/// The order of a claim for the node that carries it.
+/// The order for the node that carries a claim. `limit` is in bytes per second.
 pub(super) fn order(topology: &Topology, claim: &Claim, limit: f64) -> Result<Order, String> {
     let file = claim.files.first().ok_or("a transfer without files")?;
     let (source, target) = ends(topology, &claim.carrier, file);
-    let is_read_here = source.starts_with('/');
+    let is_source = source.starts_with('/');
     let mut order = Order::new(claim.id, source, target);
-    let said = file.options();
+    let options = file.options();
     let is_described = |file: &ClaimedFile| file.expected() != Expected::default();
-    // Size and checksum are given for files that are named one by one; the size of a tree is a guess.
-    if !said.recursive && (claim.files.len() > 1 || is_described(file)) {
+    // Only an order that lists its files can give size and checksum of each; the size of a tree is a guess.
+    if !options.recursive && (claim.files.len() > 1 || is_described(file)) {
         let one = |file: &ClaimedFile| {
             let (source, target) = ends(topology, &claim.carrier, file);
             OrderFile { source, target, bytes: file.expected().bytes, checksum: file.checksum.clone() }
@@ -30,29 +30,31 @@ pub(super) fn order(topology: &Topology, claim: &Claim, limit: f64) -> Result<Or
         (order.source, order.target) = (Vec::new(), String::new());
     }
     order.options = Options {
-        recursive: said.recursive,
-        // Where a file has a checksum, the node compares an existing target by its digest.
+        recursive: options.recursive,
+        // If a file has a checksum, the node compares an existing target by its digest.
         sync: file.checksum.is_none().then(|| "mtime".to_owned()),
         no_overwrite: !file.overwrites(),
-        durable: said.durable,
+        durable: options.durable,
         ..Options::default()
     };
-    (order.limit_bit_s, order.limit_for_s) = (bits(limit), Some(LIMIT_HOLDS_S));
+    order.limit_bit_s = bits(limit);
+    order.limit_for_s = Some(LIMIT_HOLDS_S);
     order.retry_for_s = Some(120);
-    let far = if is_read_here { &file.target } else { &file.source };
-    let token = if is_read_here { &file.tokens.target } else { &file.tokens.source };
+    let remote = if is_source { &file.target } else { &file.source };
+    let token = if is_source { &file.tokens.target } else { &file.tokens.source };
     let described =
-        topology.endpoint(far).and_then(|name| topology.described_endpoint(&name).cloned()).unwrap_or_default();
+        topology.endpoint(remote).and_then(|name| topology.described_endpoint(&name).cloned()).unwrap_or_default();
     order.node = fingerprint(&described)?.map(|node| node.to_string());
-    order.credentials = given(token).or(described.key).map(|key| match key.parse::<AccessKey>() {
+    order.credentials = non_empty(token).or(described.key).map(|key| match key.parse::<AccessKey>() {
         Ok(_) => Credentials { key: Some(key), ..Credentials::default() },
         Err(_) => Credentials { token: Some(key), ..Credentials::default() },
     });
     Ok(order)
 }
 
-/// Whether two files can be moved by one transfer: the same options, and sources and targets in one export or on one server.
-pub fn go_together(first: &ClaimedFile, other: &ClaimedFile) -> bool {
+/// Whether one transfer can move both files: they have the same options, and their sources and targets are in the same export or on the
+/// same server.
+pub fn can_share_transfer(first: &ClaimedFile, other: &ClaimedFile) -> bool {
     let is_alone = |file: &ClaimedFile| [&file.source, &file.target].iter().any(|url| url.contains(['?', '#']));
     first.options == other.options
         && first.tokens == other.tokens
@@ -73,12 +75,12 @@ fn root(url: &str) -> &str {
 }
 
 /// A token, unless it is empty.
-pub(super) fn given(token: &str) -> Option<String> {
+pub(super) fn non_empty(token: &str) -> Option<String> {
     (!token.is_empty()).then(|| token.to_owned())
 }
 
 /// A rate in bytes per second as a limit in bit/s.
 pub(super) fn bits(rate: f64) -> u64 {
-    // 0 means no limit: a transfer that is paused keeps a trickle, so that its connection stays open.
+    // 0 means no limit. A paused transfer gets 8 kbit/s, so that its connection stays open.
     if rate.is_finite() { ((rate * 8.0) as u64).max(8_000) } else { 0 }
 }

@@ -1,5 +1,5 @@
-//! Audits: the files of an endpoint, by a listing over HTTP or by a dump, compared with its replicas in the catalogue. A replica that is missing is asked for
-//! once more before it counts as bad. Files that the catalogue does not know are deleted only on an operator's order.
+//! Audits: compare the files of an endpoint, listed over HTTP or by a dump, with its replicas in the catalogue. A missing replica is looked
+//! up at the endpoint once more before it counts as bad. Files that the catalogue does not know are deleted only on an operator's order.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use model::fault::with_causes;
 use model::v1::hub::{Audit, AuditFinding, AuditOrder, AuditState};
 use model::{Kind, RelPath};
 use remote::Dav;
-use replicas::{Difference, Listed};
+use replicas::{Difference, ListedFile};
 use store::Store;
 use tokio::sync::watch;
 use web::Refused;
@@ -25,20 +25,20 @@ use crate::time;
 use crate::topology::StoragePlace;
 
 /// How often the hub looks for audits to make.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// How often progress is recorded: until then no other hub takes the audit.
-const NOTED_EVERY: Duration = Duration::from_secs(30);
-/// Findings that are worked through at once.
+const POLL_EVERY: Duration = Duration::from_secs(2);
+/// How often progress is recorded. Another hub takes the audit when no progress has been recorded for longer.
+const RECORD_EVERY: Duration = Duration::from_secs(30);
+/// The most findings that are read at once.
 const PAGE: i64 = 1_000;
 
-/// Runs until told to stop.
+/// Runs until the hub stops.
 pub async fn run(hub: Arc<HubState>, mut stop: watch::Receiver<bool>) {
     loop {
         tokio::select! {
             _ = stop.changed() => return,
-            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = tokio::time::sleep(POLL_EVERY) => {}
         }
-        match look(&hub, &mut stop).await {
+        match run_next(&hub, &mut stop).await {
             Ok(()) => {}
             Err(DatabaseError::Stopping) => return,
             Err(error) => tracing::error!(%error, "an audit cannot go on; it is tried again"),
@@ -46,7 +46,8 @@ pub async fn run(hub: Arc<HubState>, mut stop: watch::Receiver<bool>) {
     }
 }
 
-async fn look(hub: &Arc<HubState>, stop: &mut watch::Receiver<bool>) -> Result<()> {
+/// Runs the next audit that waits, if there is one.
+async fn run_next(hub: &Arc<HubState>, stop: &mut watch::Receiver<bool>) -> Result<()> {
     let Some(audit) = hub.database.take_audit(time::now()).await? else { return Ok(()) };
     let number = audit.number;
     let outcome = match audit.state {
@@ -67,7 +68,7 @@ type Outcome = Result<std::result::Result<(), String>>;
 
 /// The progress of a listing, and the flag that ends it; shared by the thread that lists and the task that waits for it.
 #[derive(Default)]
-struct Listing {
+struct ListingProgress {
     files: AtomicI64,
     is_stopped: AtomicBool,
 }
@@ -77,10 +78,14 @@ async fn list_and_compare(hub: &Arc<HubState>, audit: AuditRow, stop: &mut watch
         Ok(place) => place,
         Err(why) => return Ok(Err(why)),
     };
-    let progress = Arc::<Listing>::default();
-    let (of, from, below) = (Arc::clone(hub), place.clone(), audit.below.clone());
-    let of_listing = Arc::clone(&progress);
-    let mut listing = tokio::task::spawn_blocking(move || list(&of, &from, &below, &of_listing));
+    let progress = Arc::<ListingProgress>::default();
+    let mut listing = {
+        let hub = Arc::clone(hub);
+        let place = place.clone();
+        let below = audit.below.clone();
+        let progress = Arc::clone(&progress);
+        tokio::task::spawn_blocking(move || list(&hub, &place, &below, &progress))
+    };
     let listed = loop {
         tokio::select! {
             ended = &mut listing => break ended.unwrap_or_else(|error| Err(error.to_string())),
@@ -88,9 +93,9 @@ async fn list_and_compare(hub: &Arc<HubState>, audit: AuditRow, stop: &mut watch
                 progress.is_stopped.store(true, Ordering::Relaxed);
                 return Err(DatabaseError::Stopping);
             }
-            () = tokio::time::sleep(NOTED_EVERY) => {
+            () = tokio::time::sleep(RECORD_EVERY) => {
                 let files = progress.files.load(Ordering::Relaxed);
-                if let Err(error) = hub.database.audit_goes_on(audit.number, files, 0, time::now()).await {
+                if let Err(error) = hub.database.record_audit_progress(audit.number, files, 0, time::now()).await {
                     progress.is_stopped.store(true, Ordering::Relaxed);
                     return Err(error);
                 }
@@ -98,21 +103,26 @@ async fn list_and_compare(hub: &Arc<HubState>, audit: AuditRow, stop: &mut watch
         }
     };
     match listed {
-        Ok(listed) if listed.is_empty() && audit.below.is_empty() && is_to_be_listed(hub, &audit).await? => {
-            Ok(Err(format!("nothing at all is at {}, where there are copies: is its disk mounted?", place.url)))
+        Ok(listed) if listed.is_empty() && audit.below.is_empty() && expects_files(hub, &audit).await? => {
+            Ok(Err(format!("{} is empty, but the catalogue has copies there: is its disk mounted?", place.url)))
         }
         Ok(listed) => compare(hub, audit, &place, listed).await.map(Ok),
         Err(why) => Ok(Err(why)),
     }
 }
 
-/// Whether an audit should find any file: a replica was available when it began, and not on tape.
-async fn is_to_be_listed(hub: &HubState, audit: &AuditRow) -> Result<bool> {
+/// Whether an audit should find any file: the endpoint had a replica when the audit began, and is not on tape.
+async fn expects_files(hub: &HubState, audit: &AuditRow) -> Result<bool> {
     let is_on_tape = hub.topology.load().described_endpoint(&audit.endpoint).is_some_and(|it| it.tape);
     Ok(!is_on_tape && hub.database.had_copies(&audit.endpoint, audit.begun).await?)
 }
 
-async fn compare(hub: &HubState, audit: AuditRow, place: &StoragePlace, listed: HashMap<String, Listed>) -> Result<()> {
+async fn compare(
+    hub: &HubState,
+    audit: AuditRow,
+    place: &StoragePlace,
+    listed: HashMap<String, ListedFile>,
+) -> Result<()> {
     let count = listed.len() as i64;
     let compared = replicas::Audit::new(listed, &audit.below, audit.begun);
     let (counts, findings) = hub.database.compare(&audit.endpoint, place.naming, compared).await?;
@@ -123,7 +133,7 @@ fn place(hub: &HubState, endpoint: &str) -> std::result::Result<StoragePlace, St
     hub.topology.load().storage.get(endpoint).cloned().ok_or_else(|| format!("{endpoint} has no storage"))
 }
 
-/// The server of a path below the directory of an endpoint.
+/// The server of an endpoint, and the path there of a path below the endpoint's directory.
 fn server(hub: &HubState, place: &StoragePlace, path: &str) -> std::result::Result<(Dav, RelPath), String> {
     hub.servers.file(&hub.topology.load(), &place.endpoint, &place.url_of_path(path))
 }
@@ -133,8 +143,8 @@ fn list(
     hub: &HubState,
     place: &StoragePlace,
     below: &str,
-    progress: &Listing,
-) -> std::result::Result<HashMap<String, Listed>, String> {
+    progress: &ListingProgress,
+) -> std::result::Result<HashMap<String, ListedFile>, String> {
     let (server, root) = server(hub, place, below)?;
     let failed = |error: &store::Error| format!("{} cannot be listed: {}", place.endpoint, with_causes(error));
     let (mut listed, mut dirs) = (HashMap::new(), vec![(root, below.trim_matches('/').to_owned())]);
@@ -144,7 +154,7 @@ fn list(
         }
         let entries = match server.list(&dir) {
             Ok(entries) => entries,
-            // The directory has been removed meanwhile, or has never been made.
+            // The directory was removed during the listing, or has never been made.
             Err(error) if error.is_not_found() => continue,
             Err(error) => return Err(failed(&error)),
         };
@@ -160,7 +170,7 @@ fn list(
                 Kind::Dir => dirs.push((dir.join(&entry), path)),
                 _ => {
                     let changed = Some(stat.meta.mtime.seconds.saturating_mul(1000));
-                    listed.insert(path, Listed { bytes: Some(stat.meta.size), changed });
+                    listed.insert(path, ListedFile { bytes: Some(stat.meta.size), changed });
                 }
             }
             if listed.len() > LISTED_MAX {
@@ -182,40 +192,42 @@ async fn clean(hub: &Arc<HubState>, audit: &AuditRow, stop: &watch::Receiver<boo
     };
     let mut after = 0;
     let mut deleted = audit.deleted;
-    let mut noted = Instant::now();
+    let mut recorded_at = Instant::now();
     loop {
         let findings = hub.database.findings(audit.number, after, PAGE).await?;
         let Some((last, _)) = findings.last() else { break };
         after = *last;
         for (_, finding) in findings.into_iter().filter(|(_, finding)| finding.kind == Difference::Dark) {
             if *stop.borrow() {
-                hub.database.audit_goes_on(audit.number, audit.listed, deleted, time::now()).await?;
+                hub.database.record_audit_progress(audit.number, audit.listed, deleted, time::now()).await?;
                 return Err(DatabaseError::Stopping);
             }
             if hub.database.is_known(&audit.endpoint, &finding.path, &place.naming.names(&finding.path)).await? {
                 continue;
             }
-            let hub_there = Arc::clone(hub);
-            let place_there = place.clone();
-            let begun = audit.begun;
             let path = finding.path.clone();
-            let removed =
-                tokio::task::spawn_blocking(move || delete_unchanged(&hub_there, &place_there, &finding, begun));
-            match removed.await.unwrap_or_else(|error| Err(error.to_string())) {
+            let deletion = {
+                let hub = Arc::clone(hub);
+                let place = place.clone();
+                let begun = audit.begun;
+                tokio::task::spawn_blocking(move || delete_unchanged(&hub, &place, &finding, begun))
+            };
+            match deletion.await.unwrap_or_else(|error| Err(error.to_string())) {
                 Ok(is_deleted) => deleted += i64::from(is_deleted),
                 Err(why) => return Ok(Err(format!("{path} cannot be deleted: {why}"))),
             }
-            if noted.elapsed() >= NOTED_EVERY {
-                hub.database.audit_goes_on(audit.number, audit.listed, deleted, time::now()).await?;
-                noted = Instant::now();
+            if recorded_at.elapsed() >= RECORD_EVERY {
+                hub.database.record_audit_progress(audit.number, audit.listed, deleted, time::now()).await?;
+                recorded_at = Instant::now();
             }
         }
     }
-    hub.database.audit_goes_on(audit.number, audit.listed, deleted, time::now()).await?;
+    hub.database.record_audit_progress(audit.number, audit.listed, deleted, time::now()).await?;
     hub.database.set_audit(audit.number, AuditState::Cleaned, None, time::now()).await.map(Ok)
 }
 
-/// Deletes a file, unless it has changed since the listing: a client may have written it anew, and not entered it yet. Returns whether it was deleted.
+/// Deletes a file, unless it has changed since the listing: a client may have written it again and not entered it yet. Returns whether it
+/// was deleted.
 fn delete_unchanged(
     hub: &HubState,
     place: &StoragePlace,
@@ -259,8 +271,8 @@ pub async fn order(
     let now = time::now();
     let begun = match (&order.listing, &order.taken) {
         (None, None) => now,
-        (None, Some(_)) => return Err(bad("taken is said of a listing")),
-        (Some(_), None) => return Err(bad("say when the listing was begun: taken")),
+        (None, Some(_)) => return Err(bad("taken goes with a listing")),
+        (Some(_), None) => return Err(bad("a listing needs the time when it was begun: taken")),
         (Some(_), Some(text)) => time::parse(text)
             .filter(|at| *at <= now)
             .ok_or_else(|| bad(format!("taken {text:?} is no time that has passed: write 2026-12-24T18:00:00Z")))?,
@@ -286,7 +298,7 @@ pub async fn order(
     if let Some(listing) = &order.listing {
         let listed = listing.iter().map(|file| {
             let changed = file.changed_s.map(|at| at.saturating_mul(1000));
-            (file.path.trim_matches('/').to_owned(), Listed { bytes: file.bytes, changed })
+            (file.path.trim_matches('/').to_owned(), ListedFile { bytes: file.bytes, changed })
         });
         compare(hub, AuditRow { number, ..row }, &place, listed.collect()).await.map_err(refused)?;
     }
@@ -312,14 +324,17 @@ pub async fn order_clean(hub: &HubState, number: i64) -> std::result::Result<Aud
         return Err(Refused::new(409, format!("the audit {number} is not done, or its files were deleted before")));
     }
     if row.found.dark > 0 && hub.database.findings(number, 0, 1).await.map_err(refused)?.is_empty() {
-        return Err(Refused::new(409, format!("what the audit {number} found is not kept any more: run another one")));
+        return Err(Refused::new(
+            409,
+            format!("the findings of the audit {number} have been removed: run another audit"),
+        ));
     }
     hub.database.set_audit(number, AuditState::Cleaning, None, time::now()).await.map_err(refused)?;
     of_number(hub, number).await
 }
 
-/// An audit as the API shows it.
-pub fn shown(row: &AuditRow) -> Audit {
+/// An audit as the type of the API.
+pub fn to_api(row: &AuditRow) -> Audit {
     let count = |number: i64| u64::try_from(number).unwrap_or(0);
     Audit {
         number: row.number,
@@ -339,8 +354,8 @@ pub fn shown(row: &AuditRow) -> Audit {
     }
 }
 
-/// A finding as the API shows it.
-pub fn shown_finding(finding: &Finding) -> AuditFinding {
+/// A finding as the type of the API.
+pub fn finding_to_api(finding: &Finding) -> AuditFinding {
     AuditFinding {
         kind: finding.kind.word().to_owned(),
         path: finding.path.clone(),

@@ -1,4 +1,4 @@
-//! Names: entering, changing and removing them, and putting them into one another.
+//! Names: enters, changes and removes them, and attaches them to datasets and containers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use replicas::DataName;
 use web::Refused;
 
 use super::{NAMES_MAX, bad, bad_name, find, name_of, refused, require_scope, time_or_never};
-use crate::database::catalogue::{DataRow, Entered, Merged, MetadataChange, NewCopy, NewName};
+use crate::database::catalogue::{DataRow, EnteredNames, MergeResult, MetadataChange, NewCopy, NewName};
 use crate::limits;
 use crate::roles::Member;
 use crate::state::HubState;
@@ -20,8 +20,8 @@ use model::v1::hub::Role;
 ///
 /// # Errors
 /// One of them is not a name, contradicts what is stored, or is in another account's scope: nothing has changed.
-pub async fn enter(hub: &HubState, member: &Member, list: &NewDataList) -> Result<Entered, Refused> {
-    let (names, into) = checked_all(hub, member, list).await?;
+pub async fn enter(hub: &HubState, member: &Member, list: &NewDataList) -> Result<EnteredNames, Refused> {
+    let (names, into) = check_list(hub, member, list).await?;
     let entered = hub.database.enter(member.owner.clone(), names, into, time::now()).await.map_err(refused)?;
     hub.catalogue_wake.notify_one();
     Ok(entered)
@@ -33,7 +33,8 @@ pub async fn enter(hub: &HubState, member: &Member, list: &NewDataList) -> Resul
 /// One of them is not a name, or is in another account's scope: nothing has changed.
 pub async fn merge(hub: &HubState, member: &Member, list: &NewDataList) -> Result<DataMerged, Refused> {
     let mut list = list.clone();
-    let (mut skipped_replicas, mut unknown) = (0, BTreeSet::new());
+    let mut skipped_replicas = 0;
+    let mut unknown = BTreeSet::new();
     let topology = hub.topology.load_full();
     for new in &mut list.data {
         new.replicas.retain(|copy| {
@@ -47,9 +48,9 @@ pub async fn merge(hub: &HubState, member: &Member, list: &NewDataList) -> Resul
     }
     let mut conflicts = take_expired(&mut list.data);
     let merged = if list.data.is_empty() && !conflicts.is_empty() {
-        Merged::default()
+        MergeResult::default()
     } else {
-        let (names, into) = checked_all(hub, member, &list).await?;
+        let (names, into) = check_list(hub, member, &list).await?;
         hub.database.merge(member.owner.clone(), names, into, time::now()).await.map_err(refused)?
     };
     hub.catalogue_wake.notify_one();
@@ -63,7 +64,7 @@ pub async fn merge(hub: &HubState, member: &Member, list: &NewDataList) -> Resul
     })
 }
 
-/// Takes out the names that have expired since the other catalogue listed them.
+/// Removes the names from the list that have expired since the other catalogue listed them.
 fn take_expired(data: &mut Vec<NewData>) -> Vec<DataConflict> {
     let now = time::now();
     let has_expired = |new: &NewData| new.expires.as_deref().and_then(time::parse).is_some_and(|at| at <= now);
@@ -71,15 +72,15 @@ fn take_expired(data: &mut Vec<NewData>) -> Vec<DataConflict> {
     expired.map(|new| DataConflict { name: new.name, why: "it has expired".to_owned() }).collect()
 }
 
-/// Checks names and the member's right to enter them; returns them with the dataset or container that they are put into.
-async fn checked_all(
+/// Checks names and the member's right to enter them; returns them, and the dataset or container that they are attached to.
+async fn check_list(
     hub: &HubState,
     member: &Member,
     list: &NewDataList,
 ) -> Result<(Vec<NewName>, Option<DataName>), Refused> {
     let into = list.into.as_deref().map(name_of).transpose()?;
     check_count(list.data.len())?;
-    let names = list.data.iter().map(|new| checked(hub, new)).collect::<Result<Vec<_>, _>>()?;
+    let names = list.data.iter().map(|new| new_name(hub, new)).collect::<Result<Vec<_>, _>>()?;
     let mut seen = BTreeSet::new();
     if let Some(twice) = names.iter().find(|new| !seen.insert(&new.name)) {
         return Err(bad(format!("{} is named twice", twice.name)));
@@ -94,20 +95,22 @@ async fn checked_all(
 
 fn check_count(count: usize) -> Result<(), Refused> {
     match count {
-        0 => Err(bad("name something")),
+        0 => Err(bad("the list is empty")),
         1..=NAMES_MAX => Ok(()),
-        more => Err(bad(format!("{NAMES_MAX} names are taken at once, and these are {more}: send several requests"))),
+        more => {
+            Err(bad(format!("a request may have {NAMES_MAX} names, and this one has {more}: send several requests")))
+        }
     }
 }
 
-/// A name that is to be entered, in the form of the database.
-fn checked(hub: &HubState, new: &NewData) -> Result<NewName, Refused> {
+/// Checks a name that is entered; returns it in the form of the database.
+fn new_name(hub: &HubState, new: &NewData) -> Result<NewName, Refused> {
     let name = name_of(&new.name)?;
     let wrong = |why: &str| bad(format!("{name}: {why}"));
     let is_file = new.kind == DataKind::File;
     let bytes = match (is_file, new.bytes) {
         (true, None) => return Err(wrong("say how many bytes a file has")),
-        (true, Some(bytes)) => i64::try_from(bytes).map_err(|_| wrong("it has more bytes than there are"))?,
+        (true, Some(bytes)) => i64::try_from(bytes).map_err(|_| wrong("its number of bytes is too large"))?,
         (false, Some(_)) => return Err(wrong("only files have bytes of their own")),
         (false, None) => 0,
     };
@@ -117,7 +120,7 @@ fn checked(hub: &HubState, new: &NewData) -> Result<NewName, Refused> {
     let now = time::now();
     let expires = new.expires.as_deref().map(|text| time_or_never("expires", text)).transpose()?.flatten();
     if expires.is_some_and(|at| at <= now) {
-        return Err(wrong("it would have ended already"));
+        return Err(wrong("expires has passed"));
     }
     Ok(NewName {
         kind: new.kind,
@@ -126,8 +129,8 @@ fn checked(hub: &HubState, new: &NewData) -> Result<NewName, Refused> {
         md5: hexadecimal(&name, "MD5", new.md5.as_deref(), 32)?,
         monotonic: new.monotonic,
         expires,
-        metadata: words(&name, &new.metadata)?,
-        copies: new.replicas.iter().map(|copy| checked_copy(hub, &name, copy)).collect::<Result<_, _>>()?,
+        metadata: metadata_json(&name, &new.metadata)?,
+        copies: new.replicas.iter().map(|copy| new_copy(hub, &name, copy)).collect::<Result<_, _>>()?,
         name,
     })
 }
@@ -141,19 +144,19 @@ fn hexadecimal(name: &DataName, what: &str, text: Option<&str>, digits: usize) -
     Err(bad(format!("{name}: {text:?} is no {what}: it has {digits} hexadecimal digits")))
 }
 
-/// Words of metadata, with their values as JSON.
-fn words(name: &DataName, metadata: &Metadata) -> Result<BTreeMap<String, String>, Refused> {
-    let words: BTreeMap<String, String> =
-        metadata.iter().map(|(word, value)| (word.clone(), value.to_string())).collect();
-    let bytes: usize = words.iter().map(|(word, value)| word.len() + value.len()).sum();
+/// The keys of metadata, each with its value as JSON.
+fn metadata_json(name: &DataName, metadata: &Metadata) -> Result<BTreeMap<String, String>, Refused> {
+    let pairs: BTreeMap<String, String> =
+        metadata.iter().map(|(key, value)| (key.clone(), value.to_string())).collect();
+    let bytes: usize = pairs.iter().map(|(key, value)| key.len() + value.len()).sum();
     if bytes > limits::METADATA_BYTES_MAX {
         let most = limits::METADATA_BYTES_MAX;
         return Err(bad(format!("the metadata of {name} has {bytes} bytes; {most} are kept")));
     }
-    Ok(words)
+    Ok(pairs)
 }
 
-fn checked_copy(hub: &HubState, name: &DataName, copy: &NewReplica) -> Result<NewCopy, Refused> {
+fn new_copy(hub: &HubState, name: &DataName, copy: &NewReplica) -> Result<NewCopy, Refused> {
     let topology = hub.topology.load();
     if !topology.storage.contains_key(&copy.endpoint) {
         let known: Vec<&str> = topology.storage.keys().map(String::as_str).collect();
@@ -170,7 +173,7 @@ fn checked_copy(hub: &HubState, name: &DataName, copy: &NewReplica) -> Result<Ne
     Ok(NewCopy { endpoint: copy.endpoint.clone(), path: copy.path.clone() })
 }
 
-/// Puts names into a dataset or container.
+/// Attaches names to a dataset or container.
 ///
 /// # Errors
 /// The parent cannot contain them, or belongs to another account: nothing has changed.
@@ -181,7 +184,7 @@ pub async fn attach(hub: &HubState, member: &Member, parent: &str, children: &Da
     Ok(())
 }
 
-/// Takes names out of a dataset or container.
+/// Detaches names from a dataset or container.
 ///
 /// # Errors
 /// The parent is monotonic, or belongs to another account: nothing has changed.
@@ -213,7 +216,7 @@ pub async fn add_copies(hub: &HubState, member: &Member, name: &str, copies: &[N
     let name = name_of(name)?;
     check_count(copies.len())?;
     require_scope(hub, member, name.scope()).await?;
-    let copies = copies.iter().map(|copy| checked_copy(hub, &name, copy)).collect::<Result<Vec<_>, _>>()?;
+    let copies = copies.iter().map(|copy| new_copy(hub, &name, copy)).collect::<Result<Vec<_>, _>>()?;
     hub.database.add_copies(name, copies, time::now()).await.map_err(refused)?;
     hub.catalogue_wake.notify_one();
     Ok(())
@@ -238,13 +241,13 @@ pub async fn change(hub: &HubState, member: &Member, name: &str, change: &DataCh
     if !change.metadata.is_empty() {
         let set: Metadata = change.metadata.iter().filter(|(_, value)| !value.is_null()).map(owned).collect();
         let mut all: MetadataChange =
-            words(&row.name, &set)?.into_iter().map(|(word, value)| (word, Some(value))).collect();
-        all.extend(change.metadata.iter().filter(|(_, value)| value.is_null()).map(|(word, _)| (word.clone(), None)));
+            metadata_json(&row.name, &set)?.into_iter().map(|(key, value)| (key, Some(value))).collect();
+        all.extend(change.metadata.iter().filter(|(_, value)| value.is_null()).map(|(key, _)| (key.clone(), None)));
         hub.database.change_metadata(row.id, member.owner.clone(), all, now).await.map_err(refused)?;
     }
     if let Some(expires) = expires {
         if expires.is_some() {
-            require_nobody_elses(hub, member, &row).await?;
+            require_no_foreign_rules(hub, member, &row).await?;
         }
         let (name, by) = (row.name.clone(), member.owner.clone());
         hub.database.end_name(name, by, expires, now).await.map_err(refused)?;
@@ -253,14 +256,14 @@ pub async fn change(hub: &HubState, member: &Member, name: &str, change: &DataCh
     find(hub, name).await
 }
 
-/// Ends a name a day from now, or at once, and returns it. Until then a change of `expires` brings it back.
+/// Ends a name a day from now, or at once, and returns it. Until it ends, a change of `expires` keeps it.
 ///
 /// # Errors
 /// There is no such name, it belongs to another account, or other accounts have rules for it: nothing has changed.
 pub async fn remove(hub: &HubState, member: &Member, name: &str, at_once: bool) -> Result<DataRow, Refused> {
     let row = find(hub, name).await?;
     require_scope(hub, member, row.name.scope()).await?;
-    require_nobody_elses(hub, member, &row).await?;
+    require_no_foreign_rules(hub, member, &row).await?;
     let now = time::now();
     let at = if at_once { now } else { now + crate::database::catalogue::UNDO_MS };
     hub.database.end_name(row.name.clone(), member.owner.clone(), Some(at), now).await.map_err(refused)?;
@@ -269,20 +272,23 @@ pub async fn remove(hub: &HubState, member: &Member, name: &str, at_once: bool) 
 }
 
 /// Refuses to end a name that other accounts have rules for, unless the member is an operator.
-async fn require_nobody_elses(hub: &HubState, member: &Member, row: &DataRow) -> Result<(), Refused> {
-    let ending = hub.database.ending(row).await.map_err(refused)?;
+async fn require_no_foreign_rules(hub: &HubState, member: &Member, row: &DataRow) -> Result<(), Refused> {
+    let preview = hub.database.removal_preview(row).await.map_err(refused)?;
     let is_others = |(account, community): &&(String, String)| !member.may_change(account, community);
-    let mut others: Vec<&str> = ending.holders.iter().filter(is_others).map(|(account, _)| account.as_str()).collect();
+    let mut others: Vec<&str> = preview.holders.iter().filter(is_others).map(|(account, _)| account.as_str()).collect();
     others.dedup();
     if !others.is_empty() {
-        let text =
-            format!("{} is held by rules of {}: they end them, or an operator removes it", row.name, others.join(", "));
+        let text = format!(
+            "{} is held by rules of {}: these accounts end their rules, or an operator removes it",
+            row.name,
+            others.join(", ")
+        );
         return Err(Refused::new(409, text));
     }
     Ok(())
 }
 
-/// Declares a copy bad: it is damaged, or gone.
+/// Declares a copy bad: it is damaged or lost.
 ///
 /// # Errors
 /// There is no such copy, or the name belongs to another account: nothing has changed.
@@ -298,6 +304,6 @@ pub async fn declare_bad(hub: &HubState, member: &Member, name: &str, bad_copy: 
     Ok(())
 }
 
-fn owned((word, value): (&String, &serde_json::Value)) -> (String, serde_json::Value) {
-    (word.clone(), value.clone())
+fn owned((key, value): (&String, &serde_json::Value)) -> (String, serde_json::Value) {
+    (key.clone(), value.clone())
 }

@@ -1,4 +1,4 @@
-//! Jobs of the queue that make the copies that rules need.
+//! Submits jobs to the queue that make the copies that rules need.
 
 use model::Refusal;
 use model::v1::hub::{FileOrder, JobOptions, JobOrder};
@@ -6,23 +6,23 @@ use serde_json::json;
 
 use crate::database::catalogue::{CopyBatch, CopyFile};
 use crate::roles::Member;
-use crate::state::{HubState, NotSubmitted};
+use crate::state::{HubState, SubmitError};
 use crate::time;
 use crate::topology::Topology;
 
-/// Submits a batch for the account of its rule. A deadline that cannot be promised does not keep copies from being made.
+/// Submits a batch for the account of its rule. If its deadline cannot be promised, the job is submitted without one.
 ///
 /// # Errors
-/// The queue refuses it.
+/// The queue refuses the job.
 pub async fn submit(hub: &HubState, batch: &CopyBatch) -> Result<(), Refusal> {
     let member = Member::user(&batch.rule.account, &batch.rule.community);
     let mut order = order(batch, &hub.topology.load(), time::now());
     let submitted = match hub.submit(&order, &member, |_| ()).await {
-        Err(NotSubmitted::NotPromised { text, .. }) => {
+        Err(SubmitError::NotPromised { text, .. }) => {
             tracing::info!(
                 rule = batch.rule.id,
                 text,
-                "the deadline of a rule cannot be promised: its copies are made as they come"
+                "the deadline of a rule cannot be promised: its copies are made without one"
             );
             order.deadline = None;
             hub.submit(&order, &member, |_| ()).await
@@ -31,12 +31,12 @@ pub async fn submit(hub: &HubState, batch: &CopyBatch) -> Result<(), Refusal> {
     };
     match submitted {
         Ok(_) => Ok(()),
-        Err(NotSubmitted::Refused(refusal)) => Err(refusal),
-        Err(NotSubmitted::NotPromised { text, .. }) => Err(Refusal::new(model::Fault::Config, text)),
+        Err(SubmitError::Refused(refusal)) => Err(refusal),
+        Err(SubmitError::NotPromised { text, .. }) => Err(Refusal::new(model::Fault::Config, text)),
     }
 }
 
-/// The job of a batch, as it is submitted.
+/// The order of the job of a batch.
 pub fn order(batch: &CopyBatch, topology: &Topology, now: i64) -> JobOrder {
     let rule = &batch.rule;
     JobOrder {
@@ -46,7 +46,7 @@ pub fn order(batch: &CopyBatch, topology: &Topology, now: i64) -> JobOrder {
         activity: Some(rule.activity.clone()),
         priority: u8::try_from(rule.priority).ok(),
         deadline: rule.deadline.filter(|deadline| *deadline > now).map(time::show),
-        // Where the catalogue has no replica, a file of this name is a part of it, or an older version.
+        // The catalogue has no replica at the target: a file of this name there is incomplete or an older version.
         options: JobOptions { overwrite: true, ..JobOptions::default() },
         metadata: [("rule".to_owned(), json!(rule.id))].into(),
         ..JobOrder::default()

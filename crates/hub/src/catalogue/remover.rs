@@ -1,4 +1,4 @@
-//! Deletes the copies that are to be removed, and verifies suspected ones, over HTTP at their endpoints.
+//! Deletes copies that no rule holds, and verifies suspected copies, over HTTP at their endpoints.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,24 +20,24 @@ use crate::time;
 use crate::topology::Topology;
 
 /// The pause after a round without work.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// How long a hub works on the copies that it has taken to delete: half of their lease. The rest is taken again later.
+const POLL_EVERY: Duration = Duration::from_secs(5);
+/// How long a hub works on the copies that it has leased to delete: half of their lease. It leases the rest again later.
 const REMOVE_MAX: Duration = Duration::from_secs(5 * 60);
-/// Endpoints that are asked at once.
+/// The most endpoints where copies are deleted at the same time.
 const ENDPOINTS_MAX: usize = 8;
 
-/// Runs until told to stop.
+/// Runs until the hub stops.
 pub async fn run(hub: Arc<HubState>, mut stop: watch::Receiver<bool>) {
     loop {
-        let was_busy = match look(&hub).await {
+        let was_busy = match run_round(&hub).await {
             Ok(was_busy) => was_busy,
             Err(DatabaseError::Stopping) => return,
             Err(error) => {
-                tracing::error!(%error, "the catalogue could not look after its copies; it tries again");
+                tracing::error!(%error, "the catalogue could not delete or verify copies; it tries again");
                 false
             }
         };
-        let wait = if was_busy { Duration::ZERO } else { LOOK_EVERY };
+        let wait = if was_busy { Duration::ZERO } else { POLL_EVERY };
         tokio::select! {
             _ = stop.changed() => return,
             () = tokio::time::sleep(wait) => {}
@@ -45,49 +45,51 @@ pub async fn run(hub: Arc<HubState>, mut stop: watch::Receiver<bool>) {
     }
 }
 
-async fn look(hub: &Arc<HubState>) -> Result<bool> {
+/// Deletes and verifies copies; returns whether there were any.
+async fn run_round(hub: &Arc<HubState>) -> Result<bool> {
     let until = Instant::now() + REMOVE_MAX;
     let removals = hub.database.take_removals(Arc::clone(&hub.topology.load()), time::now()).await?;
     let suspicions = hub.database.suspicions(time::now()).await?;
-    // A suspicion that the endpoint cannot settle now is not looked into again for a while.
+    // A suspicion that the endpoint cannot settle now is not returned again for a while.
     let is_busy = !removals.is_empty() || !suspicions.is_empty();
     remove(hub, removals, until).await?;
     for suspicion in suspicions {
-        look_into(hub, suspicion).await?;
+        verify(hub, suspicion).await?;
     }
     Ok(is_busy)
 }
 
-/// Deletes copies at their endpoints, one after another at each, until the time is over.
+/// Deletes copies at their endpoints until the time is over: at each endpoint one after another.
 async fn remove(hub: &Arc<HubState>, removals: Vec<Removal>, until: Instant) -> Result<()> {
     let mut by_endpoint: std::collections::BTreeMap<String, Vec<Removal>> = std::collections::BTreeMap::new();
     for removal in removals {
         by_endpoint.entry(removal.endpoint.clone()).or_default().push(removal);
     }
-    let mut waiting = by_endpoint.into_iter();
+    let mut endpoints = by_endpoint.into_iter();
     let mut running = JoinSet::new();
     loop {
         while running.len() < ENDPOINTS_MAX
-            && let Some((endpoint, removals)) = waiting.next()
+            && let Some((endpoint, removals)) = endpoints.next()
         {
             let hub = Arc::clone(hub);
             running.spawn_blocking(move || remove_at(&hub, &endpoint, removals, until));
         }
         let Some(ended) = running.join_next().await else { return Ok(()) };
-        // The copies of a task that broke off are taken again when their lease has ended.
+        // The copies of a task that panicked are leased again when their lease has ended.
         let Ok((gone, left)) = ended else { continue };
         if !gone.is_empty() {
-            hub.database.removed(gone, time::now()).await?;
+            hub.database.record_removed(gone, time::now()).await?;
         }
         if !left.is_empty() {
-            hub.database.not_removed(left, time::now()).await?;
+            hub.database.record_not_removed(left, time::now()).await?;
         }
     }
 }
 
 type Outcome = (Vec<Removal>, Vec<(Removal, String)>);
 
-/// Deletes copies at one endpoint. Returns those that are gone, and those that are not, with the reason; copies that were not tried are in neither.
+/// Deletes copies at one endpoint. Returns those that are gone, and those that are not, with the reason; copies that were not tried are in
+/// neither.
 fn remove_at(hub: &HubState, endpoint: &str, removals: Vec<Removal>, until: Instant) -> Outcome {
     let (mut gone, mut left): Outcome = Default::default();
     let topology = hub.topology.load_full();
@@ -122,33 +124,37 @@ fn delete(server: &Dav, path: &model::RelPath) -> std::result::Result<(), String
 enum CopyHealth {
     Good,
     Bad(String),
-    /// The endpoint gives no answer that decides it.
+    /// The endpoint's answer does not decide it.
     Unknown,
 }
 
-async fn look_into(hub: &Arc<HubState>, suspicion: Suspicion) -> Result<()> {
+/// Verifies a suspected copy: it is declared bad, cleared, or verified again later.
+async fn verify(hub: &Arc<HubState>, suspicion: Suspicion) -> Result<()> {
     let topology = hub.topology.load_full();
     let Some(place) = topology.storage.get(&suspicion.endpoint) else {
-        return hub.database.cleared(suspicion.file.id, suspicion.endpoint).await;
+        return hub.database.clear_suspicion(suspicion.file.id, suspicion.endpoint).await;
     };
     let url = place.url_of(&suspicion.file.name, suspicion.path.as_deref());
-    let (servers, endpoint, file) = (Arc::clone(&hub.servers), suspicion.endpoint.clone(), suspicion.file.clone());
+    let servers = Arc::clone(&hub.servers);
+    let endpoint = suspicion.endpoint.clone();
+    let file = suspicion.file.clone();
     let is_on_tape = topology.described_endpoint(&endpoint).is_some_and(|it| it.tape);
-    let asked = tokio::task::spawn_blocking(move || match (is_on_tape, servers.file(&topology, &endpoint, &url)) {
-        (true, _) => examine_on_tape(&servers, &topology, &endpoint, &url),
-        (false, Ok((server, path))) => {
-            examine(&server, &path, file.bytes, file.adler32.as_deref(), file.md5.as_deref())
-        }
-        (false, Err(_)) => CopyHealth::Unknown,
-    });
+    let examination =
+        tokio::task::spawn_blocking(move || match (is_on_tape, servers.file(&topology, &endpoint, &url)) {
+            (true, _) => examine_on_tape(&servers, &topology, &endpoint, &url),
+            (false, Ok((server, path))) => {
+                examine(&server, &path, file.bytes, file.adler32.as_deref(), file.md5.as_deref())
+            }
+            (false, Err(_)) => CopyHealth::Unknown,
+        });
     let (file, endpoint) = (suspicion.file, suspicion.endpoint);
-    match asked.await.unwrap_or(CopyHealth::Unknown) {
-        CopyHealth::Good => hub.database.cleared(file.id, endpoint).await,
-        CopyHealth::Unknown => hub.database.not_told(file.id, endpoint, time::now()).await,
+    match examination.await.unwrap_or(CopyHealth::Unknown) {
+        CopyHealth::Good => hub.database.clear_suspicion(file.id, endpoint).await,
+        CopyHealth::Unknown => hub.database.postpone_suspicion(file.id, endpoint, time::now()).await,
         CopyHealth::Bad(why) => {
-            tracing::warn!(file = %file.name, endpoint, why, "a copy is not what it should be");
+            tracing::warn!(file = %file.name, endpoint, why, "a copy is bad");
             match hub.database.declare_bad(file.name, endpoint, "hub".into(), why, time::now()).await {
-                // The copy has been removed meanwhile.
+                // The copy was removed in the meantime.
                 Err(DatabaseError::Refused(_)) => Ok(()),
                 declared => declared,
             }
@@ -156,22 +162,22 @@ async fn look_into(hub: &Arc<HubState>, suspicion: Suspicion) -> Result<()> {
     }
 }
 
-/// Asks for the locality of a file on tape: the file is not staged to be verified.
+/// Reads the locality of a file on tape. The file is not staged, so its checksum is not verified.
 fn examine_on_tape(servers: &Servers, topology: &Topology, endpoint: &str, url: &str) -> CopyHealth {
     let path = crate::stager::path(url);
-    let asked = || -> std::result::Result<_, String> {
+    let read_localities = || -> std::result::Result<_, String> {
         let server = servers.tape_server(topology, endpoint)?;
         let api = server.api().map_err(|error| error.to_string())?;
         server.localities(&api, std::slice::from_ref(&path)).map_err(|error| error.to_string())
     };
-    match asked().ok().and_then(|told| told.get(&path).cloned()) {
-        Some(Locality::There) => CopyHealth::Good,
+    match read_localities().ok().and_then(|localities| localities.get(&path).cloned()) {
+        Some(Locality::Present) => CopyHealth::Good,
         Some(Locality::Lost(why)) => CopyHealth::Bad(why),
         Some(Locality::Unknown) | None => CopyHealth::Unknown,
     }
 }
 
-/// Compares size and checksums of a file with the catalogue, as far as the server computes checksums.
+/// Compares the size of a file with the catalogue, and a checksum if the server computes one that the catalogue has.
 fn examine(server: &Dav, path: &model::RelPath, bytes: i64, adler32: Option<&str>, md5: Option<&str>) -> CopyHealth {
     let stat = match server.stat(path) {
         Ok(stat) => stat,
@@ -179,15 +185,15 @@ fn examine(server: &Dav, path: &model::RelPath, bytes: i64, adler32: Option<&str
         Err(_) => return CopyHealth::Unknown,
     };
     if stat.meta.size != bytes as u64 {
-        return CopyHealth::Bad(format!("it has {} bytes, and {bytes} are right", stat.meta.size));
+        return CopyHealth::Bad(format!("it has {} bytes instead of {bytes}", stat.meta.size));
     }
     for (algorithm, known) in [(Algorithm::Adler32, adler32), (Algorithm::Md5, md5)] {
         let Some(known) = known else { continue };
         let Ok(wanted) = format!("{}:{known}", algorithm.name()).parse::<Digest>() else { continue };
         match server.digests(path, &[algorithm]) {
-            Ok(told) if told.contains(&wanted) => return CopyHealth::Good,
-            Ok(told) if !told.is_empty() => {
-                return CopyHealth::Bad(format!("its checksum is {}, and {wanted} is right", told[0]));
+            Ok(digests) if digests.contains(&wanted) => return CopyHealth::Good,
+            Ok(digests) if !digests.is_empty() => {
+                return CopyHealth::Bad(format!("its checksum is {} instead of {wanted}", digests[0]));
             }
             // The server may know the other checksum.
             Ok(_) => {}

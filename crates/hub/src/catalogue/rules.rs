@@ -1,4 +1,4 @@
-//! Rules: making, changing, ending and explaining them.
+//! Rules: makes, changes, ends and explains them.
 
 use std::sync::Arc;
 
@@ -7,27 +7,27 @@ use replicas::{Expression, Shortage};
 use uuid::Uuid;
 use web::Refused;
 
-use super::{bad, find, refused, shown, time_or_never};
+use super::{bad, find, refused, time_or_never, to_api};
 use crate::database::catalogue::{LockState, NewRule, RuleRow, RuleUpdate};
 use crate::limits;
 use crate::roles::Member;
 use crate::state::HubState;
 use crate::time;
 
-/// Locks that an explanation names.
-const LOCKS_SHOWN: i64 = 100;
+/// The most locks that an explanation names.
+const LOCKS_MAX: i64 = 100;
 
-/// Why there is no rule.
-pub enum NotMade {
-    /// The order is invalid, or the member may not give it.
+/// Why a rule was not made.
+pub enum MakeRuleError {
+    /// The order is invalid, or the member has no right to it.
     Refused(Refused),
-    /// Too few endpoints can take it.
+    /// Too few endpoints have room for the copies.
     NotPlaced(NotPlaced),
 }
 
-impl From<Refused> for NotMade {
-    fn from(refused: Refused) -> NotMade {
-        NotMade::Refused(refused)
+impl From<Refused> for MakeRuleError {
+    fn from(refused: Refused) -> MakeRuleError {
+        MakeRuleError::Refused(refused)
     }
 }
 
@@ -35,13 +35,13 @@ impl From<Refused> for NotMade {
 ///
 /// # Errors
 /// The order is invalid, or the rule could not be fulfilled: nothing has changed.
-pub async fn make(hub: &HubState, member: &Member, order: &RuleOrder) -> Result<RuleRow, NotMade> {
-    let new = checked(hub, member, order).await?;
+pub async fn make(hub: &HubState, member: &Member, order: &RuleOrder) -> Result<RuleRow, MakeRuleError> {
+    let new = new_rule(hub, member, order).await?;
     let (id, name, account) = (new.id.clone(), new.name, new.account.clone());
     let topology = Arc::clone(&hub.topology.load());
     let shortage = hub.database.make_rule(new, topology, time::now()).await.map_err(refused)?;
     if let Some(shortage) = shortage {
-        return Err(NotMade::NotPlaced(not_placed(shortage)));
+        return Err(MakeRuleError::NotPlaced(not_placed(shortage)));
     }
     hub.catalogue_wake.notify_one();
     let rule = of_id(hub, &id).await?;
@@ -60,7 +60,7 @@ fn not_placed(shortage: Shortage) -> NotPlaced {
     }
 }
 
-async fn checked(hub: &HubState, member: &Member, order: &RuleOrder) -> Result<NewRule, Refused> {
+async fn new_rule(hub: &HubState, member: &Member, order: &RuleOrder) -> Result<NewRule, Refused> {
     let id = match &order.id {
         None => Uuid::now_v7(),
         Some(text) => text.parse().map_err(|_| bad(format!("{text:?} is no id of a rule: it is a UUID")))?,
@@ -68,7 +68,7 @@ async fn checked(hub: &HubState, member: &Member, order: &RuleOrder) -> Result<N
     let row = find(hub, &order.name).await?;
     let account = order.account.as_ref().unwrap_or(&member.owner);
     if *account != member.owner && member.role < Role::Operator {
-        return Err(Refused::new(403, format!("only operators make rules for others, and {account} is another")));
+        return Err(Refused::new(403, format!("only operators make rules for another account, such as {account}")));
     }
     let own = if member.community.is_empty() { "default" } else { &member.community };
     let community = order.community.as_deref().unwrap_or(own);
@@ -87,10 +87,10 @@ async fn checked(hub: &HubState, member: &Member, order: &RuleOrder) -> Result<N
     })
 }
 
-/// The rule of an order, without its name and its account.
+/// Checks an order without its name and account; returns the rule without them.
 ///
 /// # Errors
-/// The order is invalid for any name.
+/// The order is invalid for every name.
 pub(super) fn check(order: &RuleOrder) -> Result<NewRule, Refused> {
     let copies = order.copies.unwrap_or(1);
     if !(1..=limits::COPIES_MAX).contains(&copies) {
@@ -158,12 +158,13 @@ pub async fn of_id(hub: &HubState, id: &str) -> Result<RuleRow, Refused> {
 }
 
 /// A rule that the member may change.
-async fn own(hub: &HubState, member: &Member, id: &str) -> Result<RuleRow, Refused> {
+async fn changeable(hub: &HubState, member: &Member, id: &str) -> Result<RuleRow, Refused> {
     let rule = of_id(hub, id).await?;
     if member.may_change(&rule.account, &rule.community) {
         return Ok(rule);
     }
-    Err(Refused::new(403, format!("the rule {id} is {}'s: {} and operators change it", rule.account, rule.account)))
+    let account = &rule.account;
+    Err(Refused::new(403, format!("the rule {id} belongs to {account}: only {account} and operators may change it")))
 }
 
 /// Changes a rule, and returns it.
@@ -171,7 +172,7 @@ async fn own(hub: &HubState, member: &Member, id: &str) -> Result<RuleRow, Refus
 /// # Errors
 /// There is no such rule, or it belongs to another account: nothing has changed.
 pub async fn change(hub: &HubState, member: &Member, id: &str, change: &RuleChange) -> Result<RuleRow, Refused> {
-    let rule = own(hub, member, id).await?;
+    let rule = changeable(hub, member, id).await?;
     if change.priority.is_some_and(|priority| !(1..=5).contains(&priority)) {
         return Err(bad("priority is 1 to 5"));
     }
@@ -198,7 +199,7 @@ pub async fn change(hub: &HubState, member: &Member, id: &str, change: &RuleChan
 /// # Errors
 /// There is no such rule, or it belongs to another account: nothing has changed.
 pub async fn end(hub: &HubState, member: &Member, id: &str) -> Result<RuleRow, Refused> {
-    let rule = own(hub, member, id).await?;
+    let rule = changeable(hub, member, id).await?;
     let now = time::now();
     if rule.expires.is_some_and(|at| at <= now) {
         return Ok(rule);
@@ -216,17 +217,17 @@ pub async fn end(hub: &HubState, member: &Member, id: &str) -> Result<RuleRow, R
 pub async fn why(hub: &HubState, id: &str) -> Result<RuleWhy, Refused> {
     let rule = of_id(hub, id).await?;
     let now = time::now();
-    let locks = hub.database.locks_left(rule.number, LOCKS_SHOWN).await.map_err(refused)?;
+    let locks = hub.database.locks_left(rule.number, LOCKS_MAX).await.map_err(refused)?;
     let work = hub.database.copy_work(rule.number).await.map_err(refused)?;
     let files: Vec<i64> = locks.iter().map(|lock| lock.file).collect();
     let names = hub.database.data_of(&files).await.map_err(refused)?;
     let stuck = locks.iter().find(|lock| lock.state == LockState::Stuck).and_then(|lock| lock.error.as_deref());
-    let text = shown::sentence(&rule, &work, stuck, now);
-    let locks = locks.iter().filter_map(|lock| Some(shown::lock(lock, &names.get(&lock.file)?.name))).collect();
+    let text = to_api::sentence(&rule, &work, stuck, now);
+    let locks = locks.iter().filter_map(|lock| Some(to_api::lock(lock, &names.get(&lock.file)?.name))).collect();
     let expected = work.expected(rule.bytes_left, now).map(time::show);
     let name = hub.database.data_of(&[rule.name]).await.map_err(refused)?;
     Ok(RuleWhy {
-        rule: shown::rule(&rule, name.get(&rule.name).map(|row| &row.name)),
+        rule: to_api::rule(&rule, name.get(&rule.name).map(|row| &row.name)),
         text,
         rate_bit_s: work.rate.max(0) as u64 * 8,
         jobs: work.jobs,

@@ -8,7 +8,7 @@ use super::{bad, refused};
 use crate::roles::Member;
 use crate::state::HubState;
 
-/// Quotas of an account.
+/// The most quotas of an account.
 const QUOTAS_MAX: usize = 1_000;
 
 /// The endpoints that an expression matches, or all; with the bytes that the member's rules hold at each.
@@ -19,13 +19,13 @@ pub async fn list(hub: &HubState, member: &Member, expression: Option<&str>) -> 
     let expression: Option<Expression> =
         expression.map(str::parse).transpose().map_err(|error: replicas::ExpressionError| bad(error.to_string()))?;
     let stores = hub.database.stores().await.map_err(refused)?;
-    let held = hub.database.held(&member.owner).await.map_err(refused)?;
+    let held = hub.database.held_bytes(&member.owner).await.map_err(refused)?;
     let topology = hub.topology.load();
     let left = hub.database.quotas_left(&member.owner, &topology).await.map_err(refused)?;
-    let is_meant = |place: &&crate::topology::StoragePlace| {
+    let matches = |place: &&crate::topology::StoragePlace| {
         expression.as_ref().is_none_or(|expression| expression.matches(&place.endpoint, &place.attributes))
     };
-    let shown = |place: &crate::topology::StoragePlace| {
+    let to_api = |place: &crate::topology::StoragePlace| {
         let used = stores.get(&place.endpoint).copied().unwrap_or_default();
         let count = |number: i64| u64::try_from(number).unwrap_or(0);
         StorageUse {
@@ -41,7 +41,7 @@ pub async fn list(hub: &HubState, member: &Member, expression: Option<&str>) -> 
             quota_left_bytes: left.get(&place.endpoint).copied(),
         }
     };
-    Ok(StorageUses { storage: topology.storage.values().filter(is_meant).map(shown).collect() })
+    Ok(StorageUses { storage: topology.storage.values().filter(matches).map(to_api).collect() })
 }
 
 /// The quotas of an account.
@@ -53,8 +53,8 @@ pub async fn quotas(hub: &HubState, member: &Member, account: &str) -> Result<Qu
         member.require(Role::Operator)?;
     }
     let quotas = hub.database.quotas(account).await.map_err(refused)?;
-    let shown = |(expression, bytes): (String, i64)| Quota { expression, bytes: u64::try_from(bytes).unwrap_or(0) };
-    Ok(Quotas { quotas: quotas.into_iter().map(shown).collect() })
+    let to_api = |(expression, bytes): (String, i64)| Quota { expression, bytes: u64::try_from(bytes).unwrap_or(0) };
+    Ok(Quotas { quotas: quotas.into_iter().map(to_api).collect() })
 }
 
 /// Replaces the quotas of an account.

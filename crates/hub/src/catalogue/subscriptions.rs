@@ -8,7 +8,7 @@ use serde_json::Value;
 use uuid::Uuid;
 use web::Refused;
 
-use super::rules::{self, NotMade};
+use super::rules::{self, MakeRuleError};
 use super::{bad, refused, time_or_never};
 use crate::database::catalogue::{MissingRules, NewsItem, SubscriptionRow};
 use crate::limits;
@@ -16,13 +16,13 @@ use crate::roles::Member;
 use crate::state::HubState;
 use crate::time;
 
-/// Rules of a subscription.
+/// The most rules of a subscription.
 const RULES_MAX: usize = 20;
-/// Names that are compared in one round.
+/// The most names that one round compares with the subscriptions.
 const NEWS_MAX: i64 = 100;
 
-/// A subscription as the API shows it.
-pub fn shown(row: &SubscriptionRow) -> Subscription {
+/// A subscription as the type of the API.
+pub fn to_api(row: &SubscriptionRow) -> Subscription {
     Subscription {
         name: row.name.clone(),
         account: row.account.clone(),
@@ -99,7 +99,10 @@ fn require_own(member: &Member, row: &SubscriptionRow) -> Result<(), Refused> {
         return Ok(());
     }
     let (name, account) = (&row.name, &row.account);
-    Err(Refused::new(403, format!("the subscription {name} is {account}'s: {account} and operators change it")))
+    Err(Refused::new(
+        403,
+        format!("the subscription {name} belongs to {account}: only {account} and operators may change it"),
+    ))
 }
 
 /// Checks the filter and the rules of an order, as far as that is possible without a name.
@@ -112,7 +115,8 @@ fn check(order: &SubscriptionOrder) -> Result<(), Refused> {
     }
     let long = [serde_json::to_string(&order.filter), serde_json::to_string(&order.rules)];
     if long.iter().flatten().chain(&order.comment).any(|text| text.len() > limits::SUBSCRIPTION_BYTES_MAX) {
-        return Err(bad(format!("a filter, and rules, have {} bytes at most", limits::SUBSCRIPTION_BYTES_MAX)));
+        let most = limits::SUBSCRIPTION_BYTES_MAX;
+        return Err(bad(format!("the filter, the rules and the comment have {most} bytes each at most")));
     }
     order.rules.iter().enumerate().try_for_each(|(at, template)| {
         let order = rule_order(template, String::new(), None, time::now());
@@ -131,11 +135,11 @@ pub async fn remove(hub: &HubState, member: &Member, name: &str) -> Result<Subsc
     Ok(row)
 }
 
-/// Compares some of the new names with the subscriptions, and makes the rules that follow; whether there were any.
+/// Compares some of the new names with the subscriptions, and makes the rules that follow. Returns whether there were new names.
 ///
 /// # Errors
 /// The database cannot be read or written.
-pub async fn look(hub: &HubState) -> crate::database::Result<bool> {
+pub async fn run_round(hub: &HubState) -> crate::database::Result<bool> {
     let now = time::now();
     let news = hub.database.news(NEWS_MAX, now).await?;
     if news.is_empty() {
@@ -153,15 +157,15 @@ pub async fn look(hub: &HubState) -> crate::database::Result<bool> {
             compared.push(item.number);
         }
     }
-    hub.database.forget_news(compared).await?;
+    hub.database.remove_news(compared).await?;
     Ok(true)
 }
 
-/// Gives a name the rules of a subscription that matches it; false where some of them are still to be made.
+/// Makes the rules of a subscription for a name that matches it. Returns false if some of them could not be made yet.
 async fn compare(hub: &HubState, row: &SubscriptionRow, item: &NewsItem, now: i64) -> crate::database::Result<bool> {
-    let subscription = shown(row);
+    let subscription = to_api(row);
     let name = item.data.id;
-    if !means(&subscription.filter, item) || hub.database.is_subscribed(row.number, name).await? {
+    if !matches(&subscription.filter, item) || hub.database.is_subscribed(row.number, name).await? {
         return Ok(true);
     }
     let made = if row.suspended {
@@ -171,8 +175,8 @@ async fn compare(hub: &HubState, row: &SubscriptionRow, item: &NewsItem, now: i6
     };
     let is_done = made.is_ok();
     match made {
-        Ok(()) => hub.database.subscribed(row.number, name, now).await?,
-        Err(missing) => hub.database.not_subscribed(row.number, name, missing, now).await?,
+        Ok(()) => hub.database.mark_subscribed(row.number, name, now).await?,
+        Err(missing) => hub.database.mark_not_subscribed(row.number, name, missing, now).await?,
     }
     Ok(is_done)
 }
@@ -188,7 +192,7 @@ async fn make_rules(
     let member = Member::user(&subscription.account, &subscription.community);
     let data = &item.data;
     for (at, template) in subscription.rules.iter().enumerate().skip(item.rules_made) {
-        // A hub that is killed in between makes the same rule again.
+        // The id is the same at every attempt: a hub that was killed in between does not make a second rule.
         let id =
             Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("subscription {number} of {} rule {at}", data.id).as_bytes());
         let order = RuleOrder {
@@ -197,8 +201,8 @@ async fn make_rules(
         };
         rules::make(hub, &member, &order).await.map_err(|not_made| {
             let reason = match not_made {
-                NotMade::Refused(refused) => refused.reason,
-                NotMade::NotPlaced(not_placed) => not_placed.problem.reason,
+                MakeRuleError::Refused(refused) => refused.reason,
+                MakeRuleError::NotPlaced(not_placed) => not_placed.problem.reason,
             };
             MissingRules { made: at, error: Some(format!("{}: {reason}", data.name)) }
         })?;
@@ -228,7 +232,7 @@ fn rule_order(template: &RuleTemplate, name: String, id: Option<Uuid>, now: i64)
 }
 
 /// Whether a filter matches a name.
-fn means(filter: &DataFilter, item: &NewsItem) -> bool {
+fn matches(filter: &DataFilter, item: &NewsItem) -> bool {
     let data = &item.data;
     let one_of = |patterns: &[String], text: &str| patterns.is_empty() || patterns.iter().any(|one| is_like(one, text));
     one_of(&filter.scopes, data.name.scope())
@@ -237,20 +241,21 @@ fn means(filter: &DataFilter, item: &NewsItem) -> bool {
         && data.kind == filter.kind.unwrap_or(DataKind::Dataset)
         && !(filter.closed && data.open)
         && data.expires.is_none()
-        && filter.metadata.iter().all(|(word, wanted)| is_said(&item.metadata, word, wanted))
+        && filter.metadata.iter().all(|(key, wanted)| has_metadata(&item.metadata, key, wanted))
 }
 
-fn is_said(metadata: &BTreeMap<String, String>, word: &str, wanted: &Value) -> bool {
-    let Some(found) = metadata.get(word).and_then(|text| serde_json::from_str::<Value>(text).ok()) else {
+/// Whether metadata has a key with a wanted value, or with one of several.
+fn has_metadata(metadata: &BTreeMap<String, String>, key: &str, wanted: &Value) -> bool {
+    let Some(found) = metadata.get(key).and_then(|text| serde_json::from_str::<Value>(text).ok()) else {
         return false;
     };
-    let is_it = |wanted: &Value| match (wanted, &found) {
+    let is_equal = |wanted: &Value| match (wanted, &found) {
         (Value::String(pattern), Value::String(text)) => is_like(pattern, text),
         (wanted, found) => wanted == found,
     };
     match wanted {
-        Value::Array(values) => values.iter().any(is_it),
-        wanted => is_it(wanted),
+        Value::Array(values) => values.iter().any(is_equal),
+        wanted => is_equal(wanted),
     }
 }
 
@@ -282,14 +287,14 @@ mod tests {
         NewsItem { number: 1, data, metadata, subscription: 0, rules_made: 0 }
     }
 
-    fn filter(said: Value) -> DataFilter {
-        serde_json::from_value(said).unwrap()
+    fn filter(json: Value) -> DataFilter {
+        serde_json::from_value(json).unwrap()
     }
 
     #[test]
-    fn a_filter_means_names_by_what_is_said_of_them() {
+    fn a_filter_matches_names_by_their_attributes_and_metadata() {
         let cube = item("ska.low:cube/7", json!({"product": "image-cube", "beam": 3}));
-        for (said, is_meant) in [
+        for (json, is_match) in [
             (json!({}), true),
             (json!({"scopes": ["ska.*"]}), true),
             (json!({"scopes": ["ska.mid", "ska.low"], "names": ["cube/*"], "accounts": ["ann"]}), true),
@@ -304,12 +309,12 @@ mod tests {
             (json!({"metadata": {"beam": [1, 2]}}), false),
             (json!({"metadata": {"telescope": "low"}}), false),
         ] {
-            assert_eq!(means(&filter(said.clone()), &cube), is_meant, "{said}");
+            assert_eq!(matches(&filter(json.clone()), &cube), is_match, "{json}");
         }
         let mut done = cube.clone();
         done.data.open = false;
-        assert!(means(&filter(json!({"closed": true})), &done));
+        assert!(matches(&filter(json!({"closed": true})), &done));
         done.data.expires = Some(1);
-        assert!(!means(&DataFilter::default(), &done), "what is about to go gets no rules");
+        assert!(!matches(&DataFilter::default(), &done), "a name that expires gets no rules");
     }
 }

@@ -21,35 +21,35 @@ use crate::roles::Member;
 use crate::state::HubState;
 use crate::time;
 
-/// How often it looks for events to post.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Webhooks that are posted to at once.
+/// How often the worker looks for events to post.
+const POLL_EVERY: Duration = Duration::from_secs(1);
+/// The most webhooks that are posted to at the same time.
 const HOOKS_MAX: usize = 8;
 /// How long an answer may take: less than the lease of a webhook.
 const POST_MAX: Duration = Duration::from_secs(100);
-/// Events of one request.
+/// The most events in one request.
 const EVENTS_MAX: i64 = 100;
-/// Bytes of a secret.
+/// How many bytes a secret has.
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 const SECRET_PREFIX: &str = "whsec_";
 
-/// Runs until told to stop.
+/// Runs until the hub stops.
 pub async fn run(hub: Arc<HubState>, mut stop: watch::Receiver<bool>) {
     let dialer = hub.servers.dialer();
-    // A receiver that answers slowly delays no other.
-    let mut telling = JoinSet::new();
+    // A receiver that answers slowly does not delay the others.
+    let mut posting = JoinSet::new();
     loop {
-        match take(&hub, HOOKS_MAX - telling.len()).await {
+        match take(&hub, HOOKS_MAX - posting.len()).await {
             Ok(hooks) => hooks.into_iter().for_each(|hook| {
-                telling.spawn(tell(Arc::clone(&hub), dialer.clone(), hook));
+                posting.spawn(serve(Arc::clone(&hub), dialer.clone(), hook));
             }),
             Err(DatabaseError::Stopping) => return,
-            Err(error) => tracing::error!(%error, "webhooks cannot be told; it is tried again"),
+            Err(error) => tracing::error!(%error, "webhooks cannot be read; the hub tries again"),
         }
         tokio::select! {
             _ = stop.changed() => return,
-            Some(_) = telling.join_next() => {}
-            () = tokio::time::sleep(LOOK_EVERY) => {}
+            Some(_) = posting.join_next() => {}
+            () = tokio::time::sleep(POLL_EVERY) => {}
         }
     }
 }
@@ -65,32 +65,35 @@ async fn take(hub: &HubState, count: usize) -> Result<Vec<WebhookRow>> {
     Ok(hooks)
 }
 
-async fn tell(hub: Arc<HubState>, dialer: Dialer, hook: WebhookRow) {
+/// Posts the next events to a webhook, and logs an error of the database.
+async fn serve(hub: Arc<HubState>, dialer: Dialer, hook: WebhookRow) {
     let name = hook.name.clone();
-    match tell_events(&hub, &dialer, hook).await {
+    match post_events(&hub, &dialer, hook).await {
         Ok(()) | Err(DatabaseError::Stopping) => {}
-        Err(error) => tracing::error!(%error, webhook = name, "a webhook cannot be told; it is tried again"),
+        Err(error) => {
+            tracing::error!(%error, webhook = name, "events cannot be posted to a webhook; the hub tries again")
+        }
     }
 }
 
 /// Posts the next events to a webhook.
-async fn tell_events(hub: &HubState, dialer: &Dialer, hook: WebhookRow) -> Result<()> {
-    let events = hub.database.happened(None, hook.heard, EVENTS_MAX).await?;
+async fn post_events(hub: &HubState, dialer: &Dialer, hook: WebhookRow) -> Result<()> {
+    let events = hub.database.history_after(None, hook.heard, EVENTS_MAX).await?;
     let last = events.last().map_or(hook.heard, |(event, _)| event.number);
-    let mine: Vec<_> = events.iter().filter(|(event, name)| is_for(&hook, event, name)).collect();
-    let count = mine.len() as i64;
-    let outcome = match mine.first().zip(mine.last()) {
+    let wanted: Vec<_> = events.iter().filter(|(event, name)| is_for(&hook, event, name)).collect();
+    let count = wanted.len() as i64;
+    let outcome = match wanted.first().zip(wanted.last()) {
         None => Ok(()),
         Some(((first, _), (last, _))) => {
             let id = format!("{}-{}-{}", hook.name, first.number, last.number);
-            let told: Vec<_> = mine.iter().map(|(event, name)| super::shown::event(event, name)).collect();
-            post(hook.clone(), dialer.clone(), id, json!({"v": 1, "event": "data", "events": told}).to_string()).await
+            let body: Vec<_> = wanted.iter().map(|(event, name)| super::to_api::event(event, name)).collect();
+            post(hook.clone(), dialer.clone(), id, json!({"v": 1, "event": "data", "events": body}).to_string()).await
         }
     };
     if let Err(why) = &outcome {
-        tracing::warn!(webhook = hook.name, why, "a webhook does not take events; it is tried again");
+        tracing::warn!(webhook = hook.name, why, "a webhook does not accept events; the hub tries again");
     }
-    hub.database.heard(hook, outcome.map(|()| (last, count)), time::now()).await
+    hub.database.record_posted(hook, outcome.map(|()| (last, count)), time::now()).await
 }
 
 fn is_for(hook: &WebhookRow, event: &HistoryEvent, name: &str) -> bool {
@@ -110,7 +113,7 @@ async fn post(hook: WebhookRow, dialer: Dialer, id: String, text: String) -> std
     let posted = tokio::task::spawn_blocking(move || web::post::text(&dialer, &hook.url, &fields, &text));
     let posted = tokio::time::timeout(POST_MAX, posted).await;
     let posted = posted.map_err(|_| format!("it has not answered within {} s", POST_MAX.as_secs()))?;
-    posted.map_err(|error| error.to_string())?.map(drop).map_err(|not_taken| not_taken.to_string())
+    posted.map_err(|error| error.to_string())?.map(drop).map_err(|refusal| refusal.to_string())
 }
 
 /// `v1,` and the HMAC-SHA256 of `ID.TIMESTAMP.BODY` in Base64.
@@ -119,8 +122,8 @@ fn signature(secret: &str, id: &str, at_s: i64, text: &str) -> String {
     format!("v1,{}", STANDARD.encode(hmac_sha256(&key, format!("{id}.{at_s}.{text}").as_bytes())))
 }
 
-/// A webhook as the API shows it.
-pub fn shown(row: &WebhookRow) -> Webhook {
+/// A webhook as the type of the API, without its secret.
+pub fn to_api(row: &WebhookRow) -> Webhook {
     let list = |text: &str| serde_json::from_str(text).unwrap_or_default();
     Webhook {
         name: row.name.clone(),
@@ -189,7 +192,7 @@ pub async fn set(
         ..WebhookRow::default()
     };
     hub.database.set_webhook(row).await.map_err(refused)?;
-    Ok(Webhook { secret: Some(secret), ..shown(&of_name(hub, name).await?) })
+    Ok(Webhook { secret: Some(secret), ..to_api(&of_name(hub, name).await?) })
 }
 
 /// 32 random bytes.
@@ -204,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_signed_as_the_standard_says() {
+    fn the_signature_is_that_of_the_standard() {
         // The example of the specification of Standard Webhooks.
         let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
         let (id, at) = ("msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330);
@@ -215,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_for_whoever_asked_for_them() {
+    fn a_webhook_gets_the_events_of_its_kinds_and_names() {
         let event = |kind: &str| HistoryEvent {
             number: 1,
             at: 0,

@@ -44,7 +44,7 @@ impl Database {
     /// Stores actions in their order, and removes those that are too old.
     ///
     /// # Errors
-    /// The database cannot be written: none is kept.
+    /// The database cannot be written: none of them is stored.
     pub async fn keep_actions(&self, rows: Vec<ActionRow>) -> Result<()> {
         self.writer
             .change(move |connection| {
@@ -65,7 +65,7 @@ impl Database {
             .await
     }
 
-    /// Actions before a number, the latest first; of one owner, if one is named.
+    /// Actions with numbers below `before`, the latest first; those of one owner, unless `owner` is empty.
     ///
     /// # Errors
     /// The database cannot be read.

@@ -1,7 +1,7 @@
 //! The catalogue's tables: names and what they contain, replicas, rules and their locks.
 //!
-//! A change of several tables is one function that runs within a transaction, so that two hubs on one database that make the same change
-//! make it once. The invariants between the tables: docs/design/catalogue.md, "Invariants".
+//! A change of several tables is one function within a transaction: when two hubs on one database make the same change, it is made once.
+//! The invariants between the tables are in docs/design/catalogue.md, "Invariants".
 
 mod accesses;
 mod audits;
@@ -34,17 +34,17 @@ mod suspicions;
 mod webhooks;
 mod work;
 
-pub use accesses::Accessed;
+pub use accesses::AccessCounts;
 pub use audits::{AuditCounts, AuditRow, Finding};
 pub use copies::{CopyBatch, CopyFile, CopySource};
-pub use ending::Ending;
-pub use entering::{Entered, Merged, NewName};
-pub use evaluation::Step;
+pub use ending::RemovalPreview;
+pub use entering::{EnteredNames, MergeResult, NewName};
+pub use evaluation::EvaluationStep;
 pub use history::HistoryEvent;
 pub use metadata::MetadataChange;
 pub use names::{DataRow, NameFilter};
 pub use removals::Removal;
-pub use replicas::{FileRow, NewCopy, ReplicaRow, WhereRow};
+pub use replicas::{FileRow, NewCopy, ReplicaCounts, ReplicaRow};
 pub use rule_rows::RuleRow;
 pub use rules::{LockRow, NewRule, RuleFilter, RuleUpdate};
 pub use states::{LockState, ReplicaState, grouping_code, grouping_of_code, kind_code, kind_of_code};
@@ -54,5 +54,6 @@ pub use suspicions::Suspicion;
 pub use webhooks::WebhookRow;
 pub use work::CopyWork;
 
-/// How long a replica that no rule holds any more stays before it may be deleted: the time in which a removed rule can be made again without moving a byte.
+/// How long a replica stays after the last rule has released it, before it may be deleted: in this time a removed rule can be made again
+/// without moving a byte.
 pub const UNDO_MS: i64 = 24 * 3_600_000;

@@ -1,4 +1,5 @@
-//! Claims: files are claimed for a transfer before a node is asked to run it, so that a crash in between leaves no file in doubt.
+//! Claims: files are claimed for a transfer before it is ordered at a node, so that after a crash in between it is known which transfer has
+//! them.
 
 use std::collections::HashSet;
 
@@ -22,9 +23,9 @@ pub struct ClaimedFile {
     pub job: i64,
     /// Its position in the job.
     pub at: i64,
-    /// Bytes; 0 where the size is unknown.
+    /// Its size in bytes; 0 if it is unknown.
     pub bytes: i64,
-    /// Attempts so far, with this one.
+    /// The number of attempts, this one included.
     pub attempt: i64,
     /// The URL that is read.
     pub source: String,
@@ -36,7 +37,7 @@ pub struct ClaimedFile {
     pub kind: JobKind,
     /// The options of its job, JSON.
     pub options: String,
-    /// It is a hop, and another one follows.
+    /// Whether it is a hop that another hop follows.
     pub is_hop_between: bool,
     /// Tokens for its storages.
     pub tokens: FileTokens,
@@ -58,27 +59,27 @@ impl ClaimedFile {
 
     /// Whether an existing target is replaced.
     pub fn overwrites(&self) -> bool {
-        let said = self.options();
-        said.overwrite || said.overwrite_hops && self.is_hop_between
+        let options = self.options();
+        options.overwrite || options.overwrite_hops && self.is_hop_between
     }
 }
 
-/// Files claimed for one transfer.
+/// The files that have been claimed for one transfer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
     /// Its number.
     pub number: i64,
-    /// Its id, by which a node knows it.
+    /// Its id at the node.
     pub id: Uuid,
     /// The queue that the files are from.
     pub queue: i64,
-    /// The endpoint that is to carry it.
+    /// The endpoint that carries it.
     pub carrier: String,
     /// When it was made, milliseconds since 1970.
     pub created: i64,
     /// Its files that have not ended.
     pub files: Vec<ClaimedFile>,
-    /// The numbers of the rows of all its files, in the sequence of its order.
+    /// The numbers of the rows of all its files, in the sequence of the order at the node.
     pub order: Vec<i64>,
 }
 
@@ -94,7 +95,7 @@ impl Claim {
 pub struct ClaimRequest {
     /// The queue that files are claimed from.
     pub queue: i64,
-    /// The endpoint that is to carry them.
+    /// The endpoint that will carry them.
     pub carrier: String,
     /// The hub that claims.
     pub hub: String,
@@ -104,20 +105,20 @@ pub struct ClaimRequest {
     pub files: usize,
     /// The most bytes; a single file may be larger.
     pub bytes: i64,
-    /// Milliseconds since 1970.
+    /// The time of the claim, milliseconds since 1970.
     pub now: i64,
     /// Whether two files can be moved by one transfer.
-    pub together: fn(&ClaimedFile, &ClaimedFile) -> bool,
+    pub can_share_transfer: fn(&ClaimedFile, &ClaimedFile) -> bool,
 }
 
-/// What the endpoints of a queue may have at once. Counted in the transaction that claims, so that several hubs keep the limits together.
+/// Limits of the endpoints of a queue. They are checked in the transaction that claims, so that several hubs keep them together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndpointLimits {
     /// Transfers out of the source.
     pub out_transfers: u32,
     /// Transfers into the target.
     pub in_transfers: u32,
-    /// Bytes on their way into the target: its space that may be reserved.
+    /// Bytes on their way into the target: the space there that may be reserved.
     pub space_bytes: i64,
 }
 
@@ -127,17 +128,17 @@ impl Default for EndpointLimits {
     }
 }
 
-/// No pause after an attempt is longer: a longer one means that the clock was set back.
+/// The longest pause after an attempt, milliseconds. A longer one means that the clock was set back, and is ignored.
 const PAUSE_MAX_MS: i64 = 900_000;
-/// Files that one statement marks.
-const FILES_AT_ONCE: usize = 1000;
+/// The most files that one statement marks.
+const FILES_PER_STATEMENT: usize = 1000;
 
 const FILE: &str = "SELECT f.id, f.job, f.at, f.bytes, f.attempt, x.source, x.target, x.checksum, j.kind, j.options, \
                     t.source, t.target, j.file_rows FROM files f JOIN file_facts x ON x.id = f.id \
                     JOIN jobs j ON j.number = f.job LEFT JOIN file_tokens t ON t.file = f.id";
 
 impl Database {
-    /// Claims the oldest files of a queue that are ready; none where there are none.
+    /// Claims the oldest files of a queue that are ready; `None` if there are none.
     ///
     /// # Errors
     /// The database cannot be written: nothing is claimed.
@@ -145,11 +146,11 @@ impl Database {
         self.writer.change(move |connection| Box::pin(claim(connection, wanted))).await
     }
 
-    /// The claim of a transfer that has not ended, with the files that have not; none where there is no such transfer.
+    /// The claim of a transfer that has not ended, with its files that have not; `None` if there is no such transfer.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn unended(&self, number: i64) -> Result<Option<Claim>> {
+    pub async fn unended_claim(&self, number: i64) -> Result<Option<Claim>> {
         let sql =
             "SELECT number, id, queue, carrier, created, file_ids FROM transfers WHERE number = $1 AND ended IS NULL";
         let Some(row) = sqlx::query(sql).bind(number).fetch_optional(&self.pool).await? else { return Ok(None) };
@@ -164,11 +165,11 @@ impl Database {
         }))
     }
 
-    /// Transfers of a hub whose unended files have all been cancelled, by themselves or with their jobs.
+    /// Transfers of a hub whose unended files have all been cancelled, one by one or with their jobs.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn cancelled(&self, hub: &str) -> Result<Vec<i64>> {
+    pub async fn cancelled_transfers(&self, hub: &str) -> Result<Vec<i64>> {
         let sql = "SELECT t.number FROM transfers t JOIN files f ON f.transfer = t.number AND f.state = 1 \
                    JOIN jobs j ON j.number = f.job WHERE t.ended IS NULL AND t.hub = $1 \
                    GROUP BY t.number HAVING MIN(j.ending + f.ending) > 0";
@@ -227,7 +228,7 @@ async fn has_room(connection: &mut AnyConnection, wanted: &ClaimRequest) -> Resu
     Ok(true)
 }
 
-/// Bytes for which the target of a queue has space that is not reserved.
+/// The space at the target of a queue that is not reserved, bytes.
 async fn space_left(connection: &mut AnyConnection, wanted: &ClaimRequest) -> Result<i64> {
     if wanted.limits.space_bytes == i64::MAX {
         return Ok(i64::MAX);
@@ -254,8 +255,8 @@ async fn claim(connection: &mut AnyConnection, wanted: ClaimRequest) -> Result<O
     for row in &rows {
         let file = read(row)?;
         bytes = bytes.saturating_add(file.bytes);
-        let fits = files.first().is_none_or(|first| bytes <= wanted.bytes && (wanted.together)(first, &file));
-        // A node reports files by their sources.
+        let fits = files.first().is_none_or(|first| bytes <= wanted.bytes && (wanted.can_share_transfer)(first, &file));
+        // A node reports files by their sources, so a transfer has each source once.
         if !fits || bytes > space || !sources.insert(file.source.clone()) {
             break;
         }
@@ -280,7 +281,7 @@ async fn store(connection: &mut AnyConnection, claim: &Claim, hub: &str) -> Resu
     let query = query.bind(claim.carrier.as_str()).bind(claim.files.len() as i64).bind(bytes).bind(claim.created);
     let query = query.bind(hub).bind(serde_json::to_string(&claim.order).unwrap_or_default());
     query.execute(&mut *connection).await?;
-    for some in claim.files.chunks(FILES_AT_ONCE) {
+    for some in claim.files.chunks(FILES_PER_STATEMENT) {
         let (state, ids) = (FileState::Running.code(), numbers(some.iter().map(|file| file.id)));
         let number = claim.number;
         let sql =
@@ -293,15 +294,15 @@ async fn store(connection: &mut AnyConnection, claim: &Claim, hub: &str) -> Resu
                running_bytes = running_bytes + $2 WHERE id = $3";
     let files = claim.files.len() as i64;
     sqlx::query(sql).bind(files).bind(bytes).bind(claim.queue).execute(&mut *connection).await?;
-    for (job, files) in by_job(&claim.files) {
+    for (job, files) in files_per_job(&claim.files) {
         let sql = "UPDATE jobs SET queued = queued - $1, running = running + $1, started = COALESCE(started, $2) WHERE number = $3";
         sqlx::query(sql).bind(files).bind(claim.created).bind(job).execute(&mut *connection).await?;
     }
     Ok(())
 }
 
-/// How many files of each job.
-fn by_job(files: &[ClaimedFile]) -> Vec<(i64, i64)> {
+/// The number of files of each job.
+fn files_per_job(files: &[ClaimedFile]) -> Vec<(i64, i64)> {
     let mut jobs: Vec<i64> = files.iter().map(|file| file.job).collect();
     jobs.sort_unstable();
     jobs.chunk_by(|a, b| a == b).map(|chunk| (chunk[0], chunk.len() as i64)).collect()

@@ -3,14 +3,15 @@
 use model::v1::hub::Collaboration;
 use sqlx::{AnyConnection, Row};
 
-use super::members::note_described;
+use super::members::count_description_change;
 use super::{Database, Result};
 
-/// Kinds of descriptions with names, and those that are one alone.
+/// The kinds of descriptions that have names.
 pub const KINDS: [&str; 4] = ["site", "endpoint", "link", "community"];
 
 impl Database {
-    /// The description of the collaboration. Rows that cannot be read (a newer hub wrote them) are left out, and named in the log.
+    /// The description of the collaboration. Rows that cannot be read, because a newer hub has written them, are left out and named in the
+    /// log.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -61,7 +62,7 @@ async fn describe(connection: &mut AnyConnection, all: Collaboration) -> Result<
     all.communities.iter().for_each(|(name, it)| add("community", name, serde_json::to_string(it)));
     add("routes", "", serde_json::to_string(&all.routes));
     add("stopped", "", serde_json::to_string(&all.stopped));
-    note_described(connection).await?;
+    count_description_change(connection).await?;
     sqlx::query("DELETE FROM descriptions").execute(&mut *connection).await?;
     for (kind, name, body) in rows {
         let sql = "INSERT INTO descriptions (kind, name, body) VALUES ($1, $2, $3)";

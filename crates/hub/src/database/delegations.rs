@@ -1,4 +1,4 @@
-//! Proxies that users have delegated to the hub, and the keys for which they may sign one.
+//! Proxies that users have delegated to the hub, and the requests that they sign to delegate one.
 
 use std::fmt;
 
@@ -7,16 +7,16 @@ use sqlx::{AnyConnection, Row};
 
 use super::{Database, Result};
 
-/// A key that the hub made, for which its owner may sign a proxy.
+/// A key that the hub has made, and the certificate request that its owner signs to delegate a proxy.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DelegationRequest {
     /// The id of the delegation.
     pub id: String,
-    /// The full name of its owner, as jobs have it.
+    /// The full name of its owner, as in jobs.
     pub owner: String,
-    /// PKCS#8, base64. It never leaves the hub.
+    /// The private key, PKCS#8 in base64. It never leaves the hub.
     pub private_key: String,
-    /// What is to be signed (PKCS#10), PEM.
+    /// The certificate request (PKCS#10), PEM.
     pub request: String,
     /// When it was made, milliseconds since 1970.
     pub created: i64,
@@ -27,13 +27,13 @@ pub struct DelegationRequest {
 pub struct Delegation {
     /// Its id.
     pub id: String,
-    /// The full name of its owner, as jobs have it.
+    /// The full name of its owner, as in jobs.
     pub owner: String,
-    /// PKCS#8, base64.
+    /// The private key, PKCS#8 in base64.
     pub private_key: String,
-    /// The proxy and what is above it, PEM.
+    /// The proxy and the certificates above it, PEM.
     pub chain: String,
-    /// Attributes that were verified when it came.
+    /// The VOMS attributes that were verified when it was delegated.
     pub attributes: Vec<String>,
     /// When it ends, milliseconds since 1970.
     pub expires: i64,
@@ -89,8 +89,8 @@ impl Database {
         Ok(request.filter(|request| request.created >= since))
     }
 
-    /// Stores a request, and returns the valid one: a request that was made meanwhile, since a time, takes precedence. Requests from before
-    /// that time are removed.
+    /// Stores a request, and returns the valid one: a stored request that was made since a time takes precedence. Requests from before that
+    /// time are removed.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -116,7 +116,7 @@ impl Database {
         Ok(delegation.filter(|delegation| delegation.expires > now))
     }
 
-    /// Removes a delegation and its request; whether there was one.
+    /// Removes a delegation and its request; returns whether there was a delegation.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -127,8 +127,8 @@ impl Database {
                     let sql = "DELETE FROM delegation_requests WHERE id = $1 AND owner = $2";
                     sqlx::query(sql).bind(&id).bind(&owner).execute(&mut *connection).await?;
                     let sql = "DELETE FROM delegations WHERE id = $1 AND owner = $2";
-                    let gone = sqlx::query(sql).bind(&id).bind(&owner).execute(&mut *connection).await?;
-                    Ok(gone.rows_affected() > 0)
+                    let deleted = sqlx::query(sql).bind(&id).bind(&owner).execute(&mut *connection).await?;
+                    Ok(deleted.rows_affected() > 0)
                 })
             })
             .await

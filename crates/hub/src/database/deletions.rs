@@ -39,7 +39,7 @@ fn read(row: &AnyRow) -> Result<DeletionRow> {
 }
 
 impl Database {
-    /// Stores a deletion. This comes before the rename: a file that is put aside without a row would never be deleted.
+    /// Stores a deletion. The caller stores it before the file is renamed: a file that is put aside without a row would never be deleted.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -56,7 +56,7 @@ impl Database {
             .await
     }
 
-    /// Deletions, the latest first; of one owner, if one is named.
+    /// Deletions, the latest first; those of one owner, unless `owner` is empty.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -98,7 +98,7 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
-    pub async fn forget_deletion(&self, id: String) -> Result<()> {
+    pub async fn remove_deletion(&self, id: String) -> Result<()> {
         self.writer
             .change(move |connection| {
                 Box::pin(async move {

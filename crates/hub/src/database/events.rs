@@ -1,4 +1,4 @@
-//! The log of the events of jobs, in order and only appended. Streams of events are read from it, and operators read what happened at night.
+//! The log of the events of jobs: events in their order, appended and never changed. Streams of events are read from it.
 
 use sqlx::{AnyConnection, AnyPool, Row};
 
@@ -9,9 +9,9 @@ use database::rows::insert;
 /// An event of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Its number, larger than those of all before it.
+    /// Its number: later events have larger ones.
     pub number: i64,
-    /// When, milliseconds since 1970.
+    /// When it happened, milliseconds since 1970.
     pub at: i64,
     /// The job's id.
     pub job: String,
@@ -51,7 +51,7 @@ pub(super) async fn append_from(connection: &mut AnyConnection, first: i64, even
     .await?)
 }
 
-/// Events behind a number, oldest first, of one job or of all.
+/// Events with numbers above `number`, oldest first, of one job or of all jobs.
 ///
 /// # Errors
 /// The database cannot be read.

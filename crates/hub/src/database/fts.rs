@@ -1,9 +1,9 @@
-//! What the FTS API needs beside the queue: cancelling single files, banned users, tokens of files, the audit of its configuration.
+//! State for the FTS API beside the queue: cancelled files, banned users, tokens of files, changes of its configuration.
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use super::numbers::take_numbers;
-use super::outcomes::{Changes, count, set};
+use super::outcomes::{CountChanges, apply_counts, set_state};
 use super::{Database, Result};
 use crate::states::FileState;
 use crate::tokens::FileTokens;
@@ -11,7 +11,7 @@ use database::rows::insert;
 
 /// A file of a job that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LiveFile {
+pub struct UnendedFile {
     /// The number of its row.
     pub id: i64,
     /// The id of its job.
@@ -21,16 +21,16 @@ pub struct LiveFile {
 /// A user who is banned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BannedUser {
-    /// The name that FTS gives it.
+    /// The distinguished name.
     pub dn: String,
-    /// The reason that the user is told.
+    /// The reason, which the user sees.
     pub reason: String,
 }
 
 /// A change of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Audited {
-    /// When, milliseconds since 1970.
+pub struct ConfigChange {
+    /// When it was made, milliseconds since 1970.
     pub at: i64,
     /// The distinguished name of the user who made it.
     pub dn: String,
@@ -40,15 +40,16 @@ pub struct Audited {
     pub config: String,
 }
 
-/// The most files that one search for the files of a storage returns.
-const LIVE_MAX: i64 = 10_000;
-/// Files whose tokens are forgotten in one statement.
-const FORGET_MAX: i64 = 10_000;
-/// The most entries of the audit that are returned.
+/// The most files of one state that a search for the files of an endpoint returns.
+const UNENDED_MAX: i64 = 10_000;
+/// The most files whose tokens one statement removes.
+const TOKENS_MAX: i64 = 10_000;
+/// The most changes of the configuration that are returned.
 const AUDIT_MAX: i64 = 1000;
 
 impl Database {
-    /// Ends files of a job whose files are independent. Returns the state of each: the one that it has, or will have when its transfer has stopped.
+    /// Cancels files of a job whose files are independent. Returns the state of each file: its state now, or the one that it will have when
+    /// its transfer has stopped.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -56,12 +57,12 @@ impl Database {
         self.writer.change(move |connection| Box::pin(cancel_files(connection, files, now))).await
     }
 
-    /// Files that are to be read from an endpoint or written to it, and have not ended.
+    /// Files that have not ended and whose source or target is an endpoint.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn live_files(&self, endpoint: &str) -> Result<Vec<LiveFile>> {
-        // Both conditions have an index of their own.
+    pub async fn unended_files(&self, endpoint: &str) -> Result<Vec<UnendedFile>> {
+        // Each condition has an index of its own.
         const WAITING: &str = "f.state = 0";
         const MOVING: &str = "f.state = 1 AND f.transfer IN (SELECT number FROM transfers WHERE ended IS NULL)";
         let mut found = Vec::new();
@@ -70,9 +71,9 @@ impl Database {
                 "SELECT f.id, j.id FROM files f JOIN queues q ON q.id = f.queue JOIN jobs j ON j.number = f.job \
                  WHERE {which} AND (q.source = $1 OR q.target = $1) AND f.ending = 0 AND j.ending = 0 ORDER BY f.id LIMIT $2"
             );
-            let rows = sqlx::query(AssertSqlSafe(sql)).bind(endpoint).bind(LIVE_MAX).fetch_all(&self.pool).await?;
+            let rows = sqlx::query(AssertSqlSafe(sql)).bind(endpoint).bind(UNENDED_MAX).fetch_all(&self.pool).await?;
             for row in &rows {
-                found.push(LiveFile { id: row.try_get(0)?, job: row.try_get(1)? });
+                found.push(UnendedFile { id: row.try_get(0)?, job: row.try_get(1)? });
             }
         }
         Ok(found)
@@ -105,7 +106,7 @@ impl Database {
             .await
     }
 
-    /// Lifts the ban of a user; whether there was one.
+    /// Lifts the ban of a user; returns whether there was one.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -124,8 +125,8 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be written.
-    pub async fn forget_tokens(&self) -> Result<()> {
-        // Most hubs have no tokens, and need not write.
+    pub async fn remove_ended_tokens(&self) -> Result<()> {
+        // Most hubs have no tokens, so that nothing is written.
         let sql = "SELECT 1 FROM file_tokens t JOIN files f ON f.id = t.file WHERE f.state IN (3, 4, 5) LIMIT 1";
         if sqlx::query(sql).fetch_optional(&self.pool).await?.is_none() {
             return Ok(());
@@ -135,7 +136,7 @@ impl Database {
                 Box::pin(async move {
                     let sql = "DELETE FROM file_tokens WHERE file IN (SELECT t.file FROM file_tokens t JOIN files f ON f.id = t.file \
                                WHERE f.state IN (3, 4, 5) LIMIT $1)";
-                    sqlx::query(sql).bind(FORGET_MAX).execute(&mut *connection).await?;
+                    sqlx::query(sql).bind(TOKENS_MAX).execute(&mut *connection).await?;
                     Ok(())
                 })
             })
@@ -146,14 +147,14 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be written.
-    pub async fn audit(&self, done: Audited) -> Result<()> {
+    pub async fn add_config_change(&self, change: ConfigChange) -> Result<()> {
         self.writer
             .change(move |connection| {
                 Box::pin(async move {
                     let number = take_numbers(connection, "config_audit", 1).await?;
                     let sql = "INSERT INTO config_audit (number, at, dn, action, config) VALUES ($1, $2, $3, $4, $5)";
-                    let query = sqlx::query(sql).bind(number).bind(done.at).bind(done.dn);
-                    query.bind(done.action).bind(done.config).execute(&mut *connection).await?;
+                    let query = sqlx::query(sql).bind(number).bind(change.at).bind(change.dn);
+                    query.bind(change.action).bind(change.config).execute(&mut *connection).await?;
                     Ok(())
                 })
             })
@@ -164,17 +165,22 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn audited(&self) -> Result<Vec<Audited>> {
+    pub async fn config_changes(&self) -> Result<Vec<ConfigChange>> {
         let sql = "SELECT at, dn, action, config FROM config_audit ORDER BY number DESC LIMIT $1";
         let read = |row: &sqlx::any::AnyRow| {
-            Ok(Audited { at: row.try_get(0)?, dn: row.try_get(1)?, action: row.try_get(2)?, config: row.try_get(3)? })
+            Ok(ConfigChange {
+                at: row.try_get(0)?,
+                dn: row.try_get(1)?,
+                action: row.try_get(2)?,
+                config: row.try_get(3)?,
+            })
         };
         sqlx::query(sql).bind(AUDIT_MAX).fetch_all(&self.pool).await?.iter().map(read).collect()
     }
 }
 
 async fn cancel_files(connection: &mut AnyConnection, files: Vec<i64>, now: i64) -> Result<Vec<Option<FileState>>> {
-    let mut changes = Changes::default();
+    let mut changes = CountChanges::default();
     let mut states = Vec::with_capacity(files.len());
     for id in files {
         let sql = "SELECT job, queue, state, bytes FROM files WHERE id = $1";
@@ -186,11 +192,13 @@ async fn cancel_files(connection: &mut AnyConnection, files: Vec<i64>, now: i64)
         let state = FileState::of_code(row.try_get(2)?);
         match state {
             Some(FileState::Queued) => {
-                set(connection, id, FileState::Cancelled, now, None).await?;
+                set_state(connection, id, FileState::Cancelled, now, None).await?;
                 let queue = changes.queues.entry(queue).or_default();
-                (queue[0], queue[1]) = (queue[0] - 1, queue[1] - bytes);
+                queue[0] -= 1;
+                queue[1] -= bytes;
                 let job = changes.jobs.entry(job).or_default();
-                (job.queued, job.cancelled) = (job.queued - 1, job.cancelled + 1);
+                job.queued -= 1;
+                job.cancelled += 1;
             }
             Some(FileState::Running) => {
                 sqlx::query("UPDATE files SET ending = 1 WHERE id = $1").bind(id).execute(&mut *connection).await?;
@@ -200,7 +208,7 @@ async fn cancel_files(connection: &mut AnyConnection, files: Vec<i64>, now: i64)
         let will_be = matches!(state, Some(FileState::Queued | FileState::Running));
         states.push(if will_be { Some(FileState::Cancelled) } else { state });
     }
-    count(connection, changes, now).await?;
+    apply_counts(connection, changes, now).await?;
     Ok(states)
 }
 

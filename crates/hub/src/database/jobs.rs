@@ -1,4 +1,4 @@
-//! Jobs and files as the API shows them, and the changes that clients make to jobs.
+//! Jobs and files as types of the API, and the changes that clients make to jobs.
 
 use model::v1::Stage;
 use model::v1::hub::{File, Job, JobChange};
@@ -23,17 +23,17 @@ pub struct StoredJob {
     pub kind: JobKind,
     /// The number of its first file.
     pub first_file: i64,
-    /// How many rows its files have.
+    /// The number of rows of its files.
     pub file_rows: i64,
     /// Its options, JSON.
     pub options: String,
     /// The facts that only the FTS API uses, JSON.
     pub fts: Option<String>,
-    /// The job as the API shows it.
+    /// The job as the type of the API.
     pub job: Job,
 }
 
-/// An attempt of a file that failed.
+/// A failed attempt to move a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     /// Its number, from 1.
@@ -46,7 +46,7 @@ pub struct Attempt {
     pub reason: String,
 }
 
-/// The jobs that a list contains.
+/// The jobs that a page lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobFilter {
     /// Their owner; empty for all.
@@ -57,7 +57,7 @@ pub struct JobFilter {
     pub unended: bool,
     /// Only jobs with smaller numbers.
     pub before: Option<i64>,
-    /// The most jobs of the list.
+    /// The most jobs of a page.
     pub limit: i64,
 }
 
@@ -82,20 +82,20 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn jobs(&self, which: &JobFilter) -> Result<Vec<StoredJob>> {
+    pub async fn jobs(&self, filter: &JobFilter) -> Result<Vec<StoredJob>> {
         let mut conditions = vec!["number < $1"];
-        conditions.extend((!which.owner.is_empty()).then_some("owner = $2"));
-        conditions.extend((!which.community.is_empty()).then_some("community = $3"));
-        conditions.extend(which.unended.then_some("ended IS NULL"));
-        // Every parameter is named, so that the numbers of the others do not depend on which conditions there are.
+        conditions.extend((!filter.owner.is_empty()).then_some("owner = $2"));
+        conditions.extend((!filter.community.is_empty()).then_some("community = $3"));
+        conditions.extend(filter.unended.then_some("ended IS NULL"));
+        // The statement uses every parameter, so that their numbers do not depend on the conditions that it has.
         let all = "($2 = $2 AND $3 = $3)";
         let sql = format!("{JOB} WHERE {all} AND {} ORDER BY number DESC LIMIT $4", conditions.join(" AND "));
-        let query = sqlx::query(AssertSqlSafe(sql)).bind(which.before.unwrap_or(i64::MAX)).bind(which.owner.as_str());
-        let rows = query.bind(which.community.as_str()).bind(which.limit).fetch_all(&self.pool).await?;
+        let query = sqlx::query(AssertSqlSafe(sql)).bind(filter.before.unwrap_or(i64::MAX)).bind(filter.owner.as_str());
+        let rows = query.bind(filter.community.as_str()).bind(filter.limit).fetch_all(&self.pool).await?;
         rows.iter().map(read_job).collect()
     }
 
-    /// Files of a job in its order, after the row with a number.
+    /// Files of a job in its order, after the row with the number `after`.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -105,7 +105,7 @@ impl Database {
         query.bind(after).bind(limit).fetch_all(&self.pool).await?.iter().map(read_file).collect()
     }
 
-    /// The attempts of a file that failed, oldest first.
+    /// The failed attempts to move a file, oldest first.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -123,7 +123,7 @@ impl Database {
         rows.iter().map(attempt).collect()
     }
 
-    /// Changes a job; false where it has ended already.
+    /// Changes a job; returns false if it has ended already.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -164,7 +164,7 @@ impl Database {
             .await
     }
 
-    /// The ids of the transfers that carry files of a job: they are to be stopped when it is cancelled.
+    /// The ids of the transfers that carry files of a job: they are stopped when the job is cancelled.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -219,8 +219,8 @@ pub(super) fn read_job(row: &AnyRow) -> Result<StoredJob> {
 }
 
 impl NewJob {
-    /// The new job as the API shows it, without reading it back.
-    pub fn told(&self) -> Job {
+    /// The new job as the type of the API, without reading it from the database.
+    pub fn to_api(&self) -> Job {
         let (files, bytes) = self.queued();
         let (files, bytes) = (files.max(0) as u64, bytes.max(0) as u64);
         Job {
@@ -267,7 +267,7 @@ pub(super) fn read_file(row: &AnyRow) -> Result<File> {
         state: state.map_or("unknown", FileState::word).to_owned(),
         source: row.try_get(6)?,
         target: row.try_get(7)?,
-        // A size that the order did not give is known once the file has arrived.
+        // If the order did not give a size, it is known once the file has arrived.
         bytes: row.try_get::<i64, _>(5)?.max(row.try_get(15)?).max(0) as u64,
         checksum: row.try_get(8)?,
         attempts: row.try_get::<i64, _>(3)?.max(0) as u64,
@@ -281,7 +281,7 @@ pub(super) fn read_file(row: &AnyRow) -> Result<File> {
     })
 }
 
-/// Ends the files that wait or stand by. Files that run are ended by their transfers, and reported then.
+/// Cancels the files of a job that wait or stand by. The transfers of files that run are cancelled later, and report the files then.
 async fn cancel(connection: &mut AnyConnection, job: &StoredJob, now: i64) -> Result<()> {
     let (first, end) = (job.first_file, job.first_file + job.file_rows);
     let sql = "SELECT queue, COUNT(*), CAST(SUM(bytes) AS BIGINT) FROM files WHERE id >= $1 AND id < $2 AND state = 0 GROUP BY queue";

@@ -1,6 +1,6 @@
-//! The hubs that share a database: which of them are alive, which transfers each has, and the rates that each publishes.
+//! The hubs that share a database: the hubs that are alive, the transfers of each, and the rates that each publishes.
 //!
-//! All times are the database's: the clocks of the hubs' hosts may differ, and step.
+//! All times are those of the database: the clocks of the hubs' hosts may differ, and step.
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
@@ -10,12 +10,12 @@ use crate::limits::HUB_SILENT_MAX;
 
 /// A transfer that has not ended, as all hubs see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Underway {
+pub struct UnendedTransfer {
     /// Its number.
     pub number: i64,
     /// Its queue.
     pub queue: i64,
-    /// The hub that has it carried.
+    /// The hub that follows it.
     pub hub: String,
     /// The rate that this hub published last, bytes per second.
     pub rate: i64,
@@ -27,7 +27,8 @@ pub struct Underway {
 const DESCRIPTIONS: &str = "descriptions";
 
 impl Database {
-    /// Records that a hub is alive, and removes hubs that have been silent for [`HUB_SILENT_MAX`]. Returns the names of the hubs that are alive, in order.
+    /// Records that a hub is alive, and removes hubs that have been silent for [`HUB_SILENT_MAX`]. Returns the names of the hubs that are
+    /// alive, in order.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -36,7 +37,7 @@ impl Database {
         self.writer.change(move |connection| Box::pin(beat(connection, hub, now))).await
     }
 
-    /// Records that a hub stops, so that the others need not wait for its silence.
+    /// Records that a hub stops, so that the others take over its transfers at once.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -49,11 +50,11 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn underway(&self) -> Result<Vec<Underway>> {
+    pub async fn unended_transfers(&self) -> Result<Vec<UnendedTransfer>> {
         let sql = "SELECT number, queue, hub, rate, bytes FROM transfers WHERE ended IS NULL ORDER BY number";
         let rows = sqlx::query(sql).fetch_all(&self.pool).await?;
         let read = |row: &sqlx::any::AnyRow| {
-            Ok(Underway {
+            Ok(UnendedTransfer {
                 number: row.try_get(0)?,
                 queue: row.try_get(1)?,
                 hub: row.try_get(2)?,
@@ -64,21 +65,21 @@ impl Database {
         rows.iter().map(read).collect()
     }
 
-    /// Gives a transfer to another hub; false where the hub that had it has changed meanwhile.
+    /// Gives a transfer to another hub; returns false if it belongs to a different hub by now.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
-    pub async fn adopt(&self, transfer: &Underway, hub: &str) -> Result<bool> {
+    pub async fn adopt(&self, transfer: &UnendedTransfer, hub: &str) -> Result<bool> {
         let (number, from, to) = (transfer.number, transfer.hub.clone(), hub.to_owned());
         self.writer.change(move |connection| Box::pin(adopt(connection, number, from, to))).await
     }
 
-    /// Publishes the rates of transfers for the other hubs: numbers, and bytes per second.
+    /// Publishes the rates of transfers for the other hubs: pairs of a transfer's number and its rate, bytes per second.
     ///
     /// # Errors
     /// The database cannot be written.
-    pub async fn tell_rates(&self, rates: Vec<(i64, i64)>) -> Result<()> {
-        self.writer.change(move |connection| Box::pin(tell_rates(connection, rates))).await
+    pub async fn publish_rates(&self, rates: Vec<(i64, i64)>) -> Result<()> {
+        self.writer.change(move |connection| Box::pin(publish_rates(connection, rates))).await
     }
 
     /// The version of the description: the number of its changes.
@@ -92,7 +93,7 @@ impl Database {
 }
 
 /// Counts a change of the description.
-pub(super) async fn note_described(connection: &mut AnyConnection) -> Result<()> {
+pub(super) async fn count_description_change(connection: &mut AnyConnection) -> Result<()> {
     take_numbers(connection, DESCRIPTIONS, 1).await.map(drop)
 }
 
@@ -125,7 +126,7 @@ async fn adopt(connection: &mut AnyConnection, transfer: i64, from: String, to: 
     Ok(query.execute(connection).await?.rows_affected() == 1)
 }
 
-async fn tell_rates(connection: &mut AnyConnection, rates: Vec<(i64, i64)>) -> Result<()> {
+async fn publish_rates(connection: &mut AnyConnection, rates: Vec<(i64, i64)>) -> Result<()> {
     for (number, rate) in rates {
         let query = sqlx::query("UPDATE transfers SET rate = $1 WHERE number = $2").bind(rate).bind(number);
         query.execute(&mut *connection).await?;

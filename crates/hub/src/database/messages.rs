@@ -1,5 +1,5 @@
-//! Changes of files that are still to be sent to a broker. Triggers of the database write them (`migrations/*/0021_messages.sql`) in the transaction
-//! of the change; they are removed when the broker has confirmed them.
+//! Changes of files that wait to be sent to a broker. Triggers of the database (`migrations/*/0021_messages.sql`) write them in the
+//! transaction of the change. They are removed when the broker has confirmed them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use crate::states::FileState;
 pub struct FileChange {
     /// Its number: later changes have larger ones.
     pub number: i64,
-    /// When, milliseconds since 1970.
+    /// When it was made, milliseconds since 1970.
     pub at: i64,
-    /// The state of the file before; none for a new file.
+    /// The state of the file before the change; `None` for a new file.
     pub before: Option<FileState>,
     /// The state of the file after the change.
     pub state: FileState,
@@ -31,8 +31,8 @@ pub struct FileChange {
     pub job: Arc<StoredJob>,
 }
 
-/// A row, before the facts of the file are read.
-struct Stored {
+/// A row of a change, without the facts of its file.
+struct StoredChange {
     number: i64,
     at: i64,
     file: i64,
@@ -41,10 +41,10 @@ struct Stored {
     was_returned: bool,
 }
 
-fn read(row: &AnyRow) -> Result<Stored> {
+fn read(row: &AnyRow) -> Result<StoredChange> {
     let before: Option<i64> = row.try_get(3)?;
     let (attempt_before, attempt): (Option<i64>, i64) = (row.try_get(5)?, row.try_get(6)?);
-    Ok(Stored {
+    Ok(StoredChange {
         number: row.try_get(0)?,
         at: row.try_get(1)?,
         file: row.try_get(2)?,
@@ -54,9 +54,10 @@ fn read(row: &AnyRow) -> Result<Stored> {
     })
 }
 
-/// The oldest changes, and the number up to which they were read. Changes of files that are gone, or that a newer hub wrote, are skipped.
+/// The oldest changes, and the number up to which they were read. Changes of files that do not exist any more, and changes to states that
+/// only a newer hub knows, are skipped.
 #[derive(Debug, Default)]
-pub struct Changes {
+pub struct FileChanges {
     /// The changes, oldest first.
     pub changes: Vec<FileChange>,
     /// The number of the last one that was read.
@@ -64,11 +65,11 @@ pub struct Changes {
 }
 
 impl Database {
-    /// Turns the recording of changes on or off. Off also removes those that were recorded.
+    /// Turns the recording of changes on or off. Turning it off also removes the recorded changes.
     ///
     /// # Errors
     /// The database cannot be written.
-    pub async fn write_changes_down(&self, is_on: bool) -> Result<()> {
+    pub async fn record_changes(&self, is_on: bool) -> Result<()> {
         self.writer
             .change(move |connection| {
                 Box::pin(async move {
@@ -83,11 +84,11 @@ impl Database {
             .await
     }
 
-    /// Whether a hub is the one that sends messages: the first by name of the living hubs on the database.
+    /// Whether a hub is the one that sends messages: the first, by name, of the hubs that are alive.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn is_teller(&self, hub: &str) -> Result<bool> {
+    pub async fn sends_messages(&self, hub: &str) -> Result<bool> {
         let row = sqlx::query("SELECT MIN(id) FROM hubs").fetch_one(&self.pool).await?;
         let first: Option<String> = row.try_get(0)?;
         Ok(first.is_none_or(|first| first == hub))
@@ -97,10 +98,10 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn changes(&self, limit: i64) -> Result<Changes> {
+    pub async fn changes(&self, limit: i64) -> Result<FileChanges> {
         let sql = "SELECT number, at, file, state_before, state, attempt_before, attempt FROM messages ORDER BY number LIMIT $1";
         let rows = sqlx::query(sql).bind(limit).fetch_all(&self.pool).await?;
-        let mut all = Changes::default();
+        let mut all = FileChanges::default();
         let mut jobs: HashMap<i64, Arc<StoredJob>> = HashMap::new();
         for row in &rows {
             let row = read(row)?;
@@ -134,11 +135,11 @@ impl Database {
         Ok(Some((stored, file)))
     }
 
-    /// Removes changes up to a number: they have been sent.
+    /// Removes changes up to a number: they have been sent. Returns how many were removed.
     ///
     /// # Errors
     /// The database cannot be written.
-    pub async fn forget_changes(&self, last: i64) -> Result<u64> {
+    pub async fn remove_changes(&self, last: i64) -> Result<u64> {
         self.writer
             .change(move |connection| {
                 Box::pin(async move {
@@ -149,13 +150,13 @@ impl Database {
             .await
     }
 
-    /// Removes all but the newest changes; returns how many were given up.
+    /// Removes all but the newest `most` changes; returns how many were removed.
     ///
     /// # Errors
     /// The database cannot be written.
-    pub async fn bound_changes(&self, most: i64) -> Result<u64> {
+    pub async fn trim_changes(&self, most: i64) -> Result<u64> {
         let sql = "SELECT COALESCE(MAX(number), 0) FROM messages";
         let last: i64 = sqlx::query(sql).fetch_one(&self.pool).await?.try_get(0)?;
-        self.forget_changes(last - most).await
+        self.remove_changes(last - most).await
     }
 }

@@ -1,4 +1,4 @@
-//! Notices of jobs that have ended, which are still to be posted.
+//! Notices that jobs have ended, which wait to be posted.
 
 use sqlx::{AssertSqlSafe, Row};
 
@@ -13,7 +13,7 @@ pub struct Notice {
     pub id: String,
     /// The URL that it is posted to.
     pub url: String,
-    /// Attempts to post it, this one included.
+    /// The number of attempts to post it, this one included.
     pub tries: i64,
 }
 
@@ -25,7 +25,7 @@ impl Database {
     /// # Errors
     /// The database cannot be written: nothing has changed.
     pub async fn take_notice(&self, now: i64, lease_ms: i64) -> Result<Option<Notice>> {
-        // Most hubs have no notices, and need not write.
+        // Most hubs have no notices, so that nothing is written.
         let any = AssertSqlSafe(format!("SELECT 1 FROM jobs WHERE {DUE} LIMIT 1"));
         if sqlx::query(any).bind(now).fetch_optional(&self.pool).await?.is_none() {
             return Ok(None);
@@ -48,11 +48,12 @@ impl Database {
             .await
     }
 
-    /// Settles a notice: it was posted or is given up, or it is tried again at a time.
+    /// Records the outcome of a post: the notice is removed, because it was posted or is given up, or it is posted again at the time
+    /// `again`.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
-    pub async fn noticed(&self, job: i64, again: Option<i64>) -> Result<()> {
+    pub async fn settle_notice(&self, job: i64, again: Option<i64>) -> Result<()> {
         let sql = match again {
             Some(_) => "UPDATE jobs SET notify_after = $1 WHERE number = $2",
             None => "UPDATE jobs SET notify = '', notify_after = $1 WHERE number = $2",

@@ -1,4 +1,4 @@
-//! Numbers of rows. They are taken in blocks, so that several hubs on one database never give out the same.
+//! Numbers of rows. They are taken in blocks from counters in the database, so that several hubs on one database never use the same number.
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
@@ -10,12 +10,11 @@ pub(super) async fn take_all<const N: usize>(
     connection: &mut AnyConnection,
     wanted: [(&'static str, usize); N],
 ) -> Result<[i64; N]> {
-    // `excluded` is the row that would have been inserted if nothing had been taken before.
-    let (rows, columns) = (N, 2);
+    // `excluded` is the row that the statement would insert for a new counter.
     let sql = format!(
         "INSERT INTO counters (name, next) VALUES {} \
          ON CONFLICT (name) DO UPDATE SET next = counters.next + excluded.next - 1 RETURNING name, next",
-        values(is_sqlite(connection), rows, columns)
+        values(is_sqlite(connection), N, 2)
     );
     let bind = |query: Query<'static>, (name, count): &(&'static str, usize)| query.bind(*name).bind(*count as i64 + 1);
     let taken = wanted.iter().fold(sqlx::query(AssertSqlSafe(sql)), bind).fetch_all(&mut *connection).await?;

@@ -1,4 +1,5 @@
-//! The outcomes of the files of a transfer, and what follows from them: another attempt, another source, the next hop, the end of a job.
+//! Stores the outcomes of the files of a transfer, and what follows from them: another attempt, another source, the next hop, the end of a
+//! job.
 
 use std::collections::BTreeMap;
 
@@ -15,30 +16,31 @@ use crate::states::{FileState, JobKind};
 /// The outcome of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// It is at its target, verified, with so many bytes.
+    /// It is at its target, and verified.
     Done {
-        /// Its bytes.
+        /// Its size, bytes.
         bytes: i64,
     },
-    /// This attempt failed; it is tried again, not before this time.
-    Again {
-        /// Milliseconds since 1970.
+    /// This attempt failed; the file is tried again, not before a time.
+    Retry {
+        /// The time, milliseconds since 1970.
         not_before: i64,
-        /// Whose fault, as in receipts.
+        /// Whose fault it was, by the word of receipts.
         fault: String,
-        /// One sentence.
+        /// The reason, one sentence.
         reason: String,
     },
     /// It failed, and will not be tried again from this source.
     Failed {
-        /// Whose fault, as in receipts.
+        /// Whose fault it was, by the word of receipts.
         fault: String,
-        /// One sentence.
+        /// The reason, one sentence.
         reason: String,
     },
-    /// Its transfer ended before the file had arrived: the file was cancelled, the transfer was ended at its node, or the hub ended it because it was slow.
+    /// Its transfer ended before the file had arrived: the file was cancelled, the transfer was cancelled at its node, or the hub cancelled
+    /// it because another source is expected to be faster.
     Stopped,
-    /// It was not begun: it goes back to its queue, and the attempt does not count.
+    /// The attempt was not begun: the file goes back to its queue, and the attempt does not count.
     Returned,
 }
 
@@ -47,7 +49,7 @@ pub enum Outcome {
 pub struct TransferOutcome {
     /// Its number.
     pub transfer: i64,
-    /// Milliseconds since 1970.
+    /// The time of the outcome, milliseconds since 1970.
     pub now: i64,
     /// Its files, by the numbers of their rows. Files that are not named stay with the transfer.
     pub files: Vec<(i64, Outcome)>,
@@ -56,14 +58,14 @@ pub struct TransferOutcome {
 }
 
 /// The reason of a file that was stopped without having been cancelled.
-const STOPPED: &str = "its transfer was ended before the file was there: by somebody at its node, or by the hub, because another source was \
+const STOPPED: &str = "its transfer was cancelled before the file had arrived: at its node, or by the hub, because another source is \
                        expected to be much faster";
-/// How long such a file waits where it has no other source.
+/// How long such a file waits if it has no other source, milliseconds.
 const STOPPED_PAUSE_MS: i64 = 10_000;
 
-/// A change of a job's counters.
+/// A change of the counters of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Change {
+pub(super) struct JobCounts {
     pub queued: i64,
     running: i64,
     done: i64,
@@ -81,16 +83,17 @@ struct RunningFile {
     bytes: i64,
     attempt: i64,
     kind: JobKind,
-    /// The file or its job has been cancelled.
+    /// Whether the file or its job has been cancelled.
     is_ending: bool,
 }
 
-/// The change of a queue's counters: files and bytes queued, files and bytes running.
+/// A change of the counters of a queue: files and bytes that wait, files and bytes that run.
 pub(super) type QueueChange = [i64; 4];
 
+/// Changes of counters that a transaction has collected, by the numbers of jobs and queues.
 #[derive(Default)]
-pub(super) struct Changes {
-    pub jobs: BTreeMap<i64, Change>,
+pub(super) struct CountChanges {
+    pub jobs: BTreeMap<i64, JobCounts>,
     pub queues: BTreeMap<i64, QueueChange>,
 }
 
@@ -104,7 +107,7 @@ pub struct NextSource {
 }
 
 impl Database {
-    /// The source that a file would be read from if the present one failed; none where there is no other.
+    /// The source that a file would be read from if the present one failed; `None` if there is no other.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -122,22 +125,20 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
-    pub async fn end(&self, ended: TransferOutcome) -> Result<()> {
-        self.writer.change(move |connection| Box::pin(end(connection, ended))).await
+    pub async fn store_outcomes(&self, ended: TransferOutcome) -> Result<()> {
+        self.writer.change(move |connection| Box::pin(store_outcomes(connection, ended))).await
     }
-}
 
-impl Database {
-    /// Ends files that have waited for longer than their jobs allow; returns their number.
+    /// Fails files that have waited for longer than their jobs allow; returns their number.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
-    pub async fn expire(&self, now: i64) -> Result<usize> {
+    pub async fn expire_files(&self, now: i64) -> Result<usize> {
         self.writer.change(move |connection| Box::pin(expire(connection, now))).await
     }
 }
 
-/// Fails files that wait: another source is tried, where there is one.
+/// Fails files that wait. If a file has another source, that one is tried.
 pub(super) async fn fail_queued(
     connection: &mut AnyConnection,
     files: &[i64],
@@ -145,55 +146,59 @@ pub(super) async fn fail_queued(
     reason: &str,
     now: i64,
 ) -> Result<()> {
-    let mut changes = Changes::default();
+    let mut changes = CountChanges::default();
     for id in files {
         let sql = "SELECT f.id, f.job, f.at, f.queue, f.bytes, f.attempt, j.kind, j.ending FROM files f \
                    JOIN jobs j ON j.number = f.job WHERE f.id = $1 AND f.state = 0";
         let Some(row) = sqlx::query(sql).bind(*id).fetch_optional(&mut *connection).await? else { continue };
-        let file = read_before(&row)?;
+        let file = read_running(&row)?;
         let queue = changes.queues.entry(file.queue).or_default();
-        (queue[0], queue[1]) = (queue[0] - 1, queue[1] - file.bytes);
+        queue[0] -= 1;
+        queue[1] -= file.bytes;
         changes.jobs.entry(file.job).or_default().queued -= 1;
-        attempt(connection, &file, now, fault, reason).await?;
-        set(connection, file.id, FileState::Failed, now, Some((&fault.to_owned(), &reason.to_owned()))).await?;
+        add_attempt(connection, &file, now, fault, reason).await?;
+        set_state(connection, file.id, FileState::Failed, now, Some((&fault.to_owned(), &reason.to_owned()))).await?;
         if file.kind != JobKind::MultiSource || !promote(connection, &file, &mut changes).await? {
             changes.jobs.entry(file.job).or_default().failed += 1;
         }
     }
-    count(connection, changes, now).await
+    apply_counts(connection, changes, now).await
 }
 
-/// Files that are ended in one transaction.
+/// The most files that one transaction expires.
 const EXPIRE_MAX: i64 = 1000;
 
 async fn expire(connection: &mut AnyConnection, now: i64) -> Result<usize> {
     let sql = "SELECT f.id, f.job, f.at, f.queue, f.bytes, f.attempt, j.kind, j.ending FROM files f JOIN jobs j ON j.number = f.job \
                WHERE f.state = 0 AND f.expires IS NOT NULL AND f.expires <= $1 ORDER BY f.id LIMIT $2";
     let rows = sqlx::query(sql).bind(now).bind(EXPIRE_MAX).fetch_all(&mut *connection).await?;
-    let mut changes = Changes::default();
-    let (fault, reason) = ("config".to_owned(), "it waited for longer than its job allows (queue_for_s)".to_owned());
+    let mut changes = CountChanges::default();
+    let fault = "config".to_owned();
+    let reason = "it waited for longer than its job allows (queue_for_s)".to_owned();
     for row in &rows {
-        let file = read_before(row)?;
+        let file = read_running(row)?;
         let queue = changes.queues.entry(file.queue).or_default();
-        (queue[0], queue[1]) = (queue[0] - 1, queue[1] - file.bytes);
+        queue[0] -= 1;
+        queue[1] -= file.bytes;
         let job = changes.jobs.entry(file.job).or_default();
-        (job.queued, job.failed) = (job.queued - 1, job.failed + 1);
-        set(connection, file.id, FileState::Failed, now, Some((&fault, &reason))).await?;
+        job.queued -= 1;
+        job.failed += 1;
+        set_state(connection, file.id, FileState::Failed, now, Some((&fault, &reason))).await?;
     }
-    count(connection, changes, now).await?;
+    apply_counts(connection, changes, now).await?;
     Ok(rows.len())
 }
 
-async fn end(connection: &mut AnyConnection, ended: TransferOutcome) -> Result<()> {
-    let mut changes = Changes::default();
+async fn store_outcomes(connection: &mut AnyConnection, ended: TransferOutcome) -> Result<()> {
+    let mut changes = CountChanges::default();
     for (id, outcome) in &ended.files {
-        // A file that was cancelled meanwhile, or reported twice, does not belong to this transfer any more.
-        if let Some(file) = before(connection, *id, ended.transfer).await? {
+        // A file that was cancelled in the meantime, or that is reported a second time, does not belong to this transfer any more.
+        if let Some(file) = running_file(connection, *id, ended.transfer).await? {
             apply(connection, &file, outcome, ended.now, &mut changes).await?;
         }
     }
     let waiting: Vec<i64> = changes.jobs.iter().filter(|(_, job)| job.queued > 0).map(|(job, _)| *job).collect();
-    count(connection, changes, ended.now).await?;
+    apply_counts(connection, changes, ended.now).await?;
     keep_paused(connection, waiting.into_iter()).await?;
     if ended.is_over {
         let sql = "UPDATE transfers SET ended = $1 WHERE number = $2";
@@ -202,14 +207,14 @@ async fn end(connection: &mut AnyConnection, ended: TransferOutcome) -> Result<(
     Ok(())
 }
 
-async fn before(connection: &mut AnyConnection, id: i64, transfer: i64) -> Result<Option<RunningFile>> {
+async fn running_file(connection: &mut AnyConnection, id: i64, transfer: i64) -> Result<Option<RunningFile>> {
     let sql = "SELECT f.id, f.job, f.at, f.queue, f.bytes, f.attempt, j.kind, j.ending + f.ending FROM files f \
                JOIN jobs j ON j.number = f.job WHERE f.id = $1 AND f.transfer = $2 AND f.state = 1";
     let row = sqlx::query(sql).bind(id).bind(transfer).fetch_optional(&mut *connection).await?;
-    row.as_ref().map(read_before).transpose()
+    row.as_ref().map(read_running).transpose()
 }
 
-fn read_before(row: &AnyRow) -> Result<RunningFile> {
+fn read_running(row: &AnyRow) -> Result<RunningFile> {
     Ok(RunningFile {
         id: row.try_get(0)?,
         job: row.try_get(1)?,
@@ -227,44 +232,47 @@ async fn apply(
     file: &RunningFile,
     outcome: &Outcome,
     now: i64,
-    changes: &mut Changes,
+    changes: &mut CountChanges,
 ) -> Result<()> {
     let queue = changes.queues.entry(file.queue).or_default();
-    (queue[2], queue[3]) = (queue[2] - 1, queue[3] - file.bytes);
+    queue[2] -= 1;
+    queue[3] -= file.bytes;
     changes.jobs.entry(file.job).or_default().running -= 1;
     match outcome {
         // A file of a cancelled job is not tried again.
-        Outcome::Again { .. } | Outcome::Returned | Outcome::Stopped if file.is_ending => {
-            set(connection, file.id, FileState::Cancelled, now, None).await?;
+        Outcome::Retry { .. } | Outcome::Returned | Outcome::Stopped if file.is_ending => {
+            set_state(connection, file.id, FileState::Cancelled, now, None).await?;
             changes.jobs.entry(file.job).or_default().cancelled += 1;
         }
         Outcome::Done { bytes } => {
-            set(connection, file.id, FileState::Done, now, None).await?;
+            set_state(connection, file.id, FileState::Done, now, None).await?;
             let sql = "UPDATE file_facts SET moved = $1 WHERE id = $2";
             sqlx::query(sql).bind(*bytes).bind(file.id).execute(&mut *connection).await?;
             if file.kind == JobKind::MultiHop && promote(connection, file, changes).await? {
                 return Ok(());
             }
             let job = changes.jobs.entry(file.job).or_default();
-            (job.done, job.moved) = (job.done + 1, job.moved + bytes);
+            job.done += 1;
+            job.moved += bytes;
         }
-        Outcome::Again { not_before, fault, reason } => {
-            attempt(connection, file, now, fault, reason).await?;
+        Outcome::Retry { not_before, fault, reason } => {
+            add_attempt(connection, file, now, fault, reason).await?;
             requeue(connection, file, *not_before, 0, changes).await?;
         }
         Outcome::Returned => requeue(connection, file, 0, 1, changes).await?,
         Outcome::Failed { fault, reason } => {
-            attempt(connection, file, now, fault, reason).await?;
-            set(connection, file.id, FileState::Failed, now, Some((fault, reason))).await?;
+            add_attempt(connection, file, now, fault, reason).await?;
+            set_state(connection, file.id, FileState::Failed, now, Some((fault, reason))).await?;
             if file.kind != JobKind::MultiSource || !promote(connection, file, changes).await? {
                 changes.jobs.entry(file.job).or_default().failed += 1;
             }
         }
         Outcome::Stopped => {
-            let (fault, reason) = ("peer".to_owned(), STOPPED.to_owned());
-            attempt(connection, file, now, &fault, &reason).await?;
+            let fault = "peer".to_owned();
+            let reason = STOPPED.to_owned();
+            add_attempt(connection, file, now, &fault, &reason).await?;
             if file.kind == JobKind::MultiSource && promote(connection, file, changes).await? {
-                set(connection, file.id, FileState::Failed, now, Some((&fault, &reason))).await?;
+                set_state(connection, file.id, FileState::Failed, now, Some((&fault, &reason))).await?;
             } else {
                 requeue(connection, file, now + STOPPED_PAUSE_MS, 0, changes).await?;
             }
@@ -273,7 +281,7 @@ async fn apply(
     Ok(())
 }
 
-pub(super) async fn set(
+pub(super) async fn set_state(
     connection: &mut AnyConnection,
     id: i64,
     state: FileState,
@@ -289,7 +297,7 @@ pub(super) async fn set(
     Ok(())
 }
 
-async fn attempt(
+async fn add_attempt(
     connection: &mut AnyConnection,
     file: &RunningFile,
     now: i64,
@@ -305,26 +313,28 @@ async fn attempt(
     Ok(())
 }
 
+/// Puts a file back into its queue; `attempts_back` is 1 if the attempt does not count.
 async fn requeue(
     connection: &mut AnyConnection,
     file: &RunningFile,
     not_before: i64,
     attempts_back: i64,
-    changes: &mut Changes,
+    changes: &mut CountChanges,
 ) -> Result<()> {
     let sql = "UPDATE files SET state = 0, transfer = NULL, not_before = $1, attempt = attempt - $2 WHERE id = $3";
     sqlx::query(sql).bind(not_before).bind(attempts_back).bind(file.id).execute(&mut *connection).await?;
-    // A file on tape may have been released meanwhile: it is staged again.
+    // A file on tape may have been released in the meantime: it is staged again.
     let sql = "UPDATE stages SET state = 0, not_before = 0 WHERE file = $1";
     sqlx::query(sql).bind(file.id).execute(&mut *connection).await?;
     let queue = changes.queues.entry(file.queue).or_default();
-    (queue[0], queue[1]) = (queue[0] + 1, queue[1] + file.bytes);
+    queue[0] += 1;
+    queue[1] += file.bytes;
     changes.jobs.entry(file.job).or_default().queued += 1;
     Ok(())
 }
 
-/// Queues the next source of a file, or the next hop, which stands by; whether there is one.
-async fn promote(connection: &mut AnyConnection, file: &RunningFile, changes: &mut Changes) -> Result<bool> {
+/// Queues the next source of a file, or the next hop, which stands by; returns whether there is one.
+async fn promote(connection: &mut AnyConnection, file: &RunningFile, changes: &mut CountChanges) -> Result<bool> {
     let standby = FileState::Standby.code();
     // The rows of a job are in the order in which its sources and hops were named.
     let sql = match file.kind {
@@ -344,13 +354,14 @@ async fn promote(connection: &mut AnyConnection, file: &RunningFile, changes: &m
     let (id, queue, bytes): (i64, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
     sqlx::query("UPDATE files SET state = 0 WHERE id = $1").bind(id).execute(&mut *connection).await?;
     let queue = changes.queues.entry(queue).or_default();
-    (queue[0], queue[1]) = (queue[0] + 1, queue[1] + bytes);
+    queue[0] += 1;
+    queue[1] += bytes;
     changes.jobs.entry(file.job).or_default().queued += 1;
     Ok(true)
 }
 
-/// Adds the changes to the counters. Jobs without files that wait or run have ended.
-pub(super) async fn count(connection: &mut AnyConnection, changes: Changes, now: i64) -> Result<()> {
+/// Adds the changes to the counters. A job without files that wait or run has ended.
+pub(super) async fn apply_counts(connection: &mut AnyConnection, changes: CountChanges, now: i64) -> Result<()> {
     for (queue, [queued, queued_bytes, running, running_bytes]) in changes.queues {
         let sql = "UPDATE queues SET queued = queued + $1, queued_bytes = queued_bytes + $2, running = running + $3, \
                    running_bytes = running_bytes + $4 WHERE id = $5";

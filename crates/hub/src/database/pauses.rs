@@ -1,4 +1,5 @@
-//! Jobs whose files change queues: to those of another priority, or to queues that nothing is taken from while the job is paused.
+//! Priorities and pauses of jobs: files move to the queues of another priority, or, while the job is paused, to queues that nothing is
+//! taken from.
 
 use sqlx::{AnyConnection, Row};
 
@@ -7,7 +8,7 @@ use super::queue_keys::QueueKey;
 use super::queue_moves::{JobFiles, MoveSelection, move_files};
 use crate::states::PAUSED;
 
-/// Gives a job another priority. A paused job gets it when it goes on.
+/// Gives a job another priority. A paused job gets it when it is resumed.
 pub(super) async fn set_priority(connection: &mut AnyConnection, job: &JobFiles, priority: i64) -> Result<()> {
     let sql = "UPDATE jobs SET paused = $1 WHERE number = $2 AND paused > 0";
     let paused = sqlx::query(sql).bind(priority).bind(job.job).execute(&mut *connection).await?;
@@ -20,14 +21,14 @@ pub(super) async fn set_priority(connection: &mut AnyConnection, job: &JobFiles,
     Ok(())
 }
 
-/// Pauses a job: the files that wait go to queues that nothing is taken from. Files that run go on.
+/// Pauses a job: its waiting files move to queues that nothing is taken from. Files that run go on.
 pub(super) async fn pause(connection: &mut AnyConnection, job: &JobFiles) -> Result<()> {
     let sql = "UPDATE jobs SET paused = priority WHERE number = $1 AND paused = 0";
     sqlx::query(sql).bind(job.job).execute(&mut *connection).await?;
     move_waiting(connection, job, PAUSED).await
 }
 
-/// Goes on with a job that was paused.
+/// Resumes a job that was paused.
 pub(super) async fn resume(connection: &mut AnyConnection, job: &JobFiles) -> Result<()> {
     let sql = "UPDATE jobs SET priority = paused, paused = 0 WHERE number = $1 AND paused > 0 RETURNING priority";
     let row = sqlx::query(sql).bind(job.job).fetch_optional(&mut *connection).await?;
@@ -35,7 +36,7 @@ pub(super) async fn resume(connection: &mut AnyConnection, job: &JobFiles) -> Re
     move_waiting(connection, job, row.try_get(0)?).await
 }
 
-/// Moves files of paused jobs that wait anew to the paused queues.
+/// Moves files of paused jobs that wait again to the paused queues.
 pub(super) async fn keep_paused(connection: &mut AnyConnection, jobs: impl Iterator<Item = i64>) -> Result<()> {
     for job in jobs {
         let sql = "SELECT first_file, file_rows FROM jobs WHERE number = $1 AND paused > 0";

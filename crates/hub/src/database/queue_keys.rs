@@ -1,4 +1,4 @@
-//! The keys of queues: what the files of one queue have in common.
+//! The keys of queues: the attributes that the files of one queue have in common.
 
 use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, Row};
@@ -20,15 +20,15 @@ pub struct QueueKey {
     pub activity: String,
     /// The owner of the jobs.
     pub owner: String,
-    /// 1 to 5; [`PAUSED`](crate::states::PAUSED) where no file is taken from the queue.
+    /// The priority, 1 to 5; [`PAUSED`](crate::states::PAUSED) if no file is taken from the queue.
     pub priority: i64,
-    /// By when its files are promised to arrive, milliseconds since 1970; 0 without a promise.
+    /// The deadline by which its files are promised to arrive, milliseconds since 1970; 0 without a promise.
     pub deadline: i64,
     /// The number of the job that has a limit, and so queues of its own; 0 for all others.
     pub limited: i64,
 }
 
-/// The number of the queue with a key; the queue is made where there is none.
+/// The number of the queue with a key; the queue is made if there is none.
 pub(super) async fn queue_id(connection: &mut AnyConnection, key: &QueueKey) -> Result<i64> {
     const FIND: &str = "SELECT id FROM queues WHERE source = $1 AND target = $2 AND community = $3 AND activity = $4 \
                         AND owner = $5 AND priority = $6 AND deadline = $7 AND limited = $8";

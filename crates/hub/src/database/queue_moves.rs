@@ -34,24 +34,24 @@ impl MoveSelection {
     }
 }
 
-/// Moves files of a job; a function makes the key of the new queue from that of the old one.
+/// Moves files of a job; `key` makes the key of the new queue from that of the old one.
 pub(super) async fn move_files(
     connection: &mut AnyConnection,
     job: &JobFiles,
-    moved: MoveSelection,
+    selection: MoveSelection,
     key: impl Fn(QueueKey) -> QueueKey,
 ) -> Result<()> {
     let sql = format!(
         "SELECT DISTINCT q.id, q.source, q.target, q.community, q.activity, q.owner, q.priority, q.deadline, q.limited \
          FROM files f JOIN queues q ON q.id = f.queue WHERE f.id >= $1 AND f.id < $2 AND f.state IN {}",
-        moved.states()
+        selection.states()
     );
     let rows = sqlx::query(AssertSqlSafe(sql)).bind(job.first).bind(job.end).fetch_all(&mut *connection).await?;
     for row in rows {
         let from = row.try_get(0)?;
         let to = queue_id(connection, &key(read_key(&row)?)).await?;
         if from != to {
-            move_between(connection, job, moved, from, to).await?;
+            move_between(connection, job, selection, from, to).await?;
         }
     }
     Ok(())
@@ -61,12 +61,12 @@ pub(super) async fn move_files(
 async fn move_between(
     connection: &mut AnyConnection,
     job: &JobFiles,
-    moved: MoveSelection,
+    selection: MoveSelection,
     from: i64,
     to: i64,
 ) -> Result<()> {
     move_count(connection, job, 0, ["queued", "queued_bytes"], [from, to]).await?;
-    if moved == MoveSelection::Unended {
+    if selection == MoveSelection::Unended {
         move_count(connection, job, 1, ["running", "running_bytes"], [from, to]).await?;
         let sql = "UPDATE transfers SET queue = $1 WHERE queue = $2 AND ended IS NULL \
                    AND number IN (SELECT transfer FROM files WHERE id >= $3 AND id < $4 AND state = 1) \
@@ -75,14 +75,14 @@ async fn move_between(
     }
     let sql = format!(
         "UPDATE files SET queue = $1 WHERE id >= $2 AND id < $3 AND queue = $4 AND state IN {}",
-        moved.states()
+        selection.states()
     );
     let query = sqlx::query(AssertSqlSafe(sql)).bind(to).bind(job.first).bind(job.end).bind(from);
     query.execute(&mut *connection).await?;
     Ok(())
 }
 
-/// Takes the files of a job in one state, and their bytes, out of the counters of one queue and into those of another.
+/// Subtracts the files of a job in one state, and their bytes, from the counters of one queue, and adds them to those of another.
 async fn move_count(
     connection: &mut AnyConnection,
     job: &JobFiles,

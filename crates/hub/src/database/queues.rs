@@ -1,4 +1,4 @@
-//! The queues, with the numbers and bytes of files that wait and run in each.
+//! The queues, each with the number and bytes of its files that wait and run.
 
 use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row};
@@ -15,15 +15,15 @@ pub struct Queue {
     pub key: QueueKey,
     /// Files that wait.
     pub queued: i64,
-    /// Those of them that are still being staged from tape.
+    /// Files that wait and are still being staged from tape.
     pub staging: i64,
-    /// Their bytes.
+    /// Bytes of the files that wait.
     pub queued_bytes: i64,
     /// Files that run.
     pub running: i64,
-    /// Their bytes.
+    /// Bytes of the files that run.
     pub running_bytes: i64,
-    /// The limit of its job on all its paths together, bytes per second; none without a limit.
+    /// The limit of its job on all its paths together, bytes per second; `None` without a limit.
     pub limit: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! Rate limits of jobs: a limited job has queues of its own, to which the scheduler gives the limit as their common rate.
+//! Rate limits of jobs: a limited job has queues of its own, which share the limit.
 
 use sqlx::AnyConnection;
 

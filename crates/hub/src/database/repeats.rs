@@ -10,7 +10,7 @@ use super::{Database, Result};
 pub struct RepeatRow {
     /// Its id.
     pub id: String,
-    /// The member whom it belongs to.
+    /// The member that it belongs to.
     pub owner: String,
     /// The community of the owner; empty for any.
     pub community: String,
@@ -22,11 +22,11 @@ pub struct RepeatRow {
     pub at: i64,
     /// When it is due next, milliseconds since 1970.
     pub next_run: i64,
-    /// When it was made.
+    /// When it was made, milliseconds since 1970.
     pub created: i64,
-    /// The job of the last time; empty where there is none.
+    /// The id of the job that was submitted last; empty if there is none.
     pub last_job: String,
-    /// Why the last time made no job; empty where it did.
+    /// Why the last submission failed; empty if it did not.
     pub error: String,
 }
 
@@ -48,7 +48,7 @@ fn read(row: &AnyRow) -> Result<RepeatRow> {
 }
 
 impl Database {
-    /// Stores an order that is to be repeated.
+    /// Stores a repeat.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -66,7 +66,7 @@ impl Database {
             .await
     }
 
-    /// Repeats, the latest first; of one owner, if one is named.
+    /// Repeats, the latest first; those of one owner, unless `owner` is empty.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -85,7 +85,7 @@ impl Database {
         sqlx::query(sql).bind(id).fetch_optional(&self.pool).await?.as_ref().map(read).transpose()
     }
 
-    /// A repeat that is due.
+    /// The repeat that has been due longest.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -98,7 +98,7 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
-    pub async fn repeated(&self, id: String, next_run: i64, job: String, error: String) -> Result<()> {
+    pub async fn record_repeat(&self, id: String, next_run: i64, job: String, error: String) -> Result<()> {
         let sql = "UPDATE repeats SET next_run = $1, last_job = $2, error = $3 WHERE id = $4";
         self.writer
             .change(move |connection| {

@@ -1,4 +1,4 @@
-//! Keys with roles. `longhaul hub grant` writes them with no hub running; a hub reads them at each login.
+//! Grants: keys with roles. `longhaul hub grant` writes them, even while no hub runs; a hub reads them at each login.
 
 use model::v1::hub::Role;
 use sqlx::Row;
@@ -18,7 +18,7 @@ pub struct RoleGrant {
     pub name: String,
     /// When it was made, milliseconds since 1970.
     pub created: i64,
-    /// When it ends.
+    /// When it ends, milliseconds since 1970.
     pub expires: Option<i64>,
     /// SHA-256 of the secret, hexadecimal. The secret is 32 random bytes, so a slow hash would add nothing.
     pub secret_sha256: String,
@@ -27,7 +27,7 @@ pub struct RoleGrant {
 fn read(row: &sqlx::any::AnyRow) -> Result<RoleGrant> {
     Ok(RoleGrant {
         id: row.try_get(0)?,
-        // A role that only a newer hub knows counts as that of a user.
+        // A role that only a newer hub knows counts as the role of a user.
         role: Role::of_word(&row.try_get::<String, _>(1)?).unwrap_or_default(),
         community: row.try_get(2)?,
         name: row.try_get(3)?,
@@ -80,7 +80,7 @@ impl Database {
         sqlx::query(sql).fetch_all(&self.pool).await?.iter().map(read).collect()
     }
 
-    /// Revokes a grant; whether there was one.
+    /// Revokes a grant; returns whether there was one.
     ///
     /// # Errors
     /// The database cannot be written.

@@ -6,7 +6,7 @@ use sqlx::any::AnyRow;
 
 use super::{Database, Result};
 
-/// Sessions of one owner; with more, the least recently used one ends.
+/// The most sessions of one owner; a further one ends the least recently used one.
 const OF_OWNER_MAX: i64 = 64;
 
 /// A stored session.
@@ -14,7 +14,7 @@ const OF_OWNER_MAX: i64 = 64;
 pub struct SessionRow {
     /// SHA-256 of its id, hexadecimal.
     pub id_sha256: String,
-    /// The member whom it stands for.
+    /// The member that it stands for.
     pub owner: String,
     /// The member's role.
     pub role: Role,
@@ -24,9 +24,9 @@ pub struct SessionRow {
     pub grant_id: String,
     /// When it began, milliseconds since 1970.
     pub created: i64,
-    /// When its last request came, to the minute.
+    /// When its last request came, milliseconds since 1970, updated once a minute.
     pub used: i64,
-    /// When it ends in any case, milliseconds since 1970.
+    /// When it ends at the latest, milliseconds since 1970.
     pub expires: i64,
 }
 

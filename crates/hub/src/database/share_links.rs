@@ -5,7 +5,7 @@ use sqlx::{AssertSqlSafe, Row};
 
 use super::{Database, Result};
 
-/// How long an expired link is still listed for its owner.
+/// How long an expired link is still listed for its owner, milliseconds.
 const KEPT_MS: i64 = 30 * 86_400_000;
 
 /// A stored link.
@@ -21,17 +21,17 @@ pub struct ShareLinkRow {
     pub target: String,
     /// `read` or `drop`.
     pub kind: String,
-    /// The digest of the password; empty where there is none.
+    /// The digest of the password; empty if there is none.
     pub password_hash: String,
     /// Its salt.
     pub password_salt: String,
     /// When it was made, milliseconds since 1970.
     pub created: i64,
-    /// When it ends.
+    /// When it ends, milliseconds since 1970.
     pub expires: i64,
     /// How often it has been opened.
     pub opened: i64,
-    /// Wrong passwords in a row.
+    /// The number of wrong passwords since the last right one.
     pub failures: i64,
     /// No password is accepted before this time, milliseconds since 1970.
     pub locked_until: i64,
@@ -79,7 +79,7 @@ impl Database {
             .await
     }
 
-    /// Links, the latest first; of one owner, if one is named.
+    /// Links, the latest first; those of one owner, unless `owner` is empty.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -111,7 +111,7 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
-    pub async fn share_link_opened(&self, id: String) -> Result<()> {
+    pub async fn record_link_opened(&self, id: String) -> Result<()> {
         let sql = "UPDATE share_links SET opened = opened + 1, failures = 0 WHERE id = $1";
         self.writer
             .change(move |connection| {
@@ -123,8 +123,8 @@ impl Database {
             .await
     }
 
-    /// Counts an attempt before its password is checked, so that no client tries several at once. After so many wrong ones in a row the link is
-    /// locked until a time; false where it is locked now.
+    /// Counts an attempt before its password is checked, so that a client cannot try several at the same time. After `tries_max` wrong
+    /// passwords the link is locked for `locked_ms`. Returns false if the link is locked now.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.

@@ -1,4 +1,4 @@
-//! New jobs: all jobs of one transaction are inserted by the same few statements.
+//! Stores new jobs: all jobs of one transaction are inserted by the same few statements.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use crate::states::{FileState, JobKind};
 use crate::tokens::FileTokens;
 use database::rows::{insert, texts};
 
-/// A checked job that is to be stored.
+/// A job that has been checked and can be stored.
 #[derive(Clone, Debug)]
 pub struct NewJob {
     /// Its id, a UUID.
@@ -30,23 +30,23 @@ pub struct NewJob {
     pub community: String,
     /// The activity.
     pub activity: String,
-    /// 1 to 5.
+    /// The priority, 1 to 5.
     pub priority: i64,
     /// How its files belong together.
     pub kind: JobKind,
-    /// When, milliseconds since 1970.
+    /// When it was submitted, milliseconds since 1970.
     pub submitted: i64,
-    /// By when it is to end.
+    /// The deadline by which its files must have arrived, milliseconds since 1970.
     pub deadline: Option<i64>,
     /// How its files are transferred, JSON.
     pub options: String,
     /// Metadata of the client, returned with the job, JSON.
     pub metadata: String,
-    /// After this time no more of its files begin, milliseconds since 1970.
+    /// After this time no further file of it begins, milliseconds since 1970.
     pub expires: Option<i64>,
     /// The facts that only the FTS API uses, JSON.
     pub fts: Option<String>,
-    /// The URL that is posted to when it has ended; empty for none.
+    /// The URL that is posted to when the job has ended; empty for none.
     pub notify: String,
     /// Its rate limit, bit/s; 0 for none.
     pub limit_bit_s: i64,
@@ -55,14 +55,14 @@ pub struct NewJob {
 }
 
 impl NewJob {
-    /// The number of files that are queued at first, and their bytes: one row of each file is queued.
+    /// The number of rows that are queued at first, and their bytes: one row of each file.
     pub(super) fn queued(&self) -> (i64, i64) {
         let queued = self.files.iter().filter(|file| file.state == FileState::Queued);
         queued.fold((0, 0), |(files, bytes), file| (files + 1, bytes.saturating_add(file.bytes)))
     }
 }
 
-/// A file of a [`NewJob`]: one row for each source.
+/// One source of a file of a [`NewJob`]; it becomes a row.
 #[derive(Clone, Debug)]
 pub struct NewFile {
     /// Its position in the job; all sources of one file have the same.
@@ -73,32 +73,32 @@ pub struct NewFile {
     pub source: String,
     /// The URL that is written.
     pub target: String,
-    /// `ALGORITHM:VALUE`, as the client gives it.
+    /// The checksum, `ALGORITHM:VALUE`, as the client gives it.
     pub checksum: Option<String>,
     /// Metadata of the client, returned with the job, JSON.
     pub metadata: Option<String>,
-    /// Bytes; 0 where the size is unknown.
+    /// The size in bytes; 0 if it is unknown.
     pub bytes: i64,
-    /// Queued, or standing by until another source has failed or a hop before it is done.
+    /// Queued, or on standby until another source has failed or the hop before it is done.
     pub state: FileState,
     /// Tokens for its storages.
     pub tokens: Option<FileTokens>,
-    /// Its source is on tape: it is staged first.
+    /// Whether its source is on tape: it is staged first.
     pub is_on_tape: bool,
 }
 
 /// The result of a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Submitted {
-    /// It is stored.
+pub enum SubmitResult {
+    /// The job is stored.
     New,
-    /// It was there before.
+    /// The same job was stored before.
     Known,
-    /// Its id is another job's.
+    /// Another job has the same id.
     Conflict,
 }
 
-/// The ids of queues that have been looked up so far.
+/// The ids of queues that the writer has found so far.
 pub(super) type QueueIds = HashMap<QueueKey, i64>;
 
 /// Stores jobs.
@@ -106,15 +106,16 @@ pub(super) async fn submit(
     connection: &mut AnyConnection,
     jobs: Vec<NewJob>,
     queue_ids: &mut QueueIds,
-) -> Result<Vec<Submitted>> {
+) -> Result<Vec<SubmitResult>> {
     let mut known = digests(connection, &jobs).await?;
-    let (mut results, mut new) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(jobs.len()));
+    let mut results = Vec::with_capacity(jobs.len());
+    let mut new = Vec::with_capacity(jobs.len());
     for job in jobs {
         let before = known.get(&job.id);
         results.push(match before {
-            Some(digest) if *digest == job.digest => Submitted::Known,
-            Some(_) => Submitted::Conflict,
-            None => Submitted::New,
+            Some(digest) if *digest == job.digest => SubmitResult::Known,
+            Some(_) => SubmitResult::Conflict,
+            None => SubmitResult::New,
         });
         if before.is_none() {
             known.insert(job.id.clone(), job.digest.clone());
@@ -127,7 +128,7 @@ pub(super) async fn submit(
     let files: usize = new.iter().map(|job| job.files.len()).sum();
     let wanted = [("jobs", new.len()), ("files", files), ("events", new.len())];
     let [first_job, first_file, first_event] = take_all(connection, wanted).await?;
-    name_queues(connection, &new, queue_ids).await?;
+    ensure_queues(connection, &new, queue_ids).await?;
     insert_jobs(connection, &new, first_job, first_file).await?;
     let files = numbered(&new, first_job, first_file, queue_ids);
     insert_files(connection, &files).await?;
@@ -136,7 +137,7 @@ pub(super) async fn submit(
     insert_stages(connection, &files).await?;
     count(connection, &files).await?;
     limit_new(connection, &new, first_job, first_file).await?;
-    append_from(connection, first_event, &new.iter().map(submitted).collect::<Vec<_>>()).await?;
+    append_from(connection, first_event, &new.iter().map(submitted_event).collect::<Vec<_>>()).await?;
     Ok(results)
 }
 
@@ -150,7 +151,7 @@ async fn digests(connection: &mut AnyConnection, jobs: &[NewJob]) -> Result<Hash
 }
 
 /// Finds or makes the queues of all files.
-async fn name_queues(connection: &mut AnyConnection, jobs: &[NewJob], queue_ids: &mut QueueIds) -> Result<()> {
+async fn ensure_queues(connection: &mut AnyConnection, jobs: &[NewJob], queue_ids: &mut QueueIds) -> Result<()> {
     let mut last: Option<&QueueKey> = None;
     for key in jobs.iter().flat_map(|job| &job.files).map(|file| &file.queue) {
         if last == Some(key) || queue_ids.contains_key(key) {
@@ -167,12 +168,12 @@ async fn insert_jobs(connection: &mut AnyConnection, jobs: &[NewJob], first: i64
     const INTO: &str = "jobs (number, id, digest, owner, community, activity, priority, kind, first_file, file_rows, files, \
                         queued, bytes, submitted, deadline, options, metadata, fts, notify)";
     let mut file = first_file;
-    let mut placed = Vec::with_capacity(jobs.len());
+    let mut rows = Vec::with_capacity(jobs.len());
     for (number, job) in (first..).zip(jobs) {
-        placed.push((number, file, job));
+        rows.push((number, file, job));
         file += job.files.len() as i64;
     }
-    Ok(insert(connection, INTO, 19, &placed, |query, (number, first_file, job)| {
+    Ok(insert(connection, INTO, 19, &rows, |query, (number, first_file, job)| {
         let (files, bytes) = job.queued();
         let query = query.bind(*number).bind(job.id.as_str()).bind(job.digest.as_str()).bind(job.owner.as_str());
         let query = query.bind(job.community.as_str()).bind(job.activity.as_str()).bind(job.priority);
@@ -184,8 +185,8 @@ async fn insert_jobs(connection: &mut AnyConnection, jobs: &[NewJob], first: i64
     .await?)
 }
 
-/// A file with its number, and that of its job.
-struct Numbered<'a> {
+/// A file with its number, and the numbers of its job and queue.
+struct NumberedFile<'a> {
     id: i64,
     job: i64,
     queue: i64,
@@ -194,33 +195,33 @@ struct Numbered<'a> {
 }
 
 /// The files of all jobs in one list.
-fn numbered<'a>(jobs: &'a [NewJob], first_job: i64, first_file: i64, queue_ids: &QueueIds) -> Vec<Numbered<'a>> {
+fn numbered<'a>(jobs: &'a [NewJob], first_job: i64, first_file: i64, queue_ids: &QueueIds) -> Vec<NumberedFile<'a>> {
     let files = (first_job..).zip(jobs).flat_map(|(number, job)| job.files.iter().map(move |file| (number, job, file)));
     let number = |(id, (job, of, file)): (i64, (i64, &'a NewJob, &'a NewFile))| {
         let queue = queue_ids.get(&file.queue).copied().unwrap_or_default();
-        Numbered { id, job, queue, expires: of.expires, file }
+        NumberedFile { id, job, queue, expires: of.expires, file }
     };
     (first_file..).zip(files).map(number).collect()
 }
 
-async fn insert_files(connection: &mut AnyConnection, files: &[Numbered<'_>]) -> Result<()> {
+async fn insert_files(connection: &mut AnyConnection, files: &[NumberedFile<'_>]) -> Result<()> {
     insert(connection, "files (id, job, at, queue, state, bytes, expires)", 7, files, |query, numbered| {
-        let Numbered { id, job, queue, expires, file } = numbered;
+        let NumberedFile { id, job, queue, expires, file } = numbered;
         let query = query.bind(*id).bind(*job).bind(file.at).bind(*queue).bind(file.state.code());
         query.bind(file.bytes).bind(*expires)
     })
     .await?;
     Ok(insert(connection, "file_facts (id, source, target, checksum, metadata)", 5, files, |query, numbered| {
-        let Numbered { id, file, .. } = numbered;
+        let NumberedFile { id, file, .. } = numbered;
         let query = query.bind(*id).bind(file.source.as_str()).bind(file.target.as_str());
         query.bind(file.checksum.as_deref()).bind(file.metadata.as_deref())
     })
     .await?)
 }
 
-/// Inserts the files that are to be staged from tape.
-async fn insert_stages(connection: &mut AnyConnection, files: &[Numbered<'_>]) -> Result<()> {
-    let on_tape: Vec<&Numbered<'_>> = files.iter().filter(|numbered| numbered.file.is_on_tape).collect();
+/// Inserts the files that must be staged from tape.
+async fn insert_stages(connection: &mut AnyConnection, files: &[NumberedFile<'_>]) -> Result<()> {
+    let on_tape: Vec<&NumberedFile<'_>> = files.iter().filter(|numbered| numbered.file.is_on_tape).collect();
     Ok(insert(connection, "stages (file, queue, endpoint)", 3, &on_tape, |query, numbered| {
         query.bind(numbered.id).bind(numbered.queue).bind(numbered.file.queue.source.as_str())
     })
@@ -241,9 +242,9 @@ async fn limit_new(connection: &mut AnyConnection, jobs: &[NewJob], first_job: i
 }
 
 /// Adds the queued files to the counters of their queues.
-async fn count(connection: &mut AnyConnection, files: &[Numbered<'_>]) -> Result<()> {
+async fn count(connection: &mut AnyConnection, files: &[NumberedFile<'_>]) -> Result<()> {
     let mut added: HashMap<i64, (i64, i64)> = HashMap::new();
-    for Numbered { queue, file, .. } in files.iter().filter(|numbered| numbered.file.state == FileState::Queued) {
+    for NumberedFile { queue, file, .. } in files.iter().filter(|numbered| numbered.file.state == FileState::Queued) {
         let (files, bytes) = added.entry(*queue).or_default();
         *files += 1;
         *bytes += file.bytes;
@@ -255,7 +256,7 @@ async fn count(connection: &mut AnyConnection, files: &[Numbered<'_>]) -> Result
     Ok(())
 }
 
-fn submitted(job: &NewJob) -> NewEvent {
+fn submitted_event(job: &NewJob) -> NewEvent {
     NewEvent {
         at: job.submitted,
         job: job.id.clone(),

@@ -1,4 +1,4 @@
-//! The transfers of a job, as the API shows them.
+//! The transfers of a job.
 
 use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row};
@@ -14,9 +14,9 @@ pub struct TransferRow {
     pub id: String,
     /// The endpoint that carries it.
     pub carrier: String,
-    /// How many files it has, of this and other jobs.
+    /// The number of its files, of this job and of others.
     pub files: i64,
-    /// Their bytes, as far as they are known.
+    /// The bytes of its files, as far as they are known.
     pub bytes: i64,
     /// When it was claimed, milliseconds since 1970.
     pub created: i64,
@@ -47,7 +47,7 @@ impl Database {
         query.fetch_all(&self.pool).await?.iter().map(read).collect()
     }
 
-    /// Records at the jobs of these files what limited their transfer.
+    /// Records what limited a transfer, at the jobs of its files.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.

@@ -1,7 +1,7 @@
-//! The one thread that writes: it takes the writes that wait, up to a bound, and commits them as one transaction.
+//! The one thread that writes: it takes the writes that wait, up to a bound, and commits them in one transaction.
 //!
-//! Each change has a savepoint of its own, and all submissions share one: a write that fails takes no other with it. Callers are answered after the commit, so
-//! that an answer is never taken back.
+//! Each change has a savepoint of its own, and all submissions share one, so that a write that fails does not undo another. Callers are
+//! answered after the commit, so that an answer stays true.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use sqlx::{Any, AnyConnection, AnyPool, Connection, Executor};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
-use super::submissions::{self, NewJob, QueueIds, Submitted};
+use super::submissions::{self, NewJob, QueueIds, SubmitResult};
 use super::{DatabaseError, Kind, Result};
 use crate::limits;
 
@@ -22,31 +22,31 @@ type Boxed<'c, T> = Pin<Box<dyn Future<Output = T> + Send + 'c>>;
 type Answer = Box<dyn FnOnce(std::result::Result<(), String>) + Send>;
 type Statement = Box<dyn for<'c> FnOnce(&'c mut AnyConnection) -> Boxed<'c, (Answer, bool)> + Send>;
 
-/// Waits for the lock that all hubs on a PostgreSQL take for a transaction that writes. Its number is this program's own.
+/// Waits for the lock that all hubs on a PostgreSQL database take for a transaction that writes. No other program uses this number.
 const ONE_WRITER: &str = "SELECT pg_advisory_xact_lock(7411)";
 
-/// How long the thread waits for further writes where several callers write at once. A transaction takes four times as long.
+/// How long the thread waits for further writes when several callers write at the same time. A transaction takes four times as long.
 const GATHER_FOR: Duration = Duration::from_micros(300);
-/// Pages that the writer keeps, 32 MB: a row goes into seven tables and indexes.
+/// The page cache of the writer's connection, 32 MB: a row goes into seven tables and indexes.
 const WRITER_CACHE: &str = "PRAGMA cache_size = -32000";
 
 enum Write {
-    Submit(Vec<NewJob>, oneshot::Sender<Result<Vec<Submitted>>>),
-    Other(Statement),
+    Submit(Vec<NewJob>, oneshot::Sender<Result<Vec<SubmitResult>>>),
+    Change(Statement),
 }
 
-/// Sends writes to the thread.
+/// Sends writes to the thread that writes.
 #[derive(Clone, Debug)]
 pub struct Writer {
     writes: mpsc::Sender<Write>,
 }
 
-/// The end of the thread, to be awaited: it writes all that it has been sent, and ends when all its [`Writer`]s are gone.
+/// Waits for the end of the thread: it ends when all its [`Writer`]s have been dropped and all their writes are committed.
 #[derive(Debug)]
 pub struct WriterEnd(oneshot::Receiver<()>);
 
 impl WriterEnd {
-    /// Waits until everything has been written. Returns early only where the thread broke off.
+    /// Waits until everything has been written. Returns early only if the thread panicked.
     pub async fn wait(&mut self) {
         let _ = (&mut self.0).await;
     }
@@ -57,7 +57,8 @@ impl Writer {
         let (writes, waiting) = mpsc::channel(limits::WRITES_WAITING_MAX);
         let (ended, end) = oneshot::channel();
         let runtime = Handle::current();
-        // A thread of its own: between two statements a task would be woken by the poller of connections, a thread is woken by the answer itself.
+        // The writer has its own thread: the answer to a statement wakes a thread directly, whereas a task would be woken by the runtime's
+        // poller.
         let thread = std::thread::Builder::new().name("database".into());
         thread.spawn(move || {
             runtime.block_on(run(pool, kind, waiting));
@@ -69,11 +70,11 @@ impl Writer {
     /// Submits jobs; returns the result of each, in their order.
     ///
     /// # Errors
-    /// The database cannot be written: none of them was stored.
-    pub async fn submit(&self, jobs: Vec<NewJob>) -> Result<Vec<Submitted>> {
-        let (answer, answered) = oneshot::channel();
-        self.send(Write::Submit(jobs, answer)).await?;
-        answered.await.map_err(|_| broke_off())?
+    /// The database cannot be written: none of the jobs was stored.
+    pub async fn submit(&self, jobs: Vec<NewJob>) -> Result<Vec<SubmitResult>> {
+        let (sender, answer) = oneshot::channel();
+        self.send(Write::Submit(jobs, sender)).await?;
+        answer.await.map_err(|_| broke_off())?
     }
 
     /// Makes a change, in a savepoint of its own.
@@ -85,7 +86,7 @@ impl Writer {
         T: Send + 'static,
         F: for<'c> FnOnce(&'c mut AnyConnection) -> Boxed<'c, Result<T>> + Send + 'static,
     {
-        let (sender, answered) = oneshot::channel();
+        let (sender, result) = oneshot::channel();
         let statement: Statement = Box::new(move |connection| {
             Box::pin(async move {
                 let result = change(connection).await;
@@ -97,8 +98,8 @@ impl Writer {
                 (answer, is_good)
             })
         });
-        self.send(Write::Other(statement)).await?;
-        answered.await.map_err(|_| broke_off())?
+        self.send(Write::Change(statement)).await?;
+        result.await.map_err(|_| broke_off())?
     }
 
     async fn send(&self, write: Write) -> Result<()> {
@@ -112,24 +113,24 @@ async fn run(pool: AnyPool, kind: Kind, mut waiting: mpsc::Receiver<Write>) {
     let mut were_several = false;
     while let Some(first) = waiting.recv().await {
         if were_several {
-            // Callers that have just been answered may write again: two transactions of half of them cost more than one of all.
+            // Callers that have just been answered may write again. One transaction with the writes of all costs less than two with half of
+            // them.
             std::thread::sleep(GATHER_FOR);
         }
         let group = gather(first, &mut waiting);
         were_several = group.len() > 1;
         let mut answers = Vec::with_capacity(group.len());
         let committed = commit(&mut connections, group, &mut queue_ids, &mut answers).await.map_err(|error| {
-            // The ids of queues that were made in a transaction without a commit are void.
+            // The ids of queues that were made in a transaction that was not committed are not valid.
             queue_ids = QueueIds::default();
-            tracing::error!(%error, "a transaction broke off: nothing of it is stored, and who asked is told");
+            tracing::error!(%error, "a transaction broke off: none of its writes is stored, and their callers get an error");
             error.to_string()
         });
         answers.into_iter().for_each(|answer| answer(committed.clone()));
     }
 }
 
-/// The source of the writer's connection. It keeps one connection: SQLite forgets the pages that a connection has read as soon as another one
-/// writes.
+/// The writer's connection. The writer keeps one connection: SQLite drops the page cache of a connection as soon as another one writes.
 struct Connections {
     pool: AnyPool,
     kind: Kind,
@@ -137,7 +138,7 @@ struct Connections {
 }
 
 impl Connections {
-    /// The connection that was kept, if its server still answers; else a new one.
+    /// The connection that was kept, if its server still answers; otherwise a new one.
     async fn take(&mut self) -> Result<PoolConnection<Any>> {
         if let Some(mut kept) = self.kept.take()
             && (self.kind == Kind::Sqlite || kept.ping().await.is_ok())
@@ -156,7 +157,7 @@ impl Connections {
 fn gather(first: Write, waiting: &mut mpsc::Receiver<Write>) -> Vec<Write> {
     let files = |write: &Write| match write {
         Write::Submit(jobs, _) => jobs.iter().map(|job| job.files.len()).sum(),
-        Write::Other(_) => 0,
+        Write::Change(_) => 0,
     };
     let mut group_files: usize = files(&first);
     let mut group = vec![first];
@@ -170,7 +171,7 @@ fn gather(first: Write, waiting: &mut mpsc::Receiver<Write>) -> Vec<Write> {
 
 /// The error of writes that were lost when a transaction broke off.
 fn broke_off() -> DatabaseError {
-    DatabaseError::Commit("the transaction that this was to be a part of broke off".to_owned())
+    DatabaseError::Commit("the transaction of this write broke off".to_owned())
 }
 
 /// Writes a group as one transaction.
@@ -184,7 +185,7 @@ async fn commit(
     let written = write(&mut connection, connections.kind, group, queue_ids, answers).await;
     match written {
         Ok(()) => connections.kept = Some(connection),
-        // Its transaction may still be open: the next one would write within it, and never be committed.
+        // The transaction may still be open on the connection: the next one would be nested in it and never be committed.
         Err(_) => drop(connection.close().await),
     }
     written
@@ -199,14 +200,14 @@ async fn write(
 ) -> Result<()> {
     let mut transaction = connection.begin().await?;
     if kind == Kind::Postgres {
-        // One hub writes at a time, as on SQLite: what a statement has read stays true until the commit.
+        // As on SQLite, one hub writes at a time, so that what a statement has read stays true until the commit.
         sqlx::query(ONE_WRITER).execute(&mut *transaction).await?;
     }
     let mut submissions = Vec::new();
     for write in group {
         match write {
             Write::Submit(jobs, answer) => submissions.push((jobs, answer)),
-            Write::Other(statement) => {
+            Write::Change(statement) => {
                 let mut savepoint = transaction.begin().await?;
                 let (answer, is_good) = statement(&mut savepoint).await;
                 answers.push(answer);
@@ -215,7 +216,7 @@ async fn write(
         }
     }
     if answers.is_empty() {
-        // No other write of this transaction has succeeded: the submissions need no savepoint of their own.
+        // There is no other write in this transaction: the submissions need no savepoint.
         let is_good = submit_all(&mut transaction, submissions, queue_ids, answers).await;
         if is_good {
             transaction.commit().await?
@@ -233,35 +234,36 @@ async fn write(
     Ok(())
 }
 
-type PendingSubmission = (Vec<NewJob>, oneshot::Sender<Result<Vec<Submitted>>>);
+type PendingSubmission = (Vec<NewJob>, oneshot::Sender<Result<Vec<SubmitResult>>>);
 
-/// Submits the jobs of several callers together; whether that succeeded.
+/// Submits the jobs of several callers together; returns whether that succeeded.
 async fn submit_all(
     connection: &mut AnyConnection,
     submissions: Vec<PendingSubmission>,
     queue_ids: &mut QueueIds,
     answers: &mut Vec<Answer>,
 ) -> bool {
-    let (mut jobs, mut askers) = (Vec::new(), Vec::new());
-    for (mine, asker) in submissions {
-        askers.push((mine.len(), asker));
-        jobs.extend(mine);
+    let mut jobs = Vec::new();
+    let mut callers = Vec::new();
+    for (submission, sender) in submissions {
+        callers.push((submission.len(), sender));
+        jobs.extend(submission);
     }
     let result = submissions::submit(connection, jobs, queue_ids).await;
     let is_good = result.is_ok();
     if !is_good {
-        // The queues that were made for them have been rolled back.
+        // The queues that were made for the jobs have been rolled back.
         *queue_ids = QueueIds::default();
     }
-    let mut submitted = result.map(Vec::into_iter).map_err(|error| error.to_string());
-    for (count, asker) in askers {
-        let mine = match &mut submitted {
+    let mut results = result.map(Vec::into_iter).map_err(|error| error.to_string());
+    for (count, sender) in callers {
+        let own = match &mut results {
             Ok(all) => Ok(all.by_ref().take(count).collect()),
             Err(error) => Err(DatabaseError::Commit(error.clone())),
         };
         answers.push(Box::new(move |committed| {
             let committed = committed.map_err(DatabaseError::Commit);
-            let _ = asker.send(mine.and_then(|submitted| committed.map(|()| submitted)));
+            let _ = sender.send(own.and_then(|results| committed.map(|()| results)));
         }));
     }
     is_good

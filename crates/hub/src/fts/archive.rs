@@ -3,15 +3,15 @@
 use web::Refused;
 
 use super::forms::job as job_form;
-use super::{Answered, FtsRequest, jobs, json_answer};
+use super::{FtsRequest, FtsResult, jobs, json_answer};
 
 /// `GET /archive`, with the parameters of `GET /jobs`.
-pub(super) async fn list(request: FtsRequest) -> Answered {
+pub(super) async fn list(request: FtsRequest) -> FtsResult {
     json_answer(200, &jobs::listed(&request, false, |job| job.job.ended.is_some()).await?)
 }
 
 /// `GET /archive/ID[/FIELD]`.
-pub(super) async fn show(request: FtsRequest, id: &str, field: Option<&str>) -> Answered {
+pub(super) async fn show(request: FtsRequest, id: &str, field: Option<&str>) -> FtsResult {
     let job = jobs::one(&request, id).await?;
     if job.job.ended.is_none() {
         return Err(Refused::new(404, format!("The job \"{id}\" has not ended: it is among /jobs")));

@@ -1,4 +1,4 @@
-//! The FTS API: cancelling jobs and files.
+//! The FTS API: requests that cancel jobs and files.
 
 use model::v1::hub::{JobChange, Role};
 use serde_json::json;
@@ -6,22 +6,22 @@ use web::Refused;
 
 use super::forms::job as job_form;
 use super::jobs::{Answers, one};
-use super::{Answered, FtsRequest, json_answer};
+use super::{FtsRequest, FtsResult, json_answer};
 use crate::database::jobs::{JobFilter, StoredJob};
 use crate::state::unavailable;
 use crate::states::{FileState, JobKind};
 
-/// Jobs that are read and ended at a time.
+/// The most jobs that are read and cancelled at once.
 const PAGE: i64 = 500;
-/// Files that one request ends.
+/// The most files that one request cancels.
 const FILES_MAX: usize = 10_000;
 
 /// `DELETE /jobs/ID[,ID…]`.
-pub(super) async fn jobs(request: FtsRequest, ids: &str) -> Answered {
+pub(super) async fn jobs(request: FtsRequest, ids: &str) -> FtsResult {
     let mut answers = Answers::default();
     for id in ids.split(',') {
         let Some(job) = answers.job(&request, id).await? else { continue };
-        let changed = end(&request, job).await?;
+        let changed = cancel(&request, job).await?;
         let mut form = job_form(&one(&request, id).await?);
         if changed {
             // Clients expect the final state at once, though a transfer that runs ends later.
@@ -34,14 +34,14 @@ pub(super) async fn jobs(request: FtsRequest, ids: &str) -> Answered {
     answers.respond(ids)
 }
 
-/// Ends a job; false where it has ended already.
-pub(super) async fn end(request: &FtsRequest, job: StoredJob) -> Result<bool, Refused> {
+/// Cancels a job; returns false if it has ended already.
+pub(super) async fn cancel(request: &FtsRequest, job: StoredJob) -> Result<bool, Refused> {
     let change = JobChange { cancel: true, ..JobChange::default() };
     Ok(request.hub.change_job(job, change, request.member.owner.clone()).await?)
 }
 
 /// `DELETE /jobs/ID/files/FILE[,FILE…]`: the state of one as a text, of several as a list.
-pub(super) async fn files(request: FtsRequest, id: &str, files: &str) -> Answered {
+pub(super) async fn files(request: FtsRequest, id: &str, files: &str) -> FtsResult {
     let job = one(&request, id).await?;
     if job.kind != JobKind::Independent {
         let reason = "files of a job with several sources or hops belong together: cancel the job";
@@ -55,7 +55,7 @@ pub(super) async fn files(request: FtsRequest, id: &str, files: &str) -> Answere
         numbers.push(if is_own { number } else { return Err(unknown(file)) });
     }
     if numbers.len() > FILES_MAX {
-        return Err(Refused::new(400, format!("one request ends {FILES_MAX} files at the most")));
+        return Err(Refused::new(400, format!("one request cancels {FILES_MAX} files at most")));
     }
     let states = request.hub.cancel_files(numbers).await?;
     let words: Vec<&str> = states.into_iter().map(|state| state.map_or("FAILED", word)).collect();
@@ -70,33 +70,35 @@ fn word(state: FileState) -> &'static str {
 }
 
 /// `DELETE /jobs/all` and `DELETE /jobs/vo/VO`.
-pub(super) async fn all(request: FtsRequest, vo: Option<&str>) -> Answered {
+pub(super) async fn all(request: FtsRequest, vo: Option<&str>) -> FtsResult {
     let member = &request.member;
     member.require(if vo.is_some() { Role::Operator } else { Role::Admin })?;
     if vo.is_some_and(|vo| !member.may_change("", vo)) {
-        return Err(Refused::new(403, "those are jobs of another community"));
+        return Err(Refused::new(403, "these are jobs of another community"));
     }
-    let which =
+    let filter =
         JobFilter { community: vo.unwrap_or_default().to_owned(), unended: true, limit: PAGE, ..JobFilter::default() };
-    let (files, jobs) = end_all(&request, which, |_| true).await?;
+    let (files, jobs) = cancel_all(&request, filter, |_| true).await?;
     json_answer(200, &json!({"affected_files": files, "affected_dm": 0, "affected_jobs": jobs.len()}))
 }
 
-/// Ends the jobs that match; returns the number of their unended files, and their ids.
-pub(super) async fn end_all(
+/// Cancels the jobs that match; returns the number of their unended files, and their ids.
+pub(super) async fn cancel_all(
     request: &FtsRequest,
-    mut which: JobFilter,
-    counts: impl Fn(&StoredJob) -> bool,
+    mut filter: JobFilter,
+    is_wanted: impl Fn(&StoredJob) -> bool,
 ) -> Result<(u64, Vec<String>), Refused> {
-    let (mut files, mut ids) = (0, Vec::new());
+    let mut files = 0;
+    let mut ids = Vec::new();
     loop {
-        let page = request.hub.database.jobs(&which).await.map_err(unavailable)?;
+        let page = request.hub.database.jobs(&filter).await.map_err(unavailable)?;
         let Some(last) = page.last() else { return Ok((files, ids)) };
-        which.before = Some(last.number);
-        for job in page.into_iter().filter(&counts) {
-            let (id, live) = (job.job.id.to_string(), job.job.queued + job.job.running);
-            if end(request, job).await? {
-                files += live;
+        filter.before = Some(last.number);
+        for job in page.into_iter().filter(&is_wanted) {
+            let id = job.job.id.to_string();
+            let unended = job.job.queued + job.job.running;
+            if cancel(request, job).await? {
+                files += unended;
                 ids.push(id);
             }
         }

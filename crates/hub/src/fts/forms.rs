@@ -1,4 +1,4 @@
-//! The documents of FTS3's REST API: jobs, files, the client itself. Names and values are FTS's own, as its clients read them.
+//! The documents of FTS3's REST API: jobs, files, the client. Names and values are those of FTS.
 
 use model::v1::Stage;
 use model::v1::hub::File;
@@ -12,7 +12,7 @@ use crate::roles::Member;
 use crate::states::JobKind;
 use model::v1::hub::Role;
 
-/// The namespace (UUID version 5) of ids that are derived from names: those of VOs, and those that clients make for jobs.
+/// The namespace (UUID version 5) of the ids of VOs, and of the ids that clients make for jobs.
 pub const BASE_ID: Uuid = Uuid::from_u128(0x0187_4efb_4735_4595_bc9c_591a_ef82_40c9);
 
 /// The facts of a submission that only the FTS API uses, stored with the job.
@@ -29,7 +29,7 @@ pub struct FtsFacts {
     pub source_se: String,
     /// See `source_se`.
     pub dest_se: String,
-    /// How the next of several sources was to be chosen.
+    /// How the client wants the next of several sources to be chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selection_strategy: Option<String>,
 }
@@ -41,7 +41,7 @@ pub fn storage(url: &str) -> String {
     url[..end].to_owned()
 }
 
-/// The distinguished name of a member, as the grid writes it: without what proxies add.
+/// The distinguished name of a member, as the grid writes it: without the parts that proxies add.
 pub fn user_dn(member: &Member) -> String {
     member.distinguished_name()
 }
@@ -51,7 +51,7 @@ pub fn vo(member: &Member) -> String {
     if member.community.is_empty() { "default".to_owned() } else { member.community.clone() }
 }
 
-/// The attributes of a member: verified ones of VOMS, else its community stands for them.
+/// The attributes of a member: the verified ones of VOMS, or its community.
 fn fqans(member: &Member) -> Vec<String> {
     match &member.certificate {
         Some(identity) => identity.fqans().map(str::to_owned).collect(),
@@ -59,7 +59,7 @@ fn fqans(member: &Member) -> Vec<String> {
     }
 }
 
-/// The first 16 digits of the SHA-1 of a name and its attributes.
+/// The delegation id of a member: the first 16 digits of the SHA-1 of its name and attributes.
 pub fn delegation_id(member: &Member) -> String {
     let digest = Sha1::digest(user_dn(member) + &fqans(member).concat());
     model::hex::encode(&digest)[..16].to_owned()
@@ -129,8 +129,8 @@ fn facts(stored: &StoredJob) -> FtsFacts {
 
 /// The distinguished name of a job's owner, whether the job came by the FTS API or by the hub's own.
 pub fn submitter(stored: &StoredJob) -> String {
-    let said = facts(stored).user_dn;
-    if said.is_empty() { Member::user(&stored.job.owner, "").distinguished_name() } else { said }
+    let user_dn = facts(stored).user_dn;
+    if user_dn.is_empty() { Member::user(&stored.job.owner, "").distinguished_name() } else { user_dn }
 }
 
 /// Whether a parameter is given and true.
@@ -138,7 +138,7 @@ fn is_set(facts: &FtsFacts, name: &str) -> bool {
     facts.params.get(name).is_some_and(|it| *it == json!(true) || ["Y", "y", "true"].iter().any(|yes| it == yes))
 }
 
-/// The letter by which FTS says what may be overwritten.
+/// FTS's letter for what may be overwritten.
 fn overwrite_flag(facts: &FtsFacts) -> Value {
     let set = |name| is_set(facts, name);
     match (set("overwrite_hop"), set("overwrite_when_only_on_disk")) {
@@ -260,7 +260,7 @@ pub fn file(stored: &StoredJob, file: &File) -> Map<String, Value> {
     }
 }
 
-/// Why a file failed. Where the target exists already, clients look for FTS's own sentence.
+/// Why a file failed. If the target exists already, clients look for FTS's own sentence.
 fn reason(file: &File) -> Value {
     match (&file.error, file.state.as_str()) {
         (Some(_), "done") | (None, _) => Value::Null,
@@ -271,8 +271,8 @@ fn reason(file: &File) -> Value {
     }
 }
 
-/// The wanted fields of an object; all of them where none is named.
-pub fn projected(mut object: Map<String, Value>, fields: &[String]) -> Value {
+/// The wanted fields of an object; all fields if the list is empty.
+pub fn with_fields(mut object: Map<String, Value>, fields: &[String]) -> Value {
     if !fields.is_empty() {
         object.retain(|name, _| fields.contains(name));
     }
@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_those_of_fts() {
+    fn ids_have_the_form_of_fts() {
         let vo = Uuid::new_v5(&BASE_ID, b"atlas");
         assert_eq!(BASE_ID.to_string(), "01874efb-4735-4595-bc9c-591aef8240c9");
         assert_eq!(vo.get_version_num(), 5);

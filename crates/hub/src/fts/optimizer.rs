@@ -1,11 +1,11 @@
-//! The FTS API: the optimizer, which shows the decisions of the scheduler, one line for each pair of storages.
+//! The FTS API: `/optimizer`, which shows the decisions of the scheduler for each pair of storages.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use web::Refused;
 
-use super::{Answered, FtsRequest, json_answer};
+use super::{FtsRequest, FtsResult, json_answer};
 use crate::state::unavailable;
 use crate::time;
 
@@ -22,7 +22,8 @@ struct Pair {
 }
 
 async fn pairs(request: &FtsRequest) -> Result<BTreeMap<(String, String), Pair>, Refused> {
-    let (hub, topology) = (&request.hub, request.hub.topology.load());
+    let hub = &request.hub;
+    let topology = hub.topology.load();
     let snapshot = hub.snapshot.load_full();
     let storage = |name: &str| {
         let own = topology.described_endpoint(name).and_then(|endpoint| endpoint.urls.first());
@@ -34,8 +35,8 @@ async fn pairs(request: &FtsRequest) -> Result<BTreeMap<(String, String), Pair>,
             continue;
         }
         let ends = (storage(&queue.key.source), storage(&queue.key.target));
-        let asked = [("source_se", &ends.0), ("dest_se", &ends.1)];
-        if asked.into_iter().any(|(name, own)| request.parameter(name).is_some_and(|wanted| wanted != *own)) {
+        let conditions = [("source_se", &ends.0), ("dest_se", &ends.1)];
+        if conditions.into_iter().any(|(name, own)| request.parameter(name).is_some_and(|wanted| wanted != *own)) {
             continue;
         }
         let pair = pairs.entry(ends).or_default();
@@ -57,7 +58,7 @@ async fn pairs(request: &FtsRequest) -> Result<BTreeMap<(String, String), Pair>,
 }
 
 /// `GET /optimizer/evolution`: the last decision for each pair. Throughputs are in bytes per second.
-pub(super) async fn evolution(request: &FtsRequest) -> Answered {
+pub(super) async fn evolution(request: &FtsRequest) -> FtsResult {
     let at = time::show(request.hub.snapshot.load().at);
     let at = at.split(['.', 'Z']).next().unwrap_or_default();
     let form = |((source, target), pair): (&(String, String), &Pair)| {
@@ -82,8 +83,8 @@ pub(super) async fn evolution(request: &FtsRequest) -> Answered {
     json_answer(200, &pairs(request).await?.iter().map(form).collect::<Vec<_>>())
 }
 
-/// `GET /optimizer/current`: what each pair has now.
-pub(super) async fn current(request: &FtsRequest) -> Answered {
+/// `GET /optimizer/current`: the running transfers and the rate of each pair.
+pub(super) async fn current(request: &FtsRequest) -> FtsResult {
     let at = time::show(request.hub.snapshot.load().at);
     let at = at.split(['.', 'Z']).next().unwrap_or_default();
     let form = |((source, target), pair): (&(String, String), &Pair)| {
@@ -99,7 +100,7 @@ pub(super) async fn current(request: &FtsRequest) -> Answered {
     json_answer(200, &pairs(request).await?.iter().map(form).collect::<Vec<_>>())
 }
 
-/// A rate, or null where nothing bounds it: JSON has no infinity.
+/// A rate, or null if nothing bounds it: JSON has no infinity.
 fn finite(rate: f64) -> Value {
     if rate.is_finite() { json!(rate) } else { Value::Null }
 }

@@ -1,4 +1,4 @@
-//! Which parts of an FTS configuration the hub knows.
+//! Checks the fields of an FTS configuration: fields that the hub does not know are refused.
 
 use serde_json::{Map, Value};
 use web::Refused;
@@ -6,9 +6,9 @@ use web::Refused;
 /// The name under which `GET /status/hosts` lists the hub.
 pub(super) const HOST: &str = "longhaul";
 
-/// The names of the fields of an object that are unknown here and not empty.
+/// The names of the fields of an object that are not known and not empty.
 fn unknown(object: &Map<String, Value>, known: &[&str]) -> Vec<String> {
-    let says_nothing = |value: &Value| match value {
+    let is_empty = |value: &Value| match value {
         Value::Null | Value::Bool(false) => true,
         Value::Number(number) => number.as_f64() == Some(0.0),
         Value::String(text) => text.is_empty(),
@@ -16,18 +16,15 @@ fn unknown(object: &Map<String, Value>, known: &[&str]) -> Vec<String> {
         Value::Object(map) => map.is_empty(),
         Value::Bool(true) => false,
     };
-    let strange = object.iter().filter(|(name, value)| !known.contains(&name.as_str()) && !says_nothing(value));
-    strange.map(|(name, _)| name.clone()).collect()
+    let unknown = object.iter().filter(|(name, value)| !known.contains(&name.as_str()) && !is_empty(value));
+    unknown.map(|(name, _)| name.clone()).collect()
 }
 
 /// Refuses an object with fields that the hub's description does not have.
 pub(super) fn check_known(what: &str, object: &Map<String, Value>, known: &[&str]) -> Result<(), Refused> {
-    let strange = unknown(object, known);
-    if strange.is_empty() {
+    let unknown = unknown(object, known);
+    if unknown.is_empty() {
         return Ok(());
     }
-    Err(Refused::new(
-        400,
-        format!("{what}: {} is not described here; what is: {}", strange.join(", "), known.join(", ")),
-    ))
+    Err(Refused::new(400, format!("{what}: the hub has no {}; it has {}", unknown.join(", "), known.join(", "))))
 }

@@ -15,7 +15,7 @@ use crate::roles::Member;
 use crate::tokens::FileTokens;
 use params::Params;
 
-/// The document that clients send. Further fields are ignored, as FTS does.
+/// The document that clients send. Unknown fields are ignored, as in FTS.
 #[derive(Debug, Deserialize)]
 pub struct Submission {
     /// The files.
@@ -24,7 +24,7 @@ pub struct Submission {
     /// How they are transferred.
     #[serde(default)]
     params: Option<Map<String, Value>>,
-    /// Files that are to be deleted, which the hub refuses.
+    /// Files to delete, which the hub refuses.
     #[serde(default)]
     delete: Value,
 }
@@ -70,7 +70,7 @@ impl std::fmt::Debug for FtsFile {
 
 /// An order, with the facts that only the FTS API uses.
 #[derive(Debug)]
-pub struct Submitted {
+pub struct FtsSubmission {
     /// The order.
     pub order: JobOrder,
     /// The facts that are stored for the FTS API.
@@ -84,7 +84,7 @@ fn refuse(reason: impl Into<String>) -> Refusal {
 }
 
 impl Submission {
-    /// Whether files are to be deleted.
+    /// Whether the submission asks for deletions.
     pub fn is_deletion(&self) -> bool {
         !self.delete.is_null()
     }
@@ -92,10 +92,10 @@ impl Submission {
     /// Makes an order, in the name of the member who submits.
     ///
     /// # Errors
-    /// The submission is inconsistent, or asks for something that the hub does not do: one sentence.
-    pub fn order(self, member: &Member, auth_method: &str) -> Result<Submitted, Refusal> {
-        let said = self.params.unwrap_or_default();
-        let params = Params(&said);
+    /// The submission is inconsistent, or asks for something that the hub does not do; one sentence says which.
+    pub fn order(self, member: &Member, auth_method: &str) -> Result<FtsSubmission, Refusal> {
+        let all_params = self.params.unwrap_or_default();
+        let params = Params(&all_params);
         params.check()?;
         checks::files(&self.files, &params)?;
         let activity = self.files.iter().find_map(|file| file.activity.clone());
@@ -106,7 +106,7 @@ impl Submission {
             source_se: first.and_then(|file| file.sources.first()).map(|url| storage(url)).unwrap_or_default(),
             dest_se: last.and_then(|file| file.destinations.first()).map(|url| storage(url)).unwrap_or_default(),
             selection_strategy: first.and_then(|file| file.selection_strategy.clone()),
-            params: said
+            params: all_params
                 .iter()
                 .filter(|(name, value)| !is_secret(name) && !value.is_null())
                 .map(|(name, value)| (name.clone(), value.clone()))
@@ -130,11 +130,12 @@ impl Submission {
             metadata: params.job_metadata(auth_method)?,
             ..JobOrder::default()
         };
-        let (mut files, mut tokens) = (Vec::with_capacity(self.files.len()), Vec::new());
+        let mut files = Vec::with_capacity(self.files.len());
+        let mut tokens = Vec::new();
         for file in self.files {
-            files_of(file, &mut files, &mut tokens);
+            add_files(file, &mut files, &mut tokens);
         }
-        Ok(Submitted { order: JobOrder { files, ..order }, facts, tokens })
+        Ok(FtsSubmission { order: JobOrder { files, ..order }, facts, tokens })
     }
 }
 
@@ -143,21 +144,21 @@ fn is_secret(name: &str) -> bool {
     ["credential", "s3_secret"].contains(&name)
 }
 
-/// The files of one entry, and their tokens: one for each destination.
-fn files_of(file: FtsFile, files: &mut Vec<FileOrder>, tokens: &mut Vec<Vec<FileTokens>>) {
+/// Adds the files of one entry, one for each destination, and their tokens.
+fn add_files(file: FtsFile, files: &mut Vec<FileOrder>, tokens: &mut Vec<Vec<FileTokens>>) {
     let metadata: BTreeMap<String, Value> = match file.metadata {
         Value::Null => BTreeMap::new(),
         Value::Object(map) => map.into_iter().collect(),
         label => BTreeMap::from([("label".to_owned(), label)]),
     };
-    // `ADLER32` without a value asks the storage for its digest: there is nothing to compare with.
+    // `ADLER32` without a value means that FTS reads the digest from the source: the order has no value to compare with.
     let checksum = file.checksum.or(file.checksums).filter(|text| text.contains(':'));
-    let (of_sources, of_targets) =
-        (file.source_tokens.unwrap_or_default(), file.destination_tokens.unwrap_or_default());
+    let source_tokens = file.source_tokens.unwrap_or_default();
+    let target_tokens = file.destination_tokens.unwrap_or_default();
     for (at, destination) in file.destinations.into_iter().enumerate() {
-        let target = of_targets.get(at).cloned().unwrap_or_default();
+        let target = target_tokens.get(at).cloned().unwrap_or_default();
         let both = |source: &String| FileTokens { source: source.clone(), target: target.clone() };
-        tokens.push(of_sources.iter().map(both).collect());
+        tokens.push(source_tokens.iter().map(both).collect());
         files.push(FileOrder {
             sources: file.sources.clone(),
             target: destination,

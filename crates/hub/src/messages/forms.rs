@@ -1,4 +1,4 @@
-//! The messages' JSON: names, types and spellings are FTS's own (fts3, `activemq/msg-ifce.cpp`), mistakes included.
+//! The JSON of messages: names, types and spellings are those of FTS (fts3, `activemq/msg-ifce.cpp`), mistakes included.
 
 use serde_json::{Map, Value, json};
 
@@ -37,7 +37,8 @@ impl Facts<'_> {
         if metadata.is_empty() { Value::Null } else { json!(metadata) }
     }
 
-    /// The state of the job. A running file implies an active job, and a new one that waits a submitted job; otherwise the job's own state counts.
+    /// The state of the job. A running file implies an active job, and a new file that waits a submitted job; otherwise the job's own state
+    /// counts.
     fn job_state(&self) -> &'static str {
         match (self.change.state, self.change.before) {
             (FileState::Running, _) => "ACTIVE",
@@ -62,12 +63,12 @@ impl Facts<'_> {
     }
 }
 
-/// A time in milliseconds; 0 for none, as FTS has it.
+/// A time in milliseconds; 0 for none, as in FTS.
 fn ms(at: Option<&String>) -> i64 {
     at.and_then(|text| time::parse(text)).unwrap_or(0)
 }
 
-/// A host without its port, and a scheme.
+/// The host of a URL, without its port.
 fn host(url: &str) -> String {
     let authority = storage(url).split_once("://").map(|(_, rest)| rest.to_owned()).unwrap_or_default();
     match authority.rsplit_once(':') {
@@ -84,10 +85,10 @@ fn scheme(url: &str) -> &str {
 pub(super) fn complete(endpoint: &str, change: &FileChange) -> Value {
     let facts = Facts::of(change);
     let mut message = Map::new();
-    // Facts that a hub does not get from nodes and servers are written as FTS writes what did not happen.
-    message.extend(NOT_KNOWN.map(|name| (name.to_owned(), json!(0))));
-    message.extend(NOT_SAID.map(|name| (name.to_owned(), json!(""))));
-    for part in [facts.ends(endpoint), facts.outcome(), facts.circumstances()] {
+    // Fields for facts that the hub does not know have the values that FTS writes if something did not happen.
+    message.extend(ALWAYS_ZERO.map(|name| (name.to_owned(), json!(0))));
+    message.extend(ALWAYS_EMPTY.map(|name| (name.to_owned(), json!(""))));
+    for part in [facts.ends(endpoint), facts.outcome(), facts.job()] {
         if let Value::Object(part) = part {
             message.extend(part);
         }
@@ -146,8 +147,8 @@ impl Facts<'_> {
             _ => ("", ""),
         };
         // One line without quotes, as FTS writes it.
-        let said = |c: &char| !matches!(c, '\'' | '"') && !c.is_control();
-        let error: String = self.reason().chars().filter(said).take(ERROR_CHARS_MAX).collect();
+        let is_kept = |c: &char| !matches!(c, '\'' | '"') && !c.is_control();
+        let error: String = self.reason().chars().filter(is_kept).take(ERROR_CHARS_MAX).collect();
         json!({
             "t_final_transfer_state": state,
             "t_final_transfer_state_flag": flag,
@@ -170,7 +171,7 @@ impl Facts<'_> {
     }
 
     /// The fields of the owner, the VO and the job.
-    fn circumstances(&self) -> Value {
+    fn job(&self) -> Value {
         let (file, stored) = (&self.change.file, &self.change.job);
         let last = stored.first_file + stored.file_rows - 1;
         json!({
@@ -199,10 +200,10 @@ fn minute(at: i64) -> String {
     jiff::Timestamp::from_millisecond(at).map_or_else(|_| String::new(), |at| at.strftime("%Y-%m-%d-%H%M").to_string())
 }
 
-/// Characters of an error's text.
+/// The most characters of an error's text.
 const ERROR_CHARS_MAX: usize = 1024;
 /// Numeric fields that are always 0.
-const NOT_KNOWN: [&str; 24] = [
+const ALWAYS_ZERO: [&str; 24] = [
     "timestamp_chk_src_st",
     "timestamp_chk_src_ended",
     "timestamp_checksum_dest_st",
@@ -229,7 +230,7 @@ const NOT_KNOWN: [&str; 24] = [
     "t_error_code",
 ];
 /// Text fields that are always empty.
-const NOT_SAID: [&str; 7] = [
+const ALWAYS_EMPTY: [&str; 7] = [
     "srm_space_token_src",
     "srm_space_token_dst",
     "src_srm_v",
@@ -283,7 +284,7 @@ mod tests {
     use super::*;
     use crate::database::jobs::StoredJob;
 
-    /// What is read in fts3 3.14.4: a name that is missing here, or one too many, is another message.
+    /// The names of the fields in fts3 3.14.4; a message has exactly these.
     const COMPLETE: &str = "tr_id job_id file_id endpnt src_srm_v dest_srm_v vo src_url dst_url src_hostname dst_hostname src_se dst_se \
         protocol src_site_name dst_site_name t_channel timestamp_tr_st timestamp_tr_comp timestamp_chk_src_st timestamp_chk_src_ended \
         timestamp_checksum_dest_st timestamp_checksum_dest_ended t_timeout chk_timeout t_error_code tr_error_scope t_failure_phase \
@@ -339,14 +340,14 @@ mod tests {
     }
 
     #[test]
-    fn every_field_is_there_and_no_other() {
+    fn messages_have_exactly_the_fields_of_fts() {
         let (complete, state) = (complete("hub", &change(FileState::Done)), state(&change(FileState::Done)));
         assert_eq!(names(&complete), sorted(COMPLETE));
         assert_eq!(names(&state), sorted(STATE));
     }
 
     #[test]
-    fn an_attempt_that_went_well_and_one_that_did_not() {
+    fn a_message_says_whether_the_attempt_succeeded() {
         let good = complete("hub", &change(FileState::Done));
         assert_eq!(
             good["tr_id"].as_str().unwrap().split("__").collect::<Vec<_>>()[..4],

@@ -1,4 +1,4 @@
-//! STOMP 1.2 (<https://stomp.github.io/stomp-specification-1.2.html>), as far as a sender speaks it: CONNECT, SEND with receipts.
+//! STOMP 1.2 (<https://stomp.github.io/stomp-specification-1.2.html>), the part that a sender needs: CONNECT, SEND with receipts.
 
 use std::collections::HashSet;
 use std::io;
@@ -17,15 +17,15 @@ use super::Broker;
 use crate::limits::FRAME_BYTES_MAX;
 
 /// How long a broker may take to accept a login, and to confirm messages.
-const WITHIN: Duration = Duration::from_secs(30);
+const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 /// A message to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub destination: String,
-    /// A header: consumers select by it.
+    /// The value of the header `vo`: consumers select messages by it.
     pub vo: String,
-    /// Text without a NUL.
+    /// The text, without a NUL.
     pub body: String,
 }
 
@@ -52,26 +52,30 @@ fn broken(why: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.into())
 }
 
-async fn within<T>(what: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {} s", WITHIN.as_secs()));
-    timeout(WITHIN, what).await.map_err(late)?
+/// Runs an exchange with the broker for [`ANSWER_MAX`] at most.
+async fn bounded<T>(exchange: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {} s", ANSWER_MAX.as_secs()));
+    timeout(ANSWER_MAX, exchange).await.map_err(late)?
 }
 
 impl Connection {
     /// Connects and logs in.
     pub async fn open(broker: &Broker, login: &Login<'_>, roots: &Arc<RootCertStore>) -> io::Result<Connection> {
-        within(async {
+        bounded(async {
             let socket = TcpStream::connect((broker.host.as_str(), broker.port)).await?;
             socket.set_nodelay(true)?;
-            let stream: Box<dyn Stream> =
-                if broker.is_secure { Box::new(secured(socket, &broker.host, roots).await?) } else { Box::new(socket) };
+            let stream: Box<dyn Stream> = if broker.is_secure {
+                Box::new(tls_handshake(socket, &broker.host, roots).await?)
+            } else {
+                Box::new(socket)
+            };
             let mut connection = Connection { stream, unread: Vec::new(), sent: 0 };
             connection.stream.write_all(connect(login).as_bytes()).await?;
             connection.stream.flush().await?;
             let answer = connection.frame().await?;
             match answer.command.as_str() {
                 "CONNECTED" => Ok(connection),
-                _ => Err(broken(format!("it does not let the hub in: {}", answer.why()))),
+                _ => Err(broken(format!("the broker refuses the login: {}", answer.why()))),
             }
         })
         .await
@@ -86,7 +90,7 @@ impl Connection {
             text += &send(message, self.sent);
             awaited.insert(self.sent.to_string());
         }
-        within(async {
+        bounded(async {
             self.stream.write_all(text.as_bytes()).await?;
             self.stream.flush().await?;
             while !awaited.is_empty() {
@@ -124,7 +128,7 @@ impl Connection {
     }
 }
 
-async fn secured(
+async fn tls_handshake(
     socket: TcpStream,
     host: &str,
     roots: &Arc<RootCertStore>,
@@ -135,7 +139,7 @@ async fn secured(
     TlsConnector::from(Arc::new(config)).connect(name, socket).await
 }
 
-/// The CONNECT frame, the only one without escapes (STOMP 1.2, "Value Encoding"): characters that would end a line are left out.
+/// The CONNECT frame. It is the only frame without escapes (STOMP 1.2, "Value Encoding"): characters that would end a line are removed.
 fn connect(login: &Login<'_>) -> String {
     let plain = |text: &str| text.replace(['\r', '\n', '\0'], "");
     let mut text = format!("CONNECT\naccept-version:1.2\nheart-beat:0,0\nhost:{}\n", plain(login.virtual_host));
@@ -145,7 +149,7 @@ fn connect(login: &Login<'_>) -> String {
     text + "\n\0"
 }
 
-/// A SEND frame. It has no length: ActiveMQ takes a body with a length for bytes, and its consumers want text.
+/// A SEND frame. It has no length: ActiveMQ takes a body with a length as bytes, and its consumers want text.
 fn send(message: &Message, receipt: u64) -> String {
     format!(
         "SEND\ndestination:{}\nvo:{}\npersistent:true\ncontent-type:application/json\nreceipt:{receipt}\n\n{}\0",
@@ -179,7 +183,7 @@ struct Frame {
 }
 
 impl Frame {
-    /// Parses a frame at the beginning of the bytes. Returns it with its length, or none while it is incomplete.
+    /// Parses a frame at the beginning of the bytes. Returns it with its length, or `None` while it is incomplete.
     fn read(bytes: &[u8]) -> Result<Option<(Frame, usize)>, String> {
         let heartbeats = bytes.iter().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
         let frame = &bytes[heartbeats..];
@@ -187,14 +191,14 @@ impl Frame {
         let Some(head_bytes) = end_of_head(frame) else {
             return if frame.len() > FRAME_BYTES_MAX { Err(too_long()) } else { Ok(None) };
         };
-        let head = std::str::from_utf8(&frame[..head_bytes]).map_err(|_| "a frame that is no text")?;
+        let head = std::str::from_utf8(&frame[..head_bytes]).map_err(|_| "a frame that is not UTF-8")?;
         let mut lines = head.lines();
         let command = lines.next().unwrap_or_default().to_owned();
         let headers =
             lines.filter_map(|line| line.split_once(':')).map(|(key, value)| (key.to_owned(), value.to_owned()));
         let mut frame_read = Frame { command, headers: headers.collect(), body: String::new() };
-        let said = frame_read.header("content-length").map(str::parse::<usize>).transpose();
-        let length = match said.map_err(|_| "a length that is none")? {
+        let declared = frame_read.header("content-length").map(str::parse::<usize>).transpose();
+        let length = match declared.map_err(|_| "a content-length that is not a number")? {
             Some(length) if length > FRAME_BYTES_MAX => return Err(too_long()),
             Some(length) => length,
             None => match frame[head_bytes..].iter().position(|byte| *byte == 0) {
@@ -210,7 +214,7 @@ impl Frame {
                 frame_read.body = String::from_utf8_lossy(&frame[head_bytes..end]).into_owned();
                 Ok(Some((frame_read, heartbeats + end + 1)))
             }
-            Some(_) => Err("a frame that does not end where it says".to_owned()),
+            Some(_) => Err("a frame that is longer than its content-length".to_owned()),
         }
     }
 
@@ -221,13 +225,13 @@ impl Frame {
 
     /// The text of an unexpected frame, cut short for a log.
     fn why(&self) -> String {
-        let said = self.header("message").unwrap_or_default();
+        let message = self.header("message").unwrap_or_default();
         let body: String = self.body.chars().filter(|c| !c.is_control()).take(200).collect();
-        format!("{} {said} {body}", self.command)
+        format!("{} {message} {body}", self.command)
     }
 }
 
-/// Where the head of a frame ends, with its empty line.
+/// The length of the head of a frame, with its empty line.
 fn end_of_head(frame: &[u8]) -> Option<usize> {
     let ends = |pattern: &[u8]| frame.windows(pattern.len()).position(|at| at == pattern).map(|at| at + pattern.len());
     match (ends(b"\n\n"), ends(b"\n\r\n")) {

@@ -1,5 +1,5 @@
-//! The decisions of a round with their reasons: the share of each queue, what bounds it, which other queues share that resource, and how much of
-//! each resource is used.
+//! The decisions of a round with their reasons: the share of each queue, the resource that bounds it, the other queues that share this
+//! resource, and the use of each resource.
 
 use std::cmp::Reverse;
 
@@ -11,29 +11,30 @@ use crate::database::queues::Queue;
 use crate::snapshot::{Decision, Snapshot};
 use crate::topology::ResourceOf;
 
-/// Other queues of a resource that are named.
+/// The most other queues of a resource that are named.
 const NAMED_MAX: usize = 10;
 
-pub(super) fn snapshot(shared: &Allocation<'_>) -> Snapshot {
-    let look = shared.look;
-    let mut snapshot = Snapshot { at: look.at, ..Snapshot::default() };
-    let users = users(shared);
-    for (at, queue) in look.queues.iter().enumerate() {
-        let (rate, used) = (shared.rates[at], shared.used[at]);
+/// The snapshot of the decisions of a round.
+pub(super) fn snapshot(allocation: &Allocation<'_>) -> Snapshot {
+    let input = allocation.input;
+    let mut snapshot = Snapshot { at: input.at, ..Snapshot::default() };
+    let users = users(allocation);
+    for (at, queue) in input.queues.iter().enumerate() {
+        let (rate, used) = (allocation.rates[at], allocation.used[at]);
         let mut decision = Decision { rate: rate.map_or(0.0, |rate| rate.rate), used, ..Decision::default() };
-        match (&shared.blocked[at], rate) {
+        match (&allocation.blocked[at], rate) {
             (Some(constraint), _) => decision.constraint = constraint.clone(),
             (None, Some(Rate { binding: Binding::Resource(resource), .. })) => {
                 decision.is_bound = true;
-                (decision.constraint, decision.held_by) = bound(shared, at, resource, &users[resource as usize]);
+                (decision.constraint, decision.held_by) = bound(allocation, at, resource, &users[resource as usize]);
             }
             (None, _) => {}
         }
-        decision.promised = look.promised.get(&queue.id).copied();
+        decision.promised = input.promised.get(&queue.id).copied();
         snapshot.queues.insert(queue.id, decision);
     }
     let bits = |bytes: f64| (bytes * 8.0).round() as u64;
-    for ((resource, usable), users) in look.topology.resources.iter().zip(look.usable).zip(&users) {
+    for ((resource, usable), users) in input.topology.resources.iter().zip(input.usable).zip(&users) {
         snapshot.resources.push(ResourceLine {
             name: resource.of.name(),
             usable_bit_s: bits(*usable),
@@ -47,28 +48,29 @@ pub(super) fn snapshot(shared: &Allocation<'_>) -> Snapshot {
 /// The queues that cross a resource.
 #[derive(Clone, Default)]
 struct Users {
-    /// The shares of all of them together, bytes per second; and the rate that they use.
+    /// The shares of all of them together, bytes per second.
     allocated: f64,
+    /// The rate that all of them use together, bytes per second.
     used: f64,
-    /// Their indices, the largest shares first; no more than are named.
+    /// The indices of the queues with the largest shares, the largest first.
     largest: Vec<usize>,
 }
 
-fn users(shared: &Allocation<'_>) -> Vec<Users> {
-    let mut users = vec![Users::default(); shared.usable.len()];
-    for (at, path) in shared.paths.iter().enumerate() {
+fn users(allocation: &Allocation<'_>) -> Vec<Users> {
+    let mut users = vec![Users::default(); allocation.usable.len()];
+    for (at, path) in allocation.paths.iter().enumerate() {
         for resource in path {
             let users = &mut users[*resource as usize];
-            users.used += shared.used[at];
-            if let Some(Rate { rate, .. }) = shared.rates[at] {
+            users.used += allocation.used[at];
+            if let Some(Rate { rate, .. }) = allocation.rates[at] {
                 users.allocated += rate;
                 users.largest.push(at);
             }
         }
     }
-    let rate = |at: &usize| shared.rates[*at].map_or(0.0, |rate| rate.rate);
+    let rate = |at: &usize| allocation.rates[*at].map_or(0.0, |rate| rate.rate);
     for users in &mut users {
-        // A queue is not named to itself: one more is kept than are named.
+        // The explanation of a queue does not name the queue itself: one more is kept than is named.
         users.largest.sort_by_key(|at| Reverse(rate(at).to_bits()));
         users.largest.truncate(NAMED_MAX + 1);
     }
@@ -76,12 +78,12 @@ fn users(shared: &Allocation<'_>) -> Vec<Users> {
 }
 
 /// The resource that bounds a queue, and the other queues that share it.
-fn bound(shared: &Allocation<'_>, at: usize, resource: u32, users: &Users) -> (Constraint, Vec<String>) {
-    let rate = |at: usize| shared.rates[at].map_or(0.0, |rate| rate.rate);
-    let usable = shared.usable[resource as usize];
-    let Some(described) = shared.look.topology.resources.get(resource as usize) else {
+fn bound(allocation: &Allocation<'_>, at: usize, resource: u32, users: &Users) -> (Constraint, Vec<String>) {
+    let rate = |at: usize| allocation.rates[at].map_or(0.0, |rate| rate.rate);
+    let usable = allocation.usable[resource as usize];
+    let Some(described) = allocation.input.topology.resources.get(resource as usize) else {
         let text = format!("somebody has limited the job to {}", megabits(usable));
-        let name = shared.look.queues[at].key.owner.clone();
+        let name = allocation.input.queues[at].key.owner.clone();
         return (Constraint { kind: ConstraintKind::Limit, name, text }, Vec::new());
     };
     let kind = match described.of {
@@ -92,7 +94,7 @@ fn bound(shared: &Allocation<'_>, at: usize, resource: u32, users: &Users) -> (C
     let name = described.of.name();
     let text = format!("{name} gives {} to all, {} of it to this queue", megabits(usable), megabits(rate(at)));
     let line = |other: usize| {
-        let Queue { key, .. } = &shared.look.queues[other];
+        let Queue { key, .. } = &allocation.input.queues[other];
         format!("{}/{} of {}: {}", key.community, key.activity, key.owner, megabits(rate(other)))
     };
     let others = users.largest.iter().copied().filter(|other| *other != at).take(NAMED_MAX);

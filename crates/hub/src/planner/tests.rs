@@ -1,4 +1,4 @@
-//! Rounds of the scheduler: shares, promises, limits, and what is stopped or broken.
+//! Tests of rounds of the scheduler: shares, promises, limits, endpoints that are stopped or broken.
 
 use super::*;
 use crate::database::submissions::QueueKey;
@@ -46,7 +46,7 @@ fn queue(id: i64, target: &str, community: &str, queued: i64) -> Queue {
     Queue { id, key, queued, staging: 0, queued_bytes: 0, running: 0, running_bytes: 0, limit: None }
 }
 
-/// The input of a round beside the queues and the transfers.
+/// The inputs of a round beside the queues and the transfers.
 #[derive(Default)]
 struct Conditions {
     caps: HashMap<i64, f64>,
@@ -55,9 +55,9 @@ struct Conditions {
     copies: HashMap<Pair, u32>,
 }
 
-fn decide(topology: &Topology, queues: &[Queue], running: &[Running], known: &Conditions) -> Plan {
+fn decide(topology: &Topology, queues: &[Queue], running: &[PlannedTransfer], known: &Conditions) -> Plan {
     let usable: Vec<f64> = topology.resources.iter().map(|resource| resource.capacity * resource.mark).collect();
-    let look = PlanInput {
+    let input = PlanInput {
         caps: &known.caps,
         promised: &known.promised,
         at: 1,
@@ -69,11 +69,11 @@ fn decide(topology: &Topology, queues: &[Queue], running: &[Running], known: &Co
         broken: &known.broken,
         copies: &known.copies,
     };
-    plan(&look)
+    plan(&input)
 }
 
-fn running(number: i64, queue: i64, target: &str) -> Running {
-    Running { number, queue, source: "a".into(), target: target.into(), rate: 10.0, bytes: 100 }
+fn running(number: i64, queue: i64, target: &str) -> PlannedTransfer {
+    PlannedTransfer { number, queue, source: "a".into(), target: target.into(), rate: 10.0, bytes: 100 }
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn communities_share_a_link_below_its_mark() {
 }
 
 #[test]
-fn a_job_that_somebody_limited_has_its_limit_on_all_its_paths_together() {
+fn the_limit_of_a_job_holds_for_all_its_paths_together() {
     let limited = |id, target| {
         let queue = queue(id, target, "astro", 0);
         Queue { running: 1, limit: Some(24.0), key: QueueKey { limited: 5, ..queue.key }, ..queue }
@@ -107,7 +107,7 @@ fn a_job_that_somebody_limited_has_its_limit_on_all_its_paths_together() {
         (constraint.kind, constraint.text.as_str()),
         (ConstraintKind::Limit, "somebody has limited the job to 0.0 Mbit/s")
     );
-    assert!(plan.snapshot.queues[&1].held_by.is_empty(), "nobody else has it");
+    assert!(plan.snapshot.queues[&1].held_by.is_empty(), "no other queue shares it");
     assert_eq!(
         plan.snapshot.resources.len(),
         topology().resources.len(),
@@ -116,7 +116,7 @@ fn a_job_that_somebody_limited_has_its_limit_on_all_its_paths_together() {
 }
 
 #[test]
-fn what_a_queue_cannot_use_is_for_the_others() {
+fn a_rate_that_a_queue_cannot_use_goes_to_the_others() {
     let queues = [queue(1, "b", "astro", 0), queue(2, "c", "other", 0)].map(|queue| Queue { running: 1, ..queue });
     let active = [running(7, 1, "b"), running(9, 2, "c")];
     let known = Conditions { caps: HashMap::from([(1, 10.0)]), ..Conditions::default() };
@@ -125,7 +125,7 @@ fn what_a_queue_cannot_use_is_for_the_others() {
 }
 
 #[test]
-fn a_promise_is_kept_before_anything_is_shared() {
+fn promised_rates_are_reserved_before_the_rest_is_shared() {
     let queues = [queue(1, "b", "astro", 0), queue(2, "c", "other", 0)].map(|queue| Queue { running: 1, ..queue });
     let active = [running(7, 1, "b"), running(9, 2, "c")];
     // Of 80 bytes per second the first queue would have 60; the second is promised 50, and was never seen to use them.
@@ -139,7 +139,7 @@ fn a_promise_is_kept_before_anything_is_shared() {
 }
 
 #[test]
-fn what_is_due_begins_first() {
+fn a_queue_with_a_promise_begins_first() {
     let queues = [queue(1, "c", "astro", 100), queue(2, "c", "other", 100)];
     let queues = queues.map(|mut queue| {
         queue.key.priority = if queue.id == 1 { 5 } else { 1 };
@@ -161,7 +161,7 @@ fn an_endpoint_never_has_more_transfers_than_it_may() {
 }
 
 #[test]
-fn servers_are_asked_for_as_many_copies_as_their_pair_has() {
+fn a_pair_of_servers_has_no_more_copies_than_its_bound() {
     let queues = [queue(1, "b", "astro", 100), queue(2, "b", "other", 100), queue(3, "c", "other", 9)];
     let known = Conditions { copies: HashMap::from([(("a".to_owned(), "b".to_owned()), 7)]), ..Conditions::default() };
     let plan = decide(&topology(), &queues, &[running(7, 1, "b")], &known);
@@ -172,7 +172,7 @@ fn servers_are_asked_for_as_many_copies_as_their_pair_has() {
 }
 
 #[test]
-fn what_is_stopped_or_broken_begins_nothing_and_says_so() {
+fn a_stopped_or_broken_endpoint_begins_nothing_and_gives_the_reason() {
     let known = Conditions { broken: HashMap::from([("c".to_owned(), "noon".to_owned())]), ..Conditions::default() };
     let mut described: model::v1::hub::Collaboration = toml::from_str(TOML).unwrap();
     let reason = "maintenance".to_owned();
@@ -186,7 +186,7 @@ fn what_is_stopped_or_broken_begins_nothing_and_says_so() {
 }
 
 #[test]
-fn what_is_stopped_pauses_and_what_is_drained_ends() {
+fn a_stop_pauses_transfers_and_a_drain_lets_them_end() {
     let queues = [queue(1, "b", "astro", 0), queue(2, "c", "other", 0)].map(|queue| Queue { running: 1, ..queue });
     let active = [running(7, 1, "b"), running(9, 2, "c")];
     let limits = |drain: bool| {
@@ -196,12 +196,12 @@ fn what_is_stopped_pauses_and_what_is_drained_ends() {
         let plan = decide(&Topology::new(described).unwrap(), &queues, &active, &Conditions::default());
         (plan.limits[&7], plan.limits[&9])
     };
-    assert_eq!(limits(false), (0.0, 80.0), "its part is for the others");
+    assert_eq!(limits(false), (0.0, 80.0), "its share goes to the others");
     assert_eq!(limits(true), (60.0, 20.0));
 }
 
 #[test]
-fn where_nothing_bounds_there_is_no_limit() {
+fn without_a_bounding_resource_there_is_no_limit() {
     let queues = [Queue { key: QueueKey { source: "b".into(), ..queue(1, "c", "x", 1).key }, ..queue(1, "c", "x", 1) }];
     let plan = decide(&topology(), &queues, &[running(7, 1, "c")], &Conditions::default());
     assert_eq!(plan.limits[&7], f64::INFINITY);

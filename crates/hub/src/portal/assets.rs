@@ -1,4 +1,4 @@
-//! The files of the portal, as they are in the program: compressed, and each with an ETag that is its content's.
+//! The files of the portal, which are compressed in the program. Each has an ETag made from its content.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -13,17 +13,17 @@ use sha2::{Digest, Sha256};
 
 include!(concat!(env!("OUT_DIR"), "/portal.rs"));
 
-/// First parts of paths that belong to other services: nothing below them is a page.
+/// The first parts of paths that belong to other services: there are no pages below them.
 const NO_PAGES: [&str; 5] = ["api", "metrics", ".well-known", "fts3", "rucio"];
 const HTML: &str = "text/html; charset=utf-8";
-/// The page that every view is shown by.
+/// The page that shows every view.
 const PAGE: &str = "index.html";
-/// Content policy: nothing is loaded from other hosts, only files of the portal are run, and no other page may frame the portal.
+/// The content policy of the portal: a page loads nothing from other hosts, runs only files of the portal, and may not be framed.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'ORIGINS; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
-/// Content policy of pages without scripts: nothing is loaded at all.
+/// The content policy of pages without scripts: a page loads nothing.
 const CLOSED: &str = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'";
-/// The page that is shown where the portal was not built.
-const WITHOUT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Longhaul</title><h1>Longhaul</h1><p>This program was built \
+/// The page that is shown if the portal was not built.
+const NOT_BUILT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Longhaul</title><h1>Longhaul</h1><p>This program was built \
 without its portal: <code>make build</code> builds both (it needs node and npm). Its <a href=\"/api/v1\">API</a> is here, and <code>longhaul</code> on the command line.</p></html>\n";
 
 /// A file of the portal.
@@ -42,8 +42,8 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
     FILES.iter().map(asset).collect()
 });
 
-/// The answer to a request of a browser for a page or a file of the portal; none where it asks for something else. Pages may speak to the
-/// servers of these origins: files go between them and the browser.
+/// The answer to a request for a page or a file of the portal; `None` for other requests. Pages may send requests to these origins: files
+/// are moved between their servers and the browser.
 pub fn answer(head: &Parts, origins: impl FnOnce() -> BTreeSet<String>) -> Option<Response> {
     if !matches!(head.method, Method::GET | Method::HEAD) {
         return None;
@@ -59,7 +59,7 @@ pub fn answer(head: &Parts, origins: impl FnOnce() -> BTreeSet<String>) -> Optio
     let wants = |field: header::HeaderName, word: &str| {
         head.headers.get(field).and_then(|value| value.to_str().ok()).is_some_and(|value| value.contains(word))
     };
-    // A client that does not want a page has the wrong path: the API says so.
+    // A client that does not accept a page has the wrong path: the API answers 404.
     if !path.is_empty() && !wants(header::ACCEPT, "text/html") {
         return None;
     }
@@ -72,7 +72,7 @@ pub fn answer(head: &Parts, origins: impl FnOnce() -> BTreeSet<String>) -> Optio
             }
             response
         }
-        None => finished(&head.method, StatusCode::OK, HTML, WITHOUT.as_bytes().to_vec()),
+        None => finished(&head.method, StatusCode::OK, HTML, NOT_BUILT.as_bytes().to_vec()),
     })
 }
 
@@ -84,7 +84,7 @@ fn send(head: &Parts, asset: &Asset) -> Response {
     let bytes = match (is_known, is_compressed) {
         (true, _) => Vec::new(),
         (false, true) => asset.compressed.to_vec(),
-        (false, false) => plain(asset.compressed),
+        (false, false) => decompressed(asset.compressed),
     };
     let mut response = finished(&head.method, status, media(asset.name), bytes);
     let headers = response.headers_mut();
@@ -101,7 +101,7 @@ fn send(head: &Parts, asset: &Asset) -> Response {
     response
 }
 
-/// A page of a few words, for browsers without a script of the portal.
+/// A page with a short text, without scripts.
 pub fn page(status: StatusCode, body: &str) -> Response {
     let html = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Longhaul</title><main>{body}</main></html>\n"
@@ -132,9 +132,9 @@ fn finished(method: &Method, status: StatusCode, media: &'static str, bytes: Vec
     response
 }
 
-fn plain(compressed: &[u8]) -> Vec<u8> {
+fn decompressed(compressed: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // The build has compressed it, so that it can be read.
+    // The build has compressed the file, so it can be decompressed.
     let _ = GzDecoder::new(compressed).read_to_end(&mut bytes);
     bytes
 }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn every_view_is_the_page_and_the_api_is_not() {
+    fn every_view_has_the_page_and_the_api_has_none() {
         let page = [("accept", "text/html,*/*")];
         for path in ["/", "/transfers/1", "/nothing/like/that"] {
             let response = ask(path, &page).unwrap();
@@ -184,13 +184,16 @@ mod tests {
         for path in ["/api/v1/jobs", "/metrics", "/fts3/jobs", "/rucio/ping", "/.well-known/x"] {
             assert!(ask(path, &page).is_none(), "{path}");
         }
-        assert!(ask("/v1/jobs", &[("accept", "application/json")]).is_none(), "a script has mistaken the path");
+        assert!(
+            ask("/v1/jobs", &[("accept", "application/json")]).is_none(),
+            "a client that accepts JSON gets no page"
+        );
     }
 
     #[test]
-    fn files_are_kept_for_ever_and_the_page_is_asked_for() {
+    fn browsers_cache_files_for_ever_and_revalidate_the_page() {
         let Some(script) = ASSETS.iter().find(|asset| asset.name.ends_with(".js")) else {
-            return assert!(FILES.is_empty(), "the portal is there whole, or not at all");
+            return assert!(FILES.is_empty(), "the portal is in the program completely, or not at all");
         };
         let path = format!("/{}", script.name);
         let response = ask(&path, &[("accept-encoding", "br, gzip")]).unwrap();

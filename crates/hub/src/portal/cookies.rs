@@ -1,4 +1,4 @@
-//! Cookies of the portal: for one hub, hidden from scripts, and useless to pages of other sites.
+//! Cookies of the portal: they belong to one hub, scripts cannot read them, and pages of other sites cannot use them.
 
 use http::{HeaderMap, HeaderName, Method, header};
 
@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, Method, header};
 pub struct BrowserRequest<'a> {
     /// Its method.
     pub method: &'a Method,
-    /// The host that it is for, with its port.
+    /// The host that it is sent to, with its port.
     pub host: &'a str,
     /// Its header fields.
     pub headers: &'a HeaderMap,
@@ -15,29 +15,30 @@ pub struct BrowserRequest<'a> {
     pub is_secure: bool,
 }
 
-/// The requests that a browser sends a cookie with, beside those of the portal's own pages.
+/// The requests, beside those of the portal's own pages, that a browser sends a cookie with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SameSite {
-    /// No others.
+    /// No other requests.
     Strict,
     /// Also requests by which another site sends the browser here: a provider, after signing in.
     Lax,
 }
 
 impl<'a> BrowserRequest<'a> {
-    /// Of a request's head. HTTP/2 names the host in its target.
+    /// Takes the parts of a request's head. HTTP/2 names the host in the target.
     pub fn of(head: &'a http::request::Parts, is_secure: bool) -> BrowserRequest<'a> {
         let field = head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let host = head.uri.authority().map(http::uri::Authority::as_str).or(field).unwrap_or_default();
         BrowserRequest { method: &head.method, host, headers: &head.headers, is_secure }
     }
 
-    /// The origin that it is for.
+    /// The origin that it is sent to.
     pub fn origin(self) -> String {
         format!("{}://{}", if self.is_secure { "https" } else { "http" }, self.host)
     }
 
-    /// Whether it comes from the portal's own pages, or only reads: a browser sends no `Strict` cookie with requests of other sites.
+    /// Whether it comes from the portal's own pages, or only reads. A read needs no check: a browser sends no `Strict` cookie with requests
+    /// of other sites.
     pub fn is_of_own_page(self) -> bool {
         if matches!(*self.method, Method::GET | Method::HEAD) {
             return true;
@@ -45,7 +46,7 @@ impl<'a> BrowserRequest<'a> {
         let field = |name: HeaderName| self.headers.get(name).and_then(|value| value.to_str().ok());
         match field(HeaderName::from_static("sec-fetch-site")) {
             Some(site) => site == "same-origin",
-            // A browser of before 2023.
+            // Browsers from before 2023 do not send the field.
             None => field(header::ORIGIN) == Some(&self.origin()),
         }
     }
@@ -60,18 +61,18 @@ impl<'a> BrowserRequest<'a> {
         values.next().filter(|value| !value.is_empty() && values.next().is_none())
     }
 
-    /// The field that has a browser keep a cookie for so many seconds, or forget it.
+    /// The header field that sets a cookie, with its value and its age in seconds, or removes it.
     pub fn set_cookie(self, word: &str, value: Option<(&str, i64)>, same_site: SameSite) -> String {
         let (value, age_s) = value.unwrap_or_default();
         let secure = if self.is_secure { "; Secure" } else { "" };
         format!("{}={value}; Path=/; Max-Age={age_s}; HttpOnly; SameSite={same_site:?}{secure}", self.cookie_name(word))
     }
 
-    /// Cookies know no ports, and a host may have several hubs.
+    /// The name of a cookie, which contains the port: cookies do not distinguish ports, and a host may have several hubs.
     fn cookie_name(self, word: &str) -> String {
         let port =
             self.host.rsplit_once(':').map(|(_, port)| port).filter(|port| port.bytes().all(|b| b.is_ascii_digit()));
-        // Browsers keep a name that begins with `__Host-` only where nobody else can have set it.
+        // Browsers accept a name with the prefix `__Host-` only from the host itself, over TLS.
         match (self.is_secure, port) {
             (true, port) => format!("__Host-{word}-{}", port.unwrap_or("443")),
             (false, port) => format!("{word}-{}", port.unwrap_or("80")),
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn one_cookie_of_this_port_counts() {
+    fn only_a_single_cookie_of_this_port_counts() {
         let id = "0".repeat(64);
         let shown_by = |cookie: &str, is_secure| {
             let headers = headers(&[("cookie", cookie)]);
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_other_sites_change_nothing() {
+    fn pages_of_other_sites_cannot_change_anything() {
         let is_own = |method: Method, fields: &[(&'static str, &str)]| {
             let headers = headers(fields);
             BrowserRequest { method: &method, host: "h.example", headers: &headers, is_secure: true }.is_of_own_page()
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_is_kept_from_scripts_and_other_sites() {
+    fn scripts_and_other_sites_cannot_use_a_cookie() {
         let request = BrowserRequest {
             method: &Method::POST,
             host: "h.example:7512",

@@ -1,4 +1,4 @@
-//! Folders and files of endpoints: listing, renaming, putting aside for deletion, and signed links.
+//! Folders and files of endpoints: lists and renames them, puts them aside for deletion, and signs links to them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,29 +18,30 @@ use crate::state::HubState;
 use crate::time;
 use crate::topology::Topology;
 
-/// How long a link to a file may be used: a download that has begun goes on.
+/// How long a link to a file may be used. A download that has begun by then goes on.
 pub const LINK_LASTS: Duration = Duration::from_secs(15 * 60);
-/// Entries of a folder that are listed.
+/// The most entries of a folder that are listed.
 const ENTRIES_MAX: usize = 100_000;
 /// The prefix of the names under which deleted files lie in their folders; such names are not listed.
 const KEPT_PREFIX: &str = ".longhaul-deleted-";
-/// How long a deletion can be taken back.
+/// How long a deletion can be taken back, milliseconds.
 pub const KEPT_MS: i64 = 7 * 86_400_000;
-/// How often the hub looks for expired deletions, and how long the lease of one lasts.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// How often the hub looks for expired deletions.
+const POLL_EVERY: Duration = Duration::from_secs(30);
+/// How long the lease of an expired deletion lasts, milliseconds.
 const LEASE_MS: i64 = 3_600_000;
 
-/// What a link to a file is for.
+/// The activity that a link to a file permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
-    /// To read it.
+    /// To read the file.
     Download,
-    /// To upload it, where no file exists.
+    /// To upload the file, if none exists.
     Upload,
 }
 
 impl Activity {
-    /// The word of macaroons.
+    /// The word in a macaroon.
     pub fn word(self) -> &'static str {
         match self {
             Activity::Download => "DOWNLOAD",
@@ -52,10 +53,10 @@ impl Activity {
 /// Lists a folder.
 ///
 /// # Errors
-/// No endpoint has it, or its server does not answer.
+/// No endpoint has the folder, or its server does not answer.
 pub async fn list(hub: &Arc<HubState>, at: &str) -> Result<Folder, Refused> {
     let (hub, at) = (Arc::clone(hub), at.to_owned());
-    blocking(move || look_into(&hub, &at)).await
+    blocking(move || list_blocking(&hub, &at)).await
 }
 
 /// Requires that a file or folder exists, of the expected kind.
@@ -65,8 +66,8 @@ pub async fn list(hub: &Arc<HubState>, at: &str) -> Result<Folder, Refused> {
 pub async fn require(hub: &Arc<HubState>, at: &str, is_folder: bool) -> Result<(), Refused> {
     let (hub, at) = (Arc::clone(hub), at.to_owned());
     blocking(move || {
-        let there = Reached::of(&hub, &at)?;
-        let stat = there.server.stat(&there.path).map_err(failed)?;
+        let server_path = ServerPath::of(&hub, &at)?;
+        let stat = server_path.server.stat(&server_path.path).map_err(failed)?;
         match (stat.meta.kind == Kind::Dir, is_folder) {
             (true, false) => Err(Refused::new(400, "it is a folder: its URL has a slash at its end")),
             (false, true) => Err(Refused::new(400, "it is a file: its URL has no slash at its end")),
@@ -79,7 +80,7 @@ pub async fn require(hub: &Arc<HubState>, at: &str, is_folder: bool) -> Result<(
 /// A signed link to a file.
 ///
 /// # Errors
-/// No endpoint has it, or its server signs no links.
+/// No endpoint has the file, or its server signs no links.
 pub async fn signed_link(
     hub: &Arc<HubState>,
     at: String,
@@ -99,12 +100,12 @@ pub async fn signed_link(
 /// Makes a folder.
 ///
 /// # Errors
-/// It exists already, or its server refuses.
+/// The folder exists already, or its server refuses.
 pub async fn make_folder(hub: &Arc<HubState>, at: String) -> Result<(), Refused> {
     let hub = Arc::clone(hub);
     blocking(move || {
-        let there = Reached::of(&hub, &at)?;
-        there.server.make_dir(&there.path).map_err(failed)
+        let server_path = ServerPath::of(&hub, &at)?;
+        server_path.server.make_dir(&server_path.path).map_err(failed)
     })
     .await
 }
@@ -112,12 +113,12 @@ pub async fn make_folder(hub: &Arc<HubState>, at: String) -> Result<(), Refused>
 /// Renames a file or folder; the new name must be free.
 ///
 /// # Errors
-/// The member may not, the names are at two endpoints, the new name is taken, or the server refuses.
+/// The member has no right to it, the names are at two endpoints, the new name is taken, or the server refuses.
 pub async fn rename(hub: &Arc<HubState>, member: &Member, order: RenameOrder) -> Result<(), Refused> {
     require_changeable(hub, member, &order.from)?;
     let hub = Arc::clone(hub);
     blocking(move || {
-        let (from, to) = (Reached::of(&hub, &order.from)?, Reached::of(&hub, &order.to)?);
+        let (from, to) = (ServerPath::of(&hub, &order.from)?, ServerPath::of(&hub, &order.to)?);
         if from.endpoint != to.endpoint {
             let reason = "a file is renamed within its endpoint; to another endpoint it is moved by a transfer";
             return Err(Refused::new(400, reason));
@@ -130,7 +131,7 @@ pub async fn rename(hub: &Arc<HubState>, member: &Member, order: RenameOrder) ->
 /// Puts a file or folder aside, to be deleted once it cannot be taken back any more.
 ///
 /// # Errors
-/// The member may not, or the server refuses.
+/// The member has no right to it, or the server refuses.
 pub async fn delete(hub: &Arc<HubState>, member: &Member, at: String) -> Result<Deletion, Refused> {
     require_changeable(hub, member, &at)?;
     let mut id = [0; 8];
@@ -149,11 +150,11 @@ pub async fn delete(hub: &Arc<HubState>, member: &Member, at: String) -> Result<
         expires: now + KEPT_MS,
         id,
     };
-    // Stored first: a file that is renamed without a row would never be deleted.
+    // The row is stored first: a file that is renamed without a row would never be deleted.
     hub.database.add_deletion(row.clone()).await.map_err(refused)?;
-    let moved = put(hub, row.target.clone(), row.kept_at.clone()).await;
-    if let Err(why) = moved {
-        hub.database.forget_deletion(row.id).await.map_err(refused)?;
+    let renamed = rename_url(hub, row.target.clone(), row.kept_at.clone()).await;
+    if let Err(why) = renamed {
+        hub.database.remove_deletion(row.id).await.map_err(refused)?;
         return Err(why);
     }
     Ok(deletion(&row))
@@ -170,12 +171,12 @@ pub async fn take_back(hub: &Arc<HubState>, member: &Member, id: &str) -> Result
     if row.deleted + KEPT_MS <= time::now() {
         return Err(Refused::new(409, "it was deleted more than 7 days ago, and cannot be taken back"));
     }
-    put(hub, row.kept_at.clone(), row.target.clone()).await?;
-    hub.database.forget_deletion(row.id.clone()).await.map_err(refused)?;
+    rename_url(hub, row.kept_at.clone(), row.target.clone()).await?;
+    hub.database.remove_deletion(row.id.clone()).await.map_err(refused)?;
     Ok(deletion(&row))
 }
 
-/// A deletion as the API shows it.
+/// A deletion as the type of the API.
 pub fn deletion(row: &DeletionRow) -> Deletion {
     Deletion {
         id: row.id.clone(),
@@ -186,10 +187,10 @@ pub fn deletion(row: &DeletionRow) -> Deletion {
     }
 }
 
-async fn put(hub: &Arc<HubState>, from: String, to: String) -> Result<(), Refused> {
+async fn rename_url(hub: &Arc<HubState>, from: String, to: String) -> Result<(), Refused> {
     let hub = Arc::clone(hub);
     blocking(move || {
-        let (from, to) = (Reached::of(&hub, &from)?, Reached::of(&hub, &to)?);
+        let (from, to) = (ServerPath::of(&hub, &from)?, ServerPath::of(&hub, &to)?);
         from.server.rename(&from.path, &to.path, false).map_err(failed)
     })
     .await
@@ -202,34 +203,34 @@ pub async fn run(hub: Arc<HubState>, mut stop: watch::Receiver<bool>) {
             Ok(true) => continue,
             Ok(false) => {}
             Err(DatabaseError::Stopping) => return,
-            Err(error) => tracing::error!(%error, "what people have deleted cannot be looked for; it is tried again"),
+            Err(error) => tracing::error!(%error, "expired deletions cannot be read; the hub tries again"),
         }
         tokio::select! {
             _ = stop.changed() => return,
-            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = tokio::time::sleep(POLL_EVERY) => {}
         }
     }
 }
 
-/// Carries out one expired deletion; whether there was one. A deletion that fails is tried again after its lease.
+/// Carries out one expired deletion; returns whether there was one. A deletion that fails is tried again after its lease.
 async fn delete_expired(hub: &Arc<HubState>) -> Result<bool, DatabaseError> {
     let Some(row) = hub.database.take_expired_deletion(time::now(), LEASE_MS).await? else { return Ok(false) };
     let (state, kept_at) = (Arc::clone(hub), row.kept_at.clone());
-    let gone = blocking(move || {
-        let there = Reached::of(&state, &kept_at)?;
-        match store::remove_all(&there.server, &there.path) {
+    let removal = blocking(move || {
+        let server_path = ServerPath::of(&state, &kept_at)?;
+        match store::remove_all(&server_path.server, &server_path.path) {
             Err(error) if !error.is_not_found() => Err(failed(error)),
             _ => Ok(()),
         }
     });
-    match gone.await {
-        Ok(()) => hub.database.forget_deletion(row.id).await?,
-        Err(why) => tracing::warn!(endpoint = row.endpoint, why = why.reason, "what was deleted cannot be removed yet"),
+    match removal.await {
+        Ok(()) => hub.database.remove_deletion(row.id).await?,
+        Err(why) => tracing::warn!(endpoint = row.endpoint, why = why.reason, "a deleted file cannot be removed yet"),
     }
     Ok(true)
 }
 
-/// Refuses changes of existing files by users, where the endpoint does not permit them.
+/// Refuses changes of existing files by users, unless the endpoint permits them.
 fn require_changeable(hub: &HubState, member: &Member, at: &str) -> Result<(), Refused> {
     let topology = hub.topology.load();
     let name = endpoint(&topology, at)?;
@@ -238,7 +239,7 @@ fn require_changeable(hub: &HubState, member: &Member, at: &str) -> Result<(), R
         return Ok(());
     }
     let reason = format!(
-        "users rename and delete nothing at {name}: an admin permits it with longhaul hub endpoint set {name} --changeable true"
+        "users may not rename or delete files at {name}: an admin permits it with longhaul hub endpoint set {name} --changeable true"
     );
     Err(Refused { fault: Some(Fault::Auth), ..Refused::new(403, reason) })
 }
@@ -259,19 +260,19 @@ fn endpoint(topology: &Topology, at: &str) -> Result<String, Refused> {
 }
 
 /// The server of a URL, and the path there.
-struct Reached {
+struct ServerPath {
     endpoint: String,
     server: Dav,
     path: RelPath,
 }
 
-impl Reached {
-    fn of(hub: &HubState, at: &str) -> Result<Reached, Refused> {
+impl ServerPath {
+    fn of(hub: &HubState, at: &str) -> Result<ServerPath, Refused> {
         let topology = hub.topology.load_full();
         let endpoint = endpoint(&topology, at)?;
         let reached = hub.servers.file(&topology, &endpoint, at);
         let (server, path) = reached.map_err(|why| Refused::new(409, format!("{endpoint}: {why}")))?;
-        Ok(Reached { endpoint, server, path })
+        Ok(ServerPath { endpoint, server, path })
     }
 }
 
@@ -283,13 +284,14 @@ fn failed(error: store::Error) -> Refused {
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Refused> + Send + 'static) -> Result<T, Refused> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| Err(Refused::new(500, format!("the question broke off: {error}"))))
+    done.unwrap_or_else(|error| Err(Refused::new(500, format!("the request broke off: {error}"))))
 }
 
-fn look_into(hub: &HubState, at: &str) -> Result<Folder, Refused> {
-    let there = Reached::of(hub, at)?;
-    let entries = there.server.list(&there.path).map_err(failed)?.finished();
-    let mut folder = Folder { at: web::target::redacted(at), endpoint: there.endpoint, ..Folder::default() };
+/// Lists a folder, on a thread that may block.
+fn list_blocking(hub: &HubState, at: &str) -> Result<Folder, Refused> {
+    let server_path = ServerPath::of(hub, at)?;
+    let entries = server_path.server.list(&server_path.path).map_err(failed)?.finished();
+    let mut folder = Folder { at: web::target::redacted(at), endpoint: server_path.endpoint, ..Folder::default() };
     for entry in entries {
         let (name, stat) = entry.map_err(failed)?;
         let Ok(stat) = stat else {

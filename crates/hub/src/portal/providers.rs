@@ -14,9 +14,10 @@ pub struct SignIn {
     pub title: String,
     /// The provider.
     pub provider: Provider,
-    /// The claim that is the name of a member.
+    /// The claim whose value is the name of the member.
     pub name_claim: String,
-    /// The rules: the first that matches counts, and a person whom none matches is refused. Without rules everybody is a user.
+    /// The rules. The first rule that matches counts; a person without a matching rule is refused. If there are no rules, everybody is a
+    /// user.
     pub members: Vec<MemberRule>,
 }
 
@@ -25,7 +26,7 @@ pub struct SignIn {
 pub struct MemberRule {
     /// The name of the claim.
     pub claim: String,
-    /// The value that the claim has, or has in its list.
+    /// The value of the claim, or a value in its list.
     pub value: String,
     /// Their role.
     pub role: Role,
@@ -34,7 +35,7 @@ pub struct MemberRule {
 }
 
 impl SignIn {
-    /// The member that a person is who has signed in.
+    /// The member for a person who has signed in.
     ///
     /// # Errors
     /// No rule matches, or a claim is missing.
@@ -75,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rule_that_fits_says_who_somebody_is() {
+    fn the_first_rule_that_matches_gives_role_and_community() {
         let rule = |value: &str, role, community: &str| MemberRule {
             claim: "groups".to_owned(),
             value: value.to_owned(),

@@ -1,7 +1,8 @@
 //! Browser sessions: a cookie stands for a member, so that a page need not keep a key.
 //!
-//! They are rows of the database, by digests of their ids: all hubs on it know them, and they outlive a hub. A session ends when the member signs out, with
-//! the grant or the token that it was begun with, after [`LASTS_UNUSED_MS`] without a request, and after [`LASTS_MS`] in any case.
+//! Sessions are rows of the database, under digests of their ids: all hubs on the database know them, and they outlive a hub. A session
+//! ends when the member signs out, with the grant or the token that it was begun with, after [`LASTS_UNUSED_MS`] without a request, and
+//! after [`LASTS_MS`] at the latest.
 
 use model::Fault;
 use sha2::{Digest, Sha256};
@@ -16,30 +17,31 @@ use crate::time;
 
 /// The cookie of a session.
 const COOKIE: &str = "longhaul-hub";
-/// How long a session lasts without a request.
+/// How long a session lasts without a request, milliseconds.
 pub const LASTS_UNUSED_MS: i64 = 12 * 3_600_000;
-/// How long it lasts at most.
+/// How long a session lasts at most, milliseconds.
 pub const LASTS_MS: i64 = 7 * 24 * 3_600_000;
-/// The precision with which the time of the last request is recorded.
-const NOTED_EVERY_MS: i64 = 60_000;
+/// The precision with which the time of the last request is recorded, milliseconds.
+const RECORD_EVERY_MS: i64 = 60_000;
 
-/// The parts of a shown credential that a session depends on.
+/// The parts of a credential that a session depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ShownCredential {
+pub struct SessionCredential {
     /// Its grant; empty without one.
     pub grant_id: String,
     /// When it ends by itself, milliseconds since 1970.
     pub ends: Option<i64>,
 }
 
-/// Begins a session for a member who has just shown a credential, for no longer than this is valid. Returns the header field that sets the cookie.
+/// Begins a session for a member who has authenticated with a credential; it lasts no longer than the credential. Returns the header field
+/// that sets the cookie.
 ///
 /// # Errors
 /// The system gives no random numbers, or the database cannot be written.
 pub async fn begin(
     hub: &HubState,
     member: &Member,
-    credential: &ShownCredential,
+    credential: &SessionCredential,
     request: BrowserRequest<'_>,
 ) -> Result<String, Refused> {
     let mut id = [0; 32];
@@ -65,18 +67,18 @@ pub async fn begin(
 /// # Errors
 /// The database cannot be written.
 pub async fn end(hub: &HubState, request: BrowserRequest<'_>) -> Result<String, Refused> {
-    if let Some(id) = shown(request) {
+    if let Some(id) = session_id(request) {
         hub.database.end_session(digest(id)).await.map_err(refused)?;
     }
     Ok(cookie(request, None))
 }
 
-/// The member of a request's session; none without a valid session.
+/// The member of a request's session; `None` without a valid session.
 ///
 /// # Errors
 /// The request changes something and may come from another site's page, or the database cannot be read.
 pub async fn member(hub: &HubState, request: BrowserRequest<'_>) -> Result<Option<Member>, Refused> {
-    let Some(id) = shown(request) else { return Ok(None) };
+    let Some(id) = session_id(request) else { return Ok(None) };
     let now = time::now();
     let row = hub.database.session(&digest(id)).await.map_err(refused)?;
     let Some(row) = row.filter(|row| now < row.expires && now < row.used + LASTS_UNUSED_MS) else { return Ok(None) };
@@ -87,10 +89,10 @@ pub async fn member(hub: &HubState, request: BrowserRequest<'_>) -> Result<Optio
         }
     }
     if !request.is_of_own_page() {
-        let reason = "a page of another site does not act in this browser's session: open the portal itself";
+        let reason = "a page of another site cannot use the session of this browser: open the portal itself";
         return Err(Refused { fault: Some(Fault::Auth), ..Refused::new(403, reason) });
     }
-    if now - row.used >= NOTED_EVERY_MS {
+    if now - row.used >= RECORD_EVERY_MS {
         hub.database.use_session(row.id_sha256, now).await.map_err(refused)?;
     }
     Ok(Some(Member { role: row.role, ..Member::user(&row.owner, &row.community) }))
@@ -100,8 +102,8 @@ fn digest(id: &str) -> String {
     model::hex::encode(&Sha256::digest(id))
 }
 
-/// The id of a session that a request shows.
-fn shown<'a>(request: BrowserRequest<'a>) -> Option<&'a str> {
+/// The id of the session in the cookie of a request.
+fn session_id<'a>(request: BrowserRequest<'a>) -> Option<&'a str> {
     request.cookie(COOKIE).filter(|id| id.len() == 64)
 }
 

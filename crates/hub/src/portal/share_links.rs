@@ -1,7 +1,7 @@
-//! Share links: people without an account read a file or folder, or put new files into a folder.
+//! Share links: with one, people without an account read a file or folder, or put new files into a folder.
 //!
-//! A link's token is 32 random bytes, of which the hub stores the digest. Payload goes between the endpoint and the browser: the hub gives the holder
-//! of the link short-lived links for one file each, which the endpoint signs.
+//! A link's token is 32 random bytes; the hub stores its digest. Payload goes between the endpoint and the browser: the holder of the link
+//! gets short-lived links from the hub, each for one file and signed by the endpoint.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -21,20 +21,23 @@ use crate::roles::Member;
 use crate::state::HubState;
 use crate::time;
 
+/// How long a link lasts if its order does not say, seconds.
 const LASTS_S: u64 = 7 * 86_400;
+/// How long a link may last, seconds.
 const LASTS_MAX_S: u64 = 366 * 86_400;
+/// How many characters a password has.
 const PASSWORD_CHARS: std::ops::RangeInclusive<usize> = 8..=200;
 /// Rounds of PBKDF2: some 0.1 s of a processor.
 const ROUNDS: NonZeroU32 = match NonZeroU32::new(600_000) {
     Some(rounds) => rounds,
     None => NonZeroU32::MIN,
 };
-/// Wrong passwords in a row, after which none is checked for a while.
+/// After so many wrong passwords, none is checked for [`LOCKED_MS`].
 const TRIES_MAX: i64 = 5;
 const LOCKED_MS: i64 = 60_000;
-/// How long the ticket is valid that stands for a password.
+/// How long a ticket stands for a password, milliseconds.
 const TICKET_LASTS_MS: i64 = 3_600_000;
-/// Bytes of a file's name.
+/// The most bytes of a file's name.
 const NAME_BYTES_MAX: usize = 255;
 
 fn random<const N: usize>() -> Result<[u8; N], Refused> {
@@ -54,8 +57,8 @@ fn password_hash(password: &str, salt: &[u8]) -> String {
     model::hex::encode(&hash)
 }
 
-/// A link as the API shows it to its owner.
-pub fn told(row: &ShareLinkRow) -> ShareLink {
+/// A link as the type of the API, for its owner.
+pub fn to_api(row: &ShareLinkRow) -> ShareLink {
     ShareLink {
         id: row.id.clone(),
         page: None,
@@ -80,7 +83,7 @@ fn kind(row: &ShareLinkRow) -> ShareKind {
 pub async fn make(hub: &Arc<HubState>, member: &Member, order: ShareLinkOrder) -> Result<ShareLink, Refused> {
     let lasts_s = order.lasts_s.unwrap_or(LASTS_S);
     if !(60..=LASTS_MAX_S).contains(&lasts_s) {
-        return Err(Refused::new(400, "a link lasts a minute at the least, and 366 days at most: lasts_s"));
+        return Err(Refused::new(400, "a link lasts at least a minute and at most 366 days: lasts_s"));
     }
     if order.kind == ShareKind::Drop && !order.at.ends_with('/') {
         return Err(Refused::new(400, "a drop box is a folder: its URL has a slash at its end"));
@@ -89,7 +92,9 @@ pub async fn make(hub: &Arc<HubState>, member: &Member, order: ShareLinkOrder) -
         return Err(Refused::new(400, "a password has 8 to 200 characters"));
     }
     files::require(hub, &order.at, order.at.ends_with('/')).await?;
-    let (token, id, salt) = (model::hex::encode(&random::<32>()?), random::<8>()?, random::<16>()?);
+    let token = model::hex::encode(&random::<32>()?);
+    let id = random::<8>()?;
+    let salt = random::<16>()?;
     let hash = match order.password {
         None => String::new(),
         Some(password) => blocking(move || password_hash(&password, &salt)).await?,
@@ -107,7 +112,7 @@ pub async fn make(hub: &Arc<HubState>, member: &Member, order: ShareLinkOrder) -
         expires: now + (lasts_s as i64) * 1000,
         ..ShareLinkRow::default()
     };
-    let link = ShareLink { page: Some(format!("/s/{token}")), ..told(&row) };
+    let link = ShareLink { page: Some(format!("/s/{token}")), ..to_api(&row) };
     hub.database.add_share_link(row).await.map_err(refused)?;
     Ok(link)
 }
@@ -115,7 +120,7 @@ pub async fn make(hub: &Arc<HubState>, member: &Member, order: ShareLinkOrder) -
 /// The link with an id, if the member may end it.
 ///
 /// # Errors
-/// There is none, or it belongs to another member.
+/// There is no such link, or it belongs to another member.
 pub async fn of_id(hub: &HubState, member: &Member, id: &str) -> Result<ShareLinkRow, Refused> {
     let row = hub.database.share_link(id).await.map_err(refused)?;
     let row = row.filter(|row| member.may_change(&row.owner, &member.community));
@@ -140,12 +145,12 @@ pub async fn open(hub: &Arc<HubState>, token: &str, query: &SharedQuery) -> Resu
     if !row.password_hash.is_empty() && query.password.is_none() && query.ticket.is_none() {
         return Ok(Shared { needs_password: true, ..shared });
     }
-    shared.ticket = admit(hub, &row, query).await?;
+    shared.ticket = check_password(hub, &row, query).await?;
     if kind == ShareKind::Drop {
         return Ok(shared);
     }
     let at = below(&row, &query.path)?;
-    shared.entries = if is_folder { files::list(hub, &at).await?.entries } else { vec![of_file(hub, &row).await?] };
+    shared.entries = if is_folder { files::list(hub, &at).await?.entries } else { vec![file_entry(hub, &row).await?] };
     Ok(shared)
 }
 
@@ -162,9 +167,9 @@ pub async fn link(
     let row = find(hub, token).await?;
     let wanted = if kind(&row) == ShareKind::Drop { Activity::Upload } else { Activity::Download };
     if activity != wanted {
-        return Err(Refused::new(403, "this link is not for that"));
+        return Err(Refused::new(403, "this link does not permit that"));
     }
-    admit(hub, &row, query).await?;
+    check_password(hub, &row, query).await?;
     if activity == Activity::Upload && (query.path.contains('/') || query.path.len() > 3 * NAME_BYTES_MAX) {
         return Err(Refused::new(400, "a file in a drop box has one name, of 255 bytes at most"));
     }
@@ -180,16 +185,16 @@ pub async fn link(
 /// The link with a token, if it has not ended.
 async fn find(hub: &HubState, token: &str) -> Result<ShareLinkRow, Refused> {
     let row = hub.database.share_link_of_token(&digest(token)).await.map_err(refused)?;
-    let over = || Refused::new(404, "this link has expired, or was ended by whoever shared it: ask them for a new one");
-    row.filter(|row| time::now() < row.expires).ok_or_else(over)
+    let ended = || Refused::new(404, "this link has expired or was ended: ask the person who shared it for a new one");
+    row.filter(|row| time::now() < row.expires).ok_or_else(ended)
 }
 
-/// Checks the password, or a ticket that was given for it. Returns the ticket.
-async fn admit(hub: &HubState, row: &ShareLinkRow, query: &SharedQuery) -> Result<Option<String>, Refused> {
+/// Checks the password, or a ticket that was given for it. Returns a ticket; `None` for a link without a password.
+async fn check_password(hub: &HubState, row: &ShareLinkRow, query: &SharedQuery) -> Result<Option<String>, Refused> {
     let now = time::now();
     if row.password_hash.is_empty() {
         if query.path.is_empty() {
-            hub.database.share_link_opened(row.id.clone()).await.map_err(refused)?;
+            hub.database.record_link_opened(row.id.clone()).await.map_err(refused)?;
         }
         return Ok(None);
     }
@@ -204,7 +209,7 @@ async fn admit(hub: &HubState, row: &ShareLinkRow, query: &SharedQuery) -> Resul
     }
     let may_try = hub.database.take_password_try(row.id.clone(), now, TRIES_MAX, LOCKED_MS).await.map_err(refused)?;
     if !may_try {
-        let reason = format!("{TRIES_MAX} wrong passwords: none is looked at for a minute");
+        let reason = format!("{TRIES_MAX} wrong passwords: none is checked for a minute");
         return Err(Refused::new(429, reason).with("Retry-After", "60"));
     }
     let salt = model::hex::decode(&row.password_salt).unwrap_or_default();
@@ -212,18 +217,18 @@ async fn admit(hub: &HubState, row: &ShareLinkRow, query: &SharedQuery) -> Resul
     if !bool::from(hash.as_bytes().ct_eq(row.password_hash.as_bytes())) {
         return Err(wrong_password());
     }
-    hub.database.share_link_opened(row.id.clone()).await.map_err(refused)?;
+    hub.database.record_link_opened(row.id.clone()).await.map_err(refused)?;
     Ok(Some(ticket_of(row, now + TICKET_LASTS_MS)))
 }
 
-/// A ticket, which stands for the password until a time. It cannot be made without the password's digest.
+/// A ticket: it stands for the password until a time, and cannot be made without the password's digest.
 fn ticket_of(row: &ShareLinkRow, until: i64) -> String {
     let tag = hmac_sha256(row.password_hash.as_bytes(), format!("{} {until}", row.id).as_bytes());
     format!("{until}.{}", model::hex::encode(&tag))
 }
 
 fn wrong_password() -> Refused {
-    Refused::new(403, "the password is wrong, or was shown an hour ago: ask whoever shared the link")
+    Refused::new(403, "the password is wrong, or was entered more than an hour ago: ask the person who shared the link")
 }
 
 /// The URL of a path below the shared folder. A path cannot leave the folder.
@@ -242,16 +247,17 @@ fn below(row: &ShareLinkRow, path: &str) -> Result<String, Refused> {
     Ok(format!("{}{path}", row.target))
 }
 
-async fn of_file(hub: &Arc<HubState>, row: &ShareLinkRow) -> Result<FolderEntry, Refused> {
+/// The entry of a shared file in its folder.
+async fn file_entry(hub: &Arc<HubState>, row: &ShareLinkRow) -> Result<FolderEntry, Refused> {
     let (folder, name) = row.target.rsplit_once('/').unwrap_or_default();
-    let there = files::list(hub, &format!("{folder}/")).await?;
-    let found = there.entries.into_iter().find(|entry| entry.href == name && !entry.is_folder);
-    found.ok_or_else(|| Refused::new(404, "the file is not there any more: ask whoever shared it"))
+    let listed = files::list(hub, &format!("{folder}/")).await?;
+    let found = listed.entries.into_iter().find(|entry| entry.href == name && !entry.is_folder);
+    found.ok_or_else(|| Refused::new(404, "the file does not exist any more: ask the person who shared it"))
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refused> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| Refused::new(500, format!("the question broke off: {error}")))
+    done.map_err(|error| Refused::new(500, format!("the request broke off: {error}")))
 }
 
 #[cfg(test)]
@@ -263,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_leads_nowhere_else() {
+    fn a_path_cannot_leave_the_shared_folder() {
         let folder = row("lh://h/e/shared/");
         assert_eq!(below(&folder, "").unwrap(), "lh://h/e/shared/");
         assert_eq!(below(&folder, "a/b%20c").unwrap(), "lh://h/e/shared/a/b%20c");
@@ -275,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_is_of_one_link_one_password_and_one_time() {
+    fn a_ticket_is_valid_for_one_link_one_password_and_one_time() {
         let of = |id: &str, hash: &str| ShareLinkRow {
             id: id.to_owned(),
             password_hash: hash.to_owned(),

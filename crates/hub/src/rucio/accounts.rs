@@ -1,4 +1,4 @@
-//! Accounts and scopes. Every holder of a key is an account; the hub stores only its scopes, its usage and its quotas.
+//! Accounts and scopes. Every holder of a key is an account; the hub stores only the scopes, the usage and the quotas of accounts.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::errors::RucioError;
-use super::{Answered, RucioRequest, created, done, json_answer, stream, unknown};
+use super::{RucioRequest, RucioResult, created, done, json_answer, stream, unknown};
 use crate::catalogue::storage;
 use crate::state::HubState;
 use crate::time;
 
 /// `accounts/…`.
-pub(super) async fn answer(request: RucioRequest, method: &str, path: &[&str]) -> Answered {
+pub(super) async fn answer(request: RucioRequest, method: &str, path: &[&str]) -> RucioResult {
     match (method, path) {
         ("GET", ["whoami"]) => account(&request, &request.member.owner),
         ("GET", []) => stream([json!({"account": request.member.owner, "type": "USER", "email": null})]),
@@ -36,7 +36,7 @@ pub(super) async fn answer(request: RucioRequest, method: &str, path: &[&str]) -
     }
 }
 
-fn account(request: &RucioRequest, name: &str) -> Answered {
+fn account(request: &RucioRequest, name: &str) -> RucioResult {
     if name != request.member.owner && request.member.role < Role::Operator {
         return Err(RucioError::new(
             404,
@@ -60,12 +60,12 @@ fn account(request: &RucioRequest, name: &str) -> Answered {
     )
 }
 
-fn attributes(request: &RucioRequest, name: &str) -> Answered {
+fn attributes(request: &RucioRequest, name: &str) -> RucioResult {
     let is_admin = name == request.member.owner && request.member.role == Role::Admin;
     json_answer(200, &json!([{"key": "admin", "value": is_admin}]))
 }
 
-async fn scopes_of(request: &RucioRequest, name: &str) -> Answered {
+async fn scopes_of(request: &RucioRequest, name: &str) -> RucioResult {
     let all = request.hub.database.scopes().await?;
     let mut own: Vec<String> =
         all.into_iter().filter(|(_, account, _)| account == name).map(|(scope, ..)| scope).collect();
@@ -76,34 +76,34 @@ async fn scopes_of(request: &RucioRequest, name: &str) -> Answered {
     json_answer(200, &own)
 }
 
-async fn make_scope(request: &RucioRequest, account: &str, scope: &str) -> Answered {
+async fn make_scope(request: &RucioRequest, account: &str, scope: &str) -> RucioResult {
     request.member.require(Role::Operator).map_err(|refusal| RucioError::new(403, "AccessDenied", refusal.reason))?;
     replicas::check_scope(scope).map_err(|error| RucioError::new(400, "InvalidObject", error.to_string()))?;
     let database = &request.hub.database;
     if database.scope_account(scope).await?.is_some() {
-        return Err(RucioError::new(409, "Duplicate", format!("the scope {scope} is there already")));
+        return Err(RucioError::new(409, "Duplicate", format!("the scope {scope} exists already")));
     }
     database.make_scope(scope.to_owned(), account.to_owned(), time::now()).await?;
     created()
 }
 
 /// `scopes/…`.
-pub(super) async fn scopes(request: RucioRequest, method: &str, path: &[&str]) -> Answered {
+pub(super) async fn scopes(request: RucioRequest, method: &str, path: &[&str]) -> RucioResult {
     let all = request.hub.database.scopes().await?;
     match (method, path) {
         ("GET", []) => json_answer(200, &all.iter().map(|(scope, ..)| scope).collect::<Vec<_>>()),
         ("GET", ["owner"]) => {
-            let owned = |(scope, account, _): &(String, String, i64)| json!({"scope": scope, "account": account});
-            json_answer(200, &all.iter().map(owned).collect::<Vec<_>>())
+            let form = |(scope, account, _): &(String, String, i64)| json!({"scope": scope, "account": account});
+            json_answer(200, &all.iter().map(form).collect::<Vec<_>>())
         }
         _ => Err(unknown(method, path)),
     }
 }
 
-async fn usage(request: &RucioRequest, account: &str, endpoint: Option<&str>) -> Answered {
+async fn usage(request: &RucioRequest, account: &str, endpoint: Option<&str>) -> RucioResult {
     let hub: &HubState = &request.hub;
     let topology = hub.topology.load();
-    let (stores, held) = (hub.database.stores().await?, hub.database.held(account).await?);
+    let (stores, held) = (hub.database.stores().await?, hub.database.held_bytes(account).await?);
     let left = hub.database.quotas_left(account, &topology).await?;
     let mut lines = Vec::new();
     for place in topology.storage.values().filter(|place| endpoint.is_none_or(|wanted| wanted == place.endpoint)) {
@@ -123,20 +123,20 @@ async fn usage(request: &RucioRequest, account: &str, endpoint: Option<&str>) ->
     stream(lines)
 }
 
-async fn usage_of_expressions(request: &RucioRequest, account: &str) -> Answered {
+async fn usage_of_expressions(request: &RucioRequest, account: &str) -> RucioResult {
     let hub: &HubState = &request.hub;
     let topology = hub.topology.load();
-    let (stores, held) = (hub.database.stores().await?, hub.database.held(account).await?);
+    let (stores, held) = (hub.database.stores().await?, hub.database.held_bytes(account).await?);
     let line = |(text, limit): (String, i64)| -> Option<Value> {
         let expression: replicas::Expression = text.parse().ok()?;
-        let means = topology.storage.values().filter(|place| expression.matches(&place.endpoint, &place.attributes));
-        let bytes: i64 = means.filter_map(|place| held.get(&stores.get(&place.endpoint)?.id)).sum();
+        let matching = topology.storage.values().filter(|place| expression.matches(&place.endpoint, &place.attributes));
+        let bytes: i64 = matching.filter_map(|place| held.get(&stores.get(&place.endpoint)?.id)).sum();
         Some(json!({"rse_expression": text, "bytes": bytes, "bytes_limit": limit, "bytes_remaining": limit - bytes}))
     };
     stream(hub.database.quotas(account).await?.into_iter().filter_map(line).collect::<Vec<_>>())
 }
 
-async fn limits(request: &RucioRequest, account: &str) -> Answered {
+async fn limits(request: &RucioRequest, account: &str) -> RucioResult {
     let quotas = request.hub.database.quotas(account).await?;
     json_answer(200, &quotas.into_iter().collect::<BTreeMap<_, _>>())
 }
@@ -146,7 +146,7 @@ struct Limit {
     bytes: i64,
 }
 
-async fn set_limit(request: &RucioRequest, account: &str, expression: &str) -> Answered {
+async fn set_limit(request: &RucioRequest, account: &str, expression: &str) -> RucioResult {
     let Limit { bytes } = request.read()?;
     // A negative number means no limit.
     change_limits(request, account, expression, u64::try_from(bytes).ok()).await?;

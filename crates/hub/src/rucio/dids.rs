@@ -8,28 +8,34 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::errors::RucioError;
-use super::named::{Did, find, lasts};
-use super::{Answered, RucioRequest, created, done, filters, forms, json_answer, stream, unknown};
+use super::names::{Did, expires_in, find};
+use super::{RucioRequest, RucioResult, created, done, filters, forms, json_answer, stream, unknown};
 use crate::catalogue::data;
 use crate::database::catalogue::{DataRow, NameFilter};
 
-/// Names that are read from the database at a time, for answers with all of them.
+/// The most names that are read from the database at once; answers have all names.
 const PAGE: i64 = 1_000;
 
 /// `dids/…`.
-pub(super) async fn answer(request: RucioRequest, method: &str, path: &[&str]) -> Answered {
+pub(super) async fn answer(request: RucioRequest, method: &str, path: &[&str]) -> RucioResult {
     match (method, path) {
         ("POST", []) => add_many(&request).await,
         ("POST", ["attachments"]) => attach_many(&request).await,
         ("POST", ["bulkmeta"]) => bulk_metadata(&request).await,
         ("GET", [scope, "dids", "search"]) => search(&request, scope).await,
         ("GET", [scope]) => below(&request, scope).await,
-        (_, [scope, name, rest @ ..]) => of_one(request, method, (scope, name), rest).await,
+        (_, [scope, name, rest @ ..]) => answer_for_did(request, method, (scope, name), rest).await,
         _ => Err(unknown(method, path)),
     }
 }
 
-async fn of_one(request: RucioRequest, method: &str, (scope, name): (&str, &str), path: &[&str]) -> Answered {
+/// `dids/SCOPE/NAME/…`.
+async fn answer_for_did(
+    request: RucioRequest,
+    method: &str,
+    (scope, name): (&str, &str),
+    path: &[&str],
+) -> RucioResult {
     let text = format!("{scope}:{name}");
     match (method, path) {
         ("POST", []) => {
@@ -62,19 +68,19 @@ async fn of_one(request: RucioRequest, method: &str, (scope, name): (&str, &str)
             json_answer(200, &metadata(&request, &row).await?)
         }
         ("POST", ["meta"]) => {
-            let said: MetadataBody = request.read()?;
-            change_metadata(&request, &text, said.meta).await?;
+            let body: MetadataBody = request.read()?;
+            change_metadata(&request, &text, body.meta).await?;
             created()
         }
         ("POST", ["meta", "lifetime"]) => set_lifetime(&request, &text).await,
-        ("POST", ["meta", word]) => {
-            let one: OneValue = request.read()?;
-            change_metadata(&request, &text, [((*word).to_owned(), one.value)].into_iter().collect()).await?;
+        ("POST", ["meta", key]) => {
+            let body: ValueBody = request.read()?;
+            change_metadata(&request, &text, [((*key).to_owned(), body.value)].into_iter().collect()).await?;
             created()
         }
         ("DELETE", ["meta"]) => {
-            let word = request.parameter("key").unwrap_or_default();
-            change_metadata(&request, &text, [(word, Value::Null)].into_iter().collect()).await?;
+            let key = request.parameter("key").unwrap_or_default();
+            change_metadata(&request, &text, [(key, Value::Null)].into_iter().collect()).await?;
             done()
         }
         ("PUT", ["status"]) => set_status(&request, &text).await,
@@ -116,7 +122,7 @@ struct MetadataBody {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct OneValue {
+struct ValueBody {
     value: Value,
 }
 
@@ -134,14 +140,14 @@ async fn add(request: &RucioRequest, did: &Did, new: NewDid) -> Result<(), Rucio
         .parse()
         .map_err(|error: replicas::NameError| RucioError::new(400, "InvalidObject", error.to_string()))?;
     if request.hub.database.data(&name).await?.is_some() {
-        return Err(RucioError::new(409, "DataIdentifierAlreadyExists", format!("{name} is there already")));
+        return Err(RucioError::new(409, "DataIdentifierAlreadyExists", format!("{name} exists already")));
     }
     let entry = NewData {
         name: did.text(),
         kind,
         metadata: new.meta.unwrap_or_default(),
         monotonic: new.statuses.unwrap_or_default().monotonic,
-        expires: lasts(new.lifetime),
+        expires: expires_in(new.lifetime),
         ..NewData::default()
     };
     let list = NewDataList { data: vec![entry], into: None };
@@ -164,7 +170,7 @@ struct NewNamedDid {
     new: NewDid,
 }
 
-async fn add_many(request: &RucioRequest) -> Answered {
+async fn add_many(request: &RucioRequest) -> RucioResult {
     let all: Vec<NewNamedDid> = request.read()?;
     for NewNamedDid { scope, name, new } in all {
         add(request, &Did { scope, name }, new).await?;
@@ -172,7 +178,8 @@ async fn add_many(request: &RucioRequest) -> Answered {
     created()
 }
 
-/// Puts names into a collection. Rucio's clients repeat a request after a failure: names that it contains already are no error.
+/// Attaches names to a dataset or container. Rucio's clients repeat a request after a failure, so names that it contains already are not an
+/// error.
 async fn attach(request: &RucioRequest, parent: &str, children: &[Did]) -> Result<(), RucioError> {
     let names = DataNames { names: children.iter().map(Did::text).collect() };
     data::attach(&request.hub, &request.member, parent, &names).await?;
@@ -191,7 +198,7 @@ struct Attachment {
     dids: Vec<Did>,
 }
 
-async fn attach_many(request: &RucioRequest) -> Answered {
+async fn attach_many(request: &RucioRequest) -> RucioResult {
     let all: Attachments = request.read()?;
     for Attachment { scope, name, dids } in all.attachments {
         attach(request, &format!("{scope}:{name}"), &dids).await?;
@@ -199,15 +206,16 @@ async fn attach_many(request: &RucioRequest) -> Answered {
     created()
 }
 
-async fn show(request: &RucioRequest, text: &str) -> Answered {
+async fn show(request: &RucioRequest, text: &str) -> RucioResult {
     let row = find(request, text).await?;
     let total = request.hub.database.total(&row).await?;
     json_answer(200, &forms::did(&row, total))
 }
 
-/// All names that a collection contains directly.
+/// All names that a dataset or container contains directly.
 pub(super) async fn all_contents(request: &RucioRequest, row: &DataRow) -> Result<Vec<DataRow>, RucioError> {
-    let (mut all, mut after) = (Vec::new(), 0);
+    let mut all = Vec::new();
+    let mut after = 0;
     loop {
         let page = request.hub.database.contents(row.id, after, PAGE).await?;
         let Some(last) = page.last() else { return Ok(all) };
@@ -216,14 +224,15 @@ pub(super) async fn all_contents(request: &RucioRequest, row: &DataRow) -> Resul
     }
 }
 
-async fn contents(request: &RucioRequest, text: &str) -> Answered {
+async fn contents(request: &RucioRequest, text: &str) -> RucioResult {
     let row = find(request, text).await?;
     stream(all_contents(request, &row).await?.iter().map(forms::child))
 }
 
-async fn files(request: &RucioRequest, text: &str) -> Answered {
+async fn files(request: &RucioRequest, text: &str) -> RucioResult {
     let row = find(request, text).await?;
-    let (mut all, mut after) = (Vec::new(), 0);
+    let mut all = Vec::new();
+    let mut after = 0;
     loop {
         let page = request.hub.database.files_below(&row, after, PAGE).await?;
         let Some(last) = page.last() else { break };
@@ -241,10 +250,11 @@ async fn files(request: &RucioRequest, text: &str) -> Answered {
 }
 
 /// `dids/SCOPE/?name=N&recursive=True`: everything below a name.
-async fn below(request: &RucioRequest, scope: &str) -> Answered {
+async fn below(request: &RucioRequest, scope: &str) -> RucioResult {
     let name = request.parameter("name").unwrap_or_default();
     let root = find(request, &format!("{scope}:{name}")).await?;
-    let (mut lines, mut waiting) = (vec![line(&root, None, 0)], vec![(root, 1)]);
+    let mut lines = vec![line(&root, None, 0)];
+    let mut waiting = vec![(root, 1)];
     while let Some((parent, level)) = waiting.pop() {
         for child in all_contents(request, &parent).await? {
             lines.push(line(&child, Some(&parent), level));
@@ -265,12 +275,12 @@ fn line(row: &DataRow, parent: Option<&DataRow>, level: u32) -> Value {
 }
 
 async fn metadata(request: &RucioRequest, row: &DataRow) -> Result<Value, RucioError> {
-    let said = request.hub.database.metadata(row.id).await?;
+    let own = request.hub.database.metadata(row.id).await?;
     let total = request.hub.database.total(row).await?;
-    Ok(forms::metadata(row, total, &said))
+    Ok(forms::metadata(row, total, &own))
 }
 
-async fn bulk_metadata(request: &RucioRequest) -> Answered {
+async fn bulk_metadata(request: &RucioRequest) -> RucioResult {
     let wanted: Children = request.read()?;
     let mut all = Vec::new();
     for did in &wanted.dids {
@@ -288,9 +298,9 @@ async fn change_metadata(request: &RucioRequest, text: &str, metadata: Metadata)
     Ok(())
 }
 
-async fn set_lifetime(request: &RucioRequest, text: &str) -> Answered {
-    let one: OneValue = request.read()?;
-    let expires = lasts(one.value.as_f64()).unwrap_or_default();
+async fn set_lifetime(request: &RucioRequest, text: &str) -> RucioResult {
+    let body: ValueBody = request.read()?;
+    let expires = expires_in(body.value.as_f64()).unwrap_or_default();
     let change = DataChange { expires: Some(expires), ..DataChange::default() };
     data::change(&request.hub, &request.member, text, &change).await?;
     created()
@@ -302,7 +312,7 @@ struct Status {
     open: Option<bool>,
 }
 
-async fn set_status(request: &RucioRequest, text: &str) -> Answered {
+async fn set_status(request: &RucioRequest, text: &str) -> RucioResult {
     let status: Status = request.read()?;
     let row = find(request, text).await?;
     if status.open == Some(row.open) {
@@ -322,7 +332,7 @@ async fn set_status(request: &RucioRequest, text: &str) -> Answered {
 }
 
 /// `dids/SCOPE/dids/search`: names by pattern, kind and metadata.
-async fn search(request: &RucioRequest, scope: &str) -> Answered {
+async fn search(request: &RucioRequest, scope: &str) -> RucioResult {
     let wanted = match request.parameter("filters") {
         Some(text) => filters::read(&text)?,
         None => vec![Map::new()],
@@ -331,7 +341,7 @@ async fn search(request: &RucioRequest, scope: &str) -> Answered {
     let is_long = request.parameter("long").is_some_and(|text| text.eq_ignore_ascii_case("true"));
     let mut found: BTreeMap<DataName, DataRow> = BTreeMap::new();
     for filter in &wanted {
-        for row in fitting(request, scope, filter, &kind).await? {
+        for row in matching_names(request, scope, filter, &kind).await? {
             found.insert(row.name.clone(), row);
         }
     }
@@ -354,27 +364,26 @@ async fn search(request: &RucioRequest, scope: &str) -> Answered {
 }
 
 /// Names that match one filter.
-async fn fitting(
+async fn matching_names(
     request: &RucioRequest,
     scope: &str,
     filter: &Map<String, Value>,
     kind: &str,
 ) -> Result<Vec<DataRow>, RucioError> {
-    let mut which = NameFilter { scope: scope.to_owned(), limit: PAGE, ..NameFilter::default() };
+    let mut name_filter = NameFilter { scope: scope.to_owned(), limit: PAGE, ..NameFilter::default() };
     let kind = filter.get("type").and_then(Value::as_str).unwrap_or(kind).to_ascii_lowercase();
-    let mut said = |word: &str, value: &Value| which.metadata.push((word.to_owned(), value.to_string()));
-    for (word, value) in filter {
-        match (word.as_str(), value.as_str()) {
+    for (key, value) in filter {
+        match (key.as_str(), value.as_str()) {
             ("name", Some(_)) | ("type", _) => {}
-            (word, _) if !word.contains('.') => said(word, value),
-            (word, _) => {
-                let text = format!("{word}: only `=` is looked for here");
+            (key, _) if !key.contains('.') => name_filter.metadata.push((key.to_owned(), value.to_string())),
+            (key, _) => {
+                let text = format!("{key}: the hub compares metadata only by `=`");
                 return Err(RucioError::new(400, "DIDFilterSyntaxError", text));
             }
         }
     }
     let name = filter.get("name").and_then(Value::as_str).unwrap_or("*").replace('%', "*");
-    which.pattern = name;
+    name_filter.pattern = name;
     let is_wanted = |row: &DataRow| match kind.as_str() {
         "all" => true,
         "collection" => row.kind != DataKind::File,
@@ -382,9 +391,9 @@ async fn fitting(
     };
     let mut all = Vec::new();
     loop {
-        let page = request.hub.database.data_list(&which).await?;
+        let page = request.hub.database.data_list(&name_filter).await?;
         let Some(last) = page.last() else { return Ok(all) };
-        which.after = last.name.name().to_owned();
+        name_filter.after = last.name.name().to_owned();
         all.extend(page.into_iter().filter(is_wanted));
     }
 }

@@ -1,4 +1,4 @@
-//! Errors in Rucio's form: a class that its clients know, and a sentence.
+//! Errors of Rucio's API: a class that its clients know, and a sentence.
 
 use axum::response::Response;
 use http::{HeaderName, HeaderValue};
@@ -9,7 +9,7 @@ use super::with_body;
 use crate::catalogue::refused;
 use crate::database::DatabaseError;
 
-/// A refusal.
+/// An error of Rucio's API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RucioError {
     pub status: u16,
@@ -19,7 +19,7 @@ pub(crate) struct RucioError {
 
 const CLASS: HeaderName = HeaderName::from_static("exceptionclass");
 const MESSAGE: HeaderName = HeaderName::from_static("exceptionmessage");
-/// Characters of a sentence that fit a header.
+/// The most characters of a sentence in a header field.
 const HEADER_CHARS_MAX: usize = 125;
 
 impl RucioError {
@@ -27,7 +27,7 @@ impl RucioError {
         RucioError { status, class, message: message.into() }
     }
 
-    /// The same error, with the class that clients expect for something missing of this kind.
+    /// The same error; if it means that something is missing (404), with the class that clients expect.
     pub fn missing(self, class: &'static str) -> RucioError {
         if self.status == 404 { RucioError { class, ..self } } else { self }
     }
@@ -47,7 +47,7 @@ impl RucioError {
 
 impl From<Refused> for RucioError {
     fn from(refused: Refused) -> RucioError {
-        // After a 401 clients log in again, three times: a known principal without the right gets a 403.
+        // After a 401 clients log in again, three times. So an authenticated client without the right gets a 403.
         let (status, class) = match refused.status {
             401 | 403 => (403, "AccessDenied"),
             404 => (404, "DataIdentifierNotFound"),
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_have_no_lines() {
+    fn a_message_in_a_header_is_one_line_of_ascii() {
         let response = RucioError::new(404, "RuleNotFound", "no\nrule \u{e4}").response();
         assert_eq!(response.headers()[MESSAGE], "no?rule ?");
         assert_eq!(RucioError::from(Refused::new(401, "x")).status, 403);

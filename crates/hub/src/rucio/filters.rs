@@ -1,17 +1,17 @@
-//! Filters of `dids/search`: a list of dictionaries as Python writes it, of which this reads texts, numbers, True, False and None.
+//! Reads the filters of `dids/search`: a list of dictionaries as Python writes it. Values are texts, numbers, True, False and None.
 
 use serde_json::{Map, Number, Value};
 
 use super::errors::RucioError;
 
-/// The longest text.
+/// The longest text, bytes.
 const BYTES_MAX: usize = 16 << 10;
 
 fn wrong(why: &str) -> RucioError {
     RucioError::new(400, "DIDFilterSyntaxError", format!("the filters cannot be read: {why}"))
 }
 
-/// Reads a list of dictionaries; any of them may fit.
+/// Reads a list of dictionaries. A name is found if it matches any of them.
 pub(super) fn read(text: &str) -> Result<Vec<Map<String, Value>>, RucioError> {
     if text.len() > BYTES_MAX {
         return Err(wrong("they are too long"));
@@ -22,10 +22,12 @@ pub(super) fn read(text: &str) -> Result<Vec<Map<String, Value>>, RucioError> {
 }
 
 struct Reader<'a> {
+    /// The text that has not been read yet.
     rest: &'a str,
 }
 
 impl<'a> Reader<'a> {
+    /// Skips white space; returns the rest.
     fn skip(&mut self) -> &'a str {
         self.rest = self.rest.trim_start();
         self.rest
@@ -122,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_python_writes_is_read() {
+    fn lists_of_dictionaries_as_python_writes_them_are_read() {
         let read = read("[{'name': 'run*', 'length.gt': 3, 'ok': True, 'x': None}, {'type': \"it's\"}]").unwrap();
         assert_eq!(read.len(), 2);
         assert_eq!(
@@ -138,7 +140,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_comes_is_read_or_refused(text in "[\\[\\]{}:,'\"\\\\a1TN ]{0,30}") {
+        fn no_text_makes_the_reader_panic(text in "[\\[\\]{}:,'\"\\\\a1TN ]{0,30}") {
             let _ = read(&text);
         }
     }

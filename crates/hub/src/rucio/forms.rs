@@ -1,11 +1,11 @@
-//! Rows of the catalogue as Rucio's documents.
+//! Turns rows of the catalogue into documents of Rucio's API.
 
 use model::v1::hub::{DataKind, Grouping, RuleState};
 use replicas::DataName;
 use serde_json::{Map, Value, json};
 
 use super::errors::RucioError;
-use crate::catalogue::shown;
+use crate::catalogue::to_api;
 use crate::database::catalogue::{DataRow, FileRow, ReplicaState, RuleRow};
 use crate::topology::{StoragePlace, Topology};
 
@@ -59,7 +59,7 @@ pub(super) fn child(row: &DataRow) -> Value {
     Value::Object(object)
 }
 
-/// A name; `total` is the number of files below a collection, and their bytes.
+/// A name; `total` is the number of files below a dataset or container, and their bytes.
 pub(super) fn did(row: &DataRow, total: (i64, i64)) -> Value {
     let mut object = name_of(&row.name);
     object.insert("type".into(), kind_word(row.kind).into());
@@ -79,8 +79,8 @@ pub(super) fn did(row: &DataRow, total: (i64, i64)) -> Value {
     Value::Object(object)
 }
 
-/// The metadata of a name: those columns of Rucio that the catalogue has, and the name's own words beside them.
-pub(super) fn metadata(row: &DataRow, total: (i64, i64), said: &std::collections::BTreeMap<String, String>) -> Value {
+/// The metadata of a name: Rucio's columns that the catalogue has, and the name's own metadata.
+pub(super) fn metadata(row: &DataRow, total: (i64, i64), own: &std::collections::BTreeMap<String, String>) -> Value {
     let is_file = row.kind == DataKind::File;
     let mut object = name_of(&row.name);
     let mut set = |word: &str, value: Value| drop(object.insert(word.into(), value));
@@ -97,8 +97,8 @@ pub(super) fn metadata(row: &DataRow, total: (i64, i64), said: &std::collections
     set("expired_at", time_or_null(row.expires));
     set("created_at", time(row.created).into());
     set("updated_at", time(row.changed).into());
-    for (word, text) in said {
-        set(word, serde_json::from_str(text).unwrap_or(Value::Null));
+    for (key, text) in own {
+        set(key, serde_json::from_str(text).unwrap_or(Value::Null));
     }
     Value::Object(object)
 }
@@ -151,7 +151,7 @@ pub(super) fn rule(row: &RuleRow, name: &DataName, kind: DataKind) -> Value {
     set("did_type", kind_word(kind).into());
     set("rse_expression", row.expression.clone().into());
     set("copies", row.copies.into());
-    set("state", state_word(shown::state(row)).into());
+    set("state", state_word(to_api::state(row)).into());
     set("locks_ok_cnt", row.ok.into());
     set("locks_replicating_cnt", row.replicating.into());
     set("locks_stuck_cnt", row.stuck.into());
@@ -178,8 +178,8 @@ pub(super) fn rule(row: &RuleRow, name: &DataName, kind: DataKind) -> Value {
     Value::Object(object)
 }
 
-/// Host, port and directory by which a client reaches the files of an endpoint over `https`, whatever scheme the hub uses.
-pub(super) fn reached_by(place: &StoragePlace) -> Option<(String, u16, String)> {
+/// The host, port and directory where clients find the files of an endpoint over `https`, whatever scheme the hub uses.
+pub(super) fn https_address(place: &StoragePlace) -> Option<(String, u16, String)> {
     let (scheme, rest) = place.url.split_once("://")?;
     let default = match scheme {
         "lh" => model::DEFAULT_PORT,
@@ -196,12 +196,12 @@ pub(super) fn reached_by(place: &StoragePlace) -> Option<(String, u16, String)> 
 
 /// The address of a copy for Rucio's clients.
 pub(super) fn pfn(place: &StoragePlace, name: &DataName, path: Option<&str>) -> Option<String> {
-    let (host, port, prefix) = reached_by(place)?;
-    let named = || place.naming.path(name);
-    Some(format!("https://{host}:{port}{prefix}{}", path.map_or_else(named, str::to_owned)))
+    let (host, port, prefix) = https_address(place)?;
+    let default_path = || place.naming.path(name);
+    Some(format!("https://{host}:{port}{prefix}{}", path.map_or_else(default_path, str::to_owned)))
 }
 
-/// The endpoint and the address of each copy of a file that can be read, by name of the endpoint.
+/// The endpoint, the state and the address of each copy of a file whose endpoint has an `https` address.
 pub(super) fn copies<'a>(
     row: &'a FileRow,
     topology: &'a Topology,
@@ -214,7 +214,7 @@ pub(super) fn copies<'a>(
 
 /// An endpoint as Rucio's clients expect it: its operations and its protocol.
 pub(super) fn rse(place: &StoragePlace, is_closed: bool) -> Value {
-    let protocol = reached_by(place).map(|(host, port, prefix)| {
+    let protocol = https_address(place).map(|(host, port, prefix)| {
         json!({
             "scheme": "https",
             "hostname": host,
@@ -250,7 +250,7 @@ pub(super) fn rse(place: &StoragePlace, is_closed: bool) -> Value {
     })
 }
 
-/// The id of an endpoint: 32 hexadecimal digits that are always the same.
+/// The id of an endpoint: 32 hexadecimal digits, derived from its name.
 pub(super) fn id(endpoint: &str) -> String {
     use sha2::Digest;
     model::hex::encode(&sha2::Sha256::digest(endpoint)[..16])
@@ -261,12 +261,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_as_clients_read_them() {
+    fn times_have_the_format_that_clients_read() {
         assert_eq!(time(1_767_268_800_000), "Thu, 01 Jan 2026 12:00:00 UTC");
     }
 
     #[test]
-    fn an_endpoint_is_reached_by_https() {
+    fn a_copy_has_an_https_address() {
         let toml = "[endpoint.a]\nurls = [\"lh://h/\"]\nstorage = { url = \"lh://h/data/c\" }\n\
                     [endpoint.b]\nkind = \"webdav\"\nurls = [\"davs://d:8443/\"]\nstorage = { url = \"davs://d:8443/s\", naming = \"hash\" }";
         let topology = Topology::new(toml::from_str(toml).unwrap()).unwrap();

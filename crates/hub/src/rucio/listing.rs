@@ -8,15 +8,15 @@ use serde_json::{Map, Value, json};
 
 use super::errors::RucioError;
 use super::metalink::{self, MetalinkFile, MetalinkUrl};
-use super::named::Did;
-use super::{Answered, RucioRequest, forms, rses, stream};
+use super::names::Did;
+use super::{RucioRequest, RucioResult, forms, rses, stream};
 use crate::database::catalogue::{DataRow, FileRow, ReplicaState};
 use crate::topology::Topology;
 
-/// Files that are read from the database at a time.
+/// The most files that are read from the database at once.
 const PAGE: i64 = 1_000;
 
-/// Schemes, which clients send as a list or as a text with commas.
+/// Schemes, which clients send as a list or as a text separated by commas.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Schemes {
@@ -46,16 +46,16 @@ impl ListingRequest {
 }
 
 /// POST replicas/list.
-pub(super) async fn list(request: &RucioRequest) -> Answered {
+pub(super) async fn list(request: &RucioRequest) -> RucioResult {
     let wanted: ListingRequest = request.read()?;
     let topology = request.hub.topology.load_full();
     let endpoints: Option<BTreeSet<&str>> = match &wanted.rse_expression {
         None => None,
-        Some(text) => Some(rses::meant(&topology, text)?.into_iter().map(|place| place.endpoint.as_str()).collect()),
+        Some(text) => Some(rses::matching(&topology, text)?.into_iter().map(|place| place.endpoint.as_str()).collect()),
     };
     let mut files = Vec::new();
     for did in &wanted.dids {
-        let found = super::named::find(request, &did.text()).await;
+        let found = super::names::find(request, &did.text()).await;
         let row = found
             .map_err(|error| RucioError { status: if error.status == 404 { 400 } else { error.status }, ..error })?;
         let mut after = 0;
@@ -65,7 +65,7 @@ pub(super) async fn list(request: &RucioRequest) -> Answered {
             after = last.file.id;
             for file in page {
                 let copies = copies(&file, &topology, &wanted, endpoints.as_ref());
-                // A file that was asked for by its own name is listed even without a replica that matches.
+                // A file that the request names itself is listed even without a matching replica.
                 if !copies.is_empty() || row.id == file.file.id {
                     files.push((file, copies));
                 }
@@ -111,7 +111,7 @@ fn copies(
         ListedCopy { endpoint: place.endpoint.clone(), is_tape, state, pfn }
     };
     let mut copies: Vec<ListedCopy> = all.map(copy).collect();
-    // Clients read in the order of the document: replicas that have to be staged come last.
+    // Clients read in the order of the document: replicas that must be staged come last.
     copies.sort_by_key(|copy| copy.is_tape);
     copies
 }
@@ -149,7 +149,7 @@ fn line(file: &FileRow, copies: &[ListedCopy], parents: Option<Vec<String>>) -> 
     Value::Object(object)
 }
 
-/// All names that contain a file, however far above.
+/// All names that contain a file, at any depth.
 async fn ancestors(request: &RucioRequest, file: &DataRow) -> Result<Vec<String>, RucioError> {
     let mut names = Vec::new();
     let mut waiting = vec![file.id];
@@ -169,7 +169,7 @@ async fn as_metalink(
     request: &RucioRequest,
     wanted: &ListingRequest,
     files: Vec<(FileRow, Vec<ListedCopy>)>,
-) -> Answered {
+) -> RucioResult {
     let mut all = Vec::with_capacity(files.len());
     for (file, copies) in files {
         let parents = if wanted.resolve_parents { ancestors(request, &file.file).await? } else { Vec::new() };

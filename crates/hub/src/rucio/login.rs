@@ -1,33 +1,34 @@
-//! Logging in: the password of `userpass` is an access key of the hub, which then serves as the token. A client with a certificate gets a key that expires.
+//! Login: the password of `userpass` is an access key of the hub, which then serves as the token. A client with a certificate gets a key
+//! that expires.
 
 use auth::{AccessKey, Fingerprint};
 use http::{HeaderMap, HeaderValue};
 use sha2::{Digest, Sha256};
 
 use super::errors::RucioError;
-use super::{Answered, RucioRequest, TOKEN, done, json_answer, unknown};
+use super::{RucioRequest, RucioResult, TOKEN, done, json_answer, unknown};
 use crate::database::roles::RoleGrant;
 use crate::time;
 
-/// How long the key of a client with a certificate lasts.
+/// How long the key of a client with a certificate lasts, milliseconds.
 const KEY_MS: i64 = 3_600_000;
 
 /// The credential of a request as the value of `Authorization`.
 pub(super) fn credential(path: &str, headers: &HeaderMap) -> Option<HeaderValue> {
     let field = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).filter(|text| !text.is_empty());
     let is_login = path.trim_matches('/') == "auth/userpass";
-    let shown = if is_login { field("x-rucio-password") } else { field(TOKEN.as_str()) };
-    HeaderValue::try_from(format!("Bearer {}", shown?.trim())).ok()
+    let key = if is_login { field("x-rucio-password") } else { field(TOKEN.as_str()) };
+    HeaderValue::try_from(format!("Bearer {}", key?.trim())).ok()
 }
 
 /// `auth/…`.
-pub(super) async fn answer(request: RucioRequest, method: &str, how: &[&str]) -> Answered {
+pub(super) async fn answer(request: RucioRequest, method: &str, how: &[&str]) -> RucioResult {
     match (method, how) {
         ("GET", ["userpass"]) => {
             let field = |name: &str| request.headers.get(name).and_then(|value| value.to_str().ok());
             let name = field("x-rucio-username").unwrap_or_default();
             if !name.is_empty() && name != request.member.owner {
-                let text = format!("that is the key of {}, and not of {name}", request.member.owner);
+                let text = format!("that is the key of {}, not of {name}", request.member.owner);
                 return Err(RucioError::new(401, "CannotAuthenticate", text));
             }
             let key = field("x-rucio-password").unwrap_or_default().to_owned();
@@ -42,18 +43,20 @@ pub(super) async fn answer(request: RucioRequest, method: &str, how: &[&str]) ->
     }
 }
 
-fn with_token(token: &str) -> Answered {
+fn with_token(token: &str) -> RucioResult {
     let mut response = done()?;
-    let value =
-        HeaderValue::try_from(token).map_err(|_| RucioError::new(401, "CannotAuthenticate", "that is no token"))?;
+    let value = HeaderValue::try_from(token)
+        .map_err(|_| RucioError::new(401, "CannotAuthenticate", "the key cannot be a token"))?;
     response.headers_mut().insert(TOKEN, value);
     Ok(response)
 }
 
-/// Makes an expiring key with the rights of the client's certificate: clients show the certificate with this request only.
+/// Makes an expiring key with the role of the client's certificate: clients send the certificate with this request only.
 async fn temporary_key(request: &RucioRequest) -> Result<String, RucioError> {
-    let (member, now) = (&request.member, time::now());
-    let (mut id, mut secret) = ([0u8; 8], [0u8; 32]);
+    let member = &request.member;
+    let now = time::now();
+    let mut id = [0u8; 8];
+    let mut secret = [0u8; 32];
     for bytes in [&mut id[..], &mut secret[..]] {
         let filled = auth::trust::provider().secure_random.fill(bytes);
         filled.map_err(|_| RucioError::new(500, "RucioException", "the system gives no random numbers"))?;
@@ -68,6 +71,6 @@ async fn temporary_key(request: &RucioRequest) -> Result<String, RucioError> {
         secret_sha256: model::hex::encode(&Sha256::digest(secret)),
     };
     request.hub.database.add_role_grant(grant).await?;
-    // Rucio's clients verify the hub by an authority: the key needs no fingerprint.
+    // Rucio's clients verify the certificate of the hub by an authority, so the key needs no fingerprint.
     Ok(AccessKey::new(id, secret, Fingerprint([0; 32])).expose_text())
 }

@@ -1,4 +1,4 @@
-//! Metalinks (RFC 5854) with what Rucio adds to them.
+//! Metalinks (RFC 5854) with Rucio's extensions.
 
 use quick_xml::escape::escape;
 
@@ -24,7 +24,7 @@ pub(super) struct MetalinkUrl {
     pub address: String,
 }
 
-/// The document of files.
+/// Writes the document of some files.
 pub(super) fn write(files: &[MetalinkFile]) -> String {
     let mut text = String::from(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<metalink xmlns=\"urn:ietf:params:xml:ns:metalink\">\n",
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_has_its_parts_in_order() {
+    fn a_document_has_the_elements_of_its_file() {
         let file = MetalinkFile {
             name: "a&b".into(),
             identity: "s:a&b".into(),

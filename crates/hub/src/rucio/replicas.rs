@@ -8,17 +8,17 @@ use serde_json::{Map, Value, json};
 
 use super::dids::all_contents;
 use super::errors::RucioError;
-use super::named::{Did, find};
-use super::{Answered, RucioRequest, created, done, forms, json_answer, listing, rses, stream, unknown, with_body};
+use super::names::{Did, find};
+use super::{RucioRequest, RucioResult, created, done, forms, json_answer, listing, rses, stream, unknown, with_body};
 use crate::catalogue::data;
-use crate::database::catalogue::{DataRow, ReplicaState, WhereRow};
+use crate::database::catalogue::{DataRow, ReplicaCounts, ReplicaState};
 
 /// `replicas/…`.
-pub(super) async fn answer(request: RucioRequest, method: &str, path: &[&str]) -> Answered {
+pub(super) async fn answer(request: RucioRequest, method: &str, path: &[&str]) -> RucioResult {
     match (method, path) {
         ("POST", ["list"]) => listing::list(&request).await,
         ("POST", []) => add(&request).await,
-        ("PUT", []) => arrive(&request).await,
+        ("PUT", []) => update(&request).await,
         ("POST", ["bad"]) => declare_bad(&request).await,
         ("POST", ["datasets_bulk"]) => {
             let wanted: ReplicaQuery = request.read()?;
@@ -54,12 +54,12 @@ struct ReplicaQuery {
 #[derive(Deserialize)]
 struct Copies {
     rse: String,
-    files: Vec<CopyOf>,
+    files: Vec<FileCopy>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct CopyOf {
+struct FileCopy {
     scope: String,
     name: String,
     bytes: Option<u64>,
@@ -70,9 +70,9 @@ struct CopyOf {
     pfn: Option<String>,
 }
 
-impl CopyOf {
-    /// Whether the replica exists: a client enters one before its upload in the state of copying.
-    fn is_there(&self) -> bool {
+impl FileCopy {
+    /// Whether the replica exists: a client enters it before its upload, in the state `COPYING`.
+    fn exists(&self) -> bool {
         !matches!(self.state.as_deref(), Some("C" | "COPYING" | "U" | "UNAVAILABLE"))
     }
 
@@ -81,15 +81,15 @@ impl CopyOf {
     }
 }
 
-/// The path of an address below the directory of an endpoint, where that is not as the endpoint names files.
+/// The path of an address below the directory of an endpoint; `None` if it is the path that the endpoint gives the name anyway.
 fn path_of(
     pfn: Option<&String>,
     place: &crate::topology::StoragePlace,
     name: &str,
 ) -> Result<Option<String>, RucioError> {
     let Some(pfn) = pfn else { return Ok(None) };
-    let (host, port, prefix) = forms::reached_by(place).ok_or_else(|| {
-        RucioError::new(400, "RSEProtocolNotSupported", format!("{} is not reached by https", place.endpoint))
+    let (host, port, prefix) = forms::https_address(place).ok_or_else(|| {
+        RucioError::new(400, "RSEProtocolNotSupported", format!("{} has no https address", place.endpoint))
     })?;
     let below = pfn.strip_prefix(&format!("https://{host}:{port}{prefix}"));
     let below = below.ok_or_else(|| {
@@ -99,12 +99,12 @@ fn path_of(
             format!("{pfn} is not below https://{host}:{port}{prefix}, where {} has its files", place.endpoint),
         )
     })?;
-    let named = name.parse().map(|name| place.naming.path(&name)).unwrap_or_default();
-    Ok((below != named).then(|| below.to_owned()))
+    let default_path = name.parse().map(|name| place.naming.path(&name)).unwrap_or_default();
+    Ok((below != default_path).then(|| below.to_owned()))
 }
 
 /// POST replicas: enters files with their existing replicas.
-async fn add(request: &RucioRequest) -> Answered {
+async fn add(request: &RucioRequest) -> RucioResult {
     let copies: Copies = request.read()?;
     let topology = request.hub.topology.load_full();
     let place = rses::place(&topology, &copies.rse)?;
@@ -115,7 +115,7 @@ async fn add(request: &RucioRequest) -> Answered {
         list.data.push(NewData {
             name: file.name(),
             kind: DataKind::File,
-            replicas: file.is_there().then_some(replica).into_iter().collect(),
+            replicas: file.exists().then_some(replica).into_iter().collect(),
             bytes: file.bytes,
             adler32: file.adler32.map(|sum| format!("{sum:0>8}")),
             md5: file.md5,
@@ -128,17 +128,17 @@ async fn add(request: &RucioRequest) -> Answered {
     created()
 }
 
-/// PUT replicas: a replica that was being copied has arrived.
-async fn arrive(request: &RucioRequest) -> Answered {
+/// PUT replicas: enters replicas whose upload has ended, and declares others bad.
+async fn update(request: &RucioRequest) -> RucioResult {
     let copies: Copies = request.read()?;
     let topology = request.hub.topology.load_full();
     let place = rses::place(&topology, &copies.rse)?;
-    for file in copies.files.iter().filter(|file| file.is_there()) {
+    for file in copies.files.iter().filter(|file| file.exists()) {
         let replica =
             NewReplica { endpoint: copies.rse.clone(), path: path_of(file.pfn.as_ref(), place, &file.name())? };
         match file.state.as_deref() {
             Some("B" | "BAD") => {
-                let bad = BadReplica { endpoint: copies.rse.clone(), why: "a client said so".to_owned() };
+                let bad = BadReplica { endpoint: copies.rse.clone(), why: "a client declared it bad".to_owned() };
                 data::declare_bad(&request.hub, &request.member, &file.name(), &bad).await?;
             }
             _ => data::add_copies(&request.hub, &request.member, &file.name(), &[replica]).await?,
@@ -162,15 +162,15 @@ struct BadReplicas {
     replicas: Vec<ReplicaId>,
 }
 
-/// POST replicas/bad; what could not be declared, by endpoint.
-async fn declare_bad(request: &RucioRequest) -> Answered {
+/// POST replicas/bad: declares copies bad. The answer has those that could not be declared bad, by endpoint.
+async fn declare_bad(request: &RucioRequest) -> RucioResult {
     let bad: BadReplicas = request.read()?;
-    let why = bad.reason.unwrap_or_else(|| "a client said so".to_owned());
+    let why = bad.reason.unwrap_or_else(|| "a client declared it bad".to_owned());
     let mut left: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for copy in bad.replicas {
         let (name, endpoint) = match copy {
             ReplicaId::Did { scope, name, rse } => (format!("{scope}:{name}"), rse),
-            ReplicaId::Pfn(pfn) => match request.named_by(&pfn) {
+            ReplicaId::Pfn(pfn) => match request.name_and_endpoint(&pfn) {
                 Some(named) => named,
                 None => {
                     left.entry(String::new()).or_default().push(format!("{pfn} Unknown replica"));
@@ -178,8 +178,8 @@ async fn declare_bad(request: &RucioRequest) -> Answered {
                 }
             },
         };
-        let said = BadReplica { endpoint: endpoint.clone(), why: why.clone() };
-        if let Err(refused) = data::declare_bad(&request.hub, &request.member, &name, &said).await {
+        let bad = BadReplica { endpoint: endpoint.clone(), why: why.clone() };
+        if let Err(refused) = data::declare_bad(&request.hub, &request.member, &name, &bad).await {
             left.entry(endpoint).or_default().push(format!("{name} {}", refused.reason));
         }
     }
@@ -187,11 +187,11 @@ async fn declare_bad(request: &RucioRequest) -> Answered {
 }
 
 impl RucioRequest {
-    /// The name and the endpoint of an address, where the endpoint names files by their names.
-    fn named_by(&self, pfn: &str) -> Option<(String, String)> {
+    /// The name and the endpoint of an address; `None` unless the endpoint derives paths from names.
+    fn name_and_endpoint(&self, pfn: &str) -> Option<(String, String)> {
         let topology = self.hub.topology.load();
         topology.storage.values().find_map(|place| {
-            let (host, port, prefix) = forms::reached_by(place)?;
+            let (host, port, prefix) = forms::https_address(place)?;
             let below = pfn.strip_prefix(&format!("https://{host}:{port}{prefix}"))?;
             let name = place.naming.name(below)?;
             Some((name.to_string(), place.endpoint.clone()))
@@ -202,8 +202,8 @@ impl RucioRequest {
 /// The replicas of a dataset, by endpoint.
 async fn dataset_lines(request: &RucioRequest, row: &DataRow) -> Result<Vec<Value>, RucioError> {
     let (files, bytes) = request.hub.database.total(row).await?;
-    let there = request.hub.database.whereabouts(row).await?;
-    let line = |at: &WhereRow| {
+    let counts = request.hub.database.whereabouts(row).await?;
+    let line = |at: &ReplicaCounts| {
         let mut object: Map<String, Value> = forms::name_of(&row.name);
         object.insert("rse".into(), at.endpoint.clone().into());
         object.insert("rse_id".into(), forms::id(&at.endpoint).into());
@@ -217,23 +217,23 @@ async fn dataset_lines(request: &RucioRequest, row: &DataRow) -> Result<Vec<Valu
         }
         Value::Object(object)
     };
-    Ok(there.iter().filter(|at| at.state == ReplicaState::Available).map(line).collect())
+    Ok(counts.iter().filter(|at| at.state == ReplicaState::Available).map(line).collect())
 }
 
 /// POST replicas/tombstone: a replica that a rule holds is refused. Others need no tombstone: the hub deletes them itself.
-async fn tombstone(request: &RucioRequest) -> Answered {
+async fn tombstone(request: &RucioRequest) -> RucioResult {
     #[derive(Deserialize)]
-    struct Tombs {
-        replicas: Vec<Tomb>,
+    struct TombstoneRequest {
+        replicas: Vec<TombstoneReplica>,
     }
     #[derive(Deserialize)]
-    struct Tomb {
+    struct TombstoneReplica {
         scope: String,
         name: String,
         rse: String,
     }
-    let tombs: Tombs = request.read()?;
-    for Tomb { scope, name, rse } in tombs.replicas {
+    let tombstones: TombstoneRequest = request.read()?;
+    for TombstoneReplica { scope, name, rse } in tombstones.replicas {
         let row = find(request, &format!("{scope}:{name}")).await?;
         let copies = request.hub.database.replicas_of(&[row.id]).await?;
         let copy = copies.get(&row.id).and_then(|all| all.iter().find(|copy| copy.endpoint == rse));

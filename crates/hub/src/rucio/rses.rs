@@ -1,16 +1,16 @@
-//! Endpoints with storage: Rucio's storage elements. They are described through the hub's own API, and can only be read here.
+//! Endpoints with storage: Rucio's storage elements. They are described through the hub's own API; this API only reads them.
 
 use replicas::{DataName, Expression};
 use serde_json::{Map, Value, json};
 
 use super::errors::RucioError;
-use super::{Answered, RucioRequest, forms, json_answer, stream, unknown};
+use super::{RucioRequest, RucioResult, forms, json_answer, stream, unknown};
 use crate::database::catalogue::StoreUse;
 use crate::time;
 use crate::topology::{StoragePlace, Topology};
 
 /// `rses/…`.
-pub(super) async fn answer(request: RucioRequest, method: &str, path: &[&str]) -> Answered {
+pub(super) async fn answer(request: RucioRequest, method: &str, path: &[&str]) -> RucioResult {
     let topology = request.hub.topology.load_full();
     match (method, path) {
         ("GET", []) => list(&request, &topology),
@@ -59,20 +59,20 @@ pub(super) fn place<'a>(topology: &'a Topology, name: &str) -> Result<&'a Storag
 ///
 /// # Errors
 /// The expression is invalid, or matches no endpoint.
-pub(super) fn meant<'a>(topology: &'a Topology, text: &str) -> Result<Vec<&'a StoragePlace>, RucioError> {
+pub(super) fn matching<'a>(topology: &'a Topology, text: &str) -> Result<Vec<&'a StoragePlace>, RucioError> {
     let wrong = |reason: String| RucioError::new(400, "InvalidRSEExpression", reason);
     let expression: Expression = text.parse().map_err(|error: replicas::ExpressionError| wrong(error.to_string()))?;
     let all = topology.storage.values();
-    let meant: Vec<_> = all.filter(|place| expression.matches(&place.endpoint, &place.attributes)).collect();
-    if meant.is_empty() {
+    let matching: Vec<_> = all.filter(|place| expression.matches(&place.endpoint, &place.attributes)).collect();
+    if matching.is_empty() {
         return Err(wrong(format!("{text} means no endpoint with storage")));
     }
-    Ok(meant)
+    Ok(matching)
 }
 
-fn list(request: &RucioRequest, topology: &Topology) -> Answered {
+fn list(request: &RucioRequest, topology: &Topology) -> RucioResult {
     match request.parameter("expression") {
-        Some(text) => stream(meant(topology, &text)?.into_iter().map(|place| json!({"rse": place.endpoint}))),
+        Some(text) => stream(matching(topology, &text)?.into_iter().map(|place| json!({"rse": place.endpoint}))),
         None => stream(topology.storage.values().map(|place| forms::rse(place, topology.refuses(&place.endpoint)))),
     }
 }
@@ -104,7 +104,7 @@ fn usage(place: &StoragePlace, used: StoreUse) -> Value {
 }
 
 /// The addresses of names at an endpoint.
-fn addresses(request: &RucioRequest, place: &StoragePlace) -> Answered {
+fn addresses(request: &RucioRequest, place: &StoragePlace) -> RucioResult {
     let mut all = Map::new();
     for text in request.parameters("lfn") {
         let name: DataName = text

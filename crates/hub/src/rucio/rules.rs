@@ -1,4 +1,4 @@
-//! Rules and locks.
+//! Rules, and their locks on replicas.
 
 use model::v1::hub::{NotPlaced, RuleChange, RuleOrder};
 use replicas::DataName;
@@ -6,14 +6,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::errors::RucioError;
-use super::named::{Did, find, lasts};
-use super::{Answered, RucioRequest, done, forms, json_answer, stream, unknown};
-use crate::catalogue::rules::{self, NotMade};
+use super::names::{Did, expires_in, find};
+use super::{RucioRequest, RucioResult, done, forms, json_answer, stream, unknown};
+use crate::catalogue::rules::{self, MakeRuleError};
 use crate::database::catalogue::{DataRow, RuleFilter, RuleRow};
 
-/// Rules of one answer.
+/// The most rules of one answer.
 const RULES_MAX: i64 = 10_000;
-/// Locks of a rule in one answer.
+/// The most locks of a rule in one answer.
 const LOCKS_MAX: i64 = 10_000;
 
 /// A new rule, as a client sends it; fields that it does not set are null.
@@ -33,7 +33,7 @@ pub(super) struct NewRule {
 }
 
 /// `rules/…`.
-pub(super) async fn answer(request: RucioRequest, method: &str, path: &[&str]) -> Answered {
+pub(super) async fn answer(request: RucioRequest, method: &str, path: &[&str]) -> RucioResult {
     match (method, path) {
         ("POST", []) => {
             let new: NewRule = request.read()?;
@@ -45,7 +45,7 @@ pub(super) async fn answer(request: RucioRequest, method: &str, path: &[&str]) -
         }
         ("GET", []) => {
             let rows = request.hub.database.rules(&RuleFilter { limit: RULES_MAX, ..RuleFilter::default() }).await?;
-            told(&request, rows).await
+            stream_rules(&request, rows).await
         }
         ("GET", [id]) => show(&request, id).await,
         ("PUT", [id]) => change(&request, id).await,
@@ -66,12 +66,12 @@ pub(super) async fn answer(request: RucioRequest, method: &str, path: &[&str]) -
 pub(super) async fn make(request: &RucioRequest, did: &Did, new: &NewRule) -> Result<String, RucioError> {
     let row = find(request, &did.text()).await?;
     let copies = new.copies.unwrap_or(1);
-    let which =
+    let filter =
         RuleFilter { name: Some(row.id), account: request.member.owner.clone(), limit: RULES_MAX, before: None };
-    let known = request.hub.database.rules(&which).await?;
+    let known = request.hub.database.rules(&filter).await?;
     let is_same = |rule: &RuleRow| rule.expression == new.rse_expression && rule.copies == i64::from(copies);
     if known.iter().any(is_same) {
-        let text = format!("{} has a rule of {copies} at {} of yours already", row.name, new.rse_expression);
+        let text = format!("you already have a rule for {copies} copies of {} at {}", row.name, new.rse_expression);
         return Err(RucioError::new(409, "DuplicateRule", text));
     }
     let order = RuleOrder {
@@ -80,7 +80,7 @@ pub(super) async fn make(request: &RucioRequest, did: &Did, new: &NewRule) -> Re
         at: new.rse_expression.clone(),
         grouping: forms::grouping(new.grouping.as_deref())?,
         weight: new.weight.clone(),
-        expires: lasts(new.lifetime),
+        expires: expires_in(new.lifetime),
         priority: new.priority,
         activity: new.activity.clone(),
         from: new.source_replica_expression.clone(),
@@ -89,18 +89,18 @@ pub(super) async fn make(request: &RucioRequest, did: &Did, new: &NewRule) -> Re
     };
     match rules::make(&request.hub, &request.member, &order).await {
         Ok(rule) => Ok(rule.id.replace('-', "")),
-        Err(NotMade::NotPlaced(NotPlaced { problem, full, .. })) => {
+        Err(MakeRuleError::NotPlaced(NotPlaced { problem, full, .. })) => {
             let class = if full.is_empty() { "InsufficientTargetRSEs" } else { "InsufficientAccountLimit" };
             Err(RucioError::new(409, class, problem.reason))
         }
-        Err(NotMade::Refused(refused)) if refused.reason.contains("is no expression") => {
+        Err(MakeRuleError::Refused(refused)) if refused.reason.contains("is no expression") => {
             Err(RucioError::new(409, "InvalidRSEExpression", refused.reason))
         }
-        Err(NotMade::Refused(refused)) => Err(refused.into()),
+        Err(MakeRuleError::Refused(refused)) => Err(refused.into()),
     }
 }
 
-/// Rules with the names that they apply to.
+/// Rules in Rucio's form, with the names to which they apply.
 async fn lines(request: &RucioRequest, rows: &[RuleRow]) -> Result<Vec<Value>, RucioError> {
     let ids: Vec<i64> = rows.iter().map(|rule| rule.name).collect();
     let names = request.hub.database.data_of(&ids).await?;
@@ -108,24 +108,26 @@ async fn lines(request: &RucioRequest, rows: &[RuleRow]) -> Result<Vec<Value>, R
     Ok(rows.iter().filter_map(line).collect())
 }
 
-async fn told(request: &RucioRequest, rows: Vec<RuleRow>) -> Answered {
+/// Streams rules, with the names to which they apply.
+async fn stream_rules(request: &RucioRequest, rows: Vec<RuleRow>) -> RucioResult {
     stream(lines(request, &rows).await?)
 }
 
 /// The rules of a name.
-pub(super) async fn of_name(request: &RucioRequest, text: &str) -> Answered {
+pub(super) async fn of_name(request: &RucioRequest, text: &str) -> RucioResult {
     let row = find(request, text).await?;
-    told(request, rules_of(request, &row).await?).await
+    stream_rules(request, rules_of(request, &row).await?).await
 }
 
 async fn rules_of(request: &RucioRequest, row: &DataRow) -> Result<Vec<RuleRow>, RucioError> {
-    let which = RuleFilter { name: Some(row.id), limit: RULES_MAX, ..RuleFilter::default() };
-    Ok(request.hub.database.rules(&which).await?)
+    let filter = RuleFilter { name: Some(row.id), limit: RULES_MAX, ..RuleFilter::default() };
+    Ok(request.hub.database.rules(&filter).await?)
 }
 
 /// The rules of a name and of all names that contain it.
-pub(super) async fn of_file(request: &RucioRequest, text: &str) -> Answered {
-    let (mut all, mut waiting) = (Vec::new(), vec![find(request, text).await?]);
+pub(super) async fn of_file(request: &RucioRequest, text: &str) -> RucioResult {
+    let mut all = Vec::new();
+    let mut waiting = vec![find(request, text).await?];
     let mut seen = std::collections::BTreeSet::new();
     while let Some(row) = waiting.pop() {
         if seen.insert(row.id) {
@@ -133,13 +135,13 @@ pub(super) async fn of_file(request: &RucioRequest, text: &str) -> Answered {
             waiting.extend(request.hub.database.parents(row.id).await?);
         }
     }
-    told(request, all).await
+    stream_rules(request, all).await
 }
 
 /// The rules of an account.
-pub(super) async fn of_account(request: &RucioRequest, account: &str) -> Answered {
-    let which = RuleFilter { account: account.to_owned(), limit: RULES_MAX, ..RuleFilter::default() };
-    told(request, request.hub.database.rules(&which).await?).await
+pub(super) async fn of_account(request: &RucioRequest, account: &str) -> RucioResult {
+    let filter = RuleFilter { account: account.to_owned(), limit: RULES_MAX, ..RuleFilter::default() };
+    stream_rules(request, request.hub.database.rules(&filter).await?).await
 }
 
 async fn row(request: &RucioRequest, id: &str) -> Result<RuleRow, RucioError> {
@@ -147,12 +149,12 @@ async fn row(request: &RucioRequest, id: &str) -> Result<RuleRow, RucioError> {
     rule.map_err(|refused| RucioError::from(refused).missing("RuleNotFound"))
 }
 
-async fn show(request: &RucioRequest, id: &str) -> Answered {
+async fn show(request: &RucioRequest, id: &str) -> RucioResult {
     let rule = row(request, id).await?;
     let mut all = lines(request, std::slice::from_ref(&rule)).await?;
     match all.pop() {
         Some(one) => json_answer(200, &one),
-        None => Err(RucioError::new(404, "RuleNotFound", format!("the rule {id} is of nothing any more"))),
+        None => Err(RucioError::new(404, "RuleNotFound", format!("the name of the rule {id} does not exist any more"))),
     }
 }
 
@@ -165,7 +167,7 @@ struct Options {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Changes {
-    /// Null for a rule without end, to be distinguished from a field that is missing.
+    /// Null for a rule without end; a missing field leaves the end as it is.
     lifetime: Option<Value>,
     comment: Option<String>,
     state: Option<String>,
@@ -174,30 +176,30 @@ struct Changes {
     priority: Option<u8>,
 }
 
-async fn change(request: &RucioRequest, id: &str) -> Answered {
-    let said = request.read::<Options>()?.options;
+async fn change(request: &RucioRequest, id: &str) -> RucioResult {
+    let options = request.read::<Options>()?.options;
     let body: Value = request.read()?;
     let is_without_end = body["options"].get("lifetime").is_some_and(Value::is_null);
-    let expires = match said.lifetime.as_ref().and_then(Value::as_f64) {
-        Some(seconds) => lasts(Some(seconds)),
+    let expires = match options.lifetime.as_ref().and_then(Value::as_f64) {
+        Some(seconds) => expires_in(Some(seconds)),
         None if is_without_end => Some(String::new()),
         None => None,
     };
-    let suspended = said.state.as_deref().map(|state| state == "SUSPENDED");
+    let suspended = options.state.as_deref().map(|state| state == "SUSPENDED");
     let change = RuleChange {
         expires,
-        priority: said.priority,
-        activity: said.activity,
-        from: said.source_replica_expression,
+        priority: options.priority,
+        activity: options.activity,
+        from: options.source_replica_expression,
         suspended,
-        comment: said.comment,
+        comment: options.comment,
     };
     let changed = rules::change(&request.hub, &request.member, id, &change).await;
     changed.map_err(|refused| RucioError::from(refused).missing("RuleNotFound"))?;
     done()
 }
 
-async fn analysis(request: &RucioRequest, id: &str) -> Answered {
+async fn analysis(request: &RucioRequest, id: &str) -> RucioResult {
     let why = rules::why(&request.hub, id).await;
     let why = why.map_err(|refused| RucioError::from(refused).missing("RuleNotFound"))?;
     let transfer = |lock: &model::v1::hub::RuleLock| {
@@ -216,7 +218,7 @@ async fn analysis(request: &RucioRequest, id: &str) -> Answered {
     json_answer(200, &json!({"rule_error": why.text, "transfers": why.locks.iter().map(transfer).collect::<Vec<_>>()}))
 }
 
-async fn locks_of(request: &RucioRequest, id: &str) -> Answered {
+async fn locks_of(request: &RucioRequest, id: &str) -> RucioResult {
     let rule = row(request, id).await?;
     let locks = request.hub.database.locks_left(rule.number, LOCKS_MAX).await?;
     let files: Vec<i64> = locks.iter().map(|lock| lock.file).collect();
@@ -236,18 +238,25 @@ struct MoveRequest {
     rse_expression: String,
 }
 
-/// Replaces a rule by one for other endpoints: the old rule is ended once the new one has been made.
-async fn replace(request: &RucioRequest, id: &str) -> Answered {
-    let (old, moved): (RuleRow, MoveRequest) = (row(request, id).await?, request.read()?);
+/// Replaces a rule by one for other endpoints: the old rule ends once the new one has been made.
+async fn replace(request: &RucioRequest, id: &str) -> RucioResult {
+    let old = row(request, id).await?;
+    let order: MoveRequest = request.read()?;
     let names = request.hub.database.data_of(&[old.name]).await?;
     let name: &DataName = match names.get(&old.name) {
         Some(row) => &row.name,
-        None => return Err(RucioError::new(404, "RuleNotFound", format!("the rule {id} is of nothing any more"))),
+        None => {
+            return Err(RucioError::new(
+                404,
+                "RuleNotFound",
+                format!("the name of the rule {id} does not exist any more"),
+            ));
+        }
     };
     let did = Did { scope: name.scope().to_owned(), name: name.name().to_owned() };
     let new = NewRule {
         copies: u32::try_from(old.copies).ok(),
-        rse_expression: moved.rse_expression,
+        rse_expression: order.rse_expression,
         weight: old.weight.clone(),
         activity: Some(old.activity.clone()),
         comment: old.comment.clone(),
@@ -259,7 +268,7 @@ async fn replace(request: &RucioRequest, id: &str) -> Answered {
     json_answer(201, &made)
 }
 
-async fn history(request: &RucioRequest, text: &str) -> Answered {
+async fn history(request: &RucioRequest, text: &str) -> RucioResult {
     let row = find(request, text).await?;
     let events = request.hub.database.history(row.id, 0, RULES_MAX).await?;
     let line = |event: &crate::database::catalogue::HistoryEvent| {
@@ -277,22 +286,23 @@ async fn history(request: &RucioRequest, text: &str) -> Answered {
     stream(events.iter().filter_map(line).collect::<Vec<_>>())
 }
 
-/// `locks/…`: which rules hold a dataset where.
-pub(super) async fn locks(request: RucioRequest, method: &str, path: &[&str]) -> Answered {
+/// `locks/…`: the rules that hold a dataset at each endpoint.
+pub(super) async fn locks(request: RucioRequest, method: &str, path: &[&str]) -> RucioResult {
     let ("GET", [scope, name]) = (method, path) else { return Err(unknown(method, path)) };
     let row = find(&request, &format!("{scope}:{name}")).await?;
-    let (rules, whole) = (rules_of(&request, &row).await?, request.hub.database.total(&row).await?);
+    let rules = rules_of(&request, &row).await?;
+    let (all_files, _) = request.hub.database.total(&row).await?;
     let mut lines = Vec::new();
-    for there in request.hub.database.whereabouts(&row).await? {
+    for count in request.hub.database.whereabouts(&row).await? {
         for rule in &rules {
             let mut object = forms::name_of(&row.name);
-            object.insert("rse".into(), there.endpoint.clone().into());
-            object.insert("rse_id".into(), forms::id(&there.endpoint).into());
+            object.insert("rse".into(), count.endpoint.clone().into());
+            object.insert("rse_id".into(), forms::id(&count.endpoint).into());
             object.insert("rule_id".into(), rule.id.replace('-', "").into());
             object.insert("account".into(), rule.account.clone().into());
-            object.insert("state".into(), if there.files == whole.0 { "OK" } else { "REPLICATING" }.into());
-            object.insert("length".into(), there.files.into());
-            object.insert("bytes".into(), there.bytes.into());
+            object.insert("state".into(), if count.files == all_files { "OK" } else { "REPLICATING" }.into());
+            object.insert("length".into(), count.files.into());
+            object.insert("bytes".into(), count.bytes.into());
             object.insert("accessed_at".into(), Value::Null);
             lines.push(Value::Object(object));
         }

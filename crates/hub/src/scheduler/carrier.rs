@@ -10,23 +10,23 @@ use crate::topology::Topology;
 
 /// About how long one transfer should take.
 const BATCH: Duration = Duration::from_secs(30);
-/// Bytes of one transfer where no rate bounds it.
+/// The bytes of one transfer if no rate bounds it.
 const BATCH_BYTES_MAX: i64 = 64 << 30;
 
-/// The carrier of a queue's files: an endpoint that is a node, the source before the target; else a gateway of theirs; else, between two WebDAV
-/// servers, the servers themselves.
+/// The carrier of a queue's files: the endpoint that is a node, the source first; otherwise a gateway of either endpoint; otherwise,
+/// between two WebDAV servers, a third-party copy.
 pub(super) fn carrier(topology: &Topology, queue: &Queue) -> Option<String> {
     let (source, target) = (&queue.key.source, &queue.key.target);
     let is = |name: &String, kind| topology.kind(name) == kind;
     let node = [source, target].into_iter().find(|name| is(name, EndpointKind::Node)).cloned();
     let gateway = |name: &String| topology.described_endpoint(name)?.gateway.clone();
-    let both_copy = is(source, EndpointKind::Webdav) && is(target, EndpointKind::Webdav);
-    let themselves = || both_copy.then(|| THIRD_PARTY.to_owned());
-    node.or_else(|| gateway(source)).or_else(|| gateway(target)).or_else(themselves)
+    let both_webdav = is(source, EndpointKind::Webdav) && is(target, EndpointKind::Webdav);
+    let third_party = || both_webdav.then(|| THIRD_PARTY.to_owned());
+    node.or_else(|| gateway(source)).or_else(|| gateway(target)).or_else(third_party)
 }
 
-/// Bytes of one transfer: half a minute's worth, so that files with a better claim that are queued meanwhile need not wait for long. A transfer has at
-/// least one file.
+/// The bytes of one transfer: half a minute's worth, so that more urgent files that are queued meanwhile need not wait long. A transfer has
+/// at least one file.
 pub(super) fn batch_bytes(limit: f64) -> i64 {
     if limit.is_finite() { (limit * BATCH.as_secs_f64()) as i64 } else { BATCH_BYTES_MAX }
 }
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_that_is_a_node_carries() {
+    fn an_endpoint_that_is_a_node_is_the_carrier() {
         let toml = "[endpoint.dtn]\nurls = [\"lh://n\"]\n[endpoint.bucket]\nkind = \"s3\"\nurls = [\"s3://b\"]\ngateway = \"dtn\"";
         let topology = Topology::new(toml::from_str(toml).unwrap()).unwrap();
         let of = |source: &str, target: &str| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sched::demand::DemandEstimate;
 
-use crate::planner::Running;
+use crate::planner::PlannedTransfer;
 use crate::snapshot::Snapshot;
 
 /// How long a transfer takes to reach its rate: its rate until then is ignored.
@@ -13,10 +13,10 @@ const STARTUP: Duration = Duration::from_secs(5);
 
 /// The estimate of one queue.
 struct QueueDemand {
-    /// Since when it has running transfers.
+    /// When it began to have running transfers.
     since: Duration,
-    /// The rate that it was given last, bytes per second.
-    given: f64,
+    /// Its share in the last round, bytes per second.
+    allotted: f64,
     demand: DemandEstimate,
 }
 
@@ -25,8 +25,8 @@ struct QueueDemand {
 pub(super) struct Demands(HashMap<i64, QueueDemand>);
 
 impl Demands {
-    /// The most that each queue is known to use, bytes per second, once its transfers have run for a while.
-    pub fn caps(&mut self, now: Duration, running: &[Running]) -> HashMap<i64, f64> {
+    /// The highest rate that each queue can use, bytes per second; only of queues whose transfers have run for a while.
+    pub fn caps(&mut self, now: Duration, running: &[PlannedTransfer]) -> HashMap<i64, f64> {
         let mut used: HashMap<i64, f64> = HashMap::new();
         for transfer in running {
             *used.entry(transfer.queue).or_default() += transfer.rate;
@@ -34,20 +34,20 @@ impl Demands {
         self.0.retain(|queue, _| used.contains_key(queue));
         let mut caps = HashMap::new();
         for (queue, used) in used {
-            let new = || QueueDemand { since: now, given: f64::INFINITY, demand: DemandEstimate::default() };
-            let QueueDemand { since, given, demand } = self.0.entry(queue).or_insert_with(new);
-            if given.is_finite() && now.saturating_sub(*since) >= STARTUP {
-                caps.insert(queue, demand.step(now, used, *given));
+            let new = || QueueDemand { since: now, allotted: f64::INFINITY, demand: DemandEstimate::default() };
+            let QueueDemand { since, allotted, demand } = self.0.entry(queue).or_insert_with(new);
+            if allotted.is_finite() && now.saturating_sub(*since) >= STARTUP {
+                caps.insert(queue, demand.step(now, used, *allotted));
             }
         }
         caps
     }
 
     /// Records the rates that queues are given from now on.
-    pub fn given(&mut self, snapshot: &Snapshot) {
+    pub fn record_rates(&mut self, snapshot: &Snapshot) {
         for (queue, decision) in &snapshot.queues {
             if let Some(demand) = self.0.get_mut(queue) {
-                demand.given = decision.rate;
+                demand.allotted = decision.rate;
             }
         }
     }

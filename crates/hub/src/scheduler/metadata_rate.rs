@@ -6,12 +6,12 @@ use std::time::Duration;
 /// A token bucket for each endpoint with such a limit; it holds the files of one second.
 #[derive(Debug, Default)]
 pub struct MetadataRates {
-    /// The files that were left, and when.
+    /// The files that may still be opened, and when that was computed.
     left: HashMap<String, (f64, Duration)>,
 }
 
 impl MetadataRates {
-    /// Files that may be opened at an endpoint now, where `files_s` may be opened in a second.
+    /// The number of files that may be opened at an endpoint now, if `files_s` may be opened per second.
     pub fn left(&mut self, endpoint: &str, files_s: f64, now: Duration) -> usize {
         let (left, at) = self.left.entry(endpoint.to_owned()).or_insert((files_s, now));
         *left = (*left + files_s * now.saturating_sub(*at).as_secs_f64()).min(files_s.max(1.0));
@@ -19,7 +19,7 @@ impl MetadataRates {
         *left as usize
     }
 
-    /// Takes files that are about to be opened.
+    /// Counts files that are about to be opened.
     pub fn take(&mut self, endpoint: &str, files: usize) {
         if let Some((left, _)) = self.left.get_mut(endpoint) {
             *left -= files as f64;
@@ -40,10 +40,14 @@ mod tests {
             rates.take("e", left);
             opened += left;
         }
-        // A bucket of one second, and ten seconds of what flows in.
+        // The bucket of one second, and ten seconds of refill.
         assert!((540..=550).contains(&opened), "{opened}");
         assert_eq!(rates.left("slow", 0.5, Duration::ZERO), 0);
         assert_eq!(rates.left("slow", 0.5, Duration::from_secs(1)), 1);
-        assert_eq!(rates.left("slow", 0.5, Duration::from_secs(60)), 1, "what was not used is not saved up");
+        assert_eq!(
+            rates.left("slow", 0.5, Duration::from_secs(60)),
+            1,
+            "unused files of earlier seconds are not saved"
+        );
     }
 }

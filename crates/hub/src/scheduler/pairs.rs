@@ -1,4 +1,4 @@
-//! The state of pairs of endpoints: their common rate, and the number of copies at once between two servers.
+//! The state of pairs of endpoints: the rate of each pair, and how many third-party copies run at once between its servers.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,25 +12,25 @@ use crate::database::queues::Queue;
 use crate::snapshot::{Pair, SeenPair, Snapshot};
 use crate::topology::Topology;
 
-/// The time constant of the rate of a pair, and of one copy.
+/// The time constants of the average rate of a pair, and of one copy.
 const RATE_CONSTANT: Duration = Duration::from_secs(30);
 const COPY_CONSTANT: Duration = Duration::from_secs(10);
-/// The shortest time that a rate is taken over.
-const RATE_OVER: Duration = Duration::from_millis(900);
-/// How long an idle pair is remembered.
-const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
-/// Pairs that are remembered: clients may name any.
+/// The shortest interval over which a rate is taken.
+const RATE_INTERVAL_MIN: Duration = Duration::from_millis(900);
+/// How long the state of an idle pair is kept.
+const IDLE_PAIR_KEPT: Duration = Duration::from_secs(24 * 3600);
+/// The number of pairs above which idle pairs are dropped: clients may name any pair.
 const PAIRS_MAX: usize = 10_000;
-/// The number of copies at once at first.
+/// The number of copies at once to begin with.
 const COPIES_LEAST: u32 = 2;
 
 struct PairState {
     /// Bytes that have arrived since the rate was taken last.
     moved: u64,
-    /// When it was taken.
-    taken: Duration,
+    /// When the rate was taken last.
+    rate_at: Duration,
     rate: TimeAverage,
-    /// The number of copies at once, where nothing else can be set.
+    /// The number of copies at once, if the pair is served by third-party copies: it is all that can be set for them.
     copies: Option<CopyConcurrency>,
 }
 
@@ -39,7 +39,7 @@ struct CopyConcurrency {
     concurrency: Concurrency,
     /// The rate of one copy, bytes per second.
     each: TimeAverage,
-    /// The most copies at once now: as many as were found to help, and fit the share of the pair.
+    /// The most copies at once now: as many as were found to help, and as fit into the share of the pair.
     most: u32,
 }
 
@@ -49,13 +49,13 @@ struct PairLoad {
     running: u32,
     queued: i64,
     queued_bytes: f64,
-    /// Their share, where a shared resource bounds it; bytes per second.
-    given: f64,
-    /// The servers copy between themselves: neither endpoint is a node, and there is no gateway.
-    is_copied: bool,
+    /// Their share, if a shared resource bounds them, otherwise infinite; bytes per second.
+    allotted: f64,
+    /// Whether the servers copy between themselves: neither endpoint is a node, and there is no gateway.
+    is_third_party: bool,
 }
 
-/// All pairs.
+/// The state of all pairs.
 #[derive(Default)]
 pub(super) struct Pairs {
     known: HashMap<Pair, PairState>,
@@ -77,22 +77,23 @@ impl Pairs {
         }
     }
 
-    /// Updates the pairs from the load of the queues; `snapshot` has the shares that they were given last.
-    pub fn look(&mut self, now: Duration, topology: &Topology, queues: &[Queue], snapshot: &Snapshot) {
-        let work = work(topology, queues, snapshot);
+    /// Updates the pairs from the load of the queues; `snapshot` has the shares of the last round.
+    pub fn update(&mut self, now: Duration, topology: &Topology, queues: &[Queue], snapshot: &Snapshot) {
+        let loads = loads(topology, queues, snapshot);
         let is_full = self.known.len() >= PAIRS_MAX;
-        self.known
-            .retain(|pair, known| work.contains_key(pair) || !is_full && now.saturating_sub(known.taken) < REMEMBERED);
-        self.queued_bytes = work.iter().map(|(pair, work)| (pair.clone(), work.queued_bytes)).collect();
-        for (pair, work) in work {
-            let new = || PairState { moved: 0, taken: now, rate: TimeAverage::new(RATE_CONSTANT), copies: None };
+        self.known.retain(|pair, known| {
+            loads.contains_key(pair) || !is_full && now.saturating_sub(known.rate_at) < IDLE_PAIR_KEPT
+        });
+        self.queued_bytes = loads.iter().map(|(pair, load)| (pair.clone(), load.queued_bytes)).collect();
+        for (pair, load) in loads {
+            let new = || PairState { moved: 0, rate_at: now, rate: TimeAverage::new(RATE_CONSTANT), copies: None };
             let known = self.known.entry(pair.clone()).or_insert_with(new);
-            let bounds = work.is_copied.then(|| bounds(topology, &pair));
-            known.look(now, &work, bounds);
+            let bounds = load.is_third_party.then(|| bounds(topology, &pair));
+            known.update(now, &load, bounds);
         }
     }
 
-    /// The number of copies at once that the servers of each pair may be asked for.
+    /// How many copies at once each pair of servers may run.
     pub fn copies(&self) -> HashMap<Pair, u32> {
         let most = |(pair, known): (&Pair, &PairState)| Some((pair.clone(), known.copies.as_ref()?.most));
         self.known.iter().filter_map(most).collect()
@@ -109,7 +110,7 @@ impl Pairs {
 }
 
 impl PairState {
-    fn look(&mut self, now: Duration, work: &PairLoad, bounds: Option<Bounds>) {
+    fn update(&mut self, now: Duration, load: &PairLoad, bounds: Option<Bounds>) {
         if bounds != self.copies.as_ref().map(|copies| copies.bounds) {
             let last = self.copies.take().map(|copies| copies.concurrency.number());
             self.copies = bounds.map(|bounds| {
@@ -122,45 +123,45 @@ impl PairState {
                 }
             });
         }
-        if work.running == 0 && self.moved == 0 {
-            // The next rate is not averaged with the idle time.
-            self.taken = now;
+        if load.running == 0 && self.moved == 0 {
+            // The next rate must not include the idle time.
+            self.rate_at = now;
             return;
         }
-        let passed = now.saturating_sub(self.taken);
-        if passed < RATE_OVER {
+        let passed = now.saturating_sub(self.rate_at);
+        if passed < RATE_INTERVAL_MIN {
             return;
         }
         let rate = self.moved as f64 / passed.as_secs_f64();
         self.rate.report(now, rate);
-        (self.moved, self.taken) = (0, now);
+        (self.moved, self.rate_at) = (0, now);
         if let Some(copies) = &mut self.copies {
-            copies.step(now, work, rate);
+            copies.step(now, load, rate);
         }
     }
 }
 
 impl CopyConcurrency {
-    /// Learns the number of copies from the rate. It never exceeds the share of the pair.
-    fn step(&mut self, now: Duration, work: &PairLoad, rate: f64) {
-        let each = self.each.report(now, rate / f64::from(work.running.max(1)));
-        let fits = if each > 0.0 { (work.given / each).clamp(1.0, f64::from(u32::MAX)) as u32 } else { u32::MAX };
+    /// Adapts the number of copies to the rate that they reach. It never exceeds the share of the pair.
+    fn step(&mut self, now: Duration, load: &PairLoad, rate: f64) {
+        let each = self.each.report(now, rate / f64::from(load.running.max(1)));
+        let fits = if each > 0.0 { (load.allotted / each).clamp(1.0, f64::from(u32::MAX)) as u32 } else { u32::MAX };
         let number = self.concurrency.number();
-        let is_what_binds = fits > number && work.running >= number && work.queued > 0;
-        self.most = self.concurrency.step(now, rate, is_what_binds).min(fits);
+        let is_the_limit = fits > number && load.running >= number && load.queued > 0;
+        self.most = self.concurrency.step(now, rate, is_the_limit).min(fits);
     }
 }
 
-fn work(topology: &Topology, queues: &[Queue], snapshot: &Snapshot) -> HashMap<Pair, PairLoad> {
+fn loads(topology: &Topology, queues: &[Queue], snapshot: &Snapshot) -> HashMap<Pair, PairLoad> {
     let mut all: HashMap<Pair, PairLoad> = HashMap::new();
     for queue in queues {
-        let work = all.entry((queue.key.source.clone(), queue.key.target.clone())).or_default();
+        let load = all.entry((queue.key.source.clone(), queue.key.target.clone())).or_default();
         let decision = snapshot.queues.get(&queue.id).filter(|decision| decision.is_bound);
-        work.given += decision.map_or(f64::INFINITY, |decision| decision.rate);
-        work.running += u32::try_from(queue.running).unwrap_or(u32::MAX);
-        work.queued += queue.queued;
-        work.queued_bytes += queue.queued_bytes as f64;
-        work.is_copied = carrier(topology, queue).as_deref() == Some(THIRD_PARTY);
+        load.allotted += decision.map_or(f64::INFINITY, |decision| decision.rate);
+        load.running += u32::try_from(queue.running).unwrap_or(u32::MAX);
+        load.queued += queue.queued;
+        load.queued_bytes += queue.queued_bytes as f64;
+        load.is_third_party = carrier(topology, queue).as_deref() == Some(THIRD_PARTY);
     }
     all
 }
@@ -187,19 +188,19 @@ mod tests {
         Queue { id: 1, key, queued: 100, staging: 0, queued_bytes: 100, running, running_bytes: 0, limit: None }
     }
 
-    /// Copies of which each moves 1,000 bytes a second, for some seconds, with what the pair is given; how many there are then.
+    /// Runs copies of 1,000 bytes per second each for some seconds, and returns their number at the end.
     fn run(pairs: &mut Pairs, seconds: std::ops::Range<u64>, snapshot: &Snapshot) -> u32 {
         for second in seconds {
             let running = pairs.copies().get(&pair()).copied().unwrap_or(0);
             pairs.moved(&pair(), u64::from(running) * 1000);
             let now = Duration::from_secs(second);
-            pairs.look(now, &Topology::default(), &[queue(i64::from(running))], snapshot);
+            pairs.update(now, &Topology::default(), &[queue(i64::from(running))], snapshot);
         }
         pairs.copies()[&pair()]
     }
 
     #[test]
-    fn copies_grow_as_far_as_they_help_and_their_share_goes() {
+    fn the_number_of_copies_grows_while_it_helps_and_stays_within_the_share() {
         let mut pairs = Pairs::default();
         assert_eq!(run(&mut pairs, 0..2, &Snapshot::default()), 2);
         assert_eq!(run(&mut pairs, 2..300, &Snapshot::default()), 20, "as many as an endpoint takes");
@@ -210,21 +211,21 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_carries_has_its_limit_and_no_number() {
+    fn pairs_with_a_node_have_no_number_of_copies() {
         let mut pairs = Pairs::default();
         let mut of_node = queue(1);
         of_node.key.source = "lh://a".into();
-        pairs.look(Duration::ZERO, &Topology::default(), &[of_node], &Snapshot::default());
+        pairs.update(Duration::ZERO, &Topology::default(), &[of_node], &Snapshot::default());
         assert!(pairs.copies().is_empty() && pairs.seen().len() == 1);
     }
 
     #[test]
-    fn pairs_are_not_remembered_for_ever() {
+    fn idle_pairs_are_dropped_after_a_day() {
         let mut pairs = Pairs::default();
-        pairs.look(Duration::ZERO, &Topology::default(), &[queue(1)], &Snapshot::default());
-        pairs.look(Duration::from_secs(3600), &Topology::default(), &[], &Snapshot::default());
+        pairs.update(Duration::ZERO, &Topology::default(), &[queue(1)], &Snapshot::default());
+        pairs.update(Duration::from_secs(3600), &Topology::default(), &[], &Snapshot::default());
         assert_eq!(pairs.seen().len(), 1);
-        pairs.look(REMEMBERED * 2, &Topology::default(), &[], &Snapshot::default());
+        pairs.update(IDLE_PAIR_KEPT * 2, &Topology::default(), &[], &Snapshot::default());
         assert!(pairs.seen().is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! How long the oldest file of each queue has waited. A queue gains weight by the hour: the time need not be read in every round.
+//! How long the oldest file of each queue has waited. A queue gains weight over hours, so the time need not be read in every round.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -7,24 +7,24 @@ use crate::database::queues::Queue;
 use crate::database::{Database, Result};
 use crate::time;
 
-/// How often the time of a queue is read.
-const ASK_EVERY: Duration = Duration::from_secs(30);
-/// Queues that are read in one round.
-const ASKED_MAX: usize = 200;
+/// How often the oldest file of a queue is read from the database.
+const READ_EVERY: Duration = Duration::from_secs(30);
+/// The most queues that are read in one round.
+const READS_MAX: usize = 200;
 
-struct Oldest {
-    asked: Duration,
-    /// When the job of the oldest file was submitted, milliseconds since 1970; none where nothing waited.
+struct OldestWait {
+    read_at: Duration,
+    /// When the job of the oldest file was submitted, milliseconds since 1970; `None` if nothing waited.
     submitted: Option<i64>,
 }
 
 /// The oldest files of all queues.
 #[derive(Default)]
-pub(super) struct Waits(HashMap<i64, Oldest>);
+pub(super) struct Waits(HashMap<i64, OldestWait>);
 
 impl Waits {
     /// How long the oldest file of each queue has waited; queues that have not been read yet are left out.
-    pub async fn look(
+    pub async fn update(
         &mut self,
         database: &Database,
         queues: &[Queue],
@@ -34,22 +34,22 @@ impl Waits {
         self.0.retain(|queue, _| waiting.contains(queue));
         for queue in self.due(&waiting, now) {
             let submitted = database.oldest(queue).await?.map(|oldest| oldest.submitted);
-            self.0.insert(queue, Oldest { asked: now, submitted });
+            self.0.insert(queue, OldestWait { read_at: now, submitted });
         }
-        let waited = |(queue, oldest): (&i64, &Oldest)| {
+        let waited = |(queue, oldest): (&i64, &OldestWait)| {
             let since = time::now().saturating_sub(oldest.submitted?).max(0) as u64;
             Some((*queue, Duration::from_millis(since)))
         };
         Ok(self.0.iter().filter_map(waited).collect())
     }
 
-    /// The queues that are to be read now: those that have not been for the longest time.
+    /// The queues to read now: those that were read longest ago.
     fn due(&self, waiting: &HashSet<i64>, now: Duration) -> Vec<i64> {
-        let asked = |queue: &i64| self.0.get(queue).map(|oldest| oldest.asked);
-        let is_due = |queue: &i64| asked(queue).is_none_or(|asked| now.saturating_sub(asked) >= ASK_EVERY);
+        let read_at = |queue: &i64| self.0.get(queue).map(|oldest| oldest.read_at);
+        let is_due = |queue: &i64| read_at(queue).is_none_or(|read_at| now.saturating_sub(read_at) >= READ_EVERY);
         let mut due: Vec<i64> = waiting.iter().copied().filter(is_due).collect();
-        due.sort_by_key(|queue| (asked(queue), *queue));
-        due.truncate(ASKED_MAX);
+        due.sort_by_key(|queue| (read_at(queue), *queue));
+        due.truncate(READS_MAX);
         due
     }
 }
@@ -59,18 +59,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_queues_are_asked_for_in_turn() {
+    fn many_queues_are_read_in_turn() {
         let mut waits = Waits::default();
         let waiting: HashSet<i64> = (0..300).collect();
-        let mut ask = |seconds| {
+        let mut read = |seconds| {
             let now = Duration::from_secs(seconds);
             let due = waits.due(&waiting, now);
-            waits.0.extend(due.iter().map(|queue| (*queue, Oldest { asked: now, submitted: None })));
+            waits.0.extend(due.iter().map(|queue| (*queue, OldestWait { read_at: now, submitted: None })));
             due
         };
-        assert_eq!(ask(1), (0..200).collect::<Vec<_>>());
-        assert_eq!(ask(2), (200..300).collect::<Vec<_>>());
-        assert!(ask(3).is_empty());
-        assert_eq!(ask(31).len(), 200);
+        assert_eq!(read(1), (0..200).collect::<Vec<_>>());
+        assert_eq!(read(2), (200..300).collect::<Vec<_>>());
+        assert!(read(3).is_empty());
+        assert_eq!(read(31).len(), 200);
     }
 }

@@ -1,14 +1,14 @@
-//! Downtimes: stops that begin or end at a time.
+//! Downtimes: stops that begin or end at a given time.
 
 use model::v1::hub::{Collaboration, Stopped};
 
 use super::{TopologyError, wrong};
 use crate::time;
 
-/// Whether something is stopped at a time, milliseconds since 1970.
+/// Whether a stop is in force at a time, milliseconds since 1970.
 pub(super) fn is_in_force(stopped: &Stopped, at: i64) -> bool {
-    let has_come = time::parse(&stopped.from).is_none_or(|from| from <= at);
-    has_come && time::parse(&stopped.until).is_none_or(|until| at < until)
+    let has_begun = time::parse(&stopped.from).is_none_or(|from| from <= at);
+    has_begun && time::parse(&stopped.until).is_none_or(|until| at < until)
 }
 
 /// All stops of a description, whether in force or not, each with the name of what it stops.
@@ -24,15 +24,15 @@ pub(super) fn downtimes(described: &Collaboration) -> impl Iterator<Item = (Stri
     everything.chain(sites).chain(endpoints).chain(links).chain(communities)
 }
 
-/// Whether all downtimes can be read, and end behind their beginning.
+/// Checks that all times of downtimes can be read, and that no downtime ends before it begins.
 pub(super) fn check_downtimes(described: &Collaboration) -> Result<(), TopologyError> {
     for (what, stopped) in downtimes(described) {
         let mut times = Vec::new();
         for text in [&stopped.from, &stopped.until].into_iter().filter(|text| !text.is_empty()) {
             let at = time::parse(text);
-            times.push(at.ok_or_else(|| {
-                wrong(what.clone(), format!("{text:?} is no time of a downtime: write 2026-12-24T18:00:00Z"))
-            })?);
+            times.push(
+                at.ok_or_else(|| wrong(what.clone(), format!("{text:?} is not a time: write 2026-12-24T18:00:00Z")))?,
+            );
         }
         if times.len() == 2 && times[0] >= times[1] {
             return Err(wrong(what, "its downtime ends before it begins"));
@@ -75,11 +75,11 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_downtime_is_refused() {
+    fn invalid_downtimes_are_refused() {
         let wrong = |described| Topology::new(described).unwrap_err().to_string();
         assert!(wrong(described(NOON, NOON)).contains("site x: its downtime ends before it begins"));
         let mut tomorrow = described(NOON, 0);
         tomorrow.sites.get_mut("x").unwrap().stopped.as_mut().unwrap().from = "tomorrow".into();
-        assert!(wrong(tomorrow).contains("\"tomorrow\" is no time of a downtime"));
+        assert!(wrong(tomorrow).contains("\"tomorrow\" is not a time"));
     }
 }

@@ -16,12 +16,12 @@ pub struct Resource {
     pub others: f64,
 }
 
-/// The part of what a link carries that is payload: of 1,500 bytes of a packet 1,428 are, with the headers of IPv6 and TCP, and of those all
-/// but 22 for 16 KiB with those of TLS. Larger packets have more.
+/// The part of the bytes on a link that is payload. Of a packet of 1,500 bytes, 1,428 are left by the headers of IPv6 and TCP; TLS takes 22
+/// of every 16 KiB of these. Of larger packets, the part is larger.
 const PAYLOAD_PART: f64 = 0.95;
 
 impl Resource {
-    /// The rate that may be used of it in the long run, bytes of payload per second.
+    /// The rate up to its mark, less the traffic of others, bytes of payload per second.
     pub fn below_mark(&self) -> f64 {
         below_mark(self.capacity, self.mark, self.others) * self.payload_part()
     }
@@ -51,7 +51,7 @@ pub enum ResourceOf {
 }
 
 impl ResourceOf {
-    /// Its name for people.
+    /// Its name for output, such as `link ocean, reverse`.
     pub fn name(&self) -> String {
         match self {
             ResourceOf::Link { name, reverse: false } => format!("link {name}"),
@@ -63,7 +63,7 @@ impl ResourceOf {
     }
 }
 
-/// All resources of a description that have a bound.
+/// All resources of a description whose rate is bounded.
 pub(super) fn resources(described: &Collaboration) -> Vec<Resource> {
     let bytes = |bits: u64| bits as f64 / 8.0;
     let mut resources = Vec::new();

@@ -1,26 +1,26 @@
-//! Checked storage of endpoints, where the catalogue may store files.
+//! The storage of endpoints, checked: where the catalogue may store files.
 
 use model::v1::hub::{Endpoint, Storage};
 use replicas::{Attributes, DataName, Naming};
 
-/// Storage of an endpoint.
+/// The storage of an endpoint.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoragePlace {
     /// The endpoint.
     pub endpoint: String,
-    /// Its site; empty where none is described.
+    /// Its site; empty if none is described.
     pub site: String,
-    /// The directory of its files, without a slash at the end.
+    /// The URL of the directory of its files, without a slash at the end.
     pub url: String,
     /// How files are named below it.
     pub naming: Naming,
-    /// The attributes that expressions test. Its site is among them, as `site`.
+    /// The attributes for expressions. The site is among them, as `site`.
     pub attributes: Attributes,
     /// The bytes that it may hold.
     pub capacity_bytes: Option<u64>,
-    /// High and low water, percent of the capacity: replicas without locks are deleted above the one, down to the other.
+    /// High and low water, percent of the capacity: above the high water, replicas without locks are deleted down to the low water.
     pub water: (u8, u8),
-    /// Such replicas are deleted as soon as they may be.
+    /// Whether replicas without locks are deleted as soon as they may be.
     pub greedy: bool,
 }
 
@@ -35,9 +35,7 @@ impl StoragePlace {
         let high = storage.high_water_percent.unwrap_or(HIGH_WATER);
         let low = storage.low_water_percent.unwrap_or(LOW_WATER.min(high));
         if low > high || high > 100 {
-            return Err(format!(
-                "its low water, {low} %, is not below its high water, {high} %, or that is not below 100 %"
-            ));
+            return Err(format!("its low water, {low} %, is above its high water, {high} %, or that is above 100 %"));
         }
         let mut attributes = storage.attributes.clone();
         if !endpoint.site.is_empty() {
@@ -58,7 +56,8 @@ impl StoragePlace {
         })
     }
 
-    /// Bytes to delete where `used` bytes are stored: down to the low water, once the high water is exceeded. None where nothing has to be deleted.
+    /// The bytes to delete if `used` bytes are stored: down to the low water, once the high water is exceeded. `None` if nothing has to be
+    /// deleted.
     pub fn to_free(&self, used: i64) -> Option<i64> {
         if self.greedy {
             return Some(i64::MAX);
@@ -69,10 +68,10 @@ impl StoragePlace {
         (used > part(high)).then(|| used - part(low))
     }
 
-    /// The URL of a file; `path` is its path below the directory, if not as the endpoint names files.
+    /// The URL of a file; `path` is its path below the directory, if that is not derived from its name.
     pub fn url_of(&self, name: &DataName, path: Option<&str>) -> String {
-        let named = || self.naming.path(name);
-        self.url_of_path(&path.map_or_else(named, str::to_owned))
+        let default_path = || self.naming.path(name);
+        self.url_of_path(&path.map_or_else(default_path, str::to_owned))
     }
 
     /// The URL of a path below its directory.

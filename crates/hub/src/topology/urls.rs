@@ -1,4 +1,4 @@
-//! URLs of endpoints, in one spelling.
+//! The URLs of endpoints, in a normalised spelling.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use model::v1::hub::Collaboration;
 
 use super::{TopologyError, wrong};
 
-/// The prefixes of the URLs of all endpoints, and whose they are; longer ones first.
+/// The prefixes of the URLs of all endpoints, each with its endpoint; the longer ones first.
 pub(super) fn prefixes(described: &Collaboration) -> Result<Vec<(String, String)>, TopologyError> {
     let mut by_prefix: BTreeMap<String, String> = BTreeMap::new();
     for (name, endpoint) in &described.endpoints {
@@ -16,7 +16,7 @@ pub(super) fn prefixes(described: &Collaboration) -> Result<Vec<(String, String)
                 wrong(
                     what(),
                     format!(
-                        "{} is no URL of an endpoint: lh://, https://, davs:// or s3://, and a host",
+                        "{} is not a URL of an endpoint: lh://, https://, davs:// or s3://, and a host",
                         web::target::redacted(url)
                     ),
                 )
@@ -31,8 +31,7 @@ pub(super) fn prefixes(described: &Collaboration) -> Result<Vec<(String, String)
     Ok(prefixes)
 }
 
-/// A URL with its scheme and host in one spelling, and without what stands behind a question mark; none where it is no URL of an
-/// endpoint.
+/// A URL with its scheme and host normalised, and without its query and fragment; `None` if it is not a URL of an endpoint.
 pub(super) fn normal(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     let (scheme, port) = match scheme.to_ascii_lowercase().as_str() {
@@ -54,19 +53,19 @@ pub(super) fn normal(url: &str) -> Option<String> {
     Some(format!("{scheme}://{host}{path}"))
 }
 
-/// `SCHEME://HOST[:PORT]` of a URL in one spelling.
+/// `SCHEME://HOST[:PORT]` of a normalised URL.
 pub(super) fn authority(normal: &str) -> Option<&str> {
     let after = normal.find("://")? + 3;
     let end = normal[after..].find('/').map_or(normal.len(), |at| after + at);
     Some(&normal[..end])
 }
 
-/// Host, port and path, whatever the protocol: a server may speak several on one port.
+/// Host, port and path of a URL, without its scheme: a server may serve several protocols on one port.
 fn server_and_path(url: &str) -> Option<String> {
     let normal = normal(url)?;
     let (scheme, rest) = normal.split_once("://")?;
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    // An address in brackets has colons that begin no port.
+    // The colons of an address in brackets do not begin a port.
     let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
     let port = match scheme {
         "lh" => model::DEFAULT_PORT,
@@ -76,13 +75,13 @@ fn server_and_path(url: &str) -> Option<String> {
     Some(if has_port { rest.to_owned() } else { format!("{host}:{port}{path}") })
 }
 
-/// Whether one of two directories is the other, or lies within it.
+/// Whether two directories are the same, or one lies within the other.
 pub(super) fn overlap(one: &str, other: &str) -> bool {
     let both = server_and_path(one).zip(server_and_path(other));
     both.is_some_and(|(one, other)| is_below(&one, &other) || is_below(&other, &one))
 }
 
-/// Whether a URL is that of a prefix, or lies below it.
+/// Whether a URL is a prefix itself, or lies below it.
 pub(super) fn is_below(url: &str, prefix: &str) -> bool {
     let prefix = prefix.trim_end_matches('/');
     url.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -93,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directories_within_one_another_are_found_whatever_the_protocol() {
+    fn overlapping_directories_are_found_even_with_different_schemes() {
         for (one, other) in [
             ("davs://h/data", "davs://h/data/b"),
             ("https://h/data", "davs://H:443/data"),

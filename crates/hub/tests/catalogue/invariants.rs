@@ -1,32 +1,32 @@
-//! What holds between the tables of the catalogue after every transaction.
+//! The invariants between the tables of the catalogue, which hold after every transaction.
 
 use sqlx::Row;
 
 use crate::test_catalogue::TestCatalogue;
 
-/// What is to be found nowhere: what it would mean, and the query that would find it.
-const NEVER: &[(&str, &str)] = &[
+/// The invariants, each with a query that finds the rows that violate it.
+const INVARIANTS: &[(&str, &str)] = &[
     (
         "a replica counts its locks",
         "SELECT r.file, r.store FROM replicas r \
          WHERE r.locks <> (SELECT COUNT(*) FROM locks l WHERE l.file = r.file AND l.store = r.store)",
     ),
     (
-        "a lock holds a replica",
+        "a lock has a replica",
         "SELECT l.file, l.store FROM locks l LEFT JOIN replicas r ON r.file = l.file AND r.store = l.store WHERE r.file IS NULL",
     ),
     (
-        "a lock is ok if its replica is there, and only then",
+        "a lock is ok exactly if its replica is available",
         "SELECT l.file, l.store FROM locks l JOIN replicas r ON r.file = l.file AND r.store = l.store \
          WHERE (l.state = 1) <> (r.state = 0)",
     ),
     (
-        "a replica that is held has no end, and one that is not has one",
+        "a replica has an end exactly if it has no locks",
         "SELECT file, store FROM replicas WHERE state = 0 AND (locks = 0) <> (unlocked IS NOT NULL)",
     ),
-    ("nothing is wanted that nobody asks for", "SELECT file, store FROM replicas WHERE state = 1 AND locks = 0"),
+    ("a wanted replica has locks", "SELECT file, store FROM replicas WHERE state = 1 AND locks = 0"),
     (
-        "a replica is copied by a job, and a job makes replicas",
+        "a replica that is being copied belongs to a copy",
         "SELECT r.file, r.store FROM replicas r LEFT JOIN copies c ON c.file = r.file AND c.store = r.store \
          WHERE r.state = 2 AND c.file IS NULL",
     ),
@@ -44,43 +44,43 @@ const NEVER: &[(&str, &str)] = &[
          u.bytes_left <> (SELECT COALESCE(SUM(l.bytes), 0) FROM locks l WHERE l.rule = u.number AND l.state <> 1)",
     ),
     (
-        "a rule that is fulfilled misses nothing",
+        "a fulfilled rule has all its copies",
         "SELECT number, name FROM rules WHERE fulfilled IS NOT NULL AND replicating + stuck > 0",
     ),
     (
-        "an account's holds are counted",
+        "the bytes that an account holds are counted",
         "SELECT h.store, h.bytes FROM held h WHERE h.bytes <> (SELECT COALESCE(SUM(l.bytes), 0) FROM locks l \
          JOIN rules u ON u.number = l.rule WHERE u.account = h.account AND l.store = h.store)",
     ),
     (
-        "what is at an endpoint is counted",
+        "the replicas at an endpoint are counted",
         "SELECT s.id, s.bytes FROM stores s WHERE s.bytes <> (SELECT COALESCE(SUM(r.bytes), 0) FROM replicas r WHERE r.store = s.id) \
          OR s.files <> (SELECT COUNT(*) FROM replicas r WHERE r.store = s.id)",
     ),
     (
-        "what no rule holds at an endpoint is counted",
+        "the bytes without locks at an endpoint are counted",
         "SELECT s.id, s.spare FROM stores s WHERE s.spare <> \
          (SELECT COALESCE(SUM(r.bytes), 0) FROM replicas r WHERE r.store = s.id AND r.state = 0 AND r.locks = 0)",
     ),
     (
-        "a bad copy that a rule holds is made anew, if there is one to make it of",
+        "a bad replica with locks is copied again if another replica is available",
         "SELECT r.file, r.store FROM replicas r WHERE r.state = 3 AND r.locks > 0 \
          AND EXISTS (SELECT 1 FROM replicas o WHERE o.file = r.file AND o.state = 0)",
     ),
     (
-        "what a dataset contains is counted",
+        "the contents of a dataset are counted",
         "SELECT n.id, n.entries FROM names n WHERE n.kind > 0 AND (n.entries <> (SELECT COUNT(*) FROM contents c WHERE c.parent = n.id) \
          OR n.kind = 1 AND n.bytes <> (SELECT COALESCE(SUM(f.bytes), 0) FROM contents c JOIN names f ON f.id = c.child WHERE c.parent = n.id))",
     ),
 ];
 
-/// Checks all of them.
+/// Checks all invariants, and that no endpoint has promised more than its capacity.
 pub async fn check(world: &TestCatalogue) {
-    for (what, sql) in NEVER {
+    for (what, sql) in INVARIANTS {
         let rows = sqlx::query(sqlx::AssertSqlSafe((*sql).to_owned())).fetch_all(&world.database.pool).await.unwrap();
         let found: Vec<(i64, i64)> =
             rows.iter().take(5).map(|row| (row.try_get(0).unwrap(), row.try_get(1).unwrap())).collect();
-        assert!(found.is_empty(), "{what}: not so of {found:?}");
+        assert!(found.is_empty(), "{what}: violated by {found:?}");
     }
     let stores = world.database.stores().await.unwrap();
     for (endpoint, used) in stores {
@@ -93,7 +93,7 @@ pub async fn check(world: &TestCatalogue) {
     }
 }
 
-/// Checks what holds once nothing is left to do: every file of a rule has its copies, and nothing else is held.
+/// Checks also what holds once nothing is left to do: every file of a rule has its copies, and only such files are locked.
 pub async fn check_quiet(world: &TestCatalogue) {
     check(world).await;
     let below = "WITH RECURSIVE below(rule, id) AS (SELECT number, name FROM rules UNION \
@@ -106,10 +106,10 @@ pub async fn check_quiet(world: &TestCatalogue) {
         "{below} SELECT l.rule, l.file FROM locks l WHERE NOT EXISTS \
          (SELECT 1 FROM below b WHERE b.rule = l.rule AND b.id = l.file)"
     );
-    for (what, sql) in [("every file has its copies", missing), ("only files of a rule are held by it", other)] {
+    for (what, sql) in [("every file of a rule has its copies", missing), ("a rule locks only its own files", other)] {
         let rows = sqlx::query(sqlx::AssertSqlSafe(sql)).fetch_all(&world.database.pool).await.unwrap();
         let found: Vec<(i64, i64)> =
             rows.iter().take(5).map(|row| (row.try_get(0).unwrap(), row.try_get(1).unwrap())).collect();
-        assert!(found.is_empty(), "{what}: not so of {found:?}");
+        assert!(found.is_empty(), "{what}: violated by {found:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! The catalogue on real databases, SQLite and PostgreSQL: what rules ask for, what becomes of it, and what holds whatever happens.
+//! Tests of the catalogue on real databases, SQLite and PostgreSQL: names, rules, copies and deletions, and the invariants of the tables.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "../queue/databases.rs"]
@@ -18,35 +18,36 @@ use hub::database::catalogue::{MetadataChange, NameFilter, NewCopy};
 use model::v1::hub::DataKind;
 
 use lifecycle::{
-    a_bad_copy_is_made_anew_from_another_one, a_container_that_is_removed_leaves_what_it_contained,
-    a_copy_that_cannot_be_deleted_is_a_copy_again, a_copy_that_is_being_deleted_cannot_be_entered,
-    a_copy_that_was_not_deleted_is_what_others_are_made_of, a_dataset_that_is_removed_can_be_had_back_for_a_day,
-    a_file_that_something_else_contains_meanwhile_stays, a_rule_that_comes_while_a_copy_is_deleted_has_it_made_again,
-    a_source_that_has_not_what_it_should_is_suspected, copies_that_no_rule_holds_give_way_when_an_endpoint_is_full,
-    rules_of_a_container_let_go_of_a_dataset_that_ends, rules_of_what_contains_a_name_are_rules_of_it,
-    the_last_copy_stays, what_has_an_end_of_its_own_keeps_it, what_has_been_removed_is_not_used_again,
-    what_is_in_what_only_grows_is_not_removed, what_rules_ask_for_takes_the_room_of_what_none_holds,
+    a_bad_copy_is_replaced_from_a_good_one, a_copy_that_cannot_be_deleted_is_available_again,
+    a_copy_that_is_being_deleted_cannot_be_entered, a_copy_that_was_not_deleted_can_be_a_source,
+    a_file_removed_by_itself_keeps_its_end, a_removed_dataset_can_be_restored_for_a_day,
+    a_removed_file_that_was_attached_elsewhere_stays, a_rule_made_during_a_deletion_has_the_copy_made_again,
+    a_rule_of_a_container_unlocks_a_removed_dataset, a_source_with_a_wrong_checksum_becomes_suspicious,
+    files_of_monotonic_datasets_cannot_be_removed, new_rules_take_the_space_of_replicas_without_locks,
+    removed_names_cannot_be_used_again, removing_a_container_keeps_its_datasets,
+    replicas_without_locks_are_deleted_when_an_endpoint_is_full, the_last_copy_stays,
+    the_removal_preview_counts_rules_of_containers,
 };
 use rules::{
-    a_copy_of_two_rules_is_read_where_either_permits, a_copy_that_fails_is_tried_again_later,
-    a_copy_waits_for_the_one_that_it_is_read_from, a_data_product_goes_to_one_endpoint_whole,
-    a_file_of_two_datasets_has_its_copies_once, a_rule_that_ends_lets_go, a_rule_that_has_ended_is_not_changed,
-    a_rule_that_is_made_again_within_a_day_moves_nothing, a_rule_that_is_suspended_copies_nothing,
-    a_rule_that_outgrows_its_endpoint_waits_and_says_so, an_impossible_rule_is_told_what_could_be,
-    copies_are_at_different_sites, copies_that_are_lost_in_a_crash_are_made_again, files_that_come_later_follow,
-    files_that_go_are_let_go, groups_of_a_rule_see_what_the_others_take,
-    one_copy_crosses_the_ocean_and_the_others_are_made_of_it, rules_of_which_nothing_can_be_copied_stop_no_others,
-    the_deadline_of_a_rule_is_that_of_its_jobs, two_rules_share_copies, what_can_be_read_nowhere_says_so,
-    what_is_put_there_while_it_is_copied_stays, what_is_uploaded_meanwhile_is_not_copied,
+    a_copy_of_two_rules_may_use_the_sources_of_either, a_copy_that_fails_is_tried_again_later,
+    a_copy_waits_for_its_source_to_arrive, a_file_in_two_datasets_is_copied_once,
+    a_file_uploaded_to_the_target_is_not_copied, a_file_uploaded_to_the_target_survives_a_failed_copy,
+    a_rule_made_again_within_a_day_moves_nothing, a_rule_that_cannot_be_fulfilled_is_refused_with_reasons,
+    a_rule_that_ends_releases_its_locks, a_rule_that_outgrows_its_endpoint_waits_with_an_error,
+    a_suspended_rule_copies_nothing, an_ended_rule_cannot_be_changed, copies_are_at_different_sites,
+    copies_lost_in_a_crash_are_made_again, detached_files_are_unlocked, files_attached_later_are_copied_too,
+    files_without_a_readable_source_are_reported, only_one_copy_crosses_the_ocean,
+    rules_without_possible_copies_do_not_block_others, the_files_of_a_dataset_go_to_one_endpoint,
+    the_groups_of_a_rule_count_the_space_of_each_other, the_jobs_of_a_rule_have_its_deadline, two_rules_share_copies,
 };
-use subscriptions::a_name_waits_once_for_a_subscription;
+use subscriptions::a_name_is_queued_once_for_a_subscription;
 use test_catalogue::{TestCatalogue, dataset, file, name};
 
-/// What contradicts what is there is refused, in a sentence with this in it.
-fn refused<T: std::fmt::Debug>(result: Result<T, DatabaseError>, said: &str) {
+/// Expects a refusal whose text contains `part`.
+fn refused<T: std::fmt::Debug>(result: Result<T, DatabaseError>, part: &str) {
     match result {
-        Err(DatabaseError::Refused(text)) => assert!(text.contains(said), "{text}"),
-        other => panic!("{other:?}, where {said:?} was expected"),
+        Err(DatabaseError::Refused(text)) => assert!(text.contains(part), "{text}"),
+        other => panic!("{other:?}, where a refusal with {part:?} was expected"),
     }
 }
 
@@ -69,34 +70,34 @@ async fn names_are_entered_once(world: TestCatalogue) {
     refused(world.enter(&[dataset("s:d")], None).await, "is there already");
     refused(world.enter(&[dataset("s:f1")], None).await, "is something else");
     refused(world.enter(&[file("s:f9", 1)], Some("s:nowhere")).await, "there is no s:nowhere");
-    assert!(world.database.data(&name("s:f9")).await.unwrap().is_none(), "all of them, or none");
+    assert!(world.database.data(&name("s:f9")).await.unwrap().is_none(), "either all names are entered, or none");
     world.check().await;
 }
 
-async fn names_are_listed_by_what_they_are_and_what_is_said_of_them(world: TestCatalogue) {
+async fn names_are_listed_by_pattern_kind_and_metadata(world: TestCatalogue) {
     let mut run = dataset("s:run_7");
     run.metadata = [("telescope".to_owned(), "\"low\"".to_owned())].into();
     world.enter(&[run, dataset("s:runx7"), dataset("t:run_7"), file("s:run_7.f", 1)], None).await.unwrap();
-    let which =
+    let matching =
         |pattern: &str| NameFilter { scope: "s".into(), pattern: pattern.into(), limit: 10, ..NameFilter::default() };
-    let listed = async |which: NameFilter| {
-        let rows = world.database.data_list(&which).await.unwrap();
+    let listed = async |filter: NameFilter| {
+        let rows = world.database.data_list(&filter).await.unwrap();
         rows.iter().map(|row| row.name.name().to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(listed(which("")).await, ["run_7", "run_7.f", "runx7"]);
-    assert_eq!(listed(which("run_7*")).await, ["run_7", "run_7.f"]);
-    assert_eq!(listed(NameFilter { kind: Some(DataKind::File), ..which("") }).await, ["run_7.f"]);
-    assert_eq!(listed(NameFilter { after: "run_7".into(), limit: 1, ..which("") }).await, ["run_7.f"]);
-    let said = |value: &str| NameFilter { metadata: vec![("telescope".into(), value.into())], ..which("") };
-    assert_eq!(listed(said("\"low\"")).await, ["run_7"]);
+    assert_eq!(listed(matching("")).await, ["run_7", "run_7.f", "runx7"]);
+    assert_eq!(listed(matching("run_7*")).await, ["run_7", "run_7.f"]);
+    assert_eq!(listed(NameFilter { kind: Some(DataKind::File), ..matching("") }).await, ["run_7.f"]);
+    assert_eq!(listed(NameFilter { after: "run_7".into(), limit: 1, ..matching("") }).await, ["run_7.f"]);
+    let of_telescope = |value: &str| NameFilter { metadata: vec![("telescope".into(), value.into())], ..matching("") };
+    assert_eq!(listed(of_telescope("\"low\"")).await, ["run_7"]);
     let row = world.data("s:run_7").await;
     let change: MetadataChange = [("telescope".to_owned(), None), ("beam".to_owned(), Some("3".to_owned()))].into();
     world.database.change_metadata(row.id, "ann".into(), change, world.now()).await.unwrap();
     assert_eq!(world.database.metadata(row.id).await.unwrap(), [("beam".to_owned(), "3".to_owned())].into());
-    assert!(listed(said("\"low\"")).await.is_empty());
+    assert!(listed(of_telescope("\"low\"")).await.is_empty());
 }
 
-async fn containers_contain_datasets_and_no_circles(world: TestCatalogue) {
+async fn containers_contain_datasets_without_cycles(world: TestCatalogue) {
     let container = |text: &str| {
         let mut new = dataset(text);
         new.kind = DataKind::Container;
@@ -125,7 +126,7 @@ async fn containers_contain_datasets_and_no_circles(world: TestCatalogue) {
     world.check().await;
 }
 
-async fn what_only_grows_loses_nothing(world: TestCatalogue) {
+async fn nothing_can_be_detached_from_a_monotonic_dataset(world: TestCatalogue) {
     let mut grows = dataset("s:d");
     grows.monotonic = true;
     world.enter(&[grows, file("s:f", 5)], None).await.unwrap();
@@ -133,9 +134,9 @@ async fn what_only_grows_loses_nothing(world: TestCatalogue) {
     refused(world.detach("s:d", &["s:f"]).await, "only grows");
 }
 
-async fn what_happened_is_told_in_order(world: TestCatalogue) {
+async fn the_history_of_a_name_is_in_order(world: TestCatalogue) {
     world.enter(&[dataset("s:d")], None).await.unwrap();
-    world.enter(&[world.there("s:f", 5, &["cern"])], Some("s:d")).await.unwrap();
+    world.enter(&[world.file_at("s:f", 5, &["cern"])], Some("s:d")).await.unwrap();
     let rule = world.rule("s:d", "ral", 1).await;
     world.settle_down().await;
     let row = world.data("s:d").await;
@@ -190,51 +191,51 @@ macro_rules! on_both {
 
 on_both!(
     names_are_entered_once,
-    names_are_listed_by_what_they_are_and_what_is_said_of_them,
-    containers_contain_datasets_and_no_circles,
-    what_only_grows_loses_nothing,
-    what_happened_is_told_in_order,
+    names_are_listed_by_pattern_kind_and_metadata,
+    containers_contain_datasets_without_cycles,
+    nothing_can_be_detached_from_a_monotonic_dataset,
+    the_history_of_a_name_is_in_order,
     a_scope_has_an_owner,
     copies_have_paths_of_their_own,
-    a_data_product_goes_to_one_endpoint_whole,
+    the_files_of_a_dataset_go_to_one_endpoint,
     copies_are_at_different_sites,
     two_rules_share_copies,
-    files_that_come_later_follow,
-    files_that_go_are_let_go,
-    a_rule_that_ends_lets_go,
-    a_rule_that_is_made_again_within_a_day_moves_nothing,
-    a_rule_that_is_suspended_copies_nothing,
+    files_attached_later_are_copied_too,
+    detached_files_are_unlocked,
+    a_rule_that_ends_releases_its_locks,
+    a_rule_made_again_within_a_day_moves_nothing,
+    a_suspended_rule_copies_nothing,
     a_copy_that_fails_is_tried_again_later,
-    what_can_be_read_nowhere_says_so,
-    what_is_uploaded_meanwhile_is_not_copied,
-    what_is_put_there_while_it_is_copied_stays,
-    copies_that_are_lost_in_a_crash_are_made_again,
-    an_impossible_rule_is_told_what_could_be,
-    a_rule_that_outgrows_its_endpoint_waits_and_says_so,
-    copies_that_no_rule_holds_give_way_when_an_endpoint_is_full,
-    what_rules_ask_for_takes_the_room_of_what_none_holds,
+    files_without_a_readable_source_are_reported,
+    a_file_uploaded_to_the_target_is_not_copied,
+    a_file_uploaded_to_the_target_survives_a_failed_copy,
+    copies_lost_in_a_crash_are_made_again,
+    a_rule_that_cannot_be_fulfilled_is_refused_with_reasons,
+    a_rule_that_outgrows_its_endpoint_waits_with_an_error,
+    replicas_without_locks_are_deleted_when_an_endpoint_is_full,
+    new_rules_take_the_space_of_replicas_without_locks,
     the_last_copy_stays,
-    a_copy_that_cannot_be_deleted_is_a_copy_again,
-    a_rule_that_comes_while_a_copy_is_deleted_has_it_made_again,
-    a_bad_copy_is_made_anew_from_another_one,
-    a_source_that_has_not_what_it_should_is_suspected,
-    a_dataset_that_is_removed_can_be_had_back_for_a_day,
-    a_container_that_is_removed_leaves_what_it_contained,
-    rules_of_what_contains_a_name_are_rules_of_it,
-    a_copy_of_two_rules_is_read_where_either_permits,
-    a_copy_waits_for_the_one_that_it_is_read_from,
-    the_deadline_of_a_rule_is_that_of_its_jobs,
-    one_copy_crosses_the_ocean_and_the_others_are_made_of_it,
-    rules_of_which_nothing_can_be_copied_stop_no_others,
-    groups_of_a_rule_see_what_the_others_take,
-    a_rule_that_has_ended_is_not_changed,
-    a_file_of_two_datasets_has_its_copies_once,
-    a_file_that_something_else_contains_meanwhile_stays,
-    what_has_been_removed_is_not_used_again,
-    rules_of_a_container_let_go_of_a_dataset_that_ends,
-    what_is_in_what_only_grows_is_not_removed,
-    what_has_an_end_of_its_own_keeps_it,
-    a_copy_that_was_not_deleted_is_what_others_are_made_of,
+    a_copy_that_cannot_be_deleted_is_available_again,
+    a_rule_made_during_a_deletion_has_the_copy_made_again,
+    a_bad_copy_is_replaced_from_a_good_one,
+    a_source_with_a_wrong_checksum_becomes_suspicious,
+    a_removed_dataset_can_be_restored_for_a_day,
+    removing_a_container_keeps_its_datasets,
+    the_removal_preview_counts_rules_of_containers,
+    a_copy_of_two_rules_may_use_the_sources_of_either,
+    a_copy_waits_for_its_source_to_arrive,
+    the_jobs_of_a_rule_have_its_deadline,
+    only_one_copy_crosses_the_ocean,
+    rules_without_possible_copies_do_not_block_others,
+    the_groups_of_a_rule_count_the_space_of_each_other,
+    an_ended_rule_cannot_be_changed,
+    a_file_in_two_datasets_is_copied_once,
+    a_removed_file_that_was_attached_elsewhere_stays,
+    removed_names_cannot_be_used_again,
+    a_rule_of_a_container_unlocks_a_removed_dataset,
+    files_of_monotonic_datasets_cannot_be_removed,
+    a_file_removed_by_itself_keeps_its_end,
+    a_copy_that_was_not_deleted_can_be_a_source,
     a_copy_that_is_being_deleted_cannot_be_entered,
-    a_name_waits_once_for_a_subscription,
+    a_name_is_queued_once_for_a_subscription,
 );

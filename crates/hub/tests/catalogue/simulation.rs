@@ -1,5 +1,5 @@
-//! A seeded simulator over the real code: thousands of steps of whatever people, nodes and clocks do, and after each of them what always holds
-//! is checked.
+//! A simulation with the real code and a random seed: thousands of random steps of users, nodes and clocks, with a check of the invariants
+//! every hundred steps.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use model::v1::hub::{DataKind, Grouping};
 use crate::invariants::{check, check_quiet};
 use crate::test_catalogue::{TestCatalogue, dataset, name, new_rule};
 
-/// Steps of the run that every test run makes.
+/// The number of steps.
 const STEPS: usize = 10_000;
-/// Checks are dear: a change of many steps is found as well.
+/// The number of steps between two checks, which are slow; a violation is still found some steps later.
 const CHECK_EVERY: usize = 100;
 const ENDPOINTS: [&str; 4] = ["cern", "cern2", "ral", "bnl"];
 const DATASETS: usize = 12;
 const FILES: usize = 200;
 
-/// What people ask for may be refused; nothing else goes wrong.
-fn permit<T>(asked: Result<T, DatabaseError>) {
-    match asked {
+/// Expects that a request succeeded or was refused: no other error may occur.
+fn expect_ok_or_refused<T>(result: Result<T, DatabaseError>) {
+    match result {
         Ok(_) | Err(DatabaseError::Refused(_)) => {}
         Err(error) => panic!("{error}"),
     }
@@ -66,7 +66,7 @@ impl Simulation {
         ENDPOINTS[self.random.usize(..ENDPOINTS.len())]
     }
 
-    /// What somebody, something or nobody does next. What is refused is refused: nothing may have changed then.
+    /// Makes one random step. A refused request must change nothing.
     async fn step(&mut self) {
         let (world, now) = (&self.world, self.world.now());
         match self.random.u32(..100) {
@@ -93,19 +93,19 @@ impl Simulation {
             40..44 => {
                 let (file, endpoint) = (self.file(), self.endpoint());
                 let copies = vec![NewCopy { endpoint: endpoint.to_owned(), path: None }];
-                // More than there is room for is not brought in by hand here: what people do is not bounded.
+                // Nothing is entered by hand at bnl: its capacity does not bound what users enter.
                 if endpoint != "bnl" {
                     let _ = self.world.database.add_copies(name(&file), copies, now).await;
                 }
             }
             44..55 => drop(world.database.evaluate(Arc::clone(&world.topology), now).await.unwrap()),
-            55..67 => self.put_into_queue().await,
+            55..67 => self.submit_next().await,
             67..85 => self.carry().await,
             85..93 => drop(world.database.settle_copies(Arc::clone(&world.topology), now).await.unwrap()),
             93 => drop(world.database.end_rules(now).await.unwrap()),
             94 => self.end_or_keep().await,
             95 => self.lose_or_remove().await,
-            // The clock goes on, and now and then it is set back.
+            // The clock advances; sometimes it is set back.
             96..99 => world.wait(self.random.i64(0..600_000)),
             _ => world.wait(-self.random.i64(0..30_000)),
         }
@@ -115,7 +115,7 @@ impl Simulation {
         let (file, endpoint) = (self.file(), self.endpoint());
         let bytes = 1 + (file.len() as i64 * 7 + file.as_bytes()[file.len() - 1] as i64) % 20;
         let endpoint = if endpoint == "bnl" { "cern" } else { endpoint };
-        let new = self.world.there(&file, bytes, &[endpoint]);
+        let new = self.world.file_at(&file, bytes, &[endpoint]);
         let into = self.dataset();
         let _ = self.world.enter(&[new], Some(&into)).await;
     }
@@ -133,10 +133,12 @@ impl Simulation {
         let expires = self.random.bool().then(|| self.world.now() + self.random.i64(1..2_000_000));
         let priority = self.random.i64(1..6);
         let rule = NewRule { grouping, expires, priority, ..new_rule(&row, expression, copies) };
-        permit(self.world.database.make_rule(rule, Arc::clone(&self.world.topology), self.world.now()).await);
+        expect_ok_or_refused(
+            self.world.database.make_rule(rule, Arc::clone(&self.world.topology), self.world.now()).await,
+        );
     }
 
-    /// Somebody removes a name, has it back, or makes one anew; or those that have ended go on their way.
+    /// A user removes a name, restores one, or enters one again; or the hub removes those that have ended.
     async fn end_or_keep(&mut self) {
         let (world, now) = (&self.world, self.world.now());
         let of = match self.random.u32(..3) {
@@ -144,16 +146,16 @@ impl Simulation {
             _ => format!("s:d{}", self.random.usize(..DATASETS)),
         };
         match self.random.u32(..6) {
-            0 => permit(world.database.end_name(name(&of), "ann".into(), Some(now + 600_000), now).await),
-            1 => permit(world.database.end_name(name(&of), "ann".into(), None, now).await),
-            2 => permit(world.enter(&[dataset(&of.replace(":f", ":d"))], None).await),
+            0 => expect_ok_or_refused(world.database.end_name(name(&of), "ann".into(), Some(now + 600_000), now).await),
+            1 => expect_ok_or_refused(world.database.end_name(name(&of), "ann".into(), None, now).await),
+            2 => expect_ok_or_refused(world.enter(&[dataset(&of.replace(":f", ":d"))], None).await),
             _ => drop(world.database.end_names(now).await.unwrap()),
         }
     }
 
     async fn change_rule(&mut self) {
-        let which = RuleFilter { limit: 50, ..RuleFilter::default() };
-        let rules = self.world.database.rules(&which).await.unwrap();
+        let filter = RuleFilter { limit: 50, ..RuleFilter::default() };
+        let rules = self.world.database.rules(&filter).await.unwrap();
         let Some(rule) = (!rules.is_empty()).then(|| rules[self.random.usize(..rules.len())].clone()) else { return };
         let update = match self.random.u32(..4) {
             0 => RuleUpdate { expires: Some(Some(self.world.now())), ..RuleUpdate::default() },
@@ -164,11 +166,13 @@ impl Simulation {
                 ..RuleUpdate::default()
             },
         };
-        permit(self.world.database.change_rule(rule.number, "ann".into(), update, self.world.now()).await);
+        expect_ok_or_refused(
+            self.world.database.change_rule(rule.number, "ann".into(), update, self.world.now()).await,
+        );
     }
 
-    /// Takes a batch, and is killed before the queue has it, now and then.
-    async fn put_into_queue(&mut self) {
+    /// Takes a batch of copies and submits it; sometimes the hub is killed before that, or the batch is refused.
+    async fn submit_next(&mut self) {
         let (world, now) = (&self.world, self.world.now());
         let Some(batch) = world.database.take_copies(Arc::clone(&world.topology), now).await.unwrap() else { return };
         let order = orders::order(&batch, &world.topology, now);
@@ -182,15 +186,15 @@ impl Simulation {
         }
     }
 
-    /// Some files end: most of them well.
+    /// Some files end; most of them are done.
     async fn carry(&mut self) {
         let files = self.random.usize(1..6);
-        let fate = self.random.u32(..10);
+        let draw = self.random.u32(..10);
         let later = self.world.now() + 1_000;
         self.world
-            .carry(files, |_| match fate {
+            .end_files(files, |_| match draw {
                 0 => Outcome::Failed { fault: "disk".into(), reason: "the disk is full".into() },
-                1 => Outcome::Again { not_before: later, fault: "network".into(), reason: "cut".into() },
+                1 => Outcome::Retry { not_before: later, fault: "network".into(), reason: "cut".into() },
                 2 => Outcome::Stopped,
                 3 => Outcome::Returned,
                 _ => Outcome::Done { bytes: 10 },
@@ -198,7 +202,7 @@ impl Simulation {
             .await;
     }
 
-    /// A copy goes bad, copies are deleted, or whoever deletes them is killed.
+    /// A copy becomes bad, copies are deleted, or the hub is killed while it deletes them.
     async fn lose_or_remove(&mut self) {
         let (file, endpoint, now) = (self.file(), self.endpoint(), self.world.now());
         if self.random.u32(..3) == 0 {
@@ -212,23 +216,23 @@ impl Simulation {
             if world.data(&removal.name.to_string()).await.has_ended(now) {
                 continue;
             }
-            let left = world.at(&removal.name.to_string()).await;
+            let left = world.available_at(&removal.name.to_string()).await;
             assert!(!left.is_empty(), "the last copy of {} at {} is deleted", removal.name, removal.endpoint);
         }
         match self.random.u32(..4) {
             0 => {}
             1 => {
                 let failed = taken.into_iter().map(|it| (it, "the server is down".to_owned())).collect();
-                world.database.not_removed(failed, now).await.unwrap();
+                world.database.record_not_removed(failed, now).await.unwrap();
             }
-            _ => world.database.removed(taken, now).await.unwrap(),
+            _ => world.database.record_removed(taken, now).await.unwrap(),
         }
     }
 
-    /// Ann never holds more in Europe than her quota.
+    /// Checks that ann holds no more in Europe than her quota.
     async fn check_quota(&self) {
         let stores = self.world.database.stores().await.unwrap();
-        let held = self.world.database.held("ann").await.unwrap();
+        let held = self.world.database.held_bytes("ann").await.unwrap();
         let europe = ["cern", "cern2", "ral"].iter().filter_map(|endpoint| stores.get(*endpoint));
         let held: i64 = europe.filter_map(|store| held.get(&store.id)).sum();
         assert!(held <= self.quota, "{held} bytes are held of {}", self.quota);
@@ -244,11 +248,13 @@ async fn simulate(world: TestCatalogue, seed: u64, steps: usize) {
             simulation.check_quota().await;
         }
     }
-    // Then everybody goes home, and what was begun comes to its end.
-    let which = RuleFilter { limit: 10_000, ..RuleFilter::default() };
-    for rule in simulation.world.database.rules(&which).await.unwrap() {
+    // Then nothing new is requested, and everything that was begun is finished.
+    let filter = RuleFilter { limit: 10_000, ..RuleFilter::default() };
+    for rule in simulation.world.database.rules(&filter).await.unwrap() {
         let update = RuleUpdate { suspended: Some(false), source_expression: Some(None), ..RuleUpdate::default() };
-        permit(simulation.world.database.change_rule(rule.number, "ann".into(), update, simulation.world.now()).await);
+        expect_ok_or_refused(
+            simulation.world.database.change_rule(rule.number, "ann".into(), update, simulation.world.now()).await,
+        );
     }
     for _ in 0..6 {
         simulation.world.wait(7 * 3_600_000);
@@ -257,7 +263,7 @@ async fn simulate(world: TestCatalogue, seed: u64, steps: usize) {
     }
     check_quiet(&simulation.world).await;
     simulation.check_quota().await;
-    for rule in simulation.world.database.rules(&which).await.unwrap() {
+    for rule in simulation.world.database.rules(&filter).await.unwrap() {
         let is_lost = !simulation.world.database.lost(1).await.unwrap().is_empty();
         let is_done = rule.replicating + rule.stuck == 0;
         assert!(is_done || rule.error.is_some() || is_lost, "seed {seed}: {rule:?}");
@@ -265,7 +271,7 @@ async fn simulate(world: TestCatalogue, seed: u64, steps: usize) {
 }
 
 #[tokio::test]
-async fn whatever_happens_copies_and_promises_agree() {
+async fn random_steps_keep_the_catalogue_consistent() {
     let seed =
         std::env::var("LONGHAUL_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| fastrand::u64(..));
     let _ = writeln!(std::io::stderr(), "LONGHAUL_SEED={seed} runs this again");
@@ -275,7 +281,7 @@ async fn whatever_happens_copies_and_promises_agree() {
 }
 
 #[tokio::test]
-async fn whatever_happens_copies_and_promises_agree_on_postgres() {
+async fn random_steps_keep_the_catalogue_consistent_on_postgres() {
     let Some(database) = crate::databases::new() else { return };
     simulate(TestCatalogue::open(&database.url).await, 1, STEPS / 10).await;
 }

@@ -1,11 +1,11 @@
-//! A collaboration of four endpoints, and a hub's catalogue of it, without nodes: what the queue is asked for is claimed and ended here.
+//! A collaboration of four endpoints, and the catalogue of a hub for it, without nodes: the tests themselves claim and end the transfers.
 
 use std::cell::Cell;
 use std::sync::Arc;
 
 use hub::admission::admit;
 use hub::catalogue::orders;
-use hub::database::catalogue::{DataRow, Entered, NewCopy, NewName, NewRule, ReplicaState, RuleRow};
+use hub::database::catalogue::{DataRow, EnteredNames, NewCopy, NewName, NewRule, ReplicaState, RuleRow};
 use hub::database::claims::{ClaimRequest, EndpointLimits};
 use hub::database::outcomes::{Outcome, TransferOutcome};
 use hub::database::{Database, DatabaseError};
@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::invariants;
 
-/// Two endpoints are at one site, and one has room for 1,000 bytes alone.
+/// Two endpoints are at the same site; one of the others has space for only 1,000 bytes.
 const COLLABORATION: &str = r#"
     [site.cern]
     [site.ral]
@@ -41,10 +41,10 @@ const COLLABORATION: &str = r#"
     storage = { url = "lh://bnl.example/data", naming = "hash", attributes = { region = "us", tier = 1 }, capacity_bytes = 1000 }
 "#;
 
-/// When the tests begin, milliseconds since 1970.
+/// The time at which each test begins, milliseconds since 1970.
 pub const BEGIN: i64 = 1_000_000_000_000;
 
-/// A directory for a database, in memory where the machine has one: thousands of transactions need not reach a disk here.
+/// A directory for a database, in memory if possible: the thousands of transactions of these tests need not reach a disk.
 pub fn scratch() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
@@ -112,20 +112,20 @@ impl TestCatalogue {
         self.now.set(self.now.get() + ms);
     }
 
-    pub async fn enter(&self, names: &[NewName], into: Option<&str>) -> Result<Entered, DatabaseError> {
+    pub async fn enter(&self, names: &[NewName], into: Option<&str>) -> Result<EnteredNames, DatabaseError> {
         self.database.enter("ann".into(), names.to_vec(), into.map(name), self.now()).await
     }
 
-    /// A file that is at endpoints.
-    pub fn there(&self, text: &str, bytes: i64, endpoints: &[&str]) -> NewName {
+    /// A file with copies at these endpoints.
+    pub fn file_at(&self, text: &str, bytes: i64, endpoints: &[&str]) -> NewName {
         let copy = |endpoint: &&str| NewCopy { endpoint: (*endpoint).to_owned(), path: None };
         NewName { copies: endpoints.iter().map(copy).collect(), ..file(text, bytes) }
     }
 
-    /// A dataset of files of 10 bytes, that are at an endpoint.
-    pub async fn filled(&self, text: &str, files: usize, endpoint: &str) -> DataRow {
+    /// Enters a dataset of files of 10 bytes each, which are at an endpoint.
+    pub async fn dataset_at(&self, text: &str, files: usize, endpoint: &str) -> DataRow {
         self.enter(&[dataset(text)], None).await.unwrap();
-        let new: Vec<NewName> = (0..files).map(|at| self.there(&format!("{text}.{at}"), 10, &[endpoint])).collect();
+        let new: Vec<NewName> = (0..files).map(|at| self.file_at(&format!("{text}.{at}"), 10, &[endpoint])).collect();
         self.enter(&new, Some(text)).await.unwrap();
         self.data(text).await
     }
@@ -163,28 +163,28 @@ impl TestCatalogue {
         self.database.rule(id).await.unwrap().unwrap_or_else(|| panic!("the rule {id} is not there"))
     }
 
-    /// Looks through what rules are of, until nothing is left to look at.
+    /// Evaluates rules until nothing is left to evaluate.
     pub async fn evaluate(&self) {
         while self.database.evaluate(Arc::clone(&self.topology), self.now()).await.unwrap().is_some() {}
     }
 
-    /// What the queue would be asked for next.
+    /// The next order of the catalogue for the queue.
     pub async fn next_order(&self) -> Option<JobOrder> {
         self.evaluate().await;
         let batch = self.database.take_copies(Arc::clone(&self.topology), self.now()).await.unwrap()?;
         Some(orders::order(&batch, &self.topology, self.now()))
     }
 
-    /// Has the queue make what is asked for next; whether there was something.
-    pub async fn put_into_queue(&self) -> bool {
+    /// Submits the next order; returns false if there is none.
+    pub async fn submit_next(&self) -> bool {
         let Some(order) = self.next_order().await else { return false };
         let job = admit(&order, &Member::user("ann", "astro"), &self.topology, self.now()).unwrap();
         self.database.writer.submit(vec![job]).await.unwrap();
         true
     }
 
-    /// Has some of what is queued end so; how many files that were.
-    pub async fn carry(&self, files: usize, outcome: impl Fn(i64) -> Outcome) -> usize {
+    /// Ends some queued files with an outcome; returns their number.
+    pub async fn end_files(&self, files: usize, outcome: impl Fn(i64) -> Outcome) -> usize {
         for queue in self.database.queues().await.unwrap() {
             let wanted = ClaimRequest {
                 queue: queue.id,
@@ -194,25 +194,25 @@ impl TestCatalogue {
                 files,
                 bytes: i64::MAX,
                 now: self.now(),
-                together: |_, _| true,
+                can_share_transfer: |_, _| true,
             };
             let Some(claim) = self.database.claim(wanted).await.unwrap() else { continue };
             let files = claim.files.iter().map(|file| (file.id, outcome(file.id))).collect();
-            let ended = TransferOutcome { transfer: claim.number, now: self.now(), files, is_over: true };
-            self.database.end(ended).await.unwrap();
+            let result = TransferOutcome { transfer: claim.number, now: self.now(), files, is_over: true };
+            self.database.store_outcomes(result).await.unwrap();
             return claim.files.len();
         }
         0
     }
 
-    /// Does everything that can be done, as long as there is something.
+    /// Works until nothing is left to do.
     pub async fn settle_down(&self) {
         loop {
             let mut is_busy = self.database.settle_copies(Arc::clone(&self.topology), self.now()).await.unwrap() > 0;
             is_busy |= self.database.end_rules(self.now()).await.unwrap();
             self.evaluate().await;
-            is_busy |= self.put_into_queue().await;
-            is_busy |= self.carry(1_000, |_| Outcome::Done { bytes: 10 }).await > 0;
+            is_busy |= self.submit_next().await;
+            is_busy |= self.end_files(1_000, |_| Outcome::Done { bytes: 10 }).await > 0;
             if !is_busy {
                 break;
             }
@@ -220,15 +220,15 @@ impl TestCatalogue {
         self.check().await;
     }
 
-    /// Where copies of a file are, and in which state.
+    /// The copies of a file: endpoints and states.
     pub async fn copies(&self, text: &str) -> Vec<(String, ReplicaState)> {
         let row = self.data(text).await;
         let mut copies = self.database.replicas_of(&[row.id]).await.unwrap();
         copies.remove(&row.id).unwrap_or_default().into_iter().map(|copy| (copy.endpoint, copy.state)).collect()
     }
 
-    /// Endpoints where copies of a file are available.
-    pub async fn at(&self, text: &str) -> Vec<String> {
+    /// The endpoints at which copies of a file are available.
+    pub async fn available_at(&self, text: &str) -> Vec<String> {
         let copies = self.copies(text).await;
         copies
             .into_iter()
@@ -237,7 +237,7 @@ impl TestCatalogue {
             .collect()
     }
 
-    /// Checks what always holds.
+    /// Checks the invariants.
     pub async fn check(&self) {
         invariants::check(self).await;
     }

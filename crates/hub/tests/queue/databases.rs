@@ -1,4 +1,5 @@
-//! Empty databases on one PostgreSQL server, which the tests of a program share. It ends with the last test that uses it, and its files with it.
+//! Empty databases on one PostgreSQL server, which the tests of a process share. The server and its files are removed with the last test
+//! that uses it.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -6,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 
 use crate::postgres::{MISSING, Postgres};
 
-/// A database, and the server that runs as long as somebody has one.
+/// A database, with its server, which runs as long as a test uses one of its databases.
 pub struct OwnDatabase {
     pub url: String,
     _server: Arc<SharedServer>,
@@ -18,7 +19,7 @@ struct SharedServer {
     _thread: mpsc::Sender<()>,
 }
 
-/// A new, empty database; none where the machine has no server, which is said.
+/// A new, empty database; `None` if this host has no PostgreSQL, which is then written to standard error.
 pub fn new() -> Option<OwnDatabase> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let Some(server) = shared() else {
@@ -29,7 +30,7 @@ pub fn new() -> Option<OwnDatabase> {
     Some(OwnDatabase { url, _server: server })
 }
 
-/// The server that other tests use just now, or a new one.
+/// The server that other tests use now, or a new one.
 fn shared() -> Option<Arc<SharedServer>> {
     static SERVER: Mutex<Weak<SharedServer>> = Mutex::new(Weak::new());
     let mut current = SERVER.lock().unwrap_or_else(PoisonError::into_inner);
@@ -41,7 +42,8 @@ fn shared() -> Option<Arc<SharedServer>> {
     Some(server)
 }
 
-/// Starts a server from a thread that lives as long as it is used: with the thread of one test it would end for the others.
+/// Starts a server from its own thread, since it ends with the thread that started it: the thread of one test may end before the other
+/// tests.
 fn start() -> Option<SharedServer> {
     let (sender, started) = mpsc::channel();
     let (thread, ended) = mpsc::channel::<()>();

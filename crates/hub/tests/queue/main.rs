@@ -1,4 +1,4 @@
-//! The queue on real databases, SQLite and PostgreSQL: what is submitted, claimed and ended, and what follows from it.
+//! Tests of the queue on real databases, SQLite and PostgreSQL: files are submitted, claimed and ended.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod databases;
@@ -14,7 +14,7 @@ use hub::database::Database;
 use hub::database::claims::{Claim, ClaimRequest, EndpointLimits};
 use hub::database::jobs::JobFilter;
 use hub::database::outcomes::{Outcome, TransferOutcome};
-use hub::database::submissions::{NewJob, Submitted};
+use hub::database::submissions::{NewJob, SubmitResult};
 use hub::roles::Member;
 use hub::topology::Topology;
 use model::v1::Stage;
@@ -22,17 +22,16 @@ use model::v1::hub::{FileOrder, Job, JobChange, JobOrder};
 use uuid::Uuid;
 
 use fts_words::{
-    a_file_is_ended_by_itself_and_does_not_come_back, bans_and_an_audit_are_kept,
-    tokens_are_with_their_file_until_it_has_ended,
+    a_cancelled_file_is_not_queued_again, bans_and_config_changes_are_stored,
+    tokens_are_kept_until_their_file_has_ended,
 };
 use people::{
-    a_limited_job_has_queues_of_its_own_with_what_moves,
-    a_link_is_found_by_its_token_and_tries_of_its_password_are_counted,
-    a_paused_job_waits_where_nothing_is_taken_and_goes_on_as_it_was,
-    actions_are_kept_in_their_order_and_forgotten_after_400_days, an_ended_job_is_told_of_until_somebody_takes_it,
-    an_order_that_is_repeated_is_due_at_its_time, what_was_deleted_is_kept_until_it_expires,
+    a_limited_job_gets_its_own_queues_with_its_transfers, a_notice_of_an_ended_job_is_sent_until_it_is_received,
+    a_paused_job_waits_and_resumes_unchanged, a_repeated_order_is_due_at_its_time,
+    a_share_link_is_found_by_its_token_and_counts_password_tries, actions_are_kept_in_order_for_400_days,
+    deleted_files_are_kept_until_they_expire,
 };
-use retention::{a_delegated_proxy_is_its_owners_until_it_ends, changes_of_files_wait_for_a_broker};
+use retention::{a_delegated_proxy_is_kept_for_its_owner_until_it_expires, changes_of_files_are_kept_for_a_broker};
 
 pub struct Hub {
     database: Database,
@@ -50,7 +49,7 @@ impl Hub {
         admit(order, &Member::user("ann", "astro"), &Topology::default(), self.now).unwrap()
     }
 
-    async fn submit(&self, order: &JobOrder) -> Submitted {
+    async fn submit(&self, order: &JobOrder) -> SubmitResult {
         self.database.writer.submit(vec![self.admitted(order)]).await.unwrap().remove(0)
     }
 
@@ -68,7 +67,7 @@ impl Hub {
                 files,
                 bytes: i64::MAX,
                 now: self.now,
-                together: |_, _| true,
+                can_share_transfer: |_, _| true,
             };
             if let Some(claim) = self.database.claim(wanted).await.unwrap() {
                 return Some(claim);
@@ -80,7 +79,7 @@ impl Hub {
     async fn end(&self, claim: &Claim, outcome: impl Fn(i64) -> Outcome) {
         let files = claim.files.iter().map(|file| (file.id, outcome(file.id))).collect();
         self.database
-            .end(TransferOutcome { transfer: claim.number, now: self.now, files, is_over: true })
+            .store_outcomes(TransferOutcome { transfer: claim.number, now: self.now, files, is_over: true })
             .await
             .unwrap();
     }
@@ -116,13 +115,13 @@ fn counts(job: &Job) -> [u64; 5] {
     [job.queued, job.running, job.done, job.failed, job.cancelled]
 }
 
-async fn a_job_goes_from_queued_to_done(hub: Hub) {
+async fn a_job_goes_from_queued_to_ended(hub: Hub) {
     let order = order((0..3).map(|at| file(&at.to_string(), &["a"])).collect());
     let id = order.id.unwrap();
-    assert_eq!(hub.submit(&order).await, Submitted::New);
+    assert_eq!(hub.submit(&order).await, SubmitResult::New);
     let job = hub.job(id).await;
     assert_eq!((job.state, job.files, job.bytes, counts(&job)), (Stage::Queued, 3, 30, [3, 0, 0, 0, 0]));
-    assert_eq!(hub.admitted(&order).told(), job, "whoever submits is told what is read back");
+    assert_eq!(hub.admitted(&order).to_api(), job, "the answer to the submission is the job that is read later");
 
     let claim = hub.claim(2).await.unwrap();
     assert_eq!((claim.files.len(), claim.files[0].attempt), (2, 1));
@@ -141,10 +140,10 @@ async fn a_job_goes_from_queued_to_done(hub: Hub) {
 
 async fn an_order_that_is_sent_twice_is_one_job(hub: Hub) {
     let order = order(vec![file("1", &["a"])]);
-    assert_eq!(hub.submit(&order).await, Submitted::New);
-    assert_eq!(hub.submit(&order).await, Submitted::Known);
+    assert_eq!(hub.submit(&order).await, SubmitResult::New);
+    assert_eq!(hub.submit(&order).await, SubmitResult::Known);
     let other = JobOrder { files: vec![file("2", &["a"])], ..order };
-    assert_eq!(hub.submit(&other).await, Submitted::Conflict);
+    assert_eq!(hub.submit(&other).await, SubmitResult::Conflict);
     assert_eq!(hub.database.jobs(&JobFilter { limit: 10, ..JobFilter::default() }).await.unwrap().len(), 1);
 }
 
@@ -156,7 +155,7 @@ async fn submissions_that_come_together_are_all_stored(hub: Hub) {
         tokio::spawn(async move { writer.submit(vec![job]).await.unwrap().remove(0) })
     });
     for task in submitted.collect::<Vec<_>>() {
-        assert_eq!(task.await.unwrap(), Submitted::New);
+        assert_eq!(task.await.unwrap(), SubmitResult::New);
     }
     let queues = hub.database.queues().await.unwrap();
     assert_eq!((queues.len(), queues[0].queued, queues[0].queued_bytes), (1, 300, 3000));
@@ -165,7 +164,7 @@ async fn submissions_that_come_together_are_all_stored(hub: Hub) {
     }
 }
 
-async fn another_source_is_tried_where_one_fails(hub: Hub) {
+async fn the_next_source_is_tried_if_one_fails(hub: Hub) {
     let order = order(vec![file("1", &["a", "b"]), file("2", &["a", "b"])]);
     let id = order.id.unwrap();
     hub.submit(&order).await;
@@ -202,19 +201,19 @@ async fn a_hop_begins_when_the_one_before_it_is_done(hub: Hub) {
     assert_eq!(hub.states(id).await, ["done", "done", "queued"]);
     assert_eq!(hub.job(id).await.state, Stage::Queued);
     let claim = hub.claim(1).await.unwrap();
-    assert!(!claim.files[0].overwrites(), "it is the last");
+    assert!(!claim.files[0].overwrites(), "it is the last hop");
     hub.end(&claim, failed).await;
     let job = hub.job(id).await;
     assert_eq!((job.state, job.files, counts(&job)), (Stage::Failed, 1, [0, 0, 0, 1, 0]));
 }
 
-async fn an_attempt_that_failed_waits_and_one_that_never_was_does_not_count(mut hub: Hub) {
+async fn a_failed_attempt_waits_and_a_returned_one_does_not_count(mut hub: Hub) {
     let order = order(vec![file("1", &["a"])]);
     let id = order.id.unwrap();
     hub.submit(&order).await;
     let claim = hub.claim(1).await.unwrap();
     let later = hub.now + 5_000;
-    let again = |_| Outcome::Again { not_before: later, fault: "path".into(), reason: "timed out".into() };
+    let again = |_| Outcome::Retry { not_before: later, fault: "path".into(), reason: "timed out".into() };
     hub.end(&claim, again).await;
     assert!(hub.claim(1).await.is_none(), "it waits");
     hub.now = later;
@@ -227,7 +226,7 @@ async fn an_attempt_that_failed_waits_and_one_that_never_was_does_not_count(mut 
     assert_eq!((file.attempts, file.error.as_deref(), file.fault.as_deref()), (2, Some("timed out"), Some("path")));
 }
 
-async fn what_was_told_twice_counts_once(hub: Hub) {
+async fn an_outcome_reported_twice_counts_once(hub: Hub) {
     let order = order(vec![file("1", &["a"])]);
     let id = order.id.unwrap();
     hub.submit(&order).await;
@@ -239,7 +238,7 @@ async fn what_was_told_twice_counts_once(hub: Hub) {
     assert_eq!((job.state, counts(&job)), (Stage::Done, [0, 0, 1, 0, 0]));
 }
 
-async fn what_is_stopped_goes_on_at_its_next_source_or_waits(hub: Hub) {
+async fn a_stopped_file_goes_to_its_next_source_or_waits(hub: Hub) {
     let order = order(vec![file("1", &["a", "b"]), file("2", &["a"])]);
     let id = order.id.unwrap();
     hub.submit(&order).await;
@@ -250,14 +249,14 @@ async fn what_is_stopped_goes_on_at_its_next_source_or_waits(hub: Hub) {
     hub.end(&claim, |_| Outcome::Stopped).await;
     assert_eq!(hub.states(id).await, ["failed", "queued", "queued"]);
     let claim = hub.claim(2).await.unwrap();
-    assert_eq!(claim.files[0].source, "lh://b/d/1", "the other one waits for a while");
+    assert_eq!(claim.files[0].source, "lh://b/d/1", "the stopped file waits for a while");
     hub.end(&claim, done).await;
     assert!(hub.claim(1).await.is_none());
     let job = hub.job(id).await;
     assert_eq!(counts(&job), [1, 0, 1, 0, 0]);
 }
 
-async fn a_job_that_is_cancelled_ends_when_what_runs_has_ended(hub: Hub) {
+async fn a_cancelled_job_ends_with_its_running_files(hub: Hub) {
     let order = order((0..3).map(|at| file(&at.to_string(), &["a"])).collect());
     let id = order.id.unwrap();
     hub.submit(&order).await;
@@ -274,7 +273,7 @@ async fn a_job_that_is_cancelled_ends_when_what_runs_has_ended(hub: Hub) {
     assert!(!hub.database.change_job(stored, cancel, "ann".into(), hub.now).await.unwrap(), "it has ended");
 }
 
-async fn a_job_that_was_cancelled_does_not_come_back(hub: Hub) {
+async fn a_cancelled_job_is_not_queued_again(hub: Hub) {
     let order = order(vec![file("1", &["a"])]);
     let id = order.id.unwrap();
     hub.submit(&order).await;
@@ -282,13 +281,13 @@ async fn a_job_that_was_cancelled_does_not_come_back(hub: Hub) {
     let stored = hub.database.job(&id.to_string()).await.unwrap().unwrap();
     let cancel = JobChange { cancel: true, ..JobChange::default() };
     hub.database.change_job(stored, cancel, "ann".into(), hub.now).await.unwrap();
-    hub.end(&claim, |_| Outcome::Again { not_before: 0, fault: "path".into(), reason: "timed out".into() }).await;
+    hub.end(&claim, |_| Outcome::Retry { not_before: 0, fault: "path".into(), reason: "timed out".into() }).await;
     let job = hub.job(id).await;
     assert_eq!((job.state, counts(&job)), (Stage::Cancelled, [0, 0, 0, 0, 1]));
     assert!(hub.claim(1).await.is_none());
 }
 
-async fn a_new_priority_moves_what_waits_to_another_queue(hub: Hub) {
+async fn a_new_priority_moves_waiting_files_to_another_queue(hub: Hub) {
     let order = order((0..3).map(|at| file(&at.to_string(), &["a", "b"])).collect());
     let id = order.id.unwrap();
     hub.submit(&order).await;
@@ -297,58 +296,54 @@ async fn a_new_priority_moves_what_waits_to_another_queue(hub: Hub) {
     let change = JobChange { priority: Some(5), ..JobChange::default() };
     hub.database.change_job(stored, change, "ann".into(), hub.now).await.unwrap();
     let queues = hub.database.queues().await.unwrap();
-    let told: Vec<_> =
+    let rows: Vec<_> =
         queues.iter().map(|queue| (queue.key.priority, queue.queued, queue.running, queue.queued_bytes)).collect();
-    assert_eq!(told, [(3, 0, 1, 0), (5, 2, 0, 20)]);
+    assert_eq!(rows, [(3, 0, 1, 0), (5, 2, 0, 20)]);
     assert_eq!(hub.job(id).await.priority, 5);
 }
 
-async fn what_waits_too_long_is_not_begun_any_more(hub: Hub) {
+async fn files_that_wait_too_long_fail(hub: Hub) {
     let mut order = order(vec![file("1", &["a", "b"]), file("2", &["a"])]);
     order.options.queue_for_s = Some(60);
     let id = order.id.unwrap();
     hub.submit(&order).await;
     let claim = hub.claim(1).await.unwrap();
-    assert_eq!(hub.database.expire(hub.now + 59_999).await.unwrap(), 0);
-    assert_eq!(hub.database.expire(hub.now + 60_000).await.unwrap(), 1);
-    assert_eq!(hub.states(id).await, ["running", "standby", "failed"], "what runs goes on");
+    assert_eq!(hub.database.expire_files(hub.now + 59_999).await.unwrap(), 0);
+    assert_eq!(hub.database.expire_files(hub.now + 60_000).await.unwrap(), 1);
+    assert_eq!(hub.states(id).await, ["running", "standby", "failed"], "running files go on");
     hub.end(&claim, done).await;
     let job = hub.job(id).await;
     assert_eq!((job.state, counts(&job)), (Stage::Partial, [0, 0, 1, 1, 0]));
     assert!(hub.database.queues().await.unwrap().is_empty());
 }
 
-async fn what_was_claimed_is_found_again(hub: Hub) {
+async fn a_claim_can_be_read_again(hub: Hub) {
     hub.submit(&order((0..3).map(|at| file(&at.to_string(), &["a"])).collect())).await;
     let claim = hub.claim(2).await.unwrap();
-    let underway = hub.database.underway().await.unwrap();
-    assert_eq!((underway.len(), underway[0].number, underway[0].hub.as_str()), (1, claim.number, "one"));
-    assert_eq!(hub.database.unended(claim.number).await.unwrap(), Some(claim.clone()));
+    let transfers = hub.database.unended_transfers().await.unwrap();
+    assert_eq!((transfers.len(), transfers[0].number, transfers[0].hub.as_str()), (1, claim.number, "one"));
+    assert_eq!(hub.database.unended_claim(claim.number).await.unwrap(), Some(claim.clone()));
     let first = vec![(claim.files[0].id, done(0))];
     hub.database
-        .end(TransferOutcome { transfer: claim.number, now: hub.now, files: first, is_over: false })
+        .store_outcomes(TransferOutcome { transfer: claim.number, now: hub.now, files: first, is_over: false })
         .await
         .unwrap();
-    let rest = hub.database.unended(claim.number).await.unwrap().unwrap();
-    assert_eq!(
-        (rest.files.len(), rest.is_whole(), &rest.order),
-        (1, false, &claim.order),
-        "places stay what they were"
-    );
+    let rest = hub.database.unended_claim(claim.number).await.unwrap().unwrap();
+    assert_eq!((rest.files.len(), rest.is_whole(), &rest.order), (1, false, &claim.order), "the order is unchanged");
 }
 
 async fn an_endpoint_has_no_more_transfers_than_it_may(mut hub: Hub) {
     hub.limits = EndpointLimits { out_transfers: 2, in_transfers: 3, ..EndpointLimits::default() };
     hub.submit(&order((0..5).map(|at| file(&at.to_string(), &["a"])).collect())).await;
     let first = hub.claim(1).await.unwrap();
-    assert!(hub.claim(1).await.is_some() && hub.claim(1).await.is_none(), "a gives two at once");
+    assert!(hub.claim(1).await.is_some() && hub.claim(1).await.is_none(), "a has two at once");
     hub.submit(&order((0..5).map(|at| file(&at.to_string(), &["b"])).collect())).await;
-    assert!(hub.claim(1).await.is_some() && hub.claim(1).await.is_none(), "the target takes three");
+    assert!(hub.claim(1).await.is_some() && hub.claim(1).await.is_none(), "the target has three at once");
     hub.end(&first, done).await;
     assert!(hub.claim(1).await.is_some() && hub.claim(1).await.is_none());
 }
 
-async fn no_more_bytes_are_on_their_way_than_there_is_space_for(mut hub: Hub) {
+async fn bytes_in_flight_are_bounded_by_the_space_limit(mut hub: Hub) {
     hub.limits.space_bytes = 25;
     hub.submit(&order((0..5).map(|at| file(&at.to_string(), &["a"])).collect())).await;
     let first = hub.claim(10).await.unwrap();
@@ -358,24 +353,24 @@ async fn no_more_bytes_are_on_their_way_than_there_is_space_for(mut hub: Hub) {
     assert_eq!(hub.claim(10).await.map(|claim| claim.files.len()), Some(2));
 }
 
-async fn what_an_ended_job_has_moving_is_to_be_stopped(hub: Hub) {
+async fn transfers_of_cancelled_jobs_are_listed_to_be_stopped(hub: Hub) {
     let (mine, other) = (order(vec![file("1", &["a"])]), order(vec![file("2", &["a"])]));
     hub.submit(&mine).await;
     let claim = hub.claim(1).await.unwrap();
     hub.submit(&other).await;
     hub.claim(1).await.unwrap();
     let stored = hub.database.job(&mine.id.unwrap().to_string()).await.unwrap().unwrap();
-    assert!(hub.database.cancelled("one").await.unwrap().is_empty());
+    assert!(hub.database.cancelled_transfers("one").await.unwrap().is_empty());
     let cancel = JobChange { cancel: true, ..JobChange::default() };
     hub.database.change_job(stored, cancel, "ann".into(), hub.now).await.unwrap();
-    assert_eq!(hub.database.cancelled("one").await.unwrap(), [claim.number]);
-    assert!(hub.database.cancelled("another").await.unwrap().is_empty());
+    assert_eq!(hub.database.cancelled_transfers("one").await.unwrap(), [claim.number]);
+    assert!(hub.database.cancelled_transfers("another").await.unwrap().is_empty());
     hub.end(&claim, |_| Outcome::Stopped).await;
-    assert!(hub.database.cancelled("one").await.unwrap().is_empty());
+    assert!(hub.database.cancelled_transfers("one").await.unwrap().is_empty());
 }
 
-/// A full disk ends a transaction of SQLite behind the back of whoever writes.
-async fn after_a_transaction_that_broke_off_what_is_accepted_is_stored(hub: Hub) {
+/// A full disk makes SQLite roll back a transaction by itself.
+async fn writes_after_a_failed_transaction_are_stored(hub: Hub) {
     for at in 0..3 {
         let broken = hub.database.writer.change(|connection| {
             Box::pin(async move {
@@ -385,12 +380,12 @@ async fn after_a_transaction_that_broke_off_what_is_accepted_is_stored(hub: Hub)
         });
         assert!(broken.await.is_err());
         let order = order(vec![file(&at.to_string(), &["a"])]);
-        assert_eq!(hub.submit(&order).await, Submitted::New);
-        assert_eq!(hub.job(order.id.unwrap()).await.queued, 1, "others see it");
+        assert_eq!(hub.submit(&order).await, SubmitResult::New);
+        assert_eq!(hub.job(order.id.unwrap()).await.queued, 1, "other connections see it");
     }
 }
 
-async fn a_hub_that_is_silent_is_forgotten_and_its_transfers_are_taken_over_once(hub: Hub) {
+async fn a_silent_hub_is_removed_and_its_transfers_are_adopted_once(hub: Hub) {
     let database = &hub.database;
     assert_eq!(database.beat("one").await.unwrap(), ["one"]);
     assert_eq!(database.beat("two").await.unwrap(), ["one", "two"]);
@@ -398,15 +393,15 @@ async fn a_hub_that_is_silent_is_forgotten_and_its_transfers_are_taken_over_once
     assert_eq!(database.beat("one").await.unwrap(), ["one"]);
     hub.submit(&order(vec![file("1", &["a"])])).await;
     hub.claim(1).await.unwrap();
-    let transfer = database.underway().await.unwrap().remove(0);
+    let transfer = database.unended_transfers().await.unwrap().remove(0);
     assert!(database.adopt(&transfer, "two").await.unwrap());
-    assert!(!database.adopt(&transfer, "three").await.unwrap(), "it is not one's any more");
-    database.tell_rates(vec![(transfer.number, 5)]).await.unwrap();
-    let now = database.underway().await.unwrap().remove(0);
+    assert!(!database.adopt(&transfer, "three").await.unwrap(), "its hub is not the one that was read");
+    database.publish_rates(vec![(transfer.number, 5)]).await.unwrap();
+    let now = database.unended_transfers().await.unwrap().remove(0);
     assert_eq!((now.hub.as_str(), now.rate), ("two", 5));
 }
 
-/// A test on either database: each has a new one.
+/// Runs each test on a new database of either kind.
 macro_rules! on_both {
     ($($name:ident),* $(,)?) => {
         mod on_sqlite {
@@ -430,39 +425,39 @@ macro_rules! on_both {
 }
 
 on_both!(
-    a_file_is_ended_by_itself_and_does_not_come_back,
-    tokens_are_with_their_file_until_it_has_ended,
-    bans_and_an_audit_are_kept,
-    changes_of_files_wait_for_a_broker,
-    a_limited_job_has_queues_of_its_own_with_what_moves,
-    a_link_is_found_by_its_token_and_tries_of_its_password_are_counted,
-    a_paused_job_waits_where_nothing_is_taken_and_goes_on_as_it_was,
-    actions_are_kept_in_their_order_and_forgotten_after_400_days,
-    an_ended_job_is_told_of_until_somebody_takes_it,
-    an_order_that_is_repeated_is_due_at_its_time,
-    what_was_deleted_is_kept_until_it_expires,
-    a_delegated_proxy_is_its_owners_until_it_ends,
-    a_job_goes_from_queued_to_done,
+    a_cancelled_file_is_not_queued_again,
+    tokens_are_kept_until_their_file_has_ended,
+    bans_and_config_changes_are_stored,
+    changes_of_files_are_kept_for_a_broker,
+    a_limited_job_gets_its_own_queues_with_its_transfers,
+    a_share_link_is_found_by_its_token_and_counts_password_tries,
+    a_paused_job_waits_and_resumes_unchanged,
+    actions_are_kept_in_order_for_400_days,
+    a_notice_of_an_ended_job_is_sent_until_it_is_received,
+    a_repeated_order_is_due_at_its_time,
+    deleted_files_are_kept_until_they_expire,
+    a_delegated_proxy_is_kept_for_its_owner_until_it_expires,
+    a_job_goes_from_queued_to_ended,
     an_order_that_is_sent_twice_is_one_job,
     submissions_that_come_together_are_all_stored,
-    another_source_is_tried_where_one_fails,
+    the_next_source_is_tried_if_one_fails,
     a_hop_begins_when_the_one_before_it_is_done,
-    an_attempt_that_failed_waits_and_one_that_never_was_does_not_count,
-    what_was_told_twice_counts_once,
-    what_is_stopped_goes_on_at_its_next_source_or_waits,
-    a_job_that_is_cancelled_ends_when_what_runs_has_ended,
-    a_job_that_was_cancelled_does_not_come_back,
-    a_new_priority_moves_what_waits_to_another_queue,
-    what_waits_too_long_is_not_begun_any_more,
-    what_was_claimed_is_found_again,
+    a_failed_attempt_waits_and_a_returned_one_does_not_count,
+    an_outcome_reported_twice_counts_once,
+    a_stopped_file_goes_to_its_next_source_or_waits,
+    a_cancelled_job_ends_with_its_running_files,
+    a_cancelled_job_is_not_queued_again,
+    a_new_priority_moves_waiting_files_to_another_queue,
+    files_that_wait_too_long_fail,
+    a_claim_can_be_read_again,
     an_endpoint_has_no_more_transfers_than_it_may,
-    no_more_bytes_are_on_their_way_than_there_is_space_for,
-    what_an_ended_job_has_moving_is_to_be_stopped,
-    after_a_transaction_that_broke_off_what_is_accepted_is_stored,
-    a_hub_that_is_silent_is_forgotten_and_its_transfers_are_taken_over_once,
+    bytes_in_flight_are_bounded_by_the_space_limit,
+    transfers_of_cancelled_jobs_are_listed_to_be_stopped,
+    writes_after_a_failed_transaction_are_stored,
+    a_silent_hub_is_removed_and_its_transfers_are_adopted_once,
 );
 
-/// Two hubs on one database never claim the same file, and never give one number twice.
+/// Two hubs on one database never claim the same file, and never assign a number twice.
 #[tokio::test]
 async fn two_hubs_share_one_database() {
     let Some(database) = databases::new() else { return };
@@ -471,14 +466,14 @@ async fn two_hubs_share_one_database() {
     for at in 0..10 {
         let (one, other) = (order(at), order(at + 100));
         let (one, other) = tokio::join!(a.submit(&one), b.submit(&other));
-        assert_eq!((one, other), (Submitted::New, Submitted::New));
+        assert_eq!((one, other), (SubmitResult::New, SubmitResult::New));
     }
     let (one, other) = tokio::join!(a.claim(120), b.claim(80));
     let mut claimed: Vec<i64> =
         [one.unwrap(), other.unwrap()].iter().flat_map(|it| &it.files).map(|it| it.id).collect();
     claimed.sort_unstable();
     claimed.dedup();
-    assert_eq!(claimed.len(), 200, "each file is one hub's");
+    assert_eq!(claimed.len(), 200, "each file is claimed by one hub");
     let jobs = a.database.jobs(&JobFilter { limit: 100, ..JobFilter::default() }).await.unwrap();
     let mut firsts: Vec<i64> = jobs.iter().map(|job| job.first_file).collect();
     firsts.sort_unstable();

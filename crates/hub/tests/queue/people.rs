@@ -1,4 +1,5 @@
-//! What people do by the portal, on both databases: jobs paused, links shared, files put aside, orders repeated, and the trail of it.
+//! Tests of what the portal needs, on both databases: paused and limited jobs, share links, deleted files, repeated orders, notices and the
+//! audit trail.
 
 use hub::database::actions::ActionRow;
 use hub::database::deletions::DeletionRow;
@@ -15,7 +16,7 @@ fn paused(is_paused: bool) -> JobChange {
     JobChange { paused: Some(is_paused), ..JobChange::default() }
 }
 
-/// Files of queues that something is taken of, and of those that nothing is.
+/// The numbers of files in queues that are not paused, and in queues that are.
 async fn queued(hub: &Hub) -> (i64, i64) {
     let queues = hub.database.queues().await.unwrap();
     let sum = |is_paused: bool| {
@@ -30,7 +31,7 @@ async fn change(hub: &Hub, id: Uuid, change: JobChange) {
     hub.database.change_job(stored, change, "ann".into(), hub.now).await.unwrap();
 }
 
-pub async fn a_paused_job_waits_where_nothing_is_taken_and_goes_on_as_it_was(hub: Hub) {
+pub async fn a_paused_job_waits_and_resumes_unchanged(hub: Hub) {
     let order = order((0..3).map(|at| file(&at.to_string(), &["a"])).collect());
     let id = order.id.unwrap();
     hub.submit(&order).await;
@@ -40,12 +41,12 @@ pub async fn a_paused_job_waits_where_nothing_is_taken_and_goes_on_as_it_was(hub
     change(&hub, id, paused(true)).await;
     assert_eq!(queued(&hub).await, (0, 2));
     let job = hub.job(id).await;
-    assert_eq!((job.paused, job.priority, job.state), (true, 5, Stage::Running), "what moves arrives");
-    // What fails meanwhile waits like the others.
-    let again = Outcome::Again { not_before: 0, fault: "peer".into(), reason: "it broke".into() };
+    assert_eq!((job.paused, job.priority, job.state), (true, 5, Stage::Running), "running files go on");
+    // A file that fails meanwhile waits like the others.
+    let again = Outcome::Retry { not_before: 0, fault: "peer".into(), reason: "it broke".into() };
     hub.end(&running, |_| again.clone()).await;
     assert_eq!((queued(&hub).await, hub.job(id).await.state), ((0, 3), Stage::Paused));
-    // Another priority counts once it goes on.
+    // A new priority takes effect once the job goes on.
     change(&hub, id, JobChange { priority: Some(2), ..JobChange::default() }).await;
     assert_eq!((queued(&hub).await, hub.job(id).await.priority), ((0, 3), 2));
     change(&hub, id, paused(false)).await;
@@ -54,7 +55,7 @@ pub async fn a_paused_job_waits_where_nothing_is_taken_and_goes_on_as_it_was(hub
     assert_eq!(hub.claim(10).await.unwrap().files.len(), 3);
 }
 
-pub async fn a_limited_job_has_queues_of_its_own_with_what_moves(hub: Hub) {
+pub async fn a_limited_job_gets_its_own_queues_with_its_transfers(hub: Hub) {
     let limited_to = |limit| JobChange { limit_bit_s: Some(limit), ..JobChange::default() };
     let of_queues = async |hub: &Hub| -> Vec<(bool, Option<f64>, i64, i64)> {
         let queues = hub.database.queues().await.unwrap();
@@ -69,15 +70,15 @@ pub async fn a_limited_job_has_queues_of_its_own_with_what_moves(hub: Hub) {
     let mixed = hub.claim(3).await.unwrap();
     assert_eq!(of_queues(&hub).await, [(false, None, 0, 5)]);
     change(&hub, id, limited_to(80)).await;
-    // The transfer that carries a file of the other job too is not slowed down for it.
+    // A transfer that also has a file of the other job is not limited.
     assert_eq!(of_queues(&hub).await, [(false, None, 0, 1), (true, Some(10.0), 0, 4)]);
-    let underway = hub.database.underway().await.unwrap();
-    let queue_of = |number| underway.iter().find(|one| one.number == number).unwrap().queue;
+    let transfers = hub.database.unended_transfers().await.unwrap();
+    let queue_of = |number| transfers.iter().find(|one| one.number == number).unwrap().queue;
     assert_eq!(queue_of(mixed.number), mixed.queue);
     assert_ne!(queue_of(alone.number), alone.queue);
     assert_eq!(hub.job(id).await.limit_bit_s, Some(80));
-    // What fails waits within the limit; another limit, or none, takes it along.
-    let again = Outcome::Again { not_before: 0, fault: "peer".into(), reason: "it broke".into() };
+    // A file that fails waits in the limited queue; another limit, or none, moves it along.
+    let again = Outcome::Retry { not_before: 0, fault: "peer".into(), reason: "it broke".into() };
     hub.end(&mixed, |_| again.clone()).await;
     change(&hub, id, limited_to(160)).await;
     assert_eq!(of_queues(&hub).await, [(false, None, 1, 0), (true, Some(20.0), 2, 2)]);
@@ -91,7 +92,7 @@ pub async fn a_limited_job_has_queues_of_its_own_with_what_moves(hub: Hub) {
     assert_eq!(hub.job(other.id.unwrap()).await.limit_bit_s, None);
 }
 
-pub async fn a_link_is_found_by_its_token_and_tries_of_its_password_are_counted(hub: Hub) {
+pub async fn a_share_link_is_found_by_its_token_and_counts_password_tries(hub: Hub) {
     let link = |id: &str, owner: &str| ShareLinkRow {
         id: id.to_owned(),
         token_sha256: format!("token of {id}"),
@@ -113,15 +114,15 @@ pub async fn a_link_is_found_by_its_token_and_tries_of_its_password_are_counted(
     for after in [0, 0, 0, 59_999, 60_000] {
         taken.push(hub.database.take_password_try("1".into(), hub.now + after, 3, 60_000).await.unwrap());
     }
-    assert_eq!(taken, [true, true, true, false, true], "after three tries none is looked at for a minute");
-    hub.database.share_link_opened("1".into()).await.unwrap();
+    assert_eq!(taken, [true, true, true, false, true], "after three tries none is checked for a minute");
+    hub.database.record_link_opened("1".into()).await.unwrap();
     let opened = hub.database.share_link("1").await.unwrap().unwrap();
     assert_eq!((opened.opened, opened.failures), (1, 0));
     hub.database.remove_share_link("1".into()).await.unwrap();
     assert!(hub.database.share_link_of_token("token of 1").await.unwrap().is_none());
 }
 
-pub async fn what_was_deleted_is_kept_until_it_expires(hub: Hub) {
+pub async fn deleted_files_are_kept_until_they_expire(hub: Hub) {
     let row = DeletionRow {
         id: "1".into(),
         owner: "ann".into(),
@@ -135,12 +136,12 @@ pub async fn what_was_deleted_is_kept_until_it_expires(hub: Hub) {
     assert_eq!(hub.database.deletion("1").await.unwrap(), Some(row.clone()));
     assert_eq!(hub.database.take_expired_deletion(hub.now + 99, 1000).await.unwrap(), None);
     assert_eq!(hub.database.take_expired_deletion(hub.now + 100, 1000).await.unwrap(), Some(row));
-    assert_eq!(hub.database.take_expired_deletion(hub.now + 101, 1000).await.unwrap(), None, "another hub is at it");
-    hub.database.forget_deletion("1".into()).await.unwrap();
+    assert_eq!(hub.database.take_expired_deletion(hub.now + 101, 1000).await.unwrap(), None, "another hub works on it");
+    hub.database.remove_deletion("1".into()).await.unwrap();
     assert!(hub.database.deletions("", 10).await.unwrap().is_empty());
 }
 
-pub async fn an_order_that_is_repeated_is_due_at_its_time(hub: Hub) {
+pub async fn a_repeated_order_is_due_at_its_time(hub: Hub) {
     let row = RepeatRow {
         id: "1".into(),
         owner: "ann".into(),
@@ -153,14 +154,14 @@ pub async fn an_order_that_is_repeated_is_due_at_its_time(hub: Hub) {
     hub.database.add_repeat(row.clone()).await.unwrap();
     assert_eq!(hub.database.due_repeat(hub.now + 9).await.unwrap(), None);
     assert_eq!(hub.database.due_repeat(hub.now + 10).await.unwrap(), Some(row));
-    hub.database.repeated("1".into(), hub.now + 20, "job".into(), String::new()).await.unwrap();
+    hub.database.record_repeat("1".into(), hub.now + 20, "job".into(), String::new()).await.unwrap();
     assert_eq!(hub.database.due_repeat(hub.now + 10).await.unwrap(), None);
     assert_eq!(hub.database.repeats("ann").await.unwrap()[0].last_job, "job");
     hub.database.remove_repeat("1".into()).await.unwrap();
     assert!(hub.database.repeat("1").await.unwrap().is_none());
 }
 
-pub async fn an_ended_job_is_told_of_until_somebody_takes_it(hub: Hub) {
+pub async fn a_notice_of_an_ended_job_is_sent_until_it_is_received(hub: Hub) {
     let mut order = order(vec![file("1", &["a"])]);
     order.notify = Some("https://x.example/hook".to_owned());
     hub.submit(&order).await;
@@ -170,11 +171,11 @@ pub async fn an_ended_job_is_told_of_until_somebody_takes_it(hub: Hub) {
     hub.end(&claim, |_| Outcome::Done { bytes: 1 }).await;
     let notice = take(hub.now).await.unwrap().unwrap();
     assert_eq!((notice.url.as_str(), notice.tries), ("https://x.example/hook", 1));
-    assert_eq!(take(hub.now).await.unwrap(), None, "another hub is at it");
-    hub.database.noticed(notice.job, Some(hub.now + 10)).await.unwrap();
+    assert_eq!(take(hub.now).await.unwrap(), None, "another hub works on it");
+    hub.database.settle_notice(notice.job, Some(hub.now + 10)).await.unwrap();
     assert_eq!(take(hub.now + 9).await.unwrap(), None);
     assert_eq!(take(hub.now + 10).await.unwrap().unwrap().tries, 2);
-    hub.database.noticed(notice.job, None).await.unwrap();
+    hub.database.settle_notice(notice.job, None).await.unwrap();
     assert_eq!(take(i64::MAX / 2).await.unwrap(), None);
 }
 
@@ -183,7 +184,7 @@ async fn owners(hub: &Hub, by: &str) -> Vec<String> {
     rows.into_iter().map(|row| row.owner).collect()
 }
 
-pub async fn actions_are_kept_in_their_order_and_forgotten_after_400_days(hub: Hub) {
+pub async fn actions_are_kept_in_order_for_400_days(hub: Hub) {
     const DAY_MS: i64 = 86_400_000;
     let action = |owner: &str, at: i64| ActionRow {
         at,

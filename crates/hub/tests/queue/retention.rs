@@ -1,4 +1,4 @@
-//! What a hub keeps beside its queue: delegated proxies, and changes of files for a broker.
+//! Tests of what a hub keeps besides its queue: delegated proxies, and changes of files for a broker.
 
 use hub::database::delegations::{Delegation, DelegationRequest};
 use hub::database::outcomes::Outcome;
@@ -6,7 +6,7 @@ use hub::states::FileState;
 
 use super::{Hub, done, file, order};
 
-pub async fn a_delegated_proxy_is_its_owners_until_it_ends(hub: Hub) {
+pub async fn a_delegated_proxy_is_kept_for_its_owner_until_it_expires(hub: Hub) {
     let (database, now) = (&hub.database, hub.now);
     let request = |owner: &str, created: i64| DelegationRequest {
         id: "0123456789abcdef".into(),
@@ -16,7 +16,7 @@ pub async fn a_delegated_proxy_is_its_owners_until_it_ends(hub: Hub) {
         created,
     };
     let first = database.keep_delegation_request(request("ann", now), now - 10).await.unwrap();
-    // Whoever comes second signs for the same key, until it is old; another owner has another.
+    // A second request of an owner gets the same key until that is old; another owner gets another key.
     assert_eq!(database.keep_delegation_request(request("ann", now + 1), now - 10).await.unwrap(), first);
     assert_ne!(database.keep_delegation_request(request("bob", now), now - 10).await.unwrap(), first);
     assert_eq!(database.delegation_request(&first.id, "ann", now).await.unwrap(), Some(first.clone()));
@@ -40,27 +40,27 @@ pub async fn a_delegated_proxy_is_its_owners_until_it_ends(hub: Hub) {
     assert!(!database.remove_delegation(first.id.clone(), "bob".into()).await.unwrap());
     assert!(database.remove_delegation(first.id.clone(), "ann".into()).await.unwrap());
     assert_eq!(database.delegation(&first.id, "ann", now).await.unwrap(), None);
-    assert!(!format!("{:?}{second:?}", delegation(1)).contains("key"), "no log has a key");
+    assert!(!format!("{:?}{second:?}", delegation(1)).contains("key"), "logs have no keys");
 }
 
-pub async fn changes_of_files_wait_for_a_broker(hub: Hub) {
+pub async fn changes_of_files_are_kept_for_a_broker(hub: Hub) {
     let database = &hub.database;
     let submitted = || order(vec![file("1", &["a"])]);
     hub.submit(&submitted()).await;
-    assert_eq!(database.changes(100).await.unwrap().last, None, "nobody is to be told");
+    assert_eq!(database.changes(100).await.unwrap().last, None, "there is no broker");
     while let Some(claim) = hub.claim(1).await {
         hub.end(&claim, done).await;
     }
 
-    database.write_changes_down(true).await.unwrap();
+    database.record_changes(true).await.unwrap();
     hub.submit(&submitted()).await;
-    let again = |_| Outcome::Again { not_before: 0, fault: "path".into(), reason: "it broke off".into() };
+    let again = |_| Outcome::Retry { not_before: 0, fault: "path".into(), reason: "it broke off".into() };
     hub.end(&hub.claim(1).await.unwrap(), |_| Outcome::Returned).await;
     hub.end(&hub.claim(1).await.unwrap(), again).await;
     hub.end(&hub.claim(1).await.unwrap(), done).await;
-    let told = database.changes(100).await.unwrap();
+    let kept = database.changes(100).await.unwrap();
     let changes: Vec<(Option<FileState>, FileState, bool)> =
-        told.changes.iter().map(|change| (change.before, change.state, change.ends_attempt)).collect();
+        kept.changes.iter().map(|change| (change.before, change.state, change.ends_attempt)).collect();
     use FileState::{Done, Queued, Running};
     let begun = (Some(Queued), Running, false);
     assert_eq!(
@@ -75,15 +75,15 @@ pub async fn changes_of_files_wait_for_a_broker(hub: Hub) {
             (Some(Running), Done, true),
         ]
     );
-    assert!(told.changes.windows(2).all(|pair| pair[0].number < pair[1].number && pair[0].at <= pair[1].at));
-    assert!((told.changes[0].at - hub::time::now()).abs() < 600_000, "milliseconds since 1970");
+    assert!(kept.changes.windows(2).all(|pair| pair[0].number < pair[1].number && pair[0].at <= pair[1].at));
+    assert!((kept.changes[0].at - hub::time::now()).abs() < 600_000, "milliseconds since 1970");
 
-    let third = told.changes[2].number;
-    database.forget_changes(third).await.unwrap();
-    assert_eq!(database.changes(100).await.unwrap().changes, told.changes[3..]);
-    assert_eq!(database.bound_changes(1).await.unwrap(), 3);
-    assert_eq!(database.changes(100).await.unwrap().changes, told.changes[6..]);
-    database.write_changes_down(false).await.unwrap();
+    let third = kept.changes[2].number;
+    database.remove_changes(third).await.unwrap();
+    assert_eq!(database.changes(100).await.unwrap().changes, kept.changes[3..]);
+    assert_eq!(database.trim_changes(1).await.unwrap(), 3);
+    assert_eq!(database.changes(100).await.unwrap().changes, kept.changes[6..]);
+    database.record_changes(false).await.unwrap();
     hub.submit(&submitted()).await;
     assert_eq!(database.changes(100).await.unwrap().last, None);
 }

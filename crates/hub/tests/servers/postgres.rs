@@ -1,5 +1,5 @@
-//! A PostgreSQL server of a test's own: in a directory of its own, on a socket of its own, and gone with the test. Shared by the tests of this
-//! crate and of the program.
+//! A PostgreSQL server for one test, in its own directory and on its own socket; it is removed with the test. The tests of this crate and
+//! of the program share this file.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// Where Debian puts the programs of its versions.
+/// The directory in which Debian has the programs, by version.
 const DEBIAN: &str = "/usr/lib/postgresql";
-/// The user that the server runs as where the tests run as root, which it refuses to be.
+/// The user as which the server runs if the tests run as root: it refuses to run as root.
 const USER: &str = "postgres";
-/// How long it may take until it answers, on a loaded machine.
+/// How long it may take until it answers on a busy host.
 const START_MAX: Duration = Duration::from_secs(60);
-/// Why there is none.
+/// The text if this host has no PostgreSQL.
 pub const MISSING: &str = "there is no /usr/lib/postgresql/*/bin/postgres (scripts/setup.sh installs it)";
 
 /// A running server.
@@ -28,7 +28,7 @@ fn program(name: &str) -> Option<PathBuf> {
     versions.filter(|path| path.exists()).max()
 }
 
-/// A command as a user whom the server takes. It ends with the thread that starts it.
+/// A command that runs as a user that PostgreSQL accepts, and ends with the thread that starts it.
 fn as_server(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "QUIT"]);
@@ -40,10 +40,10 @@ fn as_server(program: &Path) -> Command {
 }
 
 impl Postgres {
-    /// Starts one; none where the machine has none: see [`MISSING`].
+    /// Starts a server; `None` if this host has no PostgreSQL: see [`MISSING`].
     pub fn start() -> Option<Postgres> {
         let (initdb, postgres) = (program("initdb")?, program("postgres")?);
-        // A socket's path has 107 bytes at most.
+        // The path of a socket has at most 107 bytes.
         let dir = tempfile::Builder::new().prefix("pg-").tempdir().unwrap();
         let _ = Command::new("chown").arg(USER).arg(dir.path()).status().unwrap();
         let data = dir.path().join("data");
@@ -55,18 +55,18 @@ impl Postgres {
         Some(server)
     }
 
-    /// Makes a database; its URL.
+    /// Makes a database, and returns its URL.
     pub fn database(&self, name: &str) -> String {
         self.rows("postgres", &format!("CREATE DATABASE {name}"));
         format!("postgres://longhaul@localhost/{name}?host={}", self.socket_dir().display())
     }
 
-    /// The directory in which its socket is.
+    /// The directory of its socket.
     pub fn socket_dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The rows that a question brings, columns with a bar between them.
+    /// The rows of the result of a query, with `|` between the columns.
     pub fn rows(&self, database: &str, sql: &str) -> Vec<String> {
         let answer = self.psql(database, sql).unwrap_or_else(|| panic!("{database} refuses {sql}"));
         answer.lines().map(str::to_owned).collect()
@@ -88,7 +88,7 @@ impl Postgres {
     }
 
     fn end(&mut self) {
-        // At once and with all of its processes, as a crash would end it: what was committed is in its log.
+        // This ends all its processes at once, as a crash would: committed transactions are in its log.
         let _ = Command::new("kill").args(["-QUIT", &self.child.id().to_string()]).status();
         let _ = self.child.wait();
     }

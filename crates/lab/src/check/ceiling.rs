@@ -26,12 +26,14 @@ pub struct Ceiling {
 
 /// The path with the longest RTT, alone, with only its delay.
 fn bare(scenario: &Scenario) -> Option<Scenario> {
-    let path = scenario.paths.iter().filter(|path| path.ways.iter().all(|way| way.via.is_empty()));
+    let path =
+        scenario.paths.iter().filter(|path| path.ways.iter().all(|path_direction| path_direction.via.is_empty()));
     let path = path.max_by_key(|path| path.rtt())?;
     let mut bare = Scenario { paths: vec![path.clone()], events: Vec::new(), ..scenario.clone() };
-    for way in &mut bare.paths[0].ways {
-        let delay = way.members[0].delay;
-        *way = PathDirection { members: vec![LinkSettings { delay, ..LinkSettings::default() }], via: Vec::new() };
+    for path_direction in &mut bare.paths[0].ways {
+        let delay = path_direction.members[0].delay;
+        *path_direction =
+            PathDirection { members: vec![LinkSettings { delay, ..LinkSettings::default() }], via: Vec::new() };
     }
     for site in &mut bare.sites {
         (site.uplink, site.firewall, site.cpu_share) = (None, None, None);
@@ -54,28 +56,31 @@ pub fn measure(scenario: &Scenario, dir: &Path) -> Result<Option<Ceiling>, Error
         let its = interface(end);
         its.v4.map(|(address, _)| address.into()).or(its.v6.map(|(address, _)| address.into()))
     };
-    let (Some(near), Some(far)) = (address(0), address(1)) else { return Ok(None) };
+    let (Some(source), Some(destination)) = (address(0), address(1)) else { return Ok(None) };
     let failed = |source| Error::site(&to.name, "carry a stream there", source);
-    let listener = to.within(|| TcpListener::bind(SocketAddr::new(far, 0)))?.map_err(failed)?;
-    let there = listener.local_addr().map_err(failed)?;
-    let over = Arc::new(AtomicBool::new(false));
-    let taken = Arc::new(AtomicU64::new(0));
-    let (counts, its_end) = (Arc::clone(&taken), Arc::clone(&over));
-    let receiver = std::thread::spawn(move || take(&listener, &counts, &its_end));
-    let connected = from.within(|| connect(SocketAddr::new(near, 0), there))?.map_err(failed)?;
+    let listener = to.within(|| TcpListener::bind(SocketAddr::new(destination, 0)))?.map_err(failed)?;
+    let target = listener.local_addr().map_err(failed)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let received = Arc::new(AtomicU64::new(0));
+    let receiver = std::thread::spawn({
+        let received = Arc::clone(&received);
+        let stop = Arc::clone(&stop);
+        move || receive_until(&listener, &received, &stop)
+    });
+    let connected = from.within(|| connect(SocketAddr::new(source, 0), target))?.map_err(failed)?;
     let sender = std::thread::spawn({
-        let over = Arc::clone(&over);
+        let stop = Arc::clone(&stop);
         let stream = connected.try_clone().map_err(failed)?;
-        move || give(stream, &over)
+        move || send_until(stream, &stop)
     });
     // A single stream takes some 25 round trips to fill the longest path.
     let warm_up = Duration::from_secs(2) + rtt * 30;
     std::thread::sleep(warm_up);
-    let before = taken.load(Ordering::Relaxed);
-    let begun = Instant::now();
+    let before = received.load(Ordering::Relaxed);
+    let started = Instant::now();
     std::thread::sleep(warm_up / 2);
-    let rate = (taken.load(Ordering::Relaxed) - before) as f64 * 8.0 / begun.elapsed().as_secs_f64();
-    over.store(true, Ordering::Relaxed);
+    let rate = (received.load(Ordering::Relaxed) - before) as f64 * 8.0 / started.elapsed().as_secs_f64();
+    stop.store(true, Ordering::Relaxed);
     let _ = connected.shutdown(Shutdown::Both);
     let _ = sender.join();
     let _ = receiver.join();
@@ -91,19 +96,19 @@ fn connect(from: SocketAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
     Ok(TcpStream::from(socket))
 }
 
-fn give(mut stream: TcpStream, over: &AtomicBool) {
+fn send_until(mut stream: TcpStream, stop: &AtomicBool) {
     let block = vec![0; 1 << 20];
-    while !over.load(Ordering::Relaxed) && stream.write_all(&block).is_ok() {}
+    while !stop.load(Ordering::Relaxed) && stream.write_all(&block).is_ok() {}
 }
 
-fn take(listener: &TcpListener, taken: &AtomicU64, over: &AtomicBool) {
+fn receive_until(listener: &TcpListener, received: &AtomicU64, stop: &AtomicBool) {
     let Ok((mut stream, _)) = listener.accept() else { return };
     let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
     let mut block = vec![0; 1 << 20];
-    while !over.load(Ordering::Relaxed) {
+    while !stop.load(Ordering::Relaxed) {
         match stream.read(&mut block) {
             Ok(0) | Err(_) => return,
-            Ok(length) => drop(taken.fetch_add(length as u64, Ordering::Relaxed)),
+            Ok(length) => drop(received.fetch_add(length as u64, Ordering::Relaxed)),
         }
     }
 }

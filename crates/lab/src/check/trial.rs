@@ -18,7 +18,7 @@ const HEADERS_V6: u64 = 48;
 /// How early a datagram may leave.
 const EARLY: Duration = Duration::from_micros(200);
 /// The most bytes that are passed to the kernel at once.
-const LUMP_MAX: u64 = 60_000;
+const BATCH_BYTES_MAX: u64 = 60_000;
 
 /// A direction to be measured.
 pub struct Trial<'a> {
@@ -27,7 +27,7 @@ pub struct Trial<'a> {
     /// The largest packet that the path carries, bytes.
     pub mtu: u16,
     /// The delays of both directions, and the time that its queues may add.
-    pub patience: Duration,
+    pub delay_max: Duration,
 }
 
 /// Datagrams offered at a rate.
@@ -70,18 +70,19 @@ impl Trial<'_> {
     /// # Errors
     /// A site cannot be entered, or a socket cannot be made.
     pub fn round_trips(&self, count: u32) -> Result<Vec<Duration>, Error> {
-        let (from, to) = (SocketAddr::new(self.from.1, 0), SocketAddr::new(self.to.1, 0));
+        let from = SocketAddr::new(self.from.1, 0);
+        let to = SocketAddr::new(self.to.1, 0);
         let listener = self.io(self.to.0.within(|| TcpListener::bind(to))?)?;
-        let there = self.io(listener.local_addr())?.into();
+        let target = self.io(listener.local_addr())?.into();
         // The kernel sends a lost packet again after a second: that is no round trip.
-        let patience = self.patience + Duration::from_millis(100);
+        let timeout = self.delay_max + Duration::from_millis(100);
         let connect = || -> io::Result<Option<Duration>> {
             let domain = if from.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
             let socket = Socket::new(domain, Type::STREAM, None)?;
             socket.bind(&from.into())?;
-            let begun = Instant::now();
-            match socket.connect_timeout(&there, patience) {
-                Ok(()) => Ok(Some(begun.elapsed())),
+            let started = Instant::now();
+            match socket.connect_timeout(&target, timeout) {
+                Ok(()) => Ok(Some(started.elapsed())),
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(None),
                 Err(error) => Err(error),
             }
@@ -106,26 +107,29 @@ impl Trial<'_> {
     /// # Errors
     /// A site cannot be entered, or a socket fails.
     pub fn offer(&self, offer: OfferedLoad) -> Result<Outcome, Error> {
-        let (near, far) = (bind(self.from.0, self.from.1)?, bind(self.to.0, self.to.1)?);
-        let (here, there) = (self.io(near.local_addr())?, self.io(far.local_addr())?);
+        let near = bind(self.from.0, self.from.1)?;
+        let far = bind(self.to.0, self.to.1)?;
+        let near_address = self.io(near.local_addr())?;
+        let far_address = self.io(far.local_addr())?;
         self.io(set_socket_recv_buffer_size_force(&far, RECEIVE_BUFFER).map_err(io::Error::from))?;
         self.io(set_socket_send_buffer_size(&near, 4 << 20).map_err(io::Error::from))?;
         self.io(sys::udp::set_datagram_bytes(&near, self.payload() as u16))?;
         self.io(sys::udp::take_many(&far))?;
         // The receiver sends first, so that a firewall in front of it knows the flow.
         for _ in 0..3 {
-            self.io(far.send_to(&[0], here))?;
+            self.io(far.send_to(&[0], near_address))?;
         }
-        self.io(near.set_read_timeout(Some(self.patience + Duration::from_secs(1))))?;
+        self.io(near.set_read_timeout(Some(self.delay_max + Duration::from_secs(1))))?;
         let _ = near.recv_from(&mut [0; 16]);
         let before = self.receiver_counts()?;
-        self.io(far.set_read_timeout(Some(self.patience + Duration::from_millis(500))))?;
-        let (payload, headers) = (self.payload(), self.headers());
+        self.io(far.set_read_timeout(Some(self.delay_max + Duration::from_millis(500))))?;
+        let payload = self.payload();
+        let headers = self.headers();
         let receiver = std::thread::spawn(move || receive(&far, payload, headers));
         // The sender runs before ordinary threads, like the lab itself: a pause of 3 ms empties the queue of a LAN.
         let sender = move || {
             let _ = sys::schedule::prefer_this_thread();
-            send(&near, there, payload, headers, offer)
+            send(&near, far_address, payload, headers, offer)
         };
         let bug = |_| Err(io::Error::other("the thread that sends failed"));
         let sent = self.io(std::thread::spawn(sender).join().unwrap_or_else(bug))?;
@@ -164,25 +168,25 @@ fn udp_count(table: &str, name: &str) -> u64 {
 /// Sends datagrams at the offered rate; returns how many.
 fn send(socket: &UdpSocket, to: SocketAddr, payload: u64, headers: u64, offer: OfferedLoad) -> io::Result<u64> {
     let packet_bits = (payload + headers) as f64 * 8.0;
-    // A lump is at most 5 ms of the rate, and no more than the kernel takes at once.
-    let many = (offer.rate_bit_s * 0.005 / packet_bits) as u64;
-    let many = many.clamp(1, (LUMP_MAX / payload).clamp(1, 64));
-    let lump = vec![0x5a; (many * payload) as usize];
-    let every = Duration::from_secs_f64(many as f64 * packet_bits / offer.rate_bit_s);
-    let begun = Instant::now();
+    // A batch is at most 5 ms of the rate, and no more than the kernel takes at once.
+    let datagrams = (offer.rate_bit_s * 0.005 / packet_bits) as u64;
+    let datagrams = datagrams.clamp(1, (BATCH_BYTES_MAX / payload).clamp(1, 64));
+    let batch = vec![0x5a; (datagrams * payload) as usize];
+    let interval = Duration::from_secs_f64(datagrams as f64 * packet_bits / offer.rate_bit_s);
+    let started = Instant::now();
     let mut sent = 0;
     for number in 0u32.. {
-        let at = every * number;
+        let at = interval * number;
         if at >= offer.lasts {
             break;
         }
-        let left = at.saturating_sub(begun.elapsed());
+        let wait = at.saturating_sub(started.elapsed());
         // A sleep takes longer than a short wait: several datagrams leave a little early, at once.
-        if left > EARLY {
-            sys::schedule::nap(left);
+        if wait > EARLY {
+            sys::schedule::nap(wait);
         }
-        socket.send_to(&lump, to)?;
-        sent += many;
+        socket.send_to(&batch, to)?;
+        sent += datagrams;
     }
     Ok(sent)
 }

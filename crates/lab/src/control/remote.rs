@@ -10,7 +10,7 @@ use std::sync::Arc;
 use model::v1;
 use sys::namespace::Namespaces;
 
-use super::{ControlReply, ControlRequest, PATIENCE, Set, labs};
+use super::{ControlReply, ControlRequest, REPLY_TIMEOUT, Set, labs};
 use crate::error::Error;
 use crate::site::Group;
 
@@ -49,12 +49,12 @@ impl Remote {
         &self.name
     }
 
-    fn ask(&self, ask: &ControlRequest) -> Result<ControlReply, Error> {
-        let talk = || -> io::Result<ControlReply> {
+    fn request(&self, request: &ControlRequest) -> Result<ControlReply, Error> {
+        let exchange = || -> io::Result<ControlReply> {
             let socket = UnixStream::connect(self.dir.join("control"))?;
-            socket.set_read_timeout(Some(PATIENCE))?;
-            socket.set_write_timeout(Some(PATIENCE))?;
-            let line = serde_json::to_string(ask).map_err(io::Error::other)? + "\n";
+            socket.set_read_timeout(Some(REPLY_TIMEOUT))?;
+            socket.set_write_timeout(Some(REPLY_TIMEOUT))?;
+            let line = serde_json::to_string(request).map_err(io::Error::other)? + "\n";
             (&socket).write_all(line.as_bytes())?;
             let mut line = String::new();
             if BufReader::new(&socket).read_line(&mut line)? == 0 {
@@ -63,7 +63,7 @@ impl Remote {
             serde_json::from_str(&line).map_err(io::Error::other)
         };
         let refused = |reason: String| Error::Refused { name: self.name.clone(), reason };
-        let answer = talk().map_err(|error| match error.kind() {
+        let reply = exchange().map_err(|error| match error.kind() {
             // A lab that is killed during the request closes the connection without a reply.
             io::ErrorKind::NotFound
             | io::ErrorKind::ConnectionRefused
@@ -72,8 +72,8 @@ impl Remote {
             | io::ErrorKind::UnexpectedEof => Error::Ended { name: self.name.clone() },
             _ => refused(format!("does not answer: {error}")),
         })?;
-        match answer.error {
-            None => Ok(answer),
+        match reply.error {
+            None => Ok(reply),
             Some(reason) => Err(refused(reason)),
         }
     }
@@ -83,8 +83,8 @@ impl Remote {
     /// # Errors
     /// The lab has ended, or its reply is malformed.
     pub fn status(&self) -> Result<v1::Lab, Error> {
-        let answer = self.ask(&ControlRequest::Status)?;
-        answer.status.ok_or_else(|| Error::Ended { name: self.name.clone() })
+        let reply = self.request(&ControlRequest::Status)?;
+        reply.status.ok_or_else(|| Error::Ended { name: self.name.clone() })
     }
 
     /// Changes words of a path or an uplink while packets flow.
@@ -92,11 +92,11 @@ impl Remote {
     /// # Errors
     /// The lab has ended, or refuses the change.
     pub fn set(&self, set: Set) -> Result<(), Error> {
-        self.ask(&ControlRequest::Set(set)).map(drop)
+        self.request(&ControlRequest::Set(set)).map(drop)
     }
 
     /// The number of the process that holds the lab, from its file.
-    fn holder(&self) -> Option<u32> {
+    fn holder_pid(&self) -> Option<u32> {
         std::fs::read_to_string(self.dir.join("pid")).ok()?.trim().parse().ok()
     }
 
@@ -105,15 +105,15 @@ impl Remote {
     /// # Errors
     /// The lab does not answer, or does not end in time.
     pub fn down(&self) -> Result<(Option<v1::Lab>, usize), Error> {
-        let holder = self.holder();
-        let answer = self.ask(&ControlRequest::Down)?;
+        let holder = self.holder_pid();
+        let reply = self.request(&ControlRequest::Down)?;
         // The lab is gone with its directory; a new lab under its name would have another number.
-        let deadline = std::time::Instant::now() + PATIENCE;
-        let is_there = || self.dir.exists() && self.holder().is_none_or(|pid| holder == Some(pid));
+        let deadline = std::time::Instant::now() + REPLY_TIMEOUT;
+        let is_there = || self.dir.exists() && self.holder_pid().is_none_or(|pid| holder == Some(pid));
         while is_there() && std::time::Instant::now() < deadline {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        Ok((answer.status, answer.ended))
+        Ok((reply.status, reply.ended))
     }
 
     /// A command that will run at a site.
@@ -127,13 +127,13 @@ impl Remote {
         let found = found.ok_or_else(|| Error::NoSite { name: site.to_owned(), known: known() })?;
         let failed = |source| Error::site(site, "enter it", source);
         let namespaces = Arc::new(Namespaces::of(status.pid, found.namespaces).map_err(failed)?);
-        let group = found.group.as_deref().map(|path| Group::at(path).door()).transpose().map_err(failed)?;
+        let group = found.group.as_deref().map(|path| Group::at(path).open_procs()).transpose().map_err(failed)?;
         let mut command = Command::new(program);
         if let Some(state) = self.dir.ancestors().nth(2) {
             // With this, `longhaul lab` finds this lab from the site.
             command.env("LONGHAUL_STATE", state);
         }
-        command.env("LONGHAUL_LAB", &self.name).env(crate::site_processes::MARK, &self.dir);
+        command.env("LONGHAUL_LAB", &self.name).env(crate::site_processes::LAB_VARIABLE, &self.dir);
         namespaces.hold(&mut command, group).map_err(failed)?;
         Ok(command)
     }

@@ -29,7 +29,7 @@ impl Firewall {
     }
 
     /// Notes a packet that leaves the site.
-    pub fn goes_out(&mut self, now: u64, frame: &[u8], shape: &Shape) {
+    pub fn note_outgoing(&mut self, now: u64, frame: &[u8], shape: &Shape) {
         let Some((_, to)) = packet::addresses(frame) else { return };
         let flow = match shape.transport() {
             Transport::Tcp { source, destination, .. } => (true, to, source, destination),

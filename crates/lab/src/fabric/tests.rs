@@ -1,7 +1,7 @@
 //! The network under a virtual clock: which port gets which packet, and when.
 
 mod answers;
-mod doors;
+mod firewalls;
 mod laws;
 mod routes;
 
@@ -57,12 +57,12 @@ impl Net {
         self.fabric.topology().ports.iter().position(|end| end.site == site).unwrap()
     }
 
-    /// A UDP packet of so much payload from one site to another.
+    /// A UDP packet with `payload` bytes from one site to another.
     fn udp(&self, from: &str, to: &str, payload: usize) -> Packet {
         Packet { from: self.v4(from), to: self.v4(to), ..Packet::udp("10.0.0.1", "10.0.0.2", payload) }
     }
 
-    /// A packet enters the network where its source address is.
+    /// Lets a packet in at the site that has its source address.
     fn put(&mut self, now: u64, packet: &Packet) {
         let from = self.scenario.sites.iter().position(|site| {
             let its = &site.interfaces[0];
@@ -79,29 +79,29 @@ impl Net {
                 room[..frame.len()].copy_from_slice(frame);
                 self.fabric.arrive(now, port, frame.len());
             }
-            None => self.fabric.had_no_room(),
+            None => self.fabric.count_no_room(),
         }
     }
 
-    /// All packets that arrive until a time, each taken when it is due.
+    /// All packets that arrive until a time.
     fn until(&mut self, end: u64) -> Vec<Arrival> {
         let mut arrivals = Vec::new();
         while let Some(next) = self.fabric.next_due().filter(|next| *next <= end) {
             while let Some(delivery) = self.fabric.due(next) {
-                arrivals.push(self.taken(&delivery));
+                arrivals.push(self.arrival(&delivery));
                 self.fabric.done(delivery);
             }
         }
         arrivals
     }
 
-    fn taken(&self, delivery: &Delivery) -> Arrival {
+    fn arrival(&self, delivery: &Delivery) -> Arrival {
         let (frame, _) = self.fabric.frame(delivery);
         let Delivery { port, due, segments, .. } = delivery;
         Arrival { due: *due, port: *port, frame: frame.to_vec(), segments: segments.clone() }
     }
 
-    /// All packets that still arrive. Then memory is empty.
+    /// All packets that still arrive. Afterwards memory is empty.
     fn all(&mut self) -> Vec<Arrival> {
         let all = self.until(u64::MAX);
         assert_eq!((self.fabric.next_due(), self.fabric.memory().0), (None, 0));

@@ -5,7 +5,7 @@
 
 use crate::scenario::Loss;
 
-/// The number of segments that pass before the next one that a disturbance of this probability meets.
+/// The number of segments that pass before the next one that a disturbance of this probability hits.
 #[derive(Clone, Copy, Debug)]
 pub struct Gap {
     probability: f64,
@@ -29,7 +29,7 @@ impl Gap {
         };
     }
 
-    pub fn meets(&mut self, random: &mut fastrand::Rng) -> bool {
+    pub fn hits(&mut self, random: &mut fastrand::Rng) -> bool {
         if self.left > 0 {
             // "Never" stays never.
             self.left -= u64::from(self.left != u64::MAX);
@@ -73,7 +73,7 @@ impl LossProcess {
     }
 
     /// The number of segments that pass for certain.
-    pub fn clear(&self) -> u64 {
+    pub fn undisturbed(&self) -> u64 {
         match self {
             LossProcess::Gap(gap) => gap.left,
             LossProcess::Every(left, _) => *left,
@@ -91,9 +91,9 @@ impl LossProcess {
         }
     }
 
-    pub fn meets(&mut self, random: &mut fastrand::Rng) -> bool {
+    pub fn hits(&mut self, random: &mut fastrand::Rng) -> bool {
         match self {
-            LossProcess::Gap(gap) => gap.meets(random),
+            LossProcess::Gap(gap) => gap.hits(random),
             LossProcess::Every(left, every) => {
                 let lost = *left == 0;
                 *left = if lost { every.saturating_sub(1) } else { *left - 1 };

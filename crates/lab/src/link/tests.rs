@@ -27,9 +27,9 @@ fn link(words: impl FnOnce(&mut LinkSettings)) -> Link {
 }
 
 fn seeded(seed: u64, words: impl FnOnce(&mut LinkSettings)) -> Link {
-    let mut way = LinkSettings::default();
-    words(&mut way);
-    Link::new(way, RTT, seed)
+    let mut settings = LinkSettings::default();
+    words(&mut settings);
+    Link::new(settings, RTT, seed)
 }
 
 fn bytes(bytes: u64) -> Queue {

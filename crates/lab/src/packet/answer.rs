@@ -43,13 +43,13 @@ fn answer(frame: &[u8], shape: &Shape, router: IpAddr, v4: IcmpMessage, v6: Icmp
     }
     match (router, source, destination) {
         (IpAddr::V4(router), IpAddr::V4(source), IpAddr::V4(destination)) => {
-            let is_one = is_one_host4(source) && !destination.is_multicast() && !destination.is_broadcast();
-            is_one.then(|| answer4(quoted(frame, shape, ANSWER4_MAX - 20), router, source, v4))
+            let is_answerable = is_one_host4(source) && !destination.is_multicast() && !destination.is_broadcast();
+            is_answerable.then(|| answer4(quoted(frame, shape, ANSWER4_MAX - 20), router, source, v4))
         }
         (IpAddr::V6(router), IpAddr::V6(source), IpAddr::V6(destination)) => {
             // A sender to many destinations can use only the MTU of the path.
-            let is_one = is_one_host6(source) && (!destination.is_multicast() || v6.0 == 2);
-            is_one.then(|| answer6(quoted(frame, shape, ANSWER6_MAX - 40), router, source, v6))
+            let is_answerable = is_one_host6(source) && (!destination.is_multicast() || v6.0 == 2);
+            is_answerable.then(|| answer6(quoted(frame, shape, ANSWER6_MAX - 40), router, source, v6))
         }
         _ => None,
     }

@@ -89,7 +89,7 @@ impl Packet {
     }
 }
 
-/// The shape of so many UDP segments over IPv4, each of so many IP bytes.
+/// The shape of a row of UDP segments over IPv4, by their number and the IP bytes of each.
 #[allow(clippy::unwrap_used)] // For tests only.
 pub fn row(segments: u16, bytes: u16) -> Shape {
     let mss = bytes - 28;

@@ -23,9 +23,9 @@ impl Group {
         let failed = |source| Error::Share { site: site.to_owned(), source };
         let mounts = fs::read_to_string("/proc/self/mounts").map_err(failed)?;
         let none = || failed(io::Error::new(io::ErrorKind::NotFound, "no control groups for processors are mounted"));
-        let (root, second) = sys::cgroup::cpu_root(&mounts).ok_or_else(none)?;
+        let (root, is_v2) = sys::cgroup::cpu_root(&mounts).ok_or_else(none)?;
         let group = Group(root.join(name(lab, site)));
-        match group.make(&root, second, share) {
+        match group.make(&root, is_v2, share) {
             Ok(()) => Ok(group),
             Err(error) => {
                 group.remove();
@@ -34,8 +34,8 @@ impl Group {
         }
     }
 
-    fn make(&self, root: &Path, second: bool, share: f64) -> io::Result<()> {
-        if second {
+    fn make(&self, root: &Path, is_v2: bool, share: f64) -> io::Result<()> {
+        if is_v2 {
             // Enabled already, or refused: then the quota's file is missing below, and that error is reported.
             let _ = fs::write(root.join("cgroup.subtree_control"), "+cpu");
         }
@@ -44,7 +44,7 @@ impl Group {
             other => other?,
         }
         let quota = (share * f64::from(PERIOD)).max(1_000.0) as u64;
-        if second {
+        if is_v2 {
             return fs::write(self.0.join("cpu.max"), format!("{quota} {PERIOD}"));
         }
         fs::write(self.0.join("cpu.cfs_period_us"), PERIOD.to_string())?;
@@ -60,7 +60,7 @@ impl Group {
     ///
     /// # Errors
     /// The group does not exist any more.
-    pub fn door(&self) -> io::Result<File> {
+    pub fn open_procs(&self) -> io::Result<File> {
         OpenOptions::new().write(true).open(self.0.join("cgroup.procs"))
     }
 
@@ -74,7 +74,7 @@ impl Group {
         let _ = fs::remove_dir(&self.0);
     }
 
-    /// Removes the groups that an earlier lab in this directory left. Those with processes in them stay.
+    /// Removes the groups that an earlier lab in this directory has left. Those with processes in them stay.
     pub fn sweep(lab: &Path, sites: &[String]) {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         if let Some((root, _)) = sys::cgroup::cpu_root(&mounts) {

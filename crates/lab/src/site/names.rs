@@ -7,7 +7,7 @@ use crate::scenario::Scenario;
 use crate::topology::router_addresses;
 
 /// A host's /etc/nsswitch.conf, with hosts looked up in files alone.
-pub fn switch(text: &str) -> String {
+pub fn nsswitch(text: &str) -> String {
     let others = text.lines().filter(|line| !line.trim_start().starts_with("hosts:"));
     others.chain(["hosts: files"]).map(|line| format!("{line}\n")).collect()
 }

@@ -73,7 +73,7 @@ impl<'a> Finder<'a> {
         let steps = match direct {
             Some(step) => {
                 let via = &scenario.paths[step.path].ways[step.direction].via;
-                if via.is_empty() { vec![step] } else { self.over(a.site, via, b.site)? }
+                if via.is_empty() { vec![step] } else { self.steps_via(a.site, via, b.site)? }
             }
             None => self.chain(a.site, b.site)?,
         };
@@ -81,7 +81,7 @@ impl<'a> Finder<'a> {
     }
 
     /// The steps over these sites in their order.
-    fn over(&mut self, from: usize, via: &[usize], to: usize) -> Option<Vec<RouteStep>> {
+    fn steps_via(&mut self, from: usize, via: &[usize], to: usize) -> Option<Vec<RouteStep>> {
         let mut steps = Vec::new();
         let mut at = from;
         for next in via.iter().copied().chain([to]) {
@@ -101,9 +101,9 @@ fn steps_from(scenario: &Scenario, site: usize) -> impl Iterator<Item = (RouteSt
     scenario.paths.iter().enumerate().flat_map(move |(path, its)| {
         [0, 1].into_iter().filter_map(move |direction| {
             let (near, far) = (its.ends[direction], its.ends[1 - direction]);
-            let way = &its.ways[direction];
-            let leads = way.via.is_empty() && !way.is_withdrawn();
-            (near.site == site && leads).then_some((RouteStep { path, direction }, far.site, its.rtt()))
+            let path_direction = &its.ways[direction];
+            let is_step = path_direction.via.is_empty() && !path_direction.is_withdrawn();
+            (near.site == site && is_step).then_some((RouteStep { path, direction }, far.site, its.rtt()))
         })
     })
 }
@@ -112,7 +112,7 @@ fn steps_from(scenario: &Scenario, site: usize) -> impl Iterator<Item = (RouteSt
 fn shortest(scenario: &Scenario, from: usize, to: usize) -> Option<Vec<RouteStep>> {
     const FAR: (Duration, usize) = (Duration::MAX, usize::MAX);
     let mut best = vec![FAR; scenario.sites.len()];
-    let mut came: Vec<Option<(RouteStep, usize)>> = vec![None; scenario.sites.len()];
+    let mut previous: Vec<Option<(RouteStep, usize)>> = vec![None; scenario.sites.len()];
     let mut open: Vec<usize> = (0..scenario.sites.len()).collect();
     best[from] = (Duration::ZERO, 0);
     while let Some(nearest) = open.iter().copied().min_by_key(|site| best[*site]) {
@@ -124,14 +124,14 @@ fn shortest(scenario: &Scenario, from: usize, to: usize) -> Option<Vec<RouteStep
             let length = (best[nearest].0 + rtt, best[nearest].1 + 1);
             if length < best[next] {
                 best[next] = length;
-                came[next] = Some((step, nearest));
+                previous[next] = Some((step, nearest));
             }
         }
     }
     let mut steps = Vec::new();
     let mut at = to;
     while at != from {
-        let (step, before) = came[at]?;
+        let (step, before) = previous[at]?;
         steps.push(step);
         at = before;
     }
@@ -159,7 +159,7 @@ fn route(scenario: &Scenario, topology: &Topology, from: Port, to: Port, steps: 
             let (v4, v6) = router_addresses(path, number);
             Router { leg: legs.len(), along, v4, v6 }
         }));
-        let members = its.ways[direction].members.iter().enumerate().filter(|(_, way)| !way.withdrawn);
+        let members = its.ways[direction].members.iter().enumerate().filter(|(_, settings)| !settings.withdrawn);
         let members =
             members.filter_map(|(member, _)| topology.link(Owner::Path { path, direction, member })).collect();
         legs.push(Leg { members });

@@ -9,9 +9,13 @@ fn read(text: &str) -> (Scenario, Topology) {
     (scenario, topology)
 }
 
-/// Links on the way between two interfaces, by their names: `path>` along `ab`, `path<` against it; uplinks `^` and
+/// The links of the route between two interfaces, by their names: `path>` along `ab`, `path<` against it; uplinks `^` and
 /// `v`.
-fn way((scenario, topology): &(Scenario, Topology), from: (&str, usize), to: (&str, usize)) -> Option<String> {
+fn links_between(
+    (scenario, topology): &(Scenario, Topology),
+    from: (&str, usize),
+    to: (&str, usize),
+) -> Option<String> {
     let port = |(site, interface): (&str, usize)| {
         let end = End { site: scenario.site(site).unwrap(), interface };
         topology.ports.iter().position(|its| *its == end).unwrap()
@@ -31,17 +35,17 @@ fn way((scenario, topology): &(Scenario, Topology), from: (&str, usize), to: (&s
 #[test]
 fn the_telescope_sends_by_the_least_rtt() {
     let ska = read(shipped("ska").unwrap().text);
-    let way = |from, to| way(&ska, (from, 0), (to, 0)).unwrap();
+    let links = |from, to| links_between(&ska, (from, 0), (to, 0)).unwrap();
     // 206 ms, and 315.5 ms over Canberra.
-    assert_eq!(way("perth", "london"), "perth^ perth-singapore> singapore-london> londonv");
-    assert_eq!(way("london", "perth"), "london^ singapore-london< perth-singapore< perthv");
+    assert_eq!(links("perth", "london"), "perth^ perth-singapore> singapore-london> londonv");
+    assert_eq!(links("london", "perth"), "london^ singapore-london< perth-singapore< perthv");
     // A path of its own takes 302 ms; over London it would be 266.4 ms. Who has a path uses it.
-    assert_eq!(way("canberra", "paris"), "canberra^ canberra-paris> parisv");
+    assert_eq!(links("canberra", "paris"), "canberra^ canberra-paris> parisv");
     // 213.4 ms over Singapore and London.
-    assert_eq!(way("perth", "paris"), "perth^ perth-singapore> singapore-london> london-paris> parisv");
+    assert_eq!(links("perth", "paris"), "perth^ perth-singapore> singapore-london> london-paris> parisv");
     // 149 ms over London, 163.5 ms over Paris.
-    assert_eq!(way("cape-town", "jodrell-bank"), "cape-town^ cape-town-london> jodrell-bank-london< jodrell-bankv");
-    assert_eq!(way("singapore", "campus"), "singapore-london> campus-london< campusv", "Singapore has no uplink");
+    assert_eq!(links("cape-town", "jodrell-bank"), "cape-town^ cape-town-london> jodrell-bank-london< jodrell-bankv");
+    assert_eq!(links("singapore", "campus"), "singapore-london> campus-london< campusv", "Singapore has no uplink");
     let (scenario, topology) = &ska;
     let sites = scenario.sites.len();
     assert_eq!(topology.routes.len(), sites * (sites - 1), "from each to each other one");
@@ -50,11 +54,15 @@ fn the_telescope_sends_by_the_least_rtt() {
 #[test]
 fn two_paths_are_chosen_by_interface() {
     let two = read(shipped("two-paths").unwrap().text);
-    assert_eq!(way(&two, ("here", 0), ("there", 0)).unwrap(), "short>");
-    assert_eq!(way(&two, ("here", 1), ("there", 1)).unwrap(), "long>");
-    assert_eq!(way(&two, ("there", 1), ("here", 1)).unwrap(), "long<");
-    assert_eq!(way(&two, ("here", 0), ("there", 1)).unwrap(), "short>", "no path joins these: the shorter one");
-    assert_eq!(way(&two, ("here", 0), ("here", 1)), None, "a site reaches itself without the network");
+    assert_eq!(links_between(&two, ("here", 0), ("there", 0)).unwrap(), "short>");
+    assert_eq!(links_between(&two, ("here", 1), ("there", 1)).unwrap(), "long>");
+    assert_eq!(links_between(&two, ("there", 1), ("here", 1)).unwrap(), "long<");
+    assert_eq!(
+        links_between(&two, ("here", 0), ("there", 1)).unwrap(),
+        "short>",
+        "no path joins these: the shorter one"
+    );
+    assert_eq!(links_between(&two, ("here", 0), ("here", 1)), None, "a site reaches itself without the network");
 }
 
 const TRIANGLE: &str = "[site.a]\n[site.b]\n[site.c]\n[path.a-c]\nrtt = \"10ms\"\nhops = 1\n";
@@ -80,11 +88,11 @@ fn equal_lengths_go_over_fewer_paths() {
     let world = read(&format!(
         "{TRIANGLE}[site.d]\n[path.c-d]\nrtt = \"10ms\"\n[path.b-d]\nrtt = \"5ms\"\n[path.b-c]\nrtt = \"15ms\""
     ));
-    assert_eq!(way(&world, ("a", 0), ("b", 0)).unwrap(), "a-c> b-c<");
+    assert_eq!(links_between(&world, ("a", 0), ("b", 0)).unwrap(), "a-c> b-c<");
 }
 
 #[test]
-fn routers_are_along_the_way() {
+fn routers_are_numbered_along_the_route() {
     let (scenario, topology) = read(&format!("{TRIANGLE}[path.b-c]\nrtt = \"30ms\"\nhops = 2\nmtu = 1400"));
     let (a, b) = (scenario.site("a").unwrap(), scenario.site("b").unwrap());
     let port = |site| topology.ports.iter().position(|end| end.site == site).unwrap();

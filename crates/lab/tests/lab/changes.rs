@@ -8,19 +8,19 @@ use lab::scenario::Change;
 use super::probe::{arrives, counts, drained, is_judged, not_judged, settle, udp};
 
 const SOON: Duration = Duration::from_millis(150);
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 const PATH: &str = "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"4ms\"";
 
 #[test]
 fn a_path_goes_down_and_up_again() {
     let Some(lab) = rig::up("a_path_goes_down_and_up_again", PATH) else { return };
     let (near, far) = (udp(&lab, "a"), udp(&lab, "b"));
-    assert!(arrives(&near, &far, 100, PATIENCE));
+    assert!(arrives(&near, &far, 100, TIMEOUT));
     lab.set("a-b", &[("down", "true")]).unwrap();
     assert!(!arrives(&near, &far, 100, SOON));
     assert!(!arrives(&far, &near, 100, SOON), "both directions");
     lab.set("a-b", &[("down", "false")]).unwrap();
-    assert!(arrives(&near, &far, 100, PATIENCE));
+    assert!(arrives(&near, &far, 100, TIMEOUT));
     assert_eq!((counts(&lab, "a-b", 0).down, counts(&lab, "a-b", 1).down), (1, 1));
 }
 
@@ -36,19 +36,19 @@ fn a_change_for_a_while_ends_by_itself() {
         !arrives(&near, &far, 100, SOON) && counts(&lab, "a-b", 0).down > 0
     });
     assert!(is_seen);
-    assert!(arrives(&far, &near, 100, PATIENCE), "the other direction is as it was");
+    assert!(arrives(&far, &near, 100, TIMEOUT), "the other direction is as it was");
     std::thread::sleep(Duration::from_secs(1));
-    assert!(arrives(&near, &far, 100, PATIENCE));
+    assert!(arrives(&near, &far, 100, TIMEOUT));
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
-    let Some(lab) = rig::up("what_makes_no_sense_is_refused", PATH) else { return };
-    for (target, word, value, said) in
+fn an_invalid_change_is_refused() {
+    let Some(lab) = rig::up("an_invalid_change_is_refused", PATH) else { return };
+    for (target, word, value, expected) in
         [("a-c", "down", "true", "a-b"), ("a-b", "dwon", "true", "down"), ("a-b", "rate", "fast", "Mbit/s")]
     {
         let error = lab.set(target, &[(word, value)]).unwrap_err().to_string();
-        assert!(error.contains(said), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
 }
 

@@ -18,36 +18,41 @@ const TEXT: &str = "[site.a]\nuplink = {}\n[site.b]\n[path.a-b]\nrtt = \"2ms\"";
 /// One site has a share of the processors, and so a control group.
 const SHARED: &str = "[site.a]\n[site.b]\ncpu_share = 0.9\n[path.a-b]\nrtt = \"2ms\"";
 
-fn served(test: &str, act: impl FnOnce(&Path, Remote)) {
-    served_by(test, TEXT, |home| home, act);
+fn with_lab(test: &str, act: impl FnOnce(&Path, Remote)) {
+    with_lab_of(test, TEXT, |directory| directory, act);
 }
 
 /// Serves a lab on a thread while `act` uses it; `act` may end it.
-fn served_by(test: &str, text: &str, made: impl FnOnce(LabDirectory) -> LabDirectory, act: impl FnOnce(&Path, Remote)) {
+fn with_lab_of(
+    test: &str,
+    text: &str,
+    prepare: impl FnOnce(LabDirectory) -> LabDirectory,
+    act: impl FnOnce(&Path, Remote),
+) {
     if !rig::able(test) {
         return;
     }
     let state = tempfile::tempdir().unwrap();
-    let _turn = LabLock::take().unwrap();
+    let _lock = LabLock::take().unwrap();
     let scenario = Scenario::read(text).unwrap();
-    let home = made(LabDirectory::claim(state.path(), "mine").unwrap());
-    let over = AtomicBool::new(false);
+    let directory = prepare(LabDirectory::claim(state.path(), "mine").unwrap());
+    let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (ready, is_ready) = channel();
-        let (over, scenario) = (&over, &scenario);
+        let (stop, scenario) = (&stop, &scenario);
         let server =
-            scope.spawn(move || home.serve(scenario, || ready.send(()).unwrap(), || over.load(Ordering::Relaxed)));
+            scope.spawn(move || directory.serve(scenario, || ready.send(()).unwrap(), || stop.load(Ordering::Relaxed)));
         // A failure in between must not wait for a lab that is never ended.
-        let acted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             is_ready.recv_timeout(Duration::from_secs(30)).unwrap();
             act(state.path(), Remote::at(state.path(), "mine").unwrap());
         }));
-        over.store(true, Ordering::Relaxed);
+        stop.store(true, Ordering::Relaxed);
         match server.join().unwrap() {
             Err(error @ Error::Share { .. }) => not_judged(test, &error.to_string()),
             other => {
                 other.unwrap();
-                acted.unwrap();
+                result.unwrap();
             }
         }
     });
@@ -61,8 +66,8 @@ fn set(target: &str, word: &str, value: &str) -> Set {
 }
 
 #[test]
-fn a_lab_is_used_from_elsewhere() {
-    served("a_lab_is_used_from_elsewhere", |state, lab| {
+fn a_lab_is_used_from_another_process() {
+    with_lab("a_lab_is_used_from_another_process", |state, lab| {
         assert_eq!(list(state).iter().map(Remote::name).collect::<Vec<_>>(), ["mine"]);
         let status = lab.status().unwrap();
         assert_eq!((status.lab.as_str(), status.pid, status.back_end.as_str()), ("mine", std::process::id(), "tun"));
@@ -80,8 +85,8 @@ fn a_lab_is_used_from_elsewhere() {
 }
 
 #[test]
-fn a_change_from_elsewhere_ends_by_itself() {
-    served("a_change_from_elsewhere_ends_by_itself", |_, lab| {
+fn a_change_from_another_process_ends_by_itself() {
+    with_lab("a_change_from_another_process_ends_by_itself", |_, lab| {
         let down = |lab: &Remote| lab.status().unwrap().links.iter().map(|link| link.is_down).collect::<Vec<_>>();
         let one = Set { direction: Some(1), lasts_s: Some(0.5), ..set("a-b", "down", "true") };
         // On a busy machine the change may be over before the test looks.
@@ -95,7 +100,7 @@ fn a_change_from_elsewhere_ends_by_itself() {
             assert!(Instant::now() < deadline);
             std::thread::sleep(Duration::from_millis(50));
         }
-        // Invalid times are refused, and the lab goes on.
+        // Invalid times are refused, and the lab stays up.
         for lasts in [-1.0, f64::MAX] {
             let error = lab.set(Set { lasts_s: Some(lasts), ..set("a-b", "down", "true") }).unwrap_err().to_string();
             assert!(error.contains("last"), "{error}");
@@ -108,7 +113,7 @@ fn a_change_from_elsewhere_ends_by_itself() {
 
 #[test]
 fn a_name_is_taken_once() {
-    served("a_name_is_taken_once", |state, _| {
+    with_lab("a_name_is_taken_once", |state, _| {
         let error = LabDirectory::claim(state, "mine").unwrap_err();
         assert!(matches!(error, Error::Up { pid, .. } if pid == std::process::id()), "{error}");
         assert!(matches!(Remote::at(state, "yours"), Err(Error::NotUp { .. })));
@@ -117,7 +122,7 @@ fn a_name_is_taken_once() {
     });
 }
 
-/// A process that ignores SIGTERM, once it is ready to.
+/// A process that ignores SIGTERM from its first output on.
 fn stubborn(shell: &mut Command) -> Child {
     let words = "trap '' TERM; echo ready; while :; do sleep 0.1; done";
     let mut child = shell.args(["-c", words]).stdout(Stdio::piped()).spawn().unwrap();
@@ -126,14 +131,15 @@ fn stubborn(shell: &mut Command) -> Child {
 }
 
 #[test]
-fn down_ends_what_runs_at_the_sites() {
-    let hurried = |home: LabDirectory| home.hurried(Duration::from_millis(300), Duration::from_secs(1));
-    served_by("down_ends_what_runs_at_the_sites", SHARED, hurried, |_, lab| {
+fn down_ends_the_processes_at_the_sites() {
+    let with_timeouts =
+        |directory: LabDirectory| directory.with_timeouts(Duration::from_millis(300), Duration::from_secs(1));
+    with_lab_of("down_ends_the_processes_at_the_sites", SHARED, with_timeouts, |_, lab| {
         let mut gentle = lab.command("a", "sleep").unwrap().arg("1000").spawn().unwrap();
         let mut stubborn = stubborn(&mut lab.command("b", "sh").unwrap());
         let group = lab.status().unwrap().sites[1].group.clone().map(PathBuf::from).unwrap();
         assert!(group.exists());
-        let begun = Instant::now();
+        let started = Instant::now();
         // Ended children stay until they are waited for, and no lab waits for them.
         let waiter = std::thread::spawn(move || gentle.wait().unwrap());
         let (status, ended) = lab.down().unwrap();
@@ -141,37 +147,38 @@ fn down_ends_what_runs_at_the_sites() {
         assert!(ended >= 2, "{ended}, with what the shell has started");
         assert!(!waiter.join().unwrap().success());
         assert!(!stubborn.wait().unwrap().success());
-        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
         assert!(!group.exists(), "{} is left", group.display());
         assert!(matches!(lab.status(), Err(Error::Ended { .. })));
     });
 }
 
 #[test]
-fn silent_callers_do_no_harm() {
-    let hurried = |home: LabDirectory| home.hurried(Duration::from_secs(2), Duration::from_millis(500));
-    served_by("silent_callers_do_no_harm", TEXT, hurried, |state, lab| {
+fn silent_callers_delay_others_only_briefly() {
+    let with_timeouts =
+        |directory: LabDirectory| directory.with_timeouts(Duration::from_secs(2), Duration::from_millis(500));
+    with_lab_of("silent_callers_delay_others_only_briefly", TEXT, with_timeouts, |state, lab| {
         let socket = state.join("lab/mine/control");
-        let call = |said: &str| {
+        let call = |sent: &str| {
             let mut caller = std::os::unix::net::UnixStream::connect(&socket).unwrap();
-            caller.write_all(said.as_bytes()).unwrap();
+            caller.write_all(sent.as_bytes()).unwrap();
             caller
         };
-        for said in ["", "\n", "nonsense\n", "{\"set\":{}}\n"] {
-            drop(call(said));
+        for sent in ["", "\n", "nonsense\n", "{\"set\":{}}\n"] {
+            drop(call(sent));
         }
-        // Callers that connect and send nothing hold the others up for half a second each.
-        let begun = Instant::now();
+        // Callers that connect and send nothing delay the others by half a second each.
+        let started = Instant::now();
         let silent = [call(""), call("{")];
         assert_eq!(lab.status().unwrap().lab, "mine");
-        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
         drop(silent);
     });
 }
 
 #[test]
-fn whoever_asks_it_to_go_down_need_not_wait() {
-    served("whoever_asks_it_to_go_down_need_not_wait", |state, lab| {
+fn a_lab_goes_down_although_the_caller_does_not_wait() {
+    with_lab("a_lab_goes_down_although_the_caller_does_not_wait", |state, lab| {
         let mut caller = std::os::unix::net::UnixStream::connect(state.join("lab/mine/control")).unwrap();
         caller.write_all(b"\"down\"\n").unwrap();
         drop(caller);
@@ -184,8 +191,8 @@ fn whoever_asks_it_to_go_down_need_not_wait() {
 }
 
 #[test]
-fn words_that_contradict_what_is_in_force_are_refused() {
-    served("words_that_contradict_what_is_in_force_are_refused", |_, lab| {
+fn words_that_contradict_the_settings_are_refused() {
+    with_lab("words_that_contradict_the_settings_are_refused", |_, lab| {
         let change = |word: &str, value: &str| lab.set(set("a-b", word, value));
         for (word, value, what) in [
             ("cross_traffic", "10Mbit/s", "cross_traffic without a rate"),
@@ -204,13 +211,13 @@ fn words_that_contradict_what_is_in_force_are_refused() {
 /// The leftovers of a killed lab: processes without any network, control groups, files. The next lab of the name removes them, and nothing
 /// else.
 #[test]
-fn what_a_killed_lab_left_is_cleared_away() {
-    let test = "what_a_killed_lab_left_is_cleared_away";
+fn leftovers_of_a_killed_lab_are_removed() {
+    let test = "leftovers_of_a_killed_lab_are_removed";
     if !rig::able(test) {
         return;
     }
     let state = tempfile::tempdir().unwrap();
-    let _turn = LabLock::take().unwrap();
+    let _lock = LabLock::take().unwrap();
     let dir = state.path().join("lab/mine");
     std::fs::create_dir_all(&dir).unwrap();
     let lab = match Lab::up("mine", &Scenario::read(SHARED).unwrap(), &dir) {
@@ -218,38 +225,39 @@ fn what_a_killed_lab_left_is_cleared_away() {
         other => other.unwrap(),
     };
     let group = lab.status().unwrap().sites[1].group.clone().map(PathBuf::from).unwrap();
-    let marked = |dir: &Path| {
+    let start_in = |dir: &Path| {
         let mut shell = lab.command("b", "sh").unwrap();
         stubborn(shell.env("LONGHAUL_LAB_DIR", dir))
     };
-    let (mut stray, mut other) = (marked(&dir), marked(&state.path().join("lab/other")));
+    let mut leftover = start_in(&dir);
+    let mut other = start_in(&state.path().join("lab/other"));
     // It ends nothing and removes nothing, as if it had been killed. The group has only a process of its own.
     std::fs::write(group.parent().unwrap().join("cgroup.procs"), other.id().to_string()).unwrap();
     std::mem::forget(lab);
-    assert!(group.exists() && stray.try_wait().unwrap().is_none());
-    let home = LabDirectory::claim(state.path(), "mine").unwrap();
+    assert!(group.exists() && leftover.try_wait().unwrap().is_none());
+    let directory = LabDirectory::claim(state.path(), "mine").unwrap();
     let is_alive = other.try_wait().unwrap().is_none();
     other.kill().unwrap();
     other.wait().unwrap();
     assert!(is_alive, "another lab's is left alone");
     assert!(!group.exists(), "{} is left", group.display());
-    assert!(!home.dir().join("sites").exists());
-    assert!(!stray.wait().unwrap().success());
+    assert!(!directory.dir().join("sites").exists());
+    assert!(!leftover.wait().unwrap().success());
 }
 
 /// A killed lab may still accept a connection, which then ends before or after the request.
 #[test]
-fn a_lab_that_dies_while_it_is_asked_has_ended() {
+fn a_lab_that_dies_during_a_request_has_ended() {
     let state = tempfile::tempdir().unwrap();
     let dir = state.path().join("lab/mine");
     std::fs::create_dir_all(&dir).unwrap();
-    for hears_it in [false, true] {
+    for reads_request in [false, true] {
         let _ = std::fs::remove_file(dir.join("control"));
         let listener = std::os::unix::net::UnixListener::bind(dir.join("control")).unwrap();
         let dying = std::thread::spawn(move || {
             drop(listener.accept().unwrap());
             let (caller, _) = listener.accept().unwrap();
-            if hears_it {
+            if reads_request {
                 std::io::BufReader::new(caller).read_line(&mut String::new()).unwrap();
             }
         });

@@ -9,8 +9,8 @@ use super::probe::{address_of, counter, counts, drained, is_judged, settle, udp,
 const SILENCE: Duration = Duration::from_millis(300);
 
 #[test]
-fn a_round_trip_takes_what_was_said() {
-    let test = "a_round_trip_takes_what_was_said";
+fn a_round_trip_takes_the_configured_delay() {
+    let test = "a_round_trip_takes_the_configured_delay";
     let text = "[site.a]\n[site.b]\n[path.a-b]\nab = { delay = \"12ms\" }\nba = { delay = \"28ms\" }";
     let Some(lab) = rig::up(test, text) else { return };
     for v6 in [false, true] {
@@ -26,10 +26,10 @@ fn a_round_trip_takes_what_was_said() {
             }
         });
         let trip = || {
-            let begun = Instant::now();
+            let started = Instant::now();
             near.send_to(&[1; 100], to).unwrap();
             near.recv(&mut [0; 100]).unwrap();
-            begun.elapsed()
+            started.elapsed()
         };
         // Within 1 %, plus the time in which three threads wake up; on a busy machine, that is short only now and then.
         let bound = Duration::from_micros(40_000 + 400 + 300);
@@ -84,7 +84,7 @@ fn rows_of_datagrams_are_counted_one_by_one() {
         assert!(counts.packets < 1_000, "in rows, not one by one: {}", counts.packets);
         assert_eq!(arrived, 10_000 - counts.lost + counts.duplicated - counts.corrupted);
         let table = if v6 { ("snmp6", "Udp6InCsumErrors") } else { ("snmp", "InCsumErrors") };
-        let errors = if v6 { single(&lab, "b", table.1) } else { counter(&lab, "b", table.0, "Udp:", table.1) };
+        let errors = if v6 { counter_v6(&lab, "b", table.1) } else { counter(&lab, "b", table.0, "Udp:", table.1) };
         assert_eq!(errors, counts.corrupted);
         let happened = [counts.lost, counts.duplicated, counts.reordered, counts.corrupted, counts.corrupted_silently];
         assert!(happened.iter().all(|count| *count > 30), "{happened:?}");
@@ -92,7 +92,7 @@ fn rows_of_datagrams_are_counted_one_by_one() {
 }
 
 /// A counter of /proc/net/snmp6, which has one in a line.
-fn single(lab: &lab::Lab, site: &str, name: &str) -> u64 {
+fn counter_v6(lab: &lab::Lab, site: &str, name: &str) -> u64 {
     let read = || std::fs::read_to_string("/proc/thread-self/net/snmp6");
     let text = lab.site(site).unwrap().within(read).unwrap().unwrap();
     let line = text.lines().find(|line| line.split_whitespace().next() == Some(name)).unwrap();

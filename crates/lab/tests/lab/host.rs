@@ -9,7 +9,7 @@ use lab::{Error, Lab, Scenario};
 
 use super::probe::{address, address_of, arrives, counts, not_judged, udp};
 
-fn said(lab: &Lab, site: &str, program: &str, words: &[&str]) -> String {
+fn output_of(lab: &Lab, site: &str, program: &str, words: &[&str]) -> String {
     let output = lab.command(site, program).unwrap().args(words).output().unwrap();
     assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
@@ -21,31 +21,31 @@ fn sites_know_each_other_by_name() {
                 [path.cape-town-london]\nrtt = \"2ms\"\nhops = 2";
     let Some(lab) = rig::up("sites_know_each_other_by_name", text) else { return };
     let own = rustix::system::uname();
-    assert_eq!(said(&lab, "cape-town", "uname", &["-n"]), "cape-town");
-    assert_eq!(said(&lab, "london", "uname", &["-n"]), "london");
+    assert_eq!(output_of(&lab, "cape-town", "uname", &["-n"]), "cape-town");
+    assert_eq!(output_of(&lab, "london", "uname", &["-n"]), "london");
     assert_eq!(rustix::system::uname().nodename(), own.nodename(), "and this host's is as it was");
     let found = |family: &str, name: &str| {
-        let text = said(&lab, "cape-town", "getent", &[family, name]);
+        let text = output_of(&lab, "cape-town", "getent", &[family, name]);
         text.split_whitespace().next().unwrap().to_owned()
     };
     assert_eq!(found("ahostsv4", "london"), address(&lab, "london").to_string());
     assert_eq!(found("ahostsv6", "london"), address_of(&lab, "london", 0, true).to_string());
     assert_eq!(found("ahostsv4", "london-eth1"), address_of(&lab, "london", 1, false).to_string());
     assert_eq!(found("ahostsv4", "cape-town-london-hop2"), "10.78.1.2");
-    let begun = Instant::now();
+    let started = Instant::now();
     let unknown = lab.command("london", "getent").unwrap().args(["hosts", "nobody.example"]).output().unwrap();
-    assert!(!unknown.status.success() && begun.elapsed() < Duration::from_secs(4), "and asks nobody else");
-    assert_eq!(said(&lab, "london", "sh", &["-c", "ls /sys/class/net | xargs"]), "eth0 eth1 lo");
-    assert_eq!(said(&lab, "london", "sh", &["-c", "echo $LONGHAUL_LAB"]), "rig");
+    assert!(!unknown.status.success() && started.elapsed() < Duration::from_secs(4), "without asking a name server");
+    assert_eq!(output_of(&lab, "london", "sh", &["-c", "ls /sys/class/net | xargs"]), "eth0 eth1 lo");
+    assert_eq!(output_of(&lab, "london", "sh", &["-c", "echo $LONGHAUL_LAB"]), "rig");
     assert!(matches!(lab.site("paris"), Err(Error::NoSite { .. })));
 }
 
 #[test]
-fn settings_are_set() {
+fn sysctl_settings_are_applied() {
     let text = "[site.a]\nmtu = 1400\nsysctl = { \"net.ipv4.tcp_sack\" = 0 }\n[site.b]\nprofile = \"stock\"\n\
                 [path.a-b]\nrtt = \"2ms\"";
-    let Some(lab) = rig::up("settings_are_set", text) else { return };
-    let read = |site: &str, path: &str| said(&lab, site, "cat", &[path]);
+    let Some(lab) = rig::up("sysctl_settings_are_applied", text) else { return };
+    let read = |site: &str, path: &str| output_of(&lab, site, "cat", &[path]);
     let setting = |site: &str, name: &str| read(site, &format!("/proc/sys/net/ipv4/{name}"));
     assert_eq!((setting("a", "tcp_sack"), setting("b", "tcp_sack")), ("0".into(), "1".into()));
     assert_eq!(setting("a", "tcp_slow_start_after_idle"), "0");
@@ -81,28 +81,28 @@ fn networks_held() -> usize {
 }
 
 #[test]
-fn a_wrong_setting_is_named_and_leaves_nothing() {
-    let test = "a_wrong_setting_is_named_and_leaves_nothing";
+fn a_wrong_setting_is_reported_and_leaves_nothing_behind() {
+    let test = "a_wrong_setting_is_reported_and_leaves_nothing_behind";
     if !rig::able(test) {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let _turn = LabLock::take().unwrap();
+    let _lock = LabLock::take().unwrap();
     for (setting, share) in
         [("net.ipv4.no_such_thing", ""), ("net.ipv4.tcp_sack", ""), ("net.core.x", "cpu_share = 0.5")]
     {
         let text = format!(
             "[site.fine]\n[site.leftover]\n{share}\nsysctl = {{ \"{setting}\" = \"many\" }}\n[path.fine-leftover]\nrtt = \"2ms\""
         );
-        let held = networks_held();
+        let networks_before = networks_held();
         let Err(error) = Lab::up("wrong", &Scenario::read(&text).unwrap(), dir.path()) else {
             panic!("{setting} was set");
         };
-        assert_eq!(networks_held(), held);
+        assert_eq!(networks_held(), networks_before);
         assert_eq!(groups("leftover"), Vec::<std::path::PathBuf>::new());
         if !is_without_groups(test, &error) {
-            let said = error.to_string();
-            assert!(said.contains("leftover") && said.contains(setting) && said.contains("many"), "{said}");
+            let message = error.to_string();
+            assert!(message.contains("leftover") && message.contains(setting) && message.contains("many"), "{message}");
         }
     }
 }
@@ -115,7 +115,7 @@ fn a_site_has_its_share_of_the_processors() {
     }
     let dir = tempfile::tempdir().unwrap();
     let text = "[site.slow]\ncpu_share = 0.3\n[site.b]\n[path.slow-b]\nrtt = \"2ms\"";
-    let _turn = LabLock::take().unwrap();
+    let _lock = LabLock::take().unwrap();
     let lab = match Lab::up("share", &Scenario::read(text).unwrap(), dir.path()) {
         Err(error) if is_without_groups(test, &error) => return,
         other => other.unwrap(),
@@ -130,9 +130,10 @@ fn a_site_has_its_share_of_the_processors() {
         words[11].parse::<u64>().unwrap() + words[12].parse::<u64>().unwrap()
     };
     std::thread::sleep(Duration::from_millis(200));
-    let (begun, before) = (Instant::now(), ticks(busy.id()));
+    let started = Instant::now();
+    let before = ticks(busy.id());
     std::thread::sleep(Duration::from_secs(2));
-    let used = (ticks(busy.id()) - before) as f64 / 100.0 / begun.elapsed().as_secs_f64();
+    let used = (ticks(busy.id()) - before) as f64 / 100.0 / started.elapsed().as_secs_f64();
     busy.kill().unwrap();
     busy.wait().unwrap();
     assert!(used < 0.36, "{used} of a processor");
@@ -151,7 +152,7 @@ fn two_labs_may_have_the_same_addresses() {
         return;
     }
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let _turn = LabLock::take().unwrap();
+    let _lock = LabLock::take().unwrap();
     let scenario = Scenario::read("[site.a]\n[site.b]\n[path.a-b]\nrtt = \"2ms\"").unwrap();
     let [one, two] = [("one", &one), ("two", &two)].map(|(name, dir)| Lab::up(name, &scenario, dir.path()).unwrap());
     assert_eq!(address(&one, "a"), address(&two, "a"));

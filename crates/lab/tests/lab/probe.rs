@@ -42,10 +42,11 @@ pub fn udp_at(lab: &Lab, site: &str, address: IpAddr) -> UdpSocket {
     socket
 }
 
-/// All datagrams that come until none came for this time: their times, and their first bytes.
+/// All datagrams until none arrives for `silence`: their arrival times, and their first bytes.
 pub fn drained(socket: &UdpSocket, silence: Duration) -> Vec<(Instant, u32)> {
     socket.set_read_timeout(Some(silence)).unwrap();
-    let (mut arrived, mut buffer) = (Vec::new(), [0; 65_536]);
+    let mut arrived = Vec::new();
+    let mut buffer = [0; 65_536];
     while let Ok(length) = socket.recv(&mut buffer) {
         let number = buffer[..length].first_chunk().map_or(0, |chunk| u32::from_be_bytes(*chunk));
         arrived.push((Instant::now(), number));
@@ -54,9 +55,9 @@ pub fn drained(socket: &UdpSocket, silence: Duration) -> Vec<(Instant, u32)> {
 }
 
 /// Whether a datagram of this size arrives.
-pub fn arrives(from: &UdpSocket, to: &UdpSocket, size: usize, patience: Duration) -> bool {
+pub fn arrives(from: &UdpSocket, to: &UdpSocket, size: usize, timeout: Duration) -> bool {
     from.send_to(&vec![7; size], to.local_addr().unwrap()).unwrap();
-    to.set_read_timeout(Some(patience)).unwrap();
+    to.set_read_timeout(Some(timeout)).unwrap();
     to.recv(&mut [0; 65_536]).is_ok_and(|length| length == size)
 }
 
@@ -67,8 +68,8 @@ pub fn counter(lab: &Lab, site: &str, table: &str, row: &str, column: &str) -> u
     let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
     let names = rows.iter().find(|words| words[0] == row).unwrap();
     let values = rows.iter().rfind(|words| words[0] == row).unwrap();
-    let place = names.iter().position(|name| *name == column).unwrap();
-    values[place].parse().unwrap()
+    let column_index = names.iter().position(|name| *name == column).unwrap();
+    values[column_index].parse().unwrap()
 }
 
 /// The counts of a path's first member in one direction.

@@ -11,12 +11,13 @@ use super::probe::{is_judged, not_judged, udp};
 const DATAGRAM: usize = 1_472;
 const PACKET_BITS: f64 = 1_500.0 * 8.0;
 
-/// The kernel's time of each datagram, until none came for a while: nanoseconds since 1970.
+/// The arrival times of datagrams by the kernel, nanoseconds since 1970, until none arrives for 300 ms.
 fn arrivals(socket: &UdpSocket) -> Vec<u64> {
     socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
-    let (mut basket, mut arrived) = (ReceiveBuffers::new(MESSAGES_MAX, DATAGRAM), Vec::new());
-    while basket.receive(socket).is_ok() {
-        arrived.extend(basket.pieces().map(|piece| piece.stamp_ns.unwrap()));
+    let mut buffers = ReceiveBuffers::new(MESSAGES_MAX, DATAGRAM);
+    let mut arrived = Vec::new();
+    while buffers.receive(socket).is_ok() {
+        arrived.extend(buffers.pieces().map(|piece| piece.stamp_ns.unwrap()));
     }
     arrived
 }
@@ -29,15 +30,17 @@ struct Offered {
     gap: Duration,
 }
 
-/// Offers this many datagrams every millisecond, in turn to each socket.
+/// Sends `each_ms` datagrams every millisecond, to each socket in turn.
 fn offered(from: &UdpSocket, to: &[UdpSocket], each_ms: u32, lasts: Duration) -> Offered {
     to.iter().for_each(|socket| stamp_arrivals(socket, true).unwrap());
     let send = || {
         let _ = sys::schedule::prefer_this_thread();
-        let (begun, mut number, mut gap) = (Instant::now(), 0, Duration::ZERO);
-        let mut last = begun;
-        while begun.elapsed() < lasts {
-            while number < begun.elapsed().as_millis() as u32 * each_ms {
+        let started = Instant::now();
+        let mut number = 0;
+        let mut gap = Duration::ZERO;
+        let mut last = started;
+        while started.elapsed() < lasts {
+            while number < started.elapsed().as_millis() as u32 * each_ms {
                 let to = &to[number as usize % to.len()];
                 from.send_to(&[0; DATAGRAM], to.local_addr().unwrap()).unwrap();
                 number += 1;
@@ -49,9 +52,9 @@ fn offered(from: &UdpSocket, to: &[UdpSocket], each_ms: u32, lasts: Duration) ->
         gap.max(last.elapsed())
     };
     std::thread::scope(|scope| {
-        let takers: Vec<_> = to.iter().map(|socket| scope.spawn(move || arrivals(socket))).collect();
+        let receivers: Vec<_> = to.iter().map(|socket| scope.spawn(move || arrivals(socket))).collect();
         let gap = scope.spawn(send).join().unwrap();
-        Offered { arrived: takers.into_iter().map(|taker| taker.join().unwrap()).collect(), gap }
+        Offered { arrived: receivers.into_iter().map(|receiver| receiver.join().unwrap()).collect(), gap }
     })
 }
 

@@ -9,7 +9,7 @@ use super::probe::{address_of, counter, counts, is_judged, settle};
 
 const MEGABYTES: usize = 1_000_000;
 
-/// The bytes of a stream, at any place of it: no two kilobytes are alike.
+/// The bytes of a stream: no two kilobytes of it are equal.
 struct Pattern(u64);
 
 impl Pattern {
@@ -24,7 +24,7 @@ impl Pattern {
 }
 
 /// Sends bytes from a to b. Returns the number of wrong bits at the other end.
-fn sent(lab: &Lab, v6: bool, length: usize) -> u64 {
+fn wrong_bits(lab: &Lab, v6: bool, length: usize) -> u64 {
     const PIECE: usize = 1 << 16;
     let at = address_of(lab, "b", 0, v6);
     let listen = || TcpListener::bind(SocketAddr::new(at, 0));
@@ -32,8 +32,11 @@ fn sent(lab: &Lab, v6: bool, length: usize) -> u64 {
     let to = listener.local_addr().unwrap();
     let receiver = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        let (mut pattern, mut wanted, mut found) = (Pattern(0), vec![0; PIECE], vec![0; PIECE]);
-        let (mut wrong, mut left) = (0, length);
+        let mut pattern = Pattern(0);
+        let mut wanted = vec![0; PIECE];
+        let mut found = vec![0; PIECE];
+        let mut wrong = 0;
+        let mut left = length;
         while left > 0 {
             let piece = left.min(PIECE);
             stream.read_exact(&mut found[..piece]).unwrap();
@@ -49,7 +52,9 @@ fn sent(lab: &Lab, v6: bool, length: usize) -> u64 {
     });
     let connected = lab.site("a").unwrap().within(|| TcpStream::connect(to)).unwrap();
     let mut stream = connected.unwrap();
-    let (mut pattern, mut piece, mut left) = (Pattern(0), vec![0; PIECE], length);
+    let mut pattern = Pattern(0);
+    let mut piece = vec![0; PIECE];
+    let mut left = length;
     while left > 0 {
         let length = left.min(PIECE);
         pattern.fill(&mut piece[..length]);
@@ -71,7 +76,7 @@ fn bytes_arrive(test: &str, mtu: u16) {
     let disturbed = "loss = 0.0002\nduplicate = 0.0005\nreorder = 0.0005\nreorder_by = \"0.5ms\"\ncorrupt = 0.0003";
     let Some(lab) = rig::up(test, &path(mtu, disturbed)) else { return };
     for v6 in [false, true] {
-        assert_eq!(sent(&lab, v6, 50 * MEGABYTES), 0, "v6: {v6}");
+        assert_eq!(wrong_bits(&lab, v6, 50 * MEGABYTES), 0, "v6: {v6}");
     }
     settle(&lab);
     for (direction, receiver) in [(0, "b"), (1, "a")] {
@@ -84,8 +89,8 @@ fn bytes_arrive(test: &str, mtu: u16) {
 }
 
 #[test]
-fn bytes_arrive_whatever_happens_on_the_way() {
-    bytes_arrive("bytes_arrive_whatever_happens_on_the_way", 1_500);
+fn bytes_arrive_despite_all_disturbances() {
+    bytes_arrive("bytes_arrive_despite_all_disturbances", 1_500);
 }
 
 #[test]
@@ -96,12 +101,12 @@ fn bytes_arrive_in_large_packets() {
 /// Each lost segment is sent again once; a segment that is sent again without a loss is the kernel's probe for the end of a flight, or is
 /// reported back as a duplicate.
 #[test]
-fn what_is_lost_is_sent_again() {
+fn each_lost_segment_is_sent_again() {
     let list: Vec<String> = (1..=100).map(|n| (n * 250).to_string()).collect();
     let loss = format!("ab = {{ loss = {{ list = [{}] }} }}", list.join(", "));
-    let test = "what_is_lost_is_sent_again";
+    let test = "each_lost_segment_is_sent_again";
     let Some(lab) = rig::up(test, &path(1_500, &loss)) else { return };
-    assert_eq!(sent(&lab, false, 50 * MEGABYTES), 0);
+    assert_eq!(wrong_bits(&lab, false, 50 * MEGABYTES), 0);
     settle(&lab);
     let lost = counts(&lab, "a-b", 0).lost;
     assert_eq!(lost, 100, "all of the list is data");
@@ -117,10 +122,10 @@ fn what_is_lost_is_sent_again() {
 
 /// Only a comparison of contents can tell.
 #[test]
-fn silent_damage_is_seen_by_nobody() {
+fn silent_damage_passes_all_checksums() {
     let words = path(1_500, "ab = { corrupt_silent = 0.001 }");
-    let Some(lab) = rig::up("silent_damage_is_seen_by_nobody", &words) else { return };
-    let wrong = [false, true].map(|v6| sent(&lab, v6, 20 * MEGABYTES)).iter().sum::<u64>();
+    let Some(lab) = rig::up("silent_damage_passes_all_checksums", &words) else { return };
+    let wrong = [false, true].map(|v6| wrong_bits(&lab, v6, 20 * MEGABYTES)).iter().sum::<u64>();
     settle(&lab);
     let damaged = counts(&lab, "a-b", 0).corrupted_silently;
     assert!(damaged > 5, "{damaged}");

@@ -102,7 +102,7 @@ proptest! {
 }
 
 #[test]
-fn nobody_is_answered_who_is_not_one_host() {
+fn a_source_that_is_not_one_host_is_not_answered() {
     let mut row = sample(false, 400);
     assert!(all(&row.frame(), false).iter().all(Option::is_some));
     for source in [[0; 4], [255; 4], [224, 0, 0, 1], [127, 0, 0, 1]] {
@@ -118,7 +118,7 @@ fn nobody_is_answered_who_is_not_one_host() {
 }
 
 #[test]
-fn packets_to_many_are_not_answered() {
+fn multicast_and_broadcast_packets_are_not_answered() {
     let mut row = sample(false, 400);
     for target in [[255; 4], [224, 0, 0, 1]] {
         row.addresses[4..8].copy_from_slice(&target);
@@ -147,7 +147,7 @@ fn later_fragments_are_not_answered() {
 }
 
 #[test]
-fn errors_are_not_answered() {
+fn icmp_errors_are_not_answered() {
     for kind in 0..=255u8 {
         for v6 in [false, true] {
             let row = sample(v6, 400);

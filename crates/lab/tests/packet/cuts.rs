@@ -71,7 +71,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_add_up(row in rows(1..40)) {
+    fn the_bytes_of_all_segments_are_those_of_the_row(row in rows(1..40)) {
         let shape = Shape::of(&row.frame()).unwrap();
         let n = shape.segments();
         let each: Vec<u32> = (0..n).map(|index| shape.bytes(index..index + 1)).collect();
@@ -84,7 +84,7 @@ proptest! {
 
 /// The largest possible packets, in the smallest useful segments.
 #[test]
-fn the_largest_rows() {
+fn the_largest_rows_are_cut_like_others() {
     for (v6, tcp) in [(false, false), (false, true), (true, false), (true, true)] {
         let headers = if v6 { 0 } else { 20 } + if tcp { 20 } else { 8 };
         let row = Row { tcp, mss: 536, ..sample(v6, 65_535 - headers) };
@@ -101,7 +101,7 @@ fn the_largest_rows() {
 
 /// Inconsistent rows pass whole.
 #[test]
-fn what_cannot_be_cut_is_one_segment() {
+fn an_inconsistent_row_is_one_segment() {
     let frame = sample(false, 1_700).frame();
     assert_eq!(Shape::of(&frame).unwrap().segments(), 4);
     for (at, byte) in [(0, 0), (1, 0), (1, 3), (1, 2), (6, 1), (8, 1)] {

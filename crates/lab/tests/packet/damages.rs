@@ -31,7 +31,7 @@ fn judge(frame: &[u8], segment: u16, bit: u64, intact: &[u8]) {
     let (at, _) = transport(intact);
     let payload_at = payload_at(intact);
     assert!(wrong[0] / 8 >= if payload_at < intact.len() { payload_at } else { at + 4 });
-    assert_eq!(Shape::of(&out).unwrap().transport(), shape.transport(), "somebody else's");
+    assert_eq!(Shape::of(&out).unwrap().transport(), shape.transport(), "the receiver is the same");
 
     let harmed = damaged(frame, &shape, segment, Damage::Silent, bit, &mut out);
     assert_eq!(harmed, payload_at < intact.len());
@@ -58,7 +58,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(3_000))]
 
     #[test]
-    fn one_bit_of_one_segment(row in rows(1..5), bit: u64) {
+    fn one_bit_of_one_segment_is_damaged(row in rows(1..5), bit: u64) {
         let frame = row.frame();
         for segment in 0..row.segments() {
             judge(&frame, segment, bit, &row.segment(segment));
@@ -66,14 +66,14 @@ proptest! {
     }
 
     #[test]
-    fn packets_with_complete_checksums(row in rows(1..3), bit: u64, valid: bool) {
+    fn packets_with_complete_checksums_are_damaged(row in rows(1..3), bit: u64, valid: bool) {
         let flags = if valid { 2 } else { 0 };
         judge(&alone(flags, &row.segment(0)), 0, bit, &row.segment(0));
         judge(&alone(flags, &echo(&row)), 0, bit, &echo(&row));
     }
 
     #[test]
-    fn packets_without_payload(row in rows(1..2).prop_map(without_payload), bit: u64) {
+    fn packets_without_payload_are_damaged_in_their_headers(row in rows(1..2).prop_map(without_payload), bit: u64) {
         judge(&row.frame(), 0, bit, &row.segment(0));
         judge(&alone(0, &row.segment(0)), 0, bit, &row.segment(0));
         judge(&alone(0, &echo(&row)), 0, bit, &echo(&row));
@@ -97,7 +97,7 @@ fn a_checksum_does_not_vanish() {
 
 /// Without a checksum there is none to repair; that of a fragment is elsewhere.
 #[test]
-fn sums_that_are_not_there() {
+fn missing_checksums_are_not_repaired() {
     let mut packet = sample(false, 400).segment(0);
     packet[26..28].fill(0);
     let frame = alone(0, &packet);

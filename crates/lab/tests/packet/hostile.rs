@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::kernel::Offload;
 use super::samples::{echo, rows};
 
-fn everything(frame: &[u8], n: u16, bit: u64) {
+fn run_all(frame: &[u8], n: u16, bit: u64) {
     fuzzing::packet(&[&n.to_le_bytes()[..], &bit.to_le_bytes(), frame].concat());
 }
 
@@ -63,21 +63,21 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn random_bytes(frame in vec(any::<u8>(), 0..200), n: u16, bit: u64, version in 0..4u8) {
+    fn parsers_take_random_bytes(frame in vec(any::<u8>(), 0..200), n: u16, bit: u64, version in 0..4u8) {
         let mut frame = frame;
         if let (Some(byte), true) = (frame.get_mut(10), version < 2) {
             *byte = if version == 0 { 0x45 } else { 0x60 };
         }
-        everything(&frame, n, bit);
+        run_all(&frame, n, bit);
     }
 
     #[test]
-    fn mutated_frames(frame in mutated(), n: u16, bit: u64) {
-        everything(&frame, n, bit);
+    fn parsers_take_mutated_frames(frame in mutated(), n: u16, bit: u64) {
+        run_all(&frame, n, bit);
     }
 
     #[test]
-    fn extension_headers(frame in extended(), n: u16, bit: u64) {
-        everything(&frame, n, bit);
+    fn parsers_take_extension_headers(frame in extended(), n: u16, bit: u64) {
+        run_all(&frame, n, bit);
     }
 }

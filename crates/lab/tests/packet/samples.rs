@@ -122,8 +122,8 @@ impl Row {
 /// Rows of `segments` segments. The addresses are such that a router answers.
 pub fn rows(segments: std::ops::Range<usize>) -> impl Strategy<Value = Row> {
     let size = (1..1_500u16, segments).prop_flat_map(|(mss, segments)| {
-        let most = segments * usize::from(mss);
-        (Just(mss), vec(any::<u8>(), most + 1 - usize::from(mss)..=most))
+        let payload_max = segments * usize::from(mss);
+        (Just(mss), vec(any::<u8>(), payload_max + 1 - usize::from(mss)..=payload_max))
     });
     let ip = (any::<bool>(), 0..=10u8, any::<[u8; 32]>(), any::<u16>(), any::<u8>());
     let transport = (any::<bool>(), 0..=10u8, any::<(u16, u16)>(), any::<u32>(), any::<u8>());

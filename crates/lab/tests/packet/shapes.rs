@@ -16,7 +16,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn fields_are_found(row in rows(1..4)) {
+    fn a_shape_has_the_fields_of_its_packet(row in rows(1..4)) {
         let frame = row.frame();
         let shape = Shape::of(&frame).unwrap();
         let (source, destination) = row.ports;
@@ -28,16 +28,19 @@ proptest! {
             Transport::Udp { source, destination }
         };
         prop_assert_eq!(shape.transport(), expected);
-        let address = |at: usize| match row.v6 {
-            false => IpAddr::from(<[u8; 4]>::try_from(&row.addresses[at * 4..at * 4 + 4]).unwrap()),
-            true => IpAddr::from(<[u8; 16]>::try_from(&row.addresses[at * 16..at * 16 + 16]).unwrap()),
+        let address = |at: usize| {
+            if row.v6 {
+                IpAddr::from(<[u8; 16]>::try_from(&row.addresses[at * 16..at * 16 + 16]).unwrap())
+            } else {
+                IpAddr::from(<[u8; 4]>::try_from(&row.addresses[at * 4..at * 4 + 4]).unwrap())
+            }
         };
         prop_assert_eq!(addresses(&frame), Some((address(0), address(1))));
         prop_assert_eq!(Shape::of(&alone(&echo(&row))).unwrap().transport(), Transport::Icmp);
     }
 
     #[test]
-    fn a_flow_is_one_flow(row in rows(2..6), other in any::<u16>()) {
+    fn all_segments_of_a_flow_have_one_hash(row in rows(2..6), other in any::<u16>()) {
         let flow = Shape::of(&row.frame()).unwrap().flow();
         for index in 0..row.segments() {
             prop_assert_eq!(Shape::of(&alone(&row.segment(index))).unwrap().flow(), flow);
@@ -66,7 +69,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_cut_short_is_nothing(row in rows(1..3), at: prop::sample::Index) {
+    fn a_truncated_frame_has_no_shape(row in rows(1..3), at: prop::sample::Index) {
         let frame = row.frame();
         prop_assert_eq!(Shape::of(&frame[..at.index(frame.len())]), None);
     }
@@ -74,7 +77,7 @@ proptest! {
 
 /// Used modulo small numbers: connections of one host spread evenly.
 #[test]
-fn flows_spread() {
+fn flows_spread_evenly() {
     let mut row = sample(false, 400);
     for (n, v6) in [(2, false), (3, true), (4, false), (7, true), (16, false)] {
         let mut counts = vec![0u32; n];
@@ -90,7 +93,7 @@ fn flows_spread() {
 
 /// All fragments of a datagram belong to one flow, and none has ports.
 #[test]
-fn fragments() {
+fn fragments_share_one_flow() {
     let mut row = sample(false, 400);
     let mut found = Vec::new();
     for field in [[0x20, 0], [0x20, 9], [0, 9]] {

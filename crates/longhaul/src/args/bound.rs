@@ -1,11 +1,11 @@
-//! Bounds of `--warn` and `--crit`: what must hold for all to be well.
+//! Bounds of `--warn` and `--crit`, which a measured figure must keep.
 
 use std::fmt;
 use std::str::FromStr;
 
 use model::units::BitRate;
 
-/// What a test measured, as bounds name it.
+/// The quantity that a bound is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
     /// Bits per second.
@@ -20,7 +20,7 @@ pub enum Measure {
     Reordered,
     /// Share of datagrams that came twice.
     Duplicates,
-    /// Causes that were found.
+    /// The number of causes that were found.
     Causes,
 }
 
@@ -35,12 +35,12 @@ const NAMES: [(&str, Measure); 7] = [
 ];
 
 impl Measure {
-    /// As bounds name it.
+    /// Its name in a bound.
     pub fn name(self) -> &'static str {
         NAMES.iter().find(|(_, measure)| *measure == self).map_or("", |(name, _)| name)
     }
 
-    /// A value as people read it.
+    /// A value with its unit.
     pub fn show(self, value: f64) -> String {
         match self {
             Measure::Rate => BitRate(value as u64).to_string(),
@@ -50,6 +50,7 @@ impl Measure {
         }
     }
 
+    /// Parses a value with its unit.
     fn read(self, text: &str) -> Option<f64> {
         let value = match self {
             Measure::Rate => text.parse::<BitRate>().ok()?.0 as f64,
@@ -61,17 +62,17 @@ impl Measure {
     }
 }
 
-/// One bound.
+/// A bound of a measured figure, from above or from below.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bound {
-    /// Of what.
+    /// The quantity that is bounded.
     pub measure: Measure,
     at_least: bool,
     value: f64,
 }
 
 impl Bound {
-    /// Whether all is well.
+    /// Whether a value keeps the bound.
     pub fn holds(&self, value: f64) -> bool {
         if self.at_least { value >= self.value } else { value <= self.value }
     }
@@ -91,7 +92,7 @@ impl FromStr for Bound {
         let wrong = || {
             let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
             let examples = "rate>=900Mbit/s, loss<=0.1%, rtt<=310ms";
-            format!("{text} is no bound; write like {examples}; there are: {}", names.join(", "))
+            format!("{text} is not a bound; write it like {examples}; there are: {}", names.join(", "))
         };
         let cut = |sign: &str| text.split_once(sign).map(|(name, value)| (name.trim(), value.trim()));
         let (at_least, (name, value)) =

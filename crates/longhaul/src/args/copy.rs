@@ -1,4 +1,4 @@
-//! What can be typed for `cp`.
+//! The arguments of `longhaul cp`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -133,8 +133,8 @@ pub struct Cp {
 }
 
 impl Cp {
-    /// The same, where what was not typed is as the user's configuration says, and what one option means is said by those that
-    /// it stands for.
+    /// The options with the defaults of the user's configuration for those that were not typed. Options that stand for others, like
+    /// `--archive`, are replaced by these.
     pub fn with_defaults(&self, defaults: &CopyDefaults) -> Cp {
         let is_root = rustix::process::geteuid().is_root();
         Cp {
@@ -149,7 +149,7 @@ impl Cp {
         }
     }
 
-    /// Whether payload may go in clear.
+    /// Whether payload may be sent unencrypted.
     pub fn is_plain(&self) -> bool {
         self.plain.unwrap_or(false)
     }
@@ -160,7 +160,8 @@ impl Cp {
     }
 }
 
-/// The order between two options is all that derived arguments forget.
+/// The patterns of `--include` and `--exclude` in the order in which they were typed. Derived arguments keep the order within each
+/// option only.
 pub(super) fn ordered_filters(matches: &clap::ArgMatches) -> Vec<spec::Filter> {
     let of = |name: &str, include| {
         let patterns = matches.get_many::<String>(name).into_iter().flatten().cloned();

@@ -1,4 +1,4 @@
-//! `longhaul data`: names, copies and rules of a collaboration.
+//! The arguments of `longhaul data`.
 
 use std::path::PathBuf;
 
@@ -293,7 +293,7 @@ pub struct DataImport {
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
-    let (theirs, ours) = text.split_once('=').ok_or_else(|| format!("{text:?} is no THEIRS=OURS"))?;
+    let (theirs, ours) = text.split_once('=').ok_or_else(|| format!("{text:?} is not THEIRS=OURS"))?;
     Ok((theirs.to_owned(), ours.to_owned()))
 }
 

@@ -1,4 +1,4 @@
-//! The words of `longhaul demo`.
+//! The arguments of `longhaul demo`.
 
 use clap::Args as ClapArgs;
 

@@ -1,4 +1,4 @@
-//! What stands below the list of commands.
+//! The text below the list of commands in the help.
 
 pub const AFTER: &str = "\
 LOCATORS

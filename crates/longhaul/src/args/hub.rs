@@ -1,4 +1,4 @@
-//! The words of `longhaul hub`: a hub, its keys, and what a collaboration consists of.
+//! The arguments of `longhaul hub`: a hub, its keys, and the description of a collaboration.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -45,13 +45,13 @@ pub enum HubAction {
         file: PathBuf,
     },
     /// Sites
-    Site(NamedThing<SiteFacts>),
+    Site(NamedCommand<SiteFacts>),
     /// Endpoints: nodes, WebDAV servers, S3 servers
-    Endpoint(NamedThing<EndpointFacts>),
+    Endpoint(NamedCommand<EndpointFacts>),
     /// Links between sites
-    Link(NamedThing<LinkFacts>),
+    Link(NamedCommand<LinkFacts>),
     /// Communities and their shares
-    Community(NamedThing<CommunityFacts>),
+    Community(NamedCommand<CommunityFacts>),
     /// Say how much of a link may be used, percent: operators may
     Mark {
         /// The link
@@ -184,7 +184,7 @@ pub enum RoleWord {
 
 /// Something that has a name.
 #[derive(Debug, ClapArgs)]
-pub struct NamedThing<F: ClapArgs> {
+pub struct NamedCommand<F: ClapArgs> {
     #[command(subcommand)]
     pub action: NamedAction<F>,
 }
@@ -368,7 +368,7 @@ pub struct HubStop {
     pub until: String,
 }
 
-/// A place on the map.
+/// Parses a place on the map: latitude and longitude, degrees.
 fn location(text: &str) -> Result<[f64; 2], String> {
     let numbers = text.split_once(',').and_then(|(a, b)| Some([a.trim().parse().ok()?, b.trim().parse().ok()?]));
     let on_earth = |[latitude, longitude]: &[f64; 2]| latitude.abs() <= 90.0 && longitude.abs() <= 180.0;

@@ -1,4 +1,4 @@
-//! What can be typed after `longhaul lab`.
+//! The arguments of `longhaul lab`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

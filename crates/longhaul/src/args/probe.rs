@@ -1,4 +1,4 @@
-//! What can be typed after `longhaul probe`.
+//! The arguments of `longhaul probe`.
 
 use std::time::Duration;
 
@@ -147,7 +147,7 @@ pub struct ProbeDisk {
     pub tests: Vec<ProbeDiskTest>,
     /// Past the page cache, through it, or both
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub ways: Vec<ProbeDiskWay>,
+    pub ways: Vec<ProbeDiskMode>,
     /// Lengths of the files: a sweep
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub file_size: Vec<Bytes>,
@@ -180,7 +180,7 @@ pub enum ProbeDiskTest {
 
 /// How bytes go between memory and the disk.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum ProbeDiskWay {
+pub enum ProbeDiskMode {
     Direct,
     Buffered,
 }

@@ -1,4 +1,4 @@
-//! The words of `longhaul submit`, `queue` and `share`: jobs of a hub, and links to files for others.
+//! The arguments of `longhaul submit`, `queue` and `share`: jobs of a hub, and links to files.
 
 use std::path::PathBuf;
 use std::time::Duration;

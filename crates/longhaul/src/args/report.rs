@@ -1,4 +1,4 @@
-//! What can be typed after `longhaul report`.
+//! The arguments of `longhaul report`.
 
 use std::path::PathBuf;
 

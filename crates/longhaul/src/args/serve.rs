@@ -1,4 +1,4 @@
-//! What `serve` takes.
+//! The arguments of `longhaul serve`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -82,7 +82,7 @@ pub struct Serve {
     pub config: Option<PathBuf>,
 }
 
-/// What anonymous visitors may do.
+/// The rights of anonymous clients.
 #[derive(Debug, Clone, Copy, ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Anonymous {

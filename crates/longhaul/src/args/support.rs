@@ -1,4 +1,4 @@
-//! What can be typed after `longhaul support`.
+//! The arguments of `longhaul support`.
 
 use std::path::PathBuf;
 

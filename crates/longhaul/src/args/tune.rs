@@ -1,4 +1,4 @@
-//! What can be typed after `longhaul tune`.
+//! The arguments of `longhaul tune`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use model::units::{BitRate, Bytes};
 
-/// No port is as fast: a rate above it is a slip of the finger.
+/// The highest rate that is accepted. No port is as fast, so a higher rate is a typing error.
 pub const RATE_MAX: BitRate = BitRate(100_000_000_000_000);
-/// Light is to the Moon and back in 2.6 s.
+/// The longest round trip that is accepted. Light takes 2.6 s to the Moon and back.
 pub const RTT_MAX: Duration = Duration::from_secs(60);
 
 /// Audit a data transfer node: explain its settings, change them, take that back.
@@ -271,43 +271,43 @@ pub struct TuneCalc {
 
 fn rate(text: &str) -> Result<BitRate, String> {
     let rate: BitRate = text.parse().map_err(|e: model::units::UnitError| e.to_string())?;
-    if rate <= RATE_MAX { Ok(rate) } else { Err(format!("{rate} is more than any port can ({RATE_MAX})")) }
+    if rate <= RATE_MAX { Ok(rate) } else { Err(format!("{rate} is faster than any port (at most {RATE_MAX})")) }
 }
 
 fn rtt(text: &str) -> Result<Duration, String> {
     let rtt = model::duration::parse(text).map_err(|e| e.to_string())?;
     if rtt.is_zero() || rtt > RTT_MAX {
-        Err("a round trip takes more than nothing, and no minute".into())
+        Err("a round trip takes more than 0 s, and at most a minute".into())
     } else {
         Ok(rtt)
     }
 }
 
-/// Long enough for a rate, short enough to be done again and again.
+/// Parses the duration of a test: long enough to measure a rate, short enough to be repeated.
 fn test_time(text: &str) -> Result<Duration, String> {
     let time = model::duration::parse(text).map_err(|e| e.to_string())?;
     let allowed = Duration::from_secs(1)..=Duration::from_secs(600);
     if allowed.contains(&time) { Ok(time) } else { Err("a test takes from 1s to 10min".into()) }
 }
 
-/// A look takes some tenths of a second itself.
+/// Parses the interval between two audits. An audit itself takes some tenths of a second.
 fn every(text: &str) -> Result<Duration, String> {
     let every = model::duration::parse(text).map_err(|e| e.to_string())?;
     let allowed = Duration::from_secs(1)..=Duration::from_secs(86_400);
-    if allowed.contains(&every) { Ok(every) } else { Err("look from every 1s to once in 24h".into()) }
+    if allowed.contains(&every) { Ok(every) } else { Err("the interval is from 1s to 24h".into()) }
 }
 
-/// More than TCP can say is in nobody's packets.
+/// Parses a window, of at most the size that TCP can advertise.
 fn window(text: &str) -> Result<Bytes, String> {
     let window: Bytes = text.parse().map_err(|e: model::units::UnitError| e.to_string())?;
     if (1..=model::laws::WINDOW_BYTES_MAX).contains(&window.0) {
         Ok(window)
     } else {
-        Err(format!("a window of TCP has from 1 to {} bytes (RFC 7323)", model::laws::WINDOW_BYTES_MAX))
+        Err(format!("a TCP window has from 1 to {} bytes (RFC 7323)", model::laws::WINDOW_BYTES_MAX))
     }
 }
 
-/// A share, with its unit: a bare number could be either.
+/// Parses a share with its unit. A number without a unit is refused: it could be a fraction or a percentage.
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     let share = number.map(|number| number / 100.0).filter(|share| (0.0..=1.0).contains(share));
@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_path_has_is_refused() {
+    fn impossible_rates_and_round_trips_are_refused() {
         assert_eq!(rate("400Gbit/s").map(|rate| rate.0), Ok(400_000_000_000));
         assert!(rate("101Tbit/s").is_err() && rate("10").is_err() && rate("0Gbit/s").is_err());
         assert_eq!(rtt("303ms"), Ok(Duration::from_millis(303)));
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_have_their_unit() {
+    fn a_share_needs_its_unit() {
         assert_eq!((percent("50%"), percent("0 %")), (Ok(0.5), Ok(0.0)));
         assert!(
             percent("0.5").is_err() && percent("101%").is_err() && percent("-1%").is_err() && percent("nan%").is_err()

@@ -1,4 +1,4 @@
-//! What can be typed after `longhaul watch`.
+//! The arguments of `longhaul watch`.
 
 use std::path::PathBuf;
 
@@ -50,7 +50,7 @@ pub enum WatchAction {
         #[arg(long, value_enum, value_name = "TEST")]
         test: Option<WatchTest>,
         #[command(flatten)]
-        check: WatchChecked,
+        check: WatchCheckFlag,
     },
     /// What was measured of a pair
     History {
@@ -76,14 +76,14 @@ pub enum WatchAction {
         #[arg(long, value_name = "TIME")]
         since: Option<String>,
         #[command(flatten)]
-        check: WatchChecked,
+        check: WatchCheckFlag,
     },
     /// Why a path fares as it does: expectation, causes, segment, remedies
     Why {
         #[command(flatten)]
         pair: WatchPair,
         #[command(flatten)]
-        check: WatchChecked,
+        check: WatchCheckFlag,
     },
     /// A line and an exit code for Nagios: 0 ok, 1 warning, 2 critical, 3 unknown
     Check {
@@ -141,7 +141,7 @@ pub struct WatchPair {
 
 /// What the exit code says.
 #[derive(Debug, ClapArgs)]
-pub struct WatchChecked {
+pub struct WatchCheckFlag {
     /// Exit with 0 where all is well, 1 warning, 2 critical, 3 unknown
     #[arg(long)]
     pub check: bool,

@@ -1,4 +1,4 @@
-//! The configuration is read whole, or its line is named.
+//! The configuration file: names, precedence, error messages.
 
 use std::ffi::OsStr;
 
@@ -16,7 +16,7 @@ fn config(text: &str) -> Result<ClientConfig, Failure> {
 const CERN: &str = "[node.cern]\naddress = \"dtn.cern.example:99\"\n";
 
 #[test]
-fn a_name_is_a_node() {
+fn a_configured_name_stands_for_its_node() {
     let config = config(&format!("{CERN}[node.six]\naddress = \"[2001:db8::1]\"\n")).unwrap();
     let shown = |text: &str| config.locator(text.as_bytes()).map(|locator| locator.unwrap().to_string());
     assert_eq!(shown("cern:data/run 7/").unwrap(), "lh://dtn.cern.example:99/data/run%207/");
@@ -31,14 +31,15 @@ fn a_name_is_a_node() {
 }
 
 #[test]
-fn a_node_s_settings_stand_before_the_defaults() {
+fn settings_of_a_node_override_the_defaults() {
     let config = config(&format!(
         "[defaults]\nlimit = \"2Gbit/s\"\nplain = true\nchecksum = \"md5\"\n{CERN}plain = false\nlimit = \"none\"\n"
     ))
     .unwrap();
     let cern = Locator::parse(OsStr::new("lh://dtn.cern.example:99/data")).unwrap();
     let Locator::Node { at, .. } = cern else { unreachable!() };
-    let (named, others) = (config.copies(Some(&at)), config.copies(None));
+    let named = config.copy_defaults(Some(&at));
+    let others = config.copy_defaults(None);
     assert_eq!((named.limit, named.plain), (Some(BitRate(0)), false));
     assert_eq!((others.limit, others.plain), (Some(BitRate(2_000_000_000)), true));
     let names = |copies: &CopyDefaults| copies.checksum.as_ref().map(|list| list.0.len());
@@ -46,7 +47,7 @@ fn a_node_s_settings_stand_before_the_defaults() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_place() {
+fn errors_name_the_line_or_the_section() {
     for (text, words) in [
         ("[defaults]\nlimits = 3\n", "line 2: unknown field `limits`"),
         ("[defaults]\nlimit = \"fast\"\n", "[defaults]: limit: "),
@@ -62,8 +63,8 @@ fn what_is_wrong_is_named_with_its_place() {
 }
 
 #[test]
-fn key_files_lie_beside_the_configuration() {
+fn key_files_are_relative_to_the_configuration() {
     let dir = Path::new("/home/u/.config/longhaul");
-    assert_eq!(below(dir, Path::new("cern.key")), dir.join("cern.key"));
-    assert_eq!(below(dir, Path::new("/k")), Path::new("/k"));
+    assert_eq!(resolve_file(dir, Path::new("cern.key")), dir.join("cern.key"));
+    assert_eq!(resolve_file(dir, Path::new("/k")), Path::new("/k"));
 }

@@ -4,7 +4,7 @@
 /// The status of a check; its value is the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckStatus {
-    /// Nothing is wrong.
+    /// All is well.
     Well = 0,
     /// An operator should look at it.
     Warning = 1,
@@ -25,9 +25,9 @@ impl CheckStatus {
         }
     }
 
-    /// The rank of a status: critical stands above unknown, unknown above a warning. At a total outage every packet is lost and
-    /// there is no round-trip time: the missing measure must not hide the loss.
-    fn weight(self) -> u8 {
+    /// The rank of a status: critical is above unknown, unknown above warning. In a total outage every packet is lost and there is no
+    /// round-trip time: the missing figure must not hide the loss.
+    fn rank(self) -> u8 {
         match self {
             CheckStatus::Well => 0,
             CheckStatus::Warning => 1,
@@ -38,6 +38,6 @@ impl CheckStatus {
 
     /// The status of two checks together: the one of higher rank.
     pub fn and(self, other: CheckStatus) -> CheckStatus {
-        if other.weight() > self.weight() { other } else { self }
+        if other.rank() > self.rank() { other } else { self }
     }
 }

@@ -1,14 +1,14 @@
-//! `longhaul cp`: from locators to a job to a receipt. Whether each end is local, on a node or behind ssh decides how the
-//! job is started; the engine runs it.
+//! `longhaul cp`: makes a job of locators and prints its receipt. How the job starts depends on whether each end is local, on a
+//! node or reached by ssh; the engine runs it.
 
 mod checks;
 pub(super) mod job;
 mod legs;
-mod memory;
+mod loopback;
 mod mirrored;
-mod near;
+mod output;
 pub(super) mod peer;
-mod tell;
+mod records;
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ use report::receipt;
 use wire::frame::Removal;
 
 use crate::args::Cp;
-use crate::commands::{carry, test, third_party};
+use crate::commands::{delegated_transfer, memory_test, third_party};
 use crate::failure::Failure;
 use crate::job_control::{self, JobSource};
 use crate::local::LocalTarget;
@@ -45,13 +45,15 @@ use crate::remote_stores;
 use crate::remote_stores::mirrors::Mirrors;
 use crate::settings::Settings;
 use crate::ssh::{self, Role};
-use job::{CopyJob, is_foreign, is_near};
+use job::{CopyJob, is_on_remote_server, is_opened_here};
 use peer::Peer;
 
 /// One end of a copy.
 enum CopyEnd {
-    Here,
-    There(Peer, Vec<NodePlace>),
+    /// This process opens it.
+    Local,
+    /// A node opens it, at these places.
+    Remote(Peer, Vec<NodePlace>),
 }
 
 /// Runs the command.
@@ -62,14 +64,14 @@ enum CopyEnd {
 pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let mut locators = cp.locators.iter().map(|text| settings.locator(text)).collect::<Result<Vec<_>, _>>()?;
     let node = locators.iter().find_map(Locator::node);
-    let cp = &cp.with_defaults(settings.copies(node));
+    let cp = &cp.with_defaults(settings.copy_defaults(node));
     let target = locators.pop().ok_or_else(|| Failure::usage("say what to copy, then where to"))?;
     let into = target.into_dir() || locators.len() > 1;
     checks::all(cp, &locators, &target, into, printer.is_json())?;
     engine::filter::Filters::new(&cp.filters).map_err(|refusal| Failure::usage(refusal.reason))?;
     let files = file_list(cp, &locators)?;
-    let cancel = checks::interruptible()?;
-    let mirrors = mirrored::gather(cp, settings, &locators)?;
+    let cancel = checks::cancel_on_signals()?;
+    let mirrors = mirrored::open_mirrors(cp, settings, &locators)?;
     let job = CopyJob {
         cp,
         settings,
@@ -80,31 +82,31 @@ pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Fail
         target: &target,
         files,
         mirrors,
-        servers: Mutex::default(),
+        remote_stores: Mutex::default(),
     };
     if job.mirrors.is_some() {
         return mirrored::run(&job);
     }
-    if locators.iter().all(|l| is_near(l) && !is_foreign(l)) && target == Locator::Pipe {
+    if locators.iter().all(|l| is_opened_here(l) && !is_on_remote_server(l)) && target == Locator::Pipe {
         return Err(Failure::usage("from here to standard output is what `cat` does"));
     }
-    // Local mistakes are found before a peer is contacted.
-    if locators.iter().all(is_near) {
-        distinct_names(&near_sources(&locators, settings)?).map_err(|refusal| Failure::usage(refusal.reason))?;
+    // Errors in local paths are found before a peer is contacted.
+    if locators.iter().all(is_opened_here) {
+        distinct_names(&open_sources(&locators, settings)?).map_err(|refusal| Failure::usage(refusal.reason))?;
         if target == Locator::Pipe {
-            return near::outwards(&job);
+            return loopback::to_standard_output(&job);
         }
-        if is_near(&target) {
+        if is_opened_here(&target) {
             return match third_party::run(&job)? {
-                Some(receipt) => job.tell(&receipt).map(|()| carry::exit(&receipt)),
-                None => near::within(&job),
+                Some(receipt) => job.deliver(&receipt).map(|()| delegated_transfer::exit(&receipt)),
+                None => loopback::to_target(&job),
             };
         }
     }
-    match (ends(cp, &locators, Role::Source)?, ends(cp, std::slice::from_ref(&target), Role::Target)?) {
-        (CopyEnd::Here, CopyEnd::There(peer, mut places)) => job.push(&peer, places.remove(0)),
-        (CopyEnd::There(peer, places), CopyEnd::Here) => job.pull(&peer, places),
-        (CopyEnd::There(from, sources), CopyEnd::There(to, mut places)) => {
+    match (common_end(cp, &locators, Role::Source)?, common_end(cp, std::slice::from_ref(&target), Role::Target)?) {
+        (CopyEnd::Local, CopyEnd::Remote(peer, mut places)) => job.push(&peer, places.remove(0)),
+        (CopyEnd::Remote(peer, places), CopyEnd::Local) => job.pull(&peer, places),
+        (CopyEnd::Remote(from, sources), CopyEnd::Remote(to, mut places)) => {
             if job.files.is_some() {
                 return Err(Failure::usage("--files-from is for copies from or to here, not between two nodes"));
             }
@@ -113,15 +115,15 @@ pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Fail
                     "--series is for copies from or to here: between two nodes, the nodes see the path",
                 ));
             }
-            job.carry(&from, sources, &to, places.remove(0))
+            job.delegate(&from, sources, &to, places.remove(0))
         }
-        (CopyEnd::Here, CopyEnd::Here) => near::within(&job),
+        (CopyEnd::Local, CopyEnd::Local) => loopback::to_target(&job),
     }
 }
 
-/// The end that all these locators are on.
-fn ends(cp: &Cp, locators: &[Locator], role: Role) -> Result<CopyEnd, Failure> {
-    let scattered = || Failure::usage("the sources of one copy must all be here, or all on one node or host");
+/// The end at which all these locators are. An end over ssh is started.
+fn common_end(cp: &Cp, locators: &[Locator], role: Role) -> Result<CopyEnd, Failure> {
+    let not_together = || Failure::usage("the sources of one copy must all be here, or all on one node or host");
     match &locators[0] {
         Locator::Node { at, .. } => {
             let place = |l: &Locator| match l {
@@ -129,25 +131,25 @@ fn ends(cp: &Cp, locators: &[Locator], role: Role) -> Result<CopyEnd, Failure> {
                 _ => None,
             };
             let places = locators.iter().map(place).collect::<Option<Vec<_>>>();
-            Ok(CopyEnd::There(Peer::Node(at.clone()), places.ok_or_else(scattered)?))
+            Ok(CopyEnd::Remote(Peer::Node(at.clone()), places.ok_or_else(not_together)?))
         }
         Locator::Ssh { login, .. } => {
             let path = |l: &Locator| match l {
                 Locator::Ssh { login: other, path } if other == login => Some(path.clone()),
                 _ => None,
             };
-            let paths = locators.iter().map(path).collect::<Option<Vec<_>>>().ok_or_else(scattered)?;
+            let paths = locators.iter().map(path).collect::<Option<Vec<_>>>().ok_or_else(not_together)?;
             let paths: Vec<&[u8]> = paths.iter().map(Vec::as_slice).collect();
             let mut far = ssh::start(&cp.ssh, login, role, &paths)?;
             let places = std::mem::take(&mut far.places);
-            Ok(CopyEnd::There(Peer::Far(far), places))
+            Ok(CopyEnd::Remote(Peer::Far(far), places))
         }
-        _ if locators.iter().all(is_near) => Ok(CopyEnd::Here),
-        _ => Err(scattered()),
+        _ if locators.iter().all(is_opened_here) => Ok(CopyEnd::Local),
+        _ => Err(not_together()),
     }
 }
 
-fn near_sources(locators: &[Locator], settings: &Settings) -> Result<Vec<SourceRoot>, Failure> {
+fn open_sources(locators: &[Locator], settings: &Settings) -> Result<Vec<SourceRoot>, Failure> {
     locators.iter().map(|locator| remote_stores::source(locator, settings)).collect()
 }
 
@@ -166,15 +168,15 @@ fn file_list(cp: &Cp, sources: &[Locator]) -> Result<Option<FileList>, Failure> 
             continue;
         }
         let mut columns = line.splitn(3, |b| *b == b'\t');
-        let wrong = |why: String| Failure::usage(format!("{name}, line {}: {why}", number + 1));
-        let read = |bytes: &[u8]| RelPath::parse(bytes).map_err(|e| wrong(e.to_string()));
+        let line_error = |why: String| Failure::usage(format!("{name}, line {}: {why}", number + 1));
+        let read = |bytes: &[u8]| RelPath::parse(bytes).map_err(|e| line_error(e.to_string()));
         let from = read(columns.next().unwrap_or_default())?;
         let to = columns.next().map(read).transpose()?.unwrap_or_else(|| from.clone());
         if let Some(text) = columns.next() {
-            let digest = String::from_utf8_lossy(text).parse().map_err(wrong)?;
+            let digest = String::from_utf8_lossy(text).parse().map_err(line_error)?;
             list.set_expected(to.clone(), Expected { bytes: None, digest: Some(digest) });
         }
-        list.add(from, to).map_err(|refusal| wrong(refusal.reason))?;
+        list.add(from, to).map_err(|refusal| line_error(refusal.reason))?;
     }
     list.sorted().map(Some).map_err(|refusal| Failure::usage(format!("{name}: {}", refusal.reason)))
 }
@@ -202,13 +204,13 @@ impl CopyJob<'_> {
         Control::new(label, self.steer(), Arc::clone(&self.cancel))
     }
 
-    /// Sources that this process reads itself.
+    /// Opens the sources that this process reads itself.
     fn roots(&self) -> Result<Vec<SourceRoot>, Failure> {
         match &self.mirrors {
             Some(mirrors) => Ok(vec![mirrors.root()]),
             None => {
-                let roots = near_sources(self.sources, self.settings)?;
-                self.sources.iter().zip(&roots).for_each(|(source, root)| self.meets(source, &root.store));
+                let roots = open_sources(self.sources, self.settings)?;
+                self.sources.iter().zip(&roots).for_each(|(source, root)| self.note_remote_store(source, &root.store));
                 Ok(roots)
             }
         }
@@ -220,16 +222,16 @@ impl CopyJob<'_> {
     }
 
     fn pull(&self, peer: &Peer, sources: Vec<NodePlace>) -> Result<Exit, Failure> {
-        // Local mistakes are found before a peer is contacted.
+        // Errors in local paths are found before a peer is contacted.
         remote_stores::target(self.target, self.settings)?;
         let target = |options: &Options, waker| self.receiving(options, waker).map_err(Error::from);
         self.transfer(peer, Ends::Pull { sources, target: &target })
     }
 
-    fn carry(&self, from: &Peer, sources: Vec<NodePlace>, to: &Peer, target: NodePlace) -> Result<Exit, Failure> {
-        let receipt = carry::run(self, from, &sources, to, target)?;
-        self.tell(&receipt)?;
-        Ok(carry::exit(&receipt))
+    fn delegate(&self, from: &Peer, sources: Vec<NodePlace>, to: &Peer, target: NodePlace) -> Result<Exit, Failure> {
+        let receipt = delegated_transfer::run(self, from, &sources, to, target)?;
+        self.deliver(&receipt)?;
+        Ok(delegated_transfer::exit(&receipt))
     }
 
     fn transfer(&self, peer: &Peer, ends: Ends<'_>) -> Result<Exit, Failure> {
@@ -237,14 +239,14 @@ impl CopyJob<'_> {
         let role = if matches!(ends, Ends::Push { .. }) { "send" } else { "receive" };
         let control = self.control(id, role);
         // A copy also runs without its control socket; `longhaul job` does not find it then.
-        let _reins = self
+        let _control_socket = self
             .settings
             .state()
             .ok()
             .and_then(|state| job_control::listen(state.path(), Arc::new(CopyJobSource(control.clone()))).ok());
-        let fares_better = |report: &Report| match (&report.error, peer) {
-            (None, _) => self.mirrors.as_ref().is_some_and(Mirrors::fares_better),
-            (Some(refused), Peer::Node(at)) if refused.fault() == Fault::Auth => self.settings.has_another_key(at),
+        let is_retry_useful = |report: &Report| match (&report.error, peer) {
+            (None, _) => self.mirrors.as_ref().is_some_and(Mirrors::is_retry_useful),
+            (Some(refused), Peer::Node(at)) if refused.fault() == Fault::Auth => self.settings.try_another_key(at),
             (Some(_), _) => false,
         };
         if self.cp.verbose {
@@ -262,45 +264,45 @@ impl CopyJob<'_> {
             // A pipe cannot be read or written a second time.
             once: self.is_piped(),
             begun: false,
-            fares_better: Some(&fares_better),
+            fares_better: Some(&is_retry_useful),
             control: &control,
         };
         let mut display = Display::new(self.printer, self.is_test());
         let done = transfer.run(&mut || peer.connect(self.settings, self.cp.is_plain()), &mut |note| match note {
             Note::News(News::Progress(progress, file)) => {
-                display.above(|| self.tell_of_mirrors());
-                display.at(file);
+                display.print_above(|| self.print_mirror_notes());
+                display.set_file(file);
                 display.update(progress, &control.waiting_for(), control.eta());
             }
-            Note::News(News::File(file)) => display.above(|| self.show_file(&file)),
-            Note::News(News::Plan(plan)) => display.above(|| self.show_step(plan)),
-            Note::News(News::Removing(Removal { extras, there })) => display.above(|| {
+            Note::News(News::File(file)) => display.print_above(|| self.show_file(&file)),
+            Note::News(News::Plan(plan)) => display.print_above(|| self.show_step(plan)),
+            Note::News(News::Removing(Removal { extras, there })) => display.print_above(|| {
                 let extras = receipt::count(extras, "entry");
                 Printer::note(&format!("--delete: removing {extras} of {there} at the target that the source lacks"));
             }),
-            Note::Again(error, pause) => display.above(|| {
-                let error = peer.in_words(&error.to_string());
+            Note::Again(error, pause) => display.print_above(|| {
+                let error = peer.without_loopback_address(&error.to_string());
                 Printer::note(&format!("{error}; trying again in {:.0} s", pause.as_secs_f64()));
             }),
         });
         let moved = control.show().bytes;
         display.finish(moved);
-        self.tell_of_mirrors();
-        let done = done.map_err(|failure| failure.about(&self.places()))?;
+        self.print_mirror_notes();
+        let done = done.map_err(|failure| failure.with_locators(&self.ends_in_full()))?;
         let mut receipt = transfer.receipt(&done, self.source_names(), self.target_name());
-        receipt.error = receipt.error.map(|error| peer.in_words(&error));
+        receipt.error = receipt.error.map(|error| peer.without_loopback_address(&error));
         receipt.carried = self.legs(peer, std::mem::take(&mut receipt.carried));
         receipt.mirrors = self.mirrors.as_ref().map(Mirrors::shares).unwrap_or_default();
         if self.is_test() {
-            test::settle(&mut receipt, moved);
+            memory_test::correct_stopped(&mut receipt, moved);
         }
         self.remember(&transfer, &receipt);
-        self.tell(&receipt)?;
+        self.deliver(&receipt)?;
         Ok(engine::receipt::exit(&done.report))
     }
 
-    /// What the session works with. The number of streams is not part of it: `--streams` is a setting of the job, which can be
-    /// changed while the job runs.
+    /// The history, series and last copy for the session. The number of streams is not among them: `--streams` is a setting of the
+    /// job, which can be changed while the job runs.
     fn means(&self, job: JobId) -> Result<Means, Failure> {
         let history = self.settings.state().ok().map(|state| History::new(state.path()));
         let series = match &self.cp.series {
@@ -314,17 +316,18 @@ impl CopyJob<'_> {
         Ok(Means { series, history, last_copy: self.last_copy(), ..Means::default() })
     }
 
+    /// Opens the target, with its journal and its list of unfinished files.
     fn receiving(&self, options: &Options, waker: sys::waker::Waker) -> Result<Arc<Receiving>, Failure> {
         let tag = random_tag().map_err(|_| Failure::local("the system gives no random numbers"))?;
         let LocalTarget { store, path, root } = remote_stores::target(self.target, self.settings)?;
-        self.meets(self.target, &store);
-        let kept = root.as_ref().filter(|_| !options.dry_run).and_then(|root| {
+        self.note_remote_store(self.target, &store);
+        let records = root.as_ref().filter(|_| !options.dry_run).and_then(|root| {
             let state = self.settings.state().ok()?;
             Leftovers::sweep(state.path());
             journal::sweep(state.path(), journal::KEPT_FOR);
             Some((Leftovers::begin(state.path(), root, &tag).ok()?, Journals::new(state.path(), root)))
         });
-        let (leftovers, journals) = kept.unzip();
+        let (leftovers, journals) = records.unzip();
         let opening: Box<dyn Fn(&RelPath) + Send + Sync> = match leftovers {
             Some(leftovers) => Box::new(move |dir| leftovers.opening(dir)),
             None => Box::new(|_| {}),

@@ -1,4 +1,4 @@
-//! `longhaul data`: names, copies and rules of a collaboration.
+//! `longhaul data`: names, replicas and rules of a collaboration.
 
 mod audits;
 mod exchange;
@@ -44,18 +44,20 @@ pub fn run(data: &Args, settings: &Settings, printer: &Printer) -> Result<Exit, 
         DataAction::Get(get) => return get::run(get, &api, settings, printer),
         DataAction::Ls { what: None } => {
             let scopes = api.scopes().map_err(failure)?.scopes;
-            scopes.iter().for_each(|scope| tell(printer, scope, scope_line));
+            scopes.iter().for_each(|scope| print_value(printer, scope, scope_line));
         }
         DataAction::Ls { what: Some(what) } => list(what, &api, printer)?,
         DataAction::Find(find) => self::find(find, &api, printer)?,
         DataAction::Rm { name, dry_run: true, .. } => {
-            tell(printer, &api.removal(name).map_err(failure)?, removal_line);
+            print_value(printer, &api.removal(name).map_err(failure)?, removal_line);
         }
         DataAction::Rm { name, undo: true, .. } => {
             let change = DataChange { expires: Some(String::new()), ..DataChange::default() };
-            tell(printer, &api.change_data(name, &change).map_err(failure)?, data_line);
+            print_value(printer, &api.change_data(name, &change).map_err(failure)?, data_line);
         }
-        DataAction::Rm { name, now, .. } => tell(printer, &api.remove_data(name, *now).map_err(failure)?, data_line),
+        DataAction::Rm { name, now, .. } => {
+            print_value(printer, &api.remove_data(name, *now).map_err(failure)?, data_line)
+        }
         DataAction::Verify { name, declare } => return verify::run(name, *declare, &api, settings, printer),
         DataAction::Where { name, files: false } => {
             let found = api.whereabouts(name).map_err(failure)?;
@@ -63,12 +65,12 @@ pub fn run(data: &Args, settings: &Settings, printer: &Printer) -> Result<Exit, 
                 printer.object(&found);
             } else {
                 printer.line(&format!("{}  {} files, {}", found.name, found.files, Bytes(found.bytes)));
-                found.endpoints.iter().for_each(|at| printer.line(&at_line(at, found.files)));
+                found.endpoints.iter().for_each(|at| printer.line(&endpoint_line(at, found.files)));
             }
         }
         DataAction::Where { name, files: true } => {
             each_file(&api, name, |file| {
-                tell(printer, &file, file_line);
+                print_value(printer, &file, file_line);
                 Ok(())
             })?;
         }
@@ -77,7 +79,7 @@ pub fn run(data: &Args, settings: &Settings, printer: &Printer) -> Result<Exit, 
         DataAction::Rule(rule) => return rules::run(&rule.action, &api, printer),
         DataAction::Popular { scope, days } => {
             let found = api.popular(scope, *days).map_err(failure)?.accesses;
-            found.iter().for_each(|one| tell(printer, one, accessed_line));
+            found.iter().for_each(|one| print_value(printer, one, accessed_line));
         }
         DataAction::Audit(audit) => return audits::run(&audit.action, &api, printer),
         DataAction::Webhook(webhook) => webhooks::run(&webhook.action, &api, printer)?,
@@ -86,17 +88,18 @@ pub fn run(data: &Args, settings: &Settings, printer: &Printer) -> Result<Exit, 
         DataAction::Subscription(subscription) => return subscriptions::run(&subscription.action, &api, printer),
         DataAction::Storage { at } => {
             let found = api.storage(at.as_deref()).map_err(failure)?.storage;
-            found.iter().for_each(|one| tell(printer, one, storage_line));
+            found.iter().for_each(|one| print_value(printer, one, storage_line));
         }
         DataAction::Scope { scope, account } => {
             let order = ScopeOrder { account: account.clone() };
-            tell(printer, &api.make_scope(scope, &order).map_err(failure)?, scope_line);
+            print_value(printer, &api.make_scope(scope, &order).map_err(failure)?, scope_line);
         }
     }
     Ok(Exit::Done)
 }
 
-fn tell<T: Serialize>(printer: &Printer, value: &T, line: fn(&T) -> String) {
+/// Prints a value as JSON, or as the text that `line` makes of it.
+fn print_value<T: Serialize>(printer: &Printer, value: &T, line: fn(&T) -> String) {
     if printer.is_json() {
         printer.object(value);
     } else {
@@ -113,13 +116,13 @@ fn list(what: &str, api: &Api, printer: &Printer) -> Result<(), Failure> {
     }
     let data = api.data(what).map_err(failure)?;
     if data.kind == DataKind::File {
-        tell(printer, &data, data_line);
+        print_value(printer, &data, data_line);
         return Ok(());
     }
     let mut after: Option<String> = None;
     loop {
         let page = api.contents(what, after.as_deref(), PAGE).map_err(failure)?;
-        page.data.iter().for_each(|data| tell(printer, data, data_line));
+        page.data.iter().for_each(|data| print_value(printer, data, data_line));
         after = page.next;
         if after.is_none() {
             return Ok(());
@@ -131,7 +134,7 @@ fn list_scope(query: &DataQuery, api: &Api, printer: &Printer) -> Result<(), Fai
     let mut after: Option<String> = None;
     loop {
         let page = api.list_data(query, after.as_deref(), PAGE).map_err(failure)?;
-        page.data.iter().for_each(|data| tell(printer, data, data_line));
+        page.data.iter().for_each(|data| print_value(printer, data, data_line));
         after = page.next;
         if after.is_none() {
             return Ok(());
@@ -156,12 +159,12 @@ fn find(find: &DataFind, api: &Api, printer: &Printer) -> Result<(), Failure> {
     list_scope(&query, api, printer)
 }
 
-/// Reads `WORD=VALUE` of the command line. A value that is no JSON is a text.
+/// Parses `WORD=VALUE` of the command line. A value that is not JSON is taken as a text.
 fn metadata(words: &[String]) -> Result<Metadata, Failure> {
     let mut metadata = BTreeMap::new();
-    for said in words {
-        let wrong = || Failure::usage(format!("{said:?} is no WORD=VALUE, like telescope=low"));
-        let (word, value) = said.split_once('=').ok_or_else(wrong)?;
+    for text in words {
+        let wrong = || Failure::usage(format!("{text:?} is not WORD=VALUE, like telescope=low"));
+        let (word, value) = text.split_once('=').ok_or_else(wrong)?;
         let value = serde_json::from_str(value).unwrap_or_else(|_| serde_json::Value::String(value.to_owned()));
         metadata.insert(word.trim().to_owned(), value);
     }
@@ -187,7 +190,7 @@ fn history(name: &str, api: &Api, printer: &Printer) -> Result<(), Failure> {
     let mut after = 0;
     loop {
         let page = api.history(name, after, PAGE).map_err(failure)?;
-        page.events.iter().for_each(|event| tell(printer, event, event_line));
+        page.events.iter().for_each(|event| print_value(printer, event, event_line));
         match page.next {
             Some(next) => after = next,
             None => return Ok(()),
@@ -195,14 +198,14 @@ fn history(name: &str, api: &Api, printer: &Printer) -> Result<(), Failure> {
     }
 }
 
-/// Prints events until the command is ended. A hub that restarts ends the stream; events that were printed are not repeated.
+/// Prints events until a signal ends the command. When a hub restarts, the stream breaks and is opened again behind the last event.
 fn follow(name: &str, api: &Api, printer: &Printer) -> Result<(), Failure> {
     let mut last: Option<String> = None;
     loop {
         let mut events = api.data_events(name, last.as_deref()).map_err(failure)?;
         while let Ok(Some((number, event))) = events.next_event() {
             last = Some(number);
-            tell(printer, &event, event_line);
+            print_value(printer, &event, event_line);
         }
         std::thread::sleep(Duration::from_secs(1));
     }
@@ -251,7 +254,7 @@ fn removal_line(removal: &DataRemoval) -> String {
     )
 }
 
-fn at_line(at: &DataAt, files: u64) -> String {
+fn endpoint_line(at: &DataAt, files: u64) -> String {
     let whole = if at.complete { "whole" } else { "in part" };
     let coming = match at.coming_files {
         0 => String::new(),

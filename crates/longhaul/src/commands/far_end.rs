@@ -1,4 +1,4 @@
-//! The far end of a copy over ssh: a node for the paths of this copy alone, for as long as ssh lives.
+//! The far end of a copy over ssh: a node for the paths of this copy alone, which ends with ssh.
 
 use std::io::{BufRead, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -20,7 +20,7 @@ use crate::loopback_node;
 use crate::settings::Settings;
 use crate::ssh::{BACK_MAGIC, ConnectBack, EXPORT, Hello, Ready, Role};
 
-/// The address that ssh came from, and the one it came to (ssh(1), SSH_CONNECTION).
+/// The addresses of the ssh client and of this host, as ssh sees them (ssh(1), SSH_CONNECTION).
 fn connection() -> (Option<std::net::IpAddr>, String) {
     let text = std::env::var("SSH_CONNECTION").unwrap_or_default();
     let mut words = text.split(' ');
@@ -28,14 +28,14 @@ fn connection() -> (Option<std::net::IpAddr>, String) {
     (from, words.nth(1).unwrap_or_default().to_owned())
 }
 
-fn say(ready: &Ready) -> Result<(), Failure> {
+fn reply(ready: &Ready) -> Result<(), Failure> {
     let text = serde_json::to_string(ready).map_err(|e| Failure::local(e.to_string()))? + "\n";
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| Failure::local(e.to_string()))
 }
 
-/// Decodes a path as the user typed it behind the colon: relative to the home directory, where ssh starts.
-fn typed(encoded: &str) -> Result<PathBuf, Failure> {
+/// Decodes a path that the user typed behind the colon. It is relative to the home directory, where ssh starts.
+fn decode_path(encoded: &str) -> Result<PathBuf, Failure> {
     let bytes = STANDARD.decode(encoded).map_err(|e| Failure::usage(e.to_string()))?;
     let home = || std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     Ok(match bytes.as_slice() {
@@ -46,8 +46,8 @@ fn typed(encoded: &str) -> Result<PathBuf, Failure> {
 }
 
 /// The directory to export, and the paths below it.
-fn offer(hello: &Hello) -> Result<(PathBuf, Vec<RelPath>), Failure> {
-    let paths = hello.paths.iter().map(|path| typed(path)).collect::<Result<Vec<_>, _>>()?;
+fn export_of(hello: &Hello) -> Result<(PathBuf, Vec<RelPath>), Failure> {
+    let paths = hello.paths.iter().map(|path| decode_path(path)).collect::<Result<Vec<_>, _>>()?;
     match hello.role {
         Role::Target => {
             let path = paths.into_iter().next().ok_or_else(|| Failure::usage("no path"))?;
@@ -70,57 +70,57 @@ fn offer(hello: &Hello) -> Result<(PathBuf, Vec<RelPath>), Failure> {
 /// Runs until standard input ends.
 ///
 /// # Errors
-/// The first line is no request, or the answer cannot be written.
+/// The first line is not a request, or the answer cannot be written.
 pub fn run(settings: &Settings) -> Result<Exit, Failure> {
-    let mut orders = std::io::stdin().lock().lines();
-    let first = orders.next().and_then(Result::ok).unwrap_or_default();
+    let mut requests = std::io::stdin().lock().lines();
+    let first = requests.next().and_then(Result::ok).unwrap_or_default();
     let hello: Hello = serde_json::from_str(&first).map_err(|e| Failure::usage(format!("not a request: {e}")))?;
     let node = match serve(settings, &hello) {
         Ok(node) => node,
         Err(failure) => {
             let error = Some(failure.message.clone());
             let exit = failure.exit as u8;
-            say(&Ready { v: 1, error, exit, ..Ready::default() })?;
+            reply(&Ready { v: 1, error, exit, ..Ready::default() })?;
             return Ok(failure.exit);
         }
     };
     let (from, _) = connection();
-    let over = AtomicBool::new(false);
+    let has_ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| node.run());
-        scope.spawn(|| leave_when_forgotten(&node, &over));
-        for line in orders.map_while(Result::ok) {
-            if let (Ok(order), Some(ip)) = (serde_json::from_str::<ConnectBack>(&line), from) {
-                connect_back(&node, SocketAddr::new(ip, order.port), &order.token);
+        scope.spawn(|| exit_when_abandoned(&node, &has_ended));
+        for line in requests.map_while(Result::ok) {
+            if let (Ok(request), Some(ip)) = (serde_json::from_str::<ConnectBack>(&line), from) {
+                connect_back(&node, SocketAddr::new(ip, request.port), &request.token);
             }
         }
-        over.store(true, Ordering::Release);
+        has_ended.store(true, Ordering::Release);
         node.stopper().stop();
         node.end_sessions(Timeouts::default().handshake);
     });
     Ok(Exit::Done)
 }
 
-/// Ends this process after 20 minutes without a connection. ssh may never notice that the other host has lost its power; an
-/// open port with a key to these paths must not stay because of that.
-#[allow(clippy::disallowed_methods, reason = "the main thread waits for ssh, which says nothing")]
-fn leave_when_forgotten(node: &Node, over: &AtomicBool) {
-    const PATIENCE: Duration = Duration::from_secs(20 * 60);
-    const LOOK: Duration = Duration::from_millis(100);
-    let mut seen = Instant::now();
-    while !over.load(Ordering::Acquire) {
+/// Ends this process after 20 minutes without a connection. ssh may never notice that the other host has lost its power, and the port
+/// with its key to these paths must not stay open.
+#[allow(clippy::disallowed_methods, reason = "the main thread waits for a line from ssh that may never come")]
+fn exit_when_abandoned(node: &Node, has_ended: &AtomicBool) {
+    const IDLE_MAX: Duration = Duration::from_secs(20 * 60);
+    const CHECK_EVERY: Duration = Duration::from_millis(100);
+    let mut last_connected = Instant::now();
+    while !has_ended.load(Ordering::Acquire) {
         if node.connections() > 0 {
-            seen = Instant::now();
+            last_connected = Instant::now();
         }
-        if seen.elapsed() > PATIENCE {
+        if last_connected.elapsed() > IDLE_MAX {
             std::process::exit(Exit::Unreachable as i32);
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(CHECK_EVERY);
     }
 }
 
 fn serve(settings: &Settings, hello: &Hello) -> Result<Node, Failure> {
-    let (dir, paths) = offer(hello)?;
+    let (dir, paths) = export_of(hello)?;
     let (rights, writable) = match hello.role {
         Role::Source => (Rights::Read, false),
         Role::Target => (Rights::Write, true),
@@ -137,7 +137,7 @@ fn serve(settings: &Settings, hello: &Hello) -> Result<Node, Failure> {
         address: connection().1,
         ..Ready::default()
     };
-    say(&ready)?;
+    reply(&ready)?;
     Ok(node)
 }
 
@@ -149,7 +149,7 @@ fn connect_back(node: &Node, to: SocketAddr, token: &str) {
         (&socket).write_all(&[&BACK_MAGIC[..], &token].concat())?;
         Ok(socket)
     });
-    // After a failure the client sees no connection, and gives up in time.
+    // After a failure the client gets no connection, and stops waiting after its timeout.
     if let Ok(socket) = connected {
         node.adopt(socket, to);
     }

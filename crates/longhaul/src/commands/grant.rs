@@ -1,4 +1,4 @@
-//! `longhaul grant`: makes, lists and revokes keys in the state directory; no node need run.
+//! `longhaul grant`: makes, lists and revokes keys in the state directory. The node need not run.
 
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
@@ -56,7 +56,7 @@ pub fn run(grant: Grant, settings: &Settings, printer: &Printer) -> Result<Exit,
                 before - grants.list.len()
             })?;
             if removed == 0 {
-                let message = format!("there is no grant {id}; `longhaul grant list` shows those that are");
+                let message = format!("there is no grant {id}; `longhaul grant list` shows all");
                 return Err(Failure { exit: Exit::Failed, fault: model::Fault::Missing, message });
             }
             Ok(Exit::Done)
@@ -86,7 +86,8 @@ fn make(new: &NewGrant, settings: &Settings, printer: &Printer) -> Result<Exit, 
              until one has that name"
         ));
     }
-    let (id, secret) = (random()?, random()?);
+    let id = random()?;
+    let secret = random()?;
     let mut granted = Granted::new(id, &secret, export, &prefix, rights, now());
     granted.name.clone_from(&new.name);
     granted.expires = new.lasting.map(|span| granted.created.saturating_add(span.as_secs() as i64));
@@ -97,26 +98,26 @@ fn make(new: &NewGrant, settings: &Settings, printer: &Printer) -> Result<Exit, 
     if printer.is_json() {
         printer.object(&GrantLine { url: Some(url), ..line(&granted) });
     } else if printer.is_chatty() {
-        // On stderr, so that the key alone can be sent to a file.
+        // On stderr, so that standard output has the key alone.
         Printer::note(&describe(&granted));
         // A browser cannot read with a key that only creates.
-        let whom = if rights == Rights::Create { "curl -T" } else { "browsers and curl" };
-        Printer::note(&format!("for {whom}, as secret as the key: {url}"));
+        let clients = if rights == Rights::Create { "curl -T" } else { "browsers and curl" };
+        Printer::note(&format!("URL for {clients}, to be kept as secret as the key: {url}"));
         Printer::note("the key, to be kept secret (in LONGHAUL_KEY, or in a file for --key-file):");
     }
     printer.line(&key.expose_text());
     Ok(Exit::Done)
 }
 
-/// A link to what a key opens, with the key.
+/// The URL of the place that a key opens, with the key in it.
 fn link(authority: &str, grant: &Granted, key: &AccessKey) -> String {
     let place = [grant.export.as_str(), grant.prefix.as_str()].join("/");
     let place = web::target::encode(place.trim_end_matches('/').as_bytes());
     format!("https://{authority}/{place}?authz={}", key.expose_text())
 }
 
-/// Host and port by which clients call a node: as typed, else this host's name; a node that listens on one address alone is
-/// called by that one.
+/// Host and port for clients of the node: those of `--at`, else the node's address if it listens on one alone, else the name of this
+/// host.
 fn authority(at: Option<&str>, last: Option<SocketAddr>) -> Result<String, Failure> {
     let port = last.map_or(DEFAULT_PORT, |address| address.port());
     let Some(text) = at else {
@@ -126,14 +127,14 @@ fn authority(at: Option<&str>, last: Option<SocketAddr>) -> Result<String, Failu
             None => format!("{}:{port}", rustix::system::uname().nodename().to_string_lossy()),
         });
     };
-    let bare = text.parse::<std::net::Ipv6Addr>().is_ok();
-    let (host, named) = match text.rsplit_once(':') {
-        _ if bare => (format!("[{text}]"), None),
+    let is_bare_v6 = text.parse::<std::net::Ipv6Addr>().is_ok();
+    let (host, typed_port) = match text.rsplit_once(':') {
+        _ if is_bare_v6 => (format!("[{text}]"), None),
         Some((host, port)) if !text.ends_with(']') => (host.to_owned(), Some(port)),
         _ => (text.to_owned(), None),
     };
     let is_name = !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b));
-    let port = named.map_or(Ok(port), str::parse::<u16>).ok().filter(|port| *port > 0 && is_name);
+    let port = typed_port.map_or(Ok(port), str::parse::<u16>).ok().filter(|port| *port > 0 && is_name);
     let wrong = || Failure::usage(format!("--at {text}: write HOST, HOST:PORT or [v6]:PORT"));
     Ok(format!("{host}:{}", port.ok_or_else(wrong)?))
 }
@@ -179,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_leads_to_the_node() {
+    fn a_link_has_the_address_of_the_node_and_the_path_of_the_grant() {
         let last = Some("127.0.0.1:9000".parse().unwrap());
         let at = |text, last| authority(Some(text), last).ok();
         assert_eq!(at("dtn.example.org", last).as_deref(), Some("dtn.example.org:9000"));

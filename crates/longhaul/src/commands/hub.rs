@@ -1,11 +1,11 @@
 //! `longhaul hub`: runs a hub, describes a collaboration, issues keys.
 
-mod described;
+mod description;
 mod grant;
 mod messages;
 pub mod serve;
 mod sign_in;
-mod watching;
+mod watch_part;
 
 use model::Exit;
 use model::v1::hub::{Collaboration, Stopped};
@@ -19,7 +19,7 @@ pub use messages::settings as messages_settings;
 #[cfg(test)]
 pub use serve::settings;
 
-use self::described::{community, endpoint, link, site};
+use self::description::{community, endpoint, link, site};
 use crate::args::{Hub, HubAction, HubAt, HubStop};
 use crate::failure::Failure;
 use crate::hub_client::{api, failure};
@@ -34,17 +34,17 @@ use crate::toml_file;
 pub fn run(hub: Hub, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let at = hub.at;
     match hub.action {
-        HubAction::Serve(asked) => return serve::run(asked, settings, printer),
-        HubAction::Grant(asked) => return grant::run(asked, settings, printer),
+        HubAction::Serve(args) => return serve::run(args, settings, printer),
+        HubAction::Grant(args) => return grant::run(args, settings, printer),
         HubAction::Show => show(&api(&at, settings)?.collaboration().map_err(failure)?, printer)?,
         HubAction::Apply { file } => {
             let wanted: Collaboration = toml_file::read(&file)?;
             show(&api(&at, settings)?.describe(&wanted).map_err(failure)?, printer)?;
         }
-        HubAction::Site(thing) => site(thing.action, &api(&at, settings)?, printer)?,
-        HubAction::Endpoint(thing) => endpoint(thing.action, &api(&at, settings)?, printer)?,
-        HubAction::Link(thing) => link(thing.action, &api(&at, settings)?, printer)?,
-        HubAction::Community(thing) => community(thing.action, &api(&at, settings)?, printer)?,
+        HubAction::Site(kind) => site(kind.action, &api(&at, settings)?, printer)?,
+        HubAction::Endpoint(kind) => endpoint(kind.action, &api(&at, settings)?, printer)?,
+        HubAction::Link(kind) => link(kind.action, &api(&at, settings)?, printer)?,
+        HubAction::Community(kind) => community(kind.action, &api(&at, settings)?, printer)?,
         HubAction::Mark { link, percent } => {
             api(&at, settings)?.set_mark(&link, f64::from(percent) / 100.0).map(drop).map_err(failure)?;
         }
@@ -58,18 +58,19 @@ pub fn run(hub: Hub, settings: &Settings, printer: &Printer) -> Result<Exit, Fai
                 }
             }
         }
-        HubAction::Drain(stop) => stopped(&at, settings, stop, |it| it.drain = true)?,
-        HubAction::Ban(stop) => stopped(&at, settings, stop, |it| it.refuse = true)?,
-        HubAction::Stop(stop) => stopped(&at, settings, stop, |_| {})?,
+        HubAction::Drain(args) => stop(&at, settings, args, |stopped| stopped.drain = true)?,
+        HubAction::Ban(args) => stop(&at, settings, args, |stopped| stopped.refuse = true)?,
+        HubAction::Stop(args) => stop(&at, settings, args, |_| {})?,
         HubAction::Start { what } => drop(api(&at, settings)?.start(&what).map_err(failure)?),
     }
     Ok(Exit::Done)
 }
 
-fn stopped(at: &HubAt, settings: &Settings, stop: HubStop, how: impl Fn(&mut Stopped)) -> Result<(), Failure> {
-    let mut stopped = Stopped { reason: stop.reason, from: stop.from, until: stop.until, ..Stopped::default() };
-    how(&mut stopped);
-    api(at, settings)?.stop(&stop.what, &stopped).map(drop).map_err(failure)
+/// Stops a part of the collaboration; `set` says how.
+fn stop(at: &HubAt, settings: &Settings, args: HubStop, set: impl Fn(&mut Stopped)) -> Result<(), Failure> {
+    let mut stopped = Stopped { reason: args.reason, from: args.from, until: args.until, ..Stopped::default() };
+    set(&mut stopped);
+    api(at, settings)?.stop(&args.what, &stopped).map(drop).map_err(failure)
 }
 
 /// Prints a description, as TOML or as JSON.

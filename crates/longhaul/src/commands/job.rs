@@ -35,7 +35,9 @@ impl JobLine<'_> {
 
 /// Where the jobs run.
 enum JobHost<'a> {
-    Here(&'a Settings),
+    /// This host: processes of this user.
+    Local(&'a Settings),
+    /// A node.
     Node(Box<Session>),
 }
 
@@ -49,7 +51,7 @@ fn node(text: &OsStr, settings: &Settings) -> Result<HostPort, Failure> {
 impl JobHost<'_> {
     fn list(&mut self) -> Result<Vec<v1::Transfer>, Failure> {
         match self {
-            JobHost::Here(settings) => Ok(job_control::list(settings.state()?.path())),
+            JobHost::Local(settings) => Ok(job_control::list(settings.state()?.path())),
             JobHost::Node(session) => {
                 let lines = session.tell(Request::Jobs(None))?;
                 let read = |line: &String| serde_json::from_str(line).map_err(|e| Failure::local(e.to_string()));
@@ -60,7 +62,7 @@ impl JobHost<'_> {
 
     fn change(&mut self, job: &v1::Transfer, change: &v1::Change) -> Result<(), Failure> {
         match self {
-            JobHost::Here(settings) => {
+            JobHost::Local(settings) => {
                 let changed = job_control::change(settings.state()?.path(), job.id, change);
                 changed.map_err(|message| Failure { exit: Exit::Failed, fault: Fault::Missing, message })
             }
@@ -70,7 +72,7 @@ impl JobHost<'_> {
         }
     }
 
-    /// The job whose id begins or ends with what the user typed. Running jobs have precedence over those that have ended.
+    /// The job whose id begins or ends with the typed one. If several do, running jobs have precedence over ended ones.
     fn find(&mut self, wanted: &JobId) -> Result<v1::Transfer, Failure> {
         let id = wanted.id.to_ascii_lowercase();
         let is_like = |job: &v1::Transfer| {
@@ -78,15 +80,15 @@ impl JobHost<'_> {
             full.starts_with(&id) || full.ends_with(&id)
         };
         let mut found: Vec<v1::Transfer> = self.list()?.into_iter().filter(is_like).collect();
-        let runs = |job: &v1::Transfer| !job.state.is_last();
-        if found.iter().any(runs) {
-            found.retain(runs);
+        let is_running = |job: &v1::Transfer| !job.state.is_last();
+        if found.iter().any(is_running) {
+            found.retain(is_running);
         }
         found.dedup_by(|a, b| a.id == b.id);
         let missing = |message: String| Failure { exit: Exit::Failed, fault: Fault::Missing, message };
         match found.len() {
             1 => Ok(found.remove(0)),
-            0 => Err(missing(format!("there is no job {} (longhaul job list shows those there are)", wanted.id))),
+            0 => Err(missing(format!("there is no job {} (longhaul job list shows all)", wanted.id))),
             n => Err(missing(format!("{n} jobs have an id like {}; give more of it", wanted.id))),
         }
     }
@@ -98,7 +100,7 @@ impl JobHost<'_> {
 /// The node cannot be reached, no job or several jobs have the id, or the change is refused.
 pub fn run(job: &Job, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let mut at = match &job.node {
-        None => JobHost::Here(settings),
+        None => JobHost::Local(settings),
         Some(text) => JobHost::Node(Box::new(settings.connect(&node(text, settings)?, false, Timeouts::default())?)),
     };
     let (id, change) = match &job.action {
@@ -137,7 +139,7 @@ pub fn run(job: &Job, settings: &Settings, printer: &Printer) -> Result<Exit, Fa
     Ok(Exit::Done)
 }
 
-/// The line of titles.
+/// The titles of the columns of [`line`].
 fn header() -> String {
     format!("{:<36}  {:<11} {:<7} {:>8}  {:<24} {:>12}  FROM -> TO", "JOB", "STATE", "ROLE", "AGE", "DONE", "RATE")
 }

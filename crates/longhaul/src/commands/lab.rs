@@ -1,7 +1,7 @@
-//! `longhaul lab`: a wide-area network on this machine.
+//! `longhaul lab`: emulates a wide-area network on this machine.
 //!
-//! A lab lives in a process of its own (`longhaul lab hold`). It reads its scenario from stdin and reports on stdout that the
-//! lab is up, or why it is not.
+//! Each lab has its own process (`longhaul lab hold`). The process reads the scenario from stdin, and reports on stdout that the lab
+//! is up, or why it is not.
 
 mod check;
 mod hold;
@@ -40,7 +40,9 @@ fn load(file: &LabFile, name: Option<&str>) -> Result<LoadedScenario, Failure> {
             Failure::usage(format!("{shown}: {error}; scenarios that come with the program: {}", all_shipped()))
         })?,
     };
-    let scenario = Scenario::read(&text).map_err(|problem| Failure::usage(format!("{shown}: {problem}")))?;
+    let scenario = Scenario::read(&text)
+        .and_then(Scenario::for_lab)
+        .map_err(|problem| Failure::usage(format!("{shown}: {problem}")))?;
     let stem = file.file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("lab");
     let name = name.unwrap_or(stem);
     check_name(name)?;
@@ -55,8 +57,8 @@ fn count(number: usize, one: &str) -> String {
     format!("{number} {one}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Says that a scenario makes sense.
-fn praise(loaded: &LoadedScenario, printer: &Printer) -> u8 {
+/// Prints that a scenario is valid, and what it consists of.
+fn print_summary(loaded: &LoadedScenario, printer: &Printer) -> u8 {
     let sites = loaded.scenario.sites.len();
     let paths = loaded.scenario.paths.len();
     let events = loaded.scenario.events.len();
@@ -117,7 +119,7 @@ pub fn run(lab: Lab, settings: &Settings, printer: &Printer) -> Result<u8, Failu
         LabAction::Run { file, site, command } => {
             let loaded = load(&file, name.as_deref())?;
             if file.dry_run {
-                return Ok(praise(&loaded, printer));
+                return Ok(print_summary(&loaded, printer));
             }
             run_in(&loaded, site.as_deref(), &command, settings, printer)
         }
@@ -132,14 +134,14 @@ fn not_run(program: &std::ffi::OsStr, error: &std::io::Error) -> Failure {
 
 fn pair(word: &str) -> Result<(String, String), Failure> {
     let (word, value) =
-        word.split_once('=').ok_or_else(|| Failure::usage(format!("{word:?} is no WORD=VALUE, like loss=1%")))?;
+        word.split_once('=').ok_or_else(|| Failure::usage(format!("{word:?} is not WORD=VALUE, like loss=1%")))?;
     Ok((word.trim().to_owned(), value.trim().to_owned()))
 }
 
 fn up(file: &LabFile, name: Option<&str>, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {
     let loaded = load(file, name)?;
     if file.dry_run {
-        return Ok(praise(&loaded, printer));
+        return Ok(print_summary(&loaded, printer));
     }
     hold::start(&loaded, false, settings)?;
     let status = Remote::at(settings.state_path()?, &loaded.name)?.status()?;
@@ -169,20 +171,20 @@ fn down(name: Option<String>, settings: &Settings, printer: &Printer) -> Result<
     };
     match last {
         Some(last) if printer.is_json() => printer.object(&last),
-        _ => printer.line(&format!("lab {} is down{}", remote.name(), ended_too(ended))),
+        _ => printer.line(&format!("lab {} is down{}", remote.name(), ended_processes(ended))),
     }
     Ok(Exit::Done as u8)
 }
 
-/// Removes what a killed lab has left, by claiming its name.
+/// Removes the directory of a killed lab, by claiming its name.
 fn clear(state: &Path, name: &str, printer: &Printer) -> Result<u8, Failure> {
     drop(LabDirectory::claim(state, name)?);
-    printer.line(&format!("lab {name} had ended; what it left is cleared away"));
+    printer.line(&format!("lab {name} had ended; its remains were removed"));
     Ok(Exit::Done as u8)
 }
 
-fn ended_too(ended: usize) -> String {
-    match ended {
+fn ended_processes(count: usize) -> String {
+    match count {
         0 => String::new(),
         1 => "; a process at its sites was ended".into(),
         many => format!("; {many} processes at its sites were ended"),
@@ -234,24 +236,24 @@ fn run_in(
         let known = loaded.scenario.sites.iter().map(|site| site.name.as_str()).collect::<Vec<_>>().join(", ");
         return Err(Failure::usage(format!("{} has no site {site}, only {known}", loaded.name)));
     }
-    let _held = hold::start(loaded, true, settings)?;
+    let _lab_process = hold::start(loaded, true, settings)?;
     let remote = Remote::at(settings.state_path()?, &loaded.name)?;
     let mut command = match site {
         Some(site) => remote.command(site, program)?,
         None => Command::new(program),
     };
-    // Ctrl-C or Ctrl-\ ends the command; this process must live on until the lab is down.
+    // Ctrl-C or Ctrl-\ ends the command; this process must run until the lab is down.
     let ignored = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGQUIT] {
         signal_hook::flag::register(signal, Arc::clone(&ignored))
-            .map_err(|error| Failure::local(format!("cannot hear signals: {error}")))?;
+            .map_err(|error| Failure::local(format!("cannot handle signals: {error}")))?;
     }
-    // Absolute, so that it is found from any directory.
+    // An absolute path, so that the command finds it from any directory.
     let state = settings.state_path()?;
     let state = std::path::absolute(state).unwrap_or_else(|_| state.to_owned());
     command.args(words).env("LONGHAUL_LAB", &loaded.name).env("LONGHAUL_STATE", state);
     let outcome = command.status();
-    // The command may have taken it down itself.
+    // The command may have taken the lab down itself.
     if let Ok((Some(last), _)) = remote.down() {
         report(&last, printer);
     }
@@ -270,13 +272,11 @@ fn report(last: &v1::Lab, printer: &Printer) {
         return printer.object(last);
     }
     if let Some(why) = &last.emulator_limited {
-        Printer::note(&format!(
-            "emulator-limited: {why}; what was measured in this lab says nothing about the network"
-        ));
+        Printer::note(&format!("emulator-limited: {why}; measurements in this lab show the emulator, not the network"));
     }
     if printer.is_chatty() {
         let lines = table::links(last, true);
-        // Titles alone say nothing.
+        // A table without rows is not printed.
         lines.iter().filter(|_| lines.len() > 1).for_each(|line| Printer::note(line));
     }
 }

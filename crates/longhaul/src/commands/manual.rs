@@ -44,9 +44,9 @@ pub fn completions(shell: &Completions) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// `longhaul names`: prints the named nodes as they stand before a path (`NAME:`), for completions.
+/// `longhaul names`: prints the names of nodes in the form in which they precede a path (`NAME:`), for completions.
 pub fn names(settings: &Settings, printer: &Printer) -> Exit {
-    settings.names().for_each(|name| printer.line(&format!("{name}:")));
+    settings.node_names().for_each(|name| printer.line(&format!("{name}:")));
     Exit::Done
 }
 

@@ -29,12 +29,12 @@ use crate::settings::Settings;
 pub use target::{Target, connect};
 pub use tcp_peer::TcpPeer;
 
-/// Runs the command: the exit code is ours, or with `--check` that of a monitoring plug-in.
+/// Runs the command. Returns its exit code; with `--check` that of a monitoring plug-in.
 ///
 /// # Errors
 /// The other end cannot be reached or refuses the test, or an option is wrong. With `--check` a test that fails is an exit code instead.
 pub fn run(probe: &Probe, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {
-    let stop = stop()?;
+    let stop = stop_on_signals()?;
     let done = |exit: Exit| exit as u8;
     match &probe.test {
         ProbeTest::Tcp(tcp) => tcp::run(tcp, settings, printer, &stop),
@@ -47,13 +47,13 @@ pub fn run(probe: &Probe, settings: &Settings, printer: &Printer) -> Result<u8, 
     }
 }
 
-/// Ends the test at a signal; a second one ends the program.
+/// A stop flag that SIGINT, SIGTERM and SIGHUP set: the test then ends in order. A second SIGINT or SIGTERM ends the program.
 ///
 /// # Errors
 /// A signal handler cannot be set.
-pub fn stop() -> Result<Stop, Failure> {
+pub fn stop_on_signals() -> Result<Stop, Failure> {
     let flag = Arc::<AtomicBool>::default();
-    let failed = |e| Failure::local(format!("cannot hear signals: {e}"));
+    let failed = |e| Failure::local(format!("cannot handle signals: {e}"));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, Exit::Interrupted as i32, Arc::clone(&flag))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
@@ -61,14 +61,14 @@ pub fn stop() -> Result<Stop, Failure> {
     }
     // A terminal that goes away sends SIGHUP twice, from the kernel and from the shell: the second one must not end the program.
     // Under nohup the program must go on.
-    if !ignores(&std::fs::read_to_string("/proc/self/status").unwrap_or_default(), SIGHUP) {
+    if !is_ignored(&std::fs::read_to_string("/proc/self/status").unwrap_or_default(), SIGHUP) {
         signal_hook::flag::register(SIGHUP, Arc::clone(&flag)).map_err(failed)?;
     }
     Ok(Stop::from(flag))
 }
 
-/// Whether /proc/self/status says that a signal is ignored: bit 0 of the mask is signal 1.
-fn ignores(status: &str, signal: i32) -> bool {
+/// Whether a signal is ignored, by the text of /proc/self/status: bit 0 of the mask is signal 1.
+fn is_ignored(status: &str, signal: i32) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     (1..=64).contains(&signal) && mask >> (signal - 1) & 1 == 1
@@ -91,19 +91,19 @@ mod tests {
     #[test]
     fn ignored_signals_are_read_from_the_mask() {
         let status = "Name:\tx\nSigBlk:\t0000000000000001\nSigIgn:\t0000000000001001\nSigCgt:\t0000000000000002\n";
-        assert!(ignores(status, SIGHUP) && ignores(status, 13));
-        assert!(!ignores(status, SIGINT) && !ignores("", SIGHUP) && !ignores(status, 0));
+        assert!(is_ignored(status, SIGHUP) && is_ignored(status, 13));
+        assert!(!is_ignored(status, SIGINT) && !is_ignored("", SIGHUP) && !is_ignored(status, 0));
     }
 
     #[test]
     fn a_terminal_that_goes_away_ends_the_test_in_order() {
-        if ignores(&std::fs::read_to_string("/proc/self/status").unwrap(), SIGHUP) {
+        if is_ignored(&std::fs::read_to_string("/proc/self/status").unwrap(), SIGHUP) {
             println!("SKIPPED a_terminal_that_goes_away_ends_the_test_in_order: SIGHUP is ignored here");
             return;
         }
-        let stop = stop().unwrap();
+        let stop = stop_on_signals().unwrap();
         assert!(!stop.is_stopped());
-        // Twice, as it does, and the program is still there.
+        // SIGHUP comes twice, and the program must survive both.
         raise(SIGHUP).unwrap();
         raise(SIGHUP).unwrap();
         assert!(stop.is_stopped());

@@ -1,4 +1,4 @@
-//! `longhaul report`: receipts, series and TCP tests as one page that goes anywhere by itself.
+//! `longhaul report`: receipts, series and TCP tests as one self-contained HTML page.
 
 use std::fs;
 use std::io;
@@ -20,7 +20,7 @@ struct PageReport<'a> {
     out: String,
     /// Jobs and tests on the page.
     stories: usize,
-    /// What could not be read.
+    /// The inputs that could not be read, and why.
     remarks: &'a [String],
 }
 
@@ -44,23 +44,23 @@ pub fn run(report: &Report, printer: &Printer) -> Result<Exit, Failure> {
     if report.files.iter().filter(|file| *file == Path::new("-")).count() > 1 {
         return Err(Failure::usage("- (standard input) is read once"));
     }
-    let mut pieces = Vec::new();
+    let mut inputs = Vec::new();
     for file in &report.files {
-        pieces.extend(::report::read(file)?.into_iter().map(|found| (file.display().to_string(), found)));
+        inputs.extend(::report::read(file)?.into_iter().map(|found| (file.display().to_string(), found)));
     }
-    let (stories, lost) = ::report::stories(pieces);
+    let (stories, remarks) = ::report::stories(inputs);
     if printer.is_chatty() {
-        lost.iter().for_each(|lost| Printer::note(lost));
+        remarks.iter().for_each(|remark| Printer::note(remark));
     }
     let page = ::report::page(report.title.as_deref(), &stories);
     match &report.out {
-        None => printer.page(&page).map_err(|error| unwritten("standard output", &error))?,
+        None => printer.page(&page).map_err(|error| write_failure("standard output", &error))?,
         Some(file) => {
             let shown = file.display().to_string();
-            fs::write(file, page).map_err(|error| unwritten(&shown, &error))?;
+            fs::write(file, page).map_err(|error| write_failure(&shown, &error))?;
             if printer.is_json() {
                 let stories = stories.len();
-                printer.object(&PageReport { v: 1, event: "report", out: shown, stories, remarks: &lost });
+                printer.object(&PageReport { v: 1, event: "report", out: shown, stories, remarks: &remarks });
             }
         }
     }
@@ -75,7 +75,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
     }
 }
 
-fn unwritten(to: &str, error: &io::Error) -> Failure {
+fn write_failure(to: &str, error: &io::Error) -> Failure {
     let fault = Fault::Storage;
     Failure { exit: fault.into(), fault, message: format!("cannot write the page to {to}: {error}") }
 }

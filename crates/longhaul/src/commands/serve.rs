@@ -27,15 +27,15 @@ use crate::printer::{LogLines, Printer};
 
 #[cfg(test)]
 pub(super) use self::settings_sources::SettingsFile;
-pub use self::settings_sources::{KEYS, state_named};
+pub use self::settings_sources::{KEYS, state_in_file};
 pub(super) use self::web::certificate;
 
-/// Addresses to try, in order. All addresses of both families by default; IPv4 alone where there is no IPv6.
+/// The addresses to try, in order. By default these are all addresses of both families, then all of IPv4, for hosts without IPv6.
 fn addresses(listen: Option<&str>) -> Result<Vec<SocketAddr>, Failure> {
     addresses_at(listen, DEFAULT_PORT)
 }
 
-/// The same for a service with another default port.
+/// The addresses to try for a service with this default port.
 pub(super) fn addresses_at(listen: Option<&str>, port: u16) -> Result<Vec<SocketAddr>, Failure> {
     let Some(text) = listen else {
         return Ok(vec![([0u16; 8], port).into(), ([0u8; 4], port).into()]);
@@ -48,7 +48,7 @@ pub(super) fn addresses_at(listen: Option<&str>, port: u16) -> Result<Vec<Socket
     let unbracketed_v6 = text.parse::<std::net::Ipv6Addr>().is_ok();
     let with_port = match text.rsplit_once(':') {
         _ if unbracketed_v6 => format!("[{text}]:{port}"),
-        Some((_, said)) if !said.is_empty() && !text.ends_with(']') => text.to_owned(),
+        Some((_, port)) if !port.is_empty() && !text.ends_with(']') => text.to_owned(),
         _ => format!("{text}:{port}"),
     };
     let resolved = with_port.to_socket_addrs();
@@ -57,6 +57,7 @@ pub(super) fn addresses_at(listen: Option<&str>, port: u16) -> Result<Vec<Socket
     if first.is_empty() { Err(Failure::usage(format!("--listen {text}: the name has no address"))) } else { Ok(first) }
 }
 
+/// Listens on the first address whose family this host has (errno 97: EAFNOSUPPORT).
 fn bind(mut config: NodeConfig, addresses: &[SocketAddr]) -> Result<Node, NodeError> {
     let mut last = None;
     for address in addresses {
@@ -104,14 +105,14 @@ pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Fai
     log(printer);
     // Signals are handled before the node listens: a supervisor may send one as soon as it does.
     let mut signals =
-        Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|e| Failure::local(format!("cannot hear signals: {e}")))?;
+        Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|e| Failure::local(format!("cannot handle signals: {e}")))?;
     let node = Arc::new(bind(config, &addresses)?);
     let address = node.address().map_err(NodeError::Host)?;
     let _ = state.keep_exports(&exports);
     if let Err(error) = state.keep_address(address) {
         Printer::note(&format!("links that longhaul grant prints will not name this node's port: {error}"));
     }
-    let _reins = job_control::listen(state.path(), Arc::new(NodeJobSource(node.jobs())))
+    let _control_socket = job_control::listen(state.path(), Arc::new(NodeJobSource(node.jobs())))
         .map_err(|error| Printer::note(&format!("longhaul job will not find this node's jobs: {error}")))
         .ok();
     let supervisor = Supervisor::of_environment();
@@ -119,9 +120,8 @@ pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Fai
     printer.line(&format!("listening on {address}"));
     let _ = std::io::stdout().flush();
     supervisor.ready(&format!("listening on {address}"));
-    let running =
-        RunningNode { node: Arc::clone(&node), source, listen: (listen, address), state, supervisor, has_terminal };
-    std::thread::spawn(move || running.heed(&mut signals));
+    let running = RunningNode { node: Arc::clone(&node), source, listen, address, state, supervisor, has_terminal };
+    std::thread::spawn(move || running.handle_signals(&mut signals));
     node.run()?;
     node.end_sessions(Timeouts::default().handshake);
     Ok(Exit::Done)
@@ -137,7 +137,7 @@ pub(super) fn log(printer: &Printer) {
     });
     // When a log line cannot be written, as on a full disk, the subscriber would report that on stderr, and panic if stderr is the log.
     let builder = builder.log_internal_errors(false);
-    match (printer.is_json(), supervisor::keeps_time()) {
+    match (printer.is_json(), supervisor::journal_keeps_time()) {
         (true, _) => builder.json().flatten_event(true).init(),
         (false, true) => builder.with_ansi(false).without_time().init(),
         (false, false) => builder.with_ansi(false).init(),

@@ -1,4 +1,4 @@
-//! `longhaul submit`: a job for a hub.
+//! `longhaul submit`: submits a job to a hub.
 
 use std::io::Read;
 use std::path::Path;
@@ -31,7 +31,7 @@ fn estimate(api: &Api, order: &JobOrder, printer: &Printer) -> Result<Exit, Fail
         None if estimate.unsized_files > 0 => {
             format!("{} files or folders have no size: name sizes with --files-from", estimate.unsized_files)
         }
-        None => "it cannot be told".to_owned(),
+        None => "the duration is unknown".to_owned(),
     };
     let rate = estimate.rate_bit_s.map(|rate| format!(" at {}", BitRate(rate))).unwrap_or_default();
     printer.line(&format!("{takes} for {}{rate}: {}", Bytes(estimate.bytes), estimate.bound_by));
@@ -45,7 +45,7 @@ fn estimate(api: &Api, order: &JobOrder, printer: &Printer) -> Result<Exit, Fail
 pub fn run(submit: &Submit, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let files = match &submit.files_from {
         Some(list) => read_list(list)?,
-        None => from_places(&submit.places)?,
+        None => files_of_places(&submit.places)?,
     };
     let api = api(&submit.at, settings)?;
     let order = JobOrder {
@@ -86,11 +86,11 @@ pub fn run(submit: &Submit, settings: &Settings, printer: &Printer) -> Result<Ex
     let mut last = None;
     loop {
         let mut events = api.events(&id, last.as_deref()).map_err(failure)?;
-        // A hub that restarts ends the stream: events that were already printed are not printed again.
+        // A hub that restarts ends the stream. It is opened again behind the last event.
         while let Ok(Some((number, event))) = events.next_event() {
             last = Some(number);
             if event.kind == "ended" {
-                return ended(&api.job(&id).map_err(failure)?, &api);
+                return exit_of(&api.job(&id).map_err(failure)?, &api);
             }
             if printer.is_chatty() && !printer.is_json() {
                 Printer::note(&format!("{id}: {} {}", event.kind, event.facts));
@@ -98,14 +98,14 @@ pub fn run(submit: &Submit, settings: &Settings, printer: &Printer) -> Result<Ex
         }
         let job = api.job(&id).map_err(failure)?;
         if job.ended.is_some() {
-            return ended(&job, &api);
+            return exit_of(&job, &api);
         }
         std::thread::sleep(std::time::Duration::from_secs(1));
     }
 }
 
-/// The exit code that `longhaul cp` would have had.
-fn ended(job: &Job, api: &hubapi::Api) -> Result<Exit, Failure> {
+/// The exit code of a job that has ended: that of `longhaul cp` for the same result. The first failed files are printed.
+fn exit_of(job: &Job, api: &hubapi::Api) -> Result<Exit, Failure> {
     match job.state {
         Stage::Done => return Ok(Exit::Done),
         Stage::Cancelled => return Ok(Exit::Interrupted),
@@ -125,21 +125,21 @@ fn ended(job: &Job, api: &hubapi::Api) -> Result<Exit, Failure> {
     Err(Failure { exit: fault.into(), fault, message })
 }
 
-fn from_places(places: &[String]) -> Result<Vec<FileOrder>, Failure> {
+fn files_of_places(places: &[String]) -> Result<Vec<FileOrder>, Failure> {
     let [source, targets @ ..] = places else { return Err(Failure::usage("say what to copy, and where to: S T")) };
     if targets.is_empty() {
         return Err(Failure::usage(format!("say where {source} is to go: S T")));
     }
     let order = |target: &String| FileOrder {
         sources: vec![source.clone()],
-        target: below(source, target),
+        target: target_of(source, target),
         ..FileOrder::default()
     };
     Ok(targets.iter().map(order).collect())
 }
 
-/// A target that ends in a slash is a directory: what is copied goes into it under its own name.
-fn below(source: &str, target: &str) -> String {
+/// The target of a source. A target that ends in a slash is a directory, which gets the source under its own name.
+fn target_of(source: &str, target: &str) -> String {
     match source.trim_end_matches('/').rsplit('/').next() {
         Some(name) if target.ends_with('/') => format!("{target}{name}"),
         _ => target.to_owned(),
@@ -160,17 +160,17 @@ fn read_list(list: &Path) -> Result<Vec<FileOrder>, Failure> {
     files.map(|(at, line)| read_line(line).map_err(|why| fail(format!("line {}: {why}", at + 1)))).collect()
 }
 
-/// `SOURCE TARGET [BYTES [ALGORITHM:VALUE]]`.
+/// Parses `SOURCE TARGET [BYTES [ALGORITHM:VALUE]]`.
 fn read_line(line: &str) -> Result<FileOrder, String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let ([source, target] | [source, target, _] | [source, target, _, _]) = words[..] else {
         return Err("write SOURCE TARGET [BYTES [ALGORITHM:VALUE]], with %20 for spaces".to_owned());
     };
     let bytes = words.get(2).filter(|text| **text != "-");
-    let bytes = bytes.map(|text| text.parse().map_err(|_| format!("{text} is no number of bytes"))).transpose()?;
+    let bytes = bytes.map(|text| text.parse().map_err(|_| format!("{text} is not a number of bytes"))).transpose()?;
     Ok(FileOrder {
         sources: vec![source.to_owned()],
-        target: below(source, target),
+        target: target_of(source, target),
         bytes,
         checksum: words.get(3).map(|text| (*text).to_owned()),
         ..FileOrder::default()
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_read_line_by_line() {
+    fn a_line_has_source_target_size_and_checksum() {
         let file = read_line("lh://a/d/1 lh://b/d/ 7 adler32:00000001").unwrap();
         assert_eq!(
             (file.target.as_str(), file.bytes, file.checksum.as_deref()),
@@ -195,8 +195,8 @@ mod tests {
     #[test]
     fn every_further_place_is_a_target() {
         let places = ["lh://a/d/run7", "lh://b/d/", "lh://c/d/x"].map(str::to_owned);
-        let targets: Vec<String> = from_places(&places).unwrap().into_iter().map(|file| file.target).collect();
+        let targets: Vec<String> = files_of_places(&places).unwrap().into_iter().map(|file| file.target).collect();
         assert_eq!(targets, ["lh://b/d/run7", "lh://c/d/x"]);
-        assert!(from_places(&places[..1]).is_err());
+        assert!(files_of_places(&places[..1]).is_err());
     }
 }

@@ -1,7 +1,7 @@
-//! `longhaul support`: the facts that a supporter needs, in one file without secrets.
+//! `longhaul support`: collects the facts that a supporter needs in one file without secrets.
 //!
-//! Two measures keep secrets out. Only facts without secrets are collected: of a file with secrets, only that it exists. And
-//! [`Redactor`] removes from every text the secrets that it knows and whatever looks like one.
+//! Two measures keep secrets out. Only facts without secrets are collected: for a file with secrets, only that it exists. And
+//! [`Redactor`] removes from every text the secrets that it knows, and text that looks like a secret.
 
 mod host;
 mod node;
@@ -66,9 +66,10 @@ impl Subject {
     fn of(support: &Support, common: &Common, settings: &Settings) -> Result<Subject, Failure> {
         let packaged = || Some(PathBuf::from(PACKAGED_SETTINGS)).filter(|path| path.exists());
         let config = support.config.clone().or_else(packaged);
-        let said = common.state.is_some() || std::env::var_os("LONGHAUL_STATE").is_some_and(|dir| !dir.is_empty());
-        let named = config.as_deref().filter(|_| !said).and_then(serve::state_named);
-        let state = named.map_or_else(|| settings.state_path().map(Path::to_owned), Ok)?;
+        let is_state_typed =
+            common.state.is_some() || std::env::var_os("LONGHAUL_STATE").is_some_and(|dir| !dir.is_empty());
+        let in_file = config.as_deref().filter(|_| !is_state_typed).and_then(serve::state_in_file);
+        let state = in_file.map_or_else(|| settings.state_path().map(Path::to_owned), Ok)?;
         Ok(Subject { state, config, unit: support.unit.clone() })
     }
 
@@ -83,10 +84,14 @@ impl Subject {
             member("limits.txt", "limits of this process, and of open files in all", host::limits()),
             member("tune-audit.jsonl", "the audit of `longhaul tune`, for 100 ms", host::audit()),
             member("settings.toml", "the node's settings", node::settings(self.config.as_deref())),
-            member("exports.txt", "file systems of the exports, and room there", node::exports(self.config.as_deref())),
-            member("access.txt", "of keys and rules, how many", node::access(&self.state)),
+            member(
+                "exports.txt",
+                "file systems of the exports, and their free space",
+                node::exports(self.config.as_deref()),
+            ),
+            member("access.txt", "the numbers of keys and rules", node::access(&self.state)),
             member("state.txt", "names, sizes, modes and times in the state directory", node::state(&self.state)),
-            member("paths.jsonl", "what is known of paths", node::paths(&self.state)),
+            member("paths.jsonl", "measurements of paths by earlier transfers", node::paths(&self.state)),
             member("jobs.jsonl", "jobs that run now", node::jobs(&self.state)),
             member("nodes.txt", "nodes that run now", node::nodes(&self.state)),
             member("unit.txt", "how systemd sees the node", node::unit(&self.unit)),
@@ -95,16 +100,16 @@ impl Subject {
     }
 
     /// A redactor that knows the secrets of this host.
-    fn secrets(&self, common: &Common) -> Redactor {
+    fn redactor(&self, common: &Common) -> Redactor {
         let mut redactor = Redactor::default();
         for (name, value) in std::env::vars_os() {
             let name = name.to_string_lossy().to_ascii_lowercase();
             if redact::is_secret_name(&name) || name.contains("key") {
-                value.to_string_lossy().split(',').for_each(|secret| redactor.know(secret.trim().as_bytes()));
+                value.to_string_lossy().split(',').for_each(|secret| redactor.add(secret.trim().as_bytes()));
             }
         }
         for file in ["identity.key.der", "macaroon.key"] {
-            node::read(&self.state.join(file)).iter().for_each(|bytes| redactor.know(bytes));
+            node::read(&self.state.join(file)).iter().for_each(|bytes| redactor.add(bytes));
         }
         let grants = ["grants.toml", "errand-grants.toml"].map(|name| self.state.join(name));
         for file in grants.iter().chain(&common.key_file) {
@@ -112,7 +117,7 @@ impl Subject {
             let text = String::from_utf8_lossy(&bytes);
             text.split(['"', '\'', '\n'])
                 .filter(|word| word.len() >= 32)
-                .for_each(|word| redactor.know(word.as_bytes()));
+                .for_each(|word| redactor.add(word.as_bytes()));
         }
         redactor
     }
@@ -124,9 +129,9 @@ impl Subject {
 /// No state directory is known, or the file cannot be written.
 pub fn run(support: &Support, common: &Common, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let subject = Subject::of(support, common, settings)?;
-    let redactor = subject.secrets(common);
+    let redactor = subject.redactor(common);
     let mut members = subject.collect();
-    members.iter_mut().for_each(|member| member.text = redactor.clean(&member.text));
+    members.iter_mut().for_each(|member| member.text = redactor.redact(&member.text));
     let now = Timestamp::now();
     let name = format!("longhaul-support-{}-{}", host::name(), now.strftime("%Y%m%dT%H%M%SZ"));
     members.insert(0, Member { name: "README.txt", about: "this list", text: readme(&name, &members) });
@@ -136,18 +141,18 @@ pub fn run(support: &Support, common: &Common, settings: &Settings, printer: &Pr
         let message = format!("cannot write {}: {error} (--out says where to write)", out.display());
         Failure { exit: Exit::Storage, fault: Fault::Storage, message }
     })?;
-    tell(&out, bytes, &members, printer);
+    print_members(&out, bytes, &members, printer);
     Ok(Exit::Done)
 }
 
-fn tell(out: &Path, bytes: u64, members: &[Member], printer: &Printer) {
+fn print_members(out: &Path, bytes: u64, members: &[Member], printer: &Printer) {
     let each = |member: &Member| (member.name, member.text.len(), member.about);
     if printer.is_json() {
-        let told = |member| {
+        let report = |member| {
             let (name, bytes, about) = each(member);
             MemberReport { name, bytes, about }
         };
-        let members = members.iter().map(told).collect();
+        let members = members.iter().map(report).collect();
         let path = out.display().to_string();
         return printer.object(&SupportReport { v: 1, event: "support", path, bytes, members });
     }
@@ -155,17 +160,17 @@ fn tell(out: &Path, bytes: u64, members: &[Member], printer: &Printer) {
     for (name, bytes, about) in members.iter().map(each) {
         printer.line(&format!("  {name:<17} {:>10}  {about}", Bytes(bytes as u64).to_string()));
     }
-    printer.line("Secrets were left out. Names of hosts, people, files and addresses were not: look into it before you send it on.");
+    printer.line("Secrets were left out. Names of hosts, people, files and addresses were not: check the file before you send it on.");
 }
 
 fn readme(name: &str, members: &[Member]) -> String {
     let list = members.iter().map(|member| format!("{:<17} {}\n", member.name, member.about));
     format!(
-        "{name}: what `longhaul support` of version {} found.\n\n{}\nA mark like {} stands where a secret was, or what \
+        "{name}: what `longhaul support` of version {} found.\n\n{}\n{} replaces each secret, and each text that \
          might be one. Identity, keys, grants, the\ncontents of journals and data are not here.\n",
         env!("CARGO_PKG_VERSION"),
         list.collect::<String>(),
-        redact::GONE,
+        redact::REMOVED,
     )
 }
 

@@ -1,8 +1,7 @@
 //! Third-party copy between two remote servers: one server fetches from or sends to the other, so that the payload does not
 //! pass through this host.
 //!
-//! Does not know: filters, limits, deletions, digests of our choice. A copy that needs any of them goes through this host, as
-//! every other copy does.
+//! Servers know no filters, limits, deletions or chosen digests. A copy that needs any of them goes through this host.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -33,7 +32,7 @@ use crate::progress::Display;
 use crate::remote_stores;
 
 /// Files that are copied at a time.
-const AT_ONCE: usize = 4;
+const FILES_AT_ONCE: usize = 4;
 
 /// A file to be copied.
 struct Task {
@@ -50,12 +49,12 @@ struct CopyResults {
     /// Files that this job has copied, in any round.
     arrived: HashSet<RelPath>,
     /// Why the servers cannot copy between themselves.
-    cannot: Option<String>,
-    /// An error that every other file would meet as well; it ends the round.
-    broken: Option<store::Error>,
+    unsupported: Option<String>,
+    /// An error that would fail every other file as well; it ends the round.
+    fatal_error: Option<store::Error>,
 }
 
-/// A third-party copy under way.
+/// A running third-party copy.
 struct ThirdPartyCopy<'a> {
     job: &'a CopyJob<'a>,
     options: Options,
@@ -63,19 +62,22 @@ struct ThirdPartyCopy<'a> {
     to: &'a Dav,
     tasks: Vec<Task>,
     results: Mutex<CopyResults>,
-    /// Bytes and files that earlier rounds copied.
-    earlier: (u64, u64),
+    /// Bytes that earlier rounds copied.
+    earlier_bytes: u64,
+    /// Files that earlier rounds copied.
+    earlier_files: u64,
     /// Bytes of unfinished files.
     moving: AtomicU64,
 }
 
-/// Has the servers copy between themselves. Returns none if they cannot, or if the job needs more than they can do.
+/// Lets the servers copy between themselves. Returns none if they cannot, or if the job needs more than they can do.
 ///
 /// # Errors
 /// A locator is wrong, the source does not exist, or the source cannot be listed.
 pub fn run(job: &CopyJob<'_>) -> Result<Option<v1::Receipt>, Failure> {
     let [source] = job.sources() else { return Ok(None) };
-    let places = remote_stores::place(source, job.settings)?.zip(remote_stores::place(job.target(), job.settings)?);
+    let places = remote_stores::remote_store(source, job.settings)?
+        .zip(remote_stores::remote_store(job.target(), job.settings)?);
     let Some((RemoteStore { dav: Some(from), path: source, .. }, RemoteStore { dav: Some(to), path: target, .. })) =
         places
     else {
@@ -92,10 +94,11 @@ pub fn run(job: &CopyJob<'_>) -> Result<Option<v1::Receipt>, Failure> {
         to: &to,
         tasks: Vec::new(),
         results: Mutex::default(),
-        earlier: (0, 0),
+        earlier_bytes: 0,
+        earlier_files: 0,
         moving: AtomicU64::new(0),
     };
-    // The first request is not retried: waiting does not mend a mistyped name.
+    // The first request is not retried: a mistyped name stays wrong.
     let stat = from.stat(&source)?;
     if (stat.meta.kind == Kind::Dir || copy.options.recursive) && !from.capabilities().lists {
         return Err(Failure::usage(unlisted(&source.to_string()).reason));
@@ -109,8 +112,8 @@ pub fn run(job: &CopyJob<'_>) -> Result<Option<v1::Receipt>, Failure> {
         None => target,
     };
     let error = copy.run(&source, &target, &stat);
-    let CopyResults { totals, misses, cannot, .. } = copy.results.into_inner();
-    if let Some(why) = &cannot {
+    let CopyResults { totals, misses, unsupported, .. } = copy.results.into_inner();
+    if let Some(why) = &unsupported {
         // Files that the servers have copied already are skipped.
         Printer::note(&format!("the servers do not copy between themselves ({why}); the bytes go through here"));
         return Ok(None);
@@ -156,13 +159,13 @@ impl ThirdPartyCopy<'_> {
         loop {
             self.begin_round();
             self.plan(from, to, stat);
-            if !self.is_over() {
+            if !self.must_stop() {
                 self.copy_all(&mut patience);
             }
             if self.is_cancelled() {
                 return Some(engine::Error::Interrupted);
             }
-            let error = engine::Error::from(self.results().broken.take()?);
+            let error = engine::Error::from(self.results().fatal_error.take()?);
             let again = error.fault() == Fault::Path;
             let Some(pause) = patience.pause().filter(|_| again) else { return Some(error) };
             Printer::note(&format!(
@@ -176,7 +179,7 @@ impl ThirdPartyCopy<'_> {
         }
     }
 
-    /// Keeps the counts of copied files and bytes; what was skipped or missed is counted anew in each round.
+    /// Keeps the counts of copied files and bytes. Skipped and failed entries are counted again in each round.
     fn begin_round(&mut self) {
         self.tasks.clear();
         let mut results = self.results();
@@ -184,12 +187,13 @@ impl ThirdPartyCopy<'_> {
         results.totals = Totals { files, bytes, ..Totals::default() };
         results.misses.clear();
         drop(results);
-        self.earlier = (bytes, files);
+        self.earlier_bytes = bytes;
+        self.earlier_files = files;
     }
 
     /// Makes directories, and lists the files to copy. An entry that fails is recorded, and the rest goes on.
     fn plan(&mut self, from: &RelPath, to: &RelPath, stat: &Stat) {
-        if self.is_over() {
+        if self.must_stop() {
             return;
         }
         let planned = match stat.meta.kind {
@@ -197,7 +201,7 @@ impl ThirdPartyCopy<'_> {
             _ => self.plan_file(from, to, stat),
         };
         if let Err(error) = planned {
-            self.failed(from, error);
+            self.record_failure(from, error);
         }
     }
 
@@ -205,7 +209,7 @@ impl ThirdPartyCopy<'_> {
         if self.results().arrived.contains(from) {
             return Ok(());
         }
-        if self.is_there(to, stat)? {
+        if self.is_up_to_date(to, stat)? {
             let totals = &mut self.results().totals;
             totals.skipped += 1;
             totals.skipped_bytes += stat.meta.size;
@@ -224,22 +228,23 @@ impl ThirdPartyCopy<'_> {
             let from = from.join(&name);
             match stat {
                 Ok(stat) => self.plan(&from, &to.join(&name), &stat),
-                Err(error) => self.failed(&from, error),
+                Err(error) => self.record_failure(&from, error),
             }
         }
         Ok(())
     }
 
     /// Whether this round must end early.
-    fn is_over(&self) -> bool {
+    fn must_stop(&self) -> bool {
         let results = self.results();
-        results.broken.is_some() || results.cannot.is_some() || self.is_cancelled()
+        results.fatal_error.is_some() || results.unsupported.is_some() || self.is_cancelled()
     }
 
-    fn failed(&self, path: &RelPath, error: store::Error) {
+    /// Records the error of an entry.
+    fn record_failure(&self, path: &RelPath, error: store::Error) {
         let mut results = self.results();
         if error.is_fatal() {
-            results.broken.get_or_insert(error);
+            results.fatal_error.get_or_insert(error);
             return;
         }
         results.totals.failed += 1;
@@ -252,8 +257,8 @@ impl ThirdPartyCopy<'_> {
         }
     }
 
-    /// Whether the target's entry counts as the same, by the rule for stores that keep no modification times.
-    fn is_there(&self, to: &RelPath, wanted: &Stat) -> store::Result<bool> {
+    /// Whether the entry at the target counts as up to date, by the rule for stores without modification times.
+    fn is_up_to_date(&self, to: &RelPath, wanted: &Stat) -> store::Result<bool> {
         let there = match self.to.stat(to) {
             Ok(stat) if stat.meta.kind != Kind::Dir => stat.meta,
             Err(error) if !error.is_not_found() => return Err(error),
@@ -279,7 +284,7 @@ impl ThirdPartyCopy<'_> {
         let mut display = Display::new(self.job.printer, false);
         std::thread::scope(|scope| {
             let workers: Vec<_> =
-                (0..AT_ONCE.min(self.tasks.len())).map(|_| scope.spawn(|| self.work(&next))).collect();
+                (0..FILES_AT_ONCE.min(self.tasks.len())).map(|_| scope.spawn(|| self.work(&next))).collect();
             while !workers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
                 std::thread::sleep(Duration::from_millis(50));
                 let progress = self.progress();
@@ -298,8 +303,8 @@ impl ThirdPartyCopy<'_> {
     fn progress(&self) -> Progress {
         let Totals { files, bytes, skipped, skipped_bytes, .. } = self.results().totals;
         Progress {
-            bytes_offered: self.tasks.iter().map(|task| task.size).sum::<u64>() + skipped_bytes + self.earlier.0,
-            files_offered: self.tasks.len() as u64 + skipped + self.earlier.1,
+            bytes_offered: self.tasks.iter().map(|task| task.size).sum::<u64>() + skipped_bytes + self.earlier_bytes,
+            files_offered: self.tasks.len() as u64 + skipped + self.earlier_files,
             bytes_arrived: bytes + skipped_bytes + self.moving.load(Ordering::Relaxed),
             files_settled: files + skipped,
             bytes_in_place: skipped_bytes,
@@ -309,9 +314,10 @@ impl ThirdPartyCopy<'_> {
         }
     }
 
+    /// Copies files until none is left, or the round must stop.
     fn work(&self, next: &AtomicUsize) {
         while let Some(task) = self.tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if self.is_over() {
+            if self.must_stop() {
                 return;
             }
             let last = AtomicU64::new(0);
@@ -338,8 +344,8 @@ impl ThirdPartyCopy<'_> {
                     results.arrived.insert(task.from.clone());
                 }
                 Err(CopyError::Cancelled) => return,
-                Err(CopyError::Cannot(why)) => drop(self.results().cannot.get_or_insert(why)),
-                Err(CopyError::Failed(error)) => self.failed(&task.from, error),
+                Err(CopyError::Cannot(why)) => drop(self.results().unsupported.get_or_insert(why)),
+                Err(CopyError::Failed(error)) => self.record_failure(&task.from, error),
             }
         }
     }

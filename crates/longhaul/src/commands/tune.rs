@@ -1,4 +1,4 @@
-//! `longhaul tune`: what a host's settings are, should be and were.
+//! `longhaul tune`: audits the settings of a host, changes them, and restores them.
 
 mod apply;
 mod audit;
@@ -33,27 +33,28 @@ use crate::settings::Settings;
 
 pub use audit::audit_lines;
 
-/// Runs the command: the exit code is ours, or with `--check` that of a monitoring plug-in.
+/// Runs the command. Returns its exit code; with `--check` that of a monitoring plug-in.
 ///
 /// # Errors
 /// An argument is wrong, the host cannot be audited or changed, or a test fails.
 pub fn run(tune: &Tune, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {
     let host = host(tune.root.as_deref());
     let host = host.as_ref();
-    let kept = settings.state_path()?.join("tune");
+    let snapshot_dir = settings.state_path()?.join("tune");
     let done = |exit: Exit| exit as u8;
     match &tune.action {
         TuneAction::Audit(audit) => audit::run(audit, || AuditedHost::of(host, tune, &audit.target), printer),
         TuneAction::Plan(plan) => plan::run(plan, &AuditedHost::of(host, tune, &plan.target)?, printer).map(done),
         TuneAction::Apply(apply) => {
-            apply::run(apply, &AuditedHost::of(host, tune, &apply.target)?, &kept, printer).map(done)
+            apply::run(apply, &AuditedHost::of(host, tune, &apply.target)?, &snapshot_dir, printer).map(done)
         }
-        TuneAction::Undo(undo) => undo::run(undo, host, &kept, printer).map(done),
+        TuneAction::Undo(undo) => undo::run(undo, host, &snapshot_dir, printer).map(done),
         TuneAction::Verify(verify) => {
-            verify::run(verify, &AuditedHost::of(host, tune, &verify.target)?, settings, &kept, printer).map(done)
+            verify::run(verify, &AuditedHost::of(host, tune, &verify.target)?, settings, &snapshot_dir, printer)
+                .map(done)
         }
         TuneAction::Compare(compare) => compare::run(compare, settings, printer),
-        TuneAction::Watch(watch) => watch::run(watch, tune, host, &kept, printer),
+        TuneAction::Watch(watch) => watch::run(watch, tune, host, &snapshot_dir, printer),
         TuneAction::Calc(calc) => calc::run(calc, printer).map(done),
     }
 }
@@ -76,18 +77,18 @@ struct AuditedHost<'a> {
 
 impl<'a> AuditedHost<'a> {
     /// Audits a host for the target of the command line.
-    fn of(host: &'a dyn Host, tune: &Tune, meant: &TuneTarget) -> Result<AuditedHost<'a>, Failure> {
+    fn of(host: &'a dyn Host, tune: &Tune, target_args: &TuneTarget) -> Result<AuditedHost<'a>, Failure> {
         let rules = rules().map_err(|e| Failure::from_chain(Fault::Bug, &e))?;
-        nics_are_there(host, &meant.nic)?;
-        let disks = meant.disk.iter().map(|path| disk(host, path, tune.root.is_none()));
+        check_nics(host, &target_args.nic)?;
+        let disks = target_args.disk.iter().map(|path| disk(host, path, tune.root.is_none()));
         let mut disks = disks.collect::<Result<Vec<String>, Failure>>()?;
         disks.sort();
         disks.dedup();
-        Ok(AuditedHost::judged(host, rules, target(host, meant), Subjects::find(host, &meant.nic, disks)))
+        Ok(AuditedHost::new(host, rules, target(host, target_args), Subjects::find(host, &target_args.nic, disks)))
     }
 
-    /// A value of the kernel, `hostname` or `osrelease`.
-    fn kernel_says(&self, what: &str) -> Option<String> {
+    /// A value of /proc/sys/kernel: `hostname` or `osrelease`.
+    fn kernel_value(&self, what: &str) -> Option<String> {
         tune::host::sysctl(self.host, &format!("kernel.{what}"), None).ok()
     }
 
@@ -96,31 +97,31 @@ impl<'a> AuditedHost<'a> {
         let rules = rules().map_err(|e| Failure::from_chain(Fault::Bug, &e))?;
         let roles = [Role::Dtn, Role::Measurement, Role::Both];
         let role = roles.into_iter().find(|role| role.word() == ask.role);
-        let role = role.ok_or_else(|| Failure::usage(format!("{:?} is no role of a host", ask.role)))?;
+        let role = role.ok_or_else(|| Failure::usage(format!("{:?} is not a role of a host", ask.role)))?;
         let rtt_s = ask.rtt_s;
         if !(rtt_s > 0.0 && rtt_s <= RTT_MAX.as_secs_f64()) || ask.rate_bit_s.is_some_and(|rate| rate > RATE_MAX.0) {
             return Err(Failure::usage("no path has such a rate and round trip"));
         }
         let target = Target { rate_bit_s: ask.rate_bit_s, rtt_s, role, memory_bytes: memory_bytes(host) };
-        Ok(AuditedHost::judged(host, rules, target, Subjects::find(host, &[], Vec::new())))
+        Ok(AuditedHost::new(host, rules, target, Subjects::find(host, &[], Vec::new())))
     }
 
-    fn judged(host: &'a dyn Host, rules: Vec<Rule>, target: Target, subjects: Subjects) -> AuditedHost<'a> {
+    fn new(host: &'a dyn Host, rules: Vec<Rule>, target: Target, subjects: Subjects) -> AuditedHost<'a> {
         let audit = Audit::of(host, &rules, &target, &subjects);
         AuditedHost { host, rules, target, subjects, audit }
     }
 
-    /// The rate that the rules apply to, and whether it was asked for; otherwise it is that of the fastest NIC.
+    /// The rate that the rules apply to, and whether the user named it; if not, it is that of the fastest NIC.
     fn rate_bit_s(&self) -> Option<(u64, bool)> {
         let of_nic = || self.subjects.fastest().and_then(|nic| nic.speed_bit_s);
         self.target.rate_bit_s.map(|rate| (rate, true)).or_else(|| of_nic().map(|rate| (rate, false)))
     }
 
-    /// The ids of rules in their own spelling. An unknown id is an error that names the nearest ones.
+    /// The ids of the typed rules, as the rules spell them. An unknown id is an error that names the nearest ones.
     fn ids(&self, typed: &[String]) -> Result<Vec<String>, Failure> {
         let find = |id: &String| {
             let known = self.rules.iter().find(|rule| rule.id.eq_ignore_ascii_case(id));
-            known.map(|rule| rule.id.clone()).ok_or_else(|| no_rule(id, &self.rules))
+            known.map(|rule| rule.id.clone()).ok_or_else(|| unknown_rule(id, &self.rules))
         };
         typed.iter().map(find).collect()
     }
@@ -134,10 +135,10 @@ fn role(role: TuneRole) -> Role {
     }
 }
 
-fn target(host: &dyn Host, meant: &TuneTarget) -> Target {
-    let TunePurpose { rate, rtt, role: does } = meant.purpose;
+fn target(host: &dyn Host, target_args: &TuneTarget) -> Target {
+    let TunePurpose { rate, rtt, role: tune_role } = target_args.purpose;
     let rate_bit_s = rate.map(|rate| rate.0);
-    Target { rate_bit_s, rtt_s: rtt.as_secs_f64(), role: role(does), memory_bytes: memory_bytes(host) }
+    Target { rate_bit_s, rtt_s: rtt.as_secs_f64(), role: role(tune_role), memory_bytes: memory_bytes(host) }
 }
 
 /// `MemTotal:  16318412 kB`, where kB is KiB (proc_meminfo(5)); 0 where it is not known.
@@ -148,8 +149,8 @@ fn memory_bytes(host: &dyn Host) -> u64 {
     kib.and_then(|kib| kib.checked_mul(1_024)).unwrap_or(0)
 }
 
-/// Checks that the NICs exist: nothing would be known of a mistyped one.
-fn nics_are_there(host: &dyn Host, typed: &[String]) -> Result<(), Failure> {
+/// Checks that the typed NICs exist: of a mistyped one all settings would be unknown.
+fn check_nics(host: &dyn Host, typed: &[String]) -> Result<(), Failure> {
     let known = host.list(Path::new("/sys/class/net")).unwrap_or_default();
     match typed.iter().find(|nic| !known.contains(nic)) {
         Some(nic) => Err(Failure::usage(format!("there is no NIC {nic}; there are {}", known.join(", ")))),
@@ -169,17 +170,17 @@ fn disk(host: &dyn Host, path: &Path, follow: bool) -> Result<String, Failure> {
     disk_of(host, &real).map_err(|e| failed(e.to_string()))
 }
 
-/// The time to the millisecond. It names a snapshot, and there may be two in one second.
+/// The time to the millisecond. It is the name of a snapshot, and two may be made in one second.
 fn now() -> String {
     Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
 }
 
-/// Asks the user at the terminal. Without a terminal that is an error.
-fn agreed(question: &str) -> Result<bool, Failure> {
+/// Asks the user at the terminal for a yes. Without a terminal this is an error.
+fn confirm(question: &str) -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::usage(format!("{question} There is nobody to ask: say --yes, or name the rules")));
+        return Err(Failure::usage(format!("{question} There is no terminal to ask at: say --yes, or name the rules")));
     }
-    Printer::say(&format!("{question} [y/N]"));
+    Printer::stderr_line(&format!("{question} [y/N]"));
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer).map_err(|e| Failure::local(format!("no answer: {e}")))?;
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
@@ -197,7 +198,7 @@ fn ids(changes: &[Change]) -> Vec<&str> {
 }
 
 /// The failure for an unknown rule; it names the nearest ids.
-fn no_rule(id: &str, rules: &[Rule]) -> Failure {
+fn unknown_rule(id: &str, rules: &[Rule]) -> Failure {
     let typed = id.to_ascii_uppercase();
     let mut near: Vec<&str> = rules.iter().map(|rule| rule.id.as_str()).collect();
     near.sort_by_key(|known| distance(&typed, known));
@@ -208,11 +209,11 @@ fn no_rule(id: &str, rules: &[Rule]) -> Failure {
     ))
 }
 
-/// Letters to be put in, left out or changed to get from one word to another (Levenshtein).
+/// The number of letters to insert, delete or replace to turn one word into another (Levenshtein distance).
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
-    // No id is longer than 32 letters: the rest does not matter.
+    // No id is longer than 32 letters, so further letters are not compared.
     for (at, letter) in from.chars().take(32).enumerate() {
         let mut last = row[0];
         row[0] = at + 1;
@@ -251,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_name_files() {
+    fn a_time_can_name_a_file() {
         let now = now();
         assert!(
             now.len() == 24 && now.ends_with('Z') && now.as_bytes()[10] == b'T' && now.as_bytes()[19] == b'.',
@@ -262,13 +263,13 @@ mod tests {
     #[test]
     fn the_nearest_ids_are_named() {
         assert_eq!((distance("T01", "T01"), distance("T1", "T01"), distance("", "T01")), (0, 1, 3));
-        let failure = no_rule("t1", &rules().unwrap());
+        let failure = unknown_rule("t1", &rules().unwrap());
         assert_eq!(failure.exit, Exit::Usage);
         assert!(failure.message.contains("no rule t1") && failure.message.contains("T01"), "{}", failure.message);
     }
 
     #[test]
-    fn memory_is_in_kib() {
+    fn memory_is_read_in_kib() {
         let dir = tempfile::tempdir().unwrap();
         let host = Recorded::new(dir.path());
         assert_eq!(memory_bytes(&host), 0);

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use model::v1;
 
-/// How many ended copies are remembered, and for how long.
-const MOST: usize = 50;
-const LONGEST: Duration = Duration::from_secs(7 * 86_400);
+/// The most ended copies that are remembered.
+const COPIES_MAX: usize = 50;
+/// How long an ended copy is remembered.
+const AGE_MAX: Duration = Duration::from_secs(7 * 86_400);
 
 fn dir(state: &Path) -> PathBuf {
     state.join("ended")
@@ -24,14 +25,14 @@ pub fn remember(state: &Path, job: &v1::Transfer) {
 fn write(dir: &Path, job: &v1::Transfer) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     let path = dir.join(format!("{}.json", job.id));
-    let beside = dir.join(format!("{}.new", job.id));
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+    let temporary = dir.join(format!("{}.new", job.id));
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
     file.write_all(&serde_json::to_vec(job)?)?;
-    fs::rename(&beside, &path)?;
+    fs::rename(&temporary, &path)?;
     let mut all = files(dir);
     // An id begins with the time it was made: sorted by name, the oldest come first.
     all.sort();
-    all.iter().take(all.len().saturating_sub(MOST)).for_each(|old| drop(fs::remove_file(old)));
+    all.iter().take(all.len().saturating_sub(COPIES_MAX)).for_each(|old| drop(fs::remove_file(old)));
     Ok(())
 }
 
@@ -42,14 +43,14 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "json")).collect()
 }
 
-/// The copies that ended at most [`LONGEST`] ago.
+/// The copies that ended at most [`AGE_MAX`] ago.
 pub(super) fn list(state: &Path) -> Vec<v1::Transfer> {
     files(&dir(state)).iter().filter_map(|path| read(path)).collect()
 }
 
 fn read(path: &Path) -> Option<v1::Transfer> {
     let age = fs::metadata(path).ok()?.modified().ok()?.elapsed().unwrap_or_default();
-    if age > LONGEST {
+    if age > AGE_MAX {
         let _ = fs::remove_file(path);
         return None;
     }
@@ -77,18 +78,18 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_are_remembered() {
+    fn the_newest_copies_are_remembered_for_a_week() {
         let state = tempfile::tempdir().unwrap();
         assert!(list(state.path()).is_empty());
-        (0..MOST + 3).for_each(|number| remember(state.path(), &job(number)));
+        (0..COPIES_MAX + 3).for_each(|number| remember(state.path(), &job(number)));
         let mut ids: Vec<Uuid> = list(state.path()).into_iter().map(|job| job.id).collect();
         ids.sort();
-        assert_eq!((ids.len(), ids[0]), (MOST, id(3)));
+        assert_eq!((ids.len(), ids[0]), (COPIES_MAX, id(3)));
         let path = dir(state.path()).join(format!("{}.json", id(10)));
-        let old = std::time::SystemTime::now() - LONGEST - Duration::from_secs(1);
+        let old = std::time::SystemTime::now() - AGE_MAX - Duration::from_secs(1);
         fs::File::options().write(true).open(&path).unwrap().set_modified(old).unwrap();
         fs::write(dir(state.path()).join(format!("{}.json", id(11))), "torn").unwrap();
-        assert_eq!(list(state.path()).len(), MOST - 2);
+        assert_eq!(list(state.path()).len(), COPIES_MAX - 2);
         assert!(!path.exists());
         let hour = std::time::SystemTime::now() - Duration::from_secs(3_600);
         let path = dir(state.path()).join(format!("{}.json", id(12)));

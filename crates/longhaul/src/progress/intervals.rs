@@ -1,21 +1,21 @@
-//! A test's lines, one a second, as people know them from iperf3: the interval, the bytes in it, their rate, the mean.
+//! The lines of a test, one each second, in the layout of iperf3: the interval, the bytes in it, their rate, the mean.
 
 use std::time::{Duration, Instant};
 
 use model::units::{BitRate, Bytes};
 
-/// How long an interval is.
-const EVERY: Duration = Duration::from_secs(1);
+/// The length of an interval.
+const INTERVAL: Duration = Duration::from_secs(1);
 /// The shortest last interval that gets a line of its own, s.
-const REST_SECONDS: f64 = 0.1;
+const LAST_SECONDS_MIN: f64 = 0.1;
 
 /// Cuts a test into intervals.
 #[derive(Debug, Default)]
 pub struct Intervals {
-    /// When the job moved into its first interval: connecting is no part of it.
+    /// The beginning of the first interval: the time of connecting is not counted.
     origin: Option<Instant>,
-    /// Where the last line ended: seconds and bytes.
-    told: (f64, u64),
+    /// The end of the last line's interval: seconds and bytes.
+    last_end: (f64, u64),
     lines: u32,
 }
 
@@ -24,7 +24,7 @@ impl Intervals {
     pub fn update(&mut self, now: Instant, bytes: u64, waiting_for: &str) -> Option<String> {
         let origin = *self.origin.get_or_insert(now);
         // Counted from the origin, not from the last line, so that delays do not add up.
-        if now - origin < EVERY * (self.lines + 1) {
+        if now - origin < INTERVAL * (self.lines + 1) {
             return None;
         }
         let mut line = self.line(now - origin, bytes);
@@ -39,18 +39,17 @@ impl Intervals {
     /// The line of the last interval, which the end cut short.
     pub fn last(&mut self, now: Instant, bytes: u64) -> Option<String> {
         let elapsed = now - self.origin?;
-        (elapsed.as_secs_f64() - self.told.0 >= REST_SECONDS).then(|| self.line(elapsed, bytes))
+        (elapsed.as_secs_f64() - self.last_end.0 >= LAST_SECONDS_MIN).then(|| self.line(elapsed, bytes))
     }
 
     fn line(&mut self, elapsed: Duration, bytes: u64) -> String {
-        let (from, before) = self.told;
+        let (from, before) = self.last_end;
         let to = elapsed.as_secs_f64();
         // A new attempt counts from nothing.
         let moved = bytes.saturating_sub(before);
-        self.told = (to, bytes);
-        let (rate, mean) = (BitRate::mean(Bytes(moved), to - from), BitRate::mean(Bytes(bytes), to));
-        let rate = rate.to_string();
-        let mean = mean.to_string();
+        self.last_end = (to, bytes);
+        let rate = BitRate::mean(Bytes(moved), to - from).to_string();
+        let mean = BitRate::mean(Bytes(bytes), to).to_string();
         format!("[{from:>6.2}-{to:<6.2}s]  {:>7}  {rate:>11} now  {mean:>11} mean", decimal(moved))
     }
 }
@@ -76,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_those_people_know() {
+    fn lines_look_like_those_of_iperf3() {
         let start = Instant::now();
         let at = |s: f64| start + Duration::from_secs_f64(s);
         let mut intervals = Intervals::default();
@@ -94,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_not_made_up_for() {
+    fn intervals_without_an_update_get_no_lines_later() {
         let start = Instant::now();
         let at = |s: u64| start + Duration::from_secs(s);
         let mut intervals = Intervals::default();

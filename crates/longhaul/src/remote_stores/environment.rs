@@ -18,17 +18,17 @@ const TOKEN_BYTES_MAX: u64 = 64 << 10;
 /// The longest file of profiles that is read, bytes.
 const PROFILES_BYTES_MAX: u64 = 1 << 20;
 
-fn set(name: &str) -> Option<String> {
+fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.trim().is_empty())
 }
 
-/// The token to show (WLCG Bearer Token Discovery 1.0): the variable, the file that another names, then the two places where
-/// tools leave it. A token that cannot be read ends the search: going on as another principal would be a surprise.
+/// The bearer token (WLCG Bearer Token Discovery 1.0): from BEARER_TOKEN, the file that BEARER_TOKEN_FILE names, then the two
+/// default files. A token that cannot be read ends the search, because the next one may belong to another principal.
 fn token() -> Result<Option<String>, String> {
-    if let Some(text) = set("BEARER_TOKEN") {
-        return proper(text.trim(), "BEARER_TOKEN").map(Some);
+    if let Some(text) = variable("BEARER_TOKEN") {
+        return check_token(text.trim(), "BEARER_TOKEN").map(Some);
     }
-    if let Some(file) = set("BEARER_TOKEN_FILE") {
+    if let Some(file) = variable("BEARER_TOKEN_FILE") {
         let file = PathBuf::from(file);
         return match read(&file)? {
             Some(token) => Ok(Some(token)),
@@ -36,7 +36,7 @@ fn token() -> Result<Option<String>, String> {
         };
     }
     let name = format!("bt_u{}", rustix::process::geteuid().as_raw());
-    let runtime = set("XDG_RUNTIME_DIR").map(|dir| Path::new(&dir).join(&name));
+    let runtime = variable("XDG_RUNTIME_DIR").map(|dir| Path::new(&dir).join(&name));
     for file in runtime.into_iter().chain([Path::new("/tmp").join(&name)]) {
         if let Some(token) = read(&file)? {
             return Ok(Some(token));
@@ -45,8 +45,8 @@ fn token() -> Result<Option<String>, String> {
     Ok(None)
 }
 
-/// Checks that a token has only the characters of a header's token (RFC 6750, section 2.1).
-fn proper(token: &str, place: &str) -> Result<String, String> {
+/// Checks that a token has only the characters that a header may carry (RFC 6750, section 2.1).
+fn check_token(token: &str, place: &str) -> Result<String, String> {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b"-._~+/=:%".contains(&b);
     if token.bytes().all(fits) {
         Ok(token.to_owned())
@@ -55,8 +55,8 @@ fn proper(token: &str, place: &str) -> Result<String, String> {
     }
 }
 
-/// The token in a file; none where the file is missing or empty. Another user's file is an error: everybody can write to
-/// /tmp.
+/// The token in a file; none where the file is missing or empty. A file of another user is an error, because everybody can write
+/// to /tmp.
 fn read(path: &Path) -> Result<Option<String>, String> {
     let shown = path.display();
     // No link is followed and no open blocks: another user can put a link or a FIFO of that name into /tmp.
@@ -67,11 +67,11 @@ fn read(path: &Path) -> Result<Option<String>, String> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("cannot read the token in {shown}: {error}")),
     };
-    let about = file.metadata().map_err(|error| format!("cannot read the token in {shown}: {error}"))?;
-    if !about.is_file() || about.len() > TOKEN_BYTES_MAX {
+    let metadata = file.metadata().map_err(|error| format!("cannot read the token in {shown}: {error}"))?;
+    if !metadata.is_file() || metadata.len() > TOKEN_BYTES_MAX {
         return Err(format!("{shown} is no file of at most {TOKEN_BYTES_MAX} bytes, as tokens are"));
     }
-    let owner = about.uid();
+    let owner = metadata.uid();
     if owner != rustix::process::geteuid().as_raw() && owner != 0 {
         return Err(format!("the token in {shown} belongs to another user (uid {owner}) and is not used"));
     }
@@ -79,7 +79,7 @@ fn read(path: &Path) -> Result<Option<String>, String> {
     let read = file.take(TOKEN_BYTES_MAX).read_to_string(&mut text);
     read.map_err(|error| format!("cannot read the token in {shown}: {error}"))?;
     let token = text.trim();
-    if token.is_empty() { Ok(None) } else { proper(token, &shown.to_string()).map(Some) }
+    if token.is_empty() { Ok(None) } else { check_token(token, &shown.to_string()).map(Some) }
 }
 
 /// The credentials that the environment of this process names.
@@ -97,40 +97,43 @@ impl remote_store::Credentials for Environment {
 
 /// A bucket and its key: from variables first, then from the profile in the files that Amazon's tools share.
 fn bucket(name: &str) -> Result<Bucket, String> {
-    let profile = set("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
-    let kept = profile_of(&profile)?;
-    let either =
-        |variables: &[&str], key: &str| variables.iter().find_map(|name| set(name)).or_else(|| kept.get(key).cloned());
+    let profile = variable("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
+    let settings = profile_settings(&profile)?;
+    let either = |variables: &[&str], key: &str| {
+        variables.iter().find_map(|name| variable(name)).or_else(|| settings.get(key).cloned())
+    };
     let endpoint = either(&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"], "endpoint_url");
-    // A wrong key is a usage error now; found later it would look like a failure of the server.
-    key_to_s3(&profile)?;
+    // A wrong key is found here as a usage error; later it would look like a failure of the server.
+    s3_key(&profile)?;
     Ok(Bucket {
         name: name.to_owned(),
         region: either(&["AWS_REGION", "AWS_DEFAULT_REGION"], "region").unwrap_or_else(|| "us-east-1".to_owned()),
-        virtual_hosted: set("AWS_S3_ADDRESSING_STYLE").is_some_and(|style| style == "virtual"),
+        virtual_hosted: variable("AWS_S3_ADDRESSING_STYLE").is_some_and(|style| style == "virtual"),
         endpoint,
-        credentials: Arc::new(move || key_to_s3(&profile)),
+        credentials: Arc::new(move || s3_key(&profile)),
     })
 }
 
 /// The key of a profile. It is read anew for each use, because tools renew the keys of sessions in the file.
-fn key_to_s3(profile: &str) -> Result<Option<Credentials>, String> {
-    match (set("AWS_ACCESS_KEY_ID"), set("AWS_SECRET_ACCESS_KEY")) {
-        (Some(key), Some(secret)) => Ok(Some(Credentials { key, secret, token: set("AWS_SESSION_TOKEN") })),
+fn s3_key(profile: &str) -> Result<Option<Credentials>, String> {
+    match (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY")) {
+        (Some(key), Some(secret)) => Ok(Some(Credentials { key, secret, token: variable("AWS_SESSION_TOKEN") })),
         (Some(_), None) => Err("AWS_ACCESS_KEY_ID is set, and AWS_SECRET_ACCESS_KEY is not".to_owned()),
         (None, _) => {
-            let mut kept = profile_of(profile)?;
-            let both = kept.remove("aws_access_key_id").zip(kept.remove("aws_secret_access_key"));
-            let token = kept.remove("aws_session_token");
+            let mut settings = profile_settings(profile)?;
+            let both = settings.remove("aws_access_key_id").zip(settings.remove("aws_secret_access_key"));
+            let token = settings.remove("aws_session_token");
             Ok(both.map(|(key, secret)| Credentials { key, secret, token }))
         }
     }
 }
 
 /// The settings of a profile from both shared files: the one with settings, then the one with secrets.
-fn profile_of(profile: &str) -> Result<HashMap<String, String>, String> {
-    let home = || set("HOME").map(|home| Path::new(&home).join(".aws"));
-    let place = |variable: &str, name: &str| set(variable).map(PathBuf::from).or_else(|| Some(home()?.join(name)));
+fn profile_settings(profile: &str) -> Result<HashMap<String, String>, String> {
+    let home = || variable("HOME").map(|home| Path::new(&home).join(".aws"));
+    let place = |file_variable: &str, name: &str| {
+        variable(file_variable).map(PathBuf::from).or_else(|| Some(home()?.join(name)))
+    };
     let mut all = HashMap::new();
     for (file, section) in [
         (place("AWS_CONFIG_FILE", "config"), format!("profile {profile}")),
@@ -140,13 +143,13 @@ fn profile_of(profile: &str) -> Result<HashMap<String, String>, String> {
         let cannot = |e: std::io::Error| format!("cannot read {}: {e}", file.display());
         let mut text = String::new();
         File::open(&file).map_err(cannot)?.take(PROFILES_BYTES_MAX).read_to_string(&mut text).map_err(cannot)?;
-        all.extend(section_of(&text, &section, profile == "default"));
+        all.extend(section_settings(&text, &section, profile == "default"));
     }
     Ok(all)
 }
 
-/// The keys of a section: `[NAME]`, then `key = value` lines. The default profile has no prefix in either file.
-fn section_of(text: &str, section: &str, is_default: bool) -> HashMap<String, String> {
+/// The settings of a section: `[NAME]`, then `key = value` lines. The default profile has no prefix in either file.
+fn section_settings(text: &str, section: &str, is_default: bool) -> HashMap<String, String> {
     let mut within = false;
     let mut keys = HashMap::new();
     for line in text.lines().map(str::trim) {
@@ -164,16 +167,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn profiles() {
+    fn a_profile_is_read_from_its_section() {
         let text = "[default]\nregion = eu-west-1\n# x = 1\n[profile far]\nendpoint_url=https://h:1\nregion = x\n";
-        assert_eq!(section_of(text, "profile default", true).get("region").map(String::as_str), Some("eu-west-1"));
-        let far = section_of(text, "profile far", false);
+        assert_eq!(
+            section_settings(text, "profile default", true).get("region").map(String::as_str),
+            Some("eu-west-1")
+        );
+        let far = section_settings(text, "profile far", false);
         assert_eq!(far.get("endpoint_url").map(String::as_str), Some("https://h:1"));
-        assert!(section_of(text, "profile other", false).is_empty() && !far.contains_key("x"));
+        assert!(section_settings(text, "profile other", false).is_empty() && !far.contains_key("x"));
     }
 
     #[test]
-    fn tokens_are_single_words_of_their_owner() {
+    fn a_token_is_one_word_in_a_file_of_this_user() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("t");
         assert_eq!(read(&file), Ok(None));

@@ -1,6 +1,5 @@
-//! Several sources of the same bytes, from the locators of the command line: what each source is, and how it is reached.
-//!
-//! Does not know: how ranges are divided among the sources.
+//! Several sources of the same bytes, opened from the locators of the command line. How ranges are divided among the sources is
+//! decided by `remote::Mirrored`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,16 +19,16 @@ use rustls::ClientConfig;
 use store::Carried;
 use web::{Dialer, HttpUrl};
 
-use super::{open, typed};
+use super::{open, unrestricted};
 use crate::failure::Failure;
 use crate::local;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-/// How long one request to one source is retried: the other sources deliver meanwhile.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long one request to one source is retried. It is short, because the other sources deliver meanwhile.
+const REQUEST_RETRY_MAX: Duration = Duration::from_secs(3);
 /// How long all sources together may deliver nothing before the attempt ends. The job is retried for longer (`--retry-for`).
-const ALL_SILENT: Duration = Duration::from_secs(60);
+const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// The sources of one copy.
 pub struct Mirrors {
@@ -38,8 +37,8 @@ pub struct Mirrors {
     name: Name,
     /// Messages for the user, to be printed between updates of the progress line.
     notes: Arc<Mutex<Vec<String>>>,
-    /// Sources that were left out from the beginning.
-    absent: Vec<v1::Mirror>,
+    /// Sources that could not be opened.
+    left_out: Vec<v1::Mirror>,
 }
 
 impl Mirrors {
@@ -47,41 +46,41 @@ impl Mirrors {
     ///
     /// # Errors
     /// A locator is wrong, the first source refuses or lacks the data, or no source is left.
-    pub fn gather(source: &Locator, further: &[Locator], settings: &Settings) -> Result<Mirrors, Failure> {
+    pub fn open(source: &Locator, further: &[Locator], settings: &Settings) -> Result<Mirrors, Failure> {
         if further.len() >= MEMBERS_MAX {
             return Err(Failure::usage(format!("a copy has at most {MEMBERS_MAX} sources")));
         }
         let mut members = Vec::new();
-        let mut absent = Vec::new();
-        let mut first_failed = None;
+        let mut all_left_out = Vec::new();
+        let mut first_failure = None;
         for locator in std::iter::once(source).chain(further) {
             match member(locator, settings) {
                 Ok(member) => members.push(member),
                 Err(failure) if failure.fault == Fault::Config => return Err(failure),
-                Err(failure) if absent.is_empty() && members.is_empty() && failure.fault != Fault::Path => {
+                Err(failure) if all_left_out.is_empty() && members.is_empty() && failure.fault != Fault::Path => {
                     return Err(failure);
                 }
                 Err(failure) => {
                     Printer::note(&format!("{locator} is left out: {}", failure.message));
                     let source = locator.to_string();
                     let left_out = Some(failure.message.clone());
-                    absent.push(v1::Mirror { source, left_out, ..Default::default() });
-                    first_failed.get_or_insert(failure);
+                    all_left_out.push(v1::Mirror { source, left_out, ..Default::default() });
+                    first_failure.get_or_insert(failure);
                 }
             }
         }
         let Some(first) = members.first() else {
-            return Err(first_failed.unwrap_or_else(|| Failure::usage("there is no source")));
+            return Err(first_failure.unwrap_or_else(|| Failure::usage("there is no source")));
         };
         let path = first.at.clone();
         let name = path.name().or_else(|| Name::new(b"root").ok());
         let name = name.ok_or_else(|| Failure::usage("that place has no name"))?;
         let notes = Arc::new(Mutex::new(Vec::new()));
-        let heard = Arc::clone(&notes);
-        let say = move |note: &str| heard.lock().push(note.to_owned());
-        let set = Mirrored::new(members, ALL_SILENT, Box::new(say));
+        let sink = Arc::clone(&notes);
+        let add_note = move |note: &str| sink.lock().push(note.to_owned());
+        let set = Mirrored::new(members, SILENCE_MAX, Box::new(add_note));
         store::Store::stat(&set, &path)?;
-        Ok(Mirrors { set, path, name, notes, absent })
+        Ok(Mirrors { set, path, name, notes, left_out: all_left_out })
     }
 
     /// The root of the copy, read from all sources.
@@ -94,18 +93,18 @@ impl Mirrors {
         std::mem::take(&mut *self.notes.lock())
     }
 
-    /// How the payload of each source was carried; only of sources that delivered any.
+    /// Whether the payload of each source was encrypted; only sources that delivered payload are listed.
     pub fn carried(&self) -> Vec<(String, Carried)> {
         let shares = self.set.shares().into_iter().filter(|share| share.bytes > 0);
         shares.filter_map(|share| Some((share.source, share.carried?))).collect()
     }
 
-    /// Whether a file failed that a new attempt may copy: the source that had other bytes is excluded now.
-    pub fn fares_better(&self) -> bool {
+    /// Whether a new attempt may copy a file that failed: the source that had other bytes is excluded now.
+    pub fn is_retry_useful(&self) -> bool {
         self.set.fares_better()
     }
 
-    /// What each source delivered, with the sources that were left out.
+    /// How much each source delivered, and the sources that were left out.
     pub fn shares(&self) -> Vec<v1::Mirror> {
         let shares = self.set.shares().into_iter();
         let shares = shares.map(|Share { source, bytes, left_out, unproven_files, .. }| v1::Mirror {
@@ -114,7 +113,7 @@ impl Mirrors {
             left_out,
             unproven_files,
         });
-        shares.chain(self.absent.iter().cloned()).collect()
+        shares.chain(self.left_out.iter().cloned()).collect()
     }
 }
 
@@ -122,8 +121,8 @@ fn member(locator: &Locator, settings: &Settings) -> Result<Member, Failure> {
     let name = locator.to_string();
     match locator {
         Locator::Foreign { url, .. } => {
-            let there = open(url, typed(settings.authorities(), PATIENCE)?)?;
-            Ok(Member::new(name, there.place, there.path))
+            let remote = open(url, unrestricted(settings.authorities(), REQUEST_RETRY_MAX)?)?;
+            Ok(Member::new(name, remote.place, remote.path))
         }
         Locator::Node { at, place: locator::NodePlace::Path { export, path }, .. } => {
             let root = RelPath::parse(export.as_bytes()).map_err(|e| Failure::usage(format!("{locator}: {e}")))?;
@@ -140,17 +139,17 @@ fn member(locator: &Locator, settings: &Settings) -> Result<Member, Failure> {
     }
 }
 
-/// A node as an HTTP server. It is authenticated by its key, as for every other copy, and is shown the access key for it.
+/// A node as a WebDAV server. It proves its identity by its key, as in every copy, and gets the access key for it.
 fn node(at: &HostPort, settings: &Settings) -> Result<Dav, Failure> {
-    let (identity, key) = settings.meet(at)?;
+    let (identity, key) = settings.identity_and_key(at)?;
     let token = key.as_ref().map(AccessKey::expose_text);
     let url = HttpUrl::parse(&format!("https://{at}/")).map_err(|e| Failure::usage(e.to_string()))?;
-    let (dialer, token) = (dialer(identity)?, Arc::new(move || Ok(token.clone())));
-    let means = Means { dialer, token, redirects: Redirects::Anywhere, patience: PATIENCE };
+    let token = Arc::new(move || Ok(token.clone()));
+    let means = Means { dialer: dialer(identity)?, token, redirects: Redirects::Anywhere, patience: REQUEST_RETRY_MAX };
     Ok(Dav::new(means, &url, RelPath::root()))
 }
 
-/// Connects only to the node with this identity.
+/// A dialer that accepts only the node with this identity.
 fn dialer(identity: Fingerprint) -> Result<Dialer, Failure> {
     let trust = Trust::Fingerprints(vec![identity]);
     let (tls, _) = engine::identity::client_config(&trust, &[]).map_err(|e| Failure::local(format!("no TLS: {e}")))?;

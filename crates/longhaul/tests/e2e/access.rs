@@ -44,7 +44,7 @@ fn a_key_opens_only_its_export_and_rights() {
     for client in [&read, &write, &create] {
         client.write("f", b"new");
     }
-    // Read: look and fetch.
+    // Read: list and fetch.
     assert_eq!(read.run(words!["ls", node.at("")]).expect(0).text(), "data/\n");
     read.run(words!["cp", node.at("data/out"), read.path("g")]).expect(0);
     for words in [
@@ -118,7 +118,7 @@ fn a_key_expires_and_can_be_revoked() {
     fs::write(&file, edited.collect::<Vec<_>>().join("\n")).unwrap();
     Client::with_key(&keys[1]).run(words!["ls", node.at("data")]).refused(4, &["expired"]);
     assert!(String::from_utf8(node.grant_command(&["list"]).stdout).unwrap().contains("EXPIRED"));
-    // Grants that cannot be read let nobody in, and the node says where to look.
+    // Grants that cannot be read admit no client, and the node names the file.
     fs::write(&file, "what is this").unwrap();
     Client::with_key(&keys[1]).run(words!["ls", node.at("data")]).refused(1, &["log"]);
     assert!(node.log().contains("grants.toml"));
@@ -231,7 +231,7 @@ fn a_key_is_shown_once_and_nowhere_else() {
     assert!(list.lines().count() == 3 && list.contains("for tests") && list.contains("write"), "{list}");
     let client = Client::with_key(key);
     client.write("f", pattern(2 << 20));
-    let mut said = list;
+    let mut texts = list;
     for words in [
         words!["cp", client.path("f"), node.at("data/f")],
         words!["cp", client.path("f"), node.at("data/g"), "--json", "--receipt", "receipt"],
@@ -239,14 +239,14 @@ fn a_key_is_shown_once_and_nowhere_else() {
         words!["ls", node.at("data"), "--long", "--json"],
     ] {
         let outcome = client.run(words);
-        said += &(outcome.text() + &outcome.err);
+        texts += &(outcome.text() + &outcome.err);
     }
-    said += &fs::read_to_string(client.path("receipt")).unwrap();
-    said += &node.log();
+    texts += &fs::read_to_string(client.path("receipt")).unwrap();
+    texts += &node.log();
     for file in ["grants.toml", "lock"] {
-        said += &fs::read_to_string(node.state().join(file)).unwrap();
+        texts += &fs::read_to_string(node.state().join(file)).unwrap();
     }
-    assert!(!said.contains(key) && !said.contains("lhk1_"), "the key was repeated");
+    assert!(!texts.contains(key) && !texts.contains("lhk1_"), "the key was repeated");
     assert!(node.log().contains("for tests"), "the log names the grant");
 }
 

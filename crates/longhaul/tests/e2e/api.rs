@@ -33,7 +33,7 @@ use crate::web::raw::ask;
 const LARGE: usize = 48 << 20;
 const LIMIT: u64 = 40_000_000;
 
-/// A node that speaks HTTP in clear as well, for clients with a key.
+/// A node that serves HTTP without TLS as well, for clients with a key.
 fn plain() -> Setup {
     Setup::new().data_export("rw").arg("--plain")
 }
@@ -49,7 +49,7 @@ fn api_at(origin: &str, key: Option<&str>) -> Api {
     Api::new(dialer, HttpUrl::parse(origin).unwrap(), bearer.as_deref())
 }
 
-/// The API of a node that speaks HTTP in clear.
+/// The API of a node that serves HTTP without TLS.
 fn api(node: &Node, key: &str) -> Api {
     api_at(&format!("http://127.0.0.1:{}/", node.port), Some(key))
 }
@@ -97,7 +97,7 @@ impl Pair {
         Order { limit_bit_s: LIMIT, ..self.push("/data/large", "data/large") }
     }
 
-    fn amid(&self) {
+    fn wait_for_a_third(&self) {
         until("a third is there", LONG, || {
             unfinished(&self.there.data("")).iter().any(|path| written(path) > LARGE as u64 / 3)
         });
@@ -135,9 +135,9 @@ fn files_go_to_another_node_and_come_from_it() {
     }
     let mut order = pair.push("/data/run", "data/in/");
     order.options.recursive = true;
-    let told = done(&pair.api, &order);
-    assert_eq!((told.bytes, told.files, told.exit), ((3 << 20) + 10, 3, Some(0)));
-    assert_eq!(told.source, ["/data/run"]);
+    let transfer = done(&pair.api, &order);
+    assert_eq!((transfer.bytes, transfer.files, transfer.exit), ((3 << 20) + 10, 3, Some(0)));
+    assert_eq!(transfer.source, ["/data/run"]);
     assert_eq!(fs::read(pair.there.data("in/run/b c")).unwrap(), pattern(10));
     let receipt = pair.api.receipt(order.id).unwrap();
     assert_eq!((receipt.state, receipt.files, &receipt.transfer), (State::Done, 3, &order.id.to_string()));
@@ -147,11 +147,11 @@ fn files_go_to_another_node_and_come_from_it() {
     assert_eq!(fs::read(pair.here.data("back")).unwrap(), pattern(10));
     done(&pair.api, &pair.pull("data/in/run/a", "/data/new/"));
     assert_eq!(fs::read(pair.here.data("new/a")).unwrap(), pattern(3 << 20));
-    // What is not there ends as a failure that says so, and whose.
+    // A missing source ends as a failure that names it.
     let missing = pair.pull("data/nothing", "/data/x");
     pair.api.create(&missing).unwrap();
-    let told = ended(&pair.api, missing.id);
-    assert!(told.state == Stage::Failed && told.error.unwrap().contains("nothing"), "{:?}", told.exit);
+    let transfer = ended(&pair.api, missing.id);
+    assert!(transfer.state == Stage::Failed && transfer.error.unwrap().contains("nothing"), "{:?}", transfer.exit);
     let listed = pair.api.list(Which::default()).unwrap();
     assert_eq!((listed.transfers.len(), listed.next), (4, None));
     assert_eq!(listed.transfers[0].id, order.id);
@@ -178,12 +178,12 @@ fn files_go_to_a_server_and_come_from_it() {
     assert_eq!((receipt.files, receipt.failed), (2, 0));
     done(&api, &order(at("copy/large"), "/data/back".into()));
     assert_eq!(fs::read(here.data("back")).unwrap(), pattern(20 << 20));
-    // With another credential the server says no, and the transfer says that.
+    // With another credential the server refuses, and the transfer states that.
     let refused = Order { credentials: None, ..order(at("copy/large"), "/data/no".into()) };
     api.create(&refused).unwrap();
-    let told = ended(&api, refused.id);
-    assert_eq!((told.state, here.data("no").exists()), (Stage::Failed, false), "{told:?}");
-    // What is asked of this node itself counts for this one transfer: no key is left that opens it.
+    let transfer = ended(&api, refused.id);
+    assert_eq!((transfer.state, here.data("no").exists()), (Stage::Failed, false), "{transfer:?}");
+    // A request to this node itself counts for this one transfer: no valid key is left.
     assert!(!fs::read_to_string(here.state().join("grants.toml")).unwrap().contains("one copy"));
 }
 
@@ -207,7 +207,7 @@ fn files_go_to_a_bucket_and_come_from_it() {
 }
 
 #[test]
-fn ordering_twice_is_ordering_once() {
+fn a_transfer_ordered_twice_runs_once() {
     let pair = pair();
     fs::write(pair.here.data("f"), b"once").unwrap();
     let order = pair.push("/data/f", "data/f");
@@ -218,7 +218,7 @@ fn ordering_twice_is_ordering_once() {
     let other = Order { target: pair.there.at("data/other"), ..order.clone() };
     let no = problem(pair.api.create(&other));
     assert_eq!((no.status, no.fault.as_str()), (409, "config"), "{no:?}");
-    // Somebody else learns nothing, not even whether it is the same.
+    // Another client cannot see it, not even whether it is the same.
     let others = api(&pair.here, &full_key(&pair.here));
     assert_eq!(problem(others.create(&order)).reason, no.reason);
     assert_eq!(problem(others.create(&other)).reason, no.reason);
@@ -227,7 +227,7 @@ fn ordering_twice_is_ordering_once() {
 }
 
 #[test]
-fn anonymous_clients_see_only_their_own_transfers() {
+fn clients_see_only_their_own_transfers() {
     let pair = pair();
     fs::write(pair.here.data("f"), b"mine").unwrap();
     let order = pair.push("/data/f", "data/f");
@@ -249,13 +249,13 @@ fn anonymous_clients_see_only_their_own_transfers() {
     ] {
         assert_eq!(status, 404);
     }
-    // Who has not said who they are hears whether the node is well, and no more.
+    // A client without a credential sees whether the node works, and no more.
     let nobody = api_at(&format!("http://127.0.0.1:{}/", pair.here.port), None);
     assert_eq!(nobody.health().unwrap().status, "ok");
     assert_eq!(problem(nobody.list(Which::default())).status, 401);
     assert_eq!(problem(nobody.create(&order)).status, 401);
     assert!(nobody.capabilities().unwrap().exports.is_empty());
-    // A key that may only read orders nothing that is written here, and one for a path nothing from beside it.
+    // A key to read cannot order a copy to this node, and a key for a path none from outside it.
     let reader = api(&pair.here, &pair.here.grant(&["--export", "data"]));
     assert_eq!(problem(reader.create(&pair.pull("data/f", "/data/new"))).fault, "auth");
     let part = api(&pair.here, &pair.here.grant(&["--export", "data", "--path", "sub", "--write"]));
@@ -265,13 +265,19 @@ fn anonymous_clients_see_only_their_own_transfers() {
 }
 
 #[test]
-fn what_a_node_can_do_is_told_to_whom_it_may() {
+fn a_node_describes_its_capabilities() {
     let pair = pair();
-    let told = pair.api.capabilities().unwrap();
-    assert_eq!(told.addresses, [pair.here.address()]);
-    assert_eq!(told.exports.iter().map(|e| (e.name.as_str(), e.writable)).collect::<Vec<_>>(), [("data", true)]);
-    assert!(pair.key.len() > 20 && told.node.len() > 20 && told.limits.page_max == 10_000, "{told:?}");
-    assert!(told.schemes.iter().any(|scheme| scheme == "s3"));
+    let capabilities = pair.api.capabilities().unwrap();
+    assert_eq!(capabilities.addresses, [pair.here.address()]);
+    assert_eq!(
+        capabilities.exports.iter().map(|e| (e.name.as_str(), e.writable)).collect::<Vec<_>>(),
+        [("data", true)]
+    );
+    assert!(
+        pair.key.len() > 20 && capabilities.node.len() > 20 && capabilities.limits.page_max == 10_000,
+        "{capabilities:?}"
+    );
+    assert!(capabilities.schemes.iter().any(|scheme| scheme == "s3"));
     let document = ask(&pair.here, "GET", "/api/v1/openapi.json", &[], &[]).expect(200);
     let read: serde_json::Value = serde_json::from_slice(&document.body).unwrap();
     assert!(read["paths"]["/api/v1/transfers/{id}"]["patch"].is_object());
@@ -280,28 +286,31 @@ fn what_a_node_can_do_is_told_to_whom_it_may() {
 }
 
 #[test]
-fn a_host_is_told_of_where_its_operator_says_so() {
-    let (silent, told) = (plain().start(), plain().arg("--audit").start());
-    let asked = |node: &Node, query: &str| {
+fn host_settings_are_shown_only_where_the_operator_permits_it() {
+    let (unaudited, audited) = (plain().start(), plain().arg("--audit").start());
+    let audit = |node: &Node, query: &str| {
         let bearer = format!("Bearer {}", full_key(node));
         let answer = ask(node, "GET", &format!("/api/v1/host{query}"), &[("Authorization", &bearer)], &[]);
         (answer.status, serde_json::from_slice::<serde_json::Value>(&answer.body).unwrap())
     };
-    let (status, no) = asked(&silent, "");
+    let (status, no) = audit(&unaudited, "");
     assert_eq!((status, &no["fault"]), (403, &"auth".into()), "{no}");
-    let (status, host) = asked(&told, "?rate_bit_s=10000000000&rtt_s=0.2");
+    let (status, host) = audit(&audited, "?rate_bit_s=10000000000&rtt_s=0.2");
     assert_eq!(status, 200, "{host}");
     let findings = host["findings"].as_array().unwrap();
     assert!(host["host"].is_object() && findings.len() > 5 && findings.iter().all(|f| f["id"].is_string()), "{host}");
-    assert_eq!((asked(&told, "?rtt_s=-1").0, asked(&told, "?role=toaster").0, asked(&told, "?x=1").0), (400, 400, 400));
-    assert_eq!(ask(&told, "GET", "/api/v1/host", &[], &[]).status, 401);
+    assert_eq!(
+        (audit(&audited, "?rtt_s=-1").0, audit(&audited, "?role=toaster").0, audit(&audited, "?x=1").0),
+        (400, 400, 400)
+    );
+    assert_eq!(ask(&audited, "GET", "/api/v1/host", &[], &[]).status, 401);
 }
 
 /// Whether a file below a directory contains a text.
-fn stands_below(dir: &Path, text: &str) -> bool {
+fn any_file_contains(dir: &Path, text: &str) -> bool {
     fs::read_dir(dir).into_iter().flatten().flatten().any(|entry| {
         if entry.file_type().unwrap().is_dir() {
-            stands_below(&entry.path(), text)
+            any_file_contains(&entry.path(), text)
         } else {
             String::from_utf8_lossy(&fs::read(entry.path()).unwrap_or_default()).contains(text)
         }
@@ -309,26 +318,26 @@ fn stands_below(dir: &Path, text: &str) -> bool {
 }
 
 #[test]
-fn credentials_do_not_come_back() {
+fn credentials_are_never_returned() {
     let pair = pair();
     let mut order = pair.slow();
     order.paused = true;
     let secret = pair.key[pair.key.len() - 24..].to_owned();
-    let mut said = serde_json::to_string(&pair.api.create(&order).unwrap().0).unwrap();
+    let mut answers = serde_json::to_string(&pair.api.create(&order).unwrap().0).unwrap();
     let held = pair.here.state().join("transfers").join(order.id.to_string());
     assert!(fs::read_to_string(&held).unwrap().contains(&secret), "it is needed after a restart");
     let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&held).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
-    said += &serde_json::to_string(
+    answers += &serde_json::to_string(
         &pair.api.change(order.id, &Change { paused: Some(false), ..Change::default() }).unwrap(),
     )
     .unwrap();
-    said += &serde_json::to_string(&pair.api.list(Which::default()).unwrap()).unwrap();
-    said += &serde_json::to_string(&pair.api.cancel(order.id).unwrap()).unwrap();
-    said += &serde_json::to_string(&ended(&pair.api, order.id)).unwrap();
-    said += &serde_json::to_string(&pair.api.receipt(order.id).unwrap()).unwrap();
-    assert!(!said.contains(&secret), "{said}");
-    until("it is written down", LONG, || !stands_below(&pair.here.state(), &secret));
+    answers += &serde_json::to_string(&pair.api.list(Which::default()).unwrap()).unwrap();
+    answers += &serde_json::to_string(&pair.api.cancel(order.id).unwrap()).unwrap();
+    answers += &serde_json::to_string(&ended(&pair.api, order.id)).unwrap();
+    answers += &serde_json::to_string(&pair.api.receipt(order.id).unwrap()).unwrap();
+    assert!(!answers.contains(&secret), "{answers}");
+    until("it is written down", LONG, || !any_file_contains(&pair.here.state(), &secret));
     assert!(fs::read_to_string(&held).unwrap().contains("cancelled"), "the receipt is kept instead");
     // What cannot be read is not repeated either.
     let own = full_key(&pair.here);
@@ -340,23 +349,25 @@ fn credentials_do_not_come_back() {
     let fields = [("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
     let answer = ask(&pair.here, "POST", "/api/v1/transfers", &fields, body.as_bytes()).expect(400);
     assert!(!answer.text().contains(&secret), "{}", answer.text());
-    https::nothing_leaks(&pair.here, &[pair.key.clone(), own]);
+    https::assert_not_written(&pair.here, &[pair.key.clone(), own]);
 }
 
 #[test]
-fn a_limit_lapses_where_nobody_says_it_again() {
+fn a_limit_lapses_unless_it_is_renewed() {
     let pair = pair();
     // A third of it in the first second, and the rest in a minute: but for the limit, which holds for two.
     let order = Order { limit_bit_s: 1_000_000, limit_for_s: Some(2), ..pair.slow() };
     pair.api.create(&order).unwrap();
-    until("it has its limit", LONG, || pair.api.transfer(order.id).is_ok_and(|told| told.limit_bit_s == 1_000_000));
-    let told = ended(&pair.api, order.id);
-    assert_eq!((told.state, told.limit_bit_s), (Stage::Done, 0), "{told:?}");
-    assert!(told.seconds > 1.5 && told.seconds < 20.0, "{told:?}");
+    until("it has its limit", LONG, || {
+        pair.api.transfer(order.id).is_ok_and(|transfer| transfer.limit_bit_s == 1_000_000)
+    });
+    let transfer = ended(&pair.api, order.id);
+    assert_eq!((transfer.state, transfer.limit_bit_s), (Stage::Done, 0), "{transfer:?}");
+    assert!(transfer.seconds > 1.5 && transfer.seconds < 20.0, "{transfer:?}");
 }
 
 #[test]
-fn a_node_that_is_killed_goes_on() {
+fn a_killed_node_resumes_its_transfers() {
     let mut pair = pair();
     let order = pair.slow();
     pair.api.create(&order).unwrap();
@@ -364,25 +375,25 @@ fn a_node_that_is_killed_goes_on() {
         fs::write(pair.here.data("small"), b"small").unwrap();
         pair.push("/data/small", "data/small")
     });
-    pair.amid();
-    // What was changed holds over the restart as well, and what is left takes minutes until it is let go.
+    pair.wait_for_a_third();
+    // The change outlasts the restart, and the rest takes minutes until the limit is lifted.
     let to = |limit: u64| Change { limit_bit_s: Some(limit), ..Change::default() };
     pair.api.change(order.id, &to(1_000_001)).unwrap();
     pair.here.restart();
-    let told = until_some("it answers again", LONG, || pair.api.transfer(order.id).ok());
-    assert!(!told.state.is_last() && told.limit_bit_s == 1_000_001, "{told:?}");
+    let transfer = until_some("it answers again", LONG, || pair.api.transfer(order.id).ok());
+    assert!(!transfer.state.is_last() && transfer.limit_bit_s == 1_000_001, "{transfer:?}");
     assert!(!pair.api.create(&order).unwrap().1, "the same order is still the same");
     pair.api.change(order.id, &to(0)).unwrap();
-    let told = ended(&pair.api, order.id);
-    assert_eq!((told.state, told.bytes), (Stage::Done, LARGE as u64), "{told:?}");
+    let transfer = ended(&pair.api, order.id);
+    assert_eq!((transfer.state, transfer.bytes), (Stage::Done, LARGE as u64), "{transfer:?}");
     assert_eq!(fs::read(pair.there.data("large")).unwrap(), pattern(LARGE));
     let receipt = pair.api.receipt(order.id).unwrap();
     assert!(receipt.bytes < LARGE as u64 || receipt.resumed_bytes > 0, "it did not begin anew: {receipt:?}");
-    // What had ended by then is still known, in its place.
+    // Transfers that had ended are still listed, in their order.
     let listed = pair.api.list(Which::default()).unwrap().transfers;
     assert_eq!(listed.iter().map(|t| t.id).collect::<Vec<_>>(), [order.id, first.id]);
     assert_eq!((&listed[1], pair.api.receipt(first.id).unwrap().files), (&first, 1));
-    // Ended by its orchestrator, it stays ended.
+    // A transfer that was cancelled stays cancelled.
     let gone = Order { paused: true, ..pair.push("/data/large", "data/again") };
     pair.api.create(&gone).unwrap();
     pair.api.cancel(gone.id).unwrap();
@@ -405,7 +416,7 @@ fn a_revoked_key_gets_no_service_after_a_restart() {
     let file = pair.here.state().join("transfers").join(order.id.to_string());
     until("it has ended", LONG, || fs::read_to_string(&file).unwrap().contains("\"failed\""));
     assert!(!pair.there.data("large").exists());
-    assert!(!stands_below(&pair.here.state().join("transfers"), &pair.key[pair.key.len() - 24..]));
+    assert!(!any_file_contains(&pair.here.state().join("transfers"), &pair.key[pair.key.len() - 24..]));
 }
 
 #[test]
@@ -426,13 +437,16 @@ fn a_transfer_is_paused_changed_and_ended() {
     assert_eq!(ended(&pair.api, order.id).state, Stage::Done);
     assert_eq!(problem(pair.api.change(order.id, &change)).status, 409);
     assert_eq!(pair.api.cancel(order.id).unwrap().state, Stage::Done, "it stays as it ended");
-    // Ended in the middle: what has arrived is gone on with by the next one.
+    // Ended in the middle: the next one resumes what has arrived.
     let second = Order { limit_bit_s: LIMIT, ..pair.push("/data/large", "data/second") };
     pair.api.create(&second).unwrap();
     until("bytes move", LONG, || pair.api.transfer(second.id).unwrap().bytes > 1 << 20);
     pair.api.cancel(second.id).unwrap();
-    let told = ended(&pair.api, second.id);
-    assert_eq!((told.state, told.exit, pair.there.data("second").exists()), (Stage::Cancelled, Some(130), false));
+    let transfer = ended(&pair.api, second.id);
+    assert_eq!(
+        (transfer.state, transfer.exit, pair.there.data("second").exists()),
+        (Stage::Cancelled, Some(130), false)
+    );
     // A change may end it as well.
     let third = Order { limit_bit_s: LIMIT, ..pair.push("/data/large", "data/third") };
     pair.api.create(&third).unwrap();
@@ -445,42 +459,42 @@ fn a_transfer_is_paused_changed_and_ended() {
 }
 
 #[test]
-fn events_come_in_order_and_go_on() {
+fn events_come_in_order_and_resume_after_a_reconnect() {
     let pair = pair();
     let order = Order { paused: true, ..pair.slow() };
     pair.api.create(&order).unwrap();
     let (mut one, mut all) = (pair.api.events(Some(order.id), None).unwrap(), pair.api.events(None, None).unwrap());
     pair.api.change(order.id, &Change { paused: Some(false), ..Change::default() }).unwrap();
-    let (mut heard, mut is_let_go) = (Vec::new(), false);
+    let (mut events, mut is_unlimited) = (Vec::new(), false);
     while let Some(event) = one.next_event().unwrap() {
         assert_eq!(event.transfer.id, order.id);
         let moves = event.transfer.bytes > 1 << 20;
-        heard.push((event.id.parse::<u64>().unwrap(), event.transfer));
-        if heard.len() >= 3 && moves && !is_let_go {
-            is_let_go = true;
+        events.push((event.id.parse::<u64>().unwrap(), event.transfer));
+        if events.len() >= 3 && moves && !is_unlimited {
+            is_unlimited = true;
             let _ = pair.api.change(order.id, &Change { limit_bit_s: Some(0), ..Change::default() });
         }
     }
-    assert!(heard.len() >= 3, "the last state, and progress before it: {}", heard.len());
-    assert!(heard.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1.bytes <= pair[1].1.bytes));
-    assert_eq!(heard.last().unwrap().1.state, Stage::Done);
-    assert!(heard.iter().rev().skip(1).all(|(_, transfer)| !transfer.state.is_last()));
-    // Those who listen to all hear the same end, and then what comes next.
-    let of_end = until_some("the end is heard", LONG, || {
+    assert!(events.len() >= 3, "the last state, and progress before it: {}", events.len());
+    assert!(events.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1.bytes <= pair[1].1.bytes));
+    assert_eq!(events.last().unwrap().1.state, Stage::Done);
+    assert!(events.iter().rev().skip(1).all(|(_, transfer)| !transfer.state.is_last()));
+    // Clients that follow all transfers get the same end, and then the next events.
+    let of_end = until_some("the event of the end is sent", LONG, || {
         let event = all.next_event().unwrap().unwrap();
         Some(event).filter(|event| event.transfer.state.is_last())
     });
-    assert_eq!(of_end.id, heard.last().unwrap().0.to_string());
+    assert_eq!(of_end.id, events.last().unwrap().0.to_string());
     fs::write(pair.here.data("small"), b"small").unwrap();
     let next = pair.push("/data/small", "data/small");
     pair.api.create(&next).unwrap();
     assert_eq!(all.next_event().unwrap().unwrap().transfer.id, next.id);
     ended(&pair.api, next.id);
-    // Whoever comes back hears what they missed, and nothing twice.
+    // A client that reconnects gets the missed events, and nothing twice.
     let mut back = pair.api.events(None, Some(&of_end.id)).unwrap();
     let event = back.next_event().unwrap().unwrap();
     assert_eq!((event.transfer.id, event.transfer.state), (next.id, Stage::Done));
     let mut over = pair.api.events(Some(order.id), Some(&of_end.id)).unwrap();
-    assert_eq!(over.next_event().unwrap(), None, "its end was heard");
+    assert_eq!(over.next_event().unwrap(), None, "its end was received");
     assert_eq!(problem(pair.api.events(None, Some("x")).map(|_| ())).status, 400);
 }

@@ -11,7 +11,7 @@ use crate::client::{Client, Running, unfinished, words};
 use crate::mirrors::ThrottledLine;
 use crate::node::{Node, signal};
 use crate::tree::{assert_copied, pattern};
-use crate::unfinished_state::{assert_kept, assert_nothing_kept, at_rest, covered};
+use crate::unfinished_state::{assert_kept, assert_nothing_kept, covered, has_no_writer};
 use crate::wait::{LONG, until};
 
 /// Files of a job that takes some nine seconds at [`SLOW`], each larger than a second's worth.
@@ -62,7 +62,7 @@ struct CopyFixture {
     to: String,
 }
 
-fn ends(push: bool) -> CopyFixture {
+fn copy_fixture(push: bool) -> CopyFixture {
     let (node, client) = (Node::open(), Client::new());
     let here = client.path(if push { "s" } else { "t" });
     let there = node.data(if push { "t" } else { "s" });
@@ -91,7 +91,7 @@ impl CopyFixture {
     }
 
     /// Asserts that the command, run again at full speed, completes the copy and leaves nothing else.
-    fn completes(&self) {
+    fn assert_completes(&self) {
         let there = covered(&self.writer_state());
         let receipt = self.client.cp(0, words!["-r", self.from, self.to]);
         assert!(receipt["resumed_bytes"].as_u64().unwrap() >= there, "{there} were there: {receipt}");
@@ -105,14 +105,14 @@ fn an_interrupted_job_leaves_no_incomplete_files() {
     std::thread::scope(|scope| {
         for push in [true, false] {
             scope.spawn(move || {
-                let ends = ends(push);
-                let running = ends.begin();
+                let fixture = copy_fixture(push);
+                let running = fixture.begin();
                 signal(&running.child, Signal::INT);
                 let outcome = running.finish().expect(130);
                 assert!(outcome.err.contains("run the same command again"), "{}", outcome.err);
-                ends.assert_kept();
-                assert_whole(&ends.target);
-                ends.completes();
+                fixture.assert_kept();
+                assert_whole(&fixture.target);
+                fixture.assert_completes();
             });
         }
     });
@@ -131,7 +131,7 @@ fn an_interrupted_local_copy_leaves_no_incomplete_files() {
         signal(&running.child, sent);
         running.finish().expect(130);
         // At once: its end is the end of both.
-        assert!(at_rest(&client.state()), "round {round}");
+        assert!(has_no_writer(&client.state()), "round {round}");
         assert!(!unfinished(&to).is_empty(), "round {round}");
         assert_whole(&to);
         client.cp(0, words!["-r", from, to]);
@@ -144,27 +144,27 @@ fn an_interrupted_local_copy_leaves_no_incomplete_files() {
 
 #[test]
 fn a_job_interrupted_twice_ends_at_once() {
-    let ends = ends(true);
-    // A node that is stopped in its tracks would keep the first interrupt's good-bye waiting.
-    let running = ends.begin();
-    ends.node.freeze();
+    let fixture = copy_fixture(true);
+    // A frozen node would delay the end of the session after the first interrupt.
+    let running = fixture.begin();
+    fixture.node.freeze();
     let started = std::time::Instant::now();
     signal(&running.child, Signal::INT);
-    until("the first is heard", LONG, || running.err().contains("interrupted") || started.elapsed().as_secs() > 0);
+    until("the first is handled", LONG, || running.err().contains("interrupted") || started.elapsed().as_secs() > 0);
     signal(&running.child, Signal::INT);
     running.finish().expect(130);
-    // The silence of a node is noticed after thirty.
+    // The silence of a node is detected after 30 s.
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
-    ends.node.thaw();
-    ends.assert_kept();
-    assert_whole(&ends.target);
+    fixture.node.thaw();
+    fixture.assert_kept();
+    assert_whole(&fixture.target);
 }
 
 #[test]
 fn waiting_for_a_node_can_be_interrupted() {
-    let mut ends = ends(true);
-    let running = ends.begin();
-    ends.node.kill();
+    let mut fixture = copy_fixture(true);
+    let running = fixture.begin();
+    fixture.node.kill();
     // By the fourth pause it sleeps for eight seconds.
     until("it has tried three times", LONG, || running.err().matches("trying again").count() > 3);
     let started = std::time::Instant::now();
@@ -179,13 +179,13 @@ fn a_killed_client_leaves_nothing_under_a_final_name() {
     std::thread::scope(|scope| {
         for push in [true, false] {
             scope.spawn(move || {
-                let ends = ends(push);
-                let mut running = ends.begin();
+                let fixture = copy_fixture(push);
+                let mut running = fixture.begin();
                 running.child.kill().unwrap();
                 running.child.wait().unwrap();
-                ends.assert_kept();
-                assert_whole(&ends.target);
-                ends.completes();
+                fixture.assert_kept();
+                assert_whole(&fixture.target);
+                fixture.assert_completes();
             });
         }
     });
@@ -208,16 +208,16 @@ fn a_killed_local_copy_is_resumed() {
 }
 
 #[test]
-fn a_killed_node_goes_on_when_it_is_back() {
-    let mut ends = ends(true);
-    let running = ends.begin();
-    ends.node.kill();
-    assert_whole(&ends.target);
-    assert!(!unfinished(&ends.target).is_empty());
+fn a_copy_to_a_killed_node_resumes_after_its_restart() {
+    let mut fixture = copy_fixture(true);
+    let running = fixture.begin();
+    fixture.node.kill();
+    assert_whole(&fixture.target);
+    assert!(!unfinished(&fixture.target).is_empty());
     drop(running);
-    ends.node.restart();
-    ends.assert_kept();
-    ends.completes();
+    fixture.node.restart();
+    fixture.assert_kept();
+    fixture.assert_completes();
 }
 
 #[test]
@@ -225,19 +225,19 @@ fn a_client_waits_for_a_node_that_comes_back() {
     std::thread::scope(|scope| {
         for push in [true, false] {
             scope.spawn(move || {
-                let mut ends = ends(push);
-                let mut words = words_of(&ends.from, &ends.to);
+                let mut fixture = copy_fixture(push);
+                let mut words = words_of(&fixture.from, &fixture.to);
                 words.extend(words!["--json"]);
-                let running = ends.client.begin(words);
-                until("a file is in place", LONG, || fs::read_dir(&ends.target).is_ok_and(|list| list.count() > 2));
-                ends.node.kill();
-                until("the client says that it tries again", LONG, || running.err().contains("trying again"));
+                let running = fixture.client.begin(words);
+                until("a file is in place", LONG, || fs::read_dir(&fixture.target).is_ok_and(|list| list.count() > 2));
+                fixture.node.kill();
+                until("the client reports that it tries again", LONG, || running.err().contains("trying again"));
                 let away = std::time::Instant::now();
                 std::thread::sleep(std::time::Duration::from_secs(1));
-                ends.node.restart();
+                fixture.node.restart();
                 let away = away.elapsed().as_secs_f64();
-                // The receipt speaks of the job, not of its last attempt: what the first put in place was not there
-                // already, but for files whose outcome a pushing client had not heard of yet.
+                // The receipt covers the job, not only its last attempt: what the first attempt put in place was not there
+                // already, but for files whose outcome had not reached a pushing client yet.
                 let receipt = running.finish().expect(0).json();
                 let count = |what: &str| receipt[what].as_u64().unwrap();
                 assert_eq!((&receipt["state"], count("files") + count("skipped")), (&"done".into(), FILES as u64));
@@ -245,8 +245,8 @@ fn a_client_waits_for_a_node_that_comes_back() {
                 let by = &receipt["limited_by"];
                 let is_much = away > receipt["seconds"].as_f64().unwrap() / 2.0;
                 assert!(!is_much || by["part"] == "outage", "away for {away} s: {receipt}");
-                assert_copied(&ends.source, &ends.target);
-                assert!(unfinished(&ends.target).is_empty());
+                assert_copied(&fixture.source, &fixture.target);
+                assert!(unfinished(&fixture.target).is_empty());
             });
         }
     });
@@ -257,49 +257,49 @@ fn the_retry_limit_is_counted_from_the_last_progress() {
     std::thread::scope(|scope| {
         for push in [true, false] {
             scope.spawn(move || {
-                let ends = ends(push);
+                let fixture = copy_fixture(push);
                 // The path breaks and the node stays: how long it takes to start must not count.
-                let line = ThrottledLine::to(&ends.node, ThrottledLine::FREE);
-                let by_line = |at: &str| at.replace(&ends.node.at(""), &line.at(""));
-                let mut words = words_at("10Mbit/s", &by_line(&ends.from), &by_line(&ends.to));
+                let line = ThrottledLine::to(&fixture.node, ThrottledLine::FREE);
+                let by_line = |at: &str| at.replace(&fixture.node.at(""), &line.at(""));
+                let mut words = words_at("10Mbit/s", &by_line(&fixture.from), &by_line(&fixture.to));
                 words.extend(words!["--retry-for", "10s"]);
                 let started = std::time::Instant::now();
-                let running = ends.client.begin(words);
+                let running = fixture.client.begin(words);
                 // It has worked for longer than its patience when the path breaks.
                 until("the job has lasted", LONG, || started.elapsed() > Duration::from_millis(10_200));
                 line.cut();
-                until("the client says that it tries again", LONG, || running.err().contains("trying again"));
+                until("the client reports that it tries again", LONG, || running.err().contains("trying again"));
                 line.mend();
                 running.finish().expect(0);
-                assert_copied(&ends.source, &ends.target);
+                assert_copied(&fixture.source, &fixture.target);
             });
         }
     });
 }
 
 #[test]
-fn a_node_that_stays_away_is_unreachable() {
+fn a_node_that_does_not_return_is_unreachable() {
     std::thread::scope(|scope| {
         for (push, patience) in [(true, "0s"), (false, "0s"), (true, "3s"), (false, "3s")] {
             scope.spawn(move || {
-                let mut ends = ends(push);
-                let mut words = words_of(&ends.from, &ends.to);
+                let mut fixture = copy_fixture(push);
+                let mut words = words_of(&fixture.from, &fixture.to);
                 words.extend(words!["--retry-for", patience]);
-                let running = ends.client.begin(words);
-                under_way(&ends.target);
-                ends.node.kill();
+                let running = fixture.client.begin(words);
+                under_way(&fixture.target);
+                fixture.node.kill();
                 let outcome = running.finish().expect(5);
-                assert!(outcome.err.contains(&ends.node.address()), "{}", outcome.err);
-                assert_whole(&ends.target);
-                ends.node.restart();
-                ends.completes();
+                assert!(outcome.err.contains(&fixture.node.address()), "{}", outcome.err);
+                assert_whole(&fixture.target);
+                fixture.node.restart();
+                fixture.assert_completes();
             });
         }
     });
 }
 
 #[test]
-fn a_node_that_is_asked_to_stop_ends_well() {
+fn a_node_exits_with_success_on_a_stop_signal() {
     let (mut node, client) = (Node::open(), Client::new());
     client.run(words!["ls", node.at("data")]).expect(0);
     assert_eq!(node.stop(), Some(0));
@@ -308,17 +308,17 @@ fn a_node_that_is_asked_to_stop_ends_well() {
 
 #[test]
 fn a_stopped_peer_is_noticed() {
-    // A process that is stopped keeps its connections open and says nothing: only silence tells.
-    let ends = ends(true);
-    let mut words = words_of(&ends.from, &ends.to);
+    // A stopped process keeps its connections open and sends nothing: only the silence shows it.
+    let fixture = copy_fixture(true);
+    let mut words = words_of(&fixture.from, &fixture.to);
     words.extend(words!["--retry-for", "0s"]);
-    let running = ends.client.begin(words);
-    under_way(&ends.target);
-    ends.node.freeze();
+    let running = fixture.client.begin(words);
+    under_way(&fixture.target);
+    fixture.node.freeze();
     let outcome = running.finish().expect(5);
-    assert!(outcome.err.contains("silent") && outcome.err.contains(&ends.node.address()), "{}", outcome.err);
-    ends.node.thaw();
-    until("the node has let go", Duration::from_secs(90), || at_rest(&ends.node.state()));
-    ends.assert_kept();
-    assert_whole(&ends.target);
+    assert!(outcome.err.contains("silent") && outcome.err.contains(&fixture.node.address()), "{}", outcome.err);
+    fixture.node.thaw();
+    until("the node has let go", Duration::from_secs(90), || has_no_writer(&fixture.node.state()));
+    fixture.assert_kept();
+    assert_whole(&fixture.target);
 }

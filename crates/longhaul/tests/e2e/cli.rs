@@ -111,7 +111,7 @@ fn serve_reads_a_file_of_settings() {
 }
 
 #[test]
-fn serve_says_why_it_cannot() {
+fn serve_reports_why_it_cannot_start() {
     let (node, client) = (Node::open(), Client::new());
     let taken =
         client.run(words!["serve", "--listen", node.address(), "--export", "x=/tmp"]).refused(1, &[&node.address()]);

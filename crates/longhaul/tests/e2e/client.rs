@@ -180,14 +180,14 @@ impl Outcome {
     #[track_caller]
     pub fn refused(self, code: i32, saying: &[&str]) -> Outcome {
         let outcome = self.expect(code);
-        let told = outcome.err.lines().filter(|line| !is_introduction(line)).collect::<Vec<_>>();
-        assert_eq!(told.len(), 1, "one sentence, not {told:#?}");
-        saying.iter().for_each(|word| assert!(told[0].contains(word), "{word:?} is not in {:?}", told[0]));
+        let sentences = outcome.err.lines().filter(|line| !is_introduction(line)).collect::<Vec<_>>();
+        assert_eq!(sentences.len(), 1, "one sentence, not {sentences:#?}");
+        saying.iter().for_each(|word| assert!(sentences[0].contains(word), "{word:?} is not in {:?}", sentences[0]));
         outcome
     }
 }
 
-/// Whether a line is the note about a node that the client meets for the first time.
+/// Whether a line is the note about a node to which the client connects for the first time.
 fn is_introduction(line: &str) -> bool {
     line.ends_with("remembered)")
 }

@@ -20,7 +20,7 @@ fn a_link_does_not_lead_out_of_a_keys_prefix() {
     fs::create_dir_all(client.path("t")).unwrap();
     symlink("../../secret", client.path("t/link")).unwrap();
     client.run(words!["cp", "-r", client.path("t"), node.at("data/mine/t")]).expect(0);
-    // One that the operator made, and that stays inside the export, leads out of the prefix just as well.
+    // A link of the operator's that stays inside the export leads out of the prefix just as well.
     symlink("../secret", node.data("mine/there")).unwrap();
     client.write("f", b"x");
     for through in ["data/mine/t/link", "data/mine/there"] {
@@ -36,7 +36,7 @@ fn a_link_does_not_lead_out_of_a_keys_prefix() {
     }
     assert!(!client.path("got").exists() && !node.data("secret/new").exists());
     assert_eq!(fs::read(node.data("secret/s")).unwrap(), b"secret");
-    // Without links the key does what it says, down to a prefix that is not there yet.
+    // Without links the key works below its prefix, also where that does not exist yet.
     client.run(words!["cp", client.path("f"), node.at("data/mine/f")]).expect(0);
     let early = Client::with_key(&node.grant(&["--export", "data", "--path", "later/on", "--create"]));
     early.write("f", b"x");
@@ -45,7 +45,7 @@ fn a_link_does_not_lead_out_of_a_keys_prefix() {
 }
 
 #[test]
-fn a_prefix_that_does_not_read_opens_nothing() {
+fn a_grant_with_an_invalid_path_opens_nothing() {
     let node = Node::closed();
     fs::write(node.data("f"), b"x").unwrap();
     let client = Client::with_key(&node.grant(&["--export", "data", "--path", "mine"]));
@@ -123,7 +123,7 @@ fn a_stopped_node_keeps_its_unfinished_files() {
     let big = client.write("big", pattern(32 << 20));
     let words = words!["cp", "--limit", "8Mbit/s", "--retry-for", "0s", big, node.at("data/big")];
     let running = client.begin(words);
-    // Not before a block is whole: a file that was only begun is nothing to go on with.
+    // Not before a block is complete: a file that was only opened cannot be resumed.
     until("blocks arrive", LONG, || covered(&node.state()) > 0);
     assert_eq!(node.stop(), Some(0));
     assert_kept(&node.data(""), &node.state());
@@ -142,7 +142,7 @@ fn clients_of_a_stopping_node_are_not_reported_as_interrupted() {
     let running: Vec<_> = (0..16).map(begin).collect();
     until("all are under way", LONG, || unfinished(&node.data("")).len() == running.len());
     assert_eq!(node.stop(), Some(0));
-    // Each would try again if it might: only who was told to end says "interrupted".
+    // Each would try again if it had time: only a client that was interrupted reports "interrupted".
     running.into_iter().for_each(|running| drop(running.finish().expect(5)));
 }
 

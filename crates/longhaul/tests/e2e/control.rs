@@ -40,9 +40,9 @@ fn pair() -> Pair {
 }
 
 /// Runs `longhaul job` with these arguments from a control point.
-pub fn job(node: &Node, client: &Client, seat: ControlPoint, words: Vec<OsString>) -> Outcome {
+pub fn job(node: &Node, client: &Client, point: ControlPoint, words: Vec<OsString>) -> Outcome {
     let mut command = client.command([words!["job"], words].concat());
-    match seat {
+    match point {
         ControlPoint::Client => {}
         ControlPoint::Operator => drop(command.env("LONGHAUL_STATE", node.state())),
         ControlPoint::Key => drop(command.args(["--node", &node.at("")])),
@@ -51,7 +51,7 @@ pub fn job(node: &Node, client: &Client, seat: ControlPoint, words: Vec<OsString
 }
 
 /// Lifts the limit of all jobs of a client. Returns the number of jobs.
-pub fn let_go(client: &Client) -> usize {
+pub fn lift_limit(client: &Client) -> usize {
     set_limit(client, "none")
 }
 
@@ -70,18 +70,18 @@ pub fn set_limit(client: &Client, limit: &str) -> usize {
 }
 
 /// The jobs that a control point lists.
-fn jobs(node: &Node, client: &Client, seat: ControlPoint) -> Vec<Value> {
-    let listed = job(node, client, seat, words!["list", "--json"]).expect(0).text();
+fn jobs(node: &Node, client: &Client, point: ControlPoint) -> Vec<Value> {
+    let listed = job(node, client, point, words!["list", "--json"]).expect(0).text();
     listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 impl Pair {
-    fn job(&self, seat: ControlPoint, words: Vec<OsString>) -> Outcome {
-        job(&self.node, &self.client, seat, words)
+    fn job(&self, point: ControlPoint, words: Vec<OsString>) -> Outcome {
+        job(&self.node, &self.client, point, words)
     }
 
-    fn jobs(&self, seat: ControlPoint) -> Vec<Value> {
-        jobs(&self.node, &self.client, seat)
+    fn jobs(&self, point: ControlPoint) -> Vec<Value> {
+        jobs(&self.node, &self.client, point)
     }
 
     /// Starts a copy, and waits until both ends list it; returns its id.
@@ -94,15 +94,15 @@ impl Pair {
         (running, listed["id"].as_str().unwrap().to_owned())
     }
 
-    fn show(&self, seat: ControlPoint, id: &str) -> Value {
-        self.job(seat, words!["show", id, "--json"]).expect(0).json()
+    fn show(&self, point: ControlPoint, id: &str) -> Value {
+        self.job(point, words!["show", id, "--json"]).expect(0).json()
     }
 
     /// Waits until every control point shows this state of the job.
     fn all_see(&self, id: &str, what: &str, value: impl Into<Value>) {
         let value = value.into();
-        for seat in CONTROL_POINTS {
-            until(&format!("{seat:?} sees {what} {value}"), LONG, || self.show(seat, id)[what] == value);
+        for point in CONTROL_POINTS {
+            until(&format!("{point:?} sees {what} {value}"), LONG, || self.show(point, id)[what] == value);
         }
     }
 }
@@ -136,7 +136,7 @@ fn assert_kept((bits, seconds): (f64, f64), limit_bit_s: f64, least_bit_s: f64, 
     assert!(bits <= most && bits / seconds > least_bit_s, "{what}: {bits} bits in {seconds} s");
 }
 
-fn change_holds(push: bool, seat: ControlPoint) {
+fn change_holds(push: bool, point: ControlPoint) {
     let pair = pair();
     let (from, to) = if push {
         ("zero:4GB".to_owned(), pair.node.at("null:"))
@@ -144,9 +144,9 @@ fn change_holds(push: bool, seat: ControlPoint) {
         (pair.node.at("zero:4GB"), "null:".to_owned())
     };
     let (running, id) = pair.begin(words![from, to, "--limit", "24Mbit/s", "--checksum", "none"]);
-    pair.job(seat, words!["set", id, "--limit", "120Mbit/s"]).expect(0);
+    pair.job(point, words!["set", id, "--limit", "120Mbit/s"]).expect(0);
     pair.all_see(&id, "limit_bit_s", 120_000_000);
-    assert_kept(measured(&running), 120e6, 1.5 * 24e6, &format!("{seat:?}, push {push}"));
+    assert_kept(measured(&running), 120e6, 1.5 * 24e6, &format!("{point:?}, push {push}"));
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn the_client_changes_the_limit_of_a_running_job() {
 }
 
 #[test]
-fn the_client_changes_the_limit_of_what_it_pulls() {
+fn the_client_changes_the_limit_of_a_running_pull() {
     change_holds(false, ControlPoint::Client);
 }
 
@@ -173,7 +173,7 @@ fn the_operator_changes_the_limit_of_a_running_job() {
 }
 
 #[test]
-fn the_operator_changes_the_limit_of_what_is_pulled() {
+fn the_operator_changes_the_limit_of_a_running_pull() {
     change_holds(false, ControlPoint::Operator);
 }
 
@@ -193,7 +193,7 @@ fn a_limit_is_lowered_and_lifted() {
     let lifted = Instant::now();
     pair.job(ControlPoint::Operator, words!["set", id, "--limit", "none"]).expect(0);
     let receipt = running.finish().expect(0).json();
-    // Minutes' worth at what it was.
+    // At the former rate it would take minutes.
     assert!(lifted.elapsed() < Duration::from_secs(60), "{:?}", lifted.elapsed());
     assert_eq!(receipt["bytes"], 200_000_000u64);
 }
@@ -203,23 +203,23 @@ fn a_job_is_listed_and_shown() {
     let pair = pair();
     let file = pair.client.write("f", pattern(20 << 20));
     let (running, id) = pair.begin(words![file, pair.node.at("data/f"), "--limit", "2Mbit/s"]);
-    for (seat, role) in
+    for (point, role) in
         [(ControlPoint::Client, "send"), (ControlPoint::Operator, "receive"), (ControlPoint::Key, "receive")]
     {
-        let listed = pair.jobs(seat);
-        assert_eq!(listed.len(), 1, "{seat:?}: {listed:?}");
-        let shown = pair.show(seat, &id);
+        let listed = pair.jobs(point);
+        assert_eq!(listed.len(), 1, "{point:?}: {listed:?}");
+        let shown = pair.show(point, &id);
         for job in [&listed[0], &shown] {
             assert_eq!((&job["v"], &job["event"], &job["id"]), (&1.into(), &"transfer".into(), &id.as_str().into()));
-            assert_eq!((&job["role"], &job["state"]), (&role.into(), &"running".into()), "{seat:?}");
+            assert_eq!((&job["role"], &job["state"]), (&role.into(), &"running".into()), "{point:?}");
             assert_eq!((&job["limit_bit_s"], &job["bytes_total"]), (&2_000_000.into(), &(20 << 20).into()));
-            assert!(job["target"].as_str().unwrap().contains("data/f"), "{seat:?}: {job}");
+            assert!(job["target"].as_str().unwrap().contains("data/f"), "{point:?}: {job}");
             assert!(job["streams"].as_u64().unwrap() >= 1 && job["seconds"].as_f64().unwrap() > 0.0, "{job}");
         }
-        // The end of an id is enough, and people get words.
-        let text = pair.job(seat, words!["show", id[id.len() - 8..].to_owned()]).expect(0).text();
-        assert!(text.contains(&id) && text.contains("running") && text.contains("2.00 Mbit/s"), "{seat:?}: {text}");
-        let line = pair.job(seat, words!["list"]).expect(0).text();
+        // The end of an id is enough, and without --json the output is text.
+        let text = pair.job(point, words!["show", id[id.len() - 8..].to_owned()]).expect(0).text();
+        assert!(text.contains(&id) && text.contains("running") && text.contains("2.00 Mbit/s"), "{point:?}: {text}");
+        let line = pair.job(point, words!["list"]).expect(0).text();
         assert!(line.lines().count() == 2 && line.lines().any(|line| line.starts_with(&id)), "{line}");
     }
     pair.job(ControlPoint::Client, words!["set", id]).refused(2, &["--limit", "--streams"]);
@@ -249,13 +249,13 @@ fn ended_copies_are_listed_for_a_while() {
 #[test]
 fn an_unknown_job_is_reported() {
     let pair = pair();
-    for seat in CONTROL_POINTS {
+    for point in CONTROL_POINTS {
         for words in [words!["show"], words!["pause"], words!["resume"], words!["cancel"]] {
             let words = [words, words!["0123abcd"]].concat();
-            pair.job(seat, words).refused(1, &["0123abcd", "job list"]);
+            pair.job(point, words).refused(1, &["0123abcd", "job list"]);
         }
-        pair.job(seat, words!["set", "0123abcd", "--limit", "1Mbit/s"]).refused(1, &["0123abcd"]);
-        assert!(pair.jobs(seat).is_empty());
+        pair.job(point, words!["set", "0123abcd", "--limit", "1Mbit/s"]).refused(1, &["0123abcd"]);
+        assert!(pair.jobs(point).is_empty());
     }
     pair.client.run(words!["job", "list", "--node", pair.node.at("data/x")]).refused(2, &["is not a node"]);
 }
@@ -273,7 +273,7 @@ fn another_key_cannot_control_the_job() {
     stranger.run(words!["job", "list", "--node", pair.node.at("")]).expect(4);
     let (before, shown) = (progress(&running).len(), pair.show(ControlPoint::Client, &id));
     assert_eq!((&shown["state"], &shown["limit_bit_s"]), (&"running".into(), &40_000_000.into()));
-    until("it goes on", LONG, || progress(&running).len() > before + 1);
+    until("it continues", LONG, || progress(&running).len() > before + 1);
 }
 
 #[test]
@@ -301,12 +301,12 @@ fn pause_and_resume(push: bool, pauses: ControlPoint, resumes: ControlPoint) {
     if !push {
         fs::write(pair.node.data("f"), &bytes).unwrap();
     }
-    // The pause is longer than the patience with a path that is broken: it is none.
+    // The pause is longer than the time limit for a broken path: a pause is none.
     let (running, id) = pair.begin(words![from, to, "--limit", "8Mbit/s", "--retry-for", "2s"]);
     pair.job(pauses, words!["pause", id]).expect(0);
     pair.all_see(&id, "state", "paused");
-    // What was under way when the pause came is there once no seat sees anything new, twice.
-    let seen = || CONTROL_POINTS.map(|seat| pair.show(seat, &id)["bytes"].as_u64().unwrap());
+    // What was in flight at the pause has arrived once no point sees anything new, twice.
+    let seen = || CONTROL_POINTS.map(|point| pair.show(point, &id)["bytes"].as_u64().unwrap());
     until("what was sent has arrived", LONG, || {
         let looks = [(); 3].map(|()| {
             std::thread::sleep(Duration::from_millis(300));
@@ -327,15 +327,15 @@ fn pause_and_resume(push: bool, pauses: ControlPoint, resumes: ControlPoint) {
 }
 
 #[test]
-fn streams_come_and_go_while_it_runs() {
+fn the_number_of_streams_changes_while_a_job_runs() {
     std::thread::scope(|scope| {
-        for (push, seat) in [
+        for (push, point) in [
             (true, ControlPoint::Client),
             (false, ControlPoint::Client),
             (true, ControlPoint::Operator),
             (false, ControlPoint::Key),
         ] {
-            scope.spawn(move || streams_change(push, seat));
+            scope.spawn(move || streams_change(push, point));
         }
     });
 }
@@ -352,7 +352,7 @@ pub fn connections(node: &Node) -> usize {
     table.lines().skip(1).filter(established).count()
 }
 
-fn streams_change(push: bool, seat: ControlPoint) {
+fn streams_change(push: bool, point: ControlPoint) {
     let pair = pair();
     let bytes = pattern(40 << 20);
     let (from, to, target) = if push {
@@ -366,12 +366,12 @@ fn streams_change(push: bool, seat: ControlPoint) {
     let idle = pair.node.descriptors();
     let (running, id) = pair.begin(words![from, to, "--limit", "2Mbit/s", "--streams", "1"]);
     for streams in [6, 2, 4] {
-        pair.job(seat, words!["set", id, "--streams", streams.to_string()]).expect(0);
+        pair.job(point, words!["set", id, "--streams", streams.to_string()]).expect(0);
         pair.all_see(&id, "streams", streams);
         // One more is the control connection.
         until("as many connections are there", LONG, || connections(&pair.node) == streams + 1);
     }
-    pair.job(seat, words!["set", id, "--limit", "none"]).expect(0);
+    pair.job(point, words!["set", id, "--limit", "none"]).expect(0);
     let receipt = running.finish().expect(0).json();
     assert_eq!(receipt["bytes"], 40 << 20, "{receipt}");
     assert!(fs::read(target).unwrap() == bytes);
@@ -381,8 +381,8 @@ fn streams_change(push: bool, seat: ControlPoint) {
 #[test]
 fn a_cancelled_job_is_resumed_by_the_same_command() {
     std::thread::scope(|scope| {
-        for (push, seat) in CONTROL_POINTS.map(|seat| [(true, seat), (false, seat)]).concat() {
-            scope.spawn(move || cancel_and_resume(push, seat));
+        for (push, point) in CONTROL_POINTS.map(|point| [(true, point), (false, point)]).concat() {
+            scope.spawn(move || cancel_and_resume(push, point));
         }
     });
 }
@@ -391,7 +391,7 @@ fn well_begun(target: &Path) -> bool {
     unfinished(target).iter().any(|path| written(path) > 4 << 20)
 }
 
-fn cancel_and_resume(push: bool, seat: ControlPoint) {
+fn cancel_and_resume(push: bool, point: ControlPoint) {
     let pair = pair();
     let bytes = pattern(40 << 20);
     let (source, target) =
@@ -407,15 +407,15 @@ fn cancel_and_resume(push: bool, seat: ControlPoint) {
     until("blocks have been written", LONG, || {
         well_begun(&target) && pair.show(ControlPoint::Client, &id)["bytes"].as_u64() > Some(8 << 20)
     });
-    pair.job(seat, words!["cancel", id]).expect(0);
+    pair.job(point, words!["cancel", id]).expect(0);
     let outcome = running.finish().expect(130);
-    assert_eq!(outcome.json()["state"], "interrupted", "{seat:?}: {}", outcome.err);
-    assert!(outcome.err.contains("again"), "{seat:?}: {}", outcome.err);
+    assert_eq!(outcome.json()["state"], "interrupted", "{point:?}: {}", outcome.err);
+    assert!(outcome.err.contains("again"), "{point:?}: {}", outcome.err);
     assert!(!target.join("f").exists());
     // The node's end of the job may outlive the client by a moment.
-    until("nobody knows of the job", LONG, || pair.job(seat, words!["cancel", id]).code == 1);
+    until("no point lists the job", LONG, || pair.job(point, words!["cancel", id]).code == 1);
     let receipt = pair.client.cp(0, words!["-r", from, to]);
-    assert!(receipt["resumed_bytes"].as_u64() >= Some(4 << 20), "{seat:?}, push {push}: {receipt}");
+    assert!(receipt["resumed_bytes"].as_u64() >= Some(4 << 20), "{point:?}, push {push}: {receipt}");
     assert!(fs::read(target.join("f")).unwrap() == bytes);
     assert!(unfinished(&target).is_empty());
 }

@@ -1,5 +1,5 @@
-//! What people type every day, as they know it from other programs: sorted listings, `rm -f`, `cp -a`, `cp -v`, `sync`, a receipt
-//! on standard output, and a word about a link that was named.
+//! Everyday options, as other programs have them: sorted listings, `rm -f`, `cp -a`, `cp -v`, `sync`, a receipt
+//! on standard output, and a hint about a link that was named.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::client::{Client, words};
 use crate::node::Node;
-use crate::sync::{fill, names, set, ways};
+use crate::sync::{fill, fixtures, names, set};
 
 #[test]
 fn listings_are_sorted_and_sizes_can_have_units() {
@@ -45,22 +45,22 @@ fn rm_f_accepts_missing_files() {
     }
     client.run(words!["rm", "-rf", node.at("data/d")]).expect(0);
     assert_eq!(names(&node.data("")), set(["f"]));
-    // Nothing else is forgiven.
+    // Other failures are still reported.
     client.run(words!["rm", "-f", "lh://127.0.0.1:1/data/f"]).expect(5);
 }
 
 #[test]
 fn verbose_copies_print_a_line_for_each_file() {
-    for way in ways() {
-        fill(&way.source, &["a", "d/b", "d/c"]);
-        way.copy(0, &[]);
-        fill(&way.source, &["new"]);
-        fs::write(way.source.join("d/b"), b"changed").unwrap();
-        fs::remove_file(way.target.join("a")).unwrap();
-        fs::create_dir(way.target.join("a")).unwrap();
-        let told = way.run(&["-v"]).expect(3).text();
+    for fixture in fixtures() {
+        fill(&fixture.source, &["a", "d/b", "d/c"]);
+        fixture.copy(0, &[]);
+        fill(&fixture.source, &["new"]);
+        fs::write(fixture.source.join("d/b"), b"changed").unwrap();
+        fs::remove_file(fixture.target.join("a")).unwrap();
+        fs::create_dir(fixture.target.join("a")).unwrap();
+        let output = fixture.run(&["-v"]).expect(3).text();
         let mut files: Vec<(String, String)> = Vec::new();
-        for line in told.lines() {
+        for line in output.lines() {
             let object: Value = serde_json::from_str(line).unwrap();
             if object["event"] == "file" {
                 files.push((object["path"].as_str().unwrap().into(), object["outcome"].as_str().unwrap().into()));
@@ -68,17 +68,17 @@ fn verbose_copies_print_a_line_for_each_file() {
         }
         files.sort();
         let wanted = [("s/a", "failed"), ("s/d/b", "done"), ("s/d/c", "skipped"), ("s/new", "done")];
-        assert_eq!(files, wanted.map(|(path, outcome)| (path.to_owned(), outcome.to_owned())), "{}", way.name);
-        fs::remove_dir(way.target.join("a")).unwrap();
-        let people = way.client.run(words!["cp", "-rv", way.from, way.to]).expect(0).text();
+        assert_eq!(files, wanted.map(|(path, outcome)| (path.to_owned(), outcome.to_owned())), "{}", fixture.name);
+        fs::remove_dir(fixture.target.join("a")).unwrap();
+        let people = fixture.client.run(words!["cp", "-rv", fixture.from, fixture.to]).expect(0).text();
         for line in ["s/a (1 B)", "s/d/c (already there)"] {
-            assert!(people.lines().any(|said| said == line), "{}: {people}", way.name);
+            assert!(people.lines().any(|printed| printed == line), "{}: {people}", fixture.name);
         }
     }
 }
 
 #[test]
-fn other_names_of_a_copy() {
+fn copy_and_sync_are_other_names_of_cp() {
     let client = Client::new();
     fill(&client.path("s"), &["d/f"]);
     client.run(words!["cp", client.path("s"), client.path("no")]).expect(2);
@@ -126,14 +126,14 @@ fn a_receipt_goes_to_standard_output() {
 }
 
 #[test]
-fn a_link_that_was_named_has_a_word() {
+fn a_link_named_as_source_is_copied_as_a_link_with_a_note() {
     let client = Client::new();
     fill(&client.path("run7"), &["f"]);
     symlink("run7", client.path("latest")).unwrap();
     let outcome = client.run(words!["cp", "-r", client.path("latest"), client.path("t")]).expect(0);
-    let said = format!("name {}, or add -L, for what it leads to", client.path("run7").display());
+    let remedy = format!("name {}, or add -L, for what it leads to", client.path("run7").display());
     assert!(
-        outcome.err.contains("is a symbolic link, and is copied as one") && outcome.err.contains(&said),
+        outcome.err.contains("is a symbolic link, and is copied as one") && outcome.err.contains(&remedy),
         "{}",
         outcome.err
     );
@@ -142,54 +142,57 @@ fn a_link_that_was_named_has_a_word() {
 }
 
 #[test]
-fn links_are_copied_as_what_they_lead_to() {
-    for way in ways() {
-        fill(&way.source, &["a", "d/b"]);
+fn dereferenced_links_are_copied_as_their_targets() {
+    for fixture in fixtures() {
+        fill(&fixture.source, &["a", "d/b"]);
         for (to, link) in [("a", "to_file"), ("d", "to_dir"), ("nowhere", "dangling"), ("..", "d/back")] {
-            symlink(to, way.source.join(link)).unwrap();
+            symlink(to, fixture.source.join(link)).unwrap();
         }
-        // What leads out of a node's export is not the node's to give; what is the user's own is.
-        let outside =
-            way.source.parent().unwrap().parent().unwrap().join(format!("outside-{}-{}", way.name, std::process::id()));
+        // A node does not follow a link out of its export; the user's own links are followed.
+        let outside = fixture.source.parent().unwrap().parent().unwrap().join(format!(
+            "outside-{}-{}",
+            fixture.name,
+            std::process::id()
+        ));
         fs::write(&outside, b"outside").unwrap();
-        symlink(&outside, way.source.join("out")).unwrap();
-        let receipt = way.copy(3, &["-L"]);
+        symlink(&outside, fixture.source.join("out")).unwrap();
+        let receipt = fixture.copy(3, &["-L"]);
         fs::remove_file(&outside).unwrap();
         let whole = set(["a", "d", "d/b", "to_dir", "to_dir/b", "to_file"]);
-        let (is_node, mut arrived) = (way.name == "pull", names(&way.target));
-        assert_eq!(arrived.remove("out"), !is_node, "{}: {receipt}", way.name);
-        assert_eq!(arrived, whole, "{}: {receipt}", way.name);
-        assert_eq!(fs::read(way.target.join("to_dir/b")).unwrap(), b"d/b");
-        assert!(!way.target.join("to_dir").is_symlink() && !way.target.join("to_file").is_symlink());
+        let (is_node, mut arrived) = (fixture.name == "pull", names(&fixture.target));
+        assert_eq!(arrived.remove("out"), !is_node, "{}: {receipt}", fixture.name);
+        assert_eq!(arrived, whole, "{}: {receipt}", fixture.name);
+        assert_eq!(fs::read(fixture.target.join("to_dir/b")).unwrap(), b"d/b");
+        assert!(!fixture.target.join("to_dir").is_symlink() && !fixture.target.join("to_file").is_symlink());
         let reasons: Vec<&str> =
             receipt["failures"].as_array().unwrap().iter().map(|f| f["reason"].as_str().unwrap()).collect();
-        let says = |what: &str| reasons.iter().filter(|reason| reason.contains(what)).count();
-        assert_eq!((says("leads back to"), says("No such file")), (2, 1), "{}: {reasons:?}", way.name);
+        let count = |what: &str| reasons.iter().filter(|reason| reason.contains(what)).count();
+        assert_eq!((count("leads back to"), count("No such file")), (2, 1), "{}: {reasons:?}", fixture.name);
         // Without it they stay links.
-        fs::remove_dir_all(&way.target).unwrap();
-        way.copy(0, &[]);
-        assert!(way.target.join("to_dir").is_symlink() && way.target.join("dangling").is_symlink());
+        fs::remove_dir_all(&fixture.target).unwrap();
+        fixture.copy(0, &[]);
+        assert!(fixture.target.join("to_dir").is_symlink() && fixture.target.join("dangling").is_symlink());
     }
 }
 
 #[test]
 fn a_link_to_the_target_is_not_copied_without_end() {
-    for way in ways() {
-        fill(&way.source, &["a"]);
-        fs::create_dir_all(way.target.join("deep")).unwrap();
+    for fixture in fixtures() {
+        fill(&fixture.source, &["a"]);
+        fs::create_dir_all(fixture.target.join("deep")).unwrap();
         // Of the same machine, by an absolute path, where the user's own links may lead anywhere.
-        if way.name == "pull" {
+        if fixture.name == "pull" {
             continue;
         }
-        symlink(&way.target, way.source.join("l")).unwrap();
-        let outcome = way.run(&["-L"]);
+        symlink(&fixture.target, fixture.source.join("l")).unwrap();
+        let outcome = fixture.run(&["-L"]);
         assert!(
             outcome.code != 0 && outcome.err.contains("a tree cannot be copied into itself"),
             "{}: {}",
-            way.name,
+            fixture.name,
             outcome.err
         );
-        assert!(names(&way.target).len() < 8, "{:?}", names(&way.target));
+        assert!(names(&fixture.target).len() < 8, "{:?}", names(&fixture.target));
     }
 }
 
@@ -208,7 +211,7 @@ fn a_failure_names_the_full_path() {
         (words!["cp", "missing", "t"], missing),
     ] {
         let outcome = client.command(words.clone()).current_dir(client.path("")).output().unwrap();
-        let said = String::from_utf8(outcome.stderr).unwrap();
-        assert!(!outcome.status.success() && said.contains(&place), "{words:?}: {said}");
+        let error = String::from_utf8(outcome.stderr).unwrap();
+        assert!(!outcome.status.success() && error.contains(&place), "{words:?}: {error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Data of a collaboration, as scientists meet it: put under a name, kept at several places by rules, found, fetched and verified; with a real
+//! Data of a collaboration, as scientists use it: put under a name, kept at several places by rules, found, fetched and verified; with a real
 //! hub and real nodes, some of which lose their files.
 
 use std::fs;
@@ -98,7 +98,7 @@ fn a_dataset_is_put_copied_found_and_fetched() {
     ])
     .expect(0);
     let listener = ann.begin(&["data", "history", "user.ann:obs/7", "--follow", "--json"]);
-    until("whoever listens hears of it", LONG, || listener.out().contains("\"kind\":\"complete\""));
+    until("subscribers are notified", LONG, || listener.out().contains("\"kind\":\"complete\""));
     drop(listener);
     let rule = fulfilled(&ann, "user.ann:obs/7");
     assert_eq!((rule["ok"].as_u64(), rule["bytes_left"].as_u64()), (Some(6), Some(0)));
@@ -144,14 +144,14 @@ fn a_dataset_is_put_copied_found_and_fetched() {
 }
 
 #[test]
-fn what_a_node_has_lost_is_said_and_what_arrives_is_what_was_put() {
+fn lost_and_changed_replicas_are_reported_and_never_copied() {
     let hub = Hub::start(&[]);
     let admin = hub.member("admin", "root", "");
     let places = Places::described_by(&admin);
     let ann = scientist(&hub, &places, "ann");
     let (dir, _) = observation(&ann);
     ann.run(&["data", "put", &dir, "user.ann:obs", "--to", "cern"]).expect(0);
-    // Somebody changes a file behind the catalogue's back, and removes another one.
+    // A file is changed without the catalogue, and another one is removed.
     fs::write(places.node("cern").data("catalogue/user/ann/obs/beam 2/visibilities"), pattern(70_000)).unwrap();
     fs::remove_file(places.node("cern").data("catalogue/user/ann/obs/notes.txt")).unwrap();
     ann.run(&["data", "rule", "add", "user.ann:obs", "--at", "bnl"]).expect(0);
@@ -176,7 +176,7 @@ fn what_a_node_has_lost_is_said_and_what_arrives_is_what_was_put() {
 }
 
 #[test]
-fn a_hub_that_is_killed_forgets_no_promise() {
+fn a_killed_hub_fulfils_its_rules_after_a_restart() {
     let mut hub = Hub::start(&[]);
     let admin_key = hub.grant(&["--role", "admin", "--name", "root"]);
     let (places, ann_key) = {
@@ -199,7 +199,7 @@ fn a_hub_that_is_killed_forgets_no_promise() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_what_could() {
+fn an_impossible_request_is_refused_with_a_possible_one() {
     let hub = Hub::start(&[]);
     let admin = hub.member("admin", "root", "");
     let places = Places::described_by(&admin);
@@ -214,7 +214,7 @@ fn what_cannot_be_is_refused_with_what_could() {
     rule(&["--at", "ral", "--expires", "1999-01-01T00:00:00Z"]).refused(2, &["expires has passed"]);
     bob.run(&["data", "put", &dir, "user.ann:mine"]).refused(4, &["the scope user.ann is ann's"]);
     assert!(!places.node("cern").data("catalogue/user/ann/mine").exists(), "nothing was moved for it");
-    bob.run(&["data", "scope", "survey"]).refused(4, &["takes the role operator"]);
+    bob.run(&["data", "scope", "survey"]).refused(4, &["needs the role operator"]);
     admin.run(&["data", "scope", "survey", "--account", "bob"]).expect(0);
     bob.run(&["data", "ls", "survey"]).expect(0);
     ann.run(&["data", "ls", "user.ann:nothing"]).refused(1, &["there is no user.ann:nothing here"]);
@@ -233,7 +233,7 @@ fn what_cannot_be_is_refused_with_what_could() {
 }
 
 #[test]
-fn what_is_removed_goes_with_its_copies_and_can_be_kept_after_all() {
+fn a_removed_dataset_loses_its_replicas_and_the_removal_can_be_undone() {
     let hub = Hub::start(&[]);
     let admin = hub.member("admin", "root", "");
     let places = Places::described_by(&admin);
@@ -248,13 +248,13 @@ fn what_is_removed_goes_with_its_copies_and_can_be_kept_after_all() {
     ann.run(&["data", "rm", "user.ann:obs", "--undo"]).expect(0);
     assert_eq!(ann.json(&["data", "ls", "user.ann:obs"]).len(), 3);
 
-    // Nobody else removes it, and nobody's rule is ended by somebody else.
+    // No other user removes it, and no user ends another user's rule.
     let bob = scientist(&hub, &places, "bob");
     bob.run(&["data", "rm", "user.ann:obs"]).refused(4, &["the scope user.ann is ann's"]);
     bob.run(&["data", "rule", "add", "user.ann:obs", "--at", "bnl"]).expect(0);
     ann.run(&["data", "rm", "user.ann:obs", "--now"]).refused(2, &["is held by rules of bob"]);
 
-    // Nor by saying when it ends.
+    // Nor by setting its end.
     let mut curl = std::process::Command::new("curl");
     curl.args([
         "-sk",
@@ -274,13 +274,13 @@ fn what_is_removed_goes_with_its_copies_and_can_be_kept_after_all() {
     until("bob has his copy", LONG, || file("bnl").exists());
     admin.run(&["data", "rm", "user.ann:obs", "--now"]).expect(0);
     for site in ["cern", "bnl"] {
-        until("the copies are gone", LONG, || !file(site).exists());
+        until("the copies are removed", LONG, || !file(site).exists());
     }
     until("so is the name", LONG, || ann.run(&["data", "ls", "user.ann:obs"]).code != 0);
 }
 
 #[test]
-fn a_copy_that_is_not_what_it_should_be_is_found_and_made_anew() {
+fn a_bad_replica_is_found_and_replaced() {
     let hub = Hub::start(&[]);
     let admin = hub.member("admin", "root", "");
     let places = Places::described_by(&admin);
@@ -290,7 +290,7 @@ fn a_copy_that_is_not_what_it_should_be_is_found_and_made_anew() {
     fulfilled(&ann, "user.ann:obs");
     ann.run(&["data", "verify", "user.ann:obs"]).expect(0);
 
-    // Somebody asks, and says so.
+    // A user verifies the replicas, and declares what is wrong.
     let at_bnl = places.node("bnl").data("catalogue/user/ann/obs/notes.txt");
     fs::write(&at_bnl, b"dark sky!").unwrap();
     let outcome = ann.run(&["data", "verify", "user.ann:obs", "--declare"]);
@@ -299,7 +299,7 @@ fn a_copy_that_is_not_what_it_should_be_is_found_and_made_anew() {
     until("it is made anew", LONG, || fs::read(&at_bnl).is_ok_and(|bytes| bytes == b"clear sky"));
     fulfilled(&ann, "user.ann:obs");
 
-    // Nobody asks: a copy for somebody else finds out, and is made of the other one.
+    // Without a verification: a copy for another user detects it, and uses the other replica.
     let at_cern = places.node("cern").data("catalogue/user/ann/obs/notes.txt");
     fs::write(&at_cern, b"cloudy sky").unwrap();
     fs::remove_file(&at_bnl).unwrap();
@@ -318,7 +318,7 @@ fn a_copy_that_is_not_what_it_should_be_is_found_and_made_anew() {
 }
 
 #[test]
-fn an_audit_finds_what_is_missing_and_what_nobody_knows_of() {
+fn an_audit_finds_missing_and_unknown_files() {
     let hub = Hub::start(&[]);
     let admin = hub.member("admin", "root", "");
     let places = Places::described_by(&admin);
@@ -359,13 +359,13 @@ fn an_audit_finds_what_is_missing_and_what_nobody_knows_of() {
     }
     until("what was lost is made anew", LONG, || fs::read(&lost).is_ok_and(|bytes| bytes == b"clear sky"));
     fulfilled(&ann, "user.ann:obs");
-    assert!(forgotten.exists(), "nothing is deleted before somebody says so");
+    assert!(forgotten.exists(), "nothing is deleted without an order");
     let text = admin.run(&["data", "audit", "clean", &number]).expect(0).text();
     assert!(text.contains("1 of them deleted"), "{text}");
     assert!(!forgotten.exists() && young.exists());
     admin.run(&["data", "audit", "clean", &number]).refused(2, &["is not done, or its files were deleted before"]);
 
-    // Somebody else's listing, of a part.
+    // A listing of another program, of a part.
     let listing = admin.write("listing", "user/ann/obs/notes.txt\t9\t1000000000\nuser/ann/obs/x\t5\n");
     let words = ["--below", "user/ann/obs", "--listing", &listing, "--taken", "2038-01-01T00:00:00Z"];
     admin
@@ -377,7 +377,7 @@ fn an_audit_finds_what_is_missing_and_what_nobody_knows_of() {
     let found = audit(&["--below", "user/ann/obs", "--listing", &listing, "--taken", now.trim()], 3);
     let counts = ["missing", "wrong_size", "dark"].map(|word| found[word].as_u64().unwrap());
     assert_eq!(counts, [2, 0, 1], "the two visibilities are not listed, and x is unknown: {found}");
-    ann.run(&["data", "audit", "list"]).refused(4, &["takes the role operator"]);
+    ann.run(&["data", "audit", "list"]).refused(4, &["needs the role operator"]);
     admin.run(&["data", "audit", "run", "moon"]).refused(1, &["moon has no storage"]);
     admin.run(&["data", "audit", "run", "bnl", "--below", "../etc"]).refused(2, &["below: a directory below"]);
 }

@@ -17,7 +17,7 @@ const FILES: usize = 5;
 const BYTES: usize = 200_000;
 
 /// Rows that must not exist once all is quiet: their meaning, and the query.
-const NEVER: [(&str, &str); 5] = [
+const FORBIDDEN_ROWS: [(&str, &str); 5] = [
     (
         "a lock is ok if and only if its replica is there",
         "SELECT l.file FROM locks l JOIN replicas r ON r.file = l.file AND r.store = l.store WHERE (l.state = 1) <> (r.state = 0)",
@@ -55,7 +55,7 @@ fn described(admin: &Member<'_>) -> Vec<Node> {
 }
 
 /// Enters datasets whose files are at the first node into the catalogue.
-fn entered(hub: &Hub, key: &str, nodes: &[Node]) {
+fn enter_datasets(hub: &Hub, key: &str, nodes: &[Node]) {
     for dataset in 0..DATASETS {
         let name = |file: usize| format!("d{dataset}.f{file}");
         let data: Vec<Value> = (0..FILES)
@@ -86,19 +86,19 @@ fn entered(hub: &Hub, key: &str, nodes: &[Node]) {
 }
 
 #[test]
-fn two_hubs_keep_all_promises_whichever_is_killed() {
+fn two_hubs_fulfil_all_rules_whichever_is_killed() {
     let Some(server) = Postgres::start() else {
-        return skipped("data_hubs::two_hubs_keep_all_promises_whichever_is_killed", MISSING);
+        return skipped("data_hubs::two_hubs_fulfil_all_rules_whichever_is_killed", MISSING);
     };
     let url = server.database("hub");
     let start = || Hub::start(&["--db", Box::leak(url.clone().into_boxed_str())]);
     let (mut first, mut second) = (start(), start());
-    // A key names the hub that it is shown to.
+    // A key contains the identity of its hub.
     let [key, other_key] =
         [&first, &second].map(|hub| hub.grant(&["--role", "admin", "--name", "root", "--community", ""]));
     let keys = format!("{key},{other_key}");
     let nodes = described(&first.with_key(&keys));
-    entered(&first, &key, &nodes);
+    enter_datasets(&first, &key, &nodes);
     {
         let admin = first.with_key(&keys);
         admin.run(&["hub", "link", "add", "wan", "--capacity", "16Mbit/s", "--between", "*,*"]).expect(0);
@@ -108,7 +108,7 @@ fn two_hubs_keep_all_promises_whichever_is_killed() {
         }
     }
     for round in 0..6u64 {
-        // At whatever it does by then.
+        // At a moment of whatever activity.
         std::thread::sleep(Duration::from_millis(300 + 370 * round));
         let (killed, other) = if round % 2 == 0 { (&mut first, &second) } else { (&mut second, &first) };
         killed.kill();
@@ -141,10 +141,10 @@ fn two_hubs_keep_all_promises_whichever_is_killed() {
             }
         }
     }
-    for (meaning, query) in NEVER {
+    for (meaning, query) in FORBIDDEN_ROWS {
         assert_eq!(server.rows("hub", query), Vec::<String>::new(), "{meaning}");
     }
-    // What one hub had begun was gone on with, and not moved once more by the other.
+    // What one hub had begun was continued, and not moved once more by the other.
     for node in &nodes[1..] {
         let taken = node.log().matches("event=\"push\"").count();
         assert!(taken <= 2 * DATASETS + 6, "{taken} transfers for {DATASETS} datasets: {}", node.log());

@@ -1,4 +1,4 @@
-//! The catalogue and others: rules that new data gets by itself, webhooks, another hub's catalogue, tables of Rucio's database.
+//! The catalogue and other systems: rules that new data gets by itself, webhooks, another hub's catalogue, tables of Rucio's database.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -61,7 +61,7 @@ fn rules_of(member: &Member<'_>, name: &str) -> Vec<Value> {
 }
 
 #[test]
-fn new_data_gets_the_rules_that_somebody_subscribed_to() {
+fn new_data_gets_the_rules_of_a_subscription() {
     let hub = hub();
     let key = hub.grant(&["--role", "user", "--name", "ann", "--community", "astro"]);
     let ann = hub.with_key(&key);
@@ -84,7 +84,7 @@ fn new_data_gets_the_rules_that_somebody_subscribed_to() {
     assert!(rules_of(&ann, "user.ann:mid").is_empty() && rules_of(&ann, "user.ann:run1").is_empty());
     let (_, _) = ask(&hub, &key, "PATCH", "/api/v1/data/user.ann:run1", &json!({"open": false}));
     until("what is closed has its rule", LONG, || rules_of(&ann, "user.ann:run1").len() == 1);
-    // What is said later counts, and each name gets its rules once.
+    // Later metadata counts, and each name gets its rules once.
     ask(&hub, &key, "PATCH", "/api/v1/data/user.ann:mid", &json!({"metadata": {"telescope": "low"}}));
     until("it has both rules", LONG, || rules_of(&ann, "user.ann:mid").len() == 2);
     ask(&hub, &key, "PATCH", "/api/v1/data/user.ann:mid", &json!({"metadata": {"beam": 3}}));
@@ -99,7 +99,7 @@ fn new_data_gets_the_rules_that_somebody_subscribed_to() {
     bob.run(&["data", "subscription", "remove", "low"]).refused(4, &["the subscription low is ann's"]);
     ann.run(&["data", "subscription", "remove", "low"]).expect(0);
     assert_eq!(rules_of(&ann, "user.ann:new").len(), 2, "the rules stay");
-    for (text, said) in [
+    for (text, expected) in [
         ("[subscription.x]\nrules = []\n", "1 to 20 rules"),
         ("[subscription.x]\nrules = [{ at = \"region=(\" }]\n", "rule 1: \"region=(\" is no expression"),
         ("[subscription.x]\nrules = [{ at = \"*\", priority = 9 }]\n", "priority is 1 to 5"),
@@ -109,24 +109,24 @@ fn new_data_gets_the_rules_that_somebody_subscribed_to() {
     ] {
         let file = ann.write("wrong.toml", text);
         let outcome = ann.run(&["data", "subscription", "apply", &file]);
-        assert!(outcome.code == 2 && outcome.err.contains(said), "{text}: {}", outcome.err);
+        assert!(outcome.code == 2 && outcome.err.contains(expected), "{text}: {}", outcome.err);
     }
 }
 
 #[test]
-fn rules_that_cannot_be_made_yet_say_so_at_their_subscription() {
+fn a_subscription_reports_why_its_rules_cannot_be_made() {
     let hub = hub();
     let key = hub.grant(&["--role", "user", "--name", "ann", "--community", "astro"]);
     let ann = hub.with_key(&key);
     let file = ann.write("policy.toml", "[subscription.moon]\nrules = [{ at = \"region=moon\" }]\n");
     ann.run(&["data", "subscription", "apply", &file]).expect(0);
     dataset(&hub, &key, "user.ann:d", &json!({}));
-    let told = until_some("it says why", LONG, || {
-        let told = ann.json(&["data", "subscription", "list"]).remove(0);
-        told["error"].is_string().then_some(told)
+    let subscription = until_some("it states the reason", LONG, || {
+        let subscription = ann.json(&["data", "subscription", "list"]).remove(0);
+        subscription["error"].is_string().then_some(subscription)
     });
-    assert!(told["error"].as_str().unwrap().contains("the expression means none"), "{told}");
-    assert_eq!((&told["names"], &told["waiting"]), (&0.into(), &1.into()));
+    assert!(subscription["error"].as_str().unwrap().contains("the expression means none"), "{subscription}");
+    assert_eq!((&subscription["names"], &subscription["waiting"]), (&0.into(), &1.into()));
 }
 
 /// Takes requests, answers them with these statuses in turn (the last one for ever), and returns their fields and bodies.
@@ -167,11 +167,11 @@ fn field(head: &str, name: &str) -> String {
 }
 
 #[test]
-fn what_happens_is_posted_signed_and_posted_again_where_it_was_not_taken() {
+fn a_webhook_is_posted_signed_and_posted_again_after_a_refusal() {
     let hub = hub();
     let key = hub.grant(&["--role", "user", "--name", "ann", "--community", "astro"]);
     let ann = hub.with_key(&key);
-    ann.run(&["data", "webhook", "list"]).refused(4, &["takes the role operator"]);
+    ann.run(&["data", "webhook", "list"]).refused(4, &["needs the role operator"]);
     let operator = hub.member("operator", "olga", "");
     dataset(&hub, &key, "user.ann:before", &json!({}));
     let (url, received) = receiver(&[503, 204]);
@@ -182,11 +182,11 @@ fn what_happens_is_posted_signed_and_posted_again_where_it_was_not_taken() {
     }
     ask(&hub, &key, "PATCH", "/api/v1/data/user.ann:a", &json!({"open": false}));
     let (_, refused) = received.recv_timeout(LONG).unwrap();
-    let told = until_some("the refusal is told", LONG, || {
-        let told = operator.json(&["data", "webhook", "list"]).remove(0);
-        (told["failures"] == 1).then_some(told)
+    let webhook = until_some("the refusal is reported", LONG, || {
+        let webhook = operator.json(&["data", "webhook", "list"]).remove(0);
+        (webhook["failures"] == 1).then_some(webhook)
     });
-    assert!(told["error"].as_str().unwrap().contains("answers 503") && told["secret"].is_null(), "{told}");
+    assert!(webhook["error"].as_str().unwrap().contains("answers 503") && webhook["secret"].is_null(), "{webhook}");
     // Ten seconds later.
     let (head, body) = received.recv_timeout(Duration::from_secs(60)).unwrap();
     assert_eq!(body, refused, "the same again");
@@ -198,7 +198,7 @@ fn what_happens_is_posted_signed_and_posted_again_where_it_was_not_taken() {
     );
     assert_eq!(events["events"].as_array().unwrap().len(), 1);
     assert!(head.starts_with("POST /hook?x=1 "), "{head}");
-    // As anybody checks it who follows Standard Webhooks.
+    // As a receiver checks it by Standard Webhooks.
     let key = STANDARD.decode(secret.strip_prefix("whsec_").unwrap()).unwrap();
     let signed = format!("{}.{}.{body}", field(&head, "webhook-id"), field(&head, "webhook-timestamp"));
     let sign = aws_lc_rs::hmac::sign(&aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, &key), signed.as_bytes());
@@ -210,7 +210,7 @@ fn what_happens_is_posted_signed_and_posted_again_where_it_was_not_taken() {
 }
 
 #[test]
-fn what_one_hub_knows_another_one_takes_in_and_names_what_contradicts_it() {
+fn a_hub_imports_another_hubs_catalogue_and_names_conflicts() {
     let (here, there) = (hub(), hub());
     let key = here.grant(&["--role", "operator", "--name", "ann", "--community", "astro"]);
     let ann = here.with_key(&key);
@@ -248,7 +248,7 @@ fn what_one_hub_knows_another_one_takes_in_and_names_what_contradicts_it() {
     assert_eq!(copies["replicas"][0]["url"], "lh://north.invalid/data/elsewhere/x");
     assert_eq!(rules_of(&other, "survey:d").len(), 1);
 
-    // A third one has another f1, and calls the endpoints otherwise.
+    // A third one has another f1, and other names of the endpoints.
     let third = hub();
     let third_key = third.grant(&["--role", "operator", "--name", "ann", "--community", "astro"]);
     let member = third.with_key(&third_key);
@@ -258,12 +258,12 @@ fn what_one_hub_knows_another_one_takes_in_and_names_what_contradicts_it() {
     let path = member.write("taken.jsonl", &text.replace("\"north\"", "\"cern\"").replace("\"south\"", "\"ral\""));
     let outcome = member.run(&["data", "import", &path, "--endpoint", "ral=south", "--json"]).expect(3);
     assert!(outcome.err.contains("survey:f1: it is there already, with 7 bytes and not 1"), "{}", outcome.err);
-    let told: Value = serde_json::from_str(outcome.text().lines().last().unwrap()).unwrap();
-    assert_eq!((&told["conflicts"], &told["skipped_replicas"]), (&1.into(), &1.into()));
-    assert_eq!(told["unknown_endpoints"], json!(["cern"]));
+    let summary: Value = serde_json::from_str(outcome.text().lines().last().unwrap()).unwrap();
+    assert_eq!((&summary["conflicts"], &summary["skipped_replicas"]), (&1.into(), &1.into()));
+    assert_eq!(summary["unknown_endpoints"], json!(["cern"]));
     let entries = member.json(&["data", "ls", "survey:d"]);
     assert_eq!(entries.len(), 1, "what is another file here is not put into the dataset: {entries:?}");
-    for (text, said) in [
+    for (text, expected) in [
         ("", ""),
         ("{}", "line 1"),
         ("{\"catalogue\":{\"v\":2,\"scope\":\"s\"}}", "of form 2, and 1 is read"),
@@ -271,14 +271,14 @@ fn what_one_hub_knows_another_one_takes_in_and_names_what_contradicts_it() {
     ] {
         let path = member.write("wrong.jsonl", text);
         let outcome = member.run(&["data", "import", &path]);
-        assert_eq!(outcome.code, if said.is_empty() { 0 } else { 2 }, "{text}: {}", outcome.err);
-        assert!(outcome.err.contains(said), "{text}: {}", outcome.err);
+        assert_eq!(outcome.code, if expected.is_empty() { 0 } else { 2 }, "{text}: {}", outcome.err);
+        assert!(outcome.err.contains(expected), "{text}: {}", outcome.err);
     }
 }
 
 /// 100,000 files of a Rucio, with their datasets, copies and rules.
 #[test]
-fn tables_of_a_rucio_are_taken_in() {
+fn tables_of_a_rucio_database_are_imported() {
     const DATASETS: usize = 100;
     const FILES: usize = 1_000;
     let hub = hub();
@@ -313,14 +313,14 @@ fn tables_of_a_rucio_are_taken_in() {
     let words = ["data", "import", &dir, "--rucio", "--rules", "--endpoint", "NORTH_DISK=north", "--json"];
     // A hundred thousand files: half a minute of a processor, beside all other tests.
     let outcome = ann.begin(&words).finish_within(Duration::from_secs(400)).expect(0);
-    let told: Value = serde_json::from_str(outcome.text().lines().last().unwrap()).unwrap();
+    let summary: Value = serde_json::from_str(outcome.text().lines().last().unwrap()).unwrap();
     let all = DATASETS * (FILES + 1);
     assert_eq!(
-        (&told["new"], &told["known"]),
+        (&summary["new"], &summary["known"]),
         (&all.into(), &(DATASETS * FILES).into()),
         "each file, and then its copies"
     );
-    assert_eq!((&told["rules"], &told["conflicts"]), (&DATASETS.into(), &0.into()));
+    assert_eq!((&summary["rules"], &summary["conflicts"]), (&DATASETS.into(), &0.into()));
     let one = ann.json(&["data", "where", "survey:d7"]).remove(0);
     assert_eq!((&one["files"], &one["endpoints"][0]["complete"]), (&FILES.into(), &true.into()));
     until("all rules have found their copies", Duration::from_secs(300), || {

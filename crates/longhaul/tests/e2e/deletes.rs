@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use crate::client::{Client, words};
-use crate::sync::{fill, names, ways};
+use crate::sync::{fill, fixtures, names};
 use crate::tree::set_mode;
 use crate::wrappers::as_nobody;
 
@@ -18,66 +18,70 @@ fn borrowed(names: &[String]) -> Vec<&str> {
 }
 
 #[test]
-fn more_than_half_of_a_large_target_stays_unless_it_is_meant() {
-    for way in ways() {
+fn more_than_half_of_a_large_target_is_deleted_only_on_request() {
+    for fixture in fixtures() {
         // With the directories that they are in: 56 that are offered, of which one is not there yet, and 61 extras.
-        fill(&way.source, &borrowed(&files("kept", 55)));
-        way.copy(0, &[]);
-        fill(&way.source, &["new"]);
-        let extras = || fill(&way.target, &borrowed(&files("extra", 60)));
+        fill(&fixture.source, &borrowed(&files("kept", 55)));
+        fixture.copy(0, &[]);
+        fill(&fixture.source, &["new"]);
+        let extras = || fill(&fixture.target, &borrowed(&files("extra", 60)));
         extras();
         for refused in [&["--dry-run"][..], &[], &["--max-delete", "60"]] {
-            let outcome = way.run(&[&["--delete"], refused].concat()).expect(3);
+            let outcome = fixture.run(&[&["--delete"], refused].concat()).expect(3);
             let receipt = outcome.json();
-            assert_eq!(receipt["deleted"], 0, "{}: {receipt}", way.name);
+            assert_eq!(receipt["deleted"], 0, "{}: {receipt}", fixture.name);
             let reason = receipt["failures"][0]["reason"].as_str().unwrap();
             let is_first = refused.is_empty() || refused[0] == "--dry-run";
-            let said = if is_first { "61 of the 117 entries" } else { "more than --max-delete 60" };
-            assert!(reason.contains(said) && reason.contains("--max-delete 61"), "{}: {reason}", way.name);
-            assert!(way.target.join("extra/59").exists(), "{}", way.name);
+            let expected = if is_first { "61 of the 117 entries" } else { "more than --max-delete 60" };
+            assert!(reason.contains(expected) && reason.contains("--max-delete 61"), "{}: {reason}", fixture.name);
+            assert!(fixture.target.join("extra/59").exists(), "{}", fixture.name);
             assert!(!outcome.err.contains("removing"), "{}", outcome.err);
         }
-        assert!(way.target.join("new").exists(), "what was to be copied is: {}", way.name);
+        assert!(fixture.target.join("new").exists(), "what was to be copied is: {}", fixture.name);
         for meant in [&["--max-delete", "61"][..], &["--force"]] {
             extras();
-            let outcome = way.run(&[&["--delete"], meant].concat()).expect(0);
-            // A directory goes with all that is in it, and counts as one.
-            assert_eq!(outcome.json()["deleted"], 1, "{}", way.name);
-            let said = "--delete: removing 61 entries of 118 at the target that the source lacks";
-            assert!(outcome.err.contains(said), "{}: {}", way.name, outcome.err);
+            let outcome = fixture.run(&[&["--delete"], meant].concat()).expect(0);
+            // A directory is removed with its contents, and counts as one.
+            assert_eq!(outcome.json()["deleted"], 1, "{}", fixture.name);
+            let expected = "--delete: removing 61 entries of 118 at the target that the source lacks";
+            assert!(outcome.err.contains(expected), "{}: {}", fixture.name, outcome.err);
         }
-        assert_eq!(names(&way.target), names(&way.source), "{}", way.name);
+        assert_eq!(names(&fixture.target), names(&fixture.source), "{}", fixture.name);
     }
 }
 
 #[test]
-fn half_of_it_goes_and_so_does_most_of_a_small_target() {
+fn half_of_a_large_target_and_most_of_a_small_one_are_deleted() {
     for (kept, extra) in [(60, 60), (3, 80)] {
-        let way = &ways()[0];
+        let fixture = &fixtures()[0];
         let (kept, extra) = (files("d", kept), (0..extra).map(|number| format!("extra{number}")).collect::<Vec<_>>());
-        fill(&way.source, &borrowed(&kept));
-        way.copy(0, &[]);
-        fill(&way.target, &borrowed(&extra));
-        assert_eq!(way.copy(0, &["--delete"])["deleted"], extra.len(), "{} files", kept.len());
+        fill(&fixture.source, &borrowed(&kept));
+        fixture.copy(0, &[]);
+        fill(&fixture.target, &borrowed(&extra));
+        assert_eq!(fixture.copy(0, &["--delete"])["deleted"], extra.len(), "{} files", kept.len());
     }
 }
 
 #[test]
 fn directories_keep_their_modes_and_times() {
     as_nobody("deletes::directories_keep_their_modes_and_times", || {
-        for way in ways() {
-            fill(&way.source, &["locked/f", "open/f"]);
-            way.copy(0, &[]);
-            fill(&way.target, &["locked/extra", "open/extra/deep"]);
-            set_mode(&way.source.join("locked"), 0o555);
-            assert_eq!(way.copy(0, &["--delete"])["deleted"], 2, "{}", way.name);
-            assert_eq!(names(&way.target), BTreeSet::from(["locked", "locked/f", "open", "open/f"].map(String::from)));
+        for fixture in fixtures() {
+            fill(&fixture.source, &["locked/f", "open/f"]);
+            fixture.copy(0, &[]);
+            fill(&fixture.target, &["locked/extra", "open/extra/deep"]);
+            set_mode(&fixture.source.join("locked"), 0o555);
+            assert_eq!(fixture.copy(0, &["--delete"])["deleted"], 2, "{}", fixture.name);
+            assert_eq!(
+                names(&fixture.target),
+                BTreeSet::from(["locked", "locked/f", "open", "open/f"].map(String::from))
+            );
             for dir in ["locked", "open"] {
-                let [there, here] = [&way.target, &way.source].map(|root| fs::metadata(root.join(dir)).unwrap());
+                let [there, here] =
+                    [&fixture.target, &fixture.source].map(|root| fs::metadata(root.join(dir)).unwrap());
                 let facts = |meta: &fs::Metadata| (meta.mode() & 0o777, meta.mtime(), meta.mtime_nsec());
-                assert_eq!(facts(&there), facts(&here), "{dir}, {}", way.name);
+                assert_eq!(facts(&there), facts(&here), "{dir}, {}", fixture.name);
             }
-            for root in [&way.target, &way.source] {
+            for root in [&fixture.target, &fixture.source] {
                 set_mode(&root.join("locked"), 0o755);
             }
         }
@@ -85,7 +89,7 @@ fn directories_keep_their_modes_and_times() {
 }
 
 #[test]
-fn bounds_go_with_delete() {
+fn bounds_without_delete_are_a_usage_error() {
     let client = Client::new();
     fill(&client.path("s"), &["f"]);
     for words in [&["--force"][..], &["--max-delete", "3"], &["--delete", "--force", "--max-delete", "3"]] {

@@ -1,4 +1,4 @@
-//! `longhaul demo`: one command, a collaboration, and nothing left of it.
+//! `longhaul demo`: one command starts a collaboration, and removes it at its end.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -18,7 +18,7 @@ struct Demo {
     /// `HOST:PORT` of the portal.
     portal: String,
     key: String,
-    said: String,
+    output: String,
     took: Duration,
 }
 
@@ -30,16 +30,16 @@ impl Demo {
         command.arg("demo").args(words).env("TMPDIR", dir).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut said = String::new();
-        while !said.contains("Ctrl-C") {
-            said += &(lines.next().unwrap_or_else(|| panic!("the demo has ended: {said}")).unwrap() + "\n");
+        let mut output = String::new();
+        while !output.contains("Ctrl-C") {
+            output += &(lines.next().unwrap_or_else(|| panic!("the demo has ended: {output}")).unwrap() + "\n");
         }
-        // What it says at its end is read, so that it can be said.
+        // The rest of its output is read, so that it can print.
         std::thread::spawn(move || lines.for_each(drop));
-        let after = |word: &str| said.split(word).nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+        let after = |word: &str| output.split(word).nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
         let portal = after("portal: ").trim_start_matches("http://").trim_end_matches('/').to_owned();
         let key = after("#key=");
-        Demo { child, portal, key, said, took: begun.elapsed() }
+        Demo { child, portal, key, output, took: begun.elapsed() }
     }
 
     fn get(&self, path: &str) -> String {
@@ -66,10 +66,10 @@ impl Demo {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
         until("the demo ends", LONG, || self.child.try_wait().unwrap().is_some());
-        assert!(self.child.wait().unwrap().success(), "{}", self.said);
+        assert!(self.child.wait().unwrap().success(), "{}", self.output);
         let left: Vec<_> = std::fs::read_dir(dir).unwrap().flatten().map(|entry| entry.file_name()).collect();
         assert!(left.is_empty(), "{left:?} is left");
-        assert!(TcpStream::connect(&self.portal).is_err(), "somebody still listens");
+        assert!(TcpStream::connect(&self.portal).is_err(), "a process still listens");
     }
 }
 
@@ -94,14 +94,17 @@ fn moves(demo: &Demo) {
 fn a_demo_over_loopback_moves_data_and_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let demo = Demo::start(&["--loopback"], dir.path());
-    // 30 s are promised on a machine that does nothing else.
+    // 30 s are promised, on a machine without other load.
     assert!(demo.took < LONG, "{:?}", demo.took);
-    assert!(demo.said.contains("over plain loopback (as asked for)"), "{}", demo.said);
+    assert!(demo.output.contains("over plain loopback (as asked for)"), "{}", demo.output);
     assert!(demo.get("/").starts_with("HTTP/1.1 200"));
     moves(&demo);
     let described = demo.json("/api/v1/collaboration");
     assert_eq!(described["link"]["amsterdam-perth"]["mark"], 0.5);
-    assert!(described.to_string().contains("perth") && !described.to_string().contains("lhk1_"), "keys are not told");
+    assert!(
+        described.to_string().contains("perth") && !described.to_string().contains("lhk1_"),
+        "keys are not printed"
+    );
     demo.end(dir.path());
 }
 
@@ -113,7 +116,7 @@ fn an_emulated_network_has_a_soft_failure_that_the_watch_of_a_demo_finds() {
     }
     let dir = tempfile::tempdir().unwrap();
     let demo = Demo::start(&[], dir.path());
-    assert!(demo.said.contains("an emulated network"), "{}", demo.said);
+    assert!(demo.output.contains("an emulated network"), "{}", demo.output);
     let alarm = until_some("the loss is found", Duration::from_secs(240), || {
         let alarms = demo.json("/api/v1/watch/alarms");
         let all = alarms["alarms"].as_array().cloned().unwrap_or_default();

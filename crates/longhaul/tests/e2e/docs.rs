@@ -1,6 +1,6 @@
-//! What the documents tell people to type works: every shell block of README.md, docs/first-day.md, docs/usage.md,
+//! The commands in the documents work: every shell block of README.md, docs/first-day.md, docs/usage.md,
 //! docs/http.md and docs/api.md runs as it is written, on machines with the names that it uses, and every command ends with
-//! exit code 0; or the comment directly above the block says why it does not run, or where and how else it does ([`page`]).
+//! exit code 0; or the comment directly above the block states why it does not run, or where and how else it does ([`page`]).
 //!
 //! The exceptions: `lhk1_…` stands for the key that was granted last, also where a command reads pasted input; a node keeps
 //! running in the background; a command that lasts until Ctrl-C gets it after two seconds, and tests without `-t` take half a
@@ -74,7 +74,7 @@ impl Document {
         if how.beside_copy {
             world.run("here", END_COPY);
         }
-        // What a node answers 202 to may still fail, and says so at its end.
+        // What a node answers 202 to may still fail, and the job reports that at its end.
         let failed = ended.out.lines().any(|line| line.starts_with("failure:"));
         if ended.code == Some(how.code) && !failed {
             return Ok(());
@@ -139,11 +139,11 @@ fn the_usage_runs() {
 }
 
 #[test]
-fn what_http_clients_type_runs() {
-    check("docs::what_http_clients_type_runs", &sites::HTTP);
+fn the_http_document_runs() {
+    check("docs::the_http_document_runs", &sites::HTTP);
 }
 
 #[test]
-fn what_programs_ask_of_the_api_runs() {
-    check("docs::what_programs_ask_of_the_api_runs", &sites::API);
+fn the_api_document_runs() {
+    check("docs::the_api_document_runs", &sites::API);
 }

@@ -28,7 +28,7 @@ fn ask(hub: &Hub, key: &str, method: &str, path: &str, body: Option<&Value>) -> 
 }
 
 #[test]
-fn a_job_in_the_words_of_fts() {
+fn a_job_is_submitted_and_shown_by_the_fts_api() {
     let hub = Hub::start(&["--plain"]);
     let admin = hub.member("admin", "root", "");
     let nodes = pair(&admin);
@@ -57,7 +57,7 @@ fn a_job_in_the_words_of_fts() {
     let file = &job["files"][0];
     assert_eq!((&file["file_state"], &file["file_metadata"]["request_id"]), (&json!("FINISHED"), &json!("r1")));
     assert_eq!((&file["dest_surl"], &file["reason"]), (&json!(nodes.b.at("data/g")), &Value::Null));
-    assert_eq!(file.as_object().unwrap().len(), 6, "no field but those that were asked for");
+    assert_eq!(file.as_object().unwrap().len(), 6, "only the requested fields");
     assert_eq!(fs::read(nodes.b.data("g")).unwrap(), b"1234567");
 
     let (status, mixed) = ask(&hub, &key, "GET", &format!("/jobs/{id},nope"), None);
@@ -69,7 +69,7 @@ fn a_job_in_the_words_of_fts() {
 }
 
 #[test]
-fn several_sources_hops_and_bans_in_the_words_of_fts() {
+fn the_fts_api_takes_several_sources_hops_and_bans() {
     let hub = Hub::start(&["--plain"]);
     let admin = hub.grant(&["--role", "admin", "--name", "root"]);
     let ban = json!({"storage": "davs://dav.example", "status": "wait", "allow_submit": true, "message": "moving"});
@@ -122,7 +122,7 @@ fn a_stalled_transfer_moves_to_another_source() {
     fs::write(nodes.a.data("f"), &bytes).unwrap();
     fs::write(other.data("f"), &bytes).unwrap();
     fs::write(other.data("rest"), pattern(64 << 20)).unwrap();
-    // In the order in which they are named, or nobody would read the one behind the narrow link.
+    // In the order in which they are named, or the one behind the narrow link would not be read.
     let file = |sources: &[String], target: &str, size: usize| json!({"sources": sources, "destinations": [nodes.b.at(target)], "filesize": size, "selection_strategy": "orderly"});
     let (narrow, wide) = (nodes.a.at("data/f"), other.at("data/f"));
     let files =
@@ -142,8 +142,8 @@ fn a_stalled_transfer_moves_to_another_source() {
     let job = admin.ended(id);
     assert_eq!((&job["state"], &job["done"]), (&json!("done"), &json!(2)), "{job} {:?}", admin.files(id));
     assert_eq!(fs::read(nodes.b.data("g")).unwrap(), bytes);
-    let told = admin.files(id);
-    let given_up = told.iter().find(|file| file["source"] == narrow.as_str()).unwrap();
+    let files = admin.files(id);
+    let given_up = files.iter().find(|file| file["source"] == narrow.as_str()).unwrap();
     assert!(given_up["error"].as_str().is_some_and(|why| why.contains("another source")), "{given_up}");
 }
 
@@ -187,7 +187,7 @@ fn files_of_a_job_are_cancelled_one_by_one() {
 
 /// Rucio asks for a hundred jobs in one path.
 #[test]
-fn many_jobs_are_asked_for_at_once() {
+fn many_jobs_are_shown_by_one_request() {
     let hub = Hub::start(&["--plain"]);
     let key = hub.grant(&["--role", "user", "--name", "ann", "--community", "astro"]);
     let job = |at: usize| json!({"files": [{"sources": [format!("davs://a.example/{at}")], "destinations": ["davs://b.example/1"]}]});
@@ -200,7 +200,7 @@ fn many_jobs_are_asked_for_at_once() {
 }
 
 #[test]
-fn a_port_of_its_own_has_the_words_of_fts_at_its_root() {
+fn a_separate_port_serves_the_fts_api_at_its_root() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = Command::new(LONGHAUL);
     command.args([
@@ -247,7 +247,7 @@ fn parameters_that_only_fts_knows_are_shown_again() {
         let id = answer["job_id"].as_str().unwrap().to_owned();
         let job = ask(&hub, &key, "GET", &format!("/jobs/{id}"), None).1;
         let files = ask(&hub, &key, "GET", &format!("/jobs/{id}/files"), None).1;
-        assert!(!format!("{job}{files}").contains("S3cret"), "a token is told again");
+        assert!(!format!("{job}{files}").contains("S3cret"), "a token is repeated");
         (job, files)
     };
     let (job, files) = shown(json!({"reuse": true, "overwrite": true, "retry_delay": 7, "max_time_in_queue": 2}));

@@ -15,10 +15,10 @@ use crate::client::{Client, unfinished, words};
 use crate::node::Node;
 use crate::raw_client::{RawClient, dir, file, forged, inline, part, payload};
 use crate::tree::pattern;
-use crate::unfinished_state::{assert_kept, at_rest, covered};
+use crate::unfinished_state::{assert_kept, covered, has_no_writer};
 use crate::wait::{LONG, until};
 
-/// Asserts that the node still serves, and holds nothing that the clients began.
+/// Asserts that the node still serves, and keeps nothing that the clients began.
 fn assert_unharmed(node: &Node, descriptors: usize) {
     Client::new().run(words!["ls", node.at("data")]).expect(0);
     until("nothing unfinished is left", LONG, || unfinished(&node.data("")).is_empty());
@@ -56,24 +56,24 @@ fn protocol_breaches_end_the_session() {
     let node = Node::open();
     Client::new().run(words!["ls", node.at("data")]).expect(0);
     let descriptors = node.descriptors();
-    let let_in: &[(&str, Script)] = &[
-        ("an absurd length", |g| g.say_raw(&[0xff, 0xff, 0xff, 0xff, 9, 0])),
-        ("a length of nothing", |g| g.say_raw(&[0, 0, 0, 0, 9, 0])),
-        ("an unknown message", |g| g.say_raw(&raw(200, 0, b"what"))),
-        ("a message that does not decode", |g| g.say_raw(&raw(9, 0, b"what"))),
-        ("a message with something behind it", |g| g.say_raw(&raw(4, 0, &[1, 2]))),
-        ("a second login", |g| g.say(&g.login())),
-        ("entries without a job", |g| g.say(&offers(vec![dir(1, 0, "t")]))),
-        ("a message that only a node sends", |g| g.say(&Frame::Answer(1, Vec::new(), false))),
-        ("an export that leads out", |g| {
+    let scripts: &[(&str, Script)] = &[
+        ("an absurd length", |c| c.send_raw(&[0xff, 0xff, 0xff, 0xff, 9, 0])),
+        ("a length of nothing", |c| c.send_raw(&[0, 0, 0, 0, 9, 0])),
+        ("an unknown message", |c| c.send_raw(&raw(200, 0, b"what"))),
+        ("a message that does not decode", |c| c.send_raw(&raw(9, 0, b"what"))),
+        ("a message with something behind it", |c| c.send_raw(&raw(4, 0, &[1, 2]))),
+        ("a second login", |c| c.send(&c.login())),
+        ("entries without a job", |c| c.send(&offers(vec![dir(1, 0, "t")]))),
+        ("a message that only a node sends", |c| c.send(&Frame::Answer(1, Vec::new(), false))),
+        ("an export that leads out", |c| {
             let order = Frame::Open(crate::raw_client::order(Direction::Push));
-            g.say_raw(&forged(&order, b"data", b"../x"));
+            c.send_raw(&forged(&order, b"data", b"../x"));
         }),
     ];
-    for (what, script) in let_in {
-        let mut guest = RawClient::let_in(&node);
-        script(&mut guest);
-        assert_ended(what, &guest.end());
+    for (what, script) in scripts {
+        let mut raw_client = RawClient::logged_in(&node);
+        script(&mut raw_client);
+        assert_ended(what, &raw_client.end());
     }
     assert!(node.is_empty());
     assert_unharmed(&node, descriptors);
@@ -85,52 +85,52 @@ fn breaches_of_a_push_leave_nothing() {
     Client::new().run(words!["ls", node.at("data")]).expect(0);
     let descriptors = node.descriptors();
     let scripts: &[(&str, Script)] = &[
-        ("a second job in the first", |g| g.say(&Frame::Open(crate::raw_client::order(Direction::Push)))),
-        ("a login in a job", |g| g.say(&g.login())),
-        ("a parent that was never offered", |g| g.say(&offers(vec![file(1, 999, "f", 0)]))),
-        ("a parent that is a file", |g| g.say(&offers(vec![file(1, 0, "f", 1), file(2, 1, "g", 1)]))),
-        ("an id twice", |g| g.say(&offers(vec![file(1, 0, "f", 9), file(1, 0, "g", 9)]))),
-        ("ids out of order", |g| g.say(&offers(vec![file(7, 0, "f", 9)]))),
-        ("a directory left twice", |g| g.say(&offers(vec![dir(1, 0, "t"), Entry::Leave(1), Entry::Leave(1)]))),
-        ("a directory left that is none", |g| g.say(&offers(vec![Entry::Leave(5)]))),
-        ("a name that leads up", |g| g.say_raw(&forged(&offers(vec![dir(1, 0, "ZZ")]), b"ZZ", b".."))),
-        ("a name that is a path", |g| g.say_raw(&forged(&offers(vec![dir(1, 0, "ZZZ")]), b"ZZZ", b"a/b"))),
-        ("a name with NUL", |g| g.say_raw(&forged(&offers(vec![dir(1, 0, "ZZZ")]), b"ZZZ", b"a\0b"))),
-        ("a file that is larger than files can be", |g| g.say(&offers(vec![file(1, 0, "f", u64::MAX - 1)]))),
-        ("bytes of a file that was never offered", |g| g.say(&inline(part(5, 0, b"x"), b"x"))),
-        ("bytes beyond a file's end", |g| {
-            g.say(&offers(vec![file(1, 0, "f", 4)]));
-            g.say(&inline(part(1, 0, b"too long"), b"too long"));
+        ("a second job in the first", |c| c.send(&Frame::Open(crate::raw_client::order(Direction::Push)))),
+        ("a login in a job", |c| c.send(&c.login())),
+        ("a parent that was never offered", |c| c.send(&offers(vec![file(1, 999, "f", 0)]))),
+        ("a parent that is a file", |c| c.send(&offers(vec![file(1, 0, "f", 1), file(2, 1, "g", 1)]))),
+        ("an id twice", |c| c.send(&offers(vec![file(1, 0, "f", 9), file(1, 0, "g", 9)]))),
+        ("ids out of order", |c| c.send(&offers(vec![file(7, 0, "f", 9)]))),
+        ("a directory left twice", |c| c.send(&offers(vec![dir(1, 0, "t"), Entry::Leave(1), Entry::Leave(1)]))),
+        ("a directory left that is none", |c| c.send(&offers(vec![Entry::Leave(5)]))),
+        ("a name that leads up", |c| c.send_raw(&forged(&offers(vec![dir(1, 0, "ZZ")]), b"ZZ", b".."))),
+        ("a name that is a path", |c| c.send_raw(&forged(&offers(vec![dir(1, 0, "ZZZ")]), b"ZZZ", b"a/b"))),
+        ("a name with NUL", |c| c.send_raw(&forged(&offers(vec![dir(1, 0, "ZZZ")]), b"ZZZ", b"a\0b"))),
+        ("a file that is larger than files can be", |c| c.send(&offers(vec![file(1, 0, "f", u64::MAX - 1)]))),
+        ("bytes of a file that was never offered", |c| c.send(&inline(part(5, 0, b"x"), b"x"))),
+        ("bytes beyond a file's end", |c| {
+            c.send(&offers(vec![file(1, 0, "f", 4)]));
+            c.send(&inline(part(1, 0, b"too long"), b"too long"));
         }),
-        ("bytes that overlap", |g| {
-            g.say(&offers(vec![file(1, 0, "f", 9)]));
-            g.say(&inline(part(1, 0, b"1234"), b"1234"));
-            g.say(&inline(part(1, 2, b"3456"), b"3456"));
+        ("bytes that overlap", |c| {
+            c.send(&offers(vec![file(1, 0, "f", 9)]));
+            c.send(&inline(part(1, 0, b"1234"), b"1234"));
+            c.send(&inline(part(1, 2, b"3456"), b"3456"));
         }),
-        ("a record that is none", |g| g.say(&Frame::Inline(b"LR".to_vec()))),
-        ("the end of a file that was never offered", |g| {
-            g.say(&Frame::Ends(vec![End { id: 9, size: 1, digests: vec![Digest::crc32c(0)] }]));
+        ("a record that is none", |c| c.send(&Frame::Inline(b"LR".to_vec()))),
+        ("the end of a file that was never offered", |c| {
+            c.send(&Frame::Ends(vec![End { id: 9, size: 1, digests: vec![Digest::crc32c(0)] }]));
         }),
-        ("a file that ends with another size", |g| {
-            g.say(&offers(vec![file(1, 0, "f", 4)]));
-            g.say(&Frame::Ends(vec![End { id: 1, size: 5, digests: Vec::new() }]));
+        ("a file that ends with another size", |c| {
+            c.send(&offers(vec![file(1, 0, "f", 4)]));
+            c.send(&Frame::Ends(vec![End { id: 1, size: 5, digests: Vec::new() }]));
         }),
-        ("a wrong count", |g| {
-            g.say(&offers(vec![file(1, 0, "f", 4)]));
-            g.say(&Frame::ScanEnd(2));
+        ("a wrong count", |c| {
+            c.send(&offers(vec![file(1, 0, "f", 4)]));
+            c.send(&Frame::ScanEnd(2));
         }),
-        ("the largest count", |g| g.say(&Frame::ScanEnd(u64::MAX))),
-        ("an entry after the last", |g| {
-            g.say(&offers(vec![file(1, 0, "f", 4)]));
-            g.say(&Frame::ScanEnd(1));
-            g.say(&offers(vec![file(2, 0, "g", 4)]));
+        ("the largest count", |c| c.send(&Frame::ScanEnd(u64::MAX))),
+        ("an entry after the last", |c| {
+            c.send(&offers(vec![file(1, 0, "f", 4)]));
+            c.send(&Frame::ScanEnd(1));
+            c.send(&offers(vec![file(2, 0, "g", 4)]));
         }),
-        ("what only a receiver says", |g| g.say(&Frame::Finished(Totals::default()))),
+        ("what only a receiver sends", |c| c.send(&Frame::Finished(Totals::default()))),
     ];
     for (what, script) in scripts {
-        let mut guest = RawClient::at_work(&node, Direction::Push);
-        script(&mut guest);
-        assert_ended(what, &guest.end());
+        let mut raw_client = RawClient::with_job(&node, Direction::Push);
+        script(&mut raw_client);
+        assert_ended(what, &raw_client.end());
         until(what, LONG, || unfinished(&node.data("")).is_empty());
         // A directory may have been made before the breach; a file may not.
         let _ = fs::remove_dir(node.data("t"));
@@ -147,45 +147,45 @@ fn breaches_of_a_pull_end_it() {
     Client::new().run(words!["ls", node.at("data")]).expect(0);
     let descriptors = node.descriptors();
     let fails: &[(&str, Script)] = &[
-        ("what only a sender says", |g| g.say(&Frame::ScanEnd(0))),
-        ("a second job", |g| g.say(&Frame::Open(crate::raw_client::order(Direction::Pull)))),
+        ("what only a sender sends", |c| c.send(&Frame::ScanEnd(0))),
+        ("a second job", |c| c.send(&Frame::Open(crate::raw_client::order(Direction::Pull)))),
     ];
     for (what, script) in fails {
-        let mut guest = RawClient::at_work(&node, Direction::Pull);
-        script(&mut guest);
-        assert_ended(what, &guest.end());
+        let mut raw_client = RawClient::with_job(&node, Direction::Pull);
+        script(&mut raw_client);
+        assert_ended(what, &raw_client.end());
     }
-    // Nonsense about files that are not there, or not there any more, is nobody's harm.
+    // Frames about files that do not exist, or not any more, do no harm.
     let strange: &[Script] = &[
-        |g| g.say(&Frame::Received(vec![(1, u64::MAX), (1024, 1)])),
-        |g| g.say(&Frame::Verdicts(vec![(77, Verdict::Want), (u64::MAX, Verdict::WantUnless(Digest::crc32c(1)))])),
-        |g| {
-            g.say(&Frame::Verdicts(vec![(
+        |c| c.send(&Frame::Received(vec![(1, u64::MAX), (1024, 1)])),
+        |c| c.send(&Frame::Verdicts(vec![(77, Verdict::Want), (u64::MAX, Verdict::WantUnless(Digest::crc32c(1)))])),
+        |c| {
+            c.send(&Frame::Verdicts(vec![(
                 2,
                 Verdict::WantRest(vec![claim(u64::MAX, u64::MAX), claim(1, 0), claim(0, u64::MAX)]),
             )]))
         },
-        |g| g.say(&Frame::Again(vec![(2, u64::MAX, u64::MAX), (2, 0, u64::MAX), (99, 0, 1)])),
-        |g| g.say(&Frame::Outcomes(vec![(2, Outcome::Done), (2, Outcome::Done), (9, Outcome::Skipped)])),
-        |g| {
+        |c| c.send(&Frame::Again(vec![(2, u64::MAX, u64::MAX), (2, 0, u64::MAX), (99, 0, 1)])),
+        |c| c.send(&Frame::Outcomes(vec![(2, Outcome::Done), (2, Outcome::Done), (9, Outcome::Skipped)])),
+        |c| {
             let reason = "\u{1b}[31m\nforged log line".into();
-            g.say(&Frame::Outcomes(vec![(2, Outcome::Failed(Refusal { fault: Fault::Bug, reason }))]));
+            c.send(&Frame::Outcomes(vec![(2, Outcome::Failed(Refusal { fault: Fault::Bug, reason }))]));
         },
     ];
     for script in strange {
-        let mut guest = RawClient::at_work(&node, Direction::Pull);
-        guest.hear_until("the offer", |frame| matches!(frame, Frame::Entries(_)));
-        script(&mut guest);
-        guest.say(&Frame::Finished(Totals { files: u64::MAX, bytes: u64::MAX, ..Totals::default() }));
-        guest.say(&Frame::Ask(1, wire::frame::Request::List(model::locator::NodePlace::Exports)));
+        let mut raw_client = RawClient::with_job(&node, Direction::Pull);
+        raw_client.receive_until("the offer", |frame| matches!(frame, Frame::Entries(_)));
+        script(&mut raw_client);
+        raw_client.send(&Frame::Finished(Totals { files: u64::MAX, bytes: u64::MAX, ..Totals::default() }));
+        raw_client.send(&Frame::Ask(1, wire::frame::Request::List(model::locator::NodePlace::Exports)));
         let deadline = Instant::now() + LONG;
-        while let Ok(frame) = guest.hear() {
+        while let Ok(frame) = raw_client.receive() {
             assert!(Instant::now() < deadline);
             if matches!(frame, Frame::Answer(..)) {
                 break;
             }
         }
-        drop(guest);
+        drop(raw_client);
         Client::new().run(words!["ls", node.at("data")]).expect(0);
     }
     assert!(!node.log().contains("\nforged log line"), "{}", node.log());
@@ -195,25 +195,25 @@ fn breaches_of_a_pull_end_it() {
 #[test]
 fn unknown_optional_frames_are_ignored() {
     let node = Node::open();
-    let mut guest = RawClient::let_in(&node);
-    guest.say_raw(&raw(200, 1, b"from a later version"));
-    guest.say(&Frame::Ask(1, wire::frame::Request::List(model::locator::NodePlace::Exports)));
-    let answer = guest.hear_until("an answer", |frame| matches!(frame, Frame::Answer(1, ..)));
+    let mut raw_client = RawClient::logged_in(&node);
+    raw_client.send_raw(&raw(200, 1, b"from a later version"));
+    raw_client.send(&Frame::Ask(1, wire::frame::Request::List(model::locator::NodePlace::Exports)));
+    let answer = raw_client.receive_until("an answer", |frame| matches!(frame, Frame::Answer(1, ..)));
     assert!(matches!(answer, Frame::Answer(_, lines, _) if lines.len() == 1));
 }
 
 #[test]
 fn an_absurd_length_fills_no_memory() {
     let node = Node::open();
-    let mut guest = RawClient::let_in(&node);
-    guest.say_raw(&[0xff, 0xff, 0xff, 0xff, 9, 0]);
+    let mut raw_client = RawClient::logged_in(&node);
+    raw_client.send_raw(&[0xff, 0xff, 0xff, 0xff, 9, 0]);
     // As much as the node takes: it must hang up long before the length that was announced.
     let chunk = vec![0; 1 << 20];
     let mut sent = 0;
-    while sent < 512 && guest.link.send_raw(&chunk).is_ok() && guest.link.exchange(Duration::ZERO).is_ok() {
-        guest.link.drain(Duration::from_secs(1));
+    while sent < 512 && raw_client.link.send_raw(&chunk).is_ok() && raw_client.link.exchange(Duration::ZERO).is_ok() {
+        raw_client.link.drain(Duration::from_secs(1));
         sent += 1;
-        if guest.link.next_frame().is_err() {
+        if raw_client.link.next_frame().is_err() {
             break;
         }
     }
@@ -229,33 +229,33 @@ fn clients_that_vanish_leave_nothing() {
     Client::new().run(words!["ls", node.at("data")]).expect(0);
     let descriptors = node.descriptors();
     drop(RawClient::connect(&node));
-    drop(RawClient::let_in(&node));
-    drop(RawClient::at_work(&node, Direction::Push));
-    drop(RawClient::at_work(&node, Direction::Pull));
+    drop(RawClient::logged_in(&node));
+    drop(RawClient::with_job(&node, Direction::Push));
+    drop(RawClient::with_job(&node, Direction::Pull));
     let push = |entries: Vec<Entry>| {
-        let mut guest = RawClient::at_work(&node, Direction::Push);
-        guest.say(&offers(entries));
-        guest
+        let mut raw_client = RawClient::with_job(&node, Direction::Push);
+        raw_client.send(&offers(entries));
+        raw_client
     };
     drop(push(vec![dir(1, 0, "t"), file(2, 1, "f", 4)]));
     // Half of a small file, and of a large one.
-    let mut guest = push(vec![dir(1, 0, "t"), file(2, 1, "half", 4)]);
-    guest.say(&inline(part(2, 0, b"ab"), b"ab"));
-    drop(guest);
+    let mut raw_client = push(vec![dir(1, 0, "t"), file(2, 1, "half", 4)]);
+    raw_client.send(&inline(part(2, 0, b"ab"), b"ab"));
+    drop(raw_client);
     for cut in [false, true] {
-        let mut guest = push(vec![dir(1, 0, "t"), file(2, 1, "large", 4 << 20)]);
-        guest.hear_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
-        let mut stream = guest.stream(1);
+        let mut raw_client = push(vec![dir(1, 0, "t"), file(2, 1, "large", 4 << 20)]);
+        raw_client.receive_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
+        let mut stream = raw_client.stream(1);
         let bytes = pattern(1 << 20);
         stream.send(&[part(2, 0, &bytes)], &mut payload(&bytes)).unwrap();
-        guest.hear_until("the block has arrived", |frame| matches!(frame, Frame::Received(_)));
+        raw_client.receive_until("the block has arrived", |frame| matches!(frame, Frame::Received(_)));
         if cut {
             // In the middle of a record's head.
             std::io::Write::write_all(&mut stream.handle().unwrap(), b"LR\0").unwrap();
         }
-        drop((stream, guest));
-        // One whole block is kept for a later attempt, which this one here gets out of the way again.
-        until("the node has let go of it", LONG, || at_rest(&node.state()));
+        drop((stream, raw_client));
+        // One whole block is kept for a later attempt; here it is removed again.
+        until("the node has let go of it", LONG, || has_no_writer(&node.state()));
         assert_kept(&node.data("t"), &node.state());
         // The second time it is there already, and sent again all the same.
         assert_eq!(covered(&node.state()), if cut { 2 << 20 } else { 1 << 20 });
@@ -264,85 +264,86 @@ fn clients_that_vanish_leave_nothing() {
     again.write("large", pattern(2 << 20));
     again.cp(0, words![again.path("large"), node.at("data/t/large")]);
     fs::remove_file(node.data("t/large")).unwrap();
-    // In the middle of a pull, with a stream that nobody reads.
-    let mut guest = RawClient::at_work(&node, Direction::Pull);
-    guest.hear_until("the offer", |frame| matches!(frame, Frame::Entries(_)));
-    guest.say(&Frame::Verdicts(vec![(2, Verdict::Want)]));
-    let stream = guest.stream(1);
-    drop((stream, guest));
+    // In the middle of a pull, with a stream that is not read.
+    let mut raw_client = RawClient::with_job(&node, Direction::Pull);
+    raw_client.receive_until("the offer", |frame| matches!(frame, Frame::Entries(_)));
+    raw_client.send(&Frame::Verdicts(vec![(2, Verdict::Want)]));
+    let stream = raw_client.stream(1);
+    drop((stream, raw_client));
     assert_unharmed(&node, descriptors);
     assert_eq!(fs::read_dir(node.data("t")).unwrap().count(), 1);
 }
 
 #[test]
-fn a_damaged_block_is_asked_for_again() {
+fn a_damaged_block_is_requested_again() {
     let node = Node::open();
-    let mut guest = RawClient::at_work(&node, Direction::Push);
-    guest.say(&offers(vec![dir(1, 0, "t"), file(2, 1, "f", 1 << 20)]));
-    guest.hear_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
-    let (mut stream, bytes) = (guest.stream(1), pattern(1 << 20));
+    let mut raw_client = RawClient::with_job(&node, Direction::Push);
+    raw_client.send(&offers(vec![dir(1, 0, "t"), file(2, 1, "f", 1 << 20)]));
+    raw_client.receive_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
+    let (mut stream, bytes) = (raw_client.stream(1), pattern(1 << 20));
     let damaged = wire::record::Part { crc32c: 1, ..part(2, 0, &bytes) };
     stream.send(&[damaged], &mut payload(&bytes)).unwrap();
-    let again = guest.hear_until("a request to send it again", |frame| matches!(frame, Frame::Again(_)));
+    let again = raw_client.receive_until("a request to send it again", |frame| matches!(frame, Frame::Again(_)));
     assert_eq!(again, Frame::Again(vec![(2, 0, 1 << 20)]));
     assert!(!node.data("t/f").exists());
     stream.send(&[part(2, 0, &bytes)], &mut payload(&bytes)).unwrap();
     let digests = vec![Digest::crc32c(model::checksum::crc32c(&bytes))];
-    guest.say(&Frame::Ends(vec![End { id: 2, size: 1 << 20, digests }]));
-    guest.say(&offers(vec![Entry::Leave(1)]));
-    guest.say(&Frame::ScanEnd(2));
-    let Frame::Finished(totals) = guest.hear_until("the end", |frame| matches!(frame, Frame::Finished(_))) else {
+    raw_client.send(&Frame::Ends(vec![End { id: 2, size: 1 << 20, digests }]));
+    raw_client.send(&offers(vec![Entry::Leave(1)]));
+    raw_client.send(&Frame::ScanEnd(2));
+    let Frame::Finished(totals) = raw_client.receive_until("the end", |frame| matches!(frame, Frame::Finished(_)))
+    else {
         unreachable!()
     };
     assert_eq!((totals.files, totals.bytes, totals.failed), (1, 1 << 20, 0));
     assert!(fs::read(node.data("t/f")).unwrap() == bytes);
 }
 
-/// A path can break so that the client notices first: it comes again with the same job while the node still believes
-/// in the session before.
+/// A path can break so that the client notices first: it returns with the same job while the node still keeps
+/// the session before.
 #[test]
 fn an_old_session_does_not_spoil_the_next_attempt() {
     let node = Node::open();
     let order = crate::raw_client::order(Direction::Push);
     let bytes = pattern(1 << 20);
     let begin = || {
-        let mut guest = RawClient::let_in(&node);
-        guest.say(&Frame::Open(order.clone()));
-        guest.say(&offers(vec![dir(1, 0, "t"), file(2, 1, "f", 2 << 20)]));
-        guest.hear_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
-        let mut stream = guest.stream(1);
+        let mut raw_client = RawClient::logged_in(&node);
+        raw_client.send(&Frame::Open(order.clone()));
+        raw_client.send(&offers(vec![dir(1, 0, "t"), file(2, 1, "f", 2 << 20)]));
+        raw_client.receive_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
+        let mut stream = raw_client.stream(1);
         stream.send(&[part(2, 0, &bytes)], &mut payload(&bytes)).unwrap();
-        guest.hear_until("the block has arrived", |frame| matches!(frame, Frame::Received(_)));
-        (guest, stream)
+        raw_client.receive_until("the block has arrived", |frame| matches!(frame, Frame::Received(_)));
+        (raw_client, stream)
     };
     let old = begin();
     let log = node.log().len();
-    let (mut guest, mut stream) = begin();
+    let (mut raw_client, mut stream) = begin();
     drop(old);
     until("the old session is over", LONG, || node.log()[log..].contains("push"));
     stream.send(&[part(2, 1 << 20, &bytes)], &mut payload(&bytes)).unwrap();
     let digest = Digest::crc32c(model::checksum::crc32c(&[&bytes[..], &bytes].concat()));
-    guest.say(&Frame::Ends(vec![End { id: 2, size: 2 << 20, digests: vec![digest] }]));
-    guest.say(&offers(vec![Entry::Leave(1)]));
-    guest.say(&Frame::ScanEnd(2));
-    let outcome = guest.hear_until("the end", |frame| matches!(frame, Frame::Finished(_)));
+    raw_client.send(&Frame::Ends(vec![End { id: 2, size: 2 << 20, digests: vec![digest] }]));
+    raw_client.send(&offers(vec![Entry::Leave(1)]));
+    raw_client.send(&Frame::ScanEnd(2));
+    let outcome = raw_client.receive_until("the end", |frame| matches!(frame, Frame::Finished(_)));
     assert!(matches!(outcome, Frame::Finished(totals) if totals.failed == 0), "{outcome:?}");
     assert!(fs::read(node.data("t/f")).unwrap() == [&bytes[..], &bytes].concat());
     assert!(unfinished(&node.data("")).is_empty());
 }
 
 #[test]
-fn streams_of_others_do_not_get_in() {
+fn streams_of_other_sessions_are_refused() {
     let node = Node::open();
-    let mut guest = RawClient::at_work(&node, Direction::Push);
-    guest.say(&offers(vec![dir(1, 0, "t"), file(2, 1, "f", 4 << 20)]));
-    guest.hear_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
-    // Right code; then the same number again, a bent number, a plain one, a session nobody has.
-    let _first = guest.stream(1);
-    let mut joins = vec![guest.join(1)];
-    joins.push(wire::join::Join { stream: 2, ..guest.join(3) });
-    joins.push(wire::join::Join { sealed: false, ..guest.join(4) });
-    joins.push(wire::join::Join { session: [9; 16], ..guest.join(5) });
+    let mut raw_client = RawClient::with_job(&node, Direction::Push);
+    raw_client.send(&offers(vec![dir(1, 0, "t"), file(2, 1, "f", 4 << 20)]));
+    raw_client.receive_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
+    // Right code; then the same number again, a wrong number, one without a seal, an unknown session.
+    let _first = raw_client.stream(1);
+    let mut joins = vec![raw_client.join(1)];
+    joins.push(wire::join::Join { stream: 2, ..raw_client.join(3) });
+    joins.push(wire::join::Join { sealed: false, ..raw_client.join(4) });
+    joins.push(wire::join::Join { session: [9; 16], ..raw_client.join(5) });
     for join in joins {
         let mut socket = std::net::TcpStream::connect(("127.0.0.1", node.port)).unwrap();
         std::io::Write::write_all(&mut socket, &join.encode()).unwrap();
@@ -352,7 +353,7 @@ fn streams_of_others_do_not_get_in() {
     }
     // A record that is not sealed with the session's keys: the stream ends, the file does not begin.
     let mut socket = std::net::TcpStream::connect(("127.0.0.1", node.port)).unwrap();
-    std::io::Write::write_all(&mut socket, &guest.join(6).encode()).unwrap();
+    std::io::Write::write_all(&mut socket, &raw_client.join(6).encode()).unwrap();
     let head = wire::record::Head::new(1, 4).encode();
     std::io::Write::write_all(&mut socket, &[&head[..], &[0; 64]].concat()).unwrap();
     let ended = std::io::Read::read(&mut socket, &mut [0; 16]);

@@ -173,7 +173,7 @@ pub fn token(header: &Value, claims: &Value) -> String {
     let message = format!("{}.{}", b64(header.to_string()), b64(claims.to_string()));
     let signature = match header["alg"].as_str() {
         Some("none") => Vec::new(),
-        // The old trick: the public key taken for a shared secret.
+        // A known attack: the public key used as a shared secret.
         Some("HS256") => {
             let key = hmac::Key::new(hmac::HMAC_SHA256, KEY.public_key().as_ref());
             hmac::sign(&key, message.as_bytes()).as_ref().to_vec()
@@ -186,9 +186,9 @@ pub fn token(header: &Value, claims: &Value) -> String {
 /// An issuer's server: metadata and keys over HTTPS, until it is dropped.
 pub struct IssuerServer {
     pub iss: String,
-    pub asked: Arc<AtomicUsize>,
+    pub key_requests: Arc<AtomicUsize>,
     port: u16,
-    over: Arc<AtomicBool>,
+    is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -201,8 +201,8 @@ impl IssuerServer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let iss = format!("https://127.0.0.1:{port}/realms/vo");
-        let (asked, over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        let (own_iss, own_asked, own_over) = (iss.clone(), Arc::clone(&asked), Arc::clone(&over));
+        let (key_requests, is_over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (own_iss, own_asked, own_over) = (iss.clone(), Arc::clone(&key_requests), Arc::clone(&is_over));
         let serve = move || {
             for socket in listener.incoming() {
                 if own_over.load(Ordering::Acquire) {
@@ -212,7 +212,7 @@ impl IssuerServer {
             }
         };
         let thread = Some(std::thread::spawn(serve));
-        IssuerServer { iss, asked, port, over, thread }
+        IssuerServer { iss, key_requests, port, is_over, thread }
     }
 }
 
@@ -221,20 +221,20 @@ fn answer(
     config: &Arc<ServerConfig>,
     iss: &str,
     port: u16,
-    asked: &AtomicUsize,
+    key_requests: &AtomicUsize,
 ) -> std::io::Result<()> {
     let deadline = Instant::now() + WITHIN;
     let tls = ServerConnection::new(Arc::clone(config)).map_err(std::io::Error::other)?;
     let mut conn = Conn::new(socket, Some(rustls::Connection::Server(tls)))?;
     conn.handshake(deadline)?;
     let Ok(Some(request)) = conn.read_request(deadline) else { return Ok(()) };
-    // Behind the path, as most servers have it: who asks as RFC 8414 says is sent away first.
+    // Behind the path, as most servers have it: a request by the path of RFC 8414 is refused first.
     let body = match request.target.as_str() {
         "/realms/vo/.well-known/openid-configuration" => {
             Some(json!({"issuer": iss, "jwks_uri": format!("https://127.0.0.1:{port}/keys")}).to_string())
         }
         "/keys" => {
-            asked.fetch_add(1, Ordering::AcqRel);
+            key_requests.fetch_add(1, Ordering::AcqRel);
             Some(jwks("k1"))
         }
         _ => None,
@@ -247,22 +247,22 @@ fn answer(
 
 impl Drop for IssuerServer {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Release);
+        self.is_over.store(true, Ordering::Release);
         let _ = TcpStream::connect(("127.0.0.1", self.port));
         let _ = self.thread.take().unwrap().join();
     }
 }
 
-/// Asserts that nothing that a node wrote down contains one of these secrets.
-pub fn nothing_leaks(node: &Node, secrets: &[String]) {
-    let mut said = node.log();
+/// Asserts that neither the log nor the state of a node contains one of these secrets.
+pub fn assert_not_written(node: &Node, secrets: &[String]) {
+    let mut written = node.log();
     for name in ["audit.jsonl", "audit-nobody.jsonl", "grants.toml", "address"] {
-        said += &fs::read_to_string(node.state().join(name)).unwrap_or_default();
+        written += &fs::read_to_string(node.state().join(name)).unwrap_or_default();
     }
     for secret in secrets {
-        // The end: of a token its signature, of a key its secret. Its start names nobody's secret.
+        // The end: of a token its signature, of a key its secret. Its start is not secret.
         let end = &secret[secret.len().saturating_sub(24)..];
-        assert!(!said.contains(end), "{end} stands in what the node wrote down");
+        assert!(!written.contains(end), "{end} is in what the node wrote");
     }
 }
 

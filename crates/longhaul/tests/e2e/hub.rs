@@ -54,7 +54,7 @@ impl Hub {
         std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
         let url = line.trim_end().strip_prefix("listening on ").map(str::to_owned);
         let log = || fs::read_to_string(dir.path().join("log")).unwrap_or_default();
-        (child, url.unwrap_or_else(|| panic!("the hub said {line:?} and {}", log())))
+        (child, url.unwrap_or_else(|| panic!("the hub printed {line:?}; its log: {}", log())))
     }
 
     /// Makes a key with these options.
@@ -100,7 +100,7 @@ impl Hub {
 }
 
 impl Drop for Hub {
-    #[allow(clippy::print_stdout, reason = "what the hub said belongs to the failed test's own output")]
+    #[allow(clippy::print_stdout, reason = "the hub's log belongs to the failed test's own output")]
     fn drop(&mut self) {
         self.kill();
         let log = fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
@@ -201,14 +201,17 @@ fn a_job_goes_through_the_hub_from_node_to_node() {
     assert_eq!(fs::read(b.data("in/run7")).unwrap(), pattern(3 << 20));
 
     let jobs = user.json(&["queue", "list", "--all"]);
-    let told = |key: &str| jobs[0][key].as_str().unwrap().to_owned();
-    assert_eq!((told("state"), told("owner"), told("community")), ("done".into(), "ann".into(), "astro".into()));
+    let text_of = |key: &str| jobs[0][key].as_str().unwrap().to_owned();
+    assert_eq!(
+        (text_of("state"), text_of("owner"), text_of("community")),
+        ("done".into(), "ann".into(), "astro".into())
+    );
     assert_eq!(jobs[0]["done_bytes"], 3 << 20);
     assert_eq!(user.json(&["queue", "list"]).len(), 0, "none is left");
 }
 
 #[test]
-fn a_file_that_is_not_there_fails_with_its_cause_and_the_others_arrive() {
+fn a_missing_file_fails_with_its_cause_and_the_others_arrive() {
     let hub = Hub::start(&[]);
     let admin = hub.member("admin", "root", "");
     let Pair { a, b } = pair(&admin);
@@ -228,7 +231,7 @@ fn a_file_that_is_not_there_fails_with_its_cause_and_the_others_arrive() {
 }
 
 #[test]
-fn a_link_is_not_used_above_its_mark_and_the_queue_says_so() {
+fn a_link_is_not_used_above_its_mark_and_the_queue_reports_that() {
     let hub = Hub::start(&[]);
     let admin = hub.member("admin", "root", "");
     let Pair { a, b } = pair(&admin);
@@ -255,7 +258,7 @@ fn a_link_is_not_used_above_its_mark_and_the_queue_says_so() {
 }
 
 #[test]
-fn a_link_that_a_person_describes_anew_is_followed_at_once() {
+fn a_changed_link_capacity_applies_at_once() {
     let hub = Hub::start(&[]);
     let admin = hub.member("admin", "root", "");
     let Pair { a, b } = pair(&admin);
@@ -271,7 +274,7 @@ fn a_link_that_a_person_describes_anew_is_followed_at_once() {
 }
 
 #[test]
-fn a_hub_that_is_killed_goes_on_where_it_was() {
+fn a_killed_hub_resumes_its_jobs() {
     let mut hub = Hub::start(&[]);
     let admin_key = hub.grant(&["--role", "admin", "--name", "root"]);
     let client = Client::with_key(&admin_key);
@@ -294,7 +297,7 @@ fn a_hub_that_is_killed_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_stopped_queue_waits_and_goes_on() {
+fn a_stopped_queue_waits_and_continues() {
     let hub = Hub::start(&[]);
     let admin = hub.member("admin", "root", "");
     let Pair { a, b } = pair(&admin);
@@ -320,7 +323,7 @@ fn users_see_their_own_jobs_and_change_nothing_else() {
     assert_eq!(bob.json(&["queue", "list"]).len(), 0);
     bob.run(&["queue", "show", &id]).refused(1, &["there is no job", "that you may know of"]);
     bob.run(&["queue", "cancel", &id]).refused(1, &["there is no job"]);
-    bob.run(&["hub", "site", "add", "x"]).refused(4, &["takes the role admin", "bob has user"]);
+    bob.run(&["hub", "site", "add", "x"]).refused(4, &["needs the role admin", "bob has the role user"]);
     operator.run(&["hub", "site", "add", "x"]).refused(4, &["op has operator"]);
     assert_eq!(operator.json(&["queue", "list"]).len(), 1);
     operator.run(&["queue", "set", &id, "--priority", "5"]).expect(0);
@@ -399,7 +402,7 @@ fn the_description_of_the_collaboration_is_reloaded() {
     fs::write(&file, "[endpoint.x]\nsite = \"nowhere\"\n").unwrap();
     crate::node::signal(&hub.child, rustix::process::Signal::HUP);
     let log = || fs::read_to_string(hub.dir.path().join("log")).unwrap();
-    until("it is refused", LONG, || log().contains("those before them count on"));
+    until("it is refused", LONG, || log().contains("the former ones stay in force"));
     assert!(admin.json(&["hub", "show"])[0]["site"]["beta"].is_object());
 }
 

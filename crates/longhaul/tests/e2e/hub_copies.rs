@@ -45,11 +45,11 @@ fn two_servers_copy_between_themselves() {
     assert_eq!(fs::read(b.data("in/f")).unwrap(), pattern(1 << 20));
     let missing = admin.run(&["submit", &url(&a, "data/none"), &url(&b, "data/none"), "--wait"]);
     assert_eq!(missing.code, 1, "{}", missing.err);
-    crate::hub_promises::only_what_was_submitted(&admin, (&a, &url(&a, "data")), (&b, &url(&b, "data")));
+    crate::hub_promises::assert_only_described_files_arrive(&admin, (&a, &url(&a, "data")), (&b, &url(&b, "data")));
 }
 
 #[test]
-fn few_copies_are_asked_for_at_first_and_those_who_wait_are_told() {
+fn two_copies_run_at_once_at_first_and_the_queue_states_why_others_wait() {
     let dir = tempfile::tempdir().unwrap();
     let hub = hub(dir.path());
     let admin = hub.member("admin", "root", "");
@@ -61,7 +61,7 @@ fn few_copies_are_asked_for_at_first_and_those_who_wait_are_told() {
         })
         .collect();
     let id = admin.submit(&["--files-from", &admin.write("list", &list.concat())]);
-    let why = until_some("it is said why they wait", LONG, || {
+    let why = until_some("the reason of the wait is reported", LONG, || {
         let lines = admin.json(&["queue", "why", &id]);
         lines.into_iter().find(|line| line["constraint"]["text"].as_str().is_some_and(|text| text.contains("at once")))
     });

@@ -1,4 +1,4 @@
-//! A hub and its nodes under faults drawn by a seed: killed, frozen and cut off; a full disk, a clock that steps, a database that restarts. In
+//! A hub and its nodes under random faults of a seed: killed, frozen and cut off; a full disk, a clock that steps, a database that restarts. In
 //! the end every file is at its target with the right bytes, or failed with its cause; none is lost, and none that was done is moved again.
 //!
 //! `LONGHAUL_SEED=n` draws one seed, `LONGHAUL_FAULTS=n` so many faults.
@@ -26,7 +26,7 @@ use crate::wrappers::{Mount, mounted, with_mounts};
 /// Faults in an ordinary run of the tests, on each database.
 const FAULTS: u64 = 12;
 /// The longest that submitted files may take once the faults are over: there are pauses between attempts.
-const CALM: Duration = Duration::from_secs(150);
+const ALL_ENDED_WITHIN: Duration = Duration::from_secs(150);
 /// The library that gives a program another time.
 const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
 
@@ -69,7 +69,7 @@ struct FaultFixture {
     files: Vec<Submitted>,
     /// The number of names given out, with those of refused jobs.
     named: u64,
-    dice: SeededRng,
+    rng: SeededRng,
 }
 
 impl FaultFixture {
@@ -87,7 +87,7 @@ impl FaultFixture {
         }
         admin.run(&["hub", "link", "add", "wan", "--capacity", "160Mbit/s", "--between", "alpha,beta"]).expect(0);
         drop(admin);
-        let dice = SeededRng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let rng = SeededRng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         FaultFixture {
             hubs,
             key,
@@ -99,7 +99,7 @@ impl FaultFixture {
             clock: None,
             files: Vec::new(),
             named: 0,
-            dice,
+            rng,
         }
     }
 
@@ -125,14 +125,14 @@ impl FaultFixture {
 
     /// Submits a job of some files, of which one may be missing.
     fn submit(&mut self) {
-        let count = 1 + self.dice.below(10);
+        let count = 1 + self.rng.below(10);
         let mut list = String::new();
         let mut files = Vec::new();
         for _ in 0..count {
             let name = format!("f{}", self.named);
             self.named += 1;
-            let is_missing = self.dice.below(12) == 0;
-            let size = if self.dice.below(6) == 0 { 1 << 20 } else { 1 } * (1 + self.dice.below(4)) as usize;
+            let is_missing = self.rng.below(12) == 0;
+            let size = if self.rng.below(6) == 0 { 1 << 20 } else { 1 } * (1 + self.rng.below(4)) as usize;
             let bytes = pattern(size);
             if !is_missing {
                 fs::write(self.a.data(&name), &bytes).unwrap();
@@ -146,7 +146,7 @@ impl FaultFixture {
         let list = admin.write("list", &list);
         let submitted = admin.run(&["submit", "--id", &id, "--files-from", &list, "--overwrite"]);
         if submitted.code != 0 {
-            // Whoever is told no has nothing there, now or later.
+            // A refused submission leaves nothing in the hub, now or later.
             assert!(submitted.err.lines().count() <= 2, "{}", submitted.err);
             println!("not submitted: {}", submitted.err.trim_end());
             let again = admin.run(&["submit", "--id", &id, "--files-from", &list, "--overwrite"]);
@@ -159,12 +159,12 @@ impl FaultFixture {
         self.files.extend(files);
     }
 
-    fn strike(&mut self, fault: Fault) {
-        let pause = Duration::from_millis(100 + self.dice.below(1500));
+    fn inject(&mut self, fault: Fault) {
+        let pause = Duration::from_millis(100 + self.rng.below(1500));
         match fault {
             Fault::HubKilled => {
-                // Of several hubs another one goes on meanwhile.
-                let which = self.dice.below(self.hubs.len() as u64) as usize;
+                // Of several hubs another one continues meanwhile.
+                let which = self.rng.below(self.hubs.len() as u64) as usize;
                 self.hubs[which].kill();
                 sleep(pause / 4);
                 self.hubs[which].restart();
@@ -196,7 +196,7 @@ impl FaultFixture {
                 fs::remove_file(filler).unwrap();
             }
             Fault::ClockBack | Fault::ClockForward => {
-                // Two hours each way of where everybody else is.
+                // Two hours before and after the time of the other machines.
                 let step = if fault == Fault::ClockBack { "-7200\n" } else { "+7200\n" };
                 fs::write(self.clock.as_ref().unwrap(), step).unwrap();
             }
@@ -205,33 +205,34 @@ impl FaultFixture {
     }
 
     /// Notes the files that are done, and checks that those done before are unchanged.
-    fn look(&mut self) -> bool {
-        let mut told: HashMap<(String, String), Value> = HashMap::new();
+    fn check_files(&mut self) -> bool {
+        let mut listed: HashMap<(String, String), Value> = HashMap::new();
         let mut jobs: Vec<String> = self.files.iter().map(|file| file.job.clone()).collect();
         jobs.dedup();
         let admin = self.admin();
         for job in &jobs {
             for file in admin.files(job) {
                 let name = file["target"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
-                told.insert((job.clone(), name), file);
+                listed.insert((job.clone(), name), file);
             }
         }
         drop(admin);
         let mut is_over = true;
         for file in &mut self.files {
-            let told = told.get(&(file.job.clone(), file.name.clone()));
-            let told = told.unwrap_or_else(|| panic!("job {} has lost {}", file.job, file.name));
+            let listed = listed.get(&(file.job.clone(), file.name.clone()));
+            let listed = listed.unwrap_or_else(|| panic!("job {} has lost {}", file.job, file.name));
             let target = self.b.data(&format!("in/{}", file.name));
-            match (told["state"].as_str().unwrap(), &file.bytes) {
+            match (listed["state"].as_str().unwrap(), &file.bytes) {
                 ("done", Some(bytes)) => check_done(&target, bytes, &mut file.done),
                 ("failed", _) => {
-                    let (error, fault) = (told["error"].as_str().unwrap_or(""), told["fault"].as_str().unwrap_or(""));
-                    assert!(!error.is_empty() && !fault.is_empty(), "{told}");
-                    assert_eq!(fault == "missing", file.bytes.is_none(), "{told}");
+                    let (error, fault) =
+                        (listed["error"].as_str().unwrap_or(""), listed["fault"].as_str().unwrap_or(""));
+                    assert!(!error.is_empty() && !fault.is_empty(), "{listed}");
+                    assert_eq!(fault == "missing", file.bytes.is_none(), "{listed}");
                 }
                 (state, Some(_)) => is_over &= state == "done",
                 (state, None) => {
-                    assert_ne!(state, "done", "{told}");
+                    assert_ne!(state, "done", "{listed}");
                     is_over = false;
                 }
             }
@@ -242,15 +243,15 @@ impl FaultFixture {
 
 impl FaultFixture {
     /// The reports about the files that have not ended, with their reasons.
-    fn unended(&self) -> Vec<Value> {
+    fn pending_files(&self) -> Vec<Value> {
         let admin = self.admin();
         let mut jobs: Vec<&str> = self.files.iter().map(|file| file.job.as_str()).collect();
         jobs.dedup();
         let files = jobs.iter().flat_map(|job| admin.files(job));
-        let mut unended: Vec<Value> = files.filter(|file| file["ended"].is_null()).collect();
-        unended.extend(jobs.iter().flat_map(|job| admin.json(&["queue", "why", job])));
-        unended.extend(admin.json(&["queue", "show"]));
-        unended
+        let mut pending: Vec<Value> = files.filter(|file| file["ended"].is_null()).collect();
+        pending.extend(jobs.iter().flat_map(|job| admin.json(&["queue", "why", job])));
+        pending.extend(admin.json(&["queue", "show"]));
+        pending
     }
 }
 
@@ -270,32 +271,32 @@ fn check_done(target: &Path, bytes: &[u8], done: &mut Option<(u64, i64, i64)>) {
 fn run(mut world: FaultFixture, faults: u64) {
     for at in 0..faults {
         world.submit();
-        sleep(Duration::from_millis(world.dice.below(700)));
+        sleep(Duration::from_millis(world.rng.below(700)));
         let all = world.faults();
-        let fault = all[world.dice.below(all.len() as u64) as usize];
+        let fault = all[world.rng.below(all.len() as u64) as usize];
         println!("fault {at}: {fault:?}, {} files so far", world.files.len());
-        world.strike(fault);
+        world.inject(fault);
         if at % 8 == 7 {
-            world.look();
+            world.check_files();
         }
     }
     let begun = Instant::now();
-    while !world.look() {
-        assert!(begun.elapsed() < CALM, "not all files have ended: {:#?}", world.unended());
+    while !world.check_files() {
+        assert!(begun.elapsed() < ALL_ENDED_WITHIN, "not all files have ended: {:#?}", world.pending_files());
         sleep(Duration::from_millis(500));
     }
     println!("hub: {faults} faults, {} files", world.files.len());
 }
 
-fn drawn() -> (u64, u64) {
+fn seed_and_faults() -> (u64, u64) {
     (number("LONGHAUL_SEED").unwrap_or(1), number("LONGHAUL_FAULTS").map_or(FAULTS, |faults| faults.div_ceil(2)))
 }
 
 #[test]
-fn whatever_happens_no_file_is_lost_with_a_hub_on_a_file() {
-    const TEST: &str = "hub_faults::whatever_happens_no_file_is_lost_with_a_hub_on_a_file";
+fn no_file_is_lost_under_faults_with_a_hub_on_a_file() {
+    const TEST: &str = "hub_faults::no_file_is_lost_under_faults_with_a_hub_on_a_file";
     with_mounts(TEST, || {
-        let (seed, faults) = drawn();
+        let (seed, faults) = seed_and_faults();
         let dir = tempfile::tempdir().unwrap();
         let disk = dir.path().join("disk");
         // The write-ahead log alone may grow to 64 MiB.
@@ -326,11 +327,11 @@ fn whatever_happens_no_file_is_lost_with_a_hub_on_a_file() {
 }
 
 #[test]
-fn whatever_happens_no_file_is_lost_with_two_hubs_on_postgresql() {
+fn no_file_is_lost_under_faults_with_two_hubs_on_postgresql() {
     let Some(server) = Postgres::start() else {
-        return skipped("hub_faults::whatever_happens_no_file_is_lost_with_two_hubs_on_postgresql", MISSING);
+        return skipped("hub_faults::no_file_is_lost_under_faults_with_two_hubs_on_postgresql", MISSING);
     };
-    let (seed, faults) = drawn();
+    let (seed, faults) = seed_and_faults();
     let url = server.database("hub");
     let args: [&'static str; 2] = ["--db", Box::leak(url.into_boxed_str())];
     let hubs = vec![Hub::start(&args), Hub::start(&args)];

@@ -1,4 +1,4 @@
-//! What people do at a hub besides jobs, from the command line: marks and the audit trail, estimates, pauses and repeats, share links.
+//! Commands for the users of a hub besides jobs: marks and the audit trail, estimates, pauses and repeats, share links.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -23,7 +23,7 @@ fn ask(method: &str, url: &str, body: &Value) -> (u16, Value) {
 }
 
 #[test]
-fn an_operator_sets_a_mark_and_the_trail_says_who_did_what_and_what_was_refused() {
+fn an_operator_sets_a_mark_and_the_audit_trail_records_changes_and_refusals() {
     let hub = Hub::start(&[]);
     let admin = hub.member("admin", "root", "");
     let _pair = pair(&admin);
@@ -39,12 +39,12 @@ fn an_operator_sets_a_mark_and_the_trail_says_who_did_what_and_what_was_refused(
         let all = operator.json(&["hub", "actions"]);
         all.iter().any(|action| action["what"] == "openShareLink").then_some(all)
     });
-    let told = |by: &str, status: u16| {
+    let refusal_of = |by: &str, status: u16| {
         let is_one = |action: &&Value| action["by"] == by && action["status"] == status && action["what"] == "set_mark";
         actions.iter().find(is_one).cloned()
     };
-    assert_eq!(told("op", 200).unwrap()["path"], "/api/v1/marks/wan");
-    assert!(told("ann", 403).is_some() && told("op", 404).is_some(), "{actions:?}");
+    assert_eq!(refusal_of("op", 200).unwrap()["path"], "/api/v1/marks/wan");
+    assert!(refusal_of("ann", 403).is_some() && refusal_of("op", 404).is_some(), "{actions:?}");
     assert!(!json!(actions).to_string().contains("5555"), "the token of a link is a secret");
     user.run(&["hub", "actions"]).expect(4);
     assert_eq!(operator.json(&["hub", "actions", "--by", "ann"]).len(), 1);
@@ -71,7 +71,7 @@ fn a_job_is_estimated_paused_and_repeated() {
     admin.run(&["queue", "pause", &id]).expect(0);
     admin.run(&["hub", "start", "all"]).expect(0);
     assert_eq!(admin.job(&id)["state"], "paused");
-    until("why is told", LONG, || {
+    until("the reason is reported", LONG, || {
         let why = admin.json(&["queue", "why", &id]);
         why.iter().any(|why| why["constraint"]["text"].as_str().unwrap().contains("queue resume"))
     });
@@ -88,25 +88,25 @@ fn a_job_is_estimated_paused_and_repeated() {
 }
 
 #[test]
-fn whoever_asked_for_it_is_told_that_a_job_has_ended() {
+fn a_hub_posts_no_ended_job_to_its_own_host() {
     let hub = Hub::start(&[]);
     let admin = hub.member("admin", "root", "");
     let pair = pair(&admin);
     fs::write(pair.a.data("f"), "f").unwrap();
     let (source, target) = (pair.a.at("data/f"), pair.b.at("data/"));
     admin.run(&["submit", &source, &target, "--notify", "ftp://x.example/"]).expect(2);
-    // Users send the hub nowhere on its own machine.
+    // Users cannot make the hub connect to its own machine.
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let hook = format!("http://{}/hook", server.local_addr().unwrap());
     let id = admin.submit(&[&source, &target, "--notify", &hook]);
     assert_eq!(admin.ended(&id)["state"], "done");
-    until("the hub says that it does not go there", LONG, || hub.log().contains("nobody takes the news of a job"));
+    until("the hub logs the refusal", LONG, || hub.log().contains("the notice of a job is not accepted"));
     server.set_nonblocking(true).unwrap();
     assert!(server.accept().is_err());
 }
 
 #[test]
-fn where_the_policy_permits_it_the_hub_posts_the_job() {
+fn a_hub_posts_an_ended_job_where_the_policy_permits_it() {
     let dir = tempfile::tempdir().unwrap();
     let access = dir.path().join("access.toml");
     fs::write(&access, "[third_party]\nlocal = true\n").unwrap();
@@ -117,7 +117,7 @@ fn where_the_policy_permits_it_the_hub_posts_the_job() {
     fs::write(pair.a.data("f"), "f").unwrap();
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let hook = format!("http://{}/hook", server.local_addr().unwrap());
-    let heard = std::thread::spawn(move || {
+    let delivery = std::thread::spawn(move || {
         let (mut socket, _) = server.accept().unwrap();
         let mut all = Vec::new();
         let mut piece = [0; 4096];
@@ -130,15 +130,15 @@ fn where_the_policy_permits_it_the_hub_posts_the_job() {
         String::from_utf8(all).unwrap()
     });
     let id = admin.submit(&[&pair.a.at("data/f"), &pair.b.at("data/"), "--notify", &hook]);
-    let told = heard.join().unwrap();
-    assert!(told.starts_with("POST /hook HTTP/1.1") && told.contains(&id), "{told}");
+    let request = delivery.join().unwrap();
+    assert!(request.starts_with("POST /hook HTTP/1.1") && request.contains(&id), "{request}");
 }
 
 #[test]
-fn a_link_is_shared_from_the_command_line_and_opened_by_anybody() {
+fn a_share_link_is_made_by_a_command_and_opened_without_an_account() {
     let hub = Hub::start(&[]);
     let admin = hub.member("admin", "root", "");
-    let node = Setup::new().data_export("rw").signs_links().start();
+    let node = Setup::new().data_export("rw").with_macaroons().start();
     let key = admin.write("key", &node.grant(&["--export", "data", "--write"]));
     let url = node.at("");
     admin.run(&["hub", "endpoint", "add", "a", "--url", &url, "--endpoint-key-file", &key]).expect(0);
@@ -147,10 +147,10 @@ fn a_link_is_shared_from_the_command_line_and_opened_by_anybody() {
     let user = hub.member("user", "ann", "");
     let password = user.write("password", "correct horse\n");
     let folder = node.at("data/run/");
-    let said = user.run(&["share", "add", &folder, "--for", "1h", "--password-file", &password]).expect(0).text();
-    let page = said.lines().last().unwrap().to_owned();
+    let output = user.run(&["share", "add", &folder, "--for", "1h", "--password-file", &password]).expect(0).text();
+    let page = output.lines().last().unwrap().to_owned();
     let api = page.replace("/s/", "/api/v1/shared/");
-    assert!(page.starts_with(&hub.url), "{said}");
+    assert!(page.starts_with(&hub.url), "{output}");
 
     assert_eq!(ask("POST", &api, &json!({})).1["needs_password"], true);
     let (status, shared) = ask("POST", &api, &json!({"password": "correct horse"}));
@@ -160,7 +160,7 @@ fn a_link_is_shared_from_the_command_line_and_opened_by_anybody() {
     assert_eq!(status, 201);
     let fetched = Command::new("curl").args(["-sk", link["url"].as_str().unwrap()]).output().unwrap();
     assert_eq!(fetched.stdout, b"shared");
-    // Not without the password, not with a ticket that somebody made up, not to put something there, not beyond the folder.
+    // Not without the password, not with an invented ticket, not to write, not outside the folder.
     let downloads = format!("{api}/downloads");
     for (url, body) in [
         (&downloads, json!({"path": "f"})),
@@ -170,7 +170,7 @@ fn a_link_is_shared_from_the_command_line_and_opened_by_anybody() {
         assert_eq!(ask("POST", url, &body).0, 403, "{url} {body}");
     }
     assert_eq!(ask("POST", &downloads, &json!({"path": "../run/f", "ticket": ticket})).0, 400);
-    // Five wrong passwords: none is looked at for a minute, the right one neither.
+    // After five wrong passwords all are refused for a minute, the right one too.
     let wrong = |_| ask("POST", &api, &json!({"password": "wrong horse!"})).0;
     assert_eq!((0..5).map(wrong).collect::<Vec<_>>(), [403; 5]);
     assert_eq!(ask("POST", &api, &json!({"password": "correct horse"})).0, 429);

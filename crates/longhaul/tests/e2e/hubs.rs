@@ -1,4 +1,4 @@
-//! Several hubs on one PostgreSQL: queues are divided among them, and transfers of a dead hub go on.
+//! Several hubs on one PostgreSQL: queues are divided among them, and transfers of a dead hub are continued.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::tree::pattern;
 use crate::wait::{LONG, skipped, until};
 
 /// Two hubs on one database.
-fn two(server: &Postgres) -> (Hub, Hub) {
+fn two_hubs(server: &Postgres) -> (Hub, Hub) {
     let url = server.database("hub");
     let start = || Hub::start(&["--db", Box::leak(url.clone().into_boxed_str())]);
     (start(), start())
@@ -23,10 +23,10 @@ fn another_hub_finishes_the_transfers_of_a_dead_hub() {
     let Some(server) = Postgres::start() else {
         return skipped("hubs::another_hub_finishes_the_transfers_of_a_dead_hub", MISSING);
     };
-    let (mut first, second) = two(&server);
+    let (mut first, second) = two_hubs(&server);
     let admin = first.member("admin", "root", "");
     let Pair { a, b } = pair(&admin);
-    // Both know the link, whichever it was told to.
+    // Both have the link, whichever of them it was set at.
     admin.run(&["hub", "link", "add", "wan", "--capacity", "40Mbit/s", "--between", "alpha,beta"]).expect(0);
     let elsewhere = second.member("admin", "other", "");
     until("the other hub knows the link", LONG, || elsewhere.run(&["hub", "link", "show", "wan"]).code == 0);
@@ -57,7 +57,7 @@ fn both_hubs_begin_transfers_and_each_queue_belongs_to_one() {
     let Some(server) = Postgres::start() else {
         return skipped("hubs::both_hubs_begin_transfers_and_each_queue_belongs_to_one", MISSING);
     };
-    let (first, second) = two(&server);
+    let (first, second) = two_hubs(&server);
     let admin = first.member("admin", "root", "");
     let Pair { a, b } = pair(&admin);
     let elsewhere = second.member("admin", "other", "");

@@ -1,4 +1,4 @@
-//! Killed programs: client, node or both, at random moments of a job, by a seed. The same command again goes on, and in
+//! Killed programs: client, node or both, at random moments of a job, by a seed. The same command continues, and in
 //! the end the copy is equal and nothing else is left.
 //!
 //! `LONGHAUL_SEED=n` runs one seed again, `LONGHAUL_FAULTS=n` kills a tenth as often.
@@ -18,7 +18,7 @@ use crate::wait::{LONG, until};
 /// Kills in an ordinary run of the tests.
 const KILLS: u64 = 8;
 
-/// A block may be under way on each stream when its carrier dies; the rest is in the journal.
+/// A block may be in flight on each stream when the process is killed; the rest is in the journal.
 const RESENT_BYTES_MAX: u64 = 24 << 20;
 
 /// A small seeded generator (xorshift64*, Vigna 2016).
@@ -35,19 +35,19 @@ impl SeededRng {
 }
 
 /// Builds a few large files, one of them mostly a hole, one with two names; and many small ones.
-fn build(root: &Path, dice: &mut SeededRng) {
+fn build(root: &Path, rng: &mut SeededRng) {
     fs::create_dir_all(root.join("small")).unwrap();
     for at in 0..2 {
         let path = root.join(format!("large{at}"));
-        fs::write(&path, pattern(((5 << 20) + dice.below(5 << 20)) as usize)).unwrap();
+        fs::write(&path, pattern(((5 << 20) + rng.below(5 << 20)) as usize)).unwrap();
         set_time(&path, 1_700_000_000 + at, 5);
     }
     fs::hard_link(root.join("large0"), root.join("again")).unwrap();
     let sparse = File::create(root.join("sparse")).unwrap();
     sparse.set_len(20 << 20).unwrap();
-    sparse.write_all_at(&pattern(3 << 20), dice.below(16 << 20)).unwrap();
-    for at in 0..dice.below(300) {
-        fs::write(root.join(format!("small/{at}")), pattern(dice.below(30_000) as usize)).unwrap();
+    sparse.write_all_at(&pattern(3 << 20), rng.below(16 << 20)).unwrap();
+    for at in 0..rng.below(300) {
+        fs::write(root.join(format!("small/{at}")), pattern(rng.below(30_000) as usize)).unwrap();
     }
 }
 
@@ -60,24 +60,24 @@ struct KilledCopy {
 }
 
 impl KilledCopy {
-    fn new(dice: &mut SeededRng) -> KilledCopy {
+    fn new(rng: &mut SeededRng) -> KilledCopy {
         let (node, client) = (Node::open(), Client::new());
-        let push = dice.below(2) == 0;
+        let push = rng.below(2) == 0;
         let here = client.path(if push { "s" } else { "t" });
         let there = node.data(if push { "t" } else { "s" });
         let at = node.at(if push { "data/t" } else { "data/s" });
         let (source, target) = if push { (here.clone(), there) } else { (there, here.clone()) };
-        build(&source, dice);
+        build(&source, rng);
         let here = OsString::from(here);
         let (from, to) = if push { (here, at.into()) } else { (at.into(), here) };
         let words = words!["cp", "-r", from, to, "--streams", "3", "--retry-for", "60s", "--json"];
         KilledCopy { node, client, source, target, words }
     }
 
-    fn begin(&self, dice: &mut SeededRng) -> Running {
-        // Slow enough that the kill finds it at work.
+    fn begin(&self, rng: &mut SeededRng) -> Running {
+        // Slow enough that the kill hits a running copy.
         let mut words = self.words.clone();
-        words.extend(words!["--limit", ["8MB/s", "20MB/s", "60MB/s"][dice.below(3) as usize]]);
+        words.extend(words!["--limit", ["8MB/s", "20MB/s", "60MB/s"][rng.below(3) as usize]]);
         self.client.begin(words)
     }
 
@@ -104,13 +104,13 @@ impl KilledCopy {
 
 /// Kills processes of the job until none is left, then runs the command once more undisturbed. Returns the number of kills.
 fn job(seed: u64) -> u64 {
-    let mut dice = SeededRng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    let mut job = KilledCopy::new(&mut dice);
+    let mut rng = SeededRng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut job = KilledCopy::new(&mut rng);
     let mut kills = 0;
-    for _ in 0..1 + dice.below(3) {
-        let mut running = job.begin(&mut dice);
-        std::thread::sleep(Duration::from_millis(dice.below(900)));
-        let victim = dice.below(3);
+    for _ in 0..1 + rng.below(3) {
+        let mut running = job.begin(&mut rng);
+        std::thread::sleep(Duration::from_millis(rng.below(900)));
+        let victim = rng.below(3);
         if victim != 1 {
             running.child.kill().unwrap();
             running.child.wait().unwrap();
@@ -122,10 +122,10 @@ fn job(seed: u64) -> u64 {
         }
         job.assert_whole();
         if victim == 1 {
-            // The client that is still there goes on by itself.
+            // The client that still runs continues by itself.
             let outcome = running.finish();
-            // Met before its first contact was made, it has nothing to go on with; in the midst of the handshake, a node that
-            // goes looks like somebody who is none.
+            // Before its first connection was made, it has nothing to continue; in the middle of the handshake, a node that
+            // ends looks like a server that is no node.
             assert!([0, 5, 8].contains(&outcome.code), "{outcome:?}");
             if outcome.code == 0 {
                 let resent = outcome.json()["resent_bytes"].as_u64().unwrap();
@@ -148,7 +148,7 @@ pub fn number(name: &str) -> Option<u64> {
 
 #[test]
 #[allow(clippy::print_stdout, reason = "how much was tested belongs to the test's own output")]
-fn whoever_is_killed_the_same_command_goes_on() {
+fn the_same_command_resumes_after_any_kill() {
     let (first, wanted) = match number("LONGHAUL_SEED") {
         Some(seed) => (seed, 1),
         None => (0, number("LONGHAUL_FAULTS").map_or(KILLS, |faults| faults.div_ceil(10))),

@@ -1,16 +1,16 @@
 //! `longhaul lab`, with the real binary: each test has a state directory and a turn of its own, and reports where labs
 //! cannot run.
 
+mod commands;
 mod flows;
+mod lifetime;
 mod limits;
-mod lives;
 mod paths;
 mod probes;
 mod refusals;
-mod several;
+mod several_paths;
 mod story;
 mod tune;
-mod use_of;
 
 use std::ffi::OsString;
 use std::fs;
@@ -93,8 +93,8 @@ impl Labs {
         self.client.state().join("lab").join(name)
     }
 
-    /// The process that holds a lab.
-    fn holder(&self, name: &str) -> u32 {
+    /// The process of a lab.
+    fn process(&self, name: &str) -> u32 {
         let file = self.dir(name).join("pid");
         until_some("the lab's process is known", LONG, || fs::read_to_string(&file).ok()?.trim().parse().ok())
     }
@@ -124,7 +124,7 @@ impl CpuWaitBaseline {
     /// The processor time that the machine withheld, in words; none where it was little.
     fn busy(&self) -> Option<String> {
         let share = (waited_us()? - self.1?) as f64 / 1e6 / self.0.elapsed().as_secs_f64();
-        (share > 0.6).then(|| format!("somebody waited for a processor {:.0} % of the time", share * 100.0))
+        (share > 0.6).then(|| format!("a thread waited for a processor {:.0} % of the time", share * 100.0))
     }
 }
 
@@ -155,22 +155,22 @@ fn lab_words(mut words: Vec<OsString>) -> Vec<OsString> {
 }
 
 /// Whether a process exists and has not ended.
-fn lives(pid: u32) -> bool {
+fn is_running(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
 }
 
 fn until_ended(what: &str, pid: u32) {
-    until(what, LONG, || !lives(pid));
+    until(what, LONG, || !is_running(pid));
 }
 
 /// The number that a command has printed as its first line.
 fn pid_from(running: &Running) -> u32 {
-    until_some("the command says its number", LONG, || running.out().lines().next()?.trim().parse().ok())
+    until_some("the command prints its process id", LONG, || running.out().lines().next()?.trim().parse().ok())
 }
 
 /// A shell command that prints its process id and keeps running.
-const STAYS: &str = "echo $$; exec sleep 600";
+const PRINT_PID_AND_SLEEP: &str = "echo $$; exec sleep 600";
 
 /// A path in a shell's command line.
 fn shown(path: &Path) -> String {

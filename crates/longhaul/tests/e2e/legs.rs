@@ -11,7 +11,7 @@ use crate::s3::{KEY, S3Server};
 
 /// A node that anonymous clients may read and write, over HTTP in clear as well.
 fn server() -> Node {
-    let node = Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain").guests_copy().start();
+    let node = Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain").anonymous_may_copy().start();
     fs::write(node.data("f"), vec![7; 300_000]).unwrap();
     node
 }
@@ -20,13 +20,13 @@ fn leg(from: &str, to: &str, payload: &str) -> Value {
     json!({"from": from, "to": to, "payload": payload})
 }
 
-/// What people read of it.
-fn told(client: &Client, words: Vec<std::ffi::OsString>) -> String {
+/// The text that the command prints.
+fn summary(client: &Client, words: Vec<std::ffi::OsString>) -> String {
     client.run([words!["cp", "--sync", "none"], words].concat()).expect(0).text()
 }
 
 #[test]
-fn each_leg_says_how_payload_crossed_it() {
+fn each_leg_states_how_payload_crossed_it() {
     let (node, other, client) = (server(), server(), Client::new());
     let near = client.write("near", vec![9; 300_000]).display().to_string();
     let clear = format!("http://127.0.0.1:{}/data/f", node.port);
@@ -45,25 +45,25 @@ fn each_leg_says_how_payload_crossed_it() {
             "in clear, from here to",
         ),
     ];
-    for (words, legs, said) in cases {
+    for (words, legs, expected) in cases {
         let receipt = client.cp(0, [words.clone(), words!["--sync", "none"]].concat());
         assert_eq!(receipt["carried"], Value::from(legs), "{words:?}: {receipt}");
-        let text = told(&client, words.clone());
-        assert!(text.contains(said), "{words:?}: {text}");
+        let text = summary(&client, words.clone());
+        assert!(text.contains(expected), "{words:?}: {text}");
         assert!(text.contains("verified by crc32c") && !text.contains("not verified"), "{words:?}: {text}");
     }
-    // Nothing moved: there is nothing to say.
+    // Nothing moved: the receipt names no leg.
     assert!(client.cp(0, words![clear, "fetched"]).get("carried").is_none());
 }
 
 #[test]
-fn what_is_within_tls_is_said_to_be() {
+fn payload_within_tls_is_reported_as_such() {
     let (node, client) = (https::setup("").arg("--anonymous").arg("ro").start(), Client::new());
     fs::write(node.data("f"), vec![7; 300_000]).unwrap();
     let (url, ca) = (format!("https://127.0.0.1:{}/data/f", node.port), node.data("../ca.pem"));
     let receipt = client.cp(0, words![url, "f", "--cacert", ca]);
     assert_eq!(receipt["carried"], Value::from(vec![leg(&url, "here", "tls")]), "{receipt}");
-    assert!(told(&client, words![url, "g", "--cacert", ca]).contains("payload within TLS"));
+    assert!(summary(&client, words![url, "g", "--cacert", ca]).contains("payload within TLS"));
 }
 
 #[test]
@@ -89,8 +89,8 @@ fn copies_between_servers_have_an_unseen_leg() {
         [(&one, "f"), (&other, "g")].map(|(node, name)| format!("http://127.0.0.1:{}/data/{name}", node.port));
     let receipt = client.cp(0, words![from, to]);
     assert_eq!(receipt["carried"], Value::from(vec![leg(&from, &to, "unseen")]), "{receipt}");
-    let said = told(&client, words![from, format!("{to}2")]);
-    assert!(said.contains("not verified by this program; payload between the servers, unseen"), "{said}");
+    let text = summary(&client, words![from, format!("{to}2")]);
+    assert!(text.contains("not verified by this program; payload between the servers, unseen"), "{text}");
 }
 
 #[test]

@@ -31,8 +31,8 @@ fn is_judged(receipt: &Value) -> bool {
 #[track_caller]
 fn expect(receipt: &Value, part: &str, evidence: &str, remedy: &str) {
     let by = &receipt["limited_by"];
-    let says = |field: &str, word: &str| by[field].as_str().unwrap().contains(word);
-    let fits = by["part"] == part && says("evidence", evidence) && says("remedy", remedy);
+    let states = |field: &str, word: &str| by[field].as_str().unwrap().contains(word);
+    let fits = by["part"] == part && states("evidence", evidence) && states("remedy", remedy);
     assert!(fits || !is_judged(receipt), "{by} is not {part}: {evidence} -> {remedy}");
 }
 

@@ -4,7 +4,7 @@
 //! a time. No test waits for a fixed time: it waits for a fact, up to a deadline. A test that cannot run on a machine reports
 //! that.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 mod access;
 mod api;
@@ -18,10 +18,11 @@ mod daily;
 mod data;
 mod data_hubs;
 mod data_outward;
+mod delegated_keys;
 mod deletes;
 mod demo;
 mod docs;
-mod errand_keys;
+mod file_commands;
 mod file_copy;
 mod fts;
 mod grid;
@@ -43,22 +44,23 @@ mod messages;
 mod metrics;
 mod mirrors;
 mod movers;
-mod moves;
-mod named;
 mod node;
+mod node_names;
 mod oneway;
 mod options;
+mod overlay;
 mod package;
 mod pages;
+mod plan;
 mod portal;
 #[path = "../../../hub/tests/servers/postgres.rs"]
 mod postgres;
 mod probe;
 mod proxies;
 mod pscheduler;
-mod questions;
 mod rabbitmq;
 mod raw_client;
+mod receipts;
 mod relay;
 mod reload;
 mod remedies;
@@ -69,24 +71,24 @@ mod rewritten;
 #[path = "../../../remote/tests/servers/s3.rs"]
 mod s3;
 mod scripted_node;
-mod separate;
+mod second_node;
 mod session_pool;
 mod space;
 mod ssh;
 mod sshd;
 mod storage;
-mod strangers;
 mod support;
 mod sync;
 mod tape;
 mod targets;
-mod testing;
+mod test_copies;
 mod third_party;
 mod tree;
-mod truths;
+mod tree_copies;
 mod tune;
 mod unfinished;
 mod unfinished_state;
+mod unknown_protocols;
 mod wait;
 mod watch;
 mod web;

@@ -10,18 +10,18 @@ use crate::wait::{LONG, until};
 
 /// The JSON of the next message, its destination and its organisation.
 fn next(consumer: &mut Consumer) -> (String, String, Value) {
-    let heard = consumer.hear();
+    let message = consumer.receive();
     let header = |name: &str| {
-        let line = heard.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let line = message.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         line.unwrap_or_default().to_owned()
     };
-    let json = heard.body.strip_suffix('\u{4}').unwrap_or_else(|| panic!("{heard:?}"));
+    let json = message.body.strip_suffix('\u{4}').unwrap_or_else(|| panic!("{message:?}"));
     (header("destination"), header("vo"), serde_json::from_str(json).unwrap())
 }
 
 #[test]
-fn a_broker_that_was_away_hears_of_everything_in_order() {
-    if !is_here("a_broker_that_was_away_hears_of_everything_in_order") {
+fn a_broker_that_was_away_gets_all_messages_in_order() {
+    if !is_here("a_broker_that_was_away_gets_all_messages_in_order") {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -43,30 +43,30 @@ fn a_broker_that_was_away_hears_of_everything_in_order() {
         ann.run(&["submit", &nodes.a.at("data/f"), &nodes.b.at("data/g"), "--wait"]).expect(0);
         nodes
     };
-    // What nobody heard of yet outlives the hub.
+    // Messages that were not delivered yet outlast a restart of the hub.
     hub.restart();
 
     let broker = Broker::start(port);
     let mut consumer = Consumer::of(port, &["/exchange/amq.topic/fts.*"]);
-    let heard: Vec<(String, String, Value)> = (0..4).map(|_| next(&mut consumer)).collect();
-    let kinds: Vec<&str> = heard.iter().map(|(destination, _, _)| destination.rsplit('.').next().unwrap()).collect();
+    let messages: Vec<(String, String, Value)> = (0..4).map(|_| next(&mut consumer)).collect();
+    let kinds: Vec<&str> = messages.iter().map(|(destination, _, _)| destination.rsplit('.').next().unwrap()).collect();
     assert_eq!(kinds, ["state", "state", "complete", "state"]);
-    assert!(heard.iter().all(|(_, vo, _)| vo == "astro"), "{heard:?}");
-    let states: Vec<&Value> = heard.iter().map(|(_, _, body)| &body["file_state"]).collect();
+    assert!(messages.iter().all(|(_, vo, _)| vo == "astro"), "{messages:?}");
+    let states: Vec<&Value> = messages.iter().map(|(_, _, body)| &body["file_state"]).collect();
     assert_eq!(states, [&json!("SUBMITTED"), &json!("ACTIVE"), &Value::Null, &json!("FINISHED")]);
-    let complete = &heard[2].2;
+    let complete = &messages[2].2;
     assert_eq!((&complete["t_final_transfer_state"], &complete["job_state"]), (&json!("Ok"), &json!("FINISHED")));
     assert_eq!((&complete["endpnt"], &complete["tr_bt_transfered"]), (&json!("hub.example"), &json!(7)));
     assert_eq!((&complete["src_url"], &complete["vo"]), (&json!(nodes.a.at("data/f")), &json!("astro")));
 
-    // One that fails while the broker listens.
+    // A file that fails while the broker runs.
     let ann = hub.member("user", "ann", "astro");
     let failed = ann.run(&["submit", &nodes.a.at("data/none"), &nodes.b.at("data/none"), "--wait"]);
     assert_ne!(failed.code, 0);
-    let heard: Vec<(String, String, Value)> = (0..4).map(|_| next(&mut consumer)).collect();
-    let complete = &heard[2].2;
+    let messages: Vec<(String, String, Value)> = (0..4).map(|_| next(&mut consumer)).collect();
+    let complete = &messages[2].2;
     assert_eq!((&complete["t_final_transfer_state"], &complete["is_recoverable"]), (&json!("Error"), &json!(false)));
-    assert!(!complete["t__error_message"].as_str().unwrap().is_empty() && heard[3].2["file_state"] == "FAILED");
+    assert!(!complete["t__error_message"].as_str().unwrap().is_empty() && messages[3].2["file_state"] == "FAILED");
     drop(broker);
-    until("the hub says that the broker is gone", LONG, || hub.log().contains("messages wait for the broker"));
+    until("the hub logs that the broker is unreachable", LONG, || hub.log().contains("messages wait for the broker"));
 }

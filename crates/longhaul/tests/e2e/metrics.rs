@@ -1,8 +1,8 @@
 //! The metrics of a node: they agree with what was moved, never shrink, and are shown only to permitted clients.
 
+mod access;
 mod exposition;
 mod names;
-mod readers;
 mod talkers;
 
 use std::fs;
@@ -19,7 +19,7 @@ use crate::web::raw::{Raw, ask};
 
 /// Waits until all of these metrics have their values at once: a request may be answered a moment before it is counted.
 #[track_caller]
-fn come_to(node: &Node, wanted: &[(&str, f64)]) -> Numbers {
+fn wait_for_values(node: &Node, wanted: &[(&str, f64)]) -> Numbers {
     let deadline = Instant::now() + LONG;
     loop {
         let all = read(node);
@@ -34,8 +34,8 @@ fn come_to(node: &Node, wanted: &[(&str, f64)]) -> Numbers {
 
 /// Waits until a metric has this value.
 #[track_caller]
-fn comes_to(node: &Node, series: &str, value: f64) {
-    come_to(node, &[(series, value)]);
+fn wait_for_value(node: &Node, series: &str, value: f64) {
+    wait_for_values(node, &[(series, value)]);
 }
 
 fn moved(protocol: &str, direction: &str) -> String {
@@ -53,7 +53,7 @@ fn ended(protocol: &str, outcome: &str) -> String {
 const LARGE: usize = 24 << 20;
 
 #[test]
-fn native_copies_are_counted_both_ways() {
+fn native_copies_are_counted_in_both_directions() {
     let node = Node::closed();
     let client = Client::with_key(&node.grant(&["--export", "data", "--write"]));
     client.write("t/large", pattern(LARGE));
@@ -63,12 +63,15 @@ fn native_copies_are_counted_both_ways() {
     let ended = ended("native", "done");
     let [bytes_in, bytes_out] = ["in", "out"].map(|direction| moved("native", direction));
     let [files_in, files_out] = ["in", "out"].map(|direction| files("native", direction));
-    come_to(&node, &[(&ended, 1.0), (&bytes_in, tree), (&files_in, 2.0), (&bytes_out, 0.0)]);
-    // What is there already does not move.
+    wait_for_values(&node, &[(&ended, 1.0), (&bytes_in, tree), (&files_in, 2.0), (&bytes_out, 0.0)]);
+    // Existing files are not moved.
     client.cp(0, words!["-r", client.path("t"), node.at("data/t")]);
     client.cp(0, words!["-r", node.at("data/t"), client.path("back")]);
-    come_to(&node, &[(&ended, 3.0), (&bytes_in, tree), (&bytes_out, tree), (&files_in, 2.0), (&files_out, 2.0)]);
-    let all = come_to(&node, &[("longhaul_sessions", 0.0), ("longhaul_streams", 0.0)]);
+    wait_for_values(
+        &node,
+        &[(&ended, 3.0), (&bytes_in, tree), (&bytes_out, tree), (&files_in, 2.0), (&files_out, 2.0)],
+    );
+    let all = wait_for_values(&node, &[("longhaul_sessions", 0.0), ("longhaul_streams", 0.0)]);
     assert_eq!(all.of("longhaul_jobs_begun_total{protocol=\"native\"}"), 3.0);
     assert!(all.of("longhaul_logins_total") >= 3.0);
     for name in ["longhaul_integrity_failures_total", "longhaul_resent_bytes_total"] {
@@ -77,7 +80,7 @@ fn native_copies_are_counted_both_ways() {
 }
 
 #[test]
-fn what_runs_is_seen_while_it_runs_and_nothing_shrinks() {
+fn a_running_transfer_is_seen_and_counters_never_shrink() {
     let node = Node::open();
     let client = Client::new();
     client.write("f", pattern(LARGE));
@@ -108,13 +111,13 @@ fn what_runs_is_seen_while_it_runs_and_nothing_shrinks() {
     });
     assert!(had_streams, "streams are open while it runs");
     running.finish().expect(0);
-    comes_to(&node, &moved("native", "in"), LARGE as f64);
+    wait_for_value(&node, &moved("native", "in"), LARGE as f64);
     read(&node).assert_not_below(&before);
-    comes_to(&node, "longhaul_transfers_running{protocol=\"native\"}", 0.0);
+    wait_for_value(&node, "longhaul_transfers_running{protocol=\"native\"}", 0.0);
 }
 
 #[test]
-fn requests_are_counted_by_what_carries_them() {
+fn requests_are_counted_by_protocol() {
     let node = Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain").start();
     let bytes = pattern(3 << 20);
     for (protocol, mut raw) in [("http", Raw::to(&node)), ("https", Raw::sealed(&node))] {
@@ -134,11 +137,11 @@ fn requests_are_counted_by_what_carries_them() {
             (files(protocol, "out"), 1.0),
             (refused, 2.0),
         ];
-        come_to(&node, &wanted.each_ref().map(|(series, value)| (series.as_str(), *value)));
+        wait_for_values(&node, &wanted.each_ref().map(|(series, value)| (series.as_str(), *value)));
     }
-    // Two digests that were promised, and two keys that are none.
+    // Two promised digests that are wrong, and two invalid keys.
     let wanted = [("longhaul_integrity_failures_total", 2.0), ("longhaul_refusals_total{reason=\"auth\"}", 2.0)];
-    come_to(&node, &wanted);
+    wait_for_values(&node, &wanted);
 }
 
 #[test]
@@ -153,39 +156,40 @@ fn http_2_is_counted_apart() {
         Err(error) => return skipped("metrics::http_2_is_counted_apart", &format!("curl: {error}")),
     }
     let answered = "longhaul_http_requests_total{protocol=\"h2\",status=\"2xx\"}";
-    come_to(&node, &[(&moved("h2", "out"), f64::from(1 << 20)), (answered, 1.0)]);
+    wait_for_values(&node, &[(&moved("h2", "out"), f64::from(1 << 20)), (answered, 1.0)]);
 }
 
 #[test]
-fn third_parties_are_counted_where_they_are_carried() {
+fn third_party_copies_are_counted_at_the_node_that_carries_them() {
     let (source, target) = (Node::closed(), Node::closed());
     let keys = [source.grant(&["--export", "data"]), target.grant(&["--export", "data", "--write"])];
     fs::write(source.data("f"), pattern(LARGE)).unwrap();
     Client::with_key(&keys.join(",")).cp(0, words![source.at("data/f"), target.at("data/f")]);
     let sent = [(&*moved("errand", "out"), LARGE as f64), (&*moved("native", "out"), 0.0)];
     let ended = [(&*ended("errand", "done"), 1.0), (&*files("errand", "out"), 1.0)];
-    come_to(&source, &[sent, ended].concat());
-    comes_to(&target, &moved("native", "in"), LARGE as f64);
+    wait_for_values(&source, &[sent, ended].concat());
+    wait_for_value(&target, &moved("native", "in"), LARGE as f64);
 }
 
 #[test]
 fn copies_over_http_are_counted_by_how_they_ended() {
-    let node = Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain").guests_copy().start();
+    let node = Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain").anonymous_may_copy().start();
     let bytes = pattern(3 << 20);
     let peer = Peer::new({
         let bytes = bytes.clone();
-        move |heard, socket| honest(heard, socket, &bytes, "")
+        move |request, socket| honest(request, socket, &bytes, "")
     });
     ask(&node, "COPY", "/data/f", &[("Source", &peer.url("/f"))], &[]).expect(202);
-    comes_to(&node, &ended("copy", "done"), 1.0);
+    wait_for_value(&node, &ended("copy", "done"), 1.0);
     let size = bytes.len() as f64;
-    let liar = Peer::new(move |heard, socket| honest(heard, socket, &bytes, "Digest: adler32=00000001\r\n"));
-    let told = ask(&node, "COPY", "/data/g", &[("Source", &liar.url("/f"))], &[]).expect(202);
-    assert!(told.last_line().starts_with("failure: "), "{}", told.text());
-    // What moved has moved, whatever it was worth.
+    let wrong_source =
+        Peer::new(move |request, socket| honest(request, socket, &bytes, "Digest: adler32=00000001\r\n"));
+    let outcome = ask(&node, "COPY", "/data/g", &[("Source", &wrong_source.url("/f"))], &[]).expect(202);
+    assert!(outcome.last_line().starts_with("failure: "), "{}", outcome.text());
+    // The moved bytes count, although they were wrong.
     let moved_in = [(&*moved("copy", "in"), 2.0 * size), (&*files("copy", "in"), 1.0)];
     let failed = [(&*ended("copy", "failed"), 1.0), ("longhaul_integrity_failures_total", 1.0)];
-    let all = come_to(&node, &[moved_in, failed].concat());
+    let all = wait_for_values(&node, &[moved_in, failed].concat());
     assert_eq!(all.of(&moved("http", "in")), 0.0, "what another protocol moved is not the request's");
 }
 
@@ -194,29 +198,29 @@ fn refused_clients_are_counted() {
     let (node, other) = (Node::closed(), Node::closed());
     let refused = |why: &str| format!("longhaul_refusals_total{{reason=\"{why}\"}}");
     Client::new().run(words!["ls", node.at("data")]).expect(4);
-    comes_to(&node, &refused("auth"), 1.0);
+    wait_for_value(&node, &refused("auth"), 1.0);
     let key = node.grant(&["--export", "data", "--path", "a"]);
     Client::with_key(&key).run(words!["ls", node.at("data/b")]).expect(4);
-    comes_to(&node, &refused("policy"), 1.0);
+    wait_for_value(&node, &refused("policy"), 1.0);
     Client::with_key(&key).write("f", b"f");
     let client = Client::with_key(&key);
     client.write("f", b"f");
     client.run(words!["cp", client.path("f"), node.at("data/a/f")]).expect(4);
-    comes_to(&node, &ended("native", "refused"), 1.0);
-    // In clear, where only TLS is spoken.
+    wait_for_value(&node, &ended("native", "refused"), 1.0);
+    // Plain HTTP, where only TLS is permitted.
     ask(&node, "GET", "/data/f", &[], &[]).expect(403);
-    comes_to(&node, &refused("protocol"), 1.0);
+    wait_for_value(&node, &refused("protocol"), 1.0);
     assert_eq!(read(&other).of(&refused("auth")), 0.0);
 }
 
 #[test]
-fn room_tests_and_the_process_are_told_of() {
+fn space_tests_and_the_process_have_metrics() {
     let node = Node::open();
     let client = Client::new();
     let words = words!["probe", "tcp", node.at(""), "--time", "0.2s", "--json"];
     let test = client.run(words);
     assert_eq!(test.code, 0, "{}", test.err);
-    let all = come_to(&node, &[("longhaul_probes_running", 0.0), ("longhaul_probes_total{kind=\"tcp\"}", 1.0)]);
+    let all = wait_for_values(&node, &[("longhaul_probes_running", 0.0), ("longhaul_probes_total{kind=\"tcp\"}", 1.0)]);
     assert!(all.of("longhaul_probe_bytes_total") > 1e6);
     let space = rustix::fs::statvfs(node.data("")).unwrap();
     let size = (space.f_blocks * space.f_frsize) as f64;

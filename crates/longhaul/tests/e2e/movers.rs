@@ -1,4 +1,4 @@
-//! One endpoint, several node processes: the streams of a job go to all of them, and a mover that dies, hangs or cannot help is
+//! One endpoint, several node processes: the streams of a job go to all of them, and a mover that ends, hangs or cannot help is
 //! left out without the job failing.
 //!
 //! `LONGHAUL_SEED=n` draws the faults of one seed again, `LONGHAUL_FAULTS=n` those of a hundredth as many seeds.
@@ -13,7 +13,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::client::{Client, unfinished, words};
-use crate::control::let_go;
+use crate::control::lift_limit;
 use crate::kills::{SeededRng, number};
 use crate::node::{Node, Setup};
 use crate::tree::pattern;
@@ -23,13 +23,13 @@ use crate::wait::{LONG, until};
 const MIB: u64 = 1 << 20;
 /// More bytes than a job must have before it uses movers.
 const LARGE: u64 = 96 * MIB;
-/// Slow enough for something to happen in the middle of it; then the job is let go.
+/// Slow enough for something to happen in the middle of it; then the limit is lifted.
 const RATE: &str = "40Mbit/s";
 
 /// A coordinator and its movers, on one directory.
 struct Site {
     shared: TempDir,
-    head: Node,
+    coordinator: Node,
     movers: Vec<Node>,
 }
 
@@ -42,7 +42,7 @@ fn mover(dir: &Path) -> Node {
 }
 
 /// Starts a coordinator of these movers, with their keys.
-fn head(dir: &Path, at: &[String], keys: &[String], options: &[&str]) -> Node {
+fn coordinator(dir: &Path, at: &[String], keys: &[String], options: &[&str]) -> Node {
     let setup = Setup::new().export("data", dir, "rw").arg("--anonymous").arg("rw");
     let file = setup.state().with_file_name("keys");
     fs::write(&file, keys.join("\n")).unwrap();
@@ -56,23 +56,23 @@ impl Site {
         let movers: Vec<Node> = (0..count).map(|_| mover(shared.path())).collect();
         let at: Vec<String> = movers.iter().map(Node::address).collect();
         let keys: Vec<String> = movers.iter().map(|mover| mover.grant(&["--export", "data", "--write"])).collect();
-        let head = head(shared.path(), &at, &keys, &[]);
-        Site { shared, head, movers }
+        let coordinator = coordinator(shared.path(), &at, &keys, &[]);
+        Site { shared, coordinator, movers }
     }
 
     fn path(&self, below: &str) -> PathBuf {
         self.shared.path().join(below)
     }
 
-    fn holds(&self, below: &str, bytes: &[u8]) {
+    fn assert_content(&self, below: &str, bytes: &[u8]) {
         assert!(fs::read(self.path(below)).unwrap() == bytes, "{below} is not what was sent");
         assert_eq!(unfinished(self.shared.path()), Vec::<PathBuf>::new());
     }
 
     /// Waits until each mover has taken streams of `jobs` jobs.
-    fn are_at_it(&self, jobs: usize) {
+    fn wait_for_streams(&self, jobs: usize) {
         until("all movers take streams", LONG, || {
-            let log = self.head.log();
+            let log = self.coordinator.log();
             let taken = |mover: &Node| {
                 let of_it = |line: &&str| line.contains("the mover takes streams") && line.contains(&mover.address());
                 log.lines().filter(of_it).count()
@@ -82,8 +82,8 @@ impl Site {
     }
 
     /// All movers are in the middle of a job: they have its file open, by the end of its name, and more of it arrives there.
-    fn are_amid(&self, jobs: usize, open: &str, arrives: &Path) {
-        self.are_at_it(jobs);
+    fn wait_for_the_open_file(&self, jobs: usize, open: &str, arrives: &Path) {
+        self.wait_for_streams(jobs);
         let all_have = || self.movers.iter().all(|mover| has_open(mover, open));
         until("all movers have the file open", LONG, all_have);
         arrives_more(arrives, 6 * MIB);
@@ -123,20 +123,20 @@ fn by(receipt: &Value, node: &Node) -> u64 {
 }
 
 #[test]
-fn streams_go_to_all_of_them() {
+fn streams_go_to_all_movers() {
     let (site, client, bytes) = (Site::new(2), Client::new(), content(LARGE));
     client.write("f", &bytes);
-    let running = client.begin(words!["cp", "--json", "f", site.head.at("data/in"), "--limit", RATE]);
-    site.are_amid(1, ".part", site.shared.path());
-    let_go(&client);
+    let running = client.begin(words!["cp", "--json", "f", site.coordinator.at("data/in"), "--limit", RATE]);
+    site.wait_for_the_open_file(1, ".part", site.shared.path());
+    lift_limit(&client);
     let receipt = running.finish().expect(0).json();
-    site.holds("in", &bytes);
-    let parts = || site.movers.iter().chain([&site.head]);
+    site.assert_content("in", &bytes);
+    let parts = || site.movers.iter().chain([&site.coordinator]);
     assert!(parts().all(|node| by(&receipt, node) > 0), "{receipt}");
     assert_eq!(parts().map(|node| by(&receipt, node)).sum::<u64>(), LARGE, "{receipt}");
-    let running = client.begin(words!["cp", "--json", site.head.at("data/in"), "back", "--limit", RATE]);
-    site.are_amid(2, "/in", &client.path(""));
-    let_go(&client);
+    let running = client.begin(words!["cp", "--json", site.coordinator.at("data/in"), "back", "--limit", RATE]);
+    site.wait_for_the_open_file(2, "/in", &client.path(""));
+    lift_limit(&client);
     let receipt = running.finish().expect(0).json();
     assert!(fs::read(client.path("back")).unwrap() == bytes);
     assert!(parts().all(|node| by(&receipt, node) > 0), "{receipt}");
@@ -166,15 +166,15 @@ fn trees_arrive_whole() {
     };
     for checksums in ["crc32c", "crc32c,sha256", "md5,adler32"] {
         let to = format!("data/{}", checksums.replace(',', "-"));
-        client.cp(0, words!["-r", "t", site.head.at(&to), "--checksum", checksums]);
+        client.cp(0, words!["-r", "t", site.coordinator.at(&to), "--checksum", checksums]);
         same(&client.path("t"), &site.path(&to["data/".len()..]));
         let back = format!("back-{checksums}");
-        client.cp(0, words!["-r", site.head.at(&to), back, "--checksum", checksums]);
+        client.cp(0, words!["-r", site.coordinator.at(&to), back, "--checksum", checksums]);
         same(&client.path("t"), &client.path(&back));
     }
     assert!(unfinished(site.shared.path()).is_empty());
-    // On a machine that is busy one may be late, and is then done without.
-    let log = site.head.log();
+    // On a busy machine a mover may be late, and is then left out.
+    let log = site.coordinator.log();
     let late = ["silent", "timed out", "does not close"];
     let mut left = log.lines().filter(|line| line.contains("left out"));
     assert!(left.all(|line| late.iter().any(|why| line.contains(why))), "{log}");
@@ -193,19 +193,19 @@ fn blocks_lost_with_a_movers_host_are_sent_again() {
     for checksums in ["crc32c", "adler32"] {
         let (mut site, client, bytes) = (Site::new(2), Client::new(), content(LARGE));
         client.write("f", &bytes);
-        let to = site.head.at("data/in");
+        let to = site.coordinator.at("data/in");
         let running = client.begin(words!["cp", "--json", "f", to, "--limit", "80Mbit/s", "--checksum", checksums]);
-        site.are_amid(1, ".part", site.shared.path());
-        // What is overwritten below had arrived.
+        site.wait_for_the_open_file(1, ".part", site.shared.path());
+        // The part that is overwritten below had arrived.
         arrives_more(site.shared.path(), 10 * MIB);
         site.movers[0].kill();
         let part = unfinished(site.shared.path()).remove(0);
         let file = fs::OpenOptions::new().write(true).open(part).unwrap();
         file.write_all_at(&[0; MIB as usize], MIB).unwrap();
-        let_go(&client);
+        lift_limit(&client);
         let outcome = running.finish().expect(0);
-        site.holds("in", &bytes);
-        let (receipt, log) = (outcome.json(), site.head.log());
+        site.assert_content("in", &bytes);
+        let (receipt, log) = (outcome.json(), site.coordinator.log());
         assert!(log.contains("it was lost with its host"), "{log}");
         assert!(outcome.err.contains("it was lost with its host"), "{}", outcome.err);
         // What is wrong costs its window of the journal, 64 MiB at most.
@@ -213,28 +213,28 @@ fn blocks_lost_with_a_movers_host_are_sent_again() {
     }
 }
 
-/// Runs a job, and lets something happen to a mover in the middle of it.
-fn in_the_middle(push: bool, happens: fn(&mut Node)) -> (Site, Value) {
+/// Runs a job, and applies a fault to a mover in the middle of it.
+fn run_with_fault(push: bool, fault: fn(&mut Node)) -> (Site, Value) {
     let (mut site, client, bytes) = (Site::new(2), Client::new(), content(LARGE));
     client.write("f", &bytes);
     fs::write(site.path("out"), &bytes).unwrap();
     let words = if push {
-        words!["cp", "--json", "f", site.head.at("data/in"), "--limit", RATE]
+        words!["cp", "--json", "f", site.coordinator.at("data/in"), "--limit", RATE]
     } else {
-        words!["cp", "--json", site.head.at("data/out"), "back", "--limit", RATE]
+        words!["cp", "--json", site.coordinator.at("data/out"), "back", "--limit", RATE]
     };
     let running = client.begin(words);
     if push {
-        site.are_amid(1, ".part", site.shared.path());
+        site.wait_for_the_open_file(1, ".part", site.shared.path());
     } else {
-        site.are_amid(1, "/out", &client.path(""));
+        site.wait_for_the_open_file(1, "/out", &client.path(""));
     }
-    happens(&mut site.movers[0]);
-    until("it is left out", LONG, || site.head.log().contains("the mover is left out of a job"));
-    let_go(&client);
+    fault(&mut site.movers[0]);
+    until("it is left out", LONG, || site.coordinator.log().contains("the mover is left out of a job"));
+    lift_limit(&client);
     let outcome = running.finish().expect(0);
     if push {
-        site.holds("in", &bytes);
+        site.assert_content("in", &bytes);
     } else {
         assert!(fs::read(client.path("back")).unwrap() == bytes);
     }
@@ -245,29 +245,29 @@ fn in_the_middle(push: bool, happens: fn(&mut Node)) -> (Site, Value) {
 }
 
 #[test]
-fn a_mover_that_dies_is_left_out_of_a_push() {
-    in_the_middle(true, Node::kill);
+fn a_killed_mover_is_left_out_of_a_push() {
+    run_with_fault(true, Node::kill);
 }
 
 #[test]
-fn a_mover_that_dies_is_left_out_of_a_pull() {
-    in_the_middle(false, Node::kill);
+fn a_killed_mover_is_left_out_of_a_pull() {
+    run_with_fault(false, Node::kill);
 }
 
 /// When the mover wakes up, it still has blocks to write, and open files: none of the blocks may reach a finished file.
 #[test]
 fn a_mover_that_hangs_is_left_out_and_writes_nothing_when_it_wakes() {
-    let (site, _) = in_the_middle(true, |mover| mover.freeze());
+    let (site, _) = run_with_fault(true, |mover| mover.freeze());
     let other = content(LARGE + 1);
     fs::write(site.path("in"), &other[1..]).unwrap();
     site.movers[0].thaw();
     until("the mover has noticed", LONG * 2, || site.movers[0].log().contains("event=\"push\""));
-    site.holds("in", &other[1..]);
+    site.assert_content("in", &other[1..]);
 }
 
 #[test]
 fn a_mover_that_hangs_is_left_out_of_a_pull() {
-    let (site, _) = in_the_middle(false, |mover| mover.freeze());
+    let (site, _) = run_with_fault(false, |mover| mover.freeze());
     site.movers[0].thaw();
 }
 
@@ -276,13 +276,13 @@ fn a_mover_that_hangs_is_left_out_of_a_pull() {
 fn a_restarted_coordinator_resumes_from_what_movers_wrote() {
     let (mut site, client, bytes) = (Site::new(2), Client::new(), content(LARGE));
     client.write("f", &bytes);
-    let running = client.begin(words!["cp", "--json", "f", site.head.at("data/in"), "--limit", RATE]);
-    site.are_amid(1, ".part", site.shared.path());
-    site.head.restart();
-    until("the client says that it tries again", LONG, || running.err().contains("again"));
-    let_go(&client);
+    let running = client.begin(words!["cp", "--json", "f", site.coordinator.at("data/in"), "--limit", RATE]);
+    site.wait_for_the_open_file(1, ".part", site.shared.path());
+    site.coordinator.restart();
+    until("the client reports that it tries again", LONG, || running.err().contains("again"));
+    lift_limit(&client);
     let outcome = running.finish().expect(0);
-    site.holds("in", &bytes);
+    site.assert_content("in", &bytes);
     let receipt = outcome.json();
     let resumed = receipt["phases"].as_array().map_or(0, Vec::len);
     assert!(outcome.err.contains("again"), "it was tried again: {} {resumed}", outcome.err);
@@ -309,22 +309,22 @@ fn unusable_movers_are_left_out_by_name() {
         gone.grant(&write),
     ];
     let at = [&strange, &timid, &closed, &gone, &other, &several].map(Node::address);
-    let head = head(shared.path(), &at, &keys, &[]);
+    let coordinator = coordinator(shared.path(), &at, &keys, &[]);
     let (client, bytes) = (Client::new(), content(LARGE));
     client.write("f", &bytes);
-    let running = client.begin(words!["cp", "--json", "f", head.at("data/in"), "--limit", RATE]);
-    let said = |node: &Node, what: &str| {
+    let running = client.begin(words!["cp", "--json", "f", coordinator.at("data/in"), "--limit", RATE]);
+    let wait_for_report = |node: &Node, what: &str| {
         let of_it = |line: &str| line.contains("left out") && line.contains(&node.address()) && line.contains(what);
-        until(&format!("{what:?} is said of {}", node.address()), LONG, || head.log().lines().any(of_it));
+        until(&format!("{what:?} is reported of {}", node.address()), LONG, || coordinator.log().lines().any(of_it));
     };
-    said(&strange, "must be the same file system");
-    said(&timid, "allows to create only");
-    said(&closed, "none of the access keys at hand is its own");
-    said(&other, "no export");
-    said(&gone, "cannot connect");
+    wait_for_report(&strange, "must be the same file system");
+    wait_for_report(&timid, "allows to create only");
+    wait_for_report(&closed, "none of the access keys at hand is its own");
+    wait_for_report(&other, "no export");
+    wait_for_report(&gone, "cannot connect");
     until("the one that can help writes", LONG, || has_open(&several, ".part"));
     arrives_more(shared.path(), 6 * MIB);
-    let_go(&client);
+    lift_limit(&client);
     let receipt = running.finish().expect(0).json();
     assert!(fs::read(shared.path().join("in")).unwrap() == bytes && unfinished(shared.path()).is_empty());
     assert!(by(&receipt, &several) > 0, "{receipt}");
@@ -346,55 +346,59 @@ fn invalid_options_of_movers_are_refused_at_the_start() {
 
 /// A node that carries a delegated transfer to this site uses the movers as well, where it may connect to them.
 #[test]
-fn another_node_brings_a_job_to_all_of_them() {
+fn a_delegated_transfer_uses_all_movers() {
     let (site, source, client, bytes) = (Site::new(1), Node::open(), Client::new(), content(LARGE));
     fs::write(source.data("f"), &bytes).unwrap();
-    let receipt = client.cp(0, words![source.at("data/f"), site.head.at("data/in"), "--limit", "80Mbit/s"]);
-    site.holds("in", &bytes);
+    let receipt = client.cp(0, words![source.at("data/f"), site.coordinator.at("data/in"), "--limit", "80Mbit/s"]);
+    site.assert_content("in", &bytes);
     assert_eq!(receipt["bytes"], LARGE, "{receipt}");
     let log = site.movers[0].log();
     assert!(log.contains("event=\"push\""), "{log}");
 }
 
 /// Jobs of an ordinary run of the tests. `make soak` draws more.
-const DRAWN: u64 = 1;
+const RANDOM_JOBS: u64 = 1;
 
 /// A random fault at a random moment of a job: movers and their coordinator are killed and restarted, or hang for a while.
-fn strike(site: &mut Site, dice: &mut SeededRng) -> String {
-    let who = dice.below(5) as usize / 2;
-    let wait = |dice: &mut SeededRng, most: u64| std::thread::sleep(Duration::from_millis(dice.below(most)));
-    let node = if who < 2 { &mut site.movers[who] } else { &mut site.head };
-    wait(dice, 1500);
-    if dice.below(2) == 0 {
+fn inject_fault(site: &mut Site, rng: &mut SeededRng) -> String {
+    let who = rng.below(5) as usize / 2;
+    let wait = |rng: &mut SeededRng, most: u64| std::thread::sleep(Duration::from_millis(rng.below(most)));
+    let node = if who < 2 { &mut site.movers[who] } else { &mut site.coordinator };
+    wait(rng, 1500);
+    if rng.below(2) == 0 {
         node.restart();
         return format!("{who} is started again");
     }
     node.freeze();
-    wait(dice, 7000);
+    wait(rng, 7000);
     node.thaw();
     format!("{who} hung")
 }
 
-fn drawn(seed: u64) {
-    let mut dice = SeededRng(seed + 1);
+fn run_seed(seed: u64) {
+    let mut rng = SeededRng(seed + 1);
     let (mut site, client) = (Site::new(2), Client::new());
-    client.write("t/large", content(70 * MIB + dice.below(30 * MIB)));
-    client.write("t/middle", content(dice.below(3 * MIB)));
-    (0..40).for_each(|at| drop(client.write(&format!("t/{at}"), content(dice.below(300_000)))));
-    let push = dice.below(3) > 0;
+    client.write("t/large", content(70 * MIB + rng.below(30 * MIB)));
+    client.write("t/middle", content(rng.below(3 * MIB)));
+    (0..40).for_each(|at| drop(client.write(&format!("t/{at}"), content(rng.below(300_000)))));
+    let push = rng.below(3) > 0;
     if !push {
         let copied = std::process::Command::new("cp").arg("-a").args([client.path("t"), site.path("out")]).status();
         assert!(copied.unwrap().success());
     }
-    let rate = ["200Mbit/s", "400Mbit/s"][dice.below(2) as usize];
+    let rate = ["200Mbit/s", "400Mbit/s"][rng.below(2) as usize];
     let mut words = words!["cp", "-r", "--json", "--limit", rate, "--retry-for", "60s"];
-    words.extend(if push { words!["t", site.head.at("data/in")] } else { words![site.head.at("data/out"), "back"] });
-    if dice.below(2) == 0 {
+    words.extend(if push {
+        words!["t", site.coordinator.at("data/in")]
+    } else {
+        words![site.coordinator.at("data/out"), "back"]
+    });
+    if rng.below(2) == 0 {
         words.extend(words!["--durable", "--checksum", "crc32c,sha256"]);
     }
     let running = client.begin(words);
-    site.are_at_it(1);
-    let struck: Vec<String> = (0..=dice.below(3)).map(|_| strike(&mut site, &mut dice)).collect();
+    site.wait_for_streams(1);
+    let struck: Vec<String> = (0..=rng.below(3)).map(|_| inject_fault(&mut site, &mut rng)).collect();
     let outcome = running.finish();
     assert_eq!(outcome.code, 0, "{struck:?}: {outcome:?}");
     let there = if push { site.path("in") } else { client.path("back") };
@@ -404,14 +408,14 @@ fn drawn(seed: u64) {
 
 #[test]
 #[allow(clippy::print_stdout, reason = "how much was tested belongs to the test's own output")]
-fn whoever_dies_or_hangs_the_copy_is_whole() {
+fn a_copy_is_whole_when_any_node_dies_or_hangs() {
     let seeds = match number("LONGHAUL_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("LONGHAUL_FAULTS").map_or(DRAWN, |faults| faults.div_ceil(100)),
+        None => 0..number("LONGHAUL_FAULTS").map_or(RANDOM_JOBS, |faults| faults.div_ceil(100)),
     };
     println!("movers: {} jobs", seeds.end - seeds.start);
     for seed in seeds {
-        let held = std::panic::catch_unwind(|| drawn(seed));
+        let held = std::panic::catch_unwind(|| run_seed(seed));
         held.unwrap_or_else(|_| panic!("it fails again with LONGHAUL_SEED={seed}"));
     }
 }

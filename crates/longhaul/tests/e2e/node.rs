@@ -38,14 +38,14 @@ impl Serving {
     #[track_caller]
     pub fn start(command: &mut Command) -> Serving {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-        let address = listening(&mut child).unwrap_or_else(|line| panic!("the node said {line:?}"));
+        let address = listening(&mut child).unwrap_or_else(|line| panic!("the node printed {line:?}"));
         Serving { child, address }
     }
 }
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // Fails where it has ended by itself.
+        // An error means that it has ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -61,7 +61,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// A set-up without exports and without access.
+    /// A node without exports that admits no client.
     pub fn new() -> Setup {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("data")).unwrap();
@@ -84,14 +84,14 @@ impl Setup {
         self
     }
 
-    /// Listens on all addresses, as public nodes do.
-    pub fn everywhere(mut self) -> Setup {
+    /// Listens on all IPv4 addresses, as public nodes do.
+    pub fn on_all_addresses(mut self) -> Setup {
         self.host = "0.0.0.0";
         self
     }
 
-    /// Listens on all addresses, of IPv6 as well.
-    pub fn of_both_families(mut self) -> Setup {
+    /// Listens on all addresses of IPv4 and IPv6.
+    pub fn on_both_families(mut self) -> Setup {
         self.host = "[::]";
         self
     }
@@ -120,14 +120,14 @@ impl Setup {
     }
 
     /// Permits anonymous clients to order copies to and from other hosts.
-    pub fn guests_copy(self) -> Setup {
+    pub fn anonymous_may_copy(self) -> Setup {
         fs::create_dir_all(&self.state).unwrap();
         fs::write(self.state.join("access.toml"), "[third_party]\nguests = true\n").unwrap();
         self
     }
 
     /// Permits macaroons and signed links.
-    pub fn signs_links(self) -> Setup {
+    pub fn with_macaroons(self) -> Setup {
         fs::create_dir_all(&self.state).unwrap();
         fs::write(self.state.join("access.toml"), "[macaroons]\n").unwrap();
         self
@@ -160,14 +160,15 @@ impl Setup {
             .stderr(log)
             .spawn()
             .unwrap();
-        let told = || fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
-        let address = listening(&mut child).unwrap_or_else(|line| panic!("the node said {line:?} and {}", told()));
+        let log = || fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
+        let address =
+            listening(&mut child).unwrap_or_else(|line| panic!("the node printed {line:?}; its log: {}", log()));
         assert!(address.to_string().starts_with(self.host), "{address} is not on {}", self.host);
         (child, address.port())
     }
 }
 
-/// A running node. Its `data` directory is exported under that name where the set-up says so.
+/// A running node. Its `data` directory is exported under that name where the set-up orders that.
 pub struct Node {
     child: Child,
     pub port: u16,
@@ -177,7 +178,7 @@ pub struct Node {
 impl Node {
     /// A node whose anonymous clients may read and write `data`, and copy to and from other hosts.
     pub fn open() -> Node {
-        Setup::new().data_export("rw").arg("--anonymous").arg("rw").guests_copy().start()
+        Setup::new().data_export("rw").arg("--anonymous").arg("rw").anonymous_may_copy().start()
     }
 
     /// A node that admits only clients with a key.
@@ -220,7 +221,7 @@ impl Node {
         fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
     }
 
-    /// Kills it on the spot.
+    /// Kills its process.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -247,7 +248,7 @@ impl Node {
         signal(&self.child, Signal::STOP);
     }
 
-    /// Lets it run again.
+    /// Continues its stopped process.
     pub fn thaw(&self) {
         signal(&self.child, Signal::CONT);
     }
@@ -280,7 +281,7 @@ impl Node {
 }
 
 impl Drop for Node {
-    #[allow(clippy::print_stdout, reason = "what the node said belongs to the failed test's own output")]
+    #[allow(clippy::print_stdout, reason = "the node's log belongs to the failed test's own output")]
     fn drop(&mut self) {
         self.kill();
         let log = self.log();

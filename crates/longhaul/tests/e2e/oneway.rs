@@ -78,7 +78,7 @@ impl RemoteHost {
 }
 
 /// Copies in both directions with these hooks closed for new connections.
-fn through(test: &str, closed: &[&str], check: fn(&Sshd, &Outcome)) {
+fn copy_with_closed_hooks(test: &str, closed: &[&str], check: fn(&Sshd, &Outcome)) {
     let there = match RemoteHost::new() {
         Ok(there) => there,
         Err(why) => return skipped(test, &why),
@@ -93,7 +93,7 @@ fn through(test: &str, closed: &[&str], check: fn(&Sshd, &Outcome)) {
     let client = Client::new();
     let file = client.write("f", pattern(20 << 20));
     fs::write(sshd.home().join("there"), pattern(20 << 20)).unwrap();
-    // Slow enough that all streams are there before it is over, and both at once: of patience with walls there is a lot.
+    // Slow enough that all streams are open before the end, and both at once: a firewall is waited for long.
     let options = words!["cp", "--ssh", sshd.command(), "--streams", "3", "--limit", "60Mbit/s", "--json"];
     std::thread::scope(|scope| {
         for words in [words![file, sshd.at("f")], words![sshd.at("there"), client.path("back")]] {
@@ -101,7 +101,7 @@ fn through(test: &str, closed: &[&str], check: fn(&Sshd, &Outcome)) {
             scope.spawn(|| check(&sshd, &client.run(words)));
         }
     });
-    crate::wait::until("the far end has ended", crate::wait::LONG, || sshd.far_ends().is_empty());
+    crate::wait::until("the far end has ended", crate::wait::LONG, || sshd.remote_ends().is_empty());
     for copy in [sshd.home().join("f"), client.path("back")].iter().filter(|path| path.exists()) {
         assert!(fs::read(copy).unwrap() == pattern(20 << 20));
     }
@@ -119,19 +119,19 @@ fn arrived(outcome: &Outcome, back: bool) {
 #[test]
 fn the_remote_end_connects_back_where_incoming_connections_are_dropped() {
     const TEST: &str = "oneway::the_remote_end_connects_back_where_incoming_connections_are_dropped";
-    with_network(TEST, || through(TEST, &["input"], |_, outcome| arrived(outcome, true)));
+    with_network(TEST, || copy_with_closed_hooks(TEST, &["input"], |_, outcome| arrived(outcome, true)));
 }
 
 #[test]
 fn the_client_connects_where_outgoing_connections_are_dropped() {
     const TEST: &str = "oneway::the_client_connects_where_outgoing_connections_are_dropped";
-    with_network(TEST, || through(TEST, &["output"], |_, outcome| arrived(outcome, false)));
+    with_network(TEST, || copy_with_closed_hooks(TEST, &["output"], |_, outcome| arrived(outcome, false)));
 }
 
 #[test]
 fn an_open_path_is_used_forward() {
     const TEST: &str = "oneway::an_open_path_is_used_forward";
-    with_network(TEST, || through(TEST, &[], |_, outcome| arrived(outcome, false)));
+    with_network(TEST, || copy_with_closed_hooks(TEST, &[], |_, outcome| arrived(outcome, false)));
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_path_that_is_closed_in_both_directions_is_unreachable() {
     const TEST: &str = "oneway::a_path_that_is_closed_in_both_directions_is_unreachable";
     with_network(TEST, || {
         let started = Instant::now();
-        through(TEST, &["input", "output"], |sshd, outcome| {
+        copy_with_closed_hooks(TEST, &["input", "output"], |sshd, outcome| {
             assert_eq!(outcome.code, 5, "{}", outcome.err);
             assert!(outcome.err.contains(THERE) && outcome.err.contains("connect back"), "{}", outcome.err);
             assert!(!sshd.home().join("f").exists());

@@ -10,7 +10,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 use crate::client::{Client, words};
-use crate::control::{connections, let_go};
+use crate::control::{connections, lift_limit};
 use crate::node::{Node, Setup};
 use crate::tree::{assert_copied, pattern, set_mode, set_time};
 use crate::wait::{LONG, until};
@@ -20,7 +20,7 @@ fn data_streams(receipt: &Value) -> Vec<&Value> {
 }
 
 #[test]
-fn sync_levels_judge_what_is_there() {
+fn sync_levels_decide_about_existing_files() {
     let (node, client) = (Node::open(), Client::new());
     let file = client.write("f", b"12345");
     set_time(&file, 1000, 0);
@@ -41,7 +41,7 @@ fn sync_levels_judge_what_is_there() {
             assert_eq!(there, if skips == 1 { bytes } else { b"12345" }, "{level}");
         }
     }
-    // Pulled, and larger than what goes on the control connection.
+    // Pulled, and larger than what is sent on the control connection.
     client.write("large", pattern(3 << 20));
     client.cp(0, words![client.path("large"), node.at("data/large")]);
     for (level, skipped) in [("digest", 1), ("mtime", 1), ("none", 0)] {
@@ -73,7 +73,7 @@ fn no_overwrite_keeps_what_differs() {
 }
 
 #[test]
-fn every_checksum_is_verified_both_ways() {
+fn every_checksum_is_verified_in_both_directions() {
     let (node, client) = (Node::open(), Client::new());
     client.write("s/large", pattern(5 << 20));
     client.write("s/small", b"small");
@@ -109,18 +109,18 @@ fn every_checksum_is_verified_both_ways() {
 }
 
 #[test]
-fn streams_are_as_many_as_asked_for() {
+fn the_requested_number_of_streams_is_used() {
     let (node, client) = (Node::open(), Client::new());
     client.write("f", pattern(48 << 20));
     for (count, to) in [("1", "data/one"), ("8", "data/eight")] {
-        // All of them are there before the job is let go: it could be over before the last one comes.
+        // All streams are open before the limit is lifted: the job could end before the last one opens.
         let copy = |from: OsString, to: OsString| {
             let limit = words!["--limit", "40Mbit/s", "--sync", "none", "--json"];
             let running = client.begin([words!["cp", from, to, "--streams", count], limit].concat());
             // One more is the control connection.
             let all = count.parse::<usize>().unwrap() + 1;
             until("as many connections are there", LONG, || connections(&node) == all);
-            let_go(&client);
+            lift_limit(&client);
             running.finish().expect(0).json()
         };
         let receipt = copy(client.path("f").into(), node.at(to).into());
@@ -137,7 +137,7 @@ fn streams_are_as_many_as_asked_for() {
 }
 
 #[test]
-fn plain_only_where_the_node_allows_it() {
+fn payload_is_plain_only_where_the_node_allows_it() {
     let client = Client::new();
     client.write("f", pattern(3 << 20));
     for (allowed, expected) in [(true, "plain"), (false, "sealed")] {
@@ -181,7 +181,7 @@ fn pipes_carry_one_file() {
         assert_eq!(receipt["files"], 1);
         assert_eq!(receipt["bytes"], size);
         let out = client.run(words!["cp", node.at("data/piped"), "-"]).expect(0);
-        assert!(out.out == pattern(size), "{size}: {} bytes came out", out.out.len());
+        assert!(out.out == pattern(size), "{size}: {} bytes were written", out.out.len());
     }
     // Holes come out as zeros.
     fs::File::create(node.data("holes")).unwrap().set_len(3 << 20).unwrap();
@@ -191,7 +191,7 @@ fn pipes_carry_one_file() {
 }
 
 #[test]
-fn memory_ends_take_and_give() {
+fn zeros_are_a_source_and_null_is_a_target() {
     let (node, client) = (Node::open(), Client::new());
     let file = client.write("f", pattern(2 << 20));
     for (words, bytes) in [
@@ -212,7 +212,7 @@ fn memory_ends_take_and_give() {
 }
 
 #[test]
-fn a_limit_roughly_holds() {
+fn a_limit_is_roughly_kept() {
     let (node, client) = (Node::open(), Client::new());
     client.write("f", pattern(6 << 20));
     std::thread::scope(|scope| {
@@ -224,7 +224,7 @@ fn a_limit_roughly_holds() {
                     let started = Instant::now();
                     let options = words!["--limit", "3MB/s", "--streams", streams];
                     client.cp(0, [words, options].concat());
-                    // 6 MiB at 3 MB/s is 2.1 s; the first bursts go unpaced.
+                    // 6 MiB at 3 MB/s take 2.1 s; the first bursts are not paced.
                     let took = started.elapsed().as_secs_f64();
                     assert!((1.0..20.0).contains(&took), "{took} s over {streams} streams");
                 }
@@ -263,7 +263,7 @@ fn receipts_keep_their_shape() {
 }
 
 #[test]
-fn quiet_says_nothing_unless_it_fails() {
+fn quiet_prints_nothing_unless_it_fails() {
     let (node, client) = (Node::open(), Client::new());
     client.write("f", b"x");
     client.run(words!["cp", client.path("f"), node.at("data/first")]).expect(0);
@@ -299,10 +299,10 @@ fn the_congestion_control_in_force_is_named() {
     let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     for name in ["no-such-control", "reno"] {
         let receipt = client.cp(0, words![client.path("f"), node.at(&format!("data/{name}")), "--congestion", name]);
-        let said = data_streams(&receipt)[0]["congestion"].as_str().unwrap().to_owned();
-        assert!(available.split_whitespace().any(|known| known == said), "{said} is none of {available}");
+        let used = data_streams(&receipt)[0]["congestion"].as_str().unwrap().to_owned();
+        assert!(available.split_whitespace().any(|known| known == used), "{used} is none of {available}");
         if available.split_whitespace().any(|known| known == name) {
-            assert_eq!(said, name);
+            assert_eq!(used, name);
         }
     }
 }
@@ -315,11 +315,11 @@ fn the_receipt_of_one_file_has_its_digests() {
     for (name, len) in [("tiny", 10), ("block", 300_000), ("blocks", 3_500_000)] {
         let file = client.write(name, pattern(len));
         for list in ["crc32c", all] {
-            let told = client.run(words!["digest", "--checksum", list, file]).expect(0).text();
+            let output = client.run(words!["digest", "--checksum", list, file]).expect(0).text();
             let onto = node.at(&format!("data/{name}-{}", list.len()));
             let pushed = client.cp(0, words!["--checksum", list, file, onto]);
             let pulled = client.cp(0, words!["--checksum", list, onto, client.path(&format!("{name}-{}", list.len()))]);
-            for line in told.lines() {
+            for line in output.lines() {
                 let (algorithm, value) = line.split_once(' ').unwrap().0.split_once(':').unwrap();
                 for receipt in [&pushed, &pulled] {
                     let digests = receipt["digests"].as_array().unwrap();
@@ -329,7 +329,7 @@ fn the_receipt_of_one_file_has_its_digests() {
             }
         }
     }
-    // Of several files there is no digest to speak of.
+    // For several files no single digest is reported.
     let several = client.cp(0, words![client.path("tiny"), client.path("block"), node.at("data/d/")]);
     assert!(several["digests"][0].get("value").is_none());
 }

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
 use flate2::read::GzDecoder;
-use xtask::package::{PackageOptions, Squeeze};
+use xtask::package::{PackageCompression, PackageOptions};
 
 use crate::client::{Client, words};
 use crate::https::certificate;
@@ -24,7 +24,7 @@ fn order(out: &Path, version: &str) -> PackageOptions {
         version: version.into(),
         out: out.to_owned(),
         epoch: EPOCH,
-        squeeze: Squeeze::None,
+        compression: PackageCompression::None,
     }
 }
 
@@ -73,7 +73,7 @@ static PACKAGE: LazyLock<Unpacked> = LazyLock::new(|| {
     let lock = File::create(all.join("lock")).unwrap();
     lock.lock().unwrap();
     let dir = all.join(stamp());
-    // Written last: without it whoever made it was ended before.
+    // Written last: without it the process that made the directory was ended before.
     let whole = dir.join("whole");
     if !whole.exists() {
         sweep(&all);
@@ -104,8 +104,8 @@ impl Unpacked {
 }
 
 #[test]
-fn a_package_holds_what_it_should() {
-    if !has_dpkg("package::a_package_holds_what_it_should") {
+fn a_package_has_the_expected_files() {
+    if !has_dpkg("package::a_package_has_the_expected_files") {
         return;
     }
     let listing = PACKAGE.dpkg_deb(&["--contents"], &[]);
@@ -231,11 +231,11 @@ fn the_packaged_settings_start_a_node() {
 #[test]
 fn every_setting_is_in_the_example_and_counts() {
     let client = Client::new();
-    // What the program expects it says itself.
+    // The expected keys are those that the program names.
     client.write("bad.toml", "no-such-key = 1\n");
-    let said = client.run(words!["serve", "--config", client.path("bad.toml")]).expect(2).err;
-    let keys: Vec<&str> = said.split('`').skip(3).step_by(2).collect();
-    assert!(keys.len() >= 13 && keys.contains(&"client-ca"), "{said}");
+    let error = client.run(words!["serve", "--config", client.path("bad.toml")]).expect(2).err;
+    let keys: Vec<&str> = error.split('`').skip(3).step_by(2).collect();
+    assert!(keys.len() >= 13 && keys.contains(&"client-ca"), "{error}");
     let example = example();
     let lines: Vec<(&str, &str)> = example
         .lines()
@@ -247,7 +247,7 @@ fn every_setting_is_in_the_example_and_counts() {
     sorted.sort_unstable();
     expected.sort_unstable();
     assert_eq!(sorted, expected, "each key once");
-    // Every example is one that counts, with places that are here.
+    // Every example is uncommented, with paths of this test.
     let at = |name: &str| client.path(name).display().to_string();
     for dir in ["data", "inbox"] {
         fs::create_dir(client.path(dir)).unwrap();
@@ -293,7 +293,7 @@ fn the_unit_takes_away_what_a_node_does_not_need() {
         return;
     }
     let unit = unit();
-    let said = |key: &str| unit.get(&("Service".to_owned(), key.to_owned())).map_or("", |all| all[0].as_str());
+    let setting = |key: &str| unit.get(&("Service".to_owned(), key.to_owned())).map_or("", |all| all[0].as_str());
     for key in [
         "NoNewPrivileges",
         "PrivateTmp",
@@ -310,7 +310,7 @@ fn the_unit_takes_away_what_a_node_does_not_need() {
         "MemoryDenyWriteExecute",
         "RemoveIPC",
     ] {
-        assert_eq!(said(key), "yes", "{key}");
+        assert_eq!(setting(key), "yes", "{key}");
     }
     for (key, value) in [
         ("Type", "notify"),
@@ -325,11 +325,11 @@ fn the_unit_takes_away_what_a_node_does_not_need() {
         ("ExecStart", "/usr/bin/longhaul serve --config /etc/longhaul/longhaul.toml"),
     ] {
         assert!(unit.contains_key(&("Service".to_owned(), key.to_owned())), "{key}");
-        assert_eq!(said(key), value, "{key}");
+        assert_eq!(setting(key), value, "{key}");
     }
-    assert!(said("ExecReload").contains("kill -HUP") && said("LimitNOFILE").parse::<u32>().unwrap() >= 65_536);
+    assert!(setting("ExecReload").contains("kill -HUP") && setting("LimitNOFILE").parse::<u32>().unwrap() >= 65_536);
     assert!(PACKAGE.text("usr/lib/sysusers.d/longhaul.conf").contains("u longhaul "));
-    // The example says how to write exports all the same.
+    // The example shows how to write exports all the same.
     assert!(PACKAGE.text("etc/longhaul/longhaul.toml").contains("ReadWritePaths="));
 }
 
@@ -352,15 +352,15 @@ fn systemd_finds_no_fault_with_the_unit() {
     let copy = dir.path().join("longhaul.service");
     fs::write(&copy, text).unwrap();
     let verified = analyze(&["verify", "--man=no", &copy.display().to_string()]).unwrap();
-    let said = String::from_utf8_lossy(&verified.stderr).into_owned();
-    let ours: Vec<&str> = said.lines().filter(|line| line.contains("longhaul")).collect();
-    assert!(verified.status.success() && ours.is_empty(), "{said}");
+    let complaints = String::from_utf8_lossy(&verified.stderr).into_owned();
+    let ours: Vec<&str> = complaints.lines().filter(|line| line.contains("longhaul")).collect();
+    assert!(verified.status.success() && ours.is_empty(), "{complaints}");
     let judged =
         analyze(&["security", "--offline=true", "--no-pager", &format!("--root={root}"), "longhaul.service"]).unwrap();
-    let said = String::from_utf8_lossy(&judged.stdout).into_owned();
-    let figure = said.lines().last().and_then(|line| line.split(": ").nth(1)?.split(' ').next()?.parse::<f64>().ok());
-    // From 0 to 10. Later versions weigh a little otherwise; what is lost weighs more than that.
-    assert!(figure.is_some_and(|figure| figure < 2.5), "{said}{}", String::from_utf8_lossy(&judged.stderr));
+    let report = String::from_utf8_lossy(&judged.stdout).into_owned();
+    let figure = report.lines().last().and_then(|line| line.split(": ").nth(1)?.split(' ').next()?.parse::<f64>().ok());
+    // From 0 to 10. Later versions weigh a little differently; a lost setting weighs more than that.
+    assert!(figure.is_some_and(|figure| figure < 2.5), "{report}{}", String::from_utf8_lossy(&judged.stderr));
 }
 
 /// The package on a copy of this system, in memory and gone afterwards: installed, used, upgraded, removed, purged, by

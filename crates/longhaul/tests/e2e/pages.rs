@@ -60,8 +60,8 @@ fn a_key_is_shown_once_and_is_in_no_link() {
     };
     let nobody = browser().get(&node, "/");
     assert!(nobody.status == 200 && nobody.body.contains("Access key or token"), "{nobody:?}");
-    assert_eq!(HttpsClient::default().get(&node, "/").status, 401, "a program is asked for a credential");
-    // By a form, and by a link that somebody was sent.
+    assert_eq!(HttpsClient::default().get(&node, "/").status, 401, "a program needs a credential");
+    // By a form, and by a link that a user got.
     let entered = form(&node, &browser(), "/", &format!("do=enter&key={key}"));
     assert_eq!(entered.status, 303, "{entered:?}");
     let linked = browser().get(&node, &format!("/data/d/?authz={key}"));
@@ -78,13 +78,13 @@ fn a_key_is_shown_once_and_is_in_no_link() {
     }
     let wrong = form(&node, &browser(), "/", "do=enter&key=lhk1_nonsense");
     assert!(wrong.status == 403 && wrong.headers.get("set-cookie").is_none(), "{wrong:?}");
-    // A program goes on with what it was given.
+    // The links of a page keep the key of the request.
     let listed = HttpsClient::default().get(&node, &format!("/data/d/?authz={key}"));
     assert!(listed.status == 200 && listed.body.contains(&format!("./a?authz={key}")), "{listed:?}");
 }
 
 #[test]
-fn entries_are_sorted_as_the_link_says() {
+fn entries_are_sorted_as_the_query_orders() {
     let node = node();
     let asker = HttpsClient::bearer(&node.grant(&["--export", "data"])).with("Accept", "text/html");
     let order = |query: &str| {
@@ -97,7 +97,7 @@ fn entries_are_sorted_as_the_link_says() {
     let orders = ["", "?sort=name&order=desc", "?sort=size&order=asc", "?sort=size&order=desc"].map(order);
     assert_eq!(orders, ["abc", "cba", "bca", "acb"]);
     let page = asker.get(&node, "/data/d/").body;
-    assert!(!page.contains("<form") && !page.contains("<script"), "who may read has no forms: {page}");
+    assert!(!page.contains("<form") && !page.contains("<script"), "a reader gets no forms: {page}");
 }
 
 #[test]

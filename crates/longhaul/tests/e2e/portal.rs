@@ -11,7 +11,7 @@ use crate::node::{Node, Setup};
 use crate::tree::pattern;
 use crate::wait::skipped;
 
-/// What the page's own tests need.
+/// The programs that the tests of the pages need.
 const BROWSER: &str = "/usr/bin/chromium";
 /// More than one part of an upload: 64 MiB.
 const LARGE_BYTES: usize = 70_000_000;
@@ -31,11 +31,11 @@ pub fn run(portal: &Path, script: &str, environment: &[(&str, &str)]) {
     let mut command = Command::new("node");
     command.arg(script).current_dir(portal).env("CHROMIUM", BROWSER).envs(environment.iter().copied());
     let output = command.output().unwrap();
-    let (told, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{told}\n{complained}");
+    let (printed, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{printed}\n{complained}");
 }
 
-/// Fills the first node: a folder to move, one with names that are hard to show, many files, and headers of scientific formats.
+/// Fills the first node: a folder to move, a folder with names that are hard to show, many files, and headers of scientific formats.
 fn fill(one: &Node) {
     let write = |path: &str, bytes: &[u8]| {
         let path = one.data(path);
@@ -45,7 +45,7 @@ fn fill(one: &Node) {
     write("catalogue/s/f0", &pattern(100_000));
     (0..5).for_each(|file| write(&format!("run/f{file}"), &pattern(100_000)));
     (0..100_000).for_each(|file| write(&format!("many/n{file:05}"), b""));
-    // A name that would be markup, and one whose direction turns.
+    // A name with markup, and one with a change of the writing direction.
     write("run/<img src=x onerror=window.broken=1>", b"markup");
     write("run/invoice\u{202e}fdp.exe", b"turned");
     let cards = ["SIMPLE  =                    T", "TELESCOP= 'TEST    '", "END"];
@@ -71,7 +71,7 @@ fn people_move_change_and_share_data_by_the_portal_and_operators_run_it() {
     const TEST: &str = "portal::people_move_change_and_share_data_by_the_portal_and_operators_run_it";
     let Some(portal) = portal(TEST) else { return };
     let hub = Hub::start(&[]);
-    let node = || Setup::new().data_export("rw").signs_links().arg("--allow-origin").arg(hub.url.clone()).start();
+    let node = || Setup::new().data_export("rw").with_macaroons().arg("--allow-origin").arg(hub.url.clone()).start();
     let (one, two) = (node(), node());
     let admin = hub.member("admin", "root", "");
     for (name, node) in [("one", &one), ("two", &two)] {
@@ -109,7 +109,7 @@ fn people_move_change_and_share_data_by_the_portal_and_operators_run_it() {
 /// A provider that ends with its guard.
 struct Provider {
     child: Child,
-    said: BufReader<std::process::ChildStdout>,
+    output: BufReader<std::process::ChildStdout>,
     url: String,
 }
 
@@ -118,11 +118,11 @@ impl Provider {
         let mut command = Command::new("node");
         command.arg("tests/provider.mjs").current_dir(portal).env("CERTIFICATE", certificate);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut said = BufReader::new(child.stdout.take().unwrap());
+        let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
-        said.read_line(&mut line).unwrap();
+        output.read_line(&mut line).unwrap();
         let url = line.trim_end().strip_prefix("listening on ").unwrap().to_owned();
-        Provider { child, said, url }
+        Provider { child, output, url }
     }
 
     /// Registers the hub.
@@ -131,7 +131,7 @@ impl Provider {
         let mut line = String::new();
         while line.trim_end() != "ready" {
             line.clear();
-            assert!(self.said.read_line(&mut line).unwrap() > 0, "the provider has ended");
+            assert!(self.output.read_line(&mut line).unwrap() > 0, "the provider has ended");
         }
     }
 }
@@ -144,8 +144,8 @@ impl Drop for Provider {
 }
 
 #[test]
-fn people_sign_in_at_a_provider_and_are_who_it_says() {
-    const TEST: &str = "portal::people_sign_in_at_a_provider_and_are_who_it_says";
+fn people_sign_in_at_a_provider_with_the_identity_that_it_states() {
+    const TEST: &str = "portal::people_sign_in_at_a_provider_with_the_identity_that_it_states";
     let Some(portal) = portal(TEST) else { return };
     let dir = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {

@@ -23,17 +23,18 @@ fn tcp(client: &Client, target: &str, more: &[&str]) -> Value {
 fn a_node_runs_the_other_end_of_a_test() {
     let node = Node::closed();
     let client = Client::with_key(&node.grant(&["--export", "data"]));
-    for (more, ways, streams) in [(&["-P", "2"][..], 1, 2), (&["-R"], 1, 1), (&["--both", "-P", "2"], 2, 4)] {
+    for (more, directions, streams) in [(&["-P", "2"][..], 1, 2), (&["-R"], 1, 1), (&["--both", "-P", "2"], 2, 4)] {
         let result = tcp(&client, &node.address(), more);
         assert_eq!((&result["event"], &result["test"], &result["v"]), (&"result".into(), &"tcp".into(), &1.into()));
-        assert_eq!(result["directions"].as_array().unwrap().len(), ways, "{result}");
-        for way in result["directions"].as_array().unwrap() {
-            assert_eq!(way["sent_bytes"], way["received_bytes"], "{way}");
+        assert_eq!(result["directions"].as_array().unwrap().len(), directions, "{result}");
+        for direction in result["directions"].as_array().unwrap() {
+            assert_eq!(direction["sent_bytes"], direction["received_bytes"], "{direction}");
             assert!(
-                way["rate_bit_s"].as_u64().unwrap() > 1_000_000 && way["limit"].as_str().unwrap().len() > 10,
-                "{way}"
+                direction["rate_bit_s"].as_u64().unwrap() > 1_000_000
+                    && direction["limit"].as_str().unwrap().len() > 10,
+                "{direction}"
             );
-            assert!(way["expected"].as_array().unwrap().len() >= 2, "{way}");
+            assert!(direction["expected"].as_array().unwrap().len() >= 2, "{direction}");
         }
         for end in ["near", "far"] {
             assert_eq!(result[end]["totals"].as_array().unwrap().len(), streams, "{result}");
@@ -47,7 +48,7 @@ fn a_node_runs_the_other_end_of_a_test() {
 }
 
 #[test]
-fn people_get_lines_and_a_verdict() {
+fn a_test_prints_its_progress_and_a_verdict() {
     let (node, client) = (Node::open(), Client::new());
     let outcome = client.run(words!["probe", "tcp", node.at(""), "-t", "2s", "--pace", "20Mbit/s"]).expect(0);
     let lines: Vec<&str> = outcome.err.lines().filter(|line| line.starts_with('[')).collect();
@@ -77,7 +78,7 @@ fn an_impossible_test_is_reported() {
         client.run(words!["probe", "tcp", at, "-t", "1s", cores, "4000"]).refused(2, &["processor 4000"]);
     }
     client.run(words!["probe", "magic", at]).expect(2);
-    // A node's port does not speak iperf3 unless it is told to.
+    // A node's port serves no iperf3 without the option.
     let foreign = format!("iperf3://{}", node.address());
     client.run(words!["probe", "tcp", foreign]).refused(4, &["busy"]);
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -85,7 +86,7 @@ fn an_impossible_test_is_reported() {
     client.run(words!["probe", "tcp", format!("iperf3://{closed}")]).refused(5, &["cannot reach"]);
 }
 
-/// A node that is gone in the middle ends the test, and so does the user.
+/// A node that disappears in the middle ends the test, and so does the user.
 #[test]
 fn a_test_ends_when_either_end_does() {
     let mut node = Node::open();
@@ -105,7 +106,7 @@ fn a_test_ends_when_either_end_does() {
 }
 
 /// Whether stock iperf3 is installed; reports where it is not.
-fn stock(test: &str) -> bool {
+fn has_iperf3(test: &str) -> bool {
     let there = Command::new("iperf3").arg("--version").output().is_ok_and(|out| out.status.success());
     if !there {
         skipped(test, "iperf3 is not installed (scripts/setup.sh installs it)");
@@ -131,8 +132,8 @@ fn iperf3(node: &Node, more: &[&str]) -> Value {
 
 /// The sent and received bytes of each direction, as the client reports them.
 fn sums(value: &Value) -> Vec<(u64, u64)> {
-    let pair = |way: &str| {
-        let bytes = |end: &str| value["end"][format!("sum_{end}{way}")]["bytes"].as_u64();
+    let pair = |suffix: &str| {
+        let bytes = |end: &str| value["end"][format!("sum_{end}{suffix}")]["bytes"].as_u64();
         Some((bytes("sent")?, bytes("received")?))
     };
     ["", "_bidir_reverse"].into_iter().filter_map(pair).collect()
@@ -140,28 +141,28 @@ fn sums(value: &Value) -> Vec<(u64, u64)> {
 
 #[test]
 fn stock_clients_test_with_a_node_over_tcp() {
-    if !stock("stock_clients_test_with_a_node_over_tcp") {
+    if !has_iperf3("stock_clients_test_with_a_node_over_tcp") {
         return;
     }
     let node = responder();
-    // Each way and each option, not each of them with each other.
+    // Each direction and each option, but not all combinations.
     let options = [&["-P", "1"][..], &["-P", "3"], &["-O", "3"], &["-l", "8K"], &["-w", "256K"], &["-C", "reno"]];
-    for (ways, more) in [&[][..], &["-R"], &["--bidir"]].into_iter().cycle().zip(options) {
-        let value = iperf3(&node, &[ways, more].concat());
+    for (flags, more) in [&[][..], &["-R"], &["--bidir"]].into_iter().cycle().zip(options) {
+        let value = iperf3(&node, &[flags, more].concat());
         let sums = sums(&value);
-        assert_eq!(sums.len(), if ways == ["--bidir"] { 2 } else { 1 }, "{value}");
+        assert_eq!(sums.len(), if flags == ["--bidir"] { 2 } else { 1 }, "{value}");
         for (sent, received) in sums {
             // What is left out of the count is cut by each end at its own moment.
             let most = if more[0] == "-O" { sent * 2 } else { sent };
-            assert!(sent > 1_000_000 && received > 0 && received <= most, "{ways:?} {more:?}: {sent}, {received}");
-            assert!(more[0] != "-O" || received >= sent / 2, "{ways:?} {more:?}: {sent}, {received}");
+            assert!(sent > 1_000_000 && received > 0 && received <= most, "{flags:?} {more:?}: {sent}, {received}");
+            assert!(more[0] != "-O" || received >= sent / 2, "{flags:?} {more:?}: {sent}, {received}");
         }
     }
-    // So many bytes, and every one of them counted at both ends.
-    for ways in [&[][..], &["-R"]] {
-        let value = iperf3(&node, &[&["-n", "20M"][..], ways].concat());
+    // This number of bytes, and each of them counted at both ends.
+    for flags in [&[][..], &["-R"]] {
+        let value = iperf3(&node, &[&["-n", "20M"][..], flags].concat());
         let (sent, received) = sums(&value)[0];
-        assert!(sent >= 20 << 20 && received >= 20 << 20 && received <= sent, "{ways:?}: {sent}, {received}");
+        assert!(sent >= 20 << 20 && received >= 20 << 20 && received <= sent, "{flags:?}: {sent}, {received}");
     }
     let value = iperf3(&node, &["--get-server-output"]);
     let output = value["server_output_text"].as_str().unwrap_or_else(|| panic!("{value}"));
@@ -171,24 +172,24 @@ fn stock_clients_test_with_a_node_over_tcp() {
 
 #[test]
 fn stock_clients_test_with_a_node_over_udp() {
-    if !stock("stock_clients_test_with_a_node_over_udp") {
+    if !has_iperf3("stock_clients_test_with_a_node_over_udp") {
         return;
     }
     let node = responder();
-    // Each way and each option, and no more than a node without a processor can catch up with.
+    // Each direction and each option, at a rate that also a busy node reaches.
     let options = [&["-P", "1"][..], &["-P", "3"], &["--udp-counters-64bit"], &["-l", "800"]];
-    for (ways, more) in [&[][..], &["-R"], &["--bidir"]].into_iter().cycle().zip(options) {
-        let value = iperf3(&node, &[&["-u", "-b", "1M", "-l", "1200"][..], ways, more].concat());
+    for (flags, more) in [&[][..], &["-R"], &["--bidir"]].into_iter().cycle().zip(options) {
+        let value = iperf3(&node, &[&["-u", "-b", "1M", "-l", "1200"][..], flags, more].concat());
         let sum = &value["end"]["sum"];
         let (packets, lost) = (sum["packets"].as_f64().unwrap(), sum["lost_packets"].as_f64().unwrap());
-        assert!(packets > 20.0 && lost < packets * 0.05, "{ways:?} {more:?}: {sum}");
+        assert!(packets > 20.0 && lost < packets * 0.05, "{flags:?} {more:?}: {sum}");
     }
 }
 
 /// Stock servers refuse the second.
 #[test]
-fn twenty_stock_clients_at_once() {
-    if !stock("twenty_stock_clients_at_once") {
+fn twenty_stock_clients_are_served_at_once() {
+    if !has_iperf3("twenty_stock_clients_are_served_at_once") {
         return;
     }
     let node = responder();
@@ -226,17 +227,17 @@ fn stock_server() -> StockServer {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // It says a line before it listens, and one when it does.
-    let said = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let mut said = said.skip_while(|line| !line.contains("listening"));
-    assert!(said.next().is_some(), "the server says that it listens");
-    std::thread::spawn(move || said.for_each(drop));
+    // It prints a line before it listens, and one when it does.
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut lines = lines.skip_while(|line| !line.contains("listening"));
+    assert!(lines.next().is_some(), "the server reports that it listens");
+    std::thread::spawn(move || lines.for_each(drop));
     StockServer { child, port }
 }
 
 #[test]
-fn we_test_with_a_stock_server() {
-    if !stock("we_test_with_a_stock_server") {
+fn a_client_tests_with_a_stock_server() {
+    if !has_iperf3("a_client_tests_with_a_stock_server") {
         return;
     }
     let (server, client) = (stock_server(), Client::new());
@@ -245,16 +246,17 @@ fn we_test_with_a_stock_server() {
         [(&["-P", "1"][..], 1), (&["-R", "-P", "3"], 3), (&["--both", "-P", "2"], 4), (&["-O", "3s"], 1)]
     {
         let result = tcp(&client, &target, more);
-        for way in result["directions"].as_array().unwrap() {
-            let (sent, received) = (way["sent_bytes"].as_u64().unwrap(), way["received_bytes"].as_u64().unwrap());
+        for direction in result["directions"].as_array().unwrap() {
+            let (sent, received) =
+                (direction["sent_bytes"].as_u64().unwrap(), direction["received_bytes"].as_u64().unwrap());
             // Each end cuts off the start that does not count at its own moment.
             let most = if more[0] == "-O" { sent * 2 } else { sent };
-            assert!(received > 1_000_000 && received <= most, "{more:?}: {way}");
+            assert!(received > 1_000_000 && received <= most, "{more:?}: {direction}");
         }
         assert_eq!(result["near"]["totals"].as_array().unwrap().len(), streams, "{more:?}: {result}");
         assert_eq!(result["far"]["totals"].as_array().unwrap().len(), streams, "{more:?}: {result}");
     }
-    // A stock server counts what it has read by when it hears that all is sent; what then lies in its socket it leaves there.
+    // A stock server counts what it has read by the message that all is sent; it leaves the rest in its socket.
     let counted = || {
         let exact = client.run(words!["probe", "tcp", target, "--json", "--bytes", "20MB"]).expect(0).json();
         assert_eq!(exact["directions"][0]["sent_bytes"], 20_000_000, "{exact}");

@@ -19,21 +19,21 @@ fn hub(grid: &Grid) -> Hub {
     }])
 }
 
-fn asker<'a>(grid: &'a Grid, hub: &Hub, certificate: &str) -> GridClient<'a> {
+fn client_with<'a>(grid: &'a Grid, hub: &Hub, certificate: &str) -> GridClient<'a> {
     let certificate = (!certificate.is_empty()).then(|| grid.path(certificate));
     GridClient { url: hub.url.clone(), certificate, grid }
 }
 
 #[test]
-fn a_hub_knows_people_by_certificates_and_proxies() {
-    if !is_here("a_hub_knows_people_by_certificates_and_proxies", "openssl") {
+fn a_hub_identifies_people_by_certificates_and_proxies() {
+    if !is_here("a_hub_identifies_people_by_certificates_and_proxies", "openssl") {
         return;
     }
     let grid = Grid::new();
     grid.proxy("proxy", "ann", ANN, 1);
     grid.proxy("over", "ann", ANN, 0);
     let hub = hub(&grid);
-    let by = |certificate: &str| asker(&grid, &hub, certificate);
+    let by = |certificate: &str| client_with(&grid, &hub, certificate);
 
     let who = by("ann.all").get("/whoami").json();
     assert_eq!((&who["user_dn"], &who["dn"], &who["method"]), (&json!(ANN), &json!([ANN]), &json!("certificate")));
@@ -43,19 +43,20 @@ fn a_hub_knows_people_by_certificates_and_proxies() {
     let shown = by("proxy.all").get("/whoami/certificate").1;
     assert_eq!(shown, fs::read_to_string(grid.path("proxy.chain")).unwrap());
 
-    // What does not count is said in a sentence, and is no way to be anonymous.
+    // An invalid proxy is refused with a sentence, and not treated as anonymous.
     std::thread::sleep(Duration::from_secs(1));
-    let said = |answer: Answer| (answer.0, answer.json()["message"].as_str().unwrap_or_default().to_owned());
-    let (status, text) = said(by("over.all").get("/whoami"));
+    let status_and_message =
+        |answer: Answer| (answer.0, answer.json()["message"].as_str().unwrap_or_default().to_owned());
+    let (status, text) = status_and_message(by("over.all").get("/whoami"));
     assert!(
         status == 401 && text.starts_with(&format!("the proxy certificate {ANN}/CN=1 expired at")),
         "{status} {text}"
     );
     let other = Grid::new();
     let stranger = GridClient { url: hub.url.clone(), certificate: Some(other.path("ann.all")), grid: &other };
-    let (status, text) = said(stranger.get("/whoami"));
+    let (status, text) = status_and_message(stranger.get("/whoami"));
     assert!(status == 401 && text.starts_with("no authority that is trusted here vouches"), "{status} {text}");
-    assert_eq!(by("").get("/whoami").0, 403, "and whoever shows none is nobody, as ever");
+    assert_eq!(by("").get("/whoami").0, 403, "and a client without a proxy is anonymous");
 }
 
 #[test]
@@ -67,7 +68,7 @@ fn attributes_of_voms_servers_make_members_of_a_community() {
     grid.voms_proxy("voms", &["/astro.example/Role=production", "/astro.example"]);
     grid.voms_proxy("foreign", &["/other"]);
     let hub = hub(&grid);
-    let who = |certificate: &str| asker(&grid, &hub, certificate).get("/whoami").json();
+    let who = |certificate: &str| client_with(&grid, &hub, certificate).get("/whoami").json();
     let before = who("voms.all");
     assert_eq!(before["voms_cred"], json!(["/astro.example/Role=production", "/astro.example"]));
     assert_eq!(before["vos"], json!(["default", "astro.example"]), "no community claims it");
@@ -107,7 +108,7 @@ fn a_job_by_certificate_takes_a_delegated_proxy() {
     let grid = Grid::new();
     grid.proxy("proxy", "ann", ANN, 1);
     let hub = hub(&grid);
-    let (ann, bob) = (asker(&grid, &hub, "proxy.all"), asker(&grid, &hub, "bob.all"));
+    let (ann, bob) = (client_with(&grid, &hub, "proxy.all"), client_with(&grid, &hub, "bob.all"));
     let id = ann.get("/whoami").json()["delegation_id"].as_str().unwrap().to_owned();
     let path = |below: &str| format!("/delegation/{id}{below}");
     let job = submission(&grid, "davs://a.example/1", "davs://b.example/1");
@@ -120,7 +121,7 @@ fn a_job_by_certificate_takes_a_delegated_proxy() {
 
     let request = ann.get(&path("/request"));
     assert!(request.1.starts_with("-----BEGIN CERTIFICATE REQUEST-----"), "{}", request.1);
-    assert_eq!(request.1, ann.get(&path("/request")).1, "who asks twice signs for one key");
+    assert_eq!(request.1, ann.get(&path("/request")).1, "two requests get one key to sign");
     let wrong = ann.ask("PUT", &path("/credential"), Some(&grid.path("proxy.chain")));
     assert!(wrong.0 == 400 && wrong.1.contains("not for the key of the request"), "{}", wrong.1);
     grid.delegate("other", &request.1, "bob", &[], &format!("{BOB}/CN=2"), 1);
@@ -152,7 +153,7 @@ fn a_job_by_certificate_takes_a_delegated_proxy() {
     assert_eq!(ann.get(&path("")).json(), Value::Null);
 }
 
-/// A WebDAV server that lets everybody read, and Ann alone write.
+/// A WebDAV server that all clients may read, and only Ann may write.
 fn storage(grid: &Grid) -> Node {
     let setup = Setup::new().data_export("rw");
     let policy = format!(
@@ -183,11 +184,11 @@ fn servers_copy_for_the_owner_of_a_delegated_proxy() {
         admin.run(&["hub", "endpoint", "add", name, "--kind", "webdav", "--url", &url(node, "")]).expect(0);
     }
     fs::write(a.data("f"), pattern(1 << 20)).unwrap();
-    // Without a proxy nobody may write there.
+    // Without a proxy no client may write there.
     let anonymous = admin.run(&["submit", &url(&a, "data/f"), &url(&b, "data/g"), "--wait"]);
     assert_ne!(anonymous.code, 0, "{}", anonymous.err);
 
-    let ann = asker(&grid, &hub, "proxy.all");
+    let ann = client_with(&grid, &hub, "proxy.all");
     assert_eq!(delegate(&grid, &ann, 1).0, 201);
     finished(&grid, &ann, &url(&a, "data/f"), &url(&b, "data/g"));
     assert_eq!(fs::read(b.data("g")).unwrap(), pattern(1 << 20));
@@ -205,8 +206,8 @@ fn finished(grid: &Grid, ann: &GridClient<'_>, from: &str, to: &str) {
 }
 
 #[test]
-fn a_node_that_an_admin_described_is_lent_a_delegated_proxy() {
-    if !is_here("a_node_that_an_admin_described_is_lent_a_delegated_proxy", "openssl") {
+fn a_node_described_by_an_admin_gets_a_delegated_proxy() {
+    if !is_here("a_node_described_by_an_admin_gets_a_delegated_proxy", "openssl") {
         return;
     }
     let grid = Grid::new();
@@ -222,11 +223,11 @@ fn a_node_that_an_admin_described_is_lent_a_delegated_proxy() {
     let anonymous = admin.run(&["submit", &node.at("data/f"), &target("g"), "--wait"]);
     assert_ne!(anonymous.code, 0, "{}", anonymous.err);
 
-    let ann = asker(&grid, &hub, "proxy.all");
+    let ann = client_with(&grid, &hub, "proxy.all");
     assert_eq!(delegate(&grid, &ann, 1).0, 201);
     finished(&grid, &ann, &node.at("data/f"), &target("g"));
     assert_eq!(fs::read(server.data("g")).unwrap(), pattern(1 << 20));
-    // What it was lent it does not keep.
+    // The delegated proxy is not kept.
     let kept =
         std::process::Command::new("grep").args(["-rl", "PRIVATE KEY"]).arg(node.state().join("transfers")).output();
     assert!(kept.unwrap().stdout.is_empty());

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::wait::{LONG, until};
 
-/// Debian's script beside it wants the system's own directories.
+/// Debian's script beside it requires the system's own directories.
 const SERVER: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
 const USER: &str = "rabbitmq";
 
@@ -24,7 +24,7 @@ pub struct Broker {
     _dir: TempDir,
 }
 
-/// A port for a server that binds it seconds later: free now, and below those that the kernel gives to whoever asks for any, so that no other test
+/// A port for a server that binds it seconds later: free now, and below those that the kernel gives to programs that ask for any, so that no other test
 /// is given it meanwhile.
 pub fn free_port() -> u16 {
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
@@ -40,7 +40,7 @@ pub fn is_here(test: &str) -> bool {
     is_here
 }
 
-/// A command that ends with the test, as a user whom the broker takes.
+/// A command that ends with the test, as a user that the broker accepts.
 fn command(program: &str, dir: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "TERM"]);
@@ -99,7 +99,7 @@ impl Broker {
 
 impl Drop for Broker {
     fn drop(&mut self) {
-        // The server is a script: it passes on a wish to end, and being killed it could not.
+        // The server is a script: it passes a SIGTERM on, and could not pass on a SIGKILL.
         for child in self.children.iter_mut().rev() {
             crate::node::signal(child, Signal::TERM);
             let _ = child.wait();
@@ -118,27 +118,27 @@ pub struct BrokerMessage {
 }
 
 impl Consumer {
-    /// Subscribes; the name and password are those that a broker has at first.
+    /// Subscribes; the name and password are the defaults of a broker.
     pub fn of(port: u16, destinations: &[&str]) -> Consumer {
         let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut consumer = Consumer(BufReader::new(stream));
-        consumer.say("CONNECT\naccept-version:1.2\nhost:/\nlogin:guest\npasscode:guest\n\n\0");
-        assert!(consumer.hear().head.starts_with("CONNECTED"));
+        consumer.send("CONNECT\naccept-version:1.2\nhost:/\nlogin:guest\npasscode:guest\n\n\0");
+        assert!(consumer.receive().head.starts_with("CONNECTED"));
         for (id, destination) in destinations.iter().enumerate() {
-            consumer.say(&format!("SUBSCRIBE\nid:{id}\ndestination:{destination}\nack:auto\nreceipt:s{id}\n\n\0"));
-            let receipt = consumer.hear();
+            consumer.send(&format!("SUBSCRIBE\nid:{id}\ndestination:{destination}\nack:auto\nreceipt:s{id}\n\n\0"));
+            let receipt = consumer.receive();
             assert!(receipt.head.starts_with("RECEIPT"), "{receipt:?}");
         }
         consumer
     }
 
-    fn say(&mut self, text: &str) {
+    fn send(&mut self, text: &str) {
         self.0.get_mut().write_all(text.as_bytes()).unwrap();
     }
 
     /// The next frame.
-    pub fn hear(&mut self) -> BrokerMessage {
+    pub fn receive(&mut self) -> BrokerMessage {
         let mut bytes = Vec::new();
         self.0.read_until(0, &mut bytes).unwrap();
         let text = String::from_utf8(bytes).unwrap();

@@ -1,4 +1,4 @@
-//! A raw client of the native protocol, which follows the protocol as far as a test wants.
+//! A raw client of the native protocol, which follows the protocol as far as a test needs.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -60,7 +60,7 @@ pub fn encoded(frame: &Frame) -> Vec<u8> {
     bytes
 }
 
-/// A frame with every `from` replaced by `to`, which no honest encoder produces.
+/// A frame with every `from` replaced by `to`, which no correct encoder produces.
 pub fn forged(frame: &Frame, from: &[u8], to: &[u8]) -> Vec<u8> {
     let mut bytes = encoded(frame);
     let places: Vec<usize> = (0..=bytes.len() - from.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
@@ -113,7 +113,7 @@ impl RawClient {
     pub fn over(node: &Node, socket: TcpStream) -> Result<RawClient, Error> {
         let (config, _) = engine::identity::client_config(&Trust::Fingerprints(Vec::new()), SPOKEN).unwrap();
         let tls = ClientConnection::new(config, "localhost".try_into().unwrap()).unwrap();
-        // What a test says piece by piece is not held back for the other end's acknowledgement.
+        // What a test sends piece by piece is not held back for the other end's acknowledgement.
         socket.set_nodelay(true).unwrap();
         let mut link = Link::new(socket, Connection::Client(tls), node.address(), Timeouts::default()).unwrap();
         link.handshake()?;
@@ -130,15 +130,15 @@ impl RawClient {
     }
 
     /// Connects and logs in.
-    pub fn let_in(node: &Node) -> RawClient {
+    pub fn logged_in(node: &Node) -> RawClient {
         RawClient::with_key(node, None).unwrap()
     }
 
     /// Connects and logs in, with a key or without one.
     pub fn with_key(node: &Node, proof: Option<&KeyProof>) -> Result<RawClient, Error> {
-        let mut guest = RawClient::connect(node);
-        guest.log_in(proof)?;
-        Ok(guest)
+        let mut raw_client = RawClient::connect(node);
+        raw_client.log_in(proof)?;
+        Ok(raw_client)
     }
 
     /// Logs in with a key or without one, and waits until it is admitted.
@@ -147,7 +147,7 @@ impl RawClient {
         if let Frame::Login { key, .. } = &mut login {
             *key = proof.cloned();
         }
-        self.say(&login);
+        self.send(&login);
         while self.link.welcome().is_none() {
             self.link.exchange(PATIENCE)?;
             let _ = self.link.next_frame()?;
@@ -156,31 +156,31 @@ impl RawClient {
     }
 
     /// Connects, logs in and starts a job.
-    pub fn at_work(node: &Node, direction: Direction) -> RawClient {
-        let mut guest = RawClient::let_in(node);
-        guest.say(&Frame::Open(order(direction)));
-        guest
+    pub fn with_job(node: &Node, direction: Direction) -> RawClient {
+        let mut raw_client = RawClient::logged_in(node);
+        raw_client.send(&Frame::Open(order(direction)));
+        raw_client
     }
 
     /// Sends a frame.
-    pub fn say(&mut self, frame: &Frame) {
-        self.say_raw(&encoded(frame));
+    pub fn send(&mut self, frame: &Frame) {
+        self.send_raw(&encoded(frame));
     }
 
     /// Sends bytes in place of frames, without waiting until the node takes them.
-    pub fn say_raw(&mut self, bytes: &[u8]) {
+    pub fn send_raw(&mut self, bytes: &[u8]) {
         let _ = self.link.send_raw(bytes);
         self.link.drain(Duration::from_secs(1));
     }
 
     /// The next frame, or how the session ended.
-    pub fn hear(&mut self) -> Result<Frame, Error> {
+    pub fn receive(&mut self) -> Result<Frame, Error> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             if let Some(frame) = self.link.next_frame()? {
                 return Ok(frame);
             }
-            assert!(Instant::now() < deadline, "the node says nothing and does not hang up");
+            assert!(Instant::now() < deadline, "the node sends nothing and keeps the connection open");
             self.link.exchange(Duration::from_millis(200))?;
         }
     }
@@ -188,16 +188,16 @@ impl RawClient {
     /// Reads until the node ends the session; returns the error that ended it.
     pub fn end(mut self) -> Error {
         loop {
-            if let Err(error) = self.hear() {
+            if let Err(error) = self.receive() {
                 return error;
             }
         }
     }
 
     /// Reads until a frame that matches.
-    pub fn hear_until(&mut self, what: &str, matches: impl Fn(&Frame) -> bool) -> Frame {
+    pub fn receive_until(&mut self, what: &str, matches: impl Fn(&Frame) -> bool) -> Frame {
         loop {
-            let frame = self.hear().unwrap_or_else(|error| panic!("{what}: {error}"));
+            let frame = self.receive().unwrap_or_else(|error| panic!("{what}: {error}"));
             if matches(&frame) {
                 return frame;
             }

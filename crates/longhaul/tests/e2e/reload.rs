@@ -12,7 +12,7 @@ use rcgen::DnType;
 use rustix::process::Signal;
 
 use crate::client::{Client, unfinished, words};
-use crate::control::let_go;
+use crate::control::lift_limit;
 use crate::https::{self, HttpsClient, certificate};
 use crate::node::{LONGHAUL, Node, Serving, Setup, signal};
 use crate::tree::pattern;
@@ -47,20 +47,20 @@ impl ConfiguredNode {
         self.node.data("").with_file_name("other").join(below)
     }
 
-    fn said(&self, what: &str) -> usize {
+    fn log_count(&self, what: &str) -> usize {
         self.node.log().matches(what).count()
     }
 
     /// Writes other settings and has them read, with this result.
-    fn told(&self, settings: &str, to: &str) {
+    fn reload_until(&self, settings: &str, to: &str) {
         fs::write(&self.file, filled(&self.node.data(""), settings)).unwrap();
-        let before = self.said(to);
+        let before = self.log_count(to);
         self.node.signal(Signal::HUP);
-        until(to, LONG, || self.said(to) > before);
+        until(to, LONG, || self.log_count(to) > before);
     }
 
     fn reload(&self, settings: &str) {
-        self.told(settings, TAKEN);
+        self.reload_until(settings, TAKEN);
     }
 
     /// The exports that a client sees.
@@ -78,7 +78,7 @@ const OPEN: &str = "export = [\"data=DATA:rw\"]\nanonymous = \"rw\"\nplain = tru
 const LARGE: usize = 24 << 20;
 
 #[test]
-fn transfers_go_on_where_everything_changes() {
+fn transfers_continue_while_all_settings_change() {
     let settled = ConfiguredNode::new(OPEN);
     let node = &settled.node;
     let key = node.grant(&["--export", "other"]);
@@ -92,7 +92,7 @@ fn transfers_go_on_where_everything_changes() {
     };
     let up = copy(client.path("up").into(), node.at("data/up").into());
     let down = copy(node.at("data/down").into(), client.path("down").into());
-    // An answer that nobody reads for now: it does not fit into the socket's buffers.
+    // An answer that is not read for now: it does not fit into the socket's buffers.
     let mut reader = Raw::to(node);
     reader.request("GET", "/data/down", &[], &[]);
     until("both are under way", LONG, || {
@@ -102,23 +102,23 @@ fn transfers_go_on_where_everything_changes() {
     settled.reload("export = [\"other=OTHER\"]\n");
     assert!(!node.data("up").exists() && !client.path("down").exists(), "they were over before");
     let log = node.log();
-    assert!(log.contains("other is new") && log.contains("data is gone"), "{log}");
-    // Whoever comes now finds the new settings.
+    assert!(log.contains("other is new") && log.contains("data is removed"), "{log}");
+    // New sessions have the new settings.
     client.run(words!["ls", node.at("")]).refused(4, &["without a key"]);
     assert_eq!(settled.listed(&keyed), "other/\n");
     keyed.run(words!["cp", node.at("other/g"), keyed.path("g")]).expect(0);
     keyed.run(words!["cp", keyed.path("g"), node.at("other/h")]).expect(4);
     let turned_away = Raw::to(node).ask("GET", "/data/down", &[], &[]);
     assert!(turned_away.status == 403 && turned_away.text().contains("TLS"), "{turned_away:?}");
-    // Whoever was there before goes on to the end.
-    assert_eq!(let_go(&client), 2);
+    // Sessions that were open before continue to their end.
+    assert_eq!(lift_limit(&client), 2);
     for running in [up, down] {
         let receipt = running.finish().expect(0).json();
         assert_eq!((receipt["state"].as_str(), receipt["resent_bytes"].as_u64()), (Some("done"), Some(0)), "{receipt}");
     }
     assert_eq!(fs::read(node.data("up")).unwrap(), pattern(LARGE));
     assert_eq!(fs::read(client.path("down")).unwrap(), pattern(LARGE));
-    let answer = reader.hear().unwrap();
+    let answer = reader.receive().unwrap();
     assert!(answer.status == 200 && answer.whole && answer.body == pattern(LARGE));
     // On the same connection the next request is a new one.
     assert_eq!(reader.ask("GET", "/data/down", &[], &[]).status, 401);
@@ -140,7 +140,7 @@ fn an_export_becomes_read_only_and_back_and_moves() {
     assert!(node.data("a").exists() && node.data("b").exists() && !node.data("c").exists());
     assert_eq!(fs::read(settled.other("c")).unwrap(), b"f");
     let log = node.log();
-    assert!(["data is ro", "data is rw", "data is elsewhere"].iter().all(|said| log.contains(said)), "{log}");
+    assert!(["data is ro", "data is rw", "data is elsewhere"].iter().all(|text| log.contains(text)), "{log}");
 }
 
 #[test]
@@ -163,19 +163,19 @@ fn invalid_settings_are_refused_as_a_whole() {
         ("fireflies = [\"\"]", "fireflies"),
         ("responders = [\"owamp\"]", "owamp"),
     ] {
-        settled.told(&format!("{good}{bad}\n"), REFUSED);
+        settled.reload_until(&format!("{good}{bad}\n"), REFUSED);
         let log = node.log();
         let last = log.lines().rfind(|line| line.contains(REFUSED)).unwrap();
         assert!(last.contains(why), "{bad}: {last}");
     }
     for bad in ["export = [\"data=DATA:rw\", \"none=OTHER/none\"]", "export = [\"data=DATA\", \"data=OTHER\"]"] {
-        settled.told(bad, REFUSED);
+        settled.reload_until(bad, REFUSED);
     }
     fs::remove_file(&settled.file).unwrap();
     node.signal(Signal::HUP);
-    until("a missing file is refused", LONG, || settled.said(REFUSED) == 14);
-    assert_eq!(settled.said(TAKEN), 0);
-    // As it was: one export, everybody writes, and in clear.
+    until("a missing file is refused", LONG, || settled.log_count(REFUSED) == 14);
+    assert_eq!(settled.log_count(TAKEN), 0);
+    // As it was: one export, all clients may write, and without TLS.
     assert_eq!(settled.listed(&client), "data/\n");
     client.run(words!["cp", client.path("f"), node.at("data/f"), "--plain"]).expect(0);
     settled.reload(&format!("{good}anonymous = \"ro\"\n"));
@@ -186,7 +186,7 @@ fn invalid_settings_are_refused_as_a_whole() {
 fn settings_that_need_a_restart_are_named_and_the_others_apply() {
     let settled = ConfiguredNode::new("state = \"/nonexistent\"\n");
     let elsewhere = "listen = \"127.0.0.1:1\"\nexport = [\"other=OTHER\"]\nanonymous = \"ro\"\n";
-    // What is typed wins, as at the start: no other place is meant.
+    // The command line has precedence, as at the start: the address has not changed.
     settled.reload(elsewhere);
     assert_eq!(settled.listed(&Client::new()), "other/\n");
     assert!(!settled.node.log().contains("restart it"), "{}", settled.node.log());
@@ -199,16 +199,16 @@ fn settings_that_need_a_restart_are_named_and_the_others_apply() {
     let mut serving = Serving::start(Command::new(LONGHAUL).args(["serve", "--config"]).arg(&file).stderr(log));
     fs::write(&file, settings(1, "/nonexistent/state")).unwrap();
     signal(&serving.child, Signal::HUP);
-    let said = || fs::read_to_string(dir.path().join("log")).unwrap();
-    until("both are named", LONG, || said().matches("restart it").count() == 2);
-    assert!(said().contains("listen") && said().contains("state") && said().contains(TAKEN), "{}", said());
+    let log = || fs::read_to_string(dir.path().join("log")).unwrap();
+    until("both are named", LONG, || log().matches("restart it").count() == 2);
+    assert!(log().contains("listen") && log().contains("state") && log().contains(TAKEN), "{}", log());
     assert!(TcpStream::connect(serving.address).is_ok(), "it listens where it did");
     signal(&serving.child, Signal::TERM);
     assert!(serving.child.wait().unwrap().success());
 }
 
 #[test]
-fn settings_of_the_command_line_stay() {
+fn settings_of_the_command_line_outlast_a_reload() {
     let setup = Setup::new();
     let data = setup.data();
     let setup = setup.export("typed", &data, "rw").arg("--anonymous").arg("rw").arg("--plain");
@@ -241,8 +241,8 @@ fn a_renewed_certificate_is_shown_without_a_settings_file() {
 }
 
 #[test]
-fn the_trusted_issuers_change() {
-    // A node that others copy from over HTTPS, with a certificate that the authority vouches for.
+fn a_reload_changes_the_trusted_authorities() {
+    // A node that others copy from over HTTPS, with a certificate of the authority.
     let far = https::setup("[[allow]]\nanyone = true\nexport = \"public\"\nrights = [\"read\"]\n").start();
     let source = format!("https://127.0.0.1:{}/public/f", far.port);
     let setup = Setup::new();
@@ -272,7 +272,7 @@ fn the_trusted_issuers_change() {
 }
 
 #[test]
-fn rules_responders_the_audit_and_collectors_change() {
+fn a_reload_changes_rules_responders_audit_and_collectors() {
     let settled = ConfiguredNode::new(OPEN);
     let node = &settled.node;
     let (key, client) = (node.grant(&["--export", "data"]), Client::new());
@@ -311,12 +311,15 @@ fn rules_responders_the_audit_and_collectors_change() {
 #[test]
 fn an_export_that_cannot_be_written_to_is_named() {
     if rustix::process::geteuid().is_root() {
-        return crate::wrappers::as_nobody("reload::an_export_that_cannot_be_written_to_is_named", nobody_writes);
+        return crate::wrappers::as_nobody(
+            "reload::an_export_that_cannot_be_written_to_is_named",
+            read_only_exports_are_reported,
+        );
     }
-    nobody_writes();
+    read_only_exports_are_reported();
 }
 
-fn nobody_writes() {
+fn read_only_exports_are_reported() {
     let settled = ConfiguredNode::new("");
     settled.reload("export = [\"data=DATA:rw\", \"usr=/usr:rw\", \"etc=/etc\"]\n");
     let log = settled.node.log();
@@ -325,15 +328,15 @@ fn nobody_writes() {
 }
 
 #[test]
-fn whoever_started_the_node_hears_how_it_stands() {
+fn the_service_manager_is_notified_of_each_state() {
     let dir = tempfile::tempdir().unwrap();
     let (file, path) = (dir.path().join("serve.toml"), dir.path().join("notify"));
     fs::write(&file, "plain = true\n").unwrap();
-    let ear = UnixDatagram::bind(&path).unwrap();
-    ear.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    let heard = || {
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let next_message = || {
         let mut bytes = [0; 4096];
-        let got = ear.recv(&mut bytes).unwrap();
+        let got = socket.recv(&mut bytes).unwrap();
         String::from_utf8_lossy(&bytes[..got]).into_owned()
     };
     let mut child = Command::new(LONGHAUL)
@@ -346,13 +349,13 @@ fn whoever_started_the_node_hears_how_it_stands() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    assert!(heard().starts_with("READY=1\nSTATUS=listening on 127.0.0.1:"));
+    assert!(next_message().starts_with("READY=1\nSTATUS=listening on 127.0.0.1:"));
     fs::write(&file, "plain = 7\n").unwrap();
     signal(&child, Signal::HUP);
-    assert!(heard().starts_with("RELOADING=1\nMONOTONIC_USEC="));
-    let again = heard();
+    assert!(next_message().starts_with("RELOADING=1\nMONOTONIC_USEC="));
+    let again = next_message();
     assert!(again.starts_with("READY=1") && again.contains("refused") && again.contains("line 1"), "{again}");
     signal(&child, Signal::TERM);
-    assert!(heard().starts_with("STOPPING=1"));
+    assert!(next_message().starts_with("STOPPING=1"));
     assert!(child.wait().unwrap().success());
 }

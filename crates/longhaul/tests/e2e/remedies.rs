@@ -13,7 +13,7 @@ use crate::tree::set_mode;
 use crate::wrappers::as_nobody;
 
 #[test]
-fn keys_of_other_nodes_are_said_to_be_for_other_nodes() {
+fn keys_of_other_nodes_are_reported_as_such() {
     let (node, other) = (Node::open(), Node::closed());
     fill(&node.data(""), &["f"]);
     let client = Client::new();
@@ -21,8 +21,8 @@ fn keys_of_other_nodes_are_said_to_be_for_other_nodes() {
     let mut command = client.command(words!["ls", node.at("data")]);
     command.env("LONGHAUL_KEY", other.grant(&["--export", "data"]));
     let outcome = client.start(command).finish().expect(0);
-    let said = format!("your access keys are for other nodes than 127.0.0.1:{}", node.port);
-    assert!(outcome.err.contains(&said), "{}", outcome.err);
+    let remedy = format!("your access keys are for other nodes than 127.0.0.1:{}", node.port);
+    assert!(outcome.err.contains(&remedy), "{}", outcome.err);
 }
 
 #[test]
@@ -49,13 +49,13 @@ fn all_keys_for_a_node_are_tried() {
 }
 
 #[test]
-fn a_key_for_an_export_that_is_not_there_is_remarked_on() {
+fn a_key_for_a_missing_export_is_reported() {
     let node = Node::closed();
     let granted = node.grant_command(&["--export", "nosuch"]);
-    let said = String::from_utf8(granted.stderr).unwrap();
+    let output = String::from_utf8(granted.stderr).unwrap();
     assert!(
-        granted.status.success() && said.contains("no export nosuch") && said.contains("it served: data"),
-        "{said}"
+        granted.status.success() && output.contains("no export nosuch") && output.contains("it served: data"),
+        "{output}"
     );
     let granted = node.grant_command(&["--export", "data"]);
     assert!(!String::from_utf8(granted.stderr).unwrap().contains("no export"));
@@ -108,7 +108,7 @@ fn a_value_of_the_wrong_kind_is_named() {
 
 /// As `openssl req -x509` makes them.
 #[test]
-fn the_certificate_of_an_authority_is_no_servers() {
+fn a_ca_certificate_is_refused_as_a_server_certificate() {
     let client = Client::new();
     let (key, mut params) =
         (rcgen::KeyPair::generate().unwrap(), rcgen::CertificateParams::new(vec!["127.0.0.1".into()]).unwrap());

@@ -19,7 +19,7 @@ use crate::web::raw::{ask, get};
 
 /// A node that anonymous clients may read and write, over HTTP in clear.
 fn server() -> Node {
-    Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain").guests_copy().start()
+    Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain").anonymous_may_copy().start()
 }
 
 fn url(node: &Node, below: &str) -> String {
@@ -80,7 +80,7 @@ fn a_tree_goes_to_a_webdav_server_and_comes_back() {
     same(&client.path("t"), &client.path("back"));
     assert!(client.path("back/nothing").is_dir());
     assert_eq!(counts(&client.cp(0, words!["-r", there, "back"])), (0, 44, 0));
-    // One that changed goes again, one that went is removed where that is asked for.
+    // A changed file is copied again, a missing one is removed on request.
     client.write("t/small", b"later");
     set_time(&client.path("t/small"), 4_000_000_000, 0);
     fs::remove_file(client.path("t/many/f07")).unwrap();
@@ -152,7 +152,7 @@ fn a_remote_server_answers_queries_and_takes_changes() {
 }
 
 #[test]
-fn a_server_as_an_export() {
+fn a_remote_server_is_served_as_an_export() {
     let (far, client) = (server(), Client::new());
     tree(&client, "t");
     let near = Setup::new()
@@ -178,14 +178,14 @@ fn a_server_as_an_export() {
     ask(&near, "COPY", "/far/new/moved", &[("Destination", "/far/new/again")], b"").expect(201);
     ask(&near, "DELETE", "/far/new/moved", &[], b"").expect(204);
     assert_eq!(files(&far.data("new")), [("again".to_owned(), b"by http".to_vec())]);
-    // A disk test wants a disk.
+    // A disk test requires a disk.
     client.run(words!["probe", "disk", near.at("far")]).expect(2);
     // A key for a part of it opens that part alone.
     let key = near.grant(&["--export", "far", "--path", "copy/sub", "--write"]);
     let holder = Client::with_key(&key);
     holder.cp(0, words![near.at("far/copy/sub/deep/large"), "large"]);
     assert_eq!(holder.cp(4, words![near.at("far/copy/small"), "small"])["state"], "failed");
-    // The address of what is not there is known when the node starts.
+    // A missing target of an export is detected when the node starts.
     let mut missing = client.command(words!["serve", "--listen", "127.0.0.1:0", "--export"]);
     missing.arg(format!("x={}", url(&far, "no/such")));
     client.start(missing).finish().refused(1, &["cannot serve", "no/such"]);
@@ -201,11 +201,11 @@ fn two_servers_copy_between_themselves() {
     assert!(receipt["limited_by"]["evidence"].as_str().unwrap().contains("between themselves"), "{receipt}");
     same(&from.data("t"), &to.data("copy"));
     assert_eq!(counts(&client.cp(0, words!["-r", url(&from, "t"), url(&to, "copy")])), (0, 44, 0));
-    // What only this program can do goes through here.
+    // Options that only this program has make the copy go through the client.
     let receipt = client.cp(0, words!["-r", "--exclude", "many/", url(&from, "t"), url(&to, "less")]);
     assert_eq!(counts(&receipt), (4, 0, 0));
     assert!(!to.data("less/many").exists());
-    // A server that copies for nobody: said, and done all the same.
+    // A server that does not copy: reported, and copied through the client.
     let closed = Setup::new().data_export("rw").arg("--plain").arg("--anonymous").arg("ro").start();
     fs::write(closed.data("f"), b"from").unwrap();
     client.cp(0, words![url(&closed, "f"), url(&to, "f")]);
@@ -214,7 +214,7 @@ fn two_servers_copy_between_themselves() {
 }
 
 #[test]
-fn to_standard_output_and_from_standard_input() {
+fn a_file_of_a_server_is_copied_to_standard_output_and_from_standard_input() {
     let (node, client) = (server(), Client::new());
     let bytes = content(9 << 20);
     fs::write(node.data("f"), &bytes).unwrap();
@@ -238,14 +238,14 @@ fn an_impossible_copy_is_refused_in_one_sentence() {
     cp(&format!("https://127.0.0.1:{}/data/f", node.port), "f").refused(4, &["no TLS", "certificate"]);
     client.write("g", b"y");
     cp("g", "http://127.0.0.1:1/f").refused(5, &["127.0.0.1:1"]);
-    // Read-only, and said by whom.
+    // A read-only server is named in the refusal.
     let closed = Setup::new().data_export("ro").arg("--plain").arg("--anonymous").arg("rw").start();
     cp("g", &url(&closed, "g")).refused(4, &["403", "read-only"]);
     assert!(!client.path("f").exists());
 }
 
 #[test]
-fn links_are_named_and_further_names_become_copies() {
+fn symbolic_links_fail_by_name_and_hard_links_become_copies() {
     let (node, client) = (server(), Client::new());
     client.write("t/f", b"bytes");
     fs::hard_link(client.path("t/f"), client.path("t/g")).unwrap();
@@ -260,7 +260,7 @@ fn links_are_named_and_further_names_become_copies() {
 }
 
 #[test]
-fn many_streams_and_a_server_that_takes_files_in_order() {
+fn many_streams_write_to_a_server_that_takes_files_in_order() {
     let (node, client) = (server(), Client::new());
     (0..3).for_each(|n| drop(client.write(&format!("t/f{n}"), content((30 << 20) + n))));
     client.cp(0, words!["-r", "--streams", "8", "--checksum", "crc32c,md5", "t", url(&node, "t")]);
@@ -277,7 +277,7 @@ fn an_interrupted_copy_leaves_nothing_and_is_resumed() {
     signal(&running.child, Signal::INT);
     running.finish().expect(130);
     assert!(!node.data("t/large").exists(), "no part of a file has its name");
-    until("what was sent of it is gone", LONG, || fs::read_dir(node.data("t")).unwrap().count() == 1);
+    until("what was sent of it is removed", LONG, || fs::read_dir(node.data("t")).unwrap().count() == 1);
     assert_eq!(counts(&client.cp(0, words!["-r", "t", url(&node, "t")])), (1, 1, 0));
     same(&client.path("t"), &node.data("t"));
 }
@@ -338,17 +338,17 @@ fn one_failed_file_does_not_stop_the_others() {
     assert!(to.data("copy/small/in the way").is_dir() && to.data("copy/sub/deep/large").is_file());
 }
 
-/// A server that knows one file; it says how long that is when it has it.
-fn knows(heard: &peers::PeerRequest, socket: &mut std::net::TcpStream, size: Option<usize>) -> bool {
-    peers::take(socket, heard);
+/// A server that knows one file; it states the length when it has the file.
+fn knows(request: &peers::PeerRequest, socket: &mut std::net::TcpStream, size: Option<usize>) -> bool {
+    peers::take(socket, request);
     let Some(size) = size else { return peers::answer(socket, 404, "", b"") };
     let body = format!(
         "<?xml version='1.0'?><d:multistatus xmlns:d='DAV:'><d:response><d:href>{}</d:href><d:propstat><d:prop><d:resourcetype/>\
          <d:getcontentlength>{size}</d:getcontentlength></d:prop><d:status>HTTP/1.1 200 OK</d:status></d:propstat></d:response>\
          </d:multistatus>",
-        heard.target
+        request.target
     );
-    match heard.method.as_str() {
+    match request.method.as_str() {
         "PROPFIND" => peers::answer(socket, 207, "Content-Type: application/xml\r\n", body.as_bytes()),
         "HEAD" => peers::begin(socket, 200, size, ""),
         _ => peers::answer(socket, 405, "", b""),
@@ -360,36 +360,36 @@ fn a_copy_between_servers_is_tried_again() {
     let (from, client) = (server(), Client::new());
     fs::write(from.data("f"), content(1000)).unwrap();
     let copies = AtomicUsize::new(0);
-    let to = Peer::new(move |heard, socket| match heard.method.as_str() {
-        // The first answer ends before it says how the copy went.
+    let to = Peer::new(move |request, socket| match request.method.as_str() {
+        // The first answer ends before it states the result of the copy.
         "COPY" => match copies.fetch_add(1, Ordering::SeqCst) {
             0 => peers::answer(socket, 202, "", b""),
             _ => peers::answer(socket, 201, "", b""),
         },
-        _ => knows(heard, socket, (copies.load(Ordering::SeqCst) > 1).then_some(1000)),
+        _ => knows(request, socket, (copies.load(Ordering::SeqCst) > 1).then_some(1000)),
     });
     let done = client.run(words!["cp", "--json", url(&from, "f"), to.url("/f")]).expect(0);
     assert_eq!(counts(&done.json()), (1, 0, 0));
     assert!(done.err.contains("trying again in 1 s"), "{}", done.err);
-    assert_eq!(to.heard_of("COPY").len(), 2);
-    // Whoever does not want that gets the failure at once.
-    let never = Peer::new(|heard, socket| match heard.method.as_str() {
+    assert_eq!(to.requests_of("COPY").len(), 2);
+    // Without retries the failure is reported at once.
+    let never = Peer::new(|request, socket| match request.method.as_str() {
         "COPY" => peers::answer(socket, 202, "", b""),
-        _ => knows(heard, socket, None),
+        _ => knows(request, socket, None),
     });
     let done = client.run(words!["cp", "--retry-for", "0s", url(&from, "f"), never.url("/f")]).expect(5);
     assert!(!done.err.contains("trying again"), "{}", done.err);
-    assert_eq!(never.heard_of("COPY").len(), 1);
+    assert_eq!(never.requests_of("COPY").len(), 1);
 }
 
 #[test]
-fn an_exports_server_sends_nobody_to_what_only_the_node_reaches() {
-    let sends_on = Peer::new(|heard, socket| {
-        peers::take(socket, heard);
+fn a_redirect_of_an_exports_server_to_an_internal_address_is_refused() {
+    let sends_on = Peer::new(|request, socket| {
+        peers::take(socket, request);
         let root = "<?xml version='1.0'?><d:multistatus xmlns:d='DAV:'><d:response><d:href>/</d:href><d:propstat><d:prop>\
                     <d:resourcetype><d:collection/></d:resourcetype></d:prop><d:status>HTTP/1.1 200 OK</d:status></d:propstat>\
                     </d:response></d:multistatus>";
-        match heard.target.as_str() {
+        match request.target.as_str() {
             "/" => peers::answer(socket, 207, "", root.as_bytes()),
             _ => peers::answer(socket, 307, "Location: http://169.254.169.254/latest/meta-data\r\n", b""),
         }
@@ -405,16 +405,16 @@ fn an_exports_server_sends_nobody_to_what_only_the_node_reaches() {
 
 /// A server of HTTP alone, with one directory of one file, as Python's `http.server` and Apache show them.
 fn pages() -> Peer {
-    Peer::new(|heard, socket| {
+    Peer::new(|request, socket| {
         let page = b"<!DOCTYPE HTML>\n<html><head><title>Directory listing for /d/</title></head></html>";
-        match (heard.method.as_str(), heard.target.as_str()) {
+        match (request.method.as_str(), request.target.as_str()) {
             ("PROPFIND", _) => {
-                peers::take(socket, heard);
+                peers::take(socket, request);
                 peers::answer(socket, 501, "", b"")
             }
             (_, "/d") => peers::answer(socket, 301, "Location: /d/\r\n", b""),
-            (_, "/d/" | "/") => peers::honest(heard, socket, page, "Content-Type: text/html; charset=utf-8\r\n"),
-            (_, "/d/f") => peers::honest(heard, socket, b"hello", ""),
+            (_, "/d/" | "/") => peers::honest(request, socket, page, "Content-Type: text/html; charset=utf-8\r\n"),
+            (_, "/d/f") => peers::honest(request, socket, b"hello", ""),
             _ => peers::answer(socket, 404, "", b""),
         }
     })
@@ -424,26 +424,26 @@ fn pages() -> Peer {
 fn a_page_that_is_a_listing_is_never_data() {
     let (server, node, client) = (pages(), server(), Client::new());
     let to = [client.path("w/d").into_os_string(), url(&node, "d").into(), node.at("data/d").into()];
-    let says = ["lists no directories"];
+    let words = ["lists no directories"];
     for from in ["/d", "/d/", "/"].map(|at| server.url(at)) {
         for to in &to {
-            client.run(words!["cp", "-r", "--quiet", from, to]).refused(2, &says);
-            client.run(words!["cp", "--quiet", from, to]).refused(2, &says);
+            client.run(words!["cp", "-r", "--quiet", from, to]).refused(2, &words);
+            client.run(words!["cp", "--quiet", from, to]).refused(2, &words);
         }
-        client.run(words!["cp", "--quiet", from, "-"]).refused(2, &says);
-        client.run(words!["ls", from]).refused(2, &says);
-        client.run(words!["digest", from]).refused(2, &says);
+        client.run(words!["cp", "--quiet", from, "-"]).refused(2, &words);
+        client.run(words!["ls", from]).refused(2, &words);
+        client.run(words!["digest", from]).refused(2, &words);
     }
     assert!(!client.path("w").exists() && !node.data("d").exists());
-    // Nobody can tell whether it is one file or a page that looks like one.
-    client.run(words!["cp", "-r", "--quiet", server.url("/d/f"), "f"]).refused(2, &says);
+    // It cannot be decided whether it is one file or a page that looks like one.
+    client.run(words!["cp", "-r", "--quiet", server.url("/d/f"), "f"]).refused(2, &words);
     // As one of several sources, and as an export.
     let f = client.write("f", b"hello");
     let receipt = client.cp(0, words![f, "g", "--mirror", server.url("/d")]);
     assert_eq!(receipt["bytes"], 5, "{receipt}");
     let export = format!("x={}", server.url("/d/f").trim_end_matches("/d/f"));
     let near = Setup::new().arg("--export").arg(export).arg("--anonymous").arg("ro").start();
-    client.run(words!["cp", "-r", "--quiet", near.at("x/d"), "w"]).refused(2, &says);
+    client.run(words!["cp", "-r", "--quiet", near.at("x/d"), "w"]).refused(2, &words);
     client.cp(0, words![near.at("x/d/f"), "w"]);
     assert_eq!(fs::read(client.path("w")).unwrap(), b"hello");
 }
@@ -463,7 +463,7 @@ fn a_bucket_is_emptied_and_has_directories() {
     run(words!["rm", "-r", "s3://bucket/t"]).expect(0);
     run(words!["stat", "s3://bucket/t"]).refused(1, &["cannot examine t", "404"]);
     run(words!["rm", "-r", "s3://bucket/t"]).refused(1, &["404"]);
-    // An extra directory of the target goes as a whole.
+    // An extra directory of the target is removed as a whole.
     run(words!["cp", "-r", "t", "s3://bucket/t"]).expect(0);
     fs::remove_dir_all(client.path("t/sub")).unwrap();
     let receipt = run(words!["cp", "-r", "--delete", "--json", "t", "s3://bucket/t"]).expect(0).json();

@@ -17,7 +17,7 @@ fn shown_bytes(bytes: &Value) -> String {
     model::Bytes(bytes.as_u64().unwrap()).to_string()
 }
 
-/// The page as somebody reads it: text without markup.
+/// The visible text of the page, without markup.
 fn text(page: &str) -> String {
     let body = page.split_once("</head>").unwrap().1;
     let mut text = String::new();
@@ -29,12 +29,12 @@ fn text(page: &str) -> String {
 }
 
 #[track_caller]
-fn says(page: &str, all: &[&str]) {
+fn assert_contains(page: &str, all: &[&str]) {
     let text = text(page);
-    all.iter().for_each(|said| assert!(text.contains(said), "{said:?} is not in {text}"));
+    all.iter().for_each(|part| assert!(text.contains(part), "{part:?} is not in {text}"));
 }
 
-fn is_whole(page: &str) {
+fn assert_complete(page: &str) {
     assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
     for foreign in ["<script", "src=", "href=", "http:", "https:", "url("] {
         assert!(!page.contains(foreign), "{foreign}");
@@ -46,7 +46,7 @@ fn a_copy_s_receipt_and_series_are_a_page() {
     let (node, client) = (Node::open(), Client::new());
     let (receipt, series, page) = (client.path("r.json"), client.path("s.csv"), client.path("page.html"));
     client.write("tree/a & <b>", vec![7; 5_000_000]);
-    // Slow enough for rows: at 10 Mbit/s four seconds, and so little that a busy machine gives it.
+    // Slow enough for rows: at 10 Mbit/s four seconds, a rate that a busy machine reaches too.
     let printed = client.run(words![
         "cp",
         "-r",
@@ -66,14 +66,14 @@ fn a_copy_s_receipt_and_series_are_a_page() {
     assert_eq!((&job["files"], &job["bytes"]), (&1.into(), &5_000_000.into()), "{job}");
     client.run(words!["report", receipt, series, "--out", page]).expect(0);
     let first = fs::read_to_string(&page).unwrap();
-    is_whole(&first);
+    assert_complete(&first);
     let streams = job["streams"].as_array().unwrap();
     let ports: Vec<&str> = streams.iter().map(|stream| stream["address"].as_str().unwrap()).collect();
     assert!(ports.len() == 3 && ports.iter().all(|port| port.starts_with("127.0.0.1:")), "{job}");
     assert!(streams.iter().all(|stream| stream["peer_address"] == node.address()), "{job}");
     let evidence = job["limited_by"]["evidence"].as_str().unwrap();
     assert_eq!(job["limited_by"]["part"], "cap", "{job}");
-    says(
+    assert_contains(
         &first,
         &[
             "Limited by a limit that was set",
@@ -90,7 +90,7 @@ fn a_copy_s_receipt_and_series_are_a_page() {
             "a limit",
         ],
     );
-    // Both ends told of their hosts.
+    // Both ends described their hosts.
     let ends = job["ends"].as_array().unwrap();
     assert_eq!((ends.len(), &ends[0]["sends"], &ends[1]["sends"]), (2, &true.into(), &false.into()), "{job}");
     assert!(ends.iter().all(|end| end["processors"].as_u64().unwrap() > 0), "{job}");
@@ -102,7 +102,7 @@ fn a_copy_s_receipt_and_series_are_a_page() {
 }
 
 #[test]
-fn what_was_received_is_a_page_too() {
+fn the_records_of_a_pull_are_a_page() {
     let (node, client) = (Node::open(), Client::new());
     fs::write(node.data("f"), vec![7; 5_000_000]).unwrap();
     let (series, printed) = (client.path("s.csv"), client.path("out.json"));
@@ -120,12 +120,15 @@ fn what_was_received_is_a_page_too() {
     let job = out.json();
     fs::write(&printed, &out.out).unwrap();
     let page = client.run(words!["report", printed, series, "--title", "A <pull>"]).expect(0).text();
-    is_whole(&page);
+    assert_complete(&page);
     assert!(page.contains("<title>A &lt;pull&gt;</title>"));
-    says(&page, &["A <pull>", &shown_rate(&job["rate_bit_s"]), "Highest rate seen", "The receiving end's threads"]);
+    assert_contains(
+        &page,
+        &["A <pull>", &shown_rate(&job["rate_bit_s"]), "Highest rate seen", "The receiving end's threads"],
+    );
     let streams = job["streams"].as_array().unwrap();
     assert!(streams.iter().all(|stream| stream["peer_address"] == node.address()), "{job}");
-    // Its rate comes from what arrived: the rows of its one series add up to the file.
+    // Its rate is that of the arrived bytes: the rows of its one series add up to the file.
     let rows = fs::read_to_string(&series).unwrap();
     let names: Vec<&str> = rows.lines().next().unwrap().split(',').collect();
     let at = names.iter().position(|name| *name == "received_bytes").unwrap();
@@ -135,7 +138,7 @@ fn what_was_received_is_a_page_too() {
 }
 
 #[test]
-fn a_test_is_a_page_beside_a_copy() {
+fn a_test_and_a_copy_are_on_one_page() {
     let (node, client) = (Node::open(), Client::new());
     let test = client.run(words!["probe", "tcp", node.at(""), "-t", "1s", "--interval", "200ms", "-P", "2", "--json"]);
     let test = test.expect(0);
@@ -144,20 +147,23 @@ fn a_test_is_a_page_beside_a_copy() {
     fs::write(&tested, &test.out).unwrap();
     client.write("f", b"small");
     client.run(words!["cp", client.path("f"), node.at("data/f"), "--receipt", copied, "--quiet"]).expect(0);
-    let said = client.run(words!["report", tested, copied, "--out", page, "--json"]).expect(0).json();
-    assert_eq!((&said["event"], &said["stories"], &said["v"]), (&"report".into(), &2.into(), &1.into()), "{said}");
+    let event = client.run(words!["report", tested, copied, "--out", page, "--json"]).expect(0).json();
+    assert_eq!((&event["event"], &event["stories"], &event["v"]), (&"report".into(), &2.into(), &1.into()), "{event}");
     let page = fs::read_to_string(page).unwrap();
-    is_whole(&page);
-    let way = &found["directions"][0];
-    says(
+    assert_complete(&page);
+    let direction = &found["directions"][0];
+    assert_contains(
         &page,
         &[
-            &shown_rate(&way["rate_bit_s"]),
-            way["limit"].as_str().unwrap(),
+            &shown_rate(&direction["rate_bit_s"]),
+            direction["limit"].as_str().unwrap(),
             "2 jobs or tests: 1 done, 1 without a verdict",
         ],
     );
-    says(&page, &["TCP test: here → ", "net.ipv4.tcp_rmem", "Done: 5 B in 1 file", "What could be expected"]);
+    assert_contains(
+        &page,
+        &["TCP test: here → ", "net.ipv4.tcp_rmem", "Done: 5 B in 1 file", "What could be expected"],
+    );
 }
 
 #[test]
@@ -167,7 +173,7 @@ fn a_file_that_is_no_receipt_is_named() {
     client.write("words", b"hello\n");
     client.write("cut.json", b"{\"v\":1,\n\"event\":\"receipt\",\n\"job\"");
     client.write("head.csv", b"time_s,stream\n");
-    for (code, words, said) in [
+    for (code, words, expected) in [
         (2, words!["report"], vec!["required"]),
         (1, words!["report", "none.json"], vec!["cannot read none.json"]),
         (6, words!["report", "."], vec!["cannot read .: "]),
@@ -181,7 +187,9 @@ fn a_file_that_is_no_receipt_is_named() {
     ] {
         let shown = format!("{words:?}");
         let outcome = client.run(words).expect(code);
-        said.iter().for_each(|word| assert!(outcome.err.contains(word), "{shown}: {word:?} is not in {}", outcome.err));
+        expected
+            .iter()
+            .for_each(|word| assert!(outcome.err.contains(word), "{shown}: {word:?} is not in {}", outcome.err));
         assert!(outcome.out.is_empty() || shown.contains("--json"), "{shown}");
     }
     assert_eq!(fs::read(client.path("words")).unwrap(), b"hello\n");

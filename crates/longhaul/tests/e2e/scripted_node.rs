@@ -1,4 +1,4 @@
-//! A scripted node, which treats a client as a test wants.
+//! A scripted node, which answers a client as a test orders.
 
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
@@ -63,91 +63,92 @@ impl ScriptedNode {
 
     /// Admits the next client, reads its order of a delegated transfer and accepts it. Returns the order, and all other frames of
     /// the client.
-    pub fn errand(&self) -> (Errand, Vec<Frame>) {
-        let (mut link, login) = self.let_in();
-        let asked = hear(&mut link).unwrap();
-        let Frame::Ask(number, Request::Carry(errand)) = &asked else { panic!("no errand but {asked:?}") };
+    pub fn accept_delegated(&self) -> (Errand, Vec<Frame>) {
+        let (mut link, login) = self.admit();
+        let request = receive(&mut link).unwrap();
+        let Frame::Ask(number, Request::Carry(errand)) = &request else { panic!("no errand but {request:?}") };
         let _ = link.send(&Frame::Told(*number, String::new(), false));
         link.drain(Duration::from_secs(5));
         let errand = (**errand).clone();
-        (errand, vec![login, asked])
+        (errand, vec![login, request])
     }
 
-    /// Admits the next client, and reads what it wants to pull.
-    pub fn visit(&self) -> ClientSession<'_> {
-        let (mut link, login) = self.let_in();
+    /// Admits the next client, and reads its order to pull.
+    pub fn accept_pull(&self) -> ClientSession<'_> {
+        let (mut link, login) = self.admit();
         let Frame::Login { session, .. } = login else { panic!("no login") };
-        assert!(matches!(hear(&mut link).unwrap(), Frame::Open(order) if order.direction == Direction::Pull));
+        assert!(matches!(receive(&mut link).unwrap(), Frame::Open(order) if order.direction == Direction::Pull));
         let secret = link.secret().unwrap();
         ClientSession { link, listener: &self.listener, session, secret }
     }
 
     /// Admits the next client, and answers its test with text without end, until the client hangs up.
-    pub fn babble(&self) {
-        let (mut link, _) = self.let_in();
-        let asked = hear(&mut link).unwrap();
-        let Frame::Ask(number, Request::Probe(_)) = asked else { panic!("no test but {asked:?}") };
+    pub fn answer_without_end(&self) {
+        let (mut link, _) = self.admit();
+        let request = receive(&mut link).unwrap();
+        let Frame::Ask(number, Request::Probe(_)) = request else { panic!("no test but {request:?}") };
         let words = Frame::Told(number, "7".repeat(16 << 10), true);
         let deadline = Instant::now() + 2 * PATIENCE;
-        let goes_on = |link: &mut Link| link.exchange(Duration::from_millis(1)).is_ok() && link.next_frame().is_ok();
-        while link.send(&words).is_ok() && goes_on(&mut link) {
+        let is_connected =
+            |link: &mut Link| link.exchange(Duration::from_millis(1)).is_ok() && link.next_frame().is_ok();
+        while link.send(&words).is_ok() && is_connected(&mut link) {
             link.drain(Duration::from_secs(1));
-            assert!(Instant::now() < deadline, "the client hears without an end");
+            assert!(Instant::now() < deadline, "the client receives an endless answer");
         }
     }
 
-    fn let_in(&self) -> (Link, Frame) {
+    fn admit(&self) -> (Link, Frame) {
         let socket = accept(&self.listener);
         let identity = client::StateDir::open(self.identity.path()).unwrap().identity().unwrap();
         let tls = ServerConnection::new(engine::identity::server_config(&identity).unwrap()).unwrap();
         let mut link = Link::new(socket, Connection::Server(tls), "the client".into(), Timeouts::default()).unwrap();
         link.handshake().unwrap();
-        let login = hear(&mut link).unwrap();
+        let login = receive(&mut link).unwrap();
         link.send(&Frame::Welcome { software: "a test".into(), suite: Suite::Aes128Gcm, plain: false }).unwrap();
         (link, login)
     }
 }
 
-fn hear(link: &mut Link) -> Result<Frame, Error> {
+fn receive(link: &mut Link) -> Result<Frame, Error> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(frame) = link.next_frame()? {
             return Ok(frame);
         }
-        assert!(Instant::now() < deadline, "the client says nothing and does not hang up");
+        assert!(Instant::now() < deadline, "the client sends nothing and keeps the connection open");
         link.exchange(Duration::from_millis(200))?;
     }
 }
 
 impl ClientSession<'_> {
     /// Sends a frame.
-    pub fn say(&mut self, frame: &Frame) {
-        self.say_raw(&crate::raw_client::encoded(frame));
+    pub fn send(&mut self, frame: &Frame) {
+        self.send_raw(&crate::raw_client::encoded(frame));
     }
 
     /// Sends bytes in place of frames.
-    pub fn say_raw(&mut self, bytes: &[u8]) {
+    pub fn send_raw(&mut self, bytes: &[u8]) {
         let _ = self.link.send_raw(bytes);
         self.link.drain(Duration::from_secs(5));
     }
 
     /// Reads until a frame that matches.
-    pub fn hear_until(&mut self, what: &str, matches: impl Fn(&Frame) -> bool) -> Frame {
+    pub fn receive_until(&mut self, what: &str, matches: impl Fn(&Frame) -> bool) -> Frame {
         loop {
-            let frame = hear(&mut self.link).unwrap_or_else(|error| panic!("{what}: {error}"));
+            let frame = receive(&mut self.link).unwrap_or_else(|error| panic!("{what}: {error}"));
             if matches(&frame) {
                 return frame;
             }
         }
     }
 
-    /// Reads until the client is gone.
-    pub fn until_gone(mut self) {
-        while hear(&mut self.link).is_ok() {}
+    /// Reads until the client has disconnected.
+    pub fn until_disconnected(mut self) {
+        while receive(&mut self.link).is_ok() {}
     }
 
-    /// Reads and sends all that is ready; `false` when the client is gone.
-    pub fn goes_on(&mut self) -> bool {
+    /// Reads and sends all that is ready; `false` when the client has disconnected.
+    pub fn is_connected(&mut self) -> bool {
         self.link.exchange(Duration::from_millis(5)).is_ok() && self.link.next_frame().is_ok()
     }
 
@@ -180,6 +181,6 @@ pub fn pulled(client: &Client, script: impl FnOnce(ClientSession<'_>)) -> Outcom
     let target = client.path("target/t");
     let options = words!["--retry-for", "0s", "--streams", "1", "--json"];
     let running = client.begin([words!["cp", "-r", node.at("data/t"), target], options].concat());
-    script(node.visit());
+    script(node.accept_pull());
     running.finish()
 }

@@ -40,7 +40,7 @@ impl Pair {
     }
 
     /// The streams of each session that the target admitted over existing connections.
-    fn renewed(&self) -> Vec<u64> {
+    fn renewed_streams(&self) -> Vec<u64> {
         let log = self.target.log();
         let lines = log.lines().filter(|line| line.contains("event=\"renew\""));
         lines.map(|line| line.rsplit("streams=").next().unwrap().split(' ').next().unwrap().parse().unwrap()).collect()
@@ -57,7 +57,7 @@ impl Pair {
 fn the_next_copy_goes_over_the_connections_of_the_last() {
     let pair = pair();
     let first = pair.copy("data/one");
-    assert!(first["phases"]["connect"].as_f64() > Some(0.0) && pair.renewed().is_empty());
+    assert!(first["phases"]["connect"].as_f64() > Some(0.0) && pair.renewed_streams().is_empty());
     let mut connects = Vec::new();
     for name in ["data/two", "data/three"] {
         let receipt = pair.copy(name);
@@ -70,7 +70,7 @@ fn the_next_copy_goes_over_the_connections_of_the_last() {
     // No round trip and no handshake: a fraction of what it takes to connect, unless a busy host held up both copies.
     let quickest = connects.iter().copied().fold(f64::INFINITY, f64::min);
     assert!(Some(quickest) < first["phases"]["connect"].as_f64(), "{connects:?} beside {first}");
-    let renewed = pair.renewed();
+    let renewed = pair.renewed_streams();
     assert!(renewed.len() == 2 && renewed.iter().all(|streams| *streams > 0), "{renewed:?}\n{}", pair.target.log());
     pair.assert_unbroken();
     // Nothing is left of the keys for single jobs. The target forgets one when its own side of the job is over: that may be a
@@ -87,7 +87,7 @@ fn a_target_that_was_restarted_meanwhile_is_no_failed_attempt() {
     pair.copy("data/one");
     pair.target.restart();
     pair.copy("data/two");
-    assert!(pair.renewed().is_empty(), "{}", pair.target.log());
+    assert!(pair.renewed_streams().is_empty(), "{}", pair.target.log());
     pair.assert_unbroken();
 }
 
@@ -118,10 +118,10 @@ fn a_stopping_source_closes_its_pooled_sessions() {
 }
 
 #[test]
-fn anonymous_clients_share_connections_and_nothing_else() {
+fn clients_with_different_keys_share_connections_and_nothing_else() {
     let pair = pair();
     pair.copy("data/one");
-    // Another guest, whose key is for one directory of the target.
+    // Another client, whose key is for one directory of the target.
     fs::create_dir(pair.target.data("mine")).unwrap();
     let keys = [
         pair.source.grant(&["--export", "data"]),
@@ -130,13 +130,13 @@ fn anonymous_clients_share_connections_and_nothing_else() {
     let other = Client::with_key(&keys.join(","));
     other.run(words!["cp", pair.source.at("data/large"), pair.target.at("data/one")]).expect(4);
     other.cp(0, words![pair.source.at("data/large"), pair.target.at("data/mine/x")]);
-    assert_eq!(pair.renewed().len(), 1, "{}", pair.target.log());
+    assert_eq!(pair.renewed_streams().len(), 1, "{}", pair.target.log());
     assert!(fs::read(pair.target.data("mine/x")).unwrap() == pattern(LARGE));
 }
 
 #[test]
 fn a_node_for_one_copy_pools_no_sessions() {
-    // The same command twice over nodes of its own: each ends with its command.
+    // The same command twice over nodes for one copy: each node ends with its command.
     let target = Setup::new().data_export("rw").arg("--anonymous").arg("rw").start();
     let client = Client::new();
     let file = client.write("f", pattern(LARGE));
@@ -148,29 +148,29 @@ fn a_node_for_one_copy_pools_no_sessions() {
 #[test]
 fn a_stream_of_an_earlier_job_brings_nothing_to_the_next() {
     let node = Node::open();
-    let mut guest = RawClient::let_in(&node);
-    guest.say(&Frame::Keep(60));
-    guest.say(&Frame::Open(order(Direction::Push)));
-    guest.say(&Frame::Entries(vec![dir(1, 0, "t"), Entry::Leave(1)]));
-    guest.say(&Frame::ScanEnd(1));
-    guest.hear_until("the first job's end", |frame| matches!(frame, Frame::Finished(_)));
-    // It says that two streams stayed; the node knows of none, and the second comes only now.
-    guest.say(&Frame::Renew { key: None, opened: 2, kept: vec![1, 2] });
-    guest.say(&Frame::Open(order(Direction::Push)));
-    guest.say(&Frame::Entries(vec![dir(1, 0, "u"), file(2, 1, "f", 1 << 20)]));
-    guest.hear_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
+    let mut raw_client = RawClient::logged_in(&node);
+    raw_client.send(&Frame::Keep(60));
+    raw_client.send(&Frame::Open(order(Direction::Push)));
+    raw_client.send(&Frame::Entries(vec![dir(1, 0, "t"), Entry::Leave(1)]));
+    raw_client.send(&Frame::ScanEnd(1));
+    raw_client.receive_until("the first job's end", |frame| matches!(frame, Frame::Finished(_)));
+    // The client claims that two streams stayed; the node has none, and the second is opened only now.
+    raw_client.send(&Frame::Renew { key: None, opened: 2, kept: vec![1, 2] });
+    raw_client.send(&Frame::Open(order(Direction::Push)));
+    raw_client.send(&Frame::Entries(vec![dir(1, 0, "u"), file(2, 1, "f", 1 << 20)]));
+    raw_client.receive_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
     let (bytes, others) = (pattern(1 << 20), vec![7; 1 << 20]);
-    let mut late = guest.stream(2);
+    let mut late = raw_client.stream(2);
     let _ = late.send(&[part(2, 0, &others)], &mut payload(&others));
     until("a late stream is closed", LONG, || late.is_lost());
-    guest.stream(3).send(&[part(2, 0, &bytes)], &mut payload(&bytes)).unwrap();
-    guest.say(&Frame::Ends(vec![End { id: 2, size: 1 << 20, digests: vec![Digest::crc32c(crc32c(&bytes))] }]));
-    guest.say(&Frame::Entries(vec![Entry::Leave(1)]));
-    guest.say(&Frame::ScanEnd(2));
-    let end = guest.hear_until("the second job's end", |frame| matches!(frame, Frame::Finished(_)));
+    raw_client.stream(3).send(&[part(2, 0, &bytes)], &mut payload(&bytes)).unwrap();
+    raw_client.send(&Frame::Ends(vec![End { id: 2, size: 1 << 20, digests: vec![Digest::crc32c(crc32c(&bytes))] }]));
+    raw_client.send(&Frame::Entries(vec![Entry::Leave(1)]));
+    raw_client.send(&Frame::ScanEnd(2));
+    let end = raw_client.receive_until("the second job's end", |frame| matches!(frame, Frame::Finished(_)));
     assert!(matches!(end, Frame::Finished(totals) if (totals.files, totals.failed) == (1, 0)), "{end:?}");
     // Once for each job.
-    guest.say(&Frame::Renew { key: None, opened: 3, kept: Vec::new() });
-    guest.say(&Frame::Renew { key: None, opened: 3, kept: Vec::new() });
-    assert!(matches!(guest.end(), engine::Error::Refused { .. }));
+    raw_client.send(&Frame::Renew { key: None, opened: 3, kept: Vec::new() });
+    raw_client.send(&Frame::Renew { key: None, opened: 3, kept: Vec::new() });
+    assert!(matches!(raw_client.end(), engine::Error::Refused { .. }));
 }

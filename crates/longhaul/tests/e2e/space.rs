@@ -1,4 +1,4 @@
-//! Full targets: a job waits for free space and goes on, or reports how much it needs; existing files are kept.
+//! Full targets: a job waits for free space and continues, or reports how much it needs; existing files are kept.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::client::{Client, Running, unfinished, words};
-use crate::control::let_go;
+use crate::control::lift_limit;
 use crate::node::{Node, Setup};
 use crate::tree::{pattern, set_time};
-use crate::unfinished_state::{assert_nothing_kept, at_rest, covered};
+use crate::unfinished_state::{assert_nothing_kept, covered, has_no_writer};
 use crate::wait::{LONG, until};
 use crate::wrappers::{Mount, mounted, with_mounts};
 
 const MIB: usize = 1 << 20;
 /// The size of the device in [`SmallExport`].
 const DEVICE: &str = "size=32m";
-/// Slow enough for something to happen in the middle of it; then the job is let go.
+/// Slow enough for something to happen in the middle of it; then the limit is lifted.
 const SLOW: &str = "16Mbit/s";
 
 /// A client, and a node whose export is a small device.
 struct SmallExport {
-    // Taken away before the directory that it is in.
+    // Unmounted before its parent directory is removed.
     _mount: Mount,
     client: Client,
     node: Node,
@@ -70,26 +70,26 @@ fn with_hole(path: &Path, data: usize) {
 }
 
 /// The cause for which a job reports that it waits; empty while it runs.
-fn waits_for(running: &Running) -> String {
+fn waiting_for(running: &Running) -> String {
     let out = running.out();
     let last = out.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok()).unwrap_or_default();
     last["waiting_for"].as_str().unwrap_or_default().to_owned()
 }
 
 #[test]
-fn a_job_waits_for_room_and_goes_on() {
-    const TEST: &str = "space::a_job_waits_for_room_and_goes_on";
+fn a_job_waits_for_space_and_continues() {
+    const TEST: &str = "space::a_job_waits_for_space_and_continues";
     with_mounts(TEST, || {
         let Some(small) = SmallExport::new(TEST) else { return };
         let source = small.client.write("s", pattern(16 * MIB));
         for push in [true, false] {
             let ballast = small.fill(24 * MIB);
             let running = small.client.begin(words!["cp", source, small.target(push, "f"), "--json"]);
-            until("the job says what it waits for", LONG, || waits_for(&running).contains("16.0 MiB needed"));
-            assert!(waits_for(&running).contains("8.00 MiB free"), "{}", waits_for(&running));
+            until("the job states what it waits for", LONG, || waiting_for(&running).contains("16.0 MiB needed"));
+            assert!(waiting_for(&running).contains("8.00 MiB free"), "{}", waiting_for(&running));
             let listed = small.client.run(words!["job", "list"]).expect(0).text();
             assert!(listed.lines().any(|line| line.contains("waiting")), "{listed}");
-            // It is still at it, and has not begun to fill what is left.
+            // The waiting job still runs, and has not begun to use the remaining space.
             assert!(!small.device.join("f").exists() && unfinished(&small.device).is_empty());
             std::thread::sleep(Duration::from_secs(2));
             fs::remove_file(ballast).unwrap();
@@ -117,7 +117,7 @@ fn bytes_written_before_the_job_gave_up_are_resumed() {
             let outcome = small.client.run([words.clone(), words!["--wait-space", "1s"]].concat()).expect(6);
             assert!((1..100).contains(&started.elapsed().as_secs()), "{:?}", started.elapsed());
             assert!(outcome.err.contains("free space"), "{}", outcome.err);
-            until("nobody writes any more", LONG, || at_rest(&small.state(push)));
+            until("no process writes any more", LONG, || has_no_writer(&small.state(push)));
             let there = covered(&small.state(push));
             assert!(there >= 4 << 20, "{there} bytes are written down");
             fs::remove_file(ballast).unwrap();
@@ -139,8 +139,8 @@ fn a_file_that_can_never_fit_is_refused_at_once() {
             let started = Instant::now();
             let outcome = small.client.run(words!["cp", source, small.target(push, "f")]).expect(6);
             assert!(started.elapsed() < Duration::from_secs(100), "{:?}", started.elapsed());
-            let told = outcome.err;
-            assert!(told.contains("too small") && told.contains("33.0 MiB needed"), "{told}");
+            let error = outcome.err;
+            assert!(error.contains("too small") && error.contains("33.0 MiB needed"), "{error}");
             assert!(fs::read_dir(&small.device).unwrap().next().is_none());
         }
     });
@@ -157,15 +157,15 @@ fn free_space_is_not_promised_twice() {
             (small.client.begin(words), small.device.join(name))
         };
         let jobs = [begin("one"), begin("two")];
-        until("one of them waits", LONG, || jobs.iter().any(|(job, _)| waits_for(job).contains("20.0 MiB needed")));
-        let at = jobs.iter().position(|(job, _)| !waits_for(job).is_empty()).unwrap();
-        assert_eq!(let_go(&small.client), 2);
+        until("one of them waits", LONG, || jobs.iter().any(|(job, _)| waiting_for(job).contains("20.0 MiB needed")));
+        let at = jobs.iter().position(|(job, _)| !waiting_for(job).is_empty()).unwrap();
+        assert_eq!(lift_limit(&small.client), 2);
         let [first, second] = jobs;
-        let ((goes_on, there), (waits, later)) = if at == 1 { (first, second) } else { (second, first) };
-        let receipt = goes_on.finish().expect(0).json();
+        let ((runs, there), (waits, later)) = if at == 1 { (first, second) } else { (second, first) };
+        let receipt = runs.finish().expect(0).json();
         assert_eq!(receipt["resent_bytes"], 0, "{receipt}");
         assert!(fs::read(&there).unwrap() == fs::read(&source).unwrap());
-        assert!(!waits_for(&waits).is_empty() && !later.exists(), "there is room for one only");
+        assert!(!waiting_for(&waits).is_empty() && !later.exists(), "there is room for one only");
         fs::remove_file(there).unwrap();
         waits.finish().expect(0);
         small.assert_arrived(true, &source, later.file_name().unwrap().to_str().unwrap());
@@ -173,8 +173,8 @@ fn free_space_is_not_promised_twice() {
 }
 
 #[test]
-fn room_that_others_take_meanwhile_is_waited_for() {
-    const TEST: &str = "space::room_that_others_take_meanwhile_is_waited_for";
+fn a_job_waits_when_others_take_the_space_meanwhile() {
+    const TEST: &str = "space::a_job_waits_when_others_take_the_space_meanwhile";
     with_mounts(TEST, || {
         let Some(small) = SmallExport::new(TEST) else { return };
         let source = small.client.path("s");
@@ -185,8 +185,8 @@ fn room_that_others_take_meanwhile_is_waited_for() {
             until("it is under way", LONG, || covered(&small.state(push)) >= 2 << 20);
             // As much as there is, whatever that is by now.
             let _ = fs::write(small.device.join("ballast"), vec![1; 32 * MIB]);
-            until("the job waits", LONG, || waits_for(&running).contains("full"));
-            let_go(&small.client);
+            until("the job waits", LONG, || waiting_for(&running).contains("full"));
+            lift_limit(&small.client);
             fs::remove_file(small.device.join("ballast")).unwrap();
             let receipt = running.finish().expect(0).json();
             assert_eq!((&receipt["state"], &receipt["failed"]), (&"done".into(), &0.into()), "{receipt}");
@@ -197,8 +197,8 @@ fn room_that_others_take_meanwhile_is_waited_for() {
 }
 
 #[test]
-fn what_an_earlier_attempt_reserved_is_not_asked_for_again() {
-    const TEST: &str = "space::what_an_earlier_attempt_reserved_is_not_asked_for_again";
+fn space_reserved_by_an_earlier_attempt_is_not_requested_again() {
+    const TEST: &str = "space::space_reserved_by_an_earlier_attempt_is_not_requested_again";
     with_mounts(TEST, || {
         let Some(small) = SmallExport::new(TEST) else { return };
         let source = small.client.write("s", pattern(24 * MIB));
@@ -208,9 +208,9 @@ fn what_an_earlier_attempt_reserved_is_not_asked_for_again() {
             until("it is under way", LONG, || covered(&small.state(push)) >= 2 << 20);
             running.child.kill().unwrap();
             running.child.wait().unwrap();
-            until("nobody writes any more", LONG, || at_rest(&small.state(push)));
+            until("no process writes any more", LONG, || has_no_writer(&small.state(push)));
             if changed {
-                // What is of no use any more must not keep the room.
+                // An unfinished file that is no longer needed must not keep the space.
                 set_time(&source, 1_700_000_000 + i64::from(push), 0);
             }
             let receipt = small.client.cp(0, [words[1..].to_vec(), words!["--wait-space", "0s"]].concat());

@@ -18,26 +18,26 @@ use crate::unfinished_state::written;
 use crate::wait::{LONG, until};
 
 /// The arguments of a copy over this sshd.
-fn over(sshd: &Sshd, words: Vec<OsString>) -> Vec<OsString> {
+fn over_ssh(sshd: &Sshd, words: Vec<OsString>) -> Vec<OsString> {
     [words!["cp", "--ssh", sshd.command(), "--json"], words].concat()
 }
 
 /// Runs a copy that must end with this code, and leave nothing running on the remote host; returns its receipt.
 #[track_caller]
 fn copy(sshd: &Sshd, client: &Client, code: i32, words: Vec<OsString>) -> Value {
-    let outcome = client.run(over(sshd, words)).expect(code);
-    assert_gone(sshd);
+    let outcome = client.run(over_ssh(sshd, words)).expect(code);
+    assert_remote_end_has_ended(sshd);
     outcome.json()
 }
 
 #[track_caller]
-fn assert_gone(sshd: &Sshd) {
-    until("the far end has ended", LONG, || sshd.far_ends().is_empty());
+fn assert_remote_end_has_ended(sshd: &Sshd) {
+    until("the far end has ended", LONG, || sshd.remote_ends().is_empty());
 }
 
 #[test]
-fn trees_go_both_ways() {
-    let Some(sshd) = Sshd::start("ssh::trees_go_both_ways") else { return };
+fn trees_are_copied_in_both_directions() {
+    let Some(sshd) = Sshd::start("ssh::trees_are_copied_in_both_directions") else { return };
     let client = Client::new();
     build(&client.path("s"));
     let there = sshd.home().join("t");
@@ -62,8 +62,8 @@ fn the_receipt_describes_the_remote_end() {
     let Some(sshd) = Sshd::start("ssh::the_receipt_describes_the_remote_end") else { return };
     let client = Client::new();
     let file = client.write("f", pattern(3 << 20));
-    let outcome = client.run(over(&sshd, words![file, sshd.at("f")])).expect(0);
-    assert!(outcome.err.contains("listens on 127.0.0.1:"), "the port is said: {}", outcome.err);
+    let outcome = client.run(over_ssh(&sshd, words![file, sshd.at("f")])).expect(0);
+    assert!(outcome.err.contains("listens on 127.0.0.1:"), "the port is printed: {}", outcome.err);
     let receipt = outcome.json();
     assert_eq!((&receipt["bytes"], &receipt["target"]), (&(3 << 20).into(), &sshd.at("f").as_str().into()));
     // The user's own data, encrypted like any other.
@@ -92,7 +92,7 @@ fn paths_are_resolved_as_at_the_login() {
         assert_eq!(fs::read(client.path("back")).unwrap(), b"bytes", "{typed}");
         fs::remove_file(client.path("back")).unwrap();
     }
-    // The home itself: a file goes into it; a tree is made its copy by name.
+    // The home directory itself: a file is put into it; a tree is put there under its name.
     copy(&sshd, &client, 0, words![file, sshd.at("")]);
     assert!(home.join("a file").exists());
     // Bytes that are no text.
@@ -134,15 +134,15 @@ fn an_impossible_copy_over_ssh_is_refused() {
     let client = Client::new();
     let file = client.write("f", b"x");
     fs::create_dir(sshd.home().join("dir")).unwrap();
-    let outcome = client.run(over(&sshd, words![sshd.at("missing"), client.path("g")])).expect(1);
+    let outcome = client.run(over_ssh(&sshd, words![sshd.at("missing"), client.path("g")])).expect(1);
     assert!(outcome.err.contains("missing"), "{}", outcome.err);
-    client.run(over(&sshd, words![sshd.at("dir"), client.path("g")])).expect(2);
+    client.run(over_ssh(&sshd, words![sshd.at("dir"), client.path("g")])).expect(2);
     fs::write(sshd.home().join("file"), b"x").unwrap();
-    let through = client.run(over(&sshd, words![file, sshd.at("file/below")]));
+    let through = client.run(over_ssh(&sshd, words![file, sshd.at("file/below")]));
     assert!([1, 6].contains(&through.code), "{}: {}", through.code, through.err);
     let dashed = client.run(words!["cp", file, "-oProxyCommand=true:x", "--ssh", sshd.command()]);
     assert_eq!(dashed.code, 2, "{}", dashed.err);
-    assert_gone(&sshd);
+    assert_remote_end_has_ended(&sshd);
 }
 
 #[test]
@@ -152,10 +152,10 @@ fn a_missing_longhaul_on_the_remote_host_is_reported() {
     let client = Client::new();
     let file = client.write("f", b"x");
     for words in [words![file, sshd.at("f")], words![sshd.at("f"), client.path("g")]] {
-        let outcome = client.run(over(&sshd, words)).expect(1);
-        let told = outcome.err.lines().last().unwrap_or_default().to_owned();
+        let outcome = client.run(over_ssh(&sshd, words)).expect(1);
+        let sentence = outcome.err.lines().last().unwrap_or_default().to_owned();
         for word in [&sshd.login(), "longhaul is not there", "PATH", "install"] {
-            assert!(told.contains(word), "{word:?} is not in {told:?}");
+            assert!(sentence.contains(word), "{word:?} is not in {sentence:?}");
         }
     }
 }
@@ -167,20 +167,20 @@ fn refused_by_ssh(client: &Client, command: &str, to: &str) -> Outcome {
 }
 
 #[test]
-fn what_ssh_refuses_is_unreachable() {
-    let Some(sshd) = Sshd::start("ssh::what_ssh_refuses_is_unreachable") else { return };
+fn a_refusal_by_ssh_is_reported_as_unreachable() {
+    let Some(sshd) = Sshd::start("ssh::a_refusal_by_ssh_is_reported_as_unreachable") else { return };
     let client = Client::new();
     client.write("f", b"x");
     let lenient = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null";
     let refused = refused_by_ssh(&client, &sshd.command_with("stranger", lenient), &sshd.at("f"));
     assert!(refused.err.contains("Permission denied"), "ssh speaks for itself: {}", refused.err);
-    let known = sshd.mistaken_hosts();
+    let known = sshd.known_hosts_with_another_key();
     let strict = format!("-o StrictHostKeyChecking=yes -o UserKnownHostsFile={}", known.display());
     let mistaken = refused_by_ssh(&client, &sshd.command_with("user", &strict), &sshd.at("f"));
     assert!(mistaken.err.contains("erification failed"), "{}", mistaken.err);
     refused_by_ssh(&client, "ssh -F /dev/null -p 1 -o BatchMode=yes", "127.0.0.1:f");
     assert!(!sshd.home().join("f").exists());
-    // No ssh at all is this host's own affair.
+    // A missing ssh program is a usage error of this host.
     let none = client.run(words!["cp", client.path("f"), sshd.at("f"), "--ssh", "/no/such/ssh"]);
     assert!(none.code == 1 && none.err.contains("--ssh"), "{}: {}", none.code, none.err);
 }
@@ -195,15 +195,15 @@ fn nothing_outlives_a_client_that_was_killed() {
         let (source, target) = if push { (&here, &there) } else { (&there, &here) };
         fs::write(source, &bytes).unwrap();
         let words = if push { words![here, sshd.at("f")] } else { words![sshd.at("f"), here] };
-        let mut running = client.begin(over(&sshd, [words!["--limit", "32Mbit/s"], words.clone()].concat()));
+        let mut running = client.begin(over_ssh(&sshd, [words!["--limit", "32Mbit/s"], words.clone()].concat()));
         let dir = target.parent().unwrap();
         until("a good part is there", LONG, || unfinished(dir).iter().any(|path| written(path) > 8 << 20));
-        assert_eq!(sshd.far_ends().len(), 1);
+        assert_eq!(sshd.remote_ends().len(), 1);
         running.child.kill().unwrap();
         running.child.wait().unwrap();
-        assert_gone(&sshd);
+        assert_remote_end_has_ended(&sshd);
         assert!(!target.exists());
-        // The same command goes on inside the file.
+        // The same command continues inside the file.
         let receipt = copy(&sshd, &client, 0, words);
         assert!(receipt["resumed_bytes"].as_u64() >= Some(4 << 20), "push {push}: {receipt}");
         assert!(fs::read(target).unwrap() == bytes);
@@ -238,13 +238,13 @@ fn a_job_between_ssh_and_a_node_ends_with_its_command() {
         fs::write(source, pattern(40 << 20)).unwrap();
         let words =
             if from_ssh { words![sshd.at("f"), node.at("data/f")] } else { words![node.at("data/f"), sshd.at("f")] };
-        let running = client.begin(over(&sshd, [words!["--limit", "32Mbit/s"], words.clone()].concat()));
+        let running = client.begin(over_ssh(&sshd, [words!["--limit", "32Mbit/s"], words.clone()].concat()));
         let dir = target.parent().unwrap();
         until("a good part is there", LONG, || unfinished(dir).iter().any(|path| written(path) > 8 << 20));
         signal(&running.child, Signal::INT);
         let outcome = running.finish().expect(130);
         assert!(outcome.err.contains("same command again"), "{}", outcome.err);
-        assert_gone(&sshd);
+        assert_remote_end_has_ended(&sshd);
         until("the node's part of it is over", LONG, || {
             let listed = job(&node, &client, ControlPoint::Operator, words!["list", "--json"]).expect(0).text();
             listed.lines().all(|line| line.contains("\"receipt\":{"))

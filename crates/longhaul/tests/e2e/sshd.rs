@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::node::LONGHAUL;
 use crate::wait::{LONG, skipped, until};
 
-/// It wants to be called by its whole path.
+/// It must be called by its full path.
 const SSHD: &str = "/usr/sbin/sshd";
 
 /// A running sshd, and the files that go with it.
@@ -21,7 +21,7 @@ pub struct Sshd {
     dir: TempDir,
 }
 
-/// How to start one.
+/// How to start an sshd.
 pub struct Setup {
     /// The address to listen on.
     pub host: &'static str,
@@ -48,12 +48,12 @@ fn output(program: &str, arguments: &[&str]) -> Option<String> {
 }
 
 impl Sshd {
-    /// As usual.
+    /// The usual set-up.
     pub fn start(test: &str) -> Option<Sshd> {
         Sshd::start_as(test, &Setup::default())
     }
 
-    /// Where it cannot run, says why.
+    /// Reports why, where it cannot run.
     pub fn start_as(test: &str, setup: &Setup) -> Option<Sshd> {
         if !Path::new(SSHD).exists() || output("ssh", &["-V"]).is_none() {
             skipped(test, "no sshd or ssh (packages openssh-server and openssh-client)");
@@ -70,7 +70,7 @@ impl Sshd {
         }
         fs::copy(at("user.pub"), at("authorized")).unwrap();
         fs::create_dir(at("home")).unwrap();
-        // The port is free; somebody else may take it meanwhile, and then sshd says so.
+        // The port is free; another process may take it meanwhile, and then sshd reports that.
         let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
         fs::write(at("config"), config(dir.path(), setup, port)).unwrap();
         let mut words: Vec<String> = setup.below.clone();
@@ -122,8 +122,8 @@ impl Sshd {
         format!("ssh -F /dev/null -p {} -i {key} -o IdentitiesOnly=yes -o BatchMode=yes {options}", self.port)
     }
 
-    /// A list of known hosts in which this one has the key of another.
-    pub fn mistaken_hosts(&self) -> PathBuf {
+    /// A list of known hosts in which this host has the key of another one.
+    pub fn known_hosts_with_another_key(&self) -> PathBuf {
         let other = fs::read_to_string(self.dir.path().join("stranger.pub")).unwrap();
         let path = self.dir.path().join("known");
         fs::write(&path, format!("[{}]:{} {other}", self.host, self.port)).unwrap();
@@ -131,7 +131,7 @@ impl Sshd {
     }
 
     /// The processes that are remote ends of copies.
-    pub fn far_ends(&self) -> Vec<String> {
+    pub fn remote_ends(&self) -> Vec<String> {
         let state = format!("LONGHAUL_STATE={}", self.dir.path().join("state").display());
         let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
         let is_one = |path: &PathBuf| {
@@ -150,7 +150,7 @@ fn config(dir: &Path, setup: &Setup, port: u16) -> String {
     let path = if setup.has_longhaul { format!("{own}:/usr/bin:/bin") } else { "/usr/bin:/bin".into() };
     let (home, host, state) = (at("home"), setup.host, at("state"));
     let (host_key, authorized) = (at("host"), at("authorized"));
-    // Tests must not write to the home of whoever runs them.
+    // Tests must not write to the home directory of their user.
     let command = format!("cd {home} && eval \"$SSH_ORIGINAL_COMMAND\"");
     format!(
         "ListenAddress {host}:{port}\nHostKey {host_key}\nAuthorizedKeysFile {authorized}\nPidFile none\nUsePAM no\n\
@@ -160,7 +160,7 @@ fn config(dir: &Path, setup: &Setup, port: u16) -> String {
 }
 
 impl Drop for Sshd {
-    #[allow(clippy::print_stdout, reason = "what sshd said belongs to the failed test's own output")]
+    #[allow(clippy::print_stdout, reason = "the log of sshd belongs to the failed test's own output")]
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

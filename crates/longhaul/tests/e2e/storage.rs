@@ -12,8 +12,8 @@ use crate::wait::{LONG, until};
 use crate::wrappers::{as_nobody, make_read_only, mounted, with_mounts};
 
 #[test]
-fn a_full_target_is_storage() {
-    const TEST: &str = "storage::a_full_target_is_storage";
+fn a_full_target_is_a_storage_failure() {
+    const TEST: &str = "storage::a_full_target_is_a_storage_failure";
     with_mounts(TEST, || {
         let (node, client) = (Node::open(), Client::new());
         let full = client.path("full");
@@ -33,7 +33,7 @@ fn a_full_target_is_storage() {
             assert_eq!(outcome.code, 6, "{shown}: {}", outcome.err);
             assert!(outcome.err.contains("free space"), "{shown}: {}", outcome.err);
             assert!(outcome.err.contains("9.00 MiB needed"), "{shown}: {}", outcome.err);
-            until("what was begun is gone", LONG, || fs::read_dir(full.join("here")).unwrap().next().is_none());
+            until("the unfinished file is removed", LONG, || fs::read_dir(full.join("here")).unwrap().next().is_none());
         }
         // What fits arrives afterwards.
         client.write("s/small", pattern(1 << 20));
@@ -42,8 +42,8 @@ fn a_full_target_is_storage() {
 }
 
 #[test]
-fn a_read_only_file_system_is_storage() {
-    const TEST: &str = "storage::a_read_only_file_system_is_storage";
+fn a_read_only_file_system_is_a_storage_failure() {
+    const TEST: &str = "storage::a_read_only_file_system_is_a_storage_failure";
     with_mounts(TEST, || {
         let (node, client) = (Node::open(), Client::new());
         let target = client.path("ro");
@@ -145,7 +145,7 @@ fn reasons(receipt: &serde_json::Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_file_that_changes_is_not_taken_for_whole() {
+fn a_file_that_changes_while_it_is_read_fails() {
     std::thread::scope(|scope| {
         for push in [true, false] {
             scope.spawn(move || {
@@ -181,7 +181,7 @@ fn a_file_that_vanishes_is_named() {
                         fs::remove_file(source.join(name)).unwrap();
                     }
                 });
-                // The one that was open is read to its end; the other is not there any more.
+                // The open file is read to its end; the other is missing.
                 assert_eq!((&receipt["failed"], &receipt["files"]), (&1.into(), &2.into()), "{receipt}");
                 assert!(reasons(&receipt)[0].contains("vanished"), "{receipt}");
             });

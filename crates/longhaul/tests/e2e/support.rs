@@ -53,10 +53,10 @@ fn assert_without(texts: &BTreeMap<String, String>, secrets: &[(&str, Vec<u8>)])
 }
 
 /// Puts a program of that name, which prints this, into a directory of `PATH`.
-fn program(dir: &Path, name: &str, says: &str) {
+fn program(dir: &Path, name: &str, output: &str) {
     fs::create_dir_all(dir).unwrap();
-    fs::write(dir.join("says"), says).unwrap();
-    fs::write(dir.join(name), format!("#!/bin/sh\nexec cat {}\n", dir.join("says").display())).unwrap();
+    fs::write(dir.join("output"), output).unwrap();
+    fs::write(dir.join(name), format!("#!/bin/sh\nexec cat {}\n", dir.join("output").display())).unwrap();
     fs::set_permissions(dir.join(name), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
@@ -74,7 +74,7 @@ fn node() -> Node {
 }
 
 #[test]
-fn a_dump_holds_what_helps_and_no_secrets() {
+fn a_dump_contains_diagnostics_and_no_secrets() {
     let node = node();
     let (key, other) = (node.grant(&["--export", "data", "--write", "--for", "7d"]), node.grant(&["--export", "data"]));
     let client = Client::with_key(&key);
@@ -86,7 +86,7 @@ fn a_dump_holds_what_helps_and_no_secrets() {
     let settings = "# comment-hunter2\nexport = [\"data=DATA:rw\", \"s=https://me:userinfo-hunter2@h/b?X=query-hunter2\"]\n\
                     plain = true\nfireflies = [\"h:1?token=firefly-hunter2\"]\npassword = \"unknown-hunter2\"\n";
     client.write("serve.toml", settings.replace("DATA", &node.data("").display().to_string()));
-    // A log with everything that should never have got into it.
+    // A log with everything that must not be in a dump.
     let identity = fs::read(node.state().join("identity.key.der")).unwrap();
     let log = format!(
         "2026-01-01 node[1]: Authorization: Bearer {token}\nkey {key}\nhash {}\nidentity {}\nmacaroon {}\n\
@@ -124,9 +124,9 @@ fn a_dump_holds_what_helps_and_no_secrets() {
     let dump = client.path("dump.tar.gz");
     assert_eq!(fs::metadata(&dump).unwrap().permissions().mode() & 0o777, 0o600);
     let mut texts = members(&dump);
-    let told = outcome.text();
-    assert!(told.contains("dump.tar.gz"), "{told}");
-    texts.keys().for_each(|name| assert!(told.contains(name.as_str()), "{name} is not told of: {told}"));
+    let summary = outcome.text();
+    assert!(summary.contains("dump.tar.gz"), "{summary}");
+    texts.keys().for_each(|name| assert!(summary.contains(name.as_str()), "{name} is not reported: {summary}"));
     for (name, holds) in [
         ("README.txt", "state.txt"),
         ("version.txt", "BEARER_TOKEN is set"),
@@ -155,7 +155,7 @@ fn a_dump_holds_what_helps_and_no_secrets() {
         assert!(objects.into_iter().all(|object| object.is_ok_and(|value| value.is_object())), "{}", texts[name]);
     }
     assert!(!texts["paths.jsonl"].contains("192.0.2.8"), "{}", texts["paths.jsonl"]);
-    texts.insert("stdout".into(), told);
+    texts.insert("stdout".into(), summary);
     texts.insert("stderr".into(), outcome.err);
     let secret_of = |key: &str| URL_SAFE_NO_PAD.decode(key.strip_prefix("lhk1_").unwrap()).unwrap()[8..40].to_vec();
     let mut secrets = vec![
@@ -174,17 +174,17 @@ fn a_dump_holds_what_helps_and_no_secrets() {
 }
 
 #[test]
-fn a_dump_replaces_nothing_and_makes_nothing() {
+fn a_dump_overwrites_no_file_and_makes_no_state_directory() {
     let client = Client::new();
     let words = || words!["support", "--out", client.path("d.tar.gz"), "--json"];
-    let told = client.run(words()).expect(0).json();
-    assert_eq!((told["event"].as_str(), told["v"].as_u64()), (Some("support"), Some(1)));
-    assert_eq!(told["bytes"].as_u64(), Some(fs::metadata(client.path("d.tar.gz")).unwrap().len()));
-    assert_eq!(told["members"].as_array().unwrap().len(), members(&client.path("d.tar.gz")).len());
+    let event = client.run(words()).expect(0).json();
+    assert_eq!((event["event"].as_str(), event["v"].as_u64()), (Some("support"), Some(1)));
+    assert_eq!(event["bytes"].as_u64(), Some(fs::metadata(client.path("d.tar.gz")).unwrap().len()));
+    assert_eq!(event["members"].as_array().unwrap().len(), members(&client.path("d.tar.gz")).len());
     assert!(!client.state().exists(), "looking makes no state directory");
     let again = client.run(words()).expect(6);
     assert!(again.err.contains("exists") && again.err.contains("--out"), "{}", again.err);
-    // Without a name it is written here, under one that says whose and when.
+    // Without a name it is written here, under a name with the host and the time.
     client.run(words!["support"]).expect(0);
     let mut names: Vec<String> =
         fs::read_dir(client.path("")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();

@@ -26,8 +26,8 @@ pub struct CopyFixture {
 }
 
 /// The copies: a push, a pull and a local one. The source exists and is empty.
-pub fn ways() -> Vec<CopyFixture> {
-    let way = |name| {
+pub fn fixtures() -> Vec<CopyFixture> {
+    let fixture = |name| {
         let (node, client) = (Node::open(), Client::new());
         let (source, target) = match name {
             "push" => (client.path("s"), node.data("t")),
@@ -39,7 +39,7 @@ pub fn ways() -> Vec<CopyFixture> {
         fs::create_dir(&source).unwrap();
         CopyFixture { name, _node: node, client, source, target, from, to }
     };
-    ["push", "pull", "local"].map(way).into()
+    ["push", "pull", "local"].map(fixture).into()
 }
 
 impl CopyFixture {
@@ -108,40 +108,43 @@ fn would(outcome: &Outcome) -> BTreeSet<String> {
 
 #[test]
 fn delete_removes_what_the_source_lacks() {
-    for way in ways() {
-        fill(&way.source, &["f", "d/f", "e/f"]);
-        way.copy(0, &[]);
-        fill(&way.target, &["extra", "d/extra", "gone/deep/er", "d/gone/x"]);
-        symlink("/etc", way.target.join("link")).unwrap();
-        symlink("nowhere", way.target.join("d/dangling")).unwrap();
-        fs::create_dir_all(way.target.join("empty/er")).unwrap();
+    for fixture in fixtures() {
+        fill(&fixture.source, &["f", "d/f", "e/f"]);
+        fixture.copy(0, &[]);
+        fill(&fixture.target, &["extra", "d/extra", "gone/deep/er", "d/gone/x"]);
+        symlink("/etc", fixture.target.join("link")).unwrap();
+        symlink("nowhere", fixture.target.join("d/dangling")).unwrap();
+        fs::create_dir_all(fixture.target.join("empty/er")).unwrap();
         // Without it they stay.
-        assert_eq!(way.copy(0, &[])["deleted"], 0, "{}", way.name);
-        assert!(way.target.join("gone/deep/er").exists());
-        let receipt = way.copy(0, &["--delete"]);
-        // One for each name that went, whatever was below it.
-        assert_eq!(receipt["deleted"], 7, "{}: {receipt}", way.name);
-        assert_copied(&way.source, &way.target);
+        assert_eq!(fixture.copy(0, &[])["deleted"], 0, "{}", fixture.name);
+        assert!(fixture.target.join("gone/deep/er").exists());
+        let receipt = fixture.copy(0, &["--delete"]);
+        // One for each removed name, whatever was below it.
+        assert_eq!(receipt["deleted"], 7, "{}: {receipt}", fixture.name);
+        assert_copied(&fixture.source, &fixture.target);
         assert!(fs::read_dir("/etc").unwrap().next().is_some());
-        assert_eq!(way.copy(0, &["--delete"])["deleted"], 0);
+        assert_eq!(fixture.copy(0, &["--delete"])["deleted"], 0);
     }
 }
 
 #[test]
 fn delete_spares_what_is_left_out() {
-    for way in ways() {
-        fill(&way.source, &["f", "d/f", "new.log"]);
-        fill(&way.target, &["keep.log", "d/keep.log", "tmp/inner", "d/tmp/inner", "extra", "old/keep.log", "old/gone"]);
-        let receipt = way.copy(0, &["--delete", "--exclude", "*.log", "--exclude", "tmp/"]);
-        // A directory that holds what is left out stays for its sake.
+    for fixture in fixtures() {
+        fill(&fixture.source, &["f", "d/f", "new.log"]);
+        fill(
+            &fixture.target,
+            &["keep.log", "d/keep.log", "tmp/inner", "d/tmp/inner", "extra", "old/keep.log", "old/gone"],
+        );
+        let receipt = fixture.copy(0, &["--delete", "--exclude", "*.log", "--exclude", "tmp/"]);
+        // A directory that contains excluded entries stays.
         let left = ["d", "d/f", "d/keep.log", "d/tmp", "d/tmp/inner", "f", "keep.log", "old", "old/keep.log", "tmp"];
         let left: BTreeSet<String> = left.iter().chain(&["tmp/inner"]).map(|name| (*name).to_owned()).collect();
-        assert_eq!(names(&way.target), left, "{}: {receipt}", way.name);
+        assert_eq!(names(&fixture.target), left, "{}: {receipt}", fixture.name);
     }
 }
 
 #[test]
-fn delete_wants_a_tree_and_the_whole_of_it() {
+fn delete_needs_a_whole_tree() {
     let (node, client) = (Node::open(), Client::new());
     fill(&client.path("s"), &["f"]);
     fill(&node.data("t"), &["extra"]);
@@ -159,27 +162,27 @@ fn delete_wants_a_tree_and_the_whole_of_it() {
 
 #[test]
 fn an_empty_source_empties_nothing() {
-    for way in ways() {
-        fs::create_dir_all(&way.source).unwrap();
-        fill(&way.target, &["extra", "d/extra"]);
+    for fixture in fixtures() {
+        fs::create_dir_all(&fixture.source).unwrap();
+        fill(&fixture.target, &["extra", "d/extra"]);
         for more in [&["--delete", "--dry-run"][..], &["--delete"]] {
-            let outcome = way.run(more);
-            assert_ne!(outcome.code, 0, "{}: {}", way.name, outcome.text());
+            let outcome = fixture.run(more);
+            assert_ne!(outcome.code, 0, "{}: {}", fixture.name, outcome.text());
             let receipt = outcome.json();
-            assert_eq!(receipt["deleted"], 0, "{}: {receipt}", way.name);
+            assert_eq!(receipt["deleted"], 0, "{}: {receipt}", fixture.name);
             let reason = receipt["failures"][0]["reason"].as_str().unwrap();
-            assert!(reason.contains("the source is empty"), "{}: {reason}", way.name);
+            assert!(reason.contains("the source is empty"), "{}: {reason}", fixture.name);
         }
-        assert_eq!(names(&way.target), set(["extra", "d", "d/extra"]), "{}", way.name);
-        // What is below the root may be empty, and a target that has nothing to lose as well.
-        fill(&way.source, &["f"]);
-        fs::create_dir(way.source.join("d")).unwrap();
-        assert_eq!(way.copy(0, &["--delete"])["deleted"], 2, "{}", way.name);
+        assert_eq!(names(&fixture.target), set(["extra", "d", "d/extra"]), "{}", fixture.name);
+        // Directories below the root may be empty, and an empty target loses nothing.
+        fill(&fixture.source, &["f"]);
+        fs::create_dir(fixture.source.join("d")).unwrap();
+        assert_eq!(fixture.copy(0, &["--delete"])["deleted"], 2, "{}", fixture.name);
     }
 }
 
 #[test]
-fn delete_wants_a_dangerous_target_named_in_full() {
+fn delete_needs_a_dangerous_target_named_in_full() {
     let client = Client::new();
     fill(&client.path("s"), &["f"]);
     fill(&client.path("t/below"), &["extra"]);
@@ -195,7 +198,7 @@ fn delete_wants_a_dangerous_target_named_in_full() {
         assert!(target == "/" || err.contains("name it in full"), "{err}");
     }
     assert!(client.path("t/below/extra").exists());
-    // Into it is another matter: only what has the source's name is looked at.
+    // With a target directory only the entry of the source's name is compared.
     assert_eq!(at("t", "./").0, 0);
     assert!(client.path("t/below/extra").exists() && client.path("t/s/f").exists());
     assert_eq!(at("t", client.path("t").to_str().unwrap()).0, 0);
@@ -205,25 +208,25 @@ fn delete_wants_a_dangerous_target_named_in_full() {
 #[test]
 fn a_directory_that_could_not_be_read_loses_nothing() {
     as_nobody("sync::a_directory_that_could_not_be_read_loses_nothing", || {
-        for way in ways() {
-            fill(&way.source, &["f", "half/locked/x", "half/f", "fine/f"]);
-            way.copy(0, &[]);
-            fill(&way.target, &["extra", "half/extra", "half/locked/extra", "fine/extra"]);
-            set_mode(&way.source.join("half/locked"), 0);
-            let receipt = way.copy(3, &["--delete"]);
-            let there = names(&way.target);
+        for fixture in fixtures() {
+            fill(&fixture.source, &["f", "half/locked/x", "half/f", "fine/f"]);
+            fixture.copy(0, &[]);
+            fill(&fixture.target, &["extra", "half/extra", "half/locked/extra", "fine/extra"]);
+            set_mode(&fixture.source.join("half/locked"), 0);
+            let receipt = fixture.copy(3, &["--delete"]);
+            let there = names(&fixture.target);
             for stays in ["extra", "fine/extra", "half/extra", "half/locked/extra", "half/locked/x", "half/f"] {
-                assert!(there.contains(stays), "{}: {stays} went: {receipt}", way.name);
+                assert!(there.contains(stays), "{}: {stays} went: {receipt}", fixture.name);
             }
             let failures = receipt["failures"].as_array().unwrap();
             assert!(failures.iter().any(|miss| miss["path"].as_str().unwrap().ends_with("half/locked")), "{receipt}");
-            let said = |miss: &Value| {
+            let is_reported = |miss: &Value| {
                 miss["reason"].as_str().unwrap().starts_with("1 of the source's entries could not be read")
             };
-            assert!(failures.iter().any(said), "{receipt}");
-            set_mode(&way.source.join("half/locked"), 0o755);
-            way.copy(0, &["--delete"]);
-            assert_eq!(names(&way.target), names(&way.source), "{}", way.name);
+            assert!(failures.iter().any(is_reported), "{receipt}");
+            set_mode(&fixture.source.join("half/locked"), 0o755);
+            fixture.copy(0, &["--delete"]);
+            assert_eq!(names(&fixture.target), names(&fixture.source), "{}", fixture.name);
         }
     });
 }
@@ -252,7 +255,7 @@ fn the_first_pattern_that_fits_decides() {
             &["--include", "*/", "--include", "*.fits", "--exclude", "*"],
             &["a.fits", "raw/b.fits", "raw/tmp/c.fits", "tmp/d.fits"],
         ),
-        // Turned round, nothing is left for the second.
+        // In the other order nothing is left for the second rule.
         (&["--exclude", "*", "--include", "*.fits"], &[]),
         (
             &["--include", "important.log", "--exclude", "*.log", "--exclude", "tmp/"],
@@ -263,188 +266,196 @@ fn the_first_pattern_that_fits_decides() {
         (&["--exclude", "/tmp", "--exclude", "raw/*.log"], &["a.fits", "a.log", "raw/b.fits", "raw/tmp/c.fits"]),
         (&["--exclude", "raw/**", "--exclude", "*.log"], &["a.fits", "tmp/d.fits"]),
     ];
-    for way in ways() {
-        fill(&way.source, &files);
+    for fixture in fixtures() {
+        fill(&fixture.source, &files);
         for (options, taken) in cases {
-            way.copy(0, options);
+            fixture.copy(0, options);
             let found: BTreeSet<String> =
-                names(&way.target).into_iter().filter(|name| way.target.join(name).is_file()).collect();
+                names(&fixture.target).into_iter().filter(|name| fixture.target.join(name).is_file()).collect();
             let taken: BTreeSet<String> = taken.iter().map(|name| (*name).to_owned()).collect();
-            assert_eq!(found, taken, "{} {options:?}", way.name);
-            fs::remove_dir_all(&way.target).unwrap();
+            assert_eq!(found, taken, "{} {options:?}", fixture.name);
+            fs::remove_dir_all(&fixture.target).unwrap();
         }
-        way.run(&["--exclude", "a["]).expect(2);
+        fixture.run(&["--exclude", "a["]).expect(2);
     }
 }
 
 #[test]
-fn listed_files_go_where_the_list_says() {
-    for way in ways().into_iter().filter(|way| way.name != "local") {
-        fill(&way.source, &["one", "deep/two", "deep/three", "dir/a", "dir/b/c", "not listed"]);
-        set_time(&way.source.join("deep/two"), 1_000, 5);
+fn listed_files_are_copied_to_the_listed_targets() {
+    for fixture in fixtures().into_iter().filter(|fixture| fixture.name != "local") {
+        fill(&fixture.source, &["one", "deep/two", "deep/three", "dir/a", "dir/b/c", "not listed"]);
+        set_time(&fixture.source.join("deep/two"), 1_000, 5);
         // A directory that is there keeps its mode and time; what is missing is made.
-        fs::create_dir_all(way.target.join("new")).unwrap();
-        fill(&way.target, &["new/there"]);
-        set_mode(&way.target.join("new"), 0o750);
-        set_mode(&way.target, 0o770);
-        set_time(&way.target.join("new"), 4_000, 1);
-        set_time(&way.target, 5_000, 1);
+        fs::create_dir_all(fixture.target.join("new")).unwrap();
+        fill(&fixture.target, &["new/there"]);
+        set_mode(&fixture.target.join("new"), 0o750);
+        set_mode(&fixture.target, 0o770);
+        set_time(&fixture.target.join("new"), 4_000, 1);
+        set_time(&fixture.target, 5_000, 1);
         let list = b"one\ndeep/two\tnew/2 renamed\r\n\ndir\tmoved/dir\ndeep/three\n";
-        let receipt = way.copy_listed(list, &["-r"]).expect(0).json();
+        let receipt = fixture.copy_listed(list, &["-r"]).expect(0).json();
         let made = ["one", "new", "new/there", "new/2 renamed", "moved", "moved/dir", "moved/dir/a", "moved/dir/b"];
         let more = ["moved/dir/b/c", "deep", "deep/three"];
         let made: BTreeSet<String> = made.iter().chain(&more).map(|name| (*name).to_owned()).collect();
-        assert_eq!(names(&way.target), made, "{}", way.name);
-        assert_eq!(receipt["files"], 5, "{}: {receipt}", way.name);
-        let two = fs::metadata(way.target.join("new/2 renamed")).unwrap();
-        assert_eq!((two.mtime(), fs::read(way.target.join("new/2 renamed")).unwrap()), (1_000, b"deep/two".to_vec()));
-        assert_copied(&way.source.join("dir"), &way.target.join("moved/dir"));
-        assert_eq!(fs::metadata(way.target.join("new")).unwrap().mode() & 0o777, 0o750, "{}", way.name);
-        assert_eq!(fs::metadata(&way.target).unwrap().mode() & 0o777, 0o770, "{}", way.name);
+        assert_eq!(names(&fixture.target), made, "{}", fixture.name);
+        assert_eq!(receipt["files"], 5, "{}: {receipt}", fixture.name);
+        let two = fs::metadata(fixture.target.join("new/2 renamed")).unwrap();
+        assert_eq!(
+            (two.mtime(), fs::read(fixture.target.join("new/2 renamed")).unwrap()),
+            (1_000, b"deep/two".to_vec())
+        );
+        assert_copied(&fixture.source.join("dir"), &fixture.target.join("moved/dir"));
+        assert_eq!(fs::metadata(fixture.target.join("new")).unwrap().mode() & 0o777, 0o750, "{}", fixture.name);
+        assert_eq!(fs::metadata(&fixture.target).unwrap().mode() & 0o777, 0o770, "{}", fixture.name);
         // Again: all of it is there.
-        let again = way.copy_listed(list, &["-r"]).expect(0).json();
-        assert_eq!((&again["files"], &again["skipped"]), (&0.into(), &5.into()), "{}: {again}", way.name);
+        let again = fixture.copy_listed(list, &["-r"]).expect(0).json();
+        assert_eq!((&again["files"], &again["skipped"]), (&0.into(), &5.into()), "{}: {again}", fixture.name);
     }
 }
 
 #[test]
 fn a_listed_directory_that_gets_nothing_new_keeps_its_time() {
-    for way in ways() {
-        fill(&way.source, &["d/f"]);
-        way.copy_listed(b"d/f\n", &[]).expect(0);
-        set_mode(&way.target.join("d"), 0o711);
-        set_time(&way.target.join("d"), 4_000, 1);
-        way.copy_listed(b"d/f\n", &[]).expect(0);
-        let d = fs::metadata(way.target.join("d")).unwrap();
-        assert_eq!((d.mtime(), d.mode() & 0o777), (4_000, 0o711), "{}", way.name);
+    for fixture in fixtures() {
+        fill(&fixture.source, &["d/f"]);
+        fixture.copy_listed(b"d/f\n", &[]).expect(0);
+        set_mode(&fixture.target.join("d"), 0o711);
+        set_time(&fixture.target.join("d"), 4_000, 1);
+        fixture.copy_listed(b"d/f\n", &[]).expect(0);
+        let d = fs::metadata(fixture.target.join("d")).unwrap();
+        assert_eq!((d.mtime(), d.mode() & 0o777), (4_000, 0o711), "{}", fixture.name);
     }
 }
 
 #[test]
 fn a_listed_file_that_is_missing_is_named() {
-    for way in ways() {
-        fill(&way.source, &["one", "dir/a"]);
-        let receipt = way.copy_listed(b"one\nmissing/file\tunder/another name\ndir\n", &[]).expect(3).json();
-        assert_eq!((&receipt["files"], &receipt["failed"]), (&1.into(), &2.into()), "{}: {receipt}", way.name);
+    for fixture in fixtures() {
+        fill(&fixture.source, &["one", "dir/a"]);
+        let receipt = fixture.copy_listed(b"one\nmissing/file\tunder/another name\ndir\n", &[]).expect(3).json();
+        assert_eq!((&receipt["files"], &receipt["failed"]), (&1.into(), &2.into()), "{}: {receipt}", fixture.name);
         let failures: Vec<String> = receipt["failures"].as_array().unwrap().iter().map(Value::to_string).collect();
         assert!(failures.iter().any(|miss| miss.contains("missing/file") || miss.contains("another name")));
         // A directory needs -r.
-        assert!(failures.iter().any(|miss| miss.contains("-r")), "{}: {failures:?}", way.name);
-        let lone = way.copy_listed(b"missing\n", &[]);
-        assert!([1, 3].contains(&lone.code), "{}: {}", way.name, lone.code);
+        assert!(failures.iter().any(|miss| miss.contains("-r")), "{}: {failures:?}", fixture.name);
+        let lone = fixture.copy_listed(b"missing\n", &[]);
+        assert!([1, 3].contains(&lone.code), "{}: {}", fixture.name, lone.code);
     }
 }
 
 #[test]
 fn an_invalid_list_is_a_usage_error() {
-    let way = ways().remove(0);
-    fill(&way.source, &["a", "b", "d/a"]);
+    let fixture = fixtures().remove(0);
+    fill(&fixture.source, &["a", "b", "d/a"]);
     for list in
         [&b"a\tx\nb\tx\n"[..], b"a\nb\ta\n", b"a\tx\nb\tx/y\n", b"../a\n", b"a\t../x\n", b".\n", b"a\ta/../../x\n"]
     {
-        let outcome = way.copy_listed(list, &["-r"]).expect(2);
+        let outcome = fixture.copy_listed(list, &["-r"]).expect(2);
         assert!(outcome.err.contains("list"), "{}", outcome.err);
-        assert!(!way.target.exists());
+        assert!(!fixture.target.exists());
     }
-    let missing = words!["cp", way.from, way.to, "--files-from", way.client.path("no such list")];
-    way.client.run(missing).refused(2, &["no such list"]);
-    let two = words!["cp", way.source, way.source, way.to, "--files-from", way.client.path("list")];
-    way.client.run(two).refused(2, &["one source"]);
+    let missing = words!["cp", fixture.from, fixture.to, "--files-from", fixture.client.path("no such list")];
+    fixture.client.run(missing).refused(2, &["no such list"]);
+    let two = words!["cp", fixture.source, fixture.source, fixture.to, "--files-from", fixture.client.path("list")];
+    fixture.client.run(two).refused(2, &["one source"]);
     // One file may go to two places.
-    way.copy_listed(b"a\tx\na\ty\n", &[]).expect(0);
-    assert_eq!(names(&way.target), set(["x", "y"]));
+    fixture.copy_listed(b"a\tx\na\ty\n", &[]).expect(0);
+    assert_eq!(names(&fixture.target), set(["x", "y"]));
 }
 
 #[test]
 fn hard_links_hold_across_renames() {
-    for way in ways() {
-        fill(&way.source, &["a", "d/x"]);
-        fs::write(way.source.join("large"), pattern(3 << 20)).unwrap();
-        fs::hard_link(way.source.join("a"), way.source.join("d/a2")).unwrap();
-        fs::hard_link(way.source.join("large"), way.source.join("d/large2")).unwrap();
+    for fixture in fixtures() {
+        fill(&fixture.source, &["a", "d/x"]);
+        fs::write(fixture.source.join("large"), pattern(3 << 20)).unwrap();
+        fs::hard_link(fixture.source.join("a"), fixture.source.join("d/a2")).unwrap();
+        fs::hard_link(fixture.source.join("large"), fixture.source.join("d/large2")).unwrap();
         let list = b"d/a2\tz/second\na\tfirst\nlarge\tq/large\nd/large2\tb/large\n";
-        way.copy_listed(list, &[]).expect(0);
-        let inode = |name: &str| fs::metadata(way.target.join(name)).unwrap().ino();
-        assert_eq!(inode("first"), inode("z/second"), "{}", way.name);
-        assert_eq!(inode("q/large"), inode("b/large"), "{}", way.name);
-        assert_eq!(fs::read(way.target.join("b/large")).unwrap(), pattern(3 << 20));
+        fixture.copy_listed(list, &[]).expect(0);
+        let inode = |name: &str| fs::metadata(fixture.target.join(name)).unwrap().ino();
+        assert_eq!(inode("first"), inode("z/second"), "{}", fixture.name);
+        assert_eq!(inode("q/large"), inode("b/large"), "{}", fixture.name);
+        assert_eq!(fs::read(fixture.target.join("b/large")).unwrap(), pattern(3 << 20));
         // And in a job that walks.
-        fs::remove_dir_all(&way.target).unwrap();
-        way.copy(0, &[]);
-        assert_copied(&way.source, &way.target);
+        fs::remove_dir_all(&fixture.target).unwrap();
+        fixture.copy(0, &[]);
+        assert_copied(&fixture.source, &fixture.target);
     }
 }
 
 #[test]
 fn a_dry_run_changes_nothing_and_lists_everything() {
-    for way in ways() {
-        fill(&way.source, &["same", "differs", "new", "d/new", "fresh/deep/f"]);
-        way.copy(0, &[]);
-        fs::remove_file(way.target.join("new")).unwrap();
-        fs::remove_file(way.target.join("d/new")).unwrap();
-        fs::remove_dir_all(way.target.join("fresh")).unwrap();
-        fs::write(way.target.join("differs"), b"something else").unwrap();
-        symlink("same", way.source.join("link")).unwrap();
-        fs::hard_link(way.source.join("fresh/deep/f"), way.source.join("hard")).unwrap();
-        fill(&way.target, &["extra", "d/extra/x"]);
-        let before = listing(&way.target);
-        let outcome = way.run(&["--dry-run", "--delete"]).expect(0);
+    for fixture in fixtures() {
+        fill(&fixture.source, &["same", "differs", "new", "d/new", "fresh/deep/f"]);
+        fixture.copy(0, &[]);
+        fs::remove_file(fixture.target.join("new")).unwrap();
+        fs::remove_file(fixture.target.join("d/new")).unwrap();
+        fs::remove_dir_all(fixture.target.join("fresh")).unwrap();
+        fs::write(fixture.target.join("differs"), b"something else").unwrap();
+        symlink("same", fixture.source.join("link")).unwrap();
+        fs::hard_link(fixture.source.join("fresh/deep/f"), fixture.source.join("hard")).unwrap();
+        fill(&fixture.target, &["extra", "d/extra/x"]);
+        let before = listing(&fixture.target);
+        let outcome = fixture.run(&["--dry-run", "--delete"]).expect(0);
         let receipt = outcome.json();
-        assert!(listing(&way.target) == before, "{}", way.name);
+        assert!(listing(&fixture.target) == before, "{}", fixture.name);
         // Which of the two names of one file comes first is the source's file system's.
         let (mut steps, names) = (would(&outcome), ["fresh/deep/f", "hard"]);
         let of_file =
             |steps: &BTreeSet<String>, step: &str| names.map(|name| steps.contains(&format!("{step} {name}")));
         let (copied, linked) = (of_file(&steps, "copy"), of_file(&steps, "link"));
-        assert!(copied != linked && copied[0] != copied[1], "{}: {steps:?}", way.name);
+        assert!(copied != linked && copied[0] != copied[1], "{}: {steps:?}", fixture.name);
         steps.retain(|step| !names.iter().any(|name| step.ends_with(name)));
-        let told = ["copy differs", "copy new", "copy d/new", "mkdir fresh", "mkdir fresh/deep", "link link"];
-        let told: BTreeSet<String> =
-            told.iter().chain(&["delete extra", "delete d/extra"]).map(|s| (*s).into()).collect();
-        assert_eq!(steps, told, "{}", way.name);
+        let planned = ["copy differs", "copy new", "copy d/new", "mkdir fresh", "mkdir fresh/deep", "link link"];
+        let planned: BTreeSet<String> =
+            planned.iter().chain(&["delete extra", "delete d/extra"]).map(|s| (*s).into()).collect();
+        assert_eq!(steps, planned, "{}", fixture.name);
         assert_eq!((&receipt["dry_run"], &receipt["files"], &receipt["deleted"]), (&true.into(), &4.into(), &2.into()));
         // For people: the same, one a line.
-        let text = way.client.run(words!["cp", "-r", way.from, way.to, "-n", "--delete"]).expect(0).text();
+        let text = fixture.client.run(words!["cp", "-r", fixture.from, fixture.to, "-n", "--delete"]).expect(0).text();
         for line in ["copy   new (3 B)", "mkdir  fresh", "link   link", "delete d/extra"] {
-            assert!(text.lines().any(|told| told == line), "{}: {line:?} is not in {text}", way.name);
+            assert!(text.lines().any(|printed| printed == line), "{}: {line:?} is not in {text}", fixture.name);
         }
-        assert!(listing(&way.target) == before, "{}", way.name);
-        // What was said is what is done.
-        way.copy(0, &["--delete"]);
-        assert_copied(&way.source, &way.target);
-        assert!(would(&way.run(&["-n", "--delete"]).expect(0)).is_empty());
+        assert!(listing(&fixture.target) == before, "{}", fixture.name);
+        // The copy does what the plan stated.
+        fixture.copy(0, &["--delete"]);
+        assert_copied(&fixture.source, &fixture.target);
+        assert!(would(&fixture.run(&["-n", "--delete"]).expect(0)).is_empty());
     }
 }
 
 #[test]
-fn a_dry_run_looks_before_the_target_is_there() {
-    for way in ways() {
-        fill(&way.source, &["d/f"]);
-        let outcome = way.run(&["--dry-run"]).expect(0);
-        assert!(!way.target.exists(), "{}", way.name);
-        assert!(would(&outcome).contains("copy d/f"), "{}: {}", way.name, outcome.text());
-        let listed = way.copy_listed(b"d/f\tx/y/z\n", &["--dry-run"]).expect(0);
-        assert!(!way.target.exists() && would(&listed).contains("copy x/y/z"), "{}: {}", way.name, listed.text());
+fn a_dry_run_needs_no_existing_target() {
+    for fixture in fixtures() {
+        fill(&fixture.source, &["d/f"]);
+        let outcome = fixture.run(&["--dry-run"]).expect(0);
+        assert!(!fixture.target.exists(), "{}", fixture.name);
+        assert!(would(&outcome).contains("copy d/f"), "{}: {}", fixture.name, outcome.text());
+        let listed = fixture.copy_listed(b"d/f\tx/y/z\n", &["--dry-run"]).expect(0);
+        assert!(
+            !fixture.target.exists() && would(&listed).contains("copy x/y/z"),
+            "{}: {}",
+            fixture.name,
+            listed.text()
+        );
     }
 }
 
 #[test]
 fn a_dry_run_compares_digests() {
-    for way in ways() {
-        fill(&way.source, &["same", "differs"]);
-        fs::write(way.source.join("large"), pattern(3 << 20)).unwrap();
-        way.copy(0, &[]);
-        // Of the same size and time, and not the same.
-        fs::write(way.target.join("differs"), b"sreffid").unwrap();
-        set_time(&way.source.join("differs"), 1_000, 0);
-        set_time(&way.target.join("differs"), 1_000, 0);
-        // Of another time, and the same.
-        set_time(&way.source.join("large"), 2_000, 0);
-        let before = listing(&way.target);
-        let outcome = way.run(&["--dry-run", "--sync", "digest"]).expect(0);
-        assert_eq!(would(&outcome), set(["copy differs"]), "{}", way.name);
+    for fixture in fixtures() {
+        fill(&fixture.source, &["same", "differs"]);
+        fs::write(fixture.source.join("large"), pattern(3 << 20)).unwrap();
+        fixture.copy(0, &[]);
+        // With the same size and time, but other bytes.
+        fs::write(fixture.target.join("differs"), b"sreffid").unwrap();
+        set_time(&fixture.source.join("differs"), 1_000, 0);
+        set_time(&fixture.target.join("differs"), 1_000, 0);
+        // With another time, and the same bytes.
+        set_time(&fixture.source.join("large"), 2_000, 0);
+        let before = listing(&fixture.target);
+        let outcome = fixture.run(&["--dry-run", "--sync", "digest"]).expect(0);
+        assert_eq!(would(&outcome), set(["copy differs"]), "{}", fixture.name);
         let receipt = outcome.json();
-        assert_eq!((&receipt["files"], &receipt["skipped"]), (&1.into(), &2.into()), "{}: {receipt}", way.name);
-        assert!(listing(&way.target) == before, "{}", way.name);
+        assert_eq!((&receipt["files"], &receipt["skipped"]), (&1.into(), &2.into()), "{}: {receipt}", fixture.name);
+        assert!(listing(&fixture.target) == before, "{}", fixture.name);
     }
 }

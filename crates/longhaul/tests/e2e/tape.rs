@@ -72,7 +72,7 @@ fn ask(node: &Node, key: &str, method: &str, path: &str, body: Option<&Value>) -
 }
 
 #[test]
-fn a_node_brings_files_from_tape_and_takes_new_ones_there() {
+fn a_node_stages_files_from_tape_and_archives_new_ones() {
     let library = Library::new(2, 0.01, 50e6);
     library.put("run/c1.f1", b"one");
     library.put("run/c1.f2", b"two");
@@ -83,10 +83,10 @@ fn a_node_brings_files_from_tape_and_takes_new_ones_there() {
     let uri = found["endpoints"][0]["uri"].as_str().unwrap().to_owned();
     let api = &uri[uri.find("/api").unwrap()..];
     let localities = |paths: &[&str]| -> Vec<String> {
-        let (status, told) = ask(&node, &key, "POST", &format!("{api}/archiveinfo"), Some(&json!({"paths": paths})));
+        let (status, answer) = ask(&node, &key, "POST", &format!("{api}/archiveinfo"), Some(&json!({"paths": paths})));
         assert_eq!(status, 200);
         let word = |one: &Value| one["locality"].as_str().or(one["error"].as_str()).unwrap().to_owned();
-        told.as_array().unwrap().iter().map(word).collect()
+        answer.as_array().unwrap().iter().map(word).collect()
     };
     assert_eq!(
         localities(&["/data/run/c1.f1", "//data//none", "/other/x"]),
@@ -100,8 +100,8 @@ fn a_node_brings_files_from_tape_and_takes_new_ones_there() {
     let id = made["requestId"].as_str().unwrap().to_owned();
     assert_eq!(status, 201);
     let done = until_some("all of it is over", LONG, || {
-        let (_, told) = ask(&node, &key, "GET", &format!("{api}/stage/{id}"), None);
-        told["completedAt"].is_u64().then_some(told)
+        let (_, stage) = ask(&node, &key, "GET", &format!("{api}/stage/{id}"), None);
+        stage["completedAt"].is_u64().then_some(stage)
     });
     assert_eq!((&done["id"], done["createdAt"].is_u64()), (&json!(id), true));
     let file = |at: usize| &done["files"][at];
@@ -111,7 +111,7 @@ fn a_node_brings_files_from_tape_and_takes_new_ones_there() {
     assert_eq!(fs::read(node.data("run/c1.f2")).unwrap(), b"two");
     assert_eq!(library.log("mount").len(), 2, "one cartridge once, and one that is not there");
 
-    // Another request wants one of them, too: it stays until both have let it go.
+    // Another request has one of them, too: it stays until both have released it.
     let one = json!({"files": [{"path": "/data/run/c1.f1"}]});
     let (_, other) = ask(&node, &key, "POST", &format!("{api}/stage"), Some(&one));
     let other = other["requestId"].as_str().unwrap().to_owned();
@@ -131,7 +131,7 @@ fn a_node_brings_files_from_tape_and_takes_new_ones_there() {
     until("so did the other", LONG, || localities(&["/data/run/c1.f1"]) == ["TAPE"]);
     assert_eq!(ask(&node, &key, "GET", &format!("{api}/stage/{other}"), None).0, 404);
 
-    // What comes is taken to tape.
+    // New files are archived.
     let mut curl = Command::new("curl");
     curl.args(["-sk", "-T", "-", "--oauth2-bearer", &key, &format!("https://{}/data/new/c9.f1", node.address())]);
     let mut child = curl.stdin(std::process::Stdio::piped()).spawn().unwrap();
@@ -140,7 +140,7 @@ fn a_node_brings_files_from_tape_and_takes_new_ones_there() {
     until("it is on tape", LONG, || localities(&["/data/new/c9.f1"]) == ["DISK_AND_TAPE"]);
     assert_eq!(fs::read(library.tape("new/c9.f1")).unwrap(), b"fresh");
 
-    // Nobody else's business, and nothing for strangers.
+    // Other users and anonymous clients cannot see it.
     let reader = node.grant(&["--export", "data"]);
     assert_eq!(ask(&node, &reader, "GET", &format!("{api}/stage/{id}"), None).0, 404);
     assert_eq!(ask(&node, "", "POST", &format!("{api}/stage"), Some(&one)).0, 401);
@@ -212,7 +212,7 @@ fn is_on_disk(path: &Path) -> bool {
 }
 
 #[test]
-fn a_hub_brings_files_from_tape_all_at_once_and_lets_them_go() {
+fn a_hub_stages_files_in_one_request_and_releases_them() {
     const FILES: usize = 30;
     let library = Library::new(1, 0.2, 2e6);
     let (tape, disk) = (library.node(), Setup::new().data_export("rw").start());
@@ -228,11 +228,11 @@ fn a_hub_brings_files_from_tape_all_at_once_and_lets_them_go() {
     list += &format!("{} {} 7\n", tape.at("data/run/lost.1"), disk.at("data/run/lost.1"));
     let list = admin.write("list", &list);
     let id = admin.submit(&["--files-from", &list]);
-    let why = until_some("it says what it waits for", LONG, || {
+    let why = until_some("it states what it waits for", LONG, || {
         let why = admin.json(&["queue", "why", &id]);
         why.first().map(|why| why["constraint"].clone()).filter(|why| why["kind"] == "staging")
     });
-    assert!(why["text"].as_str().unwrap().contains("are being brought from tape at vault"), "{why}");
+    assert!(why["text"].as_str().unwrap().contains("are being staged from tape at vault"), "{why}");
     until("all but the lost one have come", Duration::from_secs(120), || admin.job(&id)["done"] == FILES);
     for file in 0..FILES {
         let path = format!("run/c{}.{file}", file % 3);
@@ -250,7 +250,7 @@ fn a_hub_brings_files_from_tape_all_at_once_and_lets_them_go() {
 }
 
 #[test]
-fn a_node_that_is_killed_goes_on_with_what_it_was_to_bring() {
+fn a_killed_node_resumes_staging() {
     let library = Library::new(1, 0.0, 1e6);
     let (mut tape, disk) = (library.node(), Setup::new().data_export("rw").start());
     let hub = Hub::start(&[]);
@@ -274,7 +274,7 @@ fn a_node_that_is_killed_goes_on_with_what_it_was_to_bring() {
 }
 
 #[test]
-fn a_rule_reads_from_disk_where_it_can_and_a_copy_on_tape_is_looked_for_there() {
+fn a_rule_reads_from_disk_where_it_can_and_a_replica_on_tape_is_not_missing() {
     let library = Library::new(1, 0.0, 50e6);
     let (tape, disk) = (library.node(), Setup::new().data_export("rw").start());
     let third = Setup::new().data_export("rw").start();

@@ -15,7 +15,7 @@ import time
 
 ROOT, VERB = sys.argv[1], sys.argv[2]
 CONFIG = json.load(open(os.path.join(ROOT, "config.json")))
-SPEAKING = threading.Lock()
+OUTPUT = threading.Lock()
 
 
 def on_tape(path):
@@ -23,12 +23,12 @@ def on_tape(path):
 
 
 def answer(path, **facts):
-    with SPEAKING:
+    with OUTPUT:
         print(json.dumps({"path": path, **facts}), flush=True)
 
 
 def log(**facts):
-    with SPEAKING, open(os.path.join(ROOT, "log"), "a") as file:
+    with OUTPUT, open(os.path.join(ROOT, "log"), "a") as file:
         file.write(json.dumps(facts) + "\n")
 
 
@@ -39,7 +39,7 @@ def copy(source, target):
 
 
 def free_drive():
-    """A drive that nobody has, locked."""
+    """A free drive, locked."""
     while True:
         for number in range(CONFIG["drives"]):
             drive = open(os.path.join(ROOT, f"drive{number}"), "w")

@@ -7,7 +7,11 @@ use crate::node::Node;
 use crate::tree::assert_copied;
 
 /// Both kinds of target: below the node's data, and local.
-fn both(node: &Node, client: &Client, run: impl Fn(&dyn Fn(&str) -> String, &dyn Fn(&str) -> std::path::PathBuf)) {
+fn on_both_targets(
+    node: &Node,
+    client: &Client,
+    run: impl Fn(&dyn Fn(&str) -> String, &dyn Fn(&str) -> std::path::PathBuf),
+) {
     run(&|below| node.at(&format!("data/{below}")), &|below| node.data(below));
     run(&|below| client.path("to").join(below).display().to_string(), &|below| client.path("to").join(below));
 }
@@ -23,7 +27,7 @@ fn source(client: &Client) -> std::path::PathBuf {
 fn a_tree_never_nests() {
     let (node, client) = (Node::open(), Client::new());
     let s = source(&client);
-    both(&node, &client, |at, path| {
+    on_both_targets(&node, &client, |at, path| {
         for _ in 0..2 {
             client.cp(0, words!["-r", s, at("t")]);
             assert_copied(&s, &path("t"));
@@ -37,10 +41,10 @@ fn a_tree_never_nests() {
 }
 
 #[test]
-fn a_slash_or_several_sources_copy_into() {
+fn a_slash_or_several_sources_copy_into_the_target() {
     let (node, client) = (Node::open(), Client::new());
     let s = source(&client);
-    both(&node, &client, |at, path| {
+    on_both_targets(&node, &client, |at, path| {
         for _ in 0..2 {
             client.cp(0, words!["-r", s, at("slash/")]);
             assert_copied(&s, &path("slash/s"));
@@ -62,7 +66,7 @@ fn a_slash_or_several_sources_copy_into() {
 fn files_go_where_cp_would_put_them() {
     let (node, client) = (Node::open(), Client::new());
     let file = source(&client).join("file");
-    both(&node, &client, |at, path| {
+    on_both_targets(&node, &client, |at, path| {
         // A new name with missing parents.
         client.cp(0, words![file, at("p/q/name")]);
         assert_eq!(fs::read(path("p/q/name")).unwrap(), b"outer");
@@ -73,11 +77,11 @@ fn files_go_where_cp_would_put_them() {
         fs::write(path("p/file"), b"old and longer").unwrap();
         client.cp(0, words![file, at("p/file")]);
         assert_eq!(fs::read(path("p/file")).unwrap(), b"outer");
-        // A file does not give way to a directory, nor a directory to a file.
+        // A file is not replaced by a directory, nor a directory by a file.
         fs::write(path("in-the-way"), b"precious").unwrap();
         client.cp(6, words!["-r", client.path("s/d"), at("in-the-way")]);
         assert_eq!(fs::read(path("in-the-way")).unwrap(), b"precious");
-        // Nor does anything that is neither.
+        // Nor is anything that is neither.
         let made = std::process::Command::new("mkfifo").arg(path("fifo")).status().unwrap();
         assert!(made.success());
         client.cp(6, words![file, at("fifo")]);
@@ -106,10 +110,10 @@ fn a_whole_export_is_a_tree() {
 }
 
 #[test]
-fn a_directory_needs_r() {
+fn a_directory_needs_recursive() {
     let (node, client) = (Node::open(), Client::new());
     let s = source(&client);
-    both(&node, &client, |at, path| {
+    on_both_targets(&node, &client, |at, path| {
         let outcome = client.run(words!["cp", s, at("t")]).expect(2);
         assert!(outcome.err.contains("-r"), "{}", outcome.err);
         assert!(!path("t").exists());

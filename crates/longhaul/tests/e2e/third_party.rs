@@ -67,7 +67,7 @@ impl ThirdPartyFixture {
 
     /// Waits until a good part of the large file is there, and not all of it. So it stays: the target is frozen, until the
     /// test lets it run again or kills it.
-    fn amid(&self) {
+    fn freeze_at_a_third(&self) {
         until("a third is there", LONG, || {
             let paths = unfinished(&self.target.data(""));
             paths.iter().any(|path| written(path) > LARGE as u64 / 3)
@@ -108,7 +108,7 @@ fn a_tree_goes_from_node_to_node() {
     let deleted = three.client.cp(0, words!["-r", from, to, "--delete", "--exclude", "links"]);
     assert_eq!(deleted["deleted"], 1, "{deleted}");
     assert!(!three.target.data("t/extra").exists() && three.target.data("t/links").exists());
-    // What is left of it at the source's node is what became of it: no key, and nothing under way. It is told first, then written.
+    // The source's node keeps only the result of the job: no key, and no running job. It is reported first, then written.
     until("what was kept of the orders is how they ended", LONG, || {
         fs::read_dir(three.source.state().join("transfers")).unwrap().all(|entry| {
             let kept = fs::read_to_string(entry.unwrap().path()).unwrap_or_default();
@@ -118,7 +118,7 @@ fn a_tree_goes_from_node_to_node() {
 }
 
 #[test]
-fn the_payload_goes_around_a_client_that_is_far_away() {
+fn the_payload_bypasses_a_distant_client() {
     let three = three();
     fs::create_dir(three.source.data("s")).unwrap();
     fs::write(three.source.data("s/large"), pattern(LARGE)).unwrap();
@@ -139,12 +139,12 @@ fn the_payload_goes_around_a_client_that_is_far_away() {
 fn a_job_outlives_its_client() {
     let three = three();
     let (mut running, id) = three.begin();
-    three.amid();
+    three.freeze_at_a_third();
     running.child.kill().unwrap();
     running.child.wait().unwrap();
     let shown = three.show(&id);
     assert_eq!((&shown["state"], &shown["role"]), (&"running".into(), &"carry".into()), "{shown}");
-    // Nobody else's key shows it.
+    // Other keys do not show it.
     let other = Client::with_key(&three.source.grant(&["--export", "data"]));
     job(&three.source, &other, ControlPoint::Key, words!["show", id]).refused(1, &[&id]);
     three.target.thaw();
@@ -160,7 +160,7 @@ fn a_job_outlives_its_client() {
 fn a_client_that_is_interrupted_leaves_the_job_running() {
     let three = three();
     let (running, id) = three.begin();
-    three.amid();
+    three.freeze_at_a_third();
     signal(&running.child, Signal::INT);
     three.target.thaw();
     let outcome = running.finish().expect(130);
@@ -179,10 +179,10 @@ fn assert_resumed(three: &ThirdPartyFixture, running: Running) {
 }
 
 #[test]
-fn a_job_goes_on_when_the_source_comes_back() {
+fn a_job_continues_when_the_source_comes_back() {
     let mut three = three();
     let (running, id) = three.begin();
-    three.amid();
+    three.freeze_at_a_third();
     three.source.kill();
     three.target.thaw();
     three.source.restart();
@@ -191,10 +191,10 @@ fn a_job_goes_on_when_the_source_comes_back() {
 }
 
 #[test]
-fn a_job_goes_on_when_the_source_was_stopped_in_order() {
+fn a_job_continues_after_an_orderly_stop_of_the_source() {
     let mut three = three();
     let (running, _) = three.begin();
-    three.amid();
+    three.freeze_at_a_third();
     three.target.thaw();
     assert_eq!(three.source.stop(), Some(0));
     three.source.restart();
@@ -202,10 +202,10 @@ fn a_job_goes_on_when_the_source_was_stopped_in_order() {
 }
 
 #[test]
-fn a_job_goes_on_when_the_target_comes_back() {
+fn a_job_continues_when_the_target_comes_back() {
     let mut three = three();
     let (running, _) = three.begin();
-    three.amid();
+    three.freeze_at_a_third();
     three.target.kill();
     std::thread::sleep(Duration::from_millis(300));
     three.target.restart();
@@ -213,14 +213,14 @@ fn a_job_goes_on_when_the_target_comes_back() {
 }
 
 #[test]
-fn a_job_goes_on_when_both_come_back_and_nobody_looks() {
+fn a_job_continues_without_its_client_when_both_nodes_come_back() {
     let mut three = three();
     let (running, id) = three.begin();
-    three.amid();
+    three.freeze_at_a_third();
     drop(running);
     three.source.kill();
     three.target.kill();
-    // The source is back before its target is.
+    // The source returns before the target does.
     three.source.restart();
     std::thread::sleep(Duration::from_secs(1));
     three.target.restart();
@@ -233,16 +233,16 @@ fn a_job_goes_on_when_both_come_back_and_nobody_looks() {
 #[test]
 fn the_key_controls_a_delegated_job() {
     let three = three();
-    // What is left when a third is there takes longer than the words to pause it, frozen target or not: buffers take much.
+    // What is left when a third is there takes longer than the command to pause it, with a frozen target too: buffers take much.
     let (running, id) = three.begin_at("16Mbit/s");
-    three.amid();
+    three.freeze_at_a_third();
     let at_key = |words: Vec<OsString>| job(&three.source, &three.client, ControlPoint::Key, words).expect(0);
     at_key(words!["pause", id]);
     three.target.thaw();
     until("it is paused", LONG, || three.show(&id)["state"] == "paused");
     let target_sees =
         || job(&three.target, &three.client, ControlPoint::Operator, words!["show", id, "--json"]).expect(0).json();
-    until("its target says so", LONG, || target_sees()["state"] == "paused");
+    until("its target reports that", LONG, || target_sees()["state"] == "paused");
     let seen = || [three.show(&id)["bytes"].clone(), target_sees()["bytes"].clone()];
     until("what was sent has arrived", LONG, || {
         let looks = [(); 3].map(|()| {
@@ -257,7 +257,7 @@ fn the_key_controls_a_delegated_job() {
     let [before, _] = held;
     at_key(words!["set", id, "--limit", "8Mbit/s", "--streams", "3"]);
     at_key(words!["resume", id]);
-    until("it goes on", LONG, || three.show(&id)["bytes"] != before);
+    until("it continues", LONG, || three.show(&id)["bytes"] != before);
     let shown = three.show(&id);
     assert_eq!((&shown["limit_bit_s"], &shown["streams"]), (&8_000_000.into(), &3.into()), "{shown}");
     at_key(words!["cancel", id]);
@@ -291,7 +291,7 @@ fn a_failure_at_either_end_is_reported() {
     fs::write(source.data("s/f"), b"another").unwrap();
     with(None, &create).run(words("data/made")).expect(3);
     assert_eq!(fs::read(target.data("made/f")).unwrap(), b"f");
-    // A directory where a file is to be; nothing at the source; nobody at the target.
+    // A directory in place of a file; no source; no node at the target.
     let receipt = three.client.cp(3, words!["-r", source.at("data/s"), target.at("data/t")]);
     assert_eq!((&receipt["files"], &receipt["failed"]), (&1.into(), &1.into()), "{receipt}");
     let missing = words!["cp", "-r", source.at("data/missing"), target.at("data/x")];
@@ -315,7 +315,7 @@ fn a_full_target_is_reported_as_storage() {
         let words = words!["cp", source.at("data/f"), target.at("data/f"), "--wait-space", "0s"];
         let outcome = client.run(words).expect(6);
         assert!(outcome.err.contains("too small"), "{}", outcome.err);
-        // Large enough, and in use.
+        // Large enough, and being written.
         fs::write(full.join("others"), pattern(3 << 20)).unwrap();
         fs::write(source.data("f"), pattern(2 << 20)).unwrap();
         let words = words!["cp", source.at("data/f"), target.at("data/f"), "--wait-space", "0s"];
@@ -354,8 +354,8 @@ fn both_places_may_be_on_one_node() {
 }
 
 #[test]
-fn a_node_for_the_world_carries_nothing_to_its_own_host() {
-    let source = Setup::new().data_export("ro").everywhere().start();
+fn a_public_node_copies_nothing_to_its_own_host() {
+    let source = Setup::new().data_export("ro").on_all_addresses().start();
     fs::write(source.data("f"), b"f").unwrap();
     let client = Client::with_key(&source.grant(&["--export", "data"]));
     let inside = Setup::new().data_export("rw").start();
@@ -366,14 +366,14 @@ fn a_node_for_the_world_carries_nothing_to_its_own_host() {
     let by_name = format!("lh://localhost:{}/data/f", inside.port);
     both.run(words!["cp", source.at("data/f"), by_name]).expect(4);
     assert!(inside.is_empty());
-    // What a client fetches itself is the client's own affair.
+    // A copy through the client is not limited by the node.
     client.run(words!["cp", source.at("data/f"), client.path("f")]).expect(0);
     assert_eq!(fs::read(client.path("f")).unwrap(), b"f");
-    // Unless its operator says so.
+    // Unless its operator allows that.
     let lets = Setup::new();
     fs::create_dir(lets.state()).unwrap();
     fs::write(lets.state().join("access.toml"), "[third_party]\nlocal = true\n").unwrap();
-    let lets = lets.data_export("ro").everywhere().start();
+    let lets = lets.data_export("ro").on_all_addresses().start();
     fs::write(lets.data("f"), b"f").unwrap();
     let keys = [lets.grant(&["--export", "data"]), inside.grant(&["--export", "data", "--write"])].join(",");
     Client::with_key(&keys).run(words!["cp", lets.at("data/f"), inside.at("data/f")]).expect(0);
@@ -392,30 +392,30 @@ pub fn files_with(dir: &std::path::Path, needle: &[u8]) -> Vec<PathBuf> {
     found
 }
 
-/// A client without a credential could have a node connect to hosts that only the node reaches, and learn whether something answers.
+/// A client without a credential could have a node connect to hosts that only the node reaches, and find out whether something answers.
 #[test]
-fn guests_order_nothing_unless_the_policy_says_so() {
+fn anonymous_clients_order_copies_only_where_the_policy_permits_it() {
     let anonymous = || Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain");
-    let (shut, open, target) = (anonymous().start(), anonymous().guests_copy().start(), Node::open());
-    let ear = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    ear.set_nonblocking(true).unwrap();
-    let there = format!("http://{}/f", ear.local_addr().unwrap());
+    let (shut, open, target) = (anonymous().start(), anonymous().anonymous_may_copy().start(), Node::open());
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let there = format!("http://{}/f", listener.local_addr().unwrap());
     for node in [&shut, &open] {
         fs::write(node.data("f"), b"mine").unwrap();
     }
     for (name, to) in [("Source", there.as_str()), ("Destination", &there)] {
         let fields = [(name, to), ("TransferHeaderAuthorization", "Bearer x")];
-        let told = crate::web::raw::ask(&shut, "COPY", "/data/f", &fields, &[]).expect(401);
-        assert!(told.text().contains("guests = true"), "{}", told.text());
+        let answer = crate::web::raw::ask(&shut, "COPY", "/data/f", &fields, &[]).expect(401);
+        assert!(answer.text().contains("guests = true"), "{}", answer.text());
     }
     let client = Client::new();
     let copy = |from: &Node| client.run(words!["cp", from.at("data/f"), target.at("data/f")]);
     copy(&shut).refused(4, &["without a credential nobody", "guests = true"]);
     assert!(!target.data("f").exists());
-    assert!(ear.accept().is_err(), "nobody was dialled");
+    assert!(listener.accept().is_err(), "no connection was made");
     copy(&open).expect(0);
     assert_eq!(fs::read(target.data("f")).unwrap(), b"mine");
-    // Whoever is known by a key may, as ever.
+    // Clients with keys may, as before.
     let keys = [shut.grant(&["--export", "data"]), target.grant(&["--export", "data", "--write"])];
     let known = Client::with_key(&keys.join(","));
     known.run(words!["cp", shut.at("data/f"), target.at("data/g")]).expect(0);

@@ -136,7 +136,7 @@ pub fn build(root: &Path) {
     for (n, size) in [0, 1, 4095, 65_536, 65_537, 1 << 20, (1 << 20) + 1, 5 << 20].into_iter().enumerate() {
         file(root.join(format!("sizes/{size}")), &pattern(size), 0o640, 1_600_000_000 + n as i64, 123_456_789);
     }
-    // The same base name with different bytes, which some movers lose.
+    // The same base name with different bytes, which some copy programs lose.
     for dir in ["a", "b", "b/c"] {
         file(root.join(dir).join("same"), dir.as_bytes(), 0o644, 1_000, 1);
     }

@@ -1,4 +1,4 @@
-//! Auditing, changing and restoring hosts: this one, which is only looked at, and recorded ones, which are changed.
+//! Auditing, changing and restoring hosts: this one, which is only audited, and recorded ones, which are changed.
 
 mod watching;
 
@@ -14,7 +14,7 @@ use crate::client::{Client, Outcome, words};
 
 /// What a host for 10 Gbit/s over 150 ms needs: twice 187.5 MB.
 const WINDOW: &str = "375000000";
-const MEANT: [&str; 4] = ["--rate", "10Gbit/s", "--rtt", "150ms"];
+const TARGET_OPTIONS: [&str; 4] = ["--rate", "10Gbit/s", "--rtt", "150ms"];
 
 /// A small host made by hand: one NIC of 10 Gbit/s, and buffers as kernels have them.
 struct Tree {
@@ -54,8 +54,8 @@ impl Tree {
     }
 
     /// The same, for the rate and round trip above.
-    fn meant(&self, more: &[&str]) -> Outcome {
-        self.tune(&[more, &MEANT[..]].concat())
+    fn tune_for_target(&self, more: &[&str]) -> Outcome {
+        self.tune(&[more, &TARGET_OPTIONS[..]].concat())
     }
 }
 
@@ -92,14 +92,14 @@ fn an_audit_of_this_host_has_every_rule() {
 #[test]
 fn a_recorded_host_is_audited() {
     let tree = Tree::new();
-    let audit = tree.meant(&["audit", "--json"]).expect(0).json();
+    let audit = tree.tune_for_target(&["audit", "--json"]).expect(0).json();
     assert_eq!((&audit["host"]["name"], &audit["target"]["rate_from"]), (&"dtn1".into(), &"asked".into()));
     let buffer = rule(&audit, "T01");
     assert_eq!((&buffer["status"], &buffer["observed"]), (&"differs".into(), &"212992".into()));
     assert_eq!(buffer["wanted"], format!("at least {WINDOW}"));
     assert_eq!(buffer["command"], format!("sysctl -w net.core.rmem_max={WINDOW}"));
     assert_eq!((&buffer["writable"], &buffer["persist"]), (&true.into(), &"sysctl.d".into()));
-    // Its NIC says how fast it is, where nobody else does; without a NIC that does, nobody knows.
+    // The rate is that of the NIC unless it is given; without a NIC that states one it is unknown.
     let by_nic = tree.tune(&["audit", "--json", "--rtt", "150ms"]).expect(0).json();
     assert_eq!((&by_nic["target"]["rate_from"], &rule(&by_nic, "T01")["wanted"]), (&"nic".into(), &buffer["wanted"]));
     tree.write("sys/class/net/ens1/speed", "-1");
@@ -108,20 +108,20 @@ fn a_recorded_host_is_audited() {
 }
 
 #[test]
-fn people_see_the_worst_first_and_monitoring_a_code() {
+fn status_shows_the_worst_first_and_its_exit_code_serves_monitoring() {
     let tree = Tree::new();
-    let check = tree.meant(&["audit", "--check"]).expect(1);
+    let check = tree.tune_for_target(&["audit", "--check"]).expect(1);
     assert!(check.text().starts_with("WARNING - ") && check.text().contains("T01"), "{}", check.text());
     tree.write("proc/sys/net/ipv4/tcp_rmem", "4096 131072 6291456");
-    let check = tree.meant(&["audit", "--check"]).expect(2);
+    let check = tree.tune_for_target(&["audit", "--check"]).expect(2);
     assert!(check.text().starts_with("CRITICAL - ") && check.text().contains("T03"), "{}", check.text());
-    let text = tree.meant(&["audit", "--html", "page.html"]).expect(0).text();
+    let text = tree.tune_for_target(&["audit", "--html", "page.html"]).expect(0).text();
     let place = |id: &str| text.find(id).unwrap_or_else(|| panic!("no {id} in {text}"));
     assert!(place("high") < place("medium") && place("T03") < place("T01"), "{text}");
     assert!(text.contains("dtn1") && text.contains("ens1") && text.contains(" differ ("), "{text}");
     let page = fs::read_to_string(tree.client.path("page.html")).unwrap();
     assert!(page.contains("T01") && page.contains("Not as wanted") && page.ends_with("</html>\n"));
-    // A host that cannot be looked at as asked is unknown.
+    // A host that cannot be audited as requested is unknown.
     let check = tree.tune(&["audit", "--check", "--nic", "nothing0"]).expect(3);
     assert!(check.text().starts_with("UNKNOWN - there is no NIC nothing0"), "{}", check.text());
 }
@@ -130,13 +130,13 @@ fn people_see_the_worst_first_and_monitoring_a_code() {
 fn a_plan_is_a_script_and_changes_nothing() {
     let tree = Tree::new();
     let before = tree.text("proc/sys/net/core/rmem_max");
-    let plan = tree.meant(&["plan"]).expect(0).text();
+    let plan = tree.tune_for_target(&["plan"]).expect(0).text();
     assert!(plan.starts_with("#!/bin/sh\n"), "{plan}");
     assert!(plan.contains(&format!("\n{{ sysctl -w net.core.rmem_max={WINDOW}\n}}")), "{plan}");
     assert!(plan.contains("\n# - 212992\n") && plan.contains(&format!("\n# + {WINDOW}\n")), "{plan}");
     let script = tree.client.write("plan.sh", &plan);
     assert!(Command::new("sh").arg("-n").arg(script).status().unwrap().success(), "{plan}");
-    let diff = tree.meant(&["plan", "t01", "--diff"]).expect(0).text();
+    let diff = tree.tune_for_target(&["plan", "t01", "--diff"]).expect(0).text();
     assert_eq!(diff, format!("  net.core.rmem_max\n- 212992\n+ {WINDOW}\n"));
     assert_eq!(tree.text("proc/sys/net/core/rmem_max"), before);
 }
@@ -145,7 +145,7 @@ fn a_plan_is_a_script_and_changes_nothing() {
 fn an_applied_change_can_be_undone_once() {
     let tree = Tree::new();
     tree.tune(&["undo"]).refused(1, &["nothing to undo"]);
-    let applied = tree.meant(&["apply", "T01", "--persist", "--json"]).expect(0).json();
+    let applied = tree.tune_for_target(&["apply", "T01", "--persist", "--json"]).expect(0).json();
     assert_eq!((&applied["event"], &applied["changes"][0]["after"]), (&"tune_apply".into(), &WINDOW.into()));
     assert_eq!(tree.text("proc/sys/net/core/rmem_max"), WINDOW);
     assert!(tree.text("etc/sysctl.d/90-longhaul.conf").contains(&format!("net.core.rmem_max = {WINDOW}\n")));
@@ -162,22 +162,22 @@ fn an_applied_change_can_be_undone_once() {
 }
 
 #[test]
-fn everything_at_once_wants_a_word() {
+fn applying_every_rule_needs_yes() {
     let tree = Tree::new();
-    let refused = tree.meant(&["apply"]).expect(2);
+    let refused = tree.tune_for_target(&["apply"]).expect(2);
     assert!(refused.err.contains("+ 375000000") && refused.err.contains("--yes"), "{}", refused.err);
     assert_eq!(tree.text("proc/sys/net/core/rmem_max"), "212992");
-    tree.meant(&["apply", "--yes"]).expect(0);
+    tree.tune_for_target(&["apply", "--yes"]).expect(0);
     assert_eq!(tree.text("proc/sys/net/core/rmem_max"), WINDOW);
     // What is as wanted is not changed again.
-    assert!(tree.meant(&["apply", "T01"]).expect(0).text().contains("nothing differs"));
+    assert!(tree.tune_for_target(&["apply", "T01"]).expect(0).text().contains("nothing differs"));
 }
 
 #[test]
 fn an_invalid_option_is_refused() {
     let tree = Tree::new();
-    tree.meant(&["apply", "T1"]).refused(2, &["no rule T1", "T01"]);
-    tree.meant(&["plan", "X99"]).refused(2, &["no rule X99", "nearest"]);
+    tree.tune_for_target(&["apply", "T1"]).refused(2, &["no rule T1", "T01"]);
+    tree.tune_for_target(&["plan", "X99"]).refused(2, &["no rule X99", "nearest"]);
     tree.tune(&["audit", "--nic", "eth7"]).refused(2, &["eth7", "ens1"]);
     tree.tune(&["audit", "--disk", "/nowhere"]).refused(2, &["no disk is known for /nowhere"]);
     tree.tune(&["undo", "yesterday"]).refused(2, &["no snapshot yesterday", "--list"]);
@@ -189,7 +189,7 @@ fn an_invalid_option_is_refused() {
     }
     // What only a person can change is shown, not tried.
     let manual = rules().unwrap().into_iter().find(|rule| rule.set == Means::Manual).unwrap().id;
-    tree.meant(&["apply", &manual]).refused(1, &[manual.as_str(), "by hand"]);
+    tree.tune_for_target(&["apply", &manual]).refused(1, &[manual.as_str(), "by hand"]);
 }
 
 #[test]

@@ -66,11 +66,12 @@ fn sorted(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_copy_says_how_many_unfinished_files_it_left_out() {
+fn a_copy_reports_how_many_unfinished_files_it_left_out() {
     let client = Client::new();
     let (_node, places) = places(&client);
     let mirrored = |place: &String| [words!["-r", place, "m"], words!["--mirror", place]].concat();
-    // A server that hides its own by HTTP tells nobody how many: there are those that were sent to it. Mirrors are read by HTTP.
+    // A server that hides its unfinished files over HTTP does not report their number: the expected ones were sent to
+    // it. Mirrors are read by HTTP.
     for (number, (place, left_out)) in places.iter().zip([(4, 4), (4, 2), (2, 2)]).enumerate() {
         for (words, left_out) in
             [(words!["-r", place, format!("copy-{number}")], left_out.0), (mirrored(place), left_out.1)]
@@ -83,12 +84,12 @@ fn a_copy_says_how_many_unfinished_files_it_left_out() {
         let copied = client.path(&format!("copy-{number}"));
         assert_eq!(crate::client::unfinished(&copied), Vec::<std::path::PathBuf>::new());
     }
-    let told = client.run(words!["cp", "-r", client.path("d"), "people"]).expect(0).text();
-    assert!(told.contains("4 unfinished files left out"), "{told}");
+    let output = client.run(words!["cp", "-r", client.path("d"), "people"]).expect(0).text();
+    assert!(output.contains("4 unfinished files left out"), "{output}");
 }
 
 #[test]
-fn a_directory_of_unfinished_files_alone_goes_with_rm_r() {
+fn rm_r_removes_a_directory_of_only_unfinished_files() {
     let client = Client::new();
     let (_node, places) = places(&client);
     // The third is the second by another protocol.
@@ -96,7 +97,7 @@ fn a_directory_of_unfinished_files_alone_goes_with_rm_r() {
         client.run(words!["rm", "-r", place]).expect(0);
         client.run(words!["stat", place]).expect(1);
     }
-    // Those at the target are its own business, whatever the source lacks.
+    // Unfinished files of the target are not deleted, although the source lacks them.
     fill(&client.path("t"));
     fs::create_dir(client.path("s")).unwrap();
     fs::write(client.path("s/f"), b"whole").unwrap();

@@ -9,7 +9,7 @@ use crate::wait::{LONG, until};
 /// A row of a journal, after the four lines of its head.
 const ROW_BYTES: usize = 32;
 
-/// The journals below a state directory. A journal that is rewritten lies beside the former one for a moment, and is not counted twice.
+/// The journals below a state directory. A journal that is being rewritten exists twice for a moment, and is not counted twice.
 pub fn journals(state: &Path) -> Vec<PathBuf> {
     let all = fs::read_dir(state.join("journals")).into_iter().flatten().flatten().map(|entry| entry.path());
     all.filter(|path| path.extension().is_none()).collect()
@@ -38,7 +38,7 @@ fn covered_by(journal: &[u8]) -> u64 {
 }
 
 /// Whether no process has a journal open for writing any more.
-pub fn at_rest(state: &Path) -> bool {
+pub fn has_no_writer(state: &Path) -> bool {
     journals(state).iter().all(|path| File::open(path).is_ok_and(|file| file.try_lock().is_ok()))
 }
 
@@ -53,10 +53,10 @@ pub fn assert_kept(target: &Path, state: &Path) {
     };
     let mut seen = (Vec::new(), Vec::new());
     let kept = |journals: &[String]| journals.iter().map(|tag| format!(".longhaul-{tag}.part")).collect::<Vec<_>>();
-    let what = "what was begun is either kept with its journal or gone";
+    let what = "an unfinished file is kept with its journal or removed";
     until(what, LONG, || {
         seen = (names(unfinished(target)), names(journals(state)));
-        at_rest(state) && seen.0 == kept(&seen.1)
+        has_no_writer(state) && seen.0 == kept(&seen.1)
     });
     assert!(!seen.1.is_empty(), "nothing was kept");
 }

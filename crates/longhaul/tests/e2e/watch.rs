@@ -1,4 +1,4 @@
-//! The watch as its users meet it: a file, a command, a grid; a fault, an alarm with its direction; an archive that outlasts restarts.
+//! The watch as its users see it: a file, a command, a grid; a fault, an alarm with its direction; an archive that outlasts restarts.
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, UdpSocket};
@@ -47,7 +47,7 @@ fn is_ok(member: &Member<'_>, from: &str, to: &str, test: &str) -> bool {
 }
 
 #[test]
-fn a_mesh_is_measured_a_node_that_is_gone_is_told_and_history_stays() {
+fn a_mesh_is_measured_a_lost_node_is_reported_and_history_survives_restarts() {
     let dir = Client::new();
     let (a, b, mut c) = (node(), node(), node());
     let tables = [("a", &a), ("b", &b), ("c", &c)].map(|(name, node)| node_table(name, node, &dir)).concat();
@@ -66,7 +66,7 @@ fn a_mesh_is_measured_a_node_that_is_gone_is_told_and_history_stays() {
     assert!(text.lines().count() == 4 && text.contains("+ 0.0 % lost"), "{text}");
     let nodes = operator.json(&["watch", "nodes"]);
     assert!(nodes[0].to_string().contains("measurements"), "{nodes:?}");
-    until("all nodes tell who moves most through them", LONG, || {
+    until("all nodes report their largest users", LONG, || {
         operator.json(&["watch", "talkers", "--window", "start"])[0]["nodes"].as_array().unwrap().len() == 3
     });
     until("the NICs of a node's host are read", LONG, || {
@@ -84,11 +84,11 @@ fn a_mesh_is_measured_a_node_that_is_gone_is_told_and_history_stays() {
         let of_c = |alarm: &Value| alarm["kind"] == "silent" && alarm["to"] == "c" && alarm["id"].as_i64() > Some(0);
         (alarms().iter().filter(|alarm| of_c(alarm)).count() == 2).then(alarms)
     };
-    let told = until_some("both paths to it are silent", LONG, silent);
+    let silent_alarms = until_some("both paths to it are silent", LONG, silent);
     let checked = operator.run(&["watch", "check", "a", "c"]);
     assert!(checked.expect(2).text().starts_with("CRITICAL - a to c: nothing has answered"));
     operator.run(&["watch", "check"]).expect(2);
-    let id = told.iter().find(|alarm| alarm["kind"] == "silent").unwrap()["id"].to_string();
+    let id = silent_alarms.iter().find(|alarm| alarm["kind"] == "silent").unwrap()["id"].to_string();
     let user = hub.member("user", "reader", "");
     user.run(&["watch", "acknowledge", &id]).expect(4);
     let seen = operator.json(&["watch", "acknowledge", &id, "--note", "power is off"]);
@@ -105,12 +105,12 @@ fn a_mesh_is_measured_a_node_that_is_gone_is_told_and_history_stays() {
     hub.restart();
     let operator = hub.with_key(&operator_key);
     assert!(before > 0 && rows(&operator) >= before, "what was measured outlasts the watch");
-    until("it goes on", LONG, || is_ok(&operator, "b", "c", "latency"));
+    until("it continues", LONG, || is_ok(&operator, "b", "c", "latency"));
     assert!(!operator.json(&["watch", "alarms", "--since", "1h"])[0]["alarms"].as_array().unwrap().is_empty());
 }
 
 #[test]
-fn counters_of_an_interface_are_read_and_read_on_after_a_restart() {
+fn counters_of_an_interface_are_read_and_resume_after_a_restart() {
     let dir = Client::new();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     // A gigabit a second.
@@ -192,7 +192,7 @@ impl Drop for LossyPath {
 }
 
 #[test]
-fn loss_of_one_direction_is_told_with_its_direction_and_an_event_near_it() {
+fn loss_is_reported_with_its_direction_and_a_nearby_event() {
     let dir = Client::new();
     let (a, far) = (node(), node());
     let path = LossyPath::to(far.address().parse().unwrap());
@@ -205,7 +205,7 @@ fn loss_of_one_direction_is_told_with_its_direction_and_an_event_near_it() {
     operator.run(&["watch", "note", "firewall update", "--place", "far"]).expect(0);
     path.one_of.store(50, Ordering::SeqCst);
     let alarms = || operator.json(&["watch", "alarms"])[0]["alarms"].as_array().unwrap().clone();
-    let lost = until_some("loss is told", LONG, || alarms().into_iter().find(|alarm| alarm["kind"] == "loss"));
+    let lost = until_some("loss is reported", LONG, || alarms().into_iter().find(|alarm| alarm["kind"] == "loss"));
     assert_eq!((&lost["direction"], &lost["cause"]), (&"forward".into(), &"random_loss".into()), "{lost}");
     assert!(lost["event"].as_str().unwrap().contains("firewall update"), "{lost}");
     assert!(lost["evidence"].as_str().unwrap().contains("packets lost forward"), "{lost}");
@@ -236,7 +236,7 @@ fn another_domain_finds_our_nodes_by_a_signed_directory() {
 }
 
 #[test]
-fn a_template_is_imported_and_what_is_wrong_is_named() {
+fn a_template_is_imported_and_its_errors_are_named() {
     let dir = Client::new();
     let part = dir.write("schedules.json", r#"{"schedules":{"s":{"repeat":"PT4H"}}}"#);
     let template = dir.write(

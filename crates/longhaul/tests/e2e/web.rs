@@ -1,15 +1,15 @@
-//! The HTTP service of a node: clients that break the rules, peers that lie, storage that fails.
+//! The HTTP service of a node: clients that break the rules, peers that give false answers, storage that fails.
 //!
 //! Requests are bytes on a socket of the test, so that no library between the test and the node corrects them.
 
 mod browsers;
 mod collections;
-mod crowds;
+mod connection_limits;
+mod delegated_keys;
 mod digests;
 mod escapes;
 mod frames;
 mod kills;
-mod lent;
 mod locks;
 mod native;
 mod odd;

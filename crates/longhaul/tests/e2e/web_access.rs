@@ -8,7 +8,7 @@ use rcgen::DnType;
 use serde_json::{Value, json};
 
 use crate::client::{Client, words};
-use crate::https::{HttpsClient, IssuerServer, certificate, file, nothing_leaks, setup, token};
+use crate::https::{HttpsClient, IssuerServer, assert_not_written, certificate, file, setup, token};
 use crate::node::Node;
 use crate::wait::{LONG, until, until_some};
 
@@ -72,7 +72,7 @@ fn scoped(scope: &str) -> String {
 }
 
 #[test]
-fn what_a_token_says_is_what_it_opens() {
+fn a_token_opens_exactly_its_scopes() {
     let node = node(POLICY);
     let group = json!({"scope": "openid", "wlcg.groups": ["/vo/prod"]});
     let both = json!({"scope": "storage.read:/a", "wlcg.groups": ["/vo/prod"]});
@@ -119,11 +119,11 @@ fn what_a_token_says_is_what_it_opens() {
         let in_query = HttpsClient::default().ask(&node, "HEAD", &format!("{target}?authz=Bearer%20{encoded}"), b"");
         assert_ne!(in_query.status, 401, "the query counts as the field does");
     }
-    nothing_leaks(&node, &[write, read, create, part, stage, group, both, scitoken]);
+    assert_not_written(&node, &[write, read, create, part, stage, group, both, scitoken]);
 }
 
 #[test]
-fn a_token_that_lies_opens_nothing() {
+fn an_invalid_token_opens_nothing() {
     let node = node(POLICY);
     let good = scoped("storage.read:/");
     // The first letter of the signature: not all bits of the last one count, so that some changes of it are no base64url.
@@ -151,12 +151,12 @@ fn a_token_that_lies_opens_nothing() {
         assert_eq!(answer.status, 401, "{word}: {answer:?}");
         assert!(challenge.contains("error=\"invalid_token\"") && challenge.contains(word), "{word}: {challenge}");
         assert!(answer.body.contains(word) && !answer.body.contains(token.as_str()), "{answer:?}");
-        // What is everybody's stays so, whatever is shown; but nobody acts with it.
+        // Public files stay readable with an invalid token; but nothing can be changed with it.
         assert_eq!(HttpsClient::bearer(token).get(&node, "/public/f").status, 200);
         assert_eq!(HttpsClient::bearer(token).ask(&node, "POST", "/public/f", b"").status, 401);
         assert_eq!(HttpsClient::bearer(&good).get(&node, "/data/store/a/f").status, 200);
     }
-    nothing_leaks(&node, &table.map(|(token, _)| token).into_iter().filter(|t| t.len() > 40).collect::<Vec<_>>());
+    assert_not_written(&node, &table.map(|(token, _)| token).into_iter().filter(|t| t.len() > 40).collect::<Vec<_>>());
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn open_exports_stay_open_beside_closed_ones() {
     let read_only = nobody.ask(&node, "PUT", "/public/g", b"x");
     assert!(
         read_only.status == 403 && read_only.body.contains("read-only"),
-        "nobody may, so nobody is asked who they are"
+        "no client may, so no credential is requested"
     );
     let closed = crate::https::setup("").start();
     assert_eq!((nobody.get(&closed, "/").status, nobody.get(&closed, "/public/f").status), (401, 401));
@@ -194,14 +194,14 @@ fn a_certificate_identifies_a_client_by_its_name() {
     assert!(denied.status == 403 && denied.body.contains("/O=Example/CN=Robot"), "{denied:?}");
     let other = named(&[(DnType::OrganizationName, "Example"), (DnType::CommonName, "Robot/CN=x")]);
     assert_eq!(other.get(&node, "/data/other").status, 404, "what is not for it is not there for it");
-    // A narrow token holds even whoever has a certificate besides.
+    // A narrow token limits also a client that has a certificate besides.
     let both =
         HttpsClient { certificate: robot.certificate.clone(), ..HttpsClient::bearer(&scoped("storage.read:/a")) };
     assert_eq!(both.get(&node, "/data/other").status, 403);
 }
 
 #[test]
-fn macaroons_are_made_narrowed_and_end_with_their_key() {
+fn macaroons_are_issued_narrowed_and_end_with_their_key() {
     let node = node(POLICY);
     let key = node.grant(&["--export", "data", "--path", "dir", "--write"]);
     let body = br#"{"caveats":["activity:DOWNLOAD,LIST,UPLOAD"],"validity":"PT10M"}"#;
@@ -245,14 +245,14 @@ fn macaroons_are_made_narrowed_and_end_with_their_key() {
     node.grant_command(&["revoke", list.split_whitespace().next().unwrap()]);
     let revoked = HttpsClient::bearer(&text).get(&node, "/data/dir/f");
     assert!(revoked.status == 401 && revoked.body.contains("not valid any more"), "{revoked:?}");
-    nothing_leaks(&node, &[key, text, again, narrow, second]);
+    assert_not_written(&node, &[key, text, again, narrow, second]);
     let off = crate::https::setup("").start();
     assert_eq!(typed(HttpsClient::default()).ask(&off, "POST", "/data", body).status, 405);
     assert_eq!(HttpsClient::default().get(&off, "/.well-known/oauth-authorization-server").status, 404);
 }
 
 #[test]
-fn macaroons_end_with_the_credential_they_were_made_from() {
+fn macaroons_end_with_the_credential_of_their_issue() {
     let node = node(POLICY);
     let made = |asker: HttpsClient, at: &str| {
         let asker = asker.with("Content-Type", "application/macaroon-request");
@@ -269,16 +269,16 @@ fn macaroons_end_with_the_credential_they_were_made_from() {
     assert_eq!((status(&by_name, "/data/dir/f"), status(&by_scope, "/data/store/a/f")), (200, 200));
     let file = node.state().join("access.toml");
     fs::write(&file, POLICY.replace("CN=Robot", "CN=Another")).unwrap();
-    until("the rule is gone", LONG, || status(&by_name, "/data/dir/f") == 401);
+    until("the rule is removed", LONG, || status(&by_name, "/data/dir/f") == 401);
     assert!(by_name.get(&node, "/data/dir/f").body.contains("gives nothing here any more"));
     assert_eq!(status(&by_scope, "/data/store/a/f"), 200, "its issuer is there");
     fs::write(&file, POLICY.replace("https://issuer.example/", "https://another.example/")).unwrap();
-    until("the issuer is gone", LONG, || status(&by_scope, "/data/store/a/f") == 401);
+    until("the issuer is removed", LONG, || status(&by_scope, "/data/store/a/f") == 401);
     assert_eq!(status(&by_name, "/data/dir/f"), 200, "its rule is back");
 }
 
 #[test]
-fn an_authorization_program_decides_and_its_silence_refuses() {
+fn an_authorization_program_decides_and_its_timeout_refuses() {
     let dir = tempfile::tempdir().unwrap();
     let program = file(
         dir.path(),
@@ -318,7 +318,7 @@ esac
 }
 
 #[test]
-fn an_issuers_keys_outlive_its_server() {
+fn the_cached_keys_of_an_issuer_outlast_its_server() {
     let server = IssuerServer::start();
     let policy = format!(
         "audiences = [\"https://node.example\"]\n[[issuer]]\nname = \"vo\"\niss = \"{}\"\nexport = \"data\"\n",
@@ -333,12 +333,16 @@ fn an_issuers_keys_outlive_its_server() {
         assert_eq!(HttpsClient::bearer(&strange).get(&node, "/data/store/a/f").status, 401);
         assert_eq!(good.get(&node, "/data/store/a/f").status, 200);
     }
-    assert_eq!(server.asked.load(Ordering::Acquire), 1, "unknown names do not make the node ask on and on");
+    assert_eq!(
+        server.key_requests.load(Ordering::Acquire),
+        1,
+        "unknown key names do not make the node fetch the keys again and again"
+    );
     let iss = server.iss.clone();
     drop(server);
     node.restart();
     assert_eq!(good.get(&node, "/data/store/a/f").status, 200);
-    // Without what was kept there is nothing to go by.
+    // Without the cached keys no token can be checked.
     fs::remove_dir_all(node.state().join("issuers")).unwrap();
     node.restart();
     let answer = good.get(&node, "/data/store/a/f");
@@ -353,7 +357,7 @@ fn the_policy_changes_while_the_node_runs() {
     let get = |node: &Node| HttpsClient::default().get(node, "/public/f").status;
     assert_eq!(get(&node), 200);
     fs::write(&file, format!("{POLICY}\n[nonsense]\n")).unwrap();
-    until("the slip is said", LONG, || get(&node) == 200 && node.log().contains("cannot be read"));
+    until("the error is logged", LONG, || get(&node) == 200 && node.log().contains("cannot be read"));
     fs::write(&file, format!("{POLICY}\n[addresses]\nrefuse = [\"127.0.0.0/8\"]\n")).unwrap();
     until("the address is refused", LONG, || get(&node) == 403);
     let key = node.grant(&["--export", "data"]);
@@ -362,7 +366,7 @@ fn the_policy_changes_while_the_node_runs() {
     until("the address is served", LONG, || get(&node) == 200);
     let client = Client::with_key(&key);
     client.run(words!["ls", node.at("data")]).expect(0);
-    // What strangers came for is not among what was decided about people.
+    // Requests of anonymous clients are not among the decisions about identified ones.
     let (nobody, people) = ("audit-nobody.jsonl", "audit.jsonl");
     for (name, by, action, outcome) in [
         (nobody, "https", "GET", "allowed"),
@@ -375,12 +379,12 @@ fn the_policy_changes_while_the_node_runs() {
         until(&format!("{name} has {by} {action} {outcome}"), LONG, || trail(&node, name).iter().any(is_it));
     }
     assert!(trail(&node, people).iter().all(|line| line["who"] != "nobody" && line["outcome"] == "allowed"));
-    nothing_leaks(&node, &[key]);
+    assert_not_written(&node, &[key]);
     node.kill();
     fs::write(&file, "[[allow]]\nanyone = 7\n").unwrap();
     let refused = client.run(words!["serve", "--listen", "127.0.0.1:0", "--state", node.state()]);
-    let said = &refused.err;
-    assert!(refused.code != 0 && said.contains("access.toml") && said.contains("line 2"), "{said}");
+    let error = &refused.err;
+    assert!(refused.code != 0 && error.contains("access.toml") && error.contains("line 2"), "{error}");
 }
 
 /// The lines of the audit log.
@@ -401,7 +405,7 @@ fn the_audit_log_names_both_ends_and_no_secret() {
     asker.with("Destination", &to).ask(&node, "MOVE", "/data/store/a/f", b"");
     let other = |action: &str| {
         let line = || trail(&node, "audit.jsonl").into_iter().find(|line| line["action"] == action);
-        // Written down when the answer is out.
+        // Written when the answer has been sent.
         until_some(action, LONG, line)["other"].as_str().unwrap().to_owned()
     };
     assert_eq!(other("MOVE"), to);
@@ -410,20 +414,20 @@ fn the_audit_log_names_both_ends_and_no_secret() {
         copied.starts_with("https://") && copied.contains("127.0.0.1:9/f?authz=") && copied.len() < 600,
         "{copied}"
     );
-    nothing_leaks(&node, &["hidden".into()]);
+    assert_not_written(&node, &["hidden".into()]);
 }
 
 #[test]
-fn a_link_is_enough_for_a_browser() {
+fn a_browser_needs_only_a_link() {
     let node = node("");
     let made = node.grant_command(&["--export", "data", "--path", "dir"]);
-    let said = String::from_utf8(made.stderr).unwrap();
-    let link = said.split_whitespace().find(|word| word.starts_with("https://")).unwrap().to_owned();
+    let output = String::from_utf8(made.stderr).unwrap();
+    let link = output.split_whitespace().find(|word| word.starts_with("https://")).unwrap().to_owned();
     let target = link.strip_prefix(&format!("https://127.0.0.1:{}", node.port)).unwrap();
     let browser = HttpsClient::default().with("Accept", "text/html");
     let sent_on = browser.get(&node, target);
     assert_eq!(sent_on.status, 307, "{sent_on:?}");
-    // From here on a cookie stands for the key, which is in no address.
+    // From here on a cookie replaces the key, which is in no URL.
     let entered = browser.get(&node, sent_on.headers.get("location").unwrap());
     assert_eq!((entered.status, entered.headers.get("location")), (303, Some("/data/dir/")), "{entered:?}");
     let cookie = entered.headers.get("set-cookie").unwrap().split(';').next().unwrap();
@@ -434,11 +438,11 @@ fn a_link_is_enough_for_a_browser() {
     assert_eq!(browser.get(&node, &format!("/data/dir/{href}")).body, "here");
     assert_eq!(browser.get(&node, &target.replace("/data/dir", "/data/other")).status, 403);
     let key = target.split('=').nth(1).unwrap().to_owned();
-    nothing_leaks(&node, &[key]);
+    assert_not_written(&node, &[key]);
 }
 
 #[test]
-fn a_right_that_is_withdrawn_is_gone_at_once() {
+fn a_revoked_right_ends_at_once() {
     let node = node(POLICY);
     let file = node.state().join("access.toml");
     for _ in 0..3 {
@@ -452,11 +456,15 @@ fn a_right_that_is_withdrawn_is_gone_at_once() {
 }
 
 #[test]
-fn guessing_is_slowed_down() {
+fn guessing_credentials_is_slowed_down() {
     let node = node(POLICY);
     let began = Instant::now();
     for _ in 0..8 {
-        assert_eq!(HttpsClient::bearer("a.b.c").get(&node, "/public/f").body, "open", "it says nothing of the token");
+        assert_eq!(
+            HttpsClient::bearer("a.b.c").get(&node, "/public/f").body,
+            "open",
+            "a public path needs no valid token"
+        );
         assert_eq!(HttpsClient::bearer("a.b.c").get(&node, "/data/other").status, 401);
     }
     // The sixth waits 0.1 s, the seventh 0.2 s, the eighth 0.4 s.

@@ -13,11 +13,11 @@ use crate::tree::facts;
 const FILES: &[&str] = &["f", "d1/f", "d5/f", "d5/e/f"];
 
 /// A node with its data, a part of it under another name, and a client on the same host.
-fn scene() -> (Node, Client, PathBuf) {
+fn fixture() -> (Node, Client, PathBuf) {
     let setup = Setup::new().data_export("rw");
     let part = setup.data().join("t/d5");
     fs::create_dir_all(&part).unwrap();
-    let node = setup.export("part", &part, "rw").arg("--anonymous").arg("rw").guests_copy().start();
+    let node = setup.export("part", &part, "rw").arg("--anonymous").arg("rw").anonymous_may_copy().start();
     let tree = node.data("t");
     fill(&tree, FILES);
     (node, Client::new(), tree)
@@ -36,7 +36,7 @@ fn refused(client: &Client, tree: &Path, from: &str, to: &str, more: &[&str]) {
 
 #[test]
 fn a_tree_is_not_copied_into_itself() {
-    let (node, client, tree) = scene();
+    let (node, client, tree) = fixture();
     let here = |path: &str| tree.join(path).display().to_string();
     let there = |path: &str| node.at(&format!("data/t/{path}"));
     let aside = client.path("aside");
@@ -57,8 +57,8 @@ fn a_tree_is_not_copied_into_itself() {
 }
 
 #[test]
-fn a_neighbour_of_the_same_beginning_is_not_within() {
-    let (node, client, tree) = scene();
+fn a_sibling_with_the_same_prefix_is_not_within() {
+    let (node, client, tree) = fixture();
     for to in [format!("{}.copy", tree.display()), node.at("data/tt"), node.at("data/other/t")] {
         client.run(words!["cp", "-r", tree, to]).expect(0);
         client.run(words!["cp", "-r", node.at("data/t"), to]).expect(0);
@@ -70,7 +70,7 @@ fn a_neighbour_of_the_same_beginning_is_not_within() {
 
 #[test]
 fn delete_does_not_remove_the_copied_files() {
-    let (node, client, tree) = scene();
+    let (node, client, tree) = fixture();
     let source = tree.join("d5").display().to_string();
     for from in [source, node.at("data/t/d5"), node.at("part")] {
         for to in [tree.display().to_string(), node.at("data/t")] {

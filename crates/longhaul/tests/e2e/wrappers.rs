@@ -10,7 +10,7 @@ const INSIDE: &str = "LONGHAUL_E2E_INSIDE";
 const NAMESPACE: &[&str] = &["unshare", "--mount", "--propagation", "private"];
 /// Where an ordinary user may be root of a namespace, this suffices to mount a tmpfs in it.
 const USER_NAMESPACE: &[&str] = &["unshare", "--map-root-user", "--mount", "--propagation", "private"];
-/// A network of its own, which goes with its processes. Mounts too: what is below /sys tells of the network.
+/// A network namespace, which ends with its processes. Mounts too: files below /sys describe the network.
 const NETWORK: &[&str] = &["unshare", "--net", "--mount", "--propagation", "private"];
 const NOBODY: &[&str] = &["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
 
@@ -52,12 +52,12 @@ fn below(wrapper: &[&str], test: &str, body: fn()) {
     assert!(output.status.success() && out.contains("1 passed"), "{out}\n{err}");
 }
 
-/// A mount that is taken away when dropped, so that the directory around it can be removed.
+/// A mount that is unmounted when dropped, so that the directory around it can be removed.
 pub struct Mount(PathBuf);
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // Lazily: whoever still has it open keeps it until then.
+        // Lazily: a process that still has it open keeps it until then.
         let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
     }
 }

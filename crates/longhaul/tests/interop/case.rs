@@ -1,6 +1,6 @@
 //! A case: an action of a client, and the required outcome.
 
-use crate::scene::CaseContext;
+use crate::context::CaseContext;
 
 /// One action of one client.
 #[derive(Clone)]
@@ -31,7 +31,7 @@ impl Case {
         Case { client, name, does, outcome, stock: None, run }
     }
 
-    /// A stock xrootd 5.5 answers otherwise.
+    /// A stock xrootd 5.5 answers differently.
     pub const fn stock(self, how: &'static str) -> Case {
         Case { stock: Some(how), ..self }
     }

@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use crate::case::Case;
 use crate::clients::ClientOutput;
+use crate::context::CaseContext;
 use crate::fts::stage::{HubWithNodes, environment};
 use crate::node::Node;
-use crate::scene::CaseContext;
 use crate::tokens::{AUDIENCE, ISSUER};
 
 /// Rucio's commands.
 const COMMANDS: &str = "rucio-commands";
 
-/// Whether a client is this one: docs/rucio.md tells of it.
+/// Whether a client is this one: docs/rucio.md describes it.
 pub fn is_of(client: &str) -> bool {
     client == COMMANDS
 }
@@ -90,16 +90,16 @@ pub const CASES: &[Case] = &[
 
 /// A hub, nodes that admit anonymous clients, and Rucio's client.
 struct Client<'a> {
-    scene: &'a CaseContext<'a>,
+    context: &'a CaseContext<'a>,
     stage: HubWithNodes<'a>,
 }
 
 impl<'a> Client<'a> {
-    fn of(scene: &'a CaseContext<'a>, nodes: usize) -> Client<'a> {
+    fn of(context: &'a CaseContext<'a>, nodes: usize) -> Client<'a> {
         environment("rucio");
         let nodes: Vec<Node> = (0..nodes).map(|_| Node::open()).collect();
         nodes.iter().for_each(|node| fs::create_dir(node.data("c")).unwrap());
-        Client { scene, stage: HubWithNodes::of(scene, nodes, &[]) }
+        Client { context, stage: HubWithNodes::of(context, nodes, &[]) }
     }
 
     /// Runs a command of Rucio's as a user with a key.
@@ -111,21 +111,21 @@ impl<'a> Client<'a> {
         self.logged_in(account, &login, &[], words)
     }
 
-    /// Runs a command of Rucio's over TLS, with this said of the login.
+    /// Runs a command of Rucio's over TLS, with these settings of the login.
     fn over_tls(&self, login: &str, more: &[(&str, &str)], words: &[&str]) -> ClientOutput {
-        let (host, ca) = (format!("{}/rucio", self.stage.url), self.scene.world.pki.ca.display());
+        let (host, ca) = (format!("{}/rucio", self.stage.url), self.context.world.pki.ca.display());
         let login = format!("rucio_host = {host}\nauth_host = {host}\nca_cert = {ca}\n{login}");
         self.logged_in("somebody", &login, more, words)
     }
 
     fn logged_in(&self, account: &str, login: &str, more: &[(&str, &str)], words: &[&str]) -> ClientOutput {
         let config = format!("[client]\n{login}account = {account}\n");
-        let config = self.scene.write(&format!("{account}.cfg"), config.as_bytes());
-        let robot = &self.scene.world.pki.robot;
+        let config = self.context.write(&format!("{account}.cfg"), config.as_bytes());
+        let robot = &self.context.world.pki.robot;
         let both = [&robot.certificate, &robot.key].map(|file| fs::read(file).unwrap()).concat();
-        // Without a token that storage understands, Rucio's client wants a proxy, which these nodes do not ask for.
-        let proxy = self.scene.write("proxy.pem", &both);
-        let home = self.scene.path("").display().to_string();
+        // Without a token that storage understands, Rucio's client requires a proxy, which these nodes do not request.
+        let proxy = self.context.write("proxy.pem", &both);
+        let home = self.context.path("").display().to_string();
         let mut environment_of = vec![
             ("RUCIO_CONFIG", config.as_str()),
             ("RUCIO_ACCOUNT", account),
@@ -135,7 +135,7 @@ impl<'a> Client<'a> {
         ];
         environment_of.extend(more);
         let program = environment("rucio").join("bin/rucio").display().to_string();
-        self.scene.run_with(&environment_of, &[&[program.as_str()], words].concat())
+        self.context.run_with(&environment_of, &[&[program.as_str()], words].concat())
     }
 
     fn ann(&self, words: &[&str]) -> ClientOutput {
@@ -158,170 +158,183 @@ impl<'a> Client<'a> {
     }
 }
 
-fn login(scene: &CaseContext) {
-    let client = Client::of(scene, 0);
-    client.ann(&["ping"]).well().says("41.5.1");
-    client.ann(&["whoami"]).well().says("account    : ann").says("ACTIVE");
-    client.by("bob", &client.stage.user, &["did", "list", "user.bob:*"]).badly().says("that is the key of ann");
-    client.by("eve", "nonsense", &["did", "list", "user.eve:*"]).badly().says("Cannot authenticate");
+fn login(context: &CaseContext) {
+    let client = Client::of(context, 0);
+    client.ann(&["ping"]).expect_success().expect_text("41.5.1");
+    client.ann(&["whoami"]).expect_success().expect_text("account    : ann").expect_text("ACTIVE");
+    client
+        .by("bob", &client.stage.user, &["did", "list", "user.bob:*"])
+        .expect_failure()
+        .expect_text("that is the key of ann");
+    client.by("eve", "nonsense", &["did", "list", "user.eve:*"]).expect_failure().expect_text("Cannot authenticate");
 }
 
-fn certificate(scene: &CaseContext) {
-    let client = Client::of(scene, 0);
-    client.root(&["scope", "add", "survey", "-a", "ann"]).well();
-    let robot = &scene.world.pki.robot;
+fn certificate(context: &CaseContext) {
+    let client = Client::of(context, 0);
+    client.root(&["scope", "add", "survey", "-a", "ann"]).expect_success();
+    let robot = &context.world.pki.robot;
     let (certificate, key) = (robot.certificate.display(), robot.key.display());
     let login = format!("auth_type = x509\nclient_cert = {certificate}\nclient_key = {key}\n");
-    client.over_tls(&login, &[], &["whoami"]).well().says("CN=robot").says("ACTIVE");
-    client.over_tls(&login, &[], &["scope", "list"]).well().says("survey");
+    client.over_tls(&login, &[], &["whoami"]).expect_success().expect_text("CN=robot").expect_text("ACTIVE");
+    client.over_tls(&login, &[], &["scope", "list"]).expect_success().expect_text("survey");
 }
 
-fn token(scene: &CaseContext) {
-    fs::create_dir_all(scene.path("hub")).unwrap();
-    let jwks = scene.write("jwks.json", scene.world.tokens.jwks().to_string().as_bytes());
+fn token(context: &CaseContext) {
+    fs::create_dir_all(context.path("hub")).unwrap();
+    let jwks = context.write("jwks.json", context.world.tokens.jwks().to_string().as_bytes());
     let policy = format!(
         "audiences = [\"{AUDIENCE}\"]\n[[issuer]]\nname = \"test\"\niss = \"{ISSUER}\"\nexport = \"data\"\njwks = \"{jwks}\"\n"
     );
-    fs::write(scene.path("hub/access.toml"), policy).unwrap();
-    let client = Client::of(scene, 0);
-    client.ann(&["did", "add", "user.ann:d", "--type", "dataset"]).well();
-    let token = scene.world.tokens.wlcg("storage.read:/");
+    fs::write(context.path("hub/access.toml"), policy).unwrap();
+    let client = Client::of(context, 0);
+    client.ann(&["did", "add", "user.ann:d", "--type", "dataset"]).expect_success();
+    let token = context.world.tokens.wlcg("storage.read:/");
     let by_token =
         |token: &str, words: &[&str]| client.over_tls("auth_type = oidc\n", &[("BEARER_TOKEN", token)], words);
-    by_token(&token, &["whoami"]).well().says("ACTIVE");
-    by_token(&token, &["did", "list", "user.ann:*"]).well().says("user.ann:d");
-    by_token(&scene.world.tokens.expired("storage.read:/"), &["did", "list", "user.ann:*"]).badly();
+    by_token(&token, &["whoami"]).expect_success().expect_text("ACTIVE");
+    by_token(&token, &["did", "list", "user.ann:*"]).expect_success().expect_text("user.ann:d");
+    by_token(&context.world.tokens.expired("storage.read:/"), &["did", "list", "user.ann:*"]).expect_failure();
 }
 
-fn scopes(scene: &CaseContext) {
-    let client = Client::of(scene, 0);
-    client.root(&["scope", "add", "survey", "-a", "ann"]).well();
-    client.root(&["scope", "list"]).well().says("survey");
-    client.ann(&["did", "add", "survey:d1", "--type", "dataset"]).well().says("Added survey:d1");
-    client.ann(&["did", "add", "nobody:d1", "--type", "dataset"]).badly().says("Scope does not exist");
+fn scopes(context: &CaseContext) {
+    let client = Client::of(context, 0);
+    client.root(&["scope", "add", "survey", "-a", "ann"]).expect_success();
+    client.root(&["scope", "list"]).expect_success().expect_text("survey");
+    client.ann(&["did", "add", "survey:d1", "--type", "dataset"]).expect_success().expect_text("Added survey:d1");
+    client.ann(&["did", "add", "nobody:d1", "--type", "dataset"]).expect_failure().expect_text("Scope does not exist");
 }
 
-fn names(scene: &CaseContext) {
-    let client = Client::of(scene, 0);
-    client.ann(&["did", "add", "user.ann:run/7", "--type", "dataset"]).well();
-    client.ann(&["did", "add", "user.ann:run/7", "--type", "dataset"]).badly().says("already exists");
-    client.ann(&["did", "add", "user.ann:all", "--type", "container"]).well();
-    client.ann(&["did", "content", "add", "--to-did", "user.ann:all", "user.ann:run/7"]).well();
-    client.ann(&["did", "list", "user.ann:*"]).well().says("user.ann:run/7").says("CONTAINER");
-    client.ann(&["did", "list", "user.ann:run/7", "--parent"]).well().says("user.ann:all");
-    client.ann(&["did", "show", "user.ann:run/7"]).well().says("account:     ann").says("open:        True");
-    client.ann(&["did", "show", "user.ann:none"]).badly().says("Data identifier not found");
-    client.ann(&["did", "update", "user.ann:run/7", "--close"]).well().says("has been closed");
-    client.ann(&["did", "update", "user.ann:run/7", "--close"]).badly().says("is closed already");
-    client.ann(&["did", "remove", "user.ann:run/7"]).well();
-    client.ann(&["did", "metadata", "list", "user.ann:run/7"]).well().says("expired_at:  20");
+fn names(context: &CaseContext) {
+    let client = Client::of(context, 0);
+    client.ann(&["did", "add", "user.ann:run/7", "--type", "dataset"]).expect_success();
+    client.ann(&["did", "add", "user.ann:run/7", "--type", "dataset"]).expect_failure().expect_text("already exists");
+    client.ann(&["did", "add", "user.ann:all", "--type", "container"]).expect_success();
+    client.ann(&["did", "content", "add", "--to-did", "user.ann:all", "user.ann:run/7"]).expect_success();
+    client.ann(&["did", "list", "user.ann:*"]).expect_success().expect_text("user.ann:run/7").expect_text("CONTAINER");
+    client.ann(&["did", "list", "user.ann:run/7", "--parent"]).expect_success().expect_text("user.ann:all");
+    client
+        .ann(&["did", "show", "user.ann:run/7"])
+        .expect_success()
+        .expect_text("account:     ann")
+        .expect_text("open:        True");
+    client.ann(&["did", "show", "user.ann:none"]).expect_failure().expect_text("Data identifier not found");
+    client.ann(&["did", "update", "user.ann:run/7", "--close"]).expect_success().expect_text("has been closed");
+    client.ann(&["did", "update", "user.ann:run/7", "--close"]).expect_failure().expect_text("is closed already");
+    client.ann(&["did", "remove", "user.ann:run/7"]).expect_success();
+    client.ann(&["did", "metadata", "list", "user.ann:run/7"]).expect_success().expect_text("expired_at:  20");
 }
 
-fn content(scene: &CaseContext) {
-    let client = Client::of(scene, 0);
+fn content(context: &CaseContext) {
+    let client = Client::of(context, 0);
     for (name, kind) in [("d", "dataset"), ("c", "container"), ("cc", "container")] {
-        client.ann(&["did", "add", &format!("user.ann:{name}"), "--type", kind]).well();
+        client.ann(&["did", "add", &format!("user.ann:{name}"), "--type", kind]).expect_success();
     }
-    client.ann(&["did", "content", "add", "--to-did", "user.ann:c", "user.ann:d"]).well();
-    client.ann(&["did", "content", "add", "--to-did", "user.ann:cc", "user.ann:c"]).well();
-    client.ann(&["did", "content", "list", "user.ann:c"]).well().says("user.ann:d");
+    client.ann(&["did", "content", "add", "--to-did", "user.ann:c", "user.ann:d"]).expect_success();
+    client.ann(&["did", "content", "add", "--to-did", "user.ann:cc", "user.ann:c"]).expect_success();
+    client.ann(&["did", "content", "list", "user.ann:c"]).expect_success().expect_text("user.ann:d");
     client
         .ann(&["did", "content", "add", "--to-did", "user.ann:c", "user.ann:cc"])
-        .badly()
-        .says("that would be a circle");
-    client.ann(&["did", "content", "remove", "--from-did", "user.ann:c", "user.ann:d"]).well();
-    assert!(!client.ann(&["did", "content", "list", "user.ann:c"]).well().out.contains("user.ann:d"));
+        .expect_failure()
+        .expect_text("that would be a circle");
+    client.ann(&["did", "content", "remove", "--from-did", "user.ann:c", "user.ann:d"]).expect_success();
+    assert!(!client.ann(&["did", "content", "list", "user.ann:c"]).expect_success().out.contains("user.ann:d"));
 }
 
-fn metadata(scene: &CaseContext) {
-    let client = Client::of(scene, 0);
+fn metadata(context: &CaseContext) {
+    let client = Client::of(context, 0);
     for name in ["user.ann:d1", "user.ann:d2"] {
-        client.ann(&["did", "add", name, "--type", "dataset"]).well();
+        client.ann(&["did", "add", name, "--type", "dataset"]).expect_success();
     }
-    client.ann(&["did", "metadata", "set", "user.ann:d1", "--key", "telescope", "--value", "low"]).well();
-    client.ann(&["did", "metadata", "list", "user.ann:d1"]).well().says("telescope:");
-    let found = client.ann(&["did", "list", "user.ann:*", "--filter", "telescope=low"]).well().says("user.ann:d1");
+    client.ann(&["did", "metadata", "set", "user.ann:d1", "--key", "telescope", "--value", "low"]).expect_success();
+    client.ann(&["did", "metadata", "list", "user.ann:d1"]).expect_success().expect_text("telescope:");
+    let found = client
+        .ann(&["did", "list", "user.ann:*", "--filter", "telescope=low"])
+        .expect_success()
+        .expect_text("user.ann:d1");
     assert!(!found.out.contains("user.ann:d2"), "{found:#?}");
-    client.ann(&["did", "metadata", "unset", "user.ann:d1", "--key", "telescope"]).well();
-    assert!(!client.ann(&["did", "metadata", "list", "user.ann:d1"]).well().out.contains("telescope"));
+    client.ann(&["did", "metadata", "unset", "user.ann:d1", "--key", "telescope"]).expect_success();
+    assert!(!client.ann(&["did", "metadata", "list", "user.ann:d1"]).expect_success().out.contains("telescope"));
 }
 
-fn endpoints(scene: &CaseContext) {
-    let client = Client::of(scene, 2);
-    client.ann(&["rse", "list"]).well().says("n0").says("n1");
-    let found = client.ann(&["rse", "list", "--rses", r"region=eu\n0"]).well().says("n1");
+fn endpoints(context: &CaseContext) {
+    let client = Client::of(context, 2);
+    client.ann(&["rse", "list"]).expect_success().expect_text("n0").expect_text("n1");
+    let found = client.ann(&["rse", "list", "--rses", r"region=eu\n0"]).expect_success().expect_text("n1");
     assert!(!found.out.contains("n0"), "{found:#?}");
-    client.ann(&["rse", "list", "--rses", "region=moon"]).badly().says("means no endpoint");
-    client.ann(&["rse", "show", "n0"]).well().says("n0").says("webdav");
-    client.ann(&["rse", "attribute", "list", "n0"]).well().says("region: eu").says("n0: True");
-    client.root(&["rse", "add", "n9"]).badly().says("longhaul hub endpoint set");
+    client.ann(&["rse", "list", "--rses", "region=moon"]).expect_failure().expect_text("means no endpoint");
+    client.ann(&["rse", "show", "n0"]).expect_success().expect_text("n0").expect_text("webdav");
+    client.ann(&["rse", "attribute", "list", "n0"]).expect_success().expect_text("region: eu").expect_text("n0: True");
+    client.root(&["rse", "add", "n9"]).expect_failure().expect_text("longhaul hub endpoint set");
 }
 
-fn rules(scene: &CaseContext) {
-    let client = Client::of(scene, 2);
-    client.ann(&["did", "add", "user.ann:d", "--type", "dataset"]).well();
+fn rules(context: &CaseContext) {
+    let client = Client::of(context, 2);
+    client.ann(&["did", "add", "user.ann:d", "--type", "dataset"]).expect_success();
     let add = |words: &[&str]| client.ann(&[&["rule", "add", "user.ann:d"], words].concat());
-    let id = add(&["--copies", "1", "--rses", "n1", "--lifetime", "86400"]).well().out.trim().to_owned();
-    add(&["--copies", "1", "--rses", "n1"]).badly().says("Duplicate");
-    add(&["--copies", "3", "--rses", "region=eu"]).badly().says("3 copies cannot be placed").says("ask for 2");
-    add(&["--copies", "1", "--rses", "region=("]).badly().says("is no expression of endpoints");
-    client.ann(&["rule", "list", "--did", "user.ann:d"]).well().says(&id).says("OK[0/0/0]");
-    client.ann(&["rule", "list", "--account", "ann"]).well().says(&id);
-    client.ann(&["rule", "show", &id]).well().says("rse expression").says("n1");
-    client.ann(&["rule", "update", &id, "--priority", "5"]).well();
-    client.ann(&["rule", "show", &"0".repeat(32)]).badly().says("no replication rule");
-    let moved = client.ann(&["rule", "move", &id, "--rses", "n0"]).well().out;
+    let id = add(&["--copies", "1", "--rses", "n1", "--lifetime", "86400"]).expect_success().out.trim().to_owned();
+    add(&["--copies", "1", "--rses", "n1"]).expect_failure().expect_text("Duplicate");
+    add(&["--copies", "3", "--rses", "region=eu"])
+        .expect_failure()
+        .expect_text("3 copies cannot be placed")
+        .expect_text("ask for 2");
+    add(&["--copies", "1", "--rses", "region=("]).expect_failure().expect_text("is no expression of endpoints");
+    client.ann(&["rule", "list", "--did", "user.ann:d"]).expect_success().expect_text(&id).expect_text("OK[0/0/0]");
+    client.ann(&["rule", "list", "--account", "ann"]).expect_success().expect_text(&id);
+    client.ann(&["rule", "show", &id]).expect_success().expect_text("rse expression").expect_text("n1");
+    client.ann(&["rule", "update", &id, "--priority", "5"]).expect_success();
+    client.ann(&["rule", "show", &"0".repeat(32)]).expect_failure().expect_text("no replication rule");
+    let moved = client.ann(&["rule", "move", &id, "--rses", "n0"]).expect_success().out;
     assert!(moved.trim().len() >= 32, "{moved}");
-    client.ann(&["rule", "remove", "user.ann:d", "--rses", "n0"]).well();
+    client.ann(&["rule", "remove", "user.ann:d", "--rses", "n0"]).expect_success();
 }
 
-fn limits(scene: &CaseContext) {
-    let client = Client::of(scene, 1);
+fn limits(context: &CaseContext) {
+    let client = Client::of(context, 1);
     client
         .ann(&["account", "limit", "set", "ann", "--rse", "n0", "--bytes", "1000"])
-        .badly()
-        .says("takes the role operator");
-    client.root(&["account", "limit", "set", "ann", "--rse", "n0", "--bytes", "1000"]).well();
-    client.ann(&["account", "limit", "list", "ann"]).well().says("n0").says("1.000 kB");
+        .expect_failure()
+        .expect_text("needs the role operator");
+    client.root(&["account", "limit", "set", "ann", "--rse", "n0", "--bytes", "1000"]).expect_success();
+    client.ann(&["account", "limit", "list", "ann"]).expect_success().expect_text("n0").expect_text("1.000 kB");
 }
 
-fn upload(scene: &CaseContext) {
-    let client = Client::of(scene, 2);
+fn upload(context: &CaseContext) {
+    let client = Client::of(context, 2);
     let bytes = super::cases::pattern(300_000);
-    let file = scene.write("visibilities.ms", &bytes);
-    client.ann(&["did", "add", "user.ann:d", "--type", "dataset"]).well();
-    let seen = client.ann(&["upload", "user.ann:d", &file, "--rse", "n0", "--scope", "user.ann"]).well();
+    let file = context.write("visibilities.ms", &bytes);
+    client.ann(&["did", "add", "user.ann:d", "--type", "dataset"]).expect_success();
+    let seen = client.ann(&["upload", "user.ann:d", &file, "--rse", "n0", "--scope", "user.ann"]).expect_success();
     assert!(!seen.err.contains("ERROR"), "{seen:#?}");
     client.until_there(0, "user/ann/visibilities.ms", &bytes);
-    client.ann(&["rule", "add", "user.ann:d", "--copies", "1", "--rses", "n1"]).well();
+    client.ann(&["rule", "add", "user.ann:d", "--copies", "1", "--rses", "n1"]).expect_success();
     client.until_there(1, "user/ann/visibilities.ms", &bytes);
-    client.ann(&["replica", "list", "file", "user.ann:visibilities.ms"]).well().says("n0: https://");
-    client.ann(&["replica", "list", "dataset", "user.ann:d"]).well().says("n0").says("1");
-    let target = scene.path("got").display().to_string();
-    let seen = client.ann(&["download", "user.ann:d", "--dir", &target]).well();
+    client.ann(&["replica", "list", "file", "user.ann:visibilities.ms"]).expect_success().expect_text("n0: https://");
+    client.ann(&["replica", "list", "dataset", "user.ann:d"]).expect_success().expect_text("n0").expect_text("1");
+    let target = context.path("got").display().to_string();
+    let seen = client.ann(&["download", "user.ann:d", "--dir", &target]).expect_success();
     assert!(!seen.err.contains("ERROR"), "{seen:#?}");
     assert_eq!(fs::read(Path::new(&target).join("d/visibilities.ms")).unwrap(), bytes);
 }
 
-fn bad(scene: &CaseContext) {
-    let client = Client::of(scene, 2);
+fn bad(context: &CaseContext) {
+    let client = Client::of(context, 2);
     let bytes = super::cases::pattern(50_000);
-    let file = scene.write("f.ms", &bytes);
-    client.ann(&["upload", &file, "--rse", "n0", "--scope", "user.ann"]).well();
+    let file = context.write("f.ms", &bytes);
+    client.ann(&["upload", &file, "--rse", "n0", "--scope", "user.ann"]).expect_success();
     client.until_there(0, "user/ann/f.ms", &bytes);
-    client.ann(&["rule", "add", "user.ann:f.ms", "--copies", "1", "--rses", "n1"]).well();
+    client.ann(&["rule", "add", "user.ann:f.ms", "--copies", "1", "--rses", "n1"]).expect_success();
     client.until_there(1, "user/ann/f.ms", &bytes);
     // The node has it a moment before the hub knows.
     let begun = Instant::now();
     let is_known = || {
-        let rules = client.ann(&["rule", "list", "--did", "user.ann:f.ms"]).well().out;
+        let rules = client.ann(&["rule", "list", "--did", "user.ann:f.ms"]).expect_success().out;
         rules.lines().any(|rule| rule.contains(" n1 ") && rule.contains("OK[1/0/0]"))
     };
     while !is_known() {
         assert!(begun.elapsed() < Duration::from_secs(60), "the rule is never fulfilled");
     }
     fs::write(client.stage.nodes[1].data("c/user/ann/f.ms"), b"flipped").unwrap();
-    let list = scene.write("lfns", b"f.ms");
+    let list = context.write("lfns", b"f.ms");
     let words = [
         "replica",
         "state",
@@ -336,6 +349,6 @@ fn bad(scene: &CaseContext) {
         "--reason",
         "bits are flipped",
     ];
-    client.ann(&words).well();
+    client.ann(&words).expect_success();
     client.until_there(1, "user/ann/f.ms", &bytes);
 }

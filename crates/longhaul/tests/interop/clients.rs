@@ -46,7 +46,7 @@ pub fn run_for(patience: Duration, mut command: Command, files: &Path) -> Client
         if started.elapsed() > patience {
             let _ = child.kill();
             let _ = child.wait();
-            panic!("{words}: not over after {patience:?}; it said {}", text(&err));
+            panic!("{words}: not over after {patience:?}; it printed {}", text(&err));
         }
         std::thread::sleep(Duration::from_millis(5));
     };
@@ -61,7 +61,7 @@ fn text(path: &PathBuf) -> String {
 impl ClientOutput {
     /// Asserts that it ended with success.
     #[track_caller]
-    pub fn well(self) -> ClientOutput {
+    pub fn expect_success(self) -> ClientOutput {
         self.with(0)
     }
 
@@ -74,24 +74,24 @@ impl ClientOutput {
 
     /// Asserts that it failed.
     #[track_caller]
-    pub fn badly(self) -> ClientOutput {
+    pub fn expect_failure(self) -> ClientOutput {
         assert_ne!(self.code, 0, "{self:#?}");
         self
     }
 
     /// Asserts that it printed this on stdout or stderr, in any case of letters.
     #[track_caller]
-    pub fn says(self, what: &str) -> ClientOutput {
-        let said = format!("{}\n{}", self.out, self.err).to_lowercase();
-        assert!(said.contains(&what.to_lowercase()), "{what:?} is not said: {self:#?}");
+    pub fn expect_text(self, what: &str) -> ClientOutput {
+        let printed = format!("{}\n{}", self.out, self.err).to_lowercase();
+        assert!(printed.contains(&what.to_lowercase()), "{what:?} is not printed: {self:#?}");
         self
     }
 
     /// Asserts that it did not print this.
     #[track_caller]
-    pub fn keeps_silent_of(self, what: &str) -> ClientOutput {
-        let said = format!("{}\n{}", self.out, self.err).to_lowercase();
-        assert!(!said.contains(&what.to_lowercase()), "{what:?} is said: {self:#?}");
+    pub fn expect_without(self, what: &str) -> ClientOutput {
+        let printed = format!("{}\n{}", self.out, self.err).to_lowercase();
+        assert!(!printed.contains(&what.to_lowercase()), "{what:?} is printed: {self:#?}");
         self
     }
 
@@ -101,7 +101,7 @@ impl ClientOutput {
     }
 }
 
-/// An answer, as curl wrote it down: the last one where there were several.
+/// An answer, as curl wrote it to files: the last one where there were several.
 pub struct Reply {
     words: String,
     pub status: u16,
@@ -144,13 +144,13 @@ impl Reply {
 
     /// Asserts that it has this status.
     #[track_caller]
-    pub fn is(self, status: u16) -> Reply {
-        self.answers_one_of(&[status])
+    pub fn expect_status(self, status: u16) -> Reply {
+        self.expect_one_of(&[status])
     }
 
     /// Asserts that it has one of these statuses.
     #[track_caller]
-    pub fn answers_one_of(self, statuses: &[u16]) -> Reply {
+    pub fn expect_one_of(self, statuses: &[u16]) -> Reply {
         assert!(statuses.contains(&self.status), "not {statuses:?}: {self:#?}");
         self
     }
@@ -185,8 +185,8 @@ impl Reply {
 
     /// Asserts that the body does not contain this.
     #[track_caller]
-    pub fn keeps_silent_of(self, what: &str) -> Reply {
-        assert!(!self.text().contains(what), "{what:?} is said: {self:#?}");
+    pub fn expect_without(self, what: &str) -> Reply {
+        assert!(!self.text().contains(what), "{what:?} is printed: {self:#?}");
         self
     }
 

@@ -28,7 +28,7 @@ impl Collector {
         Collector { address, seen }
     }
 
-    /// Those of an activity.
+    /// The fireflies of an activity.
     pub fn of_activity(&self, activity: u64) -> Vec<Value> {
         let seen = self.seen.lock().unwrap();
         seen.iter().filter(|firefly| firefly["context"]["activity-id"] == activity).cloned().collect()

@@ -1,5 +1,5 @@
-//! Those who speak FTS3's REST API, as PyPI has them: FTS's own commands and bindings, and Rucio's conveyor. What they order, a hub has moved
-//! between nodes.
+//! Clients of FTS3's REST API, as PyPI has them: FTS's own commands and bindings, and Rucio's conveyor. A hub has
+//! nodes move what they order.
 
 mod bindings;
 mod commands;
@@ -18,7 +18,7 @@ const BINDINGS: &str = "fts3-easy";
 /// Rucio's submitter, poller and finisher.
 const RUCIO: &str = "rucio-conveyor";
 
-/// Whether a client is one of these: docs/fts.md tells of it.
+/// Whether a client is one of these: docs/fts.md describes it.
 pub fn is_of(client: &str) -> bool {
     [COMMANDS, BINDINGS, RUCIO].contains(&client)
 }

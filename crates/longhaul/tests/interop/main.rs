@@ -1,21 +1,22 @@
 //! Stock clients and servers beside a node: curl, davix, gfal2, rclone, xrdcp and xrootd's HTTP server, each as its
 //! distribution packs it, over real sockets; and FTS's client and Rucio's conveyor at a hub.
 //!
-//! `make test-interop` runs all; `cargo test -p longhaul --test interop -- curl/put` those whose name has that in it;
+//! `make test-interop` runs all; `cargo test -p longhaul --test interop -- curl/put` those whose name contains that;
 //! `--list` names them. A complete run that passes is compared with the tables in docs/http-clients.md, docs/fts.md and docs/rucio.md, or writes them where
-//! `LONGHAUL_WRITE_DOCS=1`. With `LONGHAUL_INTEROP_AGAINST=stock` a stock xrootd stands where the node would: that shows
-//! that the clients are called rightly, and in which answers that server differs (each case says so).
+//! `LONGHAUL_WRITE_DOCS=1`. With `LONGHAUL_INTEROP_AGAINST=stock` a stock xrootd takes the place of the node: that shows
+//! that the clients are called correctly, and in which answers that server differs (each case states that).
 //!
 //! A harness of its own, since servers are started once for all cases and must be ended with them.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
-#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
-#![allow(clippy::print_stderr, reason = "what could not be tested is said where people look")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
+#![allow(clippy::print_stdout, reason = "a program prints for its caller")]
+#![allow(clippy::print_stderr, reason = "what could not be tested is printed on standard error")]
 
 mod case;
 mod cases;
 mod catalogue;
 mod clients;
+mod context;
 mod firefly;
 mod fts;
 #[path = "../e2e/node.rs"]
@@ -24,7 +25,6 @@ mod node;
 mod ours;
 mod pki;
 mod runner;
-mod scene;
 mod slow;
 mod table;
 mod tokens;
@@ -38,7 +38,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let options = runner::Options::read(std::env::args().skip(1));
-    let cases: Vec<_> = cases::all().into_iter().filter(|case| options.wants(case)).collect();
+    let cases: Vec<_> = cases::all().into_iter().filter(|case| options.selects(case)).collect();
     if options.list {
         cases.iter().for_each(|case| println!("{}: test", case.id()));
         return ExitCode::SUCCESS;

@@ -27,11 +27,11 @@ pub struct Pki {
     pub directory: PathBuf,
     /// Of localhost and its addresses.
     pub host: Identity,
-    /// Of `/DC=test/CN=alice`, whom policies let in.
+    /// Of `/DC=test/CN=alice`, whom policies admit.
     pub alice: Identity,
     /// Of `/DC=test/CN=robot`, with an RSA key: FTS's client knows no other.
     pub robot: Identity,
-    /// Of `/DC=test/CN=mallory`, whom none knows.
+    /// Of `/DC=test/CN=mallory`, whom no policy names.
     pub mallory: Identity,
 }
 
@@ -50,7 +50,7 @@ fn params(common: &str, alternatives: Vec<SanType>) -> CertificateParams {
     params
 }
 
-/// Writes a file that only its owner reads, as grid clients want their keys.
+/// Writes a file that only its owner reads, as grid clients require of their keys.
 fn write_private(path: &Path, text: &str) {
     use std::os::unix::fs::PermissionsExt;
     fs::write(path, text).unwrap();

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::case::Case;
 use crate::clients::is_there;
-use crate::scene::{CaseContext, Skip};
+use crate::context::{CaseContext, Skip};
 use crate::table;
 use crate::wait::skipped;
 use crate::world::TestBed;
@@ -28,7 +28,7 @@ pub enum CaseOutcome {
     Passed,
     Failed(String),
     Skipped(String),
-    /// A stock server in place of the node answers differently, as the case says. The difference itself is not compared.
+    /// A stock server in place of the node answers differently, as the case states. The difference itself is not compared.
     Differs,
 }
 
@@ -49,7 +49,7 @@ impl Options {
         options
     }
 
-    pub fn wants(&self, case: &Case) -> bool {
+    pub fn selects(&self, case: &Case) -> bool {
         let id = case.id();
         let is = |filter: &String| if self.exact { id == *filter } else { id.contains(filter.as_str()) };
         self.filters.is_empty() || self.filters.iter().any(is)
@@ -86,7 +86,7 @@ pub fn run(cases: &[Case], options: &Options) -> bool {
         }
     }
     if ended.is_err() {
-        println!("\na node's log tells of a panic: {}", LAST_WORDS.take());
+        println!("\na node's log reports a panic: {}", LAST_WORDS.take());
     }
     println!(
         "\ncases: {} passed; {failed} failed; {} skipped; {} differ on a stock server; finished in {:.0} s",
@@ -95,8 +95,8 @@ pub fn run(cases: &[Case], options: &Options) -> bool {
         count(|ending| *ending == CaseOutcome::Differs),
         started.elapsed().as_secs_f64()
     );
-    let told = !options.is_complete() || failed > 0 || table::holds(cases, &endings);
-    failed == 0 && told && ended.is_ok()
+    let is_current = !options.is_complete() || failed > 0 || table::are_current(cases, &endings);
+    failed == 0 && is_current && ended.is_ok()
 }
 
 fn all(cases: &[Case], world: &TestBed, options: &Options) -> Vec<CaseOutcome> {
@@ -126,8 +126,8 @@ fn one(case: &Case, world: &TestBed) -> CaseOutcome {
         return CaseOutcome::Skipped(format!("{program} is not installed (scripts/setup.sh installs it)"));
     }
     let result = catch_unwind(AssertUnwindSafe(|| {
-        let scene = CaseContext::set(case, world);
-        (case.run)(&scene);
+        let context = CaseContext::set(case, world);
+        (case.run)(&context);
     }));
     match result {
         Ok(()) => CaseOutcome::Passed,
@@ -138,8 +138,8 @@ fn one(case: &Case, world: &TestBed) -> CaseOutcome {
     }
 }
 
-/// Against a stock server, those that it answers otherwise are not failures; that they now are answered as they should
-/// be is worth a word.
+/// Against a stock server, cases that it answers differently are not failures; a case that it now answers as it should
+/// is reported.
 fn judge(case: &Case, ending: CaseOutcome, options: &Options) -> CaseOutcome {
     let id = case.id();
     match (ending, case.stock.filter(|_| options.against_stock)) {
@@ -148,7 +148,7 @@ fn judge(case: &Case, ending: CaseOutcome, options: &Options) -> CaseOutcome {
             CaseOutcome::Differs
         }
         (CaseOutcome::Passed, Some(how)) => {
-            println!("case {id} ... ok, though it was said to differ: {how}");
+            println!("case {id} ... ok, although a difference was expected: {how}");
             CaseOutcome::Passed
         }
         (CaseOutcome::Skipped(why), _) => {
@@ -162,7 +162,7 @@ fn judge(case: &Case, ending: CaseOutcome, options: &Options) -> CaseOutcome {
     }
 }
 
-/// The beginning of why a case failed, without the command.
+/// The beginning of a case's failure, without the command.
 fn short(why: &str) -> String {
     let (head, rest) = why.split_once("words: \"").unwrap_or((why, ""));
     let rest = rest.split_once("\",").map_or("", |(_, rest)| rest);

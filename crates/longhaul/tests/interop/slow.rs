@@ -1,4 +1,4 @@
-//! A source that never ends: it says how long a file is, sends a part of it, and falls silent.
+//! A source that never ends: it announces the length of a file, sends a part of it, and then nothing more.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The length of the file that it announces, bytes.
-const SAYS: u64 = 100 << 20;
+const ANNOUNCED_BYTES: u64 = 100 << 20;
 /// The bytes that it sends.
-const SENDS: usize = 1 << 20;
+const SENT_BYTES: usize = 1 << 20;
 
 /// A server of one endless file under every name.
 pub struct EndlessServer {
@@ -32,7 +32,7 @@ impl EndlessServer {
     }
 
     /// The number of GET requests.
-    pub fn gets(&self) -> usize {
+    pub fn get_count(&self) -> usize {
         self.gets.load(Ordering::Relaxed)
     }
 }
@@ -42,12 +42,12 @@ fn answer(mut stream: TcpStream, gets: &AtomicUsize) -> Option<()> {
     loop {
         let request = lines.next()?.ok()?;
         while !lines.next()?.ok()?.is_empty() {}
-        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {SAYS}\r\nAccept-Ranges: none\r\n\r\n");
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {ANNOUNCED_BYTES}\r\nAccept-Ranges: none\r\n\r\n");
         stream.write_all(head.as_bytes()).ok()?;
         if request.starts_with("GET") {
-            stream.write_all(&vec![b'x'; SENDS]).ok()?;
+            stream.write_all(&vec![b'x'; SENT_BYTES]).ok()?;
             gets.fetch_add(1, Ordering::Relaxed);
-            // Until the other side has had enough.
+            // Until the other side closes the connection.
             while lines.next()?.is_ok() {}
             return None;
         }

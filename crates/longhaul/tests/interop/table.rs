@@ -1,4 +1,5 @@
-//! docs/http-clients.md, docs/fts.md and docs/rucio.md: their tables are what a complete run saw. Only what is the same on every machine is in them.
+//! docs/http-clients.md, docs/fts.md and docs/rucio.md: their tables are the results of a complete run. They contain
+//! only what is the same on every machine.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -43,16 +44,16 @@ fn render(cases: &[Case]) -> String {
 }
 
 /// Writes the tables where that was ordered, else compares them with the results. Skipped cases cannot differ, and prevent writing.
-pub fn holds(cases: &[Case], endings: &[CaseOutcome]) -> bool {
-    let holds = |(document, is_of): &(&str, Mentions)| {
+pub fn are_current(cases: &[Case], endings: &[CaseOutcome]) -> bool {
+    let is_current = |(document, is_of): &(&str, Mentions)| {
         let (cases, endings): (Vec<Case>, Vec<CaseOutcome>) =
             cases.iter().cloned().zip(endings.iter().cloned()).filter(|(case, _)| is_of(case.client)).unzip();
-        document_holds(document, &cases, &endings)
+        document_is_current(document, &cases, &endings)
     };
-    DOCUMENTS.iter().map(holds).filter(|holds| !holds).count() == 0
+    DOCUMENTS.iter().map(is_current).filter(|is_current| !is_current).count() == 0
 }
 
-fn document_holds(document: &str, cases: &[Case], endings: &[CaseOutcome]) -> bool {
+fn document_is_current(document: &str, cases: &[Case], endings: &[CaseOutcome]) -> bool {
     let text = fs::read_to_string(path(document)).unwrap_or_default();
     let Some((head, rest)) = text.split_once(BEGIN) else {
         println!("{document} has no line {BEGIN}");
@@ -72,9 +73,9 @@ fn document_holds(document: &str, cases: &[Case], endings: &[CaseOutcome]) -> bo
         println!("written: {document}");
         return true;
     }
-    let (said, seen): (Vec<&str>, Vec<&str>) = (rows(table), rows(&seen));
-    let more: Vec<_> = seen.iter().filter(|row| !said.contains(row)).collect();
-    let less: Vec<_> = said.iter().filter(|row| !seen.contains(row)).collect();
+    let (documented, seen): (Vec<&str>, Vec<&str>) = (rows(table), rows(&seen));
+    let more: Vec<_> = seen.iter().filter(|row| !documented.contains(row)).collect();
+    let less: Vec<_> = documented.iter().filter(|row| !seen.contains(row)).collect();
     if more.is_empty() && less.is_empty() {
         return true;
     }

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::clients::is_there;
 use crate::firefly::Collector;
 use crate::node::Node;
-use crate::ours::{self, Kind};
+use crate::ours::{self, NodeKind};
 use crate::pki::Pki;
 use crate::tokens::Tokens;
 use crate::xrootd::Xrootd;
@@ -25,7 +25,7 @@ pub enum Process {
 pub struct Server {
     pub process: Process,
     pub port: u16,
-    /// What `/` is on the disk.
+    /// The directory of `/` on the disk.
     pub files: PathBuf,
 }
 
@@ -58,7 +58,7 @@ impl Server {
         }
     }
 
-    /// What it wrote down.
+    /// Its log.
     pub fn log(&self) -> String {
         match &self.process {
             Process::Ours(node) => node.log(),
@@ -95,17 +95,17 @@ impl TestBed {
         let (pki, tokens) = (Pki::make(dir.path()), Tokens::new());
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let collector = Collector::start(socket);
-        let subject = |kind: Kind| {
+        let subject = |kind: NodeKind| {
             if against_stock {
-                Server::stock(&pki, (kind == Kind::Closed).then_some(&tokens))
+                Server::stock(&pki, (kind == NodeKind::Closed).then_some(&tokens))
             } else {
                 Server::ours(ours::start(kind, &pki, &tokens, collector.address))
             }
         };
         TestBed {
-            open: subject(Kind::Open),
-            closed: subject(Kind::Closed),
-            cautious: subject(Kind::Cautious),
+            open: subject(NodeKind::Open),
+            closed: subject(NodeKind::Closed),
+            cautious: subject(NodeKind::Cautious),
             stock: Server::stock(&pki, None),
             guarded: Server::stock(&pki, Some(&tokens)),
             pki,

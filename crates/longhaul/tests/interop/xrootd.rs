@@ -43,7 +43,7 @@ impl Xrootd {
         for name in ["files/data", "files/pub", "own", "cache"] {
             own(name);
         }
-        // Its key is its own copy: it does not run as who made the certificates.
+        // It has a copy of the key of its own: it does not run as the user who made the certificates.
         let key = dir.path().join("host.key");
         fs::copy(&pki.host.key, &key).unwrap();
         if let Some(tokens) = tokens {
@@ -52,7 +52,7 @@ impl Xrootd {
         let port = free_port();
         let spawn = |dir: &Path, port| spawned(dir, pki, &key, port, tokens.is_some());
         let mut server = Xrootd { child: spawn(dir.path(), port), dir, port };
-        // Somebody else may take a port before it does: then it ends at once.
+        // Another process may take a port before it does: then it ends at once.
         for _ in 0..4 {
             if server.listens() {
                 return server;
@@ -79,7 +79,7 @@ impl Xrootd {
         self.dir.path().join("files")
     }
 
-    /// What it wrote down.
+    /// Its log.
     pub fn log(&self) -> String {
         let at = self.dir.path().join("own");
         let named = [at.join("interop/log"), at.join("log")].into_iter().find_map(|path| fs::read(path).ok());

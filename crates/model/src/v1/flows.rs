@@ -1,4 +1,4 @@
-//! Who moves most through a node, in public JSON: `GET /api/v1/flows`.
+//! The hosts and users that move most bytes through a node, in public JSON: `GET /api/v1/flows`.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -57,7 +57,7 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Bytes both ways.
+    /// Bytes in both directions.
     pub fn bytes(&self) -> u64 {
         self.bytes_in.saturating_add(self.bytes_out)
     }
@@ -71,7 +71,7 @@ impl Volume {
         self.requests = self.requests.saturating_add(other.requests);
     }
 
-    /// What it has beyond an earlier reading of the same.
+    /// The difference to `before`, an earlier reading.
     pub fn since(&self, before: &Volume) -> Volume {
         Volume {
             bytes_in: self.bytes_in.saturating_sub(before.bytes_in),

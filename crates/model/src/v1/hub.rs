@@ -1,17 +1,19 @@
-//! What a hub's API takes and says (`/api/v1`): jobs of a collaboration, why their files wait, and what the collaboration consists of.
+//! Requests and responses of a hub's API (`/api/v1`): jobs of a collaboration, why their files wait, and what the collaboration consists of.
 //!
-//! A field here is a promise to programs, as everywhere in `v1`. What is taken in refuses fields that it does not know; what is said may
+//! A field here is a promise to programs, as everywhere in `v1`. Requests refuse unknown fields; responses may
 //! have more fields in a later version. Times are RFC 3339, rates bits per second, sizes bytes.
 
 mod audit;
 mod catalogue;
 mod collaboration;
 mod folder;
+mod plan;
 mod portal;
 mod queue;
 mod repeat;
 mod rule;
 mod session;
+mod site_catalogue;
 mod subscription;
 mod webhook;
 
@@ -35,6 +37,7 @@ pub use collaboration::{
     Stopped, Storage,
 };
 pub use folder::{Download, FileUrl, Folder, FolderEntry};
+pub use plan::{AddedEndpoint, Campaign, PlanTwin, WhatIf, WhatIfAnswer};
 pub use portal::{
     Deletion, Deletions, HubAction, HubActions, RenameOrder, ShareKind, ShareLink, ShareLinkOrder, ShareLinks, Shared,
     SharedQuery,
@@ -43,6 +46,9 @@ pub use queue::{Constraint, ConstraintKind, NotPromised, Offer, QueueLine, Queue
 pub use repeat::{Estimate, Every, Repeat, RepeatOrder, Repeats};
 pub use rule::{Grouping, NotPlaced, Rule, RuleChange, RuleLock, RuleOrder, RuleState, RuleWhy, Rules};
 pub use session::{SignInProvider, SignInProviders, WhoAmI};
+pub use site_catalogue::{
+    SiteAnswers, SiteCatalogue, SiteFinding, SiteQuestion, SiteQuestions, SiteRecord, SiteRound, SiteStatistics,
+};
 pub use subscription::{DataFilter, RuleTemplate, Subscription, SubscriptionOrder, Subscriptions};
 pub use webhook::{Webhook, WebhookOrder, Webhooks};
 

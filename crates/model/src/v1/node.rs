@@ -1,7 +1,7 @@
-//! What a node's API takes and says (`/api/v1`): the orders of an orchestrator, and how they fare.
+//! Requests and responses of a node's API (`/api/v1`): orders of an orchestrator, and their states.
 //!
-//! A field here is a promise to programs, as everywhere in `v1`. What is taken in refuses fields that it does not know, so that a
-//! misspelt one is found by whoever wrote it; what is said may have more fields in a later version.
+//! A field here is a promise to programs, as everywhere in `v1`. Requests refuse unknown fields, so that the author of a request
+//! finds a misspelt one; responses may have more fields in a later version.
 
 mod probes;
 mod schedules;
@@ -77,7 +77,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// From here to there, and nothing else said.
+    /// An order from one source to one target, with the default of everything else.
     pub fn new(id: Uuid, source: impl Into<String>, target: impl Into<String>) -> Order {
         Order {
             id,

@@ -15,14 +15,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
 
-/// What a test has to say, in one line: its name, and what was found.
+/// A line of a test's JSON: the name of the test, and its result.
 #[derive(Debug, Serialize)]
 pub struct ProbeDocument<'a, T> {
     v: u8,
     event: &'static str,
     test: &'static str,
     target: &'a str,
-    /// Both hosts, of tests whose results do not have them anyway.
+    /// Both hosts, for tests whose results do not hold them already.
     #[serde(skip_serializing_if = "Option::is_none")]
     hosts: Option<&'a host::Hosts>,
     #[serde(flatten)]
@@ -42,7 +42,7 @@ impl<'a, T> ProbeDocument<'a, T> {
     }
 }
 
-/// A test that a node is asked to run the far half of.
+/// The request to a node to run the far end of a test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ask {
     /// The number of the test's first stream in its session; the others follow.
@@ -51,32 +51,32 @@ pub struct Ask {
     pub test: Test,
 }
 
-/// Tests with two ends, and what a node says of itself.
+/// Tests with two ends, and questions about the node itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Test {
     /// TCP.
     Tcp(tcp::Order),
-    /// Something over flows of datagrams.
+    /// A test over flows of datagrams.
     Flows(Flows),
     /// The disk below an export.
     Disk(Disk),
-    /// No test: within which bounds there are any.
+    /// No test: asks for the node's bounds on tests.
     Limits,
-    /// No test: how the settings of the host stand.
+    /// No test: asks for an audit of the host's settings.
     Audit(super::tune::Ask),
-    /// No test: no other test with a claim is to run for a while, or from now on again.
+    /// No test: begins or ends a claim, while which no other test with a claim runs.
     Claim(Claim),
 }
 
-/// A claim on a node for a test that must not run beside others. It ends by itself: nobody holds a node for ever.
+/// A claim on a node for a test that must not run beside others. It expires by itself, so that no client holds a node for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
     /// Its name: random.
     pub token: Token,
-    /// For so long; 0 ends it.
+    /// How long it lasts; 0 ends it.
     pub seconds: f64,
-    /// Transfers of the node are in its way as well.
+    /// Running transfers of the node refuse the claim as well.
     pub is_shy_of_transfers: bool,
 }
 
@@ -86,9 +86,9 @@ pub struct Claim {
 pub enum ClaimLine {
     /// The node is claimed, or free again.
     Granted,
-    /// Something is in the way.
+    /// The claim is refused.
     Busy {
-        /// What.
+        /// The test or transfer that refuses it.
         why: String,
     },
 }

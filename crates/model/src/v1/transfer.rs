@@ -1,4 +1,4 @@
-//! A transfer as JSON tells of it: one form, whether `longhaul job` prints it, a node's API answers with it, or an event carries it.
+//! A transfer in public JSON: the same document in `longhaul job`, in a node's API and in its events.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -170,7 +170,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// What holds after two changes, this one and the next. A transfer that was cancelled stays so.
+    /// The change that this one and then `next` amount to. A cancelled transfer stays cancelled.
     #[must_use]
     pub fn then(self, next: &Change) -> Change {
         Change {

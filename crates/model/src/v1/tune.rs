@@ -1,9 +1,9 @@
-//! What a node is asked for of its settings.
+//! The request for an audit of a node's host settings.
 
 use serde::{Deserialize, Serialize};
 
-/// What the host is meant for, by which its settings are judged. The answer is a line of JSON that says whose audit it is,
-/// and one for each finding.
+/// The purpose of the host, by which its settings are judged. The answer is a line of JSON that names the host,
+/// and a line for each finding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ask {
     /// The rate that transfers are to reach; none for that of its NICs.

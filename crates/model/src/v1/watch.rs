@@ -1,6 +1,6 @@
-//! What the watch of a hub says (`/api/v1/watch`): how paths fare, what they should give, and what is wrong.
+//! Responses of a hub's watch (`/api/v1/watch`): the health of paths, their expected results, and alarms.
 //!
-//! Forward is from `from` to `to`. What nobody has measured lately is unknown: never good.
+//! Forward is from `from` to `to`. A path that was not measured lately is unknown, never good.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,4 +1,4 @@
-//! The documents: the name of each one's golden file, and how it is written anew from what was read.
+//! The documents: the name of each one's golden file, and how its type rewrites it.
 
 use std::cell::RefCell;
 
@@ -13,13 +13,13 @@ use crate::walk::{self, Notes};
 
 /// A document.
 pub struct Document {
-    /// Of its golden file, without the suffix.
+    /// The name of its golden file, without the suffix.
     pub name: &'static str,
     /// The text of the golden file, as the type writes it.
     pub rewrite: fn(Option<&Value>, &RefCell<Notes>) -> Result<String, Error>,
 }
 
-/// One that programs read as well.
+/// A document that programs read as well.
 const fn read<T: DeserializeOwned + Serialize>(name: &'static str) -> Document {
     Document { name, rewrite: |old, notes| pretty(&walk::read::<T>(old, notes)?) }
 }
@@ -28,7 +28,7 @@ fn pretty(document: &impl Serialize) -> Result<String, Error> {
     Ok(serde_json::to_string_pretty(document)? + "\n")
 }
 
-/// All of them: what commands print, what a node's API takes and says, results of tests, and what two nodes say to each other for tests.
+/// All documents: those that commands print, the requests and responses of APIs, results of tests, and messages between nodes for tests.
 pub const DOCUMENTS: &[Document] = &[
     read::<Words>("words"),
     read::<v1::Receipt>("receipt"),
@@ -167,7 +167,7 @@ pub const DOCUMENTS: &[Document] = &[
     read::<Vec<probe::DiskLine>>("far-disk-lines"),
 ];
 
-/// Every word of the enums whose words stand for themselves.
+/// Every word of the enums without fields.
 #[derive(Serialize, Deserialize)]
 struct Words {
     fault: Vec<Fault>,

@@ -1,6 +1,6 @@
-//! Reads JSON into a type and looks at what the type asks for: its fields, and the words of its enums.
+//! Reads JSON into a type and notes what the type asks for: its fields, and the words of its enums.
 //!
-//! What the text lacks is noted, and made up, so that the file of a new document need not be written by hand.
+//! A field that the text lacks is noted and gets a made-up value, so that the file of a new document need not be written by hand.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,10 +12,10 @@ use serde::de::{
 };
 use serde_json::{Error, Value, json};
 
-/// What was seen on the way.
+/// Findings of a walk.
 #[derive(Default)]
 pub struct Notes {
-    /// Places of fields that the type has and the text has not; those that are null or an empty list count among them.
+    /// Places of fields that the type has and the text lacks; null and an empty list count as lacking.
     pub missing: Vec<String>,
     /// Words of enums that occurred.
     pub met: BTreeMap<Enum, BTreeSet<&'static str>>,
@@ -37,7 +37,7 @@ struct Walk<'a> {
     value: Option<&'a Value>,
     place: String,
     notes: &'a RefCell<Notes>,
-    /// Where a list is told that its elements are of an enum with so many words.
+    /// Set by an element that is an enum to the number of its words, for the list that the element is in.
     kinds: Option<&'a Cell<usize>>,
 }
 
@@ -242,13 +242,13 @@ struct Word<'a> {
 impl Word<'_> {
     /// The word in the text; otherwise that of the place in a list, or the first one.
     fn word(&self) -> Result<&'static str, Error> {
-        let said = self
+        let found_word = self
             .walk
             .value
             .and_then(|value| value.as_str().or_else(|| value.as_object()?.keys().next().map(|key| &**key)));
         let place = self.walk.place.rsplit('/').next().and_then(|part| part.parse::<usize>().ok()).unwrap_or(0);
-        let found = match (said, self.walk.value) {
-            (Some(said), _) => self.of.1.iter().find(|word| **word == said),
+        let found = match (found_word, self.walk.value) {
+            (Some(found_word), _) => self.of.1.iter().find(|word| **word == found_word),
             (None, None) => self.of.1.get(place),
             (None, Some(_)) => None,
         };

@@ -13,14 +13,14 @@ use wire::frame::{JobName, KeyProof};
 use super::{AccessControl, refuse};
 use crate::clock::unix_seconds;
 
-/// Validity of a key for one transfer, seconds: longer than any transfer, short enough to be forgotten.
-const ERRAND_KEY_SECONDS: i64 = 30 * 24 * 3600;
+/// Validity of a key for one transfer, seconds: longer than any transfer, short enough that unused keys do not accumulate.
+const TRANSFER_KEY_SECONDS: i64 = 30 * 24 * 3600;
 
 /// Keys for single transfers that are valid at once: for each holder, and in all.
-const ERRAND_KEYS_MAX: (usize, usize) = (256, 4096);
+const TRANSFER_KEYS_MAX: (usize, usize) = (256, 4096);
 
 fn unreadable(error: &client::StateError) -> Refusal {
-    tracing::error!(%error, "grants cannot be read: nobody is let in");
+    tracing::error!(%error, "grants cannot be read: no client is accepted");
     Refusal::new(Fault::Local, "the node cannot read its grants; its operator must look at its log")
 }
 
@@ -35,7 +35,7 @@ impl AccessControl {
         self.live.load_full().anonymous
     }
 
-    /// Whether an export is writable; none where there is no such export. Does not check who may see the export.
+    /// Whether an export is writable; none if there is no such export. Does not check who may see the export.
     pub fn is_writable(&self, export: &str) -> Option<bool> {
         self.live.load_full().export(export).map(|served| served.export.writable)
     }
@@ -49,9 +49,9 @@ impl AccessControl {
     ///
     /// # Errors
     /// The policy does not admit the address, or the key is unknown, expired or revoked.
-    pub fn let_in(&self, key: Option<&KeyProof>, address: IpAddr) -> Result<Access, Refusal> {
-        // This node itself, on behalf of a principal that it has authenticated already.
-        if let Some(access) = key.and_then(|key| self.delegations.take_own(&key.id, &key.secret)) {
+    pub fn log_in(&self, key: Option<&KeyProof>, address: IpAddr) -> Result<Access, Refusal> {
+        // The client is this node itself, on behalf of a principal that it has authenticated already.
+        if let Some(access) = key.and_then(|key| self.delegations.take_loopback(&key.id, &key.secret)) {
             return Ok(access);
         }
         let live = self.live.load_full();
@@ -65,12 +65,12 @@ impl AccessControl {
         if let Some(grant) = grant.as_ref().filter(|grant| self.is_delegated(grant)) {
             return Ok(Access::Granted(grant.clone()));
         }
-        let visitor = PresentedCredentials {
+        let credentials = PresentedCredentials {
             grant: grant.as_ref(),
             anonymous: live.anonymous,
             ..PresentedCredentials::new(address)
         };
-        policy.access(&visitor).map_err(|denied| refuse(&denied))
+        policy.access(&credentials).map_err(|denied| refuse(&denied))
     }
 
     /// The grant that a key proves.
@@ -90,13 +90,13 @@ impl AccessControl {
             return granted(access);
         }
         if let Some((grant, parent)) = self.delegations.check(id, secret, unix_seconds()) {
-            return if self.stands(&parent) { Ok(grant) } else { Err(refuse(&Denied::UnknownKey)) };
+            return if self.is_holder_valid(&parent) { Ok(grant) } else { Err(refuse(&Denied::UnknownKey)) };
         }
         let errands = self.state.errand_grants().map_err(|e| unreadable(&e))?;
         if let Ok(access) = errands.check(id, secret, unix_seconds()) {
             // The grant of the holder who requested the key may have been revoked since.
             return granted(access).and_then(|grant| match &grant.errand {
-                Some(errand) if self.stands(&errand.parent) => Ok(grant),
+                Some(errand) if self.is_holder_valid(&errand.parent) => Ok(grant),
                 _ => Err(refuse(&Denied::UnknownKey)),
             });
         }
@@ -112,55 +112,55 @@ impl AccessControl {
         all.find(valid).cloned()
     }
 
-    /// Whether a holder's grant is still valid. The node does not keep tokens and certificates, so they cannot be checked again:
-    /// what they authorised ends with their own expiry.
-    pub fn stands(&self, holder: &str) -> bool {
+    /// Whether a holder's grant is still valid. The node does not keep tokens and certificates, so it cannot check them again:
+    /// the access that they authorised ends with their own expiry.
+    pub fn is_holder_valid(&self, holder: &str) -> bool {
         let is_key = !holder.contains(':') || holder.starts_with("key:");
         !is_key || self.access_of(holder).is_some()
     }
 
-    /// Whether a session may begin another request with the access that it was opened with. The node keeps nothing about
-    /// anonymous clients and bearers of tokens; a reload of the policy counts from the next session on.
+    /// Checks that a session may begin another request with the access that it was opened with. The node keeps nothing about
+    /// anonymous clients and bearers of tokens; a reload of the policy applies from the next session on.
     ///
     /// # Errors
     /// The credential has expired, or its grant has been revoked.
-    pub fn session_stands(&self, access: &Access) -> Result<(), Refusal> {
+    pub fn check_session(&self, access: &Access) -> Result<(), Refusal> {
         if let Some(ended) = access.expires().filter(|ends| *ends <= unix_seconds()) {
             return Err(refuse(&Denied::Expired { seconds_ago: unix_seconds() - ended }));
         }
-        let stands = match (access.grant(), access.holder().strip_prefix("key:")) {
-            (Some(grant), _) => self.grant_stands(grant),
+        let is_valid = match (access.grant(), access.holder().strip_prefix("key:")) {
+            (Some(grant), _) => self.is_grant_valid(grant),
             (None, Some(id)) => self.grant(id).is_some(),
             (None, None) => true,
         };
-        if stands { Ok(()) } else { Err(refuse(&Denied::Revoked)) }
+        if is_valid { Ok(()) } else { Err(refuse(&Denied::Revoked)) }
     }
 
-    fn grant_stands(&self, grant: &Grant) -> bool {
+    fn is_grant_valid(&self, grant: &Grant) -> bool {
         if let Some(parent) = self.delegations.parent(&grant.id) {
-            return self.stands(&parent);
+            return self.is_holder_valid(&parent);
         }
         match &grant.errand {
             None => self.grant(&grant.id).is_some(),
             Some(errand) => {
                 let known = self.state.errand_grants().unwrap_or_default();
-                known.list.iter().any(|known| known.id == grant.id) && self.stands(&errand.parent)
+                known.list.iter().any(|known| known.id == grant.id) && self.is_holder_valid(&errand.parent)
             }
         }
     }
 
-    /// Whether an order of this principal may go on. The node keeps no token, macaroon or certificate that it could check again:
-    /// they count until their expiry.
-    pub fn may_go_on(&self, access: &Access) -> bool {
-        let is_borne = access.ticket().is_some_and(|t| t.holder.contains(':') && !t.holder.starts_with("key:"));
-        if is_borne {
+    /// Whether an order of this principal may continue. The node keeps no token, macaroon or certificate that it could check again:
+    /// they are valid until their expiry.
+    pub fn may_continue(&self, access: &Access) -> bool {
+        let has_no_grant = access.ticket().is_some_and(|t| t.holder.contains(':') && !t.holder.starts_with("key:"));
+        if has_no_grant {
             access.expires().is_none_or(|expires| expires > unix_seconds())
         } else {
             self.access_of(access.holder()).is_some()
         }
     }
 
-    /// Whether a transfer with these options may write to a place: the same checks as at its beginning.
+    /// Checks that a transfer with these options may write to a place, as at the transfer's beginning.
     ///
     /// # Errors
     /// The place cannot be written to, the principal lacks a right there, or its key is for another transfer.
@@ -187,29 +187,30 @@ impl AccessControl {
         Ok(())
     }
 
-    /// The access of a transfer's holder after a restart; none where the grant has been removed. Rules for certain addresses do
-    /// not count, because the node does not keep the holder's address.
+    /// The access of a transfer's holder after a restart; none if the grant has been removed. Rules for certain addresses do
+    /// not apply, because the node does not keep the holder's address.
     pub fn access_of(&self, holder: &str) -> Option<Access> {
         let live = self.live.load_full();
         if holder.is_empty() {
             return live.anonymous.map(Access::Anonymous);
         }
-        let nowhere = IpAddr::from([0, 0, 0, 0]);
+        let unknown_address = IpAddr::from([0, 0, 0, 0]);
         let policy = || Policy { addresses: auth::policy::Addresses::default(), ..(*live.policy.policy()).clone() };
-        let visitor = PresentedCredentials { anonymous: live.anonymous, ..PresentedCredentials::new(nowhere) };
+        let credentials =
+            PresentedCredentials { anonymous: live.anonymous, ..PresentedCredentials::new(unknown_address) };
         if holder == GUEST {
-            return policy().access(&visitor).ok();
+            return policy().access(&credentials).ok();
         }
         let Some(id) = holder.strip_prefix("key:") else { return self.grant(holder).map(Access::Granted) };
         let grant = self.grant(id)?;
-        policy().access(&PresentedCredentials { grant: Some(&grant), ..visitor }).ok()
+        policy().access(&PresentedCredentials { grant: Some(&grant), ..credentials }).ok()
     }
 
     /// A key for one transfer into a place, for another node to use. It has no more rights than the principal has there.
     ///
     /// # Errors
-    /// The principal may not write there, too many such keys are valid, or the key cannot be written down.
-    pub fn key_for(
+    /// The principal may not write there, too many such keys are valid, or the key cannot be stored.
+    pub fn transfer_key(
         &self,
         access: &Access,
         job: &JobName,
@@ -234,39 +235,39 @@ impl AccessControl {
         let now = unix_seconds();
         let mut grant = Grant::new(id, &secret, export, &access.prefix(), rights, now);
         grant.name = format!("one job of {}", access.who());
-        let most = now + ERRAND_KEY_SECONDS;
-        // The node cannot check a token again later: keys that a token authorised end with the token.
+        let most = now + TRANSFER_KEY_SECONDS;
+        // The node cannot check a token again later: a key that a token authorised expires with the token.
         let ends = access.ticket().and_then(|ticket| ticket.expires);
         grant.expires = Some(ends.map_or(most, |ends| ends.min(most)));
         let job = model::id::Uuid::from_bytes(*job).to_string();
-        let (path, parent) = (path.map(|path| auth::hex(path.as_bytes())), access.holder().to_owned());
-        grant.errand = Some(auth::Errand { job, path, parent, delete });
-        self.keep_errand_grant(grant, now)?;
+        let path = path.map(|path| auth::hex(path.as_bytes()));
+        grant.errand = Some(auth::Errand { job, path, parent: access.holder().to_owned(), delete });
+        self.store_transfer_grant(grant, now)?;
         let node = self.state.fingerprint().map_err(|error| unwritable(&error))?;
         Ok(AccessKey::new(id, secret, node))
     }
 
-    fn keep_errand_grant(&self, grant: Grant, now: i64) -> Result<(), Refusal> {
+    fn store_transfer_grant(&self, grant: Grant, now: i64) -> Result<(), Refusal> {
         let parent = grant.errand.as_ref().map(|errand| errand.parent.clone());
         let keep = |grants: &mut Grants| {
             grants.list.retain(|g| g.expires.is_some_and(|expires| expires > now));
             let of_parent = |g: &&Grant| g.errand.as_ref().map(|errand| &errand.parent) == parent.as_ref();
             let own = grants.list.iter().filter(of_parent).count();
-            let room = own < ERRAND_KEYS_MAX.0 && grants.list.len() < ERRAND_KEYS_MAX.1;
+            let room = own < TRANSFER_KEYS_MAX.0 && grants.list.len() < TRANSFER_KEYS_MAX.1;
             if room {
                 grants.list.push(grant);
             }
             room
         };
         if !self.state.change_errand_grants(keep).map_err(|error| unwritable(&error))? {
-            let reason = "as many keys for single jobs are out already as may be; they end with their jobs";
+            let reason = "too many keys for single jobs are in use; they end with their jobs";
             return Err(Refusal::new(Fault::Auth, reason));
         }
         Ok(())
     }
 
-    /// Removes the key of a transfer that is done.
-    pub fn forget_errand_key(&self, access: &Access) {
+    /// Removes the key of a transfer that has succeeded.
+    pub fn remove_transfer_key(&self, access: &Access) {
         let Some(grant) = access.grant().filter(|grant| grant.errand.is_some()) else { return };
         let _ = self.state.change_errand_grants(|grants| grants.list.retain(|g| g.id != grant.id));
     }

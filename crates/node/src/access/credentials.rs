@@ -30,6 +30,6 @@ impl Credentials for AccessControl {
     }
 
     fn is_valid(&self, holder: &str) -> bool {
-        self.stands(holder)
+        self.is_holder_valid(holder)
     }
 }

@@ -1,5 +1,5 @@
 //! Delegated keys for single copies between nodes. They are valid for minutes and kept in memory only, so they end with the
-//! process. They count for the native protocol alone, expire no later than the credential that they were delegated from, and
+//! process. They are valid for the native protocol only, expire no later than the credential that they were delegated from, and
 //! cannot be delegated again.
 
 use model::Refusal;
@@ -17,21 +17,22 @@ use wire::frame::JobName;
 use super::AccessControl;
 use crate::clock::unix_seconds;
 
-/// How long a delegated key opens sessions, seconds; a session that is open by then goes on.
-const LENT_SECONDS: i64 = 15 * 60;
+/// How long a delegated key opens sessions, seconds; a session that is open by then continues.
+const DELEGATED_SECONDS: i64 = 15 * 60;
 
 /// Delegated keys that are valid at once: in all, and of one holder.
-const LENT_MAX: (usize, usize) = (10_000, 2_500);
+const DELEGATED_MAX: (usize, usize) = (10_000, 2_500);
 
 /// How long a key of this node to itself is valid.
-const OWN_WITHIN: Duration = Duration::from_secs(60);
+const LOOPBACK_WITHIN: Duration = Duration::from_secs(60);
 
 /// The delegated keys that are valid.
 #[derive(Default)]
 pub struct Delegations {
-    out: Mutex<DelegatedKeys>,
+    delegated: Mutex<DelegatedKeys>,
     /// Keys of this node to itself, by their ids. Each opens one session and is then removed.
-    own: Mutex<HashMap<[u8; 8], LoopbackKey>>,
+    loopback: Mutex<HashMap<[u8; 8], LoopbackKey>>,
+    /// The node's identity, once it has been read.
     node: OnceLock<Fingerprint>,
 }
 
@@ -52,7 +53,7 @@ struct DelegatedKeys {
 }
 
 impl DelegatedKeys {
-    fn forget_the_ended(&mut self, now: i64) {
+    fn remove_expired(&mut self, now: i64) {
         self.grants.list.retain(|grant| grant.expires.is_some_and(|expires| expires > now));
         if self.parents.len() > self.grants.list.len() {
             let left: HashSet<&str> = self.grants.list.iter().map(|grant| grant.id.as_str()).collect();
@@ -62,35 +63,35 @@ impl DelegatedKeys {
 }
 
 impl Delegations {
-    fn out(&self) -> MutexGuard<'_, DelegatedKeys> {
-        self.out.lock()
+    fn delegated(&self) -> MutexGuard<'_, DelegatedKeys> {
+        self.delegated.lock()
     }
 
     /// The access that a key of this node to itself gives. The key is valid once.
-    pub fn take_own(&self, id: &[u8; 8], secret: &[u8; 32]) -> Option<Access> {
-        let mut own = self.own.lock();
+    pub fn take_loopback(&self, id: &[u8; 8], secret: &[u8; 32]) -> Option<Access> {
+        let mut loopback = self.loopback.lock();
         // Digests are compared, so that the time of the comparison tells nothing about the secret.
-        let is_it = own.get(id).is_some_and(|known| known.digest == <[u8; 32]>::from(Sha256::digest(secret)));
-        let known = if is_it { own.remove(id)? } else { return None };
-        Some(known.access).filter(|_| known.since.elapsed() < OWN_WITHIN)
+        let is_it = loopback.get(id).is_some_and(|known| known.digest == <[u8; 32]>::from(Sha256::digest(secret)));
+        let known = if is_it { loopback.remove(id)? } else { return None };
+        Some(known.access).filter(|_| known.since.elapsed() < LOOPBACK_WITHIN)
     }
 
     /// The grant of a delegated key, and the holder that it was delegated from.
     pub fn check(&self, id: &[u8; 8], secret: &[u8; 32], now: i64) -> Option<(Grant, String)> {
-        let out = self.out();
-        let Ok(Access::Granted(grant)) = out.grants.check(id, secret, now) else { return None };
-        let parent = out.parents.get(&grant.id)?.clone();
+        let delegated = self.delegated();
+        let Ok(Access::Granted(grant)) = delegated.grants.check(id, secret, now) else { return None };
+        let parent = delegated.parents.get(&grant.id)?.clone();
         Some((grant, parent))
     }
 
     /// The holder that a grant was delegated from.
     pub fn parent(&self, id: &str) -> Option<String> {
-        self.out().parents.get(id).cloned()
+        self.delegated().parents.get(id).cloned()
     }
 
     /// Whether a grant is a delegated one.
     pub fn has(&self, id: &str) -> bool {
-        self.out().parents.contains_key(id)
+        self.delegated().parents.contains_key(id)
     }
 }
 
@@ -112,21 +113,21 @@ impl AccessControl {
         self.delegations.has(&grant.id)
     }
 
-    /// A key with which this node opens one session with itself, with the access of the principal whose transfer it carries.
+    /// A key with which this node opens one session with itself, with the access of the principal whose transfer it runs.
     ///
     /// # Errors
     /// The system gives no random numbers, or the node's identity cannot be read.
-    pub fn lend_own(&self, access: &Access) -> Result<AccessKey, Refusal> {
+    pub fn loopback_key(&self, access: &Access) -> Result<AccessKey, Refusal> {
         let random = |_| Refusal::new(Fault::Local, "the node's system gives no random numbers");
         let (id, secret) = (engine::identity::random().map_err(random)?, engine::identity::random().map_err(random)?);
         let node = self.fingerprint().map_err(|error| {
             tracing::error!(%error, "the node's identity cannot be read");
             Refusal::new(Fault::Local, "the node cannot read its identity; its operator must look at its log")
         })?;
-        let mut own = self.delegations.own.lock();
-        own.retain(|_, known| known.since.elapsed() < OWN_WITHIN);
+        let mut loopback = self.delegations.loopback.lock();
+        loopback.retain(|_, known| known.since.elapsed() < LOOPBACK_WITHIN);
         let digest = Sha256::digest(secret).into();
-        own.insert(id, LoopbackKey { digest, access: access.clone(), since: Instant::now() });
+        loopback.insert(id, LoopbackKey { digest, access: access.clone(), since: Instant::now() });
         Ok(AccessKey::new(id, secret, node))
     }
 
@@ -135,7 +136,7 @@ impl AccessControl {
     ///
     /// # Errors
     /// Too many delegated keys are valid, the system gives no random numbers, or the node's identity cannot be read.
-    pub fn lend(
+    pub fn delegate(
         &self,
         access: &Access,
         export: &str,
@@ -154,7 +155,7 @@ impl AccessControl {
         let mut grant = Grant::new(id, &secret, export.to_owned(), path, rights, now);
         grant.name = format!("one copy of {}", access.who());
         // A delegated key does not outlive the credential that it is delegated from.
-        let most = now + LENT_SECONDS;
+        let most = now + DELEGATED_SECONDS;
         grant.expires = Some(access.expires().map_or(most, |ends| ends.min(most)));
         grant.errand = job.map(|job| auth::Errand {
             job: model::id::Uuid::from_bytes(job).to_string(),
@@ -162,16 +163,16 @@ impl AccessControl {
             parent: access.holder().to_owned(),
             delete: false,
         });
-        let mut out = self.delegations.out();
-        out.forget_the_ended(now);
-        let own = out.parents.values().filter(|parent| *parent == access.holder()).count();
-        if out.grants.list.len() >= LENT_MAX.0 || own >= LENT_MAX.1 {
-            let reason = "as many keys for single copies are out already as may be; try again later";
+        let mut delegated = self.delegations.delegated();
+        delegated.remove_expired(now);
+        let own = delegated.parents.values().filter(|parent| *parent == access.holder()).count();
+        if delegated.grants.list.len() >= DELEGATED_MAX.0 || own >= DELEGATED_MAX.1 {
+            let reason = "too many keys for single copies are in use; try again later";
             return Err(Refusal::new(Fault::Local, reason));
         }
-        out.parents.insert(grant.id.clone(), access.holder().to_owned());
-        out.grants.list.push(grant);
-        drop(out);
+        delegated.parents.insert(grant.id.clone(), access.holder().to_owned());
+        delegated.grants.list.push(grant);
+        drop(delegated);
         let node = self.fingerprint().map_err(|error| {
             tracing::error!(%error, "the node's identity cannot be read");
             Refusal::new(Fault::Local, "the node cannot read its identity; its operator must look at its log")
@@ -186,19 +187,19 @@ mod tests {
 
     #[test]
     fn a_key_of_the_node_to_itself_opens_one_session() {
-        let lent = Delegations::default();
-        let own = || LoopbackKey {
+        let delegations = Delegations::default();
+        let key = || LoopbackKey {
             digest: Sha256::digest([2; 32]).into(),
             access: Access::Anonymous(Rights::Read),
             since: Instant::now(),
         };
-        lent.own.lock().insert([1; 8], own());
-        assert_eq!(lent.take_own(&[1; 8], &[3; 32]), None);
-        assert_eq!(lent.take_own(&[9; 8], &[2; 32]), None);
-        assert_eq!(lent.take_own(&[1; 8], &[2; 32]), Some(Access::Anonymous(Rights::Read)));
-        assert_eq!(lent.take_own(&[1; 8], &[2; 32]), None, "once");
-        let since = Instant::now().checked_sub(OWN_WITHIN);
-        lent.own.lock().insert([1; 8], LoopbackKey { since: since.unwrap(), ..own() });
-        assert_eq!(lent.take_own(&[1; 8], &[2; 32]), None, "too late");
+        delegations.loopback.lock().insert([1; 8], key());
+        assert_eq!(delegations.take_loopback(&[1; 8], &[3; 32]), None);
+        assert_eq!(delegations.take_loopback(&[9; 8], &[2; 32]), None);
+        assert_eq!(delegations.take_loopback(&[1; 8], &[2; 32]), Some(Access::Anonymous(Rights::Read)));
+        assert_eq!(delegations.take_loopback(&[1; 8], &[2; 32]), None, "once");
+        let since = Instant::now().checked_sub(LOOPBACK_WITHIN);
+        delegations.loopback.lock().insert([1; 8], LoopbackKey { since: since.unwrap(), ..key() });
+        assert_eq!(delegations.take_loopback(&[1; 8], &[2; 32]), None, "too late");
     }
 }

@@ -1,5 +1,5 @@
-//! The live configuration of a node: the part that its operator may replace while the node runs. It is opened whole or not at
-//! all; a request that has begun under the former configuration ends under that.
+//! The live configuration of a node: the part that its operator may replace while the node runs. It is opened as a whole or not at
+//! all; a request keeps the configuration under which it has begun.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -16,12 +16,12 @@ use crate::networks::Networks;
 use crate::policy_file::PolicyFile;
 use crate::test_service::Audit;
 
-/// Exports, policy and terms in force.
+/// The exports, the policy and the other replaceable settings that are in force.
 pub(crate) struct LiveConfiguration {
     pub served: Vec<ServedExport>,
     /// The rights of anonymous clients on every export; none where they have no right.
     pub anonymous: Option<Rights>,
-    /// Whether payload may be sent in clear.
+    /// Whether payload may be sent unencrypted.
     pub plain: bool,
     pub policy: PolicyFile,
     /// Further addresses that accept streams; port 0 stands for the node's own port.
@@ -42,7 +42,7 @@ impl LiveConfiguration {
     /// # Errors
     /// The policy is not valid, an export cannot be opened, or two exports have one name.
     pub fn open(config: &NodeConfig) -> Result<LiveConfiguration, NodeError> {
-        // A node that lives for one copy serves its operator alone: no policy file counts.
+        // A node that exists for one copy serves only its operator: it reads no policy file.
         let policy = if config.own_guests {
             PolicyFile::none()
         } else {
@@ -64,7 +64,7 @@ impl LiveConfiguration {
             movers: config.movers.clone(),
             audit: config.audit,
             metrics: config.metrics.clone(),
-            certificate_ends: ends(config),
+            certificate_ends: certificate_expiry(config),
         })
     }
 
@@ -78,11 +78,11 @@ impl LiveConfiguration {
         self.served.iter().filter(|served| access.may_see(&served.export.name))
     }
 
-    /// Logs which parts of the configuration will not work as intended, before the first client finds out.
+    /// Logs warnings about parts of the configuration that will not work as intended.
     pub fn warn(&self) {
         self.policy.compare(self.served.iter().map(|served| served.export.name.as_str()));
-        let here = |export: &&Export| export.writable && export.abroad.is_none();
-        for export in self.served.iter().map(|served| &served.export).filter(here) {
+        let is_local = |export: &&Export| export.writable && export.abroad.is_none();
+        for export in self.served.iter().map(|served| &served.export).filter(is_local) {
             if let Err(error) = may_write(&export.dir) {
                 let (export, dir) = (&export.name, export.dir.display());
                 let remedy =
@@ -92,7 +92,7 @@ impl LiveConfiguration {
         }
     }
 
-    /// The changes of the exports since `before`, in words for the log; empty where there are none.
+    /// The changes of the exports since `before`, as text for the log; empty if there are none.
     pub fn changes_since(&self, before: &LiveConfiguration) -> String {
         let mut said = Vec::new();
         for ServedExport { export, .. } in &self.served {
@@ -112,7 +112,7 @@ impl LiveConfiguration {
 }
 
 /// Expiry of the first certificate of the site's chain, which is the node's own; seconds since 1970.
-fn ends(config: &NodeConfig) -> Option<i64> {
+fn certificate_expiry(config: &NodeConfig) -> Option<i64> {
     let own = config.web.certificate.as_ref()?.chain.first()?;
     let (_, own) = x509_parser::parse_x509_certificate(own).ok()?;
     Some(own.validity().not_after.timestamp())

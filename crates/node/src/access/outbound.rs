@@ -1,4 +1,4 @@
-//! Which connections a node makes on behalf of a principal. Every protocol of the node asks this module.
+//! Which connections a node makes on behalf of a principal, for every protocol of the node.
 
 use model::Refusal;
 use std::net::IpAddr;
@@ -25,7 +25,7 @@ impl AccessControl {
     }
 
     /// Whether this node may dial an address on behalf of a principal. `on_loopback` allows loopback addresses, for a node that
-    /// listens there alone.
+    /// listens only there.
     ///
     /// # Errors
     /// The policy forbids the address; the text says why.
@@ -41,7 +41,7 @@ impl AccessControl {
 
     fn rules(&self, on_loopback: bool) -> ThirdParty {
         let rules = self.policy().third_party.clone();
-        // The operator of a node that lives for one copy may dial any address.
+        // The operator of a node that exists for one copy may dial any address.
         ThirdParty { local: rules.local || self.own_guests, loopback: on_loopback, ..rules }
     }
 }

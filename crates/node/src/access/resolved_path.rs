@@ -1,5 +1,5 @@
-//! Resolves a place that a client names to a store and a path in it. No path in that store leads out of what the credential is
-//! for. Every protocol of the node asks this module.
+//! Resolves a place that a client names to a store and a path in it, for every protocol of the node. No path in that store leads out
+//! of the part that the credential is for.
 
 use model::Refusal;
 use std::ffi::OsStr;
@@ -18,11 +18,11 @@ use store::Store;
 use super::{AccessControl, refuse, storage};
 use crate::locks::{self, Submitted};
 
-/// Why a rename is refused that leaves its export or the part of it that a credential opens.
+/// The reason for the refusal of a rename that leaves its export or the part of it that a credential opens.
 pub(crate) const RENAME_STAYS: &str =
     "a rename stays within one export, and within what one key, token or rule opens; copy and remove instead";
 
-/// A path that a principal may use: a store, a path in it, and where the store lies.
+/// A path that a principal may use: a store, a path in it, and the location of the store.
 #[derive(Clone)]
 pub(crate) struct ResolvedPath {
     pub store: Arc<dyn Store>,
@@ -30,7 +30,7 @@ pub(crate) struct ResolvedPath {
     pub dir: PathBuf,
     pub export: String,
     /// The export lies on a remote server.
-    pub abroad: bool,
+    pub is_remote: bool,
     /// The path below the export that the store is rooted at: no path in the store leads out of it.
     pub ground: RelPath,
 }
@@ -38,18 +38,18 @@ pub(crate) struct ResolvedPath {
 impl ResolvedPath {
     #[cfg(test)]
     pub fn of_test(store: Arc<dyn Store>, path: RelPath, dir: PathBuf) -> ResolvedPath {
-        ResolvedPath { store, path, dir, export: "data".into(), abroad: false, ground: RelPath::root() }
+        ResolvedPath { store, path, dir, export: "data".into(), is_remote: false, ground: RelPath::root() }
     }
 
-    /// Whether a rename from here to `other` is one step: both lie in one export, and within what one permission opens. Only then
-    /// are the two paths relative to the same store.
+    /// Whether a rename from here to `other` is one step: both lie in one export, and below the path that one permission opens. Only
+    /// then are the two paths relative to the same store.
     pub fn shares_ground(&self, other: &ResolvedPath) -> bool {
         self.export == other.export && self.ground == other.ground
     }
 }
 
-/// Whether clients may use a path: it is not the name of an unfinished file, nor below one. The store checks this as well; the
-/// check here is made before anything is fetched from another server.
+/// Checks that clients may use a path: it is not the name of an unfinished file, nor below one. The store checks this as well; this
+/// check is made before anything is fetched from another server.
 ///
 /// # Errors
 /// The path names an unfinished file: missing for an action that reads, refused for one that changes, whatever the
@@ -74,7 +74,7 @@ impl AccessControl {
         self.allowed_with(access, action, place, &Submitted::none())
     }
 
-    /// The same for a principal that shows locks.
+    /// The same for a principal that submits locks.
     ///
     /// # Errors
     /// As for [`AccessControl::allowed`].
@@ -83,7 +83,7 @@ impl AccessControl {
         access: &Access,
         action: Action,
         place: &NodePlace,
-        shown: &Submitted,
+        submitted: &Submitted,
     ) -> Result<ResolvedPath, Refusal> {
         let NodePlace::Path { export, path } = place else {
             let what = match place {
@@ -101,8 +101,8 @@ impl AccessControl {
         let ground = access.ground(action, export, path);
         let makes = action.changes() && !matches!(action, Action::Remove | Action::Overwrite);
         let store = if action.changes() {
-            // Before anything is opened: directories on the way may be made.
-            locks::guarded(&self.locks, Arc::clone(&served.store), export, shown)
+            // Guarded before anything is opened: opening may create directories of the path.
+            locks::guarded(&self.locks, Arc::clone(&served.store), export, submitted)
         } else {
             Arc::clone(&served.store)
         };
@@ -115,7 +115,7 @@ impl AccessControl {
             path: below,
             dir: served.export.dir.join(OsStr::from_bytes(rooted)),
             export: export.clone(),
-            abroad: served.export.abroad.is_some(),
+            is_remote: served.export.abroad.is_some(),
             ground: ground.entry.unwrap_or(ground.prefix),
         })
     }
@@ -150,7 +150,7 @@ fn open(
     Ok((entry, at.join_path(&rest)))
 }
 
-/// The store at the path of a credential: a directory, which is made where `makes` says so, or the one entry.
+/// The store at the path of a credential: a directory, which is created if `makes` is set, or the one entry.
 fn open_prefix(
     store: &Arc<dyn Store>,
     export: &str,
@@ -165,12 +165,12 @@ fn open_prefix(
         Ok(dir) => return Ok((dir, below.clone())),
         Err(error) => error,
     };
-    let comes = error.is_not_found() && ground.opens == PathKind::Entry;
-    if !comes && !is_no_dir(&error) {
+    let may_be_created = error.is_not_found() && ground.opens == PathKind::Entry;
+    if !may_be_created && !is_no_dir(&error) {
         return Err(storage(error));
     }
     let (entry, at) = store::granted_entry(store, prefix, true, makes).map_err(storage)?;
-    if entry.stat(&at).is_ok_and(|there| there.meta.kind == model::Kind::Symlink) {
+    if entry.stat(&at).is_ok_and(|entry| entry.meta.kind == model::Kind::Symlink) {
         let reason = format!(
             "{}/{prefix} is a symbolic link, and what a key, a token or a rule is for is never one: name the path that it leads to",
             export

@@ -15,7 +15,7 @@ const WAITING_MAX: usize = 256;
 const WAITING_FOR_ONE: usize = 64;
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// How often a waiting thread checks whether its client is still connected.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const CHECK_EVERY: Duration = Duration::from_millis(500);
 
 /// The readers and the waiting threads of all files.
 pub(super) struct ReadPermits<K> {
@@ -24,13 +24,13 @@ pub(super) struct ReadPermits<K> {
 }
 
 struct State<K> {
-    read: HashSet<K>,
+    being_read: HashSet<K>,
     /// Waiting threads, by file.
     waiting: HashMap<K, usize>,
     waiting_in_all: usize,
 }
 
-/// A permit to read one file, given back when dropped.
+/// A permit to read one file, released when dropped.
 pub(super) struct ReadPermit<'a, K: Eq + Hash + Clone> {
     permits: &'a ReadPermits<K>,
     key: K,
@@ -48,7 +48,7 @@ pub(super) enum NoPermit {
 impl<K: Eq + Hash + Clone> ReadPermits<K> {
     /// No readers and no waiting threads.
     pub fn new() -> ReadPermits<K> {
-        let state = State { read: HashSet::new(), waiting: HashMap::new(), waiting_in_all: 0 };
+        let state = State { being_read: HashSet::new(), waiting: HashMap::new(), waiting_in_all: 0 };
         ReadPermits { state: Mutex::new(state), done: Condvar::new() }
     }
 
@@ -62,7 +62,7 @@ impl<K: Eq + Hash + Clone> ReadPermits<K> {
     /// Too many threads wait, or the client has hung up.
     pub fn take(&self, key: &K, is_gone: &dyn Fn() -> bool) -> Result<ReadPermit<'_, K>, NoPermit> {
         let mut state = self.state();
-        if state.read.len() >= READERS_MAX || state.read.contains(key) {
+        if state.being_read.len() >= READERS_MAX || state.being_read.contains(key) {
             let of_this = state.waiting.get(key).copied().unwrap_or(0);
             if state.waiting_in_all >= WAITING_MAX || of_this >= WAITING_FOR_ONE {
                 return Err(NoPermit::Busy);
@@ -80,7 +80,7 @@ impl<K: Eq + Hash + Clone> ReadPermits<K> {
             }
             waited?;
         }
-        state.read.insert(key.clone());
+        state.being_read.insert(key.clone());
         drop(state);
         Ok(ReadPermit { permits: self, key: key.clone() })
     }
@@ -93,15 +93,15 @@ impl<K: Eq + Hash + Clone> ReadPermits<K> {
     ) -> (MutexGuard<'a, State<K>>, Result<(), NoPermit>) {
         let mut since = Instant::now();
         loop {
-            if state.read.contains(key) {
+            if state.being_read.contains(key) {
                 since = Instant::now();
-            } else if state.read.len() < READERS_MAX {
+            } else if state.being_read.len() < READERS_MAX {
                 return (state, Ok(()));
             } else if since.elapsed() >= WAIT_MAX {
                 return (state, Err(NoPermit::Busy));
             }
-            self.done.wait_for(&mut state, LOOK_EVERY);
-            // A system call: not under the lock.
+            self.done.wait_for(&mut state, CHECK_EVERY);
+            // `is_gone` makes a system call: not under the lock.
             if MutexGuard::unlocked(&mut state, is_gone) {
                 return (state, Err(NoPermit::Gone));
             }
@@ -111,7 +111,7 @@ impl<K: Eq + Hash + Clone> ReadPermits<K> {
 
 impl<K: Eq + Hash + Clone> Drop for ReadPermit<'_, K> {
     fn drop(&mut self) {
-        self.permits.state().read.remove(&self.key);
+        self.permits.state().being_read.remove(&self.key);
         self.permits.done.notify_all();
     }
 }
@@ -123,7 +123,7 @@ mod tests {
     const HERE: &(dyn Fn() -> bool + Sync) = &|| false;
 
     #[test]
-    fn so_many_read_and_a_client_that_goes_waits_no_more() {
+    fn readers_are_bounded_and_a_client_that_hangs_up_stops_waiting() {
         let permits = ReadPermits::new();
         let mut all: Vec<_> = (0..READERS_MAX).map(|at| permits.take(&at, HERE).unwrap()).collect();
         let began = Instant::now();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_wait_for_one() {
+    fn threads_that_wait_for_one_file_are_bounded() {
         let permits = ReadPermits::new();
         let first = permits.take(&1, HERE).unwrap();
         std::thread::scope(|scope| {
@@ -153,12 +153,12 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(1));
             }
             assert_eq!(permits.take(&1, HERE).err(), Some(NoPermit::Busy));
-            assert!(permits.take(&2, HERE).is_ok(), "another file is no matter of theirs");
+            assert!(permits.take(&2, HERE).is_ok(), "another file is not affected");
             drop(first);
             for waits in waiting {
                 assert_eq!(waits.join().unwrap(), Ok(()));
             }
         });
-        assert!(permits.state().read.is_empty());
+        assert!(permits.state().being_read.is_empty());
     }
 }

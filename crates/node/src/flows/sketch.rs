@@ -1,7 +1,7 @@
-//! The heaviest of very many, in bounded memory: Space-Saving (Metwally, Agrawal and El Abbadi, "Efficient Computation of
+//! The heaviest of very many keys, in bounded memory: Space-Saving (Metwally, Agrawal and El Abbadi, "Efficient Computation of
 //! Frequent and Top-k Elements in Data Streams", ICDT 2005), with weights.
 //!
-//! There are at most `most` rows. A new key takes the place of the lightest row, and inherits that row's weight as the bytes of
+//! There are at most `most` rows. A new key replaces the lightest row, and inherits that row's weight as the bytes of
 //! the key that may have been missed. So, of N bytes in all:
 //!
 //! - the count of a row is never too high, and at most `missed` too low;
@@ -16,7 +16,7 @@ use model::v1::flows::Volume;
 /// The count of one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// Counted since the key has this row.
+    /// What the key has moved since it has this row.
     pub volume: Volume,
     /// Bytes that the key may have moved before.
     pub missed: u64,
@@ -41,7 +41,7 @@ impl<K: Hash + Eq + Clone> Sketch<K> {
         Sketch { most, rows: HashMap::new() }
     }
 
-    /// Adds what a key moved.
+    /// Adds bytes that a key moved.
     pub fn add(&mut self, key: &K, volume: &Volume) {
         if let Some(row) = self.rows.get_mut(key) {
             return row.volume.add(volume);
@@ -67,7 +67,7 @@ impl<K: Hash + Eq + Clone> Sketch<K> {
     }
 }
 
-/// Several tables of one kind as one: the bounds add up.
+/// Merges several tables of one kind; the bounds add up.
 pub(crate) fn merged<'a, K: Hash + Eq + Clone + 'a>(all: impl Iterator<Item = &'a Sketch<K>>) -> HashMap<K, Row> {
     let mut sum: HashMap<K, (Row, u64)> = HashMap::new();
     let mut unseen = 0;
@@ -97,7 +97,7 @@ mod tests {
     proptest! {
         /// Against exact counting, for one sketch and for several as one.
         #[test]
-        fn the_bounds_hold(
+        fn the_bounds_of_the_sketch_hold(
             most in 1_usize..12,
             parts in prop::collection::vec(prop::collection::vec((0_u8..40, 0_u64..1000), 0..200), 1..5),
         ) {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn who_moves_nothing_pushes_nobody_out() {
+    fn a_key_without_bytes_displaces_no_row() {
         let mut sketch = Sketch::new(2);
         sketch.add(&1, &volume(10));
         sketch.add(&2, &volume(20));

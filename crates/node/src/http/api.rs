@@ -1,5 +1,5 @@
 //! The node's API, `/api/v1`: its routes, who may use them, and the form of a refusal. The answers are in [`answer`], [`events`] and
-//! [`probes`]; the document that describes the API ([`document`]) is made of the same table of routes.
+//! [`probes`]; the document that describes the API ([`document`]) is generated from the same table of routes.
 //!
 //! What this module does not know: how a transfer runs (`crate::transfers`), how a test runs (`crate::test_orders`), how a client is
 //! authenticated (`authn`).
@@ -22,7 +22,7 @@ use web::target::{self, Target};
 use web::{Headers, Method, Response};
 
 use self::table::ROUTES;
-pub(crate) use self::tape::{describe as describe_tape, is_asked_about as is_tape_asked_about};
+pub(crate) use self::tape::{describe as describe_tape, is_discovery as is_tape_discovery};
 use super::HttpService;
 use super::refused::{Outcome, Refused, RequestOutcome, refuse};
 use super::request_context::RequestContext;
@@ -57,13 +57,13 @@ struct Handler {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RouteAccess {
     /// Every client, without authentication.
-    Anybody,
+    Public,
     /// Every principal that is admitted; the answer is about what it may see.
-    Guests,
-    /// The same, and without a credential the addresses of `--metrics`, which are told everything.
-    Watchers,
+    Admitted,
+    /// The same, and without a credential the addresses of `--metrics`, which get the complete answer.
+    Monitoring,
     /// Every principal with a credential.
-    Named,
+    Authenticated,
 }
 
 /// Whether a request is for the API.
@@ -71,30 +71,30 @@ pub(crate) fn is_addressed(target: &Target) -> bool {
     target.path.as_bytes().split(|b| *b == b'/').next() == Some(ROOT.as_bytes())
 }
 
-/// Whether a refusal of this request is written as a problem (RFC 9457).
-pub(crate) fn speaks_of_problems(request: &web::Request) -> bool {
+/// Whether a refusal of this request is sent as a problem document (RFC 9457).
+pub(crate) fn wants_problem(request: &web::Request) -> bool {
     target::parse(&request.target).is_ok_and(|target| is_addressed(&target))
 }
 
 /// The route of a path and a method, with the id in it.
 fn find(path: &str, method: &str) -> Result<(&'static Route<Handler>, Option<Uuid>), Refused> {
     let (route, id) = routes::find(ROUTES, method, path).map_err(|unrouted| match unrouted {
-        Unrouted::Path => Refused::new(404, "there is no such question in this API; GET /api/v1 says which there are"),
+        Unrouted::Path => Refused::new(404, "this API has no such path; GET /api/v1 lists all paths"),
         Unrouted::Method(methods) => {
             let allowed = methods.join(", ");
-            Refused::new(405, format!("{method} does nothing here; {allowed} does")).with("Allow", allowed)
+            Refused::new(405, format!("{method} is not allowed here; {allowed} is")).with("Allow", allowed)
         }
     })?;
-    let not_an_id = |_| Refused::new(400, "the id of a transfer or a test is a UUID, and this is none");
+    let not_an_id = |_| Refused::new(400, "the id of a transfer or a test is a UUID, and this is not one");
     Ok((route, id.map(|text| text.parse().map_err(not_an_id)).transpose()?))
 }
 
-/// Answers a request to the API. `who` authenticates the client, where the route needs that.
+/// Answers a request to the API. `authenticate` authenticates the client, if the route needs that.
 pub(crate) fn answer(
     web: &HttpService,
     exchange: &mut dyn Exchange,
     target: Target,
-    who: &mut dyn FnMut(&mut dyn Exchange, &Target) -> Outcome<Principal>,
+    authenticate: &mut dyn FnMut(&mut dyn Exchange, &Target) -> Outcome<Principal>,
 ) -> Outcome {
     let path = String::from_utf8_lossy(target.path.as_bytes()).into_owned();
     let method = exchange.request().method.clone();
@@ -103,22 +103,25 @@ pub(crate) fn answer(
     }
     let (route, id) = find(&path, method.name())?;
     let principal = match route.handler.access {
-        RouteAccess::Anybody => Principal::unknown(),
-        RouteAccess::Watchers if web.rules.tells_numbers_to(exchange.peer().ip()) => Principal::unknown(),
-        RouteAccess::Guests | RouteAccess::Watchers | RouteAccess::Named => who(exchange, &target)?,
+        RouteAccess::Public => Principal::unknown(),
+        RouteAccess::Monitoring if web.rules.may_read_metrics(exchange.peer().ip()) => Principal::unknown(),
+        RouteAccess::Admitted | RouteAccess::Monitoring | RouteAccess::Authenticated => {
+            authenticate(exchange, &target)?
+        }
     };
-    if route.handler.access == RouteAccess::Watchers
+    if route.handler.access == RouteAccess::Monitoring
         && principal.is_anonymous
-        && !web.rules.tells_numbers_to(exchange.peer().ip())
+        && !web.rules.may_read_metrics(exchange.peer().ip())
     {
         return Err(web
             .authenticator
-            .challenge_anonymous("the numbers of this node are for its guests, and for those of --metrics")
+            .challenge_anonymous(
+                "the metrics of this node are for clients that it admits, and for the addresses of --metrics",
+            )
             .into());
     }
-    if route.handler.access == RouteAccess::Named && principal.is_anonymous {
-        let reason =
-            "transfers and tests are for those who say who they are: show a key, a token, a macaroon or a certificate";
+    if route.handler.access == RouteAccess::Authenticated && principal.is_anonymous {
+        let reason = "transfers and tests need authentication: show a key, a token, a macaroon or a certificate";
         return Err(web.authenticator.challenge_anonymous(reason).into());
     }
     (route.handler.answer)(&mut web.context(exchange, target, principal), id)
@@ -132,7 +135,7 @@ fn options(exchange: &mut dyn Exchange, path: &str) -> Outcome {
     Ok(RequestOutcome { status: 200, bytes: 0 })
 }
 
-/// A refusal as a problem (RFC 9457), and its media type.
+/// A refusal as a problem document (RFC 9457), and its media type.
 pub(crate) fn problem(refused: &Refused) -> (String, &'static str) {
     let fault = refused.fault.unwrap_or(match refused.status {
         401 | 403 => Fault::Auth,
@@ -149,7 +152,7 @@ pub(crate) fn problem(refused: &Refused) -> (String, &'static str) {
 
 /// The id in the path of a route that has one.
 fn expect(id: Option<Uuid>) -> Outcome<Uuid> {
-    id.ok_or_else(|| refuse(500, "this question has no id; that is a defect of ours"))
+    id.ok_or_else(|| refuse(500, "this route has no id; that is a defect of the node"))
 }
 
 #[cfg(test)]
@@ -157,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_find_their_questions() {
+    fn a_path_and_a_method_find_their_route() {
         let id = "0190b5c8-0000-7000-8000-000000000001";
         let found = |method: &str, path: &str| find(path, method).map(|(route, id)| (route.name, id.is_some()));
         assert_eq!(found("GET", "api/v1"), Ok(("index", false)));
@@ -173,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_questions_differ() {
+    fn names_of_routes_are_unique() {
         let mut names: Vec<&str> = ROUTES.iter().map(|route| route.name).collect();
         names.sort_unstable();
         names.dedup();
@@ -181,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_no_is_a_problem() {
+    fn a_refusal_is_a_problem_document() {
         let (text, kind) = problem(&Refused::new(404, "there is none"));
         let read: Problem = serde_json::from_str(&text).unwrap();
         assert_eq!((read.status, read.fault.as_str(), read.reason.as_str()), (404, "missing", "there is none"));

@@ -1,10 +1,10 @@
 //! The call-out: a program of the operator that decides about requests. It reads JSON and answers in JSON within a time. A missing
-//! answer is a refusal, which is not remembered; where too many programs run, the client is told to try again later.
+//! answer is a refusal, which is not remembered; if too many programs run, the client is asked to try again later.
 //!
 //! [`RUNNING_MAX`] programs run at once. Half of these permits are reserved for clients with a credential, and each client prefix
 //! has a bound, with and without a credential.
 //!
-//! The program never gets a secret: it is told the principal, not the credential that proved it.
+//! The program never gets a secret: the question names the principal, not the credential that proved it.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -29,19 +29,19 @@ const REMEMBERED_MAX: usize = 4096;
 /// Programs that run at once.
 const RUNNING_MAX: usize = 64;
 /// Programs about clients without a credential: in all, and of one client prefix.
-const ABOUT_NOBODY_MAX: usize = RUNNING_MAX / 2;
-const ABOUT_NOBODY_THERE_MAX: usize = RUNNING_MAX / 8;
+const ANONYMOUS_MAX: usize = RUNNING_MAX / 2;
+const ANONYMOUS_OF_CLIENT_MAX: usize = RUNNING_MAX / 8;
 /// Programs about clients with a credential of one client prefix: a site may be behind one address.
-const ABOUT_SOMEBODY_THERE_MAX: usize = RUNNING_MAX / 2;
-/// Bytes of an answer at most.
+const AUTHENTICATED_OF_CLIENT_MAX: usize = RUNNING_MAX / 2;
+/// The greatest length of an answer, bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
-/// Characters of a reason at most.
+/// The greatest length of a reason, characters.
 const REASON_CHARS_MAX: usize = 300;
 /// The `PATH` of the program.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The kind of credential of an anonymous client.
-pub(crate) const NOBODY: &str = "none";
+pub(crate) const NO_CREDENTIAL: &str = "none";
 
 /// The question to the program.
 #[derive(Debug, Serialize)]
@@ -60,10 +60,10 @@ pub(crate) struct Question<'a> {
     pub credential: CredentialFacts<'a>,
 }
 
-/// The facts about a credential that the program is told.
+/// The facts about a credential that the program gets.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct CredentialFacts<'a> {
-    /// [`NOBODY`], "key", "token", "macaroon", "certificate".
+    /// [`NO_CREDENTIAL`], "key", "token", "macaroon", "certificate".
     pub kind: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<&'a str>,
@@ -89,7 +89,7 @@ pub(crate) struct Verdict {
 #[derive(Default)]
 pub(crate) struct Callouts {
     /// Verdicts by the hash of the question.
-    said: Mutex<HashMap<[u8; 32], (Instant, Verdict)>>,
+    verdicts: Mutex<HashMap<[u8; 32], (Instant, Verdict)>>,
     running: Mutex<RunningCallouts>,
     ended: Condvar,
 }
@@ -98,9 +98,9 @@ pub(crate) struct Callouts {
 #[derive(Debug, Default)]
 struct RunningCallouts {
     all: usize,
-    about_nobody: usize,
+    anonymous: usize,
     /// By client prefix, and whether the client has a credential.
-    there: HashMap<(IpAddr, bool), usize>,
+    by_client: HashMap<(IpAddr, bool), usize>,
 }
 
 /// Too many programs run: the question was not asked.
@@ -108,33 +108,30 @@ struct RunningCallouts {
 pub(crate) struct Full;
 
 impl RunningCallouts {
-    fn has_room(&self, from: IpAddr, is_somebody: bool) -> bool {
-        let there = self.there.get(&(from, is_somebody)).copied().unwrap_or(0);
-        let (in_all, there_max) = if is_somebody {
-            (self.all < RUNNING_MAX, ABOUT_SOMEBODY_THERE_MAX)
-        } else {
-            (self.all < RUNNING_MAX && self.about_nobody < ABOUT_NOBODY_MAX, ABOUT_NOBODY_THERE_MAX)
-        };
-        in_all && there < there_max
+    fn has_room(&self, from: IpAddr, has_credential: bool) -> bool {
+        let of_client = self.by_client.get(&(from, has_credential)).copied().unwrap_or(0);
+        let of_client_max = if has_credential { AUTHENTICATED_OF_CLIENT_MAX } else { ANONYMOUS_OF_CLIENT_MAX };
+        let has_kind = has_credential || self.anonymous < ANONYMOUS_MAX;
+        self.all < RUNNING_MAX && has_kind && of_client < of_client_max
     }
 }
 
-/// A permit to run the program, given back when dropped.
+/// A permit to run the program, released when dropped.
 struct RunPermit<'a> {
     callouts: &'a Callouts,
     from: IpAddr,
-    is_somebody: bool,
+    has_credential: bool,
 }
 
 impl Drop for RunPermit<'_> {
     fn drop(&mut self) {
         let mut running = self.callouts.running.lock();
         running.all -= 1;
-        running.about_nobody -= usize::from(!self.is_somebody);
-        if let Some(there) = running.there.get_mut(&(self.from, self.is_somebody)) {
-            *there -= 1;
-            if *there == 0 {
-                running.there.remove(&(self.from, self.is_somebody));
+        running.anonymous -= usize::from(!self.has_credential);
+        if let Some(of_client) = running.by_client.get_mut(&(self.from, self.has_credential)) {
+            *of_client -= 1;
+            if *of_client == 0 {
+                running.by_client.remove(&(self.from, self.has_credential));
             }
         }
         drop(running);
@@ -142,7 +139,8 @@ impl Drop for RunPermit<'_> {
     }
 }
 
-fn about(parts: &[&[u8]]) -> [u8; 32] {
+/// The hash of a question, for remembered verdicts.
+fn question_hash(parts: &[&[u8]]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update((part.len() as u64).to_be_bytes());
@@ -158,54 +156,60 @@ impl Callouts {
     /// No permit was free within the call-out's timeout.
     pub fn ask(&self, callout: &Callout, holder: &str, place: &[u8], question: &Question<'_>) -> Result<Verdict, Full> {
         let text = serde_json::to_vec(question).unwrap_or_default();
-        let about = about(&[&text, holder.as_bytes(), place]);
-        let mut said = self.said.lock();
-        if let Some((_, verdict)) = said.get(&about).filter(|(at, _)| at.elapsed() < REMEMBERED_FOR) {
+        let key = question_hash(&[&text, holder.as_bytes(), place]);
+        let mut verdicts = self.verdicts.lock();
+        if let Some((_, verdict)) = verdicts.get(&key).filter(|(at, _)| at.elapsed() < REMEMBERED_FOR) {
             return Ok(verdict.clone());
         }
-        drop(said);
-        let running = self.enter(question.peer, question.credential.kind != NOBODY, callout.timeout)?;
+        drop(verdicts);
+        let running = self.acquire(question.peer, question.credential.kind != NO_CREDENTIAL, callout.timeout)?;
         let verdict = run(callout, &text);
         drop(running);
         let verdict = match verdict {
             Ok(verdict) => verdict,
             Err(why) => {
                 let program = callout.command.first().map_or("", String::as_str);
-                tracing::error!(program, error = why, who = question.who, "the call-out gave no answer: refused");
+                tracing::error!(
+                    program,
+                    error = why,
+                    who = question.who,
+                    "the call-out gave no answer; the request is refused"
+                );
                 let reason = "the program that decides about this gave no answer; ask the node's operator".into();
                 // Not remembered: a missing answer is no verdict.
                 return Ok(Verdict { allow: false, reason });
             }
         };
-        said = self.said.lock();
-        if said.len() >= REMEMBERED_MAX {
-            said.retain(|_, (at, _)| at.elapsed() < REMEMBERED_FOR);
+        verdicts = self.verdicts.lock();
+        if verdicts.len() >= REMEMBERED_MAX {
+            verdicts.retain(|_, (at, _)| at.elapsed() < REMEMBERED_FOR);
         }
-        if said.len() < REMEMBERED_MAX {
-            said.insert(about, (Instant::now(), verdict.clone()));
+        if verdicts.len() < REMEMBERED_MAX {
+            verdicts.insert(key, (Instant::now(), verdict.clone()));
         }
         Ok(verdict)
     }
 
     /// Waits for a permit to run the program, for at most `within`.
-    fn enter(&self, peer: IpAddr, is_somebody: bool, within: Duration) -> Result<RunPermit<'_>, Full> {
+    fn acquire(&self, peer: IpAddr, has_credential: bool, within: Duration) -> Result<RunPermit<'_>, Full> {
         let from = client_prefix(peer);
         let mut running = self.running.lock();
-        let full = |running: &mut RunningCallouts| !running.has_room(from, is_somebody);
+        let full = |running: &mut RunningCallouts| !running.has_room(from, has_credential);
         if self.ended.wait_while_for(&mut running, full, within).timed_out() {
-            tracing::warn!(%peer, "no place was free to ask the call-out in time");
+            tracing::warn!(%peer, "no permit to run the call-out was free in time");
             return Err(Full);
         }
         running.all += 1;
-        running.about_nobody += usize::from(!is_somebody);
-        *running.there.entry((from, is_somebody)).or_default() += 1;
+        running.anonymous += usize::from(!has_credential);
+        *running.by_client.entry((from, has_credential)).or_default() += 1;
         drop(running);
-        Ok(RunPermit { callouts: self, from, is_somebody })
+        Ok(RunPermit { callouts: self, from, has_credential })
     }
 }
 
+/// Asks the program, and reads its verdict.
 fn run(callout: &Callout, question: &[u8]) -> Result<Verdict, String> {
-    let answer = converse(callout, question)?;
+    let answer = run_program(callout, question)?;
     let mut verdict: Verdict = serde_json::from_slice(&answer).map_err(|_| {
         "its answer is not of the form {\"allow\":true} or {\"allow\":false,\"reason\":\"…\"}".to_owned()
     })?;
@@ -224,7 +228,8 @@ impl Drop for ProcessGroupGuard {
     }
 }
 
-fn converse(callout: &Callout, question: &[u8]) -> Result<Vec<u8>, String> {
+/// Runs the program on a question. Returns its answer.
+fn run_program(callout: &Callout, question: &[u8]) -> Result<Vec<u8>, String> {
     let deadline = Instant::now() + callout.timeout;
     let (program, words) = callout.command.split_first().ok_or("no program is named")?;
     let child = Command::new(program)
@@ -244,7 +249,7 @@ fn converse(callout: &Callout, question: &[u8]) -> Result<Vec<u8>, String> {
         let _ = stdin.write_all(question);
     }
     let stdout = group.0.stdout.take().ok_or("it has no output")?;
-    let answer = listen(stdout, deadline).map_err(|error| match error.kind() {
+    let answer = read_answer(stdout, deadline).map_err(|error| match error.kind() {
         io::ErrorKind::TimedOut => format!("no answer within {} s", callout.timeout.as_secs_f64()),
         _ => error.to_string(),
     })?;
@@ -258,7 +263,7 @@ fn converse(callout: &Callout, question: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-fn listen(mut stdout: std::process::ChildStdout, deadline: Instant) -> io::Result<Vec<u8>> {
+fn read_answer(mut stdout: std::process::ChildStdout, deadline: Instant) -> io::Result<Vec<u8>> {
     let mut all = Vec::new();
     let mut piece = [0; 4096];
     loop {

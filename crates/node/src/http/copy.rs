@@ -1,7 +1,7 @@
-//! COPY: within this node, or as a third-party copy, where this node gets the file from another server or puts it there.
+//! COPY: within this node, or as a third-party copy, in which this node gets the file from another server or puts it there.
 //!
-//! The order matters: everything that can be refused is refused by a status before anything is created or sent. Then come 202 and
-//! the markers, and the last line says how the copy ended, because the status has been sent long before.
+//! Everything that can be refused is refused by a status before anything is created or sent. Then 202 and the markers are sent; the
+//! last line reports the outcome, because the status has been sent before.
 
 mod native;
 mod progress;
@@ -28,7 +28,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let headers = &context.request().headers;
     let destination = headers.get("destination").map(str::to_owned);
     let third_party = headers.get("source").is_some()
-        || destination.as_deref().is_none_or(|to| !copy::is_local(to, context.called().unwrap_or_default()));
+        || destination.as_deref().is_none_or(|to| !copy::is_local(to, context.authority().unwrap_or_default()));
     if !third_party {
         return tree::copy::answer(context);
     }
@@ -51,9 +51,9 @@ fn accept(context: &mut RequestContext<'_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Reports a failure before a byte has moved: by a status, or by the last line where 202 has been sent already.
-fn early(context: &mut RequestContext<'_>, progress: &CopyProgress, accepted: bool, failure: Failure) -> Outcome {
-    if accepted { done(context, progress, Err(failure)) } else { Err(remote::before(failure)) }
+/// Reports a failure before a byte has moved: by a status, or by the last line if 202 has been sent already.
+fn fail_early(context: &mut RequestContext<'_>, progress: &CopyProgress, accepted: bool, failure: Failure) -> Outcome {
+    if accepted { end_copy(context, progress, Err(failure)) } else { Err(remote::as_status(failure)) }
 }
 
 /// Sends the last line and ends the answer.
@@ -62,11 +62,11 @@ fn close(context: &mut RequestContext<'_>, last: &copy::outcome::Last) -> std::i
     context.exchange.end(&Headers::new())
 }
 
-/// Ends a copy: sends its last line, and returns the outcome for the logs, which is that line's and not the status 202.
-fn done(context: &mut RequestContext<'_>, progress: &CopyProgress, result: Result<u64, Failure>) -> Outcome {
+/// Ends a copy: sends its last line. Returns the outcome of the copy for the logs, not the status 202.
+fn end_copy(context: &mut RequestContext<'_>, progress: &CopyProgress, result: Result<u64, Failure>) -> Outcome {
     match result {
         Ok(bytes) => {
-            progress.ends(JobOutcome::Done);
+            progress.end(JobOutcome::Done);
             context.exchange.write(watch::marker(progress).as_bytes())?;
             close(context, &copy::outcome::Last::Success)?;
             Ok(RequestOutcome { status: 202, bytes })
@@ -75,15 +75,15 @@ fn done(context: &mut RequestContext<'_>, progress: &CopyProgress, result: Resul
             if failure.fault == Fault::Integrity {
                 context.web.services.meters.damaged();
             }
-            progress.ends(match failure.fault {
+            progress.end(match failure.fault {
                 Fault::Auth => JobOutcome::Refused,
                 Fault::Interrupted => JobOutcome::Interrupted,
                 _ => JobOutcome::Failed,
             });
             let last = failure.last();
-            let heard = close(context, &last);
+            let sent = close(context, &last);
             let reason = failure.text;
-            heard.map_err(|_| refuse(499, reason.clone()))?;
+            sent.map_err(|_| refuse(499, reason.clone()))?;
             Err(refuse(failure.status, reason))
         }
     }

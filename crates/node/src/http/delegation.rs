@@ -1,5 +1,5 @@
-//! Delegated keys for copies between Longhaul nodes: the active end of a third-party copy sends the credentials that it was given
-//! for this node, and gets a key with which the native engine copies that one file.
+//! Delegated keys for copies between Longhaul nodes: the active end of a third-party copy sends the client's credential for this
+//! node, and gets a key with which the native engine copies that one file.
 
 use auth::Action;
 use base64::Engine;
@@ -11,7 +11,7 @@ use web::{Headers, Response};
 
 use super::refused::{Outcome, RequestOutcome, refuse};
 use super::request_context::RequestContext;
-use crate::http::short_body::read_little;
+use crate::http::short_body::read_short_body;
 
 /// The media type of the request and of the reply.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.longhaul.session+json";
@@ -46,23 +46,26 @@ pub(crate) struct KeyReply {
 pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let Some((export, path)) = context.place()? else { return Err(refuse(404, "a key is for one file")) };
     // Before the body is read: the node does not wait for a client that may neither read nor write there.
-    if let Err(trouble) = context.reach(Action::Read, &export, &path) {
-        context.reach(Action::Create, &export, &path).map_err(|_| trouble)?;
+    if let Err(trouble) = context.resolved(Action::Read, &export, &path) {
+        context.resolved(Action::Create, &export, &path).map_err(|_| trouble)?;
     }
-    let body = read_little(context.exchange, REQUEST_BYTES_MAX, "a question for a key")?;
+    let body = read_short_body(context.exchange, REQUEST_BYTES_MAX, "a request for a key")?;
     let request: KeyRequest =
-        serde_json::from_slice(&body).map_err(|e| refuse(400, format!("not a question for a key: {e}")))?;
+        serde_json::from_slice(&body).map_err(|e| refuse(400, format!("not a request for a key: {e}")))?;
     if request.v != 1 {
-        return Err(refuse(400, format!("a question for a key of version {} is not known here, 1 is", request.v)));
+        return Err(refuse(
+            400,
+            format!("version {} of requests for a key is not known here; version 1 is", request.v),
+        ));
     }
     let action = if request.write { Action::Create } else { Action::Read };
-    let reach = context.reach(action, &export, &path)?;
-    if reach.store.is_dir(&reach.path) {
+    let resolved = context.resolved(action, &export, &path)?;
+    if resolved.store.is_dir(&resolved.path) {
         return Err(refuse(409, "a key is for one file, and this is a directory"));
     }
-    let replaces = request.write && context.reach(Action::Overwrite, &export, &path).is_ok();
+    let replaces = request.write && context.resolved(Action::Overwrite, &export, &path).is_ok();
     let job = request.write.then_some(*request.job.as_bytes());
-    let key = context.web.rules.lend(context.access(), &export, &path, job, replaces)?;
+    let key = context.web.rules.delegate(context.access(), &export, &path, job, replaces)?;
     let reply = KeyReply { v: 1, key: key.expose_text(), export, path: STANDARD.encode(path.as_bytes()) };
     let text = serde_json::to_vec(&reply).map_err(|e| refuse(500, e.to_string()))?;
     let response = Response::new(200).with("Content-Type", MEDIA_TYPE).with("Cache-Control", "no-store");

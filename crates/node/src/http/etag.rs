@@ -3,7 +3,7 @@
 use store::Stat;
 use web::conditions::ETag;
 
-/// The tag of a file's content, as far as its facts tell.
+/// The tag of a file's content, from its inode, size and time of change.
 pub(crate) fn etag(stat: &Stat) -> ETag {
     ETag::of_file(stat.identity.1, stat.meta.size, stat.meta.mtime)
 }

@@ -1,4 +1,4 @@
-//! SciTags of the flows that this node serves or makes: a flow label where the node connects, fireflies for all.
+//! SciTags of this node's flows: fireflies for all marked flows, and a flow label for those whose connection this node opens.
 //!
 //! What this module does not know: the formulas and the text (`web::scitag`), the calls (`sys::flow_label`).
 
@@ -16,8 +16,8 @@ use crate::clock::now;
 
 /// The application that fireflies name.
 const APPLICATION: &str = "longhaul";
-/// A mark has 32 flow labels. Where a host keeps the upper half of all labels for its own use, half of the 32 remain: after eight
-/// random attempts one of 256 flows has no label.
+/// A SciTag has 32 flow labels. On a host that reserves the upper half of all labels, half of the 32 remain: after eight random
+/// attempts one of 256 flows has no label.
 const LABELS_TRIED: usize = 8;
 
 /// The name of this host.
@@ -25,7 +25,7 @@ pub(crate) fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Tells collectors of marked flows. Clones share the sockets.
+/// Reports marked flows to collectors. Clones share the sockets.
 #[derive(Clone)]
 pub(crate) struct Fireflies(Option<Arc<Sender>>);
 
@@ -34,7 +34,7 @@ struct Sender {
     host: String,
     v4: Option<UdpSocket>,
     v6: Option<UdpSocket>,
-    complained: AtomicBool,
+    has_warned: AtomicBool,
 }
 
 fn socket(local: SocketAddr) -> io::Result<UdpSocket> {
@@ -55,9 +55,9 @@ impl Sender {
         let datagram = firefly.datagram(&self.host);
         for collector in &self.collectors {
             if let Err(error) = self.send_to(&datagram, *collector)
-                && !self.complained.swap(true, Ordering::Relaxed)
+                && !self.has_warned.swap(true, Ordering::Relaxed)
             {
-                tracing::warn!(%collector, %error, "a firefly could not be sent; there will be no word of further ones");
+                tracing::warn!(%collector, %error, "a firefly could not be sent; further failures are not logged");
             }
         }
     }
@@ -72,16 +72,16 @@ impl Fireflies {
         // A socket that cannot be bound is reported with the first datagram.
         let v4 = socket((Ipv4Addr::UNSPECIFIED, 0).into()).ok();
         let v6 = socket((Ipv6Addr::UNSPECIFIED, 0).into()).ok();
-        Fireflies(Some(Arc::new(Sender { collectors, host, v4, v6, complained: AtomicBool::new(false) })))
+        Fireflies(Some(Arc::new(Sender { collectors, host, v4, v6, has_warned: AtomicBool::new(false) })))
     }
 
-    /// A flow begins, over a connection that no other flow uses until it ends. The sender of the data is the flow's source,
+    /// Begins a flow over a connection that no other flow uses until it ends. The sender of the data is the flow's source,
     /// whichever end reports (xrootd's issue 2322): in a pull that is the other end.
-    pub fn begin(&self, tag: SciTag, socket: &TcpStream, we_send: bool) -> FlowGuard {
+    pub fn begin(&self, tag: SciTag, socket: &TcpStream, is_sender: bool) -> FlowGuard {
         let sender = self.0.as_ref().filter(|_| tag.is_marked());
-        let flow = sender.and_then(|sender| MarkedFlow::begin(sender, tag, socket, we_send).ok());
+        let flow = sender.and_then(|sender| MarkedFlow::begin(sender, tag, socket, is_sender).ok());
         if let Some(flow) = &flow {
-            flow.tell(Moment::Start);
+            flow.report(Moment::Start);
         }
         FlowGuard(flow)
     }
@@ -89,9 +89,9 @@ impl Fireflies {
 
 /// A flow that has been reported to collectors. It ends when this is dropped, after a return, error or panic as well.
 ///
-/// The guard holds a descriptor of its own, so that the kernel's numbers can be read whatever became of the connection. The
-/// price is that a connection which is dropped without `shutdown` stays open as long as the guard lives: it must not outlive
-/// the body. Locals are dropped in reverse order, so a flow that begins after connecting ends in time.
+/// The guard holds a descriptor of its own, so that the kernel's counters can be read even after the connection was dropped. The
+/// price is that a connection which is dropped without `shutdown` stays open as long as the guard lives, so the guard must not
+/// outlive the body. Locals are dropped in reverse order: a flow that begins after connecting ends in time.
 #[derive(Default)]
 #[must_use = "the flow ends where this is dropped"]
 pub(crate) struct FlowGuard(Option<MarkedFlow>);
@@ -100,7 +100,7 @@ struct MarkedFlow {
     sender: Arc<Sender>,
     socket: TcpStream,
     tag: SciTag,
-    we_send: bool,
+    is_sender: bool,
     local: SocketAddr,
     peer: SocketAddr,
     started: Timestamp,
@@ -108,13 +108,14 @@ struct MarkedFlow {
 }
 
 impl MarkedFlow {
-    fn begin(sender: &Arc<Sender>, tag: SciTag, socket: &TcpStream, we_send: bool) -> io::Result<MarkedFlow> {
-        let (local, peer) = (socket.local_addr()?, socket.peer_addr()?);
+    fn begin(sender: &Arc<Sender>, tag: SciTag, socket: &TcpStream, is_sender: bool) -> io::Result<MarkedFlow> {
+        let local = socket.local_addr()?;
+        let peer = socket.peer_addr()?;
         let mut base = sys::tcp::info(socket)?;
-        // Some bytes of a body may have come already.
+        // Some bytes of a body may have arrived already.
         base.bytes_received = base.bytes_received.saturating_sub(sys::tcp::unread_bytes(socket));
-        let (sender, socket, started) = (Arc::clone(sender), socket.try_clone()?, now());
-        Ok(MarkedFlow { sender, socket, tag, we_send, local, peer, started, base })
+        let socket = socket.try_clone()?;
+        Ok(MarkedFlow { sender: Arc::clone(sender), socket, tag, is_sender, local, peer, started: now(), base })
     }
 
     /// The bytes that this end received and sent since the flow began: a persistent connection carries many flows, and the sum
@@ -126,15 +127,15 @@ impl MarkedFlow {
         (since.bytes_received, if info.closed { since.bytes_acked.min(written) } else { written })
     }
 
-    fn tell(&self, moment: Moment) {
+    fn report(&self, moment: Moment) {
         let info = sys::tcp::info(&self.socket).ok();
         let usage = info.map(|info| self.usage(&info));
         let rtt = info.map(|info| info.rtt).filter(|rtt| !rtt.is_zero());
-        let ends = (self.local, self.peer, usage);
         // The firefly reports the numbers of the source.
-        let (source, target, usage) = match ends {
-            (local, peer, usage) if self.we_send => (local, peer, usage),
-            (local, peer, usage) => (peer, local, usage.map(|(received, sent)| (sent, received))),
+        let (source, target, usage) = if self.is_sender {
+            (self.local, self.peer, usage)
+        } else {
+            (self.peer, self.local, usage.map(|(received, sent)| (sent, received)))
         };
         self.sender.send(&Firefly {
             moment,
@@ -159,27 +160,27 @@ impl FlowGuard {
         self
     }
 
-    /// Reports the present state of the flow.
+    /// Reports the current state of the flow.
     pub fn ongoing(&self) {
         if let Some(flow) = &self.0 {
-            flow.tell(Moment::Ongoing);
+            flow.report(Moment::Ongoing);
         }
     }
 
-    /// Ends the flow, as dropping it does; for places where the end should be visible.
+    /// Ends the flow, as dropping the guard does.
     pub fn end(self) {}
 }
 
 impl Drop for FlowGuard {
     fn drop(&mut self) {
         if let Some(flow) = &self.0 {
-            flow.tell(Moment::End);
+            flow.report(Moment::End);
         }
     }
 }
 
-/// Gives an IPv6 connection of this node the flow label of its mark, with random bits where the format has them. A failure is no
-/// error: a flow without a label is better than none.
+/// Gives an IPv6 connection of this node the flow label of its SciTag, with random bits where the format has them. A failure is only
+/// logged: a flow without a label is better than none.
 pub(crate) fn prepare(tag: SciTag) -> Arc<Prepare> {
     Arc::new(move |socket, address| {
         // An IPv4-mapped address has no label on the wire.
@@ -195,9 +196,9 @@ pub(crate) fn prepare(tag: SciTag) -> Arc<Prepare> {
 fn label(tag: SciTag, socket: &impl std::os::fd::AsFd, to: &mut SocketAddrV6) -> io::Result<()> {
     let mut tried = Ok(());
     for _ in 0..LABELS_TRIED {
-        let chance = engine::identity::random().map_err(io::Error::other)?;
-        // Marks without a label: none, and experiments above 511.
-        let Some(label) = tag.flow_label(u32::from_ne_bytes(chance)) else { return Ok(()) };
+        let random = engine::identity::random().map_err(io::Error::other)?;
+        // An empty SciTag and experiments above 511 have no label.
+        let Some(label) = tag.flow_label(u32::from_ne_bytes(random)) else { return Ok(()) };
         tried = sys::flow_label::set_flow_label(socket, *to.ip(), label);
         if tried.is_ok() {
             to.set_flowinfo(sys::flow_label::flow_info(label));

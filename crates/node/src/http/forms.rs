@@ -1,11 +1,11 @@
-//! The forms on pages: a session with a key, its end, uploads, new directories.
+//! The forms on pages: begin and end of a browser session, uploads, new directories.
 //!
 //! No script runs on a page. A form is a POST to the page with the query `form`, and is answered with the page. A form is accepted
 //! only from a page of this node: browsers name the site of a form in `Origin`.
 
 use auth::Action;
 use model::{Kind, Name, RelPath};
-use serve::{LITTLE_BYTES, Length};
+use serve::{Length, SHORT_BODY_BYTES_MAX};
 use web::form::{FormError, Parts};
 use web::target::{self, Target};
 use web::{Headers, Response};
@@ -13,7 +13,7 @@ use web::{Headers, Response};
 use super::refused::{Outcome, RequestOutcome, Trouble, cut_short, refuse};
 use super::request_context::RequestContext;
 use super::{get, put};
-use crate::http::short_body::read_little;
+use crate::http::short_body::read_short_body;
 use authn::sessions;
 
 impl From<FormError> for Trouble {
@@ -24,21 +24,23 @@ impl From<FormError> for Trouble {
 
 /// Answers a form.
 pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
-    comes_from_here(context)?;
+    check_origin(context)?;
     if let Some(parts) = Parts::of(&context.request().headers) {
         let bytes = upload(context, parts)?;
         return back(context, None, bytes);
     }
-    let body = read_little(context.exchange, LITTLE_BYTES, "a form")?;
+    let body = read_short_body(context.exchange, SHORT_BODY_BYTES_MAX, "a form")?;
     // Forms encode spaces as plus signs.
     let body = String::from_utf8(body).map_err(|_| refuse(400, "the form is not text"))?.replace('+', "%20");
-    let said = |name: &str| target::pairs(&body).find(|(key, _)| key == name).map(|(_, value)| value);
-    match said("do").as_deref() {
+    let field = |name: &str| target::pairs(&body).find(|(key, _)| key == name).map(|(_, value)| value);
+    match field("do").as_deref() {
         Some("enter") => {
-            let key = said("key").unwrap_or_default().trim().to_owned();
+            let key = field("key").unwrap_or_default().trim().to_owned();
             context.web.authenticator.check_for_session(context.exchange.peer().ip(), &key)?;
             let id = context.web.authenticator.sessions.open(key);
-            let id = id.ok_or_else(|| refuse(500, "no session can be opened for that: show it with each request"))?;
+            let id = id.ok_or_else(|| {
+                refuse(500, "no session can be opened for this credential: send it with each request")
+            })?;
             back(context, Some(Some(id)), 0)
         }
         Some("leave") => {
@@ -46,7 +48,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
             back(context, Some(None), 0)
         }
         Some("mkdir") => {
-            make_dir(context, &said("name").unwrap_or_default())?;
+            make_dir(context, &field("name").unwrap_or_default())?;
             back(context, None, 0)
         }
         _ => Err(refuse(400, "the form does not say what to do")),
@@ -54,12 +56,12 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
 }
 
 /// Refuses a form of another site, which would act with the rights of this browser.
-fn comes_from_here(context: &RequestContext<'_>) -> Outcome<()> {
+fn check_origin(context: &RequestContext<'_>) -> Outcome<()> {
     let origin = context.request().headers.get("origin").unwrap_or_default();
     let host = origin.split_once("://").map(|(_, host)| host).unwrap_or_default();
-    match context.called() {
+    match context.authority() {
         Some(called) if !host.is_empty() && host.eq_ignore_ascii_case(called) => Ok(()),
-        _ => Err(refuse(403, "a form counts only from a page of this node (Origin)")),
+        _ => Err(refuse(403, "a form is accepted only from a page of this node (Origin)")),
     }
 }
 
@@ -77,19 +79,19 @@ fn back(context: &mut RequestContext<'_>, session: Option<Option<String>>, bytes
 
 /// The export and path of a name in the directory of the page.
 fn below(context: &RequestContext<'_>, name: &str) -> Outcome<(String, RelPath)> {
-    let bad = || refuse(400, format!("{name:?} can be no name here"));
+    let bad = || refuse(400, format!("{name:?} cannot be a name here"));
     let name = Name::new(name.as_bytes()).map_err(|_| bad())?;
-    let (export, dir) = context.place()?.ok_or_else(|| refuse(403, "the root is no place to write to"))?;
+    let (export, dir) = context.place()?.ok_or_else(|| refuse(403, "the root cannot be written to"))?;
     Ok((export, dir.join(&name)))
 }
 
 fn make_dir(context: &RequestContext<'_>, name: &str) -> Outcome<()> {
     let (export, path) = below(context, name)?;
-    let reach = context.reach(Action::MakeDir, &export, &path)?;
-    if get::kind(&reach)?.is_some() {
+    let resolved = context.resolved(Action::MakeDir, &export, &path)?;
+    if get::kind(&resolved)?.is_some() {
         return Err(refuse(409, format!("{name} is there already")));
     }
-    Ok(reach.store.make_dir(&reach.path)?)
+    Ok(resolved.store.make_dir(&resolved.path)?)
 }
 
 /// The target of a request for a file in the directory of the page.
@@ -101,24 +103,25 @@ fn file_in(dir: &Target, path: &RelPath) -> Target {
 /// Stores the files of a form, none of which replaces an existing entry; returns their bytes.
 fn upload(context: &mut RequestContext<'_>, mut parts: Parts) -> Outcome<u64> {
     let dir = context.target.clone();
-    let (mut bytes, mut files) = (0, 0);
+    let mut bytes = 0;
+    let mut files = 0;
     loop {
         let next = parts.next(&mut |into: &mut [u8]| context.exchange.read(into).map_err(cut_short))?;
         let Some(head) = next else { break };
-        // A browser sends an empty part where no file was chosen.
+        // A browser sends an empty part if no file was chosen.
         let Some(name) = head.file.filter(|name| !name.is_empty()) else { continue };
         let (export, path) = below(context, &name)?;
         context.target = file_in(&dir, &path);
-        let reach = context.reach(Action::Create, &export, &path)?;
-        if put::target(context, &reach, false)?.is_some_and(|kind| kind != Kind::Dir) {
+        let resolved = context.resolved(Action::Create, &export, &path)?;
+        if put::target(context, &resolved, false)?.is_some_and(|kind| kind != Kind::Dir) {
             return Err(refuse(
                 409,
                 format!("{name} is there already; remove it first, or give the file another name"),
             ));
         }
-        bytes += put::receive_part(context, &reach, &mut parts)?;
+        bytes += put::receive_part(context, &resolved, &mut parts)?;
         files += 1;
-        context.moving.file_came();
+        context.meter.file_received();
         context.target = dir.clone();
     }
     if files == 0 {

@@ -15,10 +15,11 @@ use super::refused::{Outcome, Refused, RequestOutcome, refuse};
 use super::request_context::RequestContext;
 use super::{now, page, want_digest};
 
-/// The media type of a file whose name tells no other.
+/// The media type of a file whose suffix has no other.
 const FILE_TYPE: &str = "application/octet-stream";
-/// The policy for a browser that shows an uploaded file: it runs nothing.
-const SHOWN_ONLY: &str = "sandbox; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'";
+/// The policy for a browser that displays an uploaded file: no script runs.
+const NO_SCRIPTS_POLICY: &str =
+    "sandbox; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'";
 
 /// Bodies from this length on are faster without HTTP/2, which cuts them into frames and counts windows.
 const BULK_BYTES: u64 = 8 << 20;
@@ -28,7 +29,7 @@ pub(crate) fn current(stat: &Stat) -> Current {
     Current { etag: Some(etag(stat)), modified: Some(stat.meta.mtime) }
 }
 
-/// Evaluates the conditions of a request against the present entry.
+/// Evaluates the conditions of a request against the current entry.
 pub(crate) fn judge(request: &Request, reading: bool, current: Option<&Current>) -> Verdict {
     let joined = |name: &str| {
         let values: Vec<&str> = request.headers.all(name).collect();
@@ -74,7 +75,7 @@ fn facts(stat: &Stat) -> Headers {
 /// Answers GET and HEAD.
 pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let Some((export, path)) = context.place()? else { return page::exports(context) };
-    // HEAD needs the right to stat only.
+    // HEAD needs only the right to stat.
     let reading = context.request().method == Method::Get;
     let action = match (reading, context.target.is_dir) {
         (false, _) => Action::Stat,
@@ -82,22 +83,22 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
         (true, true) => Action::List,
         (true, false) => Action::Read,
     };
-    let reach = context.reach(action, &export, &path)?;
-    if reach.store.is_dir(&reach.path) {
-        // The client is a node that copies files: the page of a directory is no file.
+    let resolved = context.resolved(action, &export, &path)?;
+    if resolved.store.is_dir(&resolved.path) {
+        // The client is a node that copies files: the page of a directory is not a file.
         if context.request().headers.get("longhaul-offer").is_some() {
             return Err(refuse(409, format!("{} is a directory; files are copied one by one", context.shown())));
         }
-        return page::directory(context, &*reach.store, &reach.path);
+        return page::directory(context, &*resolved.store, &resolved.path);
     }
     if context.target.is_dir {
-        return Err(refuse(404, format!("{} is no directory, as the slash at its end says", context.shown())));
+        return Err(refuse(404, format!("{} is not a directory, but the path ends with a slash", context.shown())));
     }
-    let source = reach.store.open(&reach.path)?;
+    let source = resolved.store.open(&resolved.path)?;
     let stat = source.stat()?;
-    let whole = OpenFile { source, stat, path: reach.path };
-    let mut headers = facts(&whole.stat);
-    match judge(context.request(), true, Some(&current(&whole.stat))) {
+    let file = OpenFile { source, stat, path: resolved.path };
+    let mut headers = facts(&file.stat);
+    match judge(context.request(), true, Some(&current(&file.stat))) {
         Verdict::Proceed => {}
         Verdict::NotModified => {
             let response = Response { headers, ..Response::new(304) };
@@ -106,12 +107,12 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
             return Ok(RequestOutcome { status: 304, bytes: 0 });
         }
         Verdict::Failed => {
-            return Err(refuse(412, "the file is not the one that If-Match or If-Unmodified-Since mean"));
+            return Err(refuse(412, "If-Match or If-Unmodified-Since does not hold for the current file"));
         }
     }
-    context.introduce(&mut headers);
-    want_digest::tell(&context.web.services.digests, &*context.exchange, &whole.source, &whole.path, &mut headers)?;
-    send(context, &whole, headers)
+    context.add_fingerprint(&mut headers);
+    want_digest::add_digest(&context.web.services.digests, &*context.exchange, &file.source, &file.path, &mut headers)?;
+    send(context, &file, headers)
 }
 
 /// A file that is open for an answer.
@@ -121,15 +122,16 @@ struct OpenFile {
     path: RelPath,
 }
 
-fn asked(request: &Request, stat: &Stat) -> ResolvedRanges {
-    // Ranges are for GET alone (RFC 9110, section 14.2); HEAD answers what GET without one would.
+/// The ranges of a file that a request asks for.
+fn requested_ranges(request: &Request, stat: &Stat) -> ResolvedRanges {
+    // Ranges are for GET only (RFC 9110, section 14.2); HEAD has the answer of a GET without them.
     let ranges = request.headers.get("range").filter(|_| request.method == Method::Get);
-    let stands = || {
+    let if_range_holds = || {
         let if_range = request.headers.get("if-range");
         if_range.is_none_or(|value| range::still_stands(value, Some(&etag(stat)), Some(stat.meta.mtime), now()))
     };
     match ranges.and_then(range::parse) {
-        Some(specs) if stands() => range::resolve(&specs, stat.meta.size),
+        Some(specs) if if_range_holds() => range::resolve(&specs, stat.meta.size),
         _ => ResolvedRanges::Whole,
     }
 }
@@ -138,13 +140,13 @@ fn send(context: &mut RequestContext<'_>, file: &OpenFile, mut headers: Headers)
     let size = file.stat.meta.size;
     headers.add("X-Content-Type-Options", "nosniff");
     if is_active(content_type(&context.target.path)) {
-        headers.add("Content-Security-Policy", SHOWN_ONLY);
+        headers.add("Content-Security-Policy", NO_SCRIPTS_POLICY);
     }
-    let asked = asked(context.request(), &file.stat);
+    let ranges = requested_ranges(context.request(), &file.stat);
     // The flow ends when the answer has been sent.
-    let _flying = (!matches!(asked, ResolvedRanges::Unsatisfiable)).then(|| context.fly(true));
-    match asked {
-        // Too many ranges are answered with the whole file: davix takes a 416 for an empty body without an error; after a 200
+    let _flow = (!matches!(ranges, ResolvedRanges::Unsatisfiable)).then(|| context.begin_flow(true));
+    match ranges {
+        // Too many ranges are answered with the whole file: after a 416 davix returns an empty body without an error; after a 200
         // it asks for one range after the other.
         ResolvedRanges::Whole | ResolvedRanges::TooMany => {
             headers.add("Content-Type", content_type(&context.target.path));
@@ -185,7 +187,7 @@ fn part(context: &mut RequestContext<'_>, file: &OpenFile, status: u16, headers:
     }
     context.exchange.end(&Headers::new())?;
     if status == 200 && context.request().method == Method::Get {
-        context.moving.file_went();
+        context.meter.file_sent();
     }
     Ok(RequestOutcome { status, bytes })
 }
@@ -219,22 +221,22 @@ fn with_trailer(context: &mut RequestContext<'_>, file: &OpenFile, mut headers: 
     headers.add("Trailer", "X-Transfer-Status");
     context.exchange.begin(Response { headers, ..Response::new(200) }, Length::Open)?;
     let sent = context.send(&*file.source, span.start, span.len);
-    let said = match &sent {
+    let status_text = match &sent {
         Ok(()) => "200: OK".to_owned(),
         Err(error) => format!("500: {error}"),
     };
-    context.exchange.end(&Headers::new().with("X-Transfer-Status", said))?;
+    context.exchange.end(&Headers::new().with("X-Transfer-Status", status_text))?;
     sent?;
-    context.moving.file_went();
+    context.meter.file_sent();
     Ok(RequestOutcome { status: 200, bytes: span.len })
 }
 
-/// The kind of an entry, links to directories followed; none where it does not exist.
-pub(crate) fn kind(reach: &crate::access::ResolvedPath) -> Outcome<Option<Kind>> {
-    if reach.store.is_dir(&reach.path) {
+/// The kind of an entry, links to directories followed; none if it does not exist.
+pub(crate) fn kind(resolved: &crate::access::ResolvedPath) -> Outcome<Option<Kind>> {
+    if resolved.store.is_dir(&resolved.path) {
         return Ok(Some(Kind::Dir));
     }
-    match reach.store.stat(&reach.path) {
+    match resolved.store.stat(&resolved.path) {
         Ok(stat) => Ok(Some(stat.meta.kind)),
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error.into()),

@@ -13,10 +13,10 @@ use super::text::Text;
 use super::tree::brief;
 use super::{get, now, put};
 use crate::access::ResolvedPath;
-use crate::http::short_body::read_little;
+use crate::http::short_body::read_short_body;
 use crate::locks::{self, LONGEST, Lock, OWNER_BYTES_MAX, Submitted};
 
-/// A lock as it stands in documents.
+/// A lock in the form of documents.
 pub(super) fn active(lock: Lock) -> document::Active {
     let top = RelPath::parse(lock.export.as_bytes()).unwrap_or_else(|_| RelPath::root());
     document::Active {
@@ -32,25 +32,25 @@ pub(super) fn active(lock: Lock) -> document::Active {
 /// Answers LOCK: takes a new lock, or, without a body, prolongs an existing one.
 pub(crate) fn lock(context: &mut RequestContext<'_>) -> Outcome {
     let Some((export, path)) = context.place()? else { return Err(refuse(403, "the root cannot be locked")) };
-    let (kind, reach) = reach(context, &export, &path)?;
-    let body = read_little(context.exchange, dav::BODY_BYTES_MAX, "a LOCK")?;
+    let (kind, resolved) = resolved(context, &export, &path)?;
+    let body = read_short_body(context.exchange, dav::BODY_BYTES_MAX, "a LOCK")?;
     let wanted = document::parse(&body).map_err(|e| refuse(e.status(), e.to_string()))?;
     let span = document::timeout(context.request().headers.get("timeout")).unwrap_or(LONGEST).min(LONGEST);
     let Some(wanted) = wanted else { return refresh(context, &export, &path, span) };
     if wanted.owner.len() > OWNER_BYTES_MAX {
-        return Err(refuse(413, format!("the owner of a lock is said in at most {OWNER_BYTES_MAX} bytes")));
+        return Err(refuse(413, format!("the owner of a lock has at most {OWNER_BYTES_MAX} bytes")));
     }
     let is_deep = match Depth::parse(context.request().headers.get("depth")) {
         Ok(Depth::Zero) => false,
         Ok(Depth::Infinity) => true,
         _ => return Err(refuse(400, "LOCK has Depth 0 or infinity")),
     };
-    let turn = context.web.unfinished.turn(&reach);
+    let name_lock = context.web.unfinished.lock_name(&resolved);
     let is_made = kind.is_none();
     if is_made {
-        make_empty(context, &reach)?;
+        make_empty(context, &resolved)?;
     }
-    let (token, holder) = (format!("urn:uuid:{}", JobId::random().0), context.access().holder().to_owned());
+    let token = format!("urn:uuid:{}", JobId::random().0);
     let seconds = i64::try_from(span.as_secs()).unwrap_or(0);
     let expires = now().seconds.saturating_add(seconds);
     let lock = Lock {
@@ -61,49 +61,50 @@ pub(crate) fn lock(context: &mut RequestContext<'_>) -> Outcome {
         // Nothing lies below a file.
         is_deep: is_deep && kind == Some(Kind::Dir),
         owner: wanted.owner,
-        holder,
+        holder: context.access().holder().to_owned(),
         expires,
     };
     if let Err(why) = context.web.rules.locks.take(lock.clone()) {
-        if is_made && let Err(error) = reach.store.remove(&reach.path) {
-            tracing::warn!(%error, "an empty file stays that was made for a lock");
+        if is_made && let Err(error) = resolved.store.remove(&resolved.path) {
+            tracing::warn!(%error, "the empty file that was created for a lock cannot be removed");
         }
         return Err(refused(context, why));
     }
-    drop(turn);
+    drop(name_lock);
     let status = if is_made { 201 } else { 200 };
     let headers = Headers::new().with("Lock-Token", format!("<{token}>"));
-    tell(context, status, headers, vec![lock])
+    send_locks(context, status, headers, vec![lock])
 }
 
 /// Resolves the path of a lock: an existing entry that the principal may overwrite, or a free name that it may create.
-fn reach(context: &RequestContext<'_>, export: &str, path: &RelPath) -> Outcome<(Option<Kind>, ResolvedPath)> {
-    let there = context.reach(Action::Overwrite, export, path).and_then(|reach| Ok((get::kind(&reach)?, reach)));
-    match there {
-        Ok((Some(kind), reach)) => Ok((Some(kind), reach)),
+fn resolved(context: &RequestContext<'_>, export: &str, path: &RelPath) -> Outcome<(Option<Kind>, ResolvedPath)> {
+    let existing =
+        context.resolved(Action::Overwrite, export, path).and_then(|resolved| Ok((get::kind(&resolved)?, resolved)));
+    match existing {
+        Ok((Some(kind), resolved)) => Ok((Some(kind), resolved)),
         // A failed condition (`If`) is not a matter of rights.
         Err(Trouble::Refused(refused)) if !matches!(refused.status, 401 | 403 | 404) => Err(refused.into()),
-        _ => Ok((None, context.reach(Action::Create, export, path)?)),
+        _ => Ok((None, context.resolved(Action::Create, export, path)?)),
     }
 }
 
 fn refresh(context: &mut RequestContext<'_>, export: &str, path: &RelPath, span: std::time::Duration) -> Outcome {
-    let refreshed = context.web.rules.locks.refresh(export, path, &context.shown, span);
+    let refreshed = context.web.rules.locks.refresh(export, path, &context.submitted, span);
     let lock = refreshed.ok_or_else(|| {
-        refuse(412, "no lock of yours holds this place, of those that If names; a new one has a body that says which")
+        refuse(412, "If names no lock of yours on this path; to take a new lock, send a body that describes it")
     })?;
-    tell(context, 200, Headers::new(), vec![lock])
+    send_locks(context, 200, Headers::new(), vec![lock])
 }
 
 /// Creates the empty file of a lock on a free name (RFC 4918, section 7.3).
-fn make_empty(context: &RequestContext<'_>, reach: &ResolvedPath) -> Outcome<()> {
-    if reach.path.is_root() {
-        return Err(refuse(403, "the top of what is open to you cannot be made"));
+fn make_empty(context: &RequestContext<'_>, resolved: &ResolvedPath) -> Outcome<()> {
+    if resolved.path.is_root() {
+        return Err(refuse(403, "the root of what your credential opens cannot be created"));
     }
-    if !reach.store.is_dir(&reach.path.parent()) {
-        return Err(refuse(409, format!("the directory above {} is not there", context.shown())));
+    if !resolved.store.is_dir(&resolved.path.parent()) {
+        return Err(refuse(409, format!("the parent directory of {} does not exist", context.shown())));
     }
-    let begun = put::begin(context, reach, Some(0))?;
+    let begun = put::begin(context, resolved, Some(0))?;
     let mtime: Timestamp = now();
     let finish = Finish { size: 0, mode: put::FILE_MODE, mtime, durable: false, replace: false, attributes: None };
     begun.0.commit(&finish).map_err(Into::into)
@@ -121,13 +122,13 @@ fn refused(context: &RequestContext<'_>, why: locks::LockRefused) -> Trouble {
                  </D:no-conflicting-lock></D:error>\n",
                 web::markup::text(&root)
             );
-            tracing::debug!(target = context.shown(), root, "another lock is in the way");
+            tracing::debug!(target = context.shown(), root, "another lock conflicts");
             Refused::new(423, body).with("Content-Type", dav::multistatus::CONTENT_TYPE).into()
         }
     }
 }
 
-fn tell(context: &mut RequestContext<'_>, status: u16, headers: Headers, locks: Vec<Lock>) -> Outcome {
+fn send_locks(context: &mut RequestContext<'_>, status: u16, headers: Headers, locks: Vec<Lock>) -> Outcome {
     let text = document::answer(&locks.into_iter().map(active).collect::<Vec<_>>());
     let headers = headers.with("Content-Type", dav::multistatus::CONTENT_TYPE).with("Cache-Control", "no-store");
     Ok(Text::send(context.exchange, Response { headers, ..Response::new(status) }, text.as_bytes())?)
@@ -137,16 +138,16 @@ fn tell(context: &mut RequestContext<'_>, status: u16, headers: Headers, locks: 
 pub(crate) fn unlock(context: &mut RequestContext<'_>) -> Outcome {
     let Some((export, path)) = context.place()? else { return Err(refuse(403, "the root cannot be locked")) };
     // The creator of a file under a lock may lack the right to overwrite.
-    reach(context, &export, &path)?;
+    resolved(context, &export, &path)?;
     let token = context.request().headers.get("lock-token").and_then(condition::lock_token).map(str::to_owned);
     let token = token.ok_or_else(|| refuse(400, "UNLOCK names the lock: Lock-Token: <URI>"))?;
     let covering = context.web.rules.locks.covering(&export, &path);
     let Some(lock) = covering.into_iter().find(|lock| lock.token == token) else {
         return Err(refuse(409, format!("no lock with this token holds {}", context.shown())));
     };
-    let shown = Submitted { holder: context.access().holder().to_owned(), tokens: vec![token] };
-    if lock.holder != shown.holder || !context.web.rules.locks.release(&export, &path, &shown) {
-        return Err(refuse(403, "the lock is somebody else's"));
+    let submitted = Submitted { holder: context.access().holder().to_owned(), tokens: vec![token] };
+    if lock.holder != submitted.holder || !context.web.rules.locks.release(&export, &path, &submitted) {
+        return Err(refuse(403, "the lock belongs to another client"));
     }
     brief(context, 204)
 }

@@ -1,7 +1,7 @@
-//! Issue of macaroons: POST of `application/macaroon-request` to any path (dCache, XrdMacaroons, gfal2),
-//! or a token request of OAuth 2 (RFC 6749, section 4.4) at `/.oauth2/token`, found as RFC 8414 says.
+//! Issues macaroons: for a POST of `application/macaroon-request` to any path (dCache, XrdMacaroons, gfal2), or for a token
+//! request of OAuth 2 (RFC 6749, section 4.4) at `/.oauth2/token`, which clients find by RFC 8414.
 //!
-//! Clients ask on every connection and fall back after a refusal: a refusal is quick, and is sent before the body is read.
+//! Clients ask on every connection and fall back after a refusal, so a refusal is sent at once, before the body is read.
 
 use auth::macaroon::{Issued, MacaroonContext, MacaroonRequest};
 use auth::{Denied, Policy};
@@ -14,9 +14,9 @@ use web::target::{encode, location};
 use web::{Headers, Response, date};
 
 use super::refused::{Outcome, Refused, RequestOutcome, Trouble, refuse};
-use super::request_context::{RequestContext, named};
+use super::request_context::{RequestContext, export_and_path};
 use crate::clock::now;
-use crate::http::short_body::read_little;
+use crate::http::short_body::read_short_body;
 use authn::Credential;
 use authn::Presented;
 
@@ -26,7 +26,7 @@ const METADATA: &[u8] = b".well-known/oauth-authorization-server";
 const TOKEN: &[u8] = b".oauth2/token";
 
 /// Whether a GET asks for the metadata of the token endpoint.
-pub(crate) fn is_asked_about(context: &RequestContext<'_>) -> bool {
+pub(crate) fn is_metadata_request(context: &RequestContext<'_>) -> bool {
     context.target.path.as_bytes() == METADATA
 }
 
@@ -50,12 +50,12 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let policy = context.web.rules.policy();
     let is_form = context.target.path.as_bytes() == TOKEN;
     if !policy.macaroons.on {
-        let refused = Refused::new(405, "POST does nothing here: this node gives no macaroons");
+        let refused = Refused::new(405, "POST is not allowed here: this node issues no macaroons");
         return Err(refused.with("Allow", ALLOW.replace("POST,", "")).into());
     }
     check_type(context, is_form)?;
     if context.principal.is_anonymous {
-        let reason = "a macaroon is given to whoever says who they are: show a key, a token or a certificate";
+        let reason = "a macaroon is issued to authenticated clients only: show a key, a token or a certificate";
         return Err(context.web.authenticator.challenge_anonymous(reason).into());
     }
     let request = read(context, &policy, is_form)?;
@@ -83,7 +83,7 @@ fn check_type(context: &RequestContext<'_>, is_form: bool) -> Outcome<()> {
 
 fn read(context: &mut RequestContext<'_>, policy: &Policy, is_form: bool) -> Outcome<MacaroonRequest> {
     let most = auth::limits::REQUEST_BYTES;
-    let body = read_little(context.exchange, most, "a request for a macaroon")?;
+    let body = read_short_body(context.exchange, most, "a request for a macaroon")?;
     let seconds_max = policy.macaroons.max_validity.as_secs();
     let read = if is_form { MacaroonRequest::parse_form } else { MacaroonRequest::parse };
     read(&body, seconds_max).map_err(|error| refuse(400, error.to_string()))
@@ -91,7 +91,8 @@ fn read(context: &mut RequestContext<'_>, policy: &Policy, is_form: bool) -> Out
 
 fn issue(context: &RequestContext<'_>, path: &RelPath, request: &MacaroonRequest) -> Outcome<Issued> {
     let rules = &context.web.rules;
-    let (export, below) = named(path)?.ok_or_else(|| refuse(400, "ask for a macaroon at a path: /EXPORT/PATH"))?;
+    let (export, below) =
+        export_and_path(path)?.ok_or_else(|| refuse(400, "ask for a macaroon at a path: /EXPORT/PATH"))?;
     let writable = rules.is_writable(&export).filter(|_| context.access().may_see(&export));
     let writable = writable.ok_or_else(|| refuse(404, Denied::NoExport(export.clone()).to_string()))?;
     let lacking = |error: &dyn std::fmt::Display| {
@@ -104,19 +105,29 @@ fn issue(context: &RequestContext<'_>, path: &RelPath, request: &MacaroonRequest
     let origin = context.origin();
     let location = origin.split_once("://").map_or("longhaul", |(_, name)| name);
     let now = now().seconds;
-    let (access, export, path_below, uuid) = (context.access(), export.as_str(), &below, uuid.as_str());
     let issuer = match &context.principal.credential {
         Credential::Token { claims } => Some(claims.issuer.as_str()),
         _ => None,
     };
-    let birth = MacaroonContext { access, issuer, export, writable, path: path_below, location, uuid, now };
-    let issued = auth::macaroon::issue(&secret, &birth, request).map_err(|denied| refused(context, &denied))?;
-    let (who, expires_in_s, activities) = (context.access().who(), issued.expires_in, issued.activities.to_string());
+    let macaroon = MacaroonContext {
+        access: context.access(),
+        issuer,
+        export: &export,
+        writable,
+        path: &below,
+        location,
+        uuid: &uuid,
+        now,
+    };
+    let issued = auth::macaroon::issue(&secret, &macaroon, request).map_err(|denied| refused(context, &denied))?;
+    let who = context.access().who();
+    let activities = issued.activities.to_string();
+    let expires_in_s = issued.expires_in;
     tracing::info!(target: "access", who, uuid, path = %path, activities, expires_in_s, "gave a macaroon");
     Ok(issued)
 }
 
-/// A client that shows a macaroon gets it back with the caveats of the request, which any holder could add without the node.
+/// Adds the caveats of the request to the client's own macaroon, as any holder could do without the node.
 fn narrow(context: &RequestContext<'_>, text: &str, path: &RelPath, request: &MacaroonRequest) -> Outcome<Issued> {
     let ends = now().seconds.saturating_add_unsigned(request.validity_seconds);
     let ends = date::rfc3339(Timestamp { seconds: ends, nanos: 0 });

@@ -8,11 +8,11 @@ use crate::origins::Origins;
 
 /// How long a browser may remember the answer to a preflight request, seconds.
 const REMEMBERED_S: u32 = 86_400;
-/// Bytes of a list of fields at most, for it to be answered.
+/// The greatest length of a list of fields that is answered, bytes.
 const FIELDS_BYTES_MAX: usize = 2 << 10;
 
 /// Whether a request is a preflight request.
-pub(crate) fn is_asked(request: &Request) -> bool {
+pub(crate) fn is_preflight(request: &Request) -> bool {
     let has = |name: &str| request.headers.get(name).is_some();
     request.method == Method::Options && has("origin") && has("access-control-request-method")
 }
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn origins_are_sites() {
+    fn an_allowed_origin_is_a_scheme_host_and_port() {
         let parse = |words: &[&str]| Origins::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
         let request = |origin: &str| Request::new(Method::Get, "/", Headers::new().with("Origin", origin));
         let allowed = |origins: &Origins, origin| {

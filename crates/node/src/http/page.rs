@@ -1,5 +1,5 @@
-//! Directories as pages for people, and the list of exports at the root: the entries in any order, the forms for what the principal
-//! may do, and the command that does the same. Programs get the whole directory, as HTML or as JSON.
+//! Directories as pages for people, and the list of exports at the root. A page has the entries in the requested order, forms for the
+//! actions that the principal may do, and the command that does the same. Programs get the whole directory, as HTML or as JSON.
 
 mod json;
 mod render;
@@ -23,7 +23,7 @@ use sort::{ListingRow, SortOrder};
 const PAGE_ENTRIES: usize = 10_000;
 /// The highest number of a page of a long directory.
 const PARTS_MAX: usize = 1_000_000;
-/// Entries that are sorted: a longer directory is shown in the order of the store.
+/// The most entries that are sorted: a longer directory is listed in the order of the store.
 const SORTED_MAX: usize = 20_000;
 
 /// Whether the client is a browser, which accepts HTML by name, and not a program.
@@ -31,7 +31,7 @@ fn is_for_people(context: &RequestContext<'_>) -> bool {
     context.request().headers.all("accept").any(|kinds| kinds.contains("text/html"))
 }
 
-/// Replaces a credential in the address by a session: an address stays in the browser's history and is sent on as referrer.
+/// Replaces a credential in the address by a session, because an address stays in the browser's history and is sent as a referrer.
 fn without_credential(context: &mut RequestContext<'_>) -> Outcome<Option<RequestOutcome>> {
     let by_field = context.request().headers.get("authorization").is_some();
     // An invalid credential gets no session: the number of sessions is bounded.
@@ -67,7 +67,7 @@ fn line(name: &Name, stat: &Stat) -> ListingRow {
 /// The locator of a path, with the client's name for the node, for commands.
 fn locator(context: &RequestContext<'_>, path: &RelPath) -> String {
     let host =
-        context.called().filter(|host| host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b)));
+        context.authority().filter(|host| host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b)));
     format!("lh://{}/{path}", host.unwrap_or("HOST"))
 }
 
@@ -84,11 +84,13 @@ pub(crate) fn directory(context: &mut RequestContext<'_>, store: &dyn Store, pat
     }
     let mut actions = session_actions(context);
     if let Some((export, below)) = context.place()? {
-        context.reach(Action::List, &export, &below)?;
+        context.resolved(Action::List, &export, &below)?;
         let writable = context.web.rules.is_writable(&export) == Some(true);
-        let something = Name::new(b"something").map_or_else(|_| below.clone(), |name| below.join(&name));
-        let may = |action| writable && context.access().allow(action, &export, writable, &something).is_ok();
-        (actions.uploads, actions.makes_dirs) = (may(Action::Create), may(Action::MakeDir));
+        // The name stands for any new entry.
+        let new_entry = Name::new(b"something").map_or_else(|_| below.clone(), |name| below.join(&name));
+        let may = |action| writable && context.access().allow(action, &export, writable, &new_entry).is_ok();
+        actions.uploads = may(Action::Create);
+        actions.makes_dirs = may(Action::MakeDir);
     }
     if let Some(done) = without_credential(context)? {
         return Ok(done);
@@ -108,7 +110,7 @@ pub(crate) fn directory(context: &mut RequestContext<'_>, store: &dyn Store, pat
         is_root: false,
         help: &help,
         actions,
-        carried: &carried(context),
+        link_query: &link_query(context),
         part: is_for_people(context).then(|| part(context)),
     };
     send(context, &page, &mut lines)
@@ -125,7 +127,7 @@ fn send(context: &mut RequestContext<'_>, page: &Page<'_>, lines: &mut dyn Itera
             "Content-Security-Policy",
             "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'",
         )
-        // The node's own forms send their origin; other sites are not told the address.
+        // The node's own forms send their origin; other sites do not get the address.
         .with("Referrer-Policy", "same-origin")
         .with("Cache-Control", "no-store");
     let mut first: Vec<ListingRow> = lines.take(SORTED_MAX + 1).collect();
@@ -135,30 +137,32 @@ fn send(context: &mut RequestContext<'_>, page: &Page<'_>, lines: &mut dyn Itera
     }
     let mut text = Text::begin(context.exchange, Response { headers, ..Response::new(200) }, Length::Open)?;
     text.write(context.exchange, page.head(is_sorted).as_bytes())?;
-    let (mut all, mut shown) = (first.into_iter().chain(lines), 0);
+    let mut all = first.into_iter().chain(lines);
+    let mut sent = 0;
     let (before, most) = page.part.map_or((0, usize::MAX), |part| ((part - 1) * PAGE_ENTRIES, PAGE_ENTRIES));
     for line in all.by_ref().skip(before).take(most) {
         text.write(context.exchange, page.row(&line).as_bytes())?;
-        shown += 1;
+        sent += 1;
     }
-    let goes_on = page.part.is_some() && all.next().is_some();
-    text.write(context.exchange, page.tail(shown, goes_on).as_bytes())?;
+    let has_more = page.part.is_some() && all.next().is_some();
+    text.write(context.exchange, page.tail(sent, has_more).as_bytes())?;
     Ok(text.end(context.exchange)?)
 }
 
 /// The part of a long directory that a browser asks for, counted from 1.
 fn part(context: &RequestContext<'_>) -> usize {
     let query = context.target.query.as_deref().unwrap_or_default();
-    let asked = target::pairs(query).find(|(name, _)| name == "page").and_then(|(_, value)| value.parse().ok());
-    asked.unwrap_or(1).clamp(1, PARTS_MAX)
+    let wanted = target::pairs(query).find(|(name, _)| name == "page").and_then(|(_, value)| value.parse().ok());
+    wanted.unwrap_or(1).clamp(1, PARTS_MAX)
 }
 
-/// The query of the links on a page: a program that came with a credential in the address keeps that credential.
-fn carried(context: &RequestContext<'_>) -> String {
-    let field = context.request().headers.get("authorization").is_some();
-    let query = context.target.query.as_deref().filter(|_| !field && !is_for_people(context)).unwrap_or_default();
-    let shown = query.split('&').find(|pair| ["authz=", "access_token="].iter().any(|name| pair.starts_with(name)));
-    shown.map_or_else(String::new, |pair| render::escaped(format!("?{pair}").as_bytes()))
+/// The query of the links on a page: the links of a program that has its credential in the address keep that credential.
+fn link_query(context: &RequestContext<'_>) -> String {
+    let by_field = context.request().headers.get("authorization").is_some();
+    let query = context.target.query.as_deref().filter(|_| !by_field && !is_for_people(context)).unwrap_or_default();
+    let credential =
+        query.split('&').find(|pair| ["authz=", "access_token="].iter().any(|name| pair.starts_with(name)));
+    credential.map_or_else(String::new, |pair| render::escaped(format!("?{pair}").as_bytes()))
 }
 
 /// Answers with the page of the root: the exports that the principal may see.
@@ -170,7 +174,7 @@ pub(crate) fn exports(context: &mut RequestContext<'_>) -> Outcome {
         return Err(context
             .web
             .authenticator
-            .challenge_anonymous("this node shows nothing to those who have not said who they are")
+            .challenge_anonymous("this node shows nothing to anonymous clients")
             .into());
     }
     if let Some(done) = without_credential(context)? {
@@ -186,7 +190,7 @@ pub(crate) fn exports(context: &mut RequestContext<'_>) -> Outcome {
         is_root: true,
         help: &help,
         actions: session_actions(context),
-        carried: &carried(context),
+        link_query: &link_query(context),
         part: None,
     };
     send(context, &page, &mut lines.into_iter())

@@ -1,4 +1,4 @@
-//! PROPFIND: properties of a file, or of a directory and its entries, as a document that is sent while it is made.
+//! PROPFIND: properties of a file, or of a directory and its entries, as a document that is sent while it is written.
 
 use auth::Action;
 use model::{Kind, RelPath};
@@ -12,9 +12,9 @@ use super::get;
 use super::refused::{Outcome, Refused, refuse};
 use super::request_context::RequestContext;
 use super::text::Text;
-use super::{dead, lock};
+use super::{dead_properties, lock};
 use crate::access::ResolvedPath;
-use crate::http::short_body::read_little;
+use crate::http::short_body::read_short_body;
 
 fn depth(context: &RequestContext<'_>, is_dir: bool) -> Outcome<Depth> {
     match Depth::parse(context.request().headers.get("depth")).map_err(|e| refuse(400, e.to_string()))? {
@@ -30,9 +30,9 @@ fn depth(context: &RequestContext<'_>, is_dir: bool) -> Outcome<Depth> {
     }
 }
 
-/// Reads the body, once the principal is known to be allowed: the node does not wait for the bodies of other clients.
-fn question(context: &mut RequestContext<'_>) -> Outcome<Ask> {
-    let body = read_little(context.exchange, dav::BODY_BYTES_MAX, "a PROPFIND")?;
+/// Reads the body. It is called after the check of rights: the node does not wait for the bodies of clients without rights.
+fn read_ask(context: &mut RequestContext<'_>) -> Outcome<Ask> {
+    let body = read_short_body(context.exchange, dav::BODY_BYTES_MAX, "a PROPFIND")?;
     dav::propfind::parse(&body).map_err(|e| refuse(400, e.to_string()))
 }
 
@@ -63,7 +63,7 @@ fn wants_quota(ask: &Ask) -> bool {
 
 /// The source of properties that cost further calls: the store of the entries, and their export.
 struct PropertySource<'a> {
-    reach: &'a ResolvedPath,
+    resolved: &'a ResolvedPath,
     export: &'a str,
 }
 
@@ -77,7 +77,7 @@ impl PropertySource<'_> {
         ask: &Ask,
         resource: &mut Resource,
     ) {
-        let store = &*self.reach.store;
+        let store = &*self.resolved.store;
         if resource.is_dir && wants_quota(ask) {
             // The bytes below a directory are not counted, and those on the device are not all below it.
             let space = store.space(path).ok().flatten();
@@ -88,7 +88,7 @@ impl PropertySource<'_> {
             resource.digests = known.unwrap_or_default();
         }
         if multistatus::may_be_dead(ask) {
-            resource.dead = dead::read(store, path);
+            resource.dead = dead_properties::read(store, path);
         }
         resource.locks = context.web.rules.locks.covering(self.export, place).into_iter().map(lock::active).collect();
     }
@@ -108,30 +108,31 @@ fn facts(store: &dyn Store, path: &RelPath, stat: Stat) -> Stat {
 /// Answers PROPFIND.
 pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let Some((export, path)) = context.place()? else { return root(context) };
-    let reach = context.reach(Action::Stat, &export, &path)?;
-    let stat = match reach.store.stat(&reach.path) {
-        Ok(stat) => facts(&*reach.store, &reach.path, stat),
+    let resolved = context.resolved(Action::Stat, &export, &path)?;
+    let stat = match resolved.store.stat(&resolved.path) {
+        Ok(stat) => facts(&*resolved.store, &resolved.path, stat),
         Err(error) => return Err(error.into()),
     };
     let is_dir = stat.meta.kind == Kind::Dir;
     let depth = depth(context, is_dir)?;
     if is_dir && depth == Depth::One {
-        context.reach(Action::List, &export, &path)?;
+        context.resolved(Action::List, &export, &path)?;
     }
-    let ask = question(context)?;
-    let entries = (is_dir && depth == Depth::One).then(|| reach.store.list(&reach.path)).transpose()?;
-    let (own, before) = (context.target.path.clone(), context.before_paths());
+    let ask = read_ask(context)?;
+    let entries = (is_dir && depth == Depth::One).then(|| resolved.store.list(&resolved.path)).transpose()?;
+    let own = context.target.path.clone();
+    let before = context.href_prefix();
     let mut this = resource(&before, &own, &stat);
-    let source = PropertySource { reach: &reach, export: &export };
-    source.add_to(context, &reach.path, &path, &ask, &mut this);
+    let source = PropertySource { resolved: &resolved, export: &export };
+    source.add_to(context, &resolved.path, &path, &ask, &mut this);
     let first = [multistatus::open(), multistatus::response(&this, &ask)].concat();
     let Some(entries) = entries else { return whole(context, first) };
     let mut document = Text::begin(context.exchange, head(), Length::Open)?;
     document.write(context.exchange, first.as_bytes())?;
     for (name, stat) in entries.filter_map(Result::ok) {
-        let below = reach.path.join(&name);
+        let below = resolved.path.join(&name);
         // An entry that has been removed meanwhile is left out.
-        let Ok(stat) = stat.map(|stat| facts(&*reach.store, &below, stat)) else { continue };
+        let Ok(stat) = stat.map(|stat| facts(&*resolved.store, &below, stat)) else { continue };
         let mut one = resource(&before, &own.join(&name), &stat);
         source.add_to(context, &below, &path.join(&name), &ask, &mut one);
         document.write(context.exchange, multistatus::response(&one, &ask).as_bytes())?;
@@ -147,13 +148,13 @@ fn root(context: &mut RequestContext<'_>) -> Outcome {
         return Err(context
             .web
             .authenticator
-            .challenge_anonymous("this node shows nothing to those who have not said who they are")
+            .challenge_anonymous("this node shows nothing to anonymous clients")
             .into());
     }
     let depth = depth(context, true)?;
-    let ask = question(context)?;
+    let ask = read_ask(context)?;
     let dir = |href: String| Resource { href, is_dir: true, ..Resource::default() };
-    let before = context.before_paths();
+    let before = context.href_prefix();
     let mut text = [multistatus::open(), multistatus::response(&dir(format!("{before}/")), &ask)].concat();
     for name in names.iter().filter(|_| depth == Depth::One) {
         text.push_str(&multistatus::response(&dir(format!("{before}/{}/", target::encode(name.as_bytes()))), &ask));

@@ -8,11 +8,11 @@ use web::dav::proppatch::{self, Change, Done as ChangeOutcome};
 use web::dav::{self, Dead, Prop, multistatus};
 use web::{Response, date, target};
 
-use super::dead;
+use super::dead_properties;
 use super::refused::{Outcome, refuse};
 use super::request_context::RequestContext;
 use super::text::Text;
-use crate::http::short_body::read_little;
+use crate::http::short_body::read_short_body;
 
 /// The namespace in which Windows sets times and attributes.
 const MICROSOFT: &str = "urn:schemas-microsoft-com:";
@@ -105,9 +105,15 @@ impl EntryProperties {
     }
 
     /// Writes the values that differ from `before` to the entry.
-    fn carry_out(&self, before: &EntryProperties, store: &dyn Store, path: &RelPath, stat: &Stat) -> store::Result<()> {
+    fn write_changes(
+        &self,
+        before: &EntryProperties,
+        store: &dyn Store,
+        path: &RelPath,
+        stat: &Stat,
+    ) -> store::Result<()> {
         if self.dead != before.dead {
-            dead::write(store, path, &self.dead)?;
+            dead_properties::write(store, path, &self.dead)?;
         }
         if (self.modified, self.mode) == (before.modified, before.mode) {
             return Ok(());
@@ -119,7 +125,9 @@ impl EntryProperties {
             _ => store.refresh(path, &facts).map(drop),
         };
         // A failure restores the dead properties.
-        done.inspect_err(|_| drop((self.dead != before.dead).then(|| dead::write(store, path, &before.dead))))
+        done.inspect_err(|_| {
+            drop((self.dead != before.dead).then(|| dead_properties::write(store, path, &before.dead)))
+        })
     }
 }
 
@@ -128,33 +136,32 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let Some((export, path)) = context.place()? else {
         return Err(refuse(403, "the root has no properties of its own"));
     };
-    let reach = context.reach(Action::Overwrite, &export, &path)?;
-    let body = read_little(context.exchange, dav::BODY_BYTES_MAX, "a PROPPATCH")?;
+    let resolved = context.resolved(Action::Overwrite, &export, &path)?;
+    let body = read_short_body(context.exchange, dav::BODY_BYTES_MAX, "a PROPPATCH")?;
     let changes = proppatch::parse(&body).map_err(|e| refuse(e.status(), e.to_string()))?;
-    let turn = context.web.unfinished.turn(&reach);
-    let stat = reach.store.stat(&reach.path)?;
-    // Checked even where no value changes.
-    context.web.rules.locks.may_change(&export, &path, &context.shown)?;
+    let name_lock = context.web.unfinished.lock_name(&resolved);
+    let stat = resolved.store.stat(&resolved.path)?;
+    // Checked even if no value changes.
+    context.web.rules.locks.may_change(&export, &path, &context.submitted)?;
     let is_dir = stat.meta.kind == Kind::Dir;
     let before = EntryProperties {
         modified: stat.meta.mtime,
         mode: stat.meta.mode,
-        dead: dead::read(&*reach.store, &reach.path),
+        dead: dead_properties::read(&*resolved.store, &resolved.path),
     };
     let mut plan = before.clone();
-    let mut became: Vec<ChangeOutcome> = changes.iter().map(|change| plan.take(change, is_dir)).collect();
-    let mut without = became.iter().all(|one| *one == ChangeOutcome::Made);
-    if without && let Err(error) = plan.carry_out(&before, &*reach.store, &reach.path, &stat) {
-        became = vec![of_error(error)?; changes.len()];
-        without = true;
+    let mut outcomes: Vec<ChangeOutcome> = changes.iter().map(|change| plan.take(change, is_dir)).collect();
+    let all_accepted = outcomes.iter().all(|one| *one == ChangeOutcome::Made);
+    if all_accepted && let Err(error) = plan.write_changes(&before, &*resolved.store, &resolved.path, &stat) {
+        outcomes = vec![of_error(error)?; changes.len()];
     }
-    drop(turn);
-    if !without {
-        became.iter_mut().filter(|one| **one == ChangeOutcome::Made).for_each(|one| *one = ChangeOutcome::WithOthers);
+    drop(name_lock);
+    if !all_accepted {
+        outcomes.iter_mut().filter(|one| **one == ChangeOutcome::Made).for_each(|one| *one = ChangeOutcome::WithOthers);
     }
     let href = target::location("", &context.target.path, is_dir, None);
-    let told: Vec<(&Prop, ChangeOutcome)> = changes.iter().map(Change::prop).zip(became).collect();
-    let text = [multistatus::open(), proppatch::response(&href, &told), multistatus::close().to_owned()].concat();
+    let results: Vec<(&Prop, ChangeOutcome)> = changes.iter().map(Change::prop).zip(outcomes).collect();
+    let text = [multistatus::open(), proppatch::response(&href, &results), multistatus::close().to_owned()].concat();
     let response = Response::new(207).with("Content-Type", multistatus::CONTENT_TYPE);
     Ok(Text::send(context.exchange, response, text.as_bytes())?)
 }
@@ -186,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_something_does_it() {
+    fn a_property_with_a_meaning_changes_the_entry() {
         let mut plan = EntryProperties { modified: Timestamp::default(), mode: 0o644, dead: Vec::new() };
         let date = "Sun, 06 Nov 1994 08:49:37 GMT";
         assert_eq!(plan.take(&set(dav::DAV, "getlastmodified", date), false), ChangeOutcome::Made);
@@ -202,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_kept() {
+    fn a_property_without_a_meaning_is_kept() {
         let mut plan = EntryProperties { modified: Timestamp::default(), mode: 0, dead: Vec::new() };
         plan.take(&set("urn:z", "a", "1"), false);
         plan.take(&set("urn:z", "b", "2"), false);

@@ -10,9 +10,9 @@ use web::Method;
 use web::target::{Target, pairs};
 
 use super::HttpService;
-use super::metrics::tell;
+use super::metrics::send_text;
 use super::refused::{Outcome, refuse};
-use super::short_body::read_little;
+use super::short_body::read_short_body;
 use crate::clock::now;
 use crate::pscheduler::{API_LEVEL, ParticipantError, TASK_BYTES_MAX, can_run};
 
@@ -20,7 +20,8 @@ use crate::pscheduler::{API_LEVEL, ParticipantError, TASK_BYTES_MAX, can_run};
 const ROOT: &[u8] = b"pscheduler";
 /// How long an answer waits for the end of a run, at most.
 const WAIT_MAX: Duration = Duration::from_secs(90);
-const LOOK: Duration = Duration::from_millis(200);
+/// How often a waiting thread checks whether the run has ended.
+const CHECK_EVERY: Duration = Duration::from_millis(200);
 
 /// Whether a request is for a pScheduler.
 pub(super) fn is_addressed(target: &Target) -> bool {
@@ -32,12 +33,13 @@ fn now_s() -> f64 {
     now.seconds as f64 + f64::from(now.nanos) / 1e9
 }
 
+/// The result of the participant, its error as a refusal.
 fn done<T>(result: Result<T, ParticipantError>) -> Outcome<T> {
-    result.map_err(|not| refuse(not.status, not.why))
+    result.map_err(|error| refuse(error.status, error.why))
 }
 
 fn read_json(exchange: &mut dyn Exchange) -> Outcome<Value> {
-    let body = read_little(exchange, TASK_BYTES_MAX, "a task or a run")?;
+    let body = read_short_body(exchange, TASK_BYTES_MAX, "a task or a run")?;
     Ok(web::json::read(&body, "a task or a run")?)
 }
 
@@ -78,7 +80,7 @@ impl ParticipantRequest {
     fn time(&self, name: &str, default: f64) -> Outcome<f64> {
         let Some(text) = self.parameter(name) else { return Ok(default) };
         let read = web::date::parse_rfc3339(text).map(|time| time.seconds as f64 + f64::from(time.nanos) / 1e9);
-        read.ok_or_else(|| refuse(400, format!("{name} is no time: {text}")))
+        read.ok_or_else(|| refuse(400, format!("{name} is not a time: {text}")))
     }
 }
 
@@ -95,13 +97,13 @@ pub(super) fn answer(web: &HttpService, exchange: &mut dyn Exchange, target: &Ta
     }
     let value = value(web, &request)?;
     let text = serde_json::to_string(&value).unwrap_or_default();
-    tell_all(exchange, text.as_bytes())
+    send_json(exchange, text.as_bytes())
 }
 
-/// Sends a text as the whole answer to any method.
-fn tell_all(exchange: &mut dyn Exchange, text: &[u8]) -> Outcome {
+/// Sends JSON as the whole answer to any method.
+fn send_json(exchange: &mut dyn Exchange, text: &[u8]) -> Outcome {
     if matches!(exchange.request().method, Method::Get | Method::Head) {
-        return tell(exchange, "application/json", text);
+        return send_text(exchange, "application/json", text);
     }
     let response = web::Response::new(200).with("Content-Type", "application/json");
     exchange.begin(response, serve::Length::Known(text.len() as u64))?;
@@ -112,7 +114,7 @@ fn tell_all(exchange: &mut dyn Exchange, text: &[u8]) -> Outcome {
 
 fn value(web: &HttpService, request: &ParticipantRequest) -> Outcome<Value> {
     let participant = &web.services.participant;
-    let who = (request.peer, request.parameter("key"));
+    let caller = (request.peer, request.parameter("key"));
     let parts: Vec<&str> = request.parts.iter().map(String::as_str).collect();
     match (&request.method, &parts[..]) {
         (Method::Get, []) => Ok(json!("This is the pScheduler API server of a Longhaul node")),
@@ -131,18 +133,18 @@ fn value(web: &HttpService, request: &ParticipantRequest) -> Outcome<Value> {
             let with_detail = request.parameter("detail").is_some_and(|value| value != "false");
             done(participant.task(&parse_id(task)?, &request.base, with_detail, now_s()))
         }
-        (Method::Delete, ["tasks", task]) => removed(done(participant.remove(&parse_id(task)?, None, who, now_s()))),
+        (Method::Delete, ["tasks", task]) => removed(done(participant.remove(&parse_id(task)?, None, caller, now_s()))),
         (Method::Get, ["tasks", task, "runtimes"]) => {
             let (from, to) = (request.time("start", now_s())?, request.time("end", now_s() + 86_400.0)?);
             done(participant.runtimes(&parse_id(task)?, from, to, now_s()))
         }
         (Method::Put | Method::Post, ["tasks", task, "runs", run]) => {
-            done(participant.put_run(&parse_id(task)?, parse_id(run)?, who, &request.body, now_s()))?;
+            done(participant.put_run(&parse_id(task)?, parse_id(run)?, caller, &request.body, now_s()))?;
             Ok(json!("OK"))
         }
         (Method::Get, ["tasks", task, "runs", run]) => run_of(web, request, &parse_id(task)?, &parse_id(run)?),
         (Method::Delete, ["tasks", task, "runs", run]) => {
-            removed(done(participant.remove(&parse_id(task)?, Some(&parse_id(run)?), who, now_s())))
+            removed(done(participant.remove(&parse_id(task)?, Some(&parse_id(run)?), caller, now_s())))
         }
         _ => Err(refuse(404, "this node is a participant of tests of throughput: it has no such resource")),
     }
@@ -152,18 +154,16 @@ fn removed(result: Outcome<()>) -> Outcome<Value> {
     result.map(|()| json!("Deleted"))
 }
 
-/// The tool that can run a test; an empty list where none can.
+/// The tool that can run a test; an empty list if none can.
 fn tools(request: &ParticipantRequest) -> Outcome<Value> {
     let tool = json!({"schema": 1, "name": "iperf3", "version": "1.0", "description": "iperf3, answered by a Longhaul node",
         "tests": ["throughput"], "preference": 0, "maintainer": {"name": "Longhaul"}});
     let Some(text) = request.parameter("test") else { return Ok(json!([tool])) };
     let test: Value = serde_json::from_str(text).map_err(|error| refuse(400, format!("test is no JSON: {error}")))?;
-    let told = match can_run(&test) {
-        Ok(()) => json!({"can-run": true, "reasons": []}),
-        Err(why) => json!({"can-run": false, "reasons": [why]}),
-    };
-    let is_able = told["can-run"] == true;
-    Ok(if is_able { json!([{"can-run": told, "tool": tool}]) } else { json!([]) })
+    Ok(match can_run(&test) {
+        Ok(()) => json!([{"can-run": {"can-run": true, "reasons": []}, "tool": tool}]),
+        Err(_) => json!([]),
+    })
 }
 
 /// Answers with a run; with `wait-local` it first waits for the run's end, for at most `wait` seconds.
@@ -173,7 +173,7 @@ fn run_of(web: &HttpService, request: &ParticipantRequest, task: &Uuid, run: &Uu
     let wait = request.parameter("wait").and_then(|text| text.parse().ok()).map_or(WAIT_MAX, Duration::from_secs);
     let until = Instant::now() + wait.min(WAIT_MAX);
     while waits && Instant::now() < until && !web.services.is_stopping() && !participant.has_ended(task, run, now_s()) {
-        std::thread::sleep(LOOK);
+        std::thread::sleep(CHECK_EVERY);
     }
     done(participant.run(task, run, &request.base, web.rules.address().port(), now_s()))
 }

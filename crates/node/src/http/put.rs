@@ -1,5 +1,5 @@
-//! PUT: every check is made before a client that waits for `100 Continue` sends its body. The bytes go under a temporary name, and
-//! only a complete file gets the final one.
+//! PUT: every check is made before a client that waits for `100 Continue` sends its body. The bytes are stored under a temporary
+//! name; only a complete file gets its final name.
 
 use std::sync::Arc;
 
@@ -17,84 +17,90 @@ use super::get::{current, judge};
 use super::refused::{Outcome, Refused, RequestOutcome, cut_short, refuse};
 use super::request_context::RequestContext;
 use super::unfinished::Tag;
-use super::{dead, get, now};
+use super::{dead_properties, get, now};
 use crate::access::ResolvedPath;
 use crate::digests::Stamp;
 
 /// The mode of a new file.
 pub(crate) const FILE_MODE: u32 = 0o644;
-/// Files from this length on get their space reserved before the first byte.
+/// For files of at least this length the space is reserved before the first byte.
 const RESERVED_FROM: u64 = 1 << 20;
 
 /// Answers PUT.
 pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let Some((export, path)) = context.place()? else { return Err(refuse(405, "a file needs a name below an export")) };
-    let reach = context.reach(Action::Create, &export, &path)?;
-    let there = target(context, &reach, context.target.is_dir)?;
-    if there.is_some() {
-        context.reach(Action::Overwrite, &export, &path)?;
+    let resolved = context.resolved(Action::Create, &export, &path)?;
+    let existing = target(context, &resolved, context.target.is_dir)?;
+    if existing.is_some() {
+        context.resolved(Action::Overwrite, &export, &path)?;
     }
-    conditions(context, &reach, there.is_some())?;
+    conditions(context, &resolved, existing.is_some())?;
     check(context.request())?;
     let length = context.exchange.body_length();
-    room(&*reach.store, &reach.path, length.unwrap_or(0))?;
+    room(&*resolved.store, &resolved.path, length.unwrap_or(0))?;
     let mut promised = promised(&context.request().headers)?;
-    let unfinished = begin(context, &reach, length)?;
-    let flying = context.fly(false);
+    let unfinished = begin(context, &resolved, length)?;
+    let flow = context.begin_flow(false);
     let mut sums = receive(context, &*unfinished.0, &promised, &mut |context, into| {
         context.exchange.read(into).map_err(cut_short)
     })?;
-    flying.end();
-    let said_last = self::promised(&context.exchange.trailers())?;
-    sums.complete(&*unfinished.0, &said_last)?;
-    promised.extend(said_last);
-    let (headers, replaced) = finish(context, &reach, &*unfinished.0, &sums, &promised, there.is_some())?;
+    flow.end();
+    let in_trailers = self::promised(&context.exchange.trailers())?;
+    sums.complete(&*unfinished.0, &in_trailers)?;
+    promised.extend(in_trailers);
+    let (headers, replaced) = finish(context, &resolved, &*unfinished.0, &sums, &promised, existing.is_some())?;
     let status = if replaced { 204 } else { 201 };
-    context.moving.file_came();
+    context.meter.file_received();
     context.exchange.begin(Response { headers, ..Response::new(status) }, Length::Known(0))?;
     context.exchange.end(&Headers::new())?;
     Ok(RequestOutcome { status, bytes: sums.size })
 }
 
-/// Evaluates the conditions of the request against the present entry.
-pub(crate) fn conditions(context: &RequestContext<'_>, reach: &ResolvedPath, is_there: bool) -> Outcome<()> {
+/// Evaluates the conditions of the request against the current entry.
+pub(crate) fn conditions(context: &RequestContext<'_>, resolved: &ResolvedPath, is_there: bool) -> Outcome<()> {
     context.judge_if()?;
-    // An entry that this node may not read exists all the same.
-    let look = || reach.store.open(&reach.path).and_then(|source| source.stat());
-    let stat = is_there.then(|| look().or_else(|_| reach.store.stat(&reach.path)).ok()).flatten();
+    // An entry that this node may not open exists nevertheless.
+    let open_stat = || resolved.store.open(&resolved.path).and_then(|source| source.stat());
+    let stat = is_there.then(|| open_stat().or_else(|_| resolved.store.stat(&resolved.path)).ok()).flatten();
     match judge(context.request(), false, stat.map(|stat| current(&stat)).as_ref()) {
         Verdict::Proceed => Ok(()),
-        _ => Err(refuse(412, "what is there is not what If-Match or If-None-Match mean")),
+        _ => Err(refuse(412, "If-Match or If-None-Match does not hold for the current entry")),
     }
 }
 
 /// Whether the principal may replace an entry that has appeared at the target meanwhile.
 pub(crate) fn may_replace(context: &RequestContext<'_>) -> Outcome<bool> {
     let Some((export, path)) = context.place()? else { return Ok(false) };
-    Ok(context.reach(Action::Overwrite, &export, &path).is_ok())
+    Ok(context.resolved(Action::Overwrite, &export, &path).is_ok())
 }
 
-/// The kind of the present entry at the target; refuses one that a file cannot replace.
-pub(crate) fn target(context: &RequestContext<'_>, reach: &ResolvedPath, names_dir: bool) -> Outcome<Option<Kind>> {
+/// The kind of the existing entry at the target, if any.
+///
+/// # Errors
+/// A file cannot replace that entry.
+pub(crate) fn target(context: &RequestContext<'_>, resolved: &ResolvedPath, names_dir: bool) -> Outcome<Option<Kind>> {
     let shown = context.shown();
-    if names_dir || reach.path.is_root() {
+    if names_dir || resolved.path.is_root() {
         return Err(refuse(409, format!("{shown} names a directory; a file needs a name of its own")));
     }
-    match get::kind(reach)? {
+    match get::kind(resolved)? {
         Some(Kind::Dir) => Err(refuse(409, format!("{shown} is a directory"))),
         Some(Kind::Special) => Err(refuse(409, format!("{shown} is a FIFO, socket or device"))),
         other => Ok(other),
     }
 }
 
-/// Refuses partial PUT and content codings.
+/// Checks that the request has neither a range nor a content coding.
+///
+/// # Errors
+/// It has one of them.
 pub(crate) fn check(request: &Request) -> Outcome<()> {
-    // RFC 9110, section 14.5: a server that does not know partial PUT refuses, lest a part be taken for the whole.
+    // RFC 9110, section 14.5: a server without partial PUT refuses it; otherwise a part would be stored as the whole file.
     if request.headers.get("content-range").is_some() {
         return Err(refuse(400, "a part of a file cannot be put (Content-Range); send all of it"));
     }
     if request.headers.get("content-encoding").is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {
-        return Err(refuse(415, "bytes are kept as they come; send them without Content-Encoding"));
+        return Err(refuse(415, "files are stored as they are sent; send this one without Content-Encoding"));
     }
     Ok(())
 }
@@ -117,7 +123,7 @@ pub(crate) fn room(store: &dyn Store, path: &RelPath, bytes: u64) -> Outcome<()>
 }
 
 /// The digests that a client promises, in the head or the trailers. Unknown algorithms are ignored; a malformed digest of a known
-/// algorithm is refused, because the client would take it for verified.
+/// algorithm is refused, because the client would assume that it was verified.
 pub(crate) fn promised(headers: &Headers) -> Outcome<Vec<Digest>> {
     let md5 = headers.all("content-md5").find(|value| digest::parse_content_md5(value).is_none());
     let damaged = digest::damaged(headers.all("digest")).or(md5);
@@ -130,7 +136,7 @@ pub(crate) fn promised(headers: &Headers) -> Outcome<Vec<Digest>> {
     }
     let mut promised = digest::parse(headers.all("digest"));
     promised.extend(digest::repr::parse(headers.all("repr-digest")));
-    // The content is the file itself: codings and parts have been refused.
+    // The content is the file itself, since codings and parts have been refused.
     promised.extend(digest::repr::parse(headers.all("content-digest")));
     promised.extend(headers.get("content-md5").and_then(digest::parse_content_md5));
     promised.extend(headers.all("oc-checksum").flat_map(digest::parse_oc));
@@ -150,14 +156,14 @@ impl Drop for UncommittedSink {
 /// An uncommitted sink with its tag. The tag is dropped last: the list of leftovers keeps the file until it is gone or has its name.
 pub(crate) struct ListedSink(
     pub Arc<dyn Sink>,
-    #[expect(dead_code, reason = "held, not looked at")] (UncommittedSink, Tag),
+    #[expect(dead_code, reason = "kept until it is dropped")] (UncommittedSink, Tag),
 );
 
 /// Creates a file under a temporary name, with the directories above it and reserved space.
-pub(crate) fn begin(context: &RequestContext<'_>, reach: &ResolvedPath, length: Option<u64>) -> Outcome<ListedSink> {
-    store::make_dirs(&*reach.store, &reach.path.parent())?;
-    let tag = context.web.unfinished.tag(reach);
-    let sink = reach.store.create(&reach.path, &tag)?;
+pub(crate) fn begin(context: &RequestContext<'_>, resolved: &ResolvedPath, length: Option<u64>) -> Outcome<ListedSink> {
+    store::make_dirs(&*resolved.store, &resolved.path.parent())?;
+    let tag = context.web.unfinished.tag(resolved);
+    let sink = resolved.store.create(&resolved.path, &tag)?;
     let begun = ListedSink(Arc::clone(&sink), (UncommittedSink(sink), tag));
     begun.0.announce(&FileAnnouncement { size: length, mtime: now(), replace: true })?;
     if let Some(bytes) = length.filter(|bytes| *bytes >= RESERVED_FROM) {
@@ -166,17 +172,20 @@ pub(crate) fn begin(context: &RequestContext<'_>, reach: &ResolvedPath, length: 
     Ok(begun)
 }
 
-/// The size and digests of a file, computed while its bytes passed.
+/// The size and digests of a file, computed while it is received.
 pub(crate) struct FileSums {
     pub size: u64,
     pub block: BlockSum,
-    /// Digests that need every byte in order, where such a digest was promised.
+    /// Digests that need every byte in order, if such a digest was promised.
     pub serial: Vec<Digest>,
 }
 
 impl FileSums {
-    /// Computes promised digests that are missing, by reading the bytes again from the page cache: digests that need every byte in
-    /// order and were promised only behind the body.
+    /// Computes promised digests that are missing, by reading the bytes again from the page cache: those that need every byte in
+    /// order and were promised only after the body.
+    ///
+    /// # Errors
+    /// The file cannot be read.
     pub fn complete(&mut self, sink: &dyn Sink, promised: &[Digest]) -> store::Result<()> {
         let is_made = |algorithm| self.serial.iter().any(|made| made.algorithm() == algorithm);
         let mut missing: Vec<Algorithm> = promised.iter().map(Digest::algorithm).collect();
@@ -197,22 +206,26 @@ impl FileSums {
 }
 
 /// Stores a part of a form as a new file; returns its bytes.
-pub(crate) fn receive_part(context: &mut RequestContext<'_>, reach: &ResolvedPath, parts: &mut Parts) -> Outcome<u64> {
-    room(&*reach.store, &reach.path, 0)?;
-    let unfinished = begin(context, reach, None)?;
+pub(crate) fn receive_part(
+    context: &mut RequestContext<'_>,
+    resolved: &ResolvedPath,
+    parts: &mut Parts,
+) -> Outcome<u64> {
+    room(&*resolved.store, &resolved.path, 0)?;
+    let unfinished = begin(context, resolved, None)?;
     let sums = receive(context, &*unfinished.0, &[], &mut |context, into| {
         parts.read(into, &mut |more: &mut [u8]| context.exchange.read(more).map_err(cut_short))
     })?;
-    let _turn = context.web.unfinished.turn(reach);
-    put_in_place(context, reach, &*unfinished.0, &sums, now(), false)?;
+    let _name_lock = context.web.unfinished.lock_name(resolved);
+    commit(context, resolved, &*unfinished.0, &sums, now(), false)?;
     Ok(sums.size)
 }
 
 /// Reads more bytes of a file; 0 at its end.
 type ReadBody<'a> = &'a mut dyn FnMut(&mut RequestContext<'_>, &mut [u8]) -> Outcome<usize>;
 
-/// Appends the body to a file. `sums` tells how far it came, after a failure as well.
-pub(crate) fn go_on(context: &mut RequestContext<'_>, sink: &dyn Sink, sums: &mut FileSums) -> Outcome<()> {
+/// Appends the body to a file. `sums` holds what was received, after a failure as well.
+pub(crate) fn append_body(context: &mut RequestContext<'_>, sink: &dyn Sink, sums: &mut FileSums) -> Outcome<()> {
     buffer::with(|buffer| -> Outcome<()> {
         loop {
             let got = fill(context, buffer, &mut |context, into| context.exchange.read(into).map_err(cut_short))?;
@@ -221,7 +234,7 @@ pub(crate) fn go_on(context: &mut RequestContext<'_>, sink: &dyn Sink, sums: &mu
             }
             let piece = &buffer[..got];
             sink.write_at(piece, sums.size)?;
-            context.moving.came(got as u64);
+            context.meter.received(got as u64);
             sums.block = sums.block.then(BlockSum::of(piece, true), got as u64);
             sums.size += got as u64;
         }
@@ -236,7 +249,8 @@ fn receive(
 ) -> Outcome<FileSums> {
     let serial: Vec<Algorithm> = promised.iter().map(Digest::algorithm).filter(|a| a.is_serial()).collect();
     let mut in_order = store::digest::InOrder::new(&serial);
-    let (mut size, mut block) = (0, BlockSum::of(&[], true));
+    let mut size = 0;
+    let mut block = BlockSum::of(&[], true);
     buffer::with(|buffer| -> Outcome<()> {
         loop {
             let got = fill(context, buffer, read)?;
@@ -244,7 +258,7 @@ fn receive(
                 return Ok(());
             }
             let piece = &buffer[..got];
-            context.moving.came(got as u64);
+            context.meter.received(got as u64);
             block = block.then(BlockSum::of(piece, true), got as u64);
             in_order.feed(size, piece);
             sink.write_at(piece, size)?;
@@ -254,7 +268,7 @@ fn receive(
     Ok(FileSums { size, block, serial: in_order.finish(size).unwrap_or_default() })
 }
 
-/// Fills the buffer as far as the body goes, so that writes are large and aligned.
+/// Fills the buffer unless the body ends before, so that writes are large and aligned.
 fn fill(context: &mut RequestContext<'_>, buffer: &mut [u8], read: ReadBody<'_>) -> Outcome<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -271,18 +285,21 @@ pub(crate) fn compare(sums: &FileSums, promised: &[Digest]) -> Outcome<()> {
     let made = sums.digests();
     for wanted in promised {
         if let Some(have) = made.iter().find(|have| have.algorithm() == wanted.algorithm() && *have != wanted) {
-            let reason = format!("checksum mismatch: the bytes that came have {have}, and should have {wanted}");
+            let reason = format!("checksum mismatch: the received bytes have {have}, and should have {wanted}");
             return Err(Refused::new(400, reason).into());
         }
     }
     Ok(())
 }
 
-/// Gives a complete file its final name, if its digests are the promised ones and the conditions still hold. Returns the fields of
-/// the answer, and whether the file replaced another.
+/// Gives a complete file its final name, if it has the promised digests and the conditions still hold. Returns the fields of the
+/// answer, and whether the file replaced another.
+///
+/// # Errors
+/// A digest differs, a condition no longer holds, or the store cannot commit the file.
 pub(crate) fn finish(
     context: &RequestContext<'_>,
-    reach: &ResolvedPath,
+    resolved: &ResolvedPath,
     sink: &dyn Sink,
     sums: &FileSums,
     promised: &[Digest],
@@ -290,44 +307,44 @@ pub(crate) fn finish(
 ) -> Outcome<(Headers, bool)> {
     compare(sums, promised).inspect_err(|_| context.web.services.meters.damaged())?;
     // Of concurrent PUTs with the same condition one succeeds.
-    let _turn = context.web.unfinished.turn(reach);
-    let is_there = get::kind(reach)?.is_some();
-    conditions(context, reach, is_there)?;
+    let _name_lock = context.web.unfinished.lock_name(resolved);
+    let is_there = get::kind(resolved)?.is_some();
+    conditions(context, resolved, is_there)?;
     let replace = is_there && (was_there || may_replace(context)?);
     // ownCloud's field, which rclone and others send.
-    let told = context.request().headers.get("x-oc-mtime").and_then(|text| text.trim().parse::<i64>().ok());
-    let mtime = told.map_or_else(now, |seconds| Timestamp { seconds, nanos: 0 });
-    let mut headers = put_in_place(context, reach, sink, sums, mtime, replace)?;
-    if told.is_some() {
+    let client_mtime = context.request().headers.get("x-oc-mtime").and_then(|text| text.trim().parse::<i64>().ok());
+    let mtime = client_mtime.map_or_else(now, |seconds| Timestamp { seconds, nanos: 0 });
+    let mut headers = commit(context, resolved, sink, sums, mtime, replace)?;
+    if client_mtime.is_some() {
         headers.add("X-OC-Mtime", "accepted");
     }
     Ok((headers, is_there))
 }
 
-/// Gives a file its final name and notes its digests. `replace` allows an entry of that name to be replaced.
-pub(crate) fn put_in_place(
+/// Gives a file its final name and keeps its digests. `replace` allows it to replace an entry of that name.
+pub(crate) fn commit(
     context: &RequestContext<'_>,
-    reach: &ResolvedPath,
+    resolved: &ResolvedPath,
     sink: &dyn Sink,
     sums: &FileSums,
     mtime: Timestamp,
     replace: bool,
 ) -> Outcome<Headers> {
     let finish = Finish { size: sums.size, mode: FILE_MODE, mtime, durable: false, replace, attributes: None };
-    if reach.abroad {
-        // A remote server tells the file's facts only after the commit.
+    if resolved.is_remote {
+        // A remote server reports the file's attributes only after the commit.
         sink.commit(&finish)?;
-        let there = reach.store.stat(&reach.path)?;
-        let (inode, mtime) = (there.identity.1, there.meta.mtime);
-        let tag = web::conditions::ETag::of_file(inode, sums.size, mtime);
+        let stat = resolved.store.stat(&resolved.path)?;
+        let mtime = stat.meta.mtime;
+        let tag = web::conditions::ETag::of_file(stat.identity.1, sums.size, mtime);
         return Ok(Headers::new().with("ETag", tag.to_string()).with("Last-Modified", web::date::http(mtime)));
     }
     let source = sink.as_source()?;
     let identity = source.stat()?.identity;
     let stamp = Stamp { size: sums.size, mtime, inode: identity.1 };
     context.web.services.digests.keep(&*source, identity, stamp, &sums.digests());
-    dead::keeping(&*reach.store, &reach.path, &mut || sink.commit(&finish))?;
+    dead_properties::keeping(&*resolved.store, &resolved.path, &mut || sink.commit(&finish))?;
     let tag = web::conditions::ETag::of_file(identity.1, sums.size, mtime);
-    tracing::debug!(path = %reach.path, bytes = sums.size, "put in place");
+    tracing::debug!(path = %resolved.path, bytes = sums.size, "committed");
     Ok(Headers::new().with("ETag", tag.to_string()).with("Last-Modified", web::date::http(mtime)))
 }

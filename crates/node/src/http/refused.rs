@@ -47,7 +47,7 @@ impl From<io::Error> for Trouble {
     }
 }
 
-/// The error of a body that ended too soon; a client that is still connected gets a status.
+/// The refusal for a body that cannot be read to its end, if the client is still connected to get one.
 pub(crate) fn cut_short(error: io::Error) -> Trouble {
     match error.kind() {
         io::ErrorKind::TimedOut => refuse(408, format!("the body did not come in time: {error}")),
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_system_says_has_a_status() {
+    fn an_error_of_the_system_has_a_status() {
         let table = [
             (Errno::NOENT, 404),
             (Errno::ACCESS, 403),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_kept_is_told_as_what_could_not_be_written() {
+    fn a_late_write_error_has_the_status_of_its_cause() {
         for (errno, status) in [(Errno::DQUOT, 507), (Errno::IO, 500)] {
             let late = store::Error::Late { path: "run/f".into(), source: errno.into() };
             assert_eq!(status_in_store(&late), status, "{errno}");

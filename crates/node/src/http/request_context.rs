@@ -18,7 +18,7 @@ use web::target::{Target, redacted};
 use web::{Headers, Method, Request};
 
 use super::HttpService;
-use super::callout::{CredentialFacts, Full, NOBODY, Question, Verdict};
+use super::callout::{CredentialFacts, Full, NO_CREDENTIAL, Question, Verdict};
 use super::etag::etag;
 use super::fireflies::FlowGuard;
 use super::refused::{Outcome, Refused, Trouble, refuse};
@@ -38,12 +38,12 @@ pub(crate) struct RequestContext<'a> {
     pub target: Target,
     pub principal: Principal,
     /// The meter of the request.
-    pub moving: WorkMeter,
+    pub meter: WorkMeter,
     /// The field `If`, and whether it has been evaluated.
     pub condition: Option<If>,
     pub is_judged: Cell<bool>,
-    /// The locks that the principal shows.
-    pub shown: Submitted,
+    /// The locks that the request submits.
+    pub submitted: Submitted,
 }
 
 impl RequestContext<'_> {
@@ -63,7 +63,7 @@ impl RequestContext<'_> {
         while at < bytes {
             let piece = (bytes - at).min(COUNTED_BYTES);
             self.exchange.send(source, offset + at, piece)?;
-            self.moving.went(piece);
+            self.meter.sent(piece);
             at += piece;
         }
         Ok(())
@@ -79,8 +79,8 @@ impl RequestContext<'_> {
         place(&self.target)
     }
 
-    /// Adds the node's fingerprint, for another node that offers to copy by the native protocol.
-    pub fn introduce(&self, headers: &mut Headers) {
+    /// Adds the node's fingerprint to an answer, for another node that offers to copy by the native protocol.
+    pub fn add_fingerprint(&self, headers: &mut Headers) {
         if self.request().headers.get("longhaul-offer").is_some()
             && let Ok(fingerprint) = self.web.rules.fingerprint()
         {
@@ -88,56 +88,56 @@ impl RequestContext<'_> {
         }
     }
 
-    /// The name by which this client calls the node.
-    pub fn called(&self) -> Option<&str> {
+    /// The host and port by which this client addresses the node.
+    pub fn authority(&self) -> Option<&str> {
         self.target.authority.as_deref().or_else(|| self.request().headers.get("host"))
     }
 
-    /// The prefix of addresses in a document. It is empty, because a proxy may know this node by another name and scheme (RFC 4918,
-    /// section 8.3); davix (0.8.4) gets whole URLs, because it decodes names in those only.
-    pub fn before_paths(&self) -> String {
+    /// The prefix of paths in a document. It is empty, because a proxy may know this node by another name and scheme (RFC 4918,
+    /// section 8.3). davix (0.8.4) gets whole URLs, because it decodes names only in those.
+    pub fn href_prefix(&self) -> String {
         let agent = self.request().headers.get("user-agent").unwrap_or_default();
         if agent.contains("davix") { self.origin() } else { String::new() }
     }
 
-    /// Scheme, host and port by which this client calls the node.
+    /// Scheme, host and port by which this client addresses the node.
     pub fn origin(&self) -> String {
-        let called = self.called();
+        let authority = self.authority();
         let scheme = if self.exchange.is_secure() { "https" } else { "http" };
         let plain = |name: &&str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b));
-        called.filter(plain).map_or_else(String::new, |called| format!("{scheme}://{called}"))
+        authority.filter(plain).map_or_else(String::new, |authority| format!("{scheme}://{authority}"))
     }
 
     /// Resolves a path, if the policy and its call-out program allow the action there.
     ///
     /// # Errors
     /// The action is not allowed, the export or path does not exist, or the condition `If` fails.
-    pub fn reach(&self, action: Action, export: &str, path: &RelPath) -> Outcome<ResolvedPath> {
+    pub fn resolved(&self, action: Action, export: &str, path: &RelPath) -> Outcome<ResolvedPath> {
         if action.changes() && self.web.rules.is_read_only(self.access(), export) {
-            // No principal may.
+            // No other credential would help.
             return Err(refuse(403, format!("the export {export} is read-only on this node")));
         }
         self.check_export(export)?;
-        let reach = self.decide(action, export, path);
-        if reach.is_ok() && !self.is_judged.replace(true) {
+        let resolved = self.decide(action, export, path);
+        if resolved.is_ok() && !self.is_judged.replace(true) {
             self.judge_if()?;
         }
         let by_rules = self.access().allow(action, export, true, path).is_ok();
-        let reach = reach.map_err(|trouble| match check_name(action, path) {
+        let resolved = resolved.map_err(|trouble| match check_name(action, path) {
             // Another credential would not help.
             Err(refusal) if by_rules => refusal.into(),
             _ => self.deny(trouble),
         })?;
         // A decision of the program alone has no permission that could be limited to directories.
-        if by_rules && self.access().only_as_dir(action, export, path) && is_file(action, &reach) {
-            let reason = format!("{} is a file, and what was shown counts for a directory", self.shown());
+        if by_rules && self.access().only_as_dir(action, export, path) && is_file(action, &resolved) {
+            let reason = format!("{} is a file, and your credential is for a directory", self.shown());
             return Err(self.deny(refuse(403, reason)));
         }
-        Ok(reach)
+        Ok(resolved)
     }
 
-    /// Turns a refusal into the answer of the authenticator: an anonymous client is asked for a credential, a principal is told
-    /// that its credential does not suffice.
+    /// Turns a refusal into the answer of the authenticator: an anonymous client is asked for a credential, a principal gets the
+    /// answer that its credential does not suffice.
     pub fn deny(&self, trouble: Trouble) -> Trouble {
         let Trouble::Refused(refused) = trouble else { return trouble };
         self.web.authenticator.deny(&self.principal, self.exchange.peer().ip(), *refused).into()
@@ -147,8 +147,8 @@ impl RequestContext<'_> {
     /// that requests its icon must not be asked for a password.
     fn check_export(&self, export: &str) -> Outcome<()> {
         let rules = &self.web.rules;
-        let is_told = || is_reserved(export) || self.web.authenticator.has_public_data(self.exchange.peer().ip());
-        if self.principal.is_anonymous && !rules.has_export(export) && is_told() {
+        let may_know = || is_reserved(export) || self.web.authenticator.has_public_data(self.exchange.peer().ip());
+        if self.principal.is_anonymous && !rules.has_export(export) && may_know() {
             return Err(refuse(404, "there is no export of that name"));
         }
         Ok(())
@@ -163,21 +163,20 @@ impl RequestContext<'_> {
         let policy = self.web.rules.policy();
         let by_rules = self.access().allow(action, export, true, path).is_ok();
         match policy.callout.as_ref() {
-            Some(callout) if !by_rules || callout.when == When::Always => self.reach(action, export, path).map(drop),
+            Some(callout) if !by_rules || callout.when == When::Always => self.resolved(action, export, path).map(drop),
             _ if by_rules => Ok(()),
-            _ => Err(refuse(403, format!("{path} is not for you to {}", action.words()))),
+            _ => Err(refuse(403, format!("you may not {} {path}", action.words()))),
         }
     }
 
-    /// Evaluates the condition `If` (RFC 4918, section 10.4): once the principal is known to be allowed, and again under the lock
-    /// of the change.
+    /// Evaluates the condition `If` (RFC 4918, section 10.4): after the check of rights, and again under the lock of the change.
     ///
     /// # Errors
     /// The condition does not hold.
     pub fn judge_if(&self) -> Outcome<()> {
         let Some(condition) = &self.condition else { return Ok(()) };
         if !condition.holds(|resource| self.state_of(resource)) {
-            return Err(refuse(412, "what is there, or the lock that holds it, is not what If means"));
+            return Err(refuse(412, "the condition If does not hold for the current entry or its locks"));
         }
         Ok(())
     }
@@ -186,7 +185,7 @@ impl RequestContext<'_> {
     fn state_of(&self, resource: Option<&str>) -> State {
         let target = match resource {
             None => Some(self.target.clone()),
-            Some(address) if copy::is_local(address, self.called().unwrap_or_default()) => {
+            Some(address) if copy::is_local(address, self.authority().unwrap_or_default()) => {
                 web::target::parse(address).ok()
             }
             Some(_) => None,
@@ -196,25 +195,25 @@ impl RequestContext<'_> {
         };
         let tokens = self.web.rules.locks.covering(&export, &path).into_iter().map(|lock| lock.token).collect();
         let place = NodePlace::Path { export, path };
-        let reach = self.web.rules.allowed(self.access(), Action::Stat, &place).ok();
-        let stat = reach.and_then(|reach| reach.store.stat(&reach.path).ok());
+        let resolved = self.web.rules.allowed(self.access(), Action::Stat, &place).ok();
+        let stat = resolved.and_then(|resolved| resolved.store.stat(&resolved.path).ok());
         State { etag: stat.filter(|stat| stat.meta.kind != Kind::Dir).map(|stat| etag(&stat)), tokens }
     }
 
     /// Begins the flow of the body that follows, if the client marked the request (`SciTag`). The flow ends when the guard is
     /// dropped. HTTP/2 streams are not reported: they share a connection and have no numbers of their own.
-    pub fn fly(&self, we_send: bool) -> FlowGuard {
+    pub fn begin_flow(&self, is_sender: bool) -> FlowGuard {
         let tag = self.request().headers.get("scitag").map(SciTag::parse).unwrap_or_default();
         match self.exchange.socket() {
             Some(socket) if self.request().method != Method::Head => {
-                self.web.fireflies().begin(tag, socket, we_send).with_unread(self.exchange.unread_bytes())
+                self.web.fireflies().begin(tag, socket, is_sender).with_unread(self.exchange.unread_bytes())
             }
             _ => FlowGuard::default(),
         }
     }
 
-    /// Decides by the policy and its call-out program: the program may allow where no rule does, and may refuse where it is always
-    /// asked.
+    /// Decides by the policy and its call-out program: the program may allow what no rule allows, and may refuse if it is asked about
+    /// every request.
     fn decide(&self, action: Action, export: &str, path: &RelPath) -> Outcome<ResolvedPath> {
         let rules = &self.web.rules;
         let policy = rules.policy();
@@ -222,23 +221,25 @@ impl RequestContext<'_> {
         // The program is not asked about an export that does not exist or is read-only.
         let open = rules.is_writable(export).filter(|writable| *writable || !action.changes());
         let (Some(callout), Some(writable)) = (policy.callout.as_ref(), open) else {
-            return Ok(rules.allowed_with(self.access(), action, &place, &self.shown)?);
+            return Ok(rules.allowed_with(self.access(), action, &place, &self.submitted)?);
         };
         let by_rules = self.access().may_see(export) && self.access().allow(action, export, writable, path).is_ok();
         if by_rules && callout.when != When::Always {
-            return Ok(rules.allowed_with(self.access(), action, &place, &self.shown)?);
+            return Ok(rules.allowed_with(self.access(), action, &place, &self.submitted)?);
         }
         let verdict = self.ask_program(callout, action, export, path, by_rules)?;
-        let as_known = || rules.allowed_with(self.access(), action, &place, &self.shown);
-        let reach = match (verdict.allow, by_rules) {
-            (true, false) => rules.allowed_with(&self.just_this(action, export, path), action, &place, &self.shown),
-            (true, true) => as_known(),
-            (false, false) if verdict.reason.is_empty() => as_known(),
+        let by_policy = || rules.allowed_with(self.access(), action, &place, &self.submitted);
+        let resolved = match (verdict.allow, by_rules) {
+            (true, false) => {
+                rules.allowed_with(&self.single_permission(action, export, path), action, &place, &self.submitted)
+            }
+            (true, true) => by_policy(),
+            (false, false) if verdict.reason.is_empty() => by_policy(),
             (false, _) => {
                 Err(Refusal::new(Fault::Auth, format!("refused by this node's operator: {}", verdict.reason)))
             }
         };
-        Ok(reach?)
+        Ok(resolved?)
     }
 
     fn ask_program(
@@ -249,27 +250,28 @@ impl RequestContext<'_> {
         path: &RelPath,
         allowed: bool,
     ) -> Outcome<Verdict> {
-        let (who, place) = (self.access().who(), path.to_string());
+        let who = self.access().who();
+        let path_text = path.to_string();
         let question = Question {
             v: 1,
             peer: self.exchange.peer().ip(),
             who: &who,
             method: self.request().method.name(),
             export,
-            path: &place,
+            path: &path_text,
             action: word(action),
             policy: if allowed { "allows" } else { "undecided" },
-            credential: told(&self.principal.credential),
+            credential: credential_facts(&self.principal.credential),
         };
-        let said = self.web.callouts.ask(callout, self.access().holder(), path.as_bytes(), &question);
-        said.map_err(|Full| {
-            let reason = "too many visitors are being asked about; try again later";
+        let verdict = self.web.callouts.ask(callout, self.access().holder(), path.as_bytes(), &question);
+        verdict.map_err(|Full| {
+            let reason = "the node decides about too many requests at once; try again later";
             Refused::new(503, reason).with("Retry-After", "5").into()
         })
     }
 
     /// An access for this one action on this one path, for a principal that only the program allows.
-    fn just_this(&self, action: Action, export: &str, path: &RelPath) -> Access {
+    fn single_permission(&self, action: Action, export: &str, path: &RelPath) -> Access {
         let access = self.access();
         let holder = match access {
             Access::Anonymous(_) => GUEST.to_owned(),
@@ -277,15 +279,20 @@ impl RequestContext<'_> {
             Access::Ticket(ticket) => ticket.holder.clone(),
         };
         let permit = Permit::own(export.to_owned(), path.clone(), PathKind::Entry, action.needs());
-        let (who, expires) = (access.who(), access.expires());
-        let ticket = Ticket { who, holder, permits: vec![permit], everywhere: Actions::NONE, expires };
+        let ticket = Ticket {
+            who: access.who(),
+            holder,
+            permits: vec![permit],
+            everywhere: Actions::NONE,
+            expires: access.expires(),
+        };
         Access::Ticket(Arc::new(ticket))
     }
 }
 
 /// Whether the path is that of a file, or of one that is about to be created.
-fn is_file(action: Action, reach: &ResolvedPath) -> bool {
-    let is_there = || reach.store.stat(&reach.path).is_ok() && !reach.store.is_dir(&reach.path);
+fn is_file(action: Action, resolved: &ResolvedPath) -> bool {
+    let is_there = || resolved.store.stat(&resolved.path).is_ok() && !resolved.store.is_dir(&resolved.path);
     action == Action::Create || is_there()
 }
 
@@ -305,9 +312,10 @@ fn word(action: Action) -> &'static str {
     }
 }
 
-fn told(credential: &Credential) -> CredentialFacts<'_> {
+/// The facts about a credential that the call-out program gets.
+fn credential_facts(credential: &Credential) -> CredentialFacts<'_> {
     match credential {
-        Credential::None => CredentialFacts { kind: NOBODY, ..CredentialFacts::default() },
+        Credential::None => CredentialFacts { kind: NO_CREDENTIAL, ..CredentialFacts::default() },
         Credential::Key { id } => CredentialFacts { kind: "key", id: Some(id), ..CredentialFacts::default() },
         Credential::Macaroon { uuid, name } => {
             CredentialFacts { kind: "macaroon", id: Some(uuid), subject: Some(name), ..CredentialFacts::default() }
@@ -328,11 +336,11 @@ fn told(credential: &Credential) -> CredentialFacts<'_> {
 
 /// The export and the path that a target names; none at the root.
 pub(crate) fn place(target: &Target) -> Outcome<Option<(String, RelPath)>> {
-    named(&target.path)
+    export_and_path(&target.path)
 }
 
 /// The export and the path in it that a path below the node's root names; none for the root.
-pub(crate) fn named(path: &RelPath) -> Outcome<Option<(String, RelPath)>> {
+pub(crate) fn export_and_path(path: &RelPath) -> Outcome<Option<(String, RelPath)>> {
     let first = path.as_bytes().split(|b| *b == b'/').next().unwrap_or_default();
     if first.is_empty() {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! Answers that are text: listings, pages, JSON. They are sent while they are made, compressed where the client accepts that
-//! (RFC 9110, section 12.5.3). Files are never sent this way: their bytes go out as they are stored.
+//! Answers that are text: listings, pages, JSON. They are sent while they are written, and compressed if the client accepts that
+//! (RFC 9110, section 12.5.3). Files are never sent this way: their bytes are sent as they are stored.
 
 use std::io::{self, Write};
 
@@ -11,31 +11,32 @@ use web::{Headers, Response};
 use super::refused::RequestOutcome;
 
 /// Bytes that are sent together.
-const TOGETHER_BYTES: usize = 64 << 10;
+const BUFFER_BYTES: usize = 64 << 10;
 /// Answers from this length on are compressed: for shorter ones the gzip header costs more than it saves.
-const PACKED_FROM: u64 = 1 << 10;
+const COMPRESSED_FROM_BYTES: u64 = 1 << 10;
 
 /// A text that is being sent.
 pub(crate) struct Text {
     status: u16,
+    /// Bytes that were not sent yet.
     waiting: Vec<u8>,
-    packer: Option<GzEncoder<Vec<u8>>>,
+    encoder: Option<GzEncoder<Vec<u8>>>,
     sent: u64,
 }
 
 impl Text {
-    /// Begins an answer. A known length is sent where the text is not compressed.
+    /// Begins an answer. A known length is sent only if the text is not compressed.
     pub fn begin(exchange: &mut dyn Exchange, mut response: Response, length: Length) -> io::Result<Text> {
-        let is_worth_it = !matches!(length, Length::Known(bytes) if bytes < PACKED_FROM);
-        let packs = is_worth_it && exchange.request().headers.accepts_coding("gzip");
+        let is_worth_it = !matches!(length, Length::Known(bytes) if bytes < COMPRESSED_FROM_BYTES);
+        let is_compressed = is_worth_it && exchange.request().headers.accepts_coding("gzip");
         response.headers.add("Vary", "Accept-Encoding");
-        if packs {
+        if is_compressed {
             response.headers.add("Content-Encoding", "gzip");
         }
         let status = response.status;
-        exchange.begin(response, if packs { Length::Open } else { length })?;
-        let packer = packs.then(|| GzEncoder::new(Vec::new(), Compression::fast()));
-        Ok(Text { status, waiting: Vec::new(), packer, sent: 0 })
+        exchange.begin(response, if is_compressed { Length::Open } else { length })?;
+        let encoder = is_compressed.then(|| GzEncoder::new(Vec::new(), Compression::fast()));
+        Ok(Text { status, waiting: Vec::new(), encoder, sent: 0 })
     }
 
     /// Sends a whole text.
@@ -47,14 +48,14 @@ impl Text {
 
     /// Sends more of the text.
     pub fn write(&mut self, exchange: &mut dyn Exchange, text: &[u8]) -> io::Result<()> {
-        match &mut self.packer {
-            Some(packer) => {
-                packer.write_all(text)?;
-                self.waiting.append(packer.get_mut());
+        match &mut self.encoder {
+            Some(encoder) => {
+                encoder.write_all(text)?;
+                self.waiting.append(encoder.get_mut());
             }
             None => self.waiting.extend_from_slice(text),
         }
-        if self.waiting.len() >= TOGETHER_BYTES { self.flush(exchange) } else { Ok(()) }
+        if self.waiting.len() >= BUFFER_BYTES { self.flush(exchange) } else { Ok(()) }
     }
 
     fn flush(&mut self, exchange: &mut dyn Exchange) -> io::Result<()> {
@@ -66,8 +67,8 @@ impl Text {
 
     /// Ends the answer.
     pub fn end(mut self, exchange: &mut dyn Exchange) -> io::Result<RequestOutcome> {
-        if let Some(packer) = self.packer.take() {
-            self.waiting.append(&mut packer.finish()?);
+        if let Some(encoder) = self.encoder.take() {
+            self.waiting.append(&mut encoder.finish()?);
         }
         self.flush(exchange)?;
         exchange.end(&Headers::new())?;

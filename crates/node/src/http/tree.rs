@@ -16,19 +16,19 @@ use super::refused::{Outcome, Refused, RequestOutcome, refuse};
 use super::request_context::{RequestContext, place};
 use crate::access::{RENAME_STAYS, ResolvedPath};
 
-/// An answer without a body.
+/// Sends an answer without a body.
 pub(crate) fn brief(context: &mut RequestContext<'_>, status: u16) -> Outcome {
     context.exchange.begin(Response::new(status), Length::Known(0))?;
     context.exchange.end(&Headers::new())?;
     Ok(RequestOutcome { status, bytes: 0 })
 }
 
-/// Evaluates the conditions of the request against the present entry.
-fn conditions(context: &RequestContext<'_>, reach: &ResolvedPath) -> Outcome<()> {
-    let stat = reach.store.stat(&reach.path).ok();
+/// Evaluates the conditions of the request against the current entry.
+fn conditions(context: &RequestContext<'_>, resolved: &ResolvedPath) -> Outcome<()> {
+    let stat = resolved.store.stat(&resolved.path).ok();
     match judge(context.request(), false, stat.as_ref().map(current).as_ref()) {
         Verdict::Proceed => Ok(()),
-        _ => Err(refuse(412, "what is there is not what If-Match or If-None-Match mean")),
+        _ => Err(refuse(412, "If-Match or If-None-Match does not hold for the current entry")),
     }
 }
 
@@ -38,27 +38,27 @@ pub(crate) fn mkcol(context: &mut RequestContext<'_>) -> Outcome {
     if context.exchange.body_length() != Some(0) {
         return Err(refuse(415, "MKCOL takes no body"));
     }
-    let reach = context.reach(Action::MakeDir, &export, &path)?;
+    let resolved = context.resolved(Action::MakeDir, &export, &path)?;
     let shown = context.shown();
-    if reach.path.is_root() || get::kind(&reach)?.is_some() {
+    if resolved.path.is_root() || get::kind(&resolved)?.is_some() {
         return Err(Refused::new(405, format!("{shown} is there already")).with("Allow", web::method::ALLOW).into());
     }
-    if !reach.store.is_dir(&reach.path.parent()) {
-        return Err(refuse(409, format!("the directory above {shown} is not there")));
+    if !resolved.store.is_dir(&resolved.path.parent()) {
+        return Err(refuse(409, format!("the parent directory of {shown} does not exist")));
     }
-    reach.store.make_dir(&reach.path)?;
+    resolved.store.make_dir(&resolved.path)?;
     brief(context, 201)
 }
 
 /// The export and path that `Destination` names on this node, and whether it ends with a slash.
 fn destination(context: &RequestContext<'_>) -> Outcome<(String, RelPath, bool)> {
     let text = context.request().headers.get("destination");
-    let text = text.ok_or_else(|| refuse(400, "this needs a field Destination: where to"))?;
+    let text = text.ok_or_else(|| refuse(400, "the field Destination is missing"))?;
     let to = target::parse(text).map_err(|e| refuse(e.status(), format!("Destination: {e}")))?;
-    if to.authority.is_some() && !web::copy::is_local(text, context.called().unwrap_or_default()) {
+    if to.authority.is_some() && !web::copy::is_local(text, context.authority().unwrap_or_default()) {
         return Err(refuse(502, format!("Destination {} is on another server", target::redacted(text))));
     }
-    let (export, path) = place(&to)?.ok_or_else(|| refuse(403, "the root is no place to write to"))?;
+    let (export, path) = place(&to)?.ok_or_else(|| refuse(403, "the root cannot be written to"))?;
     Ok((export, path, to.is_dir))
 }
 
@@ -89,13 +89,14 @@ struct EndKinds {
     replaces: Option<Kind>,
 }
 
-fn ends(context: &RequestContext<'_>, takes: Action, gives: Action) -> Outcome<SourceAndTarget> {
+/// Resolves both ends of a MOVE or COPY: the source for `source_action`, the target for `target_action`.
+fn ends(context: &RequestContext<'_>, source_action: Action, target_action: Action) -> Outcome<SourceAndTarget> {
     let Some((export, path)) = context.place()? else { return Err(refuse(403, "the root stays where it is")) };
-    let from = context.reach(takes, &export, &path)?;
+    let from = context.resolved(source_action, &export, &path)?;
     let (to_export, to_path, _) = destination(context)?;
-    let to = context.reach(gives, &to_export, &to_path)?;
+    let to = context.resolved(target_action, &to_export, &to_path)?;
     if from.path.is_root() || to.path.is_root() {
-        return Err(refuse(403, "the top of an export, or of what a key opens, stays where it is"));
+        return Err(refuse(403, "the root of an export, or of the part that a key opens, cannot be moved or replaced"));
     }
     let is_same = to_export == export;
     if is_same && path.starts_with(&to_path) && path != to_path {
@@ -105,33 +106,33 @@ fn ends(context: &RequestContext<'_>, takes: Action, gives: Action) -> Outcome<S
     Ok(SourceAndTarget { from, to, source: (export, path), place: (to_export, to_path), is_within })
 }
 
-/// Looks at both ends, and checks that the request may replace the target.
-fn look(context: &RequestContext<'_>, ends: &SourceAndTarget) -> Outcome<EndKinds> {
+/// Checks that neither end lies within the other, and that the request may replace the target. Returns the kinds of both entries.
+fn check_ends(context: &RequestContext<'_>, ends: &SourceAndTarget) -> Outcome<EndKinds> {
     let SourceAndTarget { from, to, place, is_within, .. } = ends;
     let kind = get::kind(from)?.ok_or_else(|| refuse(404, format!("{} is not there", context.shown())))?;
     conditions(context, from)?;
     match (*is_within, overlap(from, to)) {
-        (true, _) | (_, Overlap::TargetInside) => return Err(refuse(403, "a place cannot come to lie within itself")),
-        (_, Overlap::Same) => return Err(refuse(403, "source and target are one and the same")),
+        (true, _) | (_, Overlap::TargetInside) => return Err(refuse(403, "the target lies within the source")),
+        (_, Overlap::Same) => return Err(refuse(403, "source and target are the same entry")),
         (_, Overlap::SourceInside) => return Err(refuse(403, HOLDS_SOURCE)),
         (_, Overlap::Apart) => {}
     }
     let replaces = get::kind(to)?;
-    let may = may_overwrite(context)?;
+    let overwrite = may_overwrite(context)?;
     if replaces.is_some() {
-        if !may {
+        if !overwrite {
             return Err(refuse(412, "the target is there already (Overwrite: F)"));
         }
-        context.reach(Action::Overwrite, &place.0, &place.1)?;
+        context.resolved(Action::Overwrite, &place.0, &place.1)?;
     }
     if !to.store.is_dir(&to.path.parent()) {
-        return Err(refuse(409, "the directory above the target is not there"));
+        return Err(refuse(409, "the parent directory of the target does not exist"));
     }
     Ok(EndKinds { kind, replaces })
 }
 
-/// Why a target is not replaced that contains the source.
-const HOLDS_SOURCE: &str = "the target holds what is to come in its place";
+/// The reason for the refusal to replace a target that contains the source.
+const HOLDS_SOURCE: &str = "the source lies within the target, which it would replace";
 
 /// Whether source and target overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,12 +146,13 @@ enum Overlap {
 /// Whether two paths overlap by the identities of their entries, which links do not hide.
 fn overlap(source: &ResolvedPath, target: &ResolvedPath) -> Overlap {
     // For a link both its target and its own directory count.
-    let known = |reach: &ResolvedPath| {
-        let (itself, dir) = (reach.store.lineage(&reach.path), reach.store.lineage(&reach.path.parent()));
+    let lineage = |resolved: &ResolvedPath| {
+        let (itself, dir) = (resolved.store.lineage(&resolved.path), resolved.store.lineage(&resolved.path.parent()));
         let above: Vec<_> = itself.above.iter().chain(&dir.above).chain(&dir.itself).copied().collect();
         (itself.itself, above)
     };
-    let ((source, above_source), (target, above_target)) = (known(source), known(target));
+    let (source, above_source) = lineage(source);
+    let (target, above_target) = lineage(target);
     match (source, target) {
         (Some(source), Some(target)) if source == target => Overlap::Same,
         (_, Some(target)) if above_source.contains(&target) => Overlap::SourceInside,
@@ -161,16 +163,16 @@ fn overlap(source: &ResolvedPath, target: &ResolvedPath) -> Overlap {
 
 /// Removes the entry that the target replaces (RFC 4918, sections 9.8.4 and 9.9.3), a directory with its content. Returns the
 /// entries that could not be removed.
-fn clear(context: &RequestContext<'_>, ends: &SourceAndTarget, there: &EndKinds) -> Outcome<EntryFailures> {
+fn remove_replaced(context: &RequestContext<'_>, ends: &SourceAndTarget, kinds: &EndKinds) -> Outcome<EntryFailures> {
     let place = &ends.place;
     // Resolved for the removal: the path of a creation may lead elsewhere by a link.
-    let gone = || context.reach(Action::Remove, &place.0, &place.1);
-    match there.replaces {
-        Some(Kind::Dir) => delete::tree(context, &gone()?, place),
+    let replaced = || context.resolved(Action::Remove, &place.0, &place.1);
+    match kinds.replaces {
+        Some(Kind::Dir) => delete::tree(context, &replaced()?, place),
         // A directory cannot replace a file in one step.
-        Some(_) if there.kind == Kind::Dir => {
-            let gone = gone()?;
-            gone.store.remove(&gone.path)?;
+        Some(_) if kinds.kind == Kind::Dir => {
+            let replaced = replaced()?;
+            replaced.store.remove(&replaced.path)?;
             Ok(EntryFailures::default())
         }
         _ => Ok(EntryFailures::default()),
@@ -178,13 +180,13 @@ fn clear(context: &RequestContext<'_>, ends: &SourceAndTarget, there: &EndKinds)
 }
 
 /// Checks before the target is removed, as far as possible, that the source can be moved.
-fn can_go(context: &RequestContext<'_>, ends: &SourceAndTarget) -> Outcome<()> {
+fn can_be_moved(context: &RequestContext<'_>, ends: &SourceAndTarget) -> Outcome<()> {
     let (export, path) = &ends.source;
-    context.web.rules.locks.may_go(export, path, &context.shown)?;
+    context.web.rules.locks.may_remove(export, path, &context.submitted)?;
     let device = |store: &dyn store::Store, path: &RelPath| store.stat(path).map(|stat| stat.identity.0);
     let (from, to) = (&ends.from, &ends.to);
     // A remote server has no devices.
-    if from.abroad {
+    if from.is_remote {
         return Ok(());
     }
     if device(&*from.store, &from.path)? != device(&*to.store, &to.path.parent())? {
@@ -196,25 +198,25 @@ fn can_go(context: &RequestContext<'_>, ends: &SourceAndTarget) -> Outcome<()> {
 /// MOVE (RFC 4918, section 9.9).
 pub(crate) fn rename(context: &mut RequestContext<'_>) -> Outcome {
     let ends = ends(context, Action::Rename, Action::Rename)?;
-    let there = look(context, &ends)?;
+    let kinds = check_ends(context, &ends)?;
     if !ends.from.shares_ground(&ends.to) {
         return Err(refuse(502, RENAME_STAYS));
     }
-    can_go(context, &ends)?;
-    let stayed = clear(context, &ends, &there)?;
-    if !stayed.is_empty() {
-        return stayed.answer(context);
+    can_be_moved(context, &ends)?;
+    let failures = remove_replaced(context, &ends, &kinds)?;
+    if !failures.is_empty() {
+        return failures.answer(context);
     }
-    // Locked from the second look to the rename, so that the target does not change in between.
-    let turn = context.web.unfinished.turns(&ends.from, &ends.to);
-    let still = look(context, &ends)?;
-    // The rename replaces only an entry that the second look found, whoever else writes to this directory.
-    let replaces = there.replaces.is_some();
-    let renamed = ends.from.store.rename(&ends.from.path, &ends.to.path, still.replaces.is_some());
+    // Locked from the second check to the rename, so that the target does not change in between.
+    let name_locks = context.web.unfinished.lock_names(&ends.from, &ends.to);
+    let second = check_ends(context, &ends)?;
+    // The rename replaces only an entry that the second check found, whoever else writes to this directory.
+    let replaces = kinds.replaces.is_some();
+    let renamed = ends.from.store.rename(&ends.from.path, &ends.to.path, second.replaces.is_some());
     renamed.map_err(|error| match error {
-        store::Error::Exists(_) => refuse(412, "something came into the target's place meanwhile"),
+        store::Error::Exists(_) => refuse(412, "another entry has been created at the target meanwhile"),
         other => other.into(),
     })?;
-    drop(turn);
+    drop(name_locks);
     brief(context, if replaces { 204 } else { 201 })
 }

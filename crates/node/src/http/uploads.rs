@@ -1,8 +1,8 @@
 //! Resumable uploads (draft-ietf-httpbis-resumable-upload), for browsers that send large files for hours.
 //!
 //! `PUT FILE` with `Upload-Complete: ?0` and `Upload-Length` begins an upload, and `Location` names its address, `FILE?upload=ID`.
-//! `PATCH` there appends at `Upload-Offset`, and the last part has `Upload-Complete: ?1`; `HEAD` tells the offset, and `DELETE` ends
-//! the upload. All of that needs the right to create the file, and the upload's id. Bytes are on stable storage before they are
+//! `PATCH` there appends at `Upload-Offset`, and the last part has `Upload-Complete: ?1`; `HEAD` returns the offset, and `DELETE` ends
+//! the upload. All of these need the right to create the file, and the upload's id. Bytes are on stable storage before they are
 //! acknowledged, so an upload outlives the node process. As with PUT, the file gets its name once it is complete.
 
 mod journal;
@@ -28,44 +28,46 @@ use crate::access::ResolvedPath;
 const PARAMETER: &str = "upload";
 
 /// Whether a request is about an upload, or begins one.
-pub(crate) fn is_meant(context: &RequestContext<'_>) -> bool {
+pub(crate) fn is_upload(context: &RequestContext<'_>) -> bool {
     let request = context.request();
     let begins = request.method == Method::Put && is_complete(request) == Some(false);
-    let is_about = matches!(request.method, Method::Head | Method::Patch | Method::Delete) && named(context).is_some();
+    let is_about =
+        matches!(request.method, Method::Head | Method::Patch | Method::Delete) && upload_id(context).is_some();
     begins || is_about
 }
 
 /// Answers a request about an upload.
 pub(crate) fn answer(context: &mut RequestContext<'_>, method: &Method) -> Outcome {
     let Some((export, path)) = context.place()? else { return Err(refuse(405, "a file needs a name below an export")) };
-    let reach = context.reach(Action::Create, &export, &path)?;
-    if reach.abroad {
-        return Err(refuse(400, format!("{export} is no directory of this node: send the file in one piece")));
+    let resolved = context.resolved(Action::Create, &export, &path)?;
+    if resolved.is_remote {
+        return Err(refuse(400, format!("{export} lies on a remote server: send the file in one piece")));
     }
     if *method == Method::Put {
-        return begin(context, &reach);
+        return begin(context, &resolved);
     }
-    let id = named(context).ok_or_else(unknown)?;
-    let upload = context.web.uploads.read(&id)?.filter(|upload| upload.is_of(&reach)).ok_or_else(unknown)?;
+    let id = upload_id(context).ok_or_else(unknown)?;
+    let upload = context.web.uploads.read(&id)?.filter(|upload| upload.is_of(&resolved)).ok_or_else(unknown)?;
     match method {
-        Method::Patch => append(context, &reach, &id, upload),
+        Method::Patch => append(context, &resolved, &id, upload),
         Method::Delete => {
-            reach.store.forget(&reach.path, &id.tag())?;
+            resolved.store.forget(&resolved.path, &id.tag())?;
             context.web.uploads.remove(&id);
-            say(context, 204, Headers::new())
+            send_status(context, 204, Headers::new())
         }
         _ => {
             let headers = facts(upload.offset, false).with("Upload-Length", upload.bytes.to_string());
-            say(context, 204, headers.with("Cache-Control", "no-store"))
+            send_status(context, 204, headers.with("Cache-Control", "no-store"))
         }
     }
 }
 
 fn unknown() -> super::refused::Trouble {
-    refuse(404, "there is no such upload any more, or none of this file: begin a new one")
+    refuse(404, "this file has no upload with that id, or no longer: begin a new one")
 }
 
-fn named(context: &RequestContext<'_>) -> Option<UploadId> {
+/// The upload's id in the address of a request.
+fn upload_id(context: &RequestContext<'_>) -> Option<UploadId> {
     let query = context.target.query.as_deref()?;
     let id = web::target::pairs(query).find(|(name, _)| name == PARAMETER).map(|(_, id)| id)?;
     UploadId::parse(&id)
@@ -89,41 +91,44 @@ fn facts(offset: u64, is_complete: bool) -> Headers {
     Headers::new().with("Upload-Offset", offset.to_string()).with("Upload-Complete", complete)
 }
 
-fn say(context: &mut RequestContext<'_>, status: u16, headers: Headers) -> Outcome {
+fn send_status(context: &mut RequestContext<'_>, status: u16, headers: Headers) -> Outcome {
     context.exchange.begin(Response { headers, ..Response::new(status) }, Length::Known(0))?;
     context.exchange.end(&Headers::new())?;
     Ok(RequestOutcome { status, bytes: 0 })
 }
 
-/// Whether a file of this name exists. Refuses where the principal may not replace it.
-fn is_there(context: &RequestContext<'_>, reach: &ResolvedPath) -> Outcome<bool> {
-    let there: Option<Kind> = put::target(context, reach, context.target.is_dir)?;
-    if there.is_some() && !put::may_replace(context)? {
+/// Whether a file of this name exists.
+///
+/// # Errors
+/// It exists and the principal may not replace it.
+fn is_there(context: &RequestContext<'_>, resolved: &ResolvedPath) -> Outcome<bool> {
+    let existing: Option<Kind> = put::target(context, resolved, context.target.is_dir)?;
+    if existing.is_some() && !put::may_replace(context)? {
         return Err(refuse(403, format!("{} is there already, and this credential replaces nothing", context.shown())));
     }
-    Ok(there.is_some())
+    Ok(existing.is_some())
 }
 
 /// Begins an upload. This request has no body.
-fn begin(context: &mut RequestContext<'_>, reach: &ResolvedPath) -> Outcome {
-    let was_there = is_there(context, reach)?;
-    put::conditions(context, reach, was_there)?;
+fn begin(context: &mut RequestContext<'_>, resolved: &ResolvedPath) -> Outcome {
+    let was_there = is_there(context, resolved)?;
+    put::conditions(context, resolved, was_there)?;
     put::check(context.request())?;
     let bytes = number(context.request(), "upload-length");
-    let bytes = bytes.ok_or_else(|| refuse(400, "an upload in parts says how long the file is: Upload-Length"))?;
+    let bytes = bytes.ok_or_else(|| refuse(400, "an upload in parts states the length of the file: Upload-Length"))?;
     if context.exchange.body_length() != Some(0) {
         return Err(refuse(400, "the request that begins an upload in parts has no body: send parts with PATCH"));
     }
-    put::room(&*reach.store, &reach.path, bytes)?;
-    store::make_dirs(&*reach.store, &reach.path.parent())?;
+    put::room(&*resolved.store, &resolved.path, bytes)?;
+    store::make_dirs(&*resolved.store, &resolved.path.parent())?;
     let id = UploadId::new()?;
-    let upload = Upload::new(reach, bytes);
-    // Written down before the file is created: an unknown partial file would never be removed.
+    let upload = Upload::new(resolved, bytes);
+    // Recorded before the file is created: an unknown partial file would never be removed.
     context.web.uploads.write(&id, &upload)?;
-    let sink = PartialUpload(reach.store.create(&reach.path, &id.tag())?);
+    let sink = PartialUpload(resolved.store.create(&resolved.path, &id.tag())?);
     sink.0.announce(&FileAnnouncement { size: Some(bytes), mtime: now(), replace: true })?;
     let headers = facts(0, false).with("Location", format!("?{PARAMETER}={id}"));
-    say(context, 201, headers)
+    send_status(context, 201, headers)
 }
 
 /// The sink of an upload. Dropping it keeps the partial file, because more parts may come.
@@ -135,12 +140,12 @@ impl Drop for PartialUpload {
     }
 }
 
-/// Appends a part; the last one gives the file its name. The bytes of a part that broke off count.
-fn append(context: &mut RequestContext<'_>, reach: &ResolvedPath, id: &UploadId, mut upload: Upload) -> Outcome {
+/// Appends a part; after the last part the file gets its name. The received bytes of an interrupted part are kept.
+fn append(context: &mut RequestContext<'_>, resolved: &ResolvedPath, id: &UploadId, mut upload: Upload) -> Outcome {
     let is_last = is_complete(context.request()).unwrap_or(false);
     let offset = number(context.request(), "upload-offset");
     if offset != Some(upload.offset) {
-        let reason = format!("the upload has {} bytes: go on there (Upload-Offset)", upload.offset);
+        let reason = format!("the upload has {} bytes: continue there (Upload-Offset)", upload.offset);
         let refused = Refused::new(409, reason).with("Upload-Offset", upload.offset.to_string());
         return Err(refused.with("Upload-Complete", "?0").into());
     }
@@ -148,49 +153,50 @@ fn append(context: &mut RequestContext<'_>, reach: &ResolvedPath, id: &UploadId,
     if length.is_some_and(|length| length > upload.bytes - upload.offset) {
         return Err(refuse(
             400,
-            format!("the file was to have {} bytes, and this part goes beyond them", upload.bytes),
+            format!("the file has {} bytes by Upload-Length, and this part would exceed them", upload.bytes),
         ));
     }
     let promised = put::promised(&context.request().headers)?;
-    let busy =
-        || refuse(409, "another request appends to this upload, or what came of it is gone: ask how far it is (HEAD)");
-    let sink = PartialUpload(reach.store.resume(&reach.path, &id.tag())?.ok_or_else(busy)?);
+    let busy = || {
+        refuse(409, "another request appends to this upload, or its bytes have been removed: ask for its offset (HEAD)")
+    };
+    let sink = PartialUpload(resolved.store.resume(&resolved.path, &id.tag())?.ok_or_else(busy)?);
     let mut sums = FileSums { size: upload.offset, block: upload.sum(), serial: Vec::new() };
-    let flying = context.fly(false);
-    let came = put::go_on(context, &*sink.0, &mut sums);
-    flying.end();
+    let flow = context.begin_flow(false);
+    let appended = put::append_body(context, &*sink.0, &mut sums);
+    flow.end();
     if sums.size > upload.bytes {
-        return Err(refuse(400, format!("the file was to have {} bytes, and more came", upload.bytes)));
+        return Err(refuse(400, format!("the file has {} bytes by Upload-Length, and more were sent", upload.bytes)));
     }
     // On stable storage before the offset is acknowledged.
     sink.0.flush()?;
     upload.reached(&sums);
     context.web.uploads.write(id, &upload)?;
-    came?;
+    appended?;
     if !is_last {
-        return say(context, 204, facts(upload.offset, false));
+        return send_status(context, 204, facts(upload.offset, false));
     }
     if upload.offset != upload.bytes {
-        let reason = format!("the file was to have {} bytes, and has {}", upload.bytes, upload.offset);
+        let reason = format!("the file has {} bytes by Upload-Length, and {} were sent", upload.bytes, upload.offset);
         return Err(refuse(400, reason));
     }
-    let was_there = is_there(context, reach)?;
+    let was_there = is_there(context, resolved)?;
     sums.complete(&*sink.0, &promised)?;
-    let (headers, replaced) = put::finish(context, reach, &*sink.0, &sums, &promised, was_there)?;
+    let (headers, replaced) = put::finish(context, resolved, &*sink.0, &sums, &promised, was_there)?;
     context.web.uploads.remove(id);
-    context.moving.file_came();
+    context.meter.file_received();
     let headers = headers.with("Upload-Offset", upload.bytes.to_string()).with("Upload-Complete", "?1");
-    say(context, if replaced { 204 } else { 201 }, headers)
+    send_status(context, if replaced { 204 } else { 201 }, headers)
 }
 
 impl Upload {
-    fn new(reach: &ResolvedPath, bytes: u64) -> Upload {
+    fn new(resolved: &ResolvedPath, bytes: u64) -> Upload {
         let none = BlockSum::of(&[], true);
-        let dir = reach.path.parent();
-        let parent = if dir.is_root() { reach.dir.clone() } else { reach.dir.join(os(&dir)) };
+        let dir = resolved.path.parent();
+        let parent = if dir.is_root() { resolved.dir.clone() } else { resolved.dir.join(os(&dir)) };
         Upload {
-            export: reach.export.clone(),
-            path: absolute(reach),
+            export: resolved.export.clone(),
+            path: absolute(resolved),
             folder: parent,
             bytes,
             offset: 0,
@@ -199,8 +205,8 @@ impl Upload {
         }
     }
 
-    fn is_of(&self, reach: &ResolvedPath) -> bool {
-        self.export == reach.export && self.path == absolute(reach)
+    fn is_of(&self, resolved: &ResolvedPath) -> bool {
+        self.export == resolved.export && self.path == absolute(resolved)
     }
 
     fn sum(&self) -> BlockSum {
@@ -215,8 +221,8 @@ impl Upload {
 }
 
 /// The path of a file on this host: a credential for a part of an export sees a shorter path.
-fn absolute(reach: &ResolvedPath) -> std::path::PathBuf {
-    reach.dir.join(os(&reach.path))
+fn absolute(resolved: &ResolvedPath) -> std::path::PathBuf {
+    resolved.dir.join(os(&resolved.path))
 }
 
 fn os(path: &RelPath) -> &std::ffi::OsStr {

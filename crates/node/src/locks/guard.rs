@@ -7,26 +7,31 @@ use store::{Change, Guard, Store};
 
 use super::{Locks, Submitted};
 
-/// The check of an export's locks for a principal that shows some of them.
+/// The check of an export's locks for a request that submits some of them.
 #[derive(Debug)]
 struct LockCheck {
     locks: Arc<Locks>,
     export: String,
-    shown: Submitted,
+    submitted: Submitted,
 }
 
 impl Guard for LockCheck {
     fn agree(&self, path: &RelPath, change: Change, is_there: &dyn Fn() -> bool) -> store::Result<()> {
-        self.locks.check(&self.export, path, change, is_there, &self.shown)
+        self.locks.check(&self.export, path, change, is_there, &self.submitted)
     }
 
     fn is_gone(&self, path: &RelPath) {
-        self.locks.forget(&self.export, path);
+        self.locks.remove_below(&self.export, path);
     }
 }
 
-/// The store of an export that enforces the locks, for a principal that shows `shown`.
-pub(crate) fn guarded(locks: &Arc<Locks>, store: Arc<dyn Store>, export: &str, shown: &Submitted) -> Arc<dyn Store> {
-    let (locks, shown) = (Arc::clone(locks), shown.clone());
-    store::guarded(store, RelPath::root(), Arc::new(LockCheck { locks, export: export.to_owned(), shown }))
+/// The store of an export that enforces the locks, for a request that submits `submitted`.
+pub(crate) fn guarded(
+    locks: &Arc<Locks>,
+    store: Arc<dyn Store>,
+    export: &str,
+    submitted: &Submitted,
+) -> Arc<dyn Store> {
+    let check = LockCheck { locks: Arc::clone(locks), export: export.to_owned(), submitted: submitted.clone() };
+    store::guarded(store, RelPath::root(), Arc::new(check))
 }

@@ -8,7 +8,7 @@ use web::target;
 
 use super::{Lock, unix_seconds};
 
-/// A lock as the file has it.
+/// A lock in the form of the file.
 #[derive(Serialize, Deserialize)]
 struct Row {
     token: String,
@@ -25,13 +25,13 @@ struct Row {
 /// The locks that have not expired. A file that cannot be read counts as empty: locks end by themselves.
 pub(super) fn read(state: &StateDir) -> Vec<Lock> {
     let bytes = state.locks().unwrap_or_else(|error| {
-        tracing::error!(%error, "the locks of before cannot be read, and hold no longer");
+        tracing::error!(%error, "the stored locks cannot be read; they are dropped");
         None
     });
     let rows: Vec<Row> = match bytes.map(|bytes| serde_json::from_slice(&bytes)) {
         Some(Ok(rows)) => rows,
         Some(Err(error)) => {
-            tracing::error!(%error, "the stored locks cannot be read, and hold no longer");
+            tracing::error!(%error, "the stored locks cannot be parsed; they are dropped");
             Vec::new()
         }
         None => Vec::new(),
@@ -50,7 +50,7 @@ fn escaped(path: &RelPath) -> String {
     target::encode(path.as_bytes())
 }
 
-/// Writes the locks down. After a failure they hold only until the process ends.
+/// Writes the locks to the state directory. After a failure they exist only until the process ends.
 pub(super) fn write<'a>(state: &StateDir, locks: impl Iterator<Item = &'a Lock>) {
     let rows: Vec<Row> = locks
         .map(|lock| Row {
@@ -67,6 +67,6 @@ pub(super) fn write<'a>(state: &StateDir, locks: impl Iterator<Item = &'a Lock>)
     let written = serde_json::to_vec(&rows).map_err(|error| error.to_string());
     let written = written.and_then(|bytes| state.keep_locks(&bytes).map_err(|error| error.to_string()));
     if let Err(error) = written {
-        tracing::error!(%error, "locks cannot be written down: they end with this node");
+        tracing::error!(%error, "locks cannot be written; they end with this process");
     }
 }

@@ -50,7 +50,7 @@ fn a_lock_keeps_others_out_and_its_holder_in() {
 }
 
 #[test]
-fn a_directory_keeps_its_names() {
+fn a_lock_on_a_directory_protects_its_names() {
     let locks = with(&[lock("a", Scope::Exclusive, false)]);
     assert!(!may(&locks, "a/new", Change::Put, false, &Submitted::none()));
     assert!(!may(&locks, "a/f", Change::Gone, true, &Submitted::none()));
@@ -64,7 +64,7 @@ fn a_directory_keeps_its_names() {
 }
 
 #[test]
-fn locks_share_a_place_only_if_all_of_them_do() {
+fn locks_share_a_path_only_if_all_are_shared() {
     let locks = with(&[lock("f", Scope::Shared, false)]);
     let second = Lock { token: "urn:2".into(), holder: "key:b".into(), ..lock("f", Scope::Shared, false) };
     locks.take(second).unwrap();
@@ -81,7 +81,7 @@ fn locks_share_a_place_only_if_all_of_them_do() {
 }
 
 #[test]
-fn locks_end() {
+fn locks_expire_and_are_released() {
     let over = Lock { expires: unix_seconds() - 1, ..lock("f", Scope::Exclusive, false) };
     let locks = with(&[over]);
     assert!(may(&locks, "f", Change::Put, true, &Submitted::none()));
@@ -93,12 +93,12 @@ fn locks_end() {
     assert!(locks.refresh("d", &path("a/f"), &shows(&["a/f"]), LONGEST).is_none());
     let refreshed = locks.refresh("d", &path("g"), &shows(&["g"]), LONGEST).unwrap();
     assert!(refreshed.left() > Duration::from_secs(3500));
-    locks.forget("d", &RelPath::root());
+    locks.remove_below("d", &RelPath::root());
     assert!(locks.is_empty());
 }
 
 #[test]
-fn one_holder_does_not_take_them_all() {
+fn one_holder_cannot_take_all_locks() {
     let locks = Locks::of(None);
     for at in 0..LOCKS_MAX.1 {
         locks.take(lock(&format!("f{at}"), Scope::Shared, false)).unwrap();
@@ -109,7 +109,7 @@ fn one_holder_does_not_take_them_all() {
 }
 
 #[test]
-fn a_node_that_starts_again_knows_them() {
+fn locks_outlive_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let state = StateDir::open(dir.path()).unwrap();
     let odd = Lock { owner: "<b xmlns=\"\">me</b>".into(), ..lock("a/\u{fc} %", Scope::Shared, true) };

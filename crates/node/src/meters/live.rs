@@ -1,4 +1,4 @@
-//! Work under way: each unit of work has counters of its own, whose differences are added to the totals from time to time.
+//! Running work: each job, copy or request has counters of its own, whose differences are added to the totals from time to time.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use crate::flows::User;
 /// A job of the native protocol, which the engine counts.
 struct NativeJob {
     control: Control,
-    receives: bool,
+    is_receiver: bool,
 }
 
 /// A unit of work: a job, a copy or a request.
@@ -44,7 +44,7 @@ struct LiveState {
     next: u64,
     work: HashMap<u64, (Arc<MeteredWork>, Settled)>,
     /// The keys in `work` of delegated transfers that have not ended.
-    errands: Vec<u64>,
+    delegated: Vec<u64>,
     /// The highest number of a delegated transfer that was added.
     seen: u64,
 }
@@ -88,7 +88,7 @@ impl MeteredWork {
             return (Volume { bytes_in, bytes_out, files_in, files_out, requests: 0 }, Moved::default());
         };
         let moved = job.control.moved().0;
-        let volume = if job.receives {
+        let volume = if job.is_receiver {
             Volume { bytes_in: moved.bytes, files_in: moved.files, ..Volume::default() }
         } else {
             Volume { bytes_out: moved.bytes, files_out: moved.files, ..Volume::default() }
@@ -96,8 +96,8 @@ impl MeteredWork {
         (volume, moved)
     }
 
-    /// Adds what the totals do not contain yet; the last call counts the work as one request.
-    fn settle(&self, settled: &mut Settled, meters: &Meters, last: bool) {
+    /// Adds the difference since the last call to the totals; the last call counts the work as one request.
+    fn update_totals(&self, settled: &mut Settled, meters: &Meters, last: bool) {
         let (volume, kernel) = self.read();
         let more = Volume { requests: u64::from(last), ..volume.since(&settled.volume) };
         meters.moved(self.by, self.peer(), &self.user, &more);
@@ -113,15 +113,15 @@ impl LiveWork {
         self.0.lock()
     }
 
-    /// Adds what has moved to the totals, and ends delegated transfers that have ended.
-    pub fn settle(&self, meters: &Meters) {
+    /// Adds the bytes that have moved to the totals, and removes delegated transfers that have ended.
+    pub fn update_totals(&self, meters: &Meters) {
         let mut state = self.state();
-        state.work.values_mut().for_each(|(work, settled)| work.settle(settled, meters, false));
-        let errands = std::mem::take(&mut state.errands);
-        for number in errands {
+        state.work.values_mut().for_each(|(work, settled)| work.update_totals(settled, meters, false));
+        let delegated = std::mem::take(&mut state.delegated);
+        for number in delegated {
             let has_ended = |work: &MeteredWork| work.job.as_ref().is_none_or(|job| job.control.has_ended());
             match state.work.get(&number) {
-                Some((work, _)) if !has_ended(work) => state.errands.push(number),
+                Some((work, _)) if !has_ended(work) => state.delegated.push(number),
                 _ => state.end(number, meters),
             }
         }
@@ -130,7 +130,8 @@ impl LiveWork {
     /// The units of work by protocol, and the number of their open streams.
     pub fn count(&self) -> ([u64; Protocol::ALL.len()], u64) {
         let state = self.state();
-        let (mut counts, mut streams) = ([0; Protocol::ALL.len()], 0);
+        let mut counts = [0; Protocol::ALL.len()];
+        let mut streams = 0;
         for (work, _) in state.work.values() {
             counts[work.by as usize] += 1;
             streams += work.job.as_ref().map_or(0, |job| u64::from(job.control.moved().1));
@@ -148,10 +149,10 @@ impl LiveState {
 
     fn end(&mut self, number: u64, meters: &Meters) {
         let Some((work, mut settled)) = self.work.remove(&number) else { return };
-        work.settle(&mut settled, meters, true);
+        work.update_totals(&mut settled, meters, true);
         let how = match (work.by, &work.job) {
             (Protocol::Copy, _) => JobOutcome::ALL.get(usize::from(work.ended.load(Ordering::Acquire))).copied(),
-            (Protocol::Errand, Some(job)) => Some(meters.take_in(&job.control)),
+            (Protocol::Delegated, Some(job)) => Some(meters.count_receipt(&job.control)),
             // The outcome of a client's job is counted when its session logs it.
             _ => None,
         };
@@ -162,15 +163,15 @@ impl LiveState {
 }
 
 impl Meters {
-    /// Counts the receipt of a delegated transfer; returns its outcome.
-    fn take_in(&self, control: &Control) -> JobOutcome {
+    /// Counts the receipt of a delegated transfer. Returns its outcome.
+    fn count_receipt(&self, control: &Control) -> JobOutcome {
         let Some(receipt) = control.receipt() else { return JobOutcome::Failed };
         self.resent_bytes.add(receipt.resent_bytes);
         (0..receipt.failures.iter().filter(|miss| miss.fault == "integrity").count()).for_each(|_| self.damaged());
         receipt.state.into()
     }
 
-    fn move_by(self: &Arc<Meters>, work: MeteredWork) -> WorkMeter {
+    fn begin_work(self: &Arc<Meters>, work: MeteredWork) -> WorkMeter {
         let work = Arc::new(work);
         if Protocol::JOBS.contains(&work.by) {
             self.began(work.by);
@@ -180,70 +181,70 @@ impl Meters {
 
     /// An HTTP request begins.
     pub fn request(self: &Arc<Meters>, by: Protocol, peer: IpAddr, user: User) -> WorkMeter {
-        self.move_by(MeteredWork::new(by, user, Some(peer), None))
+        self.begin_work(MeteredWork::new(by, user, Some(peer), None))
     }
 
-    /// A third-party copy begins; [`WorkMeter::is_with`] tells its other end later.
+    /// A third-party copy begins; [`WorkMeter::add_remote`] sets its other end later.
     pub fn copy(self: &Arc<Meters>, user: User) -> WorkMeter {
-        self.move_by(MeteredWork::new(Protocol::Copy, user, None, None))
+        self.begin_work(MeteredWork::new(Protocol::Copy, user, None, None))
     }
 
     /// A client's job begins.
-    pub fn job(self: &Arc<Meters>, user: User, control: &Control, receives: bool) -> WorkMeter {
-        let job = NativeJob { control: control.clone(), receives };
-        self.move_by(MeteredWork::new(Protocol::Native, user, None, Some(job)))
+    pub fn job(self: &Arc<Meters>, user: User, control: &Control, is_receiver: bool) -> WorkMeter {
+        let job = NativeJob { control: control.clone(), is_receiver };
+        self.begin_work(MeteredWork::new(Protocol::Native, user, None, Some(job)))
     }
 
-    /// Adds delegated transfers that are new; they come with growing numbers.
-    pub fn errands(&self, errands: impl Iterator<Item = (u64, User, Control)>) {
+    /// Adds new delegated transfers, in the order of their numbers.
+    pub fn add_delegated(&self, delegated: impl Iterator<Item = (u64, User, Control)>) {
         let mut state = self.live.state();
-        for (number, user, control) in errands {
+        for (number, user, control) in delegated {
             // Another thread may have added it at the same moment.
             if number <= state.seen {
                 continue;
             }
             state.seen = number;
-            self.began(Protocol::Errand);
-            let job = NativeJob { control, receives: false };
-            let here = state.begin(Arc::new(MeteredWork::new(Protocol::Errand, user, None, Some(job))));
-            state.errands.push(here);
+            self.began(Protocol::Delegated);
+            let job = NativeJob { control, is_receiver: false };
+            let number = state.begin(Arc::new(MeteredWork::new(Protocol::Delegated, user, None, Some(job))));
+            state.delegated.push(number);
         }
     }
 
     /// The highest number of a delegated transfer that was added.
-    pub fn last_errand(&self) -> u64 {
+    pub fn last_delegated(&self) -> u64 {
         self.live.state().seen
     }
 }
 
 impl WorkMeter {
-    /// Adds bytes of files that came in.
-    pub fn came(&self, bytes: u64) {
+    /// Adds bytes of files that were received.
+    pub fn received(&self, bytes: u64) {
         self.work.bytes_in.add(bytes);
     }
 
-    /// Adds bytes of files that went out.
-    pub fn went(&self, bytes: u64) {
+    /// Adds bytes of files that were sent.
+    pub fn sent(&self, bytes: u64) {
         self.work.bytes_out.add(bytes);
     }
 
-    /// A whole file came in.
-    pub fn file_came(&self) {
+    /// A whole file was received.
+    pub fn file_received(&self) {
         self.work.files_in.add(1);
     }
 
-    /// A whole file went out.
-    pub fn file_went(&self) {
+    /// A whole file was sent.
+    pub fn file_sent(&self) {
         self.work.files_out.add(1);
     }
 
     /// Sets the address of the other end.
-    pub fn is_with(&self, peer: IpAddr) {
+    pub fn add_remote(&self, peer: IpAddr) {
         let _ = self.work.peer.set(peer.to_canonical());
     }
 
     /// Sets the outcome; a copy without one has failed.
-    pub fn ends(&self, how: JobOutcome) {
+    pub fn set_outcome(&self, how: JobOutcome) {
         self.work.ended.store(how as u8, Ordering::Release);
     }
 }
@@ -275,63 +276,64 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_is_counted_while_it_runs_and_once() {
+    fn running_work_is_counted_while_it_runs_and_once() {
         let meters = Arc::new(Meters::default());
         let out = |by: Protocol| meters.by[by as usize].bytes_out.get();
-        let moving = meters.request(Protocol::Https, [192, 0, 2, 1].into(), user());
-        moving.went(70);
+        let meter = meters.request(Protocol::Https, [192, 0, 2, 1].into(), user());
+        meter.sent(70);
         assert_eq!(out(Protocol::Https), 0);
-        meters.settle();
-        meters.settle();
+        meters.update_totals();
+        meters.update_totals();
         assert_eq!(out(Protocol::Https), 70);
-        moving.went(5);
+        meter.sent(5);
         assert_eq!(meters.live.count().0[Protocol::Https as usize], 1);
-        drop(moving);
-        meters.settle();
+        drop(meter);
+        meters.update_totals();
         assert_eq!((out(Protocol::Https), meters.live.count().0[Protocol::Https as usize]), (75, 0));
-        let told = meters.flows.told(&crate::flows::FlowQuery { only: None, top: 5 });
-        assert_eq!((told.windows[2].targets[0].bytes, told.windows[2].users[0].volume.requests), (75, 1));
+        let report = meters.flows.report(&crate::flows::FlowQuery { only: None, top: 5 });
+        assert_eq!((report.windows[2].targets[0].bytes, report.windows[2].users[0].volume.requests), (75, 1));
     }
 
     #[test]
-    fn a_job_is_asked_how_far_it_is() {
+    fn the_bytes_of_a_job_are_read_from_its_control() {
         let meters = Arc::new(Meters::default());
         let (job, native) = (control(), &meters.by[Protocol::Native as usize]);
-        let moving = meters.job(user(), &job, true);
+        let meter = meters.job(user(), &job, true);
         job.meets(Some([192, 0, 2, 1].into()));
         arrived(&job, 500);
-        meters.settle();
+        meters.update_totals();
         assert_eq!((native.bytes_in.get(), native.begun.get(), meters.live.count().1), (500, 1, 3));
         arrived(&job, 800);
         job.saw_end(&[v1::Stream { retransmits: 2, resent_bytes: 30, ..v1::Stream::default() }]);
-        drop(moving);
+        drop(meter);
         assert_eq!((native.bytes_in.get(), native.files_in.get(), native.bytes_out.get()), (800, 1, 0));
         assert_eq!((meters.resent_segments.get(), meters.resent_segment_bytes.get()), (2, 30));
     }
 
     #[test]
-    fn an_errand_is_looked_after_until_it_has_ended() {
+    fn a_delegated_transfer_is_counted_until_it_has_ended() {
         let meters = Arc::new(Meters::default());
-        let (errand, sums) = (control(), &meters.by[Protocol::Errand as usize]);
-        meters.errands([(7, user(), errand.clone())].into_iter());
-        meters.errands([(7, user(), errand.clone())].into_iter());
-        assert_eq!((meters.last_errand(), sums.begun.get()), (7, 1), "once, whoever looks");
-        arrived(&errand, 40);
-        meters.settle();
+        let transfer = control();
+        let sums = &meters.by[Protocol::Delegated as usize];
+        meters.add_delegated([(7, user(), transfer.clone())].into_iter());
+        meters.add_delegated([(7, user(), transfer.clone())].into_iter());
+        assert_eq!((meters.last_delegated(), sums.begun.get()), (7, 1), "it is added once");
+        arrived(&transfer, 40);
+        meters.update_totals();
         assert_eq!((sums.bytes_out.get(), sums.ended.iter().map(Counter::get).sum::<u64>()), (40, 0));
-        errand.end(None);
-        meters.settle();
-        meters.settle();
+        transfer.end(None);
+        meters.update_totals();
+        meters.update_totals();
         assert_eq!(sums.ended[JobOutcome::Failed as usize].get(), 1);
         assert_eq!(meters.live.count(), ([0; Protocol::ALL.len()], 0));
     }
 
     #[test]
-    fn a_copy_that_says_nothing_has_failed() {
+    fn a_copy_without_an_outcome_has_failed() {
         let meters = Arc::new(Meters::default());
         drop(meters.copy(user()));
         let copy = meters.copy(user());
-        copy.ends(JobOutcome::Done);
+        copy.set_outcome(JobOutcome::Done);
         drop(copy);
         let ended = |how: JobOutcome| meters.by[Protocol::Copy as usize].ended[how as usize].get();
         assert_eq!((ended(JobOutcome::Done), ended(JobOutcome::Failed)), (1, 1));

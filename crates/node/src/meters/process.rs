@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// The resources of this process, as far as the system tells.
+/// The resources of this process; 0 where the system does not report them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Process {
     pub cpu_seconds: f64,
@@ -12,7 +12,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// The present values.
+    /// The current values.
     pub fn now() -> Process {
         let text = |name: &str| fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
         let pages = text("statm").split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0);
@@ -41,13 +41,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_processors_time_stands_behind_the_name() {
+    fn processor_time_is_read_after_the_process_name() {
         assert_eq!(ticks("7 (a) b) c) S 1 7 7 0 -1 4194560 1 0 0 0 120 30 5 6 20 0 9 0 1 2 3"), 150);
         assert_eq!(ticks("nonsense"), 0);
     }
 
     #[test]
-    fn a_process_takes_something() {
+    fn a_process_uses_processor_memory_and_descriptors() {
         let began = std::time::Instant::now();
         let mut now = Process::now();
         // It ends with the first tick that is counted.

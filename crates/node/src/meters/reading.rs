@@ -10,13 +10,13 @@ use super::{Counter, JobOutcome, Meters, Protocol, ProtocolTotals, RefusalReason
 impl Meters {
     /// All metrics, up to the last block that has moved.
     pub fn read(&self) -> Reading {
-        self.settle();
+        self.update_totals();
         let mut all = Reading::default();
         let build = vec![(label("version", env!("CARGO_PKG_VERSION")), 1)];
         all.gauges("longhaul_build_info", "The program's version, as a label of a constant 1.", build);
         self.read_moved(&mut all);
         self.read_jobs(&mut all);
-        self.read_guests(&mut all);
+        self.read_clients(&mut all);
         all.counters(
             "longhaul_reloads",
             "Times that new settings were asked for.",
@@ -30,21 +30,22 @@ impl Meters {
         of.iter().map(|by| (label("protocol", by.word()), count(&self.by[*by as usize]).get())).collect()
     }
 
-    fn both_ways(
+    fn by_direction(
         &self,
-        came: fn(&ProtocolTotals) -> &Counter,
-        went: fn(&ProtocolTotals) -> &Counter,
+        received: fn(&ProtocolTotals) -> &Counter,
+        sent: fn(&ProtocolTotals) -> &Counter,
     ) -> Vec<(Labels, u64)> {
-        let way = |rows: Vec<(Labels, u64)>, way| {
-            rows.into_iter().map(move |(labels, count)| (and(labels, "direction", way), count))
+        let labelled = |rows: Vec<(Labels, u64)>, direction| {
+            rows.into_iter().map(move |(labels, count)| (and(labels, "direction", direction), count))
         };
-        way(self.by(&Protocol::ALL, came), "in").chain(way(self.by(&Protocol::ALL, went), "out")).collect()
+        let received = labelled(self.by(&Protocol::ALL, received), "in");
+        received.chain(labelled(self.by(&Protocol::ALL, sent), "out")).collect()
     }
 
     fn read_moved(&self, all: &mut Reading) {
-        let bytes = self.both_ways(|sums| &sums.bytes_in, |sums| &sums.bytes_out);
+        let bytes = self.by_direction(|sums| &sums.bytes_in, |sums| &sums.bytes_out);
         all.counters("longhaul_moved_bytes", "Bytes of files that moved over the network.", bytes);
-        let files = self.both_ways(|sums| &sums.files_in, |sums| &sums.files_out);
+        let files = self.by_direction(|sums| &sums.files_in, |sums| &sums.files_out);
         all.counters("longhaul_moved_files", "Files that moved over the network, whole.", files);
         let (running, streams) = self.live.count();
         let running = Protocol::ALL.iter().map(|by| (label("protocol", by.word()), running[*by as usize])).collect();
@@ -82,7 +83,7 @@ impl Meters {
         all.counters("longhaul_http_requests", "Requests of HTTP that were answered.", answered);
     }
 
-    fn read_guests(&self, all: &mut Reading) {
+    fn read_clients(&self, all: &mut Reading) {
         let refusals =
             RefusalReason::ALL.iter().map(|why| (label("reason", why.word()), self.refusals[*why as usize].get()));
         all.counters("longhaul_refusals", "Times that somebody was refused.", refusals.collect());
@@ -111,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_series_is_there_from_the_beginning() {
+    fn every_series_exists_from_the_start() {
         let text = Meters::default().read().text().unwrap();
         for line in [
             "# TYPE longhaul_moved_bytes counter",

@@ -1,5 +1,5 @@
-//! New settings for a running node: all of them, or none where one is invalid. Nothing is interrupted: a connection keeps its TLS
-//! settings, a session its principal, a job and a request their options.
+//! Replaces the settings of a running node: all of them, or none if one is invalid. Nothing is interrupted: a connection keeps its
+//! TLS settings, a session its principal, a job and a request their options.
 
 use super::{Node, tls_settings};
 use crate::access::LiveConfiguration;
@@ -18,7 +18,7 @@ impl Node {
         let live = LiveConfiguration::open(config)?;
         let tls = tls_settings(&self.identity, &config.web)?;
         let settings = port.web.prepare_settings(&config.web)?;
-        port.responders.could_answer(&config.responders).map_err(NodeError::Datagrams)?;
+        port.responders.check_available(&config.responders).map_err(NodeError::Datagrams)?;
         // From here on nothing fails.
         let changes = port.services.access.replace(live);
         port.web.replace(settings);

@@ -13,7 +13,7 @@ use probe::Stop;
 use serde_json::{Value, json};
 use web::{Client, Dialer, Headers, HttpUrl, Method};
 
-use super::{START_S, seconds_of, show, time_of};
+use super::{START_S, rfc3339, seconds_of, time_of};
 use crate::test_orders::TestFailure;
 
 /// Timeouts for a connection, and for a byte of an answer: longer than [`WAIT_S`].
@@ -25,9 +25,9 @@ const WAIT_S: u32 = 30;
 const AHEAD_S: (f64, f64) = (3.0, 45.0);
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
-/// Characters of a refusal that are quoted.
-const SAID_MAX: usize = 200;
-const LOOK: Duration = Duration::from_millis(100);
+/// Characters of a reply that are quoted in a failure.
+const QUOTED_CHARS_MAX: usize = 200;
+const CHECK_EVERY: Duration = Duration::from_millis(100);
 
 /// A client of a pScheduler's API.
 struct PschedulerClient {
@@ -80,14 +80,14 @@ impl PschedulerClient {
     }
 
     /// Sends a request; returns the JSON of a successful reply.
-    fn good(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Value, TestFailure> {
-        let said = self.ask(method, path, body)?;
-        let words: String = said.text.trim().chars().take(SAID_MAX).collect();
-        match said.status {
-            200..300 => Ok(said.value()),
-            401 | 403 => Err(TestFailure::new(Fault::Auth, format!("its pScheduler refuses: {words}"))),
-            409 => Err(TestFailure { is_busy: true, ..failed(format!("its pScheduler is booked: {words}")) }),
-            status => Err(failed(format!("its pScheduler answers {status} to {method:?} {path}: {words}"))),
+    fn request_ok(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Value, TestFailure> {
+        let reply = self.ask(method, path, body)?;
+        let quoted: String = reply.text.trim().chars().take(QUOTED_CHARS_MAX).collect();
+        match reply.status {
+            200..300 => Ok(reply.value()),
+            401 | 403 => Err(TestFailure::new(Fault::Auth, format!("its pScheduler refuses: {quoted}"))),
+            409 => Err(TestFailure { is_busy: true, ..failed(format!("its pScheduler is booked: {quoted}")) }),
+            status => Err(failed(format!("its pScheduler answers {status} to {method:?} {path}: {quoted}"))),
         }
     }
 }
@@ -103,17 +103,18 @@ fn own_address(to: SocketAddr) -> Result<IpAddr, TestFailure> {
 }
 
 /// The specification of the test in pScheduler's form.
-fn spec(own: IpAddr, far: &str, order: &Order) -> Result<Value, TestFailure> {
-    let unsaid = |why: &str| TestFailure::new(Fault::Config, format!("with a pScheduler {why}"));
+fn spec(own: IpAddr, remote: &str, order: &Order) -> Result<Value, TestFailure> {
+    let unsupported = |why: &str| TestFailure::new(Fault::Config, format!("with a pScheduler {why}"));
     let is_reverse = match order.direction {
         Directions::Forward => false,
         Directions::Reverse => true,
-        Directions::Both => return Err(unsaid("one direction is tested at a time")),
+        Directions::Both => return Err(unsupported("a test has one direction")),
     };
     if order.seconds <= 0.0 {
-        return Err(unsaid("a test lasts a time, and no number of bytes"));
+        return Err(unsupported("a test has a duration and not a number of bytes"));
     }
-    let mut spec = json!({"schema": 1, "source": own, "dest": far, "duration": format!("PT{}S", order.seconds.ceil())});
+    let duration = format!("PT{}S", order.seconds.ceil());
+    let mut spec = json!({"schema": 1, "source": own, "dest": remote, "duration": duration});
     if order.streams > 1 {
         spec["parallel"] = json!(order.streams);
     }
@@ -126,37 +127,37 @@ fn spec(own: IpAddr, far: &str, order: &Order) -> Result<Value, TestFailure> {
     Ok(spec)
 }
 
-/// Tests TCP with a host whose pScheduler is at `to`; `far` is that host's name. `now_s` is the time, seconds since 1970; `is_over`
-/// tells that this node stops.
+/// Tests TCP with a host whose pScheduler is at `to`; `remote` is that host's name. `now_s` is the time, seconds since 1970;
+/// `is_over` returns whether this node stops.
 ///
 /// # Errors
 /// No pScheduler answers, it refuses or has no time free, or its iperf3 fails.
 pub(crate) fn test(
-    (to, far): (SocketAddr, &str),
+    (to, remote): (SocketAddr, &str),
     order: &Order,
     now_s: &dyn Fn() -> f64,
     is_over: &dyn Fn() -> bool,
 ) -> Result<Report, TestFailure> {
     let pscheduler = PschedulerClient::new(to)?;
-    if !pscheduler.good(&Method::Get, "/api", None)?.is_number() {
+    if !pscheduler.request_ok(&Method::Get, "/api", None)?.is_number() {
         return Err(failed("no pScheduler answers there"));
     }
     let own = own_address(to)?;
-    let test = json!({"type": "throughput", "spec": spec(own, far, order)?});
-    let asked = web::target::encode(test.to_string().as_bytes());
-    let tools = pscheduler.good(&Method::Get, &format!("/tools?api=6&test={asked}"), None)?;
+    let test = json!({"type": "throughput", "spec": spec(own, remote, order)?});
+    let encoded = web::target::encode(test.to_string().as_bytes());
+    let tools = pscheduler.request_ok(&Method::Get, &format!("/tools?api=6&test={encoded}"), None)?;
     let has_iperf3 = tools.as_array().into_iter().flatten().any(|tool| tool["tool"]["name"] == "iperf3");
     if !has_iperf3 {
         return Err(failed("its pScheduler has no iperf3 for this test"));
     }
-    let task = json!({"schema": 3, "test": test, "tool": "iperf3", "participants": [own, far],
+    let task = json!({"schema": 3, "test": test, "tool": "iperf3", "participants": [own, remote],
         "_key": Uuid::now_v7().to_string()});
     let path = format!("/tasks/{}", Uuid::now_v7());
-    pscheduler.good(&Method::Post, &format!("{path}?participant=1"), Some(&task))?;
-    let found = run(&pscheduler, &path, (to, order), now_s, is_over);
-    // The task is removed in any case; a pScheduler that cannot be reached forgets it in time.
+    pscheduler.request_ok(&Method::Post, &format!("{path}?participant=1"), Some(&task))?;
+    let report = run(&pscheduler, &path, (to, order), now_s, is_over);
+    // The task is removed in any case; a pScheduler that does not answer removes it later by itself.
     let _ = pscheduler.ask(&Method::Delete, &path, None);
-    found
+    report
 }
 
 fn run(
@@ -166,45 +167,48 @@ fn run(
     now_s: &dyn Fn() -> f64,
     is_over: &dyn Fn() -> bool,
 ) -> Result<Report, TestFailure> {
-    let told = pscheduler.good(&Method::Get, &format!("{task}?detail=true"), None)?;
-    let seconds = told["detail"]["duration"].as_str().and_then(seconds_of);
+    let shown = pscheduler.request_ok(&Method::Get, &format!("{task}?detail=true"), None)?;
+    let seconds = shown["detail"]["duration"].as_str().and_then(seconds_of);
     let seconds = seconds.ok_or_else(|| failed("its pScheduler does not say how long the test takes"))?;
     let now = now_s();
     let until = now + AHEAD_S.1 + seconds;
-    let [from, end] = [now, until].map(|at_s| web::target::encode(show(at_s).as_bytes()));
-    let free = pscheduler.good(&Method::Get, &format!("{task}/runtimes?start={from}&end={end}"), None)?;
-    let start_s = room(&free, now + AHEAD_S.0, seconds).ok_or_else(|| TestFailure {
+    let [from, end] = [now, until].map(|at_s| web::target::encode(rfc3339(at_s).as_bytes()));
+    let free = pscheduler.request_ok(&Method::Get, &format!("{task}/runtimes?start={from}&end={end}"), None)?;
+    let start_s = free_start(&free, now + AHEAD_S.0, seconds).ok_or_else(|| TestFailure {
         is_busy: true,
-        ..failed(format!("its pScheduler has no room within {} s", AHEAD_S.1))
+        ..failed(format!("its pScheduler has no free time within {} s", AHEAD_S.1))
     })?;
     let run = format!("{task}/runs/{}", Uuid::now_v7());
-    pscheduler.good(&Method::Put, &run, Some(&json!({"start-time": show(start_s)})))?;
-    let data = pscheduler.good(&Method::Get, &run, None)?["participant-data"].take();
+    pscheduler.request_ok(&Method::Put, &run, Some(&json!({"start-time": rfc3339(start_s)})))?;
+    let data = pscheduler.request_ok(&Method::Get, &run, None)?["participant-data"].take();
     if !data["_auth"].is_null() {
-        return Err(TestFailure::new(Fault::Auth, "its iperf3 wants credentials, which a node has not".into()));
+        return Err(TestFailure::new(
+            Fault::Auth,
+            "its iperf3 requires credentials, which a node does not have".into(),
+        ));
     }
     let port = data["server_port"].as_u64().and_then(|port| u16::try_from(port).ok());
     let port = port.ok_or_else(|| failed("its pScheduler does not say where its iperf3 listens"))?;
-    pscheduler.good(&Method::Put, &run, Some(&json!({"part-data-full": [{"schema": 3}, data]})))?;
+    pscheduler.request_ok(&Method::Put, &run, Some(&json!({"part-data-full": [{"schema": 3}, data]})))?;
     while now_s() < start_s + START_S {
         if is_over() {
             return Err(TestFailure::new(Fault::Local, "this node stops".into()));
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(CHECK_EVERY);
     }
     let tested = probe::iperf3::test(SocketAddr::new(to.ip(), port), order, &Stop::default(), &mut |_| {});
     tested.map_err(|error| {
         let theirs = pscheduler.ask(&Method::Get, &format!("{run}?wait-local=true&wait={WAIT_S}"), None);
-        let result = theirs.map(|said| said.value()["result"].take()).unwrap_or_default();
-        let said = ["error", "diags"].map(|name| result[name].as_str().unwrap_or_default().trim()).join(" ");
-        let said: String = said.trim().chars().take(SAID_MAX).collect();
-        let theirs = if said.is_empty() { String::new() } else { format!("; its side says: {said}") };
+        let result = theirs.map(|reply| reply.value()["result"].take()).unwrap_or_default();
+        let quoted = ["error", "diags"].map(|name| result[name].as_str().unwrap_or_default().trim()).join(" ");
+        let quoted: String = quoted.trim().chars().take(QUOTED_CHARS_MAX).collect();
+        let theirs = if quoted.is_empty() { String::new() } else { format!("; its side reports: {quoted}") };
         TestFailure::new(error.fault(), format!("{}{theirs}", with_causes(&error)))
     })
 }
 
-/// The first moment from `from_s` on with room for a run of `seconds`.
-fn room(free: &Value, from_s: f64, seconds: f64) -> Option<f64> {
+/// The first time from `from_s` on that is free for a run of `seconds`.
+fn free_start(free: &Value, from_s: f64, seconds: f64) -> Option<f64> {
     free.as_array()?.iter().find_map(|span| {
         let [lower, upper] = ["lower", "upper"].map(|name| span[name].as_str().and_then(time_of));
         let start = lower?.max(from_s);
@@ -217,24 +221,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_begins_where_there_is_room() {
-        let span = |lower: f64, upper: f64| json!({"lower": show(lower), "upper": show(upper)});
+    fn runs_begin_in_the_first_free_time() {
+        let span = |lower: f64, upper: f64| json!({"lower": rfc3339(lower), "upper": rfc3339(upper)});
         let free = json!([span(1_000.0, 1_020.0), span(1_030.0, 1_100.0)]);
-        assert_eq!(room(&free, 1_003.0, 10.0), Some(1_003.0));
-        assert_eq!(room(&free, 1_015.0, 10.0), Some(1_030.0));
-        assert_eq!(
-            (room(&free, 1_003.0, 100.0), room(&json!([{"lower": 7}]), 0.0, 1.0), room(&Value::Null, 0.0, 1.0)),
-            (None, None, None)
-        );
+        assert_eq!(free_start(&free, 1_003.0, 10.0), Some(1_003.0));
+        assert_eq!(free_start(&free, 1_015.0, 10.0), Some(1_030.0));
+        assert_eq!(free_start(&free, 1_003.0, 100.0), None);
+        assert_eq!(free_start(&json!([{"lower": 7}]), 0.0, 1.0), None);
+        assert_eq!(free_start(&Value::Null, 0.0, 1.0), None);
     }
 
     #[test]
-    fn what_a_pscheduler_cannot_be_asked_is_refused() {
+    fn tests_that_a_pscheduler_cannot_run_are_refused() {
         let own: IpAddr = "192.0.2.10".parse().unwrap();
         let order = |direction, seconds| Order { direction, seconds, streams: 4, ..Order::default() };
-        let said = spec(own, "b.example", &order(Directions::Reverse, 9.5)).unwrap();
+        let spec_of_reverse = spec(own, "b.example", &order(Directions::Reverse, 9.5)).unwrap();
         assert_eq!(
-            said,
+            spec_of_reverse,
             json!({"schema": 1, "source": "192.0.2.10", "dest": "b.example", "duration": "PT10S", "parallel": 4, "reverse": true})
         );
         assert!(

@@ -13,7 +13,7 @@ use crate::test_orders;
 /// The interval of runs, seconds: the shortest and the longest.
 const EVERY_S: (f64, f64) = (10.0, 30.0 * 86_400.0);
 /// The pause before another attempt at a stream that could not begin, seconds.
-const AGAIN_S: f64 = 30.0;
+const RETRY_S: f64 = 30.0;
 /// Bytes of a target: a DNS name has at most 253 characters.
 const TARGET_BYTES_MAX: usize = 300;
 
@@ -51,7 +51,7 @@ pub(super) fn read(schedule: &Schedule) -> Result<SchedulePlan, Refusal> {
             let renews = matches!(target, Target::Node(_) | Target::Stamp(_));
             let settings = Settings::new(*test, renews).map_err(|error| wrong(error.to_string()))?;
             if matches!(target, Target::Iperf3(_) | Target::Pscheduler(_)) {
-                return Err(wrong("iperf3 and pScheduler answer no stream: ping, STAMP and TWAMP do, and nodes"));
+                return Err(wrong("iperf3 and pScheduler do not answer streams: nodes, ping, STAMP and TWAMP do"));
             }
             Ok(SchedulePlan::Stream { target, settings })
         }
@@ -62,7 +62,7 @@ pub(super) fn read(schedule: &Schedule) -> Result<SchedulePlan, Refusal> {
                 (Target::Iperf3(_) | Target::Pscheduler(_), ProbeTest::Tcp(_)) | (_, ProbeTest::Path(_)) => {}
                 (_, test) => {
                     let target = &schedule.target;
-                    return Err(wrong(format!("{target} answers no test of {}: a node does", test.word())));
+                    return Err(wrong(format!("{target} does not answer tests of {}: a node does", test.word())));
                 }
             }
             Ok(SchedulePlan::Repeat { target, repeat: repeat.clone() })
@@ -93,11 +93,8 @@ fn times(repeat: &Repeat) -> Result<(), Refusal> {
 }
 
 fn target(text: &str) -> Result<Target, Refusal> {
-    let unread = || {
-        wrong(
-            "the other end is lh://HOST, stamp://HOST, twamp://HOST, iperf3://HOST, pscheduler://HOST or ping://HOST, each with :PORT if need be",
-        )
-    };
+    let unread =
+        || wrong("the target is SCHEME://HOST[:PORT], where SCHEME is lh, stamp, twamp, iperf3, pscheduler or ping");
     if text.len() > TARGET_BYTES_MAX {
         return Err(unread());
     }
@@ -156,8 +153,8 @@ impl SchedulePlan {
 }
 
 /// The time of the next attempt at a stream that could not begin or is silent.
-pub(super) fn again_s(now_s: f64) -> f64 {
-    now_s + AGAIN_S
+pub(super) fn retry_s(now_s: f64) -> f64 {
+    now_s + RETRY_S
 }
 
 #[cfg(test)]
@@ -174,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn who_answers_what() {
+    fn targets_answer_the_tests_of_their_protocol() {
         let stream = |target: &str| read(&schedule(target, ScheduledTest::Stream(StreamTest::default())));
         let target_of = |target: &str| match stream(target) {
             Ok(SchedulePlan::Stream { target, settings }) => (target, settings.test().ports),
@@ -209,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_multiples_and_an_offset() {
+    fn runs_are_at_multiples_of_the_interval_plus_the_offset() {
         let plan = SchedulePlan::Repeat { target: Target::Ping("x".into()), repeat: repeat(ProbeTest::default()) };
         assert_eq!((plan.next_s(7_200.0), plan.next_s(7_290.0), plan.next_s(7_300.0)), (7_290.0, 10_890.0, 10_890.0));
         let bad = [

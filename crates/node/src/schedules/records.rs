@@ -10,9 +10,9 @@ use model::id::Uuid;
 use super::ScheduleRecord;
 
 /// The suffix of a file that is being written.
-const BESIDE: &str = "new";
+const UNFINISHED_SUFFIX: &str = "new";
 
-/// The directory of schedules; none for a node that keeps nothing.
+/// The directory of schedules; none for a node that stores nothing.
 pub(super) struct ScheduleRecords(Option<PathBuf>);
 
 impl ScheduleRecords {
@@ -28,27 +28,27 @@ impl ScheduleRecords {
         let Some(dir) = &self.0 else { return Ok(()) };
         fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         let path = dir.join(record.schedule.id.to_string());
-        let beside = path.with_extension(BESIDE);
-        let _ = fs::remove_file(&beside);
-        let mut file = fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(&beside)?;
+        let unfinished = path.with_extension(UNFINISHED_SUFFIX);
+        let _ = fs::remove_file(&unfinished);
+        let mut file = fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(&unfinished)?;
         let mut write = || {
             file.write_all(&serde_json::to_vec(record)?)?;
             file.sync_all()?;
-            fs::rename(&beside, &path)?;
+            fs::rename(&unfinished, &path)?;
             fs::File::open(dir)?.sync_all()
         };
-        write().inspect_err(|_| drop(fs::remove_file(&beside)))
+        write().inspect_err(|_| drop(fs::remove_file(&unfinished)))
     }
 
     pub fn remove(&self, id: &Uuid) {
         if let Some(dir) = &self.0
             && let Err(error) = fs::remove_file(dir.join(id.to_string()))
         {
-            tracing::warn!(schedule = %id, %error, "a schedule that was removed is still written down");
+            tracing::warn!(schedule = %id, %error, "the file of a removed schedule cannot be removed");
         }
     }
 
-    /// All schedules. A file that cannot be read is left alone and logged.
+    /// All schedules. A file that cannot be read is logged and stays as it is.
     pub fn all(&self) -> Vec<ScheduleRecord> {
         let entries = self.0.as_ref().and_then(|dir| fs::read_dir(dir).ok()).into_iter().flatten().flatten();
         let is_whole = |path: &PathBuf| path.extension().is_none();

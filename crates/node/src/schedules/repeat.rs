@@ -1,4 +1,4 @@
-//! Runs of schedules. A heavy test claims both ends; a run that something prevents is tried again within its slip.
+//! Runs of schedules. A heavy test claims both ends. A run that cannot begin, because an end is busy, is tried again within its slip.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use crate::test_orders::{TestFailure, TestRun, tcp_order};
 /// How long a claim outlasts its test, seconds: for messages on their way, and streams that drain.
 const GRACE_S: f64 = 60.0;
 /// The longest pause before another attempt, seconds; the shortest is 1 s.
-const AGAIN_S_MAX: f64 = 15.0;
+const RETRY_S_MAX: f64 = 15.0;
 /// The length of a test that names none, seconds.
 const LENGTH_S: f64 = 600.0;
 
@@ -30,7 +30,7 @@ enum Attempt {
     Failed(TestFailure),
 }
 
-/// Whether a test must not run beside others.
+/// Whether a test must not run at the same time as others.
 fn is_heavy(test: &ProbeTest) -> bool {
     matches!(test, ProbeTest::Tcp(_) | ProbeTest::Udp(_))
 }
@@ -52,7 +52,7 @@ impl Schedules {
                 let began = Instant::now();
                 let at_s = unix_seconds_f();
                 let found = schedules.run_within_slip(&record, &target, &repeat);
-                schedules.found(&id, at_s, began.elapsed().as_secs_f64(), found);
+                schedules.add_measurement(&id, at_s, began.elapsed().as_secs_f64(), found);
             }
             schedules.run_ended(&id);
         };
@@ -83,7 +83,7 @@ impl Schedules {
                     if left.is_zero() || self.services.shutdown.has_begun() {
                         return Found::Missed { why };
                     }
-                    self.sleep(Duration::from_secs_f64(1.0 + fastrand::f64() * (AGAIN_S_MAX - 1.0)).min(left));
+                    self.sleep(Duration::from_secs_f64(1.0 + fastrand::f64() * (RETRY_S_MAX - 1.0)).min(left));
                 }
             }
         }
@@ -92,14 +92,13 @@ impl Schedules {
     fn sleep(&self, pause: Duration) {
         let until = Instant::now() + pause;
         while Instant::now() < until && !self.services.shutdown.has_begun() {
-            std::thread::sleep(super::LOOK.min(until.saturating_duration_since(Instant::now())));
+            std::thread::sleep(super::CHECK_EVERY.min(until.saturating_duration_since(Instant::now())));
         }
     }
 
     fn attempt(&self, record: &ScheduleRecord, target: &Target, repeat: &Repeat) -> Attempt {
         let Some(access) = self.services.access.access_of(&record.holder) else {
-            let why = "who ordered it is not known here any more".to_owned();
-            return Attempt::Failed(TestFailure::new(Fault::Auth, why));
+            return Attempt::Failed(TestFailure::new(Fault::Auth, super::HOLDER_UNKNOWN.to_owned()));
         };
         if !is_heavy(&repeat.test) {
             return self.try_once(record, target, repeat, &access, None);
@@ -117,7 +116,7 @@ impl Schedules {
     /// Claims this node, unless something else runs here.
     fn claim(&self, claim: &Claim) -> ClaimLine {
         let transfers = if claim.is_shy_of_transfers { self.services.jobs.under_way() } else { 0 };
-        self.services.claims.claim(claim, self.services.tests.in_the_way(transfers, claim.seconds))
+        self.services.claims.claim(claim, self.services.tests.obstacle(transfers, claim.seconds))
     }
 
     fn try_once(
@@ -128,7 +127,7 @@ impl Schedules {
         access: &Access,
         claim: Option<&Claim>,
     ) -> Attempt {
-        let found = match target {
+        let outcome = match target {
             Target::Node(_) => {
                 let order = Arc::new(order::order_of(&record.schedule, repeat));
                 let run = TestRun { order, access: access.clone(), stop: Stop::default(), claim: claim.copied() };
@@ -142,7 +141,7 @@ impl Schedules {
             Target::Stamp(at) | Target::Twamp(at) => self.path(record, at, repeat),
             Target::Ping(host) => self.path(record, &HostPort { host: host.clone(), port: 1 }, repeat),
         };
-        let report = found.and_then(|text| {
+        let report = outcome.and_then(|text| {
             serde_json::from_str(&text).map_err(|error| TestFailure::new(Fault::Bug, error.to_string()))
         });
         match report {
@@ -174,7 +173,7 @@ impl Schedules {
 
     fn path(&self, record: &ScheduleRecord, at: &HostPort, repeat: &Repeat) -> Result<String, TestFailure> {
         let ProbeTest::Path(path) = &repeat.test else {
-            return Err(Refusal::new(Fault::Config, "a host that is no node is tested for its path").into());
+            return Err(Refusal::new(Fault::Config, "only the path to a host that is not a node can be tested").into());
         };
         let order = crate::test_orders::path_order(path);
         let address = self.address(at)?.ip();

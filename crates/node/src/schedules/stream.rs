@@ -1,4 +1,4 @@
-//! Streams of schedules: begun when their target has an address, and begun again when that may have changed.
+//! Streams of schedules: begun when their target has an address, and begun again when the address may have changed.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -18,27 +18,27 @@ impl Schedules {
     pub(super) fn begin_stream(self: &Arc<Self>, id: &Uuid, record: &Arc<ScheduleRecord>) {
         let Ok(SchedulePlan::Stream { target, settings }) = order::read(&record.schedule) else { return };
         // Not due again until the attempt has failed or the stream falls silent.
-        self.due(id, f64::INFINITY);
+        self.set_due(id, f64::INFINITY);
         let (schedules, id) = (Arc::clone(self), *id);
         let work = move || {
             if let Err(why) = schedules.try_stream(&id, &target, settings) {
-                schedules.note(&id, Some(why));
-                schedules.due(&id, order::again_s(unix_seconds_f()));
+                schedules.set_error(&id, Some(why));
+                schedules.set_due(&id, order::retry_s(unix_seconds_f()));
             }
         };
         if std::thread::Builder::new().name("stream-begin".into()).spawn(work).is_err() {
-            self.due(&id, order::again_s(unix_seconds_f()));
+            self.set_due(&id, order::retry_s(unix_seconds_f()));
         }
     }
 
-    fn due(&self, id: &Uuid, due_s: f64) {
+    fn set_due(&self, id: &Uuid, due_s: f64) {
         if let Some(entry) = self.table().entries.get_mut(id) {
             entry.due_s = due_s;
         }
     }
 
     fn try_stream(self: &Arc<Self>, id: &Uuid, target: &Target, settings: Settings) -> Result<(), String> {
-        let far = match target {
+        let remote = match target {
             Target::Node(at) | Target::Stamp(at) => Far::Stamp(self.resolve(at)?),
             Target::Ping(host) => Far::Ping(self.resolve(&HostPort { host: host.clone(), port: 1 })?.ip()),
             Target::Twamp(at) => {
@@ -46,21 +46,21 @@ impl Schedules {
                     probe::twamp::begin(self.resolve(at)?, settings.test()).map_err(|error| error.to_string())?;
                 Far::Twamp { socket: session.socket, control: session.control }
             }
-            Target::Iperf3(_) | Target::Pscheduler(_) => return Err("it answers no stream".into()),
+            Target::Iperf3(_) | Target::Pscheduler(_) => return Err("its protocol has no streams".into()),
         };
         let Some(key) = self.table().entries.get(id).map(|entry| entry.key) else { return Ok(()) };
         let mut streams = self.streams.lock();
         if streams.is_none() {
             let schedules = Arc::downgrade(self);
-            let tell = Box::new(move |key, event| {
+            let on_event = Box::new(move |key, event| {
                 if let Some(schedules) = schedules.upgrade() {
-                    schedules.told(key, event);
+                    schedules.handle_event(key, event);
                 }
             });
-            *streams = Some(Streams::start(tell).map_err(|error| error.to_string())?);
+            *streams = Some(Streams::start(on_event).map_err(|error| error.to_string())?);
         }
         match &*streams {
-            Some(streams) => streams.add(key, settings, far).map_err(|error| error.to_string()),
+            Some(streams) => streams.add(key, settings, remote).map_err(|error| error.to_string()),
             None => Ok(()),
         }
     }
@@ -82,21 +82,21 @@ impl Schedules {
     }
 
     /// Handles an event of a stream, on the driver's thread.
-    fn told(&self, key: u64, event: Event) {
+    fn handle_event(&self, key: u64, event: Event) {
         let Some(id) = self.table().streams.get(&key).copied() else { return };
         let seconds = |ns: i64| ns as f64 / 1e9;
         match event {
             Event::Report { at_ns, seconds: lasted, report } => {
-                self.found(&id, seconds(at_ns), lasted, Found::Stream(*report));
+                self.add_measurement(&id, seconds(at_ns), lasted, Found::Stream(*report));
             }
             Event::Silent { at_ns } => {
-                self.found(&id, seconds(at_ns), 0.0, Found::Silent);
+                self.add_measurement(&id, seconds(at_ns), 0.0, Found::Silent);
                 // The target's name may have another address now.
-                self.due(&id, order::again_s(order::again_s(unix_seconds_f())));
+                self.set_due(&id, order::retry_s(order::retry_s(unix_seconds_f())));
             }
             Event::Answers { at_ns } => {
-                self.found(&id, seconds(at_ns), 0.0, Found::Answers);
-                self.due(&id, f64::INFINITY);
+                self.add_measurement(&id, seconds(at_ns), 0.0, Found::Answers);
+                self.set_due(&id, f64::INFINITY);
             }
         }
     }

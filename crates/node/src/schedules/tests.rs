@@ -34,12 +34,12 @@ fn schedules_are_bounded() {
 }
 
 #[test]
-fn what_is_due_is_due_once() {
+fn due_schedules_are_taken_once() {
     let mut table = Table::default();
     insert(&mut table, "a", schedule(1, 1.0)).unwrap();
-    let far = unix_seconds_f() + 1.0;
-    assert_eq!(table.take_due(far).len(), 1);
+    let later = unix_seconds_f() + 1.0;
+    assert_eq!(table.take_due(later).len(), 1);
     let entry = table.entries.get_mut(&Uuid::from_u128(1)).unwrap();
     entry.due_s = f64::INFINITY;
-    assert!(table.take_due(far + 1e6).is_empty(), "a stream that runs is not begun again");
+    assert!(table.take_due(later + 1e6).is_empty(), "a running stream is not begun again");
 }

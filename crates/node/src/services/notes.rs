@@ -22,53 +22,55 @@ fn outcome(fault: Fault) -> &'static str {
 
 impl Services {
     /// Logs a login that was refused.
-    pub(crate) fn turned_away(&self, peer: SocketAddr, refusal: &Refusal) {
+    pub(crate) fn log_refused_login(&self, peer: SocketAddr, refusal: &Refusal) {
         let reason = Some(refusal.reason.as_str());
-        self.count_turned_away(peer, refusal);
+        self.count_refused_login(peer, refusal);
         tracing::info!(target: "access", %peer, event = "login", outcome = "refused", error = reason);
         let outcome = outcome(refusal.fault);
         self.audit_log.add(&Decision { outcome, reason, ..decision(peer, ("nobody", true), "login", "") });
     }
 
     /// Logs an event of a session.
-    pub(crate) fn write_down(&self, peer: SocketAddr, access: &Access, event: &Event<'_>) {
+    pub(crate) fn log_event(&self, peer: SocketAddr, access: &Access, event: &Event<'_>) {
         let who = access.who();
-        let whom = (who.as_str(), access.is_guest());
+        let principal = (who.as_str(), access.is_guest());
         match event {
             Event::Login { software } => {
                 self.meters.logged_in();
                 tracing::info!(target: "access", %peer, who, event = "login", software);
-                self.audit_log.add(&decision(peer, whom, "login", ""));
+                self.audit_log.add(&decision(peer, principal, "login", ""));
             }
             Event::Renewed { streams } => {
                 tracing::info!(target: "access", %peer, who, event = "renew", streams);
-                self.audit_log.add(&decision(peer, whom, "renew", ""));
+                self.audit_log.add(&decision(peer, principal, "renew", ""));
             }
             Event::Asked { request, refusal } => {
                 if refusal.is_some_and(|refusal| refusal.fault == Fault::Auth) {
                     self.meters.refused(RefusalReason::Policy);
                 }
-                let (what, said) = (questions::describe(request), refusal.map_or("done", |_| "refused"));
+                let what = questions::describe(request);
                 let error = refusal.map(|r| r.reason.as_str());
-                tracing::info!(target: "access", %peer, who, event = "ask", what, outcome = said, error);
+                let outcome_text = refusal.map_or("done", |_| "refused");
+                tracing::info!(target: "access", %peer, who, event = "ask", what, outcome = outcome_text, error);
                 let outcome = refusal.map_or("allowed", |refusal| outcome(refusal.fault));
-                self.audit_log.add(&Decision { outcome, reason: error, ..decision(peer, whom, "ask", &what) });
+                self.audit_log.add(&Decision { outcome, reason: error, ..decision(peer, principal, "ask", &what) });
             }
-            Event::Job { .. } => self.write_down_job(peer, access, &who, event),
+            Event::Job { .. } => self.log_job(peer, access, &who, event),
         }
     }
 
-    fn write_down_job(&self, peer: SocketAddr, access: &Access, who: &str, event: &Event<'_>) {
+    fn log_job(&self, peer: SocketAddr, access: &Access, who: &str, event: &Event<'_>) {
         let Event::Job { order, totals, elapsed, error } = event else { return };
         if error.is_none() && totals.failed == 0 {
-            self.access.forget_errand_key(access);
+            self.access.remove_transfer_key(access);
         }
         self.count_job(totals, *error);
         let event = if order.direction == Direction::Push { "push" } else { "pull" };
         let places: Vec<String> = order.places.iter().take(3).map(NodePlace::to_string).collect();
-        let (places, seconds) = (places.join(" "), elapsed.as_secs_f64());
+        let places = places.join(" ");
+        let seconds = elapsed.as_secs_f64();
         let rate = BitRate::mean(Bytes(totals.bytes), seconds).to_string();
-        let said = match error {
+        let outcome_text = match error {
             Some(_) => "failed",
             None if totals.failed > 0 => "partial",
             None => "done",
@@ -76,7 +78,7 @@ impl Services {
         let reason = error.map(|error| error.as_refusal().reason);
         let reason = reason.as_deref();
         tracing::info!(
-            target: "access", %peer, who, event, job = %model::id::Uuid::from_bytes(order.job), places, outcome = said,
+            target: "access", %peer, who, event, job = %model::id::Uuid::from_bytes(order.job), places, outcome = outcome_text,
             bytes = totals.bytes, files = totals.files, skipped = totals.skipped, failed = totals.failed, seconds, rate,
             error = reason,
         );
@@ -96,10 +98,10 @@ impl Services {
     }
 }
 
-/// A decision of the native protocol with the outcome "allowed", for the caller to change. `whom` is the principal's name, and
+/// A decision of the native protocol with the outcome "allowed", for the caller to change. `principal` is the principal's name, and
 /// whether it is anonymous.
-fn decision<'a>(peer: SocketAddr, whom: (&'a str, bool), action: &'a str, target: &'a str) -> Decision<'a> {
-    let (who, is_nobody) = whom;
+fn decision<'a>(peer: SocketAddr, principal: (&'a str, bool), action: &'a str, target: &'a str) -> Decision<'a> {
+    let (who, is_nobody) = principal;
     Decision {
         time: web::date::rfc3339_us(crate::clock::now()),
         is_nobody,

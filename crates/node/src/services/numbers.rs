@@ -21,30 +21,31 @@ pub(crate) fn user(access: &Access) -> User {
 }
 
 impl Services {
-    /// Adds what has moved since the last call to the totals: once a second, and when the metrics are read. Delegated transfers have
-    /// no session of a client, least of all after a restart: they are found in the list of jobs.
-    pub fn settle(&self) {
-        let new = self.jobs.carried_after(self.meters.last_errand());
+    /// Adds the bytes that have moved since the last call to the totals: once a second, and when the metrics are read. Delegated
+    /// transfers have no session of a client, so they are found in the list of jobs.
+    pub fn update_totals(&self) {
+        let new = self.jobs.delegated_after(self.meters.last_delegated());
         let named = |holder: String| match self.access.access_of(&holder) {
             Some(access) => user(&access),
             None => User { who: holder.clone(), holder },
         };
-        // Named before the meters are locked, because that may read a file.
+        // Users are looked up before the meters are locked, because the lookup may read a file.
         let new: Vec<_> = new.into_iter().map(|(number, holder, control)| (number, named(holder), control)).collect();
-        self.meters.errands(new.into_iter());
-        self.meters.settle();
+        self.meters.add_delegated(new.into_iter());
+        self.meters.update_totals();
     }
 
-    /// All metrics of this node: of exports those that a principal may see, or all.
+    /// All metrics of this node; of the exports those that a principal may see, or all.
     pub fn numbers(&self, access: Option<&Access>) -> Reading {
-        self.settle();
+        self.update_totals();
         let mut all = self.meters.read();
-        let filled = self.access.filled(access);
+        let spaces = self.access.export_spaces(access);
         let each = |bytes: fn(&ExportSpace) -> u64| {
-            filled.iter().map(|export| (label("export", export.export.clone()), bytes(export))).collect()
+            spaces.iter().map(|export| (label("export", export.export.clone()), bytes(export))).collect()
         };
-        let (free, size) = (each(|export| export.free_bytes), each(|export| export.total_bytes));
+        let free = each(|export| export.free_bytes);
         all.gauges("longhaul_export_free_bytes", "Room that is left for this node's user.", free);
+        let size = each(|export| export.total_bytes);
         all.gauges("longhaul_export_size_bytes", "Size of the file system.", size);
         if let Some(ends) = self.access.certificate_ends() {
             let name = "longhaul_certificate_expiry_timestamp_seconds";
@@ -60,7 +61,7 @@ impl Services {
     }
 
     /// Counts a login that was refused.
-    pub(super) fn count_turned_away(&self, peer: SocketAddr, refusal: &Refusal) {
+    pub(super) fn count_refused_login(&self, peer: SocketAddr, refusal: &Refusal) {
         match refusal.fault {
             Fault::Auth if !self.access.policy().admits(peer.ip()) => self.meters.refused(RefusalReason::Policy),
             Fault::Auth => self.meters.refused(RefusalReason::Auth),

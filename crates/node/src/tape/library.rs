@@ -22,7 +22,7 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(120);
 /// The pause between the first new file and the run of `archive`.
 const ARCHIVE_AFTER: Duration = Duration::from_secs(1);
 /// The pause before `archive` is tried again, and the number of tries.
-const ARCHIVE_AGAIN: Duration = Duration::from_secs(60);
+const ARCHIVE_RETRY_AFTER: Duration = Duration::from_secs(60);
 const ARCHIVE_TRIES: u32 = 60;
 
 /// A listener to the recall of files.
@@ -44,7 +44,7 @@ pub(crate) struct TapeLibrary {
     /// Files that are not archived yet, across restarts.
     notes: Notes,
     /// Locked by a request for localities: one program at a time answers these.
-    asking: Mutex<()>,
+    localities_lock: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -71,26 +71,26 @@ impl TapeLibrary {
             dir,
             waiting: Mutex::default(),
             notes: Notes::new(state, export),
-            asking: Mutex::default(),
+            localities_lock: Mutex::default(),
         }
     }
 
     /// Archives the new files that were not on tape when the node ended.
-    pub fn go_on(self: &Arc<Self>) {
+    pub fn resume(self: &Arc<Self>) {
         let noted = self.notes.all();
-        let (there, gone): (Vec<String>, Vec<String>) =
+        let (existing, missing): (Vec<String>, Vec<String>) =
             noted.into_iter().partition(|path| self.dir.join(path).exists());
-        if there.is_empty() && !gone.is_empty() {
-            let (export, files) = (&self.export, gone.len());
+        if existing.is_empty() && !missing.is_empty() {
+            let (export, files) = (&self.export, missing.len());
             tracing::warn!(
                 export,
                 files,
-                "none of the files that are still to be taken to tape is there: is its disk mounted?"
+                "none of the files that are still to be archived to tape exists: is the disk mounted?"
             );
             return;
         }
-        gone.iter().for_each(|path| self.notes.remove(path));
-        there.into_iter().for_each(|path| self.archive(path));
+        missing.iter().for_each(|path| self.notes.remove(path));
+        existing.into_iter().for_each(|path| self.archive(path));
     }
 
     fn run(
@@ -110,12 +110,12 @@ impl TapeLibrary {
         if waiting.runs < RECALLS_MAX {
             waiting.runs += 1;
             let library = Arc::clone(self);
-            std::thread::spawn(move || library.work());
+            std::thread::spawn(move || library.recall_waiting());
         }
     }
 
     /// Runs the program for the waiting files, until none waits.
-    fn work(&self) {
+    fn recall_waiting(&self) {
         loop {
             let mut batch: HashMap<String, Vec<Arc<dyn RecallListener>>> = HashMap::new();
             {
@@ -131,26 +131,26 @@ impl TapeLibrary {
             }
             let mut paths: Vec<String> = batch.keys().cloned().collect();
             paths.sort();
-            let mut hearers: Vec<Arc<dyn RecallListener>> = Vec::new();
-            for one in batch.values().flatten() {
-                if !hearers.iter().any(|known| Arc::ptr_eq(known, one)) {
-                    hearers.push(Arc::clone(one));
+            let mut listeners: Vec<Arc<dyn RecallListener>> = Vec::new();
+            for listener in batch.values().flatten() {
+                if !listeners.iter().any(|known| Arc::ptr_eq(known, listener)) {
+                    listeners.push(Arc::clone(listener));
                 }
             }
             for (path, all) in &batch {
-                all.iter().for_each(|one| one.began(path));
+                all.iter().for_each(|listener| listener.began(path));
             }
-            let ran = self.run(Verb::Recall, &paths, None, |told| {
-                let outcome = told.error.map_or(Ok(()), Err);
-                for one in batch.remove(&told.path).unwrap_or_default() {
-                    one.ended(&told.path, outcome.clone());
+            let ran = self.run(Verb::Recall, &paths, None, |reply| {
+                let outcome = reply.error.map_or(Ok(()), Err);
+                for listener in batch.remove(&reply.path).unwrap_or_default() {
+                    listener.ended(&reply.path, outcome.clone());
                 }
             });
-            let why = ran.err().unwrap_or_else(|| "the program ended and told nothing of it".to_owned());
+            let why = ran.err().unwrap_or_else(|| "the program ended without a reply for this file".to_owned());
             for (path, all) in batch {
-                all.iter().for_each(|one| one.ended(&path, Err(why.clone())));
+                all.iter().for_each(|listener| listener.ended(&path, Err(why.clone())));
             }
-            hearers.iter().for_each(|one| one.run_over());
+            listeners.iter().for_each(|listener| listener.run_over());
         }
     }
 
@@ -159,13 +159,13 @@ impl TapeLibrary {
     /// # Errors
     /// The program fails.
     pub fn localities(&self, paths: &[String]) -> Result<HashMap<String, Result<String, String>>, String> {
-        let Some(_asking) = self.asking.try_lock_for(ANSWERS_WITHIN) else {
-            return Err("too many ask where files are".to_owned());
+        let Some(_lock) = self.localities_lock.try_lock_for(ANSWERS_WITHIN) else {
+            return Err("too many requests ask where files are".to_owned());
         };
         let mut all = HashMap::new();
         self.run(Verb::Locality, paths, Some(ANSWERS_WITHIN), |FileReply { path, locality, error }| {
-            let told = locality.ok_or_else(|| error.unwrap_or_else(|| "No such file".to_owned()));
-            all.insert(path, told);
+            let locality = locality.ok_or_else(|| error.unwrap_or_else(|| "No such file".to_owned()));
+            all.insert(path, locality);
         })?;
         Ok(all)
     }
@@ -175,7 +175,7 @@ impl TapeLibrary {
         let library = Arc::clone(self);
         std::thread::spawn(move || {
             if let Err(why) = library.run(Verb::Release, &paths, Some(ANSWERS_WITHIN), |_| ()) {
-                tracing::warn!(export = library.export, why, "files cannot be let go from disk");
+                tracing::warn!(export = library.export, why, "files cannot be released from disk");
             }
         });
     }
@@ -186,35 +186,35 @@ impl TapeLibrary {
         if !waiting.is_archiving {
             waiting.is_archiving = true;
             let library = Arc::clone(self);
-            std::thread::spawn(move || library.work_to_tape());
+            std::thread::spawn(move || library.archive_waiting());
         }
     }
 
     /// Archives files until none waits.
-    fn work_to_tape(&self) {
+    fn archive_waiting(&self) {
         let mut wait = ARCHIVE_AFTER;
         loop {
             std::thread::sleep(wait);
             let mut left = std::mem::take(&mut self.waiting.lock().archives);
             let paths: Vec<String> = left.keys().cloned().collect();
-            let ran = self.run(Verb::Archive, &paths, None, |told| match told.error {
-                None => drop(left.remove(&told.path)),
-                Some(why) => tracing::warn!(export = self.export, path = told.path, why, "a file is not on tape yet"),
+            let ran = self.run(Verb::Archive, &paths, None, |reply| match reply.error {
+                None => drop(left.remove(&reply.path)),
+                Some(why) => tracing::warn!(export = self.export, path = reply.path, why, "a file is not on tape yet"),
             });
             if let Err(why) = &ran {
-                tracing::warn!(export = self.export, why, "files cannot be taken to tape; it is tried again");
+                tracing::warn!(export = self.export, why, "files cannot be archived to tape; the node tries again");
             }
-            wait = if left.is_empty() { ARCHIVE_AFTER } else { ARCHIVE_AGAIN };
+            wait = if left.is_empty() { ARCHIVE_AFTER } else { ARCHIVE_RETRY_AFTER };
             let mut waiting = self.waiting.lock();
             // A file that has been written again meanwhile is still to be archived.
-            let is_there = |path: &&String| !left.contains_key(*path) && !waiting.archives.contains_key(*path);
-            paths.iter().filter(is_there).for_each(|path| self.notes.remove(path));
+            let is_archived = |path: &&String| !left.contains_key(*path) && !waiting.archives.contains_key(*path);
+            paths.iter().filter(is_archived).for_each(|path| self.notes.remove(path));
             for (path, tries) in left {
                 if tries + 1 < ARCHIVE_TRIES {
                     waiting.archives.entry(path).or_insert(tries + 1);
                 } else {
                     let export = &self.export;
-                    tracing::error!(export, path, "a file is not on tape, and is tried again when the node is started");
+                    tracing::error!(export, path, "a file is not on tape; the node tries again after its next start");
                 }
             }
             if waiting.archives.is_empty() {
@@ -283,23 +283,23 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_for_a_file_hears_of_it() {
+    fn listeners_get_the_outcome_of_every_file() {
         let dir = tempfile::tempdir().unwrap();
-        // It tells of `a` as being there, of `b` as failed, and forgets `c`.
+        // It reports `a` as recalled and `b` as failed, and omits `c`.
         let script = "cat > seen\necho '{\"path\": \"a\"}'; echo '{\"path\": \"b\", \"error\": \"bad cartridge\"}'";
         let library = library(dir.path(), script);
-        let heard = Arc::<RecordedRecalls>::default();
-        library.recall(["a", "b", "c"].map(str::to_owned).into(), &(Arc::clone(&heard) as Arc<dyn RecallListener>));
-        wait("all three are told of", || heard.0.lock().len() == 3);
-        let mut told = std::mem::take(&mut *heard.0.lock());
-        told.sort();
-        assert_eq!(told[0], ("a".to_owned(), Ok(())));
-        assert_eq!(told[1], ("b".to_owned(), Err("bad cartridge".to_owned())));
-        assert!(told[2].1.as_ref().unwrap_err().contains("told nothing of it"));
+        let recorded = Arc::<RecordedRecalls>::default();
+        library.recall(["a", "b", "c"].map(str::to_owned).into(), &(Arc::clone(&recorded) as Arc<dyn RecallListener>));
+        wait("all three have outcomes", || recorded.0.lock().len() == 3);
+        let mut outcomes = std::mem::take(&mut *recorded.0.lock());
+        outcomes.sort();
+        assert_eq!(outcomes[0], ("a".to_owned(), Ok(())));
+        assert_eq!(outcomes[1], ("b".to_owned(), Err("bad cartridge".to_owned())));
+        assert!(outcomes[2].1.as_ref().unwrap_err().contains("without a reply for this file"));
     }
 
     #[test]
-    fn files_that_come_are_taken_to_tape() {
+    fn new_files_are_archived() {
         let dir = tempfile::tempdir().unwrap();
         let library = library(dir.path(), "[ $1 = archive ] && tee -a archived");
         let guard = ArchiveGuard(Arc::clone(&library));
@@ -312,14 +312,14 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_started_again_takes_to_tape_what_had_come() {
+    fn files_are_archived_after_a_restart() {
         let dir = tempfile::tempdir().unwrap();
-        let is_there = |name: &str| {
+        let is_archived = |name: &str| {
             let archived = std::fs::read_to_string(dir.path().join("archived")).unwrap_or_default();
             archived.contains(&format!("\"{name}\""))
         };
         let path = |name: &str| RelPath::parse(name.as_bytes()).unwrap();
-        // The first program takes nothing.
+        // The first program archives nothing.
         let guard = ArchiveGuard(library(dir.path(), "exit 1"));
         for name in ["a", "b/c", "gone", "removed"] {
             guard.has_come(&path(name));
@@ -328,9 +328,9 @@ mod tests {
         std::fs::create_dir(dir.path().join("b")).unwrap();
         ["a", "b/c"].iter().for_each(|name| std::fs::write(dir.path().join(name), name).unwrap());
         let after = library(dir.path(), "[ $1 = archive ] && tee -a archived");
-        after.go_on();
-        wait("both are on tape", || is_there("a") && is_there("b/c"));
-        assert!(!is_there("gone") && !is_there("removed"), "what is not there any more is not archived");
+        after.resume();
+        wait("both are on tape", || is_archived("a") && is_archived("b/c"));
+        assert!(!is_archived("gone") && !is_archived("removed"), "files that no longer exist are not archived");
         wait("nothing is left to do", || after.notes.all().is_empty());
     }
 }

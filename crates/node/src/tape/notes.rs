@@ -22,7 +22,7 @@ impl Notes {
         self.0.join(URL_SAFE_NO_PAD.encode(Sha256::digest(path)))
     }
 
-    /// Notes a file. The note outlives a power cut; without it the file is archived only if the node keeps running.
+    /// Notes a file. The note survives a power cut; without it the file is archived only if the node keeps running.
     pub fn add(&self, path: &str) {
         let write = || -> io::Result<()> {
             fs::create_dir_all(&self.0)?;
@@ -35,7 +35,7 @@ impl Notes {
             File::open(&self.0)?.sync_all()
         };
         if let Err(error) = write() {
-            tracing::warn!(%error, path, "it cannot be noted that a file is to be taken to tape");
+            tracing::warn!(%error, path, "the note that a file is to be archived to tape cannot be written");
         }
     }
 

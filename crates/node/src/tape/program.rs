@@ -14,7 +14,7 @@ use serde_json::json;
 /// Bytes of a line that a program answers.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 /// Bytes of a program's standard error that are reported.
-const COMPLAINT_BYTES_MAX: u64 = 1_000;
+const STDERR_BYTES_MAX: u64 = 1_000;
 
 /// A program with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,19 +79,19 @@ impl TapeProgram {
         command.process_group(0);
         let mut child = command.spawn().map_err(|error| failed(format!("cannot be started: {error}")))?;
         feed(&mut child, paths);
-        let complaint = complaint(&mut child);
-        let told = listen(&mut child, within, &mut each);
-        if told.is_err() {
+        let errors = read_stderr(&mut child);
+        let read = read_replies(&mut child, within, &mut each);
+        if read.is_err() {
             // Its child processes may hold its output open, so the whole process group is killed.
             let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
         }
         let ended = child.wait().map_err(|error| failed(error.to_string()))?;
-        let complaint = complaint.join().unwrap_or_default();
-        told.map_err(&failed)?;
+        let errors = errors.join().unwrap_or_default();
+        read.map_err(&failed)?;
         if ended.success() {
             return Ok(());
         }
-        Err(failed(if complaint.is_empty() { format!("ended with {ended}") } else { complaint }))
+        Err(failed(if errors.is_empty() { format!("ended with {ended}") } else { errors }))
     }
 }
 
@@ -106,12 +106,12 @@ fn feed(child: &mut Child, paths: &[String]) {
 }
 
 /// Reads the beginning of a program's standard error.
-fn complaint(child: &mut Child) -> std::thread::JoinHandle<String> {
+fn read_stderr(child: &mut Child) -> std::thread::JoinHandle<String> {
     let from = child.stderr.take();
     std::thread::spawn(move || {
         let mut text = Vec::new();
         if let Some(mut from) = from {
-            let _ = (&mut from).take(COMPLAINT_BYTES_MAX).read_to_end(&mut text);
+            let _ = (&mut from).take(STDERR_BYTES_MAX).read_to_end(&mut text);
             // The rest is read as well, so that the program does not block.
             let _ = std::io::copy(&mut from, &mut std::io::sink());
         }
@@ -120,7 +120,7 @@ fn complaint(child: &mut Child) -> std::thread::JoinHandle<String> {
 }
 
 /// Reads a program's replies until it closes its output.
-fn listen(child: &mut Child, within: Option<Duration>, each: &mut impl FnMut(FileReply)) -> Result<(), String> {
+fn read_replies(child: &mut Child, within: Option<Duration>, each: &mut impl FnMut(FileReply)) -> Result<(), String> {
     let Some(from) = child.stdout.take() else { return Ok(()) };
     let (sender, lines) = channel();
     std::thread::spawn(move || {
@@ -161,21 +161,21 @@ mod tests {
         std::fs::write(&file, script).unwrap();
         let program = TapeProgram::parse(&format!("sh {}", file.display())).unwrap();
         let paths = ["a".to_owned(), "b c".to_owned()];
-        let mut told = Vec::new();
-        program.run(Verb::Locality, ("x", dir.path()), &paths, within, |one| told.push(one))?;
-        Ok(told)
+        let mut replies = Vec::new();
+        program.run(Verb::Locality, ("x", dir.path()), &paths, within, |reply| replies.push(reply))?;
+        Ok(replies)
     }
 
     #[test]
     fn a_program_reads_paths_and_answers_lines() {
-        let told =
+        let replies =
             run("cat; echo; echo '{\"path\": \"'$1-$LONGHAUL_EXPORT'\", \"locality\": \"TAPE\"}'", None).unwrap();
-        assert_eq!(told.iter().map(|one| one.path.as_str()).collect::<Vec<_>>(), ["a", "b c", "locality-x"]);
-        assert_eq!(told[2].locality.as_deref(), Some("TAPE"));
+        assert_eq!(replies.iter().map(|reply| reply.path.as_str()).collect::<Vec<_>>(), ["a", "b c", "locality-x"]);
+        assert_eq!(replies[2].locality.as_deref(), Some("TAPE"));
     }
 
     #[test]
-    fn what_goes_wrong_is_told_with_the_programs_own_words() {
+    fn failures_quote_the_programs_own_words() {
         let wrong = |script: &str| run(script, Some(Duration::from_secs(20))).unwrap_err();
         assert!(wrong("echo no drive >&2; exit 3").contains("locality: no drive"));
         assert!(wrong("exit 3").contains("ended with"));
@@ -183,7 +183,7 @@ mod tests {
         let began = Instant::now();
         let error = run("sleep 60; true", Some(Duration::from_millis(50))).unwrap_err();
         assert!(error.contains("takes too long"), "{error}");
-        assert!(began.elapsed() < Duration::from_secs(30), "what it started has gone with it");
+        assert!(began.elapsed() < Duration::from_secs(30), "the processes that it started are killed too");
         let none = TapeProgram::parse("/nowhere/program").unwrap();
         let error = none.run(Verb::Recall, ("x", Path::new("/")), &[], None, |_| ()).unwrap_err();
         assert!(error.contains("cannot be started"), "{error}");

@@ -1,4 +1,4 @@
-//! Requests to recall files from tape (WLCG Tape REST API, version 1). They are kept in the state directory and continue after a
+//! Requests to recall files from tape (WLCG Tape REST API, version 1). They are stored in the state directory and continue after a
 //! restart.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -17,7 +17,7 @@ use crate::clock::now;
 pub(crate) const FILES_MAX: usize = 10_000;
 /// Unfinished requests of one holder.
 const OPEN_EACH_MAX: usize = 250;
-/// Requests that are remembered: some 100 MB where each has 1,000 files.
+/// Requests that are remembered: about 100 MB if each has 1,000 files.
 const REQUESTS_MAX: usize = 1_000;
 
 /// The state of a file of a request.
@@ -80,8 +80,8 @@ impl StageRequest {
 pub(crate) enum StageError {
     /// There is no such request, or it is another holder's.
     Unknown,
-    /// A path is none of the request's.
-    NotOfIt(String),
+    /// A path is not one of the request's files.
+    NotAFile(String),
     /// There are too many requests, of this holder or of all.
     Full,
 }
@@ -97,7 +97,7 @@ pub(crate) struct StageRequests {
 struct RequestListener {
     access: Arc<AccessControl>,
     /// Files that the run has recalled.
-    came: Mutex<Vec<String>>,
+    recalled: Mutex<Vec<String>>,
     id: Uuid,
     export: String,
     dir: PathBuf,
@@ -108,12 +108,12 @@ impl RequestListener {
     fn change(&self, path: &str, change: impl Fn(&mut StagedFile)) {
         let mut all = self.all.lock();
         let Some(request) = all.get_mut(&self.id) else { return };
-        let is_it = |file: &&mut StagedFile| {
+        let is_unfinished = |file: &&mut StagedFile| {
             file.export == self.export
                 && file.below == path
                 && matches!(file.state, FileState::Submitted | FileState::Started)
         };
-        request.files.iter_mut().filter(is_it).for_each(change);
+        request.files.iter_mut().filter(is_unfinished).for_each(change);
         if request.is_over() {
             write(&self.dir, request);
         }
@@ -122,14 +122,14 @@ impl RequestListener {
 
 impl RequestListener {
     /// Releases recalled files that no request wants any more.
-    fn let_go_unwanted(&self) {
-        let came = std::mem::take(&mut *self.came.lock());
+    fn release_unwanted(&self) {
+        let recalled = std::mem::take(&mut *self.recalled.lock());
         let unwanted: Vec<String> = {
             let all = self.all.lock();
             let files = all.values().flat_map(|request| &request.files);
             let wanted: HashSet<&str> =
                 files.filter(|file| file.export == self.export && file.is_wanted()).map(|file| &*file.below).collect();
-            came.into_iter().filter(|path| !wanted.contains(path.as_str())).collect()
+            recalled.into_iter().filter(|path| !wanted.contains(path.as_str())).collect()
         };
         if !unwanted.is_empty()
             && let Some(library) = self.access.tape(&self.export)
@@ -142,7 +142,8 @@ impl RequestListener {
 impl RecallListener for RequestListener {
     fn began(&self, path: &str) {
         self.change(path, |file| {
-            (file.state, file.started) = (FileState::Started, Some(now().seconds));
+            file.state = FileState::Started;
+            file.started = Some(now().seconds);
         });
     }
 
@@ -153,12 +154,12 @@ impl RecallListener for RequestListener {
             file.error = outcome.clone().err();
         });
         if outcome.is_ok() {
-            self.came.lock().push(path.to_owned());
+            self.recalled.lock().push(path.to_owned());
         }
     }
 
     fn run_over(&self) {
-        self.let_go_unwanted();
+        self.release_unwanted();
     }
 }
 
@@ -171,25 +172,25 @@ fn write(dir: &Path, request: &StageRequest) {
         .and_then(|text| std::fs::create_dir_all(dir).and_then(|()| std::fs::write(&part, text)))
         .and_then(|()| std::fs::rename(&part, &file));
     if let Err(error) = written {
-        tracing::warn!(%error, request = %request.id, "a request for files on tape cannot be kept");
+        tracing::warn!(%error, request = %request.id, "a request for files on tape cannot be stored");
     }
 }
 
 impl StageRequests {
-    /// The requests in the state directory; [`StageRequests::go_on`] continues the unfinished ones.
+    /// The requests in the state directory; [`StageRequests::resume`] continues the unfinished ones.
     pub fn new(access: Arc<AccessControl>, state: &Path) -> StageRequests {
         let dir = state.join("tape");
         let read = |entry: std::fs::DirEntry| -> Option<StageRequest> {
             let path = entry.path();
             (path.extension()? == "json").then(|| serde_json::from_slice(&std::fs::read(&path).ok()?).ok()).flatten()
         };
-        let kept = std::fs::read_dir(&dir).into_iter().flatten().flatten().filter_map(read);
-        let all = kept.map(|request| (request.id, request)).collect();
+        let stored = std::fs::read_dir(&dir).into_iter().flatten().flatten().filter_map(read);
+        let all = stored.map(|request| (request.id, request)).collect();
         StageRequests { access, dir, all: Arc::new(Mutex::new(all)) }
     }
 
-    /// Recalls the files that had not come when the node ended.
-    pub fn go_on(&self) {
+    /// Recalls the files that had not been recalled when the node ended.
+    pub fn resume(&self) {
         let unfinished: Vec<StageRequest> = self.all.lock().values().filter(|one| !one.is_over()).cloned().collect();
         unfinished.iter().for_each(|request| self.begin(request));
     }
@@ -203,7 +204,7 @@ impl StageRequests {
         for (export, paths) in by_export {
             let to: Arc<dyn RecallListener> = Arc::new(RequestListener {
                 access: Arc::clone(&self.access),
-                came: Mutex::default(),
+                recalled: Mutex::default(),
                 id: request.id,
                 export: export.to_owned(),
                 dir: self.dir.clone(),
@@ -257,10 +258,10 @@ impl StageRequests {
         let request = all.get_mut(id).filter(|request| request.holder == holder).ok_or(StageError::Unknown)?;
         let known: HashSet<&str> = request.files.iter().map(|file| file.path.as_str()).collect();
         if let Some(path) = paths.iter().find(|path| !known.contains(path.as_str())) {
-            return Err(StageError::NotOfIt(path.clone()));
+            return Err(StageError::NotAFile(path.clone()));
         }
-        let meant: HashSet<&String> = paths.iter().collect();
-        request.files.iter_mut().filter(|file| meant.contains(&file.path)).for_each(change);
+        let named: HashSet<&String> = paths.iter().collect();
+        request.files.iter_mut().filter(|file| named.contains(&file.path)).for_each(change);
         write(&self.dir, request);
         Ok(request.clone())
     }
@@ -272,7 +273,8 @@ impl StageRequests {
     pub fn cancel(&self, holder: &str, id: &Uuid, paths: &[String]) -> Result<(), StageError> {
         let cancel = |file: &mut StagedFile| {
             if matches!(file.state, FileState::Submitted | FileState::Started) {
-                (file.state, file.finished) = (FileState::Cancelled, Some(now().seconds));
+                file.state = FileState::Cancelled;
+                file.finished = Some(now().seconds);
             }
         };
         self.change(holder, id, paths, cancel).map(drop)
@@ -289,8 +291,8 @@ impl StageRequests {
             let all = self.all.lock();
             let files = all.values().flat_map(|other| &other.files).filter(|file| file.is_wanted());
             let wanted: HashSet<(&str, &str)> = files.map(|file| (&*file.export, &*file.below)).collect();
-            let meant: HashSet<&String> = paths.iter().collect();
-            for file in request.files.iter().filter(|file| meant.contains(&file.path)) {
+            let named: HashSet<&String> = paths.iter().collect();
+            for file in request.files.iter().filter(|file| named.contains(&file.path)) {
                 if file.state == FileState::Completed && !wanted.contains(&(&*file.export, &*file.below)) {
                     free.entry(&file.export).or_default().push(file.below.clone());
                 }

@@ -14,7 +14,7 @@ use probe::stamp;
 
 use crate::transfers::{identity_of, locator};
 
-/// The longest test, seconds, because others wait.
+/// The longest test, seconds: other tests wait meanwhile.
 pub(crate) const SECONDS_MAX: f64 = 600.0;
 /// The default length of a test, seconds: that of `longhaul probe`.
 const SECONDS: f64 = 10.0;
@@ -24,7 +24,7 @@ const PART_S: f64 = 90.0;
 const RATE_BIT_S: u64 = 100_000_000;
 /// Packets per second of a test of latency, at most: outstanding packets are in memory.
 const PACKETS_S_MAX: f64 = 10_000.0;
-/// Intervals of a report, each with each stream: some 550 bytes from both ends, 5.5 MB in all.
+/// Intervals of a report, counted for each stream: about 550 bytes each from both ends, 5.5 MB in all.
 const INTERVALS_MAX: f64 = 10_000.0;
 /// Bytes of a target: a DNS name has at most 253 characters.
 const TARGET_BYTES_MAX: usize = 300;
@@ -45,7 +45,7 @@ pub(super) struct TestPlan {
 pub(super) enum PlannedTest {
     Tcp(tcp::Order),
     Latency(stamp::Order),
-    Udp { order: UdpOrder, up: bool },
+    Udp { order: UdpOrder, is_forward: bool },
     Path(RouteOrder),
     Limits,
 }
@@ -54,7 +54,7 @@ fn wrong(reason: impl Into<String>) -> Refusal {
     Refusal::new(Fault::Config, reason)
 }
 
-fn senseless(error: probe::Error) -> Refusal {
+fn invalid(error: probe::Error) -> Refusal {
     wrong(error.to_string())
 }
 
@@ -75,7 +75,7 @@ pub(super) fn read(order: &ProbeOrder) -> Result<TestPlan, Refusal> {
         ProbeTest::Limits(_) => (PlannedTest::Limits, 0.0),
     };
     if !(0.0..=SECONDS_MAX).contains(&seconds) {
-        return Err(wrong(format!("a test from this node lasts {SECONDS_MAX} s at most, and not {seconds}")));
+        return Err(wrong(format!("a test from this node lasts {SECONDS_MAX} s at most, not {seconds} s")));
     }
     Ok(TestPlan { to, node, keys, test, lasts: Duration::from_secs_f64(seconds) })
 }
@@ -83,11 +83,11 @@ pub(super) fn read(order: &ProbeOrder) -> Result<TestPlan, Refusal> {
 fn target(text: &str) -> Result<HostPort, Refusal> {
     let is_node = text.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("lh://"));
     if !is_node || text.len() > TARGET_BYTES_MAX {
-        return Err(wrong("the other end of a test is a node: lh://HOST[:PORT]"));
+        return Err(wrong("the target of a test is a node: lh://HOST[:PORT]"));
     }
     match locator(text)? {
         Locator::Node { at, place: NodePlace::Exports, .. } => Ok(at),
-        _ => Err(wrong("the other end of a test is a node as a whole: lh://HOST[:PORT], without a path")),
+        _ => Err(wrong("the target of a test is a node: lh://HOST[:PORT], without a path")),
     }
 }
 
@@ -95,37 +95,36 @@ fn target(text: &str) -> Result<HostPort, Refusal> {
 ///
 /// # Errors
 /// A parameter is invalid.
-pub(crate) fn tcp_order(said: &TcpProbe) -> Result<tcp::Order, Refusal> {
-    if said.seconds.is_some() && said.bytes.is_some() {
+pub(crate) fn tcp_order(test: &TcpProbe) -> Result<tcp::Order, Refusal> {
+    if test.seconds.is_some() && test.bytes.is_some() {
         return Err(wrong("a test ends after seconds or after bytes, not after both"));
     }
     let order = tcp::Order {
-        streams: said.streams,
-        direction: said.direction,
-        seconds: if said.bytes.is_some() { 0.0 } else { said.seconds.unwrap_or(SECONDS) },
-        bytes: said.bytes.unwrap_or(0),
-        omit_s: said.omit_s,
-        interval_s: said.interval_s,
-        block_bytes: said.block_bytes,
-        congestion: said.congestion.clone(),
-        window_bytes: said.window_bytes,
-        mss_bytes: said.mss_bytes,
-        pace_bit_s: said.pace_bit_s,
-        dscp: said.dscp,
+        streams: test.streams,
+        direction: test.direction,
+        seconds: if test.bytes.is_some() { 0.0 } else { test.seconds.unwrap_or(SECONDS) },
+        bytes: test.bytes.unwrap_or(0),
+        omit_s: test.omit_s,
+        interval_s: test.interval_s,
+        block_bytes: test.block_bytes,
+        congestion: test.congestion.clone(),
+        window_bytes: test.window_bytes,
+        mss_bytes: test.mss_bytes,
+        pace_bit_s: test.pace_bit_s,
+        dscp: test.dscp,
         near_cores: Vec::new(),
         far_cores: Vec::new(),
     };
-    probe::tcp::check(&order).map_err(senseless)?;
+    probe::tcp::check(&order).map_err(invalid)?;
     Ok(order)
 }
 
-fn of_tcp(said: &TcpProbe) -> Result<(PlannedTest, f64), Refusal> {
-    let order = tcp_order(said)?;
+fn of_tcp(test: &TcpProbe) -> Result<(PlannedTest, f64), Refusal> {
+    let order = tcp_order(test)?;
     let seconds = if order.bytes > 0 { SECONDS_MAX } else { order.seconds + order.omit_s };
     if seconds / order.interval_s * f64::from(streams(&order)) > INTERVALS_MAX {
         return Err(wrong(format!(
-            "so many streams in so many intervals are more than the {INTERVALS_MAX} that a report holds: choose longer \
-             intervals (interval_s)"
+            "a report holds {INTERVALS_MAX} intervals of all streams at most: choose longer intervals (interval_s)"
         )));
     }
     Ok((PlannedTest::Tcp(order), seconds))
@@ -136,66 +135,66 @@ fn streams(order: &tcp::Order) -> u32 {
     order.streams * if order.direction == Directions::Both { 2 } else { 1 }
 }
 
-fn of_latency(said: &LatencyProbe) -> Result<(PlannedTest, f64), Refusal> {
+fn of_latency(test: &LatencyProbe) -> Result<(PlannedTest, f64), Refusal> {
     let time = |seconds: f64| {
         let wrong = |_| wrong(format!("{seconds} s are no length of time"));
         Duration::try_from_secs_f64(seconds).map_err(wrong)
     };
-    let extent = match said.count {
+    let extent = match test.count {
         Some(count) => stamp::Extent::Packets(count),
-        None => stamp::Extent::Time(time(said.seconds)?),
+        None => stamp::Extent::Time(time(test.seconds)?),
     };
-    if said.rate_packets_s > PACKETS_S_MAX {
+    if test.rate_packets_s > PACKETS_S_MAX {
         return Err(wrong(format!("a test from this node sends {PACKETS_S_MAX} packets/s at most")));
     }
     let order = stamp::Order {
-        rate_packets_s: said.rate_packets_s,
+        rate_packets_s: test.rate_packets_s,
         extent,
-        packet_bytes: said.packet_bytes as usize,
-        dscp: said.dscp,
-        timeout: time(said.timeout_s)?,
+        packet_bytes: test.packet_bytes as usize,
+        dscp: test.dscp,
+        timeout: time(test.timeout_s)?,
         ..stamp::Order::default()
     };
-    order.check().map_err(senseless)?;
+    order.check().map_err(invalid)?;
     let seconds = order.packets() as f64 / order.rate_packets_s;
     Ok((PlannedTest::Latency(order), seconds))
 }
 
-fn of_udp(said: &UdpProbe) -> Result<(PlannedTest, f64), Refusal> {
-    let pace = match (said.rate_bit_s, said.spacing_s, said.burst) {
+fn of_udp(test: &UdpProbe) -> Result<(PlannedTest, f64), Refusal> {
+    let pace = match (test.rate_bit_s, test.spacing_s, test.burst) {
         (rate, None, None) => UdpPace::Rate { rate_bit_s: rate.unwrap_or(RATE_BIT_S) },
         (None, Some(spacing_s), None) => UdpPace::Spacing { spacing_s },
-        (None, None, Some(length)) => UdpPace::Bursts { length, spacing_s: 0.0, gap_s: said.gap_s.unwrap_or_default() },
+        (None, None, Some(length)) => UdpPace::Bursts { length, spacing_s: 0.0, gap_s: test.gap_s.unwrap_or_default() },
         _ => {
             return Err(wrong(
                 "datagrams leave by rate_bit_s, by spacing_s or by burst and gap_s: choose one of these",
             ));
         }
     };
-    let up = match said.direction {
+    let is_forward = match test.direction {
         Directions::Forward => true,
         Directions::Reverse => false,
-        Directions::Both => return Err(wrong("datagrams go one way in a test: up or down")),
+        Directions::Both => return Err(wrong("a test sends datagrams one way only: forward or reverse")),
     };
-    let order = UdpOrder { bytes: said.bytes, pace, count: said.count, seconds: Some(said.seconds) };
-    probe::udp::Plan::of(&order).map_err(senseless)?;
-    Ok((PlannedTest::Udp { order, up }, said.seconds))
+    let order = UdpOrder { bytes: test.bytes, pace, count: test.count, seconds: Some(test.seconds) };
+    probe::udp::Plan::of(&order).map_err(invalid)?;
+    Ok((PlannedTest::Udp { order, is_forward }, test.seconds))
 }
 
 /// A test of a path as an order of the `probe` crate.
-pub(crate) fn path_order(said: &PathProbe) -> RouteOrder {
+pub(crate) fn path_order(test: &PathProbe) -> RouteOrder {
     RouteOrder {
-        flows: said.flows,
-        probes: said.probes,
-        ttl_max: said.ttl_max,
-        mtu_bytes_max: (said.mtu_bytes_max > 0).then_some(said.mtu_bytes_max),
+        flows: test.flows,
+        probes: test.probes,
+        ttl_max: test.ttl_max,
+        mtu_bytes_max: (test.mtu_bytes_max > 0).then_some(test.mtu_bytes_max),
         lasts_s: PART_S,
         ..RouteOrder::default()
     }
 }
 
-fn of_path(said: &PathProbe) -> (PlannedTest, f64) {
-    (PlannedTest::Path(path_order(said)), 6.0 * PART_S)
+fn of_path(test: &PathProbe) -> (PlannedTest, f64) {
+    (PlannedTest::Path(path_order(test)), 6.0 * PART_S)
 }
 
 /// Checks a test against the bound on streams of clients' orders.

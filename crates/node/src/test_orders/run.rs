@@ -22,13 +22,13 @@ use crate::session_pool::Destination;
 use crate::transfers::Transfers;
 
 /// How often a running test is checked.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_EVERY: Duration = Duration::from_millis(100);
 /// How long a test may last beyond its order: for messages on their way, and streams that drain.
 const GRACE: Duration = Duration::from_secs(60);
 /// How long a stopped test may take to end, before the connection is closed.
 const HANG_UP: Duration = Duration::from_secs(5);
 /// Bytes of the other node's messages in one test.
-const WORDS_BYTES_MAX: usize = 16 << 20;
+const MESSAGES_BYTES_MAX: usize = 16 << 20;
 /// Bytes of a report, and characters of a failure's reason, at most.
 const REPORT_BYTES_MAX: usize = 8 << 20;
 const WHY_CHARS_MAX: usize = 2_000;
@@ -69,19 +69,19 @@ pub(crate) struct TestRun {
     pub order: Arc<ProbeOrder>,
     pub access: Access,
     pub stop: Stop,
-    /// The claim on the other node, which keeps other tests with a claim away from it.
+    /// The claim on the other node: meanwhile it refuses other tests that claim it.
     pub claim: Option<Claim>,
 }
 
 impl TestRun {
-    /// Runs the test to its end. The report or reason is kept and shown, so the key is removed from the other node's texts.
+    /// Runs the test to its end. The report or reason is stored and shown, so the key is removed from the other node's texts.
     ///
     /// # Errors
     /// The test failed, or the other node is busy.
     pub fn run(&self, rules: &AccessControl, transfers: &Transfers) -> Result<String, TestFailure> {
         let key = self.order.credentials.as_ref().and_then(|given| given.key.as_ref());
         let secrets = Secrets::of(key.into_iter());
-        match self.found(rules, transfers) {
+        match self.run_plan(rules, transfers) {
             Ok(report) => Ok(secrets.hide(&report, &[])),
             Err(failed) => {
                 let why = secrets.hide(&failed.why, &[]).chars().take(WHY_CHARS_MAX).collect();
@@ -90,42 +90,42 @@ impl TestRun {
         }
     }
 
-    fn found(&self, rules: &AccessControl, transfers: &Transfers) -> Result<String, TestFailure> {
+    fn run_plan(&self, rules: &AccessControl, transfers: &Transfers) -> Result<String, TestFailure> {
         // The grant may have been revoked while the test waited.
-        if !rules.may_go_on(&self.access) {
-            return Err(Refusal::new(Fault::Auth, "what this test was ordered with is not valid any more").into());
+        if !rules.may_continue(&self.access) {
+            return Err(Refusal::new(Fault::Auth, "the access that ordered this test is no longer valid").into());
         }
         let plan = order::read(&self.order)?;
-        let there = Destination { to: plan.to.clone(), node: plan.node.0, plain: false, congestion: None };
-        let session = transfers.session_for_test(rules, &there, &plan.keys);
+        let destination = Destination { to: plan.to.clone(), node: plan.node.0, plain: false, congestion: None };
+        let session = transfers.session_for_test(rules, &destination, &plan.keys);
         let session = session.map_err(|error| TestFailure::of(&error))?;
-        self.watched(&plan, session)
+        self.run_over_session(&plan, session)
     }
 
-    /// Runs the test over a session, which is closed where the other node does not end in time.
-    fn watched(&self, plan: &TestPlan, session: Session) -> Result<String, TestFailure> {
+    /// Runs the test over a session, which is closed if the other node does not end in time.
+    fn run_over_session(&self, plan: &TestPlan, session: Session) -> Result<String, TestFailure> {
         let local = |error: std::io::Error| TestFailure::new(Fault::Local, error.to_string());
         let address = session
             .peer_address()
-            .ok_or_else(|| TestFailure::new(Fault::Path, format!("the connection to {} broke at once", plan.to)))?;
+            .ok_or_else(|| TestFailure::new(Fault::Path, format!("the connection to {} failed at once", plan.to)))?;
         let hold = session.hold().map_err(local)?;
         let mut node = FarNode::new(session, address, plan.to.to_string());
-        node.hear_at_most(WORDS_BYTES_MAX).map_err(local)?;
+        node.hear_at_most(MESSAGES_BYTES_MAX).map_err(local)?;
         let (ends, over) = channel::<()>();
         std::thread::scope(|scope| {
             let test = scope.spawn(move || {
                 // Dropped at the end of this thread, even by a panic, which ends the loop of `watch`.
                 let _ends = ends;
-                self.claimed(&plan.test, &mut node)
+                self.run_with_claim(&plan.test, &mut node)
             });
             let is_late = self.watch(&over, &hold, plan.lasts + GRACE);
-            let found = test.join().map_err(|_| TestFailure::new(Fault::Bug, "the test broke off".into()))?;
-            match found {
+            let outcome = test.join().map_err(|_| TestFailure::new(Fault::Bug, "the test's thread panicked".into()))?;
+            match outcome {
                 Err(_) if is_late => {
                     let why = format!("the test with {} did not end in time", plan.to);
                     Err(TestFailure::new(Fault::Peer, why))
                 }
-                found => found,
+                outcome => outcome,
             }
         })
     }
@@ -133,7 +133,7 @@ impl TestRun {
     /// Waits until the test is over; returns whether it was late.
     fn watch(&self, over: &Receiver<()>, hold: &TcpStream, within: Duration) -> bool {
         let (began, mut ends_since, mut is_late) = (Instant::now(), None, false);
-        while over.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+        while over.recv_timeout(CHECK_EVERY) == Err(RecvTimeoutError::Timeout) {
             if began.elapsed() >= within && !self.stop.is_stopped() {
                 is_late = true;
                 self.stop.stop();
@@ -147,15 +147,15 @@ impl TestRun {
     }
 
     /// Claims the other node, if the run has a claim, and runs the test.
-    fn claimed(&self, what: &PlannedTest, node: &mut FarNode) -> Result<String, TestFailure> {
+    fn run_with_claim(&self, what: &PlannedTest, node: &mut FarNode) -> Result<String, TestFailure> {
         let Some(claim) = self.claim else { return self.test(what, node) };
         if let ClaimLine::Busy { why } = node.claim(claim)? {
             return Err(TestFailure { is_busy: true, ..TestFailure::new(Fault::Peer, why) });
         }
-        let found = self.test(what, node);
-        // The claim expires where the session has broken.
+        let outcome = self.test(what, node);
+        // If the session has failed, the claim expires.
         let _ = node.claim(Claim { seconds: 0.0, ..claim });
-        found
+        outcome
     }
 
     fn test(&self, what: &PlannedTest, node: &mut FarNode) -> Result<String, TestFailure> {
@@ -169,8 +169,8 @@ impl TestRun {
                 let latency = task::latency(node, order, stop)?;
                 self.report(&latency, Some(node))
             }
-            PlannedTest::Udp { order, up } => {
-                let test = if *up { task::send } else { task::receive };
+            PlannedTest::Udp { order, is_forward } => {
+                let test = if *is_forward { task::send } else { task::receive };
                 let point = test(node, order, &udp::Watch::default(), stop)?;
                 self.report(&point, Some(node))
             }
@@ -188,8 +188,8 @@ impl TestRun {
     /// The line that `longhaul probe --json` would print.
     fn report<T: Serialize>(&self, what: &T, node: Option<&mut FarNode>) -> Result<String, TestFailure> {
         let hosts = node.and_then(|node| node.hosts().cloned());
-        let said = ProbeDocument::of("result", self.order.test.word(), &self.order.target, what).on(hosts.as_ref());
-        let text = serde_json::to_string(&said).map_err(|e| TestFailure::new(Fault::Bug, e.to_string()))?;
+        let document = ProbeDocument::of("result", self.order.test.word(), &self.order.target, what).on(hosts.as_ref());
+        let text = serde_json::to_string(&document).map_err(|e| TestFailure::new(Fault::Bug, e.to_string()))?;
         if text.len() > REPORT_BYTES_MAX {
             let why = format!("the report has more than {REPORT_BYTES_MAX} bytes; a shorter test has a shorter one");
             return Err(TestFailure::new(Fault::Config, why));

@@ -1,5 +1,5 @@
-//! The table of tests: an `OrderTable`, and what only tests have: turns that go around among holders, a stop for each test, and
-//! reports. Time is an argument; threads and sessions are elsewhere.
+//! The table of tests: an `OrderTable` that takes holders in turn, with a stop and a report for each test. Time is an argument;
+//! threads and sessions are elsewhere.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(super) struct Entry {
     /// The access of the principal that ordered it, until the test has ended.
     access: Option<Access>,
     /// The test as it is shown, without its report.
-    told: Probe,
+    base: Probe,
     report: Option<Arc<str>>,
     stop: Stop,
     is_cancelled: bool,
@@ -37,7 +37,7 @@ impl OrderEntry for Entry {
     const UNENDED_MAX: (usize, usize) = UNENDED_MAX;
 
     fn id(&self) -> Uuid {
-        self.told.id
+        self.base.id
     }
 
     fn holder(&self) -> &str {
@@ -49,12 +49,13 @@ impl Entry {
     /// The test as it is shown now.
     pub fn show(&self) -> Probe {
         let report = self.report.as_ref().and_then(|text| serde_json::from_str(text).ok());
-        Probe { report, ..self.told.clone() }
+        Probe { report, ..self.base.clone() }
     }
 
     /// Ends the test and removes its secrets.
     fn end(&mut self, state: ProbeStage, at: String) {
-        (self.told.state, self.told.ended) = (state, Some(at));
+        self.base.state = state;
+        self.base.ended = Some(at);
         self.order = Arc::new(self.order.without_credentials());
         self.access = None;
     }
@@ -76,27 +77,28 @@ impl Table {
             holder: access.holder().to_owned(),
             order: Arc::new(order),
             access: Some(access),
-            told: Probe { id, target, test, created, ..Probe::default() },
+            base: Probe { id, target, test, created, ..Probe::default() },
             report: None,
             stop: Stop::default(),
             is_cancelled: false,
         });
     }
 
-    /// Starts the next test, where none runs: the first of another holder than the last one, or else the first.
-    pub fn next_turn(&mut self, now: String) -> Option<(Uuid, TestRun)> {
-        let id = self.orders.next_turn(|entry| entry.holder != self.last)?;
+    /// Starts the next test, if none runs: the first that is not of the last test's holder, or else the first.
+    pub fn start_next(&mut self, now: String) -> Option<(Uuid, TestRun)> {
+        let id = self.orders.start_next(|entry| entry.holder != self.last)?;
         let entry = self.orders.get_mut(&id)?;
         let access = entry.access.clone()?;
-        (entry.told.state, entry.told.started) = (ProbeStage::Running, Some(now));
+        entry.base.state = ProbeStage::Running;
+        entry.base.started = Some(now);
         self.last.clone_from(&entry.holder);
         Some((id, TestRun { order: Arc::clone(&entry.order), access, stop: entry.stop.clone(), claim: None }))
     }
 
     /// Ends the test that ran.
-    pub fn end(&mut self, id: &Uuid, found: Result<String, TestFailure>, now: String) {
+    pub fn end(&mut self, id: &Uuid, outcome: Result<String, TestFailure>, now: String) {
         let Some(entry) = self.orders.get_mut(id) else { return };
-        match found {
+        match outcome {
             Ok(report) => {
                 entry.end(ProbeStage::Done, now);
                 entry.report = Some(report.into());
@@ -104,7 +106,8 @@ impl Table {
             Err(_) if entry.is_cancelled => entry.end(ProbeStage::Cancelled, now),
             Err(TestFailure { fault, why, .. }) => {
                 entry.end(ProbeStage::Failed, now);
-                (entry.told.fault, entry.told.error) = (Some(fault.word().to_owned()), Some(why));
+                entry.base.fault = Some(fault.word().to_owned());
+                entry.base.error = Some(why);
             }
         }
         self.remember(id);
@@ -120,7 +123,7 @@ impl Table {
     /// Cancels a test; one that waits ends at once.
     pub fn cancel(&mut self, holder: &str, id: &Uuid, now: String) -> Option<Probe> {
         let entry = self.orders.of_mut(holder, id)?;
-        match entry.told.state {
+        match entry.base.state {
             ProbeStage::Queued => entry.end(ProbeStage::Cancelled, now),
             ProbeStage::Running => {
                 entry.is_cancelled = true;
@@ -140,10 +143,10 @@ impl Table {
         self.orders.unended().for_each(|entry| entry.stop.stop());
     }
 
-    /// A page of a holder's tests, and the id that the next page begins behind; none where the test that this page begins behind is
-    /// not known.
+    /// A page of a holder's tests, and the id that the next page begins after; none if the test that this page begins after is
+    /// unknown.
     pub fn page(&self, holder: &str, query: &PageQuery<ProbeStage>) -> Option<(Vec<Probe>, Option<Uuid>)> {
-        let page = self.orders.page(holder, query, |entry| entry.told.clone(), |told| told.state)?;
+        let page = self.orders.page(holder, query, |entry| entry.base.clone(), |base| base.state)?;
         Some((page.found, page.next))
     }
 }

@@ -1,4 +1,4 @@
-//! Sessions of transfers with other nodes, which are kept for a while, and with this node itself.
+//! The sessions of transfers: with other nodes, kept for a while after use, and with this node itself.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
@@ -21,8 +21,8 @@ use arc_swap::ArcSwap;
 /// Connects transfers with other nodes and servers.
 pub(super) struct Connector {
     pub timeouts: Timeouts,
-    /// Transfers may lead to loopback addresses, whatever the policy says, because this node listens there alone.
-    may_stay_here: bool,
+    /// Transfers may lead to loopback addresses, whatever the policy says, because this node listens only there.
+    allows_loopback: bool,
     /// The pool of sessions of earlier transfers.
     pub pool: Arc<SessionPool>,
     /// The address that this node listens on.
@@ -34,19 +34,22 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    pub fn new(timeouts: Timeouts, own: SocketAddr, is_users_own: bool) -> Connector {
-        // A node that lives for one copy has no second transfer that could use a pooled session.
-        let pool = SessionPool::new(if is_users_own { Duration::ZERO } else { timeouts.warm });
-        let may_stay_here = is_users_own || own.ip().is_loopback();
-        let (elsewhere, dialling) = (Elsewhere::default(), OnceLock::new());
-        Connector { timeouts, may_stay_here, pool, own, elsewhere, dialling }
+    pub fn new(timeouts: Timeouts, own: SocketAddr, serves_one_copy: bool) -> Connector {
+        // A node that exists for one copy has no second transfer that could use a pooled session.
+        let pool = SessionPool::new(if serves_one_copy { Duration::ZERO } else { timeouts.warm });
+        let allows_loopback = serves_one_copy || own.ip().is_loopback();
+        Connector { timeouts, allows_loopback, pool, own, elsewhere: Elsewhere::default(), dialling: OnceLock::new() }
     }
 
     /// Sets how servers are dialled.
-    pub fn dial_by(&self, dialling: Arc<ArcSwap<Dialling>>) {
+    pub fn set_dialling(&self, dialling: Arc<ArcSwap<Dialling>>) {
         let _ = self.dialling.set(dialling);
     }
 
+    /// How servers are dialled.
+    ///
+    /// # Errors
+    /// It has not been set, which is a defect.
     pub fn dialling(&self) -> Result<Arc<Dialling>, Refusal> {
         let known = self.dialling.get().map(|dialling| dialling.load_full());
         known.ok_or_else(|| Refusal::new(Fault::Bug, "this node does not know how to dial servers"))
@@ -56,11 +59,11 @@ impl Connector {
     ///
     /// # Errors
     /// The node cannot be reached, or the policy forbids its address.
-    pub fn session(&self, rules: &AccessControl, there: &Destination, keys: &[AccessKey]) -> engine::Result<Session> {
-        if let Some(session) = self.pool.take(there, keys) {
+    pub fn session(&self, rules: &AccessControl, to: &Destination, keys: &[AccessKey]) -> engine::Result<Session> {
+        if let Some(session) = self.pool.take(to, keys) {
             return Ok(session);
         }
-        let mut session = self.dial(rules, there, keys)?;
+        let mut session = self.dial(rules, to, keys)?;
         if !self.pool.within().is_zero() {
             session.keep(self.pool.within())?;
         }
@@ -71,26 +74,26 @@ impl Connector {
     ///
     /// # Errors
     /// The node cannot be reached, or the policy forbids its address.
-    pub fn dial(&self, rules: &AccessControl, there: &Destination, keys: &[AccessKey]) -> engine::Result<Session> {
-        let guard = rules.dial_guard(self.may_stay_here);
-        let trust = Trust::Fingerprints(vec![Fingerprint(there.node)]);
+    pub fn dial(&self, rules: &AccessControl, to: &Destination, keys: &[AccessKey]) -> engine::Result<Session> {
+        let guard = rules.dial_guard(self.allows_loopback);
+        let trust = Trust::Fingerprints(vec![Fingerprint(to.node)]);
         let connect = Connect {
-            plain: there.plain,
+            plain: to.plain,
             timeouts: self.timeouts,
             guard: Some(guard),
             elsewhere: self.elsewhere.clone(),
             ..Connect::new(trust, keys)?
         };
-        Session::connect(&there.to, &connect)
+        Session::connect(&to.to, &connect)
     }
 
-    /// A session with this node itself, over loopback, with the rights of the principal that ordered: transfers with servers use the
-    /// same code as all others.
+    /// A session with this node itself, over loopback, with the rights of the principal that ordered the transfer: by this, transfers
+    /// with servers use the same code as all others.
     ///
     /// # Errors
     /// No key can be made, or the node cannot be reached.
-    pub fn own_session(&self, rules: &AccessControl, access: &Access) -> engine::Result<Session> {
-        let key = rules.lend_own(access).map_err(refused)?;
+    pub fn loopback_session(&self, rules: &AccessControl, access: &Access) -> engine::Result<Session> {
+        let key = rules.loopback_key(access).map_err(refused)?;
         let ip = match self.own.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -111,9 +114,9 @@ impl Transfers {
     pub fn session_for_test(
         &self,
         rules: &AccessControl,
-        there: &Destination,
+        to: &Destination,
         keys: &[AccessKey],
     ) -> engine::Result<Session> {
-        self.connector.dial(rules, there, keys)
+        self.connector.dial(rules, to, keys)
     }
 }

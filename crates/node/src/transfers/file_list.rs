@@ -1,4 +1,4 @@
-//! Files that an order names one by one: the directory above all of them, their paths below it, and the outcome of each.
+//! Files that an order names one by one: their common directory, their paths below it, and the outcome of each.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -16,13 +16,16 @@ fn wrong(reason: impl Into<String>) -> Refusal {
     Refusal::new(Fault::Config, reason)
 }
 
-/// The deepest directory that all of these places are below, as a place, and the path of each below it. Places are as orders write them:
+/// The deepest common directory of these places, as a place, and the path of each below it. Places are in the form of orders:
 /// `/EXPORT/PATH`, `lh://HOST/EXPORT/PATH`, `https://HOST/PATH`.
-pub(super) fn above<'a>(places: impl Iterator<Item = &'a str>) -> Result<(String, Vec<RelPath>), Refusal> {
+///
+/// # Errors
+/// A place is not a file's, or the places have no common export or server.
+pub(super) fn common_directory<'a>(places: impl Iterator<Item = &'a str>) -> Result<(String, Vec<RelPath>), Refusal> {
     let places: Vec<&str> = places.collect();
     if let Some(place) = places.iter().find(|place| place.contains(['?', '#'])) {
         let shown = web::target::redacted(place);
-        return Err(wrong(format!("{shown}: files that are ordered together have no query in their addresses")));
+        return Err(wrong(format!("{shown}: the addresses of files that are named one by one have no query")));
     }
     let directories: Vec<&str> = places.iter().map(|place| place.rfind('/').map_or("", |at| &place[..at])).collect();
     let first = directories.first().copied().unwrap_or_default();
@@ -35,7 +38,7 @@ pub(super) fn above<'a>(places: impl Iterator<Item = &'a str>) -> Result<(String
     };
     if least.trim_matches('/').is_empty() {
         return Err(wrong(
-            "the files of one transfer are in one export here, and in one export or on one server there",
+            "the files of one transfer are in one export of this node, and in one export or on one server at the other end",
         ));
     }
     let below = |place: &&str| {
@@ -47,7 +50,7 @@ pub(super) fn above<'a>(places: impl Iterator<Item = &'a str>) -> Result<(String
     Ok((common.to_owned(), below))
 }
 
-/// The longest beginning of whole segments that two places share.
+/// The longest common prefix of whole segments of two places.
 fn shared<'a>(a: &'a str, b: &str) -> &'a str {
     let mut end = 0;
     for (at, _) in a.match_indices('/').chain([(a.len(), "")]) {
@@ -63,7 +66,7 @@ fn shared<'a>(a: &'a str, b: &str) -> &'a str {
 pub(crate) struct NamedFiles {
     /// The files as the engine takes them.
     pub list: FileList,
-    /// The index of each source in the order, by its path below the directory above all of them.
+    /// The index of each source in the order, by its path below the common directory.
     index: HashMap<RelPath, u64>,
 }
 
@@ -78,7 +81,7 @@ impl NamedFiles {
         for (((source, target), expected), at) in files.zip(0..) {
             if index.insert(source.clone(), at).is_some() {
                 return Err(wrong(format!(
-                    "{source} is named twice as a source: what became of each could not be told; order two transfers"
+                    "{source} is named twice as a source: their outcomes could not be distinguished; order two transfers"
                 )));
             }
             list.set_expected(target.clone(), expected);
@@ -89,7 +92,7 @@ impl NamedFiles {
 
     /// The outcome of a source, as the API reports it for the file of the order.
     fn outcome(&self, path: &RelPath, bytes: u64, outcome: &Outcome) -> Option<FileResult> {
-        // A session names the directory above all sources first.
+        // A session reports paths that begin with the name of the common directory.
         let below =
             path.as_bytes().iter().position(|byte| *byte == b'/').map_or(&[][..], |at| &path.as_bytes()[at + 1..]);
         let index = *self.index.get(&RelPath::parse(below).ok()?)?;
@@ -112,26 +115,26 @@ pub(crate) struct Outcomes(Mutex<Vec<FileResult>>);
 
 impl Outcomes {
     /// Adds an outcome that a session reports.
-    pub fn add(&self, files: &NamedFiles, told: &SettledFile) {
-        self.0.lock().extend(files.outcome(&told.path, told.size, &told.outcome));
+    pub fn add(&self, files: &NamedFiles, settled: &SettledFile) {
+        self.0.lock().extend(files.outcome(&settled.path, settled.size, &settled.outcome));
     }
 
     /// Adds the sources that failed without a report, because they could not be offered.
     pub fn add_missed<'a>(&self, files: &NamedFiles, missed: impl Iterator<Item = (&'a RelPath, &'a Refusal)>) {
         let mut all = self.0.lock();
-        let told: HashSet<u64> = all.iter().map(|file| file.index).collect();
+        let reported: HashSet<u64> = all.iter().map(|file| file.index).collect();
         for (path, refusal) in missed {
             let outcome = Outcome::Failed(refusal.clone());
-            all.extend(files.outcome(path, 0, &outcome).filter(|file| !told.contains(&file.index)));
+            all.extend(files.outcome(path, 0, &outcome).filter(|file| !reported.contains(&file.index)));
         }
     }
 
-    /// Forgets them.
+    /// Removes all outcomes.
     fn clear(&self) {
         self.0.lock().clear();
     }
 
-    /// The outcomes behind the first `after`, at most `limit`.
+    /// The outcomes without the first `after`, at most `limit`.
     pub fn page(&self, after: u64, limit: usize) -> FileResults {
         let all = self.0.lock();
         let from = usize::try_from(after).unwrap_or(usize::MAX).min(all.len());
@@ -168,12 +171,12 @@ mod tests {
     use super::*;
 
     fn split(places: &[&str]) -> Result<(String, Vec<String>), String> {
-        let (common, below) = above(places.iter().copied()).map_err(|refusal| refusal.reason)?;
+        let (common, below) = common_directory(places.iter().copied()).map_err(|refusal| refusal.reason)?;
         Ok((common, below.iter().map(ToString::to_string).collect()))
     }
 
     #[test]
-    fn of_the_last_transfers_the_files_are_kept() {
+    fn the_outcomes_of_the_last_transfers_files_are_kept() {
         let ended = EndedOutcomes::default();
         let all: Vec<Arc<Outcomes>> = (0..=ENDED_OUTCOMES_MAX)
             .map(|_| {
@@ -188,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_above_all_files_is_found() {
+    fn the_common_directory_of_all_files_is_found() {
         let below = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>();
         assert_eq!(split(&["/d/a/1", "/d/a/2"]), Ok(("/d/a".into(), below(&["1", "2"]))));
         assert_eq!(split(&["/d/a/1", "/d/ab/2"]), Ok(("/d".into(), below(&["a/1", "ab/2"]))));

@@ -1,5 +1,5 @@
-//! Errands: delegated transfers that are ordered over the native protocol (`Request::Carry`), pushes from here to another node with
-//! the one-time key of that node. This module only translates an errand into an order.
+//! Orders over the native protocol (`Request::Carry` with an `Errand`): pushes from this node to another one with a one-time key of
+//! that node. This module translates them into the orders of the API.
 
 use auth::{AccessKey, Fingerprint};
 use model::Locator;
@@ -9,30 +9,30 @@ use model::spec::Delete;
 use model::v1::node::{Credentials, Filter, Options, Order};
 use wire::frame::Errand;
 
-/// A place of this node, as orders write it.
+/// A place of this node, in the form of orders.
 fn here(place: &NodePlace) -> String {
     format!("/{place}")
 }
 
 /// The order of an errand.
 pub(super) fn order(errand: &Errand) -> Order {
-    let said = &errand.order;
-    let place = said.places.first().cloned().unwrap_or(NodePlace::Exports);
-    // A target in memory is no directory.
-    let into = said.options.into && matches!(place, NodePlace::Path { .. });
+    let native = &errand.order;
+    let place = native.places.first().cloned().unwrap_or(NodePlace::Exports);
+    // A target in memory is not a directory.
+    let into = native.options.into && matches!(place, NodePlace::Path { .. });
     let target = Locator::Node { at: errand.to.clone(), place, into };
     let key = AccessKey::new(errand.key.id, errand.key.secret, Fingerprint(errand.node)).expose_text();
     Order {
         files: Vec::new(),
-        id: Uuid::from_bytes(said.job),
+        id: Uuid::from_bytes(native.job),
         source: errand.sources.iter().map(here).collect(),
         target: target.to_string(),
-        options: options(&said.options),
-        limit_bit_s: said.steer.limit_bit_s,
+        options: options(&native.options),
+        limit_bit_s: native.steer.limit_bit_s,
         limit_for_s: None,
-        streams: said.steer.streams,
-        paused: said.steer.paused,
-        congestion: said.congestion.clone(),
+        streams: native.steer.streams,
+        paused: native.steer.paused,
+        congestion: native.congestion.clone(),
         retry_for_s: Some(errand.retry_for_s),
         plain: errand.plain,
         node: None,
@@ -40,25 +40,25 @@ pub(super) fn order(errand: &Errand) -> Order {
     }
 }
 
-fn options(said: &model::spec::Options) -> Options {
+fn options(native: &model::spec::Options) -> Options {
     Options {
-        recursive: said.recursive,
-        copy_links: said.copy_links,
-        sync: Some(said.sync.word().to_owned()),
-        no_overwrite: said.no_overwrite,
-        durable: said.durable,
-        checksums: Some(said.checksums.iter().map(|algorithm| algorithm.name().to_owned()).collect()),
-        delete: said.delete.is_asked(),
-        max_delete: match said.delete {
+        recursive: native.recursive,
+        copy_links: native.copy_links,
+        sync: Some(native.sync.word().to_owned()),
+        no_overwrite: native.no_overwrite,
+        durable: native.durable,
+        checksums: Some(native.checksums.iter().map(|algorithm| algorithm.name().to_owned()).collect()),
+        delete: native.delete.is_asked(),
+        max_delete: match native.delete {
             Delete::AtMost(max) => Some(max),
             _ => None,
         },
-        force: said.delete == Delete::All,
-        dry_run: said.dry_run,
-        owner: said.owner,
-        xattrs: said.xattrs,
-        wait_space_s: Some(said.wait_space.as_secs()),
-        filters: said
+        force: native.delete == Delete::All,
+        dry_run: native.dry_run,
+        owner: native.owner,
+        xattrs: native.xattrs,
+        wait_space_s: Some(native.wait_space.as_secs()),
+        filters: native
             .filters
             .iter()
             .map(|filter| Filter { include: filter.include, pattern: filter.pattern.clone() })
@@ -107,19 +107,19 @@ mod tests {
     }
 
     #[test]
-    fn an_errand_means_the_same_as_an_order() {
+    fn a_native_order_means_the_same_as_one_over_http() {
         let place = NodePlace::Path { export: "e".into(), path: RelPath::parse(b"x y").unwrap() };
         let (careful, at_most) = (Delete::Careful, Delete::AtMost(9));
         let orders = [(false, careful, place.clone()), (true, at_most, place), (false, Delete::All, NodePlace::Null)];
         for (into, delete, place) in orders {
-            let said = errand(into, delete, place.clone());
-            let order = order(&said);
+            let native = errand(into, delete, place.clone());
+            let order = order(&native);
             let plan = read(&order).unwrap();
-            assert_eq!(plan.other_end, OtherEnd::Push { to: said.to.clone(), place });
-            assert_eq!((&plan.here, &plan.options), (&said.sources, &said.order.options));
+            assert_eq!(plan.other_end, OtherEnd::Push { to: native.to.clone(), place });
+            assert_eq!((&plan.here, &plan.options), (&native.sources, &native.order.options));
             assert_eq!((plan.node, plan.retry_for), (Some(Fingerprint([3; 32])), Duration::from_secs(11)));
             assert_eq!((plan.keys[0].id, plan.keys[0].expose_secret()), ([1; 8], &[2; 32]));
-            assert_eq!(steer(&order, &Change::default()), said.order.steer);
+            assert_eq!(steer(&order, &Change::default()), native.order.steer);
             assert_eq!((order.plain, order.congestion.as_deref()), (true, Some("reno")));
         }
     }

@@ -25,13 +25,13 @@ const SOURCES_MAX: usize = 10_000;
 const RETRY_FOR: Duration = Duration::from_secs(15 * 60);
 /// How long a transfer waits for a full target, by default: as `longhaul cp` does.
 const WAIT_SPACE: Duration = Duration::from_secs(10 * 60);
-/// The longest time that an order may set for these: the number of transfers under way is bounded.
-const PATIENCE_MAX: Duration = Duration::from_secs(24 * 3600);
+/// The longest time that an order may set for both: a transfer that waits holds one of a bounded number of places.
+const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 /// The name of a congestion control in the kernel is shorter than this.
 const CONGESTION_BYTES: usize = 16;
-/// Streams where a server is the other end: each waits for that server's answers, file by file, however short the path from
-/// this node to itself is.
-const ABROAD_STREAMS: u32 = 16;
+/// Streams of a transfer with a server: each waits for that server's answers, file by file, however short the path from this node
+/// to itself is.
+const SERVER_STREAMS: u32 = 16;
 
 /// The other end of a transfer, and its direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,13 +61,13 @@ pub(crate) struct TransferPlan {
     pub node: Option<Fingerprint>,
     /// How long the transfer is tried again without progress.
     pub retry_for: Duration,
-    /// The files, where they were named one by one: the sources and the target are then the directories above them.
+    /// The files, if they were named one by one: the source and the target are then their common directories.
     pub files: Option<NamedFiles>,
 }
 
 impl TransferPlan {
     /// The address of the other end, for people.
-    pub fn elsewhere(&self) -> String {
+    pub fn other_address(&self) -> String {
         match &self.other_end {
             OtherEnd::Push { to, .. } | OtherEnd::Pull { from: to, .. } => to.to_string(),
             OtherEnd::Out(url) => shown(url),
@@ -91,13 +91,13 @@ fn wrong(reason: impl Into<String>) -> Refusal {
 /// The locator of a place in an order.
 ///
 /// # Errors
-/// The text is no locator, or holds a user or key.
+/// The text is not a locator, or holds a user or key.
 pub(crate) fn locator(text: &str) -> Result<Locator, Refusal> {
-    // A place on this node is written like the part behind the host of another node's locator.
+    // A place on this node is written like the part after the host of another node's locator.
     let authority = text.split_once("://").map_or("", |(_, rest)| rest.split('/').next().unwrap_or_default());
     if authority.contains('@') {
         // Not repeated: this part is often a secret.
-        return Err(wrong("an address of an order names no user and no key; put these into its credentials"));
+        return Err(wrong("an address of an order must not name a user or a key; put these into its credentials"));
     }
     let whole = if text.starts_with('/') { format!("lh://here{text}") } else { text.to_owned() };
     let parsed = Locator::parse(OsStr::new(&whole));
@@ -111,7 +111,7 @@ fn is_spoken(scheme: &str) -> bool {
 }
 
 fn end(texts: &[String]) -> Result<OrderEnd, Refusal> {
-    let scattered = || wrong("the sources of one transfer are all here, or all on one other node or server");
+    let not_together = || wrong("the sources of one transfer are all on this node, or all on one other node or server");
     let mut found: Option<OrderEnd> = None;
     for text in texts {
         let one = match locator(text)? {
@@ -123,7 +123,7 @@ fn end(texts: &[String]) -> Result<OrderEnd, Refusal> {
             Locator::Foreign { scheme, url } if is_spoken(&scheme) => OrderEnd::Server(vec![url]),
             other => {
                 let reason = format!(
-                    "{other} can be no end of a transfer; write /EXPORT/PATH for a place of this node, and \
+                    "{other} cannot be an end of a transfer; write /EXPORT/PATH for a place of this node, and \
                      lh://HOST/EXPORT/PATH, https://HOST/PATH or s3://BUCKET/KEY for the other end"
                 );
                 return Err(wrong(reason));
@@ -143,7 +143,7 @@ fn end(texts: &[String]) -> Result<OrderEnd, Refusal> {
                 all.extend(one);
                 OrderEnd::Server(all)
             }
-            _ => return Err(scattered()),
+            _ => return Err(not_together()),
         });
     }
     found.ok_or_else(|| wrong("an order names at least one source"))
@@ -186,10 +186,12 @@ fn bare_place(text: &str) -> String {
     if text.contains("://") { shown(text) } else { text.to_owned() }
 }
 
-/// Source and target as they are shown; for files that were named one by one the directories above all of them.
+/// Source and target as they are shown; for files that were named one by one their common directories.
 pub(crate) fn ends(order: &Order) -> (Vec<String>, String) {
-    let above = |of: fn(&OrderFile) -> &str| file_list::above(order.files.iter().map(of)).map(|(above, _)| above);
-    match (above(|file| &file.source), above(|file| &file.target)) {
+    let common = |of: fn(&OrderFile) -> &str| {
+        file_list::common_directory(order.files.iter().map(of)).map(|(directory, _)| directory)
+    };
+    match (common(|file| &file.source), common(|file| &file.target)) {
         (Ok(source), Ok(target)) if !order.files.is_empty() => (vec![source], target),
         _ => {
             let shown = bare(order);
@@ -224,7 +226,7 @@ pub(crate) fn read(order: &Order) -> Result<TransferPlan, Refusal> {
         return Err(wrong("congestion names a congestion control of the kernel, such as bbr"));
     }
     let (keys, node) = identity(order, &other_end)?;
-    let retry_for = order.retry_for_s.map_or(RETRY_FOR, Duration::from_secs).min(PATIENCE_MAX);
+    let retry_for = order.retry_for_s.map_or(RETRY_FOR, Duration::from_secs).min(WAIT_MAX);
     Ok(TransferPlan { here, other_end, options, keys, node, retry_for, files: None })
 }
 
@@ -241,7 +243,7 @@ fn split_ends(source: OrderEnd, target: OrderEnd) -> Result<(Vec<NodePlace>, Oth
     })
 }
 
-/// Reads an order that names its files one by one: a transfer from the directory above all sources to that above all targets.
+/// Reads an order that names its files one by one: a transfer from the common directory of the sources to that of the targets.
 fn read_files(order: &Order) -> Result<TransferPlan, Refusal> {
     if !order.source.is_empty() || !order.target.is_empty() {
         return Err(wrong("an order names files, or source and target, and not both"));
@@ -249,13 +251,13 @@ fn read_files(order: &Order) -> Result<TransferPlan, Refusal> {
     if order.files.len() > SOURCES_MAX {
         return Err(wrong(format!("a transfer has at most {SOURCES_MAX} files; order several transfers")));
     }
-    let (source, sources) = file_list::above(order.files.iter().map(|file| file.source.as_str()))?;
-    let (target, targets) = file_list::above(order.files.iter().map(|file| file.target.as_str()))?;
+    let (source, sources) = file_list::common_directory(order.files.iter().map(|file| file.source.as_str()))?;
+    let (target, targets) = file_list::common_directory(order.files.iter().map(|file| file.target.as_str()))?;
     let options = Options { recursive: true, ..order.options.clone() };
-    let shaped = Order { source: vec![source], target, files: Vec::new(), options, ..order.clone() };
+    let as_tree = Order { source: vec![source], target, files: Vec::new(), options, ..order.clone() };
     let expected = order.files.iter().map(expected).collect::<Result<Vec<_>, _>>()?;
-    let mut plan = read(&shaped)?;
-    compare(&mut plan.options, &order.options, &expected);
+    let mut plan = read(&as_tree)?;
+    add_digests(&mut plan.options, &order.options, &expected);
     let named = NamedFiles::new(sources.into_iter().zip(targets).zip(expected))?;
     Ok(TransferPlan { files: Some(named), ..plan })
 }
@@ -268,19 +270,20 @@ fn expected(file: &OrderFile) -> Result<Expected, Refusal> {
 }
 
 /// Adds the digests that are needed to compare files with their expected digests.
-fn compare(options: &mut spec::Options, said: &Options, expected: &[Expected]) {
+fn add_digests(options: &mut spec::Options, ordered: &Options, expected: &[Expected]) {
     let wanted: BTreeSet<Algorithm> = expected.iter().filter_map(|file| Some(file.digest?.algorithm())).collect();
     if wanted.is_empty() {
         return;
     }
-    // The CRC-32C of a small file travels with its bytes: Adler-32, which costs as little, makes the end of each a word of its own.
+    // The CRC-32C of a small file is sent with its bytes; with Adler-32, which costs as little, the end of each file is a message of
+    // its own that carries the digests.
     for algorithm in wanted.into_iter().chain([Algorithm::Adler32]) {
         if !options.checksums.contains(&algorithm) {
             options.checksums.push(algorithm);
         }
     }
     // An existing file is compared by its digest.
-    if said.sync.is_none() {
+    if ordered.sync.is_none() {
         options.sync = spec::Sync::Digest;
     }
 }
@@ -306,16 +309,16 @@ pub(crate) fn identity_of(
 ) -> Result<(Vec<AccessKey>, Option<Fingerprint>), Refusal> {
     let key: Option<AccessKey> =
         key.map(str::parse).transpose().map_err(|e: auth::key::KeyError| wrong(e.to_string()))?;
-    let told: Option<Fingerprint> =
+    let named_node: Option<Fingerprint> =
         node.map(str::parse).transpose().map_err(|e: auth::key::KeyError| wrong(e.to_string()))?;
-    match (key.as_ref().map(|key| key.node), told) {
-        (Some(of_key), Some(told)) if of_key != told => {
-            Err(wrong(format!("the access key is for another node than the one that node names ({told})")))
+    match (key.as_ref().map(|key| key.node), named_node) {
+        (Some(of_key), Some(named_node)) if of_key != named_node => {
+            Err(wrong(format!("the access key is for another node than the one that node names ({named_node})")))
         }
         (None, None) => Err(wrong(format!(
             "say which node {at} is: give one of its access keys (credentials.key) or its fingerprint (node)"
         ))),
-        (of_key, told) => Ok((key.into_iter().collect(), of_key.or(told))),
+        (of_key, named_node) => Ok((key.into_iter().collect(), of_key.or(named_node))),
     }
 }
 
@@ -361,14 +364,14 @@ fn options(said: &Options, into: bool) -> Result<spec::Options, Refusal> {
         dry_run: said.dry_run,
         owner: said.owner,
         xattrs: said.xattrs,
-        wait_space: said.wait_space_s.map_or(WAIT_SPACE, Duration::from_secs).min(PATIENCE_MAX),
+        wait_space: said.wait_space_s.map_or(WAIT_SPACE, Duration::from_secs).min(WAIT_MAX),
         filters,
     })
 }
 
 /// The limit, streams and pause of a transfer: those of its order, with later changes.
 pub(crate) fn steer(order: &Order, changes: &Change) -> Steer {
-    let is_abroad = order
+    let has_server = order
         .source
         .iter()
         .chain([&order.target])
@@ -376,7 +379,7 @@ pub(crate) fn steer(order: &Order, changes: &Change) -> Steer {
         .filter(|text| !text.is_empty())
         .any(|text| !text.starts_with('/') && !text.to_ascii_lowercase().starts_with("lh:"));
     let streams = match changes.streams.unwrap_or(order.streams) {
-        0 if is_abroad => ABROAD_STREAMS,
+        0 if has_server => SERVER_STREAMS,
         streams => streams,
     };
     Steer {
@@ -399,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn one_end_is_here() {
+    fn exactly_one_end_is_on_this_node() {
         let other_end = |source: &str, target: &str| read(&order(source, target)).map(|plan| plan.other_end).ok();
         let at = HostPort { host: "h".into(), port: 99 };
         let place = NodePlace::Path { export: "e".into(), path: model::RelPath::parse(b"x y").unwrap() };
@@ -429,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_lie_together() {
+    fn all_sources_lie_on_one_host() {
         let several = |sources: &[&str], target: &str| {
             let source = sources.iter().map(|text| (*text).to_owned()).collect();
             read(&Order { source, ..order("/d/a", target) })
@@ -442,17 +445,17 @@ mod tests {
     }
 
     #[test]
-    fn whoever_the_other_node_is_must_be_said() {
+    fn an_order_identifies_the_other_node() {
         let nobody = Order { credentials: None, ..order("/d/a", "lh://h/e/x") };
         assert!(read(&nobody).unwrap_err().reason.contains("say which node h:7411 is"));
-        let told = Order { node: Some(Fingerprint([5; 32]).to_string()), ..nobody };
-        assert_eq!(read(&told).unwrap().node, Some(Fingerprint([5; 32])));
-        let other = Order { credentials: order("", "").credentials, ..told };
+        let named_node = Order { node: Some(Fingerprint([5; 32]).to_string()), ..nobody };
+        assert_eq!(read(&named_node).unwrap().node, Some(Fingerprint([5; 32])));
+        let other = Order { credentials: order("", "").credentials, ..named_node };
         assert!(read(&other).unwrap_err().reason.contains("another node"));
     }
 
     #[test]
-    fn what_is_said_wrongly_is_named() {
+    fn an_invalid_option_is_refused() {
         let with = |options: Options| read(&Order { options, ..order("/d/a", "lh://h/e/x") });
         let sync = Options { sync: Some("often".into()), ..Options::default() };
         assert!(with(sync).unwrap_err().reason.contains("often"));
@@ -463,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compared_and_kept_has_no_secrets() {
+    fn the_kept_order_has_no_secrets() {
         let first = order("/d/a?b", "https://s/x?X-Amz-Signature=1");
         let again = Order { credentials: None, target: "https://s/x?X-Amz-Signature=2".into(), ..first.clone() };
         assert_ne!(first, again);
@@ -473,10 +476,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_counts() {
+    fn later_changes_apply() {
         let order = Order { limit_bit_s: 5, ..order("/d/a", "https://s/x") };
         let first = Change { paused: Some(true), ..Change::default() };
         let both = first.then(&Change { limit_bit_s: Some(7), ..Change::default() });
-        assert_eq!(steer(&order, &both), Steer { limit_bit_s: 7, streams: ABROAD_STREAMS, paused: true });
+        assert_eq!(steer(&order, &both), Steer { limit_bit_s: 7, streams: SERVER_STREAMS, paused: true });
     }
 }

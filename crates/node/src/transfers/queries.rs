@@ -1,4 +1,4 @@
-//! Queries about transfers: a holder sees its own transfers only.
+//! Queries about transfers: a holder sees only its own.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ impl Transfers {
         self.table().orders.of(holder, id).map(Entry::show)
     }
 
-    /// A page of a holder's transfers; none where the transfer that it begins behind is not known.
+    /// A page of a holder's transfers; none if the transfer of `after` is not known.
     pub fn page(&self, holder: &str, query: &PageQuery<Stage>) -> Option<Page<Arc<Transfer>>> {
         self.table().page(holder, query)
     }
 
-    /// The receipt of a transfer, as JSON; none where the transfer has none.
+    /// The receipt of a transfer, as JSON; none if the transfer has none.
     pub fn receipt(&self, holder: &str, id: &Uuid) -> Option<String> {
         let found = self.table().orders.of(holder, id).map(|entry| entry.receipt.clone())?;
         match (found, &self.records) {

@@ -2,7 +2,7 @@
 //! its receipt. Only the node's user may read them.
 //!
 //! A record is written before the transfer is accepted. The file is locked while the transfer is under way, so that no other node
-//! with the same state directory carries it as well.
+//! with the same state directory runs it as well.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
@@ -16,7 +16,7 @@ use model::v1::{Change, Transfer};
 use serde::{Deserialize, Serialize};
 
 /// The suffix of a file that is being written.
-const BESIDE: &str = "new";
+const UNFINISHED_SUFFIX: &str = "new";
 
 /// The record of a transfer, apart from its receipt.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ pub(crate) struct TransferRecord {
     pub holder: String,
     /// The time of the order.
     pub created: String,
-    /// The number of its last change, as events count.
+    /// The number of its last change, which is the id of its event.
     pub revision: u64,
     /// The order; without secrets and details once the transfer has ended.
     pub order: Order,
@@ -39,7 +39,7 @@ pub(crate) struct TransferRecord {
     pub receipt_bytes: usize,
     /// The changes since the order.
     pub changes: Change,
-    /// The transfer was cancelled, as earlier versions wrote it; now `changes` holds this.
+    /// The transfer was cancelled. Only earlier versions wrote this; now `changes` holds it.
     #[serde(default, skip_serializing)]
     pub cancelled: bool,
     /// The transfer as it ended.
@@ -53,7 +53,7 @@ pub(crate) enum ClaimOutcome {
     Ours(File),
     /// Another node with this state directory has ended the transfer.
     Ended(Box<TransferRecord>),
-    /// Another node with this state directory carries the transfer, or there is no record.
+    /// Another node with this state directory runs the transfer, or there is no record.
     Elsewhere,
 }
 
@@ -70,41 +70,41 @@ impl TransferRecords {
         self.0.join(id.to_string())
     }
 
-    /// Writes a record, whole or not at all. The returned file holds the lock, if `lock` asks for one.
+    /// Writes a record as a whole or not at all. The returned file holds the lock if `lock` is set.
     ///
     /// # Errors
     /// The directory or the file cannot be written.
     pub fn write(&self, record: &TransferRecord, receipt: Option<&str>, lock: bool) -> io::Result<File> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
         let path = self.path(&record.order.id);
-        let beside = path.with_extension(BESIDE);
+        let unfinished = path.with_extension(UNFINISHED_SUFFIX);
         let mut bytes = serde_json::to_vec(record)?;
         bytes.push(b'\n');
         if let Some(receipt) = receipt {
             bytes.extend_from_slice(receipt.as_bytes());
             bytes.push(b'\n');
         }
-        let _ = fs::remove_file(&beside);
-        let mut file = fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(&beside)?;
+        let _ = fs::remove_file(&unfinished);
+        let mut file = fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(&unfinished)?;
         let mut write = || {
             if lock {
                 file.lock()?;
             }
             file.write_all(&bytes)?;
             file.sync_all()?;
-            fs::rename(&beside, &path)?;
-            // The directory as well: an accepted order outlives a power cut.
+            fs::rename(&unfinished, &path)?;
+            // The directory is synced as well, so that an accepted order survives a power cut.
             File::open(&self.0)?.sync_all()
         };
-        // An order that is not accepted leaves no file, least of all its secrets.
-        write().inspect_err(|_| drop(fs::remove_file(&beside)))?;
+        // An order that is not accepted leaves no file with its secrets.
+        write().inspect_err(|_| drop(fs::remove_file(&unfinished)))?;
         Ok(file)
     }
 
     /// Removes incomplete files, which a killed node may have left with secrets in them.
     pub fn sweep(&self) {
         let entries = fs::read_dir(&self.0).into_iter().flatten().flatten().map(|entry| entry.path());
-        for path in entries.filter(|path| path.extension().is_some_and(|ending| ending == BESIDE)) {
+        for path in entries.filter(|path| path.extension().is_some_and(|ending| ending == UNFINISHED_SUFFIX)) {
             if File::open(&path).is_ok_and(|file| file.try_lock().is_ok()) {
                 let _ = fs::remove_file(path);
             }
@@ -139,7 +139,7 @@ impl TransferRecords {
         }
     }
 
-    /// All records, oldest first, without those of transfers that another node with this state directory carries now.
+    /// All records, oldest first, without those of transfers that another node with this state directory runs now.
     pub fn all(&self) -> Vec<TransferRecord> {
         let Ok(entries) = fs::read_dir(&self.0) else { return Vec::new() };
         let mut all: Vec<TransferRecord> = entries.flatten().filter_map(|entry| self.known(&entry.path())).collect();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_carried_belongs_to_one() {
+    fn a_transfer_is_claimed_by_one_node() {
         let dir = tempfile::tempdir().unwrap();
         let records = TransferRecords::new(dir.path().join("transfers"));
         let (first, second) = (record(1), record(2));
@@ -236,21 +236,21 @@ mod tests {
     }
 
     #[test]
-    fn half_of_an_order_does_not_stay() {
+    fn an_incomplete_record_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let records = TransferRecords::new(dir.path().into());
         drop(records.write(&record(4), None, false).unwrap());
-        fs::write(records.path(&Uuid::from_u128(5)).with_extension(BESIDE), "{\"secret").unwrap();
+        fs::write(records.path(&Uuid::from_u128(5)).with_extension(UNFINISHED_SUFFIX), "{\"secret").unwrap();
         records.sweep();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-        // Where a directory stands in its place it cannot be written: nothing stays beside it.
+        // A directory with the record's name prevents the write: no incomplete file stays.
         fs::create_dir(records.path(&Uuid::from_u128(6))).unwrap();
         assert!(records.write(&record(6), None, false).is_err());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 
     #[test]
-    fn what_does_not_read_is_left_alone() {
+    fn an_unreadable_record_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();
         let records = TransferRecords::new(dir.path().into());
         fs::write(records.path(&Uuid::from_u128(3)), "not JSON").unwrap();

@@ -15,7 +15,7 @@ use remote::{Redirects, TokenSource, s3};
 use crate::access::refuse;
 use crate::dialling::Dialling;
 
-/// The credentials that came with an order; none where none came.
+/// The credentials of an order, if it has any.
 struct OrderCredentials<'a>(Option<&'a Credentials>);
 
 impl remote_store::Credentials for OrderCredentials<'_> {
@@ -25,9 +25,9 @@ impl remote_store::Credentials for OrderCredentials<'_> {
     }
 
     fn bucket(&self, name: &str) -> Result<Bucket, remote_store::Error> {
-        let said = self.0.and_then(|credentials| credentials.s3.clone()).unwrap_or_default();
-        let key = match (said.access_key_id, said.secret_access_key) {
-            (Some(key), Some(secret)) => Some(s3::Credentials { key, secret, token: said.session_token }),
+        let s3 = self.0.and_then(|credentials| credentials.s3.clone()).unwrap_or_default();
+        let key = match (s3.access_key_id, s3.secret_access_key) {
+            (Some(key), Some(secret)) => Some(s3::Credentials { key, secret, token: s3.session_token }),
             (None, None) => None,
             _ => {
                 let why = "a key to S3 has two parts: access_key_id and secret_access_key";
@@ -36,9 +36,9 @@ impl remote_store::Credentials for OrderCredentials<'_> {
         };
         Ok(Bucket {
             name: name.to_owned(),
-            endpoint: said.endpoint,
-            region: said.region.unwrap_or_else(|| "us-east-1".to_owned()),
-            virtual_hosted: said.virtual_hosted,
+            endpoint: s3.endpoint,
+            region: s3.region.unwrap_or_else(|| "us-east-1".to_owned()),
+            virtual_hosted: s3.virtual_hosted,
             // An order holds one key; a newer one comes with a new order.
             credentials: Arc::new(move || Ok(key.clone())),
         })
@@ -50,7 +50,7 @@ pub(super) fn refused(refusal: Refusal) -> Error {
     Error::Refused { peer: "this node".into(), refusal }
 }
 
-/// The certificate that came with an order, a delegated proxy for example.
+/// The client certificate of an order, for example a delegated proxy.
 ///
 /// # Errors
 /// The certificate or its key cannot be read.
@@ -69,8 +69,8 @@ pub(super) fn place(url: &str, credentials: Option<&Credentials>, dialling: &Dia
     let tls = dialling.tls_with(certificate).map_err(|error| Refusal::new(Fault::Local, error.to_string()))?;
     let dialer = remote_store::dialer(tls, Arc::clone(&dialling.guard));
     // The dialer checks the address of every redirect like the first one.
-    let reach = RemoteSettings { dialer, redirects: Redirects::Anywhere, patience: PATIENCE };
-    remote_store::open(url, reach, &OrderCredentials(credentials)).map_err(|error| refuse(&error))
+    let settings = RemoteSettings { dialer, redirects: Redirects::Anywhere, patience: PATIENCE };
+    remote_store::open(url, settings, &OrderCredentials(credentials)).map_err(|error| refuse(&error))
 }
 
 /// The sources on a server.
@@ -83,8 +83,8 @@ pub(super) fn sources(
     dialling: &Dialling,
 ) -> engine::Result<Vec<SourceRoot>> {
     let root = |url: &String| {
-        let there = place(url, credentials, dialling).map_err(refused)?;
-        there.source().map_err(|error| match error {
+        let store = place(url, credentials, dialling).map_err(refused)?;
+        store.source().map_err(|error| match error {
             remote_store::Error::Store(error) => error.into(),
             error => refused(refuse(&error)),
         })

@@ -1,4 +1,4 @@
-//! Memory for a new order, and the forgetting of ended transfers.
+//! Reserves memory for new orders, and forgets ended transfers.
 
 use parking_lot::MutexGuard;
 
@@ -11,7 +11,7 @@ use super::table::{UNENDED_MAX, footprint};
 use super::{Transfers, Unaccepted, now_s};
 
 impl Transfers {
-    /// The memory of a new order. Checks as well that its end can be remembered.
+    /// Reserves the memory of a new order, and checks that its id can be remembered after its end.
     ///
     /// # Errors
     /// There are too many orders, or they take too much memory.
@@ -24,12 +24,12 @@ impl Transfers {
         if is_full {
             let (own, all) = UNENDED_MAX;
             return Err(full(format!(
-                "{own} transfers of one holder and {all} in all may wait or be under way; order again when some have ended"
+                "at most {own} transfers of one holder and {all} in all wait or run at once; order again when some have ended"
             )));
         }
         if !self.spent().has_room(holder, known, now_s()) {
             let own = SPENT_MAX.0;
-            return Err(full(format!("{own} transfers of one holder within a day are the most; order again tomorrow")));
+            return Err(full(format!("a holder orders at most {own} transfers within a day; order again tomorrow")));
         }
         let mut part = self.budget.part(holder);
         part.grow(footprint(order)).map_err(|why| full(why.to_string()))?;
@@ -40,13 +40,13 @@ impl Transfers {
         self.spent.lock()
     }
 
-    /// Forgets transfers except for their ids. The record of an id that cannot be written down stays for the next start.
+    /// Forgets transfers except for their ids. If an id cannot be stored, the record of its transfer stays for the next start.
     pub(super) fn forget(&self, gone: Vec<(Uuid, String)>) {
         for (id, holder) in gone {
             match self.spent().add(id, &holder, now_s()) {
                 Ok(()) => self.records.iter().for_each(|records| records.remove(&id)),
                 Err(error) => {
-                    tracing::warn!(job = %id, %error, "the id of an ended transfer cannot be written down: its file stays");
+                    tracing::warn!(job = %id, %error, "the id of an ended transfer cannot be stored; its record stays");
                 }
             }
         }

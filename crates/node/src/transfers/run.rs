@@ -34,25 +34,25 @@ pub(super) struct TransferRun<'a> {
     pub plan: &'a TransferPlan,
     pub access: &'a Access,
     pub control: &'a Control,
-    /// The outcomes of its files, where they were named one by one.
+    /// The outcomes of its files, if they were named one by one.
     pub outcomes: &'a Outcomes,
-    /// An earlier run of this node has begun it.
+    /// The transfer was begun before a restart of this node.
     pub begun: bool,
 }
 
 impl TransferRun<'_> {
     /// Runs the transfer to its end. The receipt is kept and shown, so the secrets are removed from the texts of servers.
     pub fn run(&self) -> v1::Receipt {
-        let mut receipt = self.carry_all();
-        receipt.error = receipt.error.map(|error| self.plain(&error));
+        let mut receipt = self.run_ends();
+        receipt.error = receipt.error.map(|error| self.without_secrets(&error));
         for miss in &mut receipt.failures {
-            miss.reason = self.plain(&miss.reason);
+            miss.reason = self.without_secrets(&miss.reason);
         }
         receipt
     }
 
     /// A text without the secrets of this order.
-    fn plain(&self, text: &str) -> String {
+    fn without_secrets(&self, text: &str) -> String {
         let given = self.order.credentials.as_ref();
         let s3 = given.and_then(|given| given.s3.as_ref());
         let keys = s3.map(|s3| [&s3.secret_access_key, &s3.session_token]).into_iter().flatten().flatten();
@@ -61,7 +61,7 @@ impl TransferRun<'_> {
         Secrets::of(words.chain(keys)).hide(text, &urls)
     }
 
-    fn carry_all(&self) -> v1::Receipt {
+    fn run_ends(&self) -> v1::Receipt {
         let sources_here = || self.sources_here();
         let sources_there = |urls: &[String]| {
             let dialling = self.connector.dialling().map_err(refused)?;
@@ -69,31 +69,33 @@ impl TransferRun<'_> {
         };
         let receiving_here = |options: &Options, waker: Waker| self.receiving_here(options, waker);
         match &self.plan.other_end {
-            OtherEnd::Push { place, .. } => self.carry(Ends::Push { sources: &sources_here, target: place.clone() }),
+            OtherEnd::Push { place, .. } => {
+                self.run_engine(Ends::Push { sources: &sources_here, target: place.clone() })
+            }
             OtherEnd::Pull { places, .. } => {
-                self.carry(Ends::Pull { sources: places.clone(), target: &receiving_here })
+                self.run_engine(Ends::Pull { sources: places.clone(), target: &receiving_here })
             }
             OtherEnd::In(urls) => {
                 let sources = || sources_there(urls);
-                self.carry(Ends::Push { sources: &sources, target: self.plan.here[0].clone() })
+                self.run_engine(Ends::Push { sources: &sources, target: self.plan.here[0].clone() })
             }
             OtherEnd::Out(url) => {
                 let receiving = |options: &Options, waker: Waker| self.receiving_there(url, options, waker);
-                self.carry(Ends::Pull { sources: self.plan.here.clone(), target: &receiving })
+                self.run_engine(Ends::Pull { sources: self.plan.here.clone(), target: &receiving })
             }
         }
     }
 
-    fn carry(&self, ends: Ends<'_>) -> v1::Receipt {
+    fn run_engine(&self, ends: Ends<'_>) -> v1::Receipt {
         let keep = |session: Session| match self.destination() {
-            Some(there) => self.connector.pool.put(there, session),
+            Some(destination) => self.connector.pool.put(destination, session),
             None => session.close(),
         };
-        // A copy by this node itself is in its path shares already, and tells nothing about a path.
-        let is_far = self.destination().is_some();
+        // A session with this node itself has no path whose history or shares would matter.
+        let has_path = self.destination().is_some();
         let means = Means {
-            history: is_far.then(|| self.rules.history()),
-            path_shares: is_far.then(|| self.rules.path_shares()),
+            history: has_path.then(|| self.rules.history()),
+            path_shares: has_path.then(|| self.rules.path_shares()),
             streams_max: self.rules.policy().third_party.max_streams.into(),
             ..Means::default()
         };
@@ -115,10 +117,10 @@ impl TransferRun<'_> {
             self.control.tell_files();
         }
         let mut note = |note: Note<'_>| match (note, &self.plan.files) {
-            (Note::News(News::File(told)), Some(files)) => self.outcomes.add(files, &told),
+            (Note::News(News::File(settled)), Some(files)) => self.outcomes.add(files, &settled),
             (Note::News(_), _) => {}
             (Note::Again(error, pause), _) => {
-                let error = self.plain(&error.to_string());
+                let error = self.without_secrets(&error.to_string());
                 tracing::info!(job = %transfer.id, error, pause_s = pause.as_secs(), "the path broke; trying again");
             }
         };
@@ -131,22 +133,26 @@ impl TransferRun<'_> {
         transfer.receipt(&done, source, target)
     }
 
-    /// The other node; none where the other end is a server.
+    /// The other node; none if the other end is a server.
     fn destination(&self) -> Option<Destination> {
         let (OtherEnd::Push { to, .. } | OtherEnd::Pull { from: to, .. }) = &self.plan.other_end else { return None };
-        let (plain, congestion) = (self.order.plain, self.order.congestion.clone());
-        Some(Destination { to: to.clone(), node: self.plan.node?.0, plain, congestion })
+        Some(Destination {
+            to: to.clone(),
+            node: self.plan.node?.0,
+            plain: self.order.plain,
+            congestion: self.order.congestion.clone(),
+        })
     }
 
     fn connect(&self) -> engine::Result<Session> {
-        // Checked at every attempt: the grant may have been revoked since.
-        if !self.rules.may_go_on(self.access) {
+        // Checked at every attempt, because the grant may have been revoked.
+        if !self.rules.may_continue(self.access) {
             let reason = "the access key that began this job is not valid any more";
             return Err(Error::Refused { peer: "the source node".into(), refusal: Refusal::new(Fault::Auth, reason) });
         }
         match self.destination() {
-            Some(there) => self.connector.session(self.rules, &there, &self.plan.keys),
-            None => self.connector.own_session(self.rules, self.access),
+            Some(destination) => self.connector.session(self.rules, &destination, &self.plan.keys),
+            None => self.connector.loopback_session(self.rules, self.access),
         }
     }
 
@@ -167,12 +173,12 @@ impl TransferRun<'_> {
     /// The receiving side of an attempt, on a server.
     fn receiving_there(&self, url: &str, options: &Options, waker: Waker) -> engine::Result<Arc<Receiving>> {
         let dialling = self.connector.dialling().map_err(refused)?;
-        let there = remote_end::place(url, self.order.credentials.as_ref(), &dialling).map_err(refused)?;
-        there.check()?;
-        Ok(TargetPlace::new(there.store, there.path).receive(options.clone(), tag()?, waker))
+        let target = remote_end::place(url, self.order.credentials.as_ref(), &dialling).map_err(refused)?;
+        target.check()?;
+        Ok(TargetPlace::new(target.store, target.path).receive(options.clone(), tag()?, waker))
     }
 
-    /// The order that a client would have given to this node as the receiving one.
+    /// The native order that a client would send to this node as the target.
     fn open(&self, options: &Options) -> Open {
         Open {
             job: *self.order.id.as_bytes(),

@@ -1,4 +1,4 @@
-//! Ids of ended transfers that are not remembered otherwise: within [`PROMISE`] of its end no id runs a second time, so that a client
+//! Ids of ended transfers that are not remembered otherwise: within [`SPENT_FOR`] of its end no id runs a second time, so that a client
 //! that missed the end of an order can repeat the order without harm.
 //!
 //! In memory, and in `STATE/transfers-spent` for the next start: rows of 32 bytes, id, when it may be used again (seconds since
@@ -15,8 +15,8 @@ use model::id::Uuid;
 use sha2::{Digest, Sha256};
 
 /// How long after its end an id is spent.
-pub(crate) const PROMISE: Duration = Duration::from_secs(24 * 3600);
-/// Ids of one holder, and of all, that are spent or will be: beyond that no order is accepted, because the promise could not be kept.
+pub(crate) const SPENT_FOR: Duration = Duration::from_secs(24 * 3600);
+/// Ids of one holder, and of all, that are spent or will be: beyond that no order is accepted, because its id could not be kept.
 /// They take at most 67 MiB of memory (2^21 entries of 33 bytes) and 31 MiB of disk.
 pub(crate) const SPENT_MAX: (usize, usize) = (250_000, 1_000_000);
 
@@ -34,10 +34,11 @@ pub(super) struct Spent {
     rows: HashMap<Uuid, Row>,
     /// The number of ids of each holder, by the holder's hash.
     each: HashMap<u64, usize>,
-    /// Rows of the file, those that are out of date among them.
+    /// Rows of the file, expired ones included.
     written: usize,
-    /// The file; none on a node that lives for one copy.
+    /// The file; none on a node that exists for one copy.
     path: Option<PathBuf>,
+    /// When expired ids were last removed, seconds since 1970.
     swept_s: u64,
 }
 
@@ -59,10 +60,10 @@ impl Spent {
                 spent.insert(Uuid::from_bytes(*id), row);
             }
         }
-        // A row that was cut off would shift all behind it.
+        // A truncated row would shift all rows after it.
         if spent.rows.len() * ROW_BYTES != bytes.len() {
             if let Err(error) = spent.rewrite() {
-                tracing::warn!(path = %path.display(), %error, "what ended earlier cannot be written down anew");
+                tracing::warn!(path = %path.display(), %error, "the ids of ended transfers cannot be written");
             }
         } else {
             spent.written = spent.rows.len();
@@ -91,9 +92,9 @@ impl Spent {
     /// Adds an id, which is spent from now on.
     ///
     /// # Errors
-    /// The id cannot be written down: a restart would forget it.
+    /// The id cannot be written: a restart would forget it.
     pub fn add(&mut self, id: Uuid, holder: &str, now_s: u64) -> io::Result<()> {
-        let row = Row { until_s: now_s + PROMISE.as_secs(), holder: holder_hash(holder) };
+        let row = Row { until_s: now_s + SPENT_FOR.as_secs(), holder: holder_hash(holder) };
         self.insert(id, row);
         let Some(path) = &self.path else { return Ok(()) };
         if self.written > 2 * self.rows.len() + 1024 {
@@ -125,17 +126,17 @@ impl Spent {
     /// Writes the file anew, without expired rows.
     fn rewrite(&mut self) -> io::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
-        let beside = path.with_extension("new");
-        let _ = fs::remove_file(&beside);
+        let unfinished = path.with_extension("new");
+        let _ = fs::remove_file(&unfinished);
         let mut bytes = Vec::with_capacity(self.rows.len() * ROW_BYTES);
         self.rows.iter().for_each(|(id, row)| bytes.extend_from_slice(&encode(id, *row)));
         let written =
-            OpenOptions::new().create_new(true).write(true).mode(0o600).open(&beside).and_then(|mut file: File| {
+            OpenOptions::new().create_new(true).write(true).mode(0o600).open(&unfinished).and_then(|mut file: File| {
                 file.write_all(&bytes)?;
                 file.sync_all()?;
-                fs::rename(&beside, path)
+                fs::rename(&unfinished, path)
             });
-        written.inspect_err(|_| drop(fs::remove_file(&beside)))?;
+        written.inspect_err(|_| drop(fs::remove_file(&unfinished)))?;
         self.written = self.rows.len();
         Ok(())
     }
@@ -169,7 +170,7 @@ mod tests {
         spent.add(id(1), "me", 1000).unwrap();
         spent.add(id(2), "me", 2000).unwrap();
         assert!(spent.has(&id(1), 1000 + DAY - 1) && !spent.has(&id(1), 1000 + DAY) && !spent.has(&id(3), 1000));
-        // Cut off by a power failure in the middle of a row.
+        // A power failure has truncated the last row.
         let mut bytes = fs::read(&path).unwrap();
         bytes.extend_from_slice(&[7; 5]);
         fs::write(&path, bytes).unwrap();
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_each_holders_own() {
+    fn each_holder_has_room_of_its_own() {
         let mut spent = Spent::default();
         (0..10).for_each(|n| spent.add(id(n), "me", 0).unwrap());
         assert!(spent.has_room("me", (SPENT_MAX.0 - 11, 0), 0) && !spent.has_room("me", (SPENT_MAX.0 - 10, 0), 0));
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_does_not_grow_for_ever() {
+    fn the_file_of_spent_ids_is_bounded() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("spent");
         let mut spent = Spent::open(&path, 0);

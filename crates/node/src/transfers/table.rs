@@ -1,5 +1,5 @@
-//! The table of transfers: an `OrderTable`, and what only transfers have: the numbers of their changes, which subscribers follow over
-//! restarts, and their records. Time is an argument; files, threads and sessions are elsewhere.
+//! The table of transfers: an `OrderTable` with the numbers of the transfers' changes, which subscribers follow over restarts, and
+//! with their records. Time is an argument; files, threads and sessions are elsewhere.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -48,13 +48,13 @@ pub(super) struct Entry {
     /// The length of its receipt.
     receipt_bytes: usize,
     /// Its end is written down.
-    pub is_settled: bool,
+    pub is_stored: bool,
     /// Its control while it is under way.
     pub control: Option<Control>,
-    /// The outcomes of its files, where they were named one by one; lost with the process.
+    /// The outcomes of its files, if they were named one by one; lost with the process.
     pub outcomes: Arc<Outcomes>,
     /// The locked record, while the transfer is under way.
-    pub held: Option<File>,
+    pub locked_record: Option<File>,
     /// The access of the principal that ordered it, until it has ended.
     pub access: Option<Access>,
     /// The memory of its order, until it has ended.
@@ -88,7 +88,8 @@ fn ended_order(order: &Order) -> Order {
     let mut bare = bare(order);
     bare.options.filters.clear();
     let (source, target) = ends(order);
-    (bare.source, bare.target) = (first_sources(&source), target);
+    bare.source = first_sources(&source);
+    bare.target = target;
     bare.files.clear();
     bare
 }
@@ -109,10 +110,10 @@ impl Entry {
             base: Arc::new(base),
             receipt: None,
             receipt_bytes: 0,
-            is_settled: false,
+            is_stored: false,
             control: None,
             outcomes: Arc::default(),
-            held: None,
+            locked_record: None,
             access: Some(access),
             part,
             order_digest,
@@ -144,10 +145,10 @@ impl Entry {
             limit_bit_s: steer(&order, &changes).limit_bit_s,
             ..Transfer::default()
         });
-        let is_settled = base.state.is_last();
-        let part = (!is_settled).then(|| {
+        let is_stored = base.state.is_last();
+        let part = (!is_stored).then(|| {
             let mut part = budget.part(&holder);
-            // It has been accepted, and stays so even where the budget is smaller now.
+            // It has been accepted, and stays so even if the budget is smaller now.
             let _ = part.grow(footprint(&order));
             part
         });
@@ -161,10 +162,10 @@ impl Entry {
             base,
             receipt: None,
             receipt_bytes,
-            is_settled,
+            is_stored,
             control: None,
             outcomes: Arc::default(),
-            held: None,
+            locked_record: None,
             access,
             part,
             order_digest,
@@ -201,7 +202,7 @@ impl Entry {
     }
 
     /// Its record.
-    pub fn keep(&self) -> TransferRecord {
+    pub fn record(&self) -> TransferRecord {
         TransferRecord {
             v: 1,
             holder: self.holder.clone(),
@@ -295,60 +296,65 @@ impl Table {
     }
 
     /// Starts the first waiting transfer of a holder below its bound. It counts as under way from here on.
-    pub fn next_turn(&mut self) -> Option<Uuid> {
-        self.orders.next_turn(|_| true)
+    pub fn start_next(&mut self) -> Option<Uuid> {
+        self.orders.start_next(|_| true)
     }
 
     /// Begins a transfer.
-    pub fn begin(&mut self, id: &Uuid, control: Control, held: Option<File>, started: String, now_us: u64) {
+    pub fn begin(&mut self, id: &Uuid, control: Control, locked_record: Option<File>, started: String, now_us: u64) {
         if let Some(entry) = self.orders.get_mut(id) {
             let base = Transfer { state: Stage::Running, started: Some(started), ..(*entry.base).clone() };
             // Changes since the transfer was taken from the queue.
             control.change(&entry.changes);
-            (entry.base, entry.control, entry.held) = (Arc::new(base), Some(control), held);
+            entry.base = Arc::new(base);
+            entry.control = Some(control);
+            entry.locked_record = locked_record;
         }
         self.touch(id, now_us);
     }
 
-    /// Ends a transfer, which is shown as `told` from now on, and removes its secrets. Returns the transfers that are forgotten, with
+    /// Ends a transfer, which is shown as `ended` from now on, and removes its secrets. Returns the transfers that are forgotten, with
     /// their holders.
-    pub fn end(&mut self, id: &Uuid, told: Transfer, receipt: Option<Arc<str>>, now_us: u64) -> Vec<(Uuid, String)> {
+    pub fn end(&mut self, id: &Uuid, ended: Transfer, receipt: Option<Arc<str>>, now_us: u64) -> Vec<(Uuid, String)> {
         let Some(entry) = self.orders.get_mut(id) else { return Vec::new() };
         entry.order = Arc::new(ended_order(&entry.order));
-        entry.base = Arc::new(Transfer { source: entry.order.source.clone(), ..told });
+        entry.base = Arc::new(Transfer { source: entry.order.source.clone(), ..ended });
         entry.receipt_bytes = receipt.as_ref().map_or(0, |receipt| receipt.len());
-        (entry.receipt, entry.control, entry.access, entry.part) = (receipt, None, None, None);
+        entry.receipt = receipt;
+        entry.control = None;
+        entry.access = None;
+        entry.part = None;
         let bytes = entry.bytes();
         self.orders.end(id, bytes);
         self.touch(id, now_us);
-        self.forget_the_oldest()
+        self.forget_oldest()
     }
 
     /// Removes ended transfers beyond the bounds; returns their ids and holders.
-    pub fn forget_the_oldest(&mut self) -> Vec<(Uuid, String)> {
-        let gone = self.orders.forget_beyond(REMEMBERED_MAX, REMEMBERED_BYTES_MAX);
-        for entry in &gone {
+    pub fn forget_oldest(&mut self) -> Vec<(Uuid, String)> {
+        let forgotten = self.orders.forget_beyond(REMEMBERED_MAX, REMEMBERED_BYTES_MAX);
+        for entry in &forgotten {
             self.changes.remove(&entry.revision);
         }
-        gone.into_iter().map(|entry| (entry.order.id, entry.holder)).collect()
+        forgotten.into_iter().map(|entry| (entry.order.id, entry.holder)).collect()
     }
 
-    /// Removes a transfer that another node with the same state directory carries.
-    pub fn give_up(&mut self, id: &Uuid) {
+    /// Removes a transfer that another node with the same state directory runs.
+    pub fn remove(&mut self, id: &Uuid) {
         if let Some(entry) = self.orders.remove(id) {
             self.changes.remove(&entry.revision);
         }
     }
 
-    /// A page of a holder's transfers; none where the transfer that it begins behind is not known.
+    /// A page of a holder's transfers; none if the transfer that it begins after is unknown.
     pub fn page(&self, holder: &str, query: &PageQuery<Stage>) -> Option<Page<Arc<Transfer>>> {
         self.orders.page(holder, query, Entry::show, |shown| shown.state)
     }
 
     /// A holder's transfers that changed after `mark`, in the order of the changes.
     pub fn changed_since(&self, mark: u64, holder: &str, only: Option<&Uuid>) -> Vec<TransferChange> {
-        let behind = self.changes.range((Bound::Excluded(mark), Bound::Unbounded));
-        shown_of(behind.filter_map(|(_, id)| self.get(id)), holder, only)
+        let after = self.changes.range((Bound::Excluded(mark), Bound::Unbounded));
+        shown_of(after.filter_map(|(_, id)| self.get(id)), holder, only)
     }
 
     /// A holder's transfers that have not ended, in the order of their last changes.

@@ -1,5 +1,5 @@
-//! A node in the test's own process: on a free port of loopback, with directories of its own, until it is dropped. Tests of
-//! other crates include this file as well; it knows nothing of what they ask the node for.
+//! A node in the process of the test, on a free port of loopback, with its own directories, until it is dropped. Tests of other
+//! crates include this file as well.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -19,12 +19,12 @@ pub struct OpenNode {
 }
 
 impl OpenNode {
-    /// Starts a node with an export of this name, payload in clear allowed.
+    /// Starts a node with an export of this name. Payload in clear is allowed.
     pub fn start(export: &str) -> OpenNode {
         OpenNode::start_with(export, |_| {})
     }
 
-    /// The same, with what the test wants otherwise.
+    /// Starts a node with an export of this name and a changed configuration.
     pub fn start_with(export: &str, change: impl FnOnce(&mut NodeConfig)) -> OpenNode {
         let dir = tempfile::tempdir().unwrap();
         let files = dir.path().join(export);
@@ -33,7 +33,7 @@ impl OpenNode {
             exports: vec![Export::here(export, files, true)],
             anonymous: Some(Rights::Write),
             plain: true,
-            // The peer of a test is on loopback too, where no stranger's copy may go.
+            // The peer of a test is on loopback, which anonymous clients' copies must not reach otherwise.
             own_guests: true,
             ..NodeConfig::new(([127, 0, 0, 1], 0).into(), StateDir::open(&dir.path().join("state")).unwrap())
         };
@@ -44,12 +44,12 @@ impl OpenNode {
         OpenNode { dir, node, address }
     }
 
-    /// The directory in which the state directory is, as `state`, and that of the export, by its name.
+    /// The directory that holds the state directory, `state`, and the export's directory, by its name.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// A path there.
+    /// A path in that directory.
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.dir.path().join(name)
     }

@@ -1,7 +1,7 @@
 //! Estimates the time that a file costs beside its bytes, from the transfer itself.
 //!
 //! Time is the sum of a price for each byte and a price for each file. The prices with the highest likelihood are found as for counts
-//! (Poisson): then the total is right, neither price is negative, and a stretch of nothing but bytes says nothing about files. Until some
+//! (Poisson): then the total is right, neither price is negative, and a span without files is no evidence about files. Until about a
 //! hundred files have been seen, the price of a file is low.
 
 use super::history::Span;
@@ -9,10 +9,11 @@ use super::history::Span;
 /// The assumed cost of a file before any was seen, s.
 const FILE_SECONDS: f64 = 50e-6;
 /// The number of files that outweighs that assumption.
-const FILES_OF_BELIEF: f64 = 64.0;
-/// The assumed cost of a byte, where a job of empty files has shown none, s.
+const PRIOR_FILES: f64 = 64.0;
+/// The assumed cost of a byte before any was seen, s.
 const BYTE_SECONDS: f64 = 1e-8;
-const BYTES_OF_BELIEF: f64 = 1e3;
+/// The number of bytes that outweighs that assumption.
+const PRIOR_BYTES: f64 = 1e3;
 /// Rounds of the fit, each a sum over the spans. The prices are within a percent after these.
 const ROUNDS: usize = 40;
 
@@ -21,7 +22,7 @@ const ROUNDS: usize = 40;
 pub(super) struct Cost {
     byte_seconds: f64,
     file_seconds: f64,
-    /// The number of files that the price of a file is from.
+    /// The number of files from which the price of a file was computed.
     files: f64,
 }
 
@@ -36,10 +37,10 @@ impl Cost {
         if span.seconds > 0.0 { self.work(span) / span.seconds } else { 0.0 }
     }
 
-    /// The error of the work left because few files were seen, s.
-    pub fn doubt(&self, left: &Span) -> f64 {
-        let unsure = (FILES_OF_BELIEF / (FILES_OF_BELIEF + self.files)).sqrt();
-        left.files * self.file_seconds * unsure
+    /// The error of the work left where few files were seen, s.
+    pub fn error_seconds(&self, left: &Span) -> f64 {
+        let part = (PRIOR_FILES / (PRIOR_FILES + self.files)).sqrt();
+        left.files * self.file_seconds * part
     }
 }
 
@@ -47,7 +48,7 @@ impl Cost {
 pub(super) fn fit(spans: &[Span]) -> Cost {
     let mut all = Span::default();
     spans.iter().for_each(|span| all += *span);
-    let mut byte = all.seconds / all.bytes.max(BYTES_OF_BELIEF);
+    let mut byte = all.seconds / all.bytes.max(PRIOR_BYTES);
     let mut file = FILE_SECONDS;
     for _ in 0..ROUNDS {
         let (mut bytes, mut files) = (0.0, 0.0);
@@ -58,8 +59,8 @@ pub(super) fn fit(spans: &[Span]) -> Cost {
                 files += span.files * span.seconds / expected;
             }
         }
-        byte = (byte * bytes + BYTES_OF_BELIEF * BYTE_SECONDS) / (all.bytes + BYTES_OF_BELIEF);
-        file = (file * files + FILES_OF_BELIEF * FILE_SECONDS) / (all.files + FILES_OF_BELIEF);
+        byte = (byte * bytes + PRIOR_BYTES * BYTE_SECONDS) / (all.bytes + PRIOR_BYTES);
+        file = (file * files + PRIOR_FILES * FILE_SECONDS) / (all.files + PRIOR_FILES);
     }
     Cost { byte_seconds: byte, file_seconds: file, files: all.files }
 }

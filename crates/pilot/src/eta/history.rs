@@ -1,4 +1,4 @@
-//! The progress over time: in fine spans for the last seconds and coarser ones before, so that days take no more memory than
+//! The progress over time, in fine spans for the last seconds and coarser ones before, so that days take little more memory than
 //! minutes.
 
 use std::collections::VecDeque;

@@ -3,12 +3,12 @@
 use super::cost::Cost;
 use super::history::Span;
 
-/// A rate must hold for at least this time to outweigh the rate before it, s: where it is faster, as after slow start,
+/// A faster rate must last for at least this time to replace the rate before it (after slow start, for example), s.
 const FASTER_SECONDS: f64 = 0.75;
-/// where it is slower, since a stall of a second is no new rate,
+/// A slower rate must last for at least this time: a stall of a second is no new rate, s.
 const SLOWER_SECONDS: f64 = 2.0;
-/// and for this part of the time before: in a long job, chance has more tries.
-const OF_THE_PAST: f64 = 0.01;
+/// A new rate must also last for this part of the time before it: in a long job, differences by chance are more frequent.
+const PAST_PART: f64 = 0.01;
 /// A difference smaller than this is no new rate.
 const DIFFERENT: f64 = 0.12;
 /// Nor is a difference that the spread on both sides explains, in standard errors.
@@ -18,18 +18,18 @@ const SIGNIFICANT: f64 = 4.0;
 const SIGNIFICANT_BEGINNING: f64 = 2.0;
 const BEGINNING_RISE: f64 = 1.3;
 const BEGINNING_SECONDS: f64 = 8.0;
-/// A span is taken to be like the next for this time, s.
+/// Spans within this time count as one observation: they are not independent, s.
 const ALIKE_SECONDS: f64 = 1.0;
 /// The number of blocks whose means give the spread.
 const BLOCKS: f64 = 12.0;
-/// Rounds of looking for a change within the remaining spans.
+/// The number of searches for a change, each within the spans that the search before has left.
 const ROUNDS: usize = 12;
 
 /// The present rate: work per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rate {
     pub mean: f64,
-    /// The time over which it was seen, s.
+    /// The time over which it was measured, s.
     pub seconds: f64,
     /// Standard deviation of the means of blocks.
     pub deviation: f64,
@@ -72,8 +72,8 @@ impl StretchSums {
         if self.seconds > 0.0 { (self.squares / self.seconds - self.mean() * self.mean()).max(0.0) } else { 0.0 }
     }
 
-    /// The variance of the mean. Few spans that happen to be alike prove little: 5 % is assumed at least.
-    fn doubt(&self) -> f64 {
+    /// The variance of the mean. A few equal spans prove little: a standard deviation of at least 5 % is assumed.
+    fn variance_of_mean(&self) -> f64 {
         let least = (0.05 * self.mean()).powi(2);
         (self.variance() + least) * (ALIKE_SECONDS / self.seconds.max(1e-9)).min(1.0)
     }
@@ -109,12 +109,12 @@ fn start(spans: &[(f64, f64)]) -> usize {
 fn difference(before: &StretchSums, after: &StretchSums, is_first: bool) -> Option<f64> {
     let (old, new) = (before.mean(), after.mean());
     let least = if new > old { FASTER_SECONDS } else { SLOWER_SECONDS };
-    let least = least.max(before.seconds * OF_THE_PAST);
+    let least = least.max(before.seconds * PAST_PART);
     let differs = (new - old).abs() > DIFFERENT * old.max(new);
     if after.seconds < least || !differs {
         return None;
     }
-    let score = (new - old).abs() / (before.doubt() + after.doubt()).sqrt().max(1e-12);
+    let score = (new - old).abs() / (before.variance_of_mean() + after.variance_of_mean()).sqrt().max(1e-12);
     let is_beginning = is_first && before.seconds < BEGINNING_SECONDS && new > old * BEGINNING_RISE;
     let enough = if is_beginning { SIGNIFICANT_BEGINNING } else { SIGNIFICANT };
     (score > enough).then_some(score)
@@ -127,7 +127,10 @@ pub(super) fn rate(spans: &[Span], cost: &Cost) -> Option<Rate> {
     let mut all = StretchSums::default();
     now.iter().for_each(|(seconds, work)| all.add(*seconds, *work));
     let block = all.seconds / BLOCKS;
-    let (mut blocks, mut open, mut last) = (StretchSums::default(), (0.0, 0.0), StretchSums::default());
+    let mut blocks = StretchSums::default();
+    let mut last = StretchSums::default();
+    // Seconds and work of the block that is not full yet.
+    let mut open = (0.0, 0.0);
     let mut passed = 0.0;
     for (seconds, work) in now {
         open = (open.0 + seconds, open.1 + work);

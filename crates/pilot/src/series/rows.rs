@@ -1,7 +1,7 @@
-//! Reads a series back, row after row. The file may have been cut short, edited, or written by a stranger. A cell that is no number, or
-//! a number that no job can have, is reported by its line and column; the rows around it are read all the same.
+//! Reads a series, row after row. The file may have been cut short, edited, or written by a stranger. A cell that is not a number, or
+//! a number that no job can have, is reported by its line and column; the other rows are read all the same.
 //!
-//! Does not know: how the numbers of several rows belong together. It never holds more than one row.
+//! What this module does not know: how the numbers of several rows belong together. It holds one row at a time.
 
 use std::io::{self, BufRead, Read};
 use std::time::Duration;
@@ -10,17 +10,17 @@ use model::account::{Spent, Stage};
 
 use super::COLUMNS;
 
-/// The rows that [`RowWriter`](super::RowWriter) writes have some 200 bytes.
+/// The longest line. The rows that [`RowWriter`](super::RowWriter) writes have about 200 bytes.
 const LINE_BYTES_MAX: usize = 64 << 10;
-/// The number of columns that this reads.
-const MANY: usize = 32;
-/// The first of the columns that a series may lack.
-const ADDED: usize = 27;
-/// The id of a job has 36 characters.
+/// The number of columns.
+const COLUMN_COUNT: usize = 32;
+/// The number of columns that every series has; later columns may be missing.
+const REQUIRED_COLUMNS: usize = 27;
+/// The longest name. The id of a job has 36 characters.
 const NAME_CHARS_MAX: usize = 40;
-/// Thirty years.
+/// The longest time: thirty years.
 const SECONDS_MAX: f64 = 1e9;
-/// More than any rate, count or time; sums of a billion of them are still finite.
+/// The largest number: more than any rate, count or time; sums of a billion of them are still finite.
 const NUMBER_MAX: f64 = 1e18;
 
 /// Why a row, or the whole series, cannot be read.
@@ -73,25 +73,25 @@ pub struct Kernel {
     pub delivery_rate_bit_s: f64,
     /// The most that the stream may send; none while congestion control alone decides.
     pub pace_bit_s: Option<f64>,
-    /// Sent, what was sent again included.
+    /// Bytes sent, including those sent again.
     pub sent_bytes: u64,
-    /// Sent again.
+    /// Bytes sent again.
     pub resent_bytes: u64,
-    /// Time with something on its way or waiting.
+    /// Time with data in flight or waiting to be sent.
     pub busy_s: f64,
-    /// Of that, with the receive window full.
+    /// The part of that time with the receive window full.
     pub receive_window_limited_s: f64,
-    /// Of that, with the send buffer full.
+    /// The part of that time with the send buffer full.
     pub send_buffer_limited_s: f64,
     /// The window that the receiver offers.
     pub window_bytes: u64,
-    /// Waiting in the socket, unsent.
+    /// Bytes that wait in the socket, unsent.
     pub unsent_bytes: u64,
-    /// Arrived and not yet read.
+    /// Bytes that have arrived and were not read yet.
     pub unread_bytes: u64,
     /// Congestion control.
     pub congestion: String,
-    /// Received; 0 where the series does not say.
+    /// Bytes received; 0 where the series lacks the column.
     pub received_bytes: u64,
 }
 
@@ -99,8 +99,8 @@ pub struct Kernel {
 #[derive(Debug)]
 pub struct Rows<R> {
     input: R,
-    /// Where each of [`COLUMNS`] stands.
-    places: Vec<Option<usize>>,
+    /// The position of each of [`COLUMNS`] in a row.
+    positions: Vec<Option<usize>>,
     line: u64,
     text: Vec<u8>,
     is_over: bool,
@@ -131,17 +131,19 @@ impl<R: BufRead> Rows<R> {
         }
         let head = std::str::from_utf8(&text).map_err(|_| wrong("is no text".into()))?;
         let names = names(head);
-        let place = |name| names.iter().position(|known| *known == name);
-        let places: Vec<Option<usize>> = COLUMNS.split(',').map(place).collect();
-        if let Some((name, _)) = COLUMNS.split(',').zip(&places).take(ADDED).find(|(_, place)| place.is_none()) {
+        let position = |name| names.iter().position(|known| *known == name);
+        let positions: Vec<Option<usize>> = COLUMNS.split(',').map(position).collect();
+        if let Some((name, _)) =
+            COLUMNS.split(',').zip(&positions).take(REQUIRED_COLUMNS).find(|(_, position)| position.is_none())
+        {
             return Err(wrong(format!("has no column {name}, which every series has")));
         }
-        Ok(Rows { input, places, line: 1, text, is_over: false })
+        Ok(Rows { input, positions, line: 1, text, is_over: false })
     }
 
-    /// Whether the series says how much of the time was the processor's.
+    /// Whether the series has the columns of processor times.
     pub fn has_processor_times(&self) -> bool {
-        self.places[ADDED + 1..MANY - 1].iter().all(Option::is_some)
+        self.positions[REQUIRED_COLUMNS + 1..COLUMN_COUNT - 1].iter().all(Option::is_some)
     }
 }
 
@@ -166,7 +168,7 @@ impl<R: BufRead> Iterator for Rows<R> {
                 (Length::TooLong, _) => return wrong(format!("longer than {LINE_BYTES_MAX} bytes")),
                 (_, Err(_)) => return wrong("is no text".into()),
                 (_, Ok(text)) if text.trim().is_empty() => {}
-                (_, Ok(text)) => match row(&self.places, text.trim_end(), length == Length::Last) {
+                (_, Ok(text)) => match row(&self.positions, text.trim_end(), length == Length::Last) {
                     Ok(row) => return Some(Ok(row)),
                     Err(what) => return wrong(what),
                 },
@@ -179,13 +181,13 @@ impl<R: BufRead> Iterator for Rows<R> {
 #[derive(Clone, Copy, PartialEq)]
 enum Length {
     Whole,
-    /// Nothing ends it: it may have been cut short.
+    /// It has no line end: it may have been cut short.
     Last,
     TooLong,
     Nothing,
 }
 
-/// One line, within bounds; what is too long is passed over.
+/// Reads one line of at most [`LINE_BYTES_MAX`]; the rest of a longer line is skipped.
 fn read_line(input: &mut impl BufRead, text: &mut Vec<u8>) -> io::Result<Length> {
     text.clear();
     input.by_ref().take(LINE_BYTES_MAX as u64).read_until(b'\n', text)?;
@@ -208,17 +210,17 @@ fn read_line(input: &mut impl BufRead, text: &mut Vec<u8>) -> io::Result<Length>
 
 /// The cells of a row, taken in the order of [`COLUMNS`].
 struct Cells<'a> {
-    places: &'a [Option<usize>],
+    positions: &'a [Option<usize>],
     cells: Vec<&'a str>,
     next: usize,
 }
 
 impl<'a> Cells<'a> {
-    /// Empty where the series lacks the column.
+    /// The text of the next cell; empty where the series lacks the column.
     fn text(&mut self) -> &'a str {
-        let place = self.places.get(self.next).copied().flatten();
+        let position = self.positions.get(self.next).copied().flatten();
         self.next += 1;
-        place.and_then(|place| self.cells.get(place)).map_or("", |cell| cell.trim())
+        position.and_then(|position| self.cells.get(position)).map_or("", |cell| cell.trim())
     }
 
     fn wrong(&self, text: &str) -> String {
@@ -226,7 +228,7 @@ impl<'a> Cells<'a> {
         format!("{name} is {:?}, which is no number that a job can have", short(text))
     }
 
-    /// None where nothing stands there.
+    /// The number in the next cell; none where the cell is empty.
     fn number_if_any(&mut self) -> Result<Option<f64>, String> {
         let text = self.text();
         if text.is_empty() {
@@ -252,7 +254,7 @@ impl<'a> Cells<'a> {
         text.parse().map_err(|_| self.wrong(text))
     }
 
-    /// A time that is given for each of so many records.
+    /// The time of so many records, from a cell with the time per record.
     fn time(&mut self, records: u64) -> Result<Duration, String> {
         let ms = self.number_if_any()?.unwrap_or(0.0);
         let seconds = ms * 1e-3 * records.max(1) as f64;
@@ -264,19 +266,19 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// Names and ids are kept, and shown: no more of them than there can be.
+/// A name or id, cut at [`NAME_CHARS_MAX`]: it is kept, and shown to people.
 fn short(text: &str) -> String {
     text.chars().take(NAME_CHARS_MAX).collect()
 }
 
-fn row(places: &[Option<usize>], text: &str, is_last: bool) -> Result<Row, String> {
+fn row(positions: &[Option<usize>], text: &str, is_last: bool) -> Result<Row, String> {
     let cells: Vec<&str> = text.split(',').collect();
-    let wanted = places.iter().flatten().max().map_or(0, |last| last + 1);
+    let wanted = positions.iter().flatten().max().map_or(0, |last| last + 1);
     if cells.len() < wanted {
         let why = if is_last { "the file ends in the middle of it" } else { "some are missing" };
         return Err(format!("{} columns of {wanted}: {why}", cells.len()));
     }
-    let mut cells = Cells { places, cells, next: 0 };
+    let mut cells = Cells { positions, cells, next: 0 };
     let time_s = cells.seconds()?;
     let stream = match cells.text() {
         "far" => None,
@@ -293,7 +295,7 @@ fn row(places: &[Option<usize>], text: &str, is_last: bool) -> Result<Row, Strin
         Some(stream) => Some(kernel(stream, &mut cells)?),
         None => None,
     };
-    cells.next = ADDED + 1;
+    cells.next = REQUIRED_COLUMNS + 1;
     for stage in [Stage::Storage, Stage::Compute, Stage::Socket] {
         spent.cpu[stage as usize] = cells.time(spent.records)?;
     }
@@ -301,7 +303,7 @@ fn row(places: &[Option<usize>], text: &str, is_last: bool) -> Result<Row, Strin
     Ok(Row { time_s, spent, kernel, job })
 }
 
-/// The fields stand in the order of the columns: each takes the next one.
+/// The kernel's counters. The fields are in the order of the columns: each takes the next cell.
 fn kernel(stream: u32, cells: &mut Cells<'_>) -> Result<Kernel, String> {
     Ok(Kernel {
         stream,

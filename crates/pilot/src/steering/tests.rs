@@ -1,4 +1,4 @@
-//! The pilot on paths that are equations: rates, queues and losses by a fluid model, in virtual time.
+//! Tests the pilot on simulated paths: rates, queues and losses by a fluid model, in virtual time.
 
 // Tests may unwrap; clippy.toml knows test functions only, not what they call.
 #![allow(clippy::unwrap_used)]
@@ -21,7 +21,7 @@ struct Path {
     rate: f64,
     rtt: f64,
     queue: f64,
-    /// Lost whatever is sent.
+    /// The part of all bytes that is lost, at any rate.
     loss: f64,
 }
 
@@ -32,18 +32,19 @@ struct SimulatedJob {
     pilot: Pilot,
     streams: u32,
     cap: Option<f64>,
-    /// What its congestion control sends at.
+    /// The rate of its congestion control.
     rate: f64,
     sums: (f64, f64, f64),
     starts: f64,
     from: f64,
-    /// What arrived in each tick, bytes per second.
+    /// The arriving rate in each tick, bytes per second.
     arrived: Vec<f64>,
-    /// What a single stream's window lets through, bytes per second.
+    /// The rate that the window allows one stream, bytes per second.
     window: f64,
-    /// For how much of the time the kernel says so.
-    says: f64,
-    wishes: Vec<u32>,
+    /// The part of the time in which the kernel reports a full window.
+    full_part: f64,
+    /// The numbers of streams that the pilot has chosen.
+    counts: Vec<u32>,
     busy: f64,
 }
 
@@ -60,14 +61,14 @@ fn job(streams: u32, starts: f64, past: Option<PathHistory>) -> SimulatedJob {
         from: past.map_or(10.0, |_| 10.0) * f64::from(MSS) * f64::from(streams),
         arrived: Vec::new(),
         window: f64::INFINITY,
-        says: 1.0,
-        wishes: Vec::new(),
+        full_part: 1.0,
+        counts: Vec::new(),
         busy: 0.0,
     }
 }
 
 impl SimulatedJob {
-    /// What it puts on the path now.
+    /// The rate at which it sends now, bytes per second.
     fn sends(&self, now: f64) -> f64 {
         if now < self.starts {
             return 0.0;
@@ -75,7 +76,7 @@ impl SimulatedJob {
         self.rate.min(self.cap.unwrap_or(f64::INFINITY)).min(self.window * f64::from(self.streams))
     }
 
-    /// One tick later: so much arrived, so much was lost, and the round trip took so long.
+    /// Steps by one tick with this arriving rate, rate of loss and round-trip time.
     fn tick(&mut self, now: f64, path: &Path, arrived: f64, lost: f64, rtt: f64) {
         if now < self.starts {
             self.arrived.push(0.0);
@@ -102,9 +103,9 @@ impl SimulatedJob {
         for action in self.pilot.tick(Duration::from_secs_f64(now), &samples, &context) {
             match action {
                 Action::Pace(_, each) => self.cap = each.map(|each| each as f64 * f64::from(self.streams)),
-                Action::Streams(wish) => {
-                    self.wishes.push(wish);
-                    self.streams = wish;
+                Action::Streams(count) => {
+                    self.counts.push(count);
+                    self.streams = count;
                 }
                 Action::Congestion(..) | Action::Refresh(_) => {}
             }
@@ -124,7 +125,7 @@ impl SimulatedJob {
             bytes_sent: (self.sums.1 / each) as u64,
             bytes_retransmitted: (self.sums.2 / each) as u64,
             busy: span(self.busy),
-            receive_window_limited: if windowed { span(self.busy * self.says) } else { Duration::ZERO },
+            receive_window_limited: if windowed { span(self.busy * self.full_part) } else { Duration::ZERO },
             send_window_bytes: 1 << 20,
             window_scaling: true,
             ..TcpInfo::default()
@@ -132,7 +133,7 @@ impl SimulatedJob {
         Sample { stream: id, tcp, congestion: "bbr".into(), spent, unread_bytes: 0 }
     }
 
-    /// The mean of what arrived between two moments, of what the path carries.
+    /// The mean arriving rate between two moments, as a part of the path's rate.
     fn share(&self, path: &Path, from: f64, to: f64) -> f64 {
         let ticks = &self.arrived[(from / TICK) as usize..(to / TICK) as usize];
         ticks.iter().sum::<f64>() / ticks.len() as f64 / path.rate
@@ -143,7 +144,7 @@ impl SimulatedJob {
     }
 }
 
-/// Runs jobs over a path; what was lost to the full queue, as a share of what was sent, for each second.
+/// Runs jobs over a path. Returns the part of the sent bytes that the full queue dropped, for each second.
 fn run(path: &mut Path, jobs: &mut [SimulatedJob], seconds: f64, mut change: impl FnMut(f64, &mut Path)) -> Vec<f64> {
     let mut waiting = 0.0;
     let mut overflow = Vec::new();
@@ -167,7 +168,7 @@ fn run(path: &mut Path, jobs: &mut [SimulatedJob], seconds: f64, mut change: imp
     overflow.chunks((1.0 / TICK) as usize).map(|second| second.iter().sum::<f64>() / second.len() as f64).collect()
 }
 
-fn still(_: f64, _: &mut Path) {}
+fn unchanged(_: f64, _: &mut Path) {}
 
 #[test]
 fn every_path_is_filled_and_no_queue_left() {
@@ -176,7 +177,7 @@ fn every_path_is_filled_and_no_queue_left() {
             for loss in [0.0, 4.6e-5, 3e-3] {
                 let mut path = Path { rate: GBIT, rtt, queue, loss };
                 let mut jobs = [job(4, 0.0, None)];
-                let overflow = run(&mut path, &mut jobs, 60.0, still);
+                let overflow = run(&mut path, &mut jobs, 60.0, unchanged);
                 let share = jobs[0].share(&path, 20.0, 60.0) / (1.0 - loss);
                 let what = format!("RTT {rtt}, queue {queue}, loss {loss}: {share}, {overflow:?}");
                 assert!(share > 0.95, "{what}");
@@ -188,11 +189,11 @@ fn every_path_is_filled_and_no_queue_left() {
 }
 
 #[test]
-fn what_is_known_is_not_overshot() {
+fn a_known_rate_is_not_exceeded_at_the_start() {
     let past = PathHistory { capacity_bytes_s: GBIT as u64, streams: 4, min_rtt_s: 0.303, loss: 0.0 };
     let mut path = Path { rate: GBIT, rtt: 0.303, queue: 64e3, loss: 0.0 };
     let mut jobs = [job(4, 0.0, Some(past))];
-    let overflow = run(&mut path, &mut jobs, 20.0, still);
+    let overflow = run(&mut path, &mut jobs, 20.0, unchanged);
     // Nothing at the end of slow start; later a probe now and then.
     assert!(overflow[..6].iter().all(|lost| *lost == 0.0), "{overflow:?}");
     assert!(overflow.iter().sum::<f64>() / 20.0 < 1e-3, "{overflow:?}");
@@ -200,7 +201,7 @@ fn what_is_known_is_not_overshot() {
 }
 
 #[test]
-fn a_path_that_grows_is_found_out_and_one_that_shrinks_at_once() {
+fn a_capacity_that_grows_or_shrinks_is_found() {
     let mut path = Path { rate: GBIT, rtt: 0.05, queue: GBIT * 0.05, loss: 0.0 };
     let mut jobs = [job(2, 0.0, None)];
     run(&mut path, &mut jobs, 90.0, |now, path| {
@@ -212,22 +213,23 @@ fn a_path_that_grows_is_found_out_and_one_that_shrinks_at_once() {
 }
 
 #[test]
-fn small_windows_get_more_streams_and_as_few_as_do() {
-    // A window that is full all the time, and one that BBR has settled below.
-    for says in [1.0, 0.07] {
+fn small_windows_get_as_many_streams_as_needed() {
+    // A window that is full all the time, and one below which BBR has settled.
+    for full_part in [1.0, 0.07] {
         let mut path = Path { rate: GBIT, rtt: 0.1, queue: GBIT * 0.1, loss: 0.0 };
         let mut one = job(2, 0.0, None);
-        (one.window, one.says) = (GBIT / 10.5, says);
+        one.window = GBIT / 10.5;
+        one.full_part = full_part;
         let mut jobs = [one];
-        run(&mut path, &mut jobs, 90.0, still);
+        run(&mut path, &mut jobs, 90.0, unchanged);
         let job = &jobs[0];
-        assert!(job.share(&path, 70.0, 90.0) > 0.95, "full {says}: {:?} streams", job.wishes);
-        assert!((11..=22).contains(&job.streams), "full {says}: {:?}", job.wishes);
+        assert!(job.share(&path, 70.0, 90.0) > 0.95, "full {full_part}: {:?} streams", job.counts);
+        assert!((11..=22).contains(&job.streams), "full {full_part}: {:?}", job.counts);
     }
 }
 
-/// For a moment a host does not take anything in: its round trips grow and its rate falls, as on a full path. A job that
-/// has not seen more yet cannot know better, and finds out within seconds; one that has is not misled.
+/// A host stalls for a moment: round trips grow and the rate falls, as on a full path. A job that has not seen a higher rate yet
+/// takes the path for full, and finds out within seconds; a job that has seen one is not misled.
 #[test]
 fn a_host_that_stalls_is_not_taken_for_a_full_path() {
     for (stalls, is_grown) in [(0.2, false), (0.3, false), (0.6, true), (0.8, true)] {
@@ -243,36 +245,39 @@ fn a_host_that_stalls_is_not_taken_for_a_full_path() {
 }
 
 #[test]
-fn what_is_remembered_is_what_was_seen_last() {
+fn the_history_has_the_last_rate() {
     let past =
         |rate: f64| PathHistory { capacity_bytes_s: (rate * GBIT) as u64, streams: 4, min_rtt_s: 0.05, loss: 0.0 };
     for (remembered, gives) in [(10.0, 1.0), (0.2, 1.0), (1.0, 1.0)] {
         let mut path = Path { rate: gives * GBIT, rtt: 0.05, queue: GBIT * 0.05, loss: 0.0 };
         let mut jobs = [job(4, 0.0, Some(past(remembered)))];
-        assert_eq!(jobs[0].pilot.capacity(), 0, "what an earlier job saw is not what this one measured");
-        run(&mut path, &mut jobs, 40.0, still);
-        let told = jobs[0].pilot.past(4).unwrap().capacity_bytes_s as f64 / GBIT;
-        assert!((0.9 * gives..1.1 * gives).contains(&told), "{remembered} was remembered, {gives} given: {told}");
+        assert_eq!(jobs[0].pilot.capacity(), 0, "the rate of an earlier job is no measurement of this one");
+        run(&mut path, &mut jobs, 40.0, unchanged);
+        let history_rate = jobs[0].pilot.past(4).unwrap().capacity_bytes_s as f64 / GBIT;
+        assert!(
+            (0.9 * gives..1.1 * gives).contains(&history_rate),
+            "{remembered} was remembered, {gives} given: {history_rate}"
+        );
     }
 }
 
 #[test]
-fn streams_on_trial_are_not_remembered() {
+fn streams_on_trial_are_not_part_of_the_history() {
     // Each time from the beginning, until the first trial is under way.
     let tried = (1..30).find_map(|seconds| {
         let mut path = Path { rate: GBIT, rtt: 0.1, queue: GBIT * 0.1, loss: 0.0 };
         let mut one = job(2, 0.0, None);
         one.window = GBIT / 10.5;
         let mut jobs = [one];
-        run(&mut path, &mut jobs, f64::from(seconds), still);
-        (!jobs[0].wishes.is_empty()).then(|| jobs[0].pilot.past(jobs[0].streams).map(|past| past.streams))
+        run(&mut path, &mut jobs, f64::from(seconds), unchanged);
+        (!jobs[0].counts.is_empty()).then(|| jobs[0].pilot.past(jobs[0].streams).map(|past| past.streams))
     });
     assert_eq!(tried, Some(Some(2)));
 }
 
-/// A file whose digest needs it in order goes by one stream: the limit is not to be cut by those that wait beside it.
+/// A file whose digest needs the bytes in order goes on one stream: that stream gets the whole limit, not its part among idle streams.
 #[test]
-fn what_may_be_sent_is_shared_by_those_that_send() {
+fn the_limit_is_divided_among_streams_that_send() {
     let mut pilot = job(4, 0.0, None).pilot;
     let context = Context { limit_bytes_s: 8_000_000, ..Context::default() };
     let mut sent = [0u64; 4];
@@ -296,12 +301,12 @@ fn what_may_be_sent_is_shared_by_those_that_send() {
                 }
             }
             if tick == 0 && from == 0.0 {
-                assert_eq!(paces, [Some(3_000_000); 4], "at first nobody knows");
+                assert_eq!(paces, [Some(3_000_000); 4], "at first all streams count as busy");
             }
         }
         paces
     };
     assert_eq!(run(&mut pilot, 0.0, &[2]), [Some(12_000_000); 4]);
     assert_eq!(run(&mut pilot, 2.0, &[2, 3]), [Some(6_000_000); 4]);
-    assert_eq!(run(&mut pilot, 4.0, &[]), [Some(3_000_000); 4], "all may begin again at once");
+    assert_eq!(run(&mut pilot, 4.0, &[]), [Some(3_000_000); 4], "all streams count where none is busy");
 }

@@ -24,7 +24,7 @@ impl NetworkFacts<'_> {
         bytes * 8.0 / self.case.elapsed.as_secs_f64().max(1e-9)
     }
 
-    /// The mean rate of a stream over the job, bit/s, of those that were needed at a time. A stream that took another's place does not
+    /// The mean rate of a stream over the job, bit/s, among those that were needed at a time. A stream that replaced another does not
     /// count as a second one.
     fn each(&self) -> f64 {
         let needed = (1.0 - spare(self.streams.iter().map(|s| s.bytes as f64))) * self.streams.len() as f64;
@@ -33,7 +33,7 @@ impl NetworkFacts<'_> {
         self.rate() / at_a_time.max(1.0)
     }
 
-    /// The mean rate of a stream, or its latest rate if that is higher: a rate that grows needs time to reach what a window allows.
+    /// The mean rate of a stream, or its latest rate if that is higher: a growing rate needs time to reach what a window allows.
     fn grown(&self) -> f64 {
         let late = self.streams.iter().map(|s| s.delivery_rate_bit_s as f64);
         self.each().max(late.fold(0.0, f64::max))
@@ -54,8 +54,8 @@ struct Candidate {
 const NEAR: f64 = 0.2;
 
 impl Candidate {
-    /// Whether the rate that was reached is the rate that this limit allows. A higher rate would have been held back; a much lower one was
-    /// held back by something else.
+    /// Whether the rate that was reached is the rate that this limit allows. A higher rate would have been limited by it; a much lower one
+    /// was limited by something else.
     fn explains(&self) -> bool {
         let (least, most) = (self.least_bit_s * (1.0 - NEAR), self.most_bit_s * (1.0 + NEAR));
         (least..=most).contains(&self.reached_bit_s)
@@ -113,11 +113,11 @@ fn windows(facts: &NetworkFacts<'_>, capacity: u64, rtt: f64) -> Option<Candidat
     }
     let window = sum(|s| s.receive_window_limited_s) / busy;
     let buffer = sum(|s| s.send_buffer_limited_s) / busy;
-    let on_its_way = sum(|s| laws::bdp_bytes(s.delivery_rate_bit_s as f64, s.min_rtt_s)) / facts.streams.len() as f64;
-    let fills = |bytes: u64| bytes > 0 && on_its_way > bytes as f64 * USABLE;
+    let in_flight = sum(|s| laws::bdp_bytes(s.delivery_rate_bit_s as f64, s.min_rtt_s)) / facts.streams.len() as f64;
+    let fills = |bytes: u64| bytes > 0 && in_flight > bytes as f64 * USABLE;
     let limits = |share: f64, bytes: u64| share > FULL || share > TOUCHED && fills(bytes);
-    let (by_window, by_buffer) =
-        (limits(window, offered(facts)), limits(buffer, facts.sent_by.map_or(0, |a| a.send_buffer_max)));
+    let by_window = limits(window, offered(facts));
+    let by_buffer = limits(buffer, facts.sent_by.map_or(0, |a| a.send_buffer_max));
     match (by_window, by_buffer) {
         (true, false) => Some(receive_window(facts, window, rtt)),
         (true, true) if window >= buffer => Some(receive_window(facts, window, rtt)),
@@ -323,9 +323,9 @@ mod tests {
     use crate::verdict::Measured;
 
     proptest! {
-        /// Whatever was seen: a part that is named allows about what was reached, and not terabits.
+        /// A limit that is named allows about the rate that was reached, and not a much higher one.
         #[test]
-        fn what_is_named_allows_what_was_reached(
+        fn a_named_limit_allows_about_the_rate_that_was_reached(
             bytes in 1_000_000_u64..20_000_000_000,
             late in 0_u64..20_000_000_000,
             rtt_us in 20_u32..400_000,
@@ -357,21 +357,21 @@ mod tests {
             let streams = [&stream];
             let sent_by = Some(&sender);
             let facts = NetworkFacts { case: &case, streams: &streams, sent_by, received_by: None, waited: 0.9 };
-            let said = verdict(&facts);
+            let limit = verdict(&facts);
             let rtt = stream.min_rtt_s;
             let best = facts.grown();
             let within = |bound: f64, low: f64, high: f64| bound * low <= best && facts.each() <= bound * high;
             let by_window = laws::window_rate_bit_s(window as f64, rtt);
-            if said.evidence.starts_with("receive window") {
-                prop_assert!(within(by_window, 0.4, 1.2), "{} and {best}", said.evidence);
-            } else if said.evidence.starts_with("send buffer") {
-                prop_assert!(within(by_window * 2.0, 0.4, 1.2), "{} and {best}", said.evidence);
-            } else if said.evidence.starts_with("no window scale") {
-                prop_assert!(within(laws::window_rate_bit_s(65_535.0, rtt), 0.4, 1.2), "{} and {best}", said.evidence);
-            } else if said.evidence.starts_with("path loss") {
+            if limit.evidence.starts_with("receive window") {
+                prop_assert!(within(by_window, 0.4, 1.2), "{} and {best}", limit.evidence);
+            } else if limit.evidence.starts_with("send buffer") {
+                prop_assert!(within(by_window * 2.0, 0.4, 1.2), "{} and {best}", limit.evidence);
+            } else if limit.evidence.starts_with("no window scale") {
+                prop_assert!(within(laws::window_rate_bit_s(65_535.0, rtt), 0.4, 1.2), "{} and {best}", limit.evidence);
+            } else if limit.evidence.starts_with("path loss") {
                 let law = if reno { laws::mathis_bit_s } else { laws::cubic_bit_s };
                 let expected = law(1448.0, rtt, f64::from(clear_ppb) / 1e9);
-                prop_assert!(expected * 0.4 <= facts.each() && facts.each() <= expected * 2.4, "{}", said.evidence);
+                prop_assert!(expected * 0.4 <= facts.each() && facts.each() <= expected * 2.4, "{}", limit.evidence);
             }
         }
     }

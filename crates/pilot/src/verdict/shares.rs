@@ -38,13 +38,13 @@ impl Shares {
 
     /// `waits` is the stage in which the spare threads waited.
     fn of(account: &Account, spare: f64, waits: Stage) -> Option<Shares> {
-        let (wall, cpu) =
-            (|stage| account.spent.wall_in(stage).as_secs_f64(), |stage| account.spent.cpu_in(stage).as_secs_f64());
+        let wall = |stage| account.spent.wall_in(stage).as_secs_f64();
+        let cpu = |stage| account.spent.cpu_in(stage).as_secs_f64();
         let all = account.spent.total().as_secs_f64();
         if all <= 0.0 {
             return None;
         }
-        // Checksums never wait for anything but a processor. A few milliseconds say nothing.
+        // Checksums wait for nothing but a processor. A few milliseconds are no evidence.
         let stretch = match cpu(Stage::Compute) {
             busy if busy > 0.005 => (wall(Stage::Compute) / busy).max(1.0),
             _ => 1.0,
@@ -64,7 +64,7 @@ impl Shares {
         })
     }
 
-    /// The share of the time in which the own host kept these threads busy.
+    /// The share of the time in which their own host kept these threads busy.
     pub fn used(&self) -> f64 {
         self.cpu + self.storage
     }
@@ -100,12 +100,12 @@ pub enum LimitingPart {
     Target,
     /// A limit, or a pause.
     Cap,
-    /// The senders have no data to send: nobody asked for more.
+    /// The senders have no data to send: the receiver has not requested more.
     Orders,
 }
 
 impl LimitingPart {
-    /// All of them, in the order in which a block meets them.
+    /// All parts, in the order in which a block passes them.
     pub const ALL: [LimitingPart; 7] = [
         LimitingPart::Source,
         LimitingPart::SenderCpu,

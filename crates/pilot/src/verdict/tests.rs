@@ -1,4 +1,4 @@
-//! Verdicts on jobs as they might have gone.
+//! Verdicts on made-up measurements of jobs.
 
 use model::account::{Spent, Waited};
 
@@ -54,7 +54,7 @@ fn expect(verdict: &Limit, part: &str, evidence: &str, remedy: &str) {
 }
 
 #[test]
-fn disks() {
+fn a_busy_disk_is_the_limit() {
     let slow = account([9.7, 0.2, 0.1, 0.0, 0.0], [0.3, 0.2, 0.1, 0.0, 0.0]);
     let waiting = account(WAITING, LITTLE);
     let target = verdict(&report(waiting.clone(), slow.clone(), stream()), 0);
@@ -64,20 +64,20 @@ fn disks() {
 }
 
 #[test]
-fn processors() {
-    // All of the storage and socket time was the processor's: copying, not waiting.
+fn busy_processors_are_the_limit() {
+    // All of the storage and socket time was processor time: the threads copied, and did not wait.
     let copying = account([3.0, 4.0, 3.0, 0.0, 0.0], [3.0, 4.0, 3.0, 0.0, 0.0]);
     let waiting = account(WAITING, LITTLE);
     let own = verdict(&report(copying.clone(), waiting.clone(), stream()), 0);
     expect(&own, "sender_cpu", "busy 100 %", "more or faster processors");
-    // Ten seconds for what three seconds of processor would have done: somebody else has it.
+    // Ten seconds of wall time for three seconds of processor time: other work uses the processors.
     let starved = account([3.0, 4.0, 3.0, 0.0, 0.0], [0.9, 1.2, 0.9, 0.0, 0.0]);
     let hog = verdict(&report(waiting, starved, stream()), 0);
     expect(&hog, "receiver_cpu", "got one for 30 % of the time", "other work takes the processors");
 }
 
 #[test]
-fn limits_and_pipes() {
+fn limits_and_waits_for_orders_are_named() {
     let paced = account([0.0, 0.5, 0.5, 9.0, 0.0], LITTLE);
     let waiting = account(WAITING, LITTLE);
     let capped = verdict(&report(paced, waiting.clone(), stream()), 1_000_000_000);
@@ -93,7 +93,7 @@ fn limits_and_pipes() {
 }
 
 #[test]
-fn windows() {
+fn windows_and_buffers_are_named_with_their_remedy() {
     let waiting = || account(WAITING, LITTLE);
     let full = Stream { receive_window_limited_s: 57.0, ..stream() };
     let small = verdict(&report(waiting(), waiting(), full), 0);
@@ -111,7 +111,7 @@ fn windows() {
 }
 
 #[test]
-fn loss_and_the_path() {
+fn loss_the_path_and_slow_start_are_told_apart() {
     let waiting = || account(WAITING, LITTLE);
     let lossy = Account { clear_loss_ppb: 46_000, missed: "bbr".into(), ..waiting() };
     let lost = Stream { resent_bytes: 46_000, bytes: 200_000_000, ..stream() };
@@ -146,8 +146,8 @@ fn within_one_machine_the_busier_end_is_the_limit() {
 }
 
 #[test]
-fn a_buffer_is_seen_by_what_is_on_its_way() {
-    // BBR settles at what the buffer lets it have: the kernel finds it full for a part of the time only.
+fn a_buffer_is_the_limit_where_data_in_flight_fills_it() {
+    // BBR settles at the rate that the buffer allows: the kernel finds the buffer full only for a part of the time.
     let full = Stream {
         send_buffer_limited_s: 10.0,
         delivery_rate_bit_s: 70_000_000,
@@ -164,7 +164,7 @@ fn a_buffer_is_seen_by_what_is_on_its_way() {
 }
 
 #[test]
-fn loss_explains_only_what_the_law_expects_of_it() {
+fn loss_is_the_limit_only_at_the_rate_that_its_law_expects() {
     let waiting = || account(WAITING, LITTLE);
     // One per cent at 50 ms lets Reno have some Mbit/s; this stream has 130: something else set that rate.
     let policed = Account { clear_loss_ppb: 10_000_000, capacity_bit_s: 140_000_000, ..waiting() };
@@ -188,9 +188,9 @@ fn loss_explains_only_what_the_law_expects_of_it() {
     expect(&verdict(&report(forbidden, waiting(), carries), 0), "network", "gave 140", "does not allow it");
 }
 
-/// As it was told of 7.5 Gbit/s on loopback: 27.1 Tbit/s.
+/// A verdict once explained 7.5 Gbit/s on loopback by a loss that allowed 27.1 Tbit/s.
 #[test]
-fn what_allows_far_more_than_was_reached_is_no_limit() {
+fn a_part_that_allows_far_more_than_was_reached_is_not_the_limit() {
     let sender = Account { clear_loss_ppb: 140_000, ..account(WAITING, LITTLE) };
     let near = Stream {
         min_rtt_s: 0.000_03,
@@ -200,21 +200,21 @@ fn what_allows_far_more_than_was_reached_is_no_limit() {
         delivery_rate_bit_s: 7_500_000_000,
         ..stream()
     };
-    let said = verdict(&report(sender.clone(), account(WAITING, LITTLE), near.clone()), 0);
-    assert!(!said.evidence.contains("path loss"), "{said:?}");
-    // Nor is a window that is full for most of the time, and ten times as large as what is on its way.
+    let limit = verdict(&report(sender.clone(), account(WAITING, LITTLE), near.clone()), 0);
+    assert!(!limit.evidence.contains("path loss"), "{limit:?}");
+    // Nor is a window that is full for most of the time, and ten times as large as the data in flight.
     let full = Stream { min_rtt_s: 0.1, window_bytes: 1 << 30, receive_window_limited_s: 50.0, ..near };
-    let said = verdict(&report(sender, account(WAITING, LITTLE), full), 0);
-    assert!(!said.evidence.contains("receive window"), "{said:?}");
+    let limit = verdict(&report(sender, account(WAITING, LITTLE), full), 0);
+    assert!(!limit.evidence.contains("receive window"), "{limit:?}");
     // Three segments sent again are no loss.
     let few = Stream { bytes: 200_000_000, resent_bytes: 4_344, ..stream() };
     let lossy = Account { clear_loss_ppb: 46_000, ..account(WAITING, LITTLE) };
-    let said = verdict(&report(lossy, account(WAITING, LITTLE), few), 0);
-    assert!(!said.evidence.contains("path loss"), "{said:?}");
+    let limit = verdict(&report(lossy, account(WAITING, LITTLE), few), 0);
+    assert!(!limit.evidence.contains("path loss"), "{limit:?}");
 }
 
 #[test]
-fn what_streams_waited_for() {
+fn the_reason_for_idle_senders_is_named() {
     let idle = || account([0.0, 0.2, 0.3, 0.0, 9.5], LITTLE);
     let mut flush = account(WAITING, LITTLE);
     flush.threads = 4;
@@ -228,7 +228,7 @@ fn what_streams_waited_for() {
 }
 
 #[test]
-fn what_stood_still_is_named_as_what_it_was() {
+fn outages_and_waits_at_the_target_are_named() {
     let full = || report(account(WAITING, LITTLE), account(WAITING, LITTLE), stream());
     let elapsed = Duration::from_secs(60);
     let of = |report: &Measured, away| of(&Case { limit_bit_s: 1, away, ..Case::new(report, true, elapsed) });
@@ -245,7 +245,7 @@ fn what_stood_still_is_named_as_what_it_was() {
 }
 
 #[test]
-fn pipes_and_limits_of_the_past() {
+fn pipes_and_past_limits_are_named() {
     let slow = || account([9.7, 0.2, 0.1, 0.0, 0.0], [0.3, 0.2, 0.1, 0.0, 0.0]);
     let waiting = || account(WAITING, LITTLE);
     let elapsed = Duration::from_secs(60);
@@ -255,13 +255,13 @@ fn pipes_and_limits_of_the_past() {
     expect(&of(&report(slow(), waiting(), stream()), false), "target", "writers busy", "what reads from the pipe");
     let paused = account([0.0, 0.2, 0.3, 9.5, 0.0], LITTLE);
     expect(&verdict(&report(paused, waiting(), stream()), 0), "cap", "a limit or a pause", "no");
-    // A limit that the path does not reach is not what limits.
+    // A limit that the path does not reach is not the reason.
     let below = verdict(&report(waiting(), waiting(), stream()), 140_000_000);
     expect(&below, "network", "waited 9", "");
 }
 
 #[test]
-fn other_jobs_of_a_node_and_jobs_of_a_few_round_trips() {
+fn shares_of_other_jobs_and_few_round_trips_are_named() {
     let waiting = || account(WAITING, LITTLE);
     let sharing = Account { share_bit_s: 400_000_000, capacity_bit_s: 900_000_000, ..waiting() };
     let shared = verdict(&report(waiting(), sharing, stream()), 0);
@@ -274,7 +274,7 @@ fn other_jobs_of_a_node_and_jobs_of_a_few_round_trips() {
 }
 
 #[test]
-fn ends_are_told_in_numbers() {
+fn the_numbers_of_both_ends_are_given() {
     let slow = Account { busy_permille: 250, send_buffer_max: 4 << 20, ..account([9.7, 0.2, 0.1, 0.0, 0.0], LITTLE) };
     let job = report(slow, account(WAITING, LITTLE), stream());
     let case = |pushing| {
@@ -295,7 +295,7 @@ fn ends_are_told_in_numbers() {
 }
 
 #[test]
-fn a_moment_is_judged_as_a_job_is() {
+fn the_shares_of_a_moment_are_judged_like_those_of_a_job() {
     let busy = |storage: f64, cpu: f64| Shares { storage, cpu, socket: 1.0 - storage - cpu, ..Shares::default() };
     let waits = Shares { socket: 0.95, cpu: 0.05, ..Shares::default() };
     for (sender, receiver, wanted) in [

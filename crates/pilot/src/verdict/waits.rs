@@ -1,5 +1,5 @@
-//! Waits that no thread's time shows: the path or the other end was unreachable, the target was full, or another transfer held the
-//! file.
+//! Waits that the time of the threads does not show: the path or the other end was unreachable, the target was full, or another transfer
+//! wrote the same file.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use model::v1::Limit;
 
 use super::{Case, limit};
 
-/// From this part of the job's time on, a wait is what limited it.
+/// From this part of the job's time on, a wait is the limit.
 const MUCH: f64 = 0.4;
 
 /// The longest wait, if it took much of the time.

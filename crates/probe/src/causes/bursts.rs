@@ -1,4 +1,4 @@
-//! Evaluates bursts of datagrams: how fast the bottleneck's queue drains, and how much it holds.
+//! Evaluates bursts of datagrams: the rate at which the bottleneck's queue drains, and the bytes that it holds.
 
 use model::v1::probe::udp::{UdpPace, UdpPoint, UdpSpread, WIRE_BYTES};
 
@@ -37,14 +37,14 @@ fn within_bursts(point: &UdpPoint, spread: &UdpSpread, gap_s: f64) -> Option<f64
 pub(super) fn drained_bit_s(point: &UdpPoint) -> Option<f64> {
     let UdpPace::Bursts { gap_s, .. } = point.order.pace else { return None };
     let sent = within_bursts(point, point.sent.spacing.as_ref()?, gap_s)?;
-    let came = within_bursts(point, point.received.inter_arrival.as_ref()?, gap_s)?;
+    let received = within_bursts(point, point.received.inter_arrival.as_ref()?, gap_s)?;
     let bits = (u64::from(point.order.bytes) + WIRE_BYTES) as f64 * 8.0;
-    // A policer only drops: the fewer datagrams arrive after longer gaps, but the burst takes no longer than it was sent.
-    let whole = came * (1.0 - point.lost_in_network_share);
-    (whole > sent * 1.5).then(|| bits / came)
+    // A policer only drops: the remaining datagrams arrive at longer intervals, but the whole burst takes no longer.
+    let of_burst = received * (1.0 - point.lost_in_network_share);
+    (of_burst > sent * 1.5).then(|| bits / received)
 }
 
-/// What the queue held of a burst, at most: what arrived, less what had left it while the burst came.
+/// Most bytes of a burst that the queue held: the bytes that arrived, less those that left the queue during the burst.
 pub(super) fn held_bytes(point: &UdpPoint, drained_bit_s: f64) -> f64 {
     let UdpPace::Bursts { length, gap_s, .. } = point.order.pace else { return f64::INFINITY };
     let span = point.sent.spacing.as_ref().and_then(|spread| within_bursts(point, spread, gap_s)).unwrap_or(0.0)

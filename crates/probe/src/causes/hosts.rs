@@ -1,4 +1,4 @@
-//! Causes that lie in the hosts: windows, processors; and queues that are too long.
+//! Causes in the hosts: windows, processors; and queues that are too long.
 
 use model::laws::bdp_bytes;
 use model::units::Bytes;
@@ -14,17 +14,17 @@ use crate::host::largest;
 const TAKEN: f64 = 0.5;
 /// and these are busy for more than this share.
 const FULL: f64 = 0.9;
-/// A quota that holds the program back for more than this share of the time is the limit.
+/// A quota that throttles the program for more than this share of the time is the limit.
 const HELD_BACK: f64 = 0.1;
 /// A sender that keeps up has data in flight for this share of the time at least.
 const SENDING: f64 = 0.9;
 /// The window of a receiver that keeps up is full for this share of the time at most.
 const WINDOW_FULL: f64 = 0.1;
 /// A window below the buffer divided by this has not been opened as far as the host allows.
-const SHUT: u64 = 4;
+const WINDOW_DIVISOR: u64 = 4;
 /// A program that reads this part of the window in each round trip keeps up: the window is the limit.
 const READ: f64 = 0.4;
-/// A window that is full for this share of the time is a limit, even beside loss.
+/// A window that is full for this share of the time is a limit, even if there is loss as well.
 const MOSTLY_FULL: f64 = 0.5;
 /// A queue is too long if it adds more than this, in seconds,
 const BLOATED_S: f64 = 0.1;
@@ -33,10 +33,10 @@ const BLOATED: f64 = 2.0;
 
 pub(super) fn causes(found: &Findings, before: &[Cause]) -> Vec<Cause> {
     let mut causes = Vec::new();
-    for (way, report) in found.tcp.each() {
+    for (direction, report) in found.tcp.each() {
         let Some(report) = report else { continue };
-        let lost = [Kind::Loss, Kind::LossyMember, Kind::MtuHole].iter().any(|kind| known(before, *kind, way));
-        causes.extend(of_way(way, report, lost));
+        let lost = [Kind::Loss, Kind::LossyMember, Kind::MtuHole].iter().any(|kind| known(before, *kind, direction));
+        causes.extend(of_direction(direction, report, lost));
     }
     if let (Some(idle), Some(loaded)) = (&found.latency, &found.loaded)
         && let (Some(idle), Some(loaded)) = (idle.round_trip, loaded.round_trip)
@@ -52,14 +52,15 @@ pub(super) fn causes(found: &Findings, before: &[Cause]) -> Vec<Cause> {
 }
 
 /// The term that the result reached, if it is one of a host.
-fn of_way(way: Direction, report: &Report, lost: bool) -> Option<Cause> {
-    let result = report.directions.iter().find(|w| w.direction == way)?;
-    let (sender, receiver) = match way {
+fn of_direction(direction: Direction, report: &Report, lost: bool) -> Option<Cause> {
+    let result = report.directions.iter().find(|w| w.direction == direction)?;
+    let (sender, receiver) = match direction {
         Direction::Forward => (Segment::NearHost, Segment::FarHost),
         Direction::Reverse => (Segment::FarHost, Segment::NearHost),
     };
     let term = result.expected.iter().find(|term| term.name == result.binding);
-    let (from, to) = if way == Direction::Forward { (&report.near, &report.far) } else { (&report.far, &report.near) };
+    let (from, to) =
+        if direction == Direction::Forward { (&report.near, &report.far) } else { (&report.far, &report.near) };
     let ends = [(&sender, from), (&receiver, to)];
     for (segment, end) in &ends {
         if end.host.held_back > HELD_BACK {
@@ -70,27 +71,27 @@ fn of_way(way: Direction, report: &Report, lost: bool) -> Option<Cause> {
             let remedy = "raise the quota (cpu.max, CPUQuota= of its unit, the limit of its container)";
             return Some(Cause {
                 segment: (*segment).clone(),
-                ..cause(Kind::Processor, Some(way), 0.75, evidence, remedy)
+                ..cause(Kind::Processor, Some(direction), 0.75, evidence, remedy)
             });
         }
     }
     let at = |kind, segment, weight, remedy: &str| {
         let evidence =
             term.map_or_else(|| result.limit.clone(), |term| format!("{} ({})", result.limit, term.evidence));
-        Some(Cause { segment, ..cause(kind, Some(way), weight, evidence, remedy) })
+        Some(Cause { segment, ..cause(kind, Some(direction), weight, evidence, remedy) })
     };
-    let window = Window::of(way, report, result.rate_bit_s as f64);
+    let window = Window::of(direction, report, result.rate_bit_s as f64);
     match window.as_ref().filter(|window| !lost || window.full > MOSTLY_FULL) {
         Some(window) if !window.is_read() && (window.is_open() || !lost) => {
             let remedy = "find what keeps the receiving program from its processor (top, a quota of its cgroup)";
-            let why = window.unread();
-            return Some(Cause { segment: receiver, ..cause(Kind::Processor, Some(way), 0.7, why, remedy) });
+            let why = window.describe();
+            return Some(Cause { segment: receiver, ..cause(Kind::Processor, Some(direction), 0.7, why, remedy) });
         }
         Some(window) if window.is_open() && result.binding == "receive_window" => {
             let remedy = "raise net.ipv4.tcp_rmem and net.core.rmem_max there to twice the bandwidth-delay product";
             return at(Kind::SmallWindow, receiver, 0.7, remedy);
         }
-        // It grows, and is read: a longer test would see it open.
+        // The window grows and is read: a longer test would open it.
         _ => {}
     }
     if !lost && result.binding == "send_buffer" {
@@ -98,7 +99,8 @@ fn of_way(way: Direction, report: &Report, lost: bool) -> Option<Cause> {
         return at(Kind::SmallWindow, sender, 0.7, remedy);
     }
     for (segment, end) in ends.iter().filter(|_| is_starved(&ends[0].1.totals)) {
-        let (host, segment) = (&end.host, (*segment).clone());
+        let host = &end.host;
+        let segment = (*segment).clone();
         if is_taken(host) {
             let evidence = format!(
                 "others used {:.0} % of that host's processors during the test, and its hypervisor took {:.0} %",
@@ -106,7 +108,7 @@ fn of_way(way: Direction, report: &Report, lost: bool) -> Option<Cause> {
                 host.steal * 100.0
             );
             let remedy = "find who uses them (top), or give transfers processors of their own";
-            return Some(Cause { segment, ..cause(Kind::Processor, Some(way), 0.6, evidence, remedy) });
+            return Some(Cause { segment, ..cause(Kind::Processor, Some(direction), 0.6, evidence, remedy) });
         }
     }
     let remedy = "more streams on more processors, larger segments (MTU), offloads; `longhaul probe tcp --scan cores`";
@@ -117,7 +119,7 @@ fn of_way(way: Direction, report: &Report, lost: bool) -> Option<Cause> {
     }
 }
 
-/// Whether a host had nothing left for a test because others took it, or its hypervisor did.
+/// Whether a host had no processor time left for a test, because other programs or its hypervisor took it.
 pub(super) fn is_taken(host: &Use) -> bool {
     host.busy > FULL && host.others().max(host.steal) > TAKEN
 }
@@ -133,54 +135,54 @@ fn is_starved(totals: &[Total]) -> bool {
 
 /// A receive window that was full.
 struct Window {
-    /// Share of the later half's time in which something was on its way.
+    /// How much of the later half of the test it was full, as a share of the time with data in flight.
     full: f64,
     /// The largest window that was offered.
     offered: u64,
     /// The largest window that the receiving host allows.
     most: u64,
-    /// Bytes of it that were read in a round trip, at the end.
+    /// Bytes that were read in a round trip, at the end of the test.
     read_bytes: f64,
 }
 
 impl Window {
-    /// None where it was hardly ever full.
-    fn of(way: Direction, report: &Report, rate_bit_s: f64) -> Option<Window> {
-        let (sender, receiver, intervals) = match way {
+    /// The window of a report; none where it was hardly ever full.
+    fn of(direction: Direction, report: &Report, rate_bit_s: f64) -> Option<Window> {
+        let (sender, receiver, intervals) = match direction {
             Direction::Forward => (&report.near, &report.far, &report.intervals),
             Direction::Reverse => (&report.far, &report.near, &report.far_intervals),
         };
-        let up = way == Direction::Forward;
+        let is_forward = direction == Direction::Forward;
         let kernels: Vec<_> = sender.totals.iter().filter_map(|total| total.flow.kernel).collect();
         // At the beginning every window is small.
         let end_s = intervals.last().map_or(0.0, |interval| interval.end_s);
         let later = intervals.iter().filter(|interval| interval.start_s >= end_s / 2.0).flat_map(|i| &i.flows);
         let later: Vec<_> =
-            later.filter(|flow| flow.direction.is_forward() == up).filter_map(|flow| flow.kernel).collect();
+            later.filter(|flow| flow.direction.is_forward() == is_forward).filter_map(|flow| flow.kernel).collect();
         let spans = if later.is_empty() { &kernels } else { &later };
         let busy: f64 = spans.iter().map(|k| k.busy_s).sum();
         let full = spans.iter().map(|k| k.receive_window_limited_s).sum::<f64>() / busy.max(1e-9);
-        // The round trip with the queue on the path, in which that much is read.
+        // The round trip, with the queue on the path, in which these bytes are read.
         let rtt = spans.iter().map(|k| k.rtt_s.max(k.min_rtt_s)).fold(0.0, f64::max);
         // The last interval may be cut short.
         let late = intervals.iter().rev().take(2).map(|interval| {
             interval
                 .flows
                 .iter()
-                .filter(|flow| flow.direction.is_forward() == up)
+                .filter(|flow| flow.direction.is_forward() == is_forward)
                 .map(|flow| flow.rate_bit_s as f64)
                 .sum::<f64>()
         });
         let streams = kernels.len().max(1) as f64;
         let read_bytes = bdp_bytes(late.fold(rate_bit_s, f64::max), rtt) / streams;
-        let (offered, most) =
-            (kernels.iter().map(|k| k.window_bytes).max()?, largest(&receiver.host, "net.ipv4.tcp_rmem"));
+        let offered = kernels.iter().map(|k| k.window_bytes).max()?;
+        let most = largest(&receiver.host, "net.ipv4.tcp_rmem");
         (full > WINDOW_FULL).then_some(Window { full, offered, most, read_bytes })
     }
 
     /// Whether the window was opened as far as the host allows, or nearly.
     fn is_open(&self) -> bool {
-        self.offered * SHUT >= self.most
+        self.offered * WINDOW_DIVISOR >= self.most
     }
 
     /// Whether the receiving program kept up.
@@ -188,8 +190,8 @@ impl Window {
         self.read_bytes >= self.offered as f64 * READ
     }
 
-    /// Says in words that the receiving program does not read.
-    fn unread(&self) -> String {
+    /// The evidence that the receiving program does not read, in words.
+    fn describe(&self) -> String {
         format!(
             "the receiver's window of {} (its host would open it to {}) is full {:.0} % of the time, and {} are read in a round \
              trip: its program does not read",

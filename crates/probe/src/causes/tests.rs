@@ -1,4 +1,4 @@
-//! Findings made by hand, as each kind of fault leaves them, and what is said of them.
+//! Invented findings of each kind of fault, and the causes that follow from them.
 
 use model::v1::probe::all::PerDirection;
 use model::v1::probe::host::Use;
@@ -26,7 +26,7 @@ fn point(lost: u64) -> UdpPoint {
     crate::udp::point(order, sent, received)
 }
 
-/// Bursts of 256 datagrams of which so many are lost, and whose rest comes out at so many bits per second.
+/// Bursts of 256 datagrams, of which some are lost, and the others drain at this rate.
 fn burst(lost: u64, drained_bit_s: f64) -> UdpPoint {
     let pace = UdpPace::Bursts { length: 256, spacing_s: 0.0, gap_s: 0.5 };
     let order = UdpOrder { bytes: 1_472, pace, count: Some(2_560), seconds: None };
@@ -37,7 +37,7 @@ fn burst(lost: u64, drained_bit_s: f64) -> UdpPoint {
     crate::udp::point(order, sent, received)
 }
 
-/// TCP there at this rate; what it sent again, and how long the queue was; and what it reached.
+/// A forward TCP test: its rate, the share that was sent again, the delay of the queue, and the binding term.
 fn tcp_report(rate: u64, resent: f64, queue_s: f64, binding: &str) -> Report {
     let kernel =
         Kernel { min_rtt_s: 0.05, rtt_s: 0.05 + queue_s, window_bytes: 4 << 20, busy_s: 10.0, ..Kernel::default() };
@@ -46,7 +46,7 @@ fn tcp_report(rate: u64, resent: f64, queue_s: f64, binding: &str) -> Report {
     let term = |name: &str| Term { name: name.into(), rate_bit_s: rate, evidence: "as seen".into() };
     let expected = ["receive_window", "send_buffer", "cpu_receiver"].map(term).into();
     let limit = format!("limited by {binding}");
-    let way = tcp::DirectionReport {
+    let direction = tcp::DirectionReport {
         direction: Direction::Forward,
         rate_bit_s: rate,
         resent,
@@ -55,7 +55,7 @@ fn tcp_report(rate: u64, resent: f64, queue_s: f64, binding: &str) -> Report {
         expected,
         ..tcp::DirectionReport::default()
     };
-    Report { directions: vec![way], near, ..Report::default() }
+    Report { directions: vec![direction], near, ..Report::default() }
 }
 
 fn latency(varies_s: f64) -> Latency {
@@ -91,19 +91,19 @@ fn clean() -> Findings {
     }
 }
 
-/// The weightiest cause.
+/// The most important cause.
 fn top(found: &Findings) -> Cause {
     causes(found).into_iter().next().unwrap_or_else(|| panic!("nothing was found in {found:?}"))
 }
 
 #[test]
-fn a_clean_path_raises_none() {
+fn a_clean_path_has_no_cause() {
     assert_eq!(causes(&clean()), []);
     assert_eq!(causes(&Findings::default()), []);
 }
 
 #[test]
-fn loss_is_told_from_what_looks_like_it() {
+fn kinds_of_loss_are_distinguished() {
     let mut random = clean();
     random.datagrams.forward = Some(point(9));
     random.tcp.forward = Some(tcp_report(30_000_000, 0.000_05, 0.0, "loss"));
@@ -123,21 +123,21 @@ fn loss_is_told_from_what_looks_like_it() {
     let found = top(&shallow);
     assert_eq!(found.kind, Kind::ShallowQueue);
     assert!(found.evidence.contains("holds some"), "{found:?}");
-    // Lost, but not held up: no queue is there. Those that are let through come as late as they were sent.
+    // Bursts lose datagrams and are not delayed: there is no queue.
     shallow.bursts.forward = Some(burst(1_700, 2.5e9));
     assert_eq!(top(&shallow).kind, Kind::Policer);
 
-    // Held up by a link, and then only a part of what that link carries gets through: the rate is another's.
+    // Bursts drain at the link's rate, and TCP gets only a part of it: a policer has the lower rate.
     shallow.bursts.forward = Some(burst(900, 1e9));
     shallow.tcp.forward = Some(tcp_report(180_000_000, 0.02, 0.001, ""));
     assert_eq!(top(&shallow).kind, Kind::Policer);
 
-    // A queue that is worth the name runs over as well: that is how loss-based congestion control works.
+    // A sufficient queue overflows as well: loss-based congestion control works that way.
     let mut ordinary = clean();
     ordinary.tcp.forward = Some(tcp_report(960_000_000, 0.01, 0.05, ""));
     assert_eq!(causes(&ordinary), []);
 
-    // And it does so where nobody happened to look while it was long: TCP gets what bursts come out at.
+    // The same where no sample was taken while the queue was long: TCP gets the rate at which bursts drain.
     let mut filled = clean();
     filled.tcp.forward = Some(tcp_report(97_300_000, 0.022, 0.007_9, ""));
     filled.bursts.forward = Some(burst(900, 1e8));
@@ -162,23 +162,23 @@ fn loss_is_told_from_what_looks_like_it() {
     member.routes.as_mut().unwrap().forward.sweep = Some(sweep);
     let found = causes(&member);
     assert_eq!(found[0].segment, Segment::Hop { ttl: 2, address: "192.0.2.9".into() });
-    assert!(found.iter().all(|cause| cause.kind != Kind::Loss), "the closer cause explains it: {found:?}");
+    assert!(found.iter().all(|cause| cause.kind != Kind::Loss), "the more specific cause explains it: {found:?}");
 }
 
 #[test]
-fn disorder_and_copies() {
+fn reordering_and_duplicates_are_causes() {
     let mut found = clean();
-    let mut back = point(0);
-    back.received.reordered = 2_000;
-    back.received.reorder_distances = vec![UdpBin { from: 1, to: 7, count: 2_000 }];
-    back.received.duplicates = 400;
-    found.datagrams.reverse = Some(back);
+    let mut reverse = point(0);
+    reverse.received.reordered = 2_000;
+    reverse.received.reorder_distances = vec![UdpBin { from: 1, to: 7, count: 2_000 }];
+    reverse.received.duplicates = 400;
+    found.datagrams.reverse = Some(reverse);
     let kinds: Vec<_> = causes(&found).into_iter().map(|cause| (cause.kind, cause.direction)).collect();
     assert_eq!(kinds, [(Kind::Reordering, Some(Direction::Reverse)), (Kind::Duplicates, Some(Direction::Reverse))]);
 }
 
 #[test]
-fn hosts() {
+fn limits_of_the_hosts_are_causes() {
     let rmem = |most: &str| [("net.ipv4.tcp_rmem".to_owned(), format!("4096 131072 {most}"))].into();
     let mut window = clean();
     let full = |rate: u64| {
@@ -190,11 +190,11 @@ fn hosts() {
     report.far.host.settings = rmem("8388608");
     window.tcp.forward = Some(report.clone());
     assert_eq!((top(&window).kind, top(&window).segment), (Kind::SmallWindow, Segment::FarHost));
-    // As it was told of 303 ms after 5 s: it is read, and grows.
+    // Over 303 ms after 5 s: the window is read, and grows.
     report.far.host.settings = rmem("1073741824");
     window.tcp.forward = Some(report);
     assert_eq!(causes(&window), []);
-    // A window that fills a queue on the way is read as well: what is in a round trip counts with the queue.
+    // A window that fills a queue on the path is read as well: the round trip includes the queue.
     let mut queued = full(20_000_000);
     queued.near.totals[0].flow.kernel.as_mut().unwrap().rtt_s = 1.6;
     queued.far.host.settings = rmem("8388608");
@@ -224,22 +224,22 @@ fn hosts() {
 }
 
 #[test]
-fn hosts_that_others_use_accuse_no_network() {
+fn loss_of_a_busy_host_is_no_cause_in_the_network() {
     for taken in [Use { busy: 1.0, ..Use::default() }, Use { busy: 0.95, own: 0.4, steal: 0.6, ..Use::default() }] {
         let mut found = clean();
         let mut report = tcp_report(98_000_000, 0.024, 0.005, "");
         report.far.host = taken;
         found.tcp.forward = Some(report.clone());
-        assert_eq!(causes(&found), [], "what comes late is sent again");
+        assert_eq!(causes(&found), [], "a busy host sends late packets again");
         found.latency = Some(latency(2e-3));
         report.directions[0].resent = 0.0;
         found.tcp.forward = Some(report);
-        assert_eq!(causes(&found), [], "what others take of a host is no traffic");
+        assert_eq!(causes(&found), [], "other programs of a host are no cross traffic");
     }
 }
 
 #[test]
-fn routes() {
+fn faults_of_routes_are_causes() {
     let mut hole = clean();
     hole.routes.as_mut().unwrap().reverse = Some(route(1_500));
     let found = top(&hole);
@@ -253,7 +253,7 @@ fn routes() {
 }
 
 #[test]
-fn other_peoples_traffic_and_queues() {
+fn cross_traffic_and_long_queues_are_causes() {
     let mut shared = clean();
     shared.tcp.forward = Some(tcp_report(590_000_000, 0.0, 0.03, ""));
     shared.latency = Some(latency(2e-3));
@@ -274,22 +274,22 @@ fn a_short_queue_that_bbr_hides_shows_with_cubic() {
     assert_eq!((found.kind, found.direction), (Kind::ShallowQueue, Some(Direction::Forward)), "{found:?}");
     assert!(found.evidence.contains("with CUBIC 300 Mbit/s"), "{}", found.evidence);
 
-    // One that a burst fits into, and that is short for what is on its way all the same.
+    // A queue that holds a burst, and is still short for the data in flight.
     let mut large = clean();
     large.loss_based.forward = Some(long(400_000_000, 0.000_1, 0.004));
     let found = top(&large);
     assert_eq!((found.kind, found.direction), (Kind::ShallowQueue, Some(Direction::Forward)), "{found:?}");
     assert!(found.evidence.contains("CUBIC gets 400 Mbit/s where BBR gets 970 Mbit/s"), "{}", found.evidence);
-    // Loss too rare for datagrams to show: bursts prove a queue that CUBIC never filled.
+    // Loss that is too rare for the datagrams' test: bursts prove a queue that CUBIC never filled.
     large.loss_based.forward = Some(long(150_000_000, 0.000_01, 0.000_1));
     assert_eq!(causes(&large), []);
-    // A queue as long as the path is none.
+    // A queue as long as the path is not short.
     large.loss_based.forward = Some(long(400_000_000, 0.000_1, 0.05));
     assert_eq!(causes(&large), []);
 }
 
 #[test]
-fn a_link_that_gives_less_than_it_is_said_to() {
+fn a_link_below_its_stated_rate_is_narrow() {
     let mut narrow = clean();
     narrow.link_bit_s = 1_000_000_000;
     narrow.tcp.forward = Some(tcp_report(320_000_000, 0.0, 0.02, ""));
@@ -297,7 +297,7 @@ fn a_link_that_gives_less_than_it_is_said_to() {
     let found = top(&narrow);
     assert_eq!((found.kind, found.direction), (Kind::NarrowLink, Some(Direction::Forward)), "{found:?}");
     assert!(found.evidence.contains("320 Mbit/s of 1.00 Gbit/s"), "{}", found.evidence);
-    // Others in the same queue: bursts come out among their packets, and TCP gets less than that.
+    // Others share the queue: bursts drain among their packets, and TCP gets less than that rate.
     narrow.bursts.forward = Some(burst(0, 625e6));
     narrow.tcp.forward = Some(tcp_report(400_000_000, 0.0, 0.02, ""));
     narrow.latency = Some(latency(2e-3));
@@ -313,7 +313,7 @@ fn long(rate: u64, resent: f64, queue_s: f64) -> tcp::Report {
 }
 
 #[test]
-fn others_who_send_evenly_are_seen_by_what_they_leave() {
+fn steady_cross_traffic_is_found_by_the_remaining_rate() {
     let mut shared = clean();
     shared.link_bit_s = 1_000_000_000;
     shared.bursts.forward = Some(burst(0, 990e6));
@@ -322,8 +322,8 @@ fn others_who_send_evenly_are_seen_by_what_they_leave() {
     shared.loss_based.forward = Some(long(590_000_000, 0.0, 0.02));
     let found = top(&shared);
     assert_eq!((found.kind, found.direction), (Kind::CrossTraffic, Some(Direction::Forward)), "{found:?}");
-    assert!(found.evidence.contains("CUBIC gets the same, and bursts come out at"), "{}", found.evidence);
-    // Some round trips are too few to have found what there is.
+    assert!(found.evidence.contains("CUBIC gets the same, and bursts drain at"), "{}", found.evidence);
+    // A few round trips are too few to find the available rate.
     for report in [&mut shared.tcp.forward, &mut shared.loss_based.forward].into_iter().flatten() {
         report.intervals[0].end_s = 0.5;
     }
@@ -331,18 +331,18 @@ fn others_who_send_evenly_are_seen_by_what_they_leave() {
 }
 
 #[test]
-fn a_short_queue_that_costs_bbr_what_it_sends_again() {
+fn a_short_queue_at_which_bbr_loses_packets_is_found() {
     let mut short = clean();
     short.tcp.forward = Some(long(950_000_000, 0.02, 0.004));
     short.loss_based.forward = Some(long(870_000_000, 0.003, 0.004));
     let found = top(&short);
     assert_eq!((found.kind, found.direction), (Kind::ShallowQueue, Some(Direction::Forward)), "{found:?}");
     short.tcp.forward = Some(long(950_000_000, 0.0, 0.004));
-    assert_eq!(causes(&short), [], "nobody suffers");
+    assert_eq!(causes(&short), [], "neither congestion control suffers");
 }
 
 #[test]
-fn what_a_start_loses_is_no_policer() {
+fn loss_at_the_start_is_no_policer() {
     let mut started = clean();
     let mut report = long(96_000_000, 0.066, 0.008);
     report.intervals[0].end_s = 1.0;
@@ -352,28 +352,29 @@ fn what_a_start_loses_is_no_policer() {
 }
 
 #[test]
-fn one_way_that_takes_longer() {
+fn a_direction_with_a_longer_delay_is_found() {
     let mut uneven = clean();
-    let way = |min_s| Some(Delay { min_s, median_s: min_s, ..Delay::default() });
+    let delay = |min_s| Some(Delay { min_s, median_s: min_s, ..Delay::default() });
     let latency = uneven.latency.as_mut().unwrap();
-    (latency.forward, latency.reverse) = (way(0.045), way(0.005));
+    latency.forward = delay(0.045);
+    latency.reverse = delay(0.005);
     latency.clock.error_s = 0.016;
-    assert_eq!(causes(&uneven), [], "clocks may be off by as much");
+    assert_eq!(causes(&uneven), [], "the clocks' error may be as large");
     uneven.latency.as_mut().unwrap().one_clock = true;
     let found = top(&uneven);
     assert_eq!(found.kind, Kind::AsymmetricRoute);
     assert!(found.evidence.contains("45.0 ms forward and 5.0 ms in reverse"), "{}", found.evidence);
-    uneven.latency.as_mut().unwrap().reverse = way(0.040);
+    uneven.latency.as_mut().unwrap().reverse = delay(0.040);
     assert_eq!(causes(&uneven), []);
 }
 
 #[test]
-fn a_second_fault_beside_a_first() {
+fn a_second_fault_is_found_beside_the_first() {
     let mut both = clean();
     both.datagrams.forward = Some(point(600));
     both.tcp.forward = Some(tcp_report(180_000_000, 0.05, 0.001, ""));
     let kinds: Vec<_> = causes(&both).into_iter().map(|cause| cause.kind).collect();
-    assert_eq!(kinds, [Kind::Policer, Kind::Loss], "0.3 % is lost whatever is sent, 5 % of what TCP sends");
+    assert_eq!(kinds, [Kind::Policer, Kind::Loss], "0.3 % is lost at any rate, 5 % at TCP's rate");
     both.bursts.forward = Some(burst(900, 1e9));
     both.tcp.forward = Some(tcp_report(800_000_000, 0.004, 0.001, ""));
     let kinds: Vec<_> = causes(&both).into_iter().map(|cause| cause.kind).collect();

@@ -1,5 +1,5 @@
-//! A test for a remote client. It runs in a thread of its own, so that the client gets a line twice a second, although a point
-//! may take an hour, and so that the test ends soon after the client has gone.
+//! A test for a remote client. It runs in a thread of its own, so that the client gets a line twice a second even if a point
+//! takes an hour, and so that the test ends soon after the client has gone.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -11,9 +11,9 @@ use super::test_directory::Ground;
 use crate::{Error, Result, Stop};
 
 /// The longest time without a line.
-const LINE_EVERY: Duration = Duration::from_millis(500);
+const LINE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Measures the disk of a directory. `tell` sends a line for each point that is done, and in between lines that the test is
+/// Measures the disk of a directory. `tell` sends a line for each finished point, and in between lines that say that the test is
 /// running. The test ends when `tell` returns `false`, as the client has gone, or at the stop. `tell` is called in this
 /// thread, so that a slow client delays no measurement.
 ///
@@ -24,15 +24,16 @@ pub fn answer(ground: &Ground, order: &Order, ends: &Stop, tell: &mut dyn FnMut(
     let (points, done) = channel();
     let outcome = std::thread::scope(|scope| {
         // The channel closes with this thread, even if it panics.
-        let (stop, points) = (&stop, points);
+        let test_stop = &stop;
+        let sender = points;
         let work = move || {
-            let mut note = |point: &Point| drop(points.send(point.clone()));
-            super::measure_on(ground, order, stop, &mut note)
+            let mut note = |point: &Point| drop(sender.send(point.clone()));
+            super::measure_on(ground, order, test_stop, &mut note)
         };
         let thread = std::thread::Builder::new().name("probe-disk-test".into()).spawn_scoped(scope, work);
         let thread = thread.map_err(|source| Error::Host { doing: "start a thread for the test", source })?;
         loop {
-            let line = match done.recv_timeout(LINE_EVERY) {
+            let line = match done.recv_timeout(LINE_INTERVAL) {
                 Ok(point) => DiskLine::Point(Box::new(point)),
                 Err(RecvTimeoutError::Timeout) => DiskLine::Working,
                 Err(RecvTimeoutError::Disconnected) => break,

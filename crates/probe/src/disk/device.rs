@@ -11,11 +11,11 @@ use model::v1::probe::disk::{Device, Traffic};
 
 use super::test_directory::FreeSpace;
 
-/// Hosts with very many mounts have tables of some MiB.
+/// Most bytes of a table: hosts with very many mounts have tables of some MiB.
 const TABLE_BYTES_MAX: u64 = 16 << 20;
 const ATTRIBUTE_BYTES_MAX: u64 = 4 << 10;
 const PARTS_MAX: usize = 64;
-/// `/proc/diskstats` counts in these, whatever the device's own are (Documentation/admin-guide/iostats.rst).
+/// The unit of `/proc/diskstats`, whatever the device's own sectors are (Documentation/admin-guide/iostats.rst).
 const SECTOR: u64 = 512;
 /// File systems in memory (statfs(2)).
 const IN_MEMORY: [(u64, &str); 2] = [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs")];
@@ -30,9 +30,9 @@ pub(super) struct BackingDevice {
     pub device: Device,
     /// Number of the block device, if it holds all bytes of the file system.
     counted: Option<(u32, u32)>,
-    /// Why a result says nothing about a disk, in words.
+    /// Why a result is not that of a disk, in words.
     pub in_memory: Option<String>,
-    /// Why read bytes need not come from a disk, in words.
+    /// Why read bytes may not come from a disk, in words.
     pub other_cache: Option<String>,
 }
 
@@ -110,18 +110,18 @@ fn mount_of(table: &str, id: &str) -> Option<Mount> {
 
 /// The mount that a directory is in, as this thread sees it.
 fn mount(directory: &File) -> Option<Mount> {
-    let about = read(format!("/proc/thread-self/fdinfo/{}", directory.as_raw_fd()), ATTRIBUTE_BYTES_MAX)?;
-    let id = about.lines().find_map(|line| line.strip_prefix("mnt_id:"))?;
+    let info = read(format!("/proc/thread-self/fdinfo/{}", directory.as_raw_fd()), ATTRIBUTE_BYTES_MAX)?;
+    let id = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?;
     mount_of(&read("/proc/thread-self/mountinfo", TABLE_BYTES_MAX)?, id.trim())
 }
 
 /// The counters of a device in `/proc/diskstats`.
 fn counters_of(table: &str, number: (u32, u32)) -> Option<Counters> {
-    let is_it = |fields: &Vec<&str>| {
-        let told = (fields.first().and_then(|f| f.parse().ok()), fields.get(1).and_then(|f| f.parse().ok()));
-        told == (Some(number.0), Some(number.1))
+    let is_device = |fields: &Vec<&str>| {
+        let found = (fields.first().and_then(|f| f.parse().ok()), fields.get(1).and_then(|f| f.parse().ok()));
+        found == (Some(number.0), Some(number.1))
     };
-    let fields = table.lines().map(|line| line.split_whitespace().collect::<Vec<&str>>()).find(is_it)?;
+    let fields = table.lines().map(|line| line.split_whitespace().collect::<Vec<&str>>()).find(is_device)?;
     let sectors = |at: usize| fields.get(at)?.parse::<u64>().ok()?.checked_mul(SECTOR);
     Some(Counters { read_bytes: sectors(5)?, written_bytes: sectors(9)? })
 }
@@ -134,7 +134,7 @@ fn scheduler_of(text: &str) -> Option<String> {
 }
 
 impl BackingDevice {
-    /// Describes what holds a directory.
+    /// Describes the file system and the device of a directory.
     pub(super) fn of(directory: &File, room: FreeSpace) -> BackingDevice {
         let mount = mount(directory).unwrap_or_default();
         let mut device = Device {
@@ -152,11 +152,11 @@ impl BackingDevice {
             let counts = describe(&mut device, Path::new(&format!("/sys/dev/block/{major}:{minor}")));
             counted = counted.filter(|_| counts && !MANY_DEVICES.contains(&mount.file_system.as_str()));
         }
-        let kind = rustix::fs::fstatfs(directory).map(|told| told.f_type as u64).unwrap_or_default();
+        let kind = rustix::fs::fstatfs(directory).map(|stat| stat.f_type as u64).unwrap_or_default();
         let in_memory = IN_MEMORY
             .iter()
             .find(|(magic, _)| *magic == kind)
-            .map(|(_, name)| format!("{name} keeps files in memory: nothing of this is a disk's"));
+            .map(|(_, name)| format!("{name} keeps files in memory: these are not the rates of a disk"));
         let other_cache = OWN_CACHE
             .iter()
             .find(|name| **name == mount.file_system)
@@ -172,20 +172,20 @@ impl BackingDevice {
 
 impl Counters {
     /// Traffic since `before`, and the part of it beyond the test's own bytes.
-    pub(super) fn since(self, before: Counters, our_read: u64, our_written: u64) -> Traffic {
+    pub(super) fn since(self, before: Counters, own_read: u64, own_written: u64) -> Traffic {
         // The kernel's counters wrap on some hosts; then the traffic is 0 instead of an enormous number.
         let read_bytes = self.read_bytes.saturating_sub(before.read_bytes);
         let written_bytes = self.written_bytes.saturating_sub(before.written_bytes);
         Traffic {
             read_bytes,
             written_bytes,
-            others_read_bytes: read_bytes.saturating_sub(our_read),
-            others_written_bytes: written_bytes.saturating_sub(our_written),
+            others_read_bytes: read_bytes.saturating_sub(own_read),
+            others_written_bytes: written_bytes.saturating_sub(own_written),
         }
     }
 }
 
-/// The block device of a directory: its own number or, where the file system made that up, the number of the mounted device.
+/// The block device of a directory: its own number or, where the file system invents one, the number of the mounted device.
 fn block_device(directory: &File, mount: &Mount) -> Option<(u32, u32)> {
     let device = directory.metadata().ok()?.dev();
     let own = (rustix::fs::major(device), rustix::fs::minor(device));
@@ -196,8 +196,8 @@ fn block_device(directory: &File, mount: &Mount) -> Option<(u32, u32)> {
     if !mount.source.starts_with("/dev/") {
         return None;
     }
-    let facts = std::fs::metadata(&mount.source).ok()?;
-    let number = facts.rdev();
+    let metadata = std::fs::metadata(&mount.source).ok()?;
+    let number = metadata.rdev();
     (number != 0).then(|| (rustix::fs::major(number), rustix::fs::minor(number)))
 }
 
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mounts_of_the_manual_page() {
+    fn the_mounts_of_the_manual_page_are_read() {
         let table = "22 27 0:21 / /proc rw,relatime - proc proc rw\n\
             36 35 98:0 /mnt1 /mnt2/a\\040b rw,noatime master:1 shared:3 - ext3 /dev/root rw,errors=continue\n\
             40 1 9:127 / /data rw,noatime - xfs /dev/md127 rw,largeio,swalloc\n";
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_of_the_kernels_guide() {
+    fn the_counters_of_the_kernels_guide_are_read() {
         let table =
             "   8       0 sda 100 0 200 5 300 0 400 7 0 0 0\n   8       1 sda1 4 0 32 1 3 0 16 2 0 1 3 0 0 0 0 1 1\n";
         let one = counters_of(table, (8, 1)).unwrap();
@@ -260,14 +260,14 @@ mod tests {
     }
 
     #[test]
-    fn schedulers() {
+    fn the_scheduler_in_force_is_read() {
         assert_eq!(scheduler_of("none [mq-deadline] kyber bfq").as_deref(), Some("mq-deadline"));
         assert_eq!(scheduler_of("none").as_deref(), Some("none"));
         assert_eq!(scheduler_of(""), None);
     }
 
     #[test]
-    fn this_host_tells_of_its_own() {
+    fn the_device_of_this_host_is_described() {
         let directory = tempfile::tempdir().unwrap();
         let handle = File::open(directory.path()).unwrap();
         let backing = BackingDevice::of(&handle, FreeSpace { total_bytes: 2, free_bytes: 1, free_files: None });

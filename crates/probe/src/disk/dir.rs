@@ -1,5 +1,5 @@
 //! A directory by its descriptor. All entries are made, opened and removed through the descriptor, so that a user who moves the
-//! directory and puts a link in its place cannot redirect any of it. The path is for messages only.
+//! directory and puts a link in its place cannot redirect these operations. The path is only for messages.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -14,7 +14,7 @@ use rustix::io::{Errno, retry_on_intr};
 const DEPTH: u32 = 1;
 /// Most passes over the entries: some file systems skip an entry where another one was removed. Bounded, as other users may
 /// make new entries all the time.
-const LOOKS_MAX: u32 = 8;
+const PASSES_MAX: u32 = 8;
 /// Access for the owner alone, of directories and of files.
 const OWN_DIR: Mode = Mode::RWXU;
 const OWN_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
@@ -93,14 +93,14 @@ impl Dir {
         Ok(unlinkat(&self.handle, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// The names in it that can be read and written as text.
+    /// The names of its entries, as far as they are valid UTF-8.
     pub(super) fn names(&self) -> io::Result<impl Iterator<Item = String>> {
         let entries = rustix::fs::Dir::read_from(&self.handle)?.filter_map(|entry| entry.ok());
         let names = entries.filter(|entry| !is_dots(entry.file_name()));
         Ok(names.filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned)))
     }
 
-    /// What cannot be read is something.
+    /// Whether it has no entries. An entry that cannot be read counts as one.
     pub(super) fn is_empty(&self) -> io::Result<bool> {
         let mut entries = rustix::fs::Dir::read_from(&self.handle)?;
         Ok(entries.all(|entry| entry.is_ok_and(|entry| is_dots(entry.file_name()))))
@@ -108,14 +108,14 @@ impl Dir {
 
     /// Device and inode, which identify the directory under any name.
     pub(super) fn identity(&self) -> io::Result<(u64, u64)> {
-        let facts = self.handle.metadata()?;
-        Ok((facts.dev(), facts.ino()))
+        let metadata = self.handle.metadata()?;
+        Ok((metadata.dev(), metadata.ino()))
     }
 
     /// Removes all entries.
     ///
     /// # Errors
-    /// The first error; the other entries are removed all the same.
+    /// The first error; the other entries are removed nevertheless.
     pub(super) fn empty(&self) -> io::Result<()> {
         empty(&self.handle, DEPTH)
     }
@@ -126,7 +126,7 @@ fn is_dots(name: &CStr) -> bool {
 }
 
 fn empty(handle: &File, depth: u32) -> io::Result<()> {
-    for _ in 0..LOOKS_MAX {
+    for _ in 0..PASSES_MAX {
         if clear(handle, depth)? == 0 {
             break;
         }
@@ -136,7 +136,8 @@ fn empty(handle: &File, depth: u32) -> io::Result<()> {
 
 /// Removes the entries that one pass shows; returns their number.
 fn clear(handle: &File, depth: u32) -> io::Result<u64> {
-    let (mut removed, mut failed) = (0, None);
+    let mut removed = 0;
+    let mut failed = None;
     for entry in rustix::fs::Dir::read_from(handle)? {
         let entry = entry?;
         if is_dots(entry.file_name()) {
@@ -152,7 +153,7 @@ fn clear(handle: &File, depth: u32) -> io::Result<u64> {
 
 fn discard(handle: &File, name: &CStr, depth: u32) -> io::Result<()> {
     match unlinkat(handle, name, AtFlags::empty()) {
-        // A directory: Linux says the first, POSIX the second.
+        // The entry is a directory: Linux returns the first error, POSIX the second.
         Err(Errno::ISDIR | Errno::PERM) if depth > 0 => {}
         other => return Ok(other?),
     }
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn no_link_is_followed_and_no_file_taken() {
+    fn links_and_existing_files_are_refused() {
         let above = tempfile::tempdir().unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
         std::fs::write(elsewhere.path().join("f"), "theirs").unwrap();
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_is_its_owners() {
+    fn new_entries_are_accessible_only_to_their_owner() {
         let above = tempfile::tempdir().unwrap();
         let dir = Dir::open(above.path()).unwrap();
         dir.make_dir("d").unwrap();
@@ -202,9 +203,9 @@ mod tests {
         assert!(dir.is_empty().unwrap());
     }
 
-    /// Deeper than a test makes them, directories are somebody else's.
+    /// Directories below the depth of a test's own belong to another user.
     #[test]
-    fn only_so_much_is_removed() {
+    fn deeper_directories_are_not_removed() {
         let above = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(above.path().join("a/b/c")).unwrap();
         std::fs::write(above.path().join("f"), "x").unwrap();

@@ -1,19 +1,19 @@
 //! Evaluates series of rates: where they fall, and where they stop rising. Pure.
 
 /// Least samples on each side of a fall: half a second before it, as caches can be small; a second and a tenth of the run
-/// after it, as a sustained rate must have lasted.
+/// after it, as only a lasting rate counts as sustained.
 const BEFORE_MIN: usize = 5;
 const AFTER_MIN: usize = 10;
 const AFTER_PART: usize = 10;
 /// Fewer samples are not evaluated.
 pub(super) const SAMPLES_MIN: usize = 20;
-/// Most of the rate that is left after a fall: smaller falls are not reported.
+/// The largest share of the rate that remains after a fall: smaller falls are not reported.
 const FALL: f64 = 0.8;
 /// The threshold of the statistic. Its maximum over all places exceeds 13 by chance in one run of a hundred, when places from
 /// 5 % to 95 % are tried (Andrews, Econometrica 61 (1993) 821); the margin is for noise that is not normal.
 const F_MIN: f64 = 20.0;
 /// Bound of the correlation between neighbouring samples.
-const ALIKE_MAX: f64 = 0.98;
+const CORRELATION_MAX: f64 = 0.98;
 
 /// A lasting fall of the rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,10 +37,11 @@ pub(super) fn fall(samples: &[f64]) -> Option<Fall> {
     }
     let after_min = AFTER_MIN.max(n / AFTER_PART);
     let total: f64 = samples.iter().sum();
-    let (mut sum, mut best) = (0.0, (0, 0.0));
+    let mut sum = 0.0;
+    let mut best = (0, 0.0);
     for (at, sample) in samples.iter().enumerate() {
         if (BEFORE_MIN..=n - after_min).contains(&at) {
-            // The squares that two means explain: the larger, the less is left.
+            // The sum of squares that two means explain.
             let (left, right) = (at as f64, (n - at) as f64);
             let difference = sum / left - (total - sum) / right;
             let explained = left * right / n as f64 * difference * difference;
@@ -55,12 +56,13 @@ pub(super) fn fall(samples: &[f64]) -> Option<Fall> {
         return None;
     }
     let (before, after) = (mean(&samples[..at]), mean(&samples[at..]));
-    let rest: Vec<f64> = samples.iter().enumerate().map(|(n, s)| s - if n < at { before } else { after }).collect();
-    let squares: f64 = rest.iter().map(|r| r * r).sum();
-    let alike = likeness(&rest, squares);
+    let residuals: Vec<f64> =
+        samples.iter().enumerate().map(|(n, s)| s - if n < at { before } else { after }).collect();
+    let squares: f64 = residuals.iter().map(|r| r * r).sum();
+    let correlation = correlation(&residuals, squares);
     // The floor, noise of a millionth of the mean, keeps the division in bounds.
     let floor = (before * 1e-6).powi(2) * n as f64;
-    let f = explained * (n - 2) as f64 / squares.max(floor) * (1.0 - alike) / (1.0 + alike);
+    let f = explained * (n - 2) as f64 / squares.max(floor) * (1.0 - correlation) / (1.0 + correlation);
     (f > F_MIN && after <= FALL * before).then_some(Fall { at, before, after, f })
 }
 
@@ -70,34 +72,34 @@ fn mean(values: &[f64]) -> f64 {
 
 /// The correlation of each value with the next one, from 0 to nearly 1. An estimate from n values is too low by (1 + 3 r) / n
 /// (Kendall, Biometrika 41 (1954) 403), and by more where two means were subtracted.
-fn likeness(rest: &[f64], squares: f64) -> f64 {
+fn correlation(residuals: &[f64], squares: f64) -> f64 {
     if squares <= 0.0 {
         return 0.0;
     }
-    let raw = rest.windows(2).map(|pair| pair[0] * pair[1]).sum::<f64>() / squares;
-    let n = rest.len() as f64;
-    (raw + 2.0 * (1.0 + 3.0 * raw) / n).clamp(0.0, ALIKE_MAX)
+    let raw = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum::<f64>() / squares;
+    let n = residuals.len() as f64;
+    (raw + 2.0 * (1.0 + 3.0 * raw) / n).clamp(0.0, CORRELATION_MAX)
 }
 
-/// The knee of a sweep over workers: more of them are no faster.
+/// The knee of a sweep over workers: more workers are no faster.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Bend {
+pub(super) struct KneeIndexes {
     /// Index of the fewest workers that are nearly as fast as the best.
     pub at: usize,
     /// Index of the best.
     pub best: usize,
-    /// Only the most workers are that fast: the knee may lie beyond.
+    /// Only the largest number of workers is that fast: the knee may be beyond it.
     pub is_open: bool,
 }
 
 /// The fewest workers whose rate is within a twentieth of the best; none with fewer than two numbers of workers.
-pub(super) fn knee(points: &[(u32, f64)]) -> Option<Bend> {
+pub(super) fn knee(points: &[(u32, f64)]) -> Option<KneeIndexes> {
     let best = (0..points.len()).max_by(|a, b| points[*a].1.total_cmp(&points[*b].1))?;
     let enough = (0..points.len()).filter(|at| points[*at].1 >= 0.95 * points[best].1);
     let at = enough.min_by_key(|at| points[*at].0)?;
     let most = points.iter().map(|(workers, _)| *workers).max()?;
     let least = points.iter().map(|(workers, _)| *workers).min()?;
-    (least < most).then_some(Bend { at, best, is_open: points[at].0 == most })
+    (least < most).then_some(KneeIndexes { at, best, is_open: points[at].0 == most })
 }
 
 #[cfg(test)]
@@ -112,13 +114,13 @@ mod tests {
         (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0
     }
 
-    /// Rates around a mean as disks have them: each kind of noise that was seen, by its name.
+    /// Rates around a mean with one kind of the noise that disks have, by its name.
     fn noisy(kind: &str, means: impl Iterator<Item = f64>, rng: &mut Rng) -> Vec<f64> {
         let mut drift = 0.0;
         let mut stall = 0;
         let one = |(n, mean): (usize, f64)| match kind {
             "white" => mean * (1.0 + 0.15 * normal(rng)),
-            // Neighbours alike: half of a deviation is still there in the next sample.
+            // Neighbouring samples are correlated: half of a deviation remains in the next sample.
             "slow" => {
                 drift = 0.5 * drift + 0.1 * normal(rng);
                 mean * (1.0 + drift)
@@ -127,7 +129,7 @@ mod tests {
                 drift = 0.8 * drift + 0.06 * normal(rng);
                 mean * (1.0 + drift)
             }
-            // Now and then nothing for nearly half a second.
+            // Occasionally the rate is 0 for nearly half a second.
             "stalls" => {
                 if stall == 0 && rng.f64() < 0.02 {
                     stall = rng.u32(1..=5);
@@ -147,7 +149,7 @@ mod tests {
     const SEEDS: u64 = 400;
 
     #[test]
-    fn flat_rows_do_not_fall() {
+    fn constant_rates_rarely_fall() {
         for kind in KINDS {
             for n in [20, 60, 100, 600] {
                 let falls = (0..SEEDS).filter(|seed| {
@@ -162,7 +164,7 @@ mod tests {
 
     /// A drive of table T11: 17 Gbit/s into a cache of some 16 GB, then 6.
     #[test]
-    fn a_cache_that_ends_is_found() {
+    fn the_end_of_a_cache_is_found() {
         // 16 GB at 17 Gbit/s: 7.53 s.
         let true_at = 75;
         for kind in KINDS {
@@ -184,30 +186,30 @@ mod tests {
     }
 
     #[test]
-    fn exact_rows() {
-        let row = |before: usize, high: f64, after: usize, low: f64| {
+    fn exact_series_fall_where_their_mean_does() {
+        let series = |before: usize, high: f64, after: usize, low: f64| {
             let mut samples = vec![high; before];
             samples.extend(vec![low; after]);
             fall(&samples)
         };
-        let found = row(30, 8.0, 70, 2.0).unwrap();
+        let found = series(30, 8.0, 70, 2.0).unwrap();
         assert_eq!((found.at, found.before, found.after), (30, 8.0, 2.0));
         assert!(found.f > 1e6);
-        assert_eq!(row(100, 8.0, 0, 0.0), None);
-        assert_eq!(row(30, 2.0, 70, 8.0), None, "a rise is none");
-        assert_eq!(row(30, 8.0, 70, 7.0), None, "an eighth less is none");
-        assert_eq!(row(9, 8.0, 10, 2.0), None, "too few");
-        assert!(row(30, 8.0, 70, 0.0).is_some(), "to nothing");
+        assert_eq!(series(100, 8.0, 0, 0.0), None);
+        assert_eq!(series(30, 2.0, 70, 8.0), None, "a rise is no fall");
+        assert_eq!(series(30, 8.0, 70, 7.0), None, "an eighth less is no fall");
+        assert_eq!(series(9, 8.0, 10, 2.0), None, "too few");
+        assert!(series(30, 8.0, 70, 0.0).is_some(), "to nothing");
         assert!(fall(&[0.0; 50]).is_none());
         assert!(fall(&[f64::NAN; 50]).is_none());
-        // The last tenth must be behind it: a dip at the end may be anything.
-        assert_eq!(row(595, 8.0, 5, 2.0), None);
+        // At least a tenth of the samples must follow a fall: a dip at the end may have any cause.
+        assert_eq!(series(595, 8.0, 5, 2.0), None);
     }
 
     #[test]
-    fn the_knee_of_an_array() {
+    fn the_knee_is_the_fewest_workers_near_the_best_rate() {
         let of =
-            |points: &[(u32, f64)]| knee(points).map(|bend| (points[bend.at].0, points[bend.best].0, bend.is_open));
+            |points: &[(u32, f64)]| knee(points).map(|knee| (points[knee.at].0, points[knee.best].0, knee.is_open));
         assert_eq!(of(&[(1, 10.0), (2, 20.0), (4, 29.0), (8, 30.0)]), Some((4, 8, false)));
         assert_eq!(of(&[(1, 10.0), (2, 20.0), (4, 40.0)]), Some((4, 4, true)));
         assert_eq!(of(&[(4, 40.0), (1, 39.0), (2, 38.0)]), Some((1, 4, false)), "any order, and the fewest");
@@ -219,7 +221,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_row_is_judged(samples in prop::collection::vec(prop_oneof![0.0..1e12, any::<f64>()], 0..200)) {
+        fn any_series_is_evaluated(samples in prop::collection::vec(prop_oneof![0.0..1e12, any::<f64>()], 0..200)) {
             if let Some(found) = fall(&samples) {
                 prop_assert!(found.at >= BEFORE_MIN && found.at + AFTER_MIN <= samples.len());
                 prop_assert!(found.after <= FALL * found.before);
@@ -228,9 +230,9 @@ mod tests {
 
         #[test]
         fn a_knee_is_within_a_twentieth(points in prop::collection::vec((1..300u32, 0.0..1e12), 0..20)) {
-            if let Some(bend) = knee(&points) {
-                prop_assert!(points[bend.at].1 >= 0.95 * points[bend.best].1);
-                prop_assert!(points.iter().all(|(n, rate)| *n >= points[bend.at].0 || *rate < 0.95 * points[bend.best].1));
+            if let Some(knee) = knee(&points) {
+                prop_assert!(points[knee.at].1 >= 0.95 * points[knee.best].1);
+                prop_assert!(points.iter().all(|(n, rate)| *n >= points[knee.at].0 || *rate < 0.95 * points[knee.best].1));
             }
         }
     }

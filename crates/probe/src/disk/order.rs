@@ -1,4 +1,4 @@
-//! Orders of disk tests: their bounds, the space that they need, the time that they may take. Does not know the disk.
+//! Orders of disk tests: their bounds, the space that they need, the time that they may take. This module does not know the disk.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::{Error, Result};
 
 /// The unit of files, blocks and direct access.
 pub(super) const PAGE: u64 = sys::files::ALIGNMENT as u64;
-/// One block per worker is in memory, and some more to write from.
+/// Each worker has one block in memory, and some more to write from.
 const BLOCK_BYTES_MAX: u64 = 64 << 20;
 const BLOCKS_BYTES_MAX: u64 = 1 << 30;
 const FILE_BYTES_MAX: u64 = 16 << 40;
@@ -29,7 +29,7 @@ fn refuse<T>(why: String) -> Result<T> {
     Err(Error::Order(why))
 }
 
-/// Whether a sweep has values, not too many, all within bounds.
+/// Checks that a sweep has values, not too many, all within bounds.
 fn sweep<T: Copy + PartialOrd + std::fmt::Display>(what: &str, values: &[T], least: T, most: T) -> Result<()> {
     if values.is_empty() || values.len() > SWEEP_MAX {
         return refuse(format!("{what}: {} values; give 1 to {SWEEP_MAX}", values.len()));
@@ -38,7 +38,7 @@ fn sweep<T: Copy + PartialOrd + std::fmt::Display>(what: &str, values: &[T], lea
 }
 
 fn within<T: Copy + PartialOrd + std::fmt::Display>(what: &str, value: T, least: T, most: T) -> Result<()> {
-    // Not a number is within nothing.
+    // NaN is within no bounds.
     if (least..=most).contains(&value) {
         return Ok(());
     }
@@ -49,10 +49,10 @@ fn whole_pages(what: &str, value: u64) -> Result<()> {
     if value.is_multiple_of(PAGE) {
         return Ok(());
     }
-    refuse(format!("{what} is {value}; direct access wants multiples of {PAGE} bytes"))
+    refuse(format!("{what} is {value}; direct access requires multiples of {PAGE} bytes"))
 }
 
-/// What of an order concerns which test.
+/// Whether an order includes a test.
 pub(super) fn wants(order: &Order, test: Test) -> bool {
     order.tests.contains(&test)
 }
@@ -81,8 +81,11 @@ pub fn check(order: &Order) -> Result<()> {
     whole_pages("block_bytes", order.block_bytes)?;
     let blocks = order.block_bytes * most_workers(order);
     if blocks > BLOCKS_BYTES_MAX {
-        let (all, most) = (Bytes(blocks), Bytes(BLOCKS_BYTES_MAX));
-        return refuse(format!("blocks of all workers take {all} of memory; at most {most}: smaller blocks, or fewer"));
+        let all = Bytes(blocks);
+        let most = Bytes(BLOCKS_BYTES_MAX);
+        return refuse(format!(
+            "the blocks of all workers take {all} of memory, at most {most}: smaller blocks, or fewer workers"
+        ));
     }
     // The lower bound also excludes NaN, and times that round to 0.
     within("seconds", order.seconds, 0.001, SECONDS_MAX)?;
@@ -102,12 +105,14 @@ pub fn check(order: &Order) -> Result<()> {
         within("small_files", order.small_files, most_workers(order) as u32, SMALL_FILES_MAX)?;
     }
     if wants(order, Test::Sustained) && order.budget_bytes < order.block_bytes * most_workers(order) {
-        let (budget, least) = (Bytes(order.budget_bytes), Bytes(blocks));
-        return refuse(format!("the budget of {budget} is not even one block of each worker, {least}"));
+        let budget = Bytes(order.budget_bytes);
+        let least = Bytes(blocks);
+        return refuse(format!("the budget of {budget} is below one block of each worker, {least}"));
     }
     let needed = needed(order);
     if needed.bytes > order.budget_bytes {
-        let (needed, budget) = (Bytes(needed.bytes), Bytes(order.budget_bytes));
+        let needed = Bytes(needed.bytes);
+        let budget = Bytes(order.budget_bytes);
         return refuse(format!(
             "the largest test needs {needed}, the budget is {budget}: fewer workers, smaller files"
         ));
@@ -151,7 +156,7 @@ pub(super) fn needed(order: &Order) -> SpaceNeeded {
 pub fn longest(order: &Order) -> Duration {
     let modes = order.modes.len();
     let sweep = order.file_bytes.len() * order.workers.len() * modes;
-    // Without `write`, the files of `read` are written all the same, under the same limit.
+    // Without `write`, the files of `read` are still written, under the same limit.
     let sequential = if wants(order, Test::Read) { 2 * sweep } else { sweep };
     let small = 2 * order.small_bytes.len() * order.workers.len();
     let points =
@@ -178,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_makes_sense() {
+    fn the_default_order_is_within_bounds() {
         check(&Order::default()).unwrap();
         assert_eq!(needed(&Order::default()).bytes, 32 << 30);
         // 1 size, 4 numbers of workers, 2 modes, write and read: 16 points; flushes; 2 × 4 small files, made and removed;
@@ -187,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_named() {
+    fn a_refused_order_names_the_field_and_its_bounds() {
         assert!(why(|o| o.tests.clear()).starts_with("tests"));
         assert!(why(|o| o.modes.clear()).starts_with("modes"));
         assert!(why(|o| o.workers = vec![0]).starts_with("workers is 0; it must be from 1 to 256"));
@@ -202,13 +207,13 @@ mod tests {
         assert!(why(|o| o.seconds = f64::INFINITY).starts_with("seconds is inf"));
         assert!(why(|o| o.sustained_seconds = -1.0).starts_with("sustained_seconds is -1"));
         assert!(why(|o| o.budget_bytes = 0).starts_with("budget_bytes is 0"));
-        assert!(why(|o| o.budget_bytes = 1 << 20).contains("not even one block of each worker, 8.00 MiB"));
+        assert!(why(|o| o.budget_bytes = 1 << 20).contains("below one block of each worker, 8.00 MiB"));
         assert!(why(|o| o.file_bytes = vec![8 << 30]).contains("needs 64.0 GiB, the budget is 32.0 GiB"));
         assert!(why(|o| o.fsyncs = 0).starts_with("fsyncs is 0"));
         assert!(why(|o| o.small_files = 0).starts_with("small_files is 0"));
         assert!(why(|o| o.small_files = 7).starts_with("small_files is 7; it must be from 8"));
         assert!(why(|o| o.small_bytes = vec![2 << 20]).starts_with("small_bytes is 2097152"));
-        // What no test of the order uses is not looked at.
+        // Fields that no test of the order uses are not checked.
         let only = Order { tests: vec![Test::Write], fsyncs: 0, small_bytes: Vec::new(), ..Order::default() };
         check(&only).unwrap();
     }
@@ -246,9 +251,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(5_000))]
 
-        /// Whatever is asked for: an answer, without overflow; and what is let through is within all bounds.
+        /// Any order is accepted or refused without overflow, and an accepted one is within all bounds.
         #[test]
-        fn any_order_is_judged(order in any_order()) {
+        fn any_order_is_accepted_or_refused(order in any_order()) {
             match check(&order) {
                 Err(Error::Order(why)) => prop_assert!(!why.is_empty()),
                 Err(other) => prop_assert!(false, "{:?}", other),
@@ -263,7 +268,7 @@ mod tests {
 
         /// The same near the bounds, where most orders pass.
         #[test]
-        fn likely_orders_are_judged(
+        fn orders_near_the_bounds_are_accepted_if_they_fit(
             pages in 1..1u64 << 20, workers in 1..257u32, block in 1..300u64, budget in 1..1u64 << 24, files in 1..2_000u32,
         ) {
             let order = Order {

@@ -1,4 +1,4 @@
-//! One run of disk tests: the state that its tests share, the points that are done, and the knees in them.
+//! One run of disk tests: the state that its tests share, the finished points, and their knees.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -24,8 +24,8 @@ pub(super) struct DiskRun<'a> {
     /// Longest time of one point.
     pub limit: Duration,
     note: &'a mut dyn FnMut(&Point),
-    /// Numbers given so far to names.
-    names: u64,
+    /// The last number that was used for a name.
+    last_number: u64,
     points: Vec<Point>,
     left_out: Vec<LeftOut>,
 }
@@ -57,8 +57,9 @@ impl<'a> DiskRun<'a> {
         seed: u64,
     ) -> DiskRun<'a> {
         let limit = Duration::from_secs_f64(order.seconds);
-        let (points, left_out) = (Vec::new(), Vec::new());
-        DiskRun { order, place, backing, stop, seed, limit, note, names: 0, points, left_out }
+        let points = Vec::new();
+        let left_out = Vec::new();
+        DiskRun { order, place, backing, stop, seed, limit, note, last_number: 0, points, left_out }
     }
 
     /// The modes of the order that this file system supports.
@@ -73,7 +74,7 @@ impl<'a> DiskRun<'a> {
             && let Some(error) = self.refuses_direct()?
         {
             modes.retain(|mode| *mode != IoMode::Direct);
-            let why = "the file system takes no direct access in units of 4 KiB; what is buffered can be measured";
+            let why = "the file system permits no direct access in units of 4 KiB; buffered access can be measured";
             if modes.is_empty() {
                 let source = io::Error::new(error.kind(), format!("{error}: {why}"));
                 return Err(failed("bypass the page cache in", self.place.dir().path(), source));
@@ -83,7 +84,8 @@ impl<'a> DiskRun<'a> {
         Ok(modes)
     }
 
-    /// Tries direct access, as there is no other way to know: some file systems refuse to open the file, some the first write.
+    /// Tries direct access, as nothing else shows whether it is supported: some file systems refuse to open the file, some the first
+    /// write.
     fn refuses_direct(&mut self) -> Result<Option<io::Error>> {
         let name = format!("trial-{}", self.number());
         let dir = self.place.dir();
@@ -102,24 +104,24 @@ impl<'a> DiskRun<'a> {
 
     /// The next number for a name.
     pub(super) fn number(&mut self) -> u64 {
-        self.names += 1;
-        self.names
+        self.last_number += 1;
+        self.last_number
     }
 
-    /// Fails if the run was stopped.
-    pub(super) fn goes_on(&self) -> Result<()> {
+    /// Returns [`Error::Interrupted`] if the run was stopped.
+    pub(super) fn check_stop(&self) -> Result<()> {
         if self.stop.is_stopped() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    /// Reports a point that is done.
-    pub(super) fn tell(&mut self, point: Point) -> Result<()> {
+    /// Reports a finished point.
+    pub(super) fn report(&mut self, point: Point) -> Result<()> {
         (self.note)(&point);
         self.points.push(point);
-        self.goes_on()
+        self.check_stop()
     }
 
     /// The results.
-    pub(super) fn found(self) -> DiskFindings {
+    pub(super) fn findings(self) -> DiskFindings {
         DiskFindings { knees: knees(&self.points), points: self.points, left_out: self.left_out }
     }
 
@@ -134,12 +136,12 @@ impl<'a> DiskRun<'a> {
     /// Makes a point from the result of its workers.
     pub(super) fn point(&self, spec: PointSpec, before: Option<Counters>, summary: &WorkSummary) -> Point {
         let worked = summary.worked.as_secs_f64();
-        // The other tests do nothing after the last call.
+        // The other tests have no flush after the last call.
         let is_flushed = matches!(spec.test, Test::Write | Test::Sustained);
         let seconds = if is_flushed { summary.took.as_secs_f64() } else { worked };
         let bytes = summary.all.bytes;
-        let (our_read, our_written) = if spec.test == Test::Read { (bytes, 0) } else { (0, bytes) };
-        let device = before.zip(self.backing.counters()).map(|(before, now)| now.since(before, our_read, our_written));
+        let (own_read, own_written) = if spec.test == Test::Read { (bytes, 0) } else { (0, bytes) };
+        let device = before.zip(self.backing.counters()).map(|(before, now)| now.since(before, own_read, own_written));
         Point {
             test: spec.test,
             mode: spec.mode,
@@ -178,8 +180,9 @@ fn knees(points: &[Point]) -> Vec<Knee> {
         let is_of = |p: &&Point| (p.test, p.mode, p.file_bytes) == (test, mode, file_bytes);
         let sweep: Vec<&Point> = points.iter().filter(is_of).collect();
         let rates: Vec<(u32, f64)> = sweep.iter().map(|p| (p.workers, p.rate_bit_s as f64)).collect();
-        let bend = fit::knee(&rates)?;
-        let (at, best) = (sweep[bend.at], sweep[bend.best]);
+        let knee = fit::knee(&rates)?;
+        let at = sweep[knee.at];
+        let best = sweep[knee.best];
         Some(Knee {
             test,
             mode,
@@ -188,7 +191,7 @@ fn knees(points: &[Point]) -> Vec<Knee> {
             rate_bit_s: at.rate_bit_s,
             best_workers: best.workers,
             best_rate_bit_s: best.rate_bit_s,
-            is_open: bend.is_open,
+            is_open: knee.is_open,
         })
     };
     sweeps.into_iter().filter_map(knee).collect()

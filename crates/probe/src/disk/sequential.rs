@@ -1,4 +1,4 @@
-//! Files from their beginning to their end: written, flushed, forgotten by the page cache, read.
+//! Files from their beginning to their end: written, flushed, dropped from the page cache, read.
 
 use std::fs::File;
 use std::io;
@@ -10,16 +10,16 @@ use model::Bytes;
 use model::v1::probe::disk::{IoMode, Test};
 use sys::files::{self, Aligned};
 
-use super::data::{Material, Stamp};
+use super::data::{RandomBlocks, Stamp};
 use super::order::wants;
 use super::run::{DiskRun, PointSpec};
 use super::test_directory::failed;
 use super::workers::{self, WorkSummary, Worker};
 use crate::Result;
 
-/// With more than this share of a file in the page cache, its rate is not the disk's.
+/// If more than this share of a file is in the page cache, its rate is not the disk's.
 const RESIDENT_MAX: f64 = 0.01;
-/// With less than this share of the bytes read from the device, a cache had the rest.
+/// If less than this share of the bytes was read from the device, a cache had the rest.
 const FROM_DEVICE_MIN: f64 = 0.5;
 
 /// A file that was written.
@@ -37,7 +37,7 @@ struct Writer {
     file: File,
     path: PathBuf,
     stamp: Stamp,
-    material: Material,
+    blocks: RandomBlocks,
 }
 
 /// A file that is being read.
@@ -49,7 +49,8 @@ struct Reader<'a> {
 
 /// Measures all points of writing and reading in one mode.
 pub(super) fn sweep(run: &mut DiskRun<'_>, mode: IoMode) -> Result<()> {
-    let (order, limit) = (run.order, run.limit);
+    let order = run.order;
+    let limit = run.limit;
     for &file_bytes in &order.file_bytes {
         if !wants(order, Test::Write) {
             read_only(run, mode, file_bytes)?;
@@ -61,7 +62,7 @@ pub(super) fn sweep(run: &mut DiskRun<'_>, mode: IoMode) -> Result<()> {
             let (summary, written) = write(run, mode, workers, limit, |at| order.block_bytes.min(file_bytes - at))?;
             let mut point = run.point(spec, before, &summary);
             point.cached = run.backing.in_memory.clone();
-            run.tell(point)?;
+            run.report(point)?;
             if wants(order, Test::Read) {
                 read(run, PointSpec { test: Test::Read, ..spec }, &written)?;
             }
@@ -73,7 +74,8 @@ pub(super) fn sweep(run: &mut DiskRun<'_>, mode: IoMode) -> Result<()> {
 
 /// Measures reading only. The files are written once, for the most workers; fewer workers read the first of them.
 fn read_only(run: &mut DiskRun<'_>, mode: IoMode, file_bytes: u64) -> Result<()> {
-    let (order, limit) = (run.order, run.limit);
+    let order = run.order;
+    let limit = run.limit;
     let most = order.workers.iter().copied().max().unwrap_or(1);
     let (_, written) = write(run, mode, most, limit, |at| order.block_bytes.min(file_bytes - at))?;
     for &workers in &order.workers {
@@ -97,26 +99,28 @@ pub(super) fn write(
     next: impl Fn(u64) -> u64 + Sync,
 ) -> Result<(WorkSummary, Vec<WrittenFile>)> {
     let block_bytes = run.order.block_bytes;
-    let (mut writers, mut written) = (Vec::new(), Vec::new());
+    let mut writers = Vec::new();
+    let mut written = Vec::new();
     for worker in 0..workers {
         let number = run.number();
-        let (dir, name) = (run.place.dir(), format!("file-{number}"));
+        let dir = run.place.dir();
+        let name = format!("file-{number}");
         let path = dir.at(&name);
         let stamp = Stamp::new(run.seed, number);
         let file = dir.create(&name, mode == IoMode::Direct).map_err(|e| failed("create", &path, e))?;
-        let material = Material::new(block_bytes, workers, run.seed ^ number, worker.into());
+        let blocks = RandomBlocks::new(block_bytes, workers, run.seed ^ number, worker.into());
         written.push(WrittenFile { name, path: path.clone(), stamp, length: 0 });
-        writers.push(Writer { file, path, stamp, material });
+        writers.push(Writer { file, path, stamp, blocks });
     }
     let work = |worker: &mut Worker<'_>, writer: &mut Writer| {
         let mut at = 0;
         loop {
             let length = next(at);
-            // In this order, so that a complete file does not count as cut short.
-            if length == 0 || !worker.goes_on() {
+            // The length is checked first, so that a complete file does not count as cut short.
+            if length == 0 || !worker.may_continue() {
                 return Ok(());
             }
-            let block = writer.material.block(writer.stamp, at, length as usize);
+            let block = writer.blocks.block(writer.stamp, at, length as usize);
             worker.call("write", &writer.path, || writer.file.write_all_at(block, at).map(|()| length))?;
             at += length;
         }
@@ -131,9 +135,9 @@ pub(super) fn write(
 fn read(run: &mut DiskRun<'_>, spec: PointSpec, written: &[WrittenFile]) -> Result<()> {
     let mut cached = run.backing.in_memory.clone().or_else(|| run.backing.other_cache.clone());
     let dir = run.place.dir();
-    let kept = forget(run, written)?;
+    let still_cached = forget(run, written)?;
     if spec.mode == IoMode::Buffered && cached.is_none() {
-        cached = kept;
+        cached = still_cached;
     }
     let mut readers = Vec::new();
     for one in written {
@@ -144,14 +148,14 @@ fn read(run: &mut DiskRun<'_>, spec: PointSpec, written: &[WrittenFile]) -> Resu
     let work = |worker: &mut Worker<'_>, reader: &mut Reader<'_>| {
         let Reader { file, written, memory } = reader;
         let mut at = 0;
-        while at < written.length && worker.goes_on() {
+        while at < written.length && worker.may_continue() {
             let length = spec.block_bytes.min(written.length - at);
             let block = &mut memory[..length as usize];
             worker.call("read", &written.path, || file.read_exact_at(block, at).map(|()| length))?;
-            if let Some(offset) = written.stamp.wrong(block, at) {
+            if let Some(offset) = written.stamp.first_wrong(block, at) {
                 let why = format!(
-                    "at byte {offset} it is not what was written a moment ago; look for the disk's errors in the \
-                     kernel's log before anything is kept on it"
+                    "at byte {offset} it differs from the bytes that were written a moment ago; look for the disk's errors in the \
+                     kernel's log before you store anything on it"
                 );
                 return Err(failed("trust", &written.path, io::Error::new(io::ErrorKind::InvalidData, why)));
             }
@@ -162,14 +166,16 @@ fn read(run: &mut DiskRun<'_>, spec: PointSpec, written: &[WrittenFile]) -> Resu
     let summary = workers::run(run.place, run.stop, run.limit, readers, work, |_| Ok(()))?;
     let mut point = run.point(spec, before, &summary);
     if let Some(traffic) = point.device.filter(|t| (t.read_bytes as f64) < FROM_DEVICE_MIN * point.bytes as f64) {
-        let (came, all) = (Bytes(traffic.read_bytes), Bytes(point.bytes));
-        cached = cached.or_else(|| Some(format!("only {came} of {all} came from the device: a cache had the rest")));
+        let from_device = Bytes(traffic.read_bytes);
+        let all = Bytes(point.bytes);
+        cached =
+            cached.or_else(|| Some(format!("only {from_device} of {all} came from the device: a cache had the rest")));
     }
     point.cached = cached;
     if point.cut_short.is_none() && written.iter().any(|one| one.length < spec.file_bytes) {
         point.cut_short = Some("the files were cut short when they were written".into());
     }
-    run.tell(point)
+    run.report(point)
 }
 
 /// Drops files from the page cache; returns why they were not dropped, in words, if they were not.
@@ -177,12 +183,12 @@ fn forget(run: &DiskRun<'_>, written: &[WrittenFile]) -> Result<Option<String>> 
     let mut most: f64 = 0.0;
     for one in written {
         let file = run.place.dir().read(&one.name, false).map_err(|e| failed("open", &one.path, e))?;
-        files::forget(&file).map_err(|e| failed("flush", &one.path, e))?;
+        files::drop_from_cache(&file).map_err(|e| failed("flush", &one.path, e))?;
         match files::resident(&file) {
             Ok(share) => most = most.max(share),
-            Err(error) => return Ok(Some(format!("nobody tells how much of the files was in memory: {error}"))),
+            Err(error) => return Ok(Some(format!("it is unknown how much of the files was in memory: {error}"))),
         }
     }
-    let why = || format!("the page cache kept {:.0} % of a file that it was asked to forget", (most * 100.0).ceil());
+    let why = || format!("the page cache kept {:.0} % of a file that it should have dropped", (most * 100.0).ceil());
     Ok((most > RESIDENT_MAX).then(why))
 }

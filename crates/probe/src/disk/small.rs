@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use model::v1::probe::disk::{IoMode, Test};
 
-use super::data::{Material, Stamp};
+use super::data::{RandomBlocks, Stamp};
 use super::dir::Dir;
 use super::order::PAGE;
 use super::run::{DiskRun, PointSpec};
@@ -17,7 +17,7 @@ use crate::Result;
 struct WorkerFiles<'a> {
     dir: &'a Dir,
     stamp: Stamp,
-    material: Material,
+    blocks: RandomBlocks,
     /// Files to make, or to remove.
     files: u64,
 }
@@ -38,9 +38,10 @@ fn dirs(run: &mut DiskRun<'_>, workers: u32) -> Result<Vec<(u64, Dir)>> {
     let mut dirs = Vec::new();
     for _ in 0..workers {
         let number = run.number();
-        let (place, name) = (run.place.dir(), name(number));
-        let made = place.make_dir(&name).and_then(|()| place.below(&name));
-        dirs.push((number, made.map_err(|e| failed("make the directory", &place.at(&name), e))?));
+        let parent = run.place.dir();
+        let name = name(number);
+        let made = parent.make_dir(&name).and_then(|()| parent.below(&name));
+        dirs.push((number, made.map_err(|e| failed("make the directory", &parent.at(&name), e))?));
     }
     Ok(dirs)
 }
@@ -51,11 +52,12 @@ fn name(number: u64) -> String {
 
 fn worker_files<'a>(run: &DiskRun<'_>, dirs: &'a [(u64, Dir)], bytes: u64) -> Vec<WorkerFiles<'a>> {
     let workers = dirs.len() as u32;
-    let (each, more) = (run.order.small_files / workers, run.order.small_files % workers);
+    let each = run.order.small_files / workers;
+    let remainder = run.order.small_files % workers;
     let item = |(worker, (number, dir)): (u32, &'a (u64, Dir))| {
-        let material = Material::new(bytes.next_multiple_of(PAGE), workers, run.seed ^ number, worker.into());
-        let files = u64::from(each + u32::from(worker < more));
-        WorkerFiles { dir, stamp: Stamp::new(run.seed, *number), material, files }
+        let blocks = RandomBlocks::new(bytes.next_multiple_of(PAGE), workers, run.seed ^ number, worker.into());
+        let files = u64::from(each + u32::from(worker < remainder));
+        WorkerFiles { dir, stamp: Stamp::new(run.seed, *number), blocks, files }
     };
     (0..).zip(dirs).map(item).collect()
 }
@@ -69,24 +71,24 @@ fn point(run: &mut DiskRun<'_>, bytes: u64, workers: u32) -> Result<()> {
     let spec = PointSpec { test: Test::SmallFiles, mode, file_bytes: bytes, workers, block_bytes: bytes };
     let mut point = run.point(spec, before, &made);
     point.cached = run.backing.in_memory.clone();
-    let seconds = unmake(run, &dirs, &made)?.worked.as_secs_f64();
+    let seconds = remove_files(run, &dirs, &made)?.worked.as_secs_f64();
     point.removals_per_s = (seconds > 0.0).then(|| made.all.calls as f64 / seconds);
-    let gone = |(number, dir): &(u64, Dir)| {
+    let remove_dir = |(number, dir): &(u64, Dir)| {
         run.place.dir().remove_dir(&name(*number)).map_err(|e| failed("remove", dir.path(), e))
     };
-    dirs.iter().try_for_each(gone)?;
-    run.tell(point)
+    dirs.iter().try_for_each(remove_dir)?;
+    run.report(point)
 }
 
 fn make(run: &DiskRun<'_>, items: Vec<WorkerFiles<'_>>, bytes: u64) -> Result<WorkSummary> {
     let is_renamed = run.order.rename;
     let pages = bytes.next_multiple_of(PAGE);
     let work = |worker: &mut Worker<'_>, item: &mut WorkerFiles<'_>| {
-        while worker.calls() < item.files && worker.goes_on() {
+        while worker.calls() < item.files && worker.may_continue() {
             let number = worker.calls();
             let name = number.to_string();
             let first = if is_renamed { format!(".{number}.part") } else { name.clone() };
-            let block = item.material.block(item.stamp, number * pages, bytes as usize);
+            let block = item.blocks.block(item.stamp, number * pages, bytes as usize);
             worker.call("make", &item.dir.at(&name), || {
                 let mut file = item.dir.create(&first, false)?;
                 file.write_all(block)?;
@@ -103,7 +105,7 @@ fn make(run: &DiskRun<'_>, items: Vec<WorkerFiles<'_>>, bytes: u64) -> Result<Wo
 }
 
 /// Removes the files, without a time limit and even if the disk is full, as they must not remain.
-fn unmake(run: &DiskRun<'_>, dirs: &[(u64, Dir)], made: &WorkSummary) -> Result<WorkSummary> {
+fn remove_files(run: &DiskRun<'_>, dirs: &[(u64, Dir)], made: &WorkSummary) -> Result<WorkSummary> {
     let items: Vec<(&Dir, u64)> = dirs.iter().map(|(_, dir)| dir).zip(made.each.iter().map(|s| s.calls)).collect();
     let work = |worker: &mut Worker<'_>, (dir, files): &mut (&Dir, u64)| {
         while worker.calls() < *files && !worker.is_halted() {

@@ -14,15 +14,15 @@ use crate::Result;
 /// Most samples in a result; longer series are thinned out.
 const SAMPLES_MAX: usize = 1_000;
 
-/// Writes the whole budget, or until its time is over.
+/// Writes the whole budget, or less if its time is over before.
 pub(super) fn write(run: &mut DiskRun<'_>, mode: IoMode) -> Result<()> {
     let order = run.order;
     let workers = run.enough_writers(mode);
     let block = order.block_bytes;
     let total = order.budget_bytes / block * block;
-    // Workers draw the budget block by block and so end together: the rate does not fall because faster workers are done.
-    let dealt = AtomicU64::new(0);
-    let next = |_| if dealt.fetch_add(block, Ordering::Relaxed) < total { block } else { 0 };
+    // Workers take the budget block by block and so end together: the rate does not fall because faster workers have finished.
+    let taken = AtomicU64::new(0);
+    let next = |_| if taken.fetch_add(block, Ordering::Relaxed) < total { block } else { 0 };
     let limit = Duration::from_secs_f64(order.sustained_seconds);
     let before = run.backing.counters();
     let (summary, written) = sequential::write(run, mode, workers, limit, next)?;
@@ -30,7 +30,7 @@ pub(super) fn write(run: &mut DiskRun<'_>, mode: IoMode) -> Result<()> {
     let mut point = run.point(spec, before, &summary);
     point.cached = run.backing.in_memory.clone();
     point.course = Some(course(&summary.samples, point.rate_before_flush_bit_s));
-    run.tell(point)?;
+    run.report(point)?;
     sequential::remove(run, written)
 }
 
@@ -59,7 +59,8 @@ fn course(samples: &[(Duration, u64)], overall: u64) -> Course {
         course.sustained_bit_s = rate(edge, last);
         course.cliff = Some(Cliff { at_bytes: edge.1, at_s: edge.0.as_secs_f64(), f: fall.f });
     } else if rates.len() < fit::SAMPLES_MIN {
-        let (n, least) = (rates.len(), fit::SAMPLES_MIN);
+        let n = rates.len();
+        let least = fit::SAMPLES_MIN;
         course.unclear = Some(format!("{n} samples of 0.1 s; {least} are needed: a larger budget, or more time"));
     }
     let step = rates.len().div_ceil(SAMPLES_MAX).max(1);
@@ -73,9 +74,10 @@ fn course(samples: &[(Duration, u64)], overall: u64) -> Course {
 mod tests {
     use super::*;
 
-    /// What the clock of a disk sees that takes `fast` bytes per sample for so many, and then `slow`.
+    /// The samples of a disk that writes `fast` (bytes per sample, number of samples), and then `slow`.
     fn series(fast: (u64, usize), slow: (u64, usize)) -> Vec<(Duration, u64)> {
-        let (mut when, mut bytes) = (Duration::ZERO, 0);
+        let mut when = Duration::ZERO;
+        let mut bytes = 0;
         let steps = std::iter::repeat_n(fast.0, fast.1).chain(std::iter::repeat_n(slow.0, slow.1));
         let marks = steps.map(|step| {
             when += SAMPLE;
@@ -97,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn without_one_both_are_the_mean() {
+    fn without_a_cliff_both_rates_are_the_mean() {
         let found = course(&series((1_000, 50), (1_000, 50)), 1);
         assert_eq!((found.burst_bit_s, found.sustained_bit_s, found.cliff), (80_000, 80_000, None));
         assert_eq!(found.unclear, None);
@@ -110,7 +112,7 @@ mod tests {
     #[test]
     fn late_samples_make_no_spike() {
         let mut samples = series((1_000, 60), (1_000, 0));
-        // The clock slept over one sample and took two at once.
+        // One sample was missed, and the next has the bytes of both.
         samples[30] = (samples[31].0 - Duration::from_millis(1), samples[31].1);
         let found = course(&samples, 1);
         assert_eq!(found.cliff, None);

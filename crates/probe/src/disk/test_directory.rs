@@ -1,5 +1,5 @@
-//! The directory in which a test makes all its files. The test makes it, and removes it however the test ends. Knows the free
-//! space, and refuses a test that needs more.
+//! The directory in which a test makes all its files. The test makes it, and removes it however the test ends. This module also
+//! knows the free space, and refuses a test that needs more.
 
 use std::fs::File;
 use std::io;
@@ -29,7 +29,7 @@ impl Ground {
     /// Opens a directory, following links.
     ///
     /// # Errors
-    /// [`Error::File`]: it is no directory, or may not be read; with the remedy.
+    /// [`Error::File`]: it is not a directory, or may not be read; with the remedy.
     pub fn open(directory: &Path) -> Result<Ground> {
         Dir::open(directory).map(Ground).map_err(|e| failed("open", directory, e))
     }
@@ -45,7 +45,8 @@ impl Ground {
         if found == identity {
             return Ok(ground);
         }
-        let (path, why) = (directory.display().to_string(), "another directory has its name now; move it back");
+        let path = directory.display().to_string();
+        let why = "another directory has its name now; move it back";
         Err(Error::File { doing: "test below", path, source: io::Error::new(io::ErrorKind::NotFound, why) })
     }
 
@@ -58,7 +59,7 @@ impl Ground {
 /// The directory of a test; removed with all its content when dropped.
 #[derive(Debug)]
 pub(super) struct TestDirectory<'a> {
-    above: &'a Dir,
+    parent: &'a Dir,
     name: String,
     /// Locked while in use, which other tests can see.
     dir: Dir,
@@ -77,11 +78,11 @@ pub(super) struct FreeSpace {
 
 impl FreeSpace {
     pub(super) fn of(directory: &File) -> io::Result<FreeSpace> {
-        let told = rustix::fs::fstatvfs(directory)?;
+        let stat = rustix::fs::fstatvfs(directory)?;
         Ok(FreeSpace {
-            total_bytes: told.f_blocks.saturating_mul(told.f_frsize),
-            free_bytes: told.f_bavail.saturating_mul(told.f_frsize),
-            free_files: (told.f_files > 0).then_some(told.f_favail),
+            total_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
+            free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
+            free_files: (stat.f_files > 0).then_some(stat.f_favail),
         })
     }
 
@@ -99,7 +100,9 @@ impl FreeSpace {
         if self.free_bytes >= needed.bytes.saturating_add(self.kept()) {
             return None;
         }
-        let (needed, kept, free) = (Bytes(needed.bytes), Bytes(self.kept()), Bytes(self.free_bytes));
+        let needed = Bytes(needed.bytes);
+        let kept = Bytes(self.kept());
+        let free = Bytes(self.free_bytes);
         Some(format!(
             "{needed} are needed and {kept} stay free, but only {free} are free; lower the budget, or make room"
         ))
@@ -110,7 +113,7 @@ impl FreeSpace {
 pub(super) fn failed(doing: &'static str, path: &Path, source: io::Error) -> Error {
     use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
     let remedy = match source.kind() {
-        NotFound | NotADirectory => "name a directory that is there",
+        NotFound | NotADirectory => "name a directory that exists",
         PermissionDenied | ReadOnlyFilesystem => "name a directory that this user may write",
         StorageFull | QuotaExceeded => "make room, or lower the budget",
         _ => return Error::File { doing, path: path.display().to_string(), source },
@@ -120,36 +123,37 @@ pub(super) fn failed(doing: &'static str, path: &Path, source: io::Error) -> Err
 }
 
 impl<'a> TestDirectory<'a> {
-    /// Makes the directory below another one, if there is room for a test.
+    /// Makes the directory below `ground`, if there is room for a test.
     ///
     /// # Errors
-    /// [`Error::File`]: the other one may not be written, or there is no room; with the remedy.
+    /// [`Error::File`]: `ground` may not be written, or there is no room; with the remedy.
     pub(super) fn make(ground: &'a Ground, needed: SpaceNeeded) -> Result<TestDirectory<'a>> {
-        let above = &ground.0;
-        let room = FreeSpace::of(above.handle()).map_err(|e| failed("ask for the room below", above.path(), e))?;
+        let parent = &ground.0;
+        let room = FreeSpace::of(parent.handle()).map_err(|e| failed("ask for the room below", parent.path(), e))?;
         if let Some(why) = room.lacks(needed) {
-            let (doing, path) = ("test below", above.path().display().to_string());
+            let doing = "test below";
+            let path = parent.path().display().to_string();
             return Err(Error::File { doing, path, source: io::Error::new(io::ErrorKind::StorageFull, why) });
         }
         let name = loop {
             let name = format!("{PREFIX}{:016x}", fastrand::u64(..));
-            match above.make_dir(&name) {
+            match parent.make_dir(&name) {
                 Ok(()) => break name,
                 // The name is taken, once in 2^64: try another one.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(failed("make a directory below", above.path(), error)),
+                Err(error) => return Err(failed("make a directory below", parent.path(), error)),
             }
         };
-        let dir = match claimed(above, &name) {
+        let dir = match open_new(parent, &name) {
             Ok(dir) => dir,
             Err(error) => {
-                let _ = above.remove_dir(&name);
-                return Err(failed("open", &above.at(&name), error));
+                let _ = parent.remove_dir(&name);
+                return Err(failed("open", &parent.at(&name), error));
             }
         };
         // On a file system without locks, other tests report this directory as left behind, and leave it alone.
         let _ = flock(dir.handle(), FlockOperation::NonBlockingLockExclusive);
-        Ok(TestDirectory { above, name, dir, removed: false })
+        Ok(TestDirectory { parent, name, dir, removed: false })
     }
 
     pub(super) fn dir(&self) -> &Dir {
@@ -160,16 +164,16 @@ impl<'a> TestDirectory<'a> {
         FreeSpace::of(self.dir.handle())
     }
 
-    /// Directories of earlier tests beside it, which no test locks any more.
+    /// Directories of earlier tests beside it that no running test has locked.
     pub(super) fn left_behind(&self) -> Vec<String> {
-        let Ok(names) = self.above.names() else { return Vec::new() };
+        let Ok(names) = self.parent.names() else { return Vec::new() };
         let is_free = |name: &String| {
-            let dir = self.above.below(name);
+            let dir = self.parent.below(name);
             dir.is_ok_and(|dir| flock(dir.handle(), FlockOperation::NonBlockingLockShared).is_ok())
         };
         let ours = names.filter(|name| name.starts_with(PREFIX) && *name != self.name);
         let found = ours.filter(is_free).take(LEFT_BEHIND_MAX);
-        found.map(|name| self.above.at(&name).display().to_string()).collect()
+        found.map(|name| self.parent.at(&name).display().to_string()).collect()
     }
 
     /// Removes the directory with all its content.
@@ -184,9 +188,9 @@ impl<'a> TestDirectory<'a> {
     fn discard(&self) -> Result<()> {
         let path = self.dir.path();
         self.dir.empty().map_err(|e| failed("empty", path, e))?;
-        self.above.remove_dir(&self.name).map_err(|e| match e.kind() {
+        self.parent.remove_dir(&self.name).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-                let why = "somebody moved it away while it was in use; it is empty, wherever it is";
+                let why = "another program moved it away during the test; it is empty, wherever it is";
                 Error::File { doing: "remove", path: path.display().to_string(), source: io::Error::new(e.kind(), why) }
             }
             _ => failed("remove", path, e),
@@ -194,12 +198,12 @@ impl<'a> TestDirectory<'a> {
     }
 }
 
-/// Opens the directory that was made a moment ago, if it is empty. A user who can write beside it may have put another one in
-/// its place, whose content would be removed with the test.
-fn claimed(above: &Dir, name: &str) -> io::Result<Dir> {
-    let dir = above.below(name)?;
+/// Opens the directory that was made a moment ago, if it is empty. Another user may have put a directory in its place, whose content
+/// would be removed with the test.
+fn open_new(parent: &Dir, name: &str) -> io::Result<Dir> {
+    let dir = parent.below(name)?;
     if !dir.is_empty()? {
-        return Err(io::Error::other("somebody put another directory in its place; try again"));
+        return Err(io::Error::other("another program put a directory in its place; try again"));
     }
     Ok(dir)
 }
@@ -223,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_what_is_free_less_a_twentieth() {
+    fn a_twentieth_of_the_file_system_stays_free() {
         let room = FreeSpace { total_bytes: 40 * GIB, free_bytes: 12 * GIB, free_files: Some(100) };
         let lacks = |bytes, files| room.lacks(SpaceNeeded { bytes, files });
         assert_eq!(lacks(10 * GIB, 100), None);
@@ -239,43 +243,43 @@ mod tests {
     }
 
     #[test]
-    fn it_is_gone_afterwards() {
-        let above = tempfile::tempdir().unwrap();
+    fn the_directory_is_removed_however_the_test_ends() {
+        let parent = tempfile::tempdir().unwrap();
         let needed = SpaceNeeded { bytes: 4096, files: 1 };
-        let ground = Ground::open(above.path()).unwrap();
+        let ground = Ground::open(parent.path()).unwrap();
         let place = TestDirectory::make(&ground, needed).unwrap();
         std::fs::create_dir(place.dir().at("d-1")).unwrap();
         std::fs::write(place.dir().at("d-1").join("f"), "x").unwrap();
-        assert_eq!(names(above.path()), 1);
+        assert_eq!(names(parent.path()), 1);
         place.remove().unwrap();
-        assert_eq!(names(above.path()), 0);
+        assert_eq!(names(parent.path()), 0);
         drop(TestDirectory::make(&ground, needed).unwrap());
-        assert_eq!(names(above.path()), 0);
+        assert_eq!(names(parent.path()), 0);
         let panicked = std::panic::catch_unwind(|| {
             let _place = TestDirectory::make(&ground, needed).unwrap();
             panic!("a defect");
         });
         assert!(panicked.is_err());
-        assert_eq!(names(above.path()), 0);
+        assert_eq!(names(parent.path()), 0);
     }
 
     #[test]
-    fn what_was_left_behind_is_told() {
-        let above = tempfile::tempdir().unwrap();
+    fn directories_left_behind_are_reported() {
+        let parent = tempfile::tempdir().unwrap();
         let needed = SpaceNeeded { bytes: 4096, files: 1 };
-        let ground = Ground::open(above.path()).unwrap();
+        let ground = Ground::open(parent.path()).unwrap();
         let [place, other] = [(); 2].map(|()| TestDirectory::make(&ground, needed).unwrap());
-        assert_eq!(place.left_behind(), Vec::<String>::new(), "one in use is nobody's business");
-        let old = above.path().join(".longhaul-probe-0");
+        assert_eq!(place.left_behind(), Vec::<String>::new(), "a directory in use is not reported");
+        let old = parent.path().join(".longhaul-probe-0");
         std::fs::create_dir(&old).unwrap();
-        std::fs::write(above.path().join(".longhaul-probe-file"), "not one").unwrap();
+        std::fs::write(parent.path().join(".longhaul-probe-file"), "not one").unwrap();
         assert_eq!(place.left_behind(), [old.display().to_string()]);
         assert_eq!(other.left_behind(), [old.display().to_string()]);
     }
 
     #[test]
     fn refusals_name_the_remedy() {
-        let above = tempfile::tempdir().unwrap();
+        let parent = tempfile::tempdir().unwrap();
         let needed = SpaceNeeded { bytes: 4096, files: 1 };
         let why = |directory: &Path, needed| match Ground::open(directory)
             .and_then(|ground| TestDirectory::make(&ground, needed).map(drop))
@@ -283,24 +287,24 @@ mod tests {
             Err(Error::File { source, path, .. }) => (source.kind(), format!("{path}: {source}")),
             other => panic!("{other:?}"),
         };
-        let (kind, text) = why(&above.path().join("no"), needed);
-        assert!(kind == io::ErrorKind::NotFound && text.ends_with("name a directory that is there"), "{text}");
-        let file = above.path().join("file");
+        let (kind, text) = why(&parent.path().join("no"), needed);
+        assert!(kind == io::ErrorKind::NotFound && text.ends_with("name a directory that exists"), "{text}");
+        let file = parent.path().join("file");
         std::fs::write(&file, "x").unwrap();
         assert_eq!(why(&file, needed).0, io::ErrorKind::NotADirectory);
-        let (kind, text) = why(above.path(), SpaceNeeded { bytes: 1 << 60, files: 1 });
+        let (kind, text) = why(parent.path(), SpaceNeeded { bytes: 1 << 60, files: 1 });
         assert!(kind == io::ErrorKind::StorageFull && text.contains("1.00 EiB are needed"), "{text}");
-        assert_eq!(names(above.path()), 1);
+        assert_eq!(names(parent.path()), 1);
     }
 
     #[test]
-    fn only_the_directory_that_was_meant_is_taken() {
-        let above = tempfile::tempdir().unwrap();
-        let path = above.path().join("d");
+    fn a_replaced_directory_is_refused() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("d");
         std::fs::create_dir(&path).unwrap();
         let identity = Dir::open(&path).unwrap().identity().unwrap();
         Ground::open_same(&path, identity).unwrap();
-        std::fs::rename(&path, above.path().join("moved")).unwrap();
+        std::fs::rename(&path, parent.path().join("moved")).unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(elsewhere.path(), &path).unwrap();
         let outcome = Ground::open_same(&path, identity);
@@ -310,29 +314,29 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_with_something_in_it_is_not_ours() {
-        let above = tempfile::tempdir().unwrap();
-        std::fs::create_dir(above.path().join("d")).unwrap();
-        let dir = Dir::open(above.path()).unwrap();
-        claimed(&dir, "d").unwrap();
-        std::fs::write(above.path().join("d/theirs"), "x").unwrap();
-        assert!(claimed(&dir, "d").is_err());
+    fn a_new_directory_that_is_not_empty_is_refused() {
+        let parent = tempfile::tempdir().unwrap();
+        std::fs::create_dir(parent.path().join("d")).unwrap();
+        let dir = Dir::open(parent.path()).unwrap();
+        open_new(&dir, "d").unwrap();
+        std::fs::write(parent.path().join("d/theirs"), "x").unwrap();
+        assert!(open_new(&dir, "d").is_err());
     }
 
     #[test]
-    fn one_that_was_moved_is_emptied_where_it_is() {
-        let above = tempfile::tempdir().unwrap();
-        let ground = Ground::open(above.path()).unwrap();
+    fn a_directory_that_was_moved_is_emptied_where_it_is() {
+        let parent = tempfile::tempdir().unwrap();
+        let ground = Ground::open(parent.path()).unwrap();
         let place = TestDirectory::make(&ground, SpaceNeeded { bytes: 4096, files: 1 }).unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
         std::fs::write(elsewhere.path().join("theirs"), "x").unwrap();
         place.dir().create("file-1", false).unwrap();
-        std::fs::rename(place.dir().path(), above.path().join("moved")).unwrap();
+        std::fs::rename(place.dir().path(), parent.path().join("moved")).unwrap();
         std::os::unix::fs::symlink(elsewhere.path(), place.dir().path()).unwrap();
         place.dir().create("file-2", false).unwrap();
-        assert_eq!((names(&above.path().join("moved")), names(elsewhere.path())), (2, 1));
+        assert_eq!((names(&parent.path().join("moved")), names(elsewhere.path())), (2, 1));
         let Err(Error::File { source, .. }) = place.remove() else { panic!("removed") };
-        assert!(source.to_string().starts_with("somebody moved it away"), "{source}");
-        assert_eq!((names(&above.path().join("moved")), names(elsewhere.path())), (0, 1));
+        assert!(source.to_string().starts_with("another program moved it away"), "{source}");
+        assert_eq!((names(&parent.path().join("moved")), names(elsewhere.path())), (0, 1));
     }
 }

@@ -1,5 +1,5 @@
 //! Workers: threads that begin at the same moment and time each call. The calling thread takes samples meanwhile, watches the
-//! free space, and checks the stop. Does not know what the workers do.
+//! free space, and checks the stop. This module does not know what the workers do.
 
 use std::io;
 use std::path::Path;
@@ -17,12 +17,12 @@ use crate::{Error, Result, Stop};
 /// Time between samples, and between checks of the stop.
 pub(super) const SAMPLE: Duration = Duration::from_millis(100);
 /// Samples between checks of the free space.
-const ROOM_EVERY: u32 = 10;
-/// Longer calls count as this, ns: an hour.
-const LONGEST_NS: u64 = 3_600_000_000_000;
+const SPACE_CHECK_SAMPLES: u32 = 10;
+/// A longer call counts as this, ns: an hour.
+const CALL_NS_MAX: u64 = 3_600_000_000_000;
 
-/// Why workers end early. Once set, the reason stays.
-const GO: u8 = 0;
+/// Why workers end early. Once set, the reason does not change.
+const RUNNING: u8 = 0;
 const STOPPED: u8 = 1;
 const FAILED: u8 = 2;
 const FULL: u8 = 3;
@@ -32,53 +32,53 @@ struct SharedState {
     halt: AtomicU8,
     /// Bytes written or read by all workers.
     bytes: AtomicU64,
-    attendance: Mutex<Attendance>,
+    progress: Mutex<WorkerProgress>,
     changed: Condvar,
 }
 
 /// Workers that are ready, and that have ended.
 #[derive(Default)]
-struct Attendance {
+struct WorkerProgress {
     ready: usize,
     /// When work began.
     began: Option<Instant>,
     /// Work will not begin.
-    is_off: bool,
-    gone: usize,
+    is_cancelled: bool,
+    ended: usize,
 }
 
 impl SharedState {
-    fn attendance(&self) -> MutexGuard<'_, Attendance> {
-        self.attendance.lock()
+    fn progress(&self) -> MutexGuard<'_, WorkerProgress> {
+        self.progress.lock()
     }
 
     fn halt(&self, why: u8) {
-        let _ = self.halt.compare_exchange(GO, why, Ordering::AcqRel, Ordering::Acquire);
+        let _ = self.halt.compare_exchange(RUNNING, why, Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// Waits until work begins; none if it will not.
     fn begin(&self) -> Option<Instant> {
-        let mut attendance = self.attendance();
-        attendance.ready += 1;
+        let mut progress = self.progress();
+        progress.ready += 1;
         self.changed.notify_all();
-        while attendance.began.is_none() && !attendance.is_off {
-            self.changed.wait(&mut attendance);
+        while progress.began.is_none() && !progress.is_cancelled {
+            self.changed.wait(&mut progress);
         }
-        attendance.began
+        progress.began
     }
 }
 
-/// Counts a worker as gone when dropped, even after a panic.
+/// Counts a worker as ended when dropped, even after a panic.
 struct ExitGuard<'a>(&'a SharedState);
 
 impl Drop for ExitGuard<'_> {
     fn drop(&mut self) {
-        self.0.attendance().gone += 1;
+        self.0.progress().ended += 1;
         self.0.changed.notify_all();
     }
 }
 
-/// A worker, as its work sees it: times calls and counts bytes.
+/// The view of a worker that its work has: it times calls and counts bytes.
 pub(super) struct Worker<'a> {
     shared: &'a SharedState,
     began: Instant,
@@ -94,9 +94,9 @@ pub(super) struct Worker<'a> {
 
 impl Worker<'_> {
     /// Whether to make another call: there is time, and no reason to end.
-    pub(super) fn goes_on(&mut self) -> bool {
+    pub(super) fn may_continue(&mut self) -> bool {
         self.out_of_time |= self.now >= self.limit;
-        !self.out_of_time && self.shared.halt.load(Ordering::Acquire) == GO
+        !self.out_of_time && self.shared.halt.load(Ordering::Acquire) == RUNNING
     }
 
     /// Whether to skip also the work after the last call, such as a flush.
@@ -115,7 +115,7 @@ impl Worker<'_> {
         let bytes = call().map_err(|e| failed(doing, path, e))?;
         self.now = self.began.elapsed();
         let took = self.now - from;
-        self.latency.saturating_record(u64::try_from(took.as_nanos()).unwrap_or(LONGEST_NS).clamp(1, LONGEST_NS));
+        self.latency.saturating_record(u64::try_from(took.as_nanos()).unwrap_or(CALL_NS_MAX).clamp(1, CALL_NS_MAX));
         self.longest = self.longest.max(took);
         self.bytes += bytes;
         self.calls += 1;
@@ -181,9 +181,9 @@ pub(super) fn run<T: Send>(
     flush: impl Fn(&T) -> Result<()> + Sync,
 ) -> Result<WorkSummary> {
     let shared = SharedState {
-        halt: AtomicU8::new(GO),
+        halt: AtomicU8::new(RUNNING),
         bytes: AtomicU64::new(0),
-        attendance: Mutex::new(Attendance::default()),
+        progress: Mutex::new(WorkerProgress::default()),
         changed: Condvar::new(),
     };
     let workers = items.len();
@@ -192,10 +192,12 @@ pub(super) fn run<T: Send>(
         let mut threads = Vec::with_capacity(workers);
         let mut refused = None;
         for mut item in items {
-            let (shared, work, flush) = (&shared, &work, &flush);
+            let shared = &shared;
+            let work = &work;
+            let flush = &flush;
             let body = move || {
                 let _exit = ExitGuard(shared);
-                let outcome = one(shared, limit, &mut item, work, flush);
+                let outcome = run_worker(shared, limit, &mut item, work, flush);
                 outcome.inspect_err(|_| shared.halt(FAILED))
             };
             match std::thread::Builder::new().name("probe-disk".into()).spawn_scoped(scope, body) {
@@ -206,9 +208,9 @@ pub(super) fn run<T: Send>(
                 }
             }
         }
-        let samples = if refused.is_none() { clock(&shared, workers, place, stop) } else { Vec::new() };
+        let samples = if refused.is_none() { take_samples(&shared, workers, place, stop) } else { Vec::new() };
         if refused.is_some() {
-            shared.attendance().is_off = true;
+            shared.progress().is_cancelled = true;
             shared.changed.notify_all();
         }
         let outcomes: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
@@ -227,12 +229,12 @@ pub(super) fn run<T: Send>(
 }
 
 fn histogram() -> Result<Histogram<u64>> {
-    let made = Histogram::new_with_bounds(1, LONGEST_NS, 2);
+    let made = Histogram::new_with_bounds(1, CALL_NS_MAX, 2);
     made.map_err(|e| Error::Host { doing: "count how long calls take", source: io::Error::other(e) })
 }
 
 /// Runs one worker from beginning to end; none if work did not begin.
-fn one<T>(
+fn run_worker<T>(
     shared: &SharedState,
     limit: Duration,
     item: &mut T,
@@ -242,26 +244,28 @@ fn one<T>(
     let latency = histogram()?;
     let Some(began) = shared.begin() else { return Ok(None) };
     let spent = thread_cpu();
-    let (now, longest) = (Duration::ZERO, Duration::ZERO);
+    let now = Duration::ZERO;
+    let longest = Duration::ZERO;
     let mut worker = Worker { shared, began, limit, now, bytes: 0, calls: 0, latency, longest, out_of_time: false };
     work(&mut worker, item)?;
     if !worker.is_halted() {
         flush(item)?;
     }
-    let (ended, cpu) = (began.elapsed(), thread_cpu().saturating_sub(spent));
+    let ended = began.elapsed();
+    let cpu = thread_cpu().saturating_sub(spent);
     let Worker { bytes, calls, latency, longest, now, out_of_time, .. } = worker;
     Ok(Some(WorkerResult { bytes, calls, latency, longest, worked: now, ended, cpu, out_of_time }))
 }
 
-/// Begins the work when all workers are ready, and takes samples until all have gone.
-fn clock(shared: &SharedState, workers: usize, place: &TestDirectory<'_>, stop: &Stop) -> Vec<(Duration, u64)> {
-    let mut attendance = shared.attendance();
-    // A worker that fails before it is ready counts as gone.
-    while attendance.ready < workers && attendance.gone == 0 {
-        shared.changed.wait(&mut attendance);
+/// Begins the work when all workers are ready, and takes samples until all have ended.
+fn take_samples(shared: &SharedState, workers: usize, place: &TestDirectory<'_>, stop: &Stop) -> Vec<(Duration, u64)> {
+    let mut progress = shared.progress();
+    // A worker that fails before it is ready counts as ended.
+    while progress.ready < workers && progress.ended == 0 {
+        shared.changed.wait(&mut progress);
     }
     let began = Instant::now();
-    attendance.began = Some(began);
+    progress.began = Some(began);
     shared.changed.notify_all();
     let mut samples = Vec::new();
     let mut tick = 0;
@@ -269,21 +273,21 @@ fn clock(shared: &SharedState, workers: usize, place: &TestDirectory<'_>, stop: 
         tick += 1;
         let due = SAMPLE * tick;
         let rest = due.saturating_sub(began.elapsed());
-        shared.changed.wait_while_for(&mut attendance, |attendance| attendance.gone < workers, rest);
-        if attendance.gone >= workers {
+        shared.changed.wait_while_for(&mut progress, |progress| progress.ended < workers, rest);
+        if progress.ended >= workers {
             return samples;
         }
         if stop.is_stopped() {
             shared.halt(STOPPED);
         }
         samples.push((began.elapsed(), shared.bytes.load(Ordering::Relaxed)));
-        if tick % ROOM_EVERY == 0 {
+        if tick % SPACE_CHECK_SAMPLES == 0 {
             // Without the lock, as a file server may answer slowly.
-            drop(attendance);
+            drop(progress);
             if place.room().is_ok_and(|room| room.free_bytes < room.kept()) {
                 shared.halt(FULL);
             }
-            attendance = shared.attendance();
+            progress = shared.progress();
         }
     }
 }
@@ -310,13 +314,13 @@ fn gather(
     let mean_s = (all.mean() / 1e9).min(longest);
     let latency = Latency { mean_s, p50_s: at(0.5), p95_s: at(0.95), p99_s: at(0.99), max_s: longest };
     let cut_short = if is_full {
-        Some("ended when less than 5 % of the file system was free: somebody else fills it".into())
+        Some("ended when less than 5 % of the file system was free: another program fills it".into())
     } else if done.iter().any(|one| one.out_of_time) {
         Some(format!("ended by its time limit of {} s", limit.as_secs_f64()))
     } else {
         None
     };
-    // Samples after the end of the first worker are not of all workers.
+    // Samples after the end of the first worker do not include all workers.
     let first_end = done.iter().map(|one| one.worked).min().unwrap_or_default();
     samples.retain(|(when, _)| *when <= first_end);
     Ok(WorkSummary {

@@ -18,7 +18,7 @@ use crate::tcp::stream::{StreamPool, StreamSettings, TestStream};
 use crate::tcp::{check, directions};
 
 /// Time between samples of the streams.
-const STEP: Duration = Duration::from_millis(20);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The result of a UDP test: the counters of each stream at both ends.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -39,48 +39,50 @@ struct Session {
 }
 
 impl Session {
-    /// Connects, and agrees on the test.
+    /// Connects, and sends the parameters of the test.
     fn begin(to: SocketAddr, params: &Params, stop: &Stop) -> Result<Session> {
         let socket = TcpStream::connect_timeout(&to, PATIENCE);
         let socket = socket.map_err(|source| Error::Connect { to: to.to_string(), source })?;
         let mut session = Session { control: Control::new(socket, stop)?, cookie: Cookie::random(), to };
         // A busy server closes without reading, and the reset may overtake its message.
-        let greeted =
-            session.control.send(session.cookie.as_bytes()).and_then(|()| session.control.awaits(State::ParamExchange));
+        let greeted = session
+            .control
+            .send(session.cookie.as_bytes())
+            .and_then(|()| session.control.expect_state(State::ParamExchange));
         greeted.map_err(|error| match error {
             Error::Broken { peer, .. } => busy(&peer),
             other => other,
         })?;
         session.control.send_text(&params.encode())?;
-        session.control.awaits(State::CreateStreams)?;
+        session.control.expect_state(State::CreateStreams)?;
         Ok(session)
     }
 
     fn start(&mut self) -> Result<()> {
-        self.control.awaits(State::TestStart)?;
-        self.control.awaits(State::TestRunning)
+        self.control.expect_state(State::TestStart)?;
+        self.control.expect_state(State::TestRunning)
     }
 
     /// Exchanges results, and ends the session.
     fn exchange(&mut self, ours: &Results) -> Result<Results> {
         self.control.send_text(&ours.encode())?;
-        let text = self.control.hear_text(RESULTS_MAX)?;
+        let text = self.control.read_text(RESULTS_MAX)?;
         let theirs = Results::parse(&text).map_err(|what| self.control.wrong(what))?;
-        self.control.awaits(State::DisplayResults)?;
-        self.control.say(State::Done)?;
+        self.control.expect_state(State::DisplayResults)?;
+        self.control.send_state(State::Done)?;
         Ok(theirs)
     }
 
-    /// Fails if the server has ended the test.
+    /// Checks that the server has not ended the test.
     fn check(&mut self) -> Result<()> {
-        match self.control.heard()? {
+        match self.control.poll_state()? {
             None => Ok(()),
-            Some(state) => Err(self.control.unwanted(state, State::TestRunning)),
+            Some(state) => Err(self.control.unexpected(state, State::TestRunning)),
         }
     }
 }
 
-/// Each stream of a test in the order in which it is opened: its number, and whether we send.
+/// Each stream of a test in the order in which it is opened: its number, and whether the client sends.
 fn roles(direction: Directions, streams: u32) -> Vec<(u32, bool)> {
     let sends = |at: u32| match direction {
         Directions::Forward => true,
@@ -110,7 +112,7 @@ fn params(order: &Order) -> Params {
     }
 }
 
-/// A TCP test against a server.
+/// Runs a TCP test with a server.
 ///
 /// # Errors
 /// The server cannot be reached, is busy, violates the protocol, or ends the test.
@@ -122,12 +124,12 @@ pub fn test(to: SocketAddr, order: &Order, stop: &Stop, note: &mut dyn FnMut(&In
     let mut flows = Vec::new();
     for (id, sends) in roles(order.direction, order.streams) {
         let mut socket = crate::dial(to, order)?;
-        let sent = std::io::Write::write_all(&mut socket, session.cookie.as_bytes());
-        sent.map_err(|source| Error::Broken { peer: to.to_string(), source })?;
-        flows.push(TestStream { id, up: sends, sends, socket, quota: params.quota() });
+        let written = std::io::Write::write_all(&mut socket, session.cookie.as_bytes());
+        written.map_err(|source| Error::Broken { peer: to.to_string(), source })?;
+        flows.push(TestStream { id, is_forward: sends, sends, socket, quota: params.quota() });
     }
     let mut remarks = Vec::new();
-    crate::tcp::settle(&flows, order, &mut remarks);
+    crate::tcp::apply_settings(&flows, order, &mut remarks);
     session.start()?;
     let span = Duration::from_secs_f64;
     let mut recorder = IntervalRecorder::new(span(order.interval_s), span(order.omit_s));
@@ -144,10 +146,10 @@ pub fn test(to: SocketAddr, order: &Order, stop: &Stop, note: &mut dyn FnMut(&In
         intervals.push(interval);
     });
     let elapsed = pool.started().elapsed().as_secs_f64();
-    // Streams are read until the server has acknowledged the end, so that its data in flight is received.
+    // Streams are read until the server acknowledges the end, so that its data in flight is received.
     let ended = followed
-        .and_then(|()| session.control.say(State::TestEnd))
-        .and_then(|()| session.control.awaits(State::ExchangeResults));
+        .and_then(|()| session.control.send_state(State::TestEnd))
+        .and_then(|()| session.control.expect_state(State::ExchangeResults));
     pool.abandon();
     let totals: Vec<Total> = pool.finish().iter().map(|ended| recorder.total(ended)).collect();
     ended?;
@@ -167,34 +169,35 @@ fn follow(
     note: &mut dyn FnMut(Interval),
 ) -> Result<()> {
     let end = (order.seconds > 0.0).then(|| Duration::from_secs_f64(order.seconds + order.omit_s));
-    let mut moved = (Instant::now(), 0);
+    let mut moved_at = Instant::now();
+    let mut bytes = 0;
     loop {
         let now = pool.started().elapsed();
         let samples = pool.sample();
         let sum: u64 = samples.iter().map(|sample| sample.bytes).sum();
-        if sum != moved.1 {
-            moved = (Instant::now(), sum);
-        } else if moved.0.elapsed() > PATIENCE {
+        if sum != bytes {
+            moved_at = Instant::now();
+            bytes = sum;
+        } else if moved_at.elapsed() > PATIENCE {
             return Err(Error::Silent { peer: session.control.peer().to_owned(), seconds: PATIENCE.as_secs() });
         }
-        // A test by bytes is ended by the client as well: once it has sent, or received, all of them.
-        let enough =
-            order.bytes > 0 && samples.iter().map(|sample| sample.bytes).sum::<u64>() >= order.bytes && pool.has_sent();
-        let over = end.is_some_and(|end| now >= end) || enough;
+        // The client also ends a test of bytes: once it has sent, or received, all of them.
+        let is_complete = order.bytes > 0 && sum >= order.bytes && pool.has_sent();
+        let over = end.is_some_and(|end| now >= end) || is_complete;
         if stop.is_stopped() {
-            let _ = session.control.say(State::ClientTerminate);
+            let _ = session.control.send_state(State::ClientTerminate);
             return Err(Error::Interrupted);
         }
         if over {
-            pool.hush();
+            pool.stop_sending();
             note(recorder.close(now, samples));
             return Ok(());
         }
-        if let Some(interval) = recorder.saw(now, samples) {
+        if let Some(interval) = recorder.record(now, samples) {
             note(interval);
         }
         session.check()?;
-        std::thread::sleep(STEP.min(recorder.due().saturating_sub(pool.started().elapsed())));
+        std::thread::sleep(SAMPLE_INTERVAL.min(recorder.due().saturating_sub(pool.started().elapsed())));
     }
 }
 
@@ -217,8 +220,8 @@ fn ours(near: &End, elapsed: f64) -> Results {
     }
 }
 
-/// The server's results, as an end of the test. The server counts after the start that was left out; the bytes of that start
-/// are known from the client's counters only.
+/// The server's results, as an end of the test. The server does not count the start that the client leaves out; only the client's
+/// counters hold the bytes of that start.
 pub(super) fn far(near: &End, theirs: &Results, elapsed: f64) -> End {
     let cpu_s = theirs.cpu_percent.0 / 100.0 * elapsed / theirs.streams.len().max(1) as f64;
     let total = |result: &StreamResult| {
@@ -226,7 +229,7 @@ pub(super) fn far(near: &End, theirs: &Results, elapsed: f64) -> End {
         let direction = Direction::of(ours.is_some_and(|total| total.flow.direction.is_forward()));
         let left_out = ours.map_or(0, |total| total.flow.bytes.saturating_sub(total.counted_bytes));
         let seconds = if result.span_s.1 > result.span_s.0 { result.span_s.1 - result.span_s.0 } else { elapsed };
-        // The seconds come from the peer, and rates are summed later: the bound keeps the sum from overflowing.
+        // The seconds are the peer's, and rates are summed later: the bound keeps the sum from overflowing.
         let rate_bit_s = (result.bytes as f64 * 8.0 / seconds.max(1e-9)).min(1e16) as u64;
         Total {
             flow: Flow {
@@ -260,7 +263,7 @@ pub struct DatagramOrder {
     pub rate_bit_s: u64,
 }
 
-/// A UDP test against a server.
+/// Runs a UDP test with a server.
 ///
 /// # Errors
 /// As [`test`]; [`Error::Connect`]: the server does not answer the first datagrams.
@@ -287,16 +290,16 @@ pub fn test_datagrams(to: SocketAddr, order: &DatagramOrder, stop: &Stop) -> Res
     let end = Duration::from_secs_f64(order.seconds);
     while pool.started().elapsed() < end {
         if stop.is_stopped() {
-            let _ = session.control.say(State::ClientTerminate);
+            let _ = session.control.send_state(State::ClientTerminate);
             return Err(Error::Interrupted);
         }
         session.check()?;
     }
-    pool.hush();
-    // Taken before the server settles, which is no part of the test.
+    pool.stop_sending();
+    // Read before the server waits for data in flight, which is no part of the test.
     let over = pool.started().elapsed();
-    session.control.say(State::TestEnd)?;
-    session.control.awaits(State::ExchangeResults)?;
+    session.control.send_state(State::TestEnd)?;
+    session.control.expect_state(State::ExchangeResults)?;
     let near = pool.finish(over);
     let streams = near.iter().map(|(_, result)| result.clone()).collect();
     let far = session.exchange(&Results { has_retransmits: -1, streams, ..Results::default() })?.streams;
@@ -318,6 +321,6 @@ fn greet(to: SocketAddr) -> Result<UdpSocket> {
             return Ok(socket);
         }
     }
-    let why = "its UDP port does not answer: is UDP let through on the same number as TCP?";
+    let why = "its UDP port does not answer: do firewalls permit UDP on the same port number as TCP?";
     Err(Error::Connect { to: to.to_string(), source: std::io::Error::new(std::io::ErrorKind::TimedOut, why) })
 }

@@ -1,4 +1,4 @@
-//! The control connection: single bytes of state, and JSON behind its length. Every wait has an end, every length a bound.
+//! The control connection: single bytes of state, and JSON after its length. Every wait and every length has a bound.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ pub struct Cookie([u8; COOKIE_BYTES]);
 
 impl std::fmt::Debug for Cookie {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // A cookie lets streams join a test, so logs have a part of it only.
+        // Whoever has a cookie can add streams to its test, so logs show only a part of it.
         write!(f, "Cookie({}…)", String::from_utf8_lossy(&self.0[..6]))
     }
 }
@@ -34,7 +34,7 @@ impl Cookie {
         Cookie(bytes)
     }
 
-    /// The cookie in the first bytes of a connection. Any bytes are valid, as in stock.
+    /// The cookie in the first bytes of a connection. Any bytes are valid, as with stock.
     pub fn from_bytes(bytes: [u8; COOKIE_BYTES]) -> Cookie {
         Cookie(bytes)
     }
@@ -44,7 +44,7 @@ impl Cookie {
         &self.0
     }
 
-    /// Whether a connection begins like a cookie; none while there are too few bytes to tell.
+    /// Whether the first bytes of a connection look like a cookie; none while they are too few to decide.
     pub fn begins(first: &[u8]) -> Option<bool> {
         if first.iter().take(8).any(|byte| !LETTERS.contains(byte)) {
             return Some(false);
@@ -95,7 +95,7 @@ impl State {
 /// The longest that a peer may take for a message that is due.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 /// Time between checks whether a wait should end.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Most bytes of parameters: stock's bound.
 pub(super) const PARAMS_MAX: usize = 8 << 10;
 /// Most bytes of results: enough for 256 streams and a server's output.
@@ -114,7 +114,7 @@ impl Control {
         let host = |source| Error::Host { doing: "set up a socket", source };
         let peer = socket.peer_addr().map_err(host)?.to_string();
         socket.set_nodelay(true).map_err(host)?;
-        socket.set_read_timeout(Some(LOOK)).map_err(host)?;
+        socket.set_read_timeout(Some(CHECK_INTERVAL)).map_err(host)?;
         socket.set_write_timeout(Some(PATIENCE)).map_err(host)?;
         Ok(Control { socket, peer, stop: stop.clone() })
     }
@@ -139,7 +139,7 @@ impl Control {
         self.socket.write_all(bytes).map_err(|source| self.broken(source))
     }
 
-    pub(super) fn say(&mut self, state: State) -> Result<()> {
+    pub(super) fn send_state(&mut self, state: State) -> Result<()> {
         self.send(&[state as i8 as u8])
     }
 
@@ -151,7 +151,8 @@ impl Control {
 
     /// Fills `into` within `patience`.
     pub(super) fn read(&mut self, into: &mut [u8], patience: Duration) -> Result<()> {
-        let (deadline, mut at) = (Instant::now() + patience, 0);
+        let deadline = Instant::now() + patience;
+        let mut at = 0;
         while at < into.len() {
             match self.socket.read(&mut into[at..]) {
                 Ok(0) => return Err(self.broken(ErrorKind::UnexpectedEof.into())),
@@ -169,8 +170,8 @@ impl Control {
         Ok(())
     }
 
-    /// The next state, within `patience`.
-    pub(super) fn hear(&mut self, patience: Duration) -> Result<State> {
+    /// Reads the next state, within `patience`.
+    pub(super) fn read_state(&mut self, patience: Duration) -> Result<State> {
         let mut byte = [0];
         self.read(&mut byte, patience)?;
         self.state(byte[0])
@@ -180,8 +181,8 @@ impl Control {
         State::of(byte).ok_or_else(|| self.wrong(format!("state {}", byte as i8)))
     }
 
-    /// The next state, if one has come; waits for a moment.
-    pub(super) fn heard(&mut self) -> Result<Option<State>> {
+    /// Reads the next state if one has arrived; waits for at most 50 ms.
+    pub(super) fn poll_state(&mut self) -> Result<Option<State>> {
         let mut byte = [0];
         match self.socket.read(&mut byte) {
             Ok(0) => Err(self.broken(ErrorKind::UnexpectedEof.into())),
@@ -191,14 +192,14 @@ impl Control {
         }
     }
 
-    /// Waits for this state, and takes no other.
-    pub(super) fn awaits(&mut self, wanted: State) -> Result<()> {
-        let state = self.hear(PATIENCE)?;
-        if state == wanted { Ok(()) } else { Err(self.unwanted(state, wanted)) }
+    /// Reads the next state; any other than `wanted` is an error.
+    pub(super) fn expect_state(&mut self, wanted: State) -> Result<()> {
+        let state = self.read_state(PATIENCE)?;
+        if state == wanted { Ok(()) } else { Err(self.unexpected(state, wanted)) }
     }
 
-    /// Why this state is here and not the one that was due.
-    pub(super) fn unwanted(&mut self, state: State, wanted: State) -> Error {
+    /// The error for a state that arrived where another was due.
+    pub(super) fn unexpected(&mut self, state: State, wanted: State) -> Error {
         let peer = self.peer.clone();
         match state {
             State::ServerError => {
@@ -219,13 +220,13 @@ impl Control {
         }
     }
 
-    /// JSON behind its length, at most so long.
-    pub(super) fn hear_text(&mut self, most: usize) -> Result<Vec<u8>> {
+    /// Reads JSON after its length, of at most `most` bytes.
+    pub(super) fn read_text(&mut self, most: usize) -> Result<Vec<u8>> {
         let mut length = [0; 4];
         self.read(&mut length, PATIENCE)?;
         let length = u32::from_be_bytes(length) as usize;
         if length == 0 || length > most {
-            return Err(self.wrong(format!("a text of {length} bytes; {most} are the most")));
+            return Err(self.wrong(format!("a text of {length} bytes; it has from 1 to {most}")));
         }
         let mut text = vec![0; length];
         self.read(&mut text, PATIENCE)?;
@@ -233,9 +234,9 @@ impl Control {
     }
 }
 
-/// Stock runs one test at a time, and closes without reading: its word may be lost to a reset.
+/// The error of a busy stock server. It runs one test at a time, and closes without reading, so its refusal may be lost by a reset.
 pub(super) fn busy(peer: &str) -> Error {
-    let why = "it is busy with another test (stock iperf3 runs one at a time), or does not let us; try again later";
+    let why = "it is busy with another test (stock iperf3 runs one at a time), or denies access; try again later";
     Error::Refused { peer: peer.to_owned(), why: why.into() }
 }
 
@@ -244,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cookies() {
+    fn a_cookie_is_random_recognised_and_hidden_in_logs() {
         let cookie = Cookie::random();
         assert_ne!(cookie, Cookie::random());
         assert_eq!(Cookie::begins(cookie.as_bytes()), Some(true));
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn states_are_what_they_say() {
+    fn a_state_is_its_byte() {
         for byte in 0..=u8::MAX {
             assert!(State::of(byte).is_none_or(|state| state as i8 as u8 == byte));
         }

@@ -1,7 +1,7 @@
-//! Datagrams as iperf3 counts them: their header, a thread for each stream, loss and jitter by iperf3's rules.
+//! The datagrams of iperf3: their header, a thread for each stream, loss and jitter by iperf3's rules.
 //!
-//! These rules make both ends report the same: loss is the sum of forward gaps, less the datagrams that come late; jitter is
-//! the filter of RFC 1889. `probe::udp` counts exactly.
+//! By these rules loss is the sum of forward gaps, less the datagrams that arrive late; jitter is the filter of RFC 1889. Both ends
+//! must use them to report the same. `probe::udp` counts exactly.
 
 use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
@@ -15,7 +15,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::message::StreamResult;
 use crate::error::{Error, Result};
 
-/// The first datagram of a stream, and the answer to it; as stock writes and reads them on a little-endian host.
+/// The first datagram of a stream, in the bytes of stock on a little-endian host.
 pub(super) const HELLO: [u8; 4] = *b"9876";
 /// The hello of releases before 3.1.
 const HELLO_OLD: [u8; 4] = 123_456_789u32.to_le_bytes();
@@ -25,8 +25,8 @@ pub(super) const WELCOME: [u8; 4] = *b"6789";
 pub(super) const HEADER_MAX: usize = 16;
 /// The longest read before its thread checks whether to end.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// The delay that a late sender catches up at once. Stock catches up all of it, which makes a burst.
-const ARREARS_MAX: Duration = Duration::from_millis(1);
+/// The delay that a late sender makes up for at once. Stock makes up for all of it, in a burst.
+const CATCH_UP_MAX: Duration = Duration::from_millis(1);
 /// A shorter wait is spent spinning.
 const SPIN: Duration = Duration::from_micros(80);
 
@@ -66,18 +66,19 @@ pub(super) struct Tally {
     pub bytes: u64,
     /// Datagrams sent; at a receiver the highest number received.
     pub packets: u64,
-    /// The sum of forward gaps, less the datagrams that came late.
+    /// The sum of forward gaps, less the datagrams that arrived late.
     pub lost: i64,
-    /// Datagrams that came after a higher number.
+    /// Datagrams that arrived after one with a higher number.
     pub late: u64,
-    /// When the last datagram came, after the start.
+    /// When the last datagram arrived, after the start.
     last: Duration,
     jitter_s: f64,
     transit_s: Option<f64>,
 }
 
 impl Tally {
-    pub(super) fn took(&mut self, bytes: usize, number: u64, sent: f64, arrived: f64) {
+    /// Counts a received datagram; `sent` and `arrived` are seconds since 1970.
+    pub(super) fn record(&mut self, bytes: usize, number: u64, sent: f64, arrived: f64) {
         self.bytes += bytes as u64;
         if number > self.packets {
             // The peer chooses the numbers: the sum of two wide gaps must not overflow.
@@ -139,7 +140,7 @@ struct DatagramThread {
 #[derive(Debug)]
 pub(super) struct DatagramPool {
     members: Vec<DatagramThread>,
-    hush: Arc<AtomicBool>,
+    stop_sending: Arc<AtomicBool>,
     abandon: Arc<AtomicBool>,
     started: Instant,
 }
@@ -148,15 +149,16 @@ fn lock(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {
     tally.lock()
 }
 
-fn send(socket: &UdpSocket, pace: Pace, tally: &Mutex<Tally>, hush: &AtomicBool) -> io::Result<()> {
+fn send(socket: &UdpSocket, pace: Pace, tally: &Mutex<Tally>, stop_sending: &AtomicBool) -> io::Result<()> {
     let mut datagram = vec![0; pace.bytes];
     fastrand::Rng::with_seed(pace.bytes as u64).fill(&mut datagram);
     let gap = match pace.rate_bit_s {
         0 => Duration::ZERO,
         rate => Duration::from_secs_f64(pace.bytes as f64 * 8.0 / rate as f64),
     };
-    let (mut due, mut number) = (Instant::now(), 0);
-    while !hush.load(Ordering::Relaxed) {
+    let mut due = Instant::now();
+    let mut number = 0;
+    while !stop_sending.load(Ordering::Relaxed) {
         let now = Instant::now();
         let wait = due.saturating_duration_since(now);
         if wait > SPIN {
@@ -173,15 +175,16 @@ fn send(socket: &UdpSocket, pace: Pace, tally: &Mutex<Tally>, hush: &AtomicBool)
             Ok(sent) => {
                 number += 1;
                 let mut tally = lock(tally);
-                (tally.bytes, tally.packets) = (tally.bytes + sent as u64, number);
+                tally.bytes += sent as u64;
+                tally.packets = number;
             }
-            // A full interface queue (ENOBUFS) or a closed port of the peer ends no test: the datagram is not counted.
+            // A full interface queue (ENOBUFS) or a closed port of the peer does not end the test: the datagram is not counted.
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error()) => {}
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
             Err(error) => return Err(error),
         }
-        due = (due + gap).max(now.checked_sub(ARREARS_MAX).unwrap_or(now));
+        due = (due + gap).max(now.checked_sub(CATCH_UP_MAX).unwrap_or(now));
     }
     Ok(())
 }
@@ -201,7 +204,7 @@ fn receive(
                 let arrived = f64::from(seconds) + f64::from(micros) / 1e6;
                 if let Some((sent, number)) = read_header(&datagram[..got], wide) {
                     let mut tally = lock(tally);
-                    tally.took(got, number, sent, arrived);
+                    tally.record(got, number, sent, arrived);
                     tally.last = started.elapsed();
                 }
             }
@@ -218,7 +221,7 @@ impl DatagramPool {
     pub(super) fn start(streams: Vec<Stream>, pace: Pace) -> Result<DatagramPool> {
         let mut pool = DatagramPool {
             members: Vec::new(),
-            hush: Arc::default(),
+            stop_sending: Arc::default(),
             abandon: Arc::default(),
             started: Instant::now(),
         };
@@ -235,11 +238,14 @@ impl DatagramPool {
         let Stream { id, sends, socket } = stream;
         let timeouts = socket.set_read_timeout(Some(PATIENCE)).and_then(|()| socket.set_write_timeout(Some(PATIENCE)));
         timeouts.map_err(host("set up a socket"))?;
-        let (tally, started) = (Arc::<Mutex<Tally>>::default(), self.started);
-        let (shared, hush, abandon) = (Arc::clone(&tally), Arc::clone(&self.hush), Arc::clone(&self.abandon));
+        let tally = Arc::<Mutex<Tally>>::default();
+        let started = self.started;
+        let shared = Arc::clone(&tally);
+        let stop_sending = Arc::clone(&self.stop_sending);
+        let abandon = Arc::clone(&self.abandon);
         let run = move || {
             if sends {
-                send(&socket, pace, &shared, &hush)
+                send(&socket, pace, &shared, &stop_sending)
             } else {
                 receive(&socket, pace.wide, &shared, &abandon, started)
             }
@@ -252,12 +258,12 @@ impl DatagramPool {
         self.started
     }
 
-    pub(super) fn hush(&self) {
-        self.hush.store(true, Ordering::Relaxed);
+    pub(super) fn stop_sending(&self) {
+        self.stop_sending.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn abandon(&self) {
-        self.hush();
+        self.stop_sending();
         self.abandon.store(true, Ordering::Relaxed);
     }
 
@@ -267,7 +273,7 @@ impl DatagramPool {
     }
 
     /// Waits for all threads. The test lasted `over`; the span of a receiving stream ends with its last datagram, which may have
-    /// come later.
+    /// arrived later.
     pub(super) fn finish(mut self, over: Duration) -> Vec<(bool, StreamResult)> {
         self.abandon();
         let end = |member: DatagramThread| {
@@ -296,18 +302,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loss_and_order_as_stock_counts_them() {
+    fn loss_and_order_are_counted_by_stocks_rules() {
         let mut tally = Tally::default();
         for (number, sent, arrived) in [(1, 0.0, 1.0), (2, 1.0, 2.0), (5, 4.0, 5.016), (4, 3.0, 5.02), (6, 5.0, 6.0)] {
-            tally.took(100, number, sent, arrived);
+            tally.record(100, number, sent, arrived);
         }
-        // 3 is lost; 4 came late, and was taken for lost before.
+        // 3 is lost; 4 arrived late, and had counted as lost before.
         assert_eq!((tally.packets, tally.lost, tally.late, tally.bytes), (6, 1, 1, 500));
         assert!(tally.jitter_s > 0.05 && tally.jitter_s < 0.2, "{tally:?}");
     }
 
     #[test]
-    fn headers_of_both_widths() {
+    fn headers_of_both_widths_are_read() {
         let mut datagram = [0; 20];
         write_header(&mut datagram, u64::from(u32::MAX) + 7, true);
         assert_eq!(read_header(&datagram, true).unwrap().1, u64::from(u32::MAX) + 7);
@@ -318,13 +324,13 @@ mod tests {
     }
 
     #[test]
-    fn numbers_without_bounds() {
+    fn the_largest_numbers_do_not_overflow() {
         let mut tally = Tally::default();
-        tally.took(1, 1 << 63, 0.0, 0.0);
-        tally.took(1, u64::MAX, 0.0, 0.0);
+        tally.record(1, 1 << 63, 0.0, 0.0);
+        tally.record(1, u64::MAX, 0.0, 0.0);
         assert_eq!((tally.lost, tally.packets), (i64::MAX, u64::MAX));
         for number in [u64::MAX, 0] {
-            tally.took(1, number, f64::from(u32::MAX), 0.0);
+            tally.record(1, number, f64::from(u32::MAX), 0.0);
         }
         assert_eq!((tally.lost, tally.late), (i64::MAX - 2, 2));
     }
@@ -347,9 +353,9 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert!(pool.started().elapsed() >= Duration::from_millis(195));
-        pool.hush();
+        pool.stop_sending();
         let over = pool.started().elapsed();
-        // What was sent before the hush, and what was being sent meanwhile, has come.
+        // What was sent before sending stopped has arrived.
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
             std::thread::sleep(Duration::from_millis(100));
@@ -366,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_team_that_is_dropped_falls_silent() {
+    fn a_pool_that_is_dropped_sends_no_more() {
         let (near, far) = pair();
         let pace = Pace { bytes: 100, rate_bit_s: 1_000_000, wide: true };
         let pool = DatagramPool::start(vec![Stream { id: 1, sends: true, socket: near }], pace).unwrap();

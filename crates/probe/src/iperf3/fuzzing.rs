@@ -43,7 +43,7 @@ pub fn iperf3_results(bytes: &[u8]) {
     assert_eq!(Results::parse(&results.encode()), Ok(results), "results read otherwise");
 }
 
-/// Datagrams of a stream, each behind a byte that says how long it is; the first byte says how wide their numbers are.
+/// Datagrams of a stream, each after a byte with its length; the first byte decides how wide their numbers are.
 pub fn iperf3_datagrams(bytes: &[u8]) {
     let Some((wide, mut rest)) = bytes.split_first() else { return };
     let mut tally = Tally::default();
@@ -52,7 +52,7 @@ pub fn iperf3_datagrams(bytes: &[u8]) {
         rest = others;
         is_hello(datagram);
         if let Some((sent, number)) = read_header(datagram, wide & 1 == 1) {
-            tally.took(datagram.len(), number, sent, 1.8e9);
+            tally.record(datagram.len(), number, sent, 1.8e9);
         }
     }
     let result = tally.result(1, std::time::Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! Parameters and results, as JSON has them. Pure; everything that comes in is bounded.
+//! Parameters and results in JSON. Pure; every received value is bounded.
 
 use serde_json::{Map, Value, json};
 
@@ -62,7 +62,7 @@ fn count(object: &Map<String, Value>, key: &str) -> u64 {
     object.get(key).and_then(number).map_or(0, |number| number.max(0) as u64)
 }
 
-fn yes(object: &Map<String, Value>, key: &str) -> bool {
+fn flag(object: &Map<String, Value>, key: &str) -> bool {
     match object.get(key) {
         Some(Value::Bool(yes)) => *yes,
         Some(value) => number(value).is_some_and(|number| number != 0),
@@ -86,17 +86,17 @@ impl Params {
     /// Reads a client's parameters.
     ///
     /// # Errors
-    /// In words, for a log: not an object, a protocol that is not there (SCTP), a value beyond stock's bounds.
+    /// In words, for a log: not an object, a protocol that is not supported (SCTP), a value beyond stock's bounds.
     pub fn parse(text: &[u8]) -> Result<Params, String> {
         let object = object(text)?;
-        if yes(&object, "sctp") {
+        if flag(&object, "sctp") {
             return Err("SCTP is not served".into());
         }
         if object.contains_key("authtoken") {
             return Err("names and passwords are not served: use a node's own keys".into());
         }
-        let udp = yes(&object, "udp");
-        if yes(&object, "tcp") == udp {
+        let udp = flag(&object, "udp");
+        if flag(&object, "tcp") == udp {
             return Err("neither TCP nor UDP".into());
         }
         let congestion = object.get("congestion").and_then(Value::as_str).filter(|name| name.len() < 16);
@@ -109,19 +109,19 @@ impl Params {
             parallel: within(&object, "parallel", PARALLEL_MAX)?.max(1) as u32,
             block_bytes: within(&object, "len", if udp { DATAGRAM_MAX } else { BLOCK_MAX })? as u32,
             rate_bit_s: count(&object, "bandwidth"),
-            reverse: yes(&object, "reverse"),
-            both: yes(&object, "bidirectional"),
+            reverse: flag(&object, "reverse"),
+            both: flag(&object, "bidirectional"),
             window_bytes: within(&object, "window", 2 << 30)?,
             mss_bytes: within(&object, "MSS", 65_535)? as u32,
             congestion: congestion.map(str::to_owned),
             tos: within(&object, "TOS", 255)? as u32,
             pacing_bit_s: count(&object, "fqrate"),
-            wants_output: yes(&object, "get_server_output"),
-            wide_numbers: yes(&object, "udp_counters_64bit"),
+            wants_output: flag(&object, "get_server_output"),
+            wide_numbers: flag(&object, "udp_counters_64bit"),
         })
     }
 
-    /// As a client sends it.
+    /// The JSON that a client sends.
     pub fn encode(&self) -> Vec<u8> {
         let mut object = json!({
             if self.udp { "udp" } else { "tcp" }: true,
@@ -163,7 +163,7 @@ impl Params {
     }
 }
 
-/// One stream as an end counted it.
+/// The counters of one stream at one end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StreamResult {
     /// Its number.
@@ -203,7 +203,7 @@ impl Results {
     /// Reads an end's results.
     ///
     /// # Errors
-    /// In words: not an object, no streams, a value that is no number.
+    /// In words: not an object, no streams, a value that is not a number.
     pub fn parse(text: &[u8]) -> Result<Results, String> {
         let object = object(text)?;
         let listed = object.get("streams").and_then(Value::as_array).ok_or("no streams")?;
@@ -221,7 +221,7 @@ impl Results {
         })
     }
 
-    /// As an end sends it.
+    /// The JSON that an end sends.
     pub fn encode(&self) -> Vec<u8> {
         let streams: Vec<Value> = self.streams.iter().map(encode_stream).collect();
         let mut object = json!({
@@ -252,7 +252,7 @@ fn encode_stream(stream: &StreamResult) -> Value {
         "start_time": stream.span_s.0,
         "end_time": stream.span_s.1,
     });
-    // Newer peers want both or neither.
+    // Newer peers require both or neither.
     if let Some((lost, packets)) = stream.omitted {
         object["omitted_errors"] = lost.into();
         object["omitted_packets"] = packets.into();
@@ -291,30 +291,30 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What the client of Debian 12 (3.12) sends.
+    /// The parameters of the client of Debian 12 (3.12).
     const STOCK: &str = concat!(
         r#"{"tcp":true,"omit":0,"time":2,"num":0,"blockcount":0,"parallel":1,"len":131072,"#,
         r#""pacing_timer":1000,"client_version":"3.12"}"#
     );
 
     #[test]
-    fn parameters_of_a_stock_client() {
+    fn parameters_of_a_stock_client_are_read() {
         let params = Params::parse(STOCK.as_bytes()).unwrap();
         let expected = Params { time_s: 2, parallel: 1, block_bytes: 131_072, ..Params::default() };
         assert_eq!((&params, params.quota()), (&expected, u64::MAX));
-        let say = |text: &str| Params::parse(text.as_bytes()).unwrap_err();
-        assert!(say("[]").contains("not an object") && say("{").contains("not JSON"));
-        assert!(say(r#"{"sctp":true}"#).contains("SCTP"));
-        assert!(say(r#"{"tcp":true,"parallel":129}"#).contains("128"));
-        assert!(say(r#"{"tcp":true,"len":1e300}"#).contains("len"));
-        assert!(say(r#"{"tcp":true,"authtoken":"x"}"#).contains("keys"));
-        assert!(say(r#"{"time":1}"#).contains("neither"));
+        let refusal = |text: &str| Params::parse(text.as_bytes()).unwrap_err();
+        assert!(refusal("[]").contains("not an object") && refusal("{").contains("not JSON"));
+        assert!(refusal(r#"{"sctp":true}"#).contains("SCTP"));
+        assert!(refusal(r#"{"tcp":true,"parallel":129}"#).contains("128"));
+        assert!(refusal(r#"{"tcp":true,"len":1e300}"#).contains("len"));
+        assert!(refusal(r#"{"tcp":true,"authtoken":"x"}"#).contains("keys"));
+        assert!(refusal(r#"{"time":1}"#).contains("neither"));
         let shared = Params::parse(br#"{"udp":true,"num":1000,"parallel":3,"len":100,"time":-5}"#).unwrap();
         assert_eq!((shared.quota(), shared.time_s), (334, 0));
     }
 
     #[test]
-    fn minus_one_as_stock_writes_it() {
+    fn stocks_unsigned_minus_one_is_read() {
         let text = concat!(
             r#"{"cpu_util_total":1.5,"cpu_util_user":1,"cpu_util_system":0.5,"#,
             r#""sender_has_retransmits":18446744073709551615,"streams":[{"id":1,"bytes":5,"#,
@@ -345,12 +345,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(params in any_params()) {
+        fn parameters_are_read_as_they_were_written(params in any_params()) {
             prop_assert_eq!(Params::parse(&params.encode()), Ok(params));
         }
 
         #[test]
-        fn results_are_read(
+        fn results_are_read_as_they_were_written(
             (bytes, lost, packets) in (0u64..1 << 54, -5i64..1 << 40, 0u64..1 << 54),
             retransmits in proptest::option::of(0u64..1 << 40),
             omitted in proptest::option::of((-2i64..9, 0u64..9)),
@@ -363,9 +363,9 @@ mod tests {
             prop_assert_eq!(Results::parse(&results.encode()), Ok(results));
         }
 
-        /// Strangers write here.
+        /// Unauthenticated peers send these texts.
         #[test]
-        fn nothing_that_comes_in_breaks_it(text in "\\PC{0,200}", at in 0usize..100, byte: u8) {
+        fn any_text_is_read_or_refused(text in "\\PC{0,200}", at in 0usize..100, byte: u8) {
             let _ = (Params::parse(text.as_bytes()), Results::parse(text.as_bytes()));
             let mut bent = STOCK.as_bytes().to_vec();
             bent[at] = byte;

@@ -1,4 +1,4 @@
-//! The server's end: many tests at once, told apart by their cookies, within [`Bounds`].
+//! The server's end: many tests at once, distinguished by their cookies, within [`Bounds`].
 
 mod gather;
 mod registry;
@@ -56,10 +56,10 @@ pub struct TestRecord {
     pub elapsed: Duration,
 }
 
-/// Takes the bytes that tests move: the client's address (IPv4 as such), and the payload bytes sent and received since the
-/// last call. `false` ends the test, or does not let it begin.
+/// Takes the bytes that tests move: the client's address (never IPv4-mapped), and the payload bytes sent and received since the
+/// last call. `false` ends the test, or prevents it from beginning.
 ///
-/// It is called with 0 before a test begins, four times a second while it runs, and with the rest once it is over, however
+/// It is called with 0 before a test begins, four times a second while the test runs, and with the rest once it is over, however
 /// it ended: the sum is all that the test has moved. The thread that serves the test calls it, so it must be quick.
 pub type Moved<'a> = &'a dyn Fn(IpAddr, u64) -> bool;
 
@@ -82,29 +82,33 @@ const WRONG_STREAMS: i32 = 6;
 const WRONG_PARAMS: i32 = 114;
 
 /// Time between calls of [`Moved`].
-const TELL: Duration = Duration::from_millis(250);
+const REPORT_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The bytes of a test that were passed to [`Moved`].
-struct Ledger<'a> {
+struct MovedReport<'a> {
     address: IpAddr,
     moved: Moved<'a>,
-    told: u64,
+    /// Bytes reported so far.
+    reported: u64,
+    /// When they were reported.
     at: Instant,
 }
 
-impl Ledger<'_> {
-    /// Passes on the bytes beyond those of the last call; `sum` is of the whole test.
-    fn tell(&mut self, sum: u64) -> Result<()> {
-        let more = sum.saturating_sub(self.told);
-        (self.told, self.at) = (sum, Instant::now());
+impl MovedReport<'_> {
+    /// Reports the bytes beyond those of the last call; `sum` is that of the whole test.
+    fn report(&mut self, sum: u64) -> Result<()> {
+        let more = sum.saturating_sub(self.reported);
+        self.reported = sum;
+        self.at = Instant::now();
         if (self.moved)(self.address, more) {
             return Ok(());
         }
         Err(Error::Refused { peer: "this node".into(), why: format!("{} has moved as much as it may", self.address) })
     }
 
-    fn saw(&mut self, sum: u64) -> Result<()> {
-        if self.at.elapsed() < TELL { Ok(()) } else { self.tell(sum) }
+    /// Reports the bytes if the interval is over.
+    fn report_if_due(&mut self, sum: u64) -> Result<()> {
+        if self.at.elapsed() < REPORT_INTERVAL { Ok(()) } else { self.report(sum) }
     }
 }
 
@@ -127,7 +131,7 @@ impl Server {
     /// over (`None`); a new test is run to its end, and its bytes are passed to `moved`.
     ///
     /// # Errors
-    /// The peer vanishes, violates the protocol, or asks for more than the bounds or `moved` allow; the peer has been told.
+    /// The peer vanishes, violates the protocol, or asks for more than the bounds or `moved` allow. The peer has been notified.
     /// [`Error::Interrupted`]: stopped.
     pub fn serve(&self, socket: TcpStream, accepted: u64, stop: &Stop, moved: Moved<'_>) -> Result<Option<TestRecord>> {
         let cookie = {
@@ -145,16 +149,16 @@ impl Server {
                 return Err(Error::Refused { peer: address.to_string(), why: "its stream is one too many".into() });
             }
         };
-        let mut ledger = Ledger { address, moved, told: 0, at: Instant::now() };
-        let slot = ledger.tell(0).and_then(|()| self.registry.admit(cookie, address, &self.bounds));
+        let mut report = MovedReport { address, moved, reported: 0, at: Instant::now() };
+        let slot = report.report(0).and_then(|()| self.registry.admit(cookie, address, &self.bounds));
         let slot = slot.inspect_err(|_| {
             // The answer of a busy stock server.
             let _ = std::io::Write::write_all(&mut socket, &[State::AccessDenied as i8 as u8]);
         })?;
         let mut control = Control::new(socket, stop)?;
-        let result = self.run(&mut control, &slot, &mut ledger, stop);
+        let result = self.run(&mut control, &slot, &mut report, stop);
         if result.is_err() {
-            let _ = control.say(State::ServerTerminate);
+            let _ = control.send_state(State::ServerTerminate);
         }
         result.map(Some)
     }
@@ -164,32 +168,38 @@ impl Server {
         is_hello(datagram) && self.registry.hello(from)
     }
 
-    fn run(&self, control: &mut Control, slot: &TestSlot, ledger: &mut Ledger<'_>, stop: &Stop) -> Result<TestRecord> {
-        control.say(State::ParamExchange)?;
+    fn run(
+        &self,
+        control: &mut Control,
+        slot: &TestSlot,
+        report: &mut MovedReport<'_>,
+        stop: &Stop,
+    ) -> Result<TestRecord> {
+        control.send_state(State::ParamExchange)?;
         let params = self.agree(control, slot)?;
         let running = gather(control, &params, slot, stop)?;
-        let followed = self.follow(control, &params, &running, ledger, stop);
+        let followed = self.follow(control, &params, &running, report, stop);
         let over = followed.as_ref().map_or_else(|_| running.elapsed(), |followed| followed.over);
         let mut results = running.finish(over);
         slot.has_ended();
-        // The test is over already, so the verdict does not matter.
-        let _ = ledger.tell(results.streams.iter().map(|stream| stream.bytes).sum());
+        // The test is over already, so the result does not matter.
+        let _ = report.report(results.streams.iter().map(|stream| stream.bytes).sum());
         let EndedTest { output, baseline, over } = followed?;
-        baseline.take_off(&mut results);
+        baseline.subtract_from(&mut results);
         results.output = params.wants_output.then_some(output);
-        control.say(State::ExchangeResults)?;
-        let theirs = control.hear_text(RESULTS_MAX)?;
+        control.send_state(State::ExchangeResults)?;
+        let theirs = control.read_text(RESULTS_MAX)?;
         Results::parse(&theirs).map_err(|what| control.wrong(what))?;
         control.send_text(&results.encode())?;
-        control.say(State::DisplayResults)?;
-        // Some clients close without the last message.
-        let _ = control.hear(PATIENCE);
+        control.send_state(State::DisplayResults)?;
+        // Some clients close without sending the last message.
+        let _ = control.read_state(PATIENCE);
         Ok(TestRecord { params, results, elapsed: over })
     }
 
     /// Reads the client's parameters, and refuses those out of bounds.
     fn agree(&self, control: &mut Control, slot: &TestSlot) -> Result<Params> {
-        let text = control.hear_text(PARAMS_MAX)?;
+        let text = control.read_text(PARAMS_MAX)?;
         let params = Params::parse(&text).and_then(|params| self.allowed(&params, slot).map(|()| params));
         match params {
             Ok(params) => Ok(params),
@@ -199,7 +209,7 @@ impl Server {
                     _ if why.contains("parallel") => WRONG_STREAMS,
                     _ => WRONG_PARAMS,
                 };
-                control.say(State::ServerError)?;
+                control.send_state(State::ServerError)?;
                 control.send(&[number.to_be_bytes(), 0i32.to_be_bytes()].concat())?;
                 Err(control.wrong(why))
             }
@@ -231,20 +241,21 @@ impl Server {
         control: &mut Control,
         params: &Params,
         running: &Running,
-        ledger: &mut Ledger<'_>,
+        report: &mut MovedReport<'_>,
         stop: &Stop,
     ) -> Result<EndedTest> {
-        control.say(State::TestStart)?;
-        control.say(State::TestRunning)?;
+        control.send_state(State::TestStart)?;
+        control.send_state(State::TestRunning)?;
         let bound = u64::from(self.bounds.seconds_max) + u64::from(params.omit_s) + PATIENCE.as_secs();
         let mut text = TextReport::new(running.bytes(), if params.wants_output { RESULTS_MAX / 4 } else { 0 });
-        let mut moved = (Instant::now(), 0);
+        let mut moved_at = Instant::now();
+        let mut last_sum = 0;
         let omit = Duration::from_secs(params.omit_s.into());
         let mut baseline = omit.is_zero().then(Baseline::default);
         loop {
-            match control.heard()? {
+            match control.poll_state()? {
                 Some(State::TestEnd) => break,
-                Some(state) => return Err(control.unwanted(state, State::TestEnd)),
+                Some(state) => return Err(control.unexpected(state, State::TestEnd)),
                 None if stop.is_stopped() => return Err(Error::Interrupted),
                 None => {}
             }
@@ -257,21 +268,22 @@ impl Server {
             }
             let bytes = running.bytes();
             let sum: u64 = bytes.iter().map(|(_, bytes)| bytes).sum();
-            ledger.saw(sum)?;
-            if sum != moved.1 {
-                moved = (Instant::now(), sum);
-            } else if moved.0.elapsed() > PATIENCE * 2 {
+            report.report_if_due(sum)?;
+            if sum != last_sum {
+                moved_at = Instant::now();
+                last_sum = sum;
+            } else if moved_at.elapsed() > PATIENCE * 2 {
                 return Err(Error::Silent { peer: control.peer().to_owned(), seconds: PATIENCE.as_secs() * 2 });
             }
-            text.saw(now, bytes);
+            text.record(now, bytes);
         }
-        // The test ends here; data that arrives while it settles is no part of its time.
+        // The test ends here: the time in which data in flight still arrives is no part of it.
         let over = running.elapsed();
         if baseline.is_none() && over >= omit {
             // The client ended the test as soon as counting began.
             baseline = Some(running.baseline(over));
         }
-        running.settle();
+        running.wait_for_data_in_flight();
         Ok(EndedTest { output: text.close(over, &running.bytes()), baseline: baseline.unwrap_or_default(), over })
     }
 }

@@ -6,11 +6,11 @@ use model::v1::probe::route::{Change, ChangeOf, End, Hop, Mtu, Route};
 
 use align::{Pair, align};
 
-/// A smaller difference of round trips is none: routers and hosts answer when they have time.
+/// A smaller difference of round trips is ignored: routers and hosts answer when they have time.
 const STEP_S_MIN: f64 = 0.001;
 const STEP_SHARE: f64 = 0.05;
-/// A difference below this many times the distance from least to median round trip, of either trace, is the load of a router or
-/// host.
+/// A difference below this many times the distance from the least to the median round trip, of either trace, comes from the load of
+/// a router or host.
 const STEP_SPREADS: f64 = 2.0;
 
 /// The changes from one trace of a direction to a later one. A silent hop is no change.
@@ -19,9 +19,9 @@ pub fn compare(before: &Route, after: &Route) -> Vec<Change> {
     let pairs = align(old, new);
     let mut changes = hops(old, new, &pairs);
     if before.path.end != after.path.end && is_about_the_path(before.path.end) && is_about_the_path(after.path.end) {
-        let [was, is] = [before, after].map(|route| end(route.path.end));
-        let text = format!("the trace ended {was}; now it ends {is}");
-        changes.push(change(ChangeOf::End, None, was, is, text));
+        let [old_end, new_end] = [before, after].map(|route| end(route.path.end));
+        let text = format!("the trace ended {old_end}; now it ends {new_end}");
+        changes.push(change(ChangeOf::End, None, old_end, new_end, text));
     }
     changes.extend(step(old, new, &pairs));
     changes.extend(mtu(before.mtu.as_ref(), after.mtu.as_ref(), ["before", "now"]));
@@ -33,22 +33,23 @@ pub fn compare(before: &Route, after: &Route) -> Vec<Change> {
 pub fn asymmetries(forward: &Route, reverse: &Route) -> Vec<Change> {
     let mut found = Vec::new();
     let reached = |route: &Route| route.path.distance.filter(|_| route.path.end == End::Reached);
-    let back = reached(reverse).or(forward.path.distance_reverse);
-    if let (Some(there), Some(back)) = (reached(forward), back)
-        && there != back
+    let forward_hops = reached(forward);
+    let reverse_hops = reached(reverse).or(forward.path.distance_reverse);
+    if let (Some(forward), Some(reverse)) = (forward_hops, reverse_hops)
+        && forward != reverse
     {
-        let text = format!("the forward path has {there} hops, the reverse path {back}");
-        found.push(change(ChangeOf::Distance, None, there, back, text));
+        let text = format!("the forward path has {forward} hops, the reverse path {reverse}");
+        found.push(change(ChangeOf::Distance, None, forward, reverse, text));
     }
-    if let (Some(there), Some(back)) = (round_trip(forward), round_trip(reverse))
-        && is_step(there, back)
+    if let (Some(from_near), Some(from_far)) = (round_trip(forward), round_trip(reverse))
+        && is_step(from_near, from_far)
     {
         let text = format!(
-            "a round trip begun here takes {}, one begun there {}: the two flows do not take the same paths",
-            milliseconds(there),
-            milliseconds(back)
+            "a round trip from the near end takes {}, one from the far end {}: the two flows do not take the same paths",
+            milliseconds(from_near),
+            milliseconds(from_far)
         );
-        found.push(change(ChangeOf::Rtt, None, seconds(there), seconds(back), text));
+        found.push(change(ChangeOf::Rtt, None, seconds(from_near), seconds(from_far), text));
     }
     found.extend(mtu(forward.mtu.as_ref(), reverse.mtu.as_ref(), ["forward", "reverse"]));
     found
@@ -66,10 +67,10 @@ fn is_about_the_path(end: End) -> bool {
 fn end(end: End) -> &'static str {
     match end {
         End::Reached => "at the target",
-        End::Blocked => "at a router that lets nothing through",
-        End::Silent => "where nobody answers any more",
+        End::Blocked => "at a router that forwards nothing",
+        End::Silent => "where no hop answers any more",
         End::TooFar => "at the highest TTL",
-        End::OutOfTime => "for want of time",
+        End::OutOfTime => "when the time was over",
         End::Interrupted => "when it was interrupted",
     }
 }
@@ -79,24 +80,25 @@ fn hops(old: &[Hop], new: &[Hop], pairs: &[Pair]) -> Vec<Change> {
     let is_same = |pair: &Pair| matches!(pair, Pair::Same(..));
     let mut changes = Vec::new();
     for run in pairs.chunk_by(|a, b| !is_same(a) && !is_same(b)).filter(|run| !run.iter().any(is_same)) {
-        let gone: Vec<&Hop> = run.iter().filter_map(|pair| pair.earlier()).map(|place| &old[place]).collect();
-        let come: Vec<&Hop> = run.iter().filter_map(|pair| pair.later()).map(|place| &new[place]).collect();
-        let [was, is] = [&gone, &come].map(|hops| hops.iter().map(|hop| names(hop)).collect::<Vec<_>>().join(", "));
+        let removed: Vec<&Hop> = run.iter().filter_map(|pair| pair.earlier()).map(|index| &old[index]).collect();
+        let added: Vec<&Hop> = run.iter().filter_map(|pair| pair.later()).map(|index| &new[index]).collect();
+        let [old_names, new_names] =
+            [&removed, &added].map(|hops| hops.iter().map(|hop| names(hop)).collect::<Vec<_>>().join(", "));
         let first = |hops: &[&Hop]| hops.first().map(|hop| hop.ttl);
         let number = |hops: &[&Hop]| match hops {
             [one] => format!("hop {}", one.ttl),
             [first, .., last] => format!("hops {} to {}", first.ttl, last.ttl),
             [] => String::new(),
         };
-        let (what, ttl, text) = match (gone.is_empty(), come.is_empty()) {
+        let (what, ttl, text) = match (removed.is_empty(), added.is_empty()) {
             (false, false) => {
-                let text = format!("{} replaced: {was} before, {is} now", number(&gone));
-                (ChangeOf::Replaced, first(&gone), text)
+                let text = format!("{} replaced: {old_names} before, {new_names} now", number(&removed));
+                (ChangeOf::Replaced, first(&removed), text)
             }
-            (false, true) => (ChangeOf::Removed, first(&gone), format!("{} gone: {was}", number(&gone))),
-            (true, _) => (ChangeOf::Inserted, first(&come), format!("{} new: {is}", number(&come))),
+            (false, true) => (ChangeOf::Removed, first(&removed), format!("{} gone: {old_names}", number(&removed))),
+            (true, _) => (ChangeOf::Inserted, first(&added), format!("{} new: {new_names}", number(&added))),
         };
-        changes.push(change(what, ttl, was, is, text));
+        changes.push(change(what, ttl, old_names, new_names, text));
     }
     changes
 }
@@ -109,37 +111,37 @@ fn names(hop: &Hop) -> String {
     if all.is_empty() { "?".to_owned() } else { all.join("|") }
 }
 
-/// From which hop on round trips are longer or shorter. One slow router is not meant: what its answers lose in time, those
-/// of the hops behind it have not lost.
+/// The hop from which on round trips are longer or shorter. A router that is merely slow to answer is no such hop: the answers of
+/// the hops behind it are not delayed.
 fn step(old: &[Hop], new: &[Hop], pairs: &[Pair]) -> Option<Change> {
     let timed = pairs.iter().filter_map(|pair| {
         let Pair::Same(old_at, new_at) = *pair else { return None };
-        let (was, is) = (old[old_at].rtt_min_s?, new[new_at].rtt_min_s?);
-        Some((old_at, was, is))
+        Some((old_at, old[old_at].rtt_min_s?, new[new_at].rtt_min_s?))
     });
     let timed: Vec<(usize, f64, f64)> = timed.collect();
-    let &(_, was, is) = timed.last()?;
-    if !is_step(was, is) || (is - was).abs() <= STEP_SPREADS * last_spread(old).max(last_spread(new)) {
+    let &(_, old_rtt, new_rtt) = timed.last()?;
+    let step = new_rtt - old_rtt;
+    if !is_step(old_rtt, new_rtt) || step.abs() <= STEP_SPREADS * last_spread(old).max(last_spread(new)) {
         return None;
     }
-    // Half of it must be there in all hops from here on.
-    let holds = |(_, before, now): &&(usize, f64, f64)| (now - before) / (is - was) >= 0.5;
+    // All hops from this one on must show at least half of the step.
+    let holds = |(_, before, now): &&(usize, f64, f64)| (now - before) / step >= 0.5;
     let from = timed.iter().rev().take_while(holds).last()?;
     let hop = &old[from.0];
-    let more = if is > was { "longer" } else { "shorter" };
-    let by = milliseconds((is - was).abs());
+    let more = if step > 0.0 { "longer" } else { "shorter" };
+    let by = milliseconds(step.abs());
     let text = format!("round trips are {by} {more} from hop {} on ({})", hop.ttl, names(hop));
-    Some(change(ChangeOf::Rtt, Some(hop.ttl), seconds(was), seconds(is), text))
+    Some(change(ChangeOf::Rtt, Some(hop.ttl), seconds(old_rtt), seconds(new_rtt), text))
 }
 
-/// By how much the median round trip to the last hop that answers is above the least.
+/// The median round trip to the last hop that answers, less the least one.
 fn last_spread(hops: &[Hop]) -> f64 {
     let spread = |hop: &Hop| Some(hop.rtt_median_s? - hop.rtt_min_s?);
     hops.iter().rev().find_map(spread).unwrap_or(0.0)
 }
 
-fn is_step(was: f64, is: f64) -> bool {
-    (is - was).abs() > STEP_S_MIN.max(STEP_SHARE * was.min(is))
+fn is_step(one: f64, other: f64) -> bool {
+    (other - one).abs() > STEP_S_MIN.max(STEP_SHARE * one.min(other))
 }
 
 fn seconds(time: f64) -> String {
@@ -162,7 +164,7 @@ fn mtu(one: Option<&Mtu>, other: Option<&Mtu>, when: [&str; 2]) -> Option<Change
         return None;
     }
     let words = |mtu: &Mtu| {
-        let hole = if mtu.black_hole { ", and larger ones vanish without a word" } else { "" };
+        let hole = if mtu.black_hole { ", and larger ones vanish without an ICMP message" } else { "" };
         format!("{}{hole}", mtu.mtu_bytes)
     };
     let [first, then] = when;

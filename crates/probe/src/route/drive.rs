@@ -1,20 +1,20 @@
-//! Sends the probes of scripts and passes them the answers, for several flows at once, at a bounded pace.
+//! Sends the probes of scripts and passes the answers to them, for several flows at once, at a bounded pace.
 //!
-//! Does not know the purpose of a script.
+//! This module does not know the purpose of a script.
 
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use super::flow::{ProbeEvent, ProbeFlow, Shot};
+use super::flow::{ProbeEvent, ProbeFlow, ProbeSpec};
 use crate::{Error, Result, Stop};
 
 /// The next action of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Send a probe. Its number is the number of probes before it.
-    Shoot(Shot),
+    Send(ProbeSpec),
     /// Wait until this time, or until an answer arrives.
     Wait(Duration),
     /// The script is finished.
@@ -23,10 +23,10 @@ pub enum Next {
 
 /// Chooses the probes of one flow and evaluates the answers. Pure: times count from the start.
 pub trait Script {
-    /// The action now. A probe that it returns counts as sent.
+    /// The next action at `now`. A probe that it returns counts as sent.
     fn next(&mut self, now: Duration) -> Next;
     /// Takes an event of a probe.
-    fn heard(&mut self, now: Duration, heard: &ProbeEvent);
+    fn handle(&mut self, now: Duration, event: &ProbeEvent);
 }
 
 /// Bounds on the pace and the time of probes.
@@ -42,8 +42,8 @@ pub struct Pace {
 
 impl Pace {
     /// Time from a probe to the next one.
-    pub fn pause(&self, shot: Shot) -> Duration {
-        let bits = u64::from(shot.bytes) * 8;
+    pub fn pause(&self, spec: ProbeSpec) -> Duration {
+        let bits = u64::from(spec.bytes) * 8;
         self.interval.max(Duration::from_nanos(bits * 1_000_000_000 / self.rate_bit_s.max(1)))
     }
 }
@@ -60,7 +60,7 @@ pub enum Ending {
 }
 
 /// The longest wait before the stop is checked.
-const NAP: Duration = Duration::from_millis(100);
+const WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// One flow and its script.
 pub struct ScriptedFlow<'a, S> {
@@ -76,6 +76,7 @@ pub struct ScriptedFlow<'a, S> {
 /// [`Error::Host`]: a socket fails.
 pub fn drive<S: Script>(runs: &mut [ScriptedFlow<'_, S>], pace: &Pace, stop: &Stop) -> Result<Ending> {
     let start = Instant::now();
+    // No probe is sent before this time.
     let mut free = Duration::ZERO;
     loop {
         let now = start.elapsed();
@@ -89,63 +90,68 @@ pub fn drive<S: Script>(runs: &mut [ScriptedFlow<'_, S>], pace: &Pace, stop: &St
             free
         } else {
             match step(runs, now)? {
-                Step::Shot(shot) => {
-                    free = now + pace.pause(shot);
+                Step::Sent(spec) => {
+                    free = now + pace.pause(spec);
                     free
                 }
                 Step::Wait(until) => until,
                 Step::Done => return Ok(Ending::Done),
             }
         };
-        let nap = wake.min(pace.lasts).saturating_sub(start.elapsed()).min(NAP);
-        for number in ready(runs, nap)? {
+        let wait = wake.min(pace.lasts).saturating_sub(start.elapsed()).min(WAIT_MAX);
+        for number in ready(runs, wait)? {
             let Some(ScriptedFlow { flow, script }) = runs.get_mut(number) else { continue };
             let now = start.elapsed();
-            flow.hear(|heard| script.heard(now, heard))?;
+            flow.drain_events(|event| script.handle(now, event))?;
         }
     }
 }
 
-/// What [`step`] did, or waits for.
+/// The outcome of [`step`].
 enum Step {
-    Shot(Shot),
+    Sent(ProbeSpec),
     Wait(Duration),
     Done,
 }
 
-/// Sends one probe, of a random flow among those that are ready, so that periodic effects in the network do not always meet
+/// Sends one probe, of a random flow among those that are ready, so that periodic effects in the network do not always affect
 /// the same flow.
 fn step<S: Script>(runs: &mut [ScriptedFlow<'_, S>], now: Duration) -> Result<Step> {
-    let (mut wake, mut is_done) = (Duration::MAX, true);
+    let mut wake = Duration::MAX;
+    let mut is_done = true;
     let first = fastrand::usize(..runs.len().max(1));
-    let (after, before) = (first..runs.len(), 0..first);
+    let after = first..runs.len();
+    let before = 0..first;
     for number in after.chain(before) {
         let Some(ScriptedFlow { flow, script }) = runs.get_mut(number) else { continue };
         match script.next(now) {
-            Next::Shoot(shot) => {
-                flow.send(shot)?;
-                // Events that arrived while sending are not announced again.
-                flow.hear(|heard| script.heard(now, heard))?;
-                return Ok(Step::Shot(shot));
+            Next::Send(spec) => {
+                flow.send(spec)?;
+                // Events that arrived during the call are not announced again.
+                flow.drain_events(|event| script.handle(now, event))?;
+                return Ok(Step::Sent(spec));
             }
-            Next::Wait(until) => (wake, is_done) = (wake.min(until), false),
+            Next::Wait(until) => {
+                wake = wake.min(until);
+                is_done = false;
+            }
             Next::Done => {}
         }
     }
     Ok(if is_done { Step::Done } else { Step::Wait(wake) })
 }
 
-/// Waits; returns the flows that have events.
-fn ready<S>(runs: &[ScriptedFlow<'_, S>], nap: Duration) -> Result<Vec<usize>> {
+/// Waits for events, at most for `wait`; returns the flows that have some.
+fn ready<S>(runs: &[ScriptedFlow<'_, S>], wait: Duration) -> Result<Vec<usize>> {
     let mut descriptors: Vec<_> = runs.iter().map(|run| PollFd::new(run.flow.socket(), PollFlags::IN)).collect();
-    let nap = Timespec { tv_sec: nap.as_secs() as i64, tv_nsec: nap.subsec_nanos().into() };
-    match poll(&mut descriptors, Some(&nap)) {
+    let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
+    match poll(&mut descriptors, Some(&wait)) {
         Ok(_) | Err(Errno::INTR) => {}
         Err(error) => return Err(Error::Host { doing: "wait for answers to probes", source: error.into() }),
     }
     // ICMP reports are announced as errors, which poll always returns.
-    let heard = descriptors.iter().enumerate().filter(|(_, one)| !one.revents().is_empty());
-    Ok(heard.map(|(number, _)| number).collect())
+    let ready = descriptors.iter().enumerate().filter(|(_, descriptor)| !descriptor.revents().is_empty());
+    Ok(ready.map(|(number, _)| number).collect())
 }
 
 #[cfg(test)]
@@ -153,9 +159,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn large_probes_leave_slowly() {
+    fn large_probes_are_sent_more_slowly() {
         let pace = Pace { interval: Duration::from_millis(2), rate_bit_s: 8_000_000, lasts: Duration::MAX };
-        let pause = |bytes| pace.pause(Shot { ttl: 1, bytes }).as_micros();
+        let pause = |bytes| pace.pause(ProbeSpec { ttl: 1, bytes }).as_micros();
         assert_eq!((pause(60), pause(2_000), pause(9_000)), (2_000, 2_000, 9_000));
     }
 }

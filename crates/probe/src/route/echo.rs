@@ -1,7 +1,7 @@
-//! Questions and answers between two nodes: a probe datagram, and the short answer that its receiver gives.
+//! Questions and answers between two nodes: a probe datagram, and the short answer of its receiver.
 //!
-//! An answer is never longer than its question, goes to the question's source address, and needs a known token: a sender that
-//! forges an address gains nothing. The answer holds the question's size and TTL on arrival, and its own initial TTL.
+//! An answer is never longer than its question, goes to the question's source address, and requires a known token: a sender that
+//! forges its address gains nothing. The answer holds the question's size and TTL on arrival, and its own initial TTL.
 
 use std::io;
 use std::net::UdpSocket;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use socket2::SockRef;
-use sys::errqueue::{receive, send_from, tell_arrivals};
+use sys::errqueue::{enable_arrival_info, receive, send_from};
 
 use crate::{Error, Result, Stop};
 
@@ -20,17 +20,17 @@ pub type Token = [u8; 16];
 /// Length of an answer, and of the shortest question, in bytes.
 pub const ECHO_BYTES: usize = 32;
 
-/// Question: these, the probe's number (8 bytes, big endian), the token (16), and anything.
-/// The number comes early: some routers quote little of what they drop.
+/// Question: these bytes, the probe's number (8 bytes, big endian), the token (16), and any payload.
+/// The number comes early, as some routers quote only a little of a dropped packet.
 const QUESTION: [u8; 4] = *b"LHrq";
-/// Answer: these, the number (8), the token's first 12, how many questions this flow has brought so far (4), the question's
-/// length (2), its TTL as received (1; 0 where it is not known), and the TTL that the answer leaves with (1).
+/// Answer: these bytes, the number (8), the first 12 bytes of the token, the count of questions of this flow so far (4), the
+/// question's length (2), its TTL as received (1; 0 where it is not known), and the answer's initial TTL (1).
 const ANSWER: [u8; 4] = *b"LHra";
 
 /// Answers leave with the highest TTL, so that the reverse path may have any length.
 const ANSWER_TTL: u8 = u8::MAX;
 /// The longest wait before the loop checks whether to end.
-const NAP: Duration = Duration::from_millis(100);
+const WAIT_MAX: Duration = Duration::from_millis(100);
 /// Most answers in a row before the loop checks whether to end.
 const BURST: usize = 1_024;
 
@@ -49,7 +49,7 @@ pub struct Answer {
     pub count: u32,
 }
 
-/// Makes the first [`ECHO_BYTES`] of a datagram a question. Shorter ones are left alone.
+/// Makes the first [`ECHO_BYTES`] of a datagram a question. A shorter datagram is not changed.
 pub fn ask(datagram: &mut [u8], number: u64, token: &Token) {
     if let Some(head) = datagram.first_chunk_mut::<ECHO_BYTES>() {
         head[..4].copy_from_slice(&QUESTION);
@@ -64,12 +64,12 @@ pub fn ask(datagram: &mut [u8], number: u64, token: &Token) {
 pub fn quoted(part: &[u8], token: &Token) -> Option<u64> {
     let rest = part.strip_prefix(&QUESTION)?;
     let (number, rest) = rest.split_first_chunk::<8>()?;
-    let seen = &rest[..rest.len().min(token.len())];
-    token.starts_with(seen).then(|| u64::from_be_bytes(*number))
+    let quoted_token = &rest[..rest.len().min(token.len())];
+    token.starts_with(quoted_token).then(|| u64::from_be_bytes(*number))
 }
 
-/// The answer to a datagram; none if it is no question, or its token is not known. `ttl` is the datagram's on arrival,
-/// `own_ttl` the initial TTL of the answer, `count` the questions that have arrived.
+/// The answer to a datagram; none if the datagram is not a question, or its token is not known. `ttl` is the datagram's on arrival,
+/// `own_ttl` the initial TTL of the answer, `count` the number of questions that have arrived.
 pub fn answer(
     datagram: &[u8],
     ttl: Option<u8>,
@@ -82,12 +82,12 @@ pub fn answer(
     if !head.starts_with(&QUESTION) || !knows(token) {
         return None;
     }
-    let mut said = *head;
-    said[..4].copy_from_slice(&ANSWER);
+    let mut answer = *head;
+    answer[..4].copy_from_slice(&ANSWER);
     let [high, low] = u16::try_from(datagram.len()).unwrap_or(u16::MAX).to_be_bytes();
-    said[24..28].copy_from_slice(&count.to_be_bytes());
-    said[28..].copy_from_slice(&[high, low, ttl.unwrap_or(0), own_ttl]);
-    Some(said)
+    answer[24..28].copy_from_slice(&count.to_be_bytes());
+    answer[28..].copy_from_slice(&[high, low, ttl.unwrap_or(0), own_ttl]);
+    Some(answer)
 }
 
 /// Reads an answer to a question with this token.
@@ -97,7 +97,8 @@ pub fn read(datagram: &[u8], token: &Token) -> Option<Answer> {
     let (number, rest) = rest.split_first_chunk::<8>()?;
     let (count, rest) = rest.strip_prefix(&token[..12])?.split_first_chunk::<4>()?;
     let &[high, low, ttl, own_ttl] = rest.first_chunk()?;
-    let (ttl, count) = ((ttl > 0).then_some(ttl), u32::from_be_bytes(*count));
+    let ttl = (ttl > 0).then_some(ttl);
+    let count = u32::from_be_bytes(*count);
     Some(Answer { number: u64::from_be_bytes(*number), bytes: u16::from_be_bytes([high, low]), ttl, own_ttl, count })
 }
 
@@ -106,29 +107,29 @@ pub fn read(datagram: &[u8], token: &Token) -> Option<Answer> {
 pub struct EchoCounts {
     /// Questions that were answered.
     pub answered: u64,
-    /// Datagrams that are no questions, or have an unknown token.
+    /// Datagrams that are not questions, or have an unknown token.
     pub ignored: u64,
     /// Answers that the host could not send.
     pub unsent: u64,
 }
 
-/// Answers the questions that arrive at a socket, until it is stopped or the time is over. A connected socket answers its peer
-/// only.
+/// Answers the questions that arrive at a socket, until a stop or until the time is over. A connected socket answers only its
+/// peer.
 ///
 /// # Errors
 /// [`Error::Host`]: the socket fails.
 pub fn serve(socket: &UdpSocket, knows: impl Fn(&Token) -> bool, lasts: Duration, stop: &Stop) -> Result<EchoCounts> {
     let failed = |source| Error::Host { doing: "answer probes", source };
-    tell_arrivals(socket).map_err(failed)?;
+    enable_arrival_info(socket).map_err(failed)?;
     set_answer_ttl(socket).map_err(failed)?;
     let start = Instant::now();
     let mut buffer = vec![0; 1 << 16];
     let mut served = EchoCounts::default();
     while !stop.is_stopped() {
         let Some(left) = lasts.checked_sub(start.elapsed()) else { break };
-        let nap = left.min(NAP);
-        let nap = Timespec { tv_sec: nap.as_secs() as i64, tv_nsec: nap.subsec_nanos().into() };
-        match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&nap)) {
+        let wait = left.min(WAIT_MAX);
+        let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
+        match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&wait)) {
             Ok(0) | Err(Errno::INTR) => continue,
             Ok(_) => {}
             Err(error) => return Err(failed(error.into())),
@@ -153,21 +154,21 @@ fn serve_one(
 ) -> io::Result<()> {
     let arrival = receive(socket, buffer)?;
     let count = served.answered.saturating_add(served.unsent).saturating_add(1);
-    let said = answer(&buffer[..arrival.bytes], arrival.ttl, ANSWER_TTL, count as u32, knows);
-    let (Some(said), Some(asker)) = (said, arrival.from) else {
+    let answer = answer(&buffer[..arrival.bytes], arrival.ttl, ANSWER_TTL, count as u32, knows);
+    let (Some(answer), Some(from)) = (answer, arrival.from) else {
         served.ignored += 1;
         return Ok(());
     };
-    match send_from(socket, &said, asker, arrival.to) {
+    match send_from(socket, &answer, from, arrival.to) {
         Ok(_) => served.answered += 1,
-        // A full buffer loses an answer, as the network may, and does not end the loop.
+        // A full buffer loses an answer, as the network may; the loop continues.
         Err(_) => served.unsent += 1,
     }
     Ok(())
 }
 
-/// Whether an error is the ICMP error of an earlier answer, whose receiver is gone. Some are returned by receiving on a
-/// connected socket.
+/// Whether an error is the ICMP error of an earlier answer, whose receiver is gone. Receiving on a connected socket returns some of
+/// these.
 fn is_about_an_answer(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable, PermissionDenied};
     let kinds = [ConnectionRefused, HostUnreachable, NetworkUnreachable, PermissionDenied, Interrupted];
@@ -181,7 +182,7 @@ fn set_answer_ttl(socket: &UdpSocket) -> io::Result<()> {
     if socket.local_addr()?.is_ipv4() {
         return socket_ref.set_ttl_v4(ANSWER_TTL.into());
     }
-    // It may answer IPv4 as well.
+    // An IPv6 socket may answer IPv4 as well.
     let _ = socket_ref.set_ttl_v4(ANSWER_TTL.into());
     socket_ref.set_unicast_hops_v6(ANSWER_TTL.into())
 }
@@ -200,25 +201,25 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_says_what_arrived() {
-        let said = answer(&question(9_000), Some(61), 255, 77, |token| *token == TOKEN).unwrap();
+    fn an_answer_holds_the_size_and_ttl_of_its_question() {
+        let answer_bytes = answer(&question(9_000), Some(61), 255, 77, |token| *token == TOKEN).unwrap();
         let wanted = Answer { number: 0x0102_0304_0506_0708, bytes: 9_000, ttl: Some(61), own_ttl: 255, count: 77 };
-        assert_eq!(read(&said, &TOKEN), Some(wanted));
-        assert_eq!(read(&said, &[0; 16]), None, "of another test");
+        assert_eq!(read(&answer_bytes, &TOKEN), Some(wanted));
+        assert_eq!(read(&answer_bytes, &[0; 16]), None, "the answer of another test");
         let unknown = answer(&question(32), None, 64, 1, |_| true).unwrap();
         assert_eq!(read(&unknown, &TOKEN).unwrap().ttl, None);
     }
 
     #[test]
-    fn strangers_and_answers_are_not_answered() {
+    fn unknown_tokens_and_answers_are_not_answered() {
         assert_eq!(answer(&question(32), None, 64, 1, |_| false), None);
         assert_eq!(answer(&question(31), None, 64, 1, |_| true), None, "an answer would be longer");
-        let said = answer(&question(32), None, 64, 1, |_| true).unwrap();
-        assert_eq!(answer(&said, None, 64, 1, |_| true), None, "or two nodes would answer each other for ever");
+        let answer_bytes = answer(&question(32), None, 64, 1, |_| true).unwrap();
+        assert_eq!(answer(&answer_bytes, None, 64, 1, |_| true), None, "or two nodes would answer each other for ever");
     }
 
     #[test]
-    fn a_quote_may_be_short() {
+    fn a_short_quote_yields_the_number() {
         let question = question(100);
         for length in 0..100 {
             let wanted = (length >= 12).then_some(0x0102_0304_0506_0708);
@@ -228,22 +229,22 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes from outside: no panic, and never more out than in.
+        /// No datagram causes a panic, or an answer that is longer than it.
         #[test]
         fn answers_are_never_longer(datagram in proptest::collection::vec(any::<u8>(), 0..100), marked: bool) {
             let mut datagram = datagram;
             if marked && datagram.len() >= 4 {
                 datagram[..4].copy_from_slice(&QUESTION);
             }
-            let said = answer(&datagram, Some(1), 2, 3, |_| true);
-            prop_assert!(said.is_none_or(|said| said.len() <= datagram.len()));
+            let answer_bytes = answer(&datagram, Some(1), 2, 3, |_| true);
+            prop_assert!(answer_bytes.is_none_or(|bytes| bytes.len() <= datagram.len()));
             let _ = (read(&datagram, &TOKEN), quoted(&datagram, &TOKEN));
         }
     }
 
-    /// Over real sockets: known tokens are answered with what arrived, others are not; the loop ends when told.
+    /// Over real sockets: known tokens are answered, others are not, and a stop ends the loop.
     #[test]
-    fn a_loop_answers_those_it_knows() {
+    fn the_loop_answers_known_tokens() {
         for host in ["127.0.0.1", "::1"] {
             let server = UdpSocket::bind((host, 0)).unwrap();
             let client = UdpSocket::bind((host, 0)).unwrap();
@@ -258,8 +259,8 @@ mod tests {
                 client.send(&question(1_000)).unwrap();
                 let mut buffer = [0; 100];
                 let length = client.recv(&mut buffer).unwrap();
-                let said = read(&buffer[..length], &TOKEN).unwrap();
-                assert_eq!((said.bytes, said.ttl, said.own_ttl), (1_000, Some(64), 255), "{host}");
+                let found = read(&buffer[..length], &TOKEN).unwrap();
+                assert_eq!((found.bytes, found.ttl, found.own_ttl), (1_000, Some(64), 255), "{host}");
                 stop.stop();
                 let served = serving.join().unwrap().unwrap();
                 assert_eq!(served, EchoCounts { answered: 1, ignored: 1, unsent: 0 });

@@ -1,6 +1,6 @@
-//! One flow: a connected socket with fixed addresses and ports, its probes by number, and the events of these.
+//! One flow: a connected socket with fixed addresses and ports, its probes by number, and their events.
 //!
-//! Does not know which probes to send, and when.
+//! This module does not know which probes to send, and when.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -24,10 +24,10 @@ pub const PROBE_BYTES_MAX: u32 = 65_507 + 28;
 
 /// A probe to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shot {
+pub struct ProbeSpec {
     /// TTL, or hop limit.
     pub ttl: u8,
-    /// Its size in bytes of IP; at least that of the smallest probe is sent.
+    /// Its size in bytes of IP. A smaller size than that of the smallest probe is raised to it.
     pub bytes: u32,
 }
 
@@ -37,12 +37,12 @@ pub enum ProbeEvent {
     /// The far end answered.
     Answer {
         /// Number of the probe.
-        shot: usize,
+        probe: usize,
         /// Round trip.
         rtt: Duration,
         /// Hops in forward direction, the far end included; none if it did not see the probe's TTL.
         hops: Option<u8>,
-        /// Hops in reverse, this end included; none if the kernel did not tell the answer's TTL.
+        /// Hops in reverse, this end included; none if the kernel did not report the answer's TTL.
         hops_reverse: Option<u8>,
         /// TTL of the answer on arrival.
         ttl_reverse: Option<u8>,
@@ -52,7 +52,7 @@ pub enum ProbeEvent {
     /// A router or host sent an ICMP error.
     Icmp {
         /// Number of the probe, if enough of it is quoted.
-        shot: Option<usize>,
+        probe: Option<usize>,
         /// Round trip, if the probe is known.
         rtt: Option<Duration>,
         /// Its sender.
@@ -66,10 +66,10 @@ pub enum ProbeEvent {
         /// Its TTL on arrival.
         ttl_reverse: Option<u8>,
     },
-    /// This host could not send the probe, as its interface carries no packets of that size.
+    /// This host could not send the probe: its size exceeds the MTU of the interface.
     TooBigHere {
         /// Number of the probe.
-        shot: usize,
+        probe: usize,
         /// The interface's MTU in bytes of IP, if known.
         mtu: Option<u32>,
     },
@@ -88,13 +88,13 @@ pub struct ProbeFlow<'a> {
     token: Token,
     near: SocketAddr,
     far: SocketAddr,
-    /// The upper half of all numbers, which tells the probes of this run from earlier ones with the same ports.
+    /// The upper half of all numbers, which distinguishes the probes of this run from earlier ones with the same ports.
     run: u32,
     sent: Vec<SentProbe>,
     ttl: u32,
     ttl_before: u32,
     datagram: Vec<u8>,
-    /// Events that have not been handed over yet.
+    /// Events that have not been passed on yet.
     waiting: Vec<ProbeEvent>,
 }
 
@@ -107,7 +107,7 @@ impl<'a> ProbeFlow<'a> {
         let failed = |source| Error::Host { doing: "prepare a socket for probes", source };
         let prepare = || {
             errqueue::queue_reports(socket)?;
-            errqueue::tell_arrivals(socket)?;
+            errqueue::enable_arrival_info(socket)?;
             errqueue::never_fragment(socket)?;
             errqueue::clear_flow_label(socket)?;
             Ok((socket.local_addr()?, socket.peer_addr()?))
@@ -151,28 +151,27 @@ impl<'a> ProbeFlow<'a> {
         ProbeFlow::header_bytes(far) + ECHO_BYTES as u32
     }
 
-    /// Sends the next probe. A probe that the interface cannot carry makes an event.
+    /// Sends the next probe. A probe that is too large for the interface makes an event.
     ///
     /// # Errors
     /// [`Error::Host`]: there is no route, or the socket fails.
-    pub fn send(&mut self, shot: Shot) -> Result<()> {
+    pub fn send(&mut self, spec: ProbeSpec) -> Result<()> {
         let failed = |source| Error::Host { doing: "send a probe (is there a route?)", source };
-        self.set_ttl(shot.ttl).map_err(failed)?;
+        self.set_ttl(spec.ttl).map_err(failed)?;
         let number = self.sent.len();
-        let payload = shot.bytes.min(PROBE_BYTES_MAX).saturating_sub(ProbeFlow::header_bytes(self.far)) as usize;
+        let payload = spec.bytes.min(PROBE_BYTES_MAX).saturating_sub(ProbeFlow::header_bytes(self.far)) as usize;
         self.datagram.resize(payload.max(ECHO_BYTES), 0);
         echo::ask(&mut self.datagram, (u64::from(self.run) << 32) | number as u64, &self.token);
         let mut last = io::Error::from(io::ErrorKind::WouldBlock);
         for _ in 0..ATTEMPTS {
-            let sent = SentProbe { ttl: shot.ttl, at: Instant::now(), real: SystemTime::now() };
+            let sent = SentProbe { ttl: spec.ttl, at: Instant::now(), real: SystemTime::now() };
             let Err(error) = self.socket.send(&self.datagram) else {
                 self.sent.push(sent);
                 return Ok(());
             };
-            let here = self.drain_reports().map_err(failed)?;
-            if let Some(mtu) = here {
+            if let Some(mtu) = self.drain_reports().map_err(failed)? {
                 self.sent.push(sent);
-                self.waiting.push(ProbeEvent::TooBigHere { shot: number, mtu: Some(mtu) });
+                self.waiting.push(ProbeEvent::TooBigHere { probe: number, mtu: Some(mtu) });
                 return Ok(());
             }
             match is_pending(&error) {
@@ -184,8 +183,8 @@ impl<'a> ProbeFlow<'a> {
             last = error;
         }
         if Errno::from_io_error(&last) == Some(Errno::MSGSIZE) {
-            self.sent.push(SentProbe { ttl: shot.ttl, at: Instant::now(), real: SystemTime::now() });
-            self.waiting.push(ProbeEvent::TooBigHere { shot: number, mtu: None });
+            self.sent.push(SentProbe { ttl: spec.ttl, at: Instant::now(), real: SystemTime::now() });
+            self.waiting.push(ProbeEvent::TooBigHere { probe: number, mtu: None });
             return Ok(());
         }
         Err(failed(last))
@@ -202,21 +201,21 @@ impl<'a> ProbeFlow<'a> {
 
     /// Takes all reports; returns the interface's MTU if a probe exceeded it.
     fn drain_reports(&mut self) -> io::Result<Option<u32>> {
-        let mut here = None;
+        let mut interface_mtu = None;
         for _ in 0..BURST {
             let mut quote = [0; ECHO_BYTES];
             match errqueue::receive_report(self.socket, &mut quote) {
-                Ok(arrival) => here = self.note(&arrival, &quote).or(here),
+                Ok(arrival) => interface_mtu = self.take_report(&arrival, &quote).or(interface_mtu),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if is_pending(&error) == Some(true) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(here)
+        Ok(interface_mtu)
     }
 
     /// Makes an event of a report; returns the interface's MTU if a probe exceeded it.
-    fn note(&mut self, arrival: &Arrival, quote: &[u8]) -> Option<u32> {
+    fn take_report(&mut self, arrival: &Arrival, quote: &[u8]) -> Option<u32> {
         let report = arrival.report?;
         let Report { origin, kind, code, info, offender, .. } = report;
         let is_v4 = match origin {
@@ -230,31 +229,32 @@ impl<'a> ProbeFlow<'a> {
         let from = offender?.to_canonical();
         let said = icmp::meaning(is_v4, kind, code);
         let quote = &quote[..arrival.bytes.min(quote.len())];
-        let (shot, rtt) = match echo::quoted(quote, &self.token) {
+        let (probe, rtt) = match echo::quoted(quote, &self.token) {
             Some(number) => {
-                let shot = self.shot(number)?;
-                (Some(shot), Some(self.rtt(shot, arrival)))
+                let probe = self.probe(number)?;
+                (Some(probe), Some(self.rtt(probe, arrival)))
             }
-            // Long enough to tell: it quotes another program's packet with the same ports. Shorter quotes stay unattributed.
+            // The quote is long enough to hold a number, so it is of another program's packet with the same ports. A shorter quote
+            // stays unattributed.
             None if quote.len() >= 12 => return None,
             None => (None, None),
         };
         let mtu = if said == RouterReply::TooBig { info } else { 0 };
         let icmp = [kind, code];
-        self.waiting.push(ProbeEvent::Icmp { shot, rtt, from, said, icmp, mtu, ttl_reverse: arrival.ttl });
+        self.waiting.push(ProbeEvent::Icmp { probe, rtt, from, said, icmp, mtu, ttl_reverse: arrival.ttl });
         None
     }
 
-    /// The probe of a number; none if it is not of this run.
-    fn shot(&self, number: u64) -> Option<usize> {
-        let shot = (number & u64::from(u32::MAX)) as usize;
-        (number >> 32 == u64::from(self.run) && shot < self.sent.len()).then_some(shot)
+    /// The probe with a number; none if the number is not of this run.
+    fn probe(&self, number: u64) -> Option<usize> {
+        let probe = (number & u64::from(u32::MAX)) as usize;
+        (number >> 32 == u64::from(self.run) && probe < self.sent.len()).then_some(probe)
     }
 
     /// The round trip by the kernel's time of arrival, which excludes the delay of waking this thread. If the clock was set
-    /// meanwhile, kernel time and monotonic clock disagree, and the monotonic clock is used.
-    fn rtt(&self, shot: usize, arrival: &Arrival) -> Duration {
-        let sent = &self.sent[shot];
+    /// meanwhile, the kernel's time and the monotonic clock disagree, and the monotonic clock is used.
+    fn rtt(&self, probe: usize, arrival: &Arrival) -> Duration {
+        let sent = &self.sent[probe];
         let most = sent.at.elapsed();
         let by_kernel = arrival.at.and_then(|at| (UNIX_EPOCH + at).duration_since(sent.real).ok());
         // More than a second between arrival and wake-up means that the clock was set.
@@ -265,41 +265,41 @@ impl<'a> ProbeFlow<'a> {
     ///
     /// # Errors
     /// [`Error::Host`]: the socket fails.
-    pub fn hear(&mut self, mut take: impl FnMut(&ProbeEvent)) -> Result<()> {
-        let failed = |source| Error::Host { doing: "hear what became of probes", source };
+    pub fn drain_events(&mut self, mut take: impl FnMut(&ProbeEvent)) -> Result<()> {
+        let failed = |source| Error::Host { doing: "receive the answers to probes", source };
         self.drain_reports().map_err(failed)?;
         let mut buffer = [0; ECHO_BYTES + 1];
         for _ in 0..BURST {
             match errqueue::receive(self.socket, &mut buffer) {
-                Ok(arrival) => self.note_answer(&arrival, &buffer),
+                Ok(arrival) => self.take_answer(&arrival, &buffer),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if is_pending(&error) == Some(true) => self.drain_reports().map(drop).map_err(failed)?,
                 Err(error) => return Err(failed(error)),
             }
         }
-        self.waiting.drain(..).for_each(|heard| take(&heard));
+        self.waiting.drain(..).for_each(|event| take(&event));
         Ok(())
     }
 
-    fn note_answer(&mut self, arrival: &Arrival, buffer: &[u8]) {
+    fn take_answer(&mut self, arrival: &Arrival, buffer: &[u8]) {
         let Some(answer) = echo::read(&buffer[..arrival.bytes.min(buffer.len())], &self.token) else { return };
-        let Some(shot) = self.shot(answer.number) else { return };
-        let rtt = self.rtt(shot, arrival);
+        let Some(probe) = self.probe(answer.number) else { return };
+        let rtt = self.rtt(probe, arrival);
         // Sent with TTL 3 and received with 1: two routers, and then the far end.
         let hops = |sent: u8, received: u8| sent.checked_sub(received).map(|routers| routers.saturating_add(1));
-        let there = answer.ttl.and_then(|ttl| hops(self.sent[shot].ttl, ttl));
-        let back = arrival.ttl.and_then(|ttl| hops(answer.own_ttl, ttl));
+        let hops_forward = answer.ttl.and_then(|ttl| hops(self.sent[probe].ttl, ttl));
+        let hops_reverse = arrival.ttl.and_then(|ttl| hops(answer.own_ttl, ttl));
         self.waiting.push(ProbeEvent::Answer {
-            shot,
+            probe,
             rtt,
-            hops: there,
-            hops_reverse: back,
+            hops: hops_forward,
+            hops_reverse,
             ttl_reverse: arrival.ttl,
             count: answer.count,
         });
     }
 
-    /// The socket, to wait for.
+    /// The socket, for a caller that waits for events.
     pub fn socket(&self) -> &'a UdpSocket {
         self.socket
     }
@@ -307,7 +307,7 @@ impl<'a> ProbeFlow<'a> {
 
 impl Drop for ProbeFlow<'_> {
     fn drop(&mut self) {
-        // The owner of the socket needs its TTL as it was.
+        // The owner of the socket gets its TTL back.
         let _ = set_ttl(self.socket, self.near, self.ttl_before);
     }
 }
@@ -340,10 +340,10 @@ mod tests {
 
     const TOKEN: Token = [9; 16];
 
-    fn hear(flow: &mut ProbeFlow) -> Vec<ProbeEvent> {
+    fn events(flow: &mut ProbeFlow) -> Vec<ProbeEvent> {
         let mut all = Vec::new();
         for _ in 0..200 {
-            flow.hear(|heard| all.push(heard.clone())).unwrap();
+            flow.drain_events(|event| all.push(event.clone())).unwrap();
             if !all.is_empty() {
                 break;
             }
@@ -353,33 +353,33 @@ mod tests {
     }
 
     #[test]
-    fn probes_are_known_by_their_number() {
+    fn an_answer_is_attributed_to_its_probe() {
         for host in ["127.0.0.1", "::1"] {
             let far = UdpSocket::bind((host, 0)).unwrap();
             let near = UdpSocket::bind((host, 0)).unwrap();
             near.connect(far.local_addr().unwrap()).unwrap();
             let mut flow = ProbeFlow::new(&near, TOKEN).unwrap();
             for ttl in [7, 9] {
-                flow.send(Shot { ttl, bytes: 0 }).unwrap();
+                flow.send(ProbeSpec { ttl, bytes: 0 }).unwrap();
             }
             let mut buffer = [0; 100];
             let lengths = [(); 2].map(|()| far.recv_from(&mut buffer).unwrap().0);
             assert_eq!(lengths, [ECHO_BYTES; 2]);
-            // The second one comes back; a forged one of another run does not count.
+            // The second probe is answered; a forged answer of another run does not count.
             let mut forged = buffer;
             forged[4] ^= 1;
             for question in [forged, buffer] {
-                let said = echo::answer(&question[..32], Some(8), 64, 5, |_| true).unwrap();
-                far.send_to(&said, near.local_addr().unwrap()).unwrap();
+                let answer = echo::answer(&question[..32], Some(8), 64, 5, |_| true).unwrap();
+                far.send_to(&answer, near.local_addr().unwrap()).unwrap();
             }
-            let heard = hear(&mut flow);
-            let [ProbeEvent::Answer { shot: 1, rtt, hops, hops_reverse, ttl_reverse, count }] = heard[..] else {
-                panic!("{heard:?}");
+            let found = events(&mut flow);
+            let [ProbeEvent::Answer { probe: 1, rtt, hops, hops_reverse, ttl_reverse, count }] = found[..] else {
+                panic!("{found:?}");
             };
             assert_eq!((hops, hops_reverse, ttl_reverse, count), (Some(2), Some(1), Some(64), 5));
             assert!(rtt < Duration::from_secs(2));
             drop(flow);
-            assert_eq!(near.ttl().unwrap(), 64, "as it was");
+            assert_eq!(near.ttl().unwrap(), 64, "the TTL is restored");
         }
     }
 
@@ -391,13 +391,13 @@ mod tests {
             near.connect(gone).unwrap();
             let mut flow = ProbeFlow::new(&near, TOKEN).unwrap();
             for number in 0..3 {
-                flow.send(Shot { ttl: 64, bytes: 200 }).unwrap();
-                let heard = hear(&mut flow);
-                let [ProbeEvent::Icmp { shot, said: RouterReply::PortUnreachable, icmp: seen, from, .. }] = heard[..]
+                flow.send(ProbeSpec { ttl: 64, bytes: 200 }).unwrap();
+                let found = events(&mut flow);
+                let [ProbeEvent::Icmp { probe, said: RouterReply::PortUnreachable, icmp: seen, from, .. }] = found[..]
                 else {
-                    panic!("{heard:?}");
+                    panic!("{found:?}");
                 };
-                assert_eq!((shot, seen, from), (Some(number), icmp, gone.ip()));
+                assert_eq!((probe, seen, from), (Some(number), icmp, gone.ip()));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What ICMP types and codes mean to a probe (RFC 792, RFC 1812 section 5.2.7.1, RFC 4443).
+//! The meaning of ICMP types and codes for a probe (RFC 792, RFC 1812 section 5.2.7.1, RFC 4443).
 
 use model::v1::probe::route::RouterReply;
 
@@ -11,7 +11,7 @@ pub fn meaning(is_v4: bool, kind: u8, code: u8) -> RouterReply {
         (true, 3, 0 | 6 | 8 | 11) | (false, 1, 0) => RouterReply::NetworkUnreachable,
         (true, 3, 1 | 7 | 12) | (false, 1, 2 | 3) => RouterReply::HostUnreachable,
         (true, 3, 2) | (false, 4, 1) => RouterReply::ProtocolUnreachable,
-        // By whom exactly does not matter: network, host, communication, precedence; policy, reject route.
+        // The exact reason does not matter: network, host, communication, precedence; policy, reject route.
         (true, 3, 9 | 10 | 13..=15) | (false, 1, 1 | 5 | 6) => RouterReply::AdminProhibited,
         (true, 3, 4) | (false, 2, 0) => RouterReply::TooBig,
         _ => RouterReply::Other,
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_of_the_standards() {
+    fn the_standard_codes_have_their_meaning() {
         let v4 = [(11, 0), (3, 3), (3, 0), (3, 1), (3, 2), (3, 13), (3, 4), (11, 1), (12, 0)]
             .map(|(k, c)| meaning(true, k, c));
         let v6 =

@@ -1,8 +1,8 @@
-//! Finds the largest packet that passes in one direction: sends packets of several sizes that may not be fragmented, and sees
-//! which are answered (RFC 8899). A size that a router reports by ICMP is a hint, and tried like any other size.
+//! Finds the largest packet that passes in one direction: sends packets of several sizes that may not be fragmented, and checks
+//! which are answered (RFC 8899). A size that a router reports by ICMP is a hint, and is tried like any other size.
 //!
-//! The far end must be a node, as other hosts do not report what arrived. Large probes get short answers, so the reverse path
-//! does not matter: the far end finds its MTU by the same method.
+//! The far end must be a node, as other hosts do not report what has arrived. Large probes get short answers, so the reverse path
+//! does not matter: the far end finds the reverse MTU by the same method.
 
 mod search;
 mod seeker;
@@ -24,7 +24,7 @@ use seeker::Seeker;
 pub struct Plan {
     /// The largest packet to try, in bytes of IP; 576 to 65,535.
     pub bytes_max: u32,
-    /// A far end that has not answered the smallest probes for this long counts as gone; up to a minute.
+    /// The search fails if the far end has not answered the smallest probes for this long; up to a minute.
     pub patience: Duration,
     /// Time from one probe to the next; up to a second.
     pub interval: Duration,
@@ -55,8 +55,8 @@ impl Plan {
             (self.interval > Duration::from_secs(1), "the interval is up to 1 s"),
             (self.rate_bit_s < 100_000, "the rate is 100 kbit/s or more"),
         ];
-        match faults.iter().find(|(is_so, _)| *is_so) {
-            Some((_, what)) => Err(Error::Order(format!("the MTU cannot be found like that: {what}"))),
+        match faults.iter().find(|(is_wrong, _)| *is_wrong) {
+            Some((_, what)) => Err(Error::Order(format!("a search for the MTU is out of bounds: {what}"))),
             None => Ok(()),
         }
     }
@@ -80,7 +80,7 @@ pub fn mtu(socket: &UdpSocket, token: &Token, plan: &Plan, stop: &Stop) -> Resul
     let silent = || Error::Silent { peer: far.to_string(), seconds: start.elapsed().as_secs() };
     match ending {
         Ending::Stopped => Err(Error::Interrupted),
-        // The size that is known to pass by then, unconfirmed.
+        // If the time was over: the largest size that has passed by then, unconfirmed.
         Ending::Done | Ending::OutOfTime => {
             let found = script.found().ok_or_else(silent)?;
             Ok(Mtu { seconds: start.elapsed().as_secs_f64(), ..found })

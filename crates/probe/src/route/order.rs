@@ -11,7 +11,7 @@ use super::echo::Token;
 use super::{mtu, sweep, trace};
 use crate::{Error, Result, Stop};
 
-/// The plans of the parts.
+/// The plans of all parts.
 struct Plans {
     trace: trace::Plan,
     sweep: sweep::Plan,
@@ -61,7 +61,7 @@ pub fn explore(sockets: &[UdpSocket], token: &Token, order: &RouteOrder, stop: &
         path.hops.last().is_some_and(|hop| hop.routers.iter().any(|router| router.said == RouterReply::Answered));
     let mtu = match plans.mtu.filter(|_| is_node).map(|plan| mtu::mtu(first, token, &plan, stop)) {
         Some(Ok(found)) => Some(found),
-        // It answered a moment ago: what the path then did is in the hops, and the test goes on.
+        // The far end answered the trace a moment ago. The test continues without an MTU.
         Some(Err(Error::Silent { .. })) | None => None,
         Some(Err(error)) => return Err(error),
     };
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orders_are_checked() {
+    fn an_order_out_of_bounds_is_refused() {
         let good = RouteOrder::default();
         assert!(Plans::of(&good, 1).is_ok());
         let bad = [
@@ -112,9 +112,9 @@ mod tests {
         assert_eq!(serde_json::from_str::<RouteOrder>(&text).unwrap(), order);
     }
 
-    /// Over loopback, to a node: one hop, the MTU's limit, one way.
+    /// Over loopback to a node: one hop, the largest MTU to try, one path.
     #[test]
-    fn all_of_it_over_loopback() {
+    fn a_node_on_loopback_is_explored() {
         let token = [3; 16];
         for host in ["127.0.0.1", "::1"] {
             let node = UdpSocket::bind((host, 0)).unwrap();

@@ -1,8 +1,8 @@
 //! A sweep: many flows that differ in their source port alone, so that each takes one of the paths that routers spread
 //! flows over. Finds these paths, and whether one of them is bad.
 //!
-//! One bad member of a bundle of n affects every n-th flow only, so a test of one flow misses it, or sees nothing else. Loss is
-//! compared by Fisher's exact test, whose power depends on the number of probes: to find 5 % on 4 of 16 flows takes some 200
+//! One bad member of a bundle of n links affects only every n-th flow, so a test of one flow either misses it or sees nothing else.
+//! Loss is compared by Fisher's exact test, whose power depends on the number of probes: to find 5 % on 4 of 16 flows takes some 200
 //! probes for each flow where the flows' hops look alike, and 40 where they do not.
 
 mod odds;
@@ -29,7 +29,7 @@ pub const FLOWS_MAX: usize = 64;
 /// The plan of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// How to trace the hops of each flow.
+    /// The plan of the trace of each flow.
     pub trace: trace::Plan,
     /// Probes to the far end for each flow; up to 10,000.
     pub probes: u32,
@@ -51,8 +51,8 @@ impl Plan {
             (self.probes > 10_000, "the probes for each flow are 10,000 at most"),
             (self.interval > Duration::from_secs(1), "the interval is up to 1 s"),
         ];
-        match faults.iter().find(|(is_so, _)| *is_so) {
-            Some((_, what)) => Err(Error::Order(format!("a sweep cannot be made like that: {what}"))),
+        match faults.iter().find(|(is_wrong, _)| *is_wrong) {
+            Some((_, what)) => Err(Error::Order(format!("a sweep is out of bounds: {what}"))),
             None => Ok(()),
         }
     }
@@ -81,9 +81,9 @@ pub fn sweep(sockets: &[UdpSocket], token: &Token, plan: &Plan, stop: &Stop) -> 
     plan.check(sockets.len())?;
     let start = Instant::now();
     let sockets: Vec<&UdpSocket> = sockets.iter().collect();
-    let (traced, ending) = trace_all(&sockets, token, &plan.trace, stop)?;
+    let (traced, mut ending) = trace_all(&sockets, token, &plan.trace, stop)?;
     let mut known: Vec<FlowStats> = traced.iter().map(|run| flow_stats(run, ending)).collect();
-    let (mut ending, mut is_node) = (ending, false);
+    let mut is_node = false;
     let left = plan.trace.lasts.saturating_sub(start.elapsed());
     if ending == Ending::Done && known.iter().any(|one| one.is_reached) {
         drop(traced);
@@ -96,10 +96,10 @@ pub fn sweep(sockets: &[UdpSocket], token: &Token, plan: &Plan, stop: &Stop) -> 
         let pace = super::drive::Pace { interval: plan.interval, lasts: left, ..plan.trace.pace() };
         let begun = Instant::now();
         ending = drive(&mut runs, &pace, stop)?;
-        let broken_off = (ending != Ending::Done).then(|| begun.elapsed());
+        let cut_short = (ending != Ending::Done).then(|| begun.elapsed());
         is_node = runs.iter().any(|run| run.script.is_answered_by_node());
         for (one, run) in known.iter_mut().zip(&runs) {
-            (one.sent, one.answered) = run.script.counts(broken_off);
+            (one.sent, one.answered) = run.script.counts(cut_short);
             one.lost_forward = run.script.lost_forward().min(one.sent.saturating_sub(one.answered));
             (one.rtt_min_s, one.rtt_median_s) = run.script.rtts();
         }
@@ -135,27 +135,27 @@ fn judge(known: &[FlowStats], is_node: bool) -> Sweep {
     let mut paths = Vec::new();
     let mut flows: Vec<SweepFlow> = Vec::new();
     for (number, group) in groups.iter().enumerate() {
-        let its = || group.flows.iter().map(|flow| &known[*flow]);
+        let members = || group.flows.iter().map(|flow| &known[*flow]);
         paths.push(SweepPath {
-            ports: its().map(|one| one.port).collect(),
+            ports: members().map(|flow| flow.port).collect(),
             hops: group.hops.iter().map(|hop| hop.iter().cloned().collect()).collect(),
-            sent: its().map(|one| one.sent).sum(),
-            answered: its().map(|one| one.answered).sum(),
-            rtt_min_s: its().filter_map(|one| one.rtt_min_s).reduce(f64::min),
+            sent: members().map(|flow| flow.sent).sum(),
+            answered: members().map(|flow| flow.answered).sum(),
+            rtt_min_s: members().filter_map(|flow| flow.rtt_min_s).reduce(f64::min),
         });
-        flows.extend(its().map(|one| SweepFlow {
-            port: one.port,
+        flows.extend(members().map(|flow| SweepFlow {
+            port: flow.port,
             path: number,
-            sent: one.sent,
-            answered: one.answered,
-            rtt_min_s: one.rtt_min_s,
-            rtt_median_s: one.rtt_median_s,
+            sent: flow.sent,
+            answered: flow.answered,
+            rtt_min_s: flow.rtt_min_s,
+            rtt_median_s: flow.rtt_median_s,
         }));
     }
     flows.sort_by_key(|flow| flow.port);
-    let mut found = if is_node { suspects::by_loss(known, &groups) } else { Vec::new() };
-    found.extend(suspects::by_delay(known));
-    Sweep { flows, paths, suspects: found, judged: is_node, ..Sweep::default() }
+    let mut suspects = if is_node { suspects::by_loss(known, &groups) } else { Vec::new() };
+    suspects.extend(suspects::by_delay(known));
+    Sweep { flows, paths, suspects, judged: is_node, ..Sweep::default() }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::{Error, Result, Stop};
 
 pub(super) use tracer::{Tracer, least_and_median};
 
-/// How to trace. The defaults suit a path of 300 ms and routers that answer a few probes a second.
+/// The plan of a trace. The defaults suit a path of 300 ms and routers that answer a few probes a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The highest TTL; 1 to 64.
@@ -66,8 +66,8 @@ impl Plan {
             (self.interval > Duration::from_secs(1), "the interval is up to 1 s"),
             (self.pause > minute, "the pause is up to 60 s"),
         ];
-        match faults.iter().find(|(is_so, _)| *is_so) {
-            Some((_, what)) => Err(Error::Order(format!("a trace cannot be made like that: {what}"))),
+        match faults.iter().find(|(is_wrong, _)| *is_wrong) {
+            Some((_, what)) => Err(Error::Order(format!("a trace is out of bounds: {what}"))),
             None => Ok(()),
         }
     }

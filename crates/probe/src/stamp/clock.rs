@@ -1,5 +1,5 @@
 //! The two clocks of a host, read together: the monotonic one for durations, the real-time one for times that other hosts
-//! understand. A trait, so that tests can set a clock during a test.
+//! understand. They are a trait, so that a test can replace and set them.
 
 use std::time::Duration;
 
@@ -37,10 +37,10 @@ pub trait Clock: Sync {
     /// Both clocks, now.
     fn read(&self) -> Reading;
 
-    /// How good the real-time clock is; none where the host does not tell.
+    /// The quality of the real-time clock; none where the host does not report it.
     fn quality(&self) -> Option<ClockQuality>;
 
-    /// A kernel time stamp as a time of this clock; none where they cannot be compared.
+    /// A kernel time stamp as a time of this clock; none where the two cannot be compared.
     fn of_kernel(&self, stamp: Duration) -> Option<RealNs> {
         i64::try_from(stamp.as_nanos()).ok()
     }
@@ -55,7 +55,7 @@ fn nanos(clock: ClockId) -> i64 {
     time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
 }
 
-/// Two reads of the monotonic clock this close were not interrupted.
+/// If two reads of the monotonic clock are this close, nothing interrupted them.
 const CLOSE_NS: i64 = 1_000;
 
 impl Clock for HostClock {
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_clocks_go_together() {
+    fn both_clocks_advance_together() {
         let first = HostClock.read();
         std::thread::sleep(Duration::from_millis(5));
         let second = HostClock.read();

@@ -1,4 +1,4 @@
-//! Makes round trips, delays and variation by direction from the four times of each packet.
+//! Computes round trips, delays and variation by direction from the four times of each packet.
 //!
 //! The near end's times are monotonic, the far end's are those of its real-time clock. The offset between the two clocks is
 //! one unknown number as long as the far clock is not set. Variation does not depend on it. If the far clock is set, the
@@ -14,18 +14,18 @@ use steps::Windows;
 /// The four times of a packet and its answer, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// The packet left; near monotonic clock.
-    pub left_ns: i64,
-    /// The packet arrived; far real-time clock.
-    pub came_ns: i64,
-    /// The answer left; far real-time clock.
+    /// The packet left (T1); near monotonic clock.
+    pub sent_ns: i64,
+    /// The packet arrived (T2); far real-time clock.
+    pub received_ns: i64,
+    /// The answer left (T3); far real-time clock.
     pub answered_ns: i64,
-    /// The answer arrived; near monotonic clock.
-    pub back_ns: i64,
+    /// The answer arrived (T4); near monotonic clock.
+    pub returned_ns: i64,
 }
 
-/// Longer times count as this: more than the longest timeout of a packet.
-const LONGEST_NS: u64 = 100_000_000_000;
+/// A longer time counts as this, which exceeds the longest timeout of a packet.
+const DELAY_NS_MAX: u64 = 100_000_000_000;
 /// Three digits: percentiles are within 0.1 %.
 const DIGITS: u8 = 3;
 
@@ -45,15 +45,15 @@ fn seconds(ns: u64) -> f64 {
 
 impl Default for DelayHistogram {
     fn default() -> DelayHistogram {
-        // The bounds are constants that the library takes; there is none only if that ever changes.
-        let times = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).ok();
+        // The bounds are constants that the library accepts.
+        let times = Histogram::new_with_bounds(1, DELAY_NS_MAX, DIGITS).ok();
         DelayHistogram { times, least_ns: u64::MAX, most_ns: 0, sum_ns: 0, count: 0 }
     }
 }
 
 impl DelayHistogram {
     /// Adds a delay; a negative one counts as 0.
-    pub fn note(&mut self, ns: i64) {
+    pub fn record(&mut self, ns: i64) {
         let ns = u64::try_from(ns).unwrap_or(0);
         self.least_ns = self.least_ns.min(ns);
         self.most_ns = self.most_ns.max(ns);
@@ -94,12 +94,13 @@ impl DelayHistogram {
 
     /// Summary of differences between neighbouring packets; none where there are no pairs.
     pub fn variation(&self) -> Option<Variation> {
-        let (p50_s, p95_s, p99_s) = (self.quantile_s(0.5), self.quantile_s(0.95), self.quantile_s(0.99));
+        let p50_s = self.quantile_s(0.5);
+        let p95_s = self.quantile_s(0.95);
+        let p99_s = self.quantile_s(0.99);
         (self.count > 0).then_some(Variation { pairs: self.count, p50_s, p95_s, p99_s })
     }
 
-    /// Ten buckets to a decade, from 1 ns; empty ones are left out. A bucket's edges are right within the histogram's
-    /// 0.1 %.
+    /// The buckets that are not empty: ten to a decade, from 1 ns. A bucket's edges are exact within the histogram's 0.1 %.
     pub fn buckets(&self) -> Vec<Bucket> {
         let edge = |at: i32| 1e-9 * 10f64.powf(f64::from(at) / 10.0);
         let mut buckets: Vec<(i32, u64)> = Vec::new();
@@ -118,7 +119,7 @@ impl DelayHistogram {
 /// All delays of a test.
 #[derive(Clone, Debug)]
 pub struct Delays {
-    /// Near real-time minus near monotonic clock, at the beginning: makes near times comparable with far ones.
+    /// Near real-time minus near monotonic clock, at the beginning. It makes near times comparable with far ones.
     offset_ns: i64,
     /// Round trip, without the residence time.
     pub round_trip: DelayHistogram,
@@ -136,7 +137,8 @@ pub struct Delays {
     pub impossible: u64,
     /// Packets that were answered before they arrived, or whose residence time exceeds their round trip.
     pub nonsense: u64,
-    before: Option<(u64, i64, i64)>,
+    /// Number, forward and reverse delay of the last packet, nanoseconds.
+    previous: Option<(u64, i64, i64)>,
     windows: Windows,
 }
 
@@ -153,30 +155,32 @@ impl Delays {
             variation_reverse: DelayHistogram::default(),
             impossible: 0,
             nonsense: 0,
-            before: None,
+            previous: None,
             windows: Windows::new(packets, rate_packets_s),
         }
     }
 
-    /// Adds an answered packet; in the order of the numbers.
-    pub fn note(&mut self, sequence: u64, times: &Times) {
-        let away = times.back_ns.saturating_sub(times.left_ns).max(0);
-        let said = times.answered_ns.saturating_sub(times.came_ns);
-        let stay = said.clamp(0, away);
-        self.nonsense += u64::from(stay != said);
-        self.round_trip.note(away - stay);
-        self.residence.note(stay);
-        let forward = times.came_ns.saturating_sub(times.left_ns.saturating_add(self.offset_ns));
-        let reverse = times.back_ns.saturating_add(self.offset_ns).saturating_sub(times.answered_ns);
+    /// Adds an answered packet. Packets are added in the order of their numbers.
+    pub fn record(&mut self, sequence: u64, times: &Times) {
+        let elapsed = times.returned_ns.saturating_sub(times.sent_ns).max(0);
+        let reported = times.answered_ns.saturating_sub(times.received_ns);
+        let residence = reported.clamp(0, elapsed);
+        self.nonsense += u64::from(residence != reported);
+        self.round_trip.record(elapsed - residence);
+        self.residence.record(residence);
+        let forward = times.received_ns.saturating_sub(times.sent_ns.saturating_add(self.offset_ns));
+        let reverse = times.returned_ns.saturating_add(self.offset_ns).saturating_sub(times.answered_ns);
         self.impossible += u64::from(forward < 0 || reverse < 0);
-        self.forward.note(forward);
-        self.reverse.note(reverse);
-        if let Some((_, there, back)) = self.before.filter(|(before, ..)| before + 1 == sequence) {
-            self.variation_forward.note(forward.saturating_sub(there).saturating_abs());
-            self.variation_reverse.note(reverse.saturating_sub(back).saturating_abs());
+        self.forward.record(forward);
+        self.reverse.record(reverse);
+        if let Some((_, previous_forward, previous_reverse)) =
+            self.previous.filter(|(number, ..)| number + 1 == sequence)
+        {
+            self.variation_forward.record(forward.saturating_sub(previous_forward).saturating_abs());
+            self.variation_reverse.record(reverse.saturating_sub(previous_reverse).saturating_abs());
         }
-        self.before = Some((sequence, forward, reverse));
-        self.windows.note(sequence, forward, reverse);
+        self.previous = Some((sequence, forward, reverse));
+        self.windows.record(sequence, forward, reverse);
     }
 
     /// By how much the far clock was set, nanoseconds; none if it was not.

@@ -14,16 +14,18 @@ const SESSIONS: usize = 4;
 /// When the questions arrive, nanoseconds since 1970.
 const CAME_NS: i64 = 1_795_000_000_000_000_000;
 
-/// Questions to a reflector: each follows three bytes, which are its length, its sender, and the time before the next one.
+/// Questions to a reflector. Each follows three bytes: its length, its sender, and the time until the next question.
 pub fn stamp_question(bytes: &[u8]) {
     let mut reflector = Reflector::new(SESSIONS);
-    let (mut rest, mut mono_ns, mut answer) = (bytes, 0, Vec::new());
+    let mut rest = bytes;
+    let mut mono_ns = 0;
+    let mut answer = Vec::new();
     while let Some(([length, from, passes], questions)) = rest.split_first_chunk::<3>() {
         let (question, others) = questions.split_at(usize::from(*length).min(questions.len()));
         rest = others;
         mono_ns += i64::from(*passes) << 30;
         let trust = [Trust::Symmetric, Trust::Whole, Trust::None][usize::from(from % 3)];
-        let came = QuestionArrival {
+        let arrival = QuestionArrival {
             from: SocketAddr::from((Ipv4Addr::LOCALHOST, u16::from(from >> 4))),
             at: CAME_NS,
             ttl: (from & 1 == 0).then_some(*from),
@@ -31,7 +33,7 @@ pub fn stamp_question(bytes: &[u8]) {
         };
         let reading = Reading { mono_ns, real_ns: CAME_NS + i64::from(*passes), apart_ns: 0 };
         let now = AnswerClock { reading, quality: None };
-        let answered = reflector.answer(question, &came, &now, &mut answer);
+        let answered = reflector.answer(question, &arrival, &now, &mut answer);
         assert!(reflector.sessions() <= SESSIONS);
         let Ok((key, sequence)) = answered else { continue };
         assert!(trust != Trust::None && !is_answer(question));
@@ -40,12 +42,12 @@ pub fn stamp_question(bytes: &[u8]) {
             Answer::read(&answer)
                 .is_some_and(|read| Question::read(question).is_some_and(|q| q.sequence == read.asked))
         );
-        assert_eq!(Reflector::default().answer(&answer, &came, &now, &mut Vec::new()), Err(Refusal::NotAQuestion));
-        reflector.left(&key, sequence, came.at);
+        assert_eq!(Reflector::default().answer(&answer, &arrival, &now, &mut Vec::new()), Err(Refusal::NotAQuestion));
+        reflector.record_departure(&key, sequence, arrival.at);
     }
 }
 
-/// A packet, read as a question and as an answer, and what follows in it.
+/// A packet, read as a question and as an answer, with its TLVs.
 pub fn stamp_answer(bytes: &[u8]) {
     if let Some(question) = Question::read(bytes) {
         let mut packet = [0; BASE];
@@ -62,8 +64,8 @@ pub fn stamp_answer(bytes: &[u8]) {
     assert!(taken <= tail.len() && walk(tail).count() <= tail.len() / HEAD + 1);
 }
 
-/// The numbers of answers: the first byte says how many packets left; then, seven bytes each: whether it came in time or a
-/// closing packet left before, which packet is answered, and the reflector's own number.
+/// The numbers of answers. The first byte is the number of packets sent. Each answer has seven bytes: whether it arrived in time and
+/// whether a closing packet was sent before it, the packet that it answers, and the reflector's own number.
 pub fn stamp_counts(bytes: &[u8]) {
     let Some((packets, rest)) = bytes.split_first() else { return };
     let mut tally = Tally::new(0);
@@ -79,20 +81,20 @@ pub fn stamp_counts(bytes: &[u8]) {
     assert_eq!(counts.sent, u64::from(*packets));
     assert_eq!(counts.received + counts.lost, counts.sent);
     let placed = counts.lost_forward.unwrap_or(0) + counts.lost_reverse.unwrap_or(0);
-    assert_eq!(placed + counts.lost_unplaced, counts.lost, "what is lost is lost once");
+    assert_eq!(placed + counts.lost_unplaced, counts.lost, "each lost packet is counted once");
 }
 
-/// The times of answers, as they come: 44 bytes of an answer, and two of how long it took.
+/// The times of answers: 44 bytes of the answer, and two bytes of its round trip.
 pub fn stamp_delays(bytes: &[u8]) {
     let mut delays = Delays::new(CAME_NS, 1_000, 100.0);
     for (sequence, chunk) in bytes.chunks_exact(BASE + 2).enumerate() {
         let Some(answer) = Answer::read(chunk) else { return };
-        let (came_ns, answered_ns) = (answer.error.read(answer.received), answer.error.read(answer.at));
-        let left_ns = sequence as i64 * 1_000_000;
+        let (received_ns, answered_ns) = (answer.error.read(answer.received), answer.error.read(answer.at));
+        let sent_ns = sequence as i64 * 1_000_000;
         let took = i64::from(u16::from_be_bytes([chunk[BASE], chunk[BASE + 1]])) << 10;
         // Some packets are lost.
         let number = (sequence + usize::from(chunk[BASE] & 1)) as u64;
-        delays.note(number, &Times { left_ns, came_ns, answered_ns, back_ns: left_ns + took });
+        delays.record(number, &Times { sent_ns, received_ns, answered_ns, returned_ns: sent_ns + took });
     }
     let _ = (delays.far_step_ns(), delays.forward.delay(), delays.reverse.delay());
     let counts = [&delays.round_trip, &delays.variation_forward].map(|spread| {

@@ -1,5 +1,5 @@
-//! The packets of STAMP, unauthenticated (RFC 8762, section 4): a question of 44 octets, an answer of 44, and what
-//! TWAMP-Light makes of them: questions from 14 octets, answers from 41 (RFC 5357, appendix I). Bytes in, fields out.
+//! The packets of STAMP, unauthenticated (RFC 8762, section 4): questions and answers of 44 octets. TWAMP-Light has questions from
+//! 14 octets and answers from 41 (RFC 5357, appendix I). Bytes in, fields out.
 //!
 //! ```text
 //! question  0 sequence · 4 time sent · 12 error estimate · 14 session · 16 zeros · 44 TLVs
@@ -30,7 +30,7 @@ const SECOND_NS: i64 = 1_000_000_000;
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// A time in NTP's format.
+    /// Writes a time in NTP's format.
     pub fn of(real_ns: RealNs) -> Timestamp {
         let seconds = real_ns.div_euclid(SECOND_NS) + EPOCH_S;
         let fraction = ((real_ns.rem_euclid(SECOND_NS) as u64) << 32) / SECOND_NS as u64;
@@ -38,7 +38,7 @@ impl Timestamp {
         Timestamp((seconds as u64) << 32 | fraction)
     }
 
-    /// Read as NTP: seconds with the highest bit set are of 1968 to 2036, others of the era after that.
+    /// Reads a time in NTP's format: seconds with the highest bit set are of 1968 to 2036, others of the following era.
     pub fn ntp_ns(self) -> RealNs {
         let seconds = (self.0 >> 32) as i64;
         let era = if seconds < 1 << 31 { 1 << 32 } else { 0 };
@@ -46,13 +46,13 @@ impl Timestamp {
         (seconds + era - EPOCH_S) * SECOND_NS + nanos as i64
     }
 
-    /// Read as PTP's short form: seconds since 1970 in PTP's scale, then nanoseconds (RFC 8186).
+    /// Reads a time in PTP's short format: seconds since 1970 in PTP's scale, then nanoseconds (RFC 8186).
     pub fn ptp_ns(self) -> RealNs {
         (self.0 >> 32) as i64 * SECOND_NS + (self.0 & 0xffff_ffff) as i64
     }
 }
 
-/// How good the clock behind a time is (RFC 4656, section 4.1.2; the format bit is RFC 8186's).
+/// The error estimate of a clock (RFC 4656, section 4.1.2; the format bit is from RFC 8186).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ErrorEstimate {
     /// The clock is synchronised to UTC.
@@ -66,7 +66,7 @@ pub struct ErrorEstimate {
 }
 
 impl ErrorEstimate {
-    /// The least estimate that is not below `error`, for times in NTP's format.
+    /// The smallest estimate that is not below `error`, for times in NTP's format.
     pub fn of(synchronised: bool, error: Duration) -> ErrorEstimate {
         let mut multiplier = (error.as_nanos() << 32).div_ceil(SECOND_NS as u128);
         let mut scale = 0;
@@ -77,7 +77,7 @@ impl ErrorEstimate {
         ErrorEstimate { synchronised, ptp: false, scale, multiplier: multiplier.clamp(1, 255) as u8 }
     }
 
-    /// The error; none where the packet breaks the rule that it is not zero.
+    /// The error; none where the multiplier is zero, which RFC 4656 forbids.
     pub fn error(self) -> Option<Duration> {
         let nanos = (u128::from(self.multiplier) * SECOND_NS as u128) << self.scale >> 32;
         let seconds = u64::try_from(nanos / SECOND_NS as u128).unwrap_or(u64::MAX);
@@ -92,13 +92,13 @@ impl ErrorEstimate {
             | u16::from(self.multiplier)
     }
 
-    /// From the wire form.
+    /// Reads the wire form.
     pub fn of_bits(bits: u16) -> ErrorEstimate {
         let [high, multiplier] = bits.to_be_bytes();
         ErrorEstimate { synchronised: high & 0x80 != 0, ptp: high & 0x40 != 0, scale: high & 63, multiplier }
     }
 
-    /// A time of the same packet, in nanoseconds since 1970 of its own scale.
+    /// Reads a time of the same packet: nanoseconds since 1970, in the scale of the packet's format.
     pub fn read(self, time: Timestamp) -> RealNs {
         if self.ptp { time.ptp_ns() } else { time.ntp_ns() }
     }
@@ -127,23 +127,23 @@ pub struct Question {
     pub sequence: u32,
     /// When it was sent.
     pub at: Timestamp,
-    /// How good that time is.
+    /// The error estimate of that time.
     pub error: ErrorEstimate,
     /// The session (RFC 8972, section 3); 0 where there is none.
     pub ssid: u16,
 }
 
 impl Question {
-    /// Reads a packet of any length; none if it is too short. A packet shorter than STAMP's has no session: in its place
-    /// TWAMP-Light has padding, which may be random.
+    /// Reads a packet of any length; none if it is too short. A packet shorter than STAMP's has no session: TWAMP-Light has
+    /// padding there, which may be random.
     pub fn read(packet: &[u8]) -> Option<Question> {
         let ssid = if packet.len() < BASE { 0 } else { half(packet, 14)? };
         let error = ErrorEstimate::of_bits(half(packet, 12)?);
         Some(Question { sequence: word(packet, 0)?, at: time(packet, 4)?, error, ssid })
     }
 
-    /// Writes it over the front of a packet of 14 octets or more, and zeros over the rest of STAMP's 44. A session needs
-    /// 16 octets, and is left out of less.
+    /// Writes the question to the front of a packet of 14 octets or more, and zeros over the rest of STAMP's 44. The session is
+    /// left out of a packet of less than 16 octets.
     pub fn write(&self, packet: &mut [u8]) {
         let mut whole = [0; BASE];
         whole[..4].copy_from_slice(&self.sequence.to_be_bytes());
@@ -164,7 +164,7 @@ pub struct Answer {
     pub sequence: u32,
     /// When it was sent.
     pub at: Timestamp,
-    /// How good the reflector's times are.
+    /// The error estimate of the reflector's times.
     pub error: ErrorEstimate,
     /// The session, copied; 0 from reflectors that do not know of sessions.
     pub ssid: u16,
@@ -174,9 +174,9 @@ pub struct Answer {
     pub asked: u32,
     /// When the question was sent.
     pub asked_at: Timestamp,
-    /// How good that time was.
+    /// The error estimate of that time.
     pub asked_error: ErrorEstimate,
-    /// TTL or hop limit of the question on arrival; 0 where the reflector cannot tell.
+    /// TTL or hop limit of the question on arrival; 0 where the reflector does not know it.
     pub ttl: u8,
 }
 
@@ -212,10 +212,10 @@ impl Answer {
     }
 }
 
-/// Whether a packet is an answer rather than a question: where a question has zeros or padding stands a time that is
+/// Whether a packet is an answer and not a question: in the place of a question's zeros or padding, an answer has a time that is
 /// within a minute of the packet's own. Random padding looks like that once in 36 million packets.
 ///
-/// Two reflectors that answer answers would, after one forged packet, answer each other for ever.
+/// After one forged packet, two reflectors that answer answers would answer each other for ever.
 pub fn is_answer(packet: &[u8]) -> bool {
     let (Some(sent), Some(received)) = (word(packet, 4), word(packet, 16)) else { return false };
     received != 0 && sent.wrapping_sub(received).wrapping_add(60) <= 120

@@ -1,5 +1,5 @@
-//! The reflector (RFC 8762, section 4.3), with a count of its own for each session, so that the sender can tell in which
-//! direction a packet was lost.
+//! The reflector (RFC 8762, section 4.3). It counts its answers to each session, from which the sender learns in which direction a
+//! packet was lost.
 //!
 //! [`Reflector`] is pure: octets and times in, octets out. [`serve`] puts it on a socket.
 
@@ -16,7 +16,7 @@ use super::packet::{self, Answer, BASE, ErrorEstimate, Question, Timestamp};
 use super::tlv::{self, Facts};
 
 pub use service::{ReflectorCounts, Responder, serve};
-pub(super) use service::{is_passing, set_ttl};
+pub(super) use service::{is_temporary, set_ttl};
 
 /// The answers that a sender may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +28,8 @@ pub enum Trust {
     Symmetric,
     /// An answer to every question: the address is known to be the sender's own.
     Whole,
-    /// An answer to every question of a session that TWAMP-Control has begun: all after the 14 octets of a question is padding, also if
-    /// it looks like TLVs.
+    /// An answer to every question of a session that TWAMP-Control has begun: everything after the 14 octets of a question is padding,
+    /// even if it looks like TLVs.
     Twamp,
 }
 
@@ -53,18 +53,18 @@ pub struct QuestionArrival {
     pub from: SocketAddr,
     /// Time of arrival.
     pub at: RealNs,
-    /// TTL or hop limit on arrival; none where the socket does not tell.
+    /// TTL or hop limit on arrival; none where the socket does not report it.
     pub ttl: Option<u8>,
     /// The answers that the sender may have.
     pub trust: Trust,
 }
 
-/// This host's clocks when the answer is written.
+/// This host's clocks at the time of the answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AnswerClock {
     /// Both clocks.
     pub reading: Reading,
-    /// How good the real-time clock is; none where the host does not tell.
+    /// The quality of the real-time clock; none where the host does not report it.
     pub quality: Option<ClockQuality>,
 }
 
@@ -82,7 +82,7 @@ struct Session {
     /// Answers sent, which is the number of the next one. Wraps.
     sent: u32,
     /// When the last question arrived, monotonic.
-    seen_ns: i64,
+    last_question_ns: i64,
     /// Number and departure of the last answer whose departure is known.
     last: Option<(u32, Timestamp)>,
 }
@@ -126,33 +126,33 @@ impl Reflector {
     }
 
     /// Writes the answer to a question into `answer`, replacing its content. Returns the answer's session and number, for
-    /// [`Reflector::left`].
+    /// [`Reflector::record_departure`].
     ///
     /// # Errors
     /// Why the question is not answered. Such a question changes no session.
     pub fn answer(
         &mut self,
         question: &[u8],
-        came: &QuestionArrival,
+        arrival: &QuestionArrival,
         now: &AnswerClock,
         answer: &mut Vec<u8>,
     ) -> Result<(SessionKey, u32), Refusal> {
         let mut asked = Question::read(question).ok_or(Refusal::NotAQuestion)?;
-        let is_twamp = came.trust == Trust::Twamp;
+        let is_twamp = arrival.trust == Trust::Twamp;
         if is_twamp {
             asked.ssid = 0;
         }
-        match came.trust {
+        match arrival.trust {
             Trust::None => return Err(Refusal::Untrusted),
             _ if !is_twamp && packet::is_answer(question) => return Err(Refusal::NotAQuestion),
             Trust::Symmetric if question.len() < BASE => return Err(Refusal::Longer),
             _ => {}
         }
-        let key = SessionKey { from: came.from, ssid: asked.ssid };
+        let key = SessionKey { from: arrival.from, ssid: asked.ssid };
         let now_ns = now.reading.mono_ns;
         self.make_room(&key, now_ns)?;
-        let session = self.sessions.entry(key).or_insert(Session { sent: 0, seen_ns: now_ns, last: None });
-        session.seen_ns = now_ns;
+        let session = self.sessions.entry(key).or_insert(Session { sent: 0, last_question_ns: now_ns, last: None });
+        session.last_question_ns = now_ns;
         let sequence = session.sent;
         session.sent = session.sent.wrapping_add(1);
         let quality = now.quality.unwrap_or_default();
@@ -162,11 +162,11 @@ impl Reflector {
             at,
             error: ErrorEstimate::of(quality.synchronised, quality.error),
             ssid: asked.ssid,
-            received: Timestamp::of(came.at),
+            received: Timestamp::of(arrival.at),
             asked: asked.sequence,
             asked_at: asked.at,
             asked_error: asked.error,
-            ttl: came.ttl.unwrap_or(0),
+            ttl: arrival.ttl.unwrap_or(0),
         };
         answer.clear();
         answer.extend(written.write());
@@ -182,9 +182,9 @@ impl Reflector {
         Ok((key, sequence))
     }
 
-    /// Takes the time at which an answer left this host, which is later than the time in it. The next answer carries it, if the
-    /// sender asks (RFC 8972, section 4.7). A departure reported after the next answer is ignored.
-    pub fn left(&mut self, key: &SessionKey, sequence: u32, at: RealNs) {
+    /// Takes the time at which an answer left this host, which is later than the time in the answer. The next answer carries it, if
+    /// the sender asks for it (RFC 8972, section 4.7). A departure that is reported after the next answer is ignored.
+    pub fn record_departure(&mut self, key: &SessionKey, sequence: u32, at: RealNs) {
         if let Some(last) = self.sessions.get_mut(key).and_then(|session| session.last.as_mut())
             && last.0 == sequence
         {
@@ -198,7 +198,7 @@ impl Reflector {
         if is_new && self.swept_ns.is_none_or(|at| now_ns - at >= nanos(SWEEP_EVERY)) {
             self.swept_ns = Some(now_ns);
             let idle_ns = nanos(if is_full { IDLE_WHEN_FULL } else { IDLE });
-            self.sessions.retain(|_, session| now_ns - session.seen_ns < idle_ns);
+            self.sessions.retain(|_, session| now_ns - session.last_question_ns < idle_ns);
         }
         if is_new && self.sessions.len() >= self.sessions_max { Err(Refusal::Full) } else { Ok(()) }
     }

@@ -1,7 +1,7 @@
 //! The sender of a test: sends packets on a schedule, takes answers in any order, and evaluates them.
 //!
-//! One thread. The due time of each packet counts from the start, so that a late one does not delay the next. Works against any
-//! reflector of RFC 8762 and, with packets of 14 to 43 octets or a reflector without sessions, TWAMP-Light.
+//! It runs on one thread. The due time of each packet counts from the start, so that a late packet does not delay the next. It works
+//! with any reflector of RFC 8762 and, with packets of 14 to 43 octets or a reflector without sessions, of TWAMP-Light.
 
 mod flight;
 mod near;
@@ -20,8 +20,8 @@ use sys::stamps;
 use super::clock::{Clock, Reading};
 use super::delays::{DelayHistogram, Delays, Times};
 use super::packet::{Answer, BASE, PACKET_MAX, Question, Timestamp};
-use super::reflect::{is_passing, set_ttl};
-use super::tally::{Tally, Verdict};
+use super::reflect::{is_temporary, set_ttl};
+use super::tally::{AnswerKind, Tally};
 use super::tlv;
 use crate::{Error, Result, Stop};
 use flight::{Flight, Slot};
@@ -33,14 +33,14 @@ pub use order::{Extent, Order};
 /// A sender that was stopped for longer than this (a sleeping host, a debugger) skips the packets of that time.
 const STALL_NS: i64 = 1_000_000_000;
 /// The longest wait before the stop is checked.
-const LOOK_NS: i64 = 100_000_000;
+const CHECK_INTERVAL_NS: i64 = 100_000_000;
 /// Most answers taken before the schedule is checked.
 const BATCH: usize = 64;
 /// Most closing packets, see [`super::tally`]. A second one is sent only if the first is lost.
 const CLOSERS: usize = 3;
-/// How much longer than the longest answer so far the sender waits for stragglers and duplicates.
+/// How much longer than twice the longest round trip so far the sender waits for stragglers and duplicates.
 const GRACE_NS: i64 = 100_000_000;
-/// Receive buffer: the answers of a second without a processor, at 1,000 a second.
+/// Receive buffer: holds the answers of a second, at 1,000 a second, while the sender is not scheduled.
 const BUFFER_BYTES: usize = 1 << 20;
 
 fn nanos(span: Duration) -> i64 {
@@ -82,9 +82,10 @@ struct Sender<'a> {
     numbered_from: Option<u64>,
     /// All answers had a time stamp of the kernel.
     kernel_times: bool,
-    /// The longest time to an answer, and when the last answer arrived.
+    /// The longest time to an answer.
     longest_ns: i64,
-    heard_ns: i64,
+    /// When the last answer arrived.
+    last_answer_ns: i64,
     ignored: u64,
     refused: u64,
     not_sent: u64,
@@ -93,8 +94,8 @@ struct Sender<'a> {
     started_ns: i64,
 }
 
-/// A question of this length. The octets after the 44 are one TLV of padding, if its head fits, with random content, which no
-/// link can compress.
+/// A question of this length. The octets after the 44 are one TLV of padding if its head fits. The padding is random, so that no
+/// link can compress it.
 fn blank(length: usize) -> Vec<u8> {
     let mut packet = vec![0; length];
     if let Some(tail) = packet.get_mut(BASE..).filter(|tail| tail.len() >= tlv::HEAD) {
@@ -118,9 +119,9 @@ fn prepare(socket: &UdpSocket, order: &Order) -> io::Result<()> {
     } else {
         reference.set_tos_v4(class)?;
     }
-    // As much as the host allows.
+    // The host may allow less.
     let _ = reference.set_recv_buffer_size(BUFFER_BYTES);
-    stamps::tell_ttl(socket)
+    stamps::enable_ttl(socket)
 }
 
 impl<'a> Sender<'a> {
@@ -128,7 +129,7 @@ impl<'a> Sender<'a> {
         let failed = |doing: &'static str| move |source: io::Error| Error::Host { doing, source };
         let peer = socket.peer_addr().map_err(failed("find out whom the socket is connected to"))?.to_string();
         prepare(socket, order).map_err(failed("set the socket's TTL and code point"))?;
-        // Without kernel stamps the times are those of this process, which are late by its wait for a processor.
+        // Without kernel stamps the times are those of this process, which are late by the time it waits for a processor.
         let numbered_from = stamps::enable(socket, true).ok().map(|()| 0);
         let near = NearClock::new(clock);
         let reading = clock.read();
@@ -151,7 +152,7 @@ impl<'a> Sender<'a> {
             numbered_from,
             kernel_times: numbered_from.is_some(),
             longest_ns: 0,
-            heard_ns: reading.mono_ns,
+            last_answer_ns: reading.mono_ns,
             ignored: 0,
             refused: 0,
             not_sent: 0,
@@ -161,16 +162,18 @@ impl<'a> Sender<'a> {
         })
     }
 
-    fn look(&mut self) -> Reading {
+    /// Reads the clocks, and checks whether they were set.
+    fn read_clocks(&mut self) -> Reading {
         let reading = self.clock.read();
-        self.near.look(&reading, self.clock);
+        self.near.update(&reading, self.clock);
         reading
     }
 
-    /// All packets, each at its time.
+    /// Sends all packets, each at its due time.
     fn test(&mut self) -> Result<()> {
-        let (packets, interval) = (self.order.packets(), 1e9 / self.order.rate_packets_s);
-        let mut start_ns = self.look().mono_ns;
+        let packets = self.order.packets();
+        let interval = 1e9 / self.order.rate_packets_s;
+        let mut start_ns = self.read_clocks().mono_ns;
         self.started_ns = start_ns;
         let mut tick = 0;
         while tick < packets {
@@ -179,7 +182,7 @@ impl<'a> Sender<'a> {
                 return Ok(());
             }
             let due_ns = start_ns + (tick as f64 * interval) as i64;
-            let reading = self.look();
+            let reading = self.read_clocks();
             if reading.mono_ns < due_ns {
                 self.idle(due_ns)?;
                 continue;
@@ -188,54 +191,55 @@ impl<'a> Sender<'a> {
             if late_ns > STALL_NS {
                 start_ns += late_ns;
             }
-            self.lateness.note(late_ns);
-            self.ask(&reading)?;
+            self.lateness.record(late_ns);
+            self.send_next(&reading)?;
             tick += 1;
             self.departures();
             self.answers()?;
-            // Also where the host never comes to rest: what is on its way stays bounded.
+            // Also where the sender is always late and never waits: this bounds the packets in flight.
             self.retire(reading.mono_ns);
         }
         Ok(())
     }
 
-    /// Waits for answers to packets that have left.
+    /// Waits for answers to the packets in flight.
     fn stragglers(&mut self) -> Result<()> {
         let begun_ns = self.clock.read().mono_ns;
         loop {
-            let now_ns = self.look().mono_ns;
+            let now_ns = self.read_clocks().mono_ns;
             self.interrupted |= self.stop.is_stopped();
-            let grace_ns = self.patience_ns();
-            // Copies of the last answers may be on their way. An interrupted test waits no longer than for those.
-            let is_enough = self.tally.is_whole() && now_ns - self.heard_ns >= grace_ns
+            let grace_ns = self.overdue_after_ns();
+            // Duplicates of the last answers may still arrive. An interrupted test waits only as long as for these.
+            let is_enough = self.tally.is_whole() && now_ns - self.last_answer_ns >= grace_ns
                 || self.interrupted && now_ns - begun_ns >= grace_ns;
             if is_enough || self.flight.is_empty() {
                 return Ok(());
             }
-            let whole = if self.tally.is_whole() { self.heard_ns + grace_ns } else { i64::MAX };
-            self.idle(whole.min(self.flight.deadline_ns(nanos(self.order.timeout))))?;
+            let enough_ns = if self.tally.is_whole() { self.last_answer_ns + grace_ns } else { i64::MAX };
+            self.idle(enough_ns.min(self.flight.deadline_ns(nanos(self.order.timeout))))?;
         }
     }
 
-    /// How long answers may take that are not overdue.
-    fn patience_ns(&self) -> i64 {
+    /// The time after which an answer counts as overdue.
+    fn overdue_after_ns(&self) -> i64 {
         (2 * self.longest_ns + GRACE_NS).min(nanos(self.order.timeout))
     }
 
-    /// Packets that only tell what came of the others.
+    /// Sends closing packets, whose answers show what happened to the others.
     fn closing(&mut self) -> Result<()> {
         for _ in 0..CLOSERS {
             if !self.tally.wants_closing() {
                 break;
             }
-            let reading = self.look();
-            let (sequence, at) = (self.tally.next_closer(), Timestamp::of(reading.real_ns));
+            let reading = self.read_clocks();
+            let sequence = self.tally.next_closer();
+            let at = Timestamp::of(reading.real_ns);
             if !self.send(sequence, at)? {
                 continue;
             }
             self.tally.closer_sent();
             self.closers.push((sequence, at));
-            let until_ns = reading.mono_ns + self.patience_ns();
+            let until_ns = reading.mono_ns + self.overdue_after_ns();
             while self.tally.wants_closing() && self.clock.read().mono_ns < until_ns {
                 self.idle(until_ns)?;
             }
@@ -244,27 +248,29 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    fn ask(&mut self, reading: &Reading) -> Result<()> {
-        let (sequence, at) = (self.tally.next_packet(), Timestamp::of(reading.real_ns));
+    /// Sends the next packet of the test.
+    fn send_next(&mut self, reading: &Reading) -> Result<()> {
+        let sequence = self.tally.next_packet();
+        let at = Timestamp::of(reading.real_ns);
         if self.send(sequence, at)? {
             self.tally.sent();
-            self.flight.push(Slot { asked_at: at, left: *reading, left_ns: reading.mono_ns, answer: None });
+            self.flight.push(Slot { asked_at: at, left: *reading, sent_ns: reading.mono_ns, answer: None });
         }
         Ok(())
     }
 
-    /// Whether it left.
+    /// Sends a packet; returns whether it left.
     fn send(&mut self, sequence: u32, at: Timestamp) -> Result<bool> {
         let question = Question { sequence, at, error: self.near.estimate(), ssid: self.order.ssid };
         question.write(&mut self.packet);
-        // An ICMP error of an earlier packet stops this one: it goes again.
+        // The call may return the ICMP error of an earlier packet; then it is repeated.
         for _ in 0..3 {
             let Err(error) = self.socket.send(&self.packet) else { return Ok(true) };
-            self.count_afresh();
+            self.restart_numbering();
             if error.raw_os_error() == Some(rustix::io::Errno::MSGSIZE.raw_os_error()) {
                 let bytes = self.order.packet_bytes;
                 return Err(Error::Order(format!(
-                    "packets of {bytes} bytes are too long for the way to {}",
+                    "packets of {bytes} bytes are too long for the path to {}",
                     self.peer
                 )));
             }
@@ -279,8 +285,8 @@ impl<'a> Sender<'a> {
         Ok(false)
     }
 
-    /// Begins the kernel's count anew: after a failed send it is unknown whether the kernel counted it.
-    fn count_afresh(&mut self) {
+    /// Restarts the kernel's numbering of departures: after a failed send it is unknown whether the kernel counted the packet.
+    fn restart_numbering(&mut self) {
         self.departures();
         if self.numbered_from.is_some() {
             self.numbered_from = stamps::enable(self.socket, true).ok().map(|()| self.tally.left());
@@ -294,19 +300,19 @@ impl<'a> Sender<'a> {
             let ordinal = from + u64::from(departure.number);
             let Some(slot) = self.flight.get_mut(ordinal) else { continue };
             let Some(real_ns) = self.clock.of_kernel(departure.at) else { continue };
-            let left_ns = slot.left.mono_at(real_ns);
-            // A clock that was set in between makes nonsense of it: nothing leaves before it is sent, or later than now.
-            let is_past = left_ns <= self.clock.read().mono_ns;
-            if (0..STALL_NS).contains(&(left_ns - slot.left.mono_ns)) && is_past && slot.answer.is_none() {
-                slot.left_ns = left_ns;
+            let sent_ns = slot.left.mono_at(real_ns);
+            // The time is wrong if the clock was set in between: no packet leaves before it is sent, or later than now.
+            let is_past = sent_ns <= self.clock.read().mono_ns;
+            if (0..STALL_NS).contains(&(sent_ns - slot.left.mono_ns)) && is_past && slot.answer.is_none() {
+                slot.sent_ns = sent_ns;
             }
         }
     }
 
-    /// Takes answers until then, or a little less.
+    /// Takes answers until `until_ns`, or for a shorter time.
     fn idle(&mut self, until_ns: i64) -> Result<()> {
         let now_ns = self.clock.read().mono_ns;
-        let wait_ns = until_ns.saturating_sub(now_ns).clamp(0, LOOK_NS);
+        let wait_ns = until_ns.saturating_sub(now_ns).clamp(0, CHECK_INTERVAL_NS);
         let mut waits = [PollFd::new(self.socket, PollFlags::IN)];
         match poll(&mut waits, Some(&Timespec { tv_sec: 0, tv_nsec: wait_ns })) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -314,18 +320,18 @@ impl<'a> Sender<'a> {
         }
         self.departures();
         self.answers()?;
-        let now_ns = self.look().mono_ns;
+        let now_ns = self.read_clocks().mono_ns;
         self.retire(now_ns);
         Ok(())
     }
 
-    /// Takes the answers that wait.
+    /// Takes the answers that have arrived.
     fn answers(&mut self) -> Result<()> {
         for _ in 0..BATCH {
             match stamps::receive(self.socket, &mut self.buffer) {
                 Ok(Some(arrival)) => self.answer(&arrival),
                 Ok(None) => break,
-                Err(error) if is_passing(&error) => {
+                Err(error) if is_temporary(&error) => {
                     self.refused += u64::from(error.kind() == io::ErrorKind::ConnectionRefused);
                     self.failure = Some(error);
                 }
@@ -341,29 +347,29 @@ impl<'a> Sender<'a> {
             self.ignored += 1;
             return;
         };
-        // Its departure is known by now, if ever: the answer is here.
+        // The kernel reports the packet's departure before its answer arrives.
         self.departures();
         let slot = self.flight.get_mut(answer.asked.into());
-        let verdict = self.tally.answer(answer.asked, answer.sequence, slot.is_some());
-        match (verdict, slot) {
-            (Verdict::Stranger, _) => self.ignored += 1,
-            (Verdict::First, Some(slot)) => {
+        let kind = self.tally.answer(answer.asked, answer.sequence, slot.is_some());
+        match (kind, slot) {
+            (AnswerKind::Stranger, _) => self.ignored += 1,
+            (AnswerKind::First, Some(slot)) => {
                 let stamp = arrival.at.and_then(|at| self.clock.of_kernel(at)).map(|real_ns| reading.mono_at(real_ns));
-                let stamp = stamp.filter(|back_ns| (slot.left_ns..=reading.mono_ns).contains(back_ns));
+                let stamp = stamp.filter(|returned_ns| (slot.sent_ns..=reading.mono_ns).contains(returned_ns));
                 self.kernel_times &= stamp.is_some();
-                let back_ns = stamp.unwrap_or(reading.mono_ns);
-                let (came_ns, answered_ns) = (answer.error.read(answer.received), answer.error.read(answer.at));
-                slot.answer = Some(Times { left_ns: slot.left_ns, came_ns, answered_ns, back_ns });
-                self.longest_ns = self.longest_ns.max(back_ns - slot.left_ns);
-                self.far.note(&answer, arrival.ttl);
+                let returned_ns = stamp.unwrap_or(reading.mono_ns);
+                let (received_ns, answered_ns) = (answer.error.read(answer.received), answer.error.read(answer.at));
+                slot.answer = Some(Times { sent_ns: slot.sent_ns, received_ns, answered_ns, returned_ns });
+                self.longest_ns = self.longest_ns.max(returned_ns - slot.sent_ns);
+                self.far.record(&answer, arrival.ttl);
             }
             _ => {}
         }
-        self.heard_ns = reading.mono_ns;
+        self.last_answer_ns = reading.mono_ns;
     }
 
-    /// Whether an answer belongs to this test: its session, and the time of the packet that it answers. The time is not checked for
-    /// packets after their timeout, as it is no longer stored.
+    /// Whether an answer belongs to this test, by its session and the time of the packet that it answers. The time of a packet is
+    /// no longer stored after its timeout, and is not checked then.
     fn is_ours(&self, answer: &Answer) -> bool {
         let is_session = answer.ssid == self.order.ssid || answer.ssid == 0;
         let closer = self.closers.iter().find(|(sequence, _)| *sequence == answer.asked);
@@ -371,12 +377,12 @@ impl<'a> Sender<'a> {
         is_session && asked_at.is_none_or(|at| at == answer.asked_at)
     }
 
-    /// Takes the delays of packets whose timeout is over, in the order of their numbers.
+    /// Records the delays of packets whose timeout is over, in the order of their numbers.
     fn retire(&mut self, now_ns: i64) {
         let timeout_ns = nanos(self.order.timeout);
         while let Some((sequence, slot)) = self.flight.retire(now_ns, timeout_ns) {
             if let Some(times) = slot.answer {
-                self.delays.note(sequence, &times);
+                self.delays.record(sequence, &times);
             }
         }
     }

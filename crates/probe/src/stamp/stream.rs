@@ -1,9 +1,9 @@
 //! A stream of packets without end: loss by direction and delays, minute by minute.
 //!
 //! [`Stream`] is pure: it takes times and answers, and returns packets and reports. [`driver`] runs many streams on sockets, on
-//! one thread. Unlike a test ([`super::send`]), a stream has no closing packets: the next answer tells in which direction
-//! packets were lost. Its numbers begin at 1, so that a reflector that counts for itself (from 0) is never taken for one that
-//! copies.
+//! one thread. Unlike a test ([`super::send`]), a stream has no closing packets: the next answer shows in which direction
+//! packets were lost. Its numbers begin at 1, so that a reflector with its own count (from 0) is never confused with one that
+//! copies the sender's numbers.
 
 pub mod driver;
 pub(crate) mod fuzzing;
@@ -31,14 +31,14 @@ const SLOW_AFTER_NS: i64 = 60_000_000_000;
 const SLOW_INTERVAL_NS: i64 = 1_000_000_000;
 /// A sender that was stopped for longer than this (a sleeping host, a debugger) skips the packets of that time.
 const STALL_NS: i64 = 1_000_000_000;
-/// How long a minute waits after its end, beyond the timeout, for the answers that place its lost packets.
+/// How long a minute waits after its end, beyond the timeout, for the answers that show the direction of its losses.
 const PLACE_NS: i64 = 2_000_000_000;
 
 /// The checked settings of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     test: StreamTest,
-    /// Ports are renewed one after the other: not where the far end knows the stream's ports (TWAMP), or has none (ping).
+    /// Ports are replaced one after the other. They are not where the far end expects the stream's ports (TWAMP), or has none (ping).
     renews: bool,
 }
 
@@ -54,7 +54,7 @@ impl Settings {
         } else if !within(test.packet_bytes.into(), 44.0, 8_972.0) {
             "packets of a stream have 44 to 8,972 bytes"
         } else if !within(test.timeout_s, 0.1, 30.0) {
-            "an answer is waited for 0.1 to 30 s"
+            "the timeout of an answer is 0.1 to 30 s"
         } else if !within(test.report_s, 1.0, 300.0) {
             "a measurement of a stream lasts 1 to 300 s"
         } else if test.dscp > 63 {
@@ -70,7 +70,7 @@ impl Settings {
         Err(Error::Order(wrong.into()))
     }
 
-    /// The order, with the number of ports that are used.
+    /// The order, with the number of ports that the stream uses.
     pub fn test(&self) -> &StreamTest {
         &self.test
     }
@@ -91,13 +91,13 @@ fn nanos(seconds: f64) -> i64 {
 /// A packet to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outgoing {
-    /// Name of its port.
+    /// Id of the port that sends it.
     pub port: u64,
     /// Its number.
     pub sequence: u32,
 }
 
-/// An answer, as far as the far end's protocol tells.
+/// An answer, with the fields that the far end's protocol has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
     /// The number of the packet that it answers.
@@ -105,16 +105,16 @@ pub struct Reply {
     /// The far end's own number; none where its protocol has none.
     pub number: Option<u32>,
     /// When the packet arrived at the far end and when the answer left, by the far clock.
-    pub there: Option<(RealNs, RealNs)>,
-    /// How good the far clock is.
+    pub far_ns: Option<(RealNs, RealNs)>,
+    /// The error estimate of the far clock.
     pub error: Option<ErrorEstimate>,
     /// TTL of the packet on arrival at the far end.
-    pub ttl_there: Option<u8>,
-    /// TTL of the answer on arrival here.
-    pub ttl_here: Option<u8>,
+    pub ttl_forward: Option<u8>,
+    /// TTL of the answer on arrival at the near end.
+    pub ttl_reverse: Option<u8>,
 }
 
-/// How good this host's clock is, seconds; none where it is not synchronised.
+/// The error of this host's clock; none where it is not synchronised.
 pub type NearClockError = Option<Duration>;
 
 /// An event of a stream.
@@ -131,7 +131,7 @@ pub enum Event {
     },
     /// The far end does not answer.
     Silent {
-        /// When this was known, nanoseconds since 1970.
+        /// When this was detected, nanoseconds since 1970.
         at_ns: RealNs,
     },
     /// The far end answers again.
@@ -148,14 +148,16 @@ pub struct Stream {
     ports: Vec<Port>,
     /// Index of the port that sends next.
     turn: usize,
-    /// The name of the next new port.
+    /// The id of the next new port.
     next_port: u64,
     due_ns: i64,
     /// Open minutes, oldest first; packets that leave now belong to the last one.
     minutes: VecDeque<Minute>,
     /// The number of the last minute.
     minute: u64,
-    heard_ns: i64,
+    /// When the last answer arrived, monotonic.
+    last_answer_ns: i64,
+    /// Packets sent since the last answer.
     unanswered: u32,
     is_silent: bool,
     events: VecDeque<Event>,
@@ -173,7 +175,7 @@ impl Stream {
             due_ns: now.mono_ns,
             minutes: VecDeque::new(),
             minute: 0,
-            heard_ns: now.mono_ns,
+            last_answer_ns: now.mono_ns,
             unanswered: 0,
             is_silent: false,
             events: VecDeque::new(),
@@ -189,14 +191,14 @@ impl Stream {
         self.next_port += 1;
     }
 
-    /// The ports that need a socket now, retiring ones included.
+    /// Ids of the ports that need a socket now, retiring ones included.
     pub fn ports(&self) -> impl Iterator<Item = u64> {
-        self.ports.iter().map(|port| port.name)
+        self.ports.iter().map(|port| port.id)
     }
 
-    /// Takes the UDP port that a port's socket is bound to.
-    pub fn bound(&mut self, port: u64, number: u16) {
-        if let Some(port) = self.ports.iter_mut().find(|one| one.name == port) {
+    /// Sets the number of the UDP port that the socket of a port is bound to.
+    pub fn set_port_number(&mut self, port: u64, number: u16) {
+        if let Some(port) = self.ports.iter_mut().find(|one| one.id == port) {
             port.number = number;
         }
     }
@@ -211,17 +213,17 @@ impl Stream {
         minute.end_ns + self.settings.timeout_ns() + PLACE_NS
     }
 
-    /// The packet whose time has come. It counts as sent at `now`, unless [`Stream::not_sent`] follows.
+    /// The packet that is due. It counts as sent at `now`, unless [`Stream::not_sent`] follows.
     pub fn poll(&mut self, now: &Reading) -> Option<Outgoing> {
-        self.turn_minute(now);
+        self.advance_minute(now);
         self.expire(now.mono_ns);
-        self.look_for_silence(now);
+        self.detect_silence(now);
         self.close_minutes(now.mono_ns);
         if now.mono_ns < self.due_ns {
             return None;
         }
         let late_ns = now.mono_ns - self.due_ns;
-        let silent_for_ns = now.mono_ns - self.heard_ns;
+        let silent_for_ns = now.mono_ns - self.last_answer_ns;
         let mut interval_ns = self.settings.interval_ns();
         let is_late = late_ns > interval_ns / 2;
         if silent_for_ns > SLOW_AFTER_NS {
@@ -234,24 +236,25 @@ impl Stream {
         let minute = self.minute;
         let port = self.ports.iter_mut().filter(|port| !port.is_retiring).nth(self.turn)?;
         let sequence = port.send(SentPacket { minute, left: *now, answer: None });
-        let name = port.name;
+        let id = port.id;
         self.unanswered = self.unanswered.saturating_add(1);
         if let Some(current) = self.minutes.back_mut() {
             current.sent(now, is_late);
         }
-        Some(Outgoing { port: name, sequence })
+        Some(Outgoing { port: id, sequence })
     }
 
-    /// Between half and one and a half: what repeats itself on the path is not hit every time (RFC 2330, section 11.1).
+    /// A random interval from half to one and a half of `interval_ns`, so that the packets are not in step with periodic events on
+    /// the path (RFC 2330, section 11.1).
     fn jittered(&mut self, interval_ns: i64) -> i64 {
         self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let share = (self.seed >> 33) as f64 / f64::from(1u32 << 31);
         (interval_ns as f64 * (0.5 + share)) as i64
     }
 
-    /// A packet could not be sent: the host's own trouble, and no loss of the path.
+    /// Takes back a packet that could not be sent: this is a problem of the host, and no loss of the path.
     pub fn not_sent(&mut self, outgoing: &Outgoing) {
-        let Some(port) = self.ports.iter_mut().find(|port| port.name == outgoing.port) else { return };
+        let Some(port) = self.ports.iter_mut().find(|port| port.id == outgoing.port) else { return };
         if let Some(sent) = port.take_back(outgoing.sequence)
             && let Some(minute) = self.minutes.iter_mut().find(|minute| minute.number == sent.minute)
         {
@@ -259,10 +262,10 @@ impl Stream {
         }
     }
 
-    /// An answer came to a port at `back`.
-    pub fn handle(&mut self, port: u64, reply: &Reply, back: &Reading, near: NearClockError) {
-        let Some(port) = self.ports.iter_mut().find(|one| one.name == port) else { return };
-        match port.reply(reply, back) {
+    /// Takes an answer that arrived at a port at `arrived`.
+    pub fn handle(&mut self, port: u64, reply: &Reply, arrived: &Reading, near: NearClockError) {
+        let Some(port) = self.ports.iter_mut().find(|one| one.id == port) else { return };
+        match port.reply(reply, arrived) {
             port::ReplyKind::First => {}
             port::ReplyKind::Copy(minute) => {
                 if let Some(minute) = self.minutes.iter_mut().find(|one| one.number == minute) {
@@ -272,18 +275,18 @@ impl Stream {
             }
             port::ReplyKind::Stranger => return,
         }
-        self.heard_ns = back.mono_ns;
+        self.last_answer_ns = arrived.mono_ns;
         self.unanswered = 0;
         if std::mem::take(&mut self.is_silent) {
-            self.events.push_back(Event::Answers { at_ns: back.real_ns });
+            self.events.push_back(Event::Answers { at_ns: arrived.real_ns });
         }
         if let Some(minute) = self.minutes.back_mut() {
-            minute.clocks(reply, near);
+            minute.record_clocks(reply, near);
         }
         port.settle(i64::MIN, self.settings.timeout_ns(), &mut self.minutes);
     }
 
-    /// What there is to tell, oldest first.
+    /// The next event, oldest first.
     pub fn event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -302,7 +305,7 @@ impl Stream {
         });
     }
 
-    fn turn_minute(&mut self, now: &Reading) {
+    fn advance_minute(&mut self, now: &Reading) {
         let is_over = self.minutes.back().is_none_or(|minute| now.mono_ns >= minute.end_ns);
         if !is_over {
             return;
@@ -317,8 +320,8 @@ impl Stream {
         }
     }
 
-    fn look_for_silence(&mut self, now: &Reading) {
-        if !self.is_silent && self.unanswered >= SILENT_PACKETS && now.mono_ns - self.heard_ns >= SILENT_NS {
+    fn detect_silence(&mut self, now: &Reading) {
+        if !self.is_silent && self.unanswered >= SILENT_PACKETS && now.mono_ns - self.last_answer_ns >= SILENT_NS {
             self.is_silent = true;
             self.events.push_back(Event::Silent { at_ns: now.real_ns });
         }
@@ -328,7 +331,7 @@ impl Stream {
         while self.minutes.front().is_some_and(|minute| now_ns >= self.closes_ns(minute)) {
             let Some(mut minute) = self.minutes.pop_front() else { return };
             for port in &mut self.ports {
-                port.leave(&mut minute);
+                port.close_minute(&mut minute);
             }
             let ports = self.settings.test.ports;
             self.events.push_back(minute.end(ports));

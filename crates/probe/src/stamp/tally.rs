@@ -4,9 +4,9 @@
 //! in the sender's numbers only, an answer lost in reverse a gap in both. Two facts stay unknown, and are resolved by a few
 //! closing packets after the test, which do not count otherwise:
 //!
-//! - the fate of packets after the last answer: the number of the next answer tells;
+//! - the fate of packets after the last answer: the number of the next answer shows it;
 //! - whether a reflector whose numbers equal the sender's counts for itself, or copies: the closing packets leave out one
-//!   number. A reflector that counts takes that for a lost packet; one that copies, copies the gap.
+//!   number. For a reflector that counts, that number is a lost packet; one that copies, copies the gap.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,15 @@ use model::v1::probe::latency::Packets;
 /// reflector's numbers are invalid: 48 MiB in all.
 pub const PACKETS_MAX: u64 = 1 << 26;
 
-/// A set of small numbers, as large as its largest member.
+/// A set of small numbers, in a bit for each number up to the largest.
 #[derive(Debug, Default)]
 struct Bits(Vec<u64>);
 
 impl Bits {
     /// Adds a number; returns whether it is new.
     fn insert(&mut self, number: u64) -> bool {
-        let (word, bit) = ((number / 64) as usize, 1 << (number % 64));
+        let word = (number / 64) as usize;
+        let bit = 1 << (number % 64);
         if self.0.len() <= word {
             self.0.resize(word + 1, 0);
         }
@@ -35,7 +36,7 @@ impl Bits {
 
 /// How an answer counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum AnswerKind {
     /// The first answer to its packet.
     First,
     /// A duplicate: the packet was answered before.
@@ -49,13 +50,13 @@ pub enum Verdict {
 struct Numbers {
     /// The number that counts as 0.
     base: u32,
-    /// The reflector had counted before this test: packets lost before the first answer cannot be placed.
+    /// The reflector had counted before this test: the direction of packets lost before the first answer is unknown.
     is_stale: bool,
     seen: Bits,
     /// Counted from `base`.
     least: u64,
     most: u64,
-    /// By reflector's number, the packet; drained in order, to see the order at the reflector.
+    /// The packet of each number of the reflector; drained in order, which is the order of arrival at the reflector.
     order: BTreeMap<u64, u64>,
 }
 
@@ -64,28 +65,28 @@ struct Numbers {
 pub struct Tally {
     /// Packets of the test that left.
     sent: u64,
-    /// Closing packets that left, and which of them were answered.
+    /// Closing packets that left, and the set of those that were answered.
     closers: u64,
     closed: Bits,
     answered: Bits,
-    /// First answers in time; too late; closing ones.
+    /// First answers: in time, too late, and to closing packets.
     received: u64,
     late: u64,
     closed_count: u64,
     duplicates: u64,
-    /// Answers with numbers of their own to a packet that had one already, closing ones included; and without them.
+    /// Duplicates with a number of their own, so that the packet was duplicated forward; with closing packets, and without.
     copies_at_reflector: u64,
     duplicates_forward: u64,
     reordered: u64,
     reordered_forward: u64,
     reordered_reverse: u64,
-    /// Of first answers: the least and the most packet, counted in the order in which they left.
+    /// The first and the last answered packet, in the order in which they were sent.
     first: u64,
     last: u64,
-    /// Of first answers in time or late to packets of the test, the last.
+    /// The highest packet of the test that was answered, in time or late.
     last_of_test: Option<u64>,
     numbers: Option<Numbers>,
-    /// An answer's number was not its packet's: the reflector counts. A closing answer's was: it copies.
+    /// The reflector counts: the number of an answer differed from its packet's. It copies: the number of a closing answer did not.
     counts: bool,
     copies: bool,
     is_incoherent: bool,
@@ -95,7 +96,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Answers may overtake each other by `window` packets before their order at the reflector is taken as known.
+    /// A tally that waits for `window` further answers before it takes the order at the reflector as known.
     pub fn new(window: usize) -> Tally {
         Tally {
             sent: 0,
@@ -129,7 +130,7 @@ impl Tally {
         self.sent as u32
     }
 
-    /// It left.
+    /// Counts a packet of the test that was sent.
     pub fn sent(&mut self) {
         self.sent += 1;
     }
@@ -139,12 +140,12 @@ impl Tally {
         (self.sent + 1 + self.closers) as u32
     }
 
-    /// It left. No packet of the test may follow.
+    /// Counts a closing packet that was sent. No packet of the test may follow.
     pub fn closer_sent(&mut self) {
         self.closers += 1;
     }
 
-    /// Packets that left, closing ones included.
+    /// Packets that were sent, closing ones included.
     pub fn left(&self) -> u64 {
         self.sent + self.closers
     }
@@ -154,20 +155,20 @@ impl Tally {
         self.received
     }
 
-    /// All packets of the test are answered.
+    /// Whether all packets of the test are answered.
     pub fn is_whole(&self) -> bool {
         self.received == self.sent
     }
 
-    /// An answer to packet `sequence`, with the reflector's `number`; too late for its packet to count as answered, or
-    /// in time.
-    pub fn answer(&mut self, sequence: u32, number: u32, in_time: bool) -> Verdict {
+    /// Counts an answer to packet `sequence`, with the reflector's `number`. `in_time`: early enough for the packet to count as
+    /// answered.
+    pub fn answer(&mut self, sequence: u32, number: u32, in_time: bool) -> AnswerKind {
         let sequence = u64::from(sequence);
         let ordinal = match sequence {
             s if s < self.sent => s,
-            // The one that was left out is never answered.
+            // The number that was left out is never answered.
             s if s > self.sent && s - 1 < self.sent + self.closers => s - 1,
-            _ => return Verdict::Stranger,
+            _ => return AnswerKind::Stranger,
         };
         let is_closer = ordinal >= self.sent;
         let is_first = if is_closer { self.closed.insert(ordinal - self.sent) } else { self.answered.insert(ordinal) };
@@ -176,12 +177,12 @@ impl Tally {
         let is_new_number = self.number(number, ordinal, is_first);
         if is_first {
             self.first_answer(ordinal, is_closer, in_time);
-            return Verdict::First;
+            return AnswerKind::First;
         }
         self.duplicates += u64::from(!is_closer);
         self.copies_at_reflector += u64::from(is_new_number);
         self.duplicates_forward += u64::from(is_new_number && !is_closer);
-        Verdict::Copy
+        AnswerKind::Copy
     }
 
     fn first_answer(&mut self, ordinal: u64, is_closer: bool, in_time: bool) {
@@ -202,24 +203,24 @@ impl Tally {
         }
     }
 
-    /// Takes the reflector's number of an answer; whether it is new.
+    /// Takes the reflector's number of an answer; returns whether it is new.
     fn number(&mut self, number: u32, ordinal: u64, is_first: bool) -> bool {
         let left = self.left();
         let numbers = self.numbers.get_or_insert_with(|| {
-            // A reflector that began with this test cannot have sent more answers than there were packets.
+            // A reflector whose count began with this test cannot have sent more answers than there were packets.
             let is_stale = u64::from(number) >= left;
             let base = if is_stale { number.wrapping_sub(left as u32) } else { 0 };
             Numbers { base, is_stale, seen: Bits::default(), least: u64::MAX, most: 0, order: BTreeMap::new() }
         });
         let at = u64::from(number.wrapping_sub(numbers.base));
-        // Far more answers than packets: no count. Also what keeps the set below small.
+        // Far more answers than packets: this is no count. The bound also keeps the set below small.
         if at > 4 * left + 1_024 {
             self.is_incoherent = true;
             return false;
         }
         let is_new = numbers.seen.insert(at);
         if !is_new {
-            // One number for two packets: it began again, or does not count.
+            // One number for two packets: the reflector restarted its count, or does not count.
             self.is_incoherent |= is_first;
             return false;
         }
@@ -235,7 +236,7 @@ impl Tally {
         true
     }
 
-    /// Looks at all but the last `keep` answers in the order in which the reflector sent them.
+    /// Evaluates all but the last `keep` answers, in the order in which the reflector sent them.
     fn drain(&mut self, keep: usize) {
         let Some(numbers) = &mut self.numbers else { return };
         while numbers.order.len() > keep {
@@ -250,15 +251,15 @@ impl Tally {
         }
     }
 
-    /// Whether closing packets would tell more: something is lost, or directions hang on whether the reflector counts.
-    /// Not where nothing ever came back.
+    /// Whether closing packets would show more: something is lost, or directions depend on whether the reflector counts. They would
+    /// not if no answer has arrived at all.
     pub fn wants_closing(&self) -> bool {
         let is_odd = self.received < self.sent || self.duplicates > 0 || self.reordered > 0;
         let is_placed = self.counts && (self.closed_count > 0 || self.received == self.sent);
         self.received > 0 && is_odd && !(self.copies || self.is_incoherent || is_placed)
     }
 
-    /// All counts of the test.
+    /// The result: all counts of the test.
     pub fn packets(&mut self) -> Packets {
         self.drain(0);
         let lost = self.sent - self.received;
@@ -303,17 +304,17 @@ impl Tally {
         }
     }
 
-    /// Packets of the test lost on the way there and on the way back.
+    /// Packets of the test that were lost forward, and in reverse.
     fn lost_by_direction(&self) -> (u64, u64) {
         let Some(numbers) = &self.numbers else { return (0, 0) };
         // Between the first and the last answer both counts are whole; with a reflector that began with the test, from 0.
         let (from, from_number) = if numbers.is_stale { (self.first, numbers.least) } else { (0, 0) };
         let left = self.last + 1 - from;
-        let came = (numbers.most + 1 - from_number).saturating_sub(self.copies_at_reflector);
+        let reached = (numbers.most + 1 - from_number).saturating_sub(self.copies_at_reflector);
         let lost = left - (self.received + self.late + self.closed_count).min(left);
-        let forward = left.saturating_sub(came).min(lost);
+        let forward = left.saturating_sub(reached).min(lost);
         let reverse = lost - forward;
-        // Closing packets may be among them, on either side.
+        // Lost closing packets may be among them, in either direction.
         let closers_lost = (self.last + 1).saturating_sub(self.sent).saturating_sub(self.closed_count);
         (forward.saturating_sub(closers_lost), reverse.saturating_sub(closers_lost))
     }

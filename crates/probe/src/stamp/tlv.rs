@@ -1,4 +1,4 @@
-//! The part of a packet after the 44 octets: TLVs (RFC 8972, section 4), or TWAMP-Light's padding, which has no meaning.
+//! The octets of a packet after the first 44: TLVs (RFC 8972, section 4), or TWAMP-Light's padding, which has no meaning.
 //!
 //! ```text
 //! 0 flags (U M I) · 1 type · 2 length of the value · 4 value
@@ -34,13 +34,13 @@ pub struct Tlv<'a> {
     pub flags: u8,
     /// Its type.
     pub kind: u8,
-    /// Its value; what is left of it where the packet ends too early.
+    /// Its value; the beginning of it where the packet ends too early.
     pub value: &'a [u8],
     /// The packet holds all of it.
     pub is_whole: bool,
 }
 
-/// The TLVs of what follows the 44 octets, up to the first that does not fit.
+/// The TLVs in the octets after the first 44, up to the first TLV that does not fit.
 pub fn walk(tail: &[u8]) -> impl Iterator<Item = Tlv<'_>> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -67,7 +67,7 @@ pub fn walk(tail: &[u8]) -> impl Iterator<Item = Tlv<'_>> {
     })
 }
 
-/// Facts that a reflector adds to the TLVs.
+/// The values that a reflector writes into the TLVs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Its clock is synchronised to UTC.
@@ -80,13 +80,13 @@ pub struct Facts {
     pub last: Option<(u32, Timestamp)>,
 }
 
-/// RFC 8972, section 4.3: a clock that NTP holds, or one that runs freely; time stamps taken by software.
+/// RFC 8972, section 4.3: a clock that NTP synchronises, or one that runs freely; time stamps taken by software.
 const SOURCE_NTP: u8 = 1;
 const SOURCE_FREE: u8 = 5;
 const METHOD_SOFTWARE: u8 = 2;
 
-/// The reflector's part, in place: values filled, `U` cleared on known types and set on others, `M` set on what cannot
-/// be, behind which nothing is read. Padding that is not TLVs begins with a type 0 without `U`, and stays as it is.
+/// Writes the reflector's part into the TLVs: fills values, clears `U` on known types and sets it on others, sets `M` on a
+/// malformed TLV, after which no further one is read. Padding that is not TLVs begins with type 0 without `U`, and stays as it is.
 pub fn reflect(tail: &mut [u8], facts: &Facts) {
     if tail.first_chunk::<2>() == Some(&[0, 0]) {
         return;
@@ -115,7 +115,7 @@ pub fn reflect(tail: &mut [u8], facts: &Facts) {
     }
 }
 
-/// Lengths are right: the caller has looked.
+/// Fills a value of a known type, whose length the caller has checked.
 fn fill(kind: u8, value: &mut [u8], facts: &Facts) {
     match kind {
         TIMESTAMP_INFORMATION => {
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn unknown_and_malformed_ones_are_marked_and_echoed() {
         assert_eq!(reflected(&[0, 99, 0, 2, 5, 6]), [0x80, 99, 0, 2, 5, 6], "marked even where the sender did not");
-        // A known type of a wrong length ends the reading: the unknown one behind it stays as it came.
+        // A known type of a wrong length ends the reading: the unknown one after it stays unchanged.
         let wrong = [0x80, 3, 0, 1, 7, 0x00, 99, 0, 0];
         assert_eq!(reflected(&wrong), [0x40, 3, 0, 1, 7, 0x00, 99, 0, 0]);
         assert_eq!(reflected(&[0x80, 1, 0, 9, 1]), [0x40, 1, 0, 9, 1], "longer than the packet");
@@ -204,7 +204,7 @@ mod tests {
             prop_assert_eq!(next, tail.len());
             let after = reflected(&tail);
             prop_assert_eq!(after.len(), tail.len());
-            // What was marked is marked the same again: types and lengths have not moved.
+            // Types and lengths stay at their places.
             let marks = |tail: &[u8]| walk(tail).map(|t| (t.at, t.kind, t.value.len())).collect::<Vec<_>>();
             prop_assert_eq!(marks(&after), marks(&tail));
         }

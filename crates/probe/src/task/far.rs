@@ -13,9 +13,9 @@ use crate::udp::{self, datagram};
 use crate::{Error, Result, Stop, route, stamp};
 
 /// Time between checks whether the task is over.
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Time between lines of progress, which also show whether the near end still reads.
-const SAY: Duration = Duration::from_secs(1);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// How long datagrams in flight are answered after the near end has ended the task.
 const LINGER: Duration = Duration::from_millis(300);
 /// A task ends by itself this long after its time.
@@ -47,11 +47,11 @@ pub fn longest(flows: &Flows) -> Result<Duration> {
 /// Called with the bytes moved since the last call; `false` ends the test.
 pub type Moved<'a> = &'a dyn Fn(u64) -> bool;
 
-/// Does the far end's part for a session from `near`, over sockets that share `local` with the node's own. `tell` sends a
-/// line to the near end, and returns whether the near end still reads.
+/// Does the far end's half for a session from `near`, over sockets that share the port of `local` with the node's own socket.
+/// `tell` sends a line to the near end, and returns whether the near end still reads.
 ///
 /// # Errors
-/// The order is out of bounds, flows are missing, or the part fails. The failure has been reported to the near end.
+/// The order is out of bounds, flows are missing, or the half fails. The failure has been reported to the near end.
 pub fn answer(
     tests: &flow::Flows,
     order: &Flows,
@@ -71,7 +71,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     std::iter::successors(error.source(), |e| e.source()).fold(error.to_string(), |text, e| format!("{text}: {e}"))
 }
 
-/// Gathers the flows and does the far end's part.
+/// Gathers the flows and does the far end's half.
 fn carry_out(
     tests: &flow::Flows,
     order: &Flows,
@@ -117,7 +117,9 @@ struct WorkerControl {
 impl FarHalf<'_> {
     fn run(mut self) -> Result<FlowsDone> {
         let Some(socket) = self.sockets.first() else { return Err(Error::Order("no flows".into())) };
-        let (token, sockets, lasts) = (self.order.token, self.sockets, self.lasts);
+        let token = self.order.token;
+        let sockets = self.sockets;
+        let lasts = self.lasts;
         let control = WorkerControl::default();
         let flow = |run| udp::FlowId { token: datagram::Token(token), run };
         let done = FlowsDone::default();
@@ -149,8 +151,8 @@ impl FarHalf<'_> {
         }
     }
 
-    /// Reports that all flows are there, runs `work` in a thread of its own, and ends it when the near end ends the task, the
-    /// node stops, or its time is over.
+    /// Reports that all flows are open, runs `work` in a thread of its own, and ends it when the near end ends the task, the
+    /// node stops, or the task's time is over.
     fn work(&mut self, control: &WorkerControl, work: impl FnOnce() -> Result<FlowsDone> + Send) -> Result<FlowsDone> {
         if !(self.tell)(&FlowLine::Ready) {
             return Err(Error::Interrupted);
@@ -158,9 +160,9 @@ impl FarHalf<'_> {
         std::thread::scope(|scope| {
             let worker = std::thread::Builder::new().name("probe".into()).spawn_scoped(scope, work);
             let worker = worker.map_err(|source| Error::Host { doing: "start a thread", source })?;
-            let gone = self.watch(control, &|| worker.is_finished());
+            let is_cut_short = self.watch(control, &|| worker.is_finished());
             let done = worker.join().unwrap_or(Err(Error::Interrupted))?;
-            if gone { Err(Error::Interrupted) } else { Ok(done) }
+            if is_cut_short { Err(Error::Interrupted) } else { Ok(done) }
         })
     }
 
@@ -168,38 +170,39 @@ impl FarHalf<'_> {
     /// node stops, or the time is over.
     fn watch(&mut self, control: &WorkerControl, is_finished: &dyn Fn() -> bool) -> bool {
         let begun = Instant::now();
-        let mut said = begun;
+        let mut reported = begun;
         let mut over = None;
-        let mut gone = false;
+        let mut is_cut_short = false;
         let mut counted = 0;
         // All datagrams that the watch counts have one size.
-        let mut moves = |control: &WorkerControl| {
+        let mut account = |control: &WorkerControl| {
             let more = control.watch.datagrams().saturating_sub(counted);
             counted += more;
             (self.moved)(more.saturating_mul(datagram_bytes(&self.order.task)))
         };
         while !is_finished() {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_INTERVAL);
             if over.is_none()
-                && let Some(sent) = self.test.is_over()
+                && let Some(sent) = self.test.datagrams_sent()
             {
-                control.ending.tell(sent);
+                control.ending.set(sent);
                 over = Some(Instant::now());
             }
-            if said.elapsed() >= SAY {
-                said = Instant::now();
-                let (datagrams, missing) = (control.watch.datagrams(), control.watch.missing());
-                gone |= !moves(control) || !(self.tell)(&FlowLine::Progress { datagrams, missing });
+            if reported.elapsed() >= PROGRESS_INTERVAL {
+                reported = Instant::now();
+                let datagrams = control.watch.datagrams();
+                let missing = control.watch.missing();
+                is_cut_short |= !account(control) || !(self.tell)(&FlowLine::Progress { datagrams, missing });
             }
-            gone |= self.stop.is_stopped() || begun.elapsed() > self.lasts + GRACE;
+            is_cut_short |= self.stop.is_stopped() || begun.elapsed() > self.lasts + GRACE;
             // A receiver waits for datagrams in flight by itself.
             let receives = matches!(self.order.task, Task::Receive { .. });
-            if gone || !receives && over.is_some_and(|at: Instant| at.elapsed() >= LINGER) {
+            if is_cut_short || !receives && over.is_some_and(|at: Instant| at.elapsed() >= LINGER) {
                 control.stop.stop();
             }
         }
-        moves(control);
-        gone
+        account(control);
+        is_cut_short
     }
 }
 

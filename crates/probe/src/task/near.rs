@@ -23,14 +23,14 @@ const GRACE_S: f64 = 10.0;
 pub trait Peer {
     /// The address for datagrams to the peer.
     fn address(&self) -> SocketAddr;
-    /// Has the peer do its part, and hands each of its lines to `hear` until it is over.
+    /// Has the peer do its half of a task, and passes each of the peer's lines to `hear` until the task is over.
     ///
     /// # Errors
     /// The peer refuses the task, or the session to it breaks.
     fn ask(&mut self, flows: &Flows, hear: &mut dyn FnMut(FlowLine)) -> Result<()>;
     /// The peer's name in messages.
     fn name(&self) -> &str;
-    /// Takes the use of both hosts during the last task.
+    /// Takes the measured use of both hosts during the last task.
     fn saw(&mut self, hosts: Hosts) {
         drop(hosts);
     }
@@ -47,7 +47,7 @@ pub fn token() -> Result<Token> {
     Ok(token)
 }
 
-/// The near end's part, once its flows are open. Returns the result, and how many datagrams it sent; none where the far end
+/// The near end's half, once its flows are open. Returns the result, and how many datagrams it sent; none where the far end
 /// knows by itself when the task is over.
 type NearWork<'a, T> = dyn FnMut(&[UdpSocket], &Token) -> Result<(T, Option<u64>)> + Send + 'a;
 
@@ -63,20 +63,21 @@ pub fn run<T: Send>(
     stop: &Stop,
     work: &mut NearWork<'_, T>,
 ) -> Result<(T, FlowsDone)> {
-    let (to, name) = (peer.address(), peer.name().to_owned());
+    let to = peer.address();
+    let name = peer.name().to_owned();
     let order = Flows { token: token()?, flows, task };
     let ready = AtomicBool::new(false);
     let over = OnceLock::new();
-    let (say, hears) = channel();
+    let (signal, signals) = channel();
     let mut done = None;
     let watch = Watch::begin();
-    let (found, asked) = std::thread::scope(|scope| {
-        let near = NearHalf { to, order: &order, stop, ready: &ready, over: &over, hears };
+    let (found, session) = std::thread::scope(|scope| {
+        let near = NearHalf { to, order: &order, stop, ready: &ready, over: &over, signals };
         let near = scope.spawn(move || near.run(work));
-        let asked = peer.ask(&order, &mut |line| match line {
+        let session = peer.ask(&order, &mut |line| match line {
             FlowLine::Waiting | FlowLine::Ready => {
                 ready.store(line == FlowLine::Ready, Ordering::Release);
-                let _ = say.send(());
+                let _ = signal.send(());
             }
             FlowLine::Done(end) => done = Some(Ok(*end)),
             FlowLine::Failed(why) => done = Some(Err(why)),
@@ -85,8 +86,8 @@ pub fn run<T: Send>(
             // The far end still runs, so the datagram that ended the task was lost: it is sent again.
             FlowLine::Progress { .. } => over.get().into_iter().for_each(|sent| flow::close(to, &order.token, *sent)),
         });
-        drop(say);
-        (near.join().unwrap_or(Some(Err(Error::Interrupted))), asked)
+        drop(signal);
+        (near.join().unwrap_or(Some(Err(Error::Interrupted))), session)
     });
     let protocol = |what: &str| Error::Protocol { peer: name.clone(), protocol: "the test", what: what.into() };
     match (found, done) {
@@ -94,10 +95,10 @@ pub fn run<T: Send>(
         (_, Some(Err(Failure { fault, why }))) => Err(Error::Far { peer: name, fault, why }),
         (Some(Ok(found)), Some(Ok(done))) => {
             peer.saw(Hosts { near: watch.read(), far: Some(done.host.clone()) });
-            asked.map(|()| (found, done))
+            session.map(|()| (found, done))
         }
-        (None, _) => Err(asked.err().unwrap_or_else(|| protocol("it ended before it was ready"))),
-        (Some(Ok(_)), None) => Err(asked.err().unwrap_or_else(|| protocol("it does not say what came of its part"))),
+        (None, _) => Err(session.err().unwrap_or_else(|| protocol("it ended before it was ready"))),
+        (Some(Ok(_)), None) => Err(session.err().unwrap_or_else(|| protocol("it ended the task without a result"))),
     }
 }
 
@@ -111,18 +112,18 @@ struct NearHalf<'a> {
     /// The number of datagrams, once all have been sent.
     over: &'a OnceLock<u64>,
     /// Two signals from the far end: it waits for the flows, and it has them.
-    hears: Receiver<()>,
+    signals: Receiver<()>,
 }
 
 impl NearHalf<'_> {
-    /// Does the near end's part; none where the far end ended before it was ready.
+    /// Does the near end's half; none where the far end ended before it was ready.
     fn run<T>(&self, work: &mut NearWork<'_, T>) -> Option<Result<T>> {
-        self.hears.recv().ok()?;
+        self.signals.recv().ok()?;
         let is_ready = || self.ready.load(Ordering::Acquire);
         let opened = flow::open(self.to, &self.order.token, self.order.flows, self.stop, &is_ready);
         let done = match opened {
             Ok(sockets) => {
-                self.hears.recv().ok()?;
+                self.signals.recv().ok()?;
                 work(&sockets, &self.order.token)
             }
             Err(error) => Err(error),
@@ -141,7 +142,7 @@ impl NearHalf<'_> {
 }
 
 fn first(sockets: &[UdpSocket]) -> Result<&UdpSocket> {
-    sockets.first().ok_or_else(|| Error::Order("a test has a flow at least".into()))
+    sockets.first().ok_or_else(|| Error::Order("a test has at least one flow".into()))
 }
 
 fn udp_flow(token: &Token, run: u32) -> udp::FlowId {
@@ -185,7 +186,7 @@ pub fn send(peer: &mut dyn Peer, order: &UdpOrder, watch: &udp::Watch, stop: &St
         Ok((sent, Some(count)))
     };
     let (sent, done) = run(peer, 1, Task::Receive { run: 0, order: *order }, stop, &mut work)?;
-    let received = done.received.ok_or_else(|| silent_about(peer, "received"))?;
+    let received = done.received.ok_or_else(|| missing_result(peer, "received"))?;
     Ok(udp::point(*order, sent, received))
 }
 
@@ -204,7 +205,7 @@ pub fn receive(peer: &mut dyn Peer, order: &UdpOrder, watch: &udp::Watch, stop: 
         Ok((received, Some(0)))
     };
     let (received, done) = run(peer, 1, Task::Send { run: 0, order: *order }, stop, &mut work)?;
-    let sent = done.sent.ok_or_else(|| silent_about(peer, "sent"))?;
+    let sent = done.sent.ok_or_else(|| missing_result(peer, "sent"))?;
     Ok(udp::point(*order, sent, received))
 }
 
@@ -232,23 +233,24 @@ pub fn explore(peer: &mut dyn Peer, order: &RouteOrder, stop: &Stop) -> Result<(
     let seconds = 3.0 * order.lasts_s + GRACE_S;
     let mut forward =
         |sockets: &[UdpSocket], token: &Token| Ok((route::explore(sockets, token, order, stop)?, Some(0)));
-    let (there, _) = run(peer, flows, Task::Echo { seconds }, stop, &mut forward)?;
+    let (to_node, _) = run(peer, flows, Task::Echo { seconds }, stop, &mut forward)?;
     let over = Stop::default();
     let lasts = Duration::from_secs_f64(seconds.min(udp::SECONDS_MAX));
     let mut answers = |sockets: &[UdpSocket], token: &Token| {
         let failed = |source| Error::Host { doing: "answer probes", source };
         let sockets = sockets.iter().map(UdpSocket::try_clone).collect::<std::io::Result<Vec<_>>>().map_err(failed)?;
-        let (token, over) = (*token, over.clone());
+        let token = *token;
+        let over = over.clone();
         let echo = std::thread::Builder::new().name("echo".into());
         let echo = echo.spawn(move || super::far::echo(&sockets, &token, lasts, &over)).map_err(failed)?;
         Ok((echo, None))
     };
-    let asked = run(peer, flows, Task::Explore(order.clone()), stop, &mut answers);
+    let explored = run(peer, flows, Task::Explore(order.clone()), stop, &mut answers);
     over.stop();
-    let (echo, done) = asked?;
+    let (echo, done) = explored?;
     // A failure of the echo thread shows as missing answers in the far end's result.
     let _ = echo.join();
-    Ok((there, done.route))
+    Ok((to_node, done.route))
 }
 
 /// The routes in both directions, and their differences.
@@ -261,7 +263,8 @@ pub fn routes(peer: &mut dyn Peer, order: &RouteOrder, stop: &Stop) -> Result<Ro
     Ok(Routes { forward, reverse, asymmetries })
 }
 
-fn silent_about(peer: &dyn Peer, what: &str) -> Error {
-    let what = format!("it does not say what it {what}");
+/// The error where the far end's result lacks the counters of what it `did` ("sent", "received").
+fn missing_result(peer: &dyn Peer, did: &str) -> Error {
+    let what = format!("its result lacks what it {did}");
     Error::Protocol { peer: peer.name().into(), protocol: "the test", what }
 }

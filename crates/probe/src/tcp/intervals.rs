@@ -27,7 +27,7 @@ pub(crate) struct IntervalRecorder {
     interval: Duration,
     omit: Duration,
     last: Snapshot,
-    /// The end of the start that is left out; none until then.
+    /// The samples at the end of the start that does not count; none until then.
     counts_from: Option<Snapshot>,
 }
 
@@ -61,7 +61,7 @@ fn flow(now: &StreamSample, then: &StreamSample, span: Duration) -> Flow {
     let bytes = now.bytes.saturating_sub(then.bytes);
     Flow {
         stream: now.id,
-        direction: Direction::of(now.up),
+        direction: Direction::of(now.is_forward),
         bytes,
         rate_bit_s: rate_bit_s(bytes, span),
         kernel: now.sends.then(|| kernel(&now.tcp.since(&then.tcp))),
@@ -81,7 +81,7 @@ impl IntervalRecorder {
     }
 
     /// Takes samples; returns an interval if one is complete.
-    pub(crate) fn saw(&mut self, at: Duration, samples: Vec<StreamSample>) -> Option<Interval> {
+    pub(crate) fn record(&mut self, at: Duration, samples: Vec<StreamSample>) -> Option<Interval> {
         if at < self.due() {
             return None;
         }
@@ -111,8 +111,8 @@ impl IntervalRecorder {
         let sample = &ended.sample;
         let from = self.counts_from.clone().unwrap_or_else(|| self.last.clone());
         let counted_bytes = sample.bytes.saturating_sub(from.of(sample.id).bytes);
-        // Bytes of a remote sender arrive a round trip after the start, which is no part of the rate. Where the first byte
-        // came in the second half of the test, that delay cannot be told from a slow rate.
+        // Bytes of a remote sender arrive a round trip after the start; that delay is no part of the rate. Where the first byte
+        // arrived in the second half of the test, the delay cannot be distinguished from a slow rate.
         let begin = if sample.sends || sample.first > sample.last / 2 { from.at } else { from.at.max(sample.first) };
         let counted = sample.last.saturating_sub(begin);
         Total {
@@ -132,17 +132,17 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn sample(id: u32, bytes: u64, last: Duration) -> StreamSample {
-        StreamSample { id, up: true, sends: false, bytes, first: Duration::ZERO, last, tcp: TcpInfo::default() }
+        StreamSample { id, is_forward: true, sends: false, bytes, first: Duration::ZERO, last, tcp: TcpInfo::default() }
     }
 
     #[test]
     fn the_start_does_not_count() {
         let mut recorder = IntervalRecorder::new(SECOND, SECOND / 2);
         assert_eq!(recorder.due(), SECOND / 2);
-        assert_eq!(recorder.saw(SECOND / 4, vec![sample(1, 10, SECOND / 4)]), None);
-        let first = recorder.saw(SECOND / 2, vec![sample(1, 1_000, SECOND / 2)]).unwrap();
+        assert_eq!(recorder.record(SECOND / 4, vec![sample(1, 10, SECOND / 4)]), None);
+        let first = recorder.record(SECOND / 2, vec![sample(1, 1_000, SECOND / 2)]).unwrap();
         assert!(first.omitted && first.flows[0].bytes == 1_000 && first.flows[0].rate_bit_s == 16_000, "{first:?}");
-        let second = recorder.saw(SECOND * 3 / 2, vec![sample(1, 5_000, SECOND * 3 / 2)]).unwrap();
+        let second = recorder.record(SECOND * 3 / 2, vec![sample(1, 5_000, SECOND * 3 / 2)]).unwrap();
         assert!(!second.omitted && second.flows[0].rate_bit_s == 32_000, "{second:?}");
         let last = sample(1, 7_000, SECOND * 2);
         let ended = FinishedStream { sample: last, cpu: SECOND, congestion: "bbr".into(), error: None };
@@ -154,9 +154,9 @@ mod tests {
     }
 
     #[test]
-    fn a_late_look_makes_a_long_interval_and_no_second_one() {
+    fn a_late_sample_makes_one_long_interval() {
         let mut recorder = IntervalRecorder::new(SECOND, Duration::ZERO);
-        let late = recorder.saw(SECOND * 3, vec![sample(1, 3_000, SECOND * 3)]).unwrap();
+        let late = recorder.record(SECOND * 3, vec![sample(1, 3_000, SECOND * 3)]).unwrap();
         assert_eq!((late.start_s, late.end_s, late.flows[0].rate_bit_s), (0.0, 3.0, 8_000));
         assert_eq!(recorder.due(), SECOND * 4);
     }

@@ -53,7 +53,9 @@ pub fn check(order: &Order) -> Result<()> {
     }
     let cores = order.near_cores.len().max(order.far_cores.len());
     if cores > 1024 || order.congestion.as_ref().is_some_and(|name| name.len() > 15 || name.is_empty()) {
-        return wrong("no congestion control has a name like that, and no host so many processors".into());
+        return wrong(
+            "a congestion control has a name of 1 to 15 bytes, and an end runs on at most 1024 processors".into(),
+        );
     }
     Ok(())
 }
@@ -64,29 +66,28 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn bounds_are_named() {
+    fn a_refused_order_names_the_bounds() {
         let order = Order::default;
         assert!(check(&order()).is_ok());
-        let say = |order: Order| check(&order).unwrap_err().to_string();
-        assert!(say(Order { streams: 0, ..order() }).contains("1 to 128"));
-        assert!(say(Order { seconds: f64::NAN, ..order() }).contains("0.1 s to a day"));
-        assert!(say(Order { seconds: 0.0, ..order() }).contains("--bytes"));
-        assert!(say(Order { bytes: 5, ..order() }).contains("not after both"));
-        assert!(say(Order { omit_s: f64::INFINITY, ..order() }).contains("0 to 60"));
-        assert!(say(Order { mss_bytes: 10, ..order() }).contains("88"));
-        assert!(say(Order { dscp: 64, ..order() }).contains("63"));
+        let refusal = |order: Order| check(&order).unwrap_err().to_string();
+        assert!(refusal(Order { streams: 0, ..order() }).contains("1 to 128"));
+        assert!(refusal(Order { seconds: f64::NAN, ..order() }).contains("0.1 s to a day"));
+        assert!(refusal(Order { seconds: 0.0, ..order() }).contains("--bytes"));
+        assert!(refusal(Order { bytes: 5, ..order() }).contains("not after both"));
+        assert!(refusal(Order { omit_s: f64::INFINITY, ..order() }).contains("0 to 60"));
+        assert!(refusal(Order { mss_bytes: 10, ..order() }).contains("88"));
+        assert!(refusal(Order { dscp: 64, ..order() }).contains("63"));
         assert!(check(&Order { bytes: 1 << 40, seconds: 0.0, ..order() }).is_ok());
     }
 
     proptest! {
-        /// An order that passes the check can be run, whoever sent it.
         #[test]
-        fn what_passes_can_be_run(streams: u32, seconds: f64, bytes: u64, omit_s: f64, interval_s: f64) {
+        fn an_order_that_passes_the_check_can_be_run(streams: u32, seconds: f64, bytes: u64, omit_s: f64, interval_s: f64) {
             let order = Order { streams, seconds, bytes, omit_s, interval_s, ..Order::default() };
             if check(&order).is_ok() {
-                let parts = super::super::parts(&order);
-                prop_assert_eq!(parts.len() as u32, streams);
-                let sum = parts.iter().try_fold(0u64, |sum, part| sum.checked_add(part.2));
+                let planned = super::super::planned(&order);
+                prop_assert_eq!(planned.len() as u32, streams);
+                let sum = planned.iter().try_fold(0u64, |sum, stream| sum.checked_add(stream.quota_bytes));
                 prop_assert!(bytes == 0 || sum == Some(bytes));
                 prop_assert!(std::time::Duration::try_from_secs_f64(seconds + omit_s + interval_s).is_ok());
             }

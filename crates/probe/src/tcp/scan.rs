@@ -23,7 +23,7 @@ pub fn values(scan: Scan, processors: (u32, u32)) -> Vec<u64> {
         |from: u64, to: u64| std::iter::successors(Some(from), move |value| Some(value * 2).filter(|v| *v <= to));
     match scan {
         Scan::Streams => doubling(1, 32).collect(),
-        // From what is too small for any long path to what is enough for 10 Gbit/s over 100 ms.
+        // From a window that is too small for any long path to one that suffices for 10 Gbit/s over 100 ms.
         Scan::Window => doubling(WINDOW_MIN << 2, WINDOW_MAX >> 3).collect(),
         Scan::NearCores => (0..processors.0.into()).collect(),
         Scan::FarCores => (0..processors.1.into()).collect(),
@@ -57,17 +57,20 @@ pub fn orders(scan: Scan, values: &[u64], order: &Order) -> Result<Vec<(u64, Ord
 
 /// The point of a test's report.
 pub fn point(value: u64, report: &Report) -> ScanPoint {
-    let ways = &report.directions;
+    let directions = &report.directions;
     let rtt = report.near.totals.iter().chain(&report.far.totals).filter_map(|total| total.flow.kernel);
     let rtt = rtt.map(|kernel| kernel.min_rtt_s).filter(|rtt| *rtt > 0.0).fold(f64::INFINITY, f64::min);
     ScanPoint {
         value,
-        rate_bit_s: ways.iter().map(|way| way.rate_bit_s).sum(),
-        resent: ways.iter().map(|way| way.resent).fold(0.0, f64::max),
-        cpu_s_per_gb: ways.iter().map(|way| way.cpu_s_per_gb.0 + way.cpu_s_per_gb.1).sum::<f64>()
-            / ways.len().max(1) as f64,
+        rate_bit_s: directions.iter().map(|direction| direction.rate_bit_s).sum(),
+        resent: directions.iter().map(|direction| direction.resent).fold(0.0, f64::max),
+        cpu_s_per_gb: directions
+            .iter()
+            .map(|direction| direction.cpu_s_per_gb.0 + direction.cpu_s_per_gb.1)
+            .sum::<f64>()
+            / directions.len().max(1) as f64,
         min_rtt_s: if rtt.is_finite() { rtt } else { 0.0 },
-        limit: ways.first().map(|way| way.limit.clone()).unwrap_or_default(),
+        limit: directions.first().map(|direction| direction.limit.clone()).unwrap_or_default(),
         failed: String::new(),
     }
 }
@@ -77,19 +80,19 @@ pub fn failed(value: u64, error: &Error) -> ScanPoint {
     ScanPoint { value, failed: error.to_string(), ..ScanPoint::default() }
 }
 
-/// What the row says.
+/// The conclusion from the points of a scan.
 pub fn judge(scan: Scan, points: Vec<ScanPoint>) -> ScanReport {
-    let whole: Vec<&ScanPoint> = points.iter().filter(|point| point.failed.is_empty()).collect();
-    let best = whole.iter().map(|point| point.rate_bit_s).max().unwrap_or(0);
+    let succeeded: Vec<&ScanPoint> = points.iter().filter(|point| point.failed.is_empty()).collect();
+    let best = succeeded.iter().map(|point| point.rate_bit_s).max().unwrap_or(0);
     let good = |point: &&&ScanPoint| point.rate_bit_s as f64 >= best as f64 * AS_GOOD;
-    let knee = whole.iter().filter(good).map(|point| point.value).min();
-    let rtt = whole.iter().map(|point| point.min_rtt_s).filter(|rtt| *rtt > 0.0).fold(f64::INFINITY, f64::min);
+    let knee = succeeded.iter().filter(good).map(|point| point.value).min();
+    let rtt = succeeded.iter().map(|point| point.min_rtt_s).filter(|rtt| *rtt > 0.0).fold(f64::INFINITY, f64::min);
     let bdp_bytes = if rtt.is_finite() { laws::bdp_bytes(best as f64, rtt) as u64 } else { 0 };
-    let bad = if matches!(scan, Scan::NearCores | Scan::FarCores) { bad(&whole) } else { Vec::new() };
+    let bad = if matches!(scan, Scan::NearCores | Scan::FarCores) { bad(&succeeded) } else { Vec::new() };
     ScanReport { scan, knee, best_bit_s: best, bdp_bytes, bad, points }
 }
 
-/// Values that give much less than the others do.
+/// Values whose rate is much lower than the median.
 fn bad(points: &[&ScanPoint]) -> Vec<u64> {
     let mut rates: Vec<u64> = points.iter().map(|point| point.rate_bit_s).collect();
     rates.sort_unstable();
@@ -102,7 +105,7 @@ fn bad(points: &[&ScanPoint]) -> Vec<u64> {
 mod tests {
     use super::*;
 
-    fn row(scan: Scan, rates: &[(u64, u64)]) -> ScanReport {
+    fn report(scan: Scan, rates: &[(u64, u64)]) -> ScanReport {
         let point = |(value, rate_bit_s): &(u64, u64)| ScanPoint {
             value: *value,
             rate_bit_s: *rate_bit_s,
@@ -113,28 +116,28 @@ mod tests {
     }
 
     #[test]
-    fn the_knee_is_the_least_that_is_as_good() {
-        let streams = row(Scan::Streams, &[(1, 300), (2, 600), (4, 990), (8, 1_000), (16, 980)]);
+    fn the_knee_is_the_least_value_with_about_the_best_rate() {
+        let streams = report(Scan::Streams, &[(1, 300), (2, 600), (4, 990), (8, 1_000), (16, 980)]);
         assert_eq!((streams.knee, streams.best_bit_s), (Some(4), 1_000));
         // The plateau of buffers is at the bandwidth-delay product.
         let mib = 1 << 20;
-        let window = row(
+        let window = report(
             Scan::Window,
             &[(mib, 84_000_000), (4 * mib, 335_000_000), (16 * mib, 950_000_000), (32 * mib, 952_000_000)],
         );
         assert_eq!(window.knee, Some(16 * mib));
         assert!(window.bdp_bytes < 16 * mib && window.bdp_bytes > 8 * mib, "{window:?}");
-        assert_eq!(row(Scan::Streams, &[]).knee, None);
+        assert_eq!(report(Scan::Streams, &[]).knee, None);
     }
 
     #[test]
     fn bad_processors_are_named() {
-        assert_eq!(row(Scan::FarCores, &[(0, 900), (1, 910), (2, 500), (3, 905)]).bad, [2]);
-        assert!(row(Scan::Streams, &[(1, 100), (2, 900), (4, 900)]).bad.is_empty());
+        assert_eq!(report(Scan::FarCores, &[(0, 900), (1, 910), (2, 500), (3, 905)]).bad, [2]);
+        assert!(report(Scan::Streams, &[(1, 100), (2, 900), (4, 900)]).bad.is_empty());
     }
 
     #[test]
-    fn what_cannot_be_scanned_is_said() {
+    fn a_scan_with_values_out_of_bounds_is_refused() {
         let order = Order::default();
         assert!(orders(Scan::Streams, &[1, 2, 500], &order).unwrap_err().to_string().contains("128"));
         assert!(orders(Scan::Window, &[], &order).is_err());

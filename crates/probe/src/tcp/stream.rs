@@ -13,7 +13,7 @@ use sys::files::Aligned;
 use crate::error::{Error, Result};
 
 /// The longest write or read before its thread checks whether to end.
-const PATIENCE: Duration = Duration::from_millis(100);
+const IO_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// One connected stream of a test.
 #[derive(Debug)]
@@ -21,12 +21,12 @@ pub struct TestStream {
     /// Its number, from 1.
     pub id: u32,
     /// Data goes forward: from the near end to the far end.
-    pub up: bool,
+    pub is_forward: bool,
     /// This end sends.
     pub sends: bool,
     /// The connection.
     pub socket: TcpStream,
-    /// Bytes to send; `u64::MAX` for no bound.
+    /// Most bytes to send; `u64::MAX` for no bound.
     pub quota: u64,
 }
 
@@ -47,7 +47,7 @@ pub struct StreamSample {
     /// Its number.
     pub id: u32,
     /// Data goes forward: from the near end to the far end.
-    pub up: bool,
+    pub is_forward: bool,
     /// This end sends.
     pub sends: bool,
     /// Bytes so far.
@@ -69,7 +69,7 @@ pub struct StreamSettings<'a> {
     pub cores: &'a [u32],
     /// The longest that a thread runs.
     pub lasts: Duration,
-    /// A stream that has sent its quota shuts its sending direction down. Stock iperf3 servers take that for an error.
+    /// A stream that has sent its quota shuts its sending direction down. A stock iperf3 server would treat that as an error.
     pub shuts: bool,
 }
 
@@ -89,10 +89,10 @@ pub struct FinishedStream {
 #[derive(Debug)]
 struct StreamThread {
     id: u32,
-    up: bool,
+    is_forward: bool,
     sends: bool,
     socket: TcpStream,
-    base: TcpInfo,
+    info_at_start: TcpInfo,
     counters: Arc<StreamCounters>,
     thread: JoinHandle<io::Result<()>>,
 }
@@ -101,18 +101,18 @@ struct StreamThread {
 #[derive(Debug)]
 pub struct StreamPool {
     members: Vec<StreamThread>,
-    /// Threads send no more.
-    hush: Arc<AtomicBool>,
-    /// Threads end without waiting for anything.
+    /// Threads stop sending.
+    stop_sending: Arc<AtomicBool>,
+    /// Threads stop sending and receiving.
     abandon: Arc<AtomicBool>,
     started: Instant,
 }
 
-/// What a stream's thread works with.
+/// The state of a stream's thread.
 struct StreamWorker {
     socket: TcpStream,
     counters: Arc<StreamCounters>,
-    hush: Arc<AtomicBool>,
+    stop_sending: Arc<AtomicBool>,
     abandon: Arc<AtomicBool>,
     started: Instant,
     lasts: Duration,
@@ -120,7 +120,7 @@ struct StreamWorker {
 }
 
 impl StreamWorker {
-    fn counted(&self, bytes: usize) {
+    fn count(&self, bytes: usize) {
         let now = self.started.elapsed().as_nanos() as u64;
         if self.counters.bytes.fetch_add(bytes as u64, Ordering::Relaxed) == 0 {
             self.counters.first_ns.store(now, Ordering::Relaxed);
@@ -132,14 +132,14 @@ impl StreamWorker {
         self.abandon.load(Ordering::Relaxed) || self.started.elapsed() >= self.lasts
     }
 
-    /// Writes `left` bytes, or until told to stop.
+    /// Writes `left` bytes; ends earlier at a stop.
     fn send(&self, block: &[u8], mut left: u64) -> io::Result<()> {
-        while left > 0 && !self.is_over() && !self.hush.load(Ordering::Relaxed) {
+        while left > 0 && !self.is_over() && !self.stop_sending.load(Ordering::Relaxed) {
             let next = block.len().min(usize::try_from(left).unwrap_or(usize::MAX));
             match (&self.socket).write(&block[..next]) {
                 Ok(0) => break,
                 Ok(wrote) => {
-                    self.counted(wrote);
+                    self.count(wrote);
                     left -= wrote as u64;
                 }
                 Err(error) if waits(&error) => {}
@@ -149,12 +149,12 @@ impl StreamWorker {
         if self.shuts { self.socket.shutdown(Shutdown::Write) } else { Ok(()) }
     }
 
-    /// Reads until the peer closes, or until told to stop.
+    /// Reads until the peer closes; ends earlier at a stop.
     fn receive(&self, buffer: &mut [u8]) -> io::Result<()> {
         while !self.is_over() {
             match (&self.socket).read(buffer) {
                 Ok(0) => return Ok(()),
-                Ok(read) => self.counted(read),
+                Ok(read) => self.count(read),
                 Err(error) if waits(&error) => {}
                 Err(error) => return Err(error),
             }
@@ -176,14 +176,18 @@ impl StreamPool {
     pub fn start(streams: Vec<TestStream>, settings: StreamSettings<'_>) -> Result<StreamPool> {
         let StreamSettings { block_bytes, cores, .. } = settings;
         if let Some(core) = cores.iter().find(|core| !sys::schedule::may_run_on(**core)) {
-            return Err(Error::Order(format!("processor {core} is none that this program may use here")));
+            return Err(Error::Order(format!("this program may not use processor {core} here")));
         }
-        // Random bytes: a link that compresses would carry zeros faster than real data.
+        // Random bytes: a link that compresses would transfer zeros faster than real data.
         let mut block = Aligned::zeroed(block_bytes);
         fastrand::Rng::with_seed(block_bytes as u64).fill(&mut block);
         let block = Arc::new(block);
-        let mut pool =
-            StreamPool { members: Vec::new(), hush: Arc::default(), abandon: Arc::default(), started: Instant::now() };
+        let mut pool = StreamPool {
+            members: Vec::new(),
+            stop_sending: Arc::default(),
+            abandon: Arc::default(),
+            started: Instant::now(),
+        };
         for (at, stream) in streams.into_iter().enumerate() {
             let core = cores.get(at % cores.len().max(1)).copied();
             let started = pool.member(stream, &block, core, settings);
@@ -207,16 +211,16 @@ impl StreamPool {
         settings: StreamSettings<'_>,
     ) -> Result<StreamThread> {
         let host = |doing| move |source| Error::Host { doing, source };
-        let TestStream { id, up, sends, socket, quota } = stream;
-        socket.set_write_timeout(Some(PATIENCE)).map_err(host("set up a socket"))?;
-        socket.set_read_timeout(Some(PATIENCE)).map_err(host("set up a socket"))?;
+        let TestStream { id, is_forward, sends, socket, quota } = stream;
+        socket.set_write_timeout(Some(IO_TIMEOUT)).map_err(host("set up a socket"))?;
+        socket.set_read_timeout(Some(IO_TIMEOUT)).map_err(host("set up a socket"))?;
         let handle = socket.try_clone().map_err(host("copy a socket"))?;
-        let base = sys::tcp::info(&handle).map_err(host("read the kernel's facts about a connection"))?;
+        let info_at_start = sys::tcp::info(&handle).map_err(host("read the kernel's facts about a connection"))?;
         let counters = Arc::<StreamCounters>::default();
         let work = StreamWorker {
             socket,
             counters: Arc::clone(&counters),
-            hush: Arc::clone(&self.hush),
+            stop_sending: Arc::clone(&self.stop_sending),
             abandon: Arc::clone(&self.abandon),
             started: self.started,
             lasts: settings.lasts,
@@ -229,7 +233,7 @@ impl StreamPool {
                 if sends {
                     work.send(&block, quota)
                 } else {
-                    // Copying into memory off page boundaries takes the kernel twice the time on some processors.
+                    // On some processors the kernel takes twice the time to copy into memory that is not aligned to pages.
                     work.receive(&mut Aligned::zeroed(block.len()))
                 }
             });
@@ -239,7 +243,7 @@ impl StreamPool {
         };
         let thread = std::thread::Builder::new().name(format!("probe-{id}")).spawn(run);
         let thread = thread.map_err(host("start a thread"))?;
-        Ok(StreamThread { id, up, sends, socket: handle, base, counters, thread })
+        Ok(StreamThread { id, is_forward, sends, socket: handle, info_at_start, counters, thread })
     }
 
     /// When the pool was started.
@@ -253,8 +257,8 @@ impl StreamPool {
     }
 
     /// Stops sending.
-    pub fn hush(&self) {
-        self.hush.store(true, Ordering::Relaxed);
+    pub fn stop_sending(&self) {
+        self.stop_sending.store(true, Ordering::Relaxed);
     }
 
     /// Stops sending and receiving.
@@ -278,11 +282,10 @@ impl StreamPool {
     }
 }
 
-/// A failed test must leave no thread behind that goes on sending. Every write and read has a timeout of its own, which
-/// bounds the wait here.
+/// A failed test must leave no thread behind that goes on sending. The timeout of each write and read bounds the wait here.
 impl Drop for StreamPool {
     fn drop(&mut self) {
-        self.hush();
+        self.stop_sending();
         self.abandon();
         for member in std::mem::take(&mut self.members) {
             let _ = member.thread.join();
@@ -292,10 +295,10 @@ impl Drop for StreamPool {
 
 impl StreamThread {
     fn sample(&self) -> StreamSample {
-        let tcp = sys::tcp::info(&self.socket).unwrap_or_default().since(&self.base);
+        let tcp = sys::tcp::info(&self.socket).unwrap_or_default().since(&self.info_at_start);
         StreamSample {
             id: self.id,
-            up: self.up,
+            is_forward: self.is_forward,
             sends: self.sends,
             bytes: self.counters.bytes.load(Ordering::Relaxed),
             first: Duration::from_nanos(self.counters.first_ns.load(Ordering::Relaxed)),

@@ -19,7 +19,7 @@ const HEAD: u32 = 14;
 pub struct TwampSession {
     /// The socket for test packets, connected to the reflector's port.
     pub socket: UdpSocket,
-    /// The session goes on until this is dropped.
+    /// The session lasts until this is dropped.
     pub control: Box<dyn std::fmt::Debug + Send>,
 }
 
@@ -29,7 +29,7 @@ struct Control(TcpStream);
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // A reflector that is gone has ended the session.
+        // If this fails, the reflector is gone, and has ended the session.
         let _ = self.0.write_all(&message::stop_sessions(1));
     }
 }
@@ -87,6 +87,6 @@ fn read<const N: usize>(control: &mut TcpStream) -> io::Result<[u8; N]> {
 fn accepted(code: u8, what: &str) -> std::result::Result<(), String> {
     match code {
         0 => Ok(()),
-        code => Err(format!("it does not take {what}: {}", Accept::describe(code))),
+        code => Err(format!("it does not accept {what}: {}", Accept::describe(code))),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::message::{REQUEST, Request};
 
-/// A request for a session: what reads is written as it was read.
+/// A request for a session. One that can be read is written, and read again unchanged.
 pub fn twamp_request(bytes: &[u8]) {
     let mut octets = [0; REQUEST];
     let length = bytes.len().min(REQUEST);

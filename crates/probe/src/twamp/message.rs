@@ -27,16 +27,16 @@ pub enum Accept {
 }
 
 impl Accept {
-    /// In words.
+    /// The meaning of a code, in words.
     pub fn describe(code: u8) -> &'static str {
         match code {
             0 => "accepted",
-            1 => "it fails, and it does not say why",
-            2 => "an internal error there",
-            3 => "it does not support what was asked for",
-            4 => "it has no room for it, for good",
-            5 => "it has no room for it just now",
-            _ => "it says a code that nobody knows",
+            1 => "it fails without a reason",
+            2 => "it has an internal error",
+            3 => "it does not support the request",
+            4 => "it lacks the resources, permanently",
+            5 => "it lacks the resources for now",
+            _ => "it answers with an unknown code",
         }
     }
 }
@@ -64,7 +64,7 @@ fn put(octets: &mut [u8], at: usize, value: &[u8]) {
     octets[at..at + value.len()].copy_from_slice(value);
 }
 
-/// A greeting with these modes; the challenge and salt are of no use without authentication.
+/// A greeting with these modes. The challenge and the salt stay zero: they serve authentication only.
 pub fn greeting(modes: u32) -> [u8; GREETING] {
     let mut octets = [0; GREETING];
     put(&mut octets, 12, &modes.to_be_bytes());
@@ -73,12 +73,12 @@ pub fn greeting(modes: u32) -> [u8; GREETING] {
     octets
 }
 
-/// The modes of a greeting. Only the lowest three are those of the control connection; others say what else is understood.
+/// The modes of a greeting. Only the lowest three are modes of the control connection; the others announce further features.
 pub fn modes(greeting: &[u8; GREETING]) -> u32 {
     be32(greeting, 12)
 }
 
-/// Chooses a mode.
+/// The answer to a greeting, which chooses a mode.
 pub fn set_up(mode: u32) -> [u8; SET_UP] {
     let mut octets = [0; SET_UP];
     put(&mut octets, 0, &mode.to_be_bytes());
@@ -114,7 +114,7 @@ impl Request {
         octets
     }
 
-    /// Reads one; none where its version of IP is none.
+    /// Reads a request; none where its version of IP is neither 4 nor 6.
     pub fn read(octets: &[u8; REQUEST]) -> Option<Request> {
         let address = |at: usize| match octets[1] & 15 {
             4 => Some(IpAddr::V4(Ipv4Addr::from(be32(octets, at)))),
@@ -131,7 +131,7 @@ impl Request {
     }
 }
 
-/// Whether a session is accepted, at which port, under which name.
+/// The answer to a request: whether the session is accepted, the port for its packets, and its id.
 pub fn accept_session(accept: Accept, port: u16, sid: [u8; 16]) -> [u8; ACCEPT] {
     let mut octets = [0; ACCEPT];
     octets[0] = accept as u8;
@@ -151,7 +151,7 @@ pub fn short(first: u8) -> [u8; SHORT] {
     octets
 }
 
-/// Ends sessions.
+/// The command that ends sessions.
 pub fn stop_sessions(sessions: u32) -> [u8; SHORT] {
     let mut octets = short(STOP_SESSIONS);
     put(&mut octets, 4, &sessions.to_be_bytes());

@@ -30,7 +30,7 @@ impl Default for Bounds {
 pub trait TestSession {}
 
 /// The longest read before the stop is checked.
-const LOOK: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Serves one control connection until it is closed; returns the number of sessions. `begin` is called with the address of each
 /// sender whose packets are to be answered, and returns the running session; none if there is no room. Packets are answered at
@@ -48,7 +48,7 @@ pub fn serve(
     let peer = control.peer_addr().map_err(|source| Error::Host { doing: "find out who connected", source })?;
     let broken = |source| Error::Broken { peer: peer.to_string(), source };
     let wrong = |what: &str| Error::Protocol { peer: peer.to_string(), protocol: "TWAMP", what: what.into() };
-    control.set_read_timeout(Some(LOOK)).map_err(broken)?;
+    control.set_read_timeout(Some(CHECK_INTERVAL)).map_err(broken)?;
     control.set_write_timeout(Some(Duration::from_secs(10))).map_err(broken)?;
     control.write_all(&message::greeting(UNAUTHENTICATED)).map_err(broken)?;
     let mut set_up = [0; SET_UP];
@@ -57,7 +57,7 @@ pub fn serve(
     }
     if message::mode(&set_up) != UNAUTHENTICATED {
         control.write_all(&message::server_start(Accept::NotSupported, 0)).map_err(broken)?;
-        return Err(wrong("it wants a mode that was not offered"));
+        return Err(wrong("it chooses a mode that was not offered"));
     }
     let now = Timestamp::of(HostClock.read().real_ns);
     control.write_all(&message::server_start(Accept::Ok, now.0)).map_err(broken)?;
@@ -90,12 +90,12 @@ pub fn serve(
                 control.write_all(&message::short(answer as u8)).map_err(broken)?;
             }
             message::STOP_SESSIONS => running.clear(),
-            _ => return Err(wrong("it says a command that is none of TWAMP's")),
+            _ => return Err(wrong("it sends a command that is not one of TWAMP's")),
         }
     }
 }
 
-/// Checks a request. Only packets of the requesting host are answered, so that no tester can have a third host flooded.
+/// Checks a request. Only packets of the requesting host are answered, so that a tester cannot have a third host flooded.
 fn request(
     octets: &[u8; REQUEST],
     peer: SocketAddr,
@@ -105,8 +105,7 @@ fn request(
 ) -> Accept {
     let Some(request) = Request::read(octets) else { return Accept::NotSupported };
     let (address, port) = request.sender;
-    let is_unsaid = address.is_unspecified();
-    if port == 0 || !is_unsaid && !is_same(address, peer.ip()) {
+    if port == 0 || !address.is_unspecified() && !is_same(address, peer.ip()) {
         return Accept::Failure;
     }
     if sessions >= bounds.sessions {
@@ -120,10 +119,10 @@ fn is_same(a: IpAddr, b: IpAddr) -> bool {
     a.to_canonical() == b.to_canonical()
 }
 
-/// Address, time and randomness, as RFC 4656 has it (section 3.5).
+/// A session id of port, time and random octets, in the way of RFC 4656, section 3.5.
 fn session_id(peer: SocketAddr, now: Timestamp, port: u16) -> [u8; 16] {
     let mut sid = [0; 16];
-    // Without random numbers the id still differs from moment to moment.
+    // Without random numbers, the time still makes the id unique.
     let _ = getrandom(&mut sid[12..], GetRandomFlags::empty());
     sid[..2].copy_from_slice(&port.to_be_bytes());
     sid[2..4].copy_from_slice(&peer.port().to_be_bytes());
@@ -133,7 +132,8 @@ fn session_id(peer: SocketAddr, now: Timestamp, port: u16) -> [u8; 16] {
 
 /// Fills `octets`; returns `false` if the other end is gone or silent for too long, or at a stop.
 fn read(control: &mut TcpStream, octets: &mut [u8], bounds: &Bounds, stop: &Stop) -> io::Result<bool> {
-    let (mut filled, since) = (0, Instant::now());
+    let mut filled = 0;
+    let since = Instant::now();
     while filled < octets.len() {
         match control.read(&mut octets[filled..]) {
             Ok(0) => return Ok(false),

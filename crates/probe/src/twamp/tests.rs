@@ -1,4 +1,4 @@
-//! Both ends over loopback, and what a tester must not get.
+//! Both ends over loopback, and requests that are refused.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -23,17 +23,17 @@ impl Drop for Counted<'_> {
 
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
-/// A server for one connection; whom it was told to answer.
+/// Runs a server for one connection beside `test`; returns the senders whose packets it answers, and its result.
 fn served(bounds: Bounds, test: impl FnOnce(SocketAddr)) -> (Vec<SocketAddr>, crate::Result<u32>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
-    let told = Mutex::new(Vec::new());
+    let senders = Mutex::new(Vec::new());
     let stop = Stop::default();
     let result = std::thread::scope(|scope| {
         let server = scope.spawn(|| {
             let (control, _) = listener.accept().unwrap();
             serve(control, 4_242, bounds, &stop, &|from| {
-                told.lock().unwrap().push(from);
+                senders.lock().unwrap().push(from);
                 OPEN.fetch_add(1, Ordering::SeqCst);
                 Some(Box::new(Counted(&OPEN)))
             })
@@ -41,23 +41,23 @@ fn served(bounds: Bounds, test: impl FnOnce(SocketAddr)) -> (Vec<SocketAddr>, cr
         test(at);
         server.join().unwrap()
     });
-    (told.into_inner().unwrap(), result)
+    (senders.into_inner().unwrap(), result)
 }
 
 #[test]
 fn a_session_begins_and_ends() {
     let mut port = 0;
-    let (told, result) = served(Bounds::default(), |at| {
+    let (senders, result) = served(Bounds::default(), |at| {
         let session = begin(at, &StreamTest::default()).unwrap();
         assert_eq!(session.socket.peer_addr().unwrap().port(), 4_242);
         port = session.socket.local_addr().unwrap().port();
         assert_eq!(OPEN.load(Ordering::SeqCst), 1);
     });
-    assert_eq!((told, result.unwrap()), (vec![SocketAddr::from(([127, 0, 0, 1], port))], 1));
+    assert_eq!((senders, result.unwrap()), (vec![SocketAddr::from(([127, 0, 0, 1], port))], 1));
     assert_eq!(OPEN.load(Ordering::SeqCst), 0, "it ends with the connection");
 }
 
-/// Speaks the first half of the protocol; the connection after it.
+/// Performs the set-up; returns the connection.
 fn greeted(at: SocketAddr) -> TcpStream {
     let mut control = TcpStream::connect(at).unwrap();
     control.read_exact(&mut [0; message::GREETING]).unwrap();
@@ -75,9 +75,9 @@ fn request(control: &mut TcpStream, sender: (std::net::IpAddr, u16)) -> u8 {
 }
 
 #[test]
-fn nobody_has_somebody_else_flooded_and_there_is_a_bound() {
+fn a_session_for_another_host_or_beyond_the_bound_is_refused() {
     let here = std::net::IpAddr::from([127, 0, 0, 1]);
-    let (told, _) = served(Bounds { sessions: 2, ..Bounds::default() }, |at| {
+    let (senders, _) = served(Bounds { sessions: 2, ..Bounds::default() }, |at| {
         let mut control = greeted(at);
         assert_eq!(request(&mut control, ([192, 0, 2, 1].into(), 5_000)), Accept::Failure as u8);
         assert_eq!(request(&mut control, (here, 0)), Accept::Failure as u8);
@@ -85,15 +85,15 @@ fn nobody_has_somebody_else_flooded_and_there_is_a_bound() {
         assert_eq!(
             request(&mut control, ([0; 4].into(), 5_001)),
             0,
-            "an address that is not said is that of the connection"
+            "an unspecified address is that of the connection"
         );
         assert_eq!(request(&mut control, (here, 5_002)), Accept::TemporaryLimit as u8);
     });
-    assert!(told.is_empty(), "none was started");
+    assert!(senders.is_empty(), "none was started");
 }
 
 #[test]
-fn what_is_no_twamp_is_refused() {
+fn an_unknown_mode_or_command_is_refused() {
     let (_, result) = served(Bounds::default(), |at| {
         let mut control = TcpStream::connect(at).unwrap();
         control.read_exact(&mut [0; message::GREETING]).unwrap();
@@ -110,7 +110,7 @@ fn what_is_no_twamp_is_refused() {
 }
 
 #[test]
-fn requests_are_as_the_rfc_has_them() {
+fn a_request_has_the_octets_of_the_rfc() {
     let request = Request {
         sender: ("2001:db8::1".parse().unwrap(), 0x1234),
         receiver: ("2001:db8::2".parse().unwrap(), 0x5678),

@@ -11,12 +11,11 @@ num_badorder; %lost; num_lost_innet; %lost_innet; recv_user_data_rate Mbit; recv
 /// The titles of [`shape`], which udpmon_bw_mon adds with -x.
 pub const SHAPE_TITLES: &str = " num_in_hist; mean; sigma; median; iq25; iq75;";
 
-/// One run as a row, spaced and rounded as udpmon does: times in µs, rates in Mbit/s, the spacing as it was ordered (0 at
-/// maximum rate).
+/// One run as a row, with udpmon's spaces and rounding: times in µs, rates in Mbit/s, the ordered spacing (0 at maximum rate).
 pub fn row(point: &UdpPoint) -> String {
     let (sent, received) = (&point.sent, &point.received);
     let bytes = f64::from(point.order.bytes);
-    // Computed from bytes and seconds again, as the public rates are rounded to bit/s.
+    // Computed from bytes and seconds, as the rates of the result are rounded to bit/s.
     let mbit_s = |bytes: f64, many: u64, seconds: f64| {
         if seconds > 0.0 { bytes * 8.0 * many as f64 / seconds / 1e6 } else { 0.0 }
     };
@@ -50,14 +49,14 @@ fn general(value: f64, digits: usize) -> String {
         return "0".into();
     }
     let rounded = format!("{:.*e}", digits - 1, value);
-    let (digits_of, exponent) = rounded.split_once('e').unwrap_or((&rounded, "0"));
+    let (mantissa, exponent) = rounded.split_once('e').unwrap_or((&rounded, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let short = |text: &str| {
         if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text.to_string() }
     };
     if exponent < -4 || exponent >= digits as i32 {
         let sign = if exponent < 0 { '-' } else { '+' };
-        return format!("{}e{sign}{:02}", short(digits_of), exponent.abs());
+        return format!("{}e{sign}{:02}", short(mantissa), exponent.abs());
     }
     short(&format!("{:.*}", (digits as i32 - 1 - exponent).max(0) as usize, value))
 }
@@ -81,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_and_its_titles() {
+    fn a_row_is_as_udpmon_prints_it() {
         let row = row(&a_point());
         // 1472 * 8 * 10000 / 0.125 s = 942.08 Mbit/s; 1472 * 8 * 9990 / 0.124 s = 948.728; 1538 * 8 * 9990 / 0.124 s.
         assert_eq!(row, " 1472; 10000;  12.5;  942.08; 9990; 10; 3; 0.1; 10; 0.1;  948.728;  991.266;  ");
@@ -92,13 +91,13 @@ mod tests {
     }
 
     #[test]
-    fn the_shape_and_its_titles() {
+    fn a_shape_is_as_udpmon_prints_it() {
         assert_eq!(shape(&a_point()), "  9989; 12.5; 0.125; 12.4; 12.3; 12.6;");
         assert_eq!(SHAPE_TITLES.matches(';').count(), 6);
     }
 
     #[test]
-    fn numbers_as_c_prints_them() {
+    fn numbers_are_formatted_as_by_printf() {
         let six = [
             (0.0, "0"),
             (1.0, "1"),

@@ -19,7 +19,7 @@ pub const ASK_BYTES: usize = HEAD_BYTES + 4;
 /// The largest payload over IPv4: 65,535 less 20 of IP and 8 of UDP.
 pub const DATAGRAM_BYTES_MAX: usize = 65_507;
 
-/// The secret of a flow, given out by a node: datagrams without it are not counted.
+/// The secret of a flow: datagrams without it are not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Token(pub [u8; 16]);
 
@@ -28,7 +28,7 @@ pub struct Token(pub [u8; 16]);
 pub struct FlowId {
     /// Token of the flow.
     pub token: Token,
-    /// Number of the run: tells late datagrams of the run before from those of this one.
+    /// Number of the run: distinguishes its datagrams from late ones of the previous run.
     pub run: u32,
 }
 
@@ -123,10 +123,10 @@ pub fn want_bytes(ask: &mut [u8], bytes: u32) -> bool {
 }
 
 /// Random bytes, which no link on the path can compress; the same in each run.
-pub(super) fn filling(bytes: usize) -> Vec<u8> {
-    let mut filled = vec![0; bytes];
-    fastrand::Rng::with_seed(0x4c48_5531).fill(&mut filled);
-    filled
+pub(super) fn random_payload(bytes: usize) -> Vec<u8> {
+    let mut payload = vec![0; bytes];
+    fastrand::Rng::with_seed(0x4c48_5531).fill(&mut payload);
+    payload
 }
 
 #[cfg(test)]
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bytes_of_a_head() {
+    fn a_head_has_its_golden_bytes() {
         let flow = FlowId { token: Token(*b"0123456789abcdef"), run: 0x0102_0304 };
         let head = Head { flow, kind: Kind::Data, number: 7, sent_ns: 0x1122_3344_5566_7788 };
         let mut bytes = [0xff; HEAD_BYTES + 1];
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_of_answers() {
+    fn an_ask_holds_the_size_of_its_answer() {
         let mut ask = [0; ASK_BYTES];
         assert!(want_bytes(&mut ask, 8_973));
         assert_eq!(wanted_bytes(&ask), Some(8_973));
@@ -159,7 +159,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_read(token: [u8; 16], run: u32, kind in 0..6usize, number: u64, sent_ns: u64,
+        fn a_head_is_read_as_it_was_written(token: [u8; 16], run: u32, kind in 0..6usize, number: u64, sent_ns: u64,
                                     padding in 0..100usize) {
             let head = Head { flow: FlowId { token: Token(token), run }, kind: KINDS[kind].0, number, sent_ns };
             let mut bytes = vec![0; HEAD_BYTES + padding];
@@ -169,14 +169,14 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_are_too_strange(mut bytes in prop::collection::vec(any::<u8>(), 0..100), ours: bool) {
+        fn any_bytes_are_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..100), ours: bool) {
             if ours && bytes.len() >= 4 {
                 bytes[..4].copy_from_slice(&MAGIC);
             }
             if let Some(head) = Head::read(&bytes) {
-                let mut again = bytes.clone();
-                prop_assert!(head.write(&mut again));
-                prop_assert_eq!(&again, &bytes);
+                let mut rewritten = bytes.clone();
+                prop_assert!(head.write(&mut rewritten));
+                prop_assert_eq!(&rewritten, &bytes);
             }
             let _ = wanted_bytes(&bytes);
         }

@@ -11,13 +11,14 @@ use super::order::Plan;
 use super::receive::RunAccumulator;
 use super::tally::{Arrival, Tally};
 
-/// Pieces of a run, 18 bytes each: what kind of datagram it is and whose, its number, the time in it.
+/// Datagrams of a run, from 18 bytes each: the kind, the run, the number, the sending time.
 pub fn udp_run(bytes: &[u8]) {
     let order = UdpOrder { bytes: HEAD_BYTES as u32, pace: UdpPace::Max, count: None, seconds: Some(1.0) };
     let ours = FlowId { token: Token([1; 16]), run: 1 };
     let Ok(plan) = Plan::of(&order) else { return };
     let mut accumulator = RunAccumulator::new(&plan, ours);
-    let (mut pieces, mut came) = (0u64, 0);
+    let mut pieces = 0u64;
+    let mut of_run = 0;
     for [kind, run, number @ .., a, b, c, d, e, f, g, h] in bytes.as_chunks::<18>().0 {
         let kind = if *kind < 0xf0 { Kind::Data } else { Kind::End };
         let head = Head {
@@ -29,25 +30,30 @@ pub fn udp_run(bytes: &[u8]) {
         let mut datagram = [0; HEAD_BYTES];
         head.write(&mut datagram);
         pieces += 1;
-        came += u64::from(kind == Kind::Data && head.flow == ours);
+        of_run += u64::from(kind == Kind::Data && head.flow == ours);
         let stamp_ns = Some(pieces * 1_000);
         accumulator.take(&Piece { bytes: &datagram, stamp_ns, datagram_bytes: None, truncated: false });
     }
-    let told = accumulator.told(&EndNotice::default());
-    assert!(told.datagrams + told.duplicates + told.unjudged <= came, "{} of {came}", told.datagrams);
-    assert!(told.expected.is_none_or(|sent| told.lost <= sent.max(plan.count)));
+    let received = accumulator.result(&EndNotice::default());
+    assert!(
+        received.datagrams + received.duplicates + received.unjudged <= of_run,
+        "{} of {of_run}",
+        received.datagrams
+    );
+    assert!(received.expected.is_none_or(|sent| received.lost <= sent.max(plan.count)));
 }
 
-/// Numbers as they come, two bytes each, against a set that remembers all of them; the first two bytes say how many were sent.
+/// Numbers in the order of arrival, two bytes each, compared with a set of all of them; the first two bytes are how many were sent.
 pub fn udp_counts(bytes: &[u8]) {
     let [sent, numbers @ ..] = bytes.as_chunks::<2>().0 else { return };
     let sent = u64::from(u16::from_be_bytes(*sent));
-    let (mut tally, mut seen) = (Tally::new(sent), BTreeSet::new());
+    let mut tally = Tally::new(sent);
+    let mut seen = BTreeSet::new();
     for number in numbers.iter().map(|bytes| u64::from(u16::from_be_bytes(*bytes))) {
         let ahead = seen.last().is_none_or(|last| number > *last);
         let expected = match (number < sent, seen.contains(&number), ahead) {
-            (false, ..) => Arrival::Strange,
-            (_, true, _) => Arrival::Again,
+            (false, ..) => Arrival::OutOfRange,
+            (_, true, _) => Arrival::Duplicate,
             (_, _, true) => Arrival::Ahead,
             _ => Arrival::Late { distance: seen.last().map_or(0, |last| last - number) },
         };

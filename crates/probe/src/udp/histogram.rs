@@ -1,4 +1,4 @@
-//! Distributions of times: histograms of nanoseconds, and their public form.
+//! Distributions of times: histograms of nanoseconds, and their form in results.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use model::v1::probe::udp::{UdpSpread, UdpTimeBin};
 
 use super::seconds;
 
-/// Longer times count as this.
+/// A longer time counts as this.
 const NANOS_MAX: u64 = 100_000_000_000;
 
 /// Times from 1 ns to 100 s, within 0.1 %.
@@ -37,7 +37,7 @@ impl TimeHistogram {
     }
 
     /// The same times, each changed by `change`.
-    fn changed(&self, change: impl Fn(u64) -> u64) -> TimeHistogram {
+    fn map(&self, change: impl Fn(u64) -> u64) -> TimeHistogram {
         let mut changed = TimeHistogram::default();
         for step in self.0.iter_recorded() {
             // The middle of the bucket, so that repeated changes do not drift.
@@ -47,8 +47,8 @@ impl TimeHistogram {
         changed
     }
 
-    /// The public form; none where there are no times.
-    pub fn told(&self) -> Option<UdpSpread> {
+    /// The form in results; none where there are no times.
+    pub fn spread(&self) -> Option<UdpSpread> {
         let times = &self.0;
         if times.is_empty() {
             return None;
@@ -85,13 +85,13 @@ impl TimeHistogram {
     }
 }
 
-/// Arrival less sending time, by two clocks whose difference is unknown: in the end the least value is subtracted.
+/// One-way times: arrival less sending time, by two clocks whose difference is unknown. In the end the least time is subtracted.
 ///
-/// Times are kept relative to a reference a little below the least so far. A lower time moves the reference, by twice as much
-/// as the last move, so that a clock that runs away costs a few moves instead of one for each datagram. A move copies a
+/// Times are stored relative to a reference a little below the least so far. A lower time moves the reference, by twice as much
+/// as the last move, so that a drifting clock costs a few moves instead of one for each datagram. A move copies the
 /// histogram, and the peer chooses the sending times: after [`MOVES_MAX`] moves a lower time counts as the reference.
 #[derive(Clone, Debug)]
-pub(super) struct OneWay {
+pub(super) struct OneWayTimes {
     times: TimeHistogram,
     least: i64,
     reference: i64,
@@ -99,15 +99,15 @@ pub(super) struct OneWay {
     moves: u32,
 }
 
-/// A move leaves this below the least: 10 µs at first, 10 s at most.
+/// A move places the reference this far below the least time: 10 µs at first, 10 s at most.
 const MARGIN_NS: i64 = 10_000;
 const MARGIN_NS_MAX: i64 = 10_000_000_000;
-/// 20 moves come to a margin of 10 s; no clock that is only wrong needs many of those.
+/// After 20 moves the margin is 10 s; a clock that is merely wrong needs few of these.
 const MOVES_MAX: u32 = 40;
 
-impl Default for OneWay {
-    fn default() -> OneWay {
-        OneWay {
+impl Default for OneWayTimes {
+    fn default() -> OneWayTimes {
+        OneWayTimes {
             times: TimeHistogram::default(),
             least: i64::MAX,
             reference: i64::MAX,
@@ -117,7 +117,7 @@ impl Default for OneWay {
     }
 }
 
-impl OneWay {
+impl OneWayTimes {
     /// Records a datagram; both times are nanoseconds since 1970, each by its own clock.
     pub fn record(&mut self, sent_ns: u64, arrived_ns: u64) {
         let clamp = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
@@ -128,7 +128,7 @@ impl OneWay {
             let reference = took.saturating_sub(self.margin);
             if !self.times.0.is_empty() {
                 let longer = self.reference.abs_diff(reference);
-                self.times = self.times.changed(|nanos| nanos.saturating_add(longer));
+                self.times = self.times.map(|nanos| nanos.saturating_add(longer));
             }
             self.reference = reference;
         }
@@ -140,7 +140,7 @@ impl OneWay {
     pub fn variation(&self) -> TimeHistogram {
         let least = above(self.least, self.reference);
         let same = |nanos| self.times.0.equivalent(nanos, least);
-        self.times.changed(|nanos| if same(nanos) { 0 } else { nanos.saturating_sub(least) })
+        self.times.map(|nanos| if same(nanos) { 0 } else { nanos.saturating_sub(least) })
     }
 }
 
@@ -156,69 +156,70 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spread_in_public() {
-        let mut spread = TimeHistogram::default();
-        assert_eq!(spread.told(), None);
-        (1..=1_000).for_each(|us| spread.record(us * 1_000));
-        let told = spread.told().unwrap();
+    fn a_spread_summarises_the_times() {
+        let mut times = TimeHistogram::default();
+        assert_eq!(times.spread(), None);
+        (1..=1_000).for_each(|us| times.record(us * 1_000));
+        let spread = times.spread().unwrap();
         let near = |a: f64, b: f64| (a / b - 1.0).abs() < 2e-3;
-        assert_eq!(told.count, 1_000);
-        assert!(near(told.min_s, 1e-6) && near(told.p25_s, 250e-6) && near(told.p50_s, 500e-6), "{told:?}");
-        assert!(near(told.p75_s, 750e-6) && near(told.p99_s, 990e-6) && near(told.max_s, 1e-3), "{told:?}");
-        assert!(near(told.mean_s, 500.5e-6) && near(told.sigma_s, 288.7e-6), "{told:?}");
-        assert_eq!(told.bins.iter().map(|bin| bin.count).sum::<u64>(), 1_000);
-        assert!(told.bins.windows(2).all(|two| two[0].to_s <= two[1].from_s), "{told:?}");
-        assert!(told.bins.iter().all(|bin| near(bin.to_s / bin.from_s, 2f64.powf(0.25))), "{told:?}");
+        assert_eq!(spread.count, 1_000);
+        assert!(near(spread.min_s, 1e-6) && near(spread.p25_s, 250e-6) && near(spread.p50_s, 500e-6), "{spread:?}");
+        assert!(near(spread.p75_s, 750e-6) && near(spread.p99_s, 990e-6) && near(spread.max_s, 1e-3), "{spread:?}");
+        assert!(near(spread.mean_s, 500.5e-6) && near(spread.sigma_s, 288.7e-6), "{spread:?}");
+        assert_eq!(spread.bins.iter().map(|bin| bin.count).sum::<u64>(), 1_000);
+        assert!(spread.bins.windows(2).all(|two| two[0].to_s <= two[1].from_s), "{spread:?}");
+        assert!(spread.bins.iter().all(|bin| near(bin.to_s / bin.from_s, 2f64.powf(0.25))), "{spread:?}");
     }
 
     #[test]
-    fn a_clock_that_runs_away_is_followed() {
-        let mut one_way = OneWay::default();
+    fn a_clock_that_drifts_is_followed() {
+        let mut one_way = OneWayTimes::default();
         // Half a millisecond in every second: each datagram is the fastest so far.
         for n in 0..20_000u64 {
             one_way.record(1_000_000 * n, 5_000_000_000 + 1_000_000 * n - 500 * n);
         }
-        let told = one_way.variation().told().unwrap();
-        assert_eq!((told.count, told.min_s), (20_000, 0.0));
-        assert!((told.max_s / (19_999.0 * 500e-9) - 1.0).abs() < 5e-3, "{told:?}");
-        assert!((told.p50_s / (10_000.0 * 500e-9) - 1.0).abs() < 5e-3, "{told:?}");
+        let spread = one_way.variation().spread().unwrap();
+        assert_eq!((spread.count, spread.min_s), (20_000, 0.0));
+        assert!((spread.max_s / (19_999.0 * 500e-9) - 1.0).abs() < 5e-3, "{spread:?}");
+        assert!((spread.p50_s / (10_000.0 * 500e-9) - 1.0).abs() < 5e-3, "{spread:?}");
     }
 
     #[test]
     fn a_clock_that_leaps_with_each_datagram_is_given_up() {
-        let mut one_way = OneWay::default();
+        let mut one_way = OneWayTimes::default();
         for n in 0..10_000u64 {
             one_way.record(20_000_000_000 * n, 1_000_000_000_000);
         }
         assert_eq!(one_way.moves, MOVES_MAX);
-        assert_eq!(one_way.variation().told().map(|told| told.count), Some(10_000));
+        assert_eq!(one_way.variation().spread().map(|spread| spread.count), Some(10_000));
     }
 
     proptest! {
         #[test]
-        fn variation_is_what_is_above_the_least(took in prop::collection::vec(0..50_000_000u64, 1..200), offset: u64) {
-            // Two clocks that are up to a century apart, either way.
-            let (sent, offset) = (4_000_000_000_000_000_000u64, (offset >> 2) as i64 - (1 << 61));
-            let mut one_way = OneWay::default();
+        fn variation_is_the_time_above_the_least(took in prop::collection::vec(0..50_000_000u64, 1..200), offset: u64) {
+            // Two clocks that differ by up to a century, in either direction.
+            let sent = 4_000_000_000_000_000_000u64;
+            let offset = (offset >> 2) as i64 - (1 << 61);
+            let mut one_way = OneWayTimes::default();
             took.iter().for_each(|took| one_way.record(sent, sent.saturating_add_signed(offset) + took));
             let least = took.iter().min().copied().unwrap_or(0);
-            let mut true_ones: Vec<u64> = took.iter().map(|took| took - least).collect();
-            true_ones.sort_unstable();
+            let mut expected: Vec<u64> = took.iter().map(|took| took - least).collect();
+            expected.sort_unstable();
             let spread = one_way.variation();
             prop_assert_eq!(spread.0.len(), took.len() as u64);
             // Within 0.1 % of the time from the reference, which is at most twice the span lower, and once more.
-            let margin = 10_000 + 2 * true_ones[true_ones.len() - 1];
-            for (part, at) in [(0.0, 0), (1.0, true_ones.len() - 1)] {
-                let off = spread.0.value_at_quantile(part).abs_diff(true_ones[at]);
-                prop_assert!(off <= 2 + margin / 300, "{} of {:?}", off, true_ones);
+            let margin = 10_000 + 2 * expected[expected.len() - 1];
+            for (part, at) in [(0.0, 0), (1.0, expected.len() - 1)] {
+                let off = spread.0.value_at_quantile(part).abs_diff(expected[at]);
+                prop_assert!(off <= 2 + margin / 300, "{} of {:?}", off, expected);
             }
         }
 
         #[test]
-        fn no_clock_is_too_strange(times in prop::collection::vec((any::<u64>(), any::<u64>()), 1..50)) {
-            let mut one_way = OneWay::default();
+        fn any_times_are_counted(times in prop::collection::vec((any::<u64>(), any::<u64>()), 1..50)) {
+            let mut one_way = OneWayTimes::default();
             times.iter().for_each(|(sent, arrived)| one_way.record(*sent, *arrived));
-            prop_assert_eq!(one_way.variation().told().map(|told| told.count), Some(times.len() as u64));
+            prop_assert_eq!(one_way.variation().spread().map(|spread| spread.count), Some(times.len() as u64));
         }
     }
 }

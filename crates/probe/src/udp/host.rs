@@ -1,4 +1,4 @@
-//! Losses in this host: the kernel's counters of all programs, to be compared over a run.
+//! Losses in this host: the kernel's counters over all programs, read before and after a run.
 
 use std::fs;
 use std::path::Path;
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_of_the_manual_page() {
+    fn counters_are_read_from_the_kernels_tables() {
         let text = "Tcp: a InErrors\nTcp: 1 2\nUdp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors\n\
                     Udp: 45 0 7 46 5\nUdpLite: InDatagrams NoPorts InErrors\nUdpLite: 1 2 3\n";
         assert_eq!((snmp(text, "InErrors"), snmp(text, "RcvbufErrors"), snmp(text, "InCsumErrors")), (7, 5, 0));

@@ -12,7 +12,7 @@ const PAUSE_NS_MAX: u64 = 10_000_000_000;
 /// Most datagrams of a run. 10^12 at 100 ns each last a day. The bound also keeps a forged number from making a gap of 2^64.
 pub(super) const DATAGRAMS_MAX: u64 = 1_000_000_000_000;
 /// Most runs of lost numbers in a result: at 30 bytes each 300 KB, below the 512 KiB of a line between nodes.
-pub const RUNS_TOLD_MAX: usize = 10_000;
+pub const LOST_RUNS_MAX: usize = 10_000;
 
 /// When datagrams leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,8 @@ impl Plan {
             }
             UdpPace::Bursts { length: 0, .. } => return refuse("a burst has at least 1 datagram".into()),
             UdpPace::Bursts { length, spacing_s, gap_s } => {
-                let (spacing_ns, gap_ns) = (pause("spacing", spacing_s)?, pause("gap", gap_s)?);
+                let spacing_ns = pause("spacing", spacing_s)?;
+                let gap_ns = pause("gap", gap_s)?;
                 Mode::Bursts { length: length.into(), spacing_ns, gap_ns }
             }
             UdpPace::Max => Mode::Max,
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_become_nanoseconds() {
+    fn an_order_becomes_nanoseconds() {
         let plan = Plan::of(&order(1_250, UdpPace::Rate { rate_bit_s: 1_000_000_000 })).unwrap();
         assert_eq!(plan.mode, Mode::Spaced { spacing_ns: 10_000 });
         let bursts = UdpPace::Bursts { length: 3, spacing_s: 1.5e-6, gap_s: 0.25 };
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_the_bounds() {
+    fn an_order_out_of_bounds_is_refused_with_the_bounds() {
         let spaced = |spacing_s| UdpPace::Spacing { spacing_s };
         let wrong = [
             (order(40, UdpPace::Max), "41 to 65507"),

@@ -1,6 +1,6 @@
-//! The sender that keeps a spacing: one system call for each datagram, at its time or later, never sooner.
+//! The sender that keeps a spacing: one system call for each datagram, at its due time or later, never earlier.
 //!
-//! The next time counts from the start of the last send. A stall therefore shifts everything after it and is seen as
+//! The next due time counts from the start of the last send. A stall therefore delays all later datagrams, and appears as
 //! one long spacing; a sender that caught up would turn each of its own stalls into a burst on the network.
 
 use std::io;
@@ -8,22 +8,22 @@ use std::io;
 use model::v1::probe::udp::UdpSent;
 
 use super::clock::Clock;
-use super::datagram::{FlowId, Head, Kind, filling};
+use super::datagram::{FlowId, Head, Kind, random_payload};
 use super::histogram::TimeHistogram;
 use super::order::{Mode, Plan};
-use super::sent::Faults;
+use super::sent::SendFaults;
 use super::{Watch, seconds};
 use crate::{Result, Stop};
 
 /// A longer wait begins with sleep.
 const NAP_ABOVE_NS: u64 = 200_000;
-/// The end of a wait is spent spinning: a sleep ends up to 50 µs late by the kernel's slack, and then a processor has
+/// The sender spins at the end of a wait: a sleep ends up to 50 µs late by the kernel's timer slack, and then a processor has
 /// to wake up.
 const SPIN_NS: u64 = 120_000;
 /// The longest sleep before the sender checks whether to end.
 const NAP_NS_MAX: u64 = 50_000_000;
-/// A host keeps a spacing if 99 % of them are below twice of it, and their mean is no more than 5 % above it: beyond
-/// that the rate is the host's and not the one that was ordered.
+/// A host keeps a spacing if 99 % of the measured spacings are below twice the ordered one, and their mean is at most 5 % above it.
+/// Beyond that, the host determines the rate and not the order.
 const P99_LATE: f64 = 2.0;
 const MEAN_LATE: f64 = 1.05;
 
@@ -40,9 +40,9 @@ pub fn paced(
     stop: &Stop,
     watch: &Watch,
 ) -> Result<UdpSent> {
-    let mut datagram = filling(plan.bytes);
+    let mut datagram = random_payload(plan.bytes);
     Head { flow, kind: Kind::Data, number: 0, sent_ns: 0 }.write(&mut datagram);
-    let mut faults = Faults::new(to, plan.bytes);
+    let mut faults = SendFaults::new(to, plan.bytes);
     let mut pace = Pace::new(plan, clock.now());
     while pace.sent < plan.count && !stop.is_stopped() {
         if plan.length_ns.is_some_and(|length| pace.due.saturating_sub(pace.begun) >= length) {
@@ -56,16 +56,16 @@ pub fn paced(
         Head::renumber(&mut datagram, pace.sent, clock.real());
         match out(&datagram) {
             Ok(_) => {
-                faults.passed();
-                pace.took(start);
+                faults.clear_stuck();
+                pace.record(start);
                 watch.set(pace.sent, 0);
             }
             Err(error) => faults.judge(error, clock)?,
         }
     }
     let ended = clock.now();
-    let mut sent = pace.told(plan, ended);
-    faults.tell(&mut sent);
+    let mut sent = pace.result(plan, ended);
+    faults.add_to(&mut sent);
     sent.interrupted = stop.is_stopped();
     Ok(sent)
 }
@@ -87,7 +87,7 @@ fn wait(clock: &mut impl Clock, due: u64, stop: &Stop) -> Option<u64> {
     }
 }
 
-/// When the next datagram is due, and how well the earlier ones kept their time.
+/// The due time of the next datagram, and how well the earlier ones kept theirs.
 struct Pace {
     spacing_ns: u64,
     /// Datagrams of a burst, and the pause after it.
@@ -108,7 +108,8 @@ impl Pace {
             Mode::Bursts { length, spacing_ns, gap_ns } => (spacing_ns, Some((length, gap_ns))),
             Mode::Max => (0, None),
         };
-        let (spacings, gaps) = (TimeHistogram::default(), TimeHistogram::default());
+        let spacings = TimeHistogram::default();
+        let gaps = TimeHistogram::default();
         Pace { spacing_ns, burst, begun: now, due: now, sent: 0, last: None, spacings, gaps }
     }
 
@@ -118,7 +119,7 @@ impl Pace {
     }
 
     /// Counts a datagram that began to leave at `start`.
-    fn took(&mut self, start: u64) {
+    fn record(&mut self, start: u64) {
         match self.last {
             Some(last) if self.burst_is_over() => self.gaps.record(start - last),
             Some(last) => self.spacings.record(start - last),
@@ -130,15 +131,15 @@ impl Pace {
         self.due = start.saturating_add(self.spacing_ns).saturating_add(gap);
     }
 
-    fn told(&self, plan: &Plan, ended: u64) -> UdpSent {
+    fn result(&self, plan: &Plan, ended: u64) -> UdpSent {
         // The last spacing belongs to the run, as each one before it; a gap after the last burst does not.
         let end = self.last.map_or(self.begun, |last| ended.max(last + self.spacing_ns));
         let spaced = plan.mode != Mode::Max;
         let sent = UdpSent {
             datagrams: self.sent,
             spacing_target_s: spaced.then(|| seconds(self.spacing_ns)),
-            spacing: self.spacings.told().filter(|_| spaced),
-            gap: self.gaps.told(),
+            spacing: self.spacings.spread().filter(|_| spaced),
+            gap: self.gaps.spread(),
             host_limited: self.host_limited(),
             train_datagrams: 1,
             ..UdpSent::default()
@@ -146,7 +147,7 @@ impl Pace {
         super::sent::with_rates(sent, plan, end - self.begun)
     }
 
-    /// Says how the spacing was not kept, in words: now and then by far, or all the time by a little.
+    /// How the host failed to keep the spacing, in words: by much now and then, or by a little always. None where it kept it.
     fn host_limited(&self) -> Option<String> {
         let [p99, mean, target] =
             [self.spacings.quantile(0.99) as f64, self.spacings.mean(), self.spacing_ns as f64].map(|ns| ns / 1e3);

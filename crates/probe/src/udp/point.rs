@@ -4,10 +4,10 @@ use model::v1::probe::udp::{UdpOrder, UdpPoint, UdpReceived, UdpSent};
 
 /// Compares the counters of both ends.
 ///
-/// Lost is sent less received (udpmon). The receiving host lost what its own counters say: drops of this socket, less
+/// Lost is sent less received (udpmon). The receiving host's own losses are those of its counters: drops of this socket, less
 /// datagrams with a wrong checksum, which were damaged on the path, and drops of full queues of processors and interfaces.
-/// Datagrams that the sending host dropped without an error never were on the network. The rest was lost in the network; none
-/// of these is below 0.
+/// Datagrams that the sending host dropped without an error never reached the network. The rest was lost in the network. None
+/// of these numbers is below 0.
 pub fn point(order: UdpOrder, sent: UdpSent, received: UdpReceived) -> UdpPoint {
     let missing = sent.datagrams.saturating_sub(received.datagrams);
     // A receiver that was stopped did not lose the datagrams that arrived later: then only gaps in the numbers count.
@@ -40,13 +40,13 @@ pub fn point(order: UdpOrder, sent: UdpSent, received: UdpReceived) -> UdpPoint 
     }
 }
 
-/// Whether the receiving host's drops are known exactly. Where duplicates or foreign datagrams arrived, the socket may have
-/// dropped such ones; it certainly did if it dropped more than is missing.
+/// Whether the receiving host's drops are known exactly. Where duplicates or foreign datagrams arrived, the dropped ones may be
+/// among these; some certainly are if the socket dropped more than is missing.
 fn is_exact(received: &UdpReceived, own: u64, lost: u64) -> bool {
     let drops = &received.drops;
-    let elsewhere = drops.backlog > 0 || drops.interfaces > 0 || drops.udp_checksum_errors > 0;
+    let dropped_elsewhere = drops.backlog > 0 || drops.interfaces > 0 || drops.udp_checksum_errors > 0;
     let mixed = received.duplicates > 0 || received.unjudged > 0 || received.foreign > 0 || own > lost;
-    drops.socket.is_some() && !elsewhere && (own == 0 || !(drops.in_trains || mixed))
+    drops.socket.is_some() && !dropped_elsewhere && (own == 0 || !(drops.in_trains || mixed))
 }
 
 #[cfg(test)]
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stops_listening_loses_nothing() {
+    fn an_interrupted_receiver_counts_only_gaps_as_lost() {
         let order = UdpOrder { bytes: 100, pace: UdpPace::Max, count: Some(100), seconds: None };
         let sent = UdpSent { datagrams: 100, ..UdpSent::default() };
         let received = UdpReceived { datagrams: 40, lost: 2, ended: "interrupted".into(), ..UdpReceived::default() };
@@ -88,12 +88,12 @@ mod tests {
         assert_eq!(split(&joined(90, UdpDrops { backlog: 2, interfaces: 1, ..dropped(0) })), (10, 3, 7, false));
         let trains = UdpDrops { in_trains: true, train_datagrams: 7.0, ..dropped(1) };
         assert_eq!(split(&joined(90, trains)), (10, 7, 3, false));
-        let unsaid = UdpDrops { socket: None, udp_buffer_errors: 3, ..dropped(0) };
-        assert_eq!(split(&joined(90, unsaid)), (10, 3, 7, false));
+        let unknown = UdpDrops { socket: None, udp_buffer_errors: 3, ..dropped(0) };
+        assert_eq!(split(&joined(90, unknown)), (10, 3, 7, false));
     }
 
     #[test]
-    fn drops_beside_copies_or_strangers_are_an_estimate() {
+    fn drops_are_an_estimate_where_duplicates_or_foreign_datagrams_arrived() {
         let clean = UdpReceived { datagrams: 90, drops: dropped(4), ..UdpReceived::default() };
         assert!(is_exact(&clean, 4, 10));
         assert!(!is_exact(&UdpReceived { duplicates: 1, ..clean.clone() }, 4, 10));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_sending_host_dropped_is_not_the_networks() {
+    fn drops_of_the_sending_host_are_not_the_networks() {
         let joined = |host_dropped, drops| {
             let order = UdpOrder { bytes: 100, pace: UdpPace::Max, count: Some(100), seconds: None };
             let sent = UdpSent { datagrams: 100, host_dropped, ..UdpSent::default() };
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_sent_is_nothing_lost() {
+    fn a_run_without_datagrams_has_no_loss() {
         let order = UdpOrder { bytes: 100, pace: UdpPace::Max, count: Some(100), seconds: None };
         let point = point(order, UdpSent::default(), UdpReceived::default());
         assert_eq!((point.lost, point.lost_share, point.lost_in_network_share), (0, 0.0, 0.0));

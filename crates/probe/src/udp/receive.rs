@@ -9,33 +9,33 @@ use sys::datagrams::{MESSAGES_MAX, Piece, ReceiveBuffers, dropped, join_arrivals
 
 use super::clock::real;
 use super::datagram::{FlowId, Head, Kind};
-use super::histogram::{OneWay, TimeHistogram};
+use super::histogram::{OneWayTimes, TimeHistogram};
 use super::host::HostCounters;
-use super::order::{Mode, Plan, RUNS_TOLD_MAX, SECONDS_MAX};
+use super::order::{LOST_RUNS_MAX, Mode, Plan, SECONDS_MAX};
 use super::tally::{Arrival, Tally};
 use super::{EndNotice, Watch, rate_bit_s, seconds};
 use crate::{Error, Result, Stop};
 
-/// Holds the data of 2.5 ms at 100 Gbit/s, or of 270 ms at 1 Gbit/s: a receiver that does not run for so long loses nothing.
+/// Holds the data of 2.5 ms at 100 Gbit/s, or of 270 ms at 1 Gbit/s: a receiver that is not scheduled for that long loses nothing.
 const RECEIVE_BUFFER_BYTES: usize = 32 << 20;
 /// Joined pieces in one system call: 1 MiB, which fits the second-level cache.
 const PIECES: usize = 16;
 /// The largest joined piece: that of an IP packet.
 const PIECE_BYTES_MAX: usize = 65_535;
 /// The longest wait for a datagram before the receiver checks whether to end.
-const LOOK_UP: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Silence that ends a run whose end is not known, beside the order's own pauses.
 const SILENCE: Duration = Duration::from_secs(10);
 /// Silence that ends a run with missing datagrams, which may still arrive late (udpmon waits as long).
 const STRAGGLERS: Duration = Duration::from_secs(1);
 /// Silence that ends a complete run: duplicates of the last datagrams may still arrive.
-const ECHOES: Duration = Duration::from_millis(100);
+const DUPLICATES: Duration = Duration::from_millis(100);
 /// The longest that a run may exceed its ordered length.
 const GRACE: Duration = Duration::from_secs(10);
-/// The longest time for emptying a socket, which a flood would keep full. Later datagrams are checked one by one.
+/// The longest time for emptying a socket, as a flood could keep it full. Datagrams that arrive later are checked one by one.
 const EMPTYING_MAX: Duration = Duration::from_millis(200);
 /// Where kernel stamps and the monotonic clock differ by more over a run, the host's time was set meanwhile.
-const STEP: Duration = Duration::from_millis(100);
+const CLOCK_STEP: Duration = Duration::from_millis(100);
 
 /// Receives one run from a connected socket, to its end.
 ///
@@ -80,10 +80,10 @@ impl<'a> Receiver<'a> {
         let plan = Plan::of(order)?;
         let mut accumulator = RunAccumulator::new(&plan, flow);
         accumulator.foreign += empty(socket).map_err(host("empty a socket"))?;
-        socket.set_read_timeout(Some(LOOK_UP)).map_err(host("set a socket's options"))?;
+        socket.set_read_timeout(Some(CHECK_INTERVAL)).map_err(host("set a socket's options"))?;
         let granted =
             set_receive_buffer(socket, RECEIVE_BUFFER_BYTES).map_err(host("set a socket's receive buffer"))?;
-        // Kernels without these options: datagrams come one by one, and are stamped by this program, later.
+        // On kernels without these options, datagrams arrive one by one, and this program stamps them, later.
         let max = plan.mode == Mode::Max;
         let joined = join_arrivals(socket, max).is_ok() && max;
         let _ = stamp_arrivals(socket, true);
@@ -91,9 +91,9 @@ impl<'a> Receiver<'a> {
         Ok(Receiver { socket, plan, accumulator, granted, joined, before, stragglers: STRAGGLERS })
     }
 
-    /// Changes the silence that ends a run with missing datagrams, for paths on which none is late.
+    /// Changes the silence that ends a run with missing datagrams, for paths on which no datagram is late.
     #[must_use]
-    pub fn waiting(self, stragglers: Duration) -> Receiver<'a> {
+    pub fn with_stragglers(self, stragglers: Duration) -> Receiver<'a> {
         Receiver { stragglers, ..self }
     }
 
@@ -105,8 +105,9 @@ impl<'a> Receiver<'a> {
         let ended = self.take_all(ending, watch, stop);
         let _ = join_arrivals(self.socket, false);
         let ended = ended.map_err(host("receive datagrams"))?.into();
-        let (drops, receive_buffer_bytes) = (self.drops(), self.granted as u64);
-        Ok(UdpReceived { drops, receive_buffer_bytes, ended, ..self.accumulator.told(ending) })
+        let drops = self.drops();
+        let receive_buffer_bytes = self.granted as u64;
+        Ok(UdpReceived { drops, receive_buffer_bytes, ended, ..self.accumulator.result(ending) })
     }
 
     fn drops(&self) -> UdpDrops {
@@ -125,28 +126,28 @@ impl<'a> Receiver<'a> {
     }
 
     fn take_all(&mut self, ending: &EndNotice, watch: &Watch, stop: &Stop) -> std::io::Result<&'static str> {
-        let mut basket = if self.joined {
+        let mut buffers = if self.joined {
             ReceiveBuffers::new(PIECES, PIECE_BYTES_MAX)
         } else {
             ReceiveBuffers::new(MESSAGES_MAX, self.plan.bytes)
         };
-        let mut over = EndDetector::new(&self.plan, self.stragglers);
+        let mut end = EndDetector::new(&self.plan, self.stragglers);
         let accumulator = &mut self.accumulator;
         loop {
             if stop.is_stopped() {
                 return Ok("interrupted");
             }
-            match basket.receive(self.socket) {
+            match buffers.receive(self.socket) {
                 Ok(_) => {
-                    basket.pieces().for_each(|piece| accumulator.take(&piece));
+                    buffers.pieces().for_each(|piece| accumulator.take(&piece));
                     watch.set(accumulator.tally.received(), accumulator.tally.missing());
                 }
                 Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
-                // A refusal by ICMP is about a datagram that this end has sent before.
+                // An ICMP refusal concerns an earlier datagram of this end.
                 Err(e) if e.kind() == ErrorKind::ConnectionRefused => {}
                 Err(e) => return Err(e),
             }
-            if let Some(why) = over.look(Instant::now(), accumulator, ending) {
+            if let Some(why) = end.check(Instant::now(), accumulator, ending) {
                 return Ok(why);
             }
         }
@@ -155,19 +156,20 @@ impl<'a> Receiver<'a> {
 
 /// Discards the datagrams that a socket holds; returns their number.
 fn empty(socket: &UdpSocket) -> std::io::Result<u64> {
-    let (mut basket, mut gone) = (ReceiveBuffers::new(MESSAGES_MAX, 1), 0);
+    let mut buffers = ReceiveBuffers::new(MESSAGES_MAX, 1);
+    let mut discarded = 0;
     socket.set_nonblocking(true)?;
     let until = Instant::now() + EMPTYING_MAX;
     while Instant::now() < until {
-        match basket.receive(socket) {
-            Ok(came) => gone += came as u64,
+        match buffers.receive(socket) {
+            Ok(received) => discarded += received as u64,
             Err(e) if e.kind() == ErrorKind::WouldBlock => break,
             // Each error of an earlier datagram is returned once.
             Err(_) => {}
         }
     }
     socket.set_nonblocking(false)?;
-    Ok(gone)
+    Ok(discarded)
 }
 
 /// Decides when a run is over.
@@ -176,7 +178,7 @@ struct EndDetector {
     silence: Duration,
     stragglers: Duration,
     length: Duration,
-    /// Datagrams so far and whether the end is known, at the last look; and when these last changed.
+    /// Datagrams so far and whether the end is known, at the last check; and when these last changed.
     seen: (u64, bool),
     changed: Instant,
 }
@@ -189,7 +191,7 @@ impl EndDetector {
         EndDetector { began, silence, stragglers, length, seen: (0, false), changed: began }
     }
 
-    fn look(&mut self, now: Instant, accumulator: &RunAccumulator, ending: &EndNotice) -> Option<&'static str> {
+    fn check(&mut self, now: Instant, accumulator: &RunAccumulator, ending: &EndNotice) -> Option<&'static str> {
         let sent = accumulator.expected(ending);
         let seen = (accumulator.datagrams, sent.is_some());
         if seen != self.seen {
@@ -198,7 +200,7 @@ impl EndDetector {
         let quiet = now - self.changed;
         match sent {
             _ if now - self.began > self.length => Some("deadline"),
-            Some(sent) if accumulator.tally.received() >= sent && quiet >= ECHOES => Some("complete"),
+            Some(sent) if accumulator.tally.received() >= sent && quiet >= DUPLICATES => Some("complete"),
             Some(_) if quiet >= self.stragglers => Some("told"),
             None if quiet >= self.silence => Some("silence"),
             _ => None,
@@ -210,7 +212,7 @@ impl EndDetector {
 pub(super) struct RunAccumulator {
     flow: FlowId,
     bytes: usize,
-    /// Each arrival has a time of its own; not where the kernel joins datagrams.
+    /// Each arrival has a time of its own. It has none where the kernel joins datagrams.
     timed: bool,
     tally: Tally,
     foreign: u64,
@@ -223,7 +225,7 @@ pub(super) struct RunAccumulator {
     arrived: Option<[(u64, Instant); 2]>,
     stamped: bool,
     inter_arrival: TimeHistogram,
-    one_way: OneWay,
+    one_way: OneWayTimes,
 }
 
 impl RunAccumulator {
@@ -240,7 +242,7 @@ impl RunAccumulator {
             arrived: None,
             stamped: true,
             inter_arrival: TimeHistogram::default(),
-            one_way: OneWay::default(),
+            one_way: OneWayTimes::default(),
         }
     }
 
@@ -264,7 +266,7 @@ impl RunAccumulator {
     }
 
     fn count(&mut self, head: &Head, stamp_ns: Option<u64>, first_of_piece: bool) {
-        if self.tally.take(head.number) == Arrival::Strange {
+        if self.tally.take(head.number) == Arrival::OutOfRange {
             self.foreign += 1;
             return;
         }
@@ -290,7 +292,7 @@ impl RunAccumulator {
 
     /// Number of datagrams sent, from either source.
     fn expected(&self, ending: &EndNotice) -> Option<u64> {
-        ending.told().or(self.end)
+        ending.get().or(self.end)
     }
 
     /// From the first arrival to the last, nanoseconds.
@@ -298,14 +300,15 @@ impl RunAccumulator {
         let Some([first, last]) = self.arrived else { return 0 };
         let by_clock = last.1 - first.1;
         let by_stamps = last.0.checked_sub(first.0).map(Duration::from_nanos);
-        let agreed = by_stamps.filter(|by_stamps| by_stamps.abs_diff(by_clock) < STEP);
+        let agreed = by_stamps.filter(|by_stamps| by_stamps.abs_diff(by_clock) < CLOCK_STEP);
         agreed.unwrap_or(by_clock).as_nanos() as u64
     }
 
-    pub(super) fn told(self, ending: &EndNotice) -> UdpReceived {
+    pub(super) fn result(self, ending: &EndNotice) -> UdpReceived {
         let expected = self.expected(ending);
-        let missing = self.tally.missing_of(expected, RUNS_TOLD_MAX);
-        let (datagrams, seconds) = (self.tally.received(), seconds(self.lasted()));
+        let missing = self.tally.missing_of(expected, LOST_RUNS_MAX);
+        let datagrams = self.tally.received();
+        let seconds = seconds(self.lasted());
         let bytes = datagrams * self.bytes as u64;
         UdpReceived {
             datagrams,
@@ -320,13 +323,13 @@ impl RunAccumulator {
             lost_run_lengths: missing.lengths,
             duplicates: self.tally.duplicates(),
             reordered: self.tally.reordered().count(),
-            reorder_distances: self.tally.reordered().told(),
+            reorder_distances: self.tally.reordered().bins(),
             bounded: self.tally.is_bounded(),
             unjudged: self.tally.unjudged(),
             foreign: self.foreign,
             stamps: if self.stamped { "kernel" } else { "program" }.into(),
-            inter_arrival: self.inter_arrival.told(),
-            one_way: self.one_way.variation().told(),
+            inter_arrival: self.inter_arrival.spread(),
+            one_way: self.one_way.variation().spread(),
             ..UdpReceived::default()
         }
     }
@@ -356,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_of_this_run_is_not_counted() {
+    fn datagrams_of_other_runs_are_not_counted() {
         let mut accumulator = RunAccumulator::new(&plan(UdpPace::Spacing { spacing_s: 0.0 }), FLOW);
         let other = FlowId { run: 2, ..FLOW };
         let stranger = FlowId { token: Token([2; 16]), ..FLOW };
@@ -373,49 +376,50 @@ mod tests {
         accumulator.take(&Piece { truncated: true, ..piece(&datagram(FLOW, Kind::Data, 0, 60), 5_000, None) });
         accumulator.take(&piece(&[], 5_000, None));
         assert_eq!((accumulator.foreign, accumulator.datagrams, accumulator.end), (8, 0, None));
-        let told = accumulator.told(&EndNotice::default());
-        assert_eq!((told.datagrams, told.lost, told.rate_bit_s, told.one_way), (0, 0, 0, None));
+        let received = accumulator.result(&EndNotice::default());
+        assert_eq!((received.datagrams, received.lost, received.rate_bit_s, received.one_way), (0, 0, 0, None));
     }
 
     #[test]
-    fn joined_datagrams_are_taken_apart() {
+    fn joined_datagrams_are_split() {
         let mut accumulator = RunAccumulator::new(&plan(UdpPace::Max), FLOW);
         let train: Vec<u8> = [0, 1, 3].iter().flat_map(|n| datagram(FLOW, Kind::Data, *n, 60)).collect();
         accumulator.take(&piece(&train, 1_000_000, Some(60)));
         accumulator.take(&piece(&datagram(FLOW, Kind::Data, 2, 60), 3_000_000, None));
         accumulator.take(&piece(&datagram(FLOW, Kind::End, 5, HEAD_BYTES), 3_000_000, None));
         assert_eq!((accumulator.datagrams, accumulator.pieces, accumulator.end), (4, 2, Some(5)));
-        let told = accumulator.told(&EndNotice::default());
-        assert_eq!((told.datagrams, told.bytes, told.expected), (4, 240, Some(5)));
-        assert_eq!((told.lost_runs, told.reordered), (vec![(4, 1)], 1));
-        assert_eq!((told.seconds, told.rate_bit_s, told.wire_rate_bit_s), (2e-3, 960_000, 2_016_000));
-        assert_eq!(told.inter_arrival, None, "a train has no spacing");
-        assert_eq!(told.one_way.map(|spread| spread.count), Some(2));
+        let received = accumulator.result(&EndNotice::default());
+        assert_eq!((received.datagrams, received.bytes, received.expected), (4, 240, Some(5)));
+        assert_eq!((received.lost_runs, received.reordered), (vec![(4, 1)], 1));
+        assert_eq!((received.seconds, received.rate_bit_s, received.wire_rate_bit_s), (2e-3, 960_000, 2_016_000));
+        assert_eq!(received.inter_arrival, None, "a train has no spacing");
+        assert_eq!(received.one_way.map(|spread| spread.count), Some(2));
     }
 
     #[test]
-    fn when_a_run_is_over() {
+    fn a_run_ends_after_the_silence_that_fits_what_is_known() {
         let spaced = plan(UdpPace::Spacing { spacing_s: 2.0 });
-        let mut over = EndDetector::new(&spaced, STRAGGLERS);
-        let (mut accumulator, ending) = (RunAccumulator::new(&spaced, FLOW), EndNotice::default());
-        let after = |ms: u64| over.began + Duration::from_millis(ms);
+        let mut end = EndDetector::new(&spaced, STRAGGLERS);
+        let mut accumulator = RunAccumulator::new(&spaced, FLOW);
+        let ending = EndNotice::default();
+        let after = |ms: u64| end.began + Duration::from_millis(ms);
         let times = [0, 11_900, 12_000].map(after);
-        assert_eq!(times.map(|at| over.look(at, &accumulator, &ending)), [None, None, Some("silence")]);
+        assert_eq!(times.map(|at| end.check(at, &accumulator, &ending)), [None, None, Some("silence")]);
         accumulator.take(&piece(&datagram(FLOW, Kind::Data, 0, 60), 0, None));
-        let at = |over: &EndDetector, ms: u64| over.began + Duration::from_millis(ms);
-        let look =
-            |over: &mut EndDetector, accumulator: &RunAccumulator, ms| over.look(at(over, ms), accumulator, &ending);
-        assert_eq!(look(&mut over, &accumulator, 12_001), None, "something came");
-        ending.tell(2);
-        assert_eq!([13_000, 13_900, 14_000].map(|ms| look(&mut over, &accumulator, ms)), [None, None, Some("told")]);
+        let at = |end: &EndDetector, ms: u64| end.began + Duration::from_millis(ms);
+        let check =
+            |end: &mut EndDetector, accumulator: &RunAccumulator, ms| end.check(at(end, ms), accumulator, &ending);
+        assert_eq!(check(&mut end, &accumulator, 12_001), None, "a datagram arrived");
+        ending.set(2);
+        assert_eq!([13_000, 13_900, 14_000].map(|ms| check(&mut end, &accumulator, ms)), [None, None, Some("told")]);
         accumulator.take(&piece(&datagram(FLOW, Kind::Data, 1, 60), 0, None));
-        let ends = [14_010, 14_100, 14_110].map(|ms| look(&mut over, &accumulator, ms));
+        let ends = [14_010, 14_100, 14_110].map(|ms| check(&mut end, &accumulator, ms));
         assert_eq!(ends, [None, None, Some("complete")]);
-        assert_eq!(look(&mut over, &accumulator, 3_620_000), Some("deadline"));
+        assert_eq!(check(&mut end, &accumulator, 3_620_000), Some("deadline"));
     }
 
     #[test]
-    fn a_clock_that_was_set_does_not_make_a_rate() {
+    fn a_clock_that_is_set_does_not_change_the_rate() {
         let mut accumulator = RunAccumulator::new(&plan(UdpPace::Spacing { spacing_s: 0.0 }), FLOW);
         accumulator.take(&piece(&datagram(FLOW, Kind::Data, 0, 60), 9_000_000_000, None));
         accumulator.take(&piece(&datagram(FLOW, Kind::Data, 1, 60), 5_000_000_000, None));

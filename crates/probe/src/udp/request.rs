@@ -1,5 +1,5 @@
-//! Request and response: the round trip against the size of the answer. The slope is the cost of a byte on all copies and links
-//! of the path, the intercept the cost of a datagram of any size.
+//! Request and response: the round-trip time as a function of the answer's size. The slope is the cost of a byte on all copies and
+//! links of the path, the intercept the cost of a datagram of any size.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -10,24 +10,24 @@ use model::v1::probe::udp::{UdpAnswered, UdpLine, UdpRequestOrder, UdpRequests, 
 use super::Watch;
 use super::clock::{HostClock, real};
 use super::datagram::{
-    ASK_BYTES, DATAGRAM_BYTES_MAX, FlowId, HEAD_BYTES, Head, Kind, filling, want_bytes, wanted_bytes,
+    ASK_BYTES, DATAGRAM_BYTES_MAX, FlowId, HEAD_BYTES, Head, Kind, random_payload, want_bytes, wanted_bytes,
 };
 use super::histogram::TimeHistogram;
 use super::order::size;
-use super::send::say_end;
+use super::send::send_end;
 use crate::{Error, Result, Stop};
 
 /// Sizes of one test.
 const SIZES_MAX: usize = 1_000;
-/// Questions of one size.
+/// Requests of one size.
 const COUNT_MAX: u64 = 10_000_000;
 /// The longest that an answer may take, seconds.
 const TIMEOUT_S_MAX: f64 = 10.0;
 /// After this many requests in a row without an answer the peer counts as gone.
 const UNANSWERED_MAX: u32 = 10;
 /// The longest wait for a datagram before an end checks whether to stop.
-const LOOK_UP: Duration = Duration::from_millis(20);
-/// Silence after which an answering end takes the requester for gone.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+/// Silence after which the answering end ends.
 const SILENCE: Duration = Duration::from_secs(15);
 
 fn check(order: &UdpRequestOrder) -> Result<Duration> {
@@ -53,11 +53,11 @@ fn check(order: &UdpRequestOrder) -> Result<Duration> {
     }
 }
 
-fn nothing_there(error: &std::io::Error) -> bool {
+fn is_no_datagram(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// Sends one request after the other and times its answer; then tells the other end that it is over.
+/// Sends one request after the other and times each answer; then tells the other end that the test is over.
 ///
 /// # Errors
 /// [`Error::Order`]: the order is out of bounds. [`Error::Silent`]: ten requests in a row without an answer.
@@ -65,23 +65,23 @@ fn nothing_there(error: &std::io::Error) -> bool {
 pub fn measure(socket: &UdpSocket, order: &UdpRequestOrder, flow: FlowId, stop: &Stop) -> Result<UdpRequests> {
     let timeout = check(order)?;
     let mut requester = Requester::new(socket, order, flow, timeout)?;
-    let mut told = UdpRequests::default();
-    let mut dots = Vec::new();
+    let mut result = UdpRequests::default();
+    let mut points = Vec::new();
     for bytes in &order.answer_bytes {
         let series = requester.series(*bytes, order.count, stop)?;
         if series.trips.answered > 0 {
-            dots.push((f64::from(*bytes), series.least, series.mean));
+            points.push((f64::from(*bytes), series.least, series.mean));
         }
-        told.sizes.push(series.trips);
+        result.sizes.push(series.trips);
         if stop.is_stopped() {
-            told.interrupted = true;
+            result.interrupted = true;
             break;
         }
     }
-    say_end(socket, flow, requester.number, &mut HostClock::default());
-    told.line_of_min = line(dots.iter().map(|(bytes, least, _)| (*bytes, *least)));
-    told.line_of_mean = line(dots.iter().map(|(bytes, _, mean)| (*bytes, *mean)));
-    Ok(told)
+    send_end(socket, flow, requester.number, &mut HostClock::default());
+    result.line_of_min = line(points.iter().map(|(bytes, least, _)| (*bytes, *least)));
+    result.line_of_mean = line(points.iter().map(|(bytes, _, mean)| (*bytes, *mean)));
+    Ok(result)
 }
 
 /// The round trips of one answer size; their least and mean in seconds.
@@ -98,7 +98,7 @@ struct Requester<'a> {
     flow: FlowId,
     timeout: Duration,
     ask: Vec<u8>,
-    heard: Vec<u8>,
+    buffer: Vec<u8>,
     /// Number of the next request; numbers go on from size to size.
     number: u64,
 }
@@ -112,9 +112,9 @@ impl Requester<'_> {
     ) -> Result<Requester<'a>> {
         let host = |doing| move |source| Error::Host { doing, source };
         let peer = socket.peer_addr().map_err(host("ask over a socket without a peer"))?.to_string();
-        socket.set_read_timeout(Some(timeout.min(LOOK_UP))).map_err(host("set a socket's options"))?;
-        let ask = filling(order.request_bytes as usize);
-        Ok(Requester { socket, peer, flow, timeout, ask, heard: vec![0; DATAGRAM_BYTES_MAX], number: 0 })
+        socket.set_read_timeout(Some(timeout.min(CHECK_INTERVAL))).map_err(host("set a socket's options"))?;
+        let ask = random_payload(order.request_bytes as usize);
+        Ok(Requester { socket, peer, flow, timeout, ask, buffer: vec![0; DATAGRAM_BYTES_MAX], number: 0 })
     }
 
     fn series(&mut self, answer_bytes: u32, count: u64, stop: &Stop) -> Result<Series> {
@@ -141,7 +141,7 @@ impl Requester<'_> {
                 None => unanswered += 1,
             }
         }
-        trips.round_trip = round_trips.told().unwrap_or_default();
+        trips.round_trip = round_trips.spread().unwrap_or_default();
         let mean = sum.as_secs_f64() / trips.answered.max(1) as f64;
         Ok(Series { trips, least: least.as_secs_f64(), mean })
     }
@@ -154,23 +154,25 @@ impl Requester<'_> {
         let asked = Instant::now();
         match self.socket.send(&self.ask) {
             Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused || nothing_there(&error) => {}
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused || is_no_datagram(&error) => {}
             Err(source) => return Err(Error::Broken { peer: self.peer.clone(), source }),
         }
         while asked.elapsed() < self.timeout && !stop.is_stopped() {
-            let heard = match self.socket.recv(&mut self.heard) {
-                Ok(bytes) => &self.heard[..bytes],
-                Err(error) if nothing_there(&error) => continue,
+            let datagram = match self.socket.recv(&mut self.buffer) {
+                Ok(bytes) => &self.buffer[..bytes],
+                Err(error) if is_no_datagram(&error) => continue,
                 // The peer's port is closed. The pause keeps this loop from spinning until the timeout.
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                    std::thread::sleep(self.timeout.saturating_sub(asked.elapsed()).min(LOOK_UP));
+                    std::thread::sleep(self.timeout.saturating_sub(asked.elapsed()).min(CHECK_INTERVAL));
                     continue;
                 }
                 Err(source) => return Err(Error::Broken { peer: self.peer.clone(), source }),
             };
             let took = asked.elapsed();
-            match Head::read(heard).filter(|head| head.flow == self.flow && head.kind == Kind::Answer) {
-                Some(head) if head.number == number && heard.len() == answer_bytes as usize && took < self.timeout => {
+            match Head::read(datagram).filter(|head| head.flow == self.flow && head.kind == Kind::Answer) {
+                Some(head)
+                    if head.number == number && datagram.len() == answer_bytes as usize && took < self.timeout =>
+                {
                     return Ok(Some(took));
                 }
                 Some(_) => *late += 1,
@@ -181,22 +183,22 @@ impl Requester<'_> {
     }
 }
 
-/// The line with the least squares; none through fewer than two different sizes.
-fn line(dots: impl Iterator<Item = (f64, f64)> + Clone) -> Option<UdpLine> {
-    let many = dots.clone().count() as f64;
-    let (x, y) = dots.clone().fold((0.0, 0.0), |(x, y), dot| (x + dot.0 / many, y + dot.1 / many));
+/// The line of least squares; none through fewer than two different sizes.
+fn line(points: impl Iterator<Item = (f64, f64)> + Clone) -> Option<UdpLine> {
+    let count = points.clone().count() as f64;
+    let (x, y) = points.clone().fold((0.0, 0.0), |(x, y), point| (x + point.0 / count, y + point.1 / count));
     let (mut xx, mut xy) = (0.0, 0.0);
-    for dot in dots {
-        xx += (dot.0 - x) * (dot.0 - x);
-        xy += (dot.0 - x) * (dot.1 - y);
+    for point in points {
+        xx += (point.0 - x) * (point.0 - x);
+        xy += (point.0 - x) * (point.1 - y);
     }
     (xx > 0.0).then(|| UdpLine { intercept_s: y - x * xy / xx, slope_s_per_byte: xy / xx })
 }
 
-/// Most bytes of answers per second: a small request may have a large answer.
+/// Most bytes of answers per second, as a small request may have a large answer.
 const ANSWERS_BYTES_S: f64 = 125e6;
 
-/// Answers requests with the size that each asks for, at most `answer_bytes_max`. It ends with the requester's last datagram, at a
+/// Answers requests with the size that each asks for, at most `answer_bytes_max`. Ends with the requester's last datagram, at a
 /// stop, or after 15 s without a request.
 ///
 /// # Errors
@@ -209,48 +211,48 @@ pub fn answer(
     stop: &Stop,
 ) -> Result<UdpAnswered> {
     let host = |doing| move |source| Error::Host { doing, source };
-    socket.set_read_timeout(Some(LOOK_UP)).map_err(host("set a socket's options"))?;
-    let mut heard = vec![0; DATAGRAM_BYTES_MAX];
-    let mut reply = filling(DATAGRAM_BYTES_MAX);
+    socket.set_read_timeout(Some(CHECK_INTERVAL)).map_err(host("set a socket's options"))?;
+    let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
+    let mut reply = random_payload(DATAGRAM_BYTES_MAX);
     let largest = (answer_bytes_max as usize).min(DATAGRAM_BYTES_MAX);
-    let mut told = UdpAnswered::default();
+    let mut counts = UdpAnswered::default();
     let begun = Instant::now();
     let mut asked = begun;
     let mut sent_bytes = 0.0;
     while !stop.is_stopped() && asked.elapsed() < SILENCE {
-        let question = match socket.recv(&mut heard) {
-            Ok(bytes) => &heard[..bytes],
-            Err(error) if nothing_there(&error) || error.kind() == ErrorKind::ConnectionRefused => continue,
+        let request = match socket.recv(&mut buffer) {
+            Ok(bytes) => &buffer[..bytes],
+            Err(error) if is_no_datagram(&error) || error.kind() == ErrorKind::ConnectionRefused => continue,
             Err(source) => return Err(Error::Host { doing: "receive questions", source }),
         };
-        let Some(head) = Head::read(question).filter(|head| head.flow == flow) else {
-            told.foreign += 1;
+        let Some(head) = Head::read(request).filter(|head| head.flow == flow) else {
+            counts.foreign += 1;
             continue;
         };
-        match (head.kind, wanted_bytes(question).map(|bytes| bytes as usize)) {
+        match (head.kind, wanted_bytes(request).map(|bytes| bytes as usize)) {
             (Kind::End, _) => break,
             (Kind::Ask, Some(bytes)) if (HEAD_BYTES..=largest).contains(&bytes) => {
                 asked = Instant::now();
                 // A requester that waits for each answer, as the near end does, never reaches this bound.
                 if sent_bytes > ANSWERS_BYTES_S * begun.elapsed().as_secs_f64().max(1.0) {
-                    told.not_sent += 1;
+                    counts.not_sent += 1;
                     continue;
                 }
                 sent_bytes += bytes as f64;
                 Head { kind: Kind::Answer, sent_ns: real(), ..head }.write(&mut reply);
                 match socket.send(&reply[..bytes]) {
                     Ok(_) => {
-                        told.answered += 1;
-                        watch.set(told.answered, told.not_sent);
+                        counts.answered += 1;
+                        watch.set(counts.answered, counts.not_sent);
                     }
-                    Err(_) => told.not_sent += 1,
+                    Err(_) => counts.not_sent += 1,
                 }
             }
-            (Kind::Ask, Some(_)) => told.too_large += 1,
-            _ => told.foreign += 1,
+            (Kind::Ask, Some(_)) => counts.too_large += 1,
+            _ => counts.foreign += 1,
         }
     }
-    Ok(told)
+    Ok(counts)
 }
 
 #[cfg(test)]
@@ -258,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_with_the_least_squares() {
+    fn the_line_has_the_least_squares() {
         let through = line([(100.0, 12.0), (200.0, 22.0), (400.0, 42.0)].into_iter()).unwrap();
         assert!((through.intercept_s - 2.0).abs() < 1e-9 && (through.slope_s_per_byte - 0.1).abs() < 1e-12);
         // By hand: means 2 and 3; Sxy = 2, Sxx = 2.
@@ -269,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_that_make_no_sense() {
+    fn an_order_out_of_bounds_is_refused_with_the_bounds() {
         let order = UdpRequestOrder { request_bytes: 64, answer_bytes: vec![64], count: 10, timeout_s: 1.0 };
         assert_eq!(check(&order).unwrap(), Duration::from_secs(1));
         let wrong = [

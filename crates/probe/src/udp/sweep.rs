@@ -1,4 +1,4 @@
-//! Runs in a row: each size with each spacing, the plateau and the knee of a path (udpmon's throughput scan).
+//! A sweep: one run for each size with each spacing, which shows the plateau and the knee of a path (udpmon's throughput scan).
 
 use std::net::UdpSocket;
 
@@ -44,9 +44,9 @@ pub trait FarEnd {
 /// # Errors
 /// [`Error::Order`]: no runs, more than [`RUNS_MAX`], or one that is out of bounds.
 pub fn runs(sweep: &UdpSweep, token: Token, first_run: u32) -> Result<Vec<SweepRun>> {
-    let many = sweep.sizes_bytes.len().saturating_mul(sweep.spacings_s.len());
-    if many == 0 || many > RUNS_MAX {
-        return Err(Error::Order(format!("a sweep has 1 to {RUNS_MAX} runs, sizes times spacings, not {many}")));
+    let count = sweep.sizes_bytes.len().saturating_mul(sweep.spacings_s.len());
+    if count == 0 || count > RUNS_MAX {
+        return Err(Error::Order(format!("a sweep has 1 to {RUNS_MAX} runs, sizes times spacings, not {count}")));
     }
     let pairs =
         sweep.sizes_bytes.iter().flat_map(|bytes| sweep.spacings_s.iter().map(move |spacing| (*bytes, *spacing)));
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_size_with_every_spacing() {
+    fn a_sweep_runs_every_size_with_every_spacing() {
         let spacings_s = vec![0.0, 1e-6, 2e-6];
         let order = UdpSweep { sizes_bytes: vec![1_472, 50], spacings_s, count: Some(100), seconds: None };
         let token = Token([1; 16]);

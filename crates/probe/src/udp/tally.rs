@@ -1,7 +1,7 @@
-//! Counts the numbers that arrive: the exact sets of lost, late and repeated ones, in bounded memory.
+//! Counts the sequence numbers that arrive: the exact sets of lost, late and duplicate ones, in bounded memory.
 //!
-//! Pure. It keeps the gaps: runs of numbers below the highest one that have not arrived. A number in a gap is late
-//! (RFC 4737: less than the next expected), and closes or splits the gap; one outside of all gaps is a duplicate. This tells
+//! Pure. It stores the gaps: runs of numbers below the highest one that have not arrived. A number in a gap is late
+//! (RFC 4737: less than the next expected), and closes or splits the gap; one outside of all gaps is a duplicate. This distinguishes
 //! duplicates from late numbers without a bit for each number, and a number in order costs one comparison.
 
 mod lengths;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub use lengths::Lengths;
 use model::v1::probe::udp::UdpBin;
 
-/// Most gaps that are kept: some 40 MB.
+/// Most gaps that are stored: some 40 MB.
 pub const GAPS_MAX: usize = 1_000_000;
 
 /// What the arrival of a number means.
@@ -25,14 +25,14 @@ pub enum Arrival {
         distance: u64,
     },
     /// A duplicate.
-    Again,
+    Duplicate,
     /// Late or a duplicate: its gap was given up, as there were too many.
     Unjudged,
     /// No such number was sent.
-    Strange,
+    OutOfRange,
 }
 
-/// Counts numbers as they come.
+/// Counts numbers in the order of their arrival.
 #[derive(Clone, Debug)]
 pub struct Tally {
     /// The first number that is not sent.
@@ -47,7 +47,7 @@ pub struct Tally {
     duplicates: u64,
     unjudged: u64,
     reordered: Lengths,
-    /// Below this, gaps were given up.
+    /// Gaps below this number were given up.
     floor: u64,
     /// Runs that were given up, by length.
     given_up: Lengths,
@@ -67,7 +67,7 @@ pub struct Missing {
 }
 
 impl Tally {
-    /// For numbers below `end`.
+    /// A tally of numbers below `end`.
     pub fn new(end: u64) -> Tally {
         Tally::with_gaps(end, GAPS_MAX)
     }
@@ -88,10 +88,10 @@ impl Tally {
         }
     }
 
-    /// A number has come.
+    /// Counts a number that has arrived.
     pub fn take(&mut self, number: u64) -> Arrival {
         if number >= self.end {
-            return Arrival::Strange;
+            return Arrival::OutOfRange;
         }
         if number >= self.next {
             if number > self.next {
@@ -116,7 +116,7 @@ impl Tally {
             }
             None => {
                 self.duplicates += 1;
-                Arrival::Again
+                Arrival::Duplicate
             }
         }
     }
@@ -140,7 +140,7 @@ impl Tally {
         }
     }
 
-    /// The oldest gap goes where there are too many.
+    /// Gives up the oldest gap if there are too many.
     fn give_up(&mut self) {
         if self.gaps.len() > self.gaps_max
             && let Some((from, to)) = self.gaps.pop_first()
@@ -150,32 +150,32 @@ impl Tally {
         }
     }
 
-    /// Different numbers that came, those that could not be judged left out.
+    /// Different numbers that arrived, without those that could not be judged.
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// Numbers below the highest that have not come.
+    /// Numbers below the highest that have not arrived.
     pub fn missing(&self) -> u64 {
         self.missing
     }
 
-    /// One more than the highest number seen; 0 where none came.
+    /// One more than the highest number seen; 0 where none has arrived.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// Numbers that came again.
+    /// Arrivals of numbers that had arrived before.
     pub fn duplicates(&self) -> u64 {
         self.duplicates
     }
 
-    /// Numbers that came late, by how far behind the highest they were.
+    /// Numbers that arrived late, by their distance to the highest one.
     pub fn reordered(&self) -> &Lengths {
         &self.reordered
     }
 
-    /// Numbers that were late or duplicates, which is not known.
+    /// Numbers that are either late or duplicates.
     pub fn unjudged(&self) -> u64 {
         self.unjudged
     }
@@ -185,20 +185,21 @@ impl Tally {
         self.floor > 0
     }
 
-    /// The missing ones of `sent` numbers, or of all up to the highest if that is not known; with the first `runs_max` runs.
+    /// The missing numbers of the `sent` ones, or, if that is not known, of all up to the highest; with the first `runs_max` runs.
     pub fn missing_of(&self, sent: Option<u64>, runs_max: usize) -> Missing {
         let tail = sent.filter(|sent| *sent > self.next).map(|sent| (self.next, sent));
         let mut lengths = self.given_up.clone();
-        let (mut runs, mut all) = (Vec::new(), self.given_up.count());
+        let mut runs = Vec::new();
+        let mut total = self.given_up.count();
         for (from, to) in self.gaps.iter().map(|(from, to)| (*from, *to)).chain(tail) {
-            all += 1;
+            total += 1;
             lengths.record(to - from);
             if runs.len() < runs_max {
                 runs.push((from, to - from));
             }
         }
         let lost = self.missing + tail.map_or(0, |(from, to)| to - from);
-        Missing { lost, runs, runs_total: all, lengths: lengths.told() }
+        Missing { lost, runs, runs_total: total, lengths: lengths.bins() }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Through the lab: hops at known distances, MTUs, black holes, members that lose.
+//! Routes through the lab: hops at known distances, MTUs, black holes, members that lose packets.
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -17,7 +17,7 @@ fn address(lab: &Lab, site: &str, v6: bool) -> IpAddr {
     if v6 { interface.v6.unwrap().0.into() } else { interface.v4.unwrap().0.into() }
 }
 
-/// A socket at a site, connected where so said.
+/// A socket at a site, connected to `to` if given.
 fn socket(lab: &Lab, site: &str, v6: bool, to: Option<SocketAddr>) -> UdpSocket {
     let from = SocketAddr::new(address(lab, site, v6), 0);
     let make = || match to {
@@ -27,7 +27,7 @@ fn socket(lab: &Lab, site: &str, v6: bool, to: Option<SocketAddr>) -> UdpSocket 
     lab.site(site).unwrap().within(make).unwrap()
 }
 
-/// Whether times mean anything; if not, says so.
+/// Whether the lab kept its times; if not, reports why on stderr.
 fn is_judged(test: &str, lab: &Lab) -> bool {
     let Some(why) = lab.limited(&lab.reading().unwrap()) else { return true };
     let _ = writeln!(std::io::stderr(), "NOT JUDGED: {test}: {why}");
@@ -76,16 +76,16 @@ fn hops_of_a_node_are_found_with_their_distances() {
 }
 
 #[test]
-fn a_host_that_is_no_node_ends_a_trace_too() {
+fn a_host_without_a_node_ends_a_trace() {
     let text = "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"10ms\"\nhops = 2";
-    let Some(lab) = rig::up("a_host_that_is_no_node_ends_a_trace_too", text) else { return };
+    let Some(lab) = rig::up("a_host_without_a_node_ends_a_trace", text) else { return };
     for v6 in [false, true] {
         let nobody = SocketAddr::new(address(&lab, "b", v6), 33_434);
-        // A kernel without a listener says so only so often.
+        // The kernel limits the rate of its answers for a port without a listener.
         let path = trace_by(&trace::Plan::default(), &lab, v6, nobody).path;
         assert_eq!((path.end, path.distance, path.distance_reverse), (End::Reached, Some(3), None), "{path:?}");
         assert_eq!(path.hops[2].routers[0].said, RouterReply::PortUnreachable);
-        // Its answers are no measure of what arrives.
+        // Its answers do not tell which sizes arrive.
         let near = socket(&lab, "a", v6, Some(nobody));
         let plan = mtu::Plan { patience: Duration::from_millis(300), ..mtu::Plan::default() };
         let error = mtu::mtu(&near, &TOKEN, &plan, &Stop::default()).unwrap_err();
@@ -101,9 +101,9 @@ fn a_dead_path_is_silent() {
     let plan = trace::Plan { patience: Duration::from_millis(300), ..quick() };
     let path = trace_by(&plan, &lab, false, to).path;
     assert_eq!((path.end, path.hops.len()), (End::Silent, 0));
-    // What has no route is said by whoever stands at the door.
-    let nowhere = SocketAddr::new([10, 99, 99, 99].into(), 33_434);
-    let path = trace_to(&lab, false, nowhere).path;
+    // The first router reports that there is no route.
+    let without_route = SocketAddr::new([10, 99, 99, 99].into(), 33_434);
+    let path = trace_to(&lab, false, without_route).path;
     assert_eq!((path.end, path.hops.len()), (End::Blocked, 1));
     assert_eq!(path.hops[0].routers[0].said, RouterReply::NetworkUnreachable);
 }
@@ -120,21 +120,22 @@ fn mtus_are_found_in_each_direction() {
                 mtu::mtu(&near, &TOKEN, &mtu::Plan::default(), &Stop::default()).unwrap()
             })
         });
-        let [there, back] = &found;
-        assert_eq!((there.mtu_bytes, there.bound), (4_470, MtuBound::Path), "{there:?}");
-        assert!(there.icmp && there.confirmed && !there.black_hole);
-        assert_eq!(there.interface_bytes, Some(9_000));
-        assert_eq!((back.mtu_bytes, back.bound), (1_437, MtuBound::Path), "{back:?}");
-        assert!(!back.icmp && back.confirmed && back.black_hole);
-        // The router's word for what exceeds 4,470 does not excuse that less vanishes.
-        assert!(back.said.iter().all(|said| said.mtu_bytes == 4_470 && !said.confirmed));
+        let [forward, reverse] = &found;
+        assert_eq!((forward.mtu_bytes, forward.bound), (4_470, MtuBound::Path), "{forward:?}");
+        assert!(forward.icmp && forward.confirmed && !forward.black_hole);
+        assert_eq!(forward.interface_bytes, Some(9_000));
+        assert_eq!((reverse.mtu_bytes, reverse.bound), (1_437, MtuBound::Path), "{reverse:?}");
+        assert!(!reverse.icmp && reverse.confirmed && reverse.black_hole);
+        // The router reports packets above 4,470 bytes; smaller ones vanish all the same.
+        assert!(reverse.said.iter().all(|said| said.mtu_bytes == 4_470 && !said.confirmed));
         let route = |mtu: &model::v1::probe::route::Mtu| Route { mtu: Some(mtu.clone()), ..Route::default() };
-        let found = asymmetries(&route(there), &route(back));
+        let found = asymmetries(&route(forward), &route(reverse));
         assert_eq!(found.len(), 1);
-        let wanted = "packets up to 4470 bytes fit forward; reverse: 1437, and larger ones vanish without a word";
+        let wanted =
+            "packets up to 4470 bytes fit forward; reverse: 1437, and larger ones vanish without an ICMP message";
         assert_eq!(found[0].text, wanted);
-        let took = there.seconds.max(back.seconds);
-        let _ = writeln!(std::io::stderr(), "MTU over 10 ms: {took:.2} s at most");
+        let seconds = forward.seconds.max(reverse.seconds);
+        let _ = writeln!(std::io::stderr(), "MTU over 10 ms: {seconds:.2} s at most");
     }
 }
 
@@ -152,24 +153,25 @@ fn an_mtu_is_found_over_a_long_and_lossy_path() {
 }
 
 #[test]
-fn a_member_that_loses_and_one_that_is_longer_are_found() {
+fn a_lossy_member_and_a_longer_one_are_found() {
     let text = "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"20ms\"\nhops = 1\necmp = 4\n[path.a-b.member.2]\nab = { loss = \
                 \"20%\" }\n[path.a-b.member.3]\nrtt = \"30ms\"";
-    // So many miss one of four members once in a million sweeps.
+    // With so many flows, one sweep in a million misses one of four members.
     const FLOWS: usize = 48;
-    let test = "a_member_that_loses_and_one_that_is_longer_are_found";
+    let test = "a_lossy_member_and_a_longer_one_are_found";
     let Some(lab) = rig::up(test, text) else { return };
     let node = socket(&lab, "b", false, None);
     let found = while_answering(&node, |to| {
         let flows: Vec<_> = (0..FLOWS).map(|_| socket(&lab, "a", false, Some(to))).collect();
-        let (probes, interval) = (150, Duration::from_micros(250));
+        let probes = 150;
+        let interval = Duration::from_micros(250);
         let plan = sweep::Plan { trace: trace::Plan { queries: 2, ..quick() }, probes, interval };
         sweep::sweep(&flows, &TOKEN, &plan, &Stop::default()).unwrap()
     });
     assert!(found.judged && found.end == End::Reached, "{found:?}");
     assert_eq!((found.flows.len(), found.paths.len()), (FLOWS, 1), "the lab's members look alike");
     assert!(found.flows.iter().all(|flow| flow.sent == 150));
-    // 20 % of 150 are 30 with a deviation of 5; the others lose nothing that the lab did not take.
+    // 20 % of 150 are 30 with a deviation of 5; the others lose only packets that the lab dropped.
     let lossy: Vec<u16> = found.flows.iter().filter(|flow| flow.answered < 140).map(|flow| flow.port).collect();
     let is_by = |by: SuspectBy| move |suspect: &&model::v1::probe::route::Suspect| suspect.by == by;
     let mut blamed: Vec<u16> =
@@ -183,7 +185,7 @@ fn a_member_that_loses_and_one_that_is_longer_are_found() {
     if !is_judged(test, &lab) {
         return;
     }
-    // The way back is chosen by itself: the longer member may be passed there, back, or both, in 25 ms or 30.
+    // The reverse path is chosen independently: the longer member may be in one direction (25 ms) or in both (30 ms).
     let is_longer = |rtt: f64| rtt > 0.0225;
     let longer: Vec<u16> =
         found.flows.iter().filter(|flow| flow.rtt_min_s.is_some_and(is_longer)).map(|flow| flow.port).collect();
@@ -192,10 +194,10 @@ fn a_member_that_loses_and_one_that_is_longer_are_found() {
 }
 
 #[test]
-fn a_longer_way_is_a_change() {
-    // The routers are at a third and two thirds of the way; the step counts from where half of it is there.
+fn a_longer_path_is_a_change() {
+    // The routers are at one and two thirds of the path; the step counts from the first hop that has half of it.
     let text = "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"20ms\"\nhops = 2";
-    let Some(lab) = rig::up("a_longer_way_is_a_change", text) else { return };
+    let Some(lab) = rig::up("a_longer_path_is_a_change", text) else { return };
     let node = socket(&lab, "b", false, None);
     while_answering(&node, |to| {
         let before = trace_to(&lab, false, to);
@@ -213,7 +215,7 @@ fn a_longer_way_is_a_change() {
     });
 }
 
-/// 30 hops to where nobody answers, over the longest path: the time is bounded, and stopping it ends it at once.
+/// Up to 30 hops without an answer, over the longest path: the time is bounded, and a stop ends the trace at once.
 #[test]
 fn a_trace_can_be_stopped_and_ends_in_time() {
     let text = "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"303ms\"\nhops = 10";

@@ -1,4 +1,4 @@
-//! Through kernels that forward: chains, two ways side by side, small links, routers that say nothing.
+//! Routes through kernels that forward: chains, two parallel paths, links with small MTUs, routers that send no ICMP.
 
 use std::io::Write;
 use std::net::UdpSocket;
@@ -8,7 +8,7 @@ use model::v1::probe::route::{ChangeOf, End, MtuBound, MtuSaid, Path, Route, Sus
 use probe::Stop;
 use probe::route::{compare, mtu, sweep, trace};
 
-use crate::house::{Host, House};
+use crate::network::{Host, TestNetwork};
 use crate::{TOKEN, quick, while_answering};
 
 const A: [u8; 4] = [10, 200, 1, 1];
@@ -19,12 +19,12 @@ struct Chain {
     r: Host,
     _s: Host,
     b: Host,
-    _house: House,
+    _network: TestNetwork,
 }
 
 fn chain(test: &str, mtu: u32) -> Option<Chain> {
-    let house = House::new(test)?;
-    let [a, r, s, b] = [(); 4].map(|()| house.host());
+    let network = TestNetwork::new(test)?;
+    let [a, r, s, b] = [(); 4].map(|()| network.host());
     a.join(&r, 1, 9_000);
     r.join(&s, 2, mtu);
     s.join(&b, 3, 9_000);
@@ -32,7 +32,7 @@ fn chain(test: &str, mtu: u32) -> Option<Chain> {
     r.route(3, "10.200.2.2");
     s.route(1, "10.200.2.1");
     b.ip(&["route add default via 10.200.3.1"]);
-    Some(Chain { a, r, _s: s, b, _house: house })
+    Some(Chain { a, r, _s: s, b, _network: network })
 }
 
 fn trace_flow(near: &UdpSocket) -> Path {
@@ -47,8 +47,8 @@ fn addresses(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn kernels_answer_with_what_they_drop() {
-    let Some(net) = chain("kernels_answer_with_what_they_drop", 1_400) else { return };
+fn routers_report_the_packets_that_they_drop() {
+    let Some(net) = chain("routers_report_the_packets_that_they_drop", 1_400) else { return };
     let node = net.b.bind([10, 200, 3, 2], 0);
     while_answering(&node, |to| {
         let near = net.a.open(A, 0, to);
@@ -62,20 +62,20 @@ fn kernels_answer_with_what_they_drop() {
         let said = MtuSaid { by: "10.200.1.2".to_owned(), mtu_bytes: 1_400, confirmed: true };
         assert_eq!((found.said, found.interface_bytes), (vec![said], Some(9_000)));
         let _ = writeln!(std::io::stderr(), "trace {:.3} s, MTU {:.3} s", path.seconds, found.seconds);
-        // The host believes the router; probes do not ask the host.
+        // The host has stored the router's MTU; probes ignore the stored value.
         assert_eq!(sys::errqueue::path_mtu(&near).unwrap(), 1_400);
     });
 }
 
-/// A router that may not send ICMP: filtered by mistake, as so many are.
+/// A router whose ICMP is filtered by mistake, as is common.
 #[test]
-fn a_router_that_may_not_speak_is_a_hole_and_a_black_one() {
-    let Some(net) = chain("a_router_that_may_not_speak_is_a_hole_and_a_black_one", 1_400) else { return };
+fn a_router_that_sends_no_icmp_is_a_gap_and_an_mtu_black_hole() {
+    let Some(net) = chain("a_router_that_sends_no_icmp_is_a_gap_and_an_mtu_black_hole", 1_400) else { return };
     let node = net.b.bind([10, 200, 3, 2], 0);
     while_answering(&node, |to| {
         let near = net.a.open(A, 0, to);
         let before = trace_flow(&near);
-        // What the router itself sends to that net goes nowhere; what it forwards is not concerned.
+        // Drops the router's own packets to that net, and not those that it forwards.
         net.r.ip(&["rule add to 10.200.1.0/24 iif lo blackhole"]);
         let path = trace_flow(&near);
         assert_eq!(addresses(&path), ["", "10.200.2.2", "10.200.3.2"]);
@@ -85,15 +85,15 @@ fn a_router_that_may_not_speak_is_a_hole_and_a_black_one() {
         assert!(!found.icmp && found.confirmed && found.black_hole && found.said.is_empty());
         let [before, after] = [before, path].map(|path| Route { path, ..Route::default() });
         let mut changes = compare(&before, &after);
-        // Kernels forward when they have time.
+        // Forwarding takes longer on a busy machine.
         changes.retain(|change| change.what != ChangeOf::Rtt);
-        assert_eq!(changes, [], "a router's silence is no change of the route");
+        assert_eq!(changes, [], "a silent router is not a change of the route");
     });
 }
 
 #[test]
-fn a_filter_ends_a_trace_with_its_name() {
-    let Some(net) = chain("a_filter_ends_a_trace_with_its_name", 9_000) else { return };
+fn a_router_that_prohibits_the_path_ends_the_trace() {
+    let Some(net) = chain("a_router_that_prohibits_the_path_ends_the_trace", 9_000) else { return };
     net.r.ip(&["route replace prohibit 10.200.3.0/24"]);
     let near = net.a.open(A, 0, "10.200.3.2:33434".parse().unwrap());
     let path = trace_flow(&near);
@@ -104,9 +104,9 @@ fn a_filter_ends_a_trace_with_its_name() {
 
 /// a - r - (m or n) - s - b: nets 1; 2 and 3; 4 and 5; 6.
 #[test]
-fn two_ways_are_found_and_the_bad_one_is_named() {
-    let Some(house) = House::new("two_ways_are_found_and_the_bad_one_is_named") else { return };
-    let [a, r, m, n, s, b] = [(); 6].map(|()| house.host());
+fn two_paths_are_found_and_the_lossy_one_is_named() {
+    let Some(network) = TestNetwork::new("two_paths_are_found_and_the_lossy_one_is_named") else { return };
+    let [a, r, m, n, s, b] = [(); 6].map(|()| network.host());
     let joins = [(&a, &r), (&r, &m), (&r, &n), (&m, &s), (&n, &s), (&s, &b)];
     for (number, (one, other)) in (1..).zip(joins) {
         one.join(other, number, 1_500);
@@ -120,21 +120,22 @@ fn two_ways_are_found_and_the_bad_one_is_named() {
     let node = b.bind([10, 200, 6, 2], 0);
     while_answering(&node, |to| {
         let flows: Vec<UdpSocket> = (0..16).map(|number| a.open(A, 40_000 + number, to)).collect();
-        let (probes, interval) = (60, Duration::from_micros(250));
+        let probes = 60;
+        let interval = Duration::from_micros(250);
         let plan = sweep::Plan { trace: trace::Plan { queries: 2, ..quick() }, probes, interval };
         let found = sweep::sweep(&flows, &TOKEN, &plan, &Stop::default()).unwrap();
         assert_eq!((found.end, found.judged, found.paths.len()), (End::Reached, true, 2), "{found:?}");
-        let mut middle: Vec<_> = found.paths.iter().map(|way| way.hops[1].concat()).collect();
+        let mut middle: Vec<_> = found.paths.iter().map(|path| path.hops[1].concat()).collect();
         middle.sort_unstable();
         assert_eq!(middle, ["10.200.2.2", "10.200.3.2"]);
         assert!(found.flows.iter().all(|flow| flow.sent == 60 && flow.answered == 60), "{found:?}");
         assert!(!found.suspects.iter().any(|suspect| suspect.by == SuspectBy::Loss));
-        // The same flow goes the same way: what a trace of one flow finds is one path.
+        // A flow keeps its path: a trace of one flow finds one path.
         let again = trace_flow(&flows[3]);
         let its = found.flows.iter().find(|flow| flow.port == 40_003).unwrap();
         assert!(found.paths[its.path].hops[1].contains(&addresses(&again)[1]));
 
-        // What comes over n ends at s.
+        // s drops the packets that come through n.
         s.ip(&["rule add iif v5 blackhole"]);
         let bad = sweep::sweep(&flows, &TOKEN, &plan, &Stop::default()).unwrap();
         let [suspect] = &bad.suspects[..] else { panic!("{:?}", bad.suspects) };
@@ -142,7 +143,7 @@ fn two_ways_are_found_and_the_bad_one_is_named() {
             (suspect.by, suspect.hop, suspect.address.as_deref()),
             (SuspectBy::Loss, Some(2), Some("10.200.3.2"))
         );
-        let over_n = found.paths.iter().find(|way| way.hops[1] == ["10.200.3.2"]).unwrap();
+        let over_n = found.paths.iter().find(|path| path.hops[1] == ["10.200.3.2"]).unwrap();
         assert_eq!(suspect.ports, over_n.ports);
         assert_eq!((suspect.lost, suspect.others_lost), (suspect.sent, 0));
         let _ = writeln!(std::io::stderr(), "sweep of 16 flows: {:.2} s; {}", found.seconds, suspect.text);

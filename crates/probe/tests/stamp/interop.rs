@@ -1,4 +1,4 @@
-//! Against stamp-suite, another implementation (a crate), where its program is on PATH.
+//! Tests against stamp-suite, another implementation (a crate), if its program is on PATH.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -20,7 +20,7 @@ impl Drop for Program {
     }
 }
 
-/// stamp-suite with these arguments; none where it is not there.
+/// stamp-suite with these arguments; none if it is not installed.
 fn stamp_suite(test: &str, arguments: &[&str]) -> Option<Program> {
     let mut command = Command::new("stamp-suite");
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -38,12 +38,13 @@ fn free_port() -> u16 {
 }
 
 fn order(packets: u64) -> Order {
-    let (extent, timeout) = (Extent::Packets(packets), Duration::from_millis(500));
+    let extent = Extent::Packets(packets);
+    let timeout = Duration::from_millis(500);
     Order { rate_packets_s: 200.0, extent, timeout, ..Order::default() }
 }
 
-/// Its reflector, as soon as it answers.
-fn their_reflector(test: &str, more: &[&str]) -> Option<(Program, std::net::SocketAddr)> {
+/// The reflector of stamp-suite, as soon as it answers.
+fn stamp_suite_reflector(test: &str, more: &[&str]) -> Option<(Program, std::net::SocketAddr)> {
     let port = free_port();
     let number = port.to_string();
     let program = stamp_suite(test, &[&["-i", "-S", "127.0.0.1", "-o", &number], more].concat())?;
@@ -60,9 +61,9 @@ fn their_reflector(test: &str, more: &[&str]) -> Option<(Program, std::net::Sock
 }
 
 #[test]
-fn our_sender_and_their_stateful_reflector() {
-    let test = "our_sender_and_their_stateful_reflector";
-    let Some((_program, address)) = their_reflector(test, &["--stateful-reflector"]) else { return };
+fn the_sender_works_with_a_stateful_reflector_of_stamp_suite() {
+    let test = "the_sender_works_with_a_stateful_reflector_of_stamp_suite";
+    let Some((_program, address)) = stamp_suite_reflector(test, &["--stateful-reflector"]) else { return };
     let forward = RelayPlan::of(&[(7, PacketFate::Lost), (8, PacketFate::Lost)]);
     let reverse = RelayPlan::of(&[(20, PacketFate::Lost)]);
     let path = relay(address, forward, reverse);
@@ -74,20 +75,21 @@ fn our_sender_and_their_stateful_reflector() {
 }
 
 #[test]
-fn our_sender_and_their_stateless_reflector() {
-    let test = "our_sender_and_their_stateless_reflector";
-    let Some((_program, address)) = their_reflector(test, &[]) else { return };
+fn the_sender_works_with_a_stateless_reflector_of_stamp_suite() {
+    let test = "the_sender_works_with_a_stateless_reflector_of_stamp_suite";
+    let Some((_program, address)) = stamp_suite_reflector(test, &[]) else { return };
     for packet_bytes in [44, 200] {
-        let asked = Order { packet_bytes, ..order(30) };
-        let found = run(&connected(address), &asked, &Stop::default(), &HostClock).unwrap();
+        let order = Order { packet_bytes, ..order(30) };
+        let found = run(&connected(address), &order, &Stop::default(), &HostClock).unwrap();
         assert_eq!((found.packets.received, found.packets.ignored), (30, 0), "{:?}", found.packets);
     }
 }
 
 #[test]
-fn their_sender_and_our_reflector() {
+fn the_reflector_works_with_a_sender_of_stamp_suite() {
     let far = reflector(Trust::Symmetric, HostClock);
-    let (to, from) = (far.address.port().to_string(), free_port().to_string());
+    let to = far.address.port().to_string();
+    let from = free_port().to_string();
     let arguments = [
         "-r",
         "127.0.0.1",
@@ -106,10 +108,10 @@ fn their_sender_and_our_reflector() {
         "--ssid",
         "77",
     ];
-    let Some(mut program) = stamp_suite("their_sender_and_our_reflector", &arguments) else { return };
-    let mut said = String::new();
-    program.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
-    assert!(program.0.wait().unwrap().success(), "{said}");
-    assert!(said.contains("Packets received: 30"), "{said}");
+    let Some(mut program) = stamp_suite("the_reflector_works_with_a_sender_of_stamp_suite", &arguments) else { return };
+    let mut output = String::new();
+    program.0.stdout.take().unwrap().read_to_string(&mut output).unwrap();
+    assert!(program.0.wait().unwrap().success(), "{output}");
+    assert!(output.contains("Packets received: 30"), "{output}");
     assert_eq!(far.end().answered, 30);
 }

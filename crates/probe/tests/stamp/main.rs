@@ -1,7 +1,7 @@
-//! The sender against our own reflector and against others, over loopback, with a relay between them that does what a
-//! path does.
+//! The sender against this crate's reflector and against others, over loopback, with a relay between them that loses, copies, swaps and
+//! delays packets.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 mod interop;
 mod relay;
@@ -32,7 +32,7 @@ fn test(to: SocketAddr, order: &Order, clock: &dyn Clock) -> Latency {
 }
 
 #[test]
-fn nothing_between() {
+fn a_path_without_faults_loses_nothing() {
     let far = reflector(Trust::Symmetric, HostClock);
     let found = test(far.address, &Order { dscp: 46, ..order(200, 1_000.0) }, &HostClock);
     let packets = &found.packets;
@@ -50,9 +50,9 @@ fn nothing_between() {
 }
 
 #[test]
-fn ipv6_and_longer_packets() {
+fn ipv6_and_longer_packets_work() {
     let Ok(socket) = UdpSocket::bind("[::1]:0") else {
-        return skipped("ipv6_and_longer_packets", "no IPv6 here");
+        return skipped("ipv6_and_longer_packets_work", "no IPv6 here");
     };
     let far = Running::start(socket, |socket, stop| {
         let mut own = probe::stamp::Reflector::default();
@@ -66,7 +66,7 @@ fn ipv6_and_longer_packets() {
 }
 
 #[test]
-fn each_loss_copy_and_swap_is_counted_on_its_way() {
+fn losses_copies_and_swaps_are_counted_in_their_direction() {
     let far = reflector(Trust::Symmetric, HostClock);
     let forward = RelayPlan::of(&[
         (0, Lost),
@@ -100,47 +100,47 @@ fn each_loss_copy_and_swap_is_counted_on_its_way() {
     assert_eq!((packets.stateful, packets.late, packets.ignored), (Some(true), 0, 0));
 }
 
-/// A reflector that keeps nothing: it copies the number, as RFC 8762 allows.
-fn copying(misdeed: fn(&UdpSocket, SocketAddr, &Answer)) -> Running<()> {
+/// A stateless reflector, which copies the number, as RFC 8762 allows. After each answer it calls `after`.
+fn stateless_reflector(after: fn(&UdpSocket, SocketAddr, &Answer)) -> Running<()> {
     Running::start(loopback(), move |socket, stop| {
         socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         let mut buffer = [0; 2048];
         while !stop.is_stopped() {
             let Ok((length, from)) = socket.recv_from(&mut buffer) else { continue };
-            let asked = Question::read(&buffer[..length]).unwrap();
+            let question = Question::read(&buffer[..length]).unwrap();
             let at = probe::stamp::packet::Timestamp::of(HostClock.read().real_ns);
             let answer = Answer {
-                sequence: asked.sequence,
+                sequence: question.sequence,
                 at,
-                error: asked.error,
-                ssid: asked.ssid,
+                error: question.error,
+                ssid: question.ssid,
                 received: at,
-                asked: asked.sequence,
-                asked_at: asked.at,
-                asked_error: asked.error,
+                asked: question.sequence,
+                asked_at: question.at,
+                asked_error: question.error,
                 ttl: 0,
             };
             socket.send_to(&answer.write(), from).unwrap();
-            misdeed(&socket, from, &answer);
+            after(&socket, from, &answer);
         }
     })
 }
 
 #[test]
-fn a_stateless_reflector_tells_no_directions() {
-    let far = copying(|_, _, _| {});
+fn with_a_stateless_reflector_directions_are_unknown() {
+    let far = stateless_reflector(|_, _, _| {});
     let path = relay(far.address, RelayPlan::of(&[(3, Lost)]), RelayPlan::of(&[(8, Lost)]));
     let found = test(path.address, &order(50, 1_000.0), &HostClock);
     let packets = &found.packets;
     assert_eq!((packets.lost, packets.lost_forward, packets.lost_unplaced), (2, None, 2), "{packets:?}");
     assert_eq!(packets.stateful, Some(false));
     assert!(packets.direction_unknown.as_ref().unwrap().contains("does not count"));
-    assert_eq!((found.hops_forward, found.round_trip.is_some()), (None, true), "a TTL of 0 is none");
+    assert_eq!((found.hops_forward, found.round_trip.is_some()), (None, true), "a TTL of 0 means unknown");
 }
 
 #[test]
-fn answers_that_are_not_ours_are_not_counted() {
-    let far = copying(|socket, from, answer| {
+fn answers_to_other_questions_are_ignored() {
+    let far = stateless_reflector(|socket, from, answer| {
         let wrong = [
             Answer { ssid: answer.ssid.wrapping_add(1).max(1), ..*answer },
             Answer { asked: answer.asked + 5_000, ..*answer },
@@ -150,19 +150,19 @@ fn answers_that_are_not_ours_are_not_counted() {
             socket.send_to(&answer.write(), from).unwrap();
         }
         socket.send_to(&answer.write()[..40], from).unwrap();
-        // And one that is, once more.
+        // And a copy of the right one.
         socket.send_to(&answer.write(), from).unwrap();
     });
     let found = test(far.address, &order(40, 1_000.0), &HostClock);
     let packets = &found.packets;
     assert_eq!((packets.received, packets.lost), (40, 0), "{packets:?}");
-    // The packet that asks whether the reflector counts has the same company, of which not all is waited for.
+    // The packet that asks whether the reflector counts gets the wrong answers as well, and does not wait for all of them.
     assert!((4 * 40..=4 * 41).contains(&packets.ignored), "{packets:?}");
     assert_eq!((packets.duplicates, packets.stateful), (40, Some(false)));
 }
 
 #[test]
-fn short_packets_of_twamp_light() {
+fn short_packets_are_answered_to_trusted_senders_only() {
     let short = Order { packet_bytes: 14, ..order(20, 1_000.0) };
     let far = reflector(Trust::Whole, HostClock);
     let found = test(far.address, &short, &HostClock);
@@ -173,7 +173,7 @@ fn short_packets_of_twamp_light() {
     assert_eq!(found.packets.direction_unknown.as_deref(), Some("no answer came back in time"));
     assert_eq!((found.round_trip, found.one_way_refused), (None, None));
     let served = careful.end();
-    assert_eq!((served.answered, served.refused), (0, 20), "not a single octet for a stranger");
+    assert_eq!((served.answered, served.refused), (0, 20), "nothing is sent to a stranger");
 }
 
 #[test]
@@ -182,8 +182,8 @@ fn a_peer_that_vanishes_ends_the_test_in_time() {
     let lost: Vec<(u32, relay::PacketFate)> = (30..200).map(|n| (n, Lost)).collect();
     let path = relay(far.address, RelayPlan::of(&lost), RelayPlan::default());
     let begun = Instant::now();
-    let asked = Order { timeout: Duration::from_millis(400), ..order(60, 200.0) };
-    let found = test(path.address, &asked, &HostClock);
+    let order = Order { timeout: Duration::from_millis(400), ..order(60, 200.0) };
+    let found = test(path.address, &order, &HostClock);
     // 0.3 s of packets, 0.4 s for the last one, and three closing packets of at most 0.4 s.
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     let packets = &found.packets;
@@ -191,7 +191,7 @@ fn a_peer_that_vanishes_ends_the_test_in_time() {
 }
 
 #[test]
-fn where_nobody_listens() {
+fn a_port_without_a_listener_is_a_connect_error() {
     let nobody = loopback().local_addr().unwrap();
     let error = run(&connected(nobody), &order(5, 100.0), &Stop::default(), &HostClock).unwrap_err();
     let Error::Connect { to, source } = error else { panic!("{error:?}") };
@@ -199,9 +199,9 @@ fn where_nobody_listens() {
 }
 
 #[test]
-fn a_test_that_is_stopped_keeps_what_it_has() {
+fn a_stopped_test_returns_its_results() {
     static ANSWERED: AtomicU32 = AtomicU32::new(0);
-    let far = copying(|_, _, _| {
+    let far = stateless_reflector(|_, _, _| {
         ANSWERED.fetch_add(1, Ordering::Relaxed);
     });
     let stop = Stop::default();
@@ -221,55 +221,60 @@ fn a_test_that_is_stopped_keeps_what_it_has() {
 }
 
 #[test]
-fn late_answers_are_lost_and_told() {
+fn late_answers_count_as_lost_and_late() {
     let far = reflector(Trust::Symmetric, HostClock);
-    let path = relay(far.address, RelayPlan::default(), RelayPlan::taking(200));
+    let path = relay(far.address, RelayPlan::default(), RelayPlan::delayed(200));
     // The first packets' time is over before the answers come, while later ones are still being sent.
-    let asked = Order { timeout: Duration::from_millis(100), ..order(100, 200.0) };
-    let found = test(path.address, &asked, &HostClock);
+    let order = Order { timeout: Duration::from_millis(100), ..order(100, 200.0) };
+    let found = test(path.address, &order, &HostClock);
     assert_eq!((found.packets.received, found.packets.lost), (0, 100));
     assert!(found.packets.late >= 20, "{:?}", found.packets);
 }
 
 #[test]
-fn one_way_delays_where_both_clocks_are_good() {
+fn one_way_delays_are_given_if_both_clocks_are_good() {
     let clock = TestClock::good();
     let far = reflector(Trust::Symmetric, TestClock { shift_ns: clock.shift_ns, ..TestClock::good() });
-    let path = relay(far.address, RelayPlan::taking(20), RelayPlan::taking(5));
+    let path = relay(far.address, RelayPlan::delayed(20), RelayPlan::delayed(5));
     let found = test(path.address, &order(100, 500.0), &clock);
     assert_eq!(found.one_way_refused, None, "{found:?}");
-    let (there, back) = (found.forward.unwrap(), found.reverse.unwrap());
-    assert!(there.min_s >= 0.02 && there.min_s < 0.04, "{there:?}");
-    assert!(back.min_s >= 0.005 && back.min_s < 0.02, "{back:?}");
+    let forward = found.forward.unwrap();
+    let reverse = found.reverse.unwrap();
+    assert!(forward.min_s >= 0.02 && forward.min_s < 0.04, "{forward:?}");
+    assert!(reverse.min_s >= 0.005 && reverse.min_s < 0.02, "{reverse:?}");
     let round_trip = found.round_trip.unwrap();
-    assert!((there.mean_s + back.mean_s - round_trip.mean_s).abs() < 1e-6, "{there:?} {back:?} {round_trip:?}");
+    let sum_s = forward.mean_s + reverse.mean_s;
+    assert!((sum_s - round_trip.mean_s).abs() < 1e-6, "{forward:?} {reverse:?} {round_trip:?}");
     assert!(found.clock.synchronised && found.far_clock.unwrap().synchronised);
 }
 
 #[test]
-fn one_way_delays_are_refused_where_a_clock_is_not_good_enough() {
-    let unkept = || TestClock { synchronised: false, ..TestClock::good() };
+fn one_way_delays_are_refused_if_a_clock_is_not_good_enough() {
+    let unsynchronised = || TestClock { synchronised: false, ..TestClock::good() };
     let coarse = || TestClock { error: Duration::from_millis(2), ..TestClock::good() };
     let cases: [(TestClock, TestClock, &str); 3] = [
-        (unkept(), TestClock::good(), "of this host is not synchronised"),
-        (TestClock::good(), unkept(), "of the far end is not synchronised"),
+        (unsynchronised(), TestClock::good(), "of this host is not synchronised"),
+        (TestClock::good(), unsynchronised(), "of the far end is not synchronised"),
         (coarse(), coarse(), "more than a tenth"),
     ];
     for (near, far, why) in cases {
         let far = reflector(Trust::Symmetric, far);
-        let path = relay(far.address, RelayPlan::taking(5), RelayPlan::taking(5));
+        let path = relay(far.address, RelayPlan::delayed(5), RelayPlan::delayed(5));
         let found = test(path.address, &order(20, 500.0), &near);
-        let said = found.one_way_refused.unwrap();
-        assert!(said.contains(why), "{said}");
+        let refused = found.one_way_refused.unwrap();
+        assert!(refused.contains(why), "{refused}");
         assert_eq!((found.forward, found.reverse), (None, None));
-        assert!(found.variation_forward.is_some() && found.variation_reverse.is_some(), "needs rates, not offsets");
+        assert!(
+            found.variation_forward.is_some() && found.variation_reverse.is_some(),
+            "variation does not need synchronised clocks"
+        );
     }
 }
 
-/// Which end's clock is set by 40 ms in the middle of a test over 10 ms, and what is said of it.
-fn stepped(near: TestClock, far: TestClock, set: &'static std::sync::atomic::AtomicI64) -> Latency {
+/// Sets a clock by 40 ms in the middle of a test over 10 ms, and checks the result.
+fn test_with_step(near: TestClock, far: TestClock, set: &'static std::sync::atomic::AtomicI64) -> Latency {
     let far = reflector(Trust::Symmetric, far);
-    let path = relay(far.address, RelayPlan::taking(5), RelayPlan::taking(5));
+    let path = relay(far.address, RelayPlan::delayed(5), RelayPlan::delayed(5));
     let setter = set_later(set, Duration::from_millis(250), Duration::from_millis(40));
     let found = test(path.address, &order(100, 200.0), &near);
     setter.join().unwrap();
@@ -286,14 +291,14 @@ fn stepped(near: TestClock, far: TestClock, set: &'static std::sync::atomic::Ato
 fn a_near_clock_that_is_set_ends_one_way_delays() {
     let clock = TestClock::good();
     let set = clock.shift_ns;
-    assert_eq!(stepped(clock, TestClock::good(), set).clock_step.unwrap().end, "near");
+    assert_eq!(test_with_step(clock, TestClock::good(), set).clock_step.unwrap().end, "near");
 }
 
 #[test]
 fn a_far_clock_that_is_set_ends_one_way_delays() {
     let clock = TestClock::good();
     let set = clock.shift_ns;
-    assert_eq!(stepped(TestClock::good(), clock, set).clock_step.unwrap().end, "far");
+    assert_eq!(test_with_step(TestClock::good(), clock, set).clock_step.unwrap().end, "far");
 }
 
 #[test]
@@ -318,7 +323,7 @@ fn answers_are_as_long_as_questions() {
     }
 }
 
-/// Says that a test could not run here, past the harness, which shows nothing of tests that pass.
+/// Reports a skipped test on stderr, past the harness, which hides the output of tests that pass.
 pub fn skipped(test: &str, why: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");

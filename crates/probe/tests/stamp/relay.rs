@@ -1,5 +1,4 @@
-//! What stands between two ends in the tests: a relay that loses, copies, swaps and delays packets as it is told, and
-//! clocks that can be set.
+//! A relay between two ends that loses, copies, swaps and delays packets by a plan, and clocks that can be set.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -18,11 +17,11 @@ use sys::clock_quality::ClockQuality;
 pub enum PacketFate {
     Lost,
     Twice,
-    /// Behind the next one.
+    /// Sent after the next one.
     Overtaken,
 }
 
-/// One way: fates by the sender's number, and the time it takes.
+/// One direction: the fates of packets by the sender's number, and the delay of all.
 #[derive(Clone, Debug, Default)]
 pub struct RelayPlan {
     pub fates: HashMap<u32, PacketFate>,
@@ -34,14 +33,15 @@ impl RelayPlan {
         RelayPlan { fates: fates.iter().copied().collect(), delay: Duration::ZERO }
     }
 
-    pub fn taking(ms: u64) -> RelayPlan {
+    pub fn delayed(ms: u64) -> RelayPlan {
         RelayPlan { fates: HashMap::new(), delay: Duration::from_millis(ms) }
     }
 }
 
 struct RelayQueue {
     plan: RelayPlan,
-    held: Option<Vec<u8>>,
+    /// A packet that waits for the next one to overtake it.
+    overtaken: Option<Vec<u8>>,
     queue: VecDeque<(Instant, Vec<u8>)>,
 }
 
@@ -51,8 +51,8 @@ impl RelayQueue {
         let fate = self.plan.fates.get(&number);
         match fate {
             Some(PacketFate::Lost) => return,
-            Some(PacketFate::Overtaken) if self.held.is_none() => {
-                self.held = Some(packet.to_vec());
+            Some(PacketFate::Overtaken) if self.overtaken.is_none() => {
+                self.overtaken = Some(packet.to_vec());
                 return;
             }
             _ => self.queue.push_back((due, packet.to_vec())),
@@ -60,7 +60,7 @@ impl RelayQueue {
         if fate == Some(&PacketFate::Twice) {
             self.queue.push_back((due, packet.to_vec()));
         }
-        self.queue.extend(self.held.take().map(|held| (due, held)));
+        self.queue.extend(self.overtaken.take().map(|packet| (due, packet)));
     }
 
     fn due(&mut self) -> Option<Vec<u8>> {
@@ -78,7 +78,8 @@ pub struct Running<T> {
 
 impl<T: Send + 'static> Running<T> {
     pub fn start(socket: UdpSocket, work: impl FnOnce(UdpSocket, Stop) -> T + Send + 'static) -> Running<T> {
-        let (address, stop) = (socket.local_addr().unwrap(), Stop::default());
+        let address = socket.local_addr().unwrap();
+        let stop = Stop::default();
         let for_thread = stop.clone();
         Running { address, stop, thread: Some(std::thread::spawn(move || work(socket, for_thread))) }
     }
@@ -109,7 +110,7 @@ pub fn connected(to: SocketAddr) -> UdpSocket {
     socket
 }
 
-/// Our own reflector.
+/// A reflector of this crate.
 pub fn reflector(trust: Trust, clock: impl Clock + Send + 'static) -> Running<ReflectorCounts> {
     Running::start(loopback(), move |socket, stop| {
         let _ = sys::schedule::prefer_this_thread();
@@ -117,16 +118,18 @@ pub fn reflector(trust: Trust, clock: impl Clock + Send + 'static) -> Running<Re
     })
 }
 
-/// Between a sender and `target`.
+/// A relay between a sender and `target`.
 pub fn relay(target: SocketAddr, forward: RelayPlan, reverse: RelayPlan) -> Running<()> {
     Running::start(loopback(), move |near, stop| {
         let _ = sys::schedule::prefer_this_thread();
         let far = connected(target);
         near.set_nonblocking(true).unwrap();
         far.set_nonblocking(true).unwrap();
-        let relayed = |plan| RelayQueue { plan, held: None, queue: VecDeque::new() };
-        let (mut forward, mut reverse) = (relayed(forward), relayed(reverse));
-        let (mut sender, mut buffer) = (None, [0u8; 2048]);
+        let queue = |plan| RelayQueue { plan, overtaken: None, queue: VecDeque::new() };
+        let mut forward = queue(forward);
+        let mut reverse = queue(reverse);
+        let mut sender = None;
+        let mut buffer = [0u8; 2048];
         let number = |packet: &[u8], at: usize| u32::from_be_bytes(packet[at..at + 4].try_into().unwrap());
         while !stop.is_stopped() {
             let mut idle = true;
@@ -152,7 +155,7 @@ pub fn relay(target: SocketAddr, forward: RelayPlan, reverse: RelayPlan) -> Runn
     })
 }
 
-/// The host's clocks, with a real-time clock that can be set and a keeper that says what it is told to.
+/// The host's clocks, with a real-time clock that can be set and a quality that is given.
 pub struct TestClock {
     pub shift_ns: &'static AtomicI64,
     pub synchronised: bool,

@@ -1,5 +1,5 @@
 //! The facts of files on a server: by PROPFIND where it speaks WebDAV, by HEAD where it does not, and by a GET of the first byte
-//! where it takes neither.
+//! where it accepts neither.
 
 use std::sync::atomic::Ordering;
 
@@ -11,9 +11,9 @@ use web::dav::{LISTING_BYTES_MAX, Resource, listing};
 use web::range::ContentRange;
 use web::{Headers, HttpUrl, Method, Response, date};
 
-use super::{Dav, SPEAKS_DAV, SPEAKS_HTTP, UNHEARD};
-use crate::failed::Failed;
-use crate::known::{Entry, Facts, Namespace};
+use super::{Dav, PLAIN_HTTP, UNKNOWN_PROTOCOL, WEBDAV};
+use crate::facts_cache::{Entry, Facts, Namespace};
+use crate::request_error::RequestError;
 use crate::server::{BufferedResponse, ClientRequest};
 
 /// The request for the facts of files.
@@ -32,7 +32,7 @@ pub(crate) fn of_response(response: &Response, size: u64) -> Facts {
 
 fn of_resource(resource: Resource) -> Option<Facts> {
     let kind = if resource.is_dir { Kind::Dir } else { Kind::File };
-    // A file without a length cannot be copied: nobody could tell whether all of it came.
+    // A file without a length cannot be copied, because a truncated copy could not be detected.
     let size = if resource.is_dir { 0 } else { resource.size? };
     let executable = resource.executable.unwrap_or(false);
     Some(Facts { kind, mtime: resource.modified, etag: resource.etag, executable, ..Facts::file(size) })
@@ -48,8 +48,8 @@ pub(super) fn bytes_of(href: &str) -> Vec<u8> {
     percent_decode_str(path.trim_matches('/')).collect()
 }
 
-/// The address of the directory that was listed. Where a server puts a prefix of its own before what it was asked for, the
-/// directory's own entry shows it: all others lie below it.
+/// The address of the directory that was listed. Some servers put a prefix before the requested path; then the directory's own entry
+/// has that prefix, and all other entries lie below it.
 fn own_address(resources: &[Resource], asked: &[u8]) -> Vec<u8> {
     let shown: Vec<_> = resources.iter().map(|resource| (bytes_of(&resource.href), resource.is_dir)).collect();
     let shortest = shown.iter().filter(|(path, _)| path.ends_with(asked)).min_by_key(|(path, _)| path.len());
@@ -66,41 +66,44 @@ fn is_within(dir: &[u8], other: &[u8]) -> bool {
 }
 
 impl Dav {
-    fn propfind(&self, url: &HttpUrl, depth: &str) -> Result<BufferedResponse, Failed> {
+    fn propfind(&self, url: &HttpUrl, depth: &str) -> Result<BufferedResponse, RequestError> {
         let headers = Headers::new().with("Depth", depth).with("Content-Type", "application/xml; charset=utf-8");
         let method = Method::Propfind;
         let plain = ClientRequest::plain(&method, url, &headers);
-        let asked = ClientRequest { body: PROPFIND, most: LISTING_BYTES_MAX, ..plain };
-        let whole = self.0.server.whole(&asked)?;
+        let request = ClientRequest { body: PROPFIND, most: LISTING_BYTES_MAX, ..plain };
+        let whole = self.0.server.buffered(&request)?;
         match whole.response.status {
             207 => Ok(whole),
             status if (200..300).contains(&status) => {
                 // A server that does not know the method may answer with a page.
-                Err(Failed { status: Some(405), ..Failed::peer(format!("{} is no WebDAV server", url.authority())) })
+                Err(RequestError {
+                    status: Some(405),
+                    ..RequestError::peer(format!("{} is no WebDAV server", url.authority()))
+                })
             }
             _ => Err(whole.refusal(url)),
         }
     }
 
-    fn resources(&self, url: &HttpUrl, depth: &str) -> Result<Vec<Resource>, Failed> {
+    fn resources(&self, url: &HttpUrl, depth: &str) -> Result<Vec<Resource>, RequestError> {
         let whole = self.propfind(url, depth)?;
         let read = listing::parse(&whole.body);
-        read.map_err(|e| Failed::peer(format!("{} answers with a malformed listing: {e}", url.authority())))
+        read.map_err(|e| RequestError::peer(format!("{} answers with a malformed listing: {e}", url.authority())))
     }
 
     /// Asks for the facts of a path, and notes whether the server speaks WebDAV.
-    pub(super) fn facts_there(&self, path: &RelPath) -> Result<Facts, Failed> {
-        let speaks = self.0.speaks.load(Ordering::Relaxed);
-        if speaks != SPEAKS_HTTP {
+    pub(super) fn query_facts(&self, path: &RelPath) -> Result<Facts, RequestError> {
+        let protocol = self.0.protocol.load(Ordering::Relaxed);
+        if protocol != PLAIN_HTTP {
             match self.by_propfind(path) {
                 Ok(facts) => {
-                    self.0.speaks.store(SPEAKS_DAV, Ordering::Relaxed);
+                    self.0.protocol.store(WEBDAV, Ordering::Relaxed);
                     return Ok(facts);
                 }
-                Err(failed) if speaks == UNHEARD && failed.is(&NOT_DAV) => {
+                Err(failed) if protocol == UNKNOWN_PROTOCOL && failed.is(&NOT_DAV) => {
                     let by_head = self.by_head(path);
                     if by_head.is_ok() && !failed.is(&[404]) {
-                        self.0.speaks.store(SPEAKS_HTTP, Ordering::Relaxed);
+                        self.0.protocol.store(PLAIN_HTTP, Ordering::Relaxed);
                     }
                     return by_head;
                 }
@@ -110,20 +113,20 @@ impl Dav {
         self.by_head(path)
     }
 
-    fn by_propfind(&self, path: &RelPath) -> Result<Facts, Failed> {
+    fn by_propfind(&self, path: &RelPath) -> Result<Facts, RequestError> {
         let url = self.url(path, false)?;
         let mut resources = self.resources(&url, "0")?;
-        let unsaid = || Failed::peer(format!("{} does not say how long {path} is", url.authority()));
+        let no_length = || RequestError::peer(format!("{} does not say how long {path} is", url.authority()));
         match resources.len() {
             // The parser leaves out entries that the server reports as missing.
-            0 => Err(Failed::status(url.authority(), 404, b"")),
-            1 => of_resource(resources.remove(0)).ok_or_else(unsaid),
-            n => Err(Failed::peer(format!("{} answers with {n} files when asked for one", url.authority()))),
+            0 => Err(RequestError::status(url.authority(), 404, b"")),
+            1 => of_resource(resources.remove(0)).ok_or_else(no_length),
+            n => Err(RequestError::peer(format!("{} answers with {n} files when asked for one", url.authority()))),
         }
     }
 
-    fn by_head(&self, path: &RelPath) -> Result<Facts, Failed> {
-        // A host by itself names no file.
+    fn by_head(&self, path: &RelPath) -> Result<Facts, RequestError> {
+        // The root of a host is a directory.
         if path.is_root() && self.0.base.is_root() {
             return Ok(Facts::dir());
         }
@@ -146,8 +149,8 @@ impl Dav {
         self.by_first_byte(&url, headers)
     }
 
-    /// For servers that answer GET alone, and for addresses that are signed for GET.
-    fn by_first_byte(&self, url: &HttpUrl, headers: Headers) -> Result<Facts, Failed> {
+    /// The facts by a GET of the first byte, for servers that answer only GET and for addresses that are signed for GET.
+    fn by_first_byte(&self, url: &HttpUrl, headers: Headers) -> Result<Facts, RequestError> {
         let headers = headers.with("Range", "bytes=0-0");
         let method = Method::Get;
         let begun = self.0.server.begin(&ClientRequest::plain(&method, url, &headers))?;
@@ -162,30 +165,30 @@ impl Dav {
             (206, _) => None,
             _ => return Err(begun.refusal()),
         };
-        let unsaid = || Failed::peer(format!("{} does not say how long the file is", url.authority()));
-        Ok(of_response(&begun.response, size.ok_or_else(unsaid)?))
+        let no_length = || RequestError::peer(format!("{} does not say how long the file is", url.authority()));
+        Ok(of_response(&begun.response, size.ok_or_else(no_length)?))
     }
 
-    fn lists_nothing(&self) -> Failed {
+    fn cannot_list(&self) -> RequestError {
         let why = format!("{} lists no directories: it is no WebDAV server", self.host());
-        Failed { status: Some(405), fault: Fault::Config, ..Failed::peer(why) }
+        RequestError { status: Some(405), fault: Fault::Config, ..RequestError::peer(why) }
     }
 
     /// The entries of a directory. An entry without usable facts holds the reason.
-    pub(super) fn all_entries(&self, path: &RelPath) -> Result<Vec<Entry>, Failed> {
-        let speaks = self.0.speaks.load(Ordering::Relaxed);
-        if speaks == SPEAKS_HTTP {
-            return Err(self.lists_nothing());
+    pub(super) fn all_entries(&self, path: &RelPath) -> Result<Vec<Entry>, RequestError> {
+        let protocol = self.0.protocol.load(Ordering::Relaxed);
+        if protocol == PLAIN_HTTP {
+            return Err(self.cannot_list());
         }
         let url = self.url(path, true)?;
         let resources = match self.resources(&url, "1") {
             // A plain HTTP server may have a page at this address.
-            Err(failed) if speaks == UNHEARD && failed.is(&NOT_DAV) && self.by_head(path).is_ok() => {
-                return Err(self.lists_nothing());
+            Err(failed) if protocol == UNKNOWN_PROTOCOL && failed.is(&NOT_DAV) && self.by_head(path).is_ok() => {
+                return Err(self.cannot_list());
             }
             resources => resources?,
         };
-        self.0.speaks.store(SPEAKS_DAV, Ordering::Relaxed);
+        self.0.protocol.store(WEBDAV, Ordering::Relaxed);
         entries_of(resources, (&self.0.base, path), url.authority())
     }
 }
@@ -195,7 +198,7 @@ pub(crate) fn entries_of(
     resources: Vec<Resource>,
     (base, path): (&RelPath, &RelPath),
     server: &str,
-) -> Result<Vec<Entry>, Failed> {
+) -> Result<Vec<Entry>, RequestError> {
     let own = own_address(&resources, base.join_path(path).as_bytes());
     let is_own = |shown: &[u8]| shown == own;
     let mut entries = Vec::with_capacity(resources.len());
@@ -204,7 +207,7 @@ pub(crate) fn entries_of(
         if is_own(&shown) {
             if !resource.is_dir {
                 let why = format!("{path} is a file, not a directory");
-                return Err(Failed { status: Some(409), ..Failed::peer(why) });
+                return Err(RequestError { status: Some(409), ..RequestError::peer(why) });
             }
             continue;
         }
@@ -212,13 +215,13 @@ pub(crate) fn entries_of(
             Some(at) => (&shown[..at], &shown[at + 1..]),
             None => (&b""[..], &shown[..]),
         };
-        // An entry of another directory is an error. To accept it would let the server have files written anywhere; to leave it
-        // out would make a full directory look empty.
+        // An entry of another directory is an error: accepted, it would let the server choose where files are written; left
+        // out, it would make a full directory look empty.
         let Some(name) = Name::new(name).ok().filter(|_| is_own(dir)) else {
-            return Err(Failed::peer(format!("{server} lists {:?} as if it were in {path}", resource.href)));
+            return Err(RequestError::peer(format!("{server} lists {:?} as if it were in {path}", resource.href)));
         };
-        let unsaid = || Failed::peer(format!("{server} does not say how long {name} is"));
-        let facts = of_resource(resource).ok_or_else(unsaid);
+        let no_length = || RequestError::peer(format!("{server} does not say how long {name} is"));
+        let facts = of_resource(resource).ok_or_else(no_length);
         entries.push((name, facts));
     }
     Ok(entries)
@@ -229,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_paths_or_urls() {
+    fn the_address_of_an_entry_may_be_a_path_or_a_url() {
         for href in ["/a/b%20c/", "https://h:1/a/b%20c", "http://h/a/b%20c?x=/y", "a/b c"] {
             assert_eq!(bytes_of(href), b"a/b c", "{href}");
         }

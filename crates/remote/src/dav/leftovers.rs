@@ -1,7 +1,7 @@
-//! Temporary files of uploads that broke off. They are kept out of listings, and removed when a client writes to their directory
-//! and they are old enough to be abandoned.
+//! Temporary files of uploads that broke off. Listings leave them out. They are removed when a client writes to their directory and
+//! they are old enough to count as abandoned.
 //!
-//! Their age is read from their names: some servers give a file the time that we ask for, so its own time says nothing.
+//! Their age is read from their names, because some servers give a file the modification time that the client requests.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use web::{Headers, Method};
 
 use super::Dav;
-use crate::failed::Failed;
-use crate::known::Entry;
+use crate::facts_cache::Entry;
+use crate::request_error::RequestError;
 
 /// The age, and the time without a change, from which a temporary file counts as abandoned.
 const STALE: Duration = Duration::from_secs(24 * 3600);
@@ -34,14 +34,14 @@ pub(super) fn temporary_name(tag: &str) -> Vec<u8> {
     format!(".longhaul-{:x}-{}.upload", now(), tag.replace(['/', '\0'], "_")).into_bytes()
 }
 
-/// The middle of a temporary name; `None` for other names.
-fn between(name: &[u8]) -> Option<&[u8]> {
+/// A temporary name without its prefix and suffix; `None` for other names.
+fn without_affixes(name: &[u8]) -> Option<&[u8]> {
     name.strip_prefix(b".longhaul-")?.strip_suffix(b".upload")
 }
 
 /// When the upload of a temporary name began, seconds of the epoch.
 fn begun(name: &[u8]) -> Option<u64> {
-    let (at, _) = std::str::from_utf8(between(name)?).ok()?.split_once('-')?;
+    let (at, _) = std::str::from_utf8(without_affixes(name)?).ok()?.split_once('-')?;
     u64::from_str_radix(at, 16).ok()
 }
 
@@ -56,7 +56,7 @@ impl Dav {
     /// The entries of a directory without temporary files. Notes the abandoned ones among them.
     pub(super) fn without_leftovers(&self, dir: &RelPath, entries: Vec<Entry>) -> Vec<Entry> {
         let (left, entries): (Vec<_>, Vec<_>) =
-            entries.into_iter().partition(|(name, _)| between(name.as_bytes()).is_some());
+            entries.into_iter().partition(|(name, _)| without_affixes(name.as_bytes()).is_some());
         let now = now();
         let stale: Vec<_> = left.iter().filter(|entry| is_stale(entry, now)).map(|(name, _)| dir.join(name)).collect();
         let mut seen = self.0.leftovers.0.lock();
@@ -68,7 +68,7 @@ impl Dav {
     }
 
     /// Whether a directory holds nothing but abandoned temporary files.
-    pub(super) fn is_empty(&self, dir: &RelPath) -> Result<bool, Failed> {
+    pub(super) fn is_empty(&self, dir: &RelPath) -> Result<bool, RequestError> {
         let now = now();
         Ok(self.all_entries(dir)?.iter().all(|entry| is_stale(entry, now)))
     }
@@ -87,11 +87,11 @@ impl Dav {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::known::Facts;
+    use crate::facts_cache::Facts;
     use model::{Name, Timestamp};
 
     #[test]
-    fn what_is_old_by_name_and_at_rest_is_stale() {
+    fn a_temporary_file_is_stale_if_its_name_is_old_and_it_has_not_changed() {
         let day = STALE.as_secs();
         let now = 1_800_000_000;
         let entry = |name: &str, mtime: Option<u64>| -> Entry {

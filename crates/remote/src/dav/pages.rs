@@ -1,23 +1,23 @@
-//! Directories of servers that speak HTTP alone: pages for people to read, which are never data.
+//! Directories of plain HTTP servers: pages for people, which are never data.
 //!
-//! Such a server says that an address is a directory in one of two ways: it sends whoever asks for `/d` on to `/d/`, or it
-//! answers at once with a page of names. The page has no form that anybody has agreed upon, so it is not read as a listing.
+//! Such a server shows that an address is a directory in one of two ways: it redirects `/d` to `/d/`, or it answers with a page of
+//! names. There is no standard form of such a page, so it is not read as a listing.
 
 use web::{Headers, HttpUrl, Method, Response};
 
 use super::Dav;
 use super::facts::bytes_of;
-use crate::failed::Failed;
+use crate::request_error::RequestError;
 use crate::server::ClientRequest;
 
-/// How much of a page is looked at.
+/// The bytes of a page that are read.
 const HEAD_BYTES: usize = 4 << 10;
-/// What servers call such pages, in lower case: Apache, nginx and lighttpd; Python; `serve` and Caddy.
+/// The titles of such pages, in lower case: of Apache, nginx and lighttpd; Python; `serve` and Caddy.
 const TITLES: [&str; 4] = ["index of /", "directory listing", "listing of", "files within"];
-/// Names of files that are pages.
+/// Suffixes of files that are pages themselves.
 const PAGES: [&[u8]; 4] = [b".html", b".htm", b".xhtml", b".shtml"];
 
-/// Whether the start of a page says that it is a list of names.
+/// Whether the title of a page is that of a list of names.
 fn is_list_of_names(page: &[u8]) -> bool {
     let page = String::from_utf8_lossy(page).to_lowercase();
     let titles = ["<title", "<h1"].iter().filter_map(|tag| {
@@ -29,8 +29,8 @@ fn is_list_of_names(page: &[u8]) -> bool {
 }
 
 impl Dav {
-    /// Whether what is at an address is a page of names, as its answer and the start of its body show.
-    pub(super) fn is_page_of_names(&self, url: &HttpUrl, response: &Response) -> Result<bool, Failed> {
+    /// Whether a response is a page of names, by its headers and the start of its body, which is requested.
+    pub(super) fn is_page_of_names(&self, url: &HttpUrl, response: &Response) -> Result<bool, RequestError> {
         let is_html = response.headers.get("content-type").is_some_and(|kind| {
             let kind = kind.trim_start().to_ascii_lowercase();
             kind.starts_with("text/html") || kind.starts_with("application/xhtml")
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_names_have_such_titles() {
+    fn a_page_of_names_is_recognised_by_its_title() {
         for page in [
             "<html><title>Index of /d/</title>",
             "<HTML><HEAD><TITLE lang=en>\n Directory listing for /",

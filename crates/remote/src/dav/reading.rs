@@ -1,4 +1,4 @@
-//! Reading a file of a server: over several connections, or over one where the server knows no ranges.
+//! Reading a file of a server: over several connections, or over one where the server does not support ranges.
 //!
 //! Every response is compared with the facts of the file when it was opened, so that no read mixes two versions of a file.
 
@@ -18,8 +18,8 @@ use web::{ClientError, Headers, Method};
 use super::Dav;
 use super::facts::of_response;
 use crate::ahead::{CHUNK_BYTES, Fetch, RemoteFile};
-use crate::failed::Failed;
-use crate::known::{Facts, Namespace};
+use crate::facts_cache::{Facts, Namespace};
+use crate::request_error::RequestError;
 use crate::server::{ClientRequest, StreamingResponse};
 
 /// Chunks that are kept for readers that lag, where the file comes in order over one connection.
@@ -27,7 +27,8 @@ const SPARE_MAX: usize = 16;
 
 /// Opens a file for reading.
 pub(super) fn open(dav: &Dav, path: &RelPath, facts: Facts) -> RemoteFile {
-    let (stat, no_ranges) = (facts.stat(dav.host(), path), AtomicBool::new(false));
+    let stat = facts.stat(dav.host(), path);
+    let no_ranges = AtomicBool::new(false);
     RemoteFile::new(DavFile { dav: dav.clone(), path: path.clone(), facts, no_ranges, body: Mutex::default() }, stat)
 }
 
@@ -72,7 +73,7 @@ impl Fetch for DavFile {
         };
         fetched.map_err(|failed| match failed.status {
             Some(404 | 410 | 412 | 416) => {
-                self.dav.0.known.forget(&self.path);
+                self.dav.0.cache.forget(&self.path);
                 self.changed()
             }
             _ => failed.doing("read", &self.path),
@@ -90,7 +91,7 @@ impl DavFile {
             "it changed on {} while it was being read; run the same command again when it is at rest",
             self.dav.host()
         );
-        Failed { fault: Fault::Storage, ..Failed::peer(why) }.doing("read", &self.path)
+        RequestError { fault: Fault::Storage, ..RequestError::peer(why) }.doing("read", &self.path)
     }
 
     fn is_whole(&self, span: &Range<u64>) -> bool {
@@ -98,7 +99,7 @@ impl DavFile {
     }
 
     /// Asks for a range. Tries again where the connection breaks; fails where the response contradicts the file's facts.
-    fn range(&self, span: &Range<u64>) -> std::result::Result<RangeAnswer, Failed> {
+    fn range(&self, span: &Range<u64>) -> std::result::Result<RangeAnswer, RequestError> {
         let url = self.dav.url(&self.path, false)?;
         let mut headers = Headers::new().with("Accept-Encoding", "identity");
         if !self.is_whole(span) {
@@ -106,10 +107,10 @@ impl DavFile {
         }
         let method = Method::Get;
         let most = (span.end - span.start) as usize;
-        let asked = ClientRequest::plain(&method, &url, &headers);
+        let request = ClientRequest::plain(&method, &url, &headers);
         let mut broken = 0;
         loop {
-            let mut begun = self.dav.0.server.begin(&asked)?;
+            let mut begun = self.dav.0.server.begin(&request)?;
             match begun.response.status {
                 206 if !self.is_whole(span) => self.check_range(&begun, span)?,
                 200 if self.is_whole(span) => {}
@@ -118,14 +119,14 @@ impl DavFile {
                     return Ok(RangeAnswer::All(Box::new(begun)));
                 }
                 status if (200..300).contains(&status) => {
-                    return Err(Failed::peer(format!("{} answered {status} to a GET", self.dav.host())));
+                    return Err(RequestError::peer(format!("{} answered {status} to a GET", self.dav.host())));
                 }
                 _ => return Err(begun.refusal()),
             }
             let length = begun.body.length().filter(|length| *length != most as u64);
             if let Some(length) = length {
-                let why = format!("{} sends {length} bytes where {most} were due", self.dav.host());
-                return Err(if self.is_whole(span) { self.changed_to(&why) } else { Failed::peer(why) });
+                let why = format!("{} sends {length} bytes where {most} were expected", self.dav.host());
+                return Err(if self.is_whole(span) { self.changed_to(&why) } else { RequestError::peer(why) });
             }
             if self.is_whole(span) {
                 self.check_facts(&begun, Some(self.facts.size))?;
@@ -139,47 +140,51 @@ impl DavFile {
                 }
                 Ok(bytes) => {
                     let why = format!("{} ended after {} of {most} bytes", self.dav.host(), bytes.len());
-                    again(&mut broken, Failed::peer(why))?;
+                    pause_before_retry(&mut broken, RequestError::peer(why))?;
                 }
                 Err(ClientError::Broken { source, .. }) if source.kind() == std::io::ErrorKind::FileTooLarge => {
-                    let why = format!("{} sends more than the {most} bytes that were due", self.dav.host());
-                    return Err(Failed::peer(why));
+                    let why = format!("{} sends more than the {most} bytes that were expected", self.dav.host());
+                    return Err(RequestError::peer(why));
                 }
                 Err(error) => {
-                    let broke = Failed::from(error);
+                    let broke = RequestError::from(error);
                     // A server that keeps breaking off its responses fails for this file, not for all.
-                    again(&mut broken, Failed { fault: Fault::Peer, general: false, ..broke })?;
+                    pause_before_retry(&mut broken, RequestError { fault: Fault::Peer, general: false, ..broke })?;
                 }
             }
         }
     }
 
-    fn check_range(&self, begun: &StreamingResponse, span: &Range<u64>) -> std::result::Result<(), Failed> {
-        let told = begun.response.headers.get("content-range").unwrap_or("no range");
-        match ContentRange::parse(told) {
+    fn check_range(&self, begun: &StreamingResponse, span: &Range<u64>) -> std::result::Result<(), RequestError> {
+        let reported = begun.response.headers.get("content-range").unwrap_or("no range");
+        match ContentRange::parse(reported) {
             Some(ContentRange::Part(part, size)) if part.start == span.start && part.end() == span.end => {
                 self.check_facts(begun, size)
             }
             _ => {
-                let told: String = told.chars().filter(|c| !c.is_control()).take(60).collect();
-                let (host, last) = (self.dav.host(), span.end - 1);
-                Err(Failed::peer(format!("{host} answered {told:?} when asked for bytes {}-{last}", span.start)))
+                let reported: String = reported.chars().filter(|c| !c.is_control()).take(60).collect();
+                let host = self.dav.host();
+                let last = span.end - 1;
+                Err(RequestError::peer(format!(
+                    "{host} answered {reported:?} when asked for bytes {}-{last}",
+                    span.start
+                )))
             }
         }
     }
 
     /// Checks that a response describes the file that was opened.
-    fn check_facts(&self, begun: &StreamingResponse, size: Option<u64>) -> std::result::Result<(), Failed> {
+    fn check_facts(&self, begun: &StreamingResponse, size: Option<u64>) -> std::result::Result<(), RequestError> {
         let mut now = of_response(&begun.response, size.unwrap_or(self.facts.size));
-        // A server that holds the bytes may tag and date them otherwise than the server that holds the names.
+        // A server that stores the data may report other tags and times than the server that redirected to it.
         if begun.url.authority() != self.dav.host() {
             (now.etag, now.mtime) = (None, None);
         }
         if now.agrees(&self.facts) { Ok(()) } else { Err(self.changed_to("it answers with another")) }
     }
 
-    fn changed_to(&self, why: &str) -> Failed {
-        Failed { status: Some(412), ..Failed::peer(why) }
+    fn changed_to(&self, why: &str) -> RequestError {
+        RequestError { status: Some(412), ..RequestError::peer(why) }
     }
 
     /// Reads in order from now on, beginning with this response to a GET of the whole file.
@@ -191,7 +196,7 @@ impl DavFile {
     }
 
     /// Reads a span of a file that comes in order. Begins the file again where the span has passed.
-    fn in_order(&self, span: &Range<u64>) -> std::result::Result<Vec<u8>, Failed> {
+    fn in_order(&self, span: &Range<u64>) -> std::result::Result<Vec<u8>, RequestError> {
         let mut bytes = Vec::with_capacity((span.end - span.start) as usize);
         let mut at = span.start;
         while at < span.end {
@@ -204,7 +209,7 @@ impl DavFile {
         Ok(bytes)
     }
 
-    fn chunk_in_order(&self, start: u64) -> std::result::Result<Vec<u8>, Failed> {
+    fn chunk_in_order(&self, start: u64) -> std::result::Result<Vec<u8>, RequestError> {
         let mut body = self.body.lock();
         let mut broken = 0;
         loop {
@@ -215,14 +220,14 @@ impl DavFile {
                 Ok(()) => {}
                 Err(failed) => {
                     *body = SequentialBody::default();
-                    again(&mut broken, failed)?;
+                    pause_before_retry(&mut broken, failed)?;
                 }
             }
         }
     }
 
     /// Reads the next chunk into `spare`.
-    fn advance(&self, body: &mut SequentialBody, start: u64) -> std::result::Result<(), Failed> {
+    fn advance(&self, body: &mut SequentialBody, start: u64) -> std::result::Result<(), RequestError> {
         if body.response.is_none() || body.at > start {
             *body = SequentialBody { response: Some(self.begin_again()?), ..SequentialBody::default() };
         }
@@ -232,7 +237,7 @@ impl DavFile {
         let mut filled = 0;
         while filled < len {
             match response.client.read(&mut response.body, &mut bytes[filled..])? {
-                0 => return Err(Failed::peer(format!("{} ended before all bytes came", self.dav.host()))),
+                0 => return Err(RequestError::peer(format!("{} ended before all bytes came", self.dav.host()))),
                 got => filled += got,
             }
         }
@@ -244,7 +249,7 @@ impl DavFile {
         Ok(())
     }
 
-    fn begin_again(&self) -> std::result::Result<StreamingResponse, Failed> {
+    fn begin_again(&self) -> std::result::Result<StreamingResponse, RequestError> {
         let url = self.dav.url(&self.path, false)?;
         let headers = Headers::new().with("Accept-Encoding", "identity");
         let method = Method::Get;
@@ -257,8 +262,8 @@ impl DavFile {
     }
 }
 
-/// Counts a broken response and pauses before the next try. Fails after three, or where a retry is pointless.
-fn again(broken: &mut u32, failed: Failed) -> std::result::Result<(), Failed> {
+/// Counts a response that broke off and pauses before the next try. Fails after three, or where a retry is pointless.
+fn pause_before_retry(broken: &mut u32, failed: RequestError) -> std::result::Result<(), RequestError> {
     *broken += 1;
     let hopeless = failed.status.is_some() || failed.fault == Fault::Auth;
     if *broken > 3 || hopeless {

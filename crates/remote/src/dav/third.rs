@@ -1,7 +1,7 @@
-//! A copy that two servers make between themselves (COPY, as the WLCG has it): the bytes do not come here.
+//! A copy between two servers (third-party COPY of the WLCG): the bytes do not pass through this host.
 //!
-//! The target is asked to fetch the file; where it cannot, the source is asked to send it. Their report is checked against the
-//! file that the target has afterwards.
+//! The target is asked to fetch the file; where it cannot, the source is asked to send it. Afterwards the file at the target is
+//! compared with their report.
 
 use model::checksum::Digest;
 use model::fault::Fault;
@@ -13,8 +13,8 @@ use web::copy::outcome::Last;
 use web::{Headers, HttpUrl, Method};
 
 use super::Dav;
-use crate::failed::Failed;
-use crate::known::Namespace;
+use crate::facts_cache::Namespace;
+use crate::request_error::RequestError;
 use crate::server::ClientRequest;
 
 /// Bytes of a response that are read at a time.
@@ -53,8 +53,8 @@ enum CopyEnd {
     Cancelled,
 }
 
-/// Statuses of servers that do not know COPY from or to others, or refuse it to us.
-const NOT_HERE: [u16; 5] = [400, 403, 405, 501, 502];
+/// Statuses of servers that do not support COPY from or to other servers, or refuse it to this client.
+const UNSUPPORTED: [u16; 5] = [400, 403, 405, 501, 502];
 
 impl Between<'_> {
     /// Has the file copied, and verifies the copy. Returns its size in bytes.
@@ -62,51 +62,51 @@ impl Between<'_> {
     /// # Errors
     /// [`CopyError`]: neither server can make the copy, it failed or was cancelled, or the target has another file afterwards.
     pub fn run(&self) -> Result<u64, CopyError> {
-        let failed = |failed: Failed| CopyError::Failed(failed.doing("copy", self.from.1));
+        let failed = |failed: RequestError| CopyError::Failed(failed.doing("copy", self.from.1));
         let source = self.from.0.ask_facts(self.from.1).map_err(failed)?;
         if source.kind != Kind::File {
             return Err(CopyError::Cannot("only files are copied".into()));
         }
         self.check_source(source.size).map_err(failed)?;
-        let before = self.to.0.there(self.to.1).map_err(failed)?;
+        let before = self.to.0.find(self.to.1).map_err(failed)?;
         if before.as_ref().is_some_and(|there| there.kind == Kind::Dir) {
             let path = store::error::shown(self.to.1);
             return Err(CopyError::Failed(store::Error::Kind { path, found: "a directory", wanted: "a file" }));
         }
-        let asked = match self.fetch() {
-            Err(pull) if pull.is(&NOT_HERE) => match self.bring() {
-                Err(push) if push.is(&NOT_HERE) => return Err(CopyError::Cannot(format!("{pull}; {push}"))),
+        let copied = match self.pull() {
+            Err(pull) if pull.is(&UNSUPPORTED) => match self.push() {
+                Err(push) if push.is(&UNSUPPORTED) => return Err(CopyError::Cannot(format!("{pull}; {push}"))),
                 other => other,
             },
             other => other,
         };
-        match asked.map_err(failed)? {
+        match copied.map_err(failed)? {
             CopyEnd::Cancelled => return Err(CopyError::Cancelled),
             CopyEnd::Done => {}
         }
-        let after = self.to.0.there(self.to.1).map_err(failed)?;
+        let after = self.to.0.find(self.to.1).map_err(failed)?;
         if before.zip(after).is_some_and(|(before, after)| before.is_untouched(&after)) {
-            return Err(CopyError::Cannot(format!("{} says that it copied, and did not", self.to.0.host())));
+            return Err(CopyError::Cannot(format!("{} reports a copy that it did not make", self.to.0.host())));
         }
         self.verify(source.size).map_err(failed)?;
         Ok(source.size)
     }
 
     /// Asks the target to fetch the file.
-    fn fetch(&self) -> Result<CopyEnd, Failed> {
+    fn pull(&self) -> Result<CopyEnd, RequestError> {
         let (from, to) = (self.from.0.url(self.from.1, false)?, self.to.0.url(self.to.1, false)?);
         self.ask(self.to.0, &to, "Source", &from)
     }
 
     /// Asks the source to send the file.
-    fn bring(&self) -> Result<CopyEnd, Failed> {
+    fn push(&self) -> Result<CopyEnd, RequestError> {
         let (from, to) = (self.from.0.url(self.from.1, false)?, self.to.0.url(self.to.1, false)?);
         self.ask(self.from.0, &from, "Destination", &to)
     }
 
-    fn ask(&self, dav: &Dav, url: &HttpUrl, field: &str, other: &HttpUrl) -> Result<CopyEnd, Failed> {
+    fn ask(&self, dav: &Dav, url: &HttpUrl, field: &str, other: &HttpUrl) -> Result<CopyEnd, RequestError> {
         let mut headers = headers(field, other, self.replace, self.scitag);
-        // The other server gets the token that we would show it; never in clear text, on either connection.
+        // The other server gets the token that this client would send to it; never in clear text, on either connection.
         if let Some(token) = dav.0.server.token(other)?.filter(|_| url.is_secure()) {
             headers.add("TransferHeaderAuthorization", format!("Bearer {token}"));
         }
@@ -115,15 +115,17 @@ impl Between<'_> {
         if !(200..300).contains(&begun.response.status) {
             return Err(begun.refusal());
         }
-        let (mut markers, mut piece, mut heard_any) = (Markers::default(), [0; PIECE_BYTES], false);
+        let mut markers = Markers::default();
+        let mut piece = [0; PIECE_BYTES];
+        let mut any_marker = false;
         let mut stripes = std::collections::BTreeMap::new();
         loop {
             let got = begun.client.read(&mut begun.body, &mut piece)?;
-            let heard = if got == 0 { markers.finish().into_iter().collect() } else { markers.push(&piece[..got]) };
-            for heard in heard {
-                match heard {
+            let events = if got == 0 { markers.finish().into_iter().collect() } else { markers.push(&piece[..got]) };
+            for event in events {
+                match event {
                     MarkerEvent::Marker(marker) => {
-                        heard_any = true;
+                        any_marker = true;
                         stripes.insert(marker.stripe, marker.bytes);
                         if !(self.progress)(stripes.values().sum()) {
                             // Closing the connection ends the copy.
@@ -132,15 +134,15 @@ impl Between<'_> {
                     }
                     MarkerEvent::Last(Last::Success) => return Ok(CopyEnd::Done),
                     MarkerEvent::Last(Last::Failure(why) | Last::Aborted(why)) => {
-                        return Err(Failed::peer(format!("{} could not: {why}", url.authority())));
+                        return Err(RequestError::peer(format!("{} could not: {why}", url.authority())));
                     }
                 }
             }
             if got == 0 {
                 // Some servers end a finished copy with an empty body.
-                let silent = !heard_any && begun.response.status != 202;
+                let silent = !any_marker && begun.response.status != 202;
                 let why = format!("{} ended its answer without saying how the copy went", url.authority());
-                return if silent { Ok(CopyEnd::Done) } else { Err(Failed::path(why)) };
+                return if silent { Ok(CopyEnd::Done) } else { Err(RequestError::path(why)) };
             }
         }
     }
@@ -156,18 +158,18 @@ impl Between<'_> {
     }
 
     /// Checks the source against the expected size and digest, as far as the server reports them.
-    fn check_source(&self, size: u64) -> Result<(), Failed> {
+    fn check_source(&self, size: u64) -> Result<(), RequestError> {
         self.expected.check_bytes(size).map_err(damaged)?;
         let reported = self.expected.digest.and_then(|_| self.reported(self.from));
         reported.map_or(Ok(()), |digest| self.expected.check_digests(&[digest])).map_err(damaged)
     }
 
     /// Checks the target: its size, and the expected digest or else the one that both servers report.
-    fn verify(&self, size: u64) -> Result<(), Failed> {
+    fn verify(&self, size: u64) -> Result<(), RequestError> {
         let (dav, path) = self.to;
         let there = dav.ask_facts(path)?;
         let checked = self.check_target(size, there.size);
-        dav.0.known.learn(path, there);
+        dav.0.cache.learn(path, there);
         checked.map_err(|refusal| {
             // A damaged file must not be mistaken for the copy.
             let _ = dav.remove(path);
@@ -198,8 +200,8 @@ impl Between<'_> {
     }
 }
 
-fn damaged(refusal: Refusal) -> Failed {
-    Failed { fault: refusal.fault, ..Failed::peer(refusal.reason) }
+fn damaged(refusal: Refusal) -> RequestError {
+    RequestError { fault: refusal.fault, ..RequestError::peer(refusal.reason) }
 }
 
 /// The headers of the COPY request.
@@ -208,7 +210,7 @@ fn headers(field: &str, other: &HttpUrl, replace: bool, scitag: Option<u16>) -> 
         .with(field, other.as_str())
         .with("Overwrite", if replace { "T" } else { "F" })
         .with("Credential", "none")
-        // We compare digests afterwards: some servers know another digest than the one they ask for.
+        // The digests are compared afterwards, because some servers report another digest than the one that they request.
         .with("RequireChecksumVerification", "false");
     if let Some(tag) = scitag {
         headers.add("SciTag", tag.to_string());
@@ -221,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_copies_is_told_what_its_packets_are_to_say() {
+    fn a_copying_server_gets_the_scitag_of_its_packets() {
         let other = HttpUrl::parse("https://h/f").unwrap();
         let told = |scitag| {
             let headers = headers("Source", &other, false, scitag);

@@ -1,7 +1,7 @@
-//! Writing a file to a server. It is sent in order under a temporary name, compared with the size and digest that the server then
-//! reports, and renamed. Where the server cannot rename, it is sent under its final name.
+//! Writing a file to a server. The file is sent in order under a temporary name, its size and digest are compared with those that the
+//! server then reports, and it is renamed. Where the server cannot rename, it is sent under its final name.
 //!
-//! An upload that breaks off begins again: no way to continue a PUT works with every server.
+//! An upload that breaks off begins again, because no method to continue a PUT works with every server.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,11 +16,11 @@ use store::{Error, FileAnnouncement, Finish, Result, Sink, Source};
 use web::{Headers, Method, digest};
 
 use super::{Dav, leftovers};
-use crate::failed::Failed;
-use crate::known::{Facts, Namespace};
+use crate::facts_cache::{Facts, Namespace};
+use crate::request_error::RequestError;
 use crate::server::Upload;
 
-/// Zeros that are sent at a time where a file has a hole at its end.
+/// Zeros that are sent at a time for a hole at the end of a file.
 const ZEROS: usize = 256 << 10;
 
 /// A file being sent.
@@ -34,7 +34,7 @@ pub(super) struct DavSink {
 
 #[derive(Default)]
 struct State {
-    coming: Option<FileAnnouncement>,
+    announcement: Option<FileAnnouncement>,
     upload: Option<Upload>,
     at: u64,
     sum: Option<BlockSum>,
@@ -53,7 +53,7 @@ impl std::fmt::Debug for DavSink {
 }
 
 impl Dav {
-    /// Whether the server can rename files, by its answer to OPTIONS. A server with a `DAV` header and no `Allow` is taken to.
+    /// Whether the server can rename files, by its answer to OPTIONS. A server with a `DAV` header and no `Allow` is assumed to.
     fn can_move(&self) -> bool {
         let asked = || {
             let Ok(url) = self.url(&RelPath::root(), true) else { return true };
@@ -66,7 +66,7 @@ impl Dav {
                 Err(_) => false,
             }
         };
-        *self.0.moves.get_or_init(asked) && !self.0.moves_not.load(Ordering::Relaxed)
+        *self.0.can_rename.get_or_init(asked) && !self.0.rename_failed.load(Ordering::Relaxed)
     }
 }
 
@@ -85,32 +85,33 @@ impl DavSink {
         self.temporary.as_ref().unwrap_or(&self.path)
     }
 
-    fn begin(&self, state: &mut State) -> std::result::Result<Upload, Failed> {
+    fn begin(&self, state: &mut State) -> std::result::Result<Upload, RequestError> {
         self.dav.sweep(&self.path.parent());
         let url = self.dav.url(self.sent_as(), false)?;
         let mut headers = Headers::new().with("Content-Type", "application/octet-stream");
-        if let Some(coming) = &state.coming {
-            // ownCloud and its descendants, dCache and our own nodes keep this time.
-            headers.add("X-OC-Mtime", coming.mtime.seconds.to_string());
+        if let Some(announcement) = &state.announcement {
+            // ownCloud and its descendants, dCache and nodes of Longhaul keep this time.
+            headers.add("X-OC-Mtime", announcement.mtime.seconds.to_string());
         }
-        let replace = state.coming.is_none_or(|coming| coming.replace);
+        let replace = state.announcement.is_none_or(|announcement| announcement.replace);
         if self.temporary.is_none() && !replace {
             headers.add("If-None-Match", "*");
         }
-        let upload = self.dav.0.server.put(&url, &headers, state.coming.and_then(|coming| coming.size))?;
+        let upload =
+            self.dav.0.server.put(&url, &headers, state.announcement.and_then(|announcement| announcement.size))?;
         state.begun = true;
         Ok(upload)
     }
 
-    fn send(&self, state: &mut State, bytes: &[u8]) -> std::result::Result<(), Failed> {
-        let sent = self.send_on(state, bytes);
-        // The bytes sent so far are gone, so that waiting for space does not help: the whole file must be sent again.
+    fn send(&self, state: &mut State, bytes: &[u8]) -> std::result::Result<(), RequestError> {
+        let sent = self.send_bytes(state, bytes);
+        // The bytes sent so far are lost, so waiting for space does not help: the whole file must be sent again.
         let begun = state.at > 0;
         state.failed |= sent.is_err() && begun;
         sent.map_err(|failed| if begun { failed.for_good() } else { failed })
     }
 
-    fn send_on(&self, state: &mut State, bytes: &[u8]) -> std::result::Result<(), Failed> {
+    fn send_bytes(&self, state: &mut State, bytes: &[u8]) -> std::result::Result<(), RequestError> {
         let mut upload = match state.upload.take() {
             Some(upload) => upload,
             None => self.begin(state)?,
@@ -124,19 +125,19 @@ impl DavSink {
     }
 
     /// Checks that the server has the bytes that were sent.
-    fn verify(&self, size: u64, sum: Option<BlockSum>) -> std::result::Result<Facts, Failed> {
+    fn verify(&self, size: u64, sum: Option<BlockSum>) -> std::result::Result<Facts, RequestError> {
         let (path, host) = (self.sent_as(), self.dav.host());
-        let damaged = |why: String| Failed { fault: Fault::Integrity, ..Failed::peer(why) };
+        let damaged = |why: String| RequestError { fault: Fault::Integrity, ..RequestError::peer(why) };
         let facts = self.dav.ask_facts(path)?;
         if facts.size != size || facts.kind != Kind::File {
-            return Err(damaged(format!("{host} took {size} bytes and then says it has {}", facts.size)));
+            return Err(damaged(format!("{host} accepted {size} bytes and then reports {}", facts.size)));
         }
         let sum = sum.unwrap_or_else(|| BlockSum::of(&[], true));
         let adler = sum.adler32.and_then(|adler| Digest::new(Algorithm::Adler32, &adler.to_be_bytes()));
         let ours = [Some(Digest::crc32c(sum.crc32c)), adler];
         let headers = Headers::new().with("Want-Digest", digest::want(&[Algorithm::Adler32, Algorithm::Crc32c]));
         let url = self.dav.url(path, false)?;
-        // A server that makes no digests for us has still reported the size.
+        // A server that reports no digest has at least reported the size.
         let Ok(whole) = self.dav.0.server.ask(&Method::Head, &url, &headers) else { return Ok(facts) };
         let theirs = digest::parse(whole.response.headers.all("digest"));
         let differs = |ours: &Digest| theirs.iter().any(|t| t.algorithm() == ours.algorithm() && t != ours);
@@ -147,7 +148,7 @@ impl DavSink {
     }
 
     fn finish(&self, state: &mut State, finish: &Finish) -> Result<()> {
-        let cannot = |failed: Failed| failed.doing("write", &self.path);
+        let cannot = |failed: RequestError| failed.doing("write", &self.path);
         while state.at < finish.size {
             let zeros = vec![0; (finish.size - state.at).min(ZEROS as u64) as usize];
             self.send(state, &zeros).map_err(cannot)?;
@@ -155,18 +156,19 @@ impl DavSink {
         let upload = match state.upload.take() {
             Some(upload) => upload,
             None => {
-                state.coming = Some(FileAnnouncement { size: Some(0), mtime: finish.mtime, replace: finish.replace });
+                state.announcement =
+                    Some(FileAnnouncement { size: Some(0), mtime: finish.mtime, replace: finish.replace });
                 self.begin(state).map_err(cannot)?
             }
         };
-        upload.finish().map_err(Failed::for_good).map_err(|failed| match failed.status {
+        upload.finish().map_err(RequestError::for_good).map_err(|failed| match failed.status {
             Some(412) if !finish.replace => Error::Exists(shown(&self.path)),
             Some(409) => Error::io("create", &self.path, std::io::Error::from(std::io::ErrorKind::NotFound)),
             _ => cannot(failed),
         })?;
         let facts = self.verify(finish.size, state.sum).map_err(|failed| {
             if failed.fault == Fault::Integrity && self.temporary.is_none() {
-                // Its time would make it look like the newest version.
+                // It is removed, because by its time it would look like the newest version.
                 self.remove(&self.path);
             }
             cannot(failed)
@@ -174,7 +176,7 @@ impl DavSink {
         self.place(finish)?;
         // A rename may change its tag and time.
         let facts = if self.temporary.is_some() { Facts { etag: None, mtime: None, ..facts } } else { facts };
-        self.dav.0.known.learn(&self.path, facts);
+        self.dav.0.cache.learn(&self.path, facts);
         Ok(())
     }
 
@@ -188,19 +190,19 @@ impl DavSink {
     /// Gives the file its final name.
     fn place(&self, finish: &Finish) -> Result<()> {
         let Some(temporary) = &self.temporary else { return Ok(()) };
-        // MOVE would put the file in the place of a directory, with all that is in it.
-        let there = self.dav.there(&self.path).map_err(|failed| failed.doing("write", &self.path))?;
+        // MOVE would replace a directory and everything in it.
+        let there = self.dav.find(&self.path).map_err(|failed| failed.doing("write", &self.path))?;
         if there.is_some_and(|there| there.kind == Kind::Dir) {
             return Err(Error::Kind { path: shown(&self.path), found: "a directory", wanted: "a file" });
         }
-        let moved = self.dav.relate(&Method::Move, (temporary, &self.path), false, finish.replace);
+        let moved = self.dav.copy_or_move(&Method::Move, (temporary, &self.path), false, finish.replace);
         moved.map_err(|failed| match failed.status {
             Some(412) => Error::Exists(shown(&self.path)),
-            // The server said that it can rename, and cannot. Later files are sent under their final names; this one begins again.
+            // The server reported that it can rename, and cannot. Later files are sent under their final names; this one begins again.
             Some(403 | 405 | 501) => {
-                self.dav.0.moves_not.store(true, Ordering::Relaxed);
+                self.dav.0.rename_failed.store(true, Ordering::Relaxed);
                 let why = format!("{} (files are sent under their final names from here on)", failed.why);
-                Failed::path(why).doing("rename", &self.path)
+                RequestError::path(why).doing("rename", &self.path)
             }
             _ => failed.doing("rename", &self.path),
         })
@@ -208,8 +210,8 @@ impl DavSink {
 }
 
 impl Sink for DavSink {
-    fn announce(&self, coming: &FileAnnouncement) -> Result<()> {
-        self.state().coming = Some(*coming);
+    fn announce(&self, announcement: &FileAnnouncement) -> Result<()> {
+        self.state().announcement = Some(*announcement);
         Ok(())
     }
 
@@ -249,12 +251,12 @@ impl Sink for DavSink {
             return;
         }
         let upload = state.upload.take();
-        // A server that has a whole body stores it even if the connection closes. Its answer is waited for, or it could store the
-        // file after the removal.
-        if state.coming.is_some_and(|coming| coming.size == Some(state.at)) {
+        // A server that has the whole body stores the file even if the connection closes. The response is awaited, because
+        // otherwise the server could store the file after it was removed.
+        if state.announcement.is_some_and(|announcement| announcement.size == Some(state.at)) {
             let _ = upload.map(Upload::finish);
         }
-        // A file under its final name is not removed: it may be the old one, which servers that rename at the end still have.
+        // A file under its final name is not removed: on servers that rename at the end it may still be the old one.
         if let Some(temporary) = self.temporary.as_ref().filter(|_| state.begun) {
             drop(state);
             self.remove(temporary);

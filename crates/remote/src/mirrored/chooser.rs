@@ -1,27 +1,27 @@
-//! Chooses which member of a set brings which bytes: a state machine without a clock, a socket or a thread.
+//! Chooses which member of a set is asked for which bytes: a state machine without a clock, a socket or a thread.
 //!
-//! Wanted bytes wait in a queue. A member with a free slot takes from its front as many bytes as it brings in about 0.4 s, so that
-//! shares come out in proportion to rates. It takes nothing that the others would bring sooner. Towards the end of a file pieces
-//! become smaller, and a piece that is late is asked of a second member too: the first copy of each byte counts.
+//! Wanted bytes wait in a queue. A member with a free slot is asked for as many bytes from its front as it sends in about 0.4 s, so
+//! that shares are in proportion to rates. It is asked for nothing that the others would send sooner. Towards the end of a file pieces
+//! become smaller, and a late piece is requested from a second member too: the first copy of each byte counts.
 //!
-//! Does not know: what a load is for, how bytes come, what a failure was.
+//! Does not know: what a load is for, how bytes are read, what a failure was.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 
 use super::member::{Member, PIECE_MAX, PIECE_MIN};
-use crate::pieces::FailureScope;
+use crate::range_source::FailureScope;
 
 /// The most members of one set.
 pub(super) const MEMBERS_MAX: usize = 16;
-/// The silence, in seconds, after which a piece may be asked of a second member.
+/// The silence, in seconds, after which a piece may be requested from a second member.
 pub(super) const SILENT_S: f64 = 2.0;
 /// A piece is late after this many times its expected time, and `LATE_S` seconds more.
 const LATE_TIMES: f64 = 3.0;
 const LATE_S: f64 = 1.0;
 /// The most members that are asked for the same bytes.
 const ASKED_MAX: usize = 4;
-/// The rest of a piece is taken over where another member needs at most this part of the time, and brings it `WORTH_S` seconds sooner.
+/// The rest of a piece is taken over where another member needs at most this part of the time, and sends it `WORTH_S` seconds sooner.
 const WORTH_PART: f64 = 0.7;
 const WORTH_S: f64 = 0.03;
 /// The age from which a connection's own rate is used, seconds.
@@ -67,7 +67,7 @@ struct RequestedPiece {
     end: u64,
     /// The offset up to which they have come.
     filled: u64,
-    asks: Vec<u64>,
+    requests: Vec<u64>,
 }
 
 #[derive(Debug)]
@@ -82,16 +82,16 @@ struct RequestState {
     /// When bytes first came.
     first: f64,
     /// When bytes last came.
-    heard: Option<f64>,
+    last_bytes_at: Option<f64>,
     /// When the piece should be complete.
     due: f64,
-    /// The member has failed and is tried again: the piece is asked of another one too.
+    /// The member has failed and is tried again: the piece is requested from another one too.
     trial: bool,
 }
 
 impl RequestState {
     fn is_silent(&self, now: f64) -> bool {
-        now - self.heard.unwrap_or(self.began) >= SILENT_S
+        now - self.last_bytes_at.unwrap_or(self.began) >= SILENT_S
     }
 
     fn is_late(&self, now: f64) -> bool {
@@ -105,10 +105,10 @@ pub(super) struct Chooser {
     members: Vec<Member>,
     wants: VecDeque<WantedSpan>,
     pieces: BTreeMap<u64, RequestedPiece>,
-    asks: BTreeMap<u64, RequestState>,
+    requests: BTreeMap<u64, RequestState>,
     /// By file, the members that do not have it or have another version: a bit each.
     out: HashMap<u64, u32>,
-    /// Bytes that each member was the first to bring.
+    /// Bytes that each member was the first to send.
     counted: Vec<u64>,
     next: u64,
 }
@@ -119,14 +119,14 @@ impl Chooser {
         Chooser { members: vec![Member::default(); members], counted: vec![0; members], ..Chooser::default() }
     }
 
-    /// Bytes that a member was the first to bring.
+    /// Bytes that a member was the first to send.
     pub fn counted(&self, member: usize) -> u64 {
         self.counted[member]
     }
 
     /// Whether a member will not be asked again.
-    pub fn is_gone(&self, member: usize) -> bool {
-        self.members[member].gone
+    pub fn is_excluded(&self, member: usize) -> bool {
+        self.members[member].is_excluded
     }
 
     /// Whether a member has failed and brought nothing since.
@@ -134,14 +134,14 @@ impl Chooser {
         self.members[member].is_doubtful()
     }
 
-    /// Notes that a member could not be reached for something else than bytes.
-    pub fn stumbled(&mut self, member: usize, now: f64) {
-        self.members[member].stumbled(now, None);
+    /// Notes that a member could not be reached by another request than one for bytes.
+    pub fn note_failure(&mut self, member: usize, now: f64) {
+        self.members[member].note_failure(now, None);
     }
 
     /// Excludes a member for good.
     pub fn leave_out(&mut self, member: usize) {
-        self.members[member].gone = true;
+        self.members[member].is_excluded = true;
     }
 
     /// Adds bytes of a file to the end of the queue.
@@ -151,7 +151,7 @@ impl Chooser {
         }
     }
 
-    /// Drops a load. Returns the requests that are no longer needed.
+    /// Drops a load. Returns its requests, which are no longer needed.
     pub fn forget(&mut self, load: u64, now: f64) -> Vec<u64> {
         self.wants.retain(|want| want.load != load);
         let pieces: Vec<u64> = self.pieces.iter().filter(|(_, p)| p.load == load).map(|(id, _)| *id).collect();
@@ -163,13 +163,13 @@ impl Chooser {
         self.out.remove(&file);
     }
 
-    fn may(&self, member: usize, file: u64) -> bool {
-        !self.members[member].gone && self.out.get(&file).is_none_or(|out| out & (1 << member) == 0)
+    fn may_ask(&self, member: usize, file: u64) -> bool {
+        !self.members[member].is_excluded && self.out.get(&file).is_none_or(|out| out & (1 << member) == 0)
     }
 
     /// Whether no member can bring bytes of a file, now or later.
     pub fn is_hopeless(&self, file: u64) -> bool {
-        (0..self.members.len()).all(|member| !self.may(member, file))
+        (0..self.members.len()).all(|member| !self.may_ask(member, file))
     }
 
     /// The next request to make now. Call it until it returns `None`.
@@ -177,9 +177,9 @@ impl Chooser {
         self.members.iter_mut().for_each(|member| member.tick(now));
         let found = self.rescue(now).or_else(|| self.take_over(now));
         if let Some((piece, member)) = found {
-            return Some(self.ask(piece, member, now));
+            return Some(self.request(piece, member, now));
         }
-        let (want, member, size) = self.deal(now)?;
+        let (want, member, size) = self.assign(now)?;
         let WantedSpan { load, file, span } = &mut self.wants[want];
         let (load, file, from) = (*load, *file, span.start);
         span.start += size;
@@ -187,8 +187,8 @@ impl Chooser {
             self.wants.remove(want);
         }
         let piece = self.number();
-        self.pieces.insert(piece, RequestedPiece { load, file, end: from + size, filled: from, asks: Vec::new() });
-        Some(self.ask(piece, member, now))
+        self.pieces.insert(piece, RequestedPiece { load, file, end: from + size, filled: from, requests: Vec::new() });
+        Some(self.request(piece, member, now))
     }
 
     fn number(&mut self) -> u64 {
@@ -196,17 +196,17 @@ impl Chooser {
         self.next
     }
 
-    fn ask(&mut self, piece: u64, member: usize, now: f64) -> PieceRequest {
+    fn request(&mut self, piece: u64, member: usize, now: f64) -> PieceRequest {
         let ask = self.number();
         let of = self.pieces.get_mut(&piece);
         let (load, file, span) = of.map_or((0, 0, 0..0), |p| {
-            p.asks.push(ask);
+            p.requests.push(ask);
             (p.load, p.file, p.filled..p.end)
         });
-        let due = now + self.members[member].expected(span.end - span.start);
+        let due = now + self.members[member].expected_s(span.end - span.start);
         let trial = self.members[member].is_doubtful();
-        self.members[member].asked(now);
-        self.asks.insert(
+        self.members[member].note_request(now);
+        self.requests.insert(
             ask,
             RequestState {
                 piece,
@@ -215,7 +215,7 @@ impl Chooser {
                 at: span.start,
                 began: now,
                 first: now,
-                heard: None,
+                last_bytes_at: None,
                 due,
                 trial,
             },
@@ -227,28 +227,29 @@ impl Chooser {
     /// piece waits for it, unless another one needs at most twice the time.
     fn rescue(&self, now: f64) -> Option<(u64, usize)> {
         self.pieces.iter().find_map(|(id, piece)| {
-            let mut asks = piece.asks.iter().filter_map(|ask| self.asks.get(ask));
-            if piece.asks.len() >= ASKED_MAX || !asks.all(|ask| ask.is_late(now)) {
+            let mut requests = piece.requests.iter().filter_map(|ask| self.requests.get(ask));
+            if piece.requests.len() >= ASKED_MAX || !requests.all(|ask| ask.is_late(now)) {
                 return None;
             }
             let member = self.best_free(piece, now)?;
             let left = piece.end - piece.filled;
-            let usable = |m: &usize| self.members[*m].is_usable(now) && self.may(*m, piece.file);
+            let usable = |m: &usize| self.members[*m].is_usable(now) && self.may_ask(*m, piece.file);
             let others = (0..self.members.len()).filter(usable).filter(|m| !self.is_asked(piece, *m));
-            let best = others.map(|m| self.members[m].expected(left)).fold(f64::INFINITY, f64::min);
-            (self.members[member].expected(left) <= best * 2.0).then_some((*id, member))
+            let best = others.map(|m| self.members[m].expected_s(left)).fold(f64::INFINITY, f64::min);
+            (self.members[member].expected_s(left) <= best * 2.0).then_some((*id, member))
         })
     }
 
     fn is_asked(&self, piece: &RequestedPiece, member: usize) -> bool {
-        piece.asks.iter().any(|ask| self.asks.get(ask).is_some_and(|a| a.member == member))
+        piece.requests.iter().any(|ask| self.requests.get(ask).is_some_and(|a| a.member == member))
     }
 
     /// The free member that would bring the rest of a piece first, among those that have not been asked for it.
     fn best_free(&self, piece: &RequestedPiece, now: f64) -> Option<usize> {
-        let free = |m: &usize| self.members[*m].is_free(now) && self.may(*m, piece.file) && !self.is_asked(piece, *m);
+        let free =
+            |m: &usize| self.members[*m].is_free(now) && self.may_ask(*m, piece.file) && !self.is_asked(piece, *m);
         let left = piece.end - piece.filled;
-        let time = |m: &usize| self.members[*m].expected(left);
+        let time = |m: &usize| self.members[*m].expected_s(left);
         (0..self.members.len()).filter(free).min_by(|a, b| time(a).total_cmp(&time(b)))
     }
 
@@ -257,29 +258,30 @@ impl Chooser {
         if !self.wants.is_empty() {
             return None;
         }
-        let open = self.pieces.iter().filter(|(_, piece)| piece.asks.len() < ASKED_MAX);
+        let open = self.pieces.iter().filter(|(_, piece)| piece.requests.len() < ASKED_MAX);
         let worth = open.filter_map(|(id, piece)| {
             let member = self.best_free(piece, now)?;
-            let asks = piece.asks.iter().filter_map(|ask| self.asks.get(ask));
-            let stays = asks.map(|ask| self.stays(ask, piece.end, now)).fold(f64::INFINITY, f64::min);
-            let goes = self.members[member].expected(piece.end - piece.filled);
-            (goes < stays * WORTH_PART && stays - goes > WORTH_S).then_some((*id, member, stays))
+            let requests = piece.requests.iter().filter_map(|ask| self.requests.get(ask));
+            let present_s = requests.map(|ask| self.time_left_s(ask, piece.end, now)).fold(f64::INFINITY, f64::min);
+            let other_s = self.members[member].expected_s(piece.end - piece.filled);
+            (other_s < present_s * WORTH_PART && present_s - other_s > WORTH_S).then_some((*id, member, present_s))
         });
         worth.max_by(|a, b| a.2.total_cmp(&b.2)).map(|(id, member, _)| (id, member))
     }
 
     /// The estimated time until a request is complete, in seconds.
-    fn stays(&self, ask: &RequestState, end: u64, now: f64) -> f64 {
-        let (left, member) = (end - ask.at, &self.members[ask.member]);
+    fn time_left_s(&self, ask: &RequestState, end: u64, now: f64) -> f64 {
+        let left = end - ask.at;
+        let member = &self.members[ask.member];
         // A connection that has been silent for a while is expected to stay silent for as long again.
-        let Some(heard) = ask.heard else {
+        let Some(last_bytes_at) = ask.last_bytes_at else {
             let begins = (member.latency() - (now - ask.began)).max(0.0);
-            return (begins + member.rest(left)).max(now - ask.began - member.latency());
+            return (begins + member.remaining_s(left)).max(now - ask.began - member.latency());
         };
         // The connection's own rate counts once it has been measured for a while.
         let seen = now - ask.first;
         let own = if seen > SEEN_S { left as f64 * seen / (ask.at - ask.from).max(1) as f64 } else { 0.0 };
-        member.rest(left).max(now - heard).max(own)
+        member.remaining_s(left).max(now - last_bytes_at).max(own)
     }
 
     /// Bytes that have not come yet, wanted or on their way.
@@ -289,7 +291,7 @@ impl Chooser {
     }
 
     /// The next wanted span (its index), the member to ask, and the number of bytes.
-    fn deal(&self, now: f64) -> Option<(usize, usize, u64)> {
+    fn assign(&self, now: f64) -> Option<(usize, usize, u64)> {
         let left = self.left();
         let mut seen: Vec<u64> = Vec::new();
         for (at, want) in self.wants.iter().enumerate() {
@@ -298,16 +300,16 @@ impl Chooser {
                 continue;
             }
             seen.push(want.file);
-            let free = |m: &usize| self.members[*m].is_free(now) && self.may(*m, want.file);
+            let free = |m: &usize| self.members[*m].is_free(now) && self.may_ask(*m, want.file);
             let mut free: Vec<usize> = (0..self.members.len()).filter(free).collect();
-            let time = |m: usize| self.members[m].expected(PIECE_MIN);
+            let time = |m: usize| self.members[m].expected_s(PIECE_MIN);
             free.sort_by(|a, b| time(*a).total_cmp(&time(*b)));
-            let taker = free.into_iter().find_map(|member| {
+            let assigned = free.into_iter().find_map(|member| {
                 let size = self.size(member, left, want, now);
                 self.is_worth(member, size, left, want.file, now).then_some((at, member, size))
             });
-            if taker.is_some() {
-                return taker;
+            if assigned.is_some() {
+                return assigned;
             }
         }
         None
@@ -315,13 +317,14 @@ impl Chooser {
 
     /// The bytes of a span that a member is asked for: fewer towards the end, so that all members end together.
     fn size(&self, member: usize, left: u64, want: &WantedSpan, now: f64) -> u64 {
-        let (asked, there) = (&self.members[member], want.span.end - want.span.start);
+        let asked = &self.members[member];
+        let there = want.span.end - want.span.start;
         let all: f64 = self.members.iter().filter(|m| m.is_usable(now)).filter_map(Member::rate).sum();
         let share = asked.rate().map_or(u64::MAX, |rate| {
             let part = rate / all.max(rate) / (2 * asked.slots()) as f64;
             (left as f64 * part) as u64
         });
-        let size = asked.piece().min(share).clamp(PIECE_MIN, PIECE_MAX).min(there);
+        let size = asked.piece_bytes().min(share).clamp(PIECE_MIN, PIECE_MAX).min(there);
         // A small rest goes with this piece.
         if there - size < PIECE_MIN / 2 { there } else { size }
     }
@@ -329,7 +332,7 @@ impl Chooser {
     /// Whether a request to this member completes the file sooner than the other members would without it.
     fn is_worth(&self, member: usize, size: u64, left: u64, file: u64, now: f64) -> bool {
         let Some(own) = self.members[member].rate() else { return true };
-        let other = |m: &usize| *m != member && self.members[*m].is_usable(now) && self.may(*m, file);
+        let other = |m: &usize| *m != member && self.members[*m].is_usable(now) && self.may_ask(*m, file);
         let others = (0..self.members.len()).filter(other).map(|m| &self.members[m]);
         let known: Vec<(f64, f64)> = others.filter_map(|m| Some((m.rate()?, m.latency()))).collect();
         let alone = |rate: f64, latency: f64| latency + size as f64 / rate;
@@ -337,21 +340,21 @@ impl Chooser {
         let Some(best) = best.filter(|best| *best < alone(own, self.members[member].latency())) else { return true };
         let all: f64 = known.iter().map(|(rate, _)| rate).sum();
         let without = best.max(left as f64 / all * PATIENT_PART);
-        self.members[member].expected(size) <= without
+        self.members[member].expected_s(size) <= without
     }
 
     /// Enters bytes that came. `None` where the request is no longer needed and is to be given up.
-    pub fn brought(&mut self, ask: u64, bytes: u64, now: f64) -> Option<NewBytes> {
-        let asked = self.asks.get_mut(&ask)?;
-        let after = asked.heard.is_none().then_some(now - asked.began);
+    pub fn record_bytes(&mut self, ask: u64, bytes: u64, now: f64) -> Option<NewBytes> {
+        let asked = self.requests.get_mut(&ask)?;
+        let after = asked.last_bytes_at.is_none().then_some(now - asked.began);
         if after.is_some() {
             asked.first = now;
         }
-        asked.heard = Some(now);
+        asked.last_bytes_at = Some(now);
         let from = asked.at;
         asked.at += bytes;
         let (piece, member, at) = (asked.piece, asked.member, asked.at);
-        self.members[member].brought(bytes, after);
+        self.members[member].record_bytes(bytes, after);
         let of = self.pieces.get_mut(&piece)?;
         let new = from.max(of.filled)..at.min(of.end).max(of.filled);
         of.filled = new.end;
@@ -367,14 +370,14 @@ impl Chooser {
     fn end(&mut self, piece: u64, by: Option<u64>, now: f64) -> Vec<u64> {
         let Some(piece) = self.pieces.remove(&piece) else { return Vec::new() };
         let mut given_up = Vec::new();
-        for id in piece.asks {
-            let Some(ask) = self.asks.remove(&id) else { continue };
+        for id in piece.requests {
+            let Some(ask) = self.requests.remove(&id) else { continue };
             let member = &mut self.members[ask.member];
-            member.over(now, (by == Some(id)).then_some(ask.began));
+            member.end_request(now, (by == Some(id)).then_some(ask.began));
             if by != Some(id) {
                 given_up.push(id);
                 if by.is_some() && ask.is_silent(now) {
-                    member.stumbled(now, None);
+                    member.note_failure(now, None);
                 }
             }
         }
@@ -383,20 +386,20 @@ impl Chooser {
 
     /// Enters the failure of a request. Returns whether the request was still needed.
     pub fn failed(&mut self, ask: u64, how: FailureScope, now: f64) -> bool {
-        let Some(RequestState { piece, member, .. }) = self.asks.remove(&ask) else { return false };
-        self.members[member].over(now, None);
+        let Some(RequestState { piece, member, .. }) = self.requests.remove(&ask) else { return false };
+        self.members[member].end_request(now, None);
         match how {
-            FailureScope::Passing(pause) => self.members[member].stumbled(now, pause),
-            FailureScope::Ever => self.members[member].gone = true,
+            FailureScope::Passing(pause) => self.members[member].note_failure(now, pause),
+            FailureScope::Ever => self.members[member].is_excluded = true,
             FailureScope::File => {}
         }
         let Some(of) = self.pieces.get_mut(&piece) else { return true };
-        of.asks.retain(|other| *other != ask);
+        of.requests.retain(|other| *other != ask);
         let (load, file, span) = (of.load, of.file, of.filled..of.end);
         if how == FailureScope::File {
             *self.out.entry(file).or_default() |= 1 << member;
         }
-        if self.pieces.get(&piece).is_some_and(|of| of.asks.is_empty()) {
+        if self.pieces.get(&piece).is_some_and(|of| of.requests.is_empty()) {
             self.pieces.remove(&piece);
             self.wants.push_front(WantedSpan { load, file, span });
         }

@@ -15,7 +15,7 @@ use store::{Error, Result, Stat};
 use super::proof::{PartSum, Proof};
 use super::source_set::{SharedFile, SourceSet};
 use crate::ahead::{AHEAD, Fetch, RemoteFile};
-use crate::pieces::{MemberFailure, RangeSource};
+use crate::range_source::{MemberFailure, RangeSource};
 
 /// The most chunks that are fetched ahead of the reader, however many members there are.
 const AHEAD_MAX: u64 = 31;
@@ -51,13 +51,13 @@ impl SharedFile for OpenedFile {
         if member != 0 {
             self.proof.admits(sources, &self.path)?;
             let whole: Arc<dyn SharedFile> = Arc::<OpenedFile>::clone(&self);
-            self.proof.ask(sources, &whole);
+            self.proof.request_digest(sources, &whole);
         }
         let mut opened = self.opened[member].lock();
         if let Some(pieces) = &*opened {
             return Ok(Arc::clone(pieces));
         }
-        let (size, pieces) = sources.members[member].pieces(&self.path)?;
+        let (size, pieces) = sources.members[member].open_ranges(&self.path)?;
         if size != self.size {
             let why = format!("it has {size} bytes there and {} at the first source", self.size);
             let (path, fault) = (shown(&self.path), Fault::Storage);
@@ -79,11 +79,11 @@ impl Fetch for MirroredFile {
         let MirroredFile { sources, file } = self;
         let whole: Arc<dyn SharedFile> = Arc::<OpenedFile>::clone(file);
         loop {
-            file.proof.not_lied_to(sources, &file.path)?;
+            file.proof.check_members(sources, &file.path)?;
             let (bytes, runs) = sources.fetch(&whole, span.clone())?;
-            let liars = sources.liars();
-            // A source with other bytes was found while its bytes were on their way: they are fetched from the others.
-            if runs.iter().any(|run| liars & (1 << run.by) != 0) {
+            let wrong_members = sources.with_other_bytes();
+            // A source was found to have other bytes while these were fetched: they are fetched again, from the others.
+            if runs.iter().any(|run| wrong_members & (1 << run.by) != 0) {
                 continue;
             }
             if let Some(sum) = file.proof.add(PartSum::all_of(&bytes, runs), file.size) {
@@ -112,5 +112,5 @@ pub(super) fn file(sources: &Arc<SourceSet>, path: &RelPath, stat: Stat, proof: 
     let file = Arc::new(OpenedFile { id, path, size, opened, proof });
     let fetching = MirroredFile { sources: Arc::clone(sources), file };
     let ahead = ((AHEAD + 1) * members as u64 - 1).min(AHEAD_MAX);
-    RemoteFile::so_far(fetching, stat, ahead)
+    RemoteFile::with_ahead(fetching, stat, ahead)
 }

@@ -1,9 +1,9 @@
 //! Verifies that bytes from several sources make one file. The checksums of its parts are combined and compared with the digest that
 //! a source reports. Where no source reports one, samples are compared with the first source's bytes. A source that has other bytes
-//! is found and left out.
+//! is found and excluded.
 //!
-//! A file that the first source alone brought needs no proof. Does not know: whether the bytes reach the target unchanged; the
-//! transfer verifies that.
+//! A file of which all bytes came from the first source needs no proof. Whether the bytes reach the target unchanged, the
+//! transfer verifies.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,26 +19,26 @@ use store::{Error, Result};
 
 use super::source_set::{MemberRun, SharedFile, SourceSet};
 use crate::ahead::CHUNK_BYTES;
-use crate::pieces::{Flight, MemberFailure};
+use crate::range_source::{MemberFailure, ReadHandle};
 
 /// The digests that sources are asked for, the most common first.
-const ASKED: [Algorithm; 2] = [Algorithm::Adler32, Algorithm::Crc32c];
-/// The time for which a digest is waited for when all bytes are there: a server may have to read the file for it.
-const WITHIN: Duration = Duration::from_secs(120);
+const ALGORITHMS: [Algorithm; 2] = [Algorithm::Adler32, Algorithm::Crc32c];
+/// The longest wait for a digest when all bytes are there: a server may have to read the file for it.
+const DIGEST_WITHIN: Duration = Duration::from_secs(120);
 /// Bytes of a sample.
 const SAMPLE_BYTES: u64 = 64 << 10;
 /// Samples of each member's bytes, where no source reports a digest.
 const SAMPLES: usize = 4;
 /// Samples of each member's bytes, where the file does not have the reported digest.
 const SEARCHED: usize = 64;
-/// The time for which samples of one file are compared: the first source may crawl.
+/// The longest time for comparing samples of one file: the first source may be very slow.
 const SAMPLED_WITHIN: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy, Default)]
 enum DigestState {
     #[default]
-    Unasked,
-    Asked,
+    NotRequested,
+    Requested,
     /// The member that reported it, and the digest.
     Digest(usize, Digest),
     /// No member reports a digest.
@@ -74,9 +74,9 @@ impl PartSum {
     }
 
     /// Whether the first source has other bytes there; `None` where it cannot be asked now.
-    fn is_lie(&self, sources: &Arc<SourceSet>, file: &Arc<dyn SharedFile>) -> Option<bool> {
-        let truth = read(sources, file, 0, self.at..self.at + self.len.min(SAMPLE_BYTES)).ok()?;
-        Some(BlockSum::of(&truth, true) != self.head)
+    fn differs(&self, sources: &Arc<SourceSet>, file: &Arc<dyn SharedFile>) -> Option<bool> {
+        let of_first = read(sources, file, 0, self.at..self.at + self.len.min(SAMPLE_BYTES)).ok()?;
+        Some(BlockSum::of(&of_first, true) != self.head)
     }
 }
 
@@ -88,10 +88,10 @@ struct State {
     covered: u64,
     /// The members that brought some of it: a bit for each.
     by: u32,
-    told: DigestState,
-    /// Together the sources make another file, and the wrong one was not found: only the first is read.
+    digest: DigestState,
+    /// The bytes of all sources together make another file, and the wrong source was not found: only the first is read.
     first_alone: bool,
-    /// The file failed before: it is verified whichever member brings it.
+    /// The file failed before: it is verified even if all bytes come from the first source.
     is_doubted: bool,
 }
 
@@ -130,15 +130,15 @@ impl Proof {
         sums.reduce(|(before, sum), (len, next)| (before + len, sum.then(next, len))).map(|(_, sum)| sum)
     }
 
-    /// Asks the sources for a digest and compares a sample, while the bytes come: a server may take long to compute the digest.
-    pub fn ask(self: &Arc<Proof>, sources: &Arc<SourceSet>, file: &Arc<dyn SharedFile>) {
+    /// Asks the sources for a digest and compares a sample while the file is read: a server may take long to compute the digest.
+    pub fn request_digest(self: &Arc<Proof>, sources: &Arc<SourceSet>, file: &Arc<dyn SharedFile>) {
         let mut state = self.state();
-        if !matches!(state.told, DigestState::Unasked) {
+        if !matches!(state.digest, DigestState::NotRequested) {
             return;
         }
-        state.told = DigestState::Asked;
+        state.digest = DigestState::Requested;
         drop(state);
-        // Finds a source with another version before much of it is copied. No reader waits for that: the first source may crawl.
+        // Finds a source with another version before much of it is copied. No reader waits for that: the first source may be slow.
         if file.size() > CHUNK_BYTES {
             let (of, file) = (Arc::clone(sources), Arc::clone(file));
             let compare = move || compare_middles(&of, &file);
@@ -146,26 +146,25 @@ impl Proof {
         }
         let (proof, of, file) = (Arc::clone(self), Arc::clone(sources), Arc::clone(file));
         let begun = std::thread::Builder::new().name("mirror-digest".into()).spawn(move || {
-            let told = (0..of.members.len()).filter(|m| !of.is_doubtful(*m)).find_map(|member| {
-                let mut digests = ASKED.iter().map(|algorithm| digest_of(&of, member, file.path(), *algorithm));
+            let reported = (0..of.members.len()).filter(|m| !of.is_doubtful(*m)).find_map(|member| {
+                let mut digests = ALGORITHMS.iter().map(|algorithm| digest_of(&of, member, file.path(), *algorithm));
                 digests.find_map(|digest| digest.map(|digest| DigestState::Digest(member, digest)))
             });
-            proof.state().told = told.unwrap_or(DigestState::Nothing);
+            proof.state().digest = reported.unwrap_or(DigestState::Nothing);
             proof.changed.notify_all();
         });
         if begun.is_err() {
-            self.state().told = DigestState::Nothing;
+            self.state().digest = DigestState::Nothing;
         }
     }
 
-    /// Checks that other sources than the first may bring bytes of the file.
+    /// Checks that other sources than the first may be read for the file.
     ///
     /// # Errors
-    /// Only the first may: together the sources make another file.
+    /// Only the first may: the bytes of all sources together make another file.
     pub fn admits(&self, sources: &SourceSet, path: &RelPath) -> std::result::Result<(), MemberFailure> {
         if self.state().first_alone {
-            let why =
-                format!("all of it comes from {}: together the sources make another file", sources.members[0].name);
+            let why = format!("only {} is read: the bytes of all sources make another file", sources.members[0].name);
             return Err(MemberFailure::from(integrity(path, why)));
         }
         Ok(())
@@ -174,59 +173,60 @@ impl Proof {
     /// Checks that no bytes of the file came from a member that was found to have other bytes.
     ///
     /// # Errors
-    /// Some did: the file is to be read again.
-    pub fn not_lied_to(&self, sources: &SourceSet, path: &RelPath) -> Result<()> {
-        let liars = self.state().by & sources.liars();
-        if liars == 0 {
+    /// Some did: the file must be read again.
+    pub fn check_members(&self, sources: &SourceSet, path: &RelPath) -> Result<()> {
+        let with_other_bytes = self.state().by & sources.with_other_bytes();
+        if with_other_bytes == 0 {
             return Ok(());
         }
         Err(self.to_be_read_again(
             sources,
             path,
-            &format!("{} has other bytes than the first source", names(sources, liars)),
+            &format!("{} has other bytes than the first source", names(sources, with_other_bytes)),
         ))
     }
 
     /// Compares the checksum of the whole file with the digest that a source reports.
     ///
     /// # Errors
-    /// They differ: the file is to be read again.
+    /// They differ: the file must be read again.
     pub fn check(&self, sources: &Arc<SourceSet>, file: &Arc<dyn SharedFile>, sum: BlockSum) -> Result<()> {
         let mut state = self.state();
-        self.changed.wait_while_for(&mut state, |state| matches!(state.told, DigestState::Asked), WITHIN);
-        let told = state.told;
+        self.changed.wait_while_for(&mut state, |state| matches!(state.digest, DigestState::Requested), DIGEST_WITHIN);
+        let reported = state.digest;
         drop(state);
-        let DigestState::Digest(teller, told) = told else {
+        let DigestState::Digest(reporter, reported) = reported else {
             return self.sample(sources, file);
         };
-        let made = made(sum, told.algorithm());
-        if made.as_ref() == Some(&told) {
+        let computed = computed(sum, reported.algorithm());
+        if computed.as_ref() == Some(&reported) {
             return Ok(());
         }
         if self.state().by & !1 == 0 {
-            return of_the_first(sources, file.path(), teller, made, told);
+            return of_the_first(sources, file.path(), reporter, computed, reported);
         }
-        self.find_out(sources, file, teller, told);
-        let liars = self.state().by & sources.liars();
-        if liars == 0 {
+        self.find_out(sources, file, reporter, reported);
+        let with_other_bytes = self.state().by & sources.with_other_bytes();
+        if with_other_bytes == 0 {
             self.state().first_alone = true;
         }
-        let who = if liars == 0 { "one of the sources".to_owned() } else { names(sources, liars) };
-        let than = &sources.members[teller].name;
-        let why = format!("{who} has other bytes than {than}: {}", came(made, told));
+        let who =
+            if with_other_bytes == 0 { "one of the sources".to_owned() } else { names(sources, with_other_bytes) };
+        let than = &sources.members[reporter].name;
+        let why = format!("{who} has other bytes than {than}: {}", mismatch(computed, reported));
         Err(self.to_be_read_again(sources, file.path(), &why))
     }
 
     /// Finds the members that have other bytes than the first source, by samples of their parts or by the digests that they report.
-    fn find_out(&self, sources: &Arc<SourceSet>, file: &Arc<dyn SharedFile>, teller: usize, told: Digest) {
+    fn find_out(&self, sources: &Arc<SourceSet>, file: &Arc<dyn SharedFile>, reporter: usize, reported: Digest) {
         self.compare_parts(sources, file, SEARCHED);
         let by = self.state().by;
-        if teller != 0 || by & sources.liars() != 0 {
+        if reporter != 0 || by & sources.with_other_bytes() != 0 {
             return;
         }
         for other in (1..sources.members.len()).filter(|other| by & (1 << other) != 0) {
-            if digest_of(sources, other, file.path(), told.algorithm()).is_some_and(|digest| digest != told) {
-                accuse(sources, other, file.path());
+            if digest_of(sources, other, file.path(), reported.algorithm()).is_some_and(|digest| digest != reported) {
+                exclude(sources, other, file.path());
             }
         }
     }
@@ -234,23 +234,24 @@ impl Proof {
     /// Compares samples of each member's parts with the first's bytes, since no source reports a digest.
     fn sample(&self, sources: &Arc<SourceSet>, file: &Arc<dyn SharedFile>) -> Result<()> {
         let all_compared = self.compare_parts(sources, file, SAMPLES);
-        self.not_lied_to(sources, file.path())?;
+        self.check_members(sources, file.path())?;
         sources.unproven(file.path(), self.state().by, all_compared);
         Ok(())
     }
 
     /// Compares at most `most` parts of each member, spread over the file. Returns whether all of them could be compared.
     fn compare_parts(&self, sources: &Arc<SourceSet>, file: &Arc<dyn SharedFile>, most: usize) -> bool {
-        let (began, mut all) = (Instant::now(), true);
+        let began = Instant::now();
+        let mut all = true;
         for member in 1..sources.members.len() {
             let parts: Vec<PartSum> = self.state().parts.values().filter(|part| part.by == member).copied().collect();
             for part in spread(&parts, most) {
-                let is_lie = (began.elapsed() < SAMPLED_WITHIN).then(|| part.is_lie(sources, file)).flatten();
-                if is_lie == Some(true) {
-                    accuse(sources, member, file.path());
+                let differs = (began.elapsed() < SAMPLED_WITHIN).then(|| part.differs(sources, file)).flatten();
+                if differs == Some(true) {
+                    exclude(sources, member, file.path());
                     break;
                 }
-                all &= is_lie.is_some();
+                all &= differs.is_some();
             }
         }
         all
@@ -264,25 +265,32 @@ impl Proof {
         state.by = 0;
         state.is_doubted = true;
         drop(state);
-        sources.will_fare_better();
+        sources.note_retry_may_succeed();
         integrity(path, why.to_owned())
     }
 }
 
-fn came(made: Option<Digest>, told: Digest) -> String {
-    let made = made.map(|digest| digest.to_string()).unwrap_or_default();
-    format!("it came as {made}, and should be {told}")
+fn mismatch(computed: Option<Digest>, reported: Digest) -> String {
+    let computed = computed.map(|digest| digest.to_string()).unwrap_or_default();
+    format!("it came as {computed}, and should be {reported}")
 }
 
 /// All of a file came from the first source, and differs from the reported digest. Another member that reported it is left out, since
 /// the first decides. Where the first itself reported it, the file fails.
-fn of_the_first(sources: &SourceSet, path: &RelPath, teller: usize, made: Option<Digest>, told: Digest) -> Result<()> {
-    if teller != 0 {
+fn of_the_first(
+    sources: &SourceSet,
+    path: &RelPath,
+    reporter: usize,
+    computed: Option<Digest>,
+    reported: Digest,
+) -> Result<()> {
+    if reporter != 0 {
         let first = &sources.members[0].name;
-        sources.accuse(teller, &format!("it tells another digest of {} than {first} has", shown(path)));
+        sources.exclude(reporter, &format!("it reports another digest of {} than {first} has", shown(path)));
         return Ok(());
     }
-    Err(integrity(path, format!("{} does not have what it tells: {}", sources.members[0].name, came(made, told))))
+    let first = &sources.members[0].name;
+    Err(integrity(path, format!("{first} has other bytes than its digest says: {}", mismatch(computed, reported))))
 }
 
 /// At most `most` of the parts, evenly spread from the first to the last.
@@ -291,8 +299,8 @@ fn spread(parts: &[PartSum], most: usize) -> impl Iterator<Item = &PartSum> {
     (0..taken).map(move |at| &parts[at * (parts.len() - 1) / (taken - 1).max(1)])
 }
 
-fn accuse(sources: &SourceSet, member: usize, path: &RelPath) {
-    sources.accuse(member, &format!("it has other bytes of {} than {}", shown(path), sources.members[0].name));
+fn exclude(sources: &SourceSet, member: usize, path: &RelPath) {
+    sources.exclude(member, &format!("it has other bytes of {} than {}", shown(path), sources.members[0].name));
 }
 
 fn names(sources: &SourceSet, members: u32) -> String {
@@ -311,8 +319,9 @@ fn read(
     member: usize,
     span: Range<u64>,
 ) -> std::result::Result<Vec<u8>, MemberFailure> {
-    let (len, mut bytes) = ((span.end - span.start) as usize, Vec::new());
-    Arc::clone(file).at(sources, member)?.bring(span, &Flight::default(), &mut |more| {
+    let len = (span.end - span.start) as usize;
+    let mut bytes = Vec::new();
+    Arc::clone(file).at(sources, member)?.read_range(span, &ReadHandle::default(), &mut |more| {
         bytes.extend_from_slice(more);
         bytes.len() < len
     })?;
@@ -326,10 +335,10 @@ fn read(
 fn compare_middles(sources: &Arc<SourceSet>, file: &Arc<dyn SharedFile>) {
     let from = (file.size() / 2).min(file.size().saturating_sub(SAMPLE_BYTES));
     let span = from..(from + SAMPLE_BYTES).min(file.size());
-    let Ok(truth) = read(sources, file, 0, span.clone()) else { return };
+    let Ok(of_first) = read(sources, file, 0, span.clone()) else { return };
     for member in (1..sources.members.len()).filter(|member| !sources.is_doubtful(*member)) {
-        if read(sources, file, member, span.clone()).is_ok_and(|bytes| bytes != truth) {
-            accuse(sources, member, file.path());
+        if read(sources, file, member, span.clone()).is_ok_and(|bytes| bytes != of_first) {
+            exclude(sources, member, file.path());
         }
     }
 }
@@ -340,7 +349,7 @@ fn digest_of(sources: &SourceSet, member: usize, path: &RelPath, algorithm: Algo
     digests.into_iter().find(|digest| digest.algorithm() == algorithm)
 }
 
-fn made(sum: BlockSum, algorithm: Algorithm) -> Option<Digest> {
+fn computed(sum: BlockSum, algorithm: Algorithm) -> Option<Digest> {
     match algorithm {
         Algorithm::Crc32c => Some(Digest::crc32c(sum.crc32c)),
         _ => Digest::new(algorithm, &sum.adler32?.to_be_bytes()),
@@ -356,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_make_a_whole_in_any_order() {
+    fn parts_in_any_order_make_the_checksum_of_the_whole() {
         let bytes: Vec<u8> = (0..100_000_u32).map(|at| (at % 251) as u8).collect();
         let whole = BlockSum::of(&bytes, true);
         let proof = Proof::default();
@@ -369,12 +378,12 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_of_several_members_is_several_parts() {
+    fn a_chunk_from_several_members_is_several_parts() {
         let bytes = b"abcdefgh";
         let runs = vec![MemberRun { span: 10..13, by: 1 }, MemberRun { span: 13..18, by: 0 }];
         let parts = PartSum::all_of(bytes, runs);
-        let told: Vec<_> = parts.iter().map(|part| (part.at, part.len, part.by)).collect();
-        assert_eq!(told, [(10, 3, 1), (13, 5, 0)]);
+        let reported: Vec<_> = parts.iter().map(|part| (part.at, part.len, part.by)).collect();
+        assert_eq!(reported, [(10, 3, 1), (13, 5, 0)]);
         assert_eq!(parts[0].sum.then(parts[1].sum, 5), BlockSum::of(bytes, true));
     }
 

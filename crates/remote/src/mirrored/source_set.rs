@@ -1,5 +1,5 @@
-//! The source set: runs the chooser with a thread for each request, closes the connections of requests that are no longer needed,
-//! and is driven by the readers that wait for bytes.
+//! The source set: runs the chooser with a thread for each request, and closes the connections of requests that are no longer needed.
+//! The readers that wait for bytes drive it.
 //!
 //! Does not know: what is read ahead, or whether the bytes are right.
 
@@ -16,7 +16,7 @@ use store::error::shown;
 
 use super::chooser::{Chooser, PieceRequest};
 use super::{Member, Share};
-use crate::pieces::{FailureScope, Flight, MemberFailure, RangeSource};
+use crate::range_source::{FailureScope, MemberFailure, RangeSource, ReadHandle};
 
 /// The interval at which a waiting reader looks for late requests.
 const TICK: Duration = Duration::from_millis(100);
@@ -45,29 +45,29 @@ pub(super) struct MemberRun {
 
 struct State {
     chooser: Chooser,
-    flights: HashMap<u64, Arc<Flight>>,
+    reads: HashMap<u64, Arc<ReadHandle>>,
     loads: HashMap<u64, Arc<Load>>,
     next: u64,
-    /// When bytes last came, or were wanted after none had been.
-    heard: Instant,
-    words: Vec<MemberStatus>,
-    /// The user has been told that a file cannot be verified.
-    unproven_said: bool,
-    /// A file that failed may succeed now, since a member with other bytes has been left out.
-    fares_better: bool,
+    /// When bytes last came, or when a reader first wanted some after there was none.
+    last_bytes_at: Instant,
+    statuses: Vec<MemberStatus>,
+    /// It has been reported that a file cannot be verified.
+    unproven_reported: bool,
+    /// A file that failed may succeed now, because a member with other bytes has been excluded.
+    retry_may_succeed: bool,
 }
 
-/// What the report and the messages say of a member.
+/// The state of a member for reports and messages.
 #[derive(Clone, Default)]
 struct MemberStatus {
     /// Its last failure.
     last: Option<(Fault, String)>,
     /// The reason why it was left out, of one file at least.
     left_out: Option<String>,
-    /// The user has been told of a failure.
-    said: bool,
+    /// A failure has been reported.
+    reported: bool,
     /// It has other bytes than the first.
-    is_liar: bool,
+    has_other_bytes: bool,
     /// Files in which only samples of its bytes were compared with the first's.
     unproven_files: u64,
 }
@@ -76,7 +76,7 @@ impl MemberStatus {
     /// Notes a failure. Returns whether it is the first.
     fn note(&mut self, fault: Fault, why: &str) -> bool {
         self.last = Some((fault, why.to_owned()));
-        !std::mem::replace(&mut self.said, true)
+        !std::mem::replace(&mut self.reported, true)
     }
 }
 
@@ -86,7 +86,7 @@ pub(super) struct SourceSet {
     state: Mutex<State>,
     began: Instant,
     patience: Duration,
-    say: Box<dyn Fn(&str) + Send + Sync>,
+    report: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 /// A file of the set, shared by the threads that fetch it.
@@ -109,18 +109,18 @@ impl Load {
 }
 
 impl SourceSet {
-    pub fn new(members: Vec<Member>, patience: Duration, say: Box<dyn Fn(&str) + Send + Sync>) -> SourceSet {
+    pub fn new(members: Vec<Member>, patience: Duration, report: Box<dyn Fn(&str) + Send + Sync>) -> SourceSet {
         let state = State {
             chooser: Chooser::new(members.len()),
-            flights: HashMap::new(),
+            reads: HashMap::new(),
             loads: HashMap::new(),
             next: 0,
-            heard: Instant::now(),
-            words: vec![MemberStatus::default(); members.len()],
-            unproven_said: false,
-            fares_better: false,
+            last_bytes_at: Instant::now(),
+            statuses: vec![MemberStatus::default(); members.len()],
+            unproven_reported: false,
+            retry_may_succeed: false,
         };
-        SourceSet { members, state: Mutex::new(state), began: Instant::now(), patience, say }
+        SourceSet { members, state: Mutex::new(state), began: Instant::now(), patience, report }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -146,31 +146,31 @@ impl SourceSet {
     /// Whether a member has failed and brought nothing since, or is left out.
     pub fn is_doubtful(&self, member: usize) -> bool {
         let state = self.state();
-        state.chooser.is_gone(member) || state.chooser.is_doubtful(member)
+        state.chooser.is_excluded(member) || state.chooser.is_doubtful(member)
     }
 
     /// The contribution of each member.
     pub fn shares(&self) -> Vec<Share> {
         let state = self.state();
         let share = |(at, member): (usize, &Member)| {
-            let words = &state.words[at];
-            let failing = state.chooser.is_doubtful(at).then(|| words.last.as_ref().map(|(_, why)| why.clone()));
-            let left_out = words.left_out.clone().or(failing.flatten());
+            let status = &state.statuses[at];
+            let failing = state.chooser.is_doubtful(at).then(|| status.last.as_ref().map(|(_, why)| why.clone()));
+            let left_out = status.left_out.clone().or(failing.flatten());
             let (source, bytes) = (member.name.clone(), state.chooser.counted(at));
             let carried = member.store().carried();
-            Share { source, bytes, left_out, carried, unproven_files: words.unproven_files }
+            Share { source, bytes, left_out, carried, unproven_files: status.unproven_files }
         };
         self.members.iter().enumerate().map(share).collect()
     }
 
-    pub fn say(&self, words: &str) {
-        (self.say)(words);
+    pub fn report(&self, message: &str) {
+        (self.report)(message);
     }
 
     /// Fetches a range of a file. Returns its bytes, and the members that brought them, in the order of the file.
     ///
     /// # Errors
-    /// No member is left for the file, or none has brought a byte for the time of patience.
+    /// No member is left for the file, or none has sent a byte for the time `patience`.
     pub fn fetch(
         self: &Arc<SourceSet>,
         file: &Arc<dyn SharedFile>,
@@ -184,7 +184,7 @@ impl SourceSet {
         {
             let mut state = self.state();
             if state.loads.is_empty() {
-                state.heard = Instant::now();
+                state.last_bytes_at = Instant::now();
             }
             state.chooser.want(id, load.file.id(), span);
             state.loads.insert(id, Arc::clone(&load));
@@ -195,9 +195,9 @@ impl SourceSet {
             state.loads.remove(&id);
             let now = self.now();
             let asks = state.chooser.forget(id, now);
-            asks.iter().filter_map(|ask| state.flights.remove(ask)).collect::<Vec<_>>()
+            asks.iter().filter_map(|ask| state.reads.remove(ask)).collect::<Vec<_>>()
         };
-        given_up.iter().for_each(|flight| flight.give_up());
+        given_up.iter().for_each(|handle| handle.give_up());
         done?;
         let mut filling = load.filling();
         Ok((std::mem::take(&mut filling.bytes), in_order(std::mem::take(&mut filling.runs))))
@@ -205,7 +205,7 @@ impl SourceSet {
 
     fn wait(self: &Arc<SourceSet>, load: &Load) -> Result<(), Error> {
         loop {
-            self.pump();
+            self.make_requests();
             let mut filling = load.filling();
             load.changed.wait_while_for(&mut filling, |filling| filling.missing > 0, TICK);
             if filling.missing == 0 {
@@ -214,42 +214,42 @@ impl SourceSet {
             drop(filling);
             let state = self.state();
             let hopeless = state.chooser.is_hopeless(load.file.id());
-            if hopeless || state.heard.elapsed() > self.patience {
+            if hopeless || state.last_bytes_at.elapsed() > self.patience {
                 return Err(none_left(&state, load.file.path(), hopeless));
             }
         }
     }
 
     /// Makes all requests that the chooser wants now.
-    fn pump(self: &Arc<SourceSet>) {
+    fn make_requests(self: &Arc<SourceSet>) {
         loop {
             let mut state = self.state();
             let now = self.now();
             let Some(order) = state.chooser.next(now) else { return };
             let Some(load) = state.loads.get(&order.load).map(Arc::clone) else { return };
-            let flight = Arc::new(Flight::default());
-            state.flights.insert(order.ask, Arc::clone(&flight));
+            let handle = Arc::new(ReadHandle::default());
+            state.reads.insert(order.ask, Arc::clone(&handle));
             drop(state);
             let (sources, ask) = (Arc::clone(self), order.ask);
             let begun =
-                std::thread::Builder::new().name("mirror".into()).spawn(move || sources.run(&order, &load, &flight));
+                std::thread::Builder::new().name("mirror".into()).spawn(move || sources.run(&order, &load, &handle));
             if begun.is_err() {
-                // Not the member's fault, and no better at once.
+                // Not the member's fault; an immediate retry would fail too.
                 let mut state = self.state();
-                state.flights.remove(&ask);
+                state.reads.remove(&ask);
                 state.chooser.failed(ask, FailureScope::Passing(None), now);
                 return;
             }
         }
     }
 
-    fn run(self: &Arc<SourceSet>, order: &PieceRequest, load: &Load, flight: &Flight) {
+    fn run(self: &Arc<SourceSet>, order: &PieceRequest, load: &Load, handle: &ReadHandle) {
         let mut at = order.span.start;
-        let brought = Arc::clone(&load.file).at(self, order.member).and_then(|pieces| {
-            pieces.bring(order.span.clone(), flight, &mut |bytes| self.take(order, load, &mut at, bytes))
+        let brought = Arc::clone(&load.file).at(self, order.member).and_then(|file| {
+            file.read_range(order.span.clone(), handle, &mut |bytes| self.take(order, load, &mut at, bytes))
         });
-        let trouble = match brought {
-            Err(trouble) => Some(trouble),
+        let failure = match brought {
+            Err(failure) => Some(failure),
             Ok(()) if at < order.span.end => Some(MemberFailure::from(Error::Server {
                 doing: "read",
                 path: shown(load.file.path()),
@@ -259,11 +259,11 @@ impl SourceSet {
             })),
             Ok(()) => None,
         };
-        self.state().flights.remove(&order.ask);
-        if let Some(trouble) = trouble {
-            self.failed(order.ask, order.member, load.file.path(), &trouble);
+        self.state().reads.remove(&order.ask);
+        if let Some(failure) = failure {
+            self.failed(order.ask, order.member, load.file.path(), &failure);
         }
-        self.pump();
+        self.make_requests();
     }
 
     /// Enters bytes that came. Returns whether more of the request is wanted.
@@ -271,17 +271,17 @@ impl SourceSet {
         let (new, given_up) = {
             let mut state = self.state();
             let now = self.now();
-            let Some(brought) = state.chooser.brought(order.ask, bytes.len() as u64, now) else { return false };
-            state.heard = Instant::now();
-            let given_up = brought.given_up.iter().filter_map(|ask| state.flights.remove(ask)).collect::<Vec<_>>();
+            let Some(brought) = state.chooser.record_bytes(order.ask, bytes.len() as u64, now) else { return false };
+            state.last_bytes_at = Instant::now();
+            let given_up = brought.given_up.iter().filter_map(|ask| state.reads.remove(ask)).collect::<Vec<_>>();
             (brought.new, given_up)
         };
-        given_up.iter().for_each(|flight| flight.give_up());
+        given_up.iter().for_each(|handle| handle.give_up());
         if !new.is_empty() {
             let from = (new.start - *at) as usize..(new.end - *at) as usize;
             let into = (new.start - load.span.start) as usize..(new.end - load.span.start) as usize;
             let mut filling = load.filling();
-            // Empty where nobody waits any more.
+            // Empty where the reader has stopped waiting.
             if let Some(into) = filling.bytes.get_mut(into) {
                 into.copy_from_slice(&bytes[from]);
             }
@@ -296,90 +296,90 @@ impl SourceSet {
     }
 
     /// Enters the failure of a request, and reports the member's first one.
-    fn failed(&self, ask: u64, member: usize, path: &RelPath, trouble: &MemberFailure) {
-        let MemberFailure { how, error } = trouble;
+    fn failed(&self, ask: u64, member: usize, path: &RelPath, failure: &MemberFailure) {
+        let MemberFailure { how, error } = failure;
         let why = model::fault::with_causes(error);
         let words = match how {
             FailureScope::Passing(_) => "is left out for a while".to_owned(),
             FailureScope::File => format!("is left out of {}", shown(path)),
             FailureScope::Ever => "is left out".to_owned(),
         };
-        let say = {
+        let report = {
             let mut state = self.state();
             let now = self.now();
             state.chooser.failed(ask, *how, now) && {
-                let told = &mut state.words[member];
-                if !matches!(how, FailureScope::Passing(_)) && told.left_out.is_none() {
-                    told.left_out = Some(why.clone());
+                let status = &mut state.statuses[member];
+                if !matches!(how, FailureScope::Passing(_)) && status.left_out.is_none() {
+                    status.left_out = Some(why.clone());
                 }
-                told.note(error.fault(), &why)
+                status.note(error.fault(), &why)
             }
         };
-        if say {
-            self.say(&format!("{} {words}: {why}", self.members[member].name));
+        if report {
+            self.report(&format!("{} {words}: {why}", self.members[member].name));
         }
     }
 
-    /// Notes that a member could not be reached for something else than bytes.
-    pub fn fell(&self, member: usize, fault: Fault, why: &str) {
-        let say = {
+    /// Notes that a member could not be reached by another request than one for bytes.
+    pub fn note_unreachable(&self, member: usize, fault: Fault, why: &str) {
+        let report = {
             let mut state = self.state();
             let now = self.now();
-            state.chooser.stumbled(member, now);
-            state.words[member].note(fault, why)
+            state.chooser.note_failure(member, now);
+            state.statuses[member].note(fault, why)
         };
-        if say {
-            self.say(&format!("{} is left out for a while: {why}", self.members[member].name));
+        if report {
+            self.report(&format!("{} is left out for a while: {why}", self.members[member].name));
         }
     }
 
     /// Notes that no source reports a digest of a file that these members brought (`by`, a bit for each). `sampled`: samples of all were
     /// compared with the first's bytes.
     pub fn unproven(&self, path: &RelPath, by: u32, sampled: bool) {
-        let say = {
+        let report = {
             let mut state = self.state();
-            for (at, words) in state.words.iter_mut().enumerate().skip(1) {
-                words.unproven_files += u64::from(by & (1 << at) != 0);
+            for (at, status) in state.statuses.iter_mut().enumerate().skip(1) {
+                status.unproven_files += u64::from(by & (1 << at) != 0);
             }
-            !std::mem::replace(&mut state.unproven_said, true)
+            !std::mem::replace(&mut state.unproven_reported, true)
         };
-        if say {
-            let held = if sampled { "samples of all were held against the first's; " } else { "" };
-            self.say(&format!(
-                "no source tells a digest of {}: {held}that all have the same bytes is not verified",
+        if report {
+            let compared = if sampled { "samples of all were compared with the first's; " } else { "" };
+            self.report(&format!(
+                "no source reports a digest of {}: {compared}that all have the same bytes is not verified",
                 shown(path)
             ));
         }
     }
 
-    /// Leaves a member out for good: it has other bytes than the first.
-    pub fn accuse(&self, member: usize, why: &str) {
+    /// Excludes a member for good: it has other bytes than the first.
+    pub fn exclude(&self, member: usize, why: &str) {
         let is_new = {
             let mut state = self.state();
             state.chooser.leave_out(member);
-            state.words[member].left_out = Some(why.to_owned());
-            !std::mem::replace(&mut state.words[member].is_liar, true)
+            state.statuses[member].left_out = Some(why.to_owned());
+            !std::mem::replace(&mut state.statuses[member].has_other_bytes, true)
         };
         if is_new {
-            self.say(&format!("{} is left out: {why}", self.members[member].name));
+            self.report(&format!("{} is left out: {why}", self.members[member].name));
         }
     }
 
     /// The members that have other bytes than the first: a bit for each.
-    pub fn liars(&self) -> u32 {
+    pub fn with_other_bytes(&self) -> u32 {
         let state = self.state();
-        let liars = state.words.iter().enumerate().filter(|(_, words)| words.is_liar);
-        liars.map(|(at, _)| 1 << at).sum()
+        let wrong = state.statuses.iter().enumerate().filter(|(_, status)| status.has_other_bytes);
+        wrong.map(|(at, _)| 1 << at).sum()
     }
 
-    /// Notes that a file fails by the bytes of a member that is left out from now on.
-    pub fn will_fare_better(&self) {
-        self.state().fares_better = true;
+    /// Notes that a file failed because of a member that is excluded from now on.
+    pub fn note_retry_may_succeed(&self) {
+        self.state().retry_may_succeed = true;
     }
 
     /// Whether a file has failed that may succeed now. Returns `true` once for such failures.
-    pub fn fares_better(&self) -> bool {
-        std::mem::take(&mut self.state().fares_better)
+    pub fn take_retry_may_succeed(&self) -> bool {
+        std::mem::take(&mut self.state().retry_may_succeed)
     }
 }
 
@@ -398,10 +398,10 @@ fn in_order(mut runs: Vec<MemberRun>) -> Vec<MemberRun> {
 
 /// The error of a file that no member brings, with the failure of the first member that failed.
 fn none_left(state: &State, path: &RelPath, hopeless: bool) -> Error {
-    let last = state.words.iter().find_map(|words| words.last.clone());
-    let (fault, said) = last.unwrap_or((Fault::Path, "none of them has brought anything for too long".into()));
+    let last = state.statuses.iter().find_map(|status| status.last.clone());
+    let (fault, reason) = last.unwrap_or((Fault::Path, "none of them has sent anything for too long".into()));
     let fault = if hopeless { fault } else { Fault::Path };
-    let why = format!("no source of it is left: {said}");
+    let why = format!("no source of it is left: {reason}");
     Error::Server { doing: "read", path: shown(path), fault, general: !hopeless, why }
 }
 

@@ -1,4 +1,4 @@
-//! The futures of `object_store` without a runtime.
+//! Runs the futures of `object_store` without a runtime.
 
 use std::future::Future;
 use std::pin::pin;
@@ -15,7 +15,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future on this thread. The futures of `object_store` wait for our service alone, which blocks.
+/// Runs a future on this thread. The futures of `object_store` wait only for [`super::service`], which blocks.
 pub(super) fn drive<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut future = pin!(future);

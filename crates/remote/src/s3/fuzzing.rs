@@ -11,12 +11,12 @@ use object_store::client::{
 };
 use object_store::path::Path;
 
-use super::listing::{Nameless, list, sifted, stand_in};
+use super::listing::{PathlessKeys, list, placeholder, without_pathless};
 
 /// The last page of a listing.
 const LAST: &[u8] = b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>";
 
-/// A server that answers its first question with these bytes, and all others with an empty page.
+/// A server that answers its first request with these bytes, and all others with an empty page.
 #[derive(Debug)]
 struct Server(Mutex<Option<Vec<u8>>>);
 
@@ -33,21 +33,21 @@ impl HttpService for Server {
         let page = self.0.lock().take();
         let mut response = HttpResponse::new(HttpResponseBody::from(Bytes::from_static(LAST)));
         if let Some(page) = page {
-            let (body, nameless) = sifted(&page).unwrap_or((page, Nameless::default()));
-            response.extensions_mut().insert(nameless);
+            let (body, pathless) = without_pathless(&page).unwrap_or((page, PathlessKeys::default()));
+            response.extensions_mut().insert(pathless);
             *response.body_mut() = HttpResponseBody::from(Bytes::from(body));
         }
         Ok(response)
     }
 }
 
-/// A page of the listing of `d/`.
+/// Reads a page of the listing of `d/`.
 pub fn s3_listing(bytes: &[u8]) {
     let dir = Path::from("d");
-    if let Some((kept, Nameless(nameless))) = sifted(bytes) {
-        assert!(kept.len() < bytes.len() && !nameless.is_empty());
-        assert_eq!(sifted(&kept), None, "what was taken out is still there");
-        for (name, facts) in nameless.iter().filter_map(|key| stand_in(key, &dir)) {
+    if let Some((kept, PathlessKeys(pathless))) = without_pathless(bytes) {
+        assert!(kept.len() < bytes.len() && !pathless.is_empty());
+        assert_eq!(without_pathless(&kept), None, "what was taken out is still there");
+        for (name, facts) in pathless.iter().filter_map(|key| placeholder(key, &dir)) {
             assert!(name.as_bytes().starts_with(b"?") && facts.is_err());
         }
     }

@@ -1,4 +1,4 @@
-//! The key to an S3 server. It is read again when the server refuses it: keys of a session expire during transfers of days.
+//! The key to an S3 server. It is read again when the server refuses it, because keys of sessions expire during long transfers.
 //!
 //! Does not know: where keys are stored.
 
@@ -23,7 +23,7 @@ impl std::fmt::Debug for Keys {
     }
 }
 
-fn found(source: &KeySource) -> Result<Option<AwsCredential>, String> {
+fn read_key(source: &KeySource) -> Result<Option<AwsCredential>, String> {
     let keys = source()?;
     Ok(keys.map(|keys| AwsCredential { key_id: keys.key, secret_key: keys.secret, token: keys.token }))
 }
@@ -34,7 +34,7 @@ impl Keys {
     /// # Errors
     /// The source of the key fails.
     pub fn new(source: &Arc<KeySource>) -> Result<Option<Arc<Keys>>, String> {
-        let key = found(&**source)?;
+        let key = read_key(&**source)?;
         Ok(key.map(|key| Arc::new(Keys { source: Arc::clone(source), now: Mutex::new(Arc::new(key)) })))
     }
 
@@ -43,14 +43,14 @@ impl Keys {
     }
 
     /// Whether there is a newer key than the one that was refused. Of several callers at once, one reads it.
-    pub fn renewed(&self, turned_away: &AwsCredential) -> bool {
+    pub fn renew(&self, refused: &AwsCredential) -> bool {
         let mut now = self.now.lock();
-        if **now == *turned_away
-            && let Ok(Some(key)) = found(&*self.source)
+        if **now == *refused
+            && let Ok(Some(key)) = read_key(&*self.source)
         {
             *now = Arc::new(key);
         }
-        **now != *turned_away
+        **now != *refused
     }
 }
 

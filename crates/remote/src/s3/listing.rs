@@ -1,5 +1,5 @@
-//! Pages of a bucket's listing. Keys are any text, and some make no path: `a//b` has an empty name in it. The library refuses a
-//! whole page for one such key. So these keys are taken out before the library reads the page, and reported beside it.
+//! Pages of a bucket's listing. A key can be any text, and some keys are not paths: `a//b` has an empty name in it. The library
+//! refuses a whole page for one such key. So these keys are removed before the library reads the page, and reported beside it.
 
 use std::borrow::Cow;
 
@@ -14,20 +14,20 @@ use quick_xml::escape::unescape;
 use quick_xml::events::Event;
 
 use super::drive::drive;
-use crate::failed::Failed;
-use crate::known::Entry;
+use crate::facts_cache::Entry;
+use crate::request_error::RequestError;
 
-/// Keys of a page that make no path.
+/// The keys of a page that are not paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Nameless(pub Vec<String>);
+pub(super) struct PathlessKeys(pub Vec<String>);
 
 /// The entries right below a prefix.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     pub dirs: Vec<Path>,
     pub objects: Vec<ObjectMeta>,
-    /// Keys, or common prefixes of keys, that make no path.
-    pub nameless: Vec<String>,
+    /// Keys, or common prefixes of keys, that are not paths.
+    pub pathless: Vec<String>,
 }
 
 /// Lists the entries right below a prefix: all of them, or pages until one is found.
@@ -36,16 +36,16 @@ pub(super) fn list(store: &AmazonS3, dir: &Path, all: bool) -> object_store::Res
     let (mut listing, mut page_token) = (Listing::default(), None);
     loop {
         let delimiter = Some(Cow::Borrowed("/"));
-        // The directory's own marker may be the first.
+        // The first may be the directory's own marker.
         let max_keys = if all { None } else { Some(2) };
         let options = PaginatedListOptions { delimiter, max_keys, page_token, ..PaginatedListOptions::default() };
         let page = drive(store.list_paginated(prefix.as_deref(), options))?;
         listing.dirs.extend(page.result.common_prefixes);
         // Consoles mark a directory with an empty object of its name.
         listing.objects.extend(page.result.objects.into_iter().filter(|meta| meta.location != *dir));
-        listing.nameless.extend(page.result.extensions.get::<Nameless>().cloned().unwrap_or_default().0);
+        listing.pathless.extend(page.result.extensions.get::<PathlessKeys>().cloned().unwrap_or_default().0);
         page_token = page.page_token;
-        let found = listing.dirs.len() + listing.objects.len() + listing.nameless.len() > 0;
+        let found = listing.dirs.len() + listing.objects.len() + listing.pathless.len() > 0;
         if page_token.is_none() || found && !all {
             return Ok(listing);
         }
@@ -56,11 +56,11 @@ fn makes_a_path(key: &str) -> bool {
     !key.starts_with('/') && Path::parse(key).is_ok()
 }
 
-/// A page without the keys that make no path, and those keys. `None` where all keys make paths, or where the page does not parse: then
+/// A page without the keys that are not paths, and those keys. `None` where all keys are paths, or where the page does not parse: then
 /// the library reports the error.
-pub(super) fn sifted(page: &[u8]) -> Option<(Vec<u8>, Nameless)> {
+pub(super) fn without_pathless(page: &[u8]) -> Option<(Vec<u8>, PathlessKeys)> {
     let mut reader = Reader::from_reader(page);
-    let (mut kept, mut nameless, mut taken) = (Vec::new(), Vec::new(), 0);
+    let (mut kept, mut pathless, mut taken) = (Vec::new(), Vec::new(), 0);
     let (mut depth, mut entry, mut text, mut key) = (0, None, None, None);
     loop {
         let before = usize::try_from(reader.buffer_position()).ok()?;
@@ -80,7 +80,7 @@ pub(super) fn sifted(page: &[u8]) -> Option<(Vec<u8>, Nameless)> {
                     && let Some(from) = text.take()
                 {
                     let raw = std::str::from_utf8(&page[from..before]).ok()?;
-                    // A reference that is no XML character is no character of a name either.
+                    // A reference to a character that XML does not allow is not allowed in a name either.
                     key = Some(unescape(raw).unwrap_or(Cow::Borrowed(raw)).into_owned());
                 }
                 if depth == 2
@@ -89,7 +89,7 @@ pub(super) fn sifted(page: &[u8]) -> Option<(Vec<u8>, Nameless)> {
                 {
                     kept.extend_from_slice(&page[taken..from]);
                     taken = after;
-                    nameless.push(key);
+                    pathless.push(key);
                 }
                 depth -= 1;
             }
@@ -98,12 +98,12 @@ pub(super) fn sifted(page: &[u8]) -> Option<(Vec<u8>, Nameless)> {
         }
     }
     kept.extend_from_slice(&page[taken..]);
-    (!nameless.is_empty()).then_some((kept, Nameless(nameless)))
+    (!pathless.is_empty()).then_some((kept, PathlessKeys(pathless)))
 }
 
 /// The entry that stands for a key without a path in the listing of a directory: `?` and the part of the key that a name can hold,
 /// with the reason.
-pub(super) fn stand_in(key: &str, dir: &Path) -> Option<Entry> {
+pub(super) fn placeholder(key: &str, dir: &Path) -> Option<Entry> {
     let below = key.strip_prefix(dir.as_ref()).unwrap_or(key);
     let below = if dir.as_ref().is_empty() { below } else { below.strip_prefix('/').unwrap_or(below) };
     let below = below.strip_suffix('/').unwrap_or(below);
@@ -111,7 +111,7 @@ pub(super) fn stand_in(key: &str, dir: &Path) -> Option<Entry> {
     let name = Name::new(format!("?{}", below.chars().map(plain).collect::<String>()).as_bytes()).ok()?;
     let why =
         format!("the bucket has {key:?}, which makes no path: a name in it is empty, dots or has control characters");
-    Some((name, Err(Failed { fault: Fault::Storage, ..Failed::peer(why) })))
+    Some((name, Err(RequestError { fault: Fault::Storage, ..RequestError::peer(why) })))
 }
 
 #[cfg(test)]
@@ -124,26 +124,26 @@ mod tests {
 <CommonPrefixes><Prefix>d/sub/</Prefix></CommonPrefixes></ListBucketResult>";
 
     #[test]
-    fn what_makes_no_path_is_taken_out() {
-        let (kept, Nameless(nameless)) = sifted(PAGE.as_bytes()).unwrap();
-        assert_eq!(nameless.len(), 2);
-        assert_eq!(nameless[1], "d//");
+    fn keys_that_are_not_paths_are_removed_from_a_page() {
+        let (kept, PathlessKeys(pathless)) = without_pathless(PAGE.as_bytes()).unwrap();
+        assert_eq!(pathless.len(), 2);
+        assert_eq!(pathless[1], "d//");
         let kept = String::from_utf8(kept).unwrap();
         assert!(kept.contains("f&amp;g") && kept.contains("d/sub/") && kept.contains("<Prefix>d/</Prefix>"), "{kept}");
         assert!(!kept.contains("#x1") && !kept.contains("d//") && kept.ends_with("</ListBucketResult>"), "{kept}");
-        assert_eq!(sifted(kept.as_bytes()), None, "the rest is as it was");
-        assert_eq!(sifted(b"<a><Contents><Key>x//y</Key>"), None);
+        assert_eq!(without_pathless(kept.as_bytes()), None, "the rest is as it was");
+        assert_eq!(without_pathless(b"<a><Contents><Key>x//y</Key>"), None);
     }
 
     #[test]
-    fn stand_ins_say_what_they_stand_for() {
+    fn a_placeholder_names_the_key_that_it_stands_for() {
         let names = |dir: &str| {
             let dir = Path::parse(dir).unwrap();
-            move |key: &str| stand_in(key, &dir).unwrap().0.to_string()
+            move |key: &str| placeholder(key, &dir).unwrap().0.to_string()
         };
         assert_eq!(["d//", "d/./", "d/a\u{1}b"].map(|key| names("d")(key)), ["?", "?.", "?a?b"]);
         assert_eq!(["/", "/x"].map(|key| names("")(key)), ["?", "??x"]);
-        let why = stand_in("d//", &Path::parse("d").unwrap()).unwrap().1.unwrap_err().why;
+        let why = placeholder("d//", &Path::parse("d").unwrap()).unwrap().1.unwrap_err().why;
         assert!(why.contains("\"d//\""), "{why}");
     }
 }

@@ -14,8 +14,8 @@ use store::Result;
 use super::drive::drive;
 use super::{S3, failed};
 use crate::ahead::{Fetch, RemoteFile};
-use crate::failed::Failed;
-use crate::known::{Facts, Namespace};
+use crate::facts_cache::{Facts, Namespace};
+use crate::request_error::RequestError;
 
 /// Opens an object for reading.
 pub(super) fn open(s3: &S3, path: &RelPath, key: Path, facts: Facts) -> RemoteFile {
@@ -31,18 +31,19 @@ struct S3Object {
 }
 
 impl S3Object {
-    fn get(&self, span: &Range<u64>) -> std::result::Result<Vec<u8>, Failed> {
+    fn get(&self, span: &Range<u64>) -> std::result::Result<Vec<u8>, RequestError> {
         let options = || GetOptions::new().with_range(Some(GetRange::Bounded(span.clone())));
         let got = self.s3.ask(|store| store.get_opts(&self.key, options()))?;
         // The library detects a response with another range than the requested one.
         if !super::facts(&got.meta).agrees(&self.facts) {
-            return Err(Failed { status: Some(412), ..Failed::peer("it answers with another") });
+            return Err(RequestError { status: Some(412), ..RequestError::peer("it answers with another") });
         }
-        let (due, range) = (span.end - span.start, got.range.clone());
+        let expected = span.end - span.start;
+        let range = got.range.clone();
         let bytes = drive(got.bytes()).map_err(failed)?;
-        if range != *span || bytes.len() as u64 != due {
-            let why = format!("the server sends {} bytes where {due} were due", bytes.len());
-            return Err(Failed::peer(why));
+        if range != *span || bytes.len() as u64 != expected {
+            let why = format!("the server sends {} bytes where {expected} were expected", bytes.len());
+            return Err(RequestError::peer(why));
         }
         Ok(bytes.into())
     }
@@ -54,7 +55,7 @@ impl Fetch for S3Object {
             Some(404 | 412 | 416) => {
                 let why =
                     "it changed in the bucket while it was being read; run the same command again when it is at rest";
-                Failed { fault: Fault::Storage, ..Failed::peer(why) }.doing("read", &self.path)
+                RequestError { fault: Fault::Storage, ..RequestError::peer(why) }.doing("read", &self.path)
             }
             _ => failed.doing("read", &self.path),
         })

@@ -1,6 +1,6 @@
-//! Our HTTP client, in place of the one of `object_store`.
+//! Longhaul's HTTP client, in place of the one of `object_store`.
 //!
-//! Does not know: S3. Requests come signed and are sent unchanged.
+//! Does not know S3: requests are signed already and are sent unchanged.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use object_store::client::{
 use web::{Headers, HttpUrl, Method};
 
 use super::listing;
-use crate::failed::Failed;
+use crate::request_error::RequestError;
 use crate::server::{ClientRequest, SETTLE, Server};
 
 /// The most bytes of a response: a chunk of a file, or a page of a listing.
@@ -31,64 +31,64 @@ impl HttpConnector for Connector {
     }
 }
 
-fn error(failed: Failed) -> HttpError {
+fn error(failed: RequestError) -> HttpError {
     HttpError::new(HttpErrorKind::Unknown, failed)
 }
 
 /// Adds the remedy to a refusal of a key whose session has ended.
-fn turned_away(failed: Failed, body: &[u8]) -> Failed {
-    let said = String::from_utf8_lossy(body);
-    if !["<Code>ExpiredToken", "<Code>TokenRefreshRequired"].iter().any(|code| said.contains(code)) {
+fn with_expiry_remedy(failed: RequestError, body: &[u8]) -> RequestError {
+    let text = String::from_utf8_lossy(body);
+    if !["<Code>ExpiredToken", "<Code>TokenRefreshRequired"].iter().any(|code| text.contains(code)) {
         return failed;
     }
     let why = format!(
         "{} (the key's session has ended: renew it where it is kept; keys in files are read anew, variables are not)",
         failed.why
     );
-    Failed { fault: Fault::Auth, general: true, why, ..failed }
+    RequestError { fault: Fault::Auth, general: true, why, ..failed }
 }
 
 impl Connector {
-    fn send(&self, request: HttpRequest) -> Result<HttpResponse, Failed> {
+    fn send(&self, request: HttpRequest) -> Result<HttpResponse, RequestError> {
         let (parts, body) = request.into_parts();
-        let url = HttpUrl::parse(&parts.uri.to_string()).map_err(|e| Failed::peer(e.to_string()))?;
+        let url = HttpUrl::parse(&parts.uri.to_string()).map_err(|e| RequestError::peer(e.to_string()))?;
         let mut headers = Headers::new();
         for (name, value) in &parts.headers {
             // The client adds these two itself.
             if !["host", "content-length"].contains(&name.as_str()) {
-                let value = value.to_str().map_err(|e| Failed::peer(e.to_string()))?;
+                let value = value.to_str().map_err(|e| RequestError::peer(e.to_string()))?;
                 headers.add(name.as_str(), value);
             }
         }
         let body = whole(body);
         let method = Method::parse(parts.method.as_str());
         let plain = ClientRequest::plain(&method, &url, &headers);
-        let asked = ClientRequest { body: &body, most: ANSWER_BYTES, follow: false, within: SETTLE, ..plain };
-        let whole = self.0.whole(&asked)?;
-        // The library tells these two apart by itself; of all others it makes a sentence with the server's XML in it.
+        let request = ClientRequest { body: &body, most: ANSWER_BYTES, follow: false, within: SETTLE, ..plain };
+        let whole = self.0.buffered(&request)?;
+        // The library has errors of its own for these two; for all others it quotes the server's XML.
         if whole.response.status >= 400 && !matches!(whole.response.status, 404 | 412) {
-            return Err(turned_away(whole.refusal(&url), &whole.body));
+            return Err(with_expiry_remedy(whole.refusal(&url), &whole.body));
         }
         let mut response = http::Response::builder().status(whole.response.status);
         for (name, value) in whole.response.headers.iter() {
             response = response.header(name, value);
         }
         let is_listing = method == Method::Get && url.query().is_some_and(|query| query.contains("list-type=2"));
-        let sifted = if is_listing { listing::sifted(&whole.body) } else { None };
-        let body = match sifted {
-            Some((page, nameless)) => {
-                response = response.extension(nameless);
+        let cleaned = if is_listing { listing::without_pathless(&whole.body) } else { None };
+        let body = match cleaned {
+            Some((page, pathless)) => {
+                response = response.extension(pathless);
                 page
             }
             None => whole.body,
         };
         response
             .body(HttpResponseBody::from(Bytes::from(body)))
-            .map_err(|e| Failed::peer(format!("{} answers with a malformed head: {e}", url.authority())))
+            .map_err(|e| RequestError::peer(format!("{} answers with a malformed head: {e}", url.authority())))
     }
 }
 
-/// A request's body in one piece: we put it together from one.
+/// The body of a request as one buffer. Requests of this crate are made with one buffer.
 fn whole(body: object_store::client::HttpRequestBody) -> Bytes {
     if let Some(bytes) = body.as_bytes() {
         return bytes.clone();

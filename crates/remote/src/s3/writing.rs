@@ -1,7 +1,7 @@
-//! Writing an object. Blocks are gathered into parts, several of which are sent at once; a small object is sent in one request.
+//! Writing an object. Blocks are collected into parts, several of which are sent at once; a small object is sent in one request.
 //!
 //! S3 gives an object its name when all of it is there. Blocks come in any order, so a part stays open until all of its blocks are
-//! there; ranges are dealt in order, so about as many parts are open as there are streams.
+//! there; ranges are assigned in order, so about as many parts are open as there are streams.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,24 +16,24 @@ use store::error::shown;
 use store::{Error, FileAnnouncement, Finish, Result, Sink, Source, Store};
 
 use super::{S3, S3Result, facts};
-use crate::failed::Failed;
-use crate::known::Namespace;
+use crate::facts_cache::Namespace;
+use crate::request_error::RequestError;
 
-/// The least bytes of a part: a few seconds of a fast path. S3 takes no part below 5 MiB but the last.
+/// The least bytes of a part: a few seconds of a fast path. S3 refuses parts below 5 MiB, except the last.
 const PART_BYTES: u64 = 16 << 20;
-/// Parts of an object at most; S3 takes 10,000.
+/// The most parts of an object; S3 permits 10,000.
 const PARTS_MAX: u64 = 9_500;
-/// Bytes of a part of an object of unknown size, which may have 594 GiB at most.
-const BLIND_PART_BYTES: u64 = 64 << 20;
-/// Parts that are sent at once.
-const AT_ONCE: usize = 4;
+/// Bytes of a part of an object of unknown size, which can have at most 594 GiB.
+const UNKNOWN_SIZE_PART_BYTES: u64 = 64 << 20;
+/// The most parts that are sent at once.
+const PARTS_IN_FLIGHT_MAX: usize = 4;
 
 /// A part that is not complete.
 #[derive(Debug, Default)]
 struct OpenPart {
     bytes: Vec<u8>,
     /// Ranges that have been written: disjoint, in order.
-    there: Vec<(usize, usize)>,
+    written: Vec<(usize, usize)>,
 }
 
 impl OpenPart {
@@ -44,30 +44,30 @@ impl OpenPart {
             self.bytes.resize(end, 0);
         }
         self.bytes[at..end].copy_from_slice(piece);
-        self.there.push((at, end));
-        self.there.sort_unstable();
-        let mut merged: Vec<(usize, usize)> = Vec::with_capacity(self.there.len());
-        for (from, to) in self.there.drain(..) {
+        self.written.push((at, end));
+        self.written.sort_unstable();
+        let mut merged: Vec<(usize, usize)> = Vec::with_capacity(self.written.len());
+        for (from, to) in self.written.drain(..) {
             match merged.last_mut() {
                 Some(last) if from <= last.1 => last.1 = last.1.max(to),
                 _ => merged.push((from, to)),
             }
         }
-        self.there = merged;
+        self.written = merged;
     }
 
     fn is_whole(&self, len: usize) -> bool {
-        self.there == [(0, len)]
+        self.written == [(0, len)]
     }
 }
 
 #[derive(Debug, Default)]
 struct State {
-    coming: Option<FileAnnouncement>,
+    announcement: Option<FileAnnouncement>,
     open: BTreeMap<u64, OpenPart>,
     sent: BTreeMap<u64, PartId>,
     /// Complete parts that wait to be sent or are being sent: their blocks are not needed again.
-    going: BTreeSet<u64>,
+    complete_parts: BTreeSet<u64>,
     /// The number of parts that are being sent.
     sending: usize,
     upload: Option<MultipartId>,
@@ -86,10 +86,10 @@ pub(super) struct S3Sink {
 }
 
 /// Bytes of each part but the last.
-fn part_bytes(coming: Option<FileAnnouncement>) -> u64 {
-    match coming.and_then(|coming| coming.size) {
+fn part_bytes(announcement: Option<FileAnnouncement>) -> u64 {
+    match announcement.and_then(|announcement| announcement.size) {
         Some(size) => size.div_ceil(PARTS_MAX).next_multiple_of(1 << 20).max(PART_BYTES),
-        None => BLIND_PART_BYTES,
+        None => UNKNOWN_SIZE_PART_BYTES,
     }
 }
 
@@ -103,7 +103,7 @@ impl S3Sink {
         self.state.lock()
     }
 
-    fn doing(&self) -> impl Fn(Failed) -> Error + '_ {
+    fn doing(&self) -> impl Fn(RequestError) -> Error + '_ {
         |failed| failed.doing("write", &self.path)
     }
 
@@ -111,11 +111,11 @@ impl S3Sink {
     fn send(&self, at: u64, bytes: Vec<u8>) -> S3Result<()> {
         let id = {
             let mut state = self.state();
-            while state.sending >= AT_ONCE && !state.over {
+            while state.sending >= PARTS_IN_FLIGHT_MAX && !state.over {
                 self.arrived.wait(&mut state);
             }
             if state.over {
-                return Err(Failed::peer("the file has been given up"));
+                return Err(RequestError::peer("the file has been given up"));
             }
             let id = match &state.upload {
                 Some(id) => id.clone(),
@@ -135,7 +135,7 @@ impl S3Sink {
         self.arrived.notify_all();
         // The bytes of a part that failed are gone: the object cannot be finished.
         state.sent.insert(at, sent?);
-        state.going.remove(&at);
+        state.complete_parts.remove(&at);
         Ok(())
     }
 
@@ -143,21 +143,21 @@ impl S3Sink {
         let mut done = 0;
         while done < buffer.len() {
             let mut state = self.state();
-            let part_bytes = part_bytes(state.coming);
+            let part_bytes = part_bytes(state.announcement);
             let at = offset + done as u64;
             let (index, within) = (at / part_bytes, at % part_bytes);
             let len = ((part_bytes - within) as usize).min(buffer.len() - done);
             let piece = &buffer[done..done + len];
             done += len;
             // The block was written before, and its part has been sent.
-            if state.sent.contains_key(&index) || state.going.contains(&index) {
+            if state.sent.contains_key(&index) || state.complete_parts.contains(&index) {
                 continue;
             }
             let part = state.open.entry(index).or_default();
             part.put(within as usize, piece);
             if part.is_whole(part_bytes as usize) {
                 let bytes = state.open.remove(&index).map(|part| part.bytes).unwrap_or_default();
-                state.going.insert(index);
+                state.complete_parts.insert(index);
                 drop(state);
                 self.send(index, bytes)?;
             }
@@ -175,20 +175,21 @@ impl S3Sink {
 
     fn finish(&self, finish: &Finish) -> S3Result<()> {
         // Checked for small objects too: not every server honours `If-None-Match`.
-        if !finish.replace && self.s3.there(&self.path)?.is_some() {
-            return Err(Failed { status: Some(412), ..Failed::peer("it is there") });
+        if !finish.replace && self.s3.find(&self.path)?.is_some() {
+            return Err(RequestError { status: Some(412), ..RequestError::peer("it is there") });
         }
         let (part_bytes, upload) = {
             let state = self.state();
-            (part_bytes(state.coming), state.upload.clone())
+            (part_bytes(state.announcement), state.upload.clone())
         };
         let last = finish.size.saturating_sub(1) / part_bytes;
         let mut rest = std::mem::take(&mut self.state().open);
         // Only the end of the file may be unwritten.
-        let has_gaps =
-            |(at, part): (&u64, &OpenPart)| *at != last && !part.is_whole(part_bytes as usize) || part.there.len() > 1;
+        let has_gaps = |(at, part): (&u64, &OpenPart)| {
+            *at != last && !part.is_whole(part_bytes as usize) || part.written.len() > 1
+        };
         if rest.iter().any(has_gaps) {
-            return Err(Failed { fault: Fault::Bug, ..Failed::peer("a part of the file never came") });
+            return Err(RequestError { fault: Fault::Bug, ..RequestError::peer("a part of the file never came") });
         }
         if upload.is_none() && last == 0 {
             let mut bytes = rest.remove(&0).map(|part| part.bytes).unwrap_or_default();
@@ -208,7 +209,7 @@ impl S3Sink {
         };
         let complete = parts.keys().copied().eq(0..=last);
         let (Some(id), true) = (id, complete) else {
-            return Err(Failed { fault: Fault::Bug, ..Failed::peer("a part of the file never came") });
+            return Err(RequestError { fault: Fault::Bug, ..RequestError::peer("a part of the file never came") });
         };
         let parts: Vec<PartId> = parts.into_values().collect();
         self.s3.ask(|store| store.complete_multipart(&self.key, &id, parts.clone()))?;
@@ -219,18 +220,18 @@ impl S3Sink {
     fn verify(&self, size: u64) -> S3Result<()> {
         let meta = self.s3.ask(|store| store.head(&self.key))?;
         if meta.size != size {
-            let why = format!("the server took {size} bytes and then says it has {}", meta.size);
-            return Err(Failed { fault: Fault::Integrity, ..Failed::peer(why) });
+            let why = format!("the server accepted {size} bytes and then reports {}", meta.size);
+            return Err(RequestError { fault: Fault::Integrity, ..RequestError::peer(why) });
         }
-        self.s3.0.known.learn(&self.path, facts(&meta));
+        self.s3.0.cache.learn(&self.path, facts(&meta));
         self.s3.parents().remove(&self.path);
         Ok(())
     }
 }
 
 impl Sink for S3Sink {
-    fn announce(&self, coming: &FileAnnouncement) -> Result<()> {
-        self.state().coming = Some(*coming);
+    fn announce(&self, announcement: &FileAnnouncement) -> Result<()> {
+        self.state().announcement = Some(*announcement);
         Ok(())
     }
 
@@ -293,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_whole_when_nothing_is_missing() {
+    fn a_part_is_whole_when_all_of_its_ranges_are_written() {
         let mut part = OpenPart::default();
         part.put(4, b"efgh");
         assert!(!part.is_whole(8));
@@ -303,12 +304,12 @@ mod tests {
     }
 
     #[test]
-    fn no_file_has_too_many_parts() {
-        let coming = |size| Some(FileAnnouncement { size, mtime: Default::default(), replace: true });
-        assert_eq!(part_bytes(coming(Some(1))), PART_BYTES);
+    fn no_object_has_too_many_parts() {
+        let announcement = |size| Some(FileAnnouncement { size, mtime: Default::default(), replace: true });
+        assert_eq!(part_bytes(announcement(Some(1))), PART_BYTES);
         for size in [1u64 << 30, 1 << 40, 5 << 40] {
-            assert!(size.div_ceil(part_bytes(coming(Some(size)))) <= 10_000);
+            assert!(size.div_ceil(part_bytes(announcement(Some(size)))) <= 10_000);
         }
-        assert_eq!(part_bytes(coming(None)), BLIND_PART_BYTES);
+        assert_eq!(part_bytes(announcement(None)), UNKNOWN_SIZE_PART_BYTES);
     }
 }

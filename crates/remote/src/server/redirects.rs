@@ -11,7 +11,7 @@ use auth::policy::ThirdParty;
 use web::client::{ClientError, REDIRECTS_MAX, follow};
 use web::{Dialer, Headers, HttpUrl, Response};
 
-use crate::failed::Failed;
+use crate::request_error::RequestError;
 
 /// The addresses to which a server may redirect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +26,8 @@ pub enum Redirects {
 pub(super) struct RedirectChain {
     pub url: HttpUrl,
     pub headers: Headers,
-    /// Only the first server has been asked, so our credential may be sent.
-    pub own: bool,
+    /// The request goes to the first server, so the credential may be sent.
+    pub is_first_server: bool,
     /// The address of the first server, once it has redirected.
     origin: Option<SocketAddr>,
     redirects: usize,
@@ -35,20 +35,20 @@ pub(super) struct RedirectChain {
 
 impl RedirectChain {
     pub fn new(url: &HttpUrl, headers: Headers) -> RedirectChain {
-        RedirectChain { url: url.clone(), headers, own: true, origin: None, redirects: 0 }
+        RedirectChain { url: url.clone(), headers, is_first_server: true, origin: None, redirects: 0 }
     }
 
     /// Follows the redirect in the response of the server at `peer`. Returns `false` where the response is no redirect.
     ///
     /// # Errors
     /// The redirect leads from TLS to clear text, or is one too many.
-    pub fn goes_on(&mut self, response: &Response, peer: SocketAddr) -> Result<bool, Failed> {
+    pub fn advance(&mut self, response: &Response, peer: SocketAddr) -> Result<bool, RequestError> {
         let Some(to) = follow(response, &self.url, &mut self.headers)? else { return Ok(false) };
         if self.redirects == REDIRECTS_MAX {
             return Err(ClientError::Redirects { host: self.url.authority().to_owned() }.into());
         }
         self.redirects += 1;
-        self.own &= self.url.is_same_origin(&to);
+        self.is_first_server &= self.url.is_same_origin(&to);
         self.origin.get_or_insert(peer);
         self.url = to;
         Ok(true)
@@ -56,7 +56,7 @@ impl RedirectChain {
 
     /// The dialer for the next server: with [`Redirects::OfItsKind`] its guard checks the address.
     pub fn dialer(&self, dialer: &Dialer, redirects: Redirects) -> Dialer {
-        let Some(origin) = self.origin.filter(|_| !self.own && redirects == Redirects::OfItsKind) else {
+        let Some(origin) = self.origin.filter(|_| !self.is_first_server && redirects == Redirects::OfItsKind) else {
             return dialer.clone();
         };
         let guard = Arc::clone(&dialer.guard);
@@ -72,7 +72,7 @@ enum AddressKind {
     Private,
     Loopback,
     Link,
-    Nobody,
+    NotUnicast,
 }
 
 /// The kind of an address, by the rules for third-party copies.
@@ -88,7 +88,7 @@ fn kind_of(address: IpAddr) -> AddressKind {
     } else if may(ThirdParty { local: true, private: true, ..none }) {
         AddressKind::Link
     } else {
-        AddressKind::Nobody
+        AddressKind::NotUnicast
     }
 }
 
@@ -96,7 +96,7 @@ fn kind_of(address: IpAddr) -> AddressKind {
 fn check(origin: IpAddr, to: IpAddr) -> Result<(), String> {
     let what = match kind_of(to) {
         AddressKind::Public => return Ok(()),
-        AddressKind::Nobody => "nobody's address",
+        AddressKind::NotUnicast => "not a unicast address",
         kind if kind == kind_of(origin) => return Ok(()),
         AddressKind::Private => "in a private network",
         AddressKind::Loopback => "this machine",
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_sends_to_the_public_and_to_its_own_kind() {
+    fn a_server_may_redirect_to_public_addresses_and_to_its_own_kind() {
         let kinds = [
             ("192.0.2.1", AddressKind::Public),
             ("2001:db8::1", AddressKind::Public),
@@ -124,15 +124,15 @@ mod tests {
             ("169.254.169.254", AddressKind::Link),
             ("fe80::1", AddressKind::Link),
             ("0.0.0.0", AddressKind::Link),
-            // A gateway would send these on to 127.0.0.1 and to a cloud's metadata.
+            // A gateway would forward these to 127.0.0.1 and to a cloud's metadata service.
             ("64:ff9b::7f00:1", AddressKind::Link),
             ("64:ff9b::a9fe:a9fe", AddressKind::Link),
-            ("224.0.0.1", AddressKind::Nobody),
+            ("224.0.0.1", AddressKind::NotUnicast),
         ];
         for (from, of) in kinds {
             assert_eq!(kind_of(from.parse().unwrap()), of, "{from}");
             for (to, kind) in kinds {
-                let may = kind == AddressKind::Public || kind == of && kind != AddressKind::Nobody;
+                let may = kind == AddressKind::Public || kind == of && kind != AddressKind::NotUnicast;
                 assert_eq!(check(from.parse().unwrap(), to.parse().unwrap()).is_ok(), may, "{from} -> {to}");
             }
         }

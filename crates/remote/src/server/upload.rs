@@ -1,5 +1,5 @@
-//! Uploads. The head of a PUT goes first, with `Expect: 100-continue`; the bytes go to the server that accepts it. Servers that
-//! hold the names redirect to servers that hold the bytes.
+//! Uploads. The head of a PUT is sent first, with `Expect: 100-continue`; the bytes are sent to the server that accepts it. Servers
+//! that manage the names redirect to servers that store the data.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use web::{Client, Headers, HttpUrl, Method, Response};
 
 use super::redirects::RedirectChain;
 use super::{REFUSAL_BYTES, SETTLE, Server, StreamingResponse, refused};
-use crate::failed::Failed;
-use crate::patience::Patience;
+use crate::request_error::RequestError;
+use crate::retries::Retries;
 
-/// The time for which `100 Continue` is waited for.
+/// The longest wait for `100 Continue`.
 const EXPECT: Duration = Duration::from_secs(5);
 
 /// A PUT whose head has been sent.
@@ -29,13 +29,18 @@ impl Server {
     ///
     /// # Errors
     /// The server cannot be reached, or refuses the upload by its head.
-    pub fn put(self: &Arc<Server>, url: &HttpUrl, headers: &Headers, size: Option<u64>) -> Result<Upload, Failed> {
-        let mut patience = Patience::new(self.means.patience);
-        let mut expects = true;
+    pub fn put(
+        self: &Arc<Server>,
+        url: &HttpUrl,
+        headers: &Headers,
+        size: Option<u64>,
+    ) -> Result<Upload, RequestError> {
+        let mut retries = Retries::new(self.means.patience);
+        let mut expect_continue = true;
         loop {
-            match self.put_once(url, headers, size, expects) {
-                Err(failed) if failed.is(&[417]) && expects => expects = false,
-                Err(failed) => self.wait(&mut patience, failed)?,
+            match self.put_once(url, headers, size, expect_continue) {
+                Err(failed) if failed.is(&[417]) && expect_continue => expect_continue = false,
+                Err(failed) => self.wait(&mut retries, failed)?,
                 Ok(upload) => return Ok(upload),
             }
         }
@@ -46,35 +51,35 @@ impl Server {
         url: &HttpUrl,
         headers: &Headers,
         size: Option<u64>,
-        expects: bool,
-    ) -> Result<Upload, Failed> {
+        expect_continue: bool,
+    ) -> Result<Upload, RequestError> {
         let mut headers = match size {
             Some(size) => headers.clone().with("Content-Length", size.to_string()),
             None => headers.clone().with("Transfer-Encoding", "chunked"),
         };
-        let expects = expects && size != Some(0);
-        if expects {
+        let expect_continue = expect_continue && size != Some(0);
+        if expect_continue {
             headers.add("Expect", "100-continue");
         }
         let mut redirects = RedirectChain::new(url, headers);
-        let mut stale = None;
+        let mut refused_token = None;
         loop {
-            let token = if redirects.own { self.token(&redirects.url)? } else { None };
-            let shown = match &token {
+            let token = if redirects.is_first_server { self.token(&redirects.url)? } else { None };
+            let headers = match &token {
                 Some(token) => redirects.headers.clone().with("Authorization", format!("Bearer {token}")),
                 None => redirects.headers.clone(),
             };
-            // A fresh connection: a kept one that is dead could take half a file before it reports an error.
+            // A new connection: on a kept one that is dead, half of a file could be sent before the error is reported.
             let mut client = self.dial(&redirects)?;
-            client.send(&Method::Put, redirects.url.path_and_query(), &shown)?;
-            self.carries(&client);
+            client.send(&Method::Put, redirects.url.path_and_query(), &headers)?;
+            self.note_transport(&client);
             let upload = |client| Upload {
                 server: Arc::clone(self),
                 client,
                 url: redirects.url.clone(),
                 chunked: size.is_none(),
             };
-            if !expects {
+            if !expect_continue {
                 return Ok(upload(client));
             }
             let (response, body) = match client.receive_within(&Method::Put, EXPECT) {
@@ -85,16 +90,20 @@ impl Server {
                 }
                 answer => answer?,
             };
-            if redirects.goes_on(&response, client.conn().peer())? {
+            if redirects.advance(&response, client.conn().peer())? {
                 continue;
             }
-            if response.status == 401 && token.is_some() && stale != token && self.token(&redirects.url)? != token {
-                stale = token;
+            if response.status == 401
+                && token.is_some()
+                && refused_token != token
+                && self.token(&redirects.url)? != token
+            {
+                refused_token = token;
                 continue;
             }
             let failed = StreamingResponse { client, response, body, url: redirects.url }.refusal();
             return Err(match failed.status {
-                Some(200..300) => Failed::peer("it answered before it had a byte of the file"),
+                Some(200..300) => RequestError::peer("it answered before it was sent a byte of the file"),
                 _ => failed,
             });
         }
@@ -106,7 +115,7 @@ impl Upload {
     ///
     /// # Errors
     /// The connection broke, or the server refuses the rest.
-    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failed> {
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), RequestError> {
         if bytes.is_empty() {
             return Ok(());
         }
@@ -121,11 +130,11 @@ impl Upload {
     }
 
     /// Why the connection broke: a server that refuses the rest often answers before it closes the connection.
-    fn reason(&mut self, error: ClientError) -> Failed {
+    fn reason(&mut self, error: ClientError) -> RequestError {
         match self.client.answer_within(&Method::Put, Duration::from_secs(2)) {
             Ok((response, mut body)) if response.status >= 300 => {
-                let said = self.client.read_all(&mut body, REFUSAL_BYTES).unwrap_or_default();
-                refused(&self.url, &response, &said)
+                let text = self.client.read_all(&mut body, REFUSAL_BYTES).unwrap_or_default();
+                refused(&self.url, &response, &text)
             }
             _ => error.into(),
         }
@@ -135,19 +144,19 @@ impl Upload {
     ///
     /// # Errors
     /// The connection broke, or the status is not 2xx.
-    pub fn finish(mut self) -> Result<Response, Failed> {
+    pub fn finish(mut self) -> Result<Response, RequestError> {
         if self.chunked {
             self.client.write(b"0\r\n\r\n").map_err(|error| self.reason(error))?;
         }
         let (response, mut body) = self.client.answer_within(&Method::Put, SETTLE)?;
-        let said = self.client.read_all(&mut body, REFUSAL_BYTES);
+        let text = self.client.read_all(&mut body, REFUSAL_BYTES);
         if !(200..300).contains(&response.status) {
-            let failed = refused(&self.url, &response, &said.unwrap_or_default());
+            let failed = refused(&self.url, &response, &text.unwrap_or_default());
             // A redirect after the body comes too late. The next attempt may get it before the body.
             let late = (300..400).contains(&response.status);
-            return Err(if late { Failed { fault: Fault::Path, general: true, ..failed } } else { failed });
+            return Err(if late { RequestError { fault: Fault::Path, general: true, ..failed } } else { failed });
         }
-        if said.is_ok() && !body.ends_with_line() {
+        if text.is_ok() && !body.ends_with_line() {
             self.server.keep(&self.url, &response, self.client);
         }
         Ok(response)

@@ -1,4 +1,4 @@
-//! S3 servers that turn keys away, have keys that make no path, and are not to be asked the same for every file.
+//! S3 servers that refuse keys, that have keys which are not paths, and that must not be asked the same for every file.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -47,14 +47,14 @@ fn object(key: &str) -> String {
 }
 
 #[test]
-fn a_session_that_ends_is_asked_for_again() {
+fn an_expired_session_key_is_read_again() {
     let issued = Arc::new(Mutex::new("AK1"));
     let now = Arc::clone(&issued);
     let script = Script::new(move |asked| {
         let shown = asked.headers().get("authorization").unwrap_or_default();
         match shown.contains(&format!("Credential={}/", now.lock().unwrap())) {
             true => Reply::head(200, found(7)),
-            // As Amazon says it; to HEAD without words.
+            // As Amazon answers; a HEAD gets no body.
             false => Reply::new(
                 400,
                 Headers::new(),
@@ -71,11 +71,11 @@ fn a_session_that_ends_is_asked_for_again() {
     assert_eq!(error.fault(), Fault::Auth, "{error}");
     assert!(error.to_string().contains("the key's session has ended"), "{error}");
     *kept.lock().unwrap() = "AK2";
-    assert_eq!(store.stat(&path("g")).unwrap().meta.size, 7, "the file with the key has another one by now");
+    assert_eq!(store.stat(&path("g")).unwrap().meta.size, 7, "the key's file holds a new key");
 }
 
 #[test]
-fn keys_that_make_no_path_are_named_beside_the_others() {
+fn keys_that_are_not_paths_are_listed_with_the_reason() {
     let script = Script::new(|asked| match asked.method() {
         "GET" if !asked.target().contains("prefix=d%2F") || asked.target().contains("sub") => listed(""),
         "GET" => listed(&format!(
@@ -99,13 +99,13 @@ fn keys_that_make_no_path_are_named_beside_the_others() {
     let why = entries[0].1.as_ref().unwrap_err();
     assert_eq!(why.fault(), Fault::Storage);
     assert!(why.to_string().contains("the bucket has \"d//\", which makes no path"), "{why}");
-    // What cannot be named cannot be moved either: nothing is.
+    // An entry without a path cannot be moved, so nothing is moved.
     let moved = store.rename(&path("d"), &path("e"), false).unwrap_err();
     assert!(moved.to_string().contains("makes no path"), "{moved}");
 }
 
 #[test]
-fn what_s3_cannot_copy_is_known_before_anything_is_moved() {
+fn an_object_that_s3_cannot_copy_is_refused_before_anything_is_moved() {
     let changes = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&changes);
     let script =
@@ -134,7 +134,7 @@ fn what_s3_cannot_copy_is_known_before_anything_is_moved() {
     assert_eq!(*changes.lock().unwrap(), [""; 0], "nothing is changed");
 }
 
-/// What an S3 server does that keeps only lengths, and notes how it was asked.
+/// The replies of an S3 server that stores only lengths, and notes the requests for listings.
 fn keeps(asked: &ScriptedRequest, kept: &Mutex<BTreeMap<String, usize>>, lists: &Mutex<Vec<String>>) -> Reply {
     let name = asked.target().split('?').next().unwrap_or_default().to_owned();
     let size = kept.lock().unwrap().get(&name).copied();
@@ -166,10 +166,10 @@ fn a_directory_is_not_listed_for_every_file() {
     assert!((1..=3).contains(&of_parent), "{lists:#?}");
 }
 
-/// Keys and what they hold.
+/// Keys and their contents.
 type Objects = Mutex<BTreeMap<String, Vec<u8>>>;
 
-/// What an S3 server says of the names below a prefix, each level by itself.
+/// The listing of the names right below a prefix.
 fn level(objects: &BTreeMap<String, Vec<u8>>, prefix: &str) -> String {
     let mut inner = String::new();
     let mut prefixes = std::collections::BTreeSet::new();
@@ -186,7 +186,7 @@ fn level(objects: &BTreeMap<String, Vec<u8>>, prefix: &str) -> String {
             .collect::<String>()
 }
 
-/// An S3 server that knows keys, and no directories.
+/// The replies of an S3 server, which has keys and no directories.
 fn flat(asked: &ScriptedRequest, objects: &Objects) -> Reply {
     let (name, query) = asked.target().split_once('?').unwrap_or((asked.target(), ""));
     let key = name.strip_prefix("/b").unwrap().trim_start_matches('/').to_owned();
@@ -211,7 +211,7 @@ fn flat(asked: &ScriptedRequest, objects: &Objects) -> Reply {
     }
 }
 
-/// A bucket with these objects, as somebody sees it who has just come.
+/// A bucket with these objects, and a function that opens a new store on it.
 fn bucket_of(keys: &[&str]) -> (Script, Arc<Objects>, impl Fn(&Script) -> S3) {
     let objects: Arc<Objects> = Arc::new(Mutex::new(keys.iter().map(|key| ((*key).to_owned(), Vec::new())).collect()));
     let kept = Arc::clone(&objects);
@@ -219,8 +219,8 @@ fn bucket_of(keys: &[&str]) -> (Script, Arc<Objects>, impl Fn(&Script) -> S3) {
 }
 
 #[test]
-fn a_prefix_is_removed_with_all_that_it_stands_for() {
-    // Two directories: what ends the first must not keep the second.
+fn a_prefix_is_removed_with_everything_below_it() {
+    // Two directories: the end of the first must not keep the second.
     let (script, objects, bucket) = bucket_of(&["t/a", "t/sub/b", "t/tub/c", "u"]);
     store::remove_all(&bucket(&script), &path("t")).unwrap();
     assert_eq!(objects.lock().unwrap().keys().collect::<Vec<_>>(), ["u"]);
@@ -231,11 +231,11 @@ fn a_prefix_is_removed_with_all_that_it_stands_for() {
 }
 
 #[test]
-fn the_last_file_of_a_directory_does_not_take_the_directory() {
+fn a_directory_stays_when_its_last_file_is_removed() {
     let (script, _objects, bucket) = bucket_of(&["t/a"]);
     let store = bucket(&script);
     store.remove(&path("t/a")).unwrap();
-    assert!(store.is_dir(&path("t")), "as everywhere else, for as long as the store lives");
+    assert!(store.is_dir(&path("t")), "for as long as the store lives");
     store.remove(&path("t")).unwrap();
     assert!(!store.is_dir(&path("t")));
 }

@@ -1,4 +1,4 @@
-//! Files of ours that broke off and stayed: nobody sees them, and who writes there removes those that are old.
+//! Temporary files of uploads that broke off: listings hide them, and a write to their directory removes the old ones.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ use crate::script::{Reply, Script};
 use crate::servers::path;
 
 #[test]
-fn leftovers_are_hidden_and_the_old_ones_swept() {
+fn leftovers_are_hidden_and_old_ones_are_removed_by_a_write() {
     let deleted = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&deleted);
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
@@ -30,7 +30,7 @@ fn leftovers_are_hidden_and_the_old_ones_swept() {
     let dav = dav(&script, impatient());
     let listed: Vec<_> = dav.list(&path("")).unwrap().map(|entry| entry.unwrap().0.to_string()).collect();
     assert_eq!(listed, ["f"]);
-    assert!(deleted.lock().unwrap().is_empty(), "who only looks removes nothing");
+    assert!(deleted.lock().unwrap().is_empty(), "a listing removes nothing");
     put(&dav, &content(100)).unwrap();
     assert_eq!(deleted.lock().unwrap().as_slice(), std::slice::from_ref(&old));
     put(&dav, &content(100)).unwrap();

@@ -1,4 +1,4 @@
-//! Servers of HTTP alone, whose directories are pages for browsers: a page of names is a directory, and never data.
+//! Plain HTTP servers, whose directories are pages for browsers: a page of names is a directory, and never data.
 
 use model::Kind;
 use model::fault::{Blame, Fault};
@@ -16,7 +16,7 @@ const PAGES: [&str; 3] = [
     "<html>\r\n<head><title>Index of /d/</title></head>\r\n<body><h1>Index of /d/</h1><hr><pre><a href=\"../\">../</a></pre></body></html>",
 ];
 
-/// An answer with a page, to HEAD without it.
+/// A response with a page, without its body for HEAD.
 fn page(asked: &ScriptedRequest, body: &str) -> Reply {
     let headers = Headers::new().with("Content-Type", "text/html; charset=utf-8");
     match (asked.method(), asked.range()) {
@@ -32,68 +32,68 @@ fn page(asked: &ScriptedRequest, body: &str) -> Reply {
 }
 
 #[track_caller]
-fn is_directory_that_nobody_lists(script: &Script, at: &str) {
+fn assert_unlistable_directory(script: &Script, at: &str) {
     let dav = dav(script, impatient());
     let stat = dav.stat(&path(at)).unwrap();
     assert_eq!(stat.meta.kind, Kind::Dir, "{at:?}");
     assert!(dav.is_dir(&path(at)) && dav.open(&path(at)).is_err());
     let error = dav.list(&path(at)).err().unwrap();
-    assert_eq!(error.fault(), Fault::Config, "what was asked for is what no such server can: {error}");
+    assert_eq!(error.fault(), Fault::Config, "no plain HTTP server lists: {error}");
     assert!(error.to_string().contains("no WebDAV server"), "{error}");
 }
 
 #[test]
-fn what_is_sent_on_to_its_own_name_with_a_slash_is_a_directory() {
+fn a_name_that_is_redirected_to_itself_with_a_slash_is_a_directory() {
     let script = Script::new(|asked| match (asked.method(), asked.target()) {
         ("PROPFIND", _) => Reply::new(501, Headers::new(), b""),
         (_, "/d") => Reply::new(301, Headers::new().with("Location", "/d/"), b""),
-        // What it is called matters, and not what is in it.
+        // The redirect decides, not the content.
         _ => page(asked, "<html><title>The home page</title></html>"),
     });
-    is_directory_that_nobody_lists(&script, "d");
-    is_directory_that_nobody_lists(&script, "");
+    assert_unlistable_directory(&script, "d");
+    assert_unlistable_directory(&script, "");
 }
 
 #[test]
-fn a_directory_without_a_length_is_one_as_well() {
+fn a_directory_without_a_length_is_recognised() {
     let script = Script::new(|asked| match (asked.method(), asked.target()) {
         ("PROPFIND", _) => Reply::new(405, Headers::new(), b""),
         (_, "/d") => Reply::new(301, Headers::new().with("Location", "/d/"), b""),
-        // As nginx does for what it makes on the way.
+        // As nginx does for pages that it generates.
         ("HEAD", _) => Reply::head(200, Headers::new().with("Transfer-Encoding", "chunked")),
         _ => Reply::new(200, Headers::new().with("Content-Type", "text/html"), PAGES[2].as_bytes()),
     });
-    is_directory_that_nobody_lists(&script, "d");
+    assert_unlistable_directory(&script, "d");
 }
 
 #[test]
 fn a_page_of_names_is_a_directory_whatever_its_address() {
     for body in PAGES {
         let script = Script::new(move |asked| page(asked, body));
-        is_directory_that_nobody_lists(&script, "d");
+        assert_unlistable_directory(&script, "d");
     }
 }
 
 #[test]
-fn a_page_that_was_asked_for_by_its_name_is_a_file() {
+fn a_page_with_the_name_of_a_page_is_a_file() {
     for body in PAGES.into_iter().chain(["<html><title>Results</title></html>"]) {
         let script = Script::new(move |asked| page(asked, body));
         let dav = dav(&script, impatient());
         let stat = dav.stat(&path("d/index.html")).unwrap();
         assert_eq!((stat.meta.kind, stat.meta.size), (Kind::File, body.len() as u64));
     }
-    // What is not a list of names is data, whatever type it has.
+    // A page that is not a list of names is data, whatever its media type.
     let script = Script::new(|asked| page(asked, "<html><title>Results</title></html>"));
     assert_eq!(dav(&script, impatient()).stat(&path("results")).unwrap().meta.kind, Kind::File);
 }
 
 #[test]
-fn a_file_that_is_kept_elsewhere_is_a_file() {
+fn a_file_that_is_redirected_to_another_name_is_a_file() {
     let bytes = content(5);
     let script = Script::new(move |asked| match asked.target() {
         "/f" => Reply::new(302, Headers::new().with("Location", "/store/4711/"), b""),
         _ => Reply::honest(asked, &bytes),
     });
     let stat = dav(&script, impatient()).stat(&path("f")).unwrap();
-    assert_eq!((stat.meta.kind, stat.meta.size), (Kind::File, 5), "another name with a slash says nothing");
+    assert_eq!((stat.meta.kind, stat.meta.size), (Kind::File, 5), "only the same name with a slash is a directory");
 }

@@ -1,4 +1,4 @@
-//! Servers of an export that send us to where only we can go.
+//! Servers of an export that redirect to addresses which only the node can reach.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,27 +24,27 @@ fn sends_to(to: String) -> Script {
 }
 
 #[test]
-fn to_links_and_private_networks_none_is_followed() {
+fn redirects_to_links_and_private_networks_are_not_followed() {
     for to in
         ["http://169.254.169.254/latest/meta-data", "http://10.0.0.1/f", "http://[fe80::1]:80/f", "http://0.0.0.0/"]
     {
         let script = sends_to(to.to_owned());
-        // Whether it is read or written; nobody is dialled, so there is nothing to wait for.
+        // For reads and writes; no address is dialled, so there is nothing to wait for.
         refused(read_all(&dav(&script, exported()), 100), Fault::Auth, "127.0.0.1 redirects to");
         refused(put(&dav(&script, exported()), b"bytes").map(|()| Vec::new()), Fault::Auth, "127.0.0.1 redirects to");
     }
 }
 
 #[test]
-fn a_chain_is_held_to_where_it_began() {
-    // To one of its own kind, which sends on to one that is not.
+fn every_redirect_of_a_chain_is_compared_with_the_first_server() {
+    // To a server of its own kind, which redirects to one of another kind.
     let second = sends_to("http://169.254.169.254/f".to_owned());
     let first = sends_to(second.url().join("/f").unwrap().as_str().to_owned());
     refused(read_all(&dav(&first, exported()), 100), Fault::Auth, "127.0.0.1 redirects to 169.254.169.254");
 }
 
 #[test]
-fn to_its_own_kind_it_is_followed() {
+fn a_redirect_to_the_servers_own_kind_is_followed() {
     let heard = Arc::new(AtomicUsize::new(0));
     let noted = Arc::clone(&heard);
     let keeps = Script::new(move |asked| {

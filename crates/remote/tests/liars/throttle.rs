@@ -1,4 +1,4 @@
-//! Servers that ask to be left alone: whoever is told, all of this process keeps to it.
+//! Servers that ask for a pause: it holds for all requests of the process.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use super::{content, dav, impatient, refused};
 use crate::script::{Reply, Script};
 use crate::servers::{means, path};
 
-/// A server that turns the first request away for so long, and the moments at which it was asked.
+/// A server that answers the first request with this `Retry-After`, and the moments of its requests.
 fn busy(retry_after: &'static str) -> (Script, Arc<Mutex<Vec<Instant>>>) {
     let asked_at = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&asked_at);
@@ -28,9 +28,9 @@ fn busy(retry_after: &'static str) -> (Script, Arc<Mutex<Vec<Instant>>>) {
 }
 
 #[test]
-fn who_is_told_tells_the_others() {
+fn a_pause_holds_for_all_requests_to_the_server() {
     let (script, asked_at) = busy("2");
-    // Whoever is told is alone: it has heard before the others ask.
+    // The first request is alone: the pause is known before the others begin.
     let hasty = Means { patience: Duration::from_secs(1), ..means() };
     assert!(dav(&script, hasty).stat(&path("f")).is_err());
     std::thread::scope(|scope| {
@@ -43,11 +43,11 @@ fn who_is_told_tells_the_others() {
     let asked_at = asked_at.lock().unwrap();
     assert!(asked_at.len() >= 4);
     let first = asked_at[1].duration_since(asked_at[0]);
-    assert!(first >= Duration::from_millis(1900), "somebody asked after {first:?}");
+    assert!(first >= Duration::from_millis(1900), "a request came after {first:?}");
 }
 
 #[test]
-fn a_pause_beyond_patience_ends_the_attempt_and_the_next_one_does_not_ask_either() {
+fn a_pause_beyond_the_time_for_tries_fails_the_attempt_and_the_next_one() {
     let (script, asked_at) = busy("30");
     let ask = || dav(&script, impatient()).stat(&path("f"));
     refused(ask().map(|_| Vec::new()), Fault::Path, "answered 429: slow down; it asks to be left alone for 30 s");
@@ -57,5 +57,5 @@ fn a_pause_beyond_patience_ends_the_attempt_and_the_next_one_does_not_ask_either
     let says = |left: u64| error.to_string().contains(&format!("asks to be left alone for another {left} s"));
     assert!((20..=30).any(says), "{error}");
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-    assert_eq!(asked_at.lock().unwrap().len(), 1, "it is left alone");
+    assert_eq!(asked_at.lock().unwrap().len(), 1, "no further request is made");
 }

@@ -1,4 +1,4 @@
-//! A server whose answers are up to the test, over real sockets, in clear or in TLS.
+//! A server whose responses the test decides, over real sockets, in clear text or with TLS.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use web::{Conn, Headers, HttpUrl, Request, Response, body};
 
 use crate::servers;
 
-/// A request, and its body where that was waited for.
+/// A request, with its body where that was read.
 pub struct ScriptedRequest {
     request: Request,
     body: Vec<u8>,
@@ -36,25 +36,25 @@ impl ScriptedRequest {
         &self.body
     }
 
-    /// First and last byte of the range that is asked for.
+    /// The first and the last byte of the requested range.
     pub fn range(&self) -> Option<(usize, usize)> {
         let (from, to) = self.headers().get("range")?.strip_prefix("bytes=")?.split_once('-')?;
         Some((from.parse().ok()?, to.parse().ok()?))
     }
 }
 
-/// What is sent back.
+/// A response, and how it is sent.
 pub struct Reply {
     response: Option<Response>,
     body: Vec<u8>,
-    /// The line is cut after so many bytes of the body.
+    /// The connection is cut after this number of bytes of the body.
     cut: Option<usize>,
     /// It is sent without waiting for the body of the request.
     early: bool,
 }
 
 impl Reply {
-    /// An honest answer to HEAD, GET and ranged GET of a file; whatever else gets 405.
+    /// The right response to HEAD, GET and ranged GET of a file; 405 for other methods.
     pub fn honest(asked: &ScriptedRequest, bytes: &[u8]) -> Reply {
         let headers = Headers::new().with("ETag", "\"one\"").with("Accept-Ranges", "bytes");
         match (asked.method(), asked.range()) {
@@ -68,30 +68,30 @@ impl Reply {
         }
     }
 
-    /// An answer with its length.
+    /// A response with its length.
     pub fn new(status: u16, headers: Headers, body: &[u8]) -> Reply {
         let headers = headers.with("Content-Length", body.len().to_string());
         Reply { body: body.to_vec(), ..Reply::head(status, headers) }
     }
 
-    /// An answer as it stands.
+    /// A response with exactly these fields.
     pub fn head(status: u16, headers: Headers) -> Reply {
         let response = Some(Response { status, minor: 1, headers });
         Reply { response, body: Vec::new(), cut: None, early: false }
     }
 
-    /// An answer to the head alone, instead of `100 Continue`.
+    /// A response to the head, instead of `100 Continue`.
     pub fn early(mut response: Response) -> Reply {
         response.headers.add("Content-Length", "0");
         Reply { response: Some(response), body: Vec::new(), cut: None, early: true }
     }
 
-    /// No answer.
+    /// No response: the connection is closed.
     pub fn hang_up() -> Reply {
         Reply { response: None, body: Vec::new(), cut: None, early: false }
     }
 
-    /// The same, broken off.
+    /// The same, cut after some bytes of the body.
     pub fn cut(self, after: usize) -> Reply {
         Reply { cut: Some(after), ..self }
     }
@@ -136,7 +136,7 @@ impl Script {
         Script::start(Some(Arc::new(Identity::new())), Arc::new(answer))
     }
 
-    /// With the certificate of another, so that who trusts the one trusts both.
+    /// A server with the certificate of another one, so that a client that trusts one trusts both.
     pub fn secure_as(other: &Script, answer: impl Fn(&ScriptedRequest) -> Reply + Send + Sync + 'static) -> Script {
         Script::start(other.identity.clone(), Arc::new(answer))
     }
@@ -151,7 +151,7 @@ impl Script {
                     return;
                 }
                 let (answer, tls) = (Arc::clone(&answer), tls.as_ref().map(|identity| Arc::clone(&identity.server)));
-                // A line that a client leaves is no failure of the server's.
+                // A client may close its connection at any time.
                 std::thread::spawn(move || serve(socket, tls, &*answer));
             }
         });
@@ -163,7 +163,7 @@ impl Script {
         HttpUrl::parse(&format!("{scheme}://{}/", self.address)).unwrap()
     }
 
-    /// Means that trust this server.
+    /// Settings that trust this server.
     pub fn means(&self) -> Means {
         let mut roots = RootCertStore::empty();
         self.identity.iter().for_each(|identity| roots.add(identity.certificate.clone()).unwrap());
@@ -179,7 +179,7 @@ impl Script {
 impl Drop for Script {
     fn drop(&mut self) {
         self.stopped.store(true, Ordering::Release);
-        // The listener sees it when somebody knocks.
+        // The listener ends with its next connection.
         drop(TcpStream::connect(self.address));
     }
 }
@@ -194,7 +194,7 @@ fn serve(socket: TcpStream, tls: Option<Arc<ServerConfig>>, answer: &AnswerFn) -
         let framing = body::of_request(&request).ok()?;
         let mut asked = ScriptedRequest { request, body: Vec::new() };
         let expects = asked.headers().get("expect").is_some();
-        // Who answers early is asked twice: the first answer decides.
+        // The script is called twice where it may answer early: the first response decides.
         let first = if expects { Some(answer(&asked)).filter(|reply| reply.early) } else { None };
         let reply = match first {
             Some(reply) => reply,

@@ -1,5 +1,4 @@
-//! Servers to test against, each real and each of its own: a node of ours over HTTP, and s3s-fs, an S3 server that holds
-//! signatures against keys.
+//! Real servers, one for each test: a node of Longhaul over HTTP, and s3s-fs, an S3 server that verifies signatures.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
@@ -20,7 +19,7 @@ use web::{Dialer, HttpUrl};
 
 pub use s3::{KEY, S3Server};
 
-/// Means that trust nobody in TLS, show no token, and give up soon.
+/// Settings that trust no authority, have no token, and give up soon.
 pub fn means() -> Means {
     let tls = ClientConfig::builder_with_provider(engine::identity::provider()).with_safe_default_protocol_versions();
     let tls = tls.unwrap().with_root_certificates(RootCertStore::empty()).with_no_client_auth();
@@ -34,7 +33,7 @@ pub fn path(text: &str) -> RelPath {
     RelPath::parse(text.as_bytes()).unwrap()
 }
 
-/// A node of ours with the export `data`, as a server of WebDAV.
+/// A node of Longhaul with the export `data`, as a WebDAV server.
 pub struct OwnNode(OpenNode);
 
 impl OwnNode {

@@ -1,4 +1,4 @@
-//! s3s-fs, an S3 server that holds signatures against keys, on a free port until it is dropped.
+//! s3s-fs, an S3 server that verifies signatures, on a free port until it is dropped.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ pub const KEY: (&str, &str) = ("AKEXAMPLE", "a secret that signs");
 
 /// An S3 server with one bucket.
 pub struct S3Server {
-    #[allow(dead_code, reason = "held, and looked into by some")]
+    #[allow(dead_code, reason = "kept alive, and read by some test programs")]
     pub dir: tempfile::TempDir,
     pub address: SocketAddr,
     _stop: tokio::sync::oneshot::Sender<()>,
@@ -40,7 +40,7 @@ impl S3Server {
                         _ = &mut stopped => return,
                     };
                     let service = service.clone();
-                    // Where a key is a directory of its disk it says 500; S3 knows no directories, and says 404.
+                    // Where a key is a directory on its disk s3s-fs answers 500; S3 has no directories and answers 404.
                     let service = service_fn(move |request: http::Request<Incoming>| {
                         let (is_head, service) = (request.method() == http::Method::HEAD, service.clone());
                         async move {

@@ -2,9 +2,9 @@
 
 use super::{Comparison, Expression, ExpressionError, Operator};
 
-/// The longest text.
+/// The longest text that is read, characters.
 const CHARS_MAX: usize = 4096;
-/// Parentheses within one another.
+/// How deep parentheses may be nested.
 const DEPTH_MAX: usize = 64;
 
 struct Parser {
@@ -17,7 +17,7 @@ pub(super) fn parse(text: &str) -> Result<Expression, ExpressionError> {
     let mut parser = Parser { chars, at: 0 };
     if parser.chars.len() > CHARS_MAX {
         parser.at = CHARS_MAX;
-        return Err(parser.wrong(format!("it goes on: {CHARS_MAX} characters are read")));
+        return Err(parser.wrong(format!("the text is too long: {CHARS_MAX} characters are the most")));
     }
     let expression = parser.joined(0)?;
     match parser.next_char() {
@@ -60,7 +60,7 @@ impl Parser {
         Some(operator)
     }
 
-    /// An expression in parentheses, or what has none.
+    /// An expression in parentheses, or a primitive.
     fn term(&mut self, depth: usize) -> Result<Expression, ExpressionError> {
         if self.next_char() != Some('(') {
             return self.primitive();
@@ -103,7 +103,7 @@ impl Parser {
         Ok(Expression::Attribute { word, comparison, value })
     }
 
-    /// Letters, digits, `.`, `_`, `-`, `:` and `*`; empty where there are none.
+    /// Letters, digits, `.`, `_`, `-`, `:` and `*`; empty if there are none.
     fn word(&mut self) -> String {
         let is_plain = |c: &char| c.is_alphanumeric() || "._-:*".contains(*c);
         let word: String = self.chars[self.at..].iter().copied().take_while(|c| is_plain(c)).collect();

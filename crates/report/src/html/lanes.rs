@@ -1,4 +1,4 @@
-//! A chart with one lane for each of several states, which shows when each held. Labels, not colours, name the lanes.
+//! A chart with one lane for each of several states, which shows the times of each. Labels, not colours, name the lanes.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ pub struct ChartLane {
     pub name: String,
     /// The style of its blocks, `f0` to `f7`.
     pub class: &'static str,
-    /// When it held: from, to, in order.
+    /// The times of the state: from, to, in order.
     pub blocks: Vec<(f64, f64)>,
 }
 
@@ -28,12 +28,14 @@ pub fn lanes(id: &str, title: &str, about: &str, x: &Scale, lanes: &[ChartLane],
     foot(&mut out, x, LEFT, TOP, bottom);
     for (at, lane) in lanes.iter().enumerate() {
         let top = TOP + at as f64 * LANE;
-        let (left, middle) = (n(LEFT - 6.0), n(top + 14.0));
+        let left = n(LEFT - 6.0);
+        let middle = n(top + 14.0);
         let _ = write!(out, "<text x=\"{left}\" y=\"{middle}\" text-anchor=\"end\">{}</text>", brief(&lane.name));
         let mut path = String::new();
         for (from, to) in &lane.blocks {
-            let (from, to) = (across(x, *from, LEFT), across(x, *to, LEFT));
-            // A block of a moment is still visible.
+            let from = across(x, *from, LEFT);
+            let to = across(x, *to, LEFT);
+            // A block of no length is still visible.
             let _ = write!(
                 path,
                 "M{} {}H{}V{}H{}Z",
@@ -55,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_stand_in_their_lanes() {
+    fn blocks_are_drawn_in_their_lanes() {
         let lane =
             |name: &str, blocks: &[(f64, f64)]| ChartLane { name: name.into(), class: "f2", blocks: blocks.into() };
         let all = [lane("the network", &[(0.0, 5.0), (7.5, 7.5)]), lane("<i>", &[])];

@@ -1,5 +1,5 @@
 //! A chart as SVG with two axes. It has a title and a description for screen readers. Colours come from the page's style, by number,
-//! and dashes tell lines apart in grey.
+//! and dashes distinguish lines in grey.
 //!
 //! Does not know: the meaning of the data. Values that are not numbers are drawn at 0.
 
@@ -45,7 +45,8 @@ pub(super) struct Frame<'a> {
 impl Frame<'_> {
     pub fn figure(&self, drawing: &str, below: &str) -> String {
         let Frame { id, title, about, height } = *self;
-        let (title, about) = (brief(title), brief(about));
+        let title = brief(title);
+        let about = brief(about);
         format!(
             "<figure id=\"{id}\"><figcaption><b>{title}</b> {about}</figcaption><div class=\"wide\">\
              <svg class=\"chart\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
@@ -57,14 +58,16 @@ impl Frame<'_> {
 
 /// The foot of a drawing: the numbers of the x axis, with lines up to the top.
 pub(super) fn foot(out: &mut String, x: &Scale, left: f64, top: f64, bottom: f64) {
-    let (mut lines, mut words) = (String::new(), String::new());
+    let mut lines = String::new();
+    let mut labels = String::new();
     for (value, label) in x.ticks() {
         let at = n(left + x.place(value) * (WIDTH - RIGHT - left));
         let _ = write!(lines, "M{at} {}V{}", n(top), n(bottom));
-        let _ = write!(words, "<text x=\"{at}\" y=\"{}\" text-anchor=\"middle\">{label}</text>", n(bottom + 14.0));
+        let _ = write!(labels, "<text x=\"{at}\" y=\"{}\" text-anchor=\"middle\">{label}</text>", n(bottom + 14.0));
     }
-    let _ = write!(out, "<path class=\"grid\" d=\"{lines}\"/>{words}");
-    let (end, below) = (n(WIDTH - RIGHT), n(bottom + 29.0));
+    let _ = write!(out, "<path class=\"grid\" d=\"{lines}\"/>{labels}");
+    let end = n(WIDTH - RIGHT);
+    let below = n(bottom + 29.0);
     let _ = write!(out, "<text x=\"{end}\" y=\"{below}\" text-anchor=\"end\">{}</text>", brief(x.name()));
 }
 
@@ -86,7 +89,8 @@ impl<'a> Plot<'a> {
     /// An empty chart. The id is unique in the page.
     pub fn new(id: &'a str, title: &'a str, about: &'a str, x: Scale, y: Scale) -> Plot<'a> {
         let frame = Frame { id, title, about, height: HEIGHT };
-        let (mut lines, mut drawing) = (String::new(), String::new());
+        let mut lines = String::new();
+        let mut drawing = String::new();
         for (value, label) in y.ticks() {
             let at = HEIGHT - BOTTOM - y.place(value) * (HEIGHT - BOTTOM - TOP);
             let _ = write!(lines, "M{} {}H{}", n(LEFT), n(at), n(WIDTH - RIGHT));
@@ -114,7 +118,7 @@ impl<'a> Plot<'a> {
     /// Fills the area between the edges; `class` is one of the page's style.
     pub fn area(&mut self, class: &str, steps: &[Step]) {
         let mut path = String::new();
-        for run in steps.chunk_by(meet) {
+        for run in steps.chunk_by(is_adjacent) {
             let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
             let _ = write!(path, "M{} {}", self.x(first.from), self.y(first.low));
             for step in run {
@@ -132,7 +136,7 @@ impl<'a> Plot<'a> {
     /// A line of the style of this number along the upper edges, with gaps where the value is unknown.
     pub fn line(&mut self, style: usize, steps: &[Step]) {
         let mut path = String::new();
-        for run in steps.chunk_by(meet) {
+        for run in steps.chunk_by(is_adjacent) {
             for (at, step) in run.iter().enumerate() {
                 let _ = match at {
                     0 => write!(path, "M{} {}", self.x(step.from), self.y(step.high)),
@@ -164,7 +168,8 @@ impl<'a> Plot<'a> {
 
     /// The whole figure; `numbers` is markup that stands below it.
     pub fn figure(mut self, numbers: &str) -> String {
-        let (left, foot) = (n(LEFT), n(HEIGHT - BOTTOM));
+        let left = n(LEFT);
+        let foot = n(HEIGHT - BOTTOM);
         let _ = write!(self.drawing, "<path class=\"axis\" d=\"M{left} {}V{foot}H{}\"/>", n(TOP), n(WIDTH - RIGHT));
         let key = if self.key.is_empty() { String::new() } else { format!("<ul class=\"key\">{}</ul>", self.key) };
         self.frame.figure(&self.drawing, &format!("{key}{numbers}"))
@@ -177,7 +182,7 @@ pub const STYLES: usize = 8;
 const SWATCH: &str = "<svg viewBox=\"0 0 24 10\" aria-hidden=\"true\">";
 
 /// Whether one step begins where the other ends.
-fn meet(before: &Step, after: &Step) -> bool {
+fn is_adjacent(before: &Step, after: &Step) -> bool {
     after.from <= before.to * (1.0 + 1e-9)
 }
 
@@ -194,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_drawn_where_they_are() {
+    fn steps_are_drawn_at_their_positions() {
         let mut plot = plot();
         plot.line(9, &[A, B]);
         plot.area("f0", &[A, B]);
@@ -211,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_a_gap() {
+    fn an_unknown_value_is_a_gap() {
         let mut plot = plot();
         plot.line(0, &[A, Step { from: 7.5, ..B }]);
         plot.area("f1", &[A, Step { from: 7.5, ..B }]);

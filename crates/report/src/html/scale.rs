@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_has_a_place() {
+    fn every_value_has_a_position_on_the_axis() {
         for most in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-300, 1e300, 7.0] {
             for scale in [Scale::seconds(most), Scale::rate(most), Scale::plain(most, "")] {
                 assert!(scale.ticks().len() <= 25, "{scale:?}");

@@ -6,7 +6,7 @@ use quick_xml::events::Event;
 
 use super::*;
 
-/// Holds a page, or a part of one, to the rules of XML. Returns its text.
+/// Checks that a page, or a part of one, is well-formed XML. Returns its text.
 #[track_caller]
 pub fn well_formed(markup: &str) -> String {
     let markup = markup.trim_start_matches("<!doctype html>");
@@ -29,7 +29,7 @@ pub fn well_formed(markup: &str) -> String {
                 "gt" => text.push('>'),
                 "quot" => text.push('"'),
                 "#39" => text.push('\''),
-                other => panic!("&{other}; is none of ours"),
+                other => panic!("&{other}; is not an entity that pages use"),
             },
             Event::Eof => break,
             other => panic!("{other:?} has no place in a page"),
@@ -64,7 +64,7 @@ fn a_page_is_one_file() {
 }
 
 #[test]
-fn what_cannot_be_seen_is_spelled_out() {
+fn hidden_characters_are_spelled_out() {
     assert_eq!(text("a\u{202e}b\u{7}c\u{0}\u{feff}\u{ffff}"), "a\\u{202e}b\\u{7}c\\u{0}\\u{feff}\\u{ffff}");
     assert_eq!(text("4096\t131072\nö 日本 🚀"), "4096\t131072\nö 日本 🚀");
     assert_eq!(name("a\nb<c"), "<span class=\"name\">a\\nb&lt;c</span>");
@@ -86,9 +86,9 @@ fn tables_have_heads_and_captions() {
 proptest! {
     #[test]
     fn any_text_stays_text(raw in any::<String>()) {
-        let said = well_formed(&page(&raw, &format!("<p>{}</p>{}", text(&raw), name(&raw))));
+        let shown = well_formed(&page(&raw, &format!("<p>{}</p>{}", text(&raw), name(&raw))));
         let seen: String = raw.chars().take(BRIEF_CHARS_MAX).filter(|c| c.is_alphanumeric()).collect();
-        let said: String = said.chars().filter(|c| c.is_alphanumeric()).collect();
-        prop_assert!(raw.chars().any(web::markup::is_hidden) || said.matches(&seen).count() >= 3);
+        let shown: String = shown.chars().filter(|c| c.is_alphanumeric()).collect();
+        prop_assert!(raw.chars().any(web::markup::is_hidden) || shown.matches(&seen).count() >= 3);
     }
 }

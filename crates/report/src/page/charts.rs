@@ -6,10 +6,10 @@ use pilot::verdict::{LimitingPart, Shares};
 
 use crate::format;
 use crate::html::{ChartLane, Plot, Scale, Step, Table, lanes};
-use crate::story::{Story, held_shares, held_word};
+use crate::story::{Story, limit_shares, limit_word};
 use crate::timeline::{Mean, Moment, TransferTimeline};
 
-/// The most lines that a chart can keep apart; one of them is for all other streams together.
+/// The largest number of lines in a chart; the last one is for all other streams together.
 const LINES_MAX: usize = 8;
 
 fn step(mean: &Mean) -> Step {
@@ -26,16 +26,16 @@ fn highest(means: &[Mean]) -> f64 {
 
 /// The rates of several jobs on one axis.
 pub fn comparison(stories: &[Story]) -> String {
-    let all = stories.iter().enumerate().filter_map(|(at, story)| Some((at, story.course.as_ref()?)));
+    let all = stories.iter().enumerate().filter_map(|(at, story)| Some((at, story.timeline.as_ref()?)));
     let drawn: Vec<(usize, &TransferTimeline, Vec<Mean>)> = all
-        .map(|(at, course)| (at, course, course.rates()))
+        .map(|(at, timeline)| (at, timeline, timeline.rates()))
         .filter(|(.., rates)| !rates.is_empty())
         .take(LINES_MAX)
         .collect();
     if drawn.len() < 2 {
         return String::new();
     }
-    let end_s = drawn.iter().map(|(_, course, _)| course.end_s()).fold(0.0, f64::max);
+    let end_s = drawn.iter().map(|(_, timeline, _)| timeline.end_s()).fold(0.0, f64::max);
     let most = drawn.iter().flat_map(|(.., rates)| rates).map(|mean| mean.mean).fold(0.0, f64::max);
     let about = "Each from its own start. The numbers stand with each job below.";
     let mut plot = Plot::new("all-rates", "Rates side by side", about, Scale::seconds(end_s), Scale::rate(most));
@@ -47,27 +47,28 @@ pub fn comparison(stories: &[Story]) -> String {
 }
 
 /// All charts of one job.
-pub fn course(course: &TransferTimeline, number: usize) -> String {
-    let x = Scale::seconds(course.end_s());
-    let moments = course.moments();
-    let mut out = rate(course, number, &x);
-    out += &streams(course, number, &x);
+pub fn timeline(timeline: &TransferTimeline, number: usize) -> String {
+    let x = Scale::seconds(timeline.end_s());
+    let moments = timeline.moments();
+    let mut out = rate(timeline, number, &x);
+    out += &streams(timeline, number, &x);
     out += &limits(&moments, number, &x);
     out += &threads(&moments, number, &x, "sender", "The sending end's threads", |moment| moment.sender);
     out += &threads(&moments, number, &x, "receiver", "The receiving end's threads", |moment| moment.receiver);
     out += &tcp(&moments, number, &x);
-    out + &round_trips(course, number, &x)
+    out + &round_trips(timeline, number, &x)
 }
 
-fn rate(course: &TransferTimeline, number: usize, x: &Scale) -> String {
-    let rates = course.rates();
+fn rate(timeline: &TransferTimeline, number: usize, x: &Scale) -> String {
+    let rates = timeline.rates();
     if rates.is_empty() {
         return String::new();
     }
     let id = format!("job{number}-rate");
-    let length = format::seconds(course.step_s());
-    let about =
-        format!("All streams together: the mean of each {length}, and between which rates it went, look by look.");
+    let length = format::seconds(timeline.step_s());
+    let about = format!(
+        "All streams together: the mean of each {length}, and the lowest and highest rate between two samples."
+    );
     let mut plot = Plot::new(&id, "Rate", &about, x.clone(), Scale::rate(highest(&rates)));
     let band = |mean: &Mean| Step { low: mean.low, high: mean.high, ..step(mean) };
     plot.area("faint", &rates.iter().map(band).collect::<Vec<_>>());
@@ -82,10 +83,10 @@ fn rate(course: &TransferTimeline, number: usize, x: &Scale) -> String {
     plot.figure(&table.folded("Numbers"))
 }
 
-/// The rates of the streams: those that moved most have a line each.
-fn streams(course: &TransferTimeline, number: usize, x: &Scale) -> String {
-    let way = usize::from(!course.sends());
-    let mut ids: Vec<(u32, f64)> = course.streams().map(|(id, facts)| (id, facts.bytes[way])).collect();
+/// The rates of the streams. Those that moved most have a line each.
+fn streams(timeline: &TransferTimeline, number: usize, x: &Scale) -> String {
+    let index = usize::from(!timeline.sends());
+    let mut ids: Vec<(u32, f64)> = timeline.streams().map(|(id, facts)| (id, facts.bytes[index])).collect();
     if ids.len() < 2 {
         return String::new();
     }
@@ -96,10 +97,11 @@ fn streams(course: &TransferTimeline, number: usize, x: &Scale) -> String {
     if own < ids.len() {
         lines.push((format!("{} others", ids.len() - own), ids[own..].iter().map(|(id, _)| *id).collect()));
     }
-    let drawn: Vec<(String, Vec<Mean>)> = lines.into_iter().map(|(name, ids)| (name, course.rates_of(&ids))).collect();
+    let drawn: Vec<(String, Vec<Mean>)> =
+        lines.into_iter().map(|(name, ids)| (name, timeline.rates_of(&ids))).collect();
     let most = drawn.iter().map(|(_, rates)| highest(rates)).fold(0.0, f64::max);
     let id = format!("job{number}-streams");
-    let about = "The means of each stream, those that moved most by themselves.";
+    let about = "Mean rates; the streams that moved most have a line each.";
     let mut plot = Plot::new(&id, "Rate of each stream", about, x.clone(), Scale::rate(most));
     for (style, (name, rates)) in drawn.iter().enumerate() {
         plot.line(style, &rates.iter().map(step).collect::<Vec<_>>());
@@ -129,8 +131,8 @@ fn by_time(lines: &[(String, Vec<Mean>)]) -> Vec<(String, BTreeMap<usize, f64>)>
 }
 
 /// The style of each limiting part, the same in every chart.
-fn class(held: LimitingPart) -> &'static str {
-    match held {
+fn class(limit: LimitingPart) -> &'static str {
+    match limit {
         LimitingPart::Source => "f4",
         LimitingPart::SenderCpu => "f1",
         LimitingPart::Network => "f0",
@@ -142,27 +144,27 @@ fn class(held: LimitingPart) -> &'static str {
 }
 
 fn limits(moments: &[Moment], number: usize, x: &Scale) -> String {
-    let shares = held_shares(moments);
+    let shares = limit_shares(moments);
     if shares.is_empty() {
         return String::new();
     }
-    let lane = |held: &LimitingPart| {
-        let share = shares.iter().find(|(known, _)| known == held)?.1;
-        let name = format!("{} {}", lane_word(*held), format::percent(share));
-        Some(ChartLane { name, class: class(*held), blocks: blocks(moments, *held) })
+    let lane = |limit: &LimitingPart| {
+        let share = shares.iter().find(|(known, _)| known == limit)?.1;
+        let name = format!("{} {}", lane_word(*limit), format::percent(share));
+        Some(ChartLane { name, class: class(*limit), blocks: blocks(moments, *limit) })
     };
     let all: Vec<ChartLane> = LimitingPart::ALL.iter().filter_map(lane).collect();
-    let mut table = Table::new("numbers", "For which part of the time each was the limit", &["limit", "time"]);
-    for (held, share) in shares {
-        table.row(&[held_word(held).to_owned(), format::percent(share)]);
+    let mut table = Table::new("numbers", "The share of the time for which each was the limit", &["limit", "time"]);
+    for (limit, share) in shares {
+        table.row(&[limit_word(limit).to_owned(), format::percent(share)]);
     }
-    let about = "What held the job back, moment by moment, by what the threads of both ends waited for.";
+    let about = "The limiting part over time, from what the threads of both ends waited for.";
     lanes(&format!("job{number}-limits"), "Limits", about, x, &all, &table.folded("Numbers"))
 }
 
 /// A name that is short enough to stand beside a lane.
-fn lane_word(held: LimitingPart) -> &'static str {
-    match held {
+fn lane_word(limit: LimitingPart) -> &'static str {
+    match limit {
         LimitingPart::Source => "source storage",
         LimitingPart::SenderCpu => "sender's CPU",
         LimitingPart::Network => "network",
@@ -174,9 +176,9 @@ fn lane_word(held: LimitingPart) -> &'static str {
 }
 
 /// When a part was the limit; consecutive moments are one block.
-fn blocks(moments: &[Moment], held: LimitingPart) -> Vec<(f64, f64)> {
+fn blocks(moments: &[Moment], limit: LimitingPart) -> Vec<(f64, f64)> {
     let mut blocks: Vec<(f64, f64)> = Vec::new();
-    for moment in moments.iter().filter(|moment| moment.held == Some(held)) {
+    for moment in moments.iter().filter(|moment| moment.limit == Some(limit)) {
         match blocks.last_mut() {
             Some(last) if moment.from_s <= last.1 * (1.0 + 1e-9) => last.1 = moment.to_s,
             _ => blocks.push((moment.from_s, moment.to_s)),
@@ -236,7 +238,7 @@ fn threads(
         ("f6", "waiting for a limit"),
         ("f7", "waiting for something to do"),
     ];
-    let about = "Where their time went, in shares of it.";
+    let about = "The shares of their time.";
     stack(&format!("job{number}-{end}"), title, about, x, &parts, &rows)
 }
 
@@ -254,25 +256,24 @@ fn tcp(moments: &[Moment], number: usize, x: &Scale) -> String {
         return String::new();
     }
     let parts = [
-        ("f0", "data on its way"),
+        ("f0", "data in flight"),
         ("f3", "receive window full"),
         ("f4", "send buffer full"),
-        ("f7", "nothing on its way"),
+        ("f7", "no data in flight"),
     ];
-    let about = "The streams' time, all together, as the sending end's kernel says.";
+    let about = "The time of all streams together, by the sending end's kernel.";
     stack(&format!("job{number}-tcp"), "TCP", about, x, &parts, &rows)
 }
 
-fn round_trips(course: &TransferTimeline, number: usize, x: &Scale) -> String {
-    let means = course.round_trips();
+fn round_trips(timeline: &TransferTimeline, number: usize, x: &Scale) -> String {
+    let means = timeline.round_trips();
     if means.is_empty() {
         return String::new();
     }
     let to_ms = |mean: &Mean| Mean { mean: mean.mean * 1e3, low: mean.low * 1e3, high: mean.high * 1e3, ..*mean };
     let ms: Vec<Mean> = means.iter().map(to_ms).collect();
     let id = format!("job{number}-rtt");
-    let about =
-        "As the sending end's kernel smooths them: the mean over all streams, and the least and the most of any.";
+    let about = "Smoothed by the sending end's kernel: the mean over all streams, and the least and the most of any.";
     let mut plot = Plot::new(&id, "Round trips", about, x.clone(), Scale::plain(highest(&ms), "ms"));
     let band = |mean: &Mean| Step { low: mean.low, high: mean.high, ..step(mean) };
     plot.area("faint", &ms.iter().map(band).collect::<Vec<_>>());

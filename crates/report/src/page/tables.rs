@@ -16,16 +16,16 @@ pub fn comparison(stories: &[Story]) -> String {
     let heads = ["", "ended", "moved", "files", "time", "mean rate", "streams", "limited by"];
     let mut table = Table::new("", "All of them", &heads);
     for (at, story) in stories.iter().take(COMPARED_MAX).enumerate() {
-        let brief = &story.brief;
+        let row = &story.comparison;
         table.row(&[
             format!("{}. {}", at + 1, story.title),
-            brief.state.clone(),
-            format::maybe(brief.bytes, format::bytes),
-            brief.files.map_or_else(|| NONE.into(), |files| files.to_string()),
-            format::maybe(brief.seconds, format::seconds),
-            format::maybe(brief.rate_bit_s, format::rate),
-            brief.streams.map_or_else(|| NONE.into(), |streams| streams.to_string()),
-            brief.limited_by.clone(),
+            row.state.clone(),
+            format::maybe(row.bytes, format::bytes),
+            row.files.map_or_else(|| NONE.into(), |files| files.to_string()),
+            format::maybe(row.seconds, format::seconds),
+            format::maybe(row.rate_bit_s, format::rate),
+            row.streams.map_or_else(|| NONE.into(), |streams| streams.to_string()),
+            row.limited_by.clone(),
         ]);
     }
     let more = stories.len().saturating_sub(COMPARED_MAX);
@@ -55,21 +55,21 @@ pub fn streams(all: &[Stream]) -> String {
     let mut shown: Vec<&Stream> = all.iter().collect();
     // The streams that moved most, in the order of their numbers.
     shown.sort_by(|a, b| b.bytes.total_cmp(&a.bytes).then(a.id.cmp(&b.id)));
-    let left = shown.split_off(shown.len().min(STREAMS_MAX));
+    let others = shown.split_off(shown.len().min(STREAMS_MAX));
     shown.sort_by_key(|stream| stream.id);
-    let mut out = carried(&shown);
-    if !left.is_empty() {
-        let bytes = format::bytes(left.iter().map(|stream| stream.bytes).sum());
-        out += &format!("<p>… and {} more, which moved {bytes} together.</p>", left.len());
+    let mut out = traffic_table(&shown);
+    if !others.is_empty() {
+        let bytes = format::bytes(others.iter().map(|stream| stream.bytes).sum());
+        out += &format!("<p>… and {} more, which moved {bytes} together.</p>", others.len());
     }
-    out + &waited(&shown)
+    out + &limits_table(&shown)
 }
 
 fn label(stream: &Stream) -> String {
     if stream.note.is_empty() { stream.id.to_string() } else { format!("{} ({})", stream.id, stream.note) }
 }
 
-fn carried(streams: &[&Stream]) -> String {
+fn traffic_table(streams: &[&Stream]) -> String {
     let heads = [
         "stream",
         "from",
@@ -87,7 +87,7 @@ fn carried(streams: &[&Stream]) -> String {
     ];
     let mut table = Table::new(
         "numbers",
-        "What each stream moved, and over what; without a series the last in place of medians",
+        "Bytes and path of each stream; without a series, last values in place of medians",
         &heads,
     );
     for stream in streams {
@@ -97,11 +97,11 @@ fn carried(streams: &[&Stream]) -> String {
                 format!("{} ({})", format::count(segments), format::bytes(bytes))
             })
         };
-        let said = |text: &str| if text.is_empty() { NONE.to_owned() } else { text.to_owned() };
+        let or_dash = |text: &str| if text.is_empty() { NONE.to_owned() } else { text.to_owned() };
         table.row(&[
             label(stream),
-            said(&stream.addresses.0),
-            said(&stream.addresses.1),
+            or_dash(&stream.addresses.0),
+            or_dash(&stream.addresses.1),
             stream
                 .seen
                 .map_or_else(|| NONE.into(), |(from, to)| format!("{} – {}", format::moment(from), format::moment(to))),
@@ -112,20 +112,20 @@ fn carried(streams: &[&Stream]) -> String {
             segments(stream.cwnd[0]),
             segments(stream.cwnd[1]),
             format!("{} B", stream.mss_bytes),
-            said(&stream.congestion),
-            said(&stream.payload),
+            or_dash(&stream.congestion),
+            or_dash(&stream.payload),
         ]);
     }
     table.end()
 }
 
-fn waited(streams: &[&Stream]) -> String {
+fn limits_table(streams: &[&Stream]) -> String {
     let heads = [
         "stream",
         "segments sent again",
         "bytes sent again",
         "delivery rate",
-        "told to send at most",
+        "pacing limit",
         "busy",
         "receive window full",
         "send buffer full",
@@ -134,7 +134,7 @@ fn waited(streams: &[&Stream]) -> String {
     ];
     let mut table = Table::new(
         "numbers",
-        "What held each stream back, as the kernel of the sending end says; windows and buffers as shares of busy",
+        "The limits of each stream, by the kernel of the sending end; windows and buffers as shares of busy",
         &heads,
     );
     for stream in streams {

@@ -44,9 +44,9 @@ fn a_page_is_that_of_the_golden_file() {
 }
 
 #[test]
-fn a_page_says_what_its_files_say() {
+fn a_page_has_the_facts_of_its_files() {
     let text = well_formed(&of(whole()));
-    for said in [
+    for part in [
         "Done in part: 1.00 GiB in 3 files in 10.00 s, 859 Mbit/s. Limited by the network.",
         "Evidence: the path gave 938 Mbit/s and no more when it was full",
         "Remedy: a faster path, or less of other traffic",
@@ -63,7 +63,7 @@ fn a_page_says_what_its_files_say() {
         "longhaul/0.1.0 here, longhaul/0.1.0 there",
         "file 1",
     ] {
-        assert!(text.contains(said), "{said:?} is not in {text}");
+        assert!(text.contains(part), "{part:?} is not in {text}");
     }
     assert_eq!(of(whole()), of(whole()));
 }
@@ -93,7 +93,7 @@ fn several_jobs_stand_side_by_side() {
 }
 
 #[test]
-fn a_stranger_s_receipt_stays_text_and_has_an_end() {
+fn a_hostile_receipt_stays_text_of_bounded_length() {
     let evil = "</title><script>alert('x')</script>\u{202e}\u{0}\"onload=\"".repeat(200);
     let mut all = Receipt {
         transfer: evil.clone(),
@@ -138,7 +138,7 @@ fn a_stranger_s_receipt_stays_text_and_has_an_end() {
 }
 
 #[test]
-fn many_rows_make_a_page_of_the_same_size() {
+fn a_long_series_makes_a_page_of_bounded_size() {
     let rows = |quarters| {
         of(vec![a_receipt(receipt()), ReportInput::Series(Box::new(a_series(&series(JOB, &two_streams(quarters)))))])
     };
@@ -150,7 +150,7 @@ fn many_rows_make_a_page_of_the_same_size() {
 }
 
 #[test]
-fn what_there_is_little_of_makes_a_page_as_well() {
+fn empty_inputs_make_a_page() {
     let empty = Receipt {
         streams: Vec::new(),
         ends: Vec::new(),
@@ -172,25 +172,25 @@ fn what_there_is_little_of_makes_a_page_as_well() {
 }
 
 #[test]
-fn there_is_an_end_to_jobs_too() {
+fn the_number_of_sections_is_bounded() {
     let numbered = |n: u32| a_receipt(Receipt { transfer: n.to_string(), ..receipt() });
     let many: Vec<ReportInput> = (0..1200).map(numbered).collect();
     let page = of(many);
     let text = well_formed(&page);
-    assert_eq!(page.matches("<section").count(), TOLD_MAX);
+    assert_eq!(page.matches("<section").count(), SECTIONS_MAX);
     assert!(text.contains("… and 200 more.") && text.contains("The other 1168 are in the comparison above."));
     assert!(page.len() < 2 << 20, "{} bytes", page.len());
 }
 
-fn looks() -> impl Strategy<Value = Vec<SampleRow>> {
-    let look = (0.0..100.0f64, 0.0..10.0f64, 0u32..12, 0.0..1e6f64, 0.0..1.0f64);
-    prop::collection::vec(look, 0..120).prop_map(|looks| {
+fn samples() -> impl Strategy<Value = Vec<SampleRow>> {
+    let row = (0.0..100.0f64, 0.0..10.0f64, 0u32..12, 0.0..1e6f64, 0.0..1.0f64);
+    prop::collection::vec(row, 0..120).prop_map(|samples| {
         let mut now_s = 0.0;
-        let look = |(gap_s, for_s, stream, mbit_s, busy)| {
+        let row = |(gap_s, for_s, stream, mbit_s, busy)| {
             now_s += gap_s;
             SampleRow { at_s: now_s, for_s, stream, mbit_s, busy }
         };
-        looks.into_iter().map(look).collect()
+        samples.into_iter().map(row).collect()
     })
 }
 
@@ -198,8 +198,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_series_is_a_page(looks in looks(), job in "[a-c]?", cut in 0usize..20_000) {
-        let mut text = series(&job, &looks);
+    fn any_series_is_a_page(samples in samples(), job in "[a-c]?", cut in 0usize..20_000) {
+        let mut text = series(&job, &samples);
         let head = text.find('\n').unwrap_or(0) + 1;
         text.truncate(head.max(text.len().saturating_sub(cut)));
         let receipt = a_receipt(Receipt { transfer: "a".into(), ..receipt() });

@@ -1,4 +1,4 @@
-//! Files of all kinds, whole, cut and made up.
+//! Files of all kinds: whole, truncated and random.
 
 use std::fs;
 
@@ -24,7 +24,7 @@ fn refused(text: impl AsRef<[u8]>) -> String {
 }
 
 #[test]
-fn receipts_are_known_in_all_their_forms() {
+fn receipts_are_recognised_in_all_their_forms() {
     let receipt = receipt();
     let (line, pretty) = (serde_json::to_string(&receipt).unwrap(), serde_json::to_string_pretty(&receipt).unwrap());
     let point = |seconds, bytes| {
@@ -54,13 +54,13 @@ fn receipts_are_known_in_all_their_forms() {
 }
 
 #[test]
-fn a_series_is_known_by_its_columns() {
+fn a_series_is_recognised_by_its_columns() {
     let found = of(series(JOB, &two_streams(4))).unwrap();
     assert!(matches!(&found[..], [ReportInput::Series(series)] if series.rows == 12));
 }
 
 #[test]
-fn what_broke_off_is_told_as_far_as_it_goes() {
+fn truncated_output_is_reported_as_far_as_it_goes() {
     let points = "{\"event\":\"progress\",\"seconds\":1,\"bytes\":5}\n{\"event\":\"progress\",\"seconds\":2,\"by";
     assert!(matches!(&of(points).unwrap()[..], [ReportInput::Unfinished(points)] if points.len() == 1));
     let error =
@@ -73,7 +73,7 @@ fn what_broke_off_is_told_as_far_as_it_goes() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_line() {
+fn an_error_names_its_line() {
     let line = serde_json::to_string(&receipt()).unwrap();
     let pretty = serde_json::to_string_pretty(&receipt()).unwrap();
     let line_of = |what: &str| pretty.lines().position(|line| line.contains(what)).unwrap() + 1;
@@ -82,19 +82,19 @@ fn what_is_wrong_is_named_with_its_line() {
         assert!(pretty.contains(from), "{from}");
         pretty.replacen(from, to, 1)
     };
-    for (text, said) in [
+    for (text, expected) in [
         (String::new(), "is empty: neither".to_owned()),
         (" \n\n".into(), "is empty".into()),
         ("hello, world\n".into(), "line 1: neither a receipt".into()),
         ("<html>".into(), "line 1: neither a receipt".into()),
         ("{}".into(), "line 1: an object is neither".into()),
-        ("[]".into(), "line 1: a list of no receipts".into()),
+        ("[]".into(), "line 1: an empty list of receipts".into()),
         ("{\"v\":2,\"event\":\"receipt\"}".into(), "line 1: written by a later version (v is 2".into()),
         ("{\"v\":1,\"event\":\"result\",\"test\":\"udp\"}".into(), "line 1: \"result of udp\" is neither".into()),
         ("\n\n{\"v\":1,\"event\":\"receipt\",\n \"job\":\"x\"}".into(), "line 4: missing field".into()),
         (format!("{line}\n{{\"event\":\"receipt\"}}"), "line 2: missing field".into()),
-        (format!("{line}\n[1]"), "line 2: no object".into()),
-        (format!("{line}\n17"), "line 2: no object".into()),
+        (format!("{line}\n[1]"), "line 2: not an object".into()),
+        (format!("{line}\n17"), "line 2: not an object".into()),
         (format!("{line}\n{{]"), "line 2: ".into()),
         (edited("\"seconds\": 10.0", "\"seconds\": NaN"), format!("line {at}: ")),
         (edited("\"seconds\": 10.0", "\"seconds\": null"), format!("line {at}: invalid type: null")),
@@ -110,7 +110,7 @@ fn what_is_wrong_is_named_with_its_line() {
         ("[".repeat(100_000), "line 1: ".into()),
     ] {
         let why = refused(&text);
-        assert!(why.starts_with(&said), "{why:?} is not {said:?}");
+        assert!(why.starts_with(&expected), "{why:?} is not {expected:?}");
     }
     let header = "time_s,stream,records\n1,2,3\n";
     assert!(refused(header).starts_with("line 1: has no column storage_ms_per_record"), "{}", refused(header));

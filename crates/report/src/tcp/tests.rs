@@ -10,7 +10,7 @@ fn flow(stream: u32, up: bool, bytes: u64, kernel: Option<Kernel>) -> model::v1:
     model::v1::probe::tcp::Flow { stream, direction: Direction::of(up), bytes, rate_bit_s: bytes * 8, kernel }
 }
 
-/// Two seconds there over one stream, of which the far end counted a little less than the near one sent.
+/// A test of two seconds forward over one stream; the far end counted a little less than the near end sent.
 fn report() -> Report {
     let kernel = |rtt_s| Kernel {
         rtt_s,
@@ -36,7 +36,7 @@ fn report() -> Report {
         settings: [("net.ipv4.tcp_rmem".to_owned(), rmem.to_owned())].into(),
         ..Use::default()
     };
-    let way = DirectionReport {
+    let result = DirectionReport {
         direction: Direction::Forward,
         rate_bit_s: 8_000_000,
         received_bytes: 2_000_000,
@@ -44,7 +44,7 @@ fn report() -> Report {
         ..DirectionReport::default()
     };
     Report {
-        directions: vec![way],
+        directions: vec![result],
         intervals: (0..2)
             .map(|n| interval(n, vec![flow(1, true, 1_100_000, Some(kernel(0.1 + f64::from(n) / 10.0)))]))
             .collect(),
@@ -60,37 +60,37 @@ fn report() -> Report {
 }
 
 #[test]
-fn a_direction_is_a_story() {
-    let [story] = &stories(&report(), "dtn.example")[..] else { panic!("one way") };
+fn a_direction_becomes_a_story() {
+    let [story] = &stories(&report(), "dtn.example")[..] else { panic!("one direction") };
     assert_eq!(story.title, "TCP test: here → dtn.example");
     assert_eq!(story.verdict, "8.00 Mbit/s, limited by the receive window.");
-    let course = story.course.as_ref().unwrap();
-    assert_eq!(course.rates().iter().map(|mean| mean.mean).collect::<Vec<_>>(), [8e6; 8], "as it arrived");
+    let timeline = story.timeline.as_ref().unwrap();
+    assert_eq!(timeline.rates().iter().map(|mean| mean.mean).collect::<Vec<_>>(), [8e6; 8], "as it arrived");
     let [stream] = &story.streams[..] else { panic!("one stream") };
     assert_eq!((stream.id, stream.bytes, stream.retransmits, stream.is_scaled), (1, 2e6, Some(3), Some(true)));
     assert_eq!((stream.rtt, stream.cwnd), ([Some(0.1), Some(0.1), Some(0.2)], [Some(10.0), Some(10.0)]));
-    let moment = course.moments()[0];
-    assert_eq!((moment.tcp.busy_s, moment.tcp.receive_window_s, moment.held), (0.25, 0.125, None));
+    let moment = timeline.moments()[0];
+    assert_eq!((moment.tcp.busy_s, moment.tcp.receive_window_s, moment.limit), (0.25, 0.125, None));
     assert_eq!(story.sheets.last().unwrap().rows.last().unwrap()[1], "4096\t131072\t6291456");
     assert_eq!(story.remarks, ["no bbr there"]);
 }
 
 #[test]
-fn times_that_are_none_do_no_harm() {
+fn implausible_times_are_left_out() {
     let mut odd = report();
     for (n, (start_s, end_s)) in [(f64::MAX, 1.0), (-1.0, f64::MAX)].into_iter().enumerate() {
         (odd.intervals[n].start_s, odd.intervals[n].end_s) = (start_s, end_s);
         (odd.far_intervals[n].start_s, odd.far_intervals[n].end_s) = (start_s, end_s);
     }
-    assert!(stories(&odd, "x")[0].course.is_none());
+    assert!(stories(&odd, "x")[0].timeline.is_none());
     let mut odd = report();
     for interval in &mut odd.intervals {
         let kernel = interval.flows[0].kernel.as_mut().unwrap();
         (kernel.rtt_s, kernel.busy_s, kernel.mss_bytes, kernel.cwnd_bytes) = (-1.0, f64::MAX, 0, u64::MAX);
     }
     let story = &stories(&odd, "x")[0];
-    assert!(story.course.as_ref().unwrap().round_trips().is_empty());
-    assert_eq!(story.course.as_ref().unwrap().moments()[0].tcp.busy_s, 0.0);
+    assert!(story.timeline.as_ref().unwrap().round_trips().is_empty());
+    assert_eq!(story.timeline.as_ref().unwrap().moments()[0].tcp.busy_s, 0.0);
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub struct StreamFacts {
 }
 
 impl StreamFacts {
-    pub(super) fn carry(&mut self, bytes: SentReceived, from_s: f64, to_s: f64) {
+    pub(super) fn add_bytes(&mut self, bytes: SentReceived, from_s: f64, to_s: f64) {
         self.bytes = [self.bytes[0] + bytes[0], self.bytes[1] + bytes[1]];
         let (from, to) = self.seen.unwrap_or((from_s, to_s));
         self.seen = Some((from.min(from_s), to.max(to_s)));
@@ -56,8 +56,9 @@ impl StreamFacts {
 /// than for a thousand.
 #[derive(Clone, Debug, Default)]
 pub struct ValueSummary {
+    /// The least and the largest value.
     ends: Option<(f64, f64)>,
-    many: u64,
+    count: u64,
     /// The number of values by power of ten and three digits, in millionths.
     counts: BTreeMap<(u32, u32), u64>,
 }
@@ -67,8 +68,9 @@ impl ValueSummary {
     pub fn note(&mut self, value: f64) {
         let (least, most) = self.ends.unwrap_or((value, value));
         self.ends = Some((least.min(value), most.max(value)));
-        self.many += 1;
-        let (mut digits, mut zeros) = (value * 1e6, 0);
+        self.count += 1;
+        let mut digits = value * 1e6;
+        let mut zeros = 0;
         while digits >= 999.5 {
             digits /= 10.0;
             zeros += 1;
@@ -89,7 +91,7 @@ impl ValueSummary {
     /// The median: half of the values are not above it.
     pub fn median(&self) -> Option<f64> {
         let (least, most) = self.ends?;
-        let mut left = self.many.div_ceil(2);
+        let mut left = self.count.div_ceil(2);
         let middle = self.counts.iter().find(|(_, many)| {
             left = left.saturating_sub(**many);
             left == 0

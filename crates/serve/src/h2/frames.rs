@@ -1,8 +1,8 @@
-//! Where the heads of requests end among the frames that come in (RFC 9113, section 4.1), so that the library can be stopped
-//! after each: a request is then seen before the bytes behind it are judged.
+//! Finds where the heads of requests end among the incoming frames (RFC 9113, section 4.1), so that the h2 library can be paused
+//! after each head: the server then sees a request before the library judges the bytes behind it.
 //!
 //! Why that matters: stock xrootd, when it pushes, announces a body over HTTP/2 and sends none (5.5.3; any server refuses
-//! that). If it is told early enough that HTTP/1.1 is wanted, its library tries again with that and succeeds.
+//! that). If the server asks for HTTP/1.1 early enough, xrootd's library tries again with HTTP/1.1 and succeeds.
 
 /// The client's preface, before all frames.
 const PREFACE_BYTES: usize = 24;
@@ -14,6 +14,7 @@ const END_HEADERS: u8 = 0x4;
 /// Follows the frames of one connection.
 pub(super) struct Frames {
     head: [u8; HEAD_BYTES],
+    /// Bytes of `head` that have arrived.
     have: usize,
     /// Bytes of the frame, or of the preface, that are still to come.
     left: usize,
@@ -22,7 +23,7 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// From the beginning of a connection.
+    /// The state at the beginning of a connection.
     pub fn new() -> Frames {
         Frames { head: [0; HEAD_BYTES], have: 0, left: PREFACE_BYTES, ends_head: false }
     }
@@ -65,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_breath_behind_each_head_however_the_bytes_come() {
+    fn each_head_ends_a_span_however_the_bytes_come() {
         let parts = [
             vec![b'P'; PREFACE_BYTES],
             frame(0x4, 0, 18),
@@ -79,15 +80,17 @@ mod tests {
         let first = parts[..3].concat().len();
         let second = parts[..6].concat().len();
         for step in [1, 2, 8, 9, 10, 100, bytes.len()] {
-            let (mut frames, mut at, mut breaths) = (Frames::new(), 0, Vec::new());
+            let mut frames = Frames::new();
+            let mut at = 0;
+            let mut head_ends = Vec::new();
             while at < bytes.len() {
-                let (taken, breath) = frames.span(&bytes[at..(at + step).min(bytes.len())]);
+                let (taken, ends_head) = frames.span(&bytes[at..(at + step).min(bytes.len())]);
                 at += taken;
-                if breath {
-                    breaths.push(at);
+                if ends_head {
+                    head_ends.push(at);
                 }
             }
-            assert_eq!(breaths, [first, second], "{step}");
+            assert_eq!(head_ends, [first, second], "{step}");
         }
     }
 }

@@ -5,13 +5,13 @@ use http::request::Parts;
 use web::head::HeadError;
 use web::{Headers, Request, Response, body};
 
-/// Fields that speak of a connection, of which there are none here (RFC 9113, section 8.2.2).
+/// Fields about the connection, which HTTP/2 does not allow (RFC 9113, section 8.2.2).
 const OF_CONNECTIONS: [&str; 5] = ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
 
 /// Why a head is not taken: the status, and the reason.
 pub(super) type BadHead = (u16, String);
 
-/// A request, and its body's length where it says so.
+/// A request, and the length of its body if it is stated.
 pub(super) fn request(parts: &Parts, over: bool) -> Result<(Request, Option<u64>), BadHead> {
     let bad = |error: HeadError| (error.status(), error.to_string());
     let request = web::parts::request(parts).map_err(bad)?;
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_connections_and_no_capitals() {
+    fn fields_lose_their_capitals_and_connection_fields_are_left_out() {
         let headers = Headers::new().with("Connection", "close").with("ETag", "\"x\"").with("Keep-Alive", "1");
         let map = fields(&headers.with("Transfer-Encoding", "chunked").with("ETag", "y"));
         assert_eq!((map.len(), map.get_all("etag").iter().count()), (2, 2));

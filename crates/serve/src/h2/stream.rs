@@ -14,16 +14,16 @@ use store::Source;
 use web::{Headers, Method, Request, Response};
 
 use super::{ConnectionFacts, PendingRequest, broken, heads, wait};
-use crate::exchange::{Exchange, Length, Pace, SILENCE, Uptake, pump};
+use crate::exchange::{BodyPace, ClientPace, Exchange, Length, STALLED_AFTER, copy_range};
 use crate::service::{Rejection, Service};
 
 /// Bytes of an answer that are handed over at once, where there is room for so many: each time costs a wake-up or two.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// What is read past of a body that nobody wants, for so long: clients stop when they have heard the answer.
+/// Bytes of a body that are skipped after the answer, and for how long: clients stop sending when they have read the answer.
 const UNWANTED_BYTES_MAX: usize = 16 << 20;
 const UNWANTED_WITHIN: Duration = Duration::from_secs(5);
-/// For the fields behind a body whose end has come: they are in the frame that ends it.
+/// The time for the trailer fields of a body that has ended: they are in the frame that ends it.
 const TRAILERS_WITHIN: Duration = Duration::from_secs(5);
 
 /// A request being answered.
@@ -35,19 +35,19 @@ pub(super) struct H2<'a> {
     /// Bytes of the body that have come and were not read yet.
     piece: Bytes,
     /// The client waits for `100 Continue` before it sends its body.
-    waits: bool,
-    pace: Pace,
-    uptake: Uptake,
-    /// Looked at where nothing else may change.
+    waits_to_send: bool,
+    body_pace: BodyPace,
+    client_pace: ClientPace,
+    /// In a cell, because [`Exchange::is_gone`] polls it through a shared reference.
     out: RefCell<ResponseStream>,
-    /// Bytes that the answer still owes, where it said how many.
+    /// Bytes of the answer that are still to be sent, if their number is known.
     left: Option<u64>,
     ended: bool,
     broken: bool,
-    /// The client was told to come by HTTP/1.1.
+    /// The client was asked to repeat the request over HTTP/1.1.
     left_to_http1: bool,
     /// Fields to add to the answer's head.
-    besides: Headers,
+    extra_fields: Headers,
 }
 
 struct ResponseStream {
@@ -58,7 +58,7 @@ struct ResponseStream {
 /// Answers a request, or refuses a head that is not a request.
 pub(super) fn answer(job: PendingRequest, facts: &ConnectionFacts, service: &dyn Service) {
     let PendingRequest { request, mut respond } = job;
-    // Reset while it waited for a worker.
+    // The client has reset the stream while it waited for a worker.
     if is_reset(respond.poll_reset(&mut Context::from_waker(Waker::noop()))) {
         return;
     }
@@ -67,34 +67,30 @@ pub(super) fn answer(job: PendingRequest, facts: &ConnectionFacts, service: &dyn
         Ok((request, length)) => (request, length, None),
         Err(bad) => (Request::new(Method::Get, "/", Headers::new()), None, Some(bad)),
     };
-    let waits = request.waits() && body_length != Some(0);
-    let out = RefCell::new(ResponseStream { respond, body: None });
-    let (piece, pace, uptake) = (Bytes::new(), Pace::new(body_length), Uptake::default());
-    let (left, ended, broken, left_to_http1) = (None, false, false, false);
     let mut stream = H2 {
         facts,
+        waits_to_send: request.waits() && body_length != Some(0),
         request,
         body,
         body_length,
-        piece,
-        waits,
-        pace,
-        uptake,
-        out,
-        left,
-        ended,
-        broken,
-        left_to_http1,
-        besides: Headers::new(),
+        piece: Bytes::new(),
+        body_pace: BodyPace::new(body_length),
+        client_pace: ClientPace::default(),
+        out: RefCell::new(ResponseStream { respond, body: None }),
+        left: None,
+        ended: false,
+        broken: false,
+        left_to_http1: false,
+        extra_fields: Headers::new(),
     };
     match bad {
         None => {
             service.answer(&mut stream);
-            stream.hear_out();
+            stream.discard_body();
         }
         Some((status, reason)) => {
             service.refused(&Rejection::Request { peer: facts.peer, status, reason: &reason });
-            let _ = stream.say_no(status, &reason);
+            let _ = stream.send_refusal(status, &reason);
         }
     }
 }
@@ -107,17 +103,18 @@ fn is_reset(reset: Poll<Result<Reason, h2::Error>>) -> bool {
     }
 }
 
-fn hung_up() -> io::Error {
+fn stream_reset() -> io::Error {
     io::Error::new(io::ErrorKind::BrokenPipe, "the client has reset the stream")
 }
 
 impl H2<'_> {
-    fn guarded<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+    /// Marks the stream as broken after an error.
+    fn note_failure<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
         self.broken |= result.is_err();
         result
     }
 
-    fn say_no(&mut self, status: u16, reason: &str) -> io::Result<()> {
+    fn send_refusal(&mut self, status: u16, reason: &str) -> io::Result<()> {
         let text = format!("{reason}\n");
         let head = Response::new(status).with("Content-Type", "text/plain; charset=utf-8");
         self.begin(head, Length::Known(text.len() as u64))?;
@@ -125,10 +122,11 @@ impl H2<'_> {
         self.end(&Headers::new())
     }
 
-    /// Fetches bytes of the body; whether there are any.
+    /// Fetches bytes of the body. Returns whether there are any.
     fn fetch(&mut self) -> io::Result<bool> {
         while self.piece.is_empty() {
-            let (within, body) = (self.pace.patience()?, &mut self.body);
+            let within = self.body_pace.time_left()?;
+            let body = &mut self.body;
             match wait::until(within, |cx| body.poll_data(cx)) {
                 Some(Some(Ok(piece))) => self.piece = piece,
                 Some(Some(Err(error))) => return Err(broken(error)),
@@ -140,25 +138,25 @@ impl H2<'_> {
     }
 
     fn take(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if std::mem::take(&mut self.waits) && !self.has_begun() {
-            let mut go_on = http::Response::new(());
-            *go_on.status_mut() = http::StatusCode::CONTINUE;
-            self.out.get_mut().respond.send_informational(go_on).map_err(broken)?;
+        if std::mem::take(&mut self.waits_to_send) && !self.has_begun() {
+            let mut interim = http::Response::new(());
+            *interim.status_mut() = http::StatusCode::CONTINUE;
+            self.out.get_mut().respond.send_informational(interim).map_err(broken)?;
         }
         if !self.fetch()? {
             return Ok(0);
         }
         let got = self.piece.len().min(buffer.len());
         buffer[..got].copy_from_slice(&self.piece.split_to(got));
-        // Only what is taken makes room for more.
+        // The window grows only by what the service has read.
         self.body.flow_control().release_capacity(got).map_err(broken)?;
-        self.pace.took(got)?;
+        self.body_pace.count_received(got)?;
         Ok(got)
     }
 
-    /// Reads past what the client is still sending after it was answered. Dropped before, the stream would be reset with
-    /// NO_ERROR (RFC 9113, section 8.1), upon which curl (7.88) forgets the answer.
-    fn hear_out(&mut self) {
+    /// Skips what the client still sends after the answer. If the stream were dropped before, it would be reset with
+    /// NO_ERROR (RFC 9113, section 8.1), and curl (7.88) would discard the answer.
+    fn discard_body(&mut self) {
         if !self.ended || self.broken || self.left_to_http1 {
             return;
         }
@@ -177,7 +175,7 @@ impl H2<'_> {
         }
     }
 
-    /// Sends bytes as the client has room for them.
+    /// Sends bytes as the client's window permits.
     fn put(&mut self, bytes: &[u8], last: bool) -> io::Result<()> {
         let Some(out) = &mut self.out.get_mut().body else { return Err(io::ErrorKind::NotConnected.into()) };
         let mut at = 0;
@@ -185,10 +183,10 @@ impl H2<'_> {
             let most = (bytes.len() - at).min(PIECE_BYTES);
             out.reserve_capacity(most);
             let began = Instant::now();
-            let room = wait::until(SILENCE, |cx| match out.capacity() {
+            let room = wait::until(STALLED_AFTER, |cx| match out.capacity() {
                 0 => match out.poll_capacity(cx) {
                     Poll::Ready(Some(Ok(0))) => {
-                        // Room that went to another stream; there will be some later.
+                        // The window went to another stream; some will be free later.
                         cx.waker().wake_by_ref();
                         Poll::Pending
                     }
@@ -199,14 +197,14 @@ impl H2<'_> {
             let room = match room {
                 Some(Some(Ok(room))) => room.min(most),
                 Some(Some(Err(error))) => return Err(broken(error)),
-                Some(None) => return Err(hung_up()),
+                Some(None) => return Err(stream_reset()),
                 None => return Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read")),
             };
             let waited = began.elapsed();
             let piece = Bytes::copy_from_slice(&bytes[at..at + room]);
             at += room;
             out.send_data(piece, last && at == bytes.len()).map_err(broken)?;
-            self.uptake.gave(room as u64, waited)?;
+            self.client_pace.count_sent(room as u64, waited)?;
         }
         Ok(())
     }
@@ -221,7 +219,7 @@ impl Drop for H2<'_> {
         match &mut out.body {
             Some(body) if !self.ended => body.send_reset(Reason::INTERNAL_ERROR),
             None => out.respond.send_reset(Reason::INTERNAL_ERROR),
-            // All was said before the body broke.
+            // The answer was complete before the body broke.
             Some(_) => {}
         }
     }
@@ -253,7 +251,7 @@ impl Exchange for H2<'_> {
             return Ok(0);
         }
         let got = self.take(buffer);
-        self.guarded(got)
+        self.note_failure(got)
     }
 
     fn trailers(&mut self) -> Headers {
@@ -264,12 +262,12 @@ impl Exchange for H2<'_> {
         }
     }
 
-    fn expect_little(&mut self) {
-        self.pace.expect_little();
+    fn expect_short_body(&mut self) {
+        self.body_pace.expect_short_body();
     }
 
     fn add_to_answer(&mut self, fields: Headers) {
-        self.besides = fields;
+        self.extra_fields = fields;
     }
 
     fn begin(&mut self, mut response: Response, length: Length) -> io::Result<()> {
@@ -277,7 +275,7 @@ impl Exchange for H2<'_> {
         if let (Length::Known(bytes), false) = (length, bodiless) {
             response.headers.set("Content-Length", bytes.to_string());
         }
-        crate::exchange::dress(&mut response, &self.besides);
+        crate::exchange::add_common_fields(&mut response, &self.extra_fields);
         self.ended = bodiless || self.request.method == Method::Head || length == Length::Known(0);
         self.left = match length {
             Length::Known(bytes) => Some(bytes),
@@ -289,42 +287,42 @@ impl Exchange for H2<'_> {
                 out.body = Some(body);
                 Ok(())
             }
-            Err(error) => self.guarded(Err(broken(error))),
+            Err(error) => self.note_failure(Err(broken(error))),
         }
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        // Nobody waits for a body.
+        // This answer has no body, or it is complete.
         if self.ended || bytes.is_empty() {
             return Ok(());
         }
         let mut last = false;
         if let Some(left) = &mut self.left {
             let Some(rest) = left.checked_sub(bytes.len() as u64) else {
-                return self.guarded(Err(io::Error::other("the answer is longer than it said")));
+                return self.note_failure(Err(io::Error::other("the answer is longer than it said")));
             };
             (*left, last) = (rest, rest == 0);
         }
         let sent = self.put(bytes, last);
-        self.guarded(sent)?;
+        self.note_failure(sent)?;
         self.ended |= last;
         Ok(())
     }
 
     fn send(&mut self, source: &dyn Source, offset: u64, bytes: u64) -> io::Result<()> {
-        let sent = pump(source, offset, bytes, &mut |piece| self.write(piece));
-        self.guarded(sent)
+        let sent = copy_range(source, offset, bytes, &mut |piece| self.write(piece));
+        self.note_failure(sent)
     }
 
     fn end(&mut self, trailers: &Headers) -> io::Result<()> {
-        // An answer that owes bytes is reset when it is dropped.
+        // An answer that is not complete is reset when it is dropped.
         if self.ended || self.left.is_some() {
             return Ok(());
         }
         let Some(out) = &mut self.out.get_mut().body else { return Err(io::ErrorKind::NotConnected.into()) };
         let trailers = heads::fields(trailers);
         let sent = if trailers.is_empty() { out.send_data(Bytes::new(), true) } else { out.send_trailers(trailers) };
-        self.guarded(sent.map_err(broken))?;
+        self.note_failure(sent.map_err(broken))?;
         self.ended = true;
         Ok(())
     }
@@ -334,11 +332,11 @@ impl Exchange for H2<'_> {
     }
 
     fn leave_to_http1(&mut self) -> bool {
-        // libcurl asks again by itself (RFC 9113, section 7), in xrootd's copies as well; of others some fail. For GET alone:
-        // a body that it has begun to send curl does not begin again (7.88).
+        // libcurl repeats the request by itself (RFC 9113, section 7), in xrootd's copies as well; some other clients fail. Only for
+        // GET: curl (7.88) does not repeat a body that it has begun to send.
         let agent = self.request.headers.get("user-agent").unwrap_or_default();
-        let takes_it_well = ["curl/", "xrootd-tpc/"].iter().any(|known| agent.starts_with(known));
-        if self.has_begun() || !takes_it_well {
+        let repeats_request = ["curl/", "xrootd-tpc/"].iter().any(|known| agent.starts_with(known));
+        if self.has_begun() || !repeats_request {
             return false;
         }
         self.out.get_mut().respond.send_reset(Reason::HTTP_1_1_REQUIRED);
@@ -353,7 +351,7 @@ impl Exchange for H2<'_> {
     fn is_gone(&self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         let ResponseStream { respond, body } = &mut *self.out.borrow_mut();
-        // An answer that is all sent may well be closed.
+        // After a complete answer the client may close the stream.
         if self.ended {
             return false;
         }

@@ -1,6 +1,6 @@
-//! The transport under HTTP/2: a socket that does not block, with TLS whose handshake is made already, and with what was read ahead
-//! of the peer. What goes out is gathered: the library sends every frame of 16 KiB by itself, and a system call for each
-//! would cost more than the bytes. So flushing is the driver's, who calls [`Transport::push`] whenever the library has said all.
+//! The transport under HTTP/2: a non-blocking socket, with TLS after its handshake, and with the bytes that were already read from
+//! the peer. Outgoing bytes are gathered: the library sends every frame of 16 KiB by itself, and a system call for each
+//! would cost more than the bytes. So the driver flushes: it calls [`Transport::push`] whenever the library has written all.
 
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
@@ -15,8 +15,8 @@ use web::conn::Parts;
 
 use super::frames::Frames;
 
-/// Bytes asked of the socket at once.
-const GULP_BYTES: usize = 64 << 10;
+/// Bytes read from the socket at once.
+const READ_BYTES: usize = 64 << 10;
 /// Bytes of plaintext fetched at once.
 const STAGED_BYTES: usize = 32 << 10;
 /// Bytes held back before the socket must take some.
@@ -31,16 +31,16 @@ struct TransportState {
     tls: Option<Box<Connection>>,
     /// Plaintext that was read ahead, and how far it is taken.
     ahead: (Vec<u8>, usize),
-    /// Bytes of the socket that nobody has taken: ciphertext where TLS is spoken.
+    /// Bytes of the socket that were not processed yet, and how far they are: ciphertext if TLS is used.
     raw: (Vec<u8>, usize),
     /// Plaintext on its way to the library, and how far it is taken.
     staged: (Vec<u8>, usize),
     frames: Frames,
-    /// A head has just been handed on: the library is to look at it before it gets more.
-    breath: bool,
-    /// Bytes for the socket where no TLS holds them, and how far they are sent.
+    /// The head of a request has just been handed on: the library must process it before it gets more bytes.
+    is_paused: bool,
+    /// Bytes for the socket if TLS is not used, and how far they are sent.
     held: (Vec<u8>, usize),
-    /// Bytes that TLS was given since it last had nothing to send.
+    /// Bytes that were given to TLS since it last had nothing to send.
     sealed: usize,
 }
 
@@ -76,17 +76,15 @@ impl Transport {
     pub fn new(parts: Parts) -> io::Result<Transport> {
         parts.socket.set_nonblocking(true)?;
         let socket = TcpStream::from_std(parts.socket)?;
-        let (ahead, raw, held) = ((parts.inbox, 0), (parts.cipher, 0), (Vec::new(), 0));
-        let tls = parts.tls.map(Box::new);
         Ok(Transport(Rc::new(RefCell::new(TransportState {
             socket,
-            tls,
-            ahead,
-            raw,
+            tls: parts.tls.map(Box::new),
+            ahead: (parts.inbox, 0),
+            raw: (parts.cipher, 0),
             staged: (Vec::new(), 0),
             frames: Frames::new(),
-            breath: false,
-            held,
+            is_paused: false,
+            held: (Vec::new(), 0),
             sealed: 0,
         }))))
     }
@@ -104,7 +102,7 @@ impl Transport {
 
     /// Closes the sending direction, and discards bytes that still come: closing a socket with unread bytes resets the connection, and
     /// loses the last bytes that were sent.
-    pub fn part(&self, cx: &mut Context<'_>) -> Poll<()> {
+    pub fn shut_down(&self, cx: &mut Context<'_>) -> Poll<()> {
         let socket = &mut self.0.borrow_mut().socket;
         if ready!(Pin::new(&mut *socket).poll_shutdown(cx)).is_err() {
             return Poll::Ready(());
@@ -121,7 +119,7 @@ impl Transport {
 }
 
 impl TransportState {
-    fn holds(&self) -> usize {
+    fn held_bytes(&self) -> usize {
         if self.tls.is_some() { self.sealed } else { self.held.0.len() - self.held.1 }
     }
 
@@ -151,14 +149,14 @@ impl TransportState {
         Poll::Ready(Ok(()))
     }
 
-    /// Fetches bytes from the socket where none are left; whether there are any.
+    /// Fetches bytes from the socket if none are left. Returns whether there are any.
     fn fetch(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         let TransportState { socket, raw, .. } = self;
         if raw.1 < raw.0.len() {
             return Poll::Ready(Ok(true));
         }
         raw.1 = 0;
-        raw.0.resize(GULP_BYTES, 0);
+        raw.0.resize(READ_BYTES, 0);
         let mut buffer = ReadBuf::new(&mut raw.0);
         let fetched = Pin::new(socket).poll_read(cx, &mut buffer);
         let got = buffer.filled().len();
@@ -198,7 +196,7 @@ impl TransportState {
                     buffer.advance(got);
                     return Poll::Ready(Ok(()));
                 }
-                // Without a farewell of TLS: frames say themselves whether anything is missing.
+                // An end without the close of TLS: the frames themselves show whether anything is missing.
                 Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Poll::Ready(Ok(())),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 Err(e) => return Poll::Ready(Err(e)),
@@ -222,13 +220,14 @@ impl TransportState {
     fn read_clear(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if ready!(self.fetch(cx))? {
             let (bytes, taken) = &mut self.raw;
-            *taken += give(&bytes[*taken..], buffer);
+            *taken += copy_into(&bytes[*taken..], buffer);
         }
         Poll::Ready(Ok(()))
     }
 }
 
-fn give(bytes: &[u8], buffer: &mut ReadBuf<'_>) -> usize {
+/// Copies as many bytes as fit into the buffer. Returns their number.
+fn copy_into(bytes: &[u8], buffer: &mut ReadBuf<'_>) -> usize {
     let most = bytes.len().min(buffer.remaining());
     buffer.put_slice(&bytes[..most]);
     most
@@ -238,7 +237,7 @@ impl AsyncRead for Transport {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut inner = self.0.borrow_mut();
         let inner = &mut *inner;
-        if std::mem::take(&mut inner.breath) {
+        if std::mem::take(&mut inner.is_paused) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -248,10 +247,10 @@ impl AsyncRead for Transport {
         let room = buffer.remaining();
         let (bytes, taken) = &mut inner.staged;
         let waiting = &bytes[*taken..];
-        let (span, breath) = inner.frames.span(&waiting[..waiting.len().min(room)]);
+        let (span, is_paused) = inner.frames.span(&waiting[..waiting.len().min(room)]);
         buffer.put_slice(&waiting[..span]);
         *taken += span;
-        inner.breath = breath;
+        inner.is_paused = is_paused;
         Poll::Ready(Ok(()))
     }
 }
@@ -267,7 +266,7 @@ impl AsyncWrite for Transport {
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let mut inner = self.0.borrow_mut();
-        if inner.holds() >= HELD_BYTES {
+        if inner.held_bytes() >= HELD_BYTES {
             ready!(inner.drain(cx))?;
         }
         let inner = &mut *inner;
@@ -277,7 +276,7 @@ impl AsyncWrite for Transport {
         };
         let taken = tls.writer().write_vectored(pieces)?;
         inner.sealed += taken;
-        // It takes nothing only while it is full, which it is not below its own limit.
+        // The TLS writer accepts nothing only while its own buffer is full, and that limit is higher than `HELD_BYTES`.
         Poll::Ready(Ok(taken))
     }
 
@@ -299,7 +298,7 @@ impl AsyncWrite for Transport {
     }
 }
 
-/// Ends what we send; a peer that has gone already does not mind.
+/// Closes the sending direction. A peer that has disconnected already is not an error.
 fn shut_down(socket: &TcpStream) -> io::Result<()> {
     match rustix::net::shutdown(socket, rustix::net::Shutdown::Write) {
         Ok(()) | Err(rustix::io::Errno::NOTCONN) => Ok(()),

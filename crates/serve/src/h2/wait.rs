@@ -1,4 +1,4 @@
-//! Waiting on a thread for what comes from the runtime of another one.
+//! Waits on one thread for a result of another thread's runtime.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -21,20 +21,20 @@ thread_local! {
     static WAKER: Waker = Waker::from(Arc::new(Unpark(std::thread::current())));
 }
 
-/// What is ready within a time; none after it.
-pub(super) fn until<T>(within: Duration, mut ask: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
+/// The result of `poll` if it is ready within the time.
+pub(super) fn until<T>(within: Duration, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
     let waker = WAKER.with(Waker::clone);
     let mut context = Context::from_waker(&waker);
     let deadline = Instant::now() + within;
     loop {
-        if let Poll::Ready(there) = ask(&mut context) {
-            return Some(there);
+        if let Poll::Ready(result) = poll(&mut context) {
+            return Some(result);
         }
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return None;
         }
-        // Woken for nothing at times: then it is asked once more.
+        // A thread may be woken without a reason: then it polls once more.
         std::thread::park_timeout(left);
     }
 }

@@ -13,9 +13,9 @@ use super::{Connections, STREAMS_MAX};
 /// Requests of one connection that are answered at once.
 pub(super) const WORKERS_MAX: usize = 16;
 /// How long a worker waits for the next request before it ends: clients send a dozen requests in a row.
-const LINGER: Duration = Duration::from_secs(2);
+const IDLE_WORKER_WITHIN: Duration = Duration::from_secs(2);
 
-/// Where the requests of one connection wait for a worker.
+/// The requests of one connection that wait for a worker.
 pub(super) struct RequestQueue<J> {
     state: Mutex<State<J>>,
     work: Condvar,
@@ -55,7 +55,7 @@ impl<J> RequestQueue<J> {
     }
 
     /// Returns a guard that closes the queue when dropped.
-    pub fn closes(&self) -> CloseOnDrop<'_, J> {
+    pub fn close_on_drop(&self) -> CloseOnDrop<'_, J> {
         CloseOnDrop(self)
     }
 
@@ -75,7 +75,7 @@ impl<J> RequestQueue<J> {
         self.freed.notified().await;
     }
 
-    /// The next job of a worker. None tells the worker to end; it no longer counts as one then.
+    /// The next job of a worker. None ends the worker, which is no longer counted then.
     fn take(&self) -> Option<J> {
         let mut state = self.state();
         loop {
@@ -85,7 +85,7 @@ impl<J> RequestQueue<J> {
             let mut waited_enough = state.closed;
             if !waited_enough {
                 state.idle += 1;
-                waited_enough = self.work.wait_for(&mut state, LINGER).timed_out();
+                waited_enough = self.work.wait_for(&mut state, IDLE_WORKER_WITHIN).timed_out();
                 state.idle -= 1;
             }
             if (waited_enough || state.closed) && state.jobs.is_empty() {
@@ -111,23 +111,23 @@ pub(super) fn give_to_worker<'scope, 'env, J: Send>(
         queue.work.notify_one();
         return Ok(());
     }
-    // The first worker is every connection's own, so that each one gets on, however many there are.
+    // Each connection has a first worker of its own, so that it makes progress however many connections there are.
     let own = state.workers == 0;
-    if !own && (state.workers >= WORKERS_MAX || !connections.lend()) {
+    if !own && (state.workers >= WORKERS_MAX || !connections.take_extra_worker()) {
         return Ok(());
     }
     state.workers += 1;
     drop(state);
     let worker = move || {
         while let Some(job) = queue.take() {
-            // A request that fails in a way nobody thought of takes no other one with it.
+            // A panic in one request must not end other requests.
             if catch_unwind(AssertUnwindSafe(|| work(job))).is_err() {
                 tracing::error!("a request of HTTP/2 ended in a panic");
             }
             queue.freed.notify_one();
         }
         if !own {
-            connections.take_back();
+            connections.release_extra_worker();
         }
     };
     let Err(error) = std::thread::Builder::new().name("request".into()).spawn_scoped(scope, worker) else {
@@ -135,12 +135,9 @@ pub(super) fn give_to_worker<'scope, 'env, J: Send>(
     };
     tracing::warn!(%error, "cannot start a thread for a request");
     if !own {
-        connections.take_back();
+        connections.release_extra_worker();
     }
     let mut state = queue.state();
     state.workers -= 1;
-    match state.workers {
-        0 => state.jobs.pop_back().map_or(Ok(()), Err),
-        _ => Ok(()),
-    }
+    if state.workers == 0 { state.jobs.pop_back().map_or(Ok(()), Err) } else { Ok(()) }
 }

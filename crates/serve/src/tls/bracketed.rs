@@ -1,4 +1,4 @@
-//! Clients that write an address in brackets where TLS has the server's name: davix, and gfal2 and xrdcp with it, to `https://[::1]`.
+//! Accepts clients that send an address in brackets as the server name of TLS: davix, and so gfal2 and xrdcp, for `https://[::1]`.
 //! No address is allowed there (RFC 6066, section 3), and rustls ends such a handshake.
 //!
 //! For these clients alone the name is replaced by letters before rustls reads it, and restored where rustls hashes the transcript,
@@ -15,11 +15,11 @@ const HANDSHAKE: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
 /// Bytes in front of a record's payload.
 pub(super) const RECORD_HEAD_BYTES: usize = 5;
-/// What stands for a bracket or a colon in the letters of a name: none of them is a hexadecimal digit.
+/// The letter that replaces each bracket or colon: none of them is a hexadecimal digit.
 const SPELLING: [(u8, u8); 3] = [(b'[', b'l'), (b':', b'o'), (b']', b'r')];
 
-/// Spells the name in a record that holds a whole ClientHello, where it is an address in brackets. Whether it is one.
-pub(super) fn spell(record: &mut [u8]) -> bool {
+/// Replaces the server name in a record that holds a whole ClientHello if the name is an address in brackets. Returns whether it is.
+pub(super) fn rewrite_name(record: &mut [u8]) -> bool {
     let Some((HANDSHAKE, message)) = record.split_at_mut_checked(RECORD_HEAD_BYTES).map(|(head, rest)| (head[0], rest))
     else {
         return false;
@@ -29,8 +29,8 @@ pub(super) fn spell(record: &mut [u8]) -> bool {
     true
 }
 
-/// The message as it came.
-fn unspelt(message: &[u8]) -> Option<Vec<u8>> {
+/// The message with its original name, if the name was rewritten.
+fn with_original_name(message: &[u8]) -> Option<Vec<u8>> {
     let name = server_name(message)?;
     let mut message = message.to_vec();
     translate(&mut message[name.clone()], |(written, spelt)| (spelt, written));
@@ -63,7 +63,7 @@ impl Reader<'_> {
         Some(digits.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)))
     }
 
-    /// Goes past what is preceded by its length.
+    /// Skips a vector that is preceded by its length.
     fn skip(&mut self, length_bytes: usize) -> Option<()> {
         let length = self.number(length_bytes)?;
         self.at += length;
@@ -71,7 +71,7 @@ impl Reader<'_> {
     }
 }
 
-/// Where in a ClientHello the server's name stands (RFC 8446, section 4.1.2; RFC 6066, section 3).
+/// The range of the server's name in a ClientHello (RFC 8446, section 4.1.2; RFC 6066, section 3).
 fn server_name(message: &[u8]) -> Option<std::ops::Range<usize>> {
     let mut reader = Reader { message, at: 0 };
     if reader.number(1)? != usize::from(CLIENT_HELLO) {
@@ -101,7 +101,7 @@ fn server_name(message: &[u8]) -> Option<std::ops::Range<usize>> {
     None
 }
 
-/// The provider of cryptography, with hashes that take a ClientHello as it came.
+/// The provider of cryptography, with hashes over the ClientHello with its original name.
 pub(super) fn provider(of: &CryptoProvider) -> Arc<CryptoProvider> {
     static SUITES: LazyLock<parking_lot::Mutex<Vec<(rustls::CipherSuite, SupportedCipherSuite)>>> =
         LazyLock::new(Default::default);
@@ -118,7 +118,7 @@ pub(super) fn provider(of: &CryptoProvider) -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider { cipher_suites, ..of.clone() })
 }
 
-/// A suite with such a hash. The library wants suites for ever; there are nine of them, made once.
+/// A suite with such a hash. rustls requires suites with a static lifetime; there are nine of them, created once.
 fn restoring(suite: SupportedCipherSuite) -> SupportedCipherSuite {
     let common = |common: &CipherSuiteCommon| CipherSuiteCommon {
         suite: common.suite,
@@ -173,7 +173,7 @@ impl hash::Context for Hashing {
     }
 
     fn update(&mut self, data: &[u8]) {
-        match unspelt(data) {
+        match with_original_name(data) {
             Some(message) => self.0.update(&message),
             None => self.0.update(data),
         }
@@ -208,35 +208,35 @@ mod tests {
     }
 
     #[test]
-    fn brackets_are_spelt_and_come_back() {
+    fn a_bracketed_address_is_rewritten_and_restored() {
         for name in [&b"[::1]"[..], b"[fe80::1:2]", b"[::ffff:192.0.2.7]"] {
             let mut record = hello(name);
-            assert!(spell(&mut record));
+            assert!(rewrite_name(&mut record));
             let spelt = &record[server_name(&record[5..]).map(|at| at.start + 5..at.end + 5).unwrap()];
             assert!(rustls::pki_types::DnsName::try_from(spelt).is_ok(), "{}", String::from_utf8_lossy(spelt));
-            assert_eq!(unspelt(&record[5..]).unwrap(), hello(name)[5..]);
+            assert_eq!(with_original_name(&record[5..]).unwrap(), hello(name)[5..]);
         }
     }
 
     #[test]
-    fn names_stay() {
+    fn a_name_without_brackets_stays_as_it_is() {
         for name in [&b"node.example.org"[..], b"::1", b"[node]", b"[]", b"192.0.2.7", b"looser"] {
             let mut record = hello(name);
-            assert!(!spell(&mut record), "{}", String::from_utf8_lossy(name));
+            assert!(!rewrite_name(&mut record), "{}", String::from_utf8_lossy(name));
             assert_eq!(record, hello(name));
         }
-        assert!(unspelt(&hello(b"looser")[5..]).is_none());
+        assert!(with_original_name(&hello(b"looser")[5..]).is_none());
     }
 
     proptest! {
         #[test]
-        fn any_bytes(mut bytes: Vec<u8>, at in 0usize..90, byte: u8) {
-            spell(&mut bytes);
-            unspelt(&bytes);
+        fn no_bytes_cause_a_panic(mut bytes: Vec<u8>, at in 0usize..90, byte: u8) {
+            rewrite_name(&mut bytes);
+            with_original_name(&bytes);
             let mut bent = hello(b"[::1]");
             let at = at % bent.len();
             bent[at] = byte;
-            spell(&mut bent);
+            rewrite_name(&mut bent);
         }
     }
 }

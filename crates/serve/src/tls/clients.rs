@@ -1,5 +1,5 @@
-//! Certificates of clients. Whoever starts the server says what proves that a client holds the key of one, and what it is worth. With one that
-//! is worth nothing the client stays unauthenticated and the handshake goes on (RFC 8446, section 4.4.2.4): another credential may be good.
+//! Client certificates. The owner of the server provides their verification ([`ClientAuthorities`]). A client whose certificate is not
+//! accepted stays unauthenticated and the handshake goes on (RFC 8446, section 4.4.2.4): the client may have another credential.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use rustls::Connection;
 use super::ClientAuthorities;
 
 impl ClientAuthorities {
-    /// The name of the holder of the certificates that a client has shown and proved, if they count.
+    /// The name of the holder of a client's certificate chain, if the chain is accepted.
     pub(crate) fn name_of(&self, tls: &Connection, peer: SocketAddr) -> Option<String> {
         let shown = tls.peer_certificates().filter(|shown| !shown.is_empty())?;
         match (self.name)(shown) {

@@ -1,7 +1,7 @@
-//! Owners and extended attributes: read where they were asked for, given to what was made.
+//! Owners and extended attributes: read where an option wants them, and set on new entries.
 //!
-//! Which attributes travel: those of users (`user.…`) and POSIX ACLs. Others belong to the system they were set on:
-//! security labels and capabilities would hand out rights, `trusted.…` is the administrator's.
+//! Only attributes of users (`user.…`) and POSIX ACLs are copied. Others belong to the host that they were set on:
+//! security labels and capabilities would give rights, `trusted.…` is the administrator's.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -16,16 +16,16 @@ use super::by_descriptor::by_descriptor;
 use super::error;
 use crate::{AttributeSelection, Error, Facts, Result};
 
-/// Bytes of names and values of one entry that travel; ext4 keeps 4 KiB, XFS 64 KiB a value.
+/// The most bytes of names and values of one entry that are copied; ext4 keeps 4 KiB, XFS 64 KiB a value.
 const XATTR_BYTES_MAX: usize = 256 << 10;
 
-/// Our own notes are of one file at one place, and stay with it.
-fn travels(name: &[u8]) -> bool {
+/// Whether an attribute is copied. The notes of this program belong to one entry and are not.
+fn is_copied(name: &[u8]) -> bool {
     let is_of_a_user = name.starts_with(b"user.") && !name.starts_with(super::notes::NOTES.as_bytes());
     is_of_a_user || name == b"system.posix_acl_access" || name == b"system.posix_acl_default"
 }
 
-/// Names of users and groups, asked once per number: a name service may be far away.
+/// Names of users and groups: each is looked up once, because a name service may be far away.
 #[derive(Default)]
 struct NameCache {
     users: HashMap<u32, String>,
@@ -34,19 +34,19 @@ struct NameCache {
     group_ids: HashMap<String, Option<u32>>,
 }
 
-/// Names remembered at once.
+/// The most names in the cache.
 const NAMES_MAX: usize = 4096;
 
 static NAMES: Mutex<Option<NameCache>> = Mutex::new(None);
 
-fn with_names<T>(ask: impl FnOnce(&mut NameCache) -> T) -> T {
+fn with_names<T>(look_up: impl FnOnce(&mut NameCache) -> T) -> T {
     let mut names = NAMES.lock();
     let names = names.get_or_insert_default();
-    // A peer may send any number of names: the memory of them is not its to fill.
+    // A peer may send any number of names, so the cache has a bound.
     if names.users.len() + names.groups.len() + names.user_ids.len() + names.group_ids.len() > NAMES_MAX {
         *names = NameCache::default();
     }
-    ask(names)
+    look_up(names)
 }
 
 fn owner(uid: u32, gid: u32) -> Owner {
@@ -64,29 +64,31 @@ fn owner(uid: u32, gid: u32) -> Owner {
     })
 }
 
-/// The numbers here for an owner there: by name where this host knows it, else the number itself.
+/// The ids on this host of an owner at the source: by name where this host knows the name, otherwise the source's number.
 fn ids(owner: &Owner) -> (u32, u32) {
     with_names(|names| {
         let by_user = |name: &String| uzers::get_user_by_name(name).map(|u| u.uid());
         let by_group = |name: &String| uzers::get_group_by_name(name).map(|g| g.gid());
-        let uid = match owner.user.is_empty() {
-            true => None,
-            false => *names.user_ids.entry(owner.user.clone()).or_insert_with_key(by_user),
+        let uid = if owner.user.is_empty() {
+            None
+        } else {
+            *names.user_ids.entry(owner.user.clone()).or_insert_with_key(by_user)
         };
-        let gid = match owner.group.is_empty() {
-            true => None,
-            false => *names.group_ids.entry(owner.group.clone()).or_insert_with_key(by_group),
+        let gid = if owner.group.is_empty() {
+            None
+        } else {
+            *names.group_ids.entry(owner.group.clone()).or_insert_with_key(by_group)
         };
         (uid.unwrap_or(owner.uid), gid.unwrap_or(owner.gid))
     })
 }
 
-/// What was asked for about an entry, open with `O_PATH`.
+/// Reads the selected attributes of an entry that is open with `O_PATH`.
 pub(super) fn read(fd: &impl AsFd, path: &RelPath, asked: AttributeSelection) -> Result<Attributes> {
     let stat = rustix::fs::fstat(fd).map_err(|e| error("examine", path, e))?;
     let owner = asked.owner.then(|| owner(stat.st_uid, stat.st_gid));
     let is_link = rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Symlink;
-    // Links carry none of those that travel (xattr(7)).
+    // Links have none of the attributes that are copied (xattr(7)).
     let xattrs = if asked.xattrs && !is_link { xattrs(&by_descriptor(fd), path)? } else { Vec::new() };
     Ok(Attributes { owner, xattrs, ..Attributes::default() })
 }
@@ -101,11 +103,11 @@ fn xattrs(at: &str, path: &RelPath) -> Result<Vec<Xattr>> {
     };
     let mut out = Vec::new();
     let mut total = 0;
-    for name in list[..len].split(|b| *b == 0).filter(|name| travels(name)) {
+    for name in list[..len].split(|b| *b == 0).filter(|name| is_copied(name)) {
         let mut value = vec![0; 64 << 10];
         let len = match rustix::fs::getxattr(at, name, &mut value[..]) {
             Ok(len) => len,
-            // It went away since it was listed.
+            // It was removed after it was listed.
             Err(Errno::NODATA) => continue,
             Err(e) => return Err(error(doing, path, e)),
         };
@@ -122,7 +124,7 @@ fn xattrs(at: &str, path: &RelPath) -> Result<Vec<Xattr>> {
     Ok(out)
 }
 
-/// Gives a file, open for writing, what it should have.
+/// Sets the attributes of a file that is open for writing.
 pub(super) fn set_on_file(fd: &impl AsFd, path: &RelPath, to: &Attributes) -> Result<()> {
     if let Some(owner) = &to.owner {
         set_owner(fd, path, owner)?;
@@ -133,7 +135,7 @@ pub(super) fn set_on_file(fd: &impl AsFd, path: &RelPath, to: &Attributes) -> Re
 fn set_owner(fd: &impl AsFd, path: &RelPath, owner: &Owner) -> Result<()> {
     let (uid, gid) = ids(owner);
     let stat = rustix::fs::fstat(fd).map_err(|e| error("examine", path, e))?;
-    // What is so already needs no privilege.
+    // An owner that is right already is not set, which would need privileges.
     let uid = (stat.st_uid != uid).then(|| Uid::from_raw(uid));
     let gid = (stat.st_gid != gid).then(|| Gid::from_raw(gid));
     if uid.is_none() && gid.is_none() {
@@ -148,8 +150,8 @@ fn set_owner(fd: &impl AsFd, path: &RelPath, owner: &Owner) -> Result<()> {
 
 fn set_xattrs(fd: &impl AsFd, path: &RelPath, xattrs: &[Xattr]) -> Result<()> {
     let at = by_descriptor(fd);
-    // Whatever a peer sends, only those that travel are set.
-    for xattr in xattrs.iter().filter(|x| travels(&x.name)) {
+    // A peer may send other attributes; they are ignored.
+    for xattr in xattrs.iter().filter(|x| is_copied(&x.name)) {
         let set = rustix::fs::setxattr(&at[..], &xattr.name[..], &xattr.value, XattrFlags::empty());
         set.map_err(|e| match e {
             Errno::OPNOTSUPP => {
@@ -161,7 +163,7 @@ fn set_xattrs(fd: &impl AsFd, path: &RelPath, xattrs: &[Xattr]) -> Result<()> {
     Ok(())
 }
 
-/// What of an entry is not as it should be.
+/// The facts of an entry that differ from those that it should have.
 struct Difference<'a> {
     owner: Option<&'a Owner>,
     missing: Vec<Xattr>,
@@ -176,16 +178,17 @@ impl Difference<'_> {
     }
 }
 
-/// Looks at an entry, open with `O_PATH`. Links have neither modes nor attributes that travel.
+/// Compares an entry that is open with `O_PATH`. Links have neither modes nor attributes that are copied.
 fn difference<'a>(fd: &impl AsFd, path: &RelPath, to: &Facts<'a>) -> Result<Difference<'a>> {
     let there = rustix::fs::fstat(fd).map_err(|e| error("examine", path, e))?;
     let is_link = rustix::fs::FileType::from_raw_mode(there.st_mode) == rustix::fs::FileType::Symlink;
     let owner = to.attributes.and_then(|to| to.owner.as_ref()).filter(|_| to.asked.owner);
-    let (mut missing, mut surplus) = (Vec::new(), Vec::new());
+    let mut missing = Vec::new();
+    let mut surplus = Vec::new();
     if to.asked.xattrs && !is_link {
         let wanted = to.attributes.map_or(&[][..], |to| &to.xattrs);
         let has = xattrs(&by_descriptor(fd), path)?;
-        missing.extend(wanted.iter().filter(|x| travels(&x.name) && !has.contains(x)).cloned());
+        missing.extend(wanted.iter().filter(|x| is_copied(&x.name) && !has.contains(x)).cloned());
         let is_wanted = |x: &Xattr| wanted.iter().any(|wanted| wanted.name == x.name);
         surplus.extend(has.into_iter().filter(|x| !is_wanted(x)).map(|x| x.name));
     }
@@ -194,7 +197,7 @@ fn difference<'a>(fd: &impl AsFd, path: &RelPath, to: &Facts<'a>) -> Result<Diff
         missing,
         surplus,
         mode: !is_link && there.st_mode & 0o7777 != to.mode & 0o7777,
-        // To the second: a file system may keep no more.
+        // Compared to the second: a file system may not be more exact.
         time: there.st_mtime != to.mtime.seconds,
     })
 }
@@ -204,7 +207,7 @@ pub(super) fn differs(fd: &impl AsFd, path: &RelPath, to: &Facts<'_>) -> Result<
     Ok(!difference(fd, path, to)?.is_none())
 }
 
-/// Gives an entry, open with `O_PATH`, the facts that it should have; whether any were others.
+/// Gives an entry that is open with `O_PATH` the facts that it should have. Returns whether any were different.
 pub(super) fn refresh(fd: &impl AsFd, path: &RelPath, to: &Facts<'_>) -> Result<bool> {
     let first = difference(fd, path, to)?;
     if let Some(owner) = first.owner {
@@ -216,7 +219,7 @@ pub(super) fn refresh(fd: &impl AsFd, path: &RelPath, to: &Facts<'_>) -> Result<
             remove_xattrs(fd, path, &first.surplus)
         })?;
     }
-    // A new owner takes bits of the mode away, and an ACL has some of its own: mode and time are last.
+    // Mode and time are set last, because a change of owner clears mode bits and an ACL changes some.
     let last = difference(fd, path, &Facts { asked: AttributeSelection::default(), ..*to })?;
     let at = by_descriptor(fd);
     if last.mode {
@@ -230,7 +233,7 @@ pub(super) fn refresh(fd: &impl AsFd, path: &RelPath, to: &Facts<'_>) -> Result<
     Ok(!first.is_none() || !last.is_none())
 }
 
-/// Attributes of users are written by whoever may write the data, be it the owner. What fails leaves the mode as it was.
+/// Runs `act` with write permission for the owner: setting `user.…` attributes needs it (xattr(7)). If `act` fails, the mode is restored.
 fn with_right_to_write(fd: &impl AsFd, path: &RelPath, act: impl Fn() -> Result<()>) -> Result<()> {
     match act() {
         Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::PermissionDenied => {

@@ -1,4 +1,4 @@
-//! A directory of a store as the root of another one, and how a path is opened below a root: by the kernel, which refuses what leads
+//! A directory of a store as the root of another one, and the opening of paths below a root: the kernel refuses paths that lead
 //! out of it.
 
 use std::os::fd::OwnedFd;
@@ -11,7 +11,7 @@ use super::{Posix, error};
 use crate::{Reached, Result};
 
 impl Posix {
-    /// The store below a directory of this one. No path leads out of it: not even a link that would stay inside this store.
+    /// The store below a directory of this one. No path leads out of it, not even by a link that stays inside this store.
     ///
     /// # Errors
     /// The directory cannot be opened or made, or lies outside of this store.
@@ -27,8 +27,7 @@ impl Posix {
         Ok(Posix { root, holds_entry, ..*self })
     }
 
-    /// Opens a directory component by component, each below the one before it and nowhere else; `last` are the flags for the
-    /// last component.
+    /// Opens a directory component by component, each of them below the one before it; `last` has the flags for the last component.
     fn walk(&self, path: &RelPath, make: bool, last: OFlags) -> rustix::io::Result<OwnedFd> {
         let is_dir = OFlags::PATH | OFlags::DIRECTORY;
         let mut dir = self.open_at(&RelPath::root(), is_dir, Mode::empty())?;
@@ -37,7 +36,7 @@ impl Posix {
             let flags = if names.peek().is_none() { last } else { is_dir };
             dir = match open_below(&dir, name, flags, Mode::empty(), self.resolve) {
                 Err(Errno::NOENT) if make => {
-                    // Somebody else may have made it meanwhile; the second look says what it is.
+                    // Another process may have made it meanwhile: the second opening decides.
                     let _ = rustix::fs::mkdirat(&dir, name, Mode::RWXU | Mode::from_raw_mode(0o055));
                     open_below(&dir, name, flags, Mode::empty(), self.resolve)?
                 }
@@ -58,7 +57,7 @@ pub(super) fn open_below(
 ) -> rustix::io::Result<OwnedFd> {
     loop {
         match rustix::fs::openat2(dir, path, flags | OFlags::CLOEXEC, mode, resolve) {
-            // The kernel says so when something was renamed during the walk; the walk starts again.
+            // The kernel returns EAGAIN when an entry was renamed during the walk; the walk starts again.
             Err(Errno::AGAIN | Errno::INTR) => {}
             other => return other,
         }

@@ -9,8 +9,15 @@ use parking_lot::Mutex;
 use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, XattrFlags};
 use rustix::io::Errno;
 
-use super::{Posix, attributes, cache_choice, error, facts, in_the_way, notes, times};
+use super::{Posix, attributes, cache_choice, conflict, error, facts, notes, times};
 use crate::{Extent, Finish, Result, Sink, Source, Stat};
+
+/// A file under a temporary name, open, and the name that it will get in its directory.
+pub(super) struct UnfinishedFile {
+    pub(super) dir: OwnedFd,
+    pub(super) name: Name,
+    pub(super) fd: OwnedFd,
+}
 
 /// An open file.
 #[derive(Debug)]
@@ -47,13 +54,13 @@ impl Source for PosixFile {
         match rustix::fs::seek(&self.fd, SeekFrom::Data(offset)) {
             Ok(data) if data > offset => return Ok(Extent::Hole(data.min(size))),
             Ok(_) => {}
-            // No data from here on: a hole at the end, or the file became shorter than the caller believes. What was
-            // cut off is no hole: as data, its reader comes up short and notices.
+            // No data from here on: a hole at the end, or the file became shorter than the caller believes. The range that
+            // was cut off counts as data, so that its reader gets too few bytes and reports it.
             Err(Errno::NXIO) => {
                 let now = self.stat()?.meta.size;
                 return Ok(if offset < now { Extent::Hole(now.min(size)) } else { Extent::Data(size) });
             }
-            // The file system does not tell.
+            // The file system does not report holes.
             Err(_) => return Ok(Extent::Data(size)),
         }
         match rustix::fs::seek(&self.fd, SeekFrom::Hole(offset)) {
@@ -79,7 +86,7 @@ impl Source for PosixFile {
     }
 }
 
-/// Bytes of a note left on a file: file systems of old keep all of them in one block.
+/// The most bytes of a note on a file: older file systems keep all attributes of a file in one block.
 const NOTE_BYTES_MAX: usize = 1024;
 
 /// A file under a temporary name.
@@ -91,34 +98,34 @@ pub(super) struct PosixSink {
     name: Name,
     mode_mask: u32,
     written_end: AtomicU64,
-    /// Where the last byte is that was really written; the file may be longer, reserved.
+    /// The end of the bytes that were written; the file may be longer, because space is reserved.
     data_end: AtomicU64,
     settled: AtomicBool,
-    /// An earlier attempt began it: what is not given up in so many words stays.
+    /// An earlier attempt began it: it is removed only by an explicit `discard`.
     resumed: bool,
     /// See [`Sink::guard`].
     guarded: AtomicBool,
-    /// Set for large files: the same file past the page cache, where that is the way for it.
+    /// Set for large files: the descriptor for direct writes, if they are used.
     direct: OnceLock<Option<OwnedFd>>,
-    /// Whoever writes a large file through the cache has it.
-    turn: Mutex<()>,
+    /// Held while a block of a large file is written through the cache.
+    cached_write: Mutex<()>,
     direct_failed: AtomicBool,
 }
 
-/// From this length on a file is large: see [`super::way`].
+/// From this length on a file is large: [`cache_choice`] decides how it is written.
 const LARGE_BYTES: u64 = 8 << 20;
 /// The type of a file system in memory (statfs(2)).
 const TMPFS_MAGIC: u64 = 0x0102_1994;
-/// What direct input and output want offsets, lengths and memory to be multiples of.
+/// Offsets, lengths and memory of direct writes are multiples of this.
 const DIRECT_ALIGNMENT: usize = 4096;
 
 impl PosixSink {
-    pub(super) fn new(file: PosixFile, dir: OwnedFd, temporary: Vec<u8>, name: Name, mode_mask: u32) -> PosixSink {
+    pub(super) fn new(begun: UnfinishedFile, path: RelPath, temporary: Vec<u8>, mode_mask: u32) -> PosixSink {
         PosixSink {
-            file,
-            dir,
+            file: PosixFile::new(begun.fd, path),
+            dir: begun.dir,
             temporary,
-            name,
+            name: begun.name,
             mode_mask,
             written_end: AtomicU64::new(0),
             data_end: AtomicU64::new(0),
@@ -126,7 +133,7 @@ impl PosixSink {
             resumed: false,
             guarded: AtomicBool::new(false),
             direct: OnceLock::new(),
-            turn: Mutex::new(()),
+            cached_write: Mutex::new(()),
             direct_failed: AtomicBool::new(false),
         }
     }
@@ -151,7 +158,7 @@ impl PosixSink {
         let direct = direct.filter(|_| aligned && !self.direct_failed.load(Ordering::Relaxed));
         let Some(direct) = direct else { return self.write_cached(buffer, offset) };
         match write_all(direct, buffer, offset) {
-            // The file system promised more than it keeps.
+            // The file system opened the file for direct writes and refuses them.
             Err(Errno::INVAL | Errno::OPNOTSUPP) => {
                 self.direct_failed.store(true, Ordering::Relaxed);
                 self.write_cached(buffer, offset)
@@ -160,17 +167,17 @@ impl PosixSink {
         }
     }
 
-    /// One stream at a time: the kernel locks the file for every such write, and those who wait for it there spin, each
-    /// taking as much processor time as the one who writes.
+    /// Writes through the cache, one stream at a time: the kernel locks the file for every such write, and threads that wait for
+    /// this lock spin, each taking as much processor time as the writer.
     fn write_cached(&self, buffer: &[u8], offset: u64) -> rustix::io::Result<()> {
-        let _turn = self.turn.lock();
+        let _guard = self.cached_write.lock();
         write_all(&self.file.fd, buffer, offset)
     }
 
-    /// The file past the page cache, where that is the way for it. What an earlier attempt left was read through the
-    /// cache a moment ago: it stays there.
+    /// Opens the file for direct writes, if they are the better choice. A resumed file was just read through the cache, and is
+    /// written through it.
     fn open_direct(&self, size: u64) -> Option<OwnedFd> {
-        if self.room_in_memory().is_some() || self.resumed || !cache_choice::past_the_cache(size) {
+        if self.free_tmpfs_bytes().is_some() || self.resumed || !cache_choice::past_the_cache(size) {
             return None;
         }
         let flags = OFlags::WRONLY | OFlags::DIRECT | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -179,8 +186,8 @@ impl PosixSink {
         (identity(&fd) == identity(&self.file.fd)).then_some(fd)
     }
 
-    /// What is free on a file system in memory, bytes; none where it is on a disk.
-    fn room_in_memory(&self) -> Option<u64> {
+    /// Free bytes of a file system in memory; none where the file is on a disk.
+    fn free_tmpfs_bytes(&self) -> Option<u64> {
         let fs = rustix::fs::fstatfs(&self.file.fd).ok()?;
         let room = || match fs.f_blocks {
             // Mounted without a bound.
@@ -190,8 +197,8 @@ impl PosixSink {
         (fs.f_type as u64 == TMPFS_MAGIC).then(room)
     }
 
-    /// It holds so many bytes from before.
-    pub(super) fn holding(mut self, size: u64) -> PosixSink {
+    /// A file of an earlier attempt, which holds `size` bytes.
+    pub(super) fn with_existing_bytes(mut self, size: u64) -> PosixSink {
         self.written_end.store(size, Ordering::Release);
         self.data_end.store(size, Ordering::Release);
         self.resumed = true;
@@ -199,8 +206,8 @@ impl PosixSink {
         self
     }
 
-    /// Another process has it, and finishes it: here it is only written to.
-    pub(super) fn of_another(self, size: u64) -> PosixSink {
+    /// A file that another process finishes; this one only writes to it.
+    pub(super) fn joined(self, size: u64) -> PosixSink {
         self.written_end.store(size, Ordering::Release);
         self.settled.store(true, Ordering::Release);
         if size >= LARGE_BYTES {
@@ -209,7 +216,7 @@ impl PosixSink {
         self
     }
 
-    /// For file systems that cannot make holes in what was written.
+    /// Writes zeros, for file systems that cannot make holes.
     fn zero(&self, from: u64, to: u64) -> Result<()> {
         let zeros = [0; 1 << 16];
         let mut at = from;
@@ -235,22 +242,23 @@ impl PosixSink {
         }
         rustix::fs::fchmod(fd, mode).map_err(|e| error("set the mode of", path, e))?;
         rustix::fs::futimens(fd, &times(finish.mtime)).map_err(|e| error("set the time of", path, e))?;
-        match finish.durable {
-            true => rustix::fs::fsync(fd).map_err(|e| crate::Error::late(path, e))?,
-            // A file system of another host may not have looked at what it was given.
-            false => self.publish()?,
+        if finish.durable {
+            rustix::fs::fsync(fd).map_err(|e| crate::Error::late(path, e))?;
+        } else {
+            // A network file system may report an error of earlier writes only now.
+            self.publish()?;
         }
         if !self.is_ours() {
             let taken = std::io::Error::other("another job has put its own unfinished file in the place of this one");
             return Err(crate::Error::io("put in place", path, taken));
         }
         Posix::put(&self.dir, &self.temporary, &self.name, finish.replace)
-            .map_err(|e| in_the_way(&self.dir, path, &self.name, e))?;
+            .map_err(|e| conflict(&self.dir, path, &self.name, e))?;
         if finish.durable {
             // The name is durable only when its directory is. A descriptor opened with O_PATH cannot be flushed.
             let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
             let dir = match rustix::fs::openat(&self.dir, c".", flags, Mode::empty()) {
-                // A drop box: one may put files there, not list them. The dear way is the only one left.
+                // The directory may be written but not listed: only flushing the whole file system remains.
                 Err(Errno::ACCESS) => rustix::fs::syncfs(fd),
                 dir => dir.and_then(rustix::fs::fsync),
             };
@@ -286,7 +294,7 @@ impl Sink for PosixSink {
     }
 
     fn clear(&self, offset: u64, len: u64) -> Result<()> {
-        // What lies behind what was ever written reads as zeros anyway.
+        // Beyond the last byte ever written the file reads as zeros anyway.
         let end = (offset + len).min(self.written_end.load(Ordering::Acquire));
         if offset >= end {
             return Ok(());
@@ -301,23 +309,23 @@ impl Sink for PosixSink {
     }
 
     fn guard(&self) {
-        // Held for as long as the file is open. A file system without locks has only the journal's.
+        // The lock is held as long as the file is open. On a file system without locks only the journal's lock protects it.
         let _ = rustix::fs::flock(&self.file.fd, FlockOperation::NonBlockingLockExclusive);
         self.guarded.store(true, Ordering::Release);
     }
 
     fn reserve(&self, size: u64) -> Result<bool> {
-        if let Some(room) = self.room_in_memory() {
-            // To reserve memory is to take it, page by page, while all streams wait: 0.4 s for 1 GB. There is no order
-            // on a disk to win by it; that it fits is asked all the same.
+        if let Some(room) = self.free_tmpfs_bytes() {
+            // Reserving memory allocates it page by page while all streams wait: 0.4 s for 1 GB. It would not improve the
+            // layout, as on a disk, so the file is only checked to fit.
             let held = rustix::fs::fstat(&self.file.fd).map_or(0, |stat| stat.st_blocks as u64 * 512);
             let fits = size.saturating_sub(held) <= room;
             return if fits { Ok(false) } else { Err(error("reserve room for", &self.file.path, Errno::NOSPC)) };
         }
         let large = size >= LARGE_BYTES;
         let direct = large && self.direct.get_or_init(|| self.open_direct(size)).is_some();
-        // With its length set at once, several streams may write a file past the cache at the same time: a write that
-        // makes a file longer is alone.
+        // With its full length set, several streams may write the file directly at the same time; a write that extends a file
+        // excludes all others.
         let flags = if direct { FallocateFlags::empty() } else { FallocateFlags::KEEP_SIZE };
         match rustix::fs::fallocate(&self.file.fd, flags, 0, size) {
             Ok(()) if direct => {
@@ -325,7 +333,7 @@ impl Sink for PosixSink {
                 Ok(true)
             }
             Ok(()) => Ok(true),
-            // Not every file system can; the write will say when it is full.
+            // Not every file system can; a later write reports a full device.
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(false),
             Err(Errno::INTR) => self.reserve(size),
             Err(e) => Err(error("reserve room for", &self.file.path, e)),
@@ -351,7 +359,7 @@ impl Sink for PosixSink {
     }
 
     fn keep(&self) {
-        // What was reserved behind it others may need; a later attempt reserves it again.
+        // Frees the space reserved beyond the written bytes; a later attempt reserves it again.
         let _ = rustix::fs::ftruncate(&self.file.fd, self.data_end.load(Ordering::Acquire));
         self.settled.store(true, Ordering::Release);
     }
@@ -380,7 +388,7 @@ impl Sink for PosixSink {
 
 impl Drop for PosixSink {
     fn drop(&mut self) {
-        // What an earlier attempt left may be days of work: it goes when somebody says so, not when nobody does.
+        // A resumed file may hold days of work: only an explicit `discard` removes it.
         if !self.resumed {
             self.discard();
         }

@@ -31,13 +31,13 @@ impl Posix {
     }
 }
 
-/// Device and inode of what is open.
+/// Device and inode of an open entry.
 fn identity(fd: &OwnedFd) -> Option<(u64, u64)> {
     rustix::fs::fstat(fd).ok().map(|stat| facts(&stat).identity)
 }
 
-/// The directories above an open one, innermost first, up to the host's root, past the root of a store as well: of theirs nothing is
-/// read. None where it is no directory.
+/// The directories above an open one, innermost first, up to the host's root, beyond the root of the store too; only their
+/// identities are read. None where it is not a directory.
 fn ancestors(fd: &OwnedFd) -> Option<Vec<(u64, u64)>> {
     let up = |fd: &OwnedFd| rustix::fs::openat(fd, c"..", OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).ok();
     let (mut below, mut next) = (identity(fd)?, up(fd)?);
@@ -53,7 +53,7 @@ fn ancestors(fd: &OwnedFd) -> Option<Vec<(u64, u64)>> {
     Some(above)
 }
 
-/// The same, the open directory itself first.
+/// As [`ancestors`], with the open directory itself first.
 fn ancestors_with(fd: &OwnedFd) -> Option<Vec<(u64, u64)>> {
     let mut above = ancestors(fd)?;
     above.insert(0, identity(fd)?);

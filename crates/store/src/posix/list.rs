@@ -10,8 +10,8 @@ use crate::{Entries, Error, Result, Stat};
 
 /// The entries of an open directory, each with its facts.
 pub(super) fn entries(fd: OwnedFd, path: &RelPath) -> Result<Entries> {
-    // Not `read_from`: that opens the directory once more from within, which one that may be listed but not entered
-    // does not allow, and which takes a second descriptor.
+    // Not `read_from`: that opens the directory a second time, which a directory that may be listed but not entered does not
+    // allow, and which takes a second descriptor.
     let mut dir = Dir::new(fd).map_err(|e| error("list", path, e))?;
     let path = path.clone();
     Ok(Entries::new(std::iter::from_fn(move || {

@@ -6,7 +6,7 @@ use model::name::{Name, RelPath};
 use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::Errno;
 
-use super::{Posix, in_the_way};
+use super::{Posix, conflict};
 use crate::Result;
 
 impl Posix {
@@ -28,8 +28,8 @@ impl Posix {
         rustix::fs::unlinkat(from.0, from.1, AtFlags::empty())
     }
 
-    /// The same of a directory, which has no second name: of what came between the look and the rename an empty directory
-    /// alone can be replaced.
+    /// As [`Posix::rename_by_link`], for a directory, which cannot have a second name. Between the check and the rename only an
+    /// empty directory can appear and be replaced.
     pub(super) fn rename_dir_by_looking(from: (&OwnedFd, &Name), to: (&OwnedFd, &Name)) -> rustix::io::Result<()> {
         match Self::stat_kind(to.0, to.1) {
             Some(_) => Err(Errno::EXIST),
@@ -46,7 +46,7 @@ impl Posix {
     ) -> Result<()> {
         Self::put(dir, temporary, name, replace).map_err(|e| {
             let _ = rustix::fs::unlinkat(dir, temporary, AtFlags::empty());
-            in_the_way(dir, path, name, e)
+            conflict(dir, path, name, e)
         })
     }
 }
@@ -57,7 +57,7 @@ mod tests {
 
     use super::*;
 
-    /// File systems without RENAME_NOREPLACE are rarely at hand; what stands in for it is tested by itself.
+    /// The replacement for RENAME_NOREPLACE is tested by itself, because file systems without that flag are rarely at hand.
     #[test]
     fn a_link_stands_in_for_a_rename_that_must_not_replace() {
         let temp = tempfile::tempdir().unwrap();

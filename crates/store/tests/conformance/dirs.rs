@@ -7,7 +7,7 @@ use crate::support::{meta, names, path, read, write};
 
 pub fn trees_nest(store: &dyn Store) {
     let mut at = path("");
-    // Servers keep what they know of a file under one name made of its whole path.
+    // Some servers keep the metadata of a file under one name made of its whole path.
     let levels = if store.capabilities().any_name { 40 } else { 15 };
     for level in 0..levels {
         at = at.join(&path(format!("level{level}")).name().unwrap());
@@ -18,7 +18,7 @@ pub fn trees_nest(store: &dyn Store) {
     assert_eq!(names(store, &path("level0")), [&b"empty"[..], b"level1"]);
     assert!(names(store, &path("level0/empty")).is_empty());
     assert_eq!(read(store, &at.join(&path("f").name().unwrap())).unwrap(), b"deep");
-    // Servers may make what is missing.
+    // Servers may make missing directories.
     if store.capabilities().posix {
         assert!(write(store, &path("missing/f"), b"").unwrap_err().is_not_found());
     }
@@ -88,7 +88,7 @@ pub fn make_dirs_makes_parents(store: &dyn Store) {
 pub fn remove_takes_what_is_empty(store: &dyn Store) {
     make_dirs(store, &path("a/b")).unwrap();
     write(store, &path("a/f"), b"x").unwrap();
-    // A name that merely begins alike is not below.
+    // A name with the same beginning does not lie below.
     write(store, &path("a/b2"), b"x").unwrap();
     assert!(store.remove(&path("a")).is_err());
     store.remove(&path("a/f")).unwrap();
@@ -116,7 +116,7 @@ pub fn remove_all_takes_the_tree(store: &dyn Store) {
 
 /// As deep as a path may be long: neither descriptors nor stack may run out.
 pub fn remove_all_goes_deep(store: &dyn Store) {
-    // Fewer than there are levels, and more than other tests in this process need.
+    // Fewer descriptors than there are levels, and more than other tests in this process need.
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(256), ..limit }).unwrap();
@@ -153,7 +153,7 @@ pub fn rename_replaces_files(store: &dyn Store) {
     assert_eq!(read(store, &path("g")).unwrap(), b"new");
 }
 
-/// What came into the place that a caller saw empty stays.
+/// An entry that appeared under a name after the caller saw it free is not replaced.
 pub fn rename_replaces_only_where_allowed(store: &dyn Store) {
     write(store, &path("f"), b"new").unwrap();
     write(store, &path("g"), b"old").unwrap();

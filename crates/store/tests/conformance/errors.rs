@@ -1,17 +1,17 @@
-//! Errors say which deed failed on which path, and never show raw bytes to a terminal.
+//! Errors name the operation and the path, and never show raw bytes to a terminal.
 
 use model::Timestamp;
 use store::{Error, Result, Store};
 
 use crate::support::{path, write};
 
-pub fn errors_name_the_path_and_the_deed(store: &dyn Store) {
+pub fn errors_name_the_path_and_the_operation(store: &dyn Store) {
     let (at, shown) = match store.capabilities().any_name {
         true => (path(b"no/such\n\xff"), "no/such\\x0a\\xff"),
         false => (path(b"no/such"), "no/such"),
     };
     let mut errors: Vec<(&str, Error)> = Vec::new();
-    let mut failing = |deed, result: Result<()>| errors.push((deed, result.unwrap_err()));
+    let mut failing = |operation, result: Result<()>| errors.push((operation, result.unwrap_err()));
     failing("stat", store.stat(&at).map(drop));
     failing("list", store.list(&at).map(drop));
     failing("open", store.open(&at).map(drop));
@@ -25,12 +25,12 @@ pub fn errors_name_the_path_and_the_deed(store: &dyn Store) {
         failing("make_hard_link", store.make_hard_link(&path("x"), &at, true, "t"));
         failing("finish_dir", store.finish_dir(&at, 0o755, Timestamp::default()));
     }
-    for (deed, error) in errors {
-        assert!(error.is_not_found() && !error.is_fatal(), "{deed}: {error}");
-        let Error::Io { doing, path, .. } = &error else { panic!("{deed}: {error:?}") };
-        assert_eq!(path, shown, "{deed}");
-        assert_eq!(error.to_string(), format!("cannot {doing} {shown}"), "{deed}");
-        assert!(std::error::Error::source(&error).is_some(), "{deed}");
+    for (operation, error) in errors {
+        assert!(error.is_not_found() && !error.is_fatal(), "{operation}: {error}");
+        let Error::Io { doing, path, .. } = &error else { panic!("{operation}: {error:?}") };
+        assert_eq!(path, shown, "{operation}");
+        assert_eq!(error.to_string(), format!("cannot {doing} {shown}"), "{operation}");
+        assert!(std::error::Error::source(&error).is_some(), "{operation}");
     }
     // The root shows as a dot, not as nothing.
     let Err(error) = store.remove(&path("")) else { panic!("the root was removed") };

@@ -1,5 +1,5 @@
-//! A file system that takes every write and says only when a file is closed that its user's quota is exceeded, as a network file
-//! system may (close(2)). One directory of files in memory, over FUSE.
+//! A file system that accepts every write and reports an exceeded quota only when the file is closed, as a network file
+//! system may (close(2)): one directory of files in memory, over FUSE.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -12,7 +12,7 @@ use fuser::{
 };
 use parking_lot::{Mutex, MutexGuard};
 
-/// Nothing is remembered by the kernel.
+/// The kernel caches no entries.
 const NOT_AT_ALL: Duration = Duration::ZERO;
 const FIRST: u64 = 2;
 
@@ -24,7 +24,7 @@ struct Entry {
 #[derive(Default)]
 struct Late(Mutex<Vec<Entry>>);
 
-/// Mounts one, for as long as the result lives.
+/// Mounts the file system, until the result is dropped.
 pub fn mount(at: &Path) -> std::io::Result<BackgroundSession> {
     fuser::spawn_mount(Late::default(), at, &Config::default())
 }

@@ -1,4 +1,4 @@
-//! What the store's integration tests share: short words for paths and files, and a loud way to be skipped.
+//! Helpers of the store's integration tests: paths, files, and the report of a skipped test.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub fn path(bytes: impl AsRef<[u8]>) -> RelPath {
     RelPath::parse(bytes.as_ref()).unwrap()
 }
 
-/// An ordinary ending for a file of this size.
+/// The usual [`Finish`] for a file of this size.
 pub fn finish(size: u64) -> Finish {
     let mtime = Timestamp { seconds: 1_700_000_000, nanos: 123_456_789 };
     Finish { size, mode: 0o644, mtime, durable: false, replace: true, attributes: None }
@@ -34,7 +34,7 @@ pub fn read(store: &dyn Store, at: &RelPath) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The facts that travel.
+/// The metadata of an entry.
 pub fn meta(store: &dyn Store, at: &RelPath) -> Meta {
     store.stat(at).unwrap().meta
 }
@@ -52,8 +52,8 @@ pub fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at % 251) as u8 ^ (at >> 12) as u8).collect()
 }
 
-/// Says that a test could not run here. A test that is silent about it looks like one that passed, and what a passing
-/// test prints with `eprintln` is not shown: this goes past the harness.
+/// Reports that a test could not run on this machine. Writes to standard error directly, because the test harness hides what a
+/// passing test prints with `eprintln`.
 pub fn skipped(test: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {why}");
 }

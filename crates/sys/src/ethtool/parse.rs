@@ -5,9 +5,9 @@ use std::io;
 /// Bytes of a name in a set of strings (`ETH_GSTRING_LEN`).
 pub(super) const NAME_BYTES: usize = 32;
 
-/// The error for an answer that is shorter than it says, or than it must be.
+/// The error for an answer that is shorter than its own counts, or than it must be.
 pub(super) fn short() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the driver's answer makes no sense")
+    io::Error::new(io::ErrorKind::InvalidData, "the driver's answer is invalid")
 }
 
 /// The word at an index.
@@ -21,8 +21,8 @@ pub(super) fn word(bytes: &[u8], at: usize) -> io::Result<u32> {
 pub(super) fn text(bytes: &[u8], start: usize, length: usize) -> io::Result<String> {
     let end = start.checked_add(length).ok_or_else(short)?;
     let field = bytes.get(start..end).ok_or_else(short)?;
-    let said = field.split(|byte| *byte == 0).next().unwrap_or_default();
-    Ok(String::from_utf8_lossy(said).trim().to_owned())
+    let text = field.split(|byte| *byte == 0).next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(text).trim().to_owned())
 }
 
 /// Names of a set: `struct ethtool_gstrings`.
@@ -48,13 +48,14 @@ pub(super) fn counters(bytes: &[u8]) -> io::Result<Vec<u64>> {
 pub struct Feature {
     /// The feature is on.
     pub on: bool,
-    /// The driver does not let it be changed.
+    /// The driver does not permit a change.
     pub fixed: bool,
 }
 
 /// Feature number `at` of `struct ethtool_gfeatures`: 32 a block of available, requested, active, never changed.
 pub(super) fn feature(bytes: &[u8], at: usize) -> io::Result<Feature> {
-    let (block, bit) = (at / 32, at % 32);
+    let block = at / 32;
+    let bit = at % 32;
     if block >= word(bytes, 1)? as usize {
         return Err(short());
     }
@@ -116,7 +117,7 @@ pub(super) fn link(bytes: &[u8]) -> io::Result<Link> {
     })
 }
 
-/// The words of a mask, from its lowest bit on, for the bits that are set.
+/// The names of the bits that are set in a mask, from its lowest bit on.
 pub(super) fn words<'a>(mask: u32, names: &[&'a str]) -> Vec<&'a str> {
     names.iter().enumerate().filter(|(bit, _)| mask >> bit & 1 == 1).map(|(_, name)| *name).collect()
 }

@@ -1,6 +1,6 @@
 //! One request of SIOCETHTOOL: a buffer that the kernel fills, and the call.
 //!
-//! The driver's counts at the moment of the call decide how much the kernel writes; some commands ignore how much the caller asked for.
+//! The driver's counts at the moment of the call determine how much the kernel writes; some commands ignore the length of the request.
 //! So the buffer ends at guard pages: an answer that is too long fails (EFAULT), and never overwrites other memory.
 
 use std::io;
@@ -27,7 +27,7 @@ pub(super) struct EthtoolRequest {
 impl EthtoolRequest {
     /// A request that begins with these words, of which the first is the command.
     pub(super) fn new(words: &[u32]) -> io::Result<EthtoolRequest> {
-        // SAFETY: a new mapping that no other memory is near; nothing is there that could be harmed.
+        // SAFETY: a new mapping at an address of the kernel's choice; it replaces no other memory.
         let start = unsafe {
             let access = libc::PROT_NONE;
             let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -100,7 +100,7 @@ impl NicSocket {
         self.call(SIOCETHTOOL, request)
     }
 
-    /// Asks how the NIC stamps packets with the time (`struct hwtstamp_config`).
+    /// Reads how the NIC stamps packets with the time (`struct hwtstamp_config`).
     pub(super) fn stamping(&self, request: &mut EthtoolRequest) -> io::Result<u32> {
         self.call(SIOCGHWTSTAMP, request)
     }

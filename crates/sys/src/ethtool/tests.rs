@@ -1,4 +1,4 @@
-//! Answers made by hand, and the answers of this kernel.
+//! Invented answers, and the answers of this kernel.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn skipped(test: &str, why: &str) {
 }
 
 #[test]
-fn names_and_counters() {
+fn names_and_counters_are_read() {
     let mut strings = bytes(&[GSTRINGS, SS_STATS, 2]);
     strings.extend(format!("{:\0<32}{:\0<32}", "rx_packets", "a".repeat(32)).bytes());
     assert_eq!(names(&strings).unwrap(), ["rx_packets".to_owned(), "a".repeat(32)]);
@@ -29,7 +29,7 @@ fn names_and_counters() {
 }
 
 #[test]
-fn switches() {
+fn features_are_read() {
     // Available, requested, active, never changed. Bit 0 on, bit 1 off, bit 2 always on, bit 3 never.
     let answer = bytes(&[GFEATURES, 1, 0b0111, 0b0001, 0b0101, 0b0100]);
     let says = |at: usize| feature(&answer, at).unwrap();
@@ -37,12 +37,12 @@ fn switches() {
     assert_eq!(says(1), Feature { on: false, fixed: false });
     assert_eq!(says(2), Feature { on: true, fixed: true });
     assert_eq!(says(3), Feature { on: false, fixed: true });
-    assert!(feature(&answer, 32).is_err(), "a block that is not there");
-    assert!(feature(&bytes(&[GFEATURES, 9]), 100).is_err(), "a block that is said to be there");
+    assert!(feature(&answer, 32).is_err(), "a block that does not exist");
+    assert!(feature(&bytes(&[GFEATURES, 9]), 100).is_err(), "a block that is counted and missing");
 }
 
 #[test]
-fn links_and_drivers() {
+fn links_and_drivers_are_read() {
     let mut answer = bytes(&[GLINKSETTINGS, 100_000, 0, 0]);
     (answer[8], answer[11]) = (1, 1);
     assert_eq!(link(&answer).unwrap(), Link { speed_mbit_s: Some(100_000), full_duplex: Some(true), negotiated: true });
@@ -50,16 +50,16 @@ fn links_and_drivers() {
     answer[8] = 0xff;
     assert_eq!(link(&answer).unwrap(), Link { speed_mbit_s: None, full_duplex: None, negotiated: true });
     assert!(link(&answer[..8]).is_err());
-    let mut about = bytes(&[GDRVINFO]);
-    about.extend(format!("{:\0<32}{:\0<32}{:\0<32}{:\0<32}", "mlx5_core", "6.18", "28.39", "0000:3b:00.0").bytes());
-    let known = driver(&about).unwrap();
+    let mut info = bytes(&[GDRVINFO]);
+    info.extend(format!("{:\0<32}{:\0<32}{:\0<32}{:\0<32}", "mlx5_core", "6.18", "28.39", "0000:3b:00.0").bytes());
+    let known = driver(&info).unwrap();
     assert_eq!((known.name.as_str(), known.version.as_str()), ("mlx5_core", "6.18"));
     assert_eq!((known.firmware.as_str(), known.bus.as_str()), ("28.39", "0000:3b:00.0"));
-    assert!(driver(&about[..120]).is_err());
+    assert!(driver(&info[..120]).is_err());
 }
 
 #[test]
-fn tables_and_words() {
+fn tables_and_masks_are_read() {
     assert_eq!(spread(&bytes(&[GRXFHINDIR, 3, 0, 1, 2])).unwrap(), [0, 1, 2]);
     assert!(spread(&bytes(&[GRXFHINDIR, 4, 0, 1, 2])).is_err());
     assert!(spread(&bytes(&[GRXFHINDIR, u32::MAX])).is_err());
@@ -67,7 +67,7 @@ fn tables_and_words() {
 }
 
 #[test]
-fn light_of_modules() {
+fn the_light_of_modules_is_read() {
     let mut sfp = vec![0u8; 512];
     sfp[256 + 104..256 + 106].copy_from_slice(&5_000u16.to_be_bytes());
     assert_eq!(light_mw(2, &sfp), None, "it does not measure");
@@ -80,11 +80,11 @@ fn light_of_modules() {
         qsfp[34 + 2 * lane..36 + 2 * lane].copy_from_slice(&10_000u16.to_be_bytes());
     }
     assert_eq!(light_mw(3, &qsfp), Some(vec![1.0; 4]));
-    assert_eq!(light_mw(77, &qsfp), None, "a map that nobody knows");
+    assert_eq!(light_mw(77, &qsfp), None, "an unknown memory map");
 }
 
 #[test]
-fn absurd_names_are_refused() {
+fn invalid_interface_names_are_refused() {
     for name in ["", "a/b", "a\0b", "sixteen-or-more-bytes"] {
         assert_eq!(Nic::new(name).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{name:?}");
     }
@@ -93,11 +93,16 @@ fn absurd_names_are_refused() {
 }
 
 #[test]
-fn loopback_of_this_kernel() {
+fn the_features_of_this_kernels_loopback_are_read() {
     let lo = Nic::new("lo").unwrap();
     let features = match lo.features() {
         Ok(features) => features,
-        Err(error) => return skipped("loopback_of_this_kernel", &format!("ethtool is not answered: {error}")),
+        Err(error) => {
+            return skipped(
+                "the_features_of_this_kernels_loopback_are_read",
+                &format!("ethtool is not answered: {error}"),
+            );
+        }
     };
     let says = |name: &str| features.iter().find(|(known, _)| known == name).map(|(_, feature)| *feature);
     assert_eq!(says("loopback"), Some(Feature { on: true, fixed: true }));
@@ -107,7 +112,7 @@ fn loopback_of_this_kernel() {
 }
 
 #[test]
-fn a_device_in_a_network_of_its_own() {
+fn a_feature_and_a_number_of_a_device_are_changed() {
     // The thread stays in its new network for the rest of its life.
     let tried = std::thread::spawn(|| {
         let why = |what: &str, error: io::Error| format!("{what}: {error}");
@@ -123,9 +128,9 @@ fn a_device_in_a_network_of_its_own() {
         assert_eq!(gso(&nic).unwrap().1.on, !before.on);
         nic.set_feature("tx-generic-segmentation", before.on).unwrap();
         assert_eq!(gso(&nic).unwrap().1, before);
-        assert!(nic.set_feature("loopback", true).is_err(), "it is not the driver's to change");
+        assert!(nic.set_feature("loopback", true).is_err(), "the driver cannot change it");
         assert!(is_absent(&nic.set_feature("no-such-switch", true).unwrap_err()));
-        // It holds the number of packets it takes at once here; a word is changed, its neighbours are not.
+        // TUN has its packets per call in this number. One word is changed, its neighbours are not.
         let frames = nic.number(Number::CoalesceRxFrames).unwrap();
         nic.set_number(Number::CoalesceRxFrames, frames + 3).unwrap();
         assert_eq!(nic.number(Number::CoalesceRxFrames).unwrap(), frames + 3);
@@ -135,6 +140,6 @@ fn a_device_in_a_network_of_its_own() {
     });
     if let Err(why) = tried.join().unwrap() {
         let why: String = why;
-        skipped("a_device_in_a_network_of_its_own", &why);
+        skipped("a_feature_and_a_number_of_a_device_are_changed", &why);
     }
 }

@@ -6,7 +6,7 @@
 pub(super) const HEAD_BYTES: usize = 16;
 /// Bytes before the value of an attribute: length and kind.
 const ATTRIBUTE_HEAD_BYTES: usize = 4;
-/// The bits of an attribute's kind that are its number; the others say "nested" and "in network byte order".
+/// The bits of an attribute's kind that are its number; the others mean "nested" and "in network byte order".
 const KIND_MASK: u16 = 0x3fff;
 
 fn aligned(length: usize) -> usize {
@@ -30,7 +30,7 @@ pub(super) struct Message<'a> {
     pub body: &'a [u8],
 }
 
-/// The messages in these bytes. Ends at the first that is incomplete, or whose length is shorter than its head.
+/// The messages in these bytes, up to the first that is incomplete, or whose length is shorter than its head.
 pub(super) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
         let length = u32_at(bytes, 0)? as usize;
@@ -41,7 +41,7 @@ pub(super) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     })
 }
 
-/// The attributes in these bytes, as number and value. Ends like [`messages`].
+/// The attributes in these bytes, as number and value; they end like [`messages`].
 pub(super) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(u16_at(bytes, 0)?);
@@ -53,13 +53,13 @@ pub(super) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])>
 
 /// The value of the attribute with this number.
 pub(super) fn attribute(bytes: &[u8], number: u16) -> Option<&[u8]> {
-    attributes(bytes).find(|(is, _)| *is == number).map(|(_, value)| value)
+    attributes(bytes).find(|(found, _)| *found == number).map(|(_, value)| value)
 }
 
 /// Text up to its first zero.
 pub(super) fn text(value: &[u8]) -> String {
-    let said = value.split(|byte| *byte == 0).next().unwrap_or_default();
-    String::from_utf8_lossy(said).into_owned()
+    let text = value.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(text).into_owned()
 }
 
 /// A request: head, fixed part, attributes.

@@ -1,11 +1,11 @@
-//! Messages made by hand, cut, and at random; and what this kernel says.
+//! Invented, truncated and random messages; and the answers of this kernel.
 
 use proptest::prelude::*;
 
 use super::parse::{HEAD_BYTES, attributes};
 use super::*;
 
-/// Says that a test could not run here, past the harness, which shows nothing of tests that pass.
+/// Reports a skipped test on stderr, past the harness, which hides the output of tests that pass.
 fn skipped(test: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
 }
@@ -28,7 +28,7 @@ fn nic() -> Vec<u8> {
     let mut head = [0; LINK_BYTES];
     head[4..8].copy_from_slice(&7i32.to_ne_bytes());
     let info = nested(&[(IFLA_INFO_KIND, b"veth\0".to_vec())]);
-    // A nested attribute says so in its kind.
+    // The kind of a nested attribute has a bit for that.
     let with = [
         (IFLA_MTU, number(9_000)),
         (IFLA_OPERSTATE, vec![6]),
@@ -47,7 +47,7 @@ fn an_interface_is_read() {
 }
 
 #[test]
-fn a_discipline_is_read_and_those_of_others_are_not() {
+fn only_disciplines_of_the_interface_are_read() {
     let options = nested(&[(TCA_FQ_FLOW_MAX_RATE, number(1_250_000))]);
     let with = [(TCA_KIND, b"fq\0".to_vec()), (TCA_OPTIONS, options)];
     let all = body(&qdisc_head(7, 0x8001_0000, 0x0001_0002), &with);
@@ -61,7 +61,7 @@ fn a_discipline_is_read_and_those_of_others_are_not() {
 }
 
 #[test]
-fn what_is_cut_ends_without_a_word() {
+fn a_truncated_message_ends_the_messages() {
     let whole = request(RTM_NEWLINK, 0, 1, &nic(), &[]);
     assert_eq!(messages(&whole).count(), 1);
     for length in 0..whole.len() {
@@ -70,7 +70,7 @@ fn what_is_cut_ends_without_a_word() {
             assert_eq!(link.index, 7);
         }
     }
-    // Attributes and messages that say they are shorter than their head would otherwise never end.
+    // Attributes and messages with a length below that of their head would otherwise never end.
     assert_eq!(attributes(&[0, 0, 1, 0, 0, 0, 0, 0]).count(), 0);
     assert_eq!(messages(&[0; 64]).count(), 0);
 }
@@ -84,7 +84,7 @@ fn refusals_are_errors() {
 
 proptest! {
     #[test]
-    fn random_bytes_do_no_harm(bytes in proptest::collection::vec(any::<u8>(), 0..300), index in -2i32..10) {
+    fn random_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300), index in -2i32..10) {
         for message in messages(&bytes) {
             let _ = (parse_link(message.body), parse_qdisc(message.body, index), refusal(message.body).is_ok());
         }
@@ -93,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn an_interface_with_one_byte_wrong(at in 0usize..80, byte: u8) {
+    fn an_interface_with_one_wrong_byte_is_read_or_refused(at in 0usize..80, byte: u8) {
         let mut bytes = nic();
         if let Some(place) = bytes.get_mut(at) {
             *place = byte;
@@ -102,7 +102,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read(mtu: u32, queues: u32, kind in "[a-z]{1,15}") {
+    fn an_interface_is_read_as_it_was_written(mtu: u32, queues: u32, kind in "[a-z]{1,15}") {
         let info = nested(&[(IFLA_INFO_KIND, kind.clone().into_bytes())]);
         let with = [(IFLA_MTU, number(mtu)), (IFLA_LINKINFO, info), (IFLA_NUM_TX_QUEUES, number(queues))];
         let link = parse_link(&body(&[0; LINK_BYTES], &with)).unwrap();
@@ -111,10 +111,10 @@ proptest! {
 }
 
 #[test]
-fn loopback_of_this_kernel() {
+fn the_loopback_of_this_kernel_is_read() {
     let link = match link("lo") {
         Ok(link) => link,
-        Err(error) => return skipped("rtnetlink: loopback_of_this_kernel", &error.to_string()),
+        Err(error) => return skipped("rtnetlink: the_loopback_of_this_kernel_is_read", &error.to_string()),
     };
     let mtu = std::fs::read_to_string("/sys/class/net/lo/mtu").unwrap();
     assert_eq!((link.index, link.mtu_bytes.unwrap().to_string().as_str()), (1, mtu.trim()));
@@ -126,7 +126,7 @@ fn loopback_of_this_kernel() {
 }
 
 #[test]
-fn a_device_in_a_network_of_its_own() {
+fn sizes_and_the_discipline_of_a_device_are_changed() {
     // The thread stays in its new network for the rest of its life.
     let tried = std::thread::spawn(|| {
         let why = |what: &str, error: io::Error| format!("{what}: {error}");
@@ -150,6 +150,6 @@ fn a_device_in_a_network_of_its_own() {
     });
     if let Err(why) = tried.join().unwrap() {
         let why: String = why;
-        skipped("rtnetlink: a_device_in_a_network_of_its_own", &why);
+        skipped("rtnetlink: sizes_and_the_discipline_of_a_device_are_changed", &why);
     }
 }

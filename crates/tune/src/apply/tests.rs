@@ -1,4 +1,4 @@
-//! Changes on a tree of files: kept, made, refused half-way, taken back byte for byte.
+//! Changes on a tree of files: recorded, made, refused, restored byte for byte.
 
 use super::*;
 use crate::host::Recorded;
@@ -58,7 +58,7 @@ fn scheduler(before: &str) -> Change {
 }
 
 #[test]
-fn what_was_there_comes_back_byte_for_byte() {
+fn undo_restores_everything_byte_for_byte() {
     let tree = Tree::new(&[
         ("proc/sys/net/core/rmem_max", "212992"),
         ("sys/block/sda/queue/scheduler", "mq-deadline"),
@@ -83,11 +83,11 @@ fn what_was_there_comes_back_byte_for_byte() {
         ("212992".into(), "mq-deadline".into())
     );
     assert_eq!(tree.text("etc/sysctl.d/90-longhaul.conf"), before);
-    assert!(!tree.0.path().join("etc/udev/rules.d/90-longhaul.rules").exists(), "it was not there before");
+    assert!(!tree.0.path().join("etc/udev/rules.d/90-longhaul.rules").exists(), "it did not exist before");
 }
 
 #[test]
-fn a_refusal_half_way_takes_back_what_was_done() {
+fn a_refused_change_takes_back_those_before_it() {
     let tree = Tree::new(&[("proc/sys/net/core/rmem_max", "212992")]);
     // This file does not exist, so it cannot be written.
     let error = apply(&tree.host(), &[rmem(), scheduler("mq-deadline")], &tree.state(), "now", false).unwrap_err();
@@ -96,7 +96,7 @@ fn a_refusal_half_way_takes_back_what_was_done() {
 }
 
 #[test]
-fn nothing_is_changed_where_nothing_can_be_kept() {
+fn nothing_is_changed_if_the_snapshot_cannot_be_written() {
     let tree = Tree::new(&[("proc/sys/net/core/rmem_max", "212992")]);
     tree.write("state", "a file where the directory should be");
     let error = apply(&tree.host(), &[rmem()], &tree.state(), "now", false).unwrap_err();
@@ -105,8 +105,9 @@ fn nothing_is_changed_where_nothing_can_be_kept() {
 }
 
 #[test]
-fn snapshots_of_others_are_refused() {
-    let (tree, other) = (Tree::new(&[("proc/sys/net/core/rmem_max", "212992")]), Tree::new(&[]));
+fn snapshots_of_other_hosts_are_refused() {
+    let tree = Tree::new(&[("proc/sys/net/core/rmem_max", "212992")]);
+    let other = Tree::new(&[]);
     let path = apply(&tree.host(), &[rmem()], &tree.state(), "now", false).unwrap();
     other.write("etc/machine-id", "fedcba9876543210\n");
     assert!(matches!(read(&other.host(), &path), Err(ApplyError::OtherHost { .. })));
@@ -115,7 +116,7 @@ fn snapshots_of_others_are_refused() {
 }
 
 #[test]
-fn what_was_made_to_last_before_stays() {
+fn earlier_persistent_settings_stay() {
     let tree = Tree::new(&[
         ("ethtool/ens1/ring.rx", "1024"),
         ("ethtool/ens1/ring.tx", "1024"),
@@ -137,30 +138,30 @@ fn what_was_made_to_last_before_stays() {
     call(&[ring("ring.tx"), of("sda", "kyber", "none")], "2");
     let unit = tree.text("etc/systemd/system/longhaul-tune.service");
     assert!(unit.contains("ring.rx") && unit.contains("ring.tx") && unit.matches("[Service]").count() == 1, "{unit}");
-    assert!(unit.contains(r"; echo \'$$(ls)\' 100%%'"), "what systemd would take for its own: {unit}");
+    assert!(unit.contains(r"; echo \'$$(ls)\' 100%%'"), "quotes, variables and specifiers are escaped: {unit}");
     let udev = tree.text("etc/udev/rules.d/90-longhaul.rules");
     assert_eq!(udev.lines().filter(|line| line.contains("sda")).count(), 1, "the new value alone: {udev}");
     assert!(udev.contains("\"sdb\"") && udev.contains("\"kyber\""), "{udev}");
 }
 
 #[test]
-fn a_file_of_ours_that_cannot_be_put_back_is_not_touched() {
+fn an_own_file_that_cannot_be_restored_is_not_touched() {
     let tree = Tree::new(&[("proc/sys/net/core/rmem_max", "212992")]);
     fs::write(tree.0.path().join("etc/sysctl.d/90-longhaul.conf"), [0xFF, 0xFE]).unwrap();
     let error = apply(&tree.host(), &[rmem()], &tree.state(), "now", true).unwrap_err();
     assert!(error.to_string().contains("all is as it was"), "{error}");
     assert_eq!(tree.text("proc/sys/net/core/rmem_max"), "212992");
-    assert!(!tree.state().exists(), "and nothing was begun");
+    assert!(!tree.state().exists(), "no snapshot was written");
 }
 
 #[test]
-fn what_the_kernel_makes_by_itself_is_kept_and_never_written() {
+fn a_change_that_the_kernel_makes_is_recorded_and_never_written() {
     let tree = Tree::new(&[("proc/sys/vm/dirty_background_bytes", "0"), ("proc/sys/vm/dirty_background_ratio", "10")]);
     let of = |name: &str| SettingLocation::Sysctl(format!("vm.dirty_background_{name}"));
     let bytes = change("D06", of("bytes"), "0", "1073741824");
     let share = Change { follows: true, ..change("D06", of("ratio"), "10", "0") };
     let path = apply(&tree.host(), &[bytes, share], &tree.state(), "now", true).unwrap();
-    assert_eq!(tree.text("proc/sys/vm/dirty_background_ratio"), "10", "the kernel's business");
+    assert_eq!(tree.text("proc/sys/vm/dirty_background_ratio"), "10", "only the kernel writes it");
     let lasting = tree.text("etc/sysctl.d/90-longhaul.conf");
     assert!(lasting.contains("background_bytes = 1073741824") && !lasting.contains("ratio"), "{lasting}");
     // The kernel would do this.
@@ -171,7 +172,7 @@ fn what_the_kernel_makes_by_itself_is_kept_and_never_written() {
 }
 
 #[test]
-fn hosts_without_an_id_are_not_the_same() {
+fn hosts_without_an_id_are_distinguished_by_their_boot() {
     let files = |boot| {
         [
             ("proc/sys/kernel/random/boot_id", boot),
@@ -179,7 +180,8 @@ fn hosts_without_an_id_are_not_the_same() {
             ("proc/sys/net/core/rmem_max", "212992"),
         ]
     };
-    let (tree, other) = (Tree::new(&files("1f")), Tree::new(&files("2f")));
+    let tree = Tree::new(&files("1f"));
+    let other = Tree::new(&files("2f"));
     let path = apply(&tree.host(), &[rmem()], &tree.state(), "now", false).unwrap();
     assert!(read(&tree.host(), &path).is_ok());
     assert!(matches!(read(&other.host(), &path), Err(ApplyError::OtherHost { .. })));

@@ -35,7 +35,7 @@ fn near(line: &CalculatedLine, stated: f64) {
 }
 
 #[test]
-fn nothing_follows_from_nothing() {
+fn without_numbers_there_are_no_lines() {
     assert_eq!(answer(&Question::default()), Answer::default());
     // One number of a pair is not enough.
     for half in [
@@ -49,7 +49,7 @@ fn nothing_follows_from_nothing() {
 }
 
 #[test]
-fn only_what_the_numbers_allow() {
+fn lines_that_need_missing_numbers_are_left_out() {
     let rate = Question { rate_bit_s: Some(1e9), ..Question::default() };
     assert_eq!(names(&rate).len(), 2, "the sequence numbers: {:?}", names(&rate));
     let window = Question { rtt_s: Some(0.1), window_bytes: Some(4e6), ..Question::default() };
@@ -62,7 +62,7 @@ fn only_what_the_numbers_allow() {
 }
 
 #[test]
-fn a_long_path() {
+fn numbers_of_a_long_path_are_computed() {
     near(&found(&LONG, "bandwidth-delay product"), 375e6);
     near(&found(&LONG, "window needed by each stream"), 375e6);
     near(&found(&LONG, "largest buffer to allow"), 750e6);
@@ -91,7 +91,7 @@ fn streams_share_the_rate() {
 }
 
 #[test]
-fn a_window_holds_the_rate_down() {
+fn a_window_limits_the_rate() {
     let small = Question { window_bytes: Some(4_194_304.0), streams: Some(16), volume_bytes: Some(1e12), ..LONG };
     near(&found(&small, "streams needed with this window"), 90.0);
     near(&found(&small, "most that one window carries"), 111.85e6);
@@ -105,7 +105,7 @@ fn a_window_holds_the_rate_down() {
 }
 
 #[test]
-fn loss_holds_the_rate_down() {
+fn loss_limits_the_rate() {
     let lossy = Question { loss: Some(4.6e-5), ..LONG };
     near(&found(&lossy, "one stream under loss, Reno"), 43.089e6);
     near(&found(&lossy, "one stream under loss, CUBIC"), 182.55e6);
@@ -117,7 +117,7 @@ fn loss_holds_the_rate_down() {
 }
 
 #[test]
-fn volumes_take_time() {
+fn the_time_for_a_volume_is_computed() {
     let volume = Question { rate_bit_s: Some(10e9), volume_bytes: Some(100e12), ..Question::default() };
     near(&found(&volume, "transfer at the line's rate"), 22.222 * 3_600.0);
     near(&found(&Question { efficiency: Some(0.8), ..volume }, "transfer at the line's rate"), 27.778 * 3_600.0);
@@ -128,7 +128,7 @@ fn volumes_take_time() {
 }
 
 #[test]
-fn a_courier_is_a_slow_network() {
+fn a_courier_is_compared_with_the_line() {
     let parcel = Ship { journey_s: 172_800.0, copy_bit_s: Some(10e9) };
     let question = Question { volume_bytes: Some(100e12), ship: Some(parcel), ..Question::default() };
     near(&found(&question, "courier, copying included"), 332_800.0);
@@ -144,7 +144,7 @@ fn a_courier_is_a_slow_network() {
 }
 
 #[test]
-fn odd_numbers_count_as_left_out() {
+fn unusable_numbers_count_as_missing() {
     for odd in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300, 1e-300] {
         let question = Question {
             rate_bit_s: Some(odd),
@@ -165,7 +165,7 @@ fn odd_numbers_count_as_left_out() {
 
 /// Usable numbers give numbers, also at the ends of the range.
 #[test]
-fn answers_are_numbers() {
+fn answers_are_finite() {
     let ends = [*USABLE.start(), 1.0, *USABLE.end()];
     for rate in ends {
         for rtt in ends {
@@ -194,7 +194,7 @@ fn extreme(rate_bit_s: f64, rtt_s: f64, rest: f64) -> Question {
 }
 
 #[test]
-fn lines_tell_where_they_come_from() {
+fn every_line_has_a_formula_and_a_source() {
     let ship = Some(Ship { journey_s: 86_400.0, copy_bit_s: None });
     let all = Question {
         loss: Some(1e-5),
@@ -214,7 +214,7 @@ fn lines_tell_where_they_come_from() {
 }
 
 #[test]
-fn shown_as_people_read() {
+fn numbers_are_shown_with_prefixes() {
     for (unit, value, text) in [
         (Unit::Bytes, 375e6, "375 MB (358 MiB)"),
         (Unit::Bytes, 640.0, "640 B"),

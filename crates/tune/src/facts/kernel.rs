@@ -7,42 +7,42 @@ use crate::host::{Host, HostError, HostResult};
 use crate::rule::release_of;
 
 /// The major and minor number of its release.
-pub fn kernel(of: &dyn Host) -> HostResult<(u32, u32)> {
-    let release = of.read(Path::new("/proc/sys/kernel/osrelease"))?;
-    release_of(&release).ok_or_else(|| HostError::Failed(format!("{release:?} is no release of Linux")))
+pub(crate) fn kernel(host: &dyn Host) -> HostResult<(u32, u32)> {
+    let release = host.read(Path::new("/proc/sys/kernel/osrelease"))?;
+    release_of(&release).ok_or_else(|| HostError::Failed(format!("{release:?} is not a release of Linux")))
 }
 
 /// A fact of the kernel; none where it has no such name.
-pub(super) fn fact(of: &dyn Host, name: &str) -> Option<HostResult<String>> {
+pub(super) fn fact(host: &dyn Host, name: &str) -> Option<HostResult<String>> {
     Some(match name {
-        "kernel_series" => kernel(of).map(|(major, minor)| format!("{major}.{minor}")),
-        "kernel_release" => of.read(Path::new("/proc/sys/kernel/osrelease")),
-        "softnet_dropped" => softnet(of, 1),
-        "softnet_time_squeeze" => softnet(of, 2),
-        "tcp_retransmit_share" => retransmits(of),
-        "conntrack_entries" => count(of, "/proc/sys/net/netfilter/nf_conntrack_count").map(|count| count.to_string()),
-        "firewall_rules" => rules(of),
+        "kernel_series" => kernel(host).map(|(major, minor)| format!("{major}.{minor}")),
+        "kernel_release" => host.read(Path::new("/proc/sys/kernel/osrelease")),
+        "softnet_dropped" => softnet(host, 1),
+        "softnet_time_squeeze" => softnet(host, 2),
+        "tcp_retransmit_share" => retransmits(host),
+        "conntrack_entries" => count(host, "/proc/sys/net/netfilter/nf_conntrack_count").map(|count| count.to_string()),
+        "firewall_rules" => rules(host),
         _ => return None,
     })
 }
 
 /// A column of `/proc/net/softnet_stat`, over all processors; hexadecimal.
-fn softnet(of: &dyn Host, column: usize) -> HostResult<String> {
-    let text = of.read(Path::new("/proc/net/softnet_stat"))?;
+fn softnet(host: &dyn Host, column: usize) -> HostResult<String> {
+    let text = host.read(Path::new("/proc/net/softnet_stat"))?;
     let number = |line: &str| u32::from_str_radix(line.split_whitespace().nth(column)?, 16).ok().map(u64::from);
     let sum: Option<u64> = text.lines().map(number).sum();
     sum.filter(|_| !text.is_empty())
         .map(|sum| sum.to_string())
-        .ok_or_else(|| HostError::Failed("softnet_stat has another shape".into()))
+        .ok_or_else(|| HostError::Failed("softnet_stat has an unexpected format".into()))
 }
 
 /// The part of the sent segments that were sent again, since the host started.
-fn retransmits(of: &dyn Host) -> HostResult<String> {
-    let text = of.read(Path::new("/proc/net/snmp"))?;
+fn retransmits(host: &dyn Host) -> HostResult<String> {
+    let text = host.read(Path::new("/proc/net/snmp"))?;
     let mut tcp =
         text.lines().filter(|line| line.starts_with("Tcp:")).map(|line| line.split_whitespace().collect::<Vec<_>>());
     let (Some(names), Some(values)) = (tcp.next(), tcp.next()) else {
-        return Err(HostError::Failed("snmp has another shape".into()));
+        return Err(HostError::Failed("snmp has an unexpected format".into()));
     };
     let value = |name: &str| values.get(names.iter().position(|known| *known == name)?)?.parse::<f64>().ok();
     match (value("RetransSegs"), value("OutSegs")) {
@@ -53,14 +53,14 @@ fn retransmits(of: &dyn Host) -> HostResult<String> {
 }
 
 /// The number of filter rules that a packet may have to pass; only root may count them.
-fn rules(of: &dyn Host) -> HostResult<String> {
-    if !of.may_administer() {
+fn rules(host: &dyn Host) -> HostResult<String> {
+    if !host.may_administer() {
         return Err(HostError::Denied);
     }
-    match of.say_all("nft", &["list", "ruleset"]) {
+    match host.whole_output("nft", &["list", "ruleset"]) {
         Ok(listing) => Ok(listing.lines().filter(|line| is_rule(line)).count().to_string()),
         // There may still be rules of older programs.
-        Err(HostError::Absent) => Err(HostError::Failed("there is no program nft that lists them".into())),
+        Err(HostError::Absent) => Err(HostError::Failed("the program nft, which lists them, is not installed".into())),
         Err(why) => Err(why),
     }
 }
@@ -73,60 +73,60 @@ fn is_rule(line: &str) -> bool {
 }
 
 /// A count in a file.
-fn count(of: &dyn Host, path: &str) -> HostResult<u64> {
-    let text = of.read(Path::new(path))?;
-    text.parse().map_err(|_| HostError::Failed(format!("{text:?} is no count")))
+fn count(host: &dyn Host, path: &str) -> HostResult<u64> {
+    let text = host.read(Path::new(path))?;
+    text.parse().map_err(|_| HostError::Failed(format!("{text:?} is not a count")))
 }
 
 /// Whether the kernel has a feature, or uses it.
-pub(super) fn has(of: &dyn Host, what: &str) -> HostResult<bool> {
+pub(super) fn has(host: &dyn Host, what: &str) -> HostResult<bool> {
     match what {
         "fq" => {
-            let is_default = of.read(Path::new("/proc/sys/net/core/default_qdisc")).is_ok_and(|qdisc| qdisc == "fq");
-            if is_default { Ok(true) } else { module(of, "sch_fq") }
+            let is_default = host.read(Path::new("/proc/sys/net/core/default_qdisc")).is_ok_and(|qdisc| qdisc == "fq");
+            if is_default { Ok(true) } else { module(host, "sch_fq") }
         }
         // Tracked connections count: the module may be loaded without use.
-        "conntrack" => match count(of, "/proc/sys/net/netfilter/nf_conntrack_count") {
+        "conntrack" => match count(host, "/proc/sys/net/netfilter/nf_conntrack_count") {
             Ok(count) => Ok(count > 0),
             Err(HostError::Absent) => Ok(false),
             Err(why) => Err(why),
         },
-        "ktls" => module(of, "tls"),
-        "hugepages_user" => count(of, "/proc/sys/vm/nr_hugepages").map(|count| count > 0),
+        "ktls" => module(host, "tls"),
+        "hugepages_user" => count(host, "/proc/sys/vm/nr_hugepages").map(|count| count > 0),
         _ => unknown(what),
     }
 }
 
 /// Whether the kernel has a module, or can load it. A module that is not loaded may still exist, so "no" needs both lists of the build:
 /// modules, and built-in ones.
-fn module(of: &dyn Host, name: &str) -> HostResult<bool> {
-    let loaded = of.read(Path::new("/proc/modules")).unwrap_or_default();
+fn module(host: &dyn Host, name: &str) -> HostResult<bool> {
+    let loaded = host.read(Path::new("/proc/modules")).unwrap_or_default();
     let is_loaded = loaded.lines().any(|line| line.split(' ').next() == Some(name));
-    if is_loaded || of.list(&Path::new("/sys/module").join(name)).is_ok() {
+    if is_loaded || host.list(&Path::new("/sys/module").join(name)).is_ok() {
         return Ok(true);
     }
-    let release = of.read(Path::new("/proc/sys/kernel/osrelease"))?;
+    let release = host.read(Path::new("/proc/sys/kernel/osrelease"))?;
     let built = Path::new("/lib/modules").join(release);
     // The lists must be read as a whole.
-    let lists = ["modules.dep", "modules.builtin"].map(|list| of.read_exact(&built.join(list)));
-    if lists.iter().flatten().any(|list| names(list, name)) {
+    let lists = ["modules.dep", "modules.builtin"].map(|list| host.read_exact(&built.join(list)));
+    if lists.iter().flatten().any(|list| lists_module(list, name)) {
         return Ok(true);
     }
     let unread = lists.into_iter().find_map(Result::err);
     unread.map_or(Ok(false), |why| {
-        Err(HostError::Failed(format!("{name} is not loaded, and what the kernel could load is not known: {why}")))
+        Err(HostError::Failed(format!("{name} is not loaded, and whether it can be loaded is not known: {why}")))
     })
 }
 
 /// Whether a list of modules has this one: `kernel/net/sched/sch_fq.ko.zst: kernel/...`, without its dependencies.
-fn names(list: &str, module: &str) -> bool {
-    let is_it = |line: &str| {
+fn lists_module(list: &str, module: &str) -> bool {
+    let is_module = |line: &str| {
         let path = line.split(':').next().unwrap_or_default();
         let file = path.rsplit('/').next().unwrap_or_default();
         // A name has an underscore where the file may have a dash.
         file.split_once(".ko").is_some_and(|(name, _)| name.replace('-', "_") == module)
     };
-    list.lines().any(is_it)
+    list.lines().any(is_module)
 }
 
 #[cfg(test)]
@@ -135,7 +135,7 @@ mod tests {
     use crate::facts::tests::tree;
 
     #[test]
-    fn counters_of_the_kernel() {
+    fn counters_of_the_kernel_are_summed() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("proc/net")).unwrap();
         let write = |name: &str, text: &str| std::fs::write(dir.path().join("proc/net").join(name), text).unwrap();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_loaded_is_there() {
+    fn a_module_that_can_be_loaded_is_available() {
         const RELEASE: (&str, &str) = ("proc/sys/kernel/osrelease", "6.1.0-x\n");
         const DEP: &str = "lib/modules/6.1.0-x/modules.dep";
         const BUILTIN: &str = "lib/modules/6.1.0-x/modules.builtin";
@@ -163,24 +163,20 @@ mod tests {
             (has(&host, "fq"), has(&host, "ktls"))
         };
         let dep = "kernel/net/sched/sch_fq.ko.zst:\nkernel/net/x.ko: kernel/net/tls/tls.ko.xz\n";
-        assert_eq!(
-            fq(&[RELEASE, (DEP, dep), (BUILTIN, "")]),
-            (Ok(true), Ok(false)),
-            "what something depends on is no name"
-        );
+        assert_eq!(fq(&[RELEASE, (DEP, dep), (BUILTIN, "")]), (Ok(true), Ok(false)), "dependencies are ignored");
         let builtin = "kernel/net/sched/sch_fq_codel.ko\nkernel/net/tls/tls.ko\n";
-        assert_eq!(fq(&[RELEASE, (DEP, ""), (BUILTIN, builtin)]), (Ok(false), Ok(true)), "fq_codel is another");
+        assert_eq!(fq(&[RELEASE, (DEP, ""), (BUILTIN, builtin)]), (Ok(false), Ok(true)), "fq_codel is another module");
         let loaded = ("proc/modules", "tls 151552 0 - Live 0x0\n");
         let (fq_is, tls_is) = fq(&[RELEASE, loaded]);
-        assert!(matches!(fq_is, Err(HostError::Failed(_))), "not loaded, and nobody knows what could be: {fq_is:?}");
+        assert!(matches!(fq_is, Err(HostError::Failed(_))), "not loaded, and there are no lists: {fq_is:?}");
         assert_eq!(tls_is, Ok(true));
         let (fq_is, _) = fq(&[RELEASE, (DEP, "")]);
-        assert!(matches!(fq_is, Err(HostError::Failed(_))), "it may be in the kernel itself: {fq_is:?}");
+        assert!(matches!(fq_is, Err(HostError::Failed(_))), "it may be built in: {fq_is:?}");
         assert_eq!(fq(&[("proc/sys/net/core/default_qdisc", "fq\n"), loaded]), (Ok(true), Ok(true)));
     }
 
     #[test]
-    fn rules_of_the_firewall() {
+    fn firewall_rules_are_counted() {
         const LISTING: &str = "# Warning: table ip filter is managed by iptables-nft\ntable inet filter {\n\tchain input {\n\t\t\
             type filter hook input priority filter; policy accept;\n\t\ttcp dport 22 accept\n\t\tudp dport 53 accept\n\t}\n}\n";
         for (listing, wanted) in [(LISTING, "2"), ("", "0")] {

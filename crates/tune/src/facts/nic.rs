@@ -15,75 +15,75 @@ fn at(nic: &str) -> PathBuf {
 }
 
 /// A fact of a NIC, on a host of which these disks are audited.
-pub(super) fn fact(of: &dyn Host, name: &str, nic: &str, disks: &[String]) -> HostResult<String> {
+pub(super) fn fact(host: &dyn Host, name: &str, nic: &str, disks: &[String]) -> HostResult<String> {
     match name {
-        "link_speed_bit_s" => speed(of, nic),
-        "pcie_bandwidth_bit_s" => pci::bandwidth(of, nic),
-        "nic_pcie_downtrained" => pci::downtrained(of, nic).and_then(yes),
+        "link_speed_bit_s" => speed(host, nic),
+        "pcie_bandwidth_bit_s" => pci::bandwidth(host, nic),
+        "nic_pcie_downtrained" => pci::downtrained(host, nic).and_then(yes),
         // From the configuration space, which is not text, and of which only root may read more than a quarter.
-        "nic_pcie_max_read_request_bytes" => of.ethtool(nic, "pcie.max_read_request_bytes"),
-        "nic_pcie_payload_reduced" => of.ethtool(nic, "pcie.payload_reduced"),
+        "nic_pcie_max_read_request_bytes" => host.ethtool(nic, "pcie.max_read_request_bytes"),
+        "nic_pcie_payload_reduced" => host.ethtool(nic, "pcie.payload_reduced"),
         "nic_rps_active" => {
-            masks(of, nic, "rx-", "rps_cpus").map(|masks| masks.iter().any(|mask| !mask.is_empty())).and_then(yes)
+            masks(host, nic, "rx-", "rps_cpus").map(|masks| masks.iter().any(|mask| !mask.is_empty())).and_then(yes)
         }
-        "nic_xps_local" => xps_local(of, nic).and_then(yes),
-        "nic_vlan_mtu_min" => vlan_mtu(of, nic),
-        "nic_tx_checksum" => tx_checksum(of, nic).and_then(yes),
-        "nic_drops" => drops(of, nic),
-        "nic_irqs_pinned" => interrupts::pinned(of, nic).and_then(yes),
-        "nic_irqs_local" => interrupts::local(of, nic).and_then(yes),
-        "nic_nvme_same_node" => nvme_local(of, nic, disks).and_then(yes),
-        "nic_fq_flow_rate_max_bit_s" => of.netlink(nic, "qdisc.fq_maxrate_bit_s"),
-        "nic_pause_frames" => of.ethtool(nic, "stat.pause_frames"),
-        "nic_rss_spread" => of.ethtool(nic, "rss.spread"),
-        "nic_ntuple_rules" => of.ethtool(nic, "ntuple.rules"),
-        "nic_optical_rx_dbm" => of.ethtool(nic, "module.rx_dbm"),
-        "nic_hwtstamp_on" => of.ethtool(nic, "timestamping.on"),
+        "nic_xps_local" => xps_local(host, nic).and_then(yes),
+        "nic_vlan_mtu_min" => vlan_mtu(host, nic),
+        "nic_tx_checksum" => tx_checksum(host, nic).and_then(yes),
+        "nic_drops" => drops(host, nic),
+        "nic_irqs_pinned" => interrupts::pinned(host, nic).and_then(yes),
+        "nic_irqs_local" => interrupts::local(host, nic).and_then(yes),
+        "nic_nvme_same_node" => nvme_local(host, nic, disks).and_then(yes),
+        "nic_fq_flow_rate_max_bit_s" => host.netlink(nic, "qdisc.fq_maxrate_bit_s"),
+        "nic_pause_frames" => host.ethtool(nic, "stat.pause_frames"),
+        "nic_rss_spread" => host.ethtool(nic, "rss.spread"),
+        "nic_ntuple_rules" => host.ethtool(nic, "ntuple.rules"),
+        "nic_optical_rx_dbm" => host.ethtool(nic, "module.rx_dbm"),
+        "nic_hwtstamp_on" => host.ethtool(nic, "timestamping.on"),
         _ => unknown(name),
     }
 }
 
 /// Whether a NIC has a feature.
-pub(super) fn has(of: &dyn Host, what: &str, nic: &str) -> HostResult<bool> {
+pub(super) fn has(host: &dyn Host, what: &str, nic: &str) -> HostResult<bool> {
     match what {
-        "mlx5" => of.ethtool(nic, "driver").map(|driver| driver.starts_with("mlx5")),
-        "multiqueue" => Ok(queue_names(of, nic, "tx-")?.len() > 1),
-        "mq" => mq(of, nic),
-        "single_queue" => mq(of, nic).map(|mq| !mq),
-        "irqs_pinned" => interrupts::pinned(of, nic),
+        "mlx5" => host.ethtool(nic, "driver").map(|driver| driver.starts_with("mlx5")),
+        "multiqueue" => Ok(queue_names(host, nic, "tx-")?.len() > 1),
+        "mq" => mq(host, nic),
+        "single_queue" => mq(host, nic).map(|mq| !mq),
+        "irqs_pinned" => interrupts::pinned(host, nic),
         _ => unknown(what),
     }
 }
 
-/// Whether the queue discipline mq suits a NIC: it has several transmit queues, or could have them and gets them now.
-fn mq(of: &dyn Host, nic: &str) -> HostResult<bool> {
-    if queue_names(of, nic, "tx-")?.len() > 1 {
+/// Whether the queue discipline mq suits a NIC: it has several transmit queues, or mq is in use already.
+fn mq(host: &dyn Host, nic: &str) -> HostResult<bool> {
+    if queue_names(host, nic, "tx-")?.len() > 1 {
         return Ok(true);
     }
-    match of.netlink(nic, "qdisc") {
+    match host.netlink(nic, "qdisc") {
         Ok(root) => Ok(root == "mq"),
         Err(HostError::Absent) => Ok(false),
         Err(why) => Err(why),
     }
 }
 
-fn speed(of: &dyn Host, nic: &str) -> HostResult<String> {
-    let mbit = of.read(&at(nic).join("speed"))?;
+fn speed(host: &dyn Host, nic: &str) -> HostResult<String> {
+    let mbit = host.read(&at(nic).join("speed"))?;
     match (mbit.parse::<i64>(), speed_bit_s(&mbit)) {
         (_, Some(speed)) => Ok(speed.to_string()),
-        (Ok(..=0), None) => Err(HostError::Failed("the link is down, or the driver does not say".into())),
+        (Ok(..=0), None) => Err(HostError::Failed("the link is down, or the driver does not report it".into())),
         (_, None) => Err(HostError::Failed(format!("a speed of {mbit:?} Mbit/s"))),
     }
 }
 
-fn queue_names(of: &dyn Host, nic: &str, kind: &str) -> HostResult<Vec<String>> {
-    Ok(of.list(&at(nic).join("queues"))?.into_iter().filter(|name| name.starts_with(kind)).collect())
+fn queue_names(host: &dyn Host, nic: &str, kind: &str) -> HostResult<Vec<String>> {
+    Ok(host.list(&at(nic).join("queues"))?.into_iter().filter(|name| name.starts_with(kind)).collect())
 }
 
 /// The processors in a file of each queue.
-fn masks(of: &dyn Host, nic: &str, kind: &str, what: &str) -> HostResult<Vec<Vec<u32>>> {
-    let mask = |queue: &String| of_mask(&of.read(&at(nic).join("queues").join(queue).join(what))?);
-    queue_names(of, nic, kind)?.iter().map(mask).collect()
+fn masks(host: &dyn Host, nic: &str, kind: &str, what: &str) -> HostResult<Vec<Vec<u32>>> {
+    let mask = |queue: &String| of_mask(&host.read(&at(nic).join("queues").join(queue).join(what))?);
+    queue_names(host, nic, kind)?.iter().map(mask).collect()
 }
 
 /// The processors of a mask like `0000,000000ff`: 32 bits a group, the last group first.
@@ -91,32 +91,32 @@ fn of_mask(mask: &str) -> HostResult<Vec<u32>> {
     let mut cpus = Vec::new();
     for (group, text) in mask.rsplit(',').enumerate() {
         let bits = u32::from_str_radix(text, 16)
-            .map_err(|_| HostError::Failed(format!("{mask:?} is no mask of processors")))?;
+            .map_err(|_| HostError::Failed(format!("{mask:?} is not a mask of processors")))?;
         cpus.extend((0..32).filter(|bit| bits >> bit & 1 == 1).map(|bit| group as u32 * 32 + bit));
     }
     Ok(cpus)
 }
 
 /// The number of queues that a NIC supports and that processors near it can serve.
-pub(super) fn queues(of: &dyn Host, nic: &str) -> HostResult<f64> {
-    let most = of.ethtool(nic, "channels.combined.max")?;
+pub(super) fn queues(host: &dyn Host, nic: &str) -> HostResult<f64> {
+    let most = host.ethtool(nic, "channels.combined.max")?;
     let most: u32 = most.parse().map_err(|_| HostError::Failed(format!("{most:?} channels")))?;
-    Ok(f64::from(most).min(local(of, nic)?.len() as f64))
+    Ok(f64::from(most).min(local(host, nic)?.len() as f64))
 }
 
-fn xps_local(of: &dyn Host, nic: &str) -> HostResult<bool> {
-    let near = local(of, nic)?;
-    let masks = masks(of, nic, "tx-", "xps_cpus")?;
+fn xps_local(host: &dyn Host, nic: &str) -> HostResult<bool> {
+    let near = local(host, nic)?;
+    let masks = masks(host, nic, "tx-", "xps_cpus")?;
     Ok(masks.iter().all(|mask| !mask.is_empty() && mask.iter().all(|cpu| near.contains(cpu))))
 }
 
 /// The least MTU of the VLANs on a NIC.
-fn vlan_mtu(of: &dyn Host, nic: &str) -> HostResult<String> {
+fn vlan_mtu(host: &dyn Host, nic: &str) -> HostResult<String> {
     let mut least: Option<u32> = None;
-    for name in of.list(&at(nic))? {
+    for name in host.list(&at(nic))? {
         let Some(above) = name.strip_prefix("upper_") else { continue };
-        if is_vlan(of, above)? {
-            let mtu = number_in(of, &at(above).join("mtu"))?;
+        if is_vlan(host, above)? {
+            let mtu = number_in(host, &at(above).join("mtu"))?;
             least = Some(least.map_or(mtu, |least| least.min(mtu)));
         }
     }
@@ -124,18 +124,18 @@ fn vlan_mtu(of: &dyn Host, nic: &str) -> HostResult<String> {
 }
 
 /// Whether an interface is a VLAN: bridges, bonds and others are above NICs as well.
-fn is_vlan(of: &dyn Host, name: &str) -> HostResult<bool> {
-    match of.read(&at(name).join("uevent")) {
+fn is_vlan(host: &dyn Host, name: &str) -> HostResult<bool> {
+    match host.read(&at(name).join("uevent")) {
         Ok(text) => Ok(text.lines().any(|line| line == "DEVTYPE=vlan")),
-        Err(HostError::Absent) => Err(HostError::Failed(format!("what kind of interface {name} is, is not known"))),
+        Err(HostError::Absent) => Err(HostError::Failed(format!("the kind of interface {name} is not known"))),
         Err(why) => Err(why),
     }
 }
 
-/// Whether the NIC computes all checksums that it can: by one feature for everything, or by one each for IPv4 and IPv6, where a driver
-/// without the latter keeps it off.
-fn tx_checksum(of: &dyn Host, nic: &str) -> HostResult<bool> {
-    let state = |kind: &str| of.ethtool(nic, &format!("feature.tx-checksum-{kind}"));
+/// Whether the NIC computes all checksums that it can: with one feature for everything, or with one each for IPv4 and IPv6. A driver that
+/// lacks the one for IPv6 reports it as off and fixed.
+fn tx_checksum(host: &dyn Host, nic: &str) -> HostResult<bool> {
+    let state = |kind: &str| host.ethtool(nic, &format!("feature.tx-checksum-{kind}"));
     let states = ["ip-generic", "ipv4", "ipv6"].map(state);
     if states.iter().all(|state| *state == Err(HostError::Absent)) {
         return Err(HostError::Absent);
@@ -149,17 +149,17 @@ fn tx_checksum(of: &dyn Host, nic: &str) -> HostResult<bool> {
     if is_on(all)? {
         return Ok(true);
     }
-    let is_fixed = || of.ethtool(nic, "feature.tx-checksum-ipv6.fixed").is_ok_and(|is| is == "yes");
+    let is_fixed = || host.ethtool(nic, "feature.tx-checksum-ipv6.fixed").is_ok_and(|is| is == "yes");
     Ok(is_on(four)? && (is_on(six)? || is_fixed()))
 }
 
-fn drops(of: &dyn Host, nic: &str) -> HostResult<String> {
+fn drops(host: &dyn Host, nic: &str) -> HostResult<String> {
     let statistics = at(nic).join("statistics");
-    let there = DROPS
+    let present = DROPS
         .iter()
-        .map(|name| number_in::<u64>(of, &statistics.join(name)))
+        .map(|name| number_in::<u64>(host, &statistics.join(name)))
         .filter(|count| *count != Err(HostError::Absent));
-    let counts: Vec<u64> = there.collect::<HostResult<_>>()?;
+    let counts: Vec<u64> = present.collect::<HostResult<_>>()?;
     if counts.is_empty() {
         Err(HostError::Absent)
     } else {
@@ -168,11 +168,11 @@ fn drops(of: &dyn Host, nic: &str) -> HostResult<String> {
 }
 
 /// Whether the audited NVMe drives are on the NIC's memory node; all drives, if no disk is named.
-fn nvme_local(of: &dyn Host, nic: &str, disks: &[String]) -> HostResult<bool> {
-    let own = node(of, &pci::device(nic))?;
+fn nvme_local(host: &dyn Host, nic: &str, disks: &[String]) -> HostResult<bool> {
+    let own = node(host, &pci::device(nic))?;
     let all = Path::new("/sys/class/nvme");
-    let drives = if disks.is_empty() { of.list(all)? } else { storage::nvme_under(of, disks)? };
-    let nodes = drives.iter().map(|drive| node(of, &all.join(drive).join("device")));
+    let drives = if disks.is_empty() { host.list(all)? } else { storage::nvme_under(host, disks)? };
+    let nodes = drives.iter().map(|drive| node(host, &all.join(drive).join("device")));
     let nodes: Vec<i64> = nodes.collect::<HostResult<_>>()?;
     if nodes.is_empty() { Err(HostError::Absent) } else { Ok(nodes.iter().all(|its| *its == own)) }
 }
@@ -183,14 +183,14 @@ mod tests {
     use crate::facts::tests::tree;
 
     #[test]
-    fn masks_of_processors() {
+    fn masks_of_processors_are_parsed() {
         assert_eq!(of_mask("1,80000001"), Ok(vec![0, 31, 32]));
         assert_eq!(of_mask("0000,00000000"), Ok(vec![]));
         assert!(of_mask("nonsense").is_err() && of_mask("").is_err());
     }
 
     #[test]
-    fn a_card_next_to_the_other_socket() {
+    fn a_card_on_another_node_than_the_drives_is_found() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
             let at = dir.path().join(name);
@@ -217,8 +217,8 @@ mod tests {
         assert_eq!((says("nic_irqs_pinned"), says("nic_irqs_local")), (Ok("yes".into()), Ok("yes".into())));
         assert_eq!((says("nic_xps_local"), says("nic_rps_active")), (Ok("yes".into()), Ok("no".into())));
         assert_eq!(says("nic_nvme_same_node"), Ok("no".into()));
-        assert_eq!(says("nic_drops"), Ok(u64::MAX.to_string()), "absurd, and no overflow");
-        assert!(matches!(says("link_speed_bit_s"), Err(HostError::Failed(_))), "-1 is no speed");
+        assert_eq!(says("nic_drops"), Ok(u64::MAX.to_string()), "the sum does not overflow");
+        assert!(matches!(says("link_speed_bit_s"), Err(HostError::Failed(_))), "-1 is not a speed");
         assert_eq!(says("nic_vlan_mtu_min"), Err(HostError::Absent));
         write("proc/irq/91/smp_affinity_list", "0-3\n");
         assert_eq!((says("nic_irqs_pinned"), says("nic_irqs_local")), (Ok("no".into()), Ok("no".into())));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_nobody_says_is_not_known() {
+    fn a_node_that_the_host_does_not_report_is_unknown() {
         const NODES: [(&str, &str); 2] =
             [("sys/devices/system/node/node0/cpulist", "0-7"), ("sys/devices/system/node/node1/cpulist", "8-15")];
         let of = |nic: &'static str, drive: &'static str| {
@@ -252,11 +252,11 @@ mod tests {
             local(&crate::host::Recorded::new(tree(&files.concat()).path()), "ens1").map(|cpus| cpus.len())
         };
         assert_eq!(near(&NODES[..1]), Ok(16));
-        assert!(matches!(near(&NODES), Err(HostError::Failed(_))), "all processors are next to it, says the kernel");
+        assert!(matches!(near(&NODES), Err(HostError::Failed(_))), "the kernel lists all processors as local");
     }
 
     #[test]
-    fn only_drives_that_are_looked_at_count() {
+    fn only_audited_drives_count() {
         let files = [
             ("sys/class/net/ens1/device/numa_node", "1"),
             ("sys/class/nvme/nvme0/device/numa_node", "0"),
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn vlans_and_nothing_else_that_lies_on_a_nic() {
+    fn only_vlans_of_a_nic_count() {
         let bond = [
             ("sys/class/net/ens1/upper_bond0", ""),
             ("sys/class/net/bond0/uevent", "DEVTYPE=bond\nINTERFACE=bond0\n"),
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn checksums_of_both_protocols() {
+    fn checksums_of_both_protocols_must_be_on() {
         let sums = |generic: &str, four: &str, six: &str, fixed: &str| {
             let files = [
                 ("ethtool/ens1/feature.tx-checksum-ip-generic", generic),
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn speeds_that_no_link_has() {
+    fn impossible_link_speeds_are_errors() {
         let speed = |mbit: &str| says(&[("sys/class/net/ens1/speed", mbit)], "link_speed_bit_s", &[]);
         assert_eq!(speed("800000\n"), Ok("800000000000".into()));
         for absurd in ["4294967295\n", "-1\n", "0\n", "fast\n", "10000001\n"] {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn nics_for_mq() {
+    fn mq_suits_nics_with_several_queues() {
         let is = |queues: &[(&str, &str)], root: &str| {
             let dir = tree(&[queues, &[("netlink/ens1/qdisc", root)]].concat());
             let host = crate::host::Recorded::new(dir.path());

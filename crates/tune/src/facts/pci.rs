@@ -9,8 +9,8 @@ pub(super) fn device(nic: &str) -> PathBuf {
     Path::new("/sys/class/net").join(nic).join("device")
 }
 
-/// Transfers per second of a lane, as the kernel writes it (`16.0 GT/s PCIe`), and the part of them that is data: 8 of 10
-/// up to generation 2, 128 of 130 from 3 on (PCI Express Base Specification).
+/// Transfers per second of a lane, from the kernel's text (`16.0 GT/s PCIe`), and the part of them that is data: 8 of 10 up to generation
+/// 2, 128 of 130 from generation 3 on (PCI Express Base Specification).
 fn lane(text: &str) -> Option<(f64, f64)> {
     let transfers: f64 = text.split_whitespace().next()?.parse().ok()?;
     let data = if transfers < 8.0 { 0.8 } else { 128.0 / 130.0 };
@@ -27,9 +27,9 @@ struct PcieLink {
     lanes: f64,
 }
 
-fn link(of: &dyn Host, at: &Path, which: &str) -> HostResult<PcieLink> {
-    let speed = of.read(&at.join(format!("{which}_link_speed")))?;
-    let width = of.read(&at.join(format!("{which}_link_width")))?;
+fn link(host: &dyn Host, at: &Path, which: &str) -> HostResult<PcieLink> {
+    let speed = host.read(&at.join(format!("{which}_link_speed")))?;
+    let width = host.read(&at.join(format!("{which}_link_width")))?;
     let lanes: f64 = width.parse().map_err(|_| HostError::Failed(format!("a slot of {width:?} lanes")))?;
     let (transfers, data) = lane(&speed).ok_or_else(|| HostError::Failed(format!("a slot of {speed:?}")))?;
     if lanes > 0.0 && lanes <= 64.0 {
@@ -40,25 +40,26 @@ fn link(of: &dyn Host, at: &Path, which: &str) -> HostResult<PcieLink> {
 }
 
 /// The bandwidth of the slot in each direction, bit/s, including packet headers.
-pub(super) fn bandwidth(of: &dyn Host, nic: &str) -> HostResult<String> {
-    let link = link(of, &device(nic), "current")?;
+pub(super) fn bandwidth(host: &dyn Host, nic: &str) -> HostResult<String> {
+    let link = link(host, &device(nic), "current")?;
     Ok(format!("{:.0}", link.transfers * link.lanes * link.data))
 }
 
-/// Whether the link runs with fewer lanes, or slower, than both ends can.
-pub(super) fn downtrained(of: &dyn Host, nic: &str) -> HostResult<bool> {
+/// Whether the link has fewer lanes, or is slower, than both of its ends support.
+pub(super) fn downtrained(host: &dyn Host, nic: &str) -> HostResult<bool> {
     let card = device(nic);
-    let (is, mut most) = (link(of, &card, "current")?, link(of, &card, "max")?);
-    match link(of, &card.join(".."), "max") {
+    let current = link(host, &card, "current")?;
+    let mut best = link(host, &card, "max")?;
+    match link(host, &card.join(".."), "max") {
         Ok(slot) => {
-            most.transfers = most.transfers.min(slot.transfers);
-            most.lanes = most.lanes.min(slot.lanes);
+            best.transfers = best.transfers.min(slot.transfers);
+            best.lanes = best.lanes.min(slot.lanes);
         }
-        // A device that is part of the processor is in no slot.
+        // A device that is part of the processor has no slot.
         Err(HostError::Absent) => {}
         Err(why) => return Err(why),
     }
-    Ok(is.transfers < most.transfers || is.lanes < most.lanes)
+    Ok(current.transfers < best.transfers || current.lanes < best.lanes)
 }
 
 #[cfg(test)]
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_that_lost_lanes() {
+    fn a_link_that_lost_lanes_is_downtrained() {
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path().join("sys/class/net/ens1/device");
         std::fs::create_dir_all(&at).unwrap();
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_that_can_do_more_than_its_slot() {
+    fn a_card_is_compared_with_the_most_of_its_slot() {
         let dir = tempfile::tempdir().unwrap();
         let slot = dir.path().join("sys/devices/pci0000:80/0000:80:01.0");
         std::fs::create_dir_all(slot.join("0000:81:00.0")).unwrap();
@@ -105,7 +106,7 @@ mod tests {
         assert_eq!(downtrained(&host, "ens1"), Ok(true));
         write("max_link_speed", "8.0 GT/s PCIe\n");
         write("max_link_width", "8\n");
-        assert_eq!(downtrained(&host, "ens1"), Ok(false), "the slot has no more");
+        assert_eq!(downtrained(&host, "ens1"), Ok(false), "the slot does not support more");
         write("max_link_width", "16\n");
         assert_eq!(downtrained(&host, "ens1"), Ok(true), "lanes are missing");
         write("max_link_speed", "Unknown\n");

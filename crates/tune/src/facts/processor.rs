@@ -9,34 +9,34 @@ const CPUS: &str = "/sys/devices/system/cpu";
 const NODES: &str = "/sys/devices/system/node";
 
 /// A fact of the processors; none where it has no such name.
-pub(super) fn fact(of: &dyn Host, name: &str) -> Option<HostResult<String>> {
+pub(super) fn fact(host: &dyn Host, name: &str) -> Option<HostResult<String>> {
     Some(match name {
-        "cpu_frequency_capped" => capped(of).and_then(yes),
-        "cpu_turbo" => turbo(of).and_then(yes),
-        "cpu_max_hz" => most(of),
-        "idle_exit_latency_us" => latency(of),
-        "numa_nodes_per_socket" => per_socket(of),
-        "iommu_mode" => iommu(of),
-        "cpu_mitigations" => mitigations(of),
+        "cpu_frequency_capped" => capped(host).and_then(yes),
+        "cpu_turbo" => turbo(host).and_then(yes),
+        "cpu_max_hz" => max_hz(host),
+        "idle_exit_latency_us" => latency(host),
+        "numa_nodes_per_socket" => per_socket(host),
+        "iommu_mode" => iommu(host),
+        "cpu_mitigations" => mitigations(host),
         _ => return None,
     })
 }
 
 /// The processors by number.
-fn cpus(of: &dyn Host) -> HostResult<Vec<String>> {
+fn cpus(host: &dyn Host) -> HostResult<Vec<String>> {
     let is_cpu = |name: &String| {
         name.strip_prefix("cpu").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
     };
-    Ok(of.list(Path::new(CPUS))?.into_iter().filter(is_cpu).collect())
+    Ok(host.list(Path::new(CPUS))?.into_iter().filter(is_cpu).collect())
 }
 
 /// For each processor, the largest frequency that is set and the largest possible, kHz.
-fn frequencies(of: &dyn Host) -> HostResult<Vec<(u64, u64)>> {
+fn frequencies(host: &dyn Host) -> HostResult<Vec<(u64, u64)>> {
     let mut all = Vec::new();
-    for cpu in cpus(of)? {
+    for cpu in cpus(host)? {
         let at = Path::new(CPUS).join(cpu).join("cpufreq");
-        match (number_in(of, &at.join("scaling_max_freq")), number_in(of, &at.join("cpuinfo_max_freq"))) {
-            (Ok(set), Ok(most)) => all.push((set, most)),
+        match (number_in(host, &at.join("scaling_max_freq")), number_in(host, &at.join("cpuinfo_max_freq"))) {
+            (Ok(set_khz), Ok(possible_khz)) => all.push((set_khz, possible_khz)),
             (Err(HostError::Absent), _) | (_, Err(HostError::Absent)) => {}
             (Err(why), _) | (_, Err(why)) => return Err(why),
         }
@@ -44,59 +44,60 @@ fn frequencies(of: &dyn Host) -> HostResult<Vec<(u64, u64)>> {
     if all.is_empty() { Err(HostError::Absent) } else { Ok(all) }
 }
 
-fn capped(of: &dyn Host) -> HostResult<bool> {
-    Ok(frequencies(of)?.iter().any(|(set, most)| set < most))
+fn capped(host: &dyn Host) -> HostResult<bool> {
+    Ok(frequencies(host)?.iter().any(|(set_khz, possible_khz)| set_khz < possible_khz))
 }
 
-fn most(of: &dyn Host) -> HostResult<String> {
-    let most = frequencies(of)?.iter().map(|(_, most)| *most).min().unwrap_or(0);
-    most.checked_mul(1_000).map(|hz| hz.to_string()).ok_or_else(|| HostError::Failed(format!("a clock of {most} kHz")))
+/// The largest possible frequency of the slowest processor.
+fn max_hz(host: &dyn Host) -> HostResult<String> {
+    let khz = frequencies(host)?.iter().map(|(_, possible_khz)| *possible_khz).min().unwrap_or(0);
+    khz.checked_mul(1_000).map(|hz| hz.to_string()).ok_or_else(|| HostError::Failed(format!("a clock of {khz} kHz")))
 }
 
 /// Whether processors may run faster than their nominal clock; two drivers report the opposite.
-fn turbo(of: &dyn Host) -> HostResult<bool> {
-    match of.read(&Path::new(CPUS).join("intel_pstate/no_turbo")) {
+fn turbo(host: &dyn Host) -> HostResult<bool> {
+    match host.read(&Path::new(CPUS).join("intel_pstate/no_turbo")) {
         Ok(off) => switch(&off).map(|off| !off),
-        Err(HostError::Absent) => switch(&of.read(&Path::new(CPUS).join("cpufreq/boost"))?),
+        Err(HostError::Absent) => switch(&host.read(&Path::new(CPUS).join("cpufreq/boost"))?),
         Err(why) => Err(why),
     }
 }
 
 /// The exit latency of the deepest sleep state that is allowed.
-fn latency(of: &dyn Host) -> HostResult<String> {
+fn latency(host: &dyn Host) -> HostResult<String> {
     let at = Path::new(CPUS).join("cpu0/cpuidle");
     let mut longest: Option<u64> = None;
-    for state in of.list(&at)? {
+    for state in host.list(&at)? {
         let at = at.join(state);
-        match of.read(&at.join("disable")) {
+        match host.read(&at.join("disable")) {
             Ok(off) if switch(&off)? => continue,
             Ok(_) | Err(HostError::Absent) => {}
             Err(why) => return Err(why),
         }
-        longest = longest.max(Some(number_in(of, &at.join("latency"))?));
+        longest = longest.max(Some(number_in(host, &at.join("latency"))?));
     }
     longest.map(|us| us.to_string()).ok_or(HostError::Absent)
 }
 
 /// Memory nodes.
-pub(super) fn nodes(of: &dyn Host) -> HostResult<usize> {
+pub(super) fn nodes(host: &dyn Host) -> HostResult<usize> {
     let is_node = |name: &&String| {
         name.strip_prefix("node").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
     };
-    Ok(of.list(Path::new(NODES))?.iter().filter(is_node).count().max(1))
+    Ok(host.list(Path::new(NODES))?.iter().filter(is_node).count().max(1))
 }
 
-fn per_socket(of: &dyn Host) -> HostResult<String> {
+fn per_socket(host: &dyn Host) -> HostResult<String> {
     let mut sockets = std::collections::BTreeSet::new();
-    for cpu in cpus(of)? {
-        match of.read(&Path::new(CPUS).join(cpu).join("topology/physical_package_id")) {
+    for cpu in cpus(host)? {
+        match host.read(&Path::new(CPUS).join(cpu).join("topology/physical_package_id")) {
             Ok(socket) => drop(sockets.insert(socket)),
-            // A processor that is offline is in no socket.
+            // A processor that is offline has no socket.
             Err(HostError::Absent) => {}
             Err(why) => return Err(why),
         }
     }
-    match (nodes(of)?, sockets.len()) {
+    match (nodes(host)?, sockets.len()) {
         (_, 0) => Err(HostError::Absent),
         (nodes, sockets) if nodes % sockets == 0 => Ok((nodes / sockets).to_string()),
         // Nodes span sockets: memory is interleaved.
@@ -105,35 +106,35 @@ fn per_socket(of: &dyn Host) -> HostResult<String> {
 }
 
 /// The kernel's command line, as words.
-fn command_line(of: &dyn Host) -> HostResult<Vec<String>> {
-    Ok(of.read(Path::new("/proc/cmdline"))?.split_whitespace().map(str::to_owned).collect())
+fn command_line(host: &dyn Host) -> HostResult<Vec<String>> {
+    Ok(host.read(Path::new("/proc/cmdline"))?.split_whitespace().map(str::to_owned).collect())
 }
 
 /// `off`, `pt` (devices of the host use memory directly), or `translated`.
-fn iommu(of: &dyn Host) -> HostResult<String> {
-    let groups = match of.list(Path::new("/sys/kernel/iommu_groups")) {
+fn iommu(host: &dyn Host) -> HostResult<String> {
+    let groups = match host.list(Path::new("/sys/kernel/iommu_groups")) {
         Err(HostError::Absent) => Vec::new(),
         listed => listed?,
     };
     if groups.is_empty() {
         return Ok("off".into());
     }
-    let words = command_line(of)?;
+    let words = command_line(host)?;
     let direct = ["iommu=pt", "iommu.passthrough=1"];
     if words.iter().any(|word| direct.contains(&word.as_str())) {
         return Ok("pt".into());
     }
-    // The kernel's default may be direct as well: each group says so.
-    let kind = |group: &String| of.read(&Path::new("/sys/kernel/iommu_groups").join(group).join("type"));
+    // The kernel's default may be direct as well: the type of each group tells.
+    let kind = |group: &String| host.read(&Path::new("/sys/kernel/iommu_groups").join(group).join("type"));
     let all_direct = groups.iter().all(|group| kind(group).is_ok_and(|kind| kind == "identity"));
     Ok(if all_direct { "pt" } else { "translated" }.into())
 }
 
 /// The boot parameter `mitigations=…`, or the default.
-fn mitigations(of: &dyn Host) -> HostResult<String> {
-    let words = command_line(of)?;
-    let asked = words.iter().find_map(|word| word.strip_prefix("mitigations="));
-    Ok(asked.unwrap_or("auto").to_owned())
+fn mitigations(host: &dyn Host) -> HostResult<String> {
+    let words = command_line(host)?;
+    let value = words.iter().find_map(|word| word.strip_prefix("mitigations="));
+    Ok(value.unwrap_or("auto").to_owned())
 }
 
 #[cfg(test)]
@@ -141,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_sockets_of_two_nodes() {
+    fn facts_of_two_sockets_with_two_nodes_each_are_read() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
             let at = dir.path().join(name);

@@ -11,26 +11,26 @@ const LAYERS_MAX: u32 = 8;
 
 /// A mount of a disk, or of a partition.
 struct DiskMount {
-    at: String,
+    directory: String,
     kind: String,
     options: String,
 }
 
 /// A fact of a disk.
-pub(super) fn fact(of: &dyn Host, name: &str, disk: &str) -> HostResult<String> {
+pub(super) fn fact(host: &dyn Host, name: &str, disk: &str) -> HostResult<String> {
     match name {
-        "filesystem_type" => of_mounts(of, disk, |mount| mount.kind.clone()),
-        "mount_options" => of_mounts(of, disk, |mount| mount.options.clone()),
-        "disk_stripe_matches" => stripe_matches(of, disk).and_then(yes),
-        "disk_raid_layout" => raid(of, disk),
+        "filesystem_type" => of_mounts(host, disk, |mount| mount.kind.clone()),
+        "mount_options" => of_mounts(host, disk, |mount| mount.options.clone()),
+        "disk_stripe_matches" => stripe_matches(host, disk).and_then(yes),
+        "disk_raid_layout" => raid(host, disk),
         _ => unknown(name),
     }
 }
 
 /// Whether a disk is of a kind or has a feature; unknown without a disk.
-pub(super) fn has(of: &dyn Host, what: &str, disk: Option<&str>) -> HostResult<bool> {
+pub(super) fn has(host: &dyn Host, what: &str, disk: Option<&str>) -> HostResult<bool> {
     let disk = disk.ok_or(HostError::Absent)?;
-    let rotates = || switch(&of.read(&Path::new("/sys/block").join(disk).join("queue/rotational"))?);
+    let rotates = || switch(&host.read(&Path::new("/sys/block").join(disk).join("queue/rotational"))?);
     // Arrays and volumes report whether their members rotate, and have no scheduler of their own.
     let is_drive = !["md", "dm-"].iter().any(|kind| disk.starts_with(kind));
     match what {
@@ -38,14 +38,14 @@ pub(super) fn has(of: &dyn Host, what: &str, disk: Option<&str>) -> HostResult<b
         "hdd" => Ok(is_drive && rotates()?),
         "ssd" => Ok(is_drive && !disk.starts_with("nvme") && !rotates()?),
         "md_raid" => Ok(disk.starts_with("md")),
-        "xfs" => of_mounts(of, disk, |mount| mount.kind == "xfs"),
+        "xfs" => of_mounts(host, disk, |mount| mount.kind == "xfs"),
         _ => unknown(what),
     }
 }
 
 /// Whether the host has any NVMe drive.
-pub(super) fn any_nvme(of: &dyn Host) -> HostResult<bool> {
-    match of.list(Path::new("/sys/class/nvme")) {
+pub(super) fn any_nvme(host: &dyn Host) -> HostResult<bool> {
+    match host.list(Path::new("/sys/class/nvme")) {
         Ok(drives) => Ok(!drives.is_empty()),
         Err(HostError::Absent) => Ok(false),
         Err(why) => Err(why),
@@ -53,25 +53,28 @@ pub(super) fn any_nvme(of: &dyn Host) -> HostResult<bool> {
 }
 
 /// The names in `/dev/mapper` of the volumes (LVM or encrypted) that are a disk or are on it.
-fn volumes(of: &dyn Host, disk: &str) -> Vec<String> {
+fn volumes(host: &dyn Host, disk: &str) -> Vec<String> {
     let base = Path::new("/sys/block");
-    let above = of.list(&base.join(disk).join("holders")).unwrap_or_default();
+    let above = host.list(&base.join(disk).join("holders")).unwrap_or_default();
     let all = above.into_iter().filter(|name| name.starts_with("dm-")).chain([disk.to_owned()]);
-    all.filter_map(|name| of.read(&base.join(name).join("dm/name")).ok()).collect()
+    all.filter_map(|name| host.read(&base.join(name).join("dm/name")).ok()).collect()
 }
 
 /// The mounts of a disk, of its partitions, or of volumes on it.
-fn mounts(of: &dyn Host, disk: &str) -> HostResult<Vec<DiskMount>> {
-    let table = of.read(Path::new("/proc/mounts"))?;
-    let volumes = volumes(of, disk);
-    let is_its = |device: &str| match device.strip_prefix("/dev/mapper/") {
+fn mounts(host: &dyn Host, disk: &str) -> HostResult<Vec<DiskMount>> {
+    let table = host.read(Path::new("/proc/mounts"))?;
+    let volumes = volumes(host, disk);
+    let is_on_disk = |device: &str| match device.strip_prefix("/dev/mapper/") {
         Some(name) => volumes.iter().any(|volume| volume == name),
         None => device.strip_prefix("/dev/").is_some_and(|name| name == disk || is_part(name, disk)),
     };
     let mount = |line: &str| {
         let mut fields = line.split_whitespace();
-        let (device, at, kind, options) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
-        is_its(device).then(|| DiskMount { at: at.to_owned(), kind: kind.to_owned(), options: options.to_owned() })
+        let device = fields.next()?;
+        let directory = fields.next()?.to_owned();
+        let kind = fields.next()?.to_owned();
+        let options = fields.next()?.to_owned();
+        is_on_disk(device).then_some(DiskMount { directory, kind, options })
     };
     Ok(table.lines().filter_map(mount).collect())
 }
@@ -84,84 +87,86 @@ fn is_part(name: &str, disk: &str) -> bool {
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// A property that all mounts of a disk share. Where they differ, it is not known which of them has the data.
-fn of_mounts<T: PartialEq>(of: &dyn Host, disk: &str, what: impl Fn(&DiskMount) -> T) -> HostResult<T> {
-    let all = mounts(of, disk)?;
+/// A property that all mounts of a disk share. If they differ, it is not known which of them has the data.
+fn of_mounts<T: PartialEq>(host: &dyn Host, disk: &str, what: impl Fn(&DiskMount) -> T) -> HostResult<T> {
+    let all = mounts(host, disk)?;
     let first = what(all.first().ok_or(HostError::Absent)?);
     if all.iter().all(|mount| what(mount) == first) {
         return Ok(first);
     }
-    let named: Vec<&str> = all.iter().map(|mount| mount.at.as_str()).collect();
-    Err(HostError::Failed(format!("{disk} is mounted at {}, not all alike", named.join(", "))))
+    let directories: Vec<&str> = all.iter().map(|mount| mount.directory.as_str()).collect();
+    Err(HostError::Failed(format!("{disk} is mounted at {}, which differ in this", directories.join(", "))))
 }
 
 /// The NVMe controllers of the disks, or of the members of arrays and volumes.
-pub(super) fn nvme_under(of: &dyn Host, disks: &[String]) -> HostResult<Vec<String>> {
+pub(super) fn nvme_under(host: &dyn Host, disks: &[String]) -> HostResult<Vec<String>> {
     let mut found = BTreeSet::new();
     for disk in disks {
-        collect_nvme(of, disk, LAYERS_MAX, &mut found)?;
+        collect_nvme(host, disk, LAYERS_MAX, &mut found)?;
     }
     Ok(found.into_iter().collect())
 }
 
-fn collect_nvme(of: &dyn Host, disk: &str, layers: u32, found: &mut BTreeSet<String>) -> HostResult<()> {
+fn collect_nvme(host: &dyn Host, disk: &str, layers: u32, found: &mut BTreeSet<String>) -> HostResult<()> {
     if let Some(rest) = disk.strip_prefix("nvme") {
         let number: String = rest.chars().take_while(char::is_ascii_digit).collect();
         found.insert(format!("nvme{number}"));
         return Ok(());
     }
-    let parts = match of.list(&Path::new("/sys/block").join(disk).join("slaves")) {
+    let parts = match host.list(&Path::new("/sys/block").join(disk).join("slaves")) {
         Ok(parts) => parts,
         // A disk of another kind, or a partition of one.
         Err(HostError::Absent) => return Ok(()),
         Err(why) => return Err(why),
     };
     match layers.checked_sub(1) {
-        Some(layers) => parts.iter().try_for_each(|part| collect_nvme(of, part, layers, found)),
-        None => Err(HostError::Failed(format!("{disk} is made of more layers than are looked through"))),
+        Some(layers) => parts.iter().try_for_each(|part| collect_nvme(host, part, layers, found)),
+        None => Err(HostError::Failed(format!("there are more than {LAYERS_MAX} layers of devices above {disk}"))),
     }
 }
 
 /// A number of an array of disks.
-fn array(of: &dyn Host, disk: &str, what: &str) -> HostResult<u64> {
-    let text = of.read(&Path::new("/sys/block").join(disk).join("md").join(what))?;
+fn array(host: &dyn Host, disk: &str, what: &str) -> HostResult<u64> {
+    let text = host.read(&Path::new("/sys/block").join(disk).join("md").join(what))?;
     text.parse().map_err(|_| HostError::Failed(format!("an array's {what} of {text:?}")))
 }
 
 /// Whether the file system's stripes are those of the array: sunit is the chunk, swidth all data disks, in units of 512 bytes (xfs(5)).
-fn stripe_matches(of: &dyn Host, disk: &str) -> HostResult<bool> {
-    let options = of_mounts(of, disk, |mount| mount.options.clone())?;
+fn stripe_matches(host: &dyn Host, disk: &str) -> HostResult<bool> {
+    let options = of_mounts(host, disk, |mount| mount.options.clone())?;
     let option = |name: &str| {
         options
             .split(',')
             .find_map(|option| option.strip_prefix(name)?.strip_prefix('='))
             .and_then(|value| value.parse::<u64>().ok())
     };
-    let chunk = array(of, disk, "chunk_size")? / 512;
-    let data = data_disks(of, disk)?;
+    let chunk = array(host, disk, "chunk_size")? / 512;
+    let data = data_disks(host, disk)?;
     Ok(option("sunit") == Some(chunk) && option("swidth").is_some_and(|width| Some(width) == chunk.checked_mul(data)))
 }
 
-/// The number of disks' worth of data in one stripe of an array.
-fn data_disks(of: &dyn Host, disk: &str) -> HostResult<u64> {
-    let level = of.read(&Path::new("/sys/block").join(disk).join("md/level"))?;
-    let all = array(of, disk, "raid_disks")?;
+/// The number of disks in one stripe of an array that hold data, not parity or copies.
+fn data_disks(host: &dyn Host, disk: &str) -> HostResult<u64> {
+    let level = host.read(&Path::new("/sys/block").join(disk).join("md/level"))?;
+    let all = array(host, disk, "raid_disks")?;
     let data = match level.as_str() {
         "raid0" => Some(all),
         "raid4" | "raid5" => all.checked_sub(1),
         "raid6" => all.checked_sub(2),
         // The lowest two bytes of its layout are the numbers of near and far copies (md(4)).
-        "raid10" => array(of, disk, "layout").map(|layout| all.checked_div((layout & 0xFF) * (layout >> 8 & 0xFF)))?,
+        "raid10" => {
+            array(host, disk, "layout").map(|layout| all.checked_div((layout & 0xFF) * (layout >> 8 & 0xFF)))?
+        }
         _ => None,
     };
     data.filter(|data| *data > 0)
-        .ok_or_else(|| HostError::Failed(format!("{level} of {all} disks has no stripes that are known here")))
+        .ok_or_else(|| HostError::Failed(format!("the stripes of {level} of {all} disks are not known")))
 }
 
 /// An array in words: `raid0 of 6, chunk 512 KiB`.
-fn raid(of: &dyn Host, disk: &str) -> HostResult<String> {
-    let level = of.read(&Path::new("/sys/block").join(disk).join("md/level"))?;
-    let (disks, chunk) = (array(of, disk, "raid_disks")?, array(of, disk, "chunk_size")?);
+fn raid(host: &dyn Host, disk: &str) -> HostResult<String> {
+    let level = host.read(&Path::new("/sys/block").join(disk).join("md/level"))?;
+    let (disks, chunk) = (array(host, disk, "raid_disks")?, array(host, disk, "chunk_size")?);
     Ok(format!("{level} of {disks}, chunk {} KiB", chunk / 1_024))
 }
 
@@ -170,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_array_and_its_file_system() {
+    fn stripes_of_an_array_are_compared_with_its_file_system() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
             let at = dir.path().join(name);
@@ -215,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions_are_of_one_disk_only() {
+    fn a_partition_belongs_to_one_disk() {
         for (name, disk) in [("sda1", "sda"), ("nvme0n1p1", "nvme0n1"), ("md1p3", "md1"), ("sda12", "sda")] {
             assert!(is_part(name, disk), "{name} {disk}");
         }
@@ -227,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn mounts_that_differ_are_named_and_not_chosen_from() {
+    fn mounts_that_differ_are_named_in_the_error() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("proc")).unwrap();
         let host = crate::host::Recorded::new(dir.path());

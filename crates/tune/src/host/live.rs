@@ -19,9 +19,9 @@ use super::{FILE_BYTES_MAX, Host, HostError, HostResult};
 const KERNEL: [&str; 2] = ["/proc", "/sys"];
 /// The directories of system programs. The caller's PATH is ignored: this may run as root.
 const PROGRAMS: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
-/// How long a program may take for its first line, or for its whole output: a service manager that hangs must not hold up an audit.
+/// How long a program may take for its first line, or for its whole output: a service manager that hangs must not block an audit.
 const PATIENCE: Duration = Duration::from_millis(1_500);
-/// The interval between checks whether a program has ended, after all of its output.
+/// The interval between checks whether a program whose output is complete has ended.
 const STEP: Duration = Duration::from_millis(5);
 /// The most bytes of a line of output.
 const LINE_BYTES_MAX: u64 = 4_096;
@@ -33,7 +33,7 @@ const CAP_NET_ADMIN: u32 = 12;
 pub struct Live;
 
 /// The result of a system call, with this crate's error.
-fn known<T>(result: io::Result<T>) -> HostResult<T> {
+fn host_result<T>(result: io::Result<T>) -> HostResult<T> {
     result.map_err(|error| if sys::ethtool::is_absent(&error) { HostError::Absent } else { error.into() })
 }
 
@@ -44,7 +44,7 @@ fn unknown<T>(what: &str) -> HostResult<T> {
 
 /// Parses a whole number.
 fn number(value: &str) -> HostResult<u32> {
-    value.parse().map_err(|_| HostError::Failed(format!("{value:?} is no number")))
+    value.parse().map_err(|_| HostError::Failed(format!("{value:?} is not a whole number")))
 }
 
 impl Host for Live {
@@ -76,8 +76,8 @@ impl Host for Live {
         Ok((clock.synchronised, clock.error.as_secs_f64()))
     }
 
-    /// Opens and closes the file, which changes nothing: so read-only mounts and the rules of containers count, not only the permission
-    /// bits. These count too: root can open files that nobody can write.
+    /// Opens and closes the file, which changes nothing: so read-only mounts and the rules of containers count. The permission bits count
+    /// as well: root can open files that nobody can write.
     fn may_write(&self, path: &Path) -> bool {
         let for_anybody = fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o222 != 0);
         for_anybody && OpenOptions::new().write(true).open(path).is_ok()
@@ -94,11 +94,11 @@ impl Host for Live {
         if bytes.len() as u64 > FILE_BYTES_MAX {
             return Err(HostError::Failed(format!("it is longer than {FILE_BYTES_MAX} bytes")));
         }
-        String::from_utf8(bytes).map_err(|_| HostError::Failed("it is no text".into()))
+        String::from_utf8(bytes).map_err(|_| HostError::Failed("it is not text".into()))
     }
 
     fn write(&self, path: &Path, text: &str) -> HostResult<()> {
-        if KERNEL.iter().any(|kernel| path.starts_with(kernel)) { tell(path, text) } else { replace(path, text) }
+        if KERNEL.iter().any(|kernel| path.starts_with(kernel)) { write_value(path, text) } else { replace(path, text) }
     }
 
     fn remove(&self, path: &Path) -> HostResult<()> {
@@ -116,12 +116,12 @@ impl Host for Live {
         netlink::write(nic, what, value)
     }
 
-    fn say(&self, program: &str, words: &[&str]) -> HostResult<String> {
-        say(program, words, PATIENCE)
+    fn first_output_line(&self, program: &str, words: &[&str]) -> HostResult<String> {
+        first_output_line(program, words, PATIENCE)
     }
 
-    fn say_all(&self, program: &str, words: &[&str]) -> HostResult<String> {
-        say_all(program, words, PATIENCE)
+    fn whole_output(&self, program: &str, words: &[&str]) -> HostResult<String> {
+        whole_output(program, words, PATIENCE)
     }
 
     fn page_bytes(&self) -> HostResult<u32> {
@@ -131,7 +131,7 @@ impl Host for Live {
 }
 
 /// Writes a file of the kernel, which takes each write as a whole value.
-fn tell(path: &Path, text: &str) -> HostResult<()> {
+fn write_value(path: &Path, text: &str) -> HostResult<()> {
     let written = OpenOptions::new().write(true).open(path)?.write(text.as_bytes())?;
     if written == text.len() {
         Ok(())
@@ -140,26 +140,26 @@ fn tell(path: &Path, text: &str) -> HostResult<()> {
     }
 }
 
-/// Writes a file of this program so that a crash leaves the old or the new one, and never a part. Its temporary name is one that sysctl,
-/// systemd and udev do not read.
+/// Writes a file of this program so that a crash leaves the old file or the new one, never a part. Sysctl, systemd and udev ignore its
+/// temporary name.
 fn replace(path: &Path, text: &str) -> HostResult<()> {
-    let no_file = || HostError::Failed(format!("{} is the name of no file", path.display()));
+    let no_file = || HostError::Failed(format!("{} is not the name of a file", path.display()));
     let directory = path.parent().ok_or_else(no_file)?;
     let name = path.file_name().ok_or_else(no_file)?;
     fs::create_dir_all(directory)?;
-    let on_the_way = directory.join(format!(".{}.new", name.to_string_lossy()));
+    let temporary = directory.join(format!(".{}.new", name.to_string_lossy()));
     let written = || -> io::Result<()> {
-        let mut file = File::create(&on_the_way)?;
+        let mut file = File::create(&temporary)?;
         // All users may read the settings, whatever the caller's umask is.
         file.set_permissions(Permissions::from_mode(0o644))?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
-        fs::rename(&on_the_way, path)?;
+        fs::rename(&temporary, path)?;
         File::open(directory)?.sync_all()
     };
     written().map_err(|error| {
         // The rest of the file is of no use; the error matters.
-        let _ = fs::remove_file(&on_the_way);
+        let _ = fs::remove_file(&temporary);
         error.into()
     })
 }
@@ -173,68 +173,68 @@ fn has_capability(status: &str, bit: u32) -> bool {
 /// A running program, and the channel on which its output arrives.
 struct RunningProgram {
     child: Child,
-    told: Receiver<io::Result<Vec<u8>>>,
+    output: Receiver<io::Result<Vec<u8>>>,
 }
 
-/// Starts a program, whose output `hear` reads.
-fn started(
+/// Starts a program, whose output `read_output` reads.
+fn start(
     program: &str,
     words: &[&str],
-    hear: impl FnOnce(ChildStdout) -> io::Result<Vec<u8>> + Send + 'static,
+    read_output: impl FnOnce(ChildStdout) -> io::Result<Vec<u8>> + Send + 'static,
 ) -> HostResult<RunningProgram> {
     let mut command = Command::new(program);
     command.args(words).env("PATH", PROGRAMS).env("LC_ALL", "C");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn()?;
-    let (tell, told) = mpsc::channel();
+    let (sender, output) = mpsc::channel();
     if let Some(out) = child.stdout.take() {
-        // It has its own thread, since a process that the program left running may keep the output open for ever. If the receiver no longer
-        // waits, the result is dropped.
-        std::thread::spawn(move || drop(tell.send(hear(out))));
+        // Reading has its own thread, since a process that the program left running may keep the output open for ever. If the receiver no
+        // longer waits, the result is dropped.
+        std::thread::spawn(move || drop(sender.send(read_output(out))));
     }
-    Ok(RunningProgram { child, told })
+    Ok(RunningProgram { child, output })
 }
 
-/// Ends a program whose output is complete, or that takes too long. It may have ended by itself.
+/// Ends a program, which may have ended by itself.
 fn end(child: &mut Child) {
     let _ = child.kill();
     let _ = child.wait();
 }
 
 fn too_slow(program: &str, patience: Duration) -> HostError {
-    HostError::Failed(format!("{program} says nothing for {} ms", patience.as_millis()))
+    HostError::Failed(format!("{program} prints nothing for {} ms", patience.as_millis()))
 }
 
 /// The first line of a program's output. Its exit status is ignored: `systemctl is-active` fails if a service is not active.
-fn say(program: &str, words: &[&str], patience: Duration) -> HostResult<String> {
+fn first_output_line(program: &str, words: &[&str], patience: Duration) -> HostResult<String> {
     let first = |out: ChildStdout| {
         let mut line = Vec::new();
         BufReader::new(out.take(LINE_BYTES_MAX)).read_until(b'\n', &mut line).map(|_| line)
     };
-    let mut started = started(program, words, first)?;
-    let line = started.told.recv_timeout(patience);
-    end(&mut started.child);
+    let mut running = start(program, words, first)?;
+    let line = running.output.recv_timeout(patience);
+    end(&mut running.child);
     let line = line.map_err(|_| too_slow(program, patience))??;
     match String::from_utf8_lossy(&line).trim() {
-        "" => Err(HostError::Failed(format!("{program} says nothing"))),
+        "" => Err(HostError::Failed(format!("{program} prints nothing"))),
         line => Ok(line.to_owned()),
     }
 }
 
-/// The whole output of a program that succeeded; the output of one that failed may be incomplete.
-fn say_all(program: &str, words: &[&str], patience: Duration) -> HostResult<String> {
+/// The whole output of a program that succeeded. The output of one that failed may be incomplete, and is an error.
+fn whole_output(program: &str, words: &[&str], patience: Duration) -> HostResult<String> {
     let began = Instant::now();
     let all = |out: ChildStdout| {
         let mut text = Vec::new();
         out.take(FILE_BYTES_MAX + 1).read_to_end(&mut text).map(|_| text)
     };
-    let mut started = started(program, words, all)?;
-    let text = started.told.recv_timeout(patience);
-    let status = text.is_ok().then(|| ended(&mut started.child, began, patience)).flatten();
-    end(&mut started.child);
+    let mut running = start(program, words, all)?;
+    let text = running.output.recv_timeout(patience);
+    let status = text.is_ok().then(|| wait_for_end(&mut running.child, began, patience)).flatten();
+    end(&mut running.child);
     let text = text.map_err(|_| too_slow(program, patience))??;
     if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(HostError::Failed(format!("{program} says more than {FILE_BYTES_MAX} bytes")));
+        return Err(HostError::Failed(format!("{program} prints more than {FILE_BYTES_MAX} bytes")));
     }
     match status {
         Some(status) if status.success() => Ok(String::from_utf8_lossy(&text).trim().to_owned()),
@@ -244,7 +244,7 @@ fn say_all(program: &str, words: &[&str], patience: Duration) -> HostResult<Stri
 }
 
 /// The exit status of a program; none if it takes too long.
-fn ended(child: &mut Child, began: Instant, patience: Duration) -> Option<ExitStatus> {
+fn wait_for_end(child: &mut Child, began: Instant, patience: Duration) -> Option<ExitStatus> {
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return Some(status),

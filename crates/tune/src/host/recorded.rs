@@ -27,11 +27,11 @@ impl Recorded {
     }
 }
 
-/// A file's text, without the blanks around it, and not more of it than makes sense.
+/// A file's text without the blanks around it, up to [`FILE_BYTES_MAX`].
 pub(super) fn text(path: &Path) -> HostResult<String> {
     let mut bytes = Vec::new();
     fs::File::open(path)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
-    String::from_utf8(bytes).map(|text| text.trim().to_owned()).map_err(|_| HostError::Failed("it is no text".into()))
+    String::from_utf8(bytes).map(|text| text.trim().to_owned()).map_err(|_| HostError::Failed("it is not text".into()))
 }
 
 /// Names in a directory, sorted.
@@ -55,7 +55,7 @@ impl Host for Recorded {
         let at = self.at(path);
         match fs::read_link(&at) {
             Ok(target) => Ok(target.to_string_lossy().into_owned()),
-            // Links of sysfs are kept as files with the target's path: trees with links do not travel well.
+            // A link of sysfs may be recorded as a file with the target's path: not every archive keeps links.
             Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => text(&at),
             Err(error) => Err(error.into()),
         }
@@ -95,7 +95,7 @@ impl Host for Recorded {
 
     fn write(&self, path: &Path, text: &str) -> HostResult<()> {
         let at = self.at(path);
-        // What the kernel has is there already; only files of ours are made.
+        // The kernel's files exist already; only files of this program are created.
         if path.starts_with("/etc") {
             at.parent().map_or(Ok(()), fs::create_dir_all)?;
         } else if !at.exists() {
@@ -119,21 +119,21 @@ impl Host for Recorded {
         Ok(fs::write(self.root.join("netlink").join(nic).join(what), value)?)
     }
 
-    fn say(&self, program: &str, words: &[&str]) -> HostResult<String> {
-        let all = self.say_all(program, words)?;
+    fn first_output_line(&self, program: &str, words: &[&str]) -> HostResult<String> {
+        let all = self.whole_output(program, words)?;
         let first = all.lines().next().filter(|line| !line.is_empty());
-        first.map(str::to_owned).ok_or_else(|| HostError::Failed(format!("{program} says nothing")))
+        first.map(str::to_owned).ok_or_else(|| HostError::Failed(format!("{program} prints nothing")))
     }
 
-    fn say_all(&self, program: &str, words: &[&str]) -> HostResult<String> {
+    fn whole_output(&self, program: &str, words: &[&str]) -> HostResult<String> {
         text(&self.root.join("say").join(std::iter::once(&program).chain(words).copied().collect::<Vec<_>>().join(" ")))
     }
 
     fn page_bytes(&self) -> HostResult<u32> {
         match text(&self.root.join("pagesize")) {
             Ok(bytes) => {
-                let sound = bytes.parse().ok().filter(|bytes: &u32| bytes.is_power_of_two());
-                sound.ok_or_else(|| HostError::Failed(format!("pages of {bytes:?} bytes")))
+                let valid = bytes.parse().ok().filter(|bytes: &u32| bytes.is_power_of_two());
+                valid.ok_or_else(|| HostError::Failed(format!("pages of {bytes:?} bytes")))
             }
             Err(HostError::Absent) => Ok(USUAL_PAGE_BYTES),
             Err(why) => Err(why),
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_said() {
+    fn missing_and_invalid_files_are_errors() {
         let dir = tempfile::tempdir().unwrap();
         let host = Recorded::new(dir.path());
         assert_eq!(host.read(Path::new("/proc/nothing")), Err(HostError::Absent));
@@ -157,22 +157,26 @@ mod tests {
         assert_eq!(super::super::sysctl(&host, "x", None), Ok("4096 131072 6291456".into()));
         assert!(matches!(super::super::sysctl(&host, "x", Some(3)), Err(HostError::Failed(_))));
         fs::write(dir.path().join("proc/sys/y"), [0xFF, 0xFE]).unwrap();
-        assert!(matches!(host.read(Path::new("/proc/sys/y")), Err(HostError::Failed(_))), "no text");
+        assert!(matches!(host.read(Path::new("/proc/sys/y")), Err(HostError::Failed(_))), "not text");
         assert_eq!(host.list(Path::new("/proc/sys")), Ok(vec!["x".into(), "y".into()]));
     }
 
     #[test]
-    fn what_programs_say_and_how_large_pages_are() {
+    fn recorded_output_and_page_size_are_read() {
         let dir = tempfile::tempdir().unwrap();
         let host = Recorded::new(dir.path());
         fs::create_dir_all(dir.path().join("say")).unwrap();
         fs::write(dir.path().join("say/nft list ruleset"), "table inet x {\n}\n").unwrap();
         fs::write(dir.path().join("say/true"), "\n").unwrap();
-        assert_eq!(host.say("nft", &["list", "ruleset"]), Ok("table inet x {".into()), "one line, as a live host");
-        assert_eq!(host.say_all("nft", &["list", "ruleset"]), Ok("table inet x {\n}".into()));
-        assert!(matches!(host.say("true", &[]), Err(HostError::Failed(_))));
-        assert_eq!(host.say_all("true", &[]), Ok(String::new()), "nothing is something that can be said");
-        assert_eq!(host.say_all("false", &[]), Err(HostError::Absent));
+        assert_eq!(
+            host.first_output_line("nft", &["list", "ruleset"]),
+            Ok("table inet x {".into()),
+            "only the first line"
+        );
+        assert_eq!(host.whole_output("nft", &["list", "ruleset"]), Ok("table inet x {\n}".into()));
+        assert!(matches!(host.first_output_line("true", &[]), Err(HostError::Failed(_))));
+        assert_eq!(host.whole_output("true", &[]), Ok(String::new()), "the output may be empty");
+        assert_eq!(host.whole_output("false", &[]), Err(HostError::Absent));
         assert_eq!(host.page_bytes(), Ok(4_096));
         for (text, is) in [("65536\n", Some(65_536)), ("0\n", None), ("many\n", None), ("5000\n", None)] {
             fs::write(dir.path().join("pagesize"), text).unwrap();

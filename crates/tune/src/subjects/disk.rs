@@ -6,45 +6,46 @@ use crate::host::{Host, HostError, HostResult};
 
 const DISKS: &str = "/sys/block";
 
-/// The disk, by its name in `/sys/block`, of a name, a device or a directory. A directory is looked up among the mounts as written: the
-/// caller resolves its links.
+/// The disk, by its name in `/sys/block`, that a name, a device or a directory stands for. A directory is looked up among the mounts as
+/// written: the caller resolves its links.
 ///
 /// # Errors
-/// It is on no disk of this host; the error names its device.
+/// It is not on a disk of this host; the error names its device.
 pub fn disk_of(host: &dyn Host, path: &Path) -> HostResult<String> {
-    let bare = path.to_str().unwrap_or_default();
+    let text = path.to_str().unwrap_or_default();
     let known = host.list(Path::new(DISKS))?;
-    if known.iter().any(|disk| disk == bare) {
-        return Ok(bare.to_owned());
+    if known.iter().any(|disk| disk == text) {
+        return Ok(text.to_owned());
     }
-    let device = if path.starts_with("/dev") { bare.to_owned() } else { device_under(host, path)? };
+    let device = if path.starts_with("/dev") { text.to_owned() } else { mounted_device(host, path)? };
     let name = Path::new(&device).file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let is_its = |disk: &&String| **disk == name || holds(host, disk, name);
-    let found = known.iter().find(is_its).cloned();
-    found.ok_or_else(|| HostError::Failed(format!("it lies on {device:?}, which is no disk that the kernel lists")))
+    let has_device = |disk: &&String| **disk == name || contains(host, disk, name);
+    let found = known.iter().find(has_device).cloned();
+    found.ok_or_else(|| HostError::Failed(format!("it is on {device:?}, which is not a disk that the kernel lists")))
 }
 
 /// Whether a disk has a partition of that name, or is a mapping (LVM, LUKS) of that name.
-fn holds(host: &dyn Host, disk: &str, name: &str) -> bool {
+fn contains(host: &dyn Host, disk: &str, name: &str) -> bool {
     let at = Path::new(DISKS).join(disk);
     let is_part = !name.is_empty() && host.read(&at.join(name).join("partition")).is_ok();
     is_part || host.read(&at.join("dm/name")).is_ok_and(|mapped| mapped == name)
 }
 
 /// The device that is mounted at the deepest directory above; of several mounts at one directory the last, which hides the others.
-fn device_under(host: &dyn Host, path: &Path) -> HostResult<String> {
+fn mounted_device(host: &dyn Host, path: &Path) -> HostResult<String> {
     let table = host.read(Path::new("/proc/mounts"))?;
     let mount = |line: &str| {
         let mut fields = line.split_whitespace();
-        let (device, at) = (fields.next()?.to_owned(), plain(fields.next()?));
-        path.starts_with(&at).then_some((Path::new(&at).components().count(), device))
+        let device = fields.next()?.to_owned();
+        let directory = unescaped(fields.next()?);
+        path.starts_with(&directory).then_some((Path::new(&directory).components().count(), device))
     };
     let deepest = table.lines().filter_map(mount).max_by_key(|(depth, _)| *depth);
     deepest.map(|(_, device)| device).ok_or(HostError::Absent)
 }
 
 /// A blank in a mount's directory is written as `\040` (fstab(5)).
-fn plain(text: &str) -> String {
+fn unescaped(text: &str) -> String {
     text.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
 }
 
@@ -54,7 +55,7 @@ mod tests {
     use crate::host::Recorded;
 
     #[test]
-    fn from_a_directory_to_its_disk() {
+    fn a_directory_is_mapped_to_its_disk() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
             let at = dir.path().join(name);

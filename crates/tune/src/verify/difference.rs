@@ -1,20 +1,20 @@
-//! Whether two small samples differ, or only seem to: the rank-sum test of Mann and Whitney (Annals of Mathematical Statistics 18, 1947),
-//! exact, with middle ranks for ties. It assumes nothing about the distribution, since rates over a shared path are far from normal.
+//! Whether two small samples differ by more than chance: the exact rank-sum test of Mann and Whitney (Annals of Mathematical Statistics 18,
+//! 1947), with middle ranks for ties. It assumes nothing about the distribution, since rates over a shared path are far from normal.
 
 use serde::Serialize;
 
 /// A difference that chance alone causes more often than this is called noise. One in a hundred, not one in twenty: dozens of settings may
 /// be tried in one run. Five rounds reach it only if the two sides do not overlap at all (p = 2 / C(10,5) = 0.008).
 pub const P_MAX: f64 = 0.01;
-/// Fewer rounds than these can never tell a difference from noise.
+/// With fewer rounds no difference is significant.
 pub const ROUNDS_MIN: u32 = 5;
-/// More rounds are not worth their time; with these, the number of all rankings still fits 64 bits.
+/// More rounds are not worth their time; up to this number, the count of all rankings fits 64 bits.
 pub const ROUNDS_MAX: u32 = 30;
 
 /// The comparison of two sides.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Difference {
-    /// The median as it was.
+    /// The median without the change.
     pub before: f64,
     /// The median with the change.
     pub after: f64,
@@ -30,13 +30,14 @@ impl Difference {
     /// Compares two sides, of the same length or not.
     pub fn of(before: &[f64], after: &[f64]) -> Difference {
         let p = rank_sum_p(before, after);
-        let (was, is) = (median(before), median(after));
-        let share = if was == 0.0 { 0.0 } else { is / was - 1.0 };
-        Difference { before: was, after: is, share, p, noise: p > P_MAX }
+        let before = median(before);
+        let after = median(after);
+        let share = if before == 0.0 { 0.0 } else { after / before - 1.0 };
+        Difference { before, after, share, p, noise: p > P_MAX }
     }
 }
 
-/// The middle value, or the mean of the middle two; 0 of none.
+/// The middle value, or the mean of the middle two; 0 without values.
 fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
@@ -86,7 +87,7 @@ mod tests {
 
     /// Values of the published tables for U (two-sided, no ties).
     #[test]
-    fn chances_are_those_of_the_tables() {
+    fn probabilities_equal_those_of_published_tables() {
         let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
         let (low, high) = ([1.0, 2.0, 3.0, 4.0, 5.0], [6.0, 7.0, 8.0, 9.0, 10.0]);
         near(rank_sum_p(&low, &high), 2.0 / 252.0);
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_overlaps_is_noise() {
+    fn overlapping_samples_are_noise() {
         let apart = Difference::of(&[10.0, 11.0, 10.5, 10.2, 10.1], &[12.0, 12.5, 12.1, 13.0, 12.2]);
         assert!(!apart.noise && (apart.share - (12.2 / 10.2 - 1.0)).abs() < 1e-12, "{apart:?}");
         let mixed = Difference::of(&[10.0, 11.0, 10.5, 12.3, 10.1], &[12.0, 12.5, 12.1, 10.4, 12.2]);
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_rounds_are_counted_exactly_enough() {
+    fn probabilities_are_exact_for_the_most_rounds() {
         let side = |from: u32| (from..from + ROUNDS_MAX).map(f64::from).collect::<Vec<_>>();
         let p = rank_sum_p(&side(0), &side(ROUNDS_MAX));
         // 2 / C(60,30) = 2 / 1.18e17.

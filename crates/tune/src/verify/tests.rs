@@ -1,4 +1,4 @@
-//! Changes that help, that do nothing, that fail and that are interrupted, on a path whose rate is the setting.
+//! Trials of changes that help, that do nothing, that fail and that are interrupted, with a meter whose rate depends on the setting.
 
 use std::path::Path;
 
@@ -9,15 +9,15 @@ use crate::rule::Persist;
 
 const FILE: &str = "proc/sys/net/core/rmem_max";
 
-/// A path whose rate is that setting, with a little noise.
-struct Gauge<'a> {
+/// A meter whose rate depends on that setting, with a little noise.
+struct SettingMeter<'a> {
     root: &'a Path,
     gain: f64,
     runs: u32,
     fails_at: u32,
 }
 
-impl Meter for Gauge<'_> {
+impl Meter for SettingMeter<'_> {
     fn measure(&mut self) -> Result<Measured, String> {
         self.runs += 1;
         if self.runs == self.fails_at {
@@ -48,28 +48,29 @@ fn host() -> (tempfile::TempDir, Change) {
     (dir, change)
 }
 
-fn as_it_was(root: &Path) -> bool {
-    let kept = std::fs::read_dir(root.join("state")).map_or(0, Iterator::count);
-    std::fs::read_to_string(root.join(FILE)).unwrap() == "212992" && kept == 0
+fn is_unchanged(root: &Path) -> bool {
+    let snapshots = std::fs::read_dir(root.join("state")).map_or(0, Iterator::count);
+    std::fs::read_to_string(root.join(FILE)).unwrap() == "212992" && snapshots == 0
 }
 
 fn run(gain: f64, fails_at: u32, go_on: &mut dyn FnMut(Step) -> bool) -> (Result<Trial, VerifyError>, bool) {
     let (dir, change) = host();
-    let (root, state) = (dir.path(), dir.path().join("state"));
-    let mut meter = Gauge { root, gain, runs: 0, fails_at };
+    let root = dir.path();
+    let state = dir.path().join("state");
+    let mut meter = SettingMeter { root, gain, runs: 0, fails_at };
     let found = trial(&Recorded::new(root), &[change], (&state, "now"), 5, &mut meter, go_on);
-    (found, as_it_was(root))
+    (found, is_unchanged(root))
 }
 
 #[test]
-fn what_helps_is_told_from_noise() {
+fn an_effect_is_distinguished_from_noise() {
     let mut order = Vec::new();
-    let (trial, clean) = run(0.2, 0, &mut |step| {
+    let (trial, unchanged) = run(0.2, 0, &mut |step| {
         order.push((step.round, step.changed));
         true
     });
     let trial = trial.unwrap();
-    assert!(clean, "nothing is left changed, nothing to undo");
+    assert!(unchanged, "nothing is left changed, nothing to undo");
     assert!(!trial.rate.noise && (trial.rate.share - 0.2).abs() < 0.01, "{trial:?}");
     assert!(trial.cpu.unwrap().noise, "{trial:?}");
     assert_eq!(order[..6], [(1, false), (1, true), (2, true), (2, false), (3, false), (3, true)]);
@@ -80,31 +81,34 @@ fn what_helps_is_told_from_noise() {
 #[test]
 fn a_test_that_fails_leaves_nothing_changed() {
     for fails_at in 1..=10 {
-        let (found, clean) = run(0.2, fails_at, &mut |_| true);
+        let (found, unchanged) = run(0.2, fails_at, &mut |_| true);
         let error = found.unwrap_err().to_string();
-        assert!(clean && error.contains("nobody answers") && error.contains("all is as it was"), "{fails_at}: {error}");
+        assert!(
+            unchanged && error.contains("nobody answers") && error.contains("all is as it was"),
+            "{fails_at}: {error}"
+        );
     }
 }
 
 #[test]
-fn whoever_interrupts_it_leaves_nothing_changed() {
+fn an_interrupted_trial_leaves_nothing_changed() {
     for after in 1..=10 {
         let mut left = after;
-        let (found, clean) = run(0.2, 0, &mut |_| {
+        let (found, unchanged) = run(0.2, 0, &mut |_| {
             left -= 1;
             left > 0
         });
-        assert!(clean && matches!(found, Err(VerifyError::Interrupted { .. })), "{after}: {found:?}");
+        assert!(unchanged && matches!(found, Err(VerifyError::Interrupted { .. })), "{after}: {found:?}");
     }
 }
 
 #[test]
-fn what_cannot_be_changed_is_no_trial() {
+fn a_change_that_cannot_be_made_fails_the_trial() {
     let (dir, change) = host();
     let state = dir.path().join("state");
     let absent = Change { place: SettingLocation::Sysctl("net.core.no_such".into()), ..change.clone() };
-    let mut meter = Gauge { root: dir.path(), gain: 0.0, runs: 0, fails_at: 0 };
+    let mut meter = SettingMeter { root: dir.path(), gain: 0.0, runs: 0, fails_at: 0 };
     let found = trial(&Recorded::new(dir.path()), &[change, absent], (&state, "now"), 5, &mut meter, &mut |_| true);
     assert!(matches!(found, Err(VerifyError::Apply(ApplyError::Refused { .. }))), "{found:?}");
-    assert!(as_it_was(dir.path()));
+    assert!(is_unchanged(dir.path()));
 }

@@ -1,4 +1,4 @@
-//! The faults that were injected into the hosts of `tests/hosts`: the rule that must find each, and the value that it must see.
+//! The faults that were injected into the hosts of `tests/hosts`: the rule that must find each, and the value that it must read.
 
 /// Rule and injected value.
 pub type Fault = (&'static str, &'static str);
@@ -108,7 +108,7 @@ pub const NEGLECTED: &[Fault] = &[
     ("K04a", "off"),
 ];
 
-/// Faults that exclude one of the neglected host: too much instead of too little, and faults that need jumbo frames.
+/// Faults that cannot be combined with those of the neglected host: too much instead of too little, and faults that need jumbo frames.
 pub const RAID: &[Fault] = &[
     ("T05b", "60000000"),
     ("T10", "0"),

@@ -1,5 +1,5 @@
-//! Recorded hosts as trees of files: a text file each below `tests/hosts`, unpacked into a directory; and a kernel over such a tree that
-//! accepts and keeps values as Linux does. Their contents are made by hand.
+//! Recorded hosts as trees of files, each from one text file in `tests/hosts` that was written by hand; and a kernel over such a tree that
+//! accepts and keeps values as Linux does.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -146,7 +146,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// From now on, writes fail to paths, and to names of ethtool, that end so.
+    /// From now on, writes to paths and to names of ethtool fail if these end with `end`.
     pub fn refuse(&self, end: &str) {
         *self.refused.borrow_mut() = Some(end.to_owned());
     }
@@ -155,24 +155,24 @@ impl Kernel {
         if self.refused.borrow().as_ref().is_some_and(|end| at.to_string_lossy().ends_with(end)) {
             return Err(HostError::Failed("Operation not supported".into()));
         }
-        let is = fs::read_to_string(at)?;
-        let kept = if is.contains('[') {
-            let mut words: Vec<String> = is.split_whitespace().map(|word| word.replace(['[', ']'], "")).collect();
+        let old = fs::read_to_string(at)?;
+        let kept = if old.contains('[') {
+            let mut words: Vec<String> = old.split_whitespace().map(|word| word.replace(['[', ']'], "")).collect();
             let chosen = words.iter_mut().find(|word| *word == value).ok_or_else(invalid)?;
             *chosen = format!("[{value}]");
             words.join(" ")
-        } else if is.contains('\t') {
+        } else if old.contains('\t') {
             value.split_whitespace().collect::<Vec<_>>().join("\t")
         } else {
             value.to_owned()
         };
-        self.dirty(at, &is, value)?;
+        self.set_other_limit(at, &old, value)?;
         Ok(fs::write(at, format!("{kept}\n"))?)
     }
 
     /// Bytes and share of the dirty limits: writing one sets the other to 0, and 0 bytes are no limit
     /// (Documentation/admin-guide/sysctl/vm).
-    fn dirty(&self, at: &Path, is: &str, value: &str) -> HostResult<()> {
+    fn set_other_limit(&self, at: &Path, old: &str, value: &str) -> HostResult<()> {
         let name = at.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let other = match name.rsplit_once('_') {
             Some((limit @ ("dirty" | "dirty_background"), "bytes")) => {
@@ -185,8 +185,8 @@ impl Kernel {
             _ => return Ok(()),
         };
         // The share of the background sets the bytes to 0 even if it is written unchanged (mm/page-writeback.c).
-        let is_as_it_was = is.trim() == value && name != "dirty_background_ratio";
-        if is_as_it_was { Ok(()) } else { Ok(fs::write(at.with_file_name(other), "0\n")?) }
+        let is_unchanged = old.trim() == value && name != "dirty_background_ratio";
+        if is_unchanged { Ok(()) } else { Ok(fs::write(at.with_file_name(other), "0\n")?) }
     }
 }
 
@@ -235,11 +235,11 @@ impl Host for Kernel {
     fn set_netlink(&self, nic: &str, what: &str, value: &str) -> HostResult<()> {
         self.put(&self.root.join("netlink").join(nic).join(what), value)
     }
-    fn say(&self, program: &str, words: &[&str]) -> HostResult<String> {
-        self.files.say(program, words)
+    fn first_output_line(&self, program: &str, words: &[&str]) -> HostResult<String> {
+        self.files.first_output_line(program, words)
     }
-    fn say_all(&self, program: &str, words: &[&str]) -> HostResult<String> {
-        self.files.say_all(program, words)
+    fn whole_output(&self, program: &str, words: &[&str]) -> HostResult<String> {
+        self.files.whole_output(program, words)
     }
     fn page_bytes(&self) -> HostResult<u32> {
         self.files.page_bytes()

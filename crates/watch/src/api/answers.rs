@@ -5,15 +5,15 @@ use model::v1::watch::{Acknowledgement, Alarms, Annotation, Health, Interfaces};
 use serde_json::json;
 use web::Refused;
 
-use super::{Answered, PREFIX, WatchRequest, json, with_body};
+use super::{ApiResult, PREFIX, WatchRequest, json, with_body};
 use crate::archive::store::{ArchiveError, SeriesKey};
 use crate::config::PlaceKind;
 use crate::mesh::TestKind;
 use crate::{counters, directory, pages, time};
 
-const DAY: i64 = 86_400_000;
+const DAY_MS: i64 = 86_400_000;
 /// Rows of a history by default.
-const ROWS: usize = 1_000;
+const ROWS_DEFAULT: usize = 1_000;
 /// Alarms of one answer.
 const ALARMS_MAX: usize = 10_000;
 /// Characters of a note.
@@ -35,164 +35,166 @@ fn no_interface(name: &str) -> Refused {
     )
 }
 
-pub(super) async fn index(_: WatchRequest) -> Answered {
-    json(200, &super::questions())
+pub(super) async fn index(_: WatchRequest) -> ApiResult {
+    json(200, &super::route_list())
 }
 
-pub(super) async fn openapi(_: WatchRequest) -> Answered {
+pub(super) async fn openapi(_: WatchRequest) -> ApiResult {
     json(200, &super::document())
 }
 
-fn kind(asked: &WatchRequest) -> Result<Option<TestKind>, Refused> {
+fn kind(request: &WatchRequest) -> Result<Option<TestKind>, Refused> {
     let wrong = |word: String| Refused::new(400, format!("test is latency, throughput or path, and not {word:?}"));
-    asked.parameter("test").map(|word| TestKind::of_word(&word).ok_or_else(|| wrong(word))).transpose()
+    request.parameter("test").map(|word| TestKind::of_word(&word).ok_or_else(|| wrong(word))).transpose()
 }
 
-pub(super) async fn grid(asked: WatchRequest) -> Answered {
-    let kind = kind(&asked)?;
-    let mut grid = asked.watch.grid(kind, &|from, to| asked.viewer.sees(from, to, None));
-    grid.cells.retain(|cell| asked.viewer.sees(&cell.from, &cell.to, TestKind::of_word(&cell.test)));
+pub(super) async fn grid(request: WatchRequest) -> ApiResult {
+    let kind = kind(&request)?;
+    let mut grid = request.watch.grid(kind, &|from, to| request.viewer.sees(from, to, None));
+    grid.cells.retain(|cell| request.viewer.sees(&cell.from, &cell.to, TestKind::of_word(&cell.test)));
     json(200, &grid)
 }
 
-pub(super) async fn history(asked: WatchRequest) -> Answered {
-    let test = asked.parameter("test").unwrap_or_else(|| "latency".to_owned());
+pub(super) async fn history(request: WatchRequest) -> ApiResult {
+    let test = request.parameter("test").unwrap_or_else(|| "latency".to_owned());
     let (from, to) = if test == counters::TEST {
-        asked.viewer.require(Role::User)?;
-        (asked.needed("from")?, String::new())
+        request.viewer.require(Role::User)?;
+        (request.required("from")?, String::new())
     } else {
-        seen(&asked)?
+        visible_pair(&request)?
     };
     let kind = test.split(' ').next().and_then(TestKind::of_word);
     let key = SeriesKey { from, to, test };
-    if !asked.viewer.sees(&key.from, &key.to, kind) || asked.watch.archive.known(&key).is_none() {
+    if !request.viewer.sees(&key.from, &key.to, kind) || request.watch.archive.known(&key).is_none() {
         return Err(if key.to.is_empty() { no_interface(&key.from) } else { unknown(&key.from, &key.to) });
     }
-    let until = asked.time("until")?.unwrap_or_else(time::now);
-    let since = asked.time("since")?.unwrap_or(until - DAY);
+    let until = request.time("until")?.unwrap_or_else(time::now);
+    let since = request.time("since")?.unwrap_or(until - DAY_MS);
     if since >= until {
         return Err(Refused::new(400, "since is before until"));
     }
-    let rows = asked.number("rows", ROWS, crate::state::HISTORY_ROWS_MAX)?;
-    json(200, &asked.watch.history(&key, since, until, rows).await.map_err(unavailable)?)
+    let rows = request.number("rows", ROWS_DEFAULT, crate::state::HISTORY_ROWS_MAX)?;
+    json(200, &request.watch.history(&key, since, until, rows).await.map_err(unavailable)?)
 }
 
-pub(super) async fn alarms(asked: WatchRequest) -> Answered {
-    let limit = asked.number("limit", ROWS, ALARMS_MAX)?;
-    let mut alarms = match asked.time("since")? {
-        None => asked.watch.alarms(),
-        Some(since) => asked.watch.archive.alarms(Some(since), ALARMS_MAX as i64).await.map_err(unavailable)?,
+pub(super) async fn alarms(request: WatchRequest) -> ApiResult {
+    let limit = request.number("limit", ROWS_DEFAULT, ALARMS_MAX)?;
+    let mut alarms = match request.time("since")? {
+        None => request.watch.alarms(),
+        Some(since) => request.watch.archive.alarms(Some(since), ALARMS_MAX as i64).await.map_err(unavailable)?,
     };
-    alarms.retain(|alarm| asked.viewer.sees(&alarm.from, &alarm.to, Some(crate::judge::path::shown_by(alarm.kind))));
+    alarms.retain(|alarm| request.viewer.sees(&alarm.from, &alarm.to, Some(crate::judge::path::shown_by(alarm.kind))));
     alarms.truncate(limit);
     json(200, &Alarms { alarms })
 }
 
-pub(super) async fn acknowledge(asked: WatchRequest) -> Answered {
-    let id = asked.id.parse().map_err(|_| Refused::new(400, "an alarm's id is a number"))?;
-    let said: Acknowledgement = if asked.body.is_empty() {
+pub(super) async fn acknowledge(request: WatchRequest) -> ApiResult {
+    let id = request.id.parse().map_err(|_| Refused::new(400, "an alarm's id is a number"))?;
+    let acknowledgement: Acknowledgement = if request.body.is_empty() {
         Acknowledgement { by: String::new(), note: String::new() }
     } else {
-        asked.read("an acknowledgement")?
+        request.read("an acknowledgement")?
     };
-    let by = if said.by.is_empty() { asked.viewer.name() } else { said.by };
-    let note = said.note.chars().take(NOTE_CHARS_MAX).collect();
-    let alarm = asked.watch.acknowledge(id, Acknowledgement { by, note });
+    let by = if acknowledgement.by.is_empty() { request.viewer.name() } else { acknowledgement.by };
+    let note = acknowledgement.note.chars().take(NOTE_CHARS_MAX).collect();
+    let alarm = request.watch.acknowledge(id, Acknowledgement { by, note });
     json(200, &alarm.ok_or_else(|| Refused::new(404, format!("no alarm {id} lasts")))?)
 }
 
 /// The pair of a request, in the order in which it is tested; refused where the viewer may not see it.
-fn seen(asked: &WatchRequest) -> Result<(String, String), Refused> {
-    let (from, to) = (asked.needed("from")?, asked.needed("to")?);
-    let (from, to) = asked.watch.pair(&from, &to).unwrap_or((from, to));
-    if asked.viewer.sees(&from, &to, None) { Ok((from, to)) } else { Err(unknown(&from, &to)) }
+fn visible_pair(request: &WatchRequest) -> Result<(String, String), Refused> {
+    let (from, to) = (request.required("from")?, request.required("to")?);
+    let (from, to) = request.watch.pair(&from, &to).unwrap_or((from, to));
+    if request.viewer.sees(&from, &to, None) { Ok((from, to)) } else { Err(unknown(&from, &to)) }
 }
 
-pub(super) async fn why(asked: WatchRequest) -> Answered {
-    let (from, to) = seen(&asked)?;
-    json(200, &asked.watch.why(&from, &to).ok_or_else(|| unknown(&from, &to))?)
+pub(super) async fn why(request: WatchRequest) -> ApiResult {
+    let (from, to) = visible_pair(&request)?;
+    json(200, &request.watch.why(&from, &to).ok_or_else(|| unknown(&from, &to))?)
 }
 
-pub(super) async fn evidence(asked: WatchRequest) -> Answered {
-    let (from, to) = seen(&asked)?;
-    let why = asked.watch.why(&from, &to).ok_or_else(|| unknown(&from, &to))?;
+pub(super) async fn evidence(request: WatchRequest) -> ApiResult {
+    let (from, to) = visible_pair(&request)?;
+    let why = request.watch.why(&from, &to).ok_or_else(|| unknown(&from, &to))?;
     let until = time::now();
-    let since = asked.time("since")?.unwrap_or(until - 7 * DAY);
+    let since = request.time("since")?.unwrap_or(until - 7 * DAY_MS);
     let mut histories = Vec::new();
     for test in ["latency", "throughput", "throughput reverse"] {
         let kind = test.split(' ').next().and_then(TestKind::of_word);
         let key = SeriesKey { from: from.clone(), to: to.clone(), test: test.to_owned() };
-        if asked.viewer.sees(&from, &to, kind) && asked.watch.archive.known(&key).is_some() {
-            histories.push(asked.watch.history(&key, since, until, ROWS).await.map_err(unavailable)?);
+        if request.viewer.sees(&from, &to, kind) && request.watch.archive.known(&key).is_some() {
+            histories.push(request.watch.history(&key, since, until, ROWS_DEFAULT).await.map_err(unavailable)?);
         }
     }
     Ok(with_body(200, "text/html; charset=utf-8", pages::evidence(&why, &histories).into_bytes()))
 }
 
-pub(super) async fn annotations(asked: WatchRequest) -> Answered {
-    let since = asked.time("since")?.unwrap_or_else(|| time::now() - 7 * DAY);
-    json(200, &asked.watch.archive.annotations(since, i64::MAX).await.map_err(unavailable)?)
+pub(super) async fn annotations(request: WatchRequest) -> ApiResult {
+    let since = request.time("since")?.unwrap_or_else(|| time::now() - 7 * DAY_MS);
+    json(200, &request.watch.archive.annotations(since, i64::MAX).await.map_err(unavailable)?)
 }
 
-pub(super) async fn annotate(asked: WatchRequest) -> Answered {
-    let said: Annotation = asked.read("an annotation")?;
-    let at = if said.at.is_empty() {
+pub(super) async fn annotate(request: WatchRequest) -> ApiResult {
+    let posted: Annotation = request.read("an annotation")?;
+    let at = if posted.at.is_empty() {
         time::now()
     } else {
-        time::parse(&said.at).ok_or_else(|| Refused::new(400, "at is RFC 3339"))?
+        time::parse(&posted.at).ok_or_else(|| Refused::new(400, "at is RFC 3339"))?
     };
-    if said.text.trim().is_empty() {
+    if posted.text.trim().is_empty() {
         return Err(Refused::new(400, "an annotation says what happened: text"));
     }
-    let text = said.text.chars().take(NOTE_CHARS_MAX).collect();
-    let annotation = Annotation { at: time::show(at), text, place: said.place, by: asked.viewer.name() };
-    asked.watch.annotate(annotation.clone()).await.map_err(unavailable)?;
+    let text = posted.text.chars().take(NOTE_CHARS_MAX).collect();
+    let annotation = Annotation { at: time::show(at), text, place: posted.place, by: request.viewer.name() };
+    request.watch.annotate(annotation.clone()).await.map_err(unavailable)?;
     json(201, &annotation)
 }
 
-pub(super) async fn record(asked: WatchRequest) -> Answered {
-    let value: serde_json::Value = asked.read("a record")?;
-    let record = crate::records::read(&asked.watch.watched.load().config, &value);
+pub(super) async fn record(request: WatchRequest) -> ApiResult {
+    let value: serde_json::Value = request.read("a record")?;
+    let record = crate::records::read(&request.watch.watched.load().config, &value);
     let record = record.map_err(|why| Refused::new(400, why))?;
     let kept = json!({"source": record.key.from, "target": record.key.to, "test": record.key.test});
-    asked.watch.take_record(record).await.map_err(unavailable)?;
+    request.watch.take_record(record).await.map_err(unavailable)?;
     json(200, &kept)
 }
 
-pub(super) async fn nodes(asked: WatchRequest) -> Answered {
-    json(200, &asked.watch.nodes())
+pub(super) async fn nodes(request: WatchRequest) -> ApiResult {
+    json(200, &request.watch.nodes())
 }
 
-pub(super) async fn talkers(asked: WatchRequest) -> Answered {
+pub(super) async fn talkers(request: WatchRequest) -> ApiResult {
     const WINDOWS: [&str; 3] = ["minute", "hour", "start"];
-    let window = asked.parameter("window").unwrap_or_else(|| "hour".to_owned());
+    let window = request.parameter("window").unwrap_or_else(|| "hour".to_owned());
     if !WINDOWS.contains(&window.as_str()) {
         return Err(Refused::new(400, format!("window is minute, hour or start, and not {window:?}")));
     }
-    json(200, &asked.watch.talkers(&window, asked.number("top", 20, 1_000)?))
+    json(200, &request.watch.talkers(&window, request.number("top", 20, 1_000)?))
 }
 
-pub(super) async fn directory(asked: WatchRequest) -> Answered {
-    let watched = asked.watch.watched.load_full();
-    let shown = directory::directory(&watched.config, |name| asked.viewer.sees_place(name));
-    let key = asked.watch.directory_key().ok_or_else(|| Refused::new(503, "the watch has no key to sign with yet"))?;
+pub(super) async fn directory(request: WatchRequest) -> ApiResult {
+    let watched = request.watch.watched.load_full();
+    let shown = directory::directory(&watched.config, |name| request.viewer.sees_place(name));
+    let key =
+        request.watch.directory_key().ok_or_else(|| Refused::new(503, "the watch has no key to sign with yet"))?;
     Ok(with_body(200, "application/jose", key.sign(&shown).into_bytes()))
 }
 
-pub(super) async fn directory_key(asked: WatchRequest) -> Answered {
-    let key = asked.watch.directory_key().ok_or_else(|| Refused::new(503, "the watch has no key to sign with yet"))?;
+pub(super) async fn directory_key(request: WatchRequest) -> ApiResult {
+    let key =
+        request.watch.directory_key().ok_or_else(|| Refused::new(503, "the watch has no key to sign with yet"))?;
     json(200, &json!({"key": key.public()}))
 }
 
-pub(super) async fn interfaces(asked: WatchRequest) -> Answered {
-    let watched = asked.watch.watched.load_full();
-    let interfaces = asked.watch.interfaces().show(&watched.config.interfaces, time::now());
+pub(super) async fn interfaces(request: WatchRequest) -> ApiResult {
+    let watched = request.watch.watched.load_full();
+    let interfaces = request.watch.interfaces().show(&watched.config.interfaces, time::now());
     json(200, &Interfaces { interfaces })
 }
 
-pub(super) async fn map(asked: WatchRequest) -> Answered {
-    let watched = asked.watch.watched.load_full();
-    let grid = asked.watch.grid(None, &|from, to| asked.viewer.sees(from, to, None));
+pub(super) async fn map(request: WatchRequest) -> ApiResult {
+    let watched = request.watch.watched.load_full();
+    let grid = request.watch.grid(None, &|from, to| request.viewer.sees(from, to, None));
     let places: Vec<_> = watched
         .config
         .places

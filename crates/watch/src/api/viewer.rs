@@ -12,7 +12,7 @@ use web::Refused;
 use crate::config::{Config, Show};
 use crate::mesh::TestKind;
 
-/// Addresses whose requests are counted.
+/// The largest number of addresses whose requests are counted.
 const COUNTED_MAX: usize = 10_000;
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -27,20 +27,21 @@ pub enum Viewer {
         role: Role,
     },
     /// An anonymous client, with what is shown to its network.
-    Stranger(Vec<Show>),
+    Anonymous(Vec<Show>),
 }
 
 /// Counts the requests of anonymous clients.
 #[derive(Debug, Default)]
 pub struct Viewers {
-    asked: Mutex<HashMap<IpAddr, (Instant, u32)>>,
+    /// The beginning of the current minute of each address, and its requests since then.
+    requests: Mutex<HashMap<IpAddr, (Instant, u32)>>,
 }
 
 impl Viewers {
-    /// The viewer that a caller is.
+    /// The viewer for a caller, counted as one request.
     ///
     /// # Errors
-    /// Nothing is shown to its network, or it asks too often.
+    /// Nothing is shown to its network, or it sends too many requests.
     pub fn viewer(&self, caller: &Caller, config: &Config) -> Result<Viewer, Refused> {
         if let Some((name, role)) = &caller.member {
             return Ok(Viewer::Member { name: name.clone(), role: *role });
@@ -50,25 +51,25 @@ impl Viewers {
             |show: &&Show| show.networks.is_empty() || show.networks.iter().any(|network| network.contains(&peer));
         let shown: Vec<Show> = config.shows.iter().filter(is_shown).cloned().collect();
         let Some(per_minute) = shown.iter().map(|show| show.per_minute).max() else {
-            let reason = "this watch shows nothing to strangers: show an access key, or ask its operator";
+            let reason = "this watch shows nothing to anonymous clients: show an access key, or ask its operator";
             return Err(Refused::new(401, reason).with("WWW-Authenticate", "Bearer realm=\"longhaul\""));
         };
         if !self.count(peer, per_minute) {
-            let reason = format!("{per_minute} questions a minute are answered from one address");
+            let reason = format!("more than {per_minute} requests a minute from one address");
             return Err(Refused::new(429, reason).with("Retry-After", "60"));
         }
-        Ok(Viewer::Stranger(shown))
+        Ok(Viewer::Anonymous(shown))
     }
 
     fn count(&self, peer: IpAddr, per_minute: u32) -> bool {
-        let mut asked = self.asked.lock();
-        if asked.len() >= COUNTED_MAX && !asked.contains_key(&peer) {
-            asked.retain(|_, (since, _)| since.elapsed() < MINUTE);
-            if asked.len() >= COUNTED_MAX {
+        let mut requests = self.requests.lock();
+        if requests.len() >= COUNTED_MAX && !requests.contains_key(&peer) {
+            requests.retain(|_, (since, _)| since.elapsed() < MINUTE);
+            if requests.len() >= COUNTED_MAX {
                 return false;
             }
         }
-        let (since, count) = asked.entry(peer).or_insert((Instant::now(), 0));
+        let (since, count) = requests.entry(peer).or_insert((Instant::now(), 0));
         if since.elapsed() >= MINUTE {
             (*since, *count) = (Instant::now(), 0);
         }
@@ -88,7 +89,7 @@ impl Viewer {
             Viewer::Member { name, role } => {
                 Err(Refused::new(403, format!("that takes the role {}, and {name} has {}", wanted.word(), role.word())))
             }
-            Viewer::Stranger(_) => {
+            Viewer::Anonymous(_) => {
                 let refused = Refused::new(401, format!("that takes the role {}: show an access key", wanted.word()));
                 Err(refused.with("WWW-Authenticate", "Bearer realm=\"longhaul\""))
             }
@@ -99,7 +100,7 @@ impl Viewer {
     pub fn name(&self) -> String {
         match self {
             Viewer::Member { name, .. } => name.clone(),
-            Viewer::Stranger(_) => "a stranger".to_owned(),
+            Viewer::Anonymous(_) => "an anonymous client".to_owned(),
         }
     }
 
@@ -110,13 +111,14 @@ impl Viewer {
 
     /// Whether it may see a test of a pair.
     pub fn sees(&self, from: &str, to: &str, test: Option<TestKind>) -> bool {
-        let Viewer::Stranger(shows) = self else { return true };
+        let Viewer::Anonymous(shows) = self else { return true };
         shows.iter().any(|show| {
-            let place =
-                |name: &str| show.places.is_empty() || show.places.iter().any(|begin| name.starts_with(begin.as_str()));
+            let is_place = |name: &str| {
+                show.places.is_empty() || show.places.iter().any(|prefix| name.starts_with(prefix.as_str()))
+            };
             let is_test =
                 test.is_none_or(|test| show.tests.is_empty() || show.tests.iter().any(|word| word == test.word()));
-            place(from) && place(to) && is_test
+            is_place(from) && is_place(to) && is_test
         })
     }
 }
@@ -132,15 +134,16 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_is_shown_what_is_its() {
-        let (viewers, config) = (Viewers::default(), Config::parse(SHOWS).unwrap());
-        let stranger = viewers.viewer(&caller("192.0.2.7", None), &config).unwrap();
-        assert!(stranger.sees("ska-a", "ska-b", Some(TestKind::Latency)));
+    fn an_anonymous_client_sees_only_what_is_shown_to_its_network() {
+        let viewers = Viewers::default();
+        let config = Config::parse(SHOWS).unwrap();
+        let anonymous = viewers.viewer(&caller("192.0.2.7", None), &config).unwrap();
+        assert!(anonymous.sees("ska-a", "ska-b", Some(TestKind::Latency)));
         assert!(
-            !stranger.sees("ska-a", "ours", Some(TestKind::Latency))
-                && !stranger.sees("ska-a", "ska-b", Some(TestKind::Path))
+            !anonymous.sees("ska-a", "ours", Some(TestKind::Latency))
+                && !anonymous.sees("ska-a", "ska-b", Some(TestKind::Path))
         );
-        assert_eq!(stranger.require(Role::User).unwrap_err().status, 401);
+        assert_eq!(anonymous.require(Role::User).unwrap_err().status, 401);
         let mapped = viewers.viewer(&caller("::ffff:192.0.2.7", None), &config);
         assert!(mapped.is_ok(), "the same address");
         assert!(viewers.viewer(&caller("192.0.2.7", None), &config).is_ok());

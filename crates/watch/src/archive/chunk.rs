@@ -17,7 +17,7 @@ use super::columns::Column;
 /// The versions of the format: of a packed day, and of rows that are still to be packed, which are not deflated.
 const DEFLATED: u8 = 1;
 const PLAIN: u8 = 2;
-/// Rows of a blob: a day of measurements of a second each.
+/// Rows of a blob: a day has 86,400 measurements of a second each.
 const ROWS_MAX: usize = 100_000;
 /// Columns of a blob: a newer version may have more than this one.
 const COLUMNS_MAX: usize = 256;
@@ -37,7 +37,8 @@ fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Seven bits in each byte, lowest first; the highest bit says that more follow. Of 65 bits, so that every number has room beside "unknown".
+/// Seven bits in each byte, lowest first; the highest bit says that more bytes follow. The value has up to 65 bits: every 64-bit number, and
+/// one more value for "unknown".
 fn put(bytes: &mut Vec<u8>, mut value: u128) {
     while value >= 0x80 {
         bytes.push(value as u8 | 0x80);
@@ -52,7 +53,7 @@ impl Reader<'_> {
     fn number(&mut self) -> Result<u128, ChunkError> {
         let (mut value, mut shift) = (0u128, 0);
         loop {
-            let (byte, rest) = self.0.split_first().ok_or(ChunkError("it is cut"))?;
+            let (byte, rest) = self.0.split_first().ok_or(ChunkError("it is truncated"))?;
             self.0 = rest;
             if shift > 70 {
                 return Err(ChunkError("a number is too long"));
@@ -70,7 +71,10 @@ impl Reader<'_> {
     }
 
     fn count(&mut self, most: usize) -> Result<usize, ChunkError> {
-        usize::try_from(self.number()?).ok().filter(|count| *count <= most).ok_or(ChunkError("it holds too much"))
+        usize::try_from(self.number()?)
+            .ok()
+            .filter(|count| *count <= most)
+            .ok_or(ChunkError("it has too many rows or columns"))
     }
 }
 
@@ -84,7 +88,7 @@ pub fn pack(columns: &[Column], rows: &[Row]) -> Vec<u8> {
     encoder.finish().unwrap_or_default()
 }
 
-/// One row, not deflated: most of its cost would be the deflater's.
+/// Packs one row without deflating it: deflating a single row costs more than it saves.
 pub fn pack_row(columns: &[Column], row: &Row) -> Vec<u8> {
     let mut plain = vec![PLAIN];
     write(columns, std::slice::from_ref(row), &mut plain);
@@ -135,10 +139,10 @@ pub fn unpack(columns: &[Column], blob: &[u8]) -> Result<Vec<Row>, ChunkError> {
         PLAIN => packed,
         DEFLATED => {
             let read = DeflateDecoder::new(packed).take(BYTES_MAX).read_to_end(&mut plain);
-            read.map_err(|_| ChunkError("it does not inflate"))?;
+            read.map_err(|_| ChunkError("it cannot be inflated"))?;
             &plain
         }
-        _ => return Err(ChunkError("it is of another version")),
+        _ => return Err(ChunkError("its version is unknown")),
     };
     let mut reader = Reader(plain);
     let (count, stored) = (reader.count(ROWS_MAX)?, reader.count(COLUMNS_MAX)?);
@@ -184,7 +188,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_packed_comes_out(rows in prop::collection::vec(row(), 0..200)) {
+        fn unpacking_returns_the_packed_rows(rows in prop::collection::vec(row(), 0..200)) {
             prop_assert_eq!(&unpack(EXACT, &pack(EXACT, &rows)).unwrap(), &rows);
             for row in &rows {
                 prop_assert_eq!(&unpack(EXACT, &pack_row(EXACT, row)).unwrap()[0], row);
@@ -206,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_as_fine_as_their_steps() {
+    fn numbers_are_rounded_to_the_step_of_their_column() {
         let mut values = vec![None; LATENCY.len()];
         (values[8], values[11], values[1]) = (Some(150_123), Some(-149), Some(601));
         let back = unpack(LATENCY, &pack(LATENCY, &[Row { at: 7, values }])).unwrap();

@@ -24,7 +24,7 @@ pub struct Column {
     pub name: &'static str,
     /// How it is rolled up.
     pub rollup: Rollup,
-    /// The unit of the stored number: numbers are kept no finer than they are meaningful.
+    /// The resolution of the stored number: digits without meaning are not kept.
     pub step: i64,
 }
 
@@ -92,7 +92,7 @@ pub fn of_test(test: &str) -> &'static [Column] {
     }
 }
 
-/// Rolls rows up to steps of so many milliseconds, which begin at multiples of the step. A step without rows has no row.
+/// Rolls rows up to steps of `step` milliseconds, which begin at multiples of it. A step without rows has no row.
 pub fn roll_up(columns: &[Column], rows: &[Row], step: i64) -> Vec<Row> {
     let mut rolled: Vec<(i64, Vec<&Row>)> = Vec::new();
     for row in rows {
@@ -140,8 +140,8 @@ mod tests {
         };
         let rows = [minute(0, 600, Some(50)), minute(1, 590, Some(40)), minute(59, 600, None), minute(121, 7, None)];
         let hours = roll_up(LATENCY, &rows, 3_600_000);
-        let told: Vec<_> = hours.iter().map(|row| (row.at, row.values[1], row.values[8], row.values[2])).collect();
-        assert_eq!(told, [(0, Some(1_790), Some(40), None), (7_200_000, Some(7), None, None)]);
+        let values: Vec<_> = hours.iter().map(|row| (row.at, row.values[1], row.values[8], row.values[2])).collect();
+        assert_eq!(values, [(0, Some(1_790), Some(40), None), (7_200_000, Some(7), None, None)]);
         assert_eq!(combine(Rollup::Mean, &[i64::MAX, i64::MAX]), Some(i64::MAX));
         assert_eq!((combine(Rollup::Sum, &[i64::MAX, 1]), combine(Rollup::Last, &[1, 2])), (Some(i64::MAX), Some(2)));
     }

@@ -4,10 +4,10 @@ use super::chunk::{ChunkError, pack, unpack};
 use super::columns::{Column, roll_up};
 use super::{Level, Row};
 
-/// Adds rows to the blob of a day at a level. Rows of a time that the blob has already are skipped, so that packing twice is harmless.
+/// Adds rows to the blob of a day at a level. A row whose time is in the blob already is skipped, so that packing twice is harmless.
 ///
 /// # Errors
-/// The blob that is there is damaged.
+/// The existing blob is damaged.
 pub fn add(columns: &[Column], level: Level, blob: Option<&[u8]>, rows: &[Row]) -> Result<Vec<u8>, ChunkError> {
     let mut known = blob.map_or(Ok(Vec::new()), |blob| unpack(columns, blob))?;
     let rows = match level.step() {
@@ -23,7 +23,7 @@ pub fn add(columns: &[Column], level: Level, blob: Option<&[u8]>, rows: &[Row]) 
     Ok(pack(columns, &known))
 }
 
-/// The levels at which rows are kept that begin every so many milliseconds: rows no finer than minutes are not kept as measured as well.
+/// The levels at which rows are kept that begin every `every` milliseconds: rows of a minute or more are kept as minutes and hours only.
 pub fn levels(every: i64) -> &'static [Level] {
     if every >= 60_000 { &[Level::Minutes, Level::Hours] } else { &Level::ALL }
 }
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hours_come_one_after_the_other_and_nothing_twice() {
+    fn hours_can_be_packed_in_any_order_and_twice() {
         let row = |minute: i64| Row { at: minute * 60_000, values: vec![Some(minute); PATH.len()] };
         let first: Vec<Row> = (0..60).map(row).collect();
         let second: Vec<Row> = (60..120).map(row).collect();

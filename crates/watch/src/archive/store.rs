@@ -25,7 +25,7 @@ const PACKED_AT_ONCE: usize = 500;
 /// Alarms and annotations in one answer.
 const LISTED_MAX: i64 = 10_000;
 
-/// Why the archive does not do what was asked.
+/// An error of the archive.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArchiveError {
@@ -129,8 +129,8 @@ impl Archive {
         self.series.read().iter().map(|(key, id)| (key.clone(), *id)).collect()
     }
 
-    /// Stores rows together with the cursor of a node's measurements: both or nothing. A row of a time that is stored already is the same row, fetched
-    /// once more.
+    /// Stores rows together with the cursor of a node's measurements: both or nothing. A row whose time is stored already is the same row, fetched
+    /// once more: it is skipped.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -143,8 +143,8 @@ impl Archive {
             query.bind(*series).bind(*at).bind(body.as_slice())
         })
         .await?;
-        let said = |new: &NewRow| Some((new.series, new.row.at, new.report.clone()?));
-        let reports: Vec<(i64, i64, String)> = rows.iter().filter_map(said).collect();
+        let report = |new: &NewRow| Some((new.series, new.row.at, new.report.clone()?));
+        let reports: Vec<(i64, i64, String)> = rows.iter().filter_map(report).collect();
         insert_new(&mut transaction, "reports (series, at, body)", 3, &reports, |query, (series, at, body)| {
             query.bind(*series).bind(*at).bind(body.as_str())
         })
@@ -197,24 +197,24 @@ impl Archive {
         Ok(rows)
     }
 
-    /// Packs the rows from before `before`, a multiple of an hour. After an interruption it goes on where it was.
+    /// Packs the rows from before `before`, a multiple of an hour; returns how many. A call that was interrupted can be repeated.
     ///
     /// # Errors
     /// The database cannot be written, or a day is damaged.
     pub async fn pack(&self, before: i64) -> Result<u64> {
         let all = self.all_series();
         let mut packed = 0;
-        for some in all.chunks(PACKED_AT_ONCE) {
-            packed += self.pack_some(some, before).await?;
+        for batch in all.chunks(PACKED_AT_ONCE) {
+            packed += self.pack_batch(batch, before).await?;
         }
         Ok(packed)
     }
 
-    async fn pack_some(&self, some: &[(SeriesKey, i64)], before: i64) -> Result<u64> {
+    async fn pack_batch(&self, batch: &[(SeriesKey, i64)], before: i64) -> Result<u64> {
         let _writing = self.writing.lock().await;
         let mut transaction = self.pool.begin().await?;
         let mut packed = 0;
-        for (key, series) in some {
+        for (key, series) in batch {
             let columns = key.columns();
             let sql = "SELECT body FROM samples WHERE series = $1 AND at < $2 ORDER BY at";
             let mut rows = Vec::new();
@@ -274,7 +274,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Removes everything that is older than its time of keeping.
+    /// Removes everything that is older than `keep` says.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -290,7 +290,7 @@ impl Archive {
         Ok(())
     }
 
-    /// The whole report of a node at a time.
+    /// The newest whole report of a node up to a time.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -300,12 +300,13 @@ impl Archive {
         Ok(row.map(|row| row.try_get(0)).transpose()?)
     }
 
-    /// Stores an alarm: a new one gets its number, one that has a number replaces itself.
+    /// Stores an alarm: a new one gets its number, a known one is overwritten.
     ///
     /// # Errors
     /// The database cannot be written.
     pub async fn write_alarm(&self, alarm: &mut Alarm) -> Result<()> {
-        let (since, ended) = (time::parse(&alarm.since).unwrap_or(0), alarm.ended.as_deref().and_then(time::parse));
+        let since = time::parse(&alarm.since).unwrap_or(0);
+        let ended = alarm.ended.as_deref().and_then(time::parse);
         if alarm.id == 0 {
             let sql = "INSERT INTO alarms (source, target, kind, since, ended, body) VALUES ($1, $2, $3, $4, $5, '') RETURNING id";
             let query = sqlx::query(sql).bind(alarm.from.as_str()).bind(alarm.to.as_str()).bind(alarm.kind.word());

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::interface::{FileInterface, INTERFACES_MAX, interface};
 use super::register::{FileRegister, register};
-use super::values::{Read, check_name, rate, time_within};
+use super::values::{ConfigResult, check_name, rate, time_within};
 use super::{
     Config, ConfigError, CounterSource, Group, Interface, JudgeConfig, Keep, KnownPath, Latency, Mode, Notify,
     NotifyKind, PLACES_MAX, PathTest, PlaceKind, PostRecords, Show, Throughput, WatchedPlace,
@@ -172,10 +172,10 @@ struct FileShow {
 /// Bounds of the time between two tests, and of the length of a test.
 const EVERY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(30 * 86_400));
 const LASTS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
-/// Requests of one other domain per minute by default.
-const PER_MINUTE: u32 = 60;
+/// Requests of another domain per minute, by default.
+const PER_MINUTE_DEFAULT: u32 = 60;
 
-pub(super) fn parse(text: &str) -> Read<Config> {
+pub(super) fn parse(text: &str) -> ConfigResult<Config> {
     let file: File = toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].lines().count().max(1));
         ConfigError::new(format!("line {line}"), error.message().replace('\n', " "))
@@ -204,16 +204,16 @@ pub(super) fn parse(text: &str) -> Read<Config> {
     let all_nodes: Vec<String> =
         places.iter().filter(|(_, p)| matches!(p.kind, PlaceKind::Node { .. })).map(|(name, _)| name.clone()).collect();
     let mut groups = Vec::new();
-    for (at, group) in file.group.into_iter().enumerate() {
-        groups.push(read_group(at, group, &places, &all_nodes)?);
+    for (index, group) in file.group.into_iter().enumerate() {
+        groups.push(read_group(index, group, &places, &all_nodes)?);
     }
     let names: BTreeSet<&String> = groups.iter().map(|group: &Group| &group.name).collect();
     if names.len() < groups.len() {
         return Err(ConfigError::new("group", "two groups have one name"));
     }
-    let paths = file.path.into_iter().map(|path| known_path(path, &places)).collect::<Read<Vec<_>>>()?;
-    let register = |said| register(said, |name| all_nodes.iter().any(|node| node == name));
-    let registers = file.register.into_iter().map(register).collect::<Read<Vec<_>>>()?;
+    let paths = file.path.into_iter().map(|path| known_path(path, &places)).collect::<ConfigResult<Vec<_>>>()?;
+    let register = |table| register(table, |name| all_nodes.iter().any(|node| node == name));
+    let registers = file.register.into_iter().map(register).collect::<ConfigResult<Vec<_>>>()?;
     let services: BTreeSet<&String> = registers.iter().map(|register| &register.url).collect();
     if services.len() < registers.len() {
         return Err(ConfigError::new("register", "a lookup service is named twice"));
@@ -228,23 +228,23 @@ pub(super) fn parse(text: &str) -> Read<Config> {
         paths,
         interfaces,
         judge: judge(&file.judge)?,
-        notify: file.notify.into_iter().map(notify).collect::<Read<Vec<_>>>()?,
-        quiet: file.quiet.iter().map(|text| quiet(text)).collect::<Read<Vec<_>>>()?,
+        notify: file.notify.into_iter().map(notify).collect::<ConfigResult<Vec<_>>>()?,
+        quiet: file.quiet.iter().map(|text| quiet(text)).collect::<ConfigResult<Vec<_>>>()?,
         remote_write: file.remote_write,
         post_records: file.post_records.into_iter().map(post_records).collect(),
         registers,
-        shows: file.show.into_iter().map(show).collect::<Read<Vec<_>>>()?,
+        shows: file.show.into_iter().map(show).collect::<ConfigResult<Vec<_>>>()?,
     })
 }
 
-fn read_interfaces(said: Vec<FileInterface>, nodes: &[String]) -> Read<Vec<Interface>> {
-    if said.len() > INTERFACES_MAX {
+fn read_interfaces(tables: Vec<FileInterface>, nodes: &[String]) -> ConfigResult<Vec<Interface>> {
+    if tables.len() > INTERFACES_MAX {
         return Err(ConfigError::new(
             "interface",
-            format!("{} interfaces; a watch reads {INTERFACES_MAX} at most", said.len()),
+            format!("{} interfaces; a watch reads {INTERFACES_MAX} at most", tables.len()),
         ));
     }
-    let interfaces = said.into_iter().map(interface).collect::<Read<Vec<_>>>()?;
+    let interfaces = tables.into_iter().map(interface).collect::<ConfigResult<Vec<_>>>()?;
     for Interface { name, source, .. } in &interfaces {
         if let CounterSource::Node(node) = source
             && !nodes.contains(node)
@@ -260,15 +260,15 @@ fn read_interfaces(said: Vec<FileInterface>, nodes: &[String]) -> Read<Vec<Inter
     }
 }
 
-fn location(at: &str, said: Option<[f64; 2]>) -> Read<Option<(f64, f64)>> {
-    let Some([latitude, longitude]) = said else { return Ok(None) };
+fn location(at: &str, degrees: Option<[f64; 2]>) -> ConfigResult<Option<(f64, f64)>> {
+    let Some([latitude, longitude]) = degrees else { return Ok(None) };
     if !(-90.0..=90.0).contains(&latitude) || !(-180.0..=180.0).contains(&longitude) {
         return Err(ConfigError::new(at, "location is latitude (-90 to 90) and longitude (-180 to 180), in degrees"));
     }
     Ok(Some((latitude, longitude)))
 }
 
-fn node_place(name: &str, node: FileNode) -> Read<WatchedPlace> {
+fn node_place(name: &str, node: FileNode) -> ConfigResult<WatchedPlace> {
     let at = format!("node {name}");
     let address = node.address.strip_prefix("lh://").unwrap_or(&node.address).trim_end_matches('/').to_owned();
     if address.is_empty() || address.contains(['/', '@', ' ']) {
@@ -283,7 +283,7 @@ fn node_place(name: &str, node: FileNode) -> Read<WatchedPlace> {
     })
 }
 
-fn target_place(name: &str, target: FileTarget) -> Read<WatchedPlace> {
+fn target_place(name: &str, target: FileTarget) -> ConfigResult<WatchedPlace> {
     const SCHEMES: [&str; 6] = ["lh", "stamp", "twamp", "ping", "iperf3", "pscheduler"];
     let at = format!("target {name}");
     let scheme = target.url.split_once("://").map_or("", |(scheme, _)| scheme);
@@ -302,26 +302,35 @@ fn target_place(name: &str, target: FileTarget) -> Read<WatchedPlace> {
     })
 }
 
-fn read_group(at: usize, group: FileGroup, places: &BTreeMap<String, WatchedPlace>, nodes: &[String]) -> Read<Group> {
-    let name = group.name.unwrap_or_else(|| format!("group {}", at + 1));
+fn read_group(
+    index: usize,
+    group: FileGroup,
+    places: &BTreeMap<String, WatchedPlace>,
+    nodes: &[String],
+) -> ConfigResult<Group> {
+    let name = group.name.unwrap_or_else(|| format!("group {}", index + 1));
     let place = format!("group {name}");
-    let known = |names: Vec<String>| -> Read<Vec<String>> {
+    let check_known = |names: Vec<String>| -> ConfigResult<Vec<String>> {
         match names.iter().find(|name| !places.contains_key(*name)) {
             Some(unknown) => Err(ConfigError::new(place.clone(), format!("there is no node or target {unknown:?}"))),
             None => Ok(names.into_iter().collect::<BTreeSet<_>>().into_iter().collect()),
         }
     };
-    let members = group.members.map_or_else(|| Ok(nodes.to_vec()), known)?;
+    let members = group.members.map_or_else(|| Ok(nodes.to_vec()), check_known)?;
     let mode = match group.mode.as_deref().unwrap_or("mesh") {
         "mesh" => Mode::Mesh(members),
-        "island" => Mode::Island {
-            from: group.from.map_or_else(|| Ok(nodes.to_vec()), known)?,
-            to: known(group.to.ok_or_else(|| ConfigError::new(place.clone(), "an island says `to` whom it tests"))?)?,
-        },
+        "island" => {
+            Mode::Island {
+                from: group.from.map_or_else(|| Ok(nodes.to_vec()), check_known)?,
+                to: check_known(group.to.ok_or_else(|| {
+                    ConfigError::new(place.clone(), "an island needs `to`: the places that it tests")
+                })?)?,
+            }
+        }
         "beacon" => Mode::Beacon(members),
         "pairs" => {
             let pairs = group.pairs.unwrap_or_default();
-            known(pairs.iter().flat_map(|(from, to)| [from.clone(), to.clone()]).collect())?;
+            check_known(pairs.iter().flat_map(|(from, to)| [from.clone(), to.clone()]).collect())?;
             Mode::Pairs(pairs)
         }
         other => {
@@ -347,15 +356,15 @@ fn switched<T: Default>(switch: Option<Switch<T>>, by_default: bool) -> Option<T
     }
 }
 
-fn latency(place: &str, said: &FileLatency) -> Read<Latency> {
+fn latency(place: &str, table: &FileLatency) -> ConfigResult<Latency> {
     let at = format!("{place}, latency");
     let default = Latency::default();
     let bounds = (Duration::from_secs(1), Duration::from_secs(300));
     let latency = Latency {
-        rate: said.rate.unwrap_or(default.rate),
-        bytes: said.bytes.unwrap_or(default.bytes),
-        ports: said.ports.unwrap_or(default.ports),
-        report: time_within(&format!("{at}, report"), said.report.as_deref(), default.report, bounds)?,
+        rate: table.rate.unwrap_or(default.rate),
+        bytes: table.bytes.unwrap_or(default.bytes),
+        ports: table.ports.unwrap_or(default.ports),
+        report: time_within(&format!("{at}, report"), table.report.as_deref(), default.report, bounds)?,
     };
     let is_good = (0.1..=100.0).contains(&latency.rate)
         && (44..=8_972).contains(&latency.bytes)
@@ -367,38 +376,38 @@ fn latency(place: &str, said: &FileLatency) -> Read<Latency> {
     }
 }
 
-fn throughput(place: &str, said: &FileThroughput) -> Read<Throughput> {
+fn throughput(place: &str, table: &FileThroughput) -> ConfigResult<Throughput> {
     let at = format!("{place}, throughput");
     let default = Throughput::default();
     let throughput = Throughput {
-        every: time_within(&format!("{at}, every"), said.every.as_deref(), default.every, EVERY)?,
-        lasts: time_within(&format!("{at}, lasts"), said.lasts.as_deref(), default.lasts, LASTS)?,
-        streams: said.streams.unwrap_or(default.streams),
-        congestion: said.congestion.clone().or(default.congestion),
-        limit: rate(&format!("{at}, limit"), said.limit.as_deref())?,
-        waits_for_transfers: said.waits_for_transfers.unwrap_or(default.waits_for_transfers),
+        every: time_within(&format!("{at}, every"), table.every.as_deref(), default.every, EVERY)?,
+        lasts: time_within(&format!("{at}, lasts"), table.lasts.as_deref(), default.lasts, LASTS)?,
+        streams: table.streams.unwrap_or(default.streams),
+        congestion: table.congestion.clone().or(default.congestion),
+        limit: rate(&format!("{at}, limit"), table.limit.as_deref())?,
+        waits_for_transfers: table.waits_for_transfers.unwrap_or(default.waits_for_transfers),
     };
     if !(1..=64).contains(&throughput.streams) {
         return Err(ConfigError::new(at, "streams is 1 to 64"));
     }
     if throughput.lasts * 2 > throughput.every {
-        return Err(ConfigError::new(at, "a test of both directions takes longer than from one to the next"));
+        return Err(ConfigError::new(at, "both directions take longer than `every`"));
     }
     Ok(throughput)
 }
 
-fn path_test(place: &str, said: &FilePathTest) -> Read<PathTest> {
+fn path_test(place: &str, table: &FilePathTest) -> ConfigResult<PathTest> {
     let at = format!("{place}, path");
     let default = PathTest::default();
-    let every = time_within(&format!("{at}, every"), said.every.as_deref(), default.every, EVERY)?;
-    let flows = said.flows.unwrap_or(default.flows);
+    let every = time_within(&format!("{at}, every"), table.every.as_deref(), default.every, EVERY)?;
+    let flows = table.flows.unwrap_or(default.flows);
     if !(1..=64).contains(&flows) {
         return Err(ConfigError::new(at, "flows is 1 to 64"));
     }
     Ok(PathTest { every, flows })
 }
 
-fn known_path(path: FilePath, places: &BTreeMap<String, WatchedPlace>) -> Read<KnownPath> {
+fn known_path(path: FilePath, places: &BTreeMap<String, WatchedPlace>) -> ConfigResult<KnownPath> {
     let at = format!("path {} {}", path.from, path.to);
     if let Some(unknown) = [&path.from, &path.to].into_iter().find(|name| !places.contains_key(*name)) {
         return Err(ConfigError::new(at, format!("there is no node or target {unknown:?}")));
@@ -412,22 +421,23 @@ fn known_path(path: FilePath, places: &BTreeMap<String, WatchedPlace>) -> Read<K
     })
 }
 
-fn keep(said: &FileKeep) -> Read<Keep> {
+fn keep(table: &FileKeep) -> ConfigResult<Keep> {
     let default = Keep::default();
     let bounds = (Duration::from_secs(86_400), Duration::from_secs(86_400 * 36_600));
     let one = |name: &str, text: &Option<String>, default| {
         time_within(&format!("keep {name}"), text.as_deref(), default, bounds)
     };
     Ok(Keep {
-        raw: one("raw", &said.raw, default.raw)?,
-        minutes: one("minutes", &said.minutes, default.minutes)?,
-        hours: one("hours", &said.hours, default.hours)?,
+        raw: one("raw", &table.raw, default.raw)?,
+        minutes: one("minutes", &table.minutes, default.minutes)?,
+        hours: one("hours", &table.hours, default.hours)?,
     })
 }
 
-fn judge(said: &FileJudge) -> Read<JudgeConfig> {
+fn judge(table: &FileJudge) -> ConfigResult<JudgeConfig> {
     let default = JudgeConfig::default();
-    let judge = JudgeConfig { scale: said.scale.unwrap_or(default.scale), learn: said.learn.unwrap_or(default.learn) };
+    let judge =
+        JudgeConfig { scale: table.scale.unwrap_or(default.scale), learn: table.learn.unwrap_or(default.learn) };
     if (1e-5..=1.0).contains(&judge.scale) && (4..=200).contains(&judge.learn) {
         Ok(judge)
     } else {
@@ -435,15 +445,15 @@ fn judge(said: &FileJudge) -> Read<JudgeConfig> {
     }
 }
 
-fn notify(said: FileNotify) -> Read<Notify> {
+fn notify(table: FileNotify) -> ConfigResult<Notify> {
     let at = "notify";
-    let how = match (said.webhook, said.alertmanager, said.mail) {
+    let how = match (table.webhook, table.alertmanager, table.mail) {
         (Some(url), None, None) => NotifyKind::Webhook(url),
         (None, Some(url), None) => NotifyKind::Alertmanager(url),
         (None, None, Some(FileMail { server, from, to })) if !to.is_empty() => NotifyKind::Mail { server, from, to },
-        _ => return Err(ConfigError::new(at, "each says one of webhook, alertmanager, mail = { server, from, to }")),
+        _ => return Err(ConfigError::new(at, "each has one of webhook, alertmanager, mail = { server, from, to }")),
     };
-    let critical_only = match said.severity.as_deref().unwrap_or("warning") {
+    let critical_only = match table.severity.as_deref().unwrap_or("warning") {
         "warning" => false,
         "critical" => true,
         other => return Err(ConfigError::new(at, format!("severity is warning or critical, and not {other:?}"))),
@@ -451,12 +461,12 @@ fn notify(said: FileNotify) -> Read<Notify> {
     Ok(Notify { how, critical_only })
 }
 
-fn post_records(said: FilePost) -> PostRecords {
-    PostRecords { url: said.url, headers: said.headers.into_iter().collect() }
+fn post_records(table: FilePost) -> PostRecords {
+    PostRecords { url: table.url, headers: table.headers.into_iter().collect() }
 }
 
 /// `22:00-06:00`, UTC: minutes of the day.
-fn quiet(text: &str) -> Read<(u16, u16)> {
+fn quiet(text: &str) -> ConfigResult<(u16, u16)> {
     let minute = |text: &str| {
         let (hour, minute) = text.trim().split_once(':')?;
         let (hour, minute): (u16, u16) = (hour.parse().ok()?, minute.parse().ok()?);
@@ -467,21 +477,21 @@ fn quiet(text: &str) -> Read<(u16, u16)> {
         Some((minute(from)?, minute(to)?))
     };
     read().ok_or_else(|| {
-        ConfigError::new("quiet", format!("{text:?} is no time of the day: write it like 22:00-06:00 (UTC)"))
+        ConfigError::new("quiet", format!("{text:?} is not a time of the day: write it like 22:00-06:00 (UTC)"))
     })
 }
 
-fn show(said: FileShow) -> Read<Show> {
-    let at = format!("show to {}", said.to);
+fn show(table: FileShow) -> ConfigResult<Show> {
+    let at = format!("show to {}", table.to);
     let network = |text: &String| {
         let read = text.parse().ok().or_else(|| text.parse::<std::net::IpAddr>().ok().map(ipnet::IpNet::from));
-        read.ok_or_else(|| ConfigError::new(at.clone(), format!("{text} is no network: write it like 192.0.2.0/24")))
+        read.ok_or_else(|| ConfigError::new(at.clone(), format!("{text} is not a network: write it like 192.0.2.0/24")))
     };
     Ok(Show {
-        networks: said.networks.iter().map(network).collect::<Read<Vec<_>>>()?,
-        to: said.to,
-        places: said.places,
-        tests: said.tests,
-        per_minute: said.per_minute.unwrap_or(PER_MINUTE),
+        networks: table.networks.iter().map(network).collect::<ConfigResult<Vec<_>>>()?,
+        to: table.to,
+        places: table.places,
+        tests: table.tests,
+        per_minute: table.per_minute.unwrap_or(PER_MINUTE_DEFAULT),
     })
 }

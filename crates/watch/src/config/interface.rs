@@ -7,13 +7,13 @@ use model::units::BitRate;
 use serde::Deserialize;
 
 use super::ConfigError;
-use super::values::{Read, check_name, rate, time_within};
+use super::values::{ConfigResult, check_name, rate, time_within};
 
 /// Interfaces of a configuration: each has a thread.
 pub(super) const INTERFACES_MAX: usize = 500;
 /// The time from one reading to the next.
 const EVERY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(3_600));
-const EVERY_UNLESS_SAID: Duration = Duration::from_secs(60);
+const EVERY_DEFAULT: Duration = Duration::from_secs(60);
 
 /// An interface whose counters are read.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,33 +67,33 @@ pub(super) struct FileInterface {
     community_file: Option<PathBuf>,
 }
 
-pub(super) fn interface(said: FileInterface) -> Read<Interface> {
-    check_name(&said.name)?;
-    let at = format!("interface {}", said.name);
-    let (segment_in, segment_out) = match (&said.site, &said.link) {
+pub(super) fn interface(table: FileInterface) -> ConfigResult<Interface> {
+    check_name(&table.name)?;
+    let at = format!("interface {}", table.name);
+    let (segment_in, segment_out) = match (&table.site, &table.link) {
         (Some(site), None) => (format!("{site} in"), format!("{site} out")),
         (None, Some(link)) => (format!("{link} (back)"), link.clone()),
-        _ => return Err(ConfigError::new(at, "it says one of site or link: whose packets it carries")),
+        _ => return Err(ConfigError::new(at, "it has one of site or link: whose packets it carries")),
     };
-    let source = match (said.csv, said.json, said.node, said.snmp) {
+    let source = match (table.csv, table.json, table.node, table.snmp) {
         (Some(from), None, None, None) => CounterSource::Csv(from),
         (None, Some(from), None, None) => CounterSource::Json(from),
         (None, None, Some(node), None) => CounterSource::Node(node),
-        (None, None, None, Some(url)) => snmp(&at, &url, said.community_file)?,
-        _ => return Err(ConfigError::new(at, "it says one of csv, json, node or snmp: where its counters are")),
+        (None, None, None, Some(url)) => snmp(&at, &url, table.community_file)?,
+        _ => return Err(ConfigError::new(at, "it has one of csv, json, node or snmp: the source of its counters")),
     };
     Ok(Interface {
         segment_in,
         segment_out,
-        capacity: rate(&at, said.capacity.as_deref())?,
-        every: time_within(&format!("{at}, every"), said.every.as_deref(), EVERY_UNLESS_SAID, EVERY)?,
+        capacity: rate(&at, table.capacity.as_deref())?,
+        every: time_within(&format!("{at}, every"), table.every.as_deref(), EVERY_DEFAULT, EVERY)?,
         source,
-        name: said.name,
+        name: table.name,
     })
 }
 
 /// `snmp://HOST[:PORT]/INTERFACE`, where the interface's name may have slashes itself.
-fn snmp(at: &str, url: &str, community_file: Option<PathBuf>) -> Read<CounterSource> {
+fn snmp(at: &str, url: &str, community_file: Option<PathBuf>) -> ConfigResult<CounterSource> {
     let read = url.strip_prefix("snmp://").and_then(|rest| rest.split_once('/'));
     let (host, interface) = read
         .filter(|(host, interface)| !host.is_empty() && !interface.is_empty() && !host.contains('@'))

@@ -1,4 +1,4 @@
-//! The error of a configuration: where it is, and what to write instead.
+//! The error of a configuration: its place, and what to write instead.
 
 /// An invalid configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::ConfigError;
-use super::values::Read;
+use super::values::ConfigResult;
 
 /// A lookup service of perfSONAR that nodes are registered at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,12 +87,12 @@ pub(super) struct FileRegister {
     access_policy: Option<String>,
 }
 
-pub(super) fn register(said: FileRegister, is_node: impl Fn(&str) -> bool) -> Read<Register> {
-    let at = format!("register {}", said.url);
-    if !said.url.starts_with("https://") && !said.url.starts_with("http://") {
+pub(super) fn register(table: FileRegister, is_node: impl Fn(&str) -> bool) -> ConfigResult<Register> {
+    let at = format!("register {}", table.url);
+    if !table.url.starts_with("https://") && !table.url.starts_with("http://") {
         return Err(ConfigError::new(at, "url is http:// or https:// of a lookup service"));
     }
-    if let Some(unknown) = said.nodes.iter().find(|name| !is_node(name)) {
+    if let Some(unknown) = table.nodes.iter().find(|name| !is_node(name)) {
         return Err(ConfigError::new(at, format!("there is no node {unknown:?}")));
     }
     let one_of = |name: &str, value: &Option<String>, words: &[&str]| match value {
@@ -101,15 +101,15 @@ pub(super) fn register(said: FileRegister, is_node: impl Fn(&str) -> bool) -> Re
         }
         _ => Ok(()),
     };
-    one_of("role", &said.role, &ROLES)?;
-    one_of("access-policy", &said.access_policy, &ACCESS_POLICIES)?;
+    one_of("role", &table.role, &ROLES)?;
+    one_of("access-policy", &table.access_policy, &ACCESS_POLICIES)?;
     Ok(Register {
-        url: said.url,
-        form: said.form,
-        nodes: said.nodes,
-        communities: said.communities,
-        services: said.services,
-        role: said.role,
-        access_policy: said.access_policy,
+        url: table.url,
+        form: table.form,
+        nodes: table.nodes,
+        communities: table.communities,
+        services: table.services,
+        role: table.role,
+        access_policy: table.access_policy,
     })
 }

@@ -35,7 +35,7 @@ fn a_mesh_is_described_in_a_few_lines() {
     assert_eq!(config.nodes().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["cern", "jbo"]);
     assert_eq!(config.places["jbo"].site, "manchester");
     let [ours, others] = &config.groups[..] else { panic!() };
-    assert_eq!(ours.mode, Mode::Mesh(vec!["cern".into(), "jbo".into()]), "all nodes, where nobody says which");
+    assert_eq!(ours.mode, Mode::Mesh(vec!["cern".into(), "jbo".into()]), "all nodes by default");
     assert_eq!((ours.latency.unwrap().rate, ours.path), (20.0, Some(PathTest::default())));
     let throughput = ours.throughput.as_ref().unwrap();
     assert!(throughput.every == Duration::from_secs(4 * 3_600) && !throughput.waits_for_transfers);
@@ -44,7 +44,7 @@ fn a_mesh_is_described_in_a_few_lines() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_by_name() {
+fn an_invalid_value_is_refused_with_its_place() {
     let refused = |text: &str| Config::parse(text).unwrap_err().to_string();
     for (text, part) in [
         ("nodes = 1", "line 1"),
@@ -67,7 +67,7 @@ fn what_cannot_be_is_refused_by_name() {
         ("[[notify]]\nwebhook = \"http://a\"\nalertmanager = \"http://b\"", "one of"),
         ("[keep]\nraw = \"5min\"", "keep raw"),
         ("[judge]\nscale = 0", "scale"),
-        ("[[show]]\nto = \"x\"\nnetworks = [\"everybody\"]", "no network"),
+        ("[[show]]\nto = \"x\"\nnetworks = [\"everybody\"]", "not a network"),
         ("[[interface]]\nname = \"x\"\nsite = \"a\"\nnode = \"b\"", "no node"),
         ("[[interface]]\nname = \"x\"\nsite = \"a\"", "one of csv"),
         ("[[register]]\nurl = \"ftp://x\"", "https://"),
@@ -77,8 +77,8 @@ fn what_cannot_be_is_refused_by_name() {
         ("[[register]]\nurl = \"https://x\"\nnodes = [\"a\"]", "no node"),
         ("[[register]]\nurl = \"https://x\"\n[[register]]\nurl = \"https://x\"", "twice"),
     ] {
-        let said = refused(text);
-        assert!(said.contains(part), "{text}: {said}");
+        let error = refused(text);
+        assert!(error.contains(part), "{text}: {error}");
     }
     let many: String = (0..=PLACES_MAX).map(|at| format!("[node.n{at}]\naddress = \"n{at}\"\n")).collect();
     assert!(refused(&many).contains("1000 at most"), "a thousand and one");

@@ -6,10 +6,11 @@ use model::units::BitRate;
 
 use super::ConfigError;
 
-pub(super) type Read<T> = Result<T, ConfigError>;
+/// A value of the file, or why it is invalid.
+pub(super) type ConfigResult<T> = Result<T, ConfigError>;
 
-/// Names stand in URLs, tables and metrics.
-pub(super) fn check_name(name: &str) -> Read<()> {
+/// Checks a name: it becomes a part of URLs, tables and metrics.
+pub(super) fn check_name(name: &str) -> ConfigResult<()> {
     let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
     if (1..=120).contains(&name.len()) && name.chars().all(is_good) {
         Ok(())
@@ -18,7 +19,7 @@ pub(super) fn check_name(name: &str) -> Read<()> {
     }
 }
 
-fn time(at: &str, text: &str) -> Read<Duration> {
+fn time(at: &str, text: &str) -> ConfigResult<Duration> {
     model::duration::parse(text).map_err(|error| ConfigError::new(at, error.to_string()))
 }
 
@@ -27,16 +28,17 @@ pub(super) fn time_within(
     text: Option<&str>,
     default: Duration,
     bounds: (Duration, Duration),
-) -> Read<Duration> {
+) -> ConfigResult<Duration> {
     let span = text.map_or(Ok(default), |text| time(at, text))?;
     if !(bounds.0..=bounds.1).contains(&span) {
-        let (least, most) = (model::duration::show(bounds.0), model::duration::show(bounds.1));
-        return Err(ConfigError::new(at, format!("it is from {least} to {most}")));
+        let least = model::duration::show(bounds.0);
+        let most = model::duration::show(bounds.1);
+        return Err(ConfigError::new(at, format!("it must be from {least} to {most}")));
     }
     Ok(span)
 }
 
-pub(super) fn rate(at: &str, text: Option<&str>) -> Read<Option<BitRate>> {
+pub(super) fn rate(at: &str, text: Option<&str>) -> ConfigResult<Option<BitRate>> {
     let read = |text: &str| text.parse().map_err(|error| ConfigError::new(at, format!("{error}")));
     text.map(read).transpose()
 }

@@ -15,31 +15,31 @@ use crate::state::Watch;
 /// Starts the thread of an interface. It ends when the signal is set, or the configuration does not have the interface any more.
 ///
 /// # Errors
-/// The host gives no thread.
+/// The host has no thread to give.
 pub fn start(
     watch: Arc<Watch>,
     name: String,
     dialer: Dialer,
-    over: StopSignal,
+    stop: StopSignal,
     runtime: Handle,
 ) -> std::io::Result<JoinHandle<()>> {
-    // The usual stack, 2 MiB: a session of SNMP has two buffers of 64 KiB, and moves them about before it is boxed.
+    // The usual stack, 2 MiB: an SNMP session has two buffers of 64 KiB, which are on the stack until it is boxed.
     let thread = std::thread::Builder::new().name(format!("counters {name}"));
-    thread.spawn(move || run(&watch, &name, &dialer, &over, &runtime))
+    thread.spawn(move || run(&watch, &name, &dialer, &stop, &runtime))
 }
 
-fn run(watch: &Watch, name: &str, dialer: &Dialer, over: &StopSignal, runtime: &Handle) {
-    let wanted = || watch.watched.load().config.interfaces.iter().find(|interface| interface.name == name).cloned();
-    while !over.is_set()
-        && let Some(interface) = wanted()
+fn run(watch: &Watch, name: &str, dialer: &Dialer, stop: &StopSignal, runtime: &Handle) {
+    let configured = || watch.watched.load().config.interfaces.iter().find(|interface| interface.name == name).cloned();
+    while !stop.is_set()
+        && let Some(interface) = configured()
     {
         let taken =
             read(watch, &interface, dialer).and_then(|readings| runtime.block_on(watch.take_readings(name, readings)));
         if let Err(why) = taken {
             tracing::warn!(interface = name, why, "the counters of an interface cannot be read");
-            watch.interfaces().failed(name, why);
+            watch.interfaces().record_error(name, why);
         }
-        over.sleep_while(interface.every, || wanted().as_ref() == Some(&interface));
+        stop.sleep_while(interface.every, || configured().as_ref() == Some(&interface));
     }
 }
 
@@ -49,8 +49,8 @@ fn read(watch: &Watch, interface: &Interface, dialer: &Dialer) -> Result<Vec<Rea
         CounterSource::Node(node) => {
             let place = watch.watched.load().config.places.get(node).cloned();
             let api = node_api(&place.ok_or_else(|| format!("there is no node {node}"))?)?;
-            let told = api.network().map_err(|error| format!("{node}: {}", model::fault::with_causes(&error)))?;
-            text::json(told.to_string().as_bytes()).map_err(|why| format!("{node}: {why}"))
+            let counters = api.network().map_err(|error| format!("{node}: {}", model::fault::with_causes(&error)))?;
+            text::json(counters.to_string().as_bytes()).map_err(|why| format!("{node}: {why}"))
         }
         CounterSource::Csv(from) => text::csv(&bytes(from, dialer)?).map_err(|why| format!("{from}: {why}")),
         CounterSource::Json(from) => text::json(&bytes(from, dialer)?).map_err(|why| format!("{from}: {why}")),

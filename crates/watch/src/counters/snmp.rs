@@ -29,7 +29,7 @@ const IF_HIGH_SPEED: u64 = 15;
 
 fn oid(table: &[u64], column: u64, index: Option<u64>) -> Result<Oid<'static>, String> {
     let numbers: Vec<u64> = table.iter().copied().chain([column]).chain(index).collect();
-    Oid::from(&numbers).map_err(|error| format!("an object of SNMP cannot be named: {error:?}"))
+    Oid::from(&numbers).map_err(|error| format!("an SNMP object identifier is invalid: {error:?}"))
 }
 
 fn number(value: &Value) -> Option<u64> {
@@ -61,13 +61,13 @@ pub fn read(agent: &str, interface: &str, community: &str) -> Result<Reading, St
         oid(&IF_TABLE, IF_OUT_DISCARDS, Some(index))?,
         oid(&IF_X_TABLE, IF_HIGH_SPEED, Some(index))?,
     ];
-    let asked: Vec<&Oid> = objects.iter().collect();
-    let values = again(|| {
-        let answer = session.get_many(&asked).map_err(|error| silent(agent, &error))?;
+    let requested: Vec<&Oid> = objects.iter().collect();
+    let values = retry(|| {
+        let answer = session.get_many(&requested).map_err(|error| no_answer(agent, &error))?;
         Ok(answer.varbinds.map(|(_, value)| number(&value)).collect::<Vec<_>>())
     })?;
     let [in_octets, out_octets, in_errors, out_errors, in_discards, out_discards, speed] = values[..] else {
-        return Err(format!("the SNMP agent {agent} answers {} of {} objects", values.len(), asked.len()));
+        return Err(format!("the SNMP agent {agent} answers {} of {} objects", values.len(), requested.len()));
     };
     if in_octets.is_none() && out_octets.is_none() {
         return Err(format!("the SNMP agent {agent} has no interface {interface} with 64-bit counters (ifXTable)"));
@@ -84,11 +84,11 @@ pub fn read(agent: &str, interface: &str, community: &str) -> Result<Reading, St
     })
 }
 
-fn silent(agent: &str, error: &snmp2::Error) -> String {
+fn no_answer(agent: &str, error: &snmp2::Error) -> String {
     format!("the SNMP agent {agent} does not answer (address, port, community?): {error}")
 }
 
-fn again<T>(mut ask: impl FnMut() -> Result<T, String>) -> Result<T, String> {
+fn retry<T>(mut ask: impl FnMut() -> Result<T, String>) -> Result<T, String> {
     let mut last = ask();
     for _ in 1..TRIES {
         if last.is_ok() {
@@ -104,9 +104,9 @@ fn index_of(session: &mut SyncSession, agent: &str, name: &str) -> Result<u64, S
     let column = oid(&IF_X_TABLE, IF_NAME, None)?;
     let mut at = column.clone();
     for _ in 0..INTERFACES_MAX {
-        let (next, found) = again(|| {
-            let mut answer = session.getnext(&at).map_err(|error| silent(agent, &error))?;
-            let (next, value) = answer.varbinds.next().ok_or("it answers nothing")?;
+        let (next, found) = retry(|| {
+            let mut answer = session.getnext(&at).map_err(|error| no_answer(agent, &error))?;
+            let (next, value) = answer.varbinds.next().ok_or("its answer is empty")?;
             let found = matches!(value, Value::OctetString(text) if text == name.as_bytes());
             Ok((next.to_owned(), found))
         })?;

@@ -10,30 +10,34 @@ const CONFIG: &str =
 const NOW: i64 = 1_790_000_000_000;
 
 fn reading(at: i64, octets: u64, errors: u64, light: f64) -> Reading {
-    let (in_octets, in_errors, light_in_dbm) = (Some(octets), Some(errors), Some(light));
-    Reading { at, in_octets, in_errors, light_in_dbm, ..Reading::default() }
+    Reading { at, in_octets: Some(octets), in_errors: Some(errors), light_in_dbm: Some(light), ..Reading::default() }
 }
 
 fn interfaces(readings: &[Reading]) -> Interfaces {
     let mut known = Interfaces::default();
     let rows: Vec<Row> = readings.windows(2).filter_map(|pair| row_between(&pair[0], &pair[1])).collect();
-    known.stored("border", readings.last().unwrap().clone(), &rows);
+    known.record("border", readings.last().unwrap().clone(), &rows);
     known
 }
 
 fn explained(known: &Interfaces, direction: Option<Direction>) -> Finding {
-    let (kind, severity, cause) = (AlarmKind::Loss, Health::Warning, CauseKind::RandomLoss);
-    let mut finding = Finding { kind, direction, severity, evidence: "9 of 600 packets lost".into(), cause };
-    let passed = |direction| match direction {
+    let mut finding = Finding {
+        kind: AlarmKind::Loss,
+        direction,
+        severity: Health::Warning,
+        evidence: "9 of 600 packets lost".into(),
+        cause: CauseKind::RandomLoss,
+    };
+    let segments_of = |direction| match direction {
         Direction::Forward => vec!["geneva out".to_owned(), "ams in".into()],
         Direction::Reverse => vec!["ams out".to_owned(), "geneva in".into()],
     };
-    known.explain(&mut finding, &Config::parse(CONFIG).unwrap().interfaces, passed, NOW);
+    known.explain(&mut finding, &Config::parse(CONFIG).unwrap().interfaces, segments_of, NOW);
     finding
 }
 
 #[test]
-fn rows_are_rates_and_counts_and_gaps_stay() {
+fn a_row_has_rates_and_counts_and_no_value_after_a_reset() {
     let row = row_between(&reading(0, 1_000, 5, -2.5), &reading(60_000, 76_000, 7, -2.5)).unwrap();
     assert_eq!((row.at, row.values[0], row.values[1], row.values[2]), (0, Some(10_000), None, Some(2)));
     assert_eq!(row.values[6], Some(-2_500));
@@ -46,7 +50,7 @@ fn rows_are_rates_and_counts_and_gaps_stay() {
 }
 
 #[test]
-fn only_what_is_new_counts_from_the_last_one_before_it() {
+fn new_readings_are_preceded_by_the_last_known_one() {
     let times = |after| fresh((0..5).rev().map(|at| reading(at * 60_000, 0, 0, 0.0)).collect(), after, NOW);
     let at = |after| times(after).unwrap().iter().map(|it| it.at / 60_000).collect::<Vec<_>>();
     assert_eq!((at(-1), at(120_000), at(999_999_999)), (vec![0, 1, 2, 3, 4], vec![2, 3, 4], vec![4]));
@@ -61,7 +65,11 @@ fn errors_and_fading_light_of_the_segment_explain_loss() {
     let finding = explained(&erring, Some(Direction::Reverse));
     assert_eq!(finding.cause, CauseKind::Optics);
     assert!(finding.evidence.contains("border received 42 frames"), "{}", finding.evidence);
-    assert_eq!(explained(&erring, Some(Direction::Forward)).cause, CauseKind::RandomLoss, "it receives the other way");
+    assert_eq!(
+        explained(&erring, Some(Direction::Forward)).cause,
+        CauseKind::RandomLoss,
+        "it receives the other direction"
+    );
     assert_eq!(explained(&erring, None).cause, CauseKind::Optics);
     let dim = interfaces(&[minute(0, 0, -2.0), minute(1, 0, -2.1), minute(2, 0, -6.3)]);
     assert!(explained(&dim, None).evidence.contains("fell from -2.1 to -6.3 dBm"), "{:?}", explained(&dim, None));
@@ -77,18 +85,18 @@ fn utilisation_is_of_the_capacity_and_memory_is_bounded() {
     let many: Vec<Reading> =
         (0..4_000).map(|at| reading(NOW - 4_000_000 + at * 1_000, at as u64 * 625_000_000, at as u64, 0.0)).collect();
     let known = interfaces(&many);
-    assert_eq!(known.0["border"].remembered.len(), REMEMBERED_MAX);
+    assert_eq!(known.0["border"].recent.len(), REMEMBERED_MAX);
     let shown = &known.show(&config.interfaces, NOW)[0];
     assert_eq!((shown.in_utilisation, shown.errors_6h), (Some(0.5), 1_500));
     let mut known = known;
-    known.failed("border", "no route".into());
+    known.record_error("border", "no route".into());
     assert_eq!(known.show(&config.interfaces, NOW)[0].error.as_deref(), Some("no route"));
     known.retain(&[]);
     assert!(known.0.is_empty() && known.show(&config.interfaces, NOW)[0].at.is_none());
 }
 
 #[test]
-fn csv_and_json_say_the_same() {
+fn csv_and_json_give_the_same_readings() {
     let csv =
         text::csv(b"time, port, in_octets, light_in_dbm\n2026-11-01T10:00:00Z, et-0, 7,\n1793527260, et-0, 9, -2.5\n")
             .unwrap();
@@ -105,7 +113,7 @@ fn csv_and_json_say_the_same() {
 }
 
 #[test]
-fn bad_texts_are_named() {
+fn an_invalid_text_is_refused_with_its_place() {
     let refused = |text: &str| text::csv(text.as_bytes()).unwrap_err();
     assert!(refused("time,in_octets\n2026-11-01T10:00:00Z,1\nyesterday,2\n").contains("line 3"));
     assert!(refused("when,in_octets\n1,2\n").contains("time"));

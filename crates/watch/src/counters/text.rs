@@ -1,11 +1,11 @@
-//! Readings as text: CSV with a header of names, JSON with the same names, and the document on a site's network that WLCG asks its sites for.
+//! Readings as text: CSV with a header of names, JSON with the same names, and the site network document of WLCG.
 
 use serde::{Deserialize, Deserializer};
 
 use super::Reading;
 use crate::time;
 
-/// Readings of one text.
+/// The largest number of readings of one text.
 const READINGS_MAX: usize = 100_000;
 /// The numbers of which a reading needs at least one.
 const NUMBERS: &str = "in_octets, out_octets, in_errors, out_errors, discards, fec_uncorrectable, in_bit_s, out_bit_s, light_in_dbm, capacity_bit_s";
@@ -27,7 +27,7 @@ struct TextReading {
     capacity_bit_s: Option<f64>,
 }
 
-/// A site's network as WLCG has it monitored.
+/// The site network document of WLCG.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct SiteNetwork {

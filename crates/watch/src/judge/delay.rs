@@ -7,17 +7,17 @@ use model::v1::probe::Direction;
 
 use super::shift::median;
 
-/// Reports before anything is reported, and the number in which a step is sought.
+/// Reports before the first step is reported, and the number of successive reports that must show it.
 const LEARN: usize = 10;
 const IN_A_ROW: usize = 3;
 /// Reports of the baseline.
-const KEPT: usize = 60;
+const BASELINE_MAX: usize = 60;
 /// The least step, microseconds, and as a share of the round trip.
 const STEP_US: f64 = 1_000.0;
 const STEP_SHARE: f64 = 0.03;
 /// Reports after which a new delay is the normal one.
 const ADOPTED_AFTER: u32 = 60;
-/// Queues: at least so long, microseconds, and so many times the normal one, for so many reports.
+/// A long queue: its least length, microseconds, its ratio to the usual one, and the number of successive reports that must show it.
 const QUEUE_US: f64 = 5_000.0;
 const QUEUE_TIMES: f64 = 5.0;
 const QUEUE_REPORTS: u32 = 5;
@@ -26,7 +26,7 @@ const QUEUE_REPORTS: u32 = 5;
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     round_trip: f64,
-    /// Half of the forward minus the reverse delay by the two clocks: it moves with a clock, and with the route of one direction.
+    /// Half of the difference of forward and reverse delay, by the two clocks: it moves with a clock, and with the route of one direction.
     skew: Option<f64>,
 }
 
@@ -36,15 +36,18 @@ pub struct Delays {
     normal: VecDeque<Sample>,
     recent: VecDeque<Sample>,
     /// Reports since a step.
-    stepped: u32,
+    since_step: u32,
     step: Option<Step>,
     queue: [Queue; 2],
 }
 
 #[derive(Clone, Debug, Default)]
 struct Queue {
+    /// Lengths of reports without a long queue, microseconds.
     normal: VecDeque<f64>,
-    long: u32,
+    /// Reports in a row with a long queue.
+    long_reports: u32,
+    /// The length in the last report, microseconds.
     last: f64,
 }
 
@@ -57,7 +60,7 @@ pub enum Step {
         before: f64,
         /// The round trip after, microseconds.
         after: f64,
-        /// The direction that has changed, where that can be told.
+        /// The direction that has changed, where it is known.
         direction: Option<Direction>,
     },
     /// The offset between the two clocks has changed; round trips have not.
@@ -78,20 +81,20 @@ impl Delays {
             return;
         }
         if self.step.is_none() {
-            self.step = self.seen();
-            self.stepped = 0;
+            self.step = self.detect_step();
+            self.since_step = 0;
         }
         let Some(oldest) = self.recent.pop_front() else { return };
         match self.step {
             None => {
                 self.normal.push_back(oldest);
-                if self.normal.len() > KEPT {
+                if self.normal.len() > BASELINE_MAX {
                     self.normal.pop_front();
                 }
             }
             Some(step) => {
-                self.stepped += 1;
-                if self.stepped >= ADOPTED_AFTER || self.has_come_back(&step) {
+                self.since_step += 1;
+                if self.since_step >= ADOPTED_AFTER || self.has_returned(&step) {
                     *self = Delays {
                         queue: std::mem::take(&mut self.queue),
                         recent: std::mem::take(&mut self.recent),
@@ -102,8 +105,8 @@ impl Delays {
         }
     }
 
-    /// A step over the last reports, against those before.
-    fn seen(&self) -> Option<Step> {
+    /// The step of the last reports against the baseline, if there is one.
+    fn detect_step(&self) -> Option<Step> {
         if self.normal.len() < LEARN {
             return None;
         }
@@ -121,21 +124,21 @@ impl Delays {
             let direction = direction.map(|skew| Direction::of(skew.signum() == shift.signum()));
             return Some(Step::Route { before, after: before + shift, direction });
         }
-        // All three have moved, and no round trip has begun to.
+        // A step of a clock: all recent skews have moved, and no round trip has.
         let skews = skews.filter(|skews| skews.iter().all(|skew| skew.abs() > least))?;
         let is_still = latest.iter().all(|shift| shift.abs() < least / 2.0);
         is_still.then(|| median(skews)).flatten().map(|by| Step::Clock { by })
     }
 
-    /// The differences of the last skews from their drift, if all are to one side.
+    /// The differences of the last skews from the skews that their drift predicts, if all have one sign.
     fn skew_steps(&self) -> Option<Vec<f64>> {
         let known: Vec<f64> = self.normal.iter().map(|sample| sample.skew).collect::<Option<_>>()?;
         let drift = median(known.windows(2).map(|pair| pair[1] - pair[0]))?;
-        // Where the drift would have brought each of them by the last one: an outlier at the end moves nothing.
+        // Each skew of the baseline is moved by the drift to the time of the last one; the median ignores an outlier at the end.
         let drifted = known.iter().rev().take(LEARN).enumerate().map(|(ago, skew)| skew + drift * ago as f64);
         let last = median(drifted)?;
         let ahead = self.recent.iter().skip(1).enumerate();
-        // The oldest of the recent reports lies between.
+        // The oldest of the recent reports lies between: hence two reports for the first step.
         let steps = ahead
             .map(|(at, sample)| Some(sample.skew? - last - drift * (at as f64 + 2.0)))
             .collect::<Option<Vec<f64>>>()?;
@@ -143,18 +146,18 @@ impl Delays {
         is_one_side.then_some(steps)
     }
 
-    fn has_come_back(&self, step: &Step) -> bool {
+    fn has_returned(&self, step: &Step) -> bool {
         let Step::Route { before, after, .. } = step else { return false };
         let near = |sample: &Sample| (sample.round_trip - before).abs() < (after - before).abs() / 4.0;
         self.recent.iter().all(near)
     }
 
-    /// The step that was seen, until it has become normal.
+    /// The present step, until the new delay has become normal.
     pub fn step(&self) -> Option<Step> {
         self.step
     }
 
-    /// The least round trip lately, seconds.
+    /// The least round trip of the remembered reports, seconds.
     pub fn rtt_s(&self) -> Option<f64> {
         let all = self.recent.iter().chain(&self.normal).map(|sample| sample.round_trip);
         all.reduce(f64::min).map(|us| us / 1e6)
@@ -162,24 +165,24 @@ impl Delays {
 
     fn note_queues(&mut self, report: &StreamReport) {
         let span = |delays: model::v1::node::Delays| (delays.p95_us - delays.min_us) as f64;
-        // Without two clocks that agree a queue may be in either direction: half of it in each would be none.
+        // Without synchronised clocks the direction of a queue is unknown: half of it counted for each direction would hide it.
         let both = report.forward.zip(report.reverse).map(|(forward, reverse)| [span(forward), span(reverse)]);
-        let Some(now) = both else { return };
-        for (queue, now) in self.queue.iter_mut().zip(now) {
-            queue.note(now);
+        let Some(lengths) = both else { return };
+        for (queue, length_us) in self.queue.iter_mut().zip(lengths) {
+            queue.note(length_us);
         }
     }
 
-    /// A queue that has been long for a while, and its normal length, microseconds.
+    /// The length of a queue that has been long for a while, and its usual length, microseconds.
     pub fn queue(&self, direction: Direction) -> Option<(f64, f64)> {
         let queue = &self.queue[usize::from(direction == Direction::Reverse)];
-        (queue.long >= QUEUE_REPORTS).then(|| (queue.last, queue.usual()))
+        (queue.long_reports >= QUEUE_REPORTS).then(|| (queue.last, queue.usual()))
     }
 
-    /// Whether the last report alone had a queue longer than usual: it may be the first of a long one.
+    /// Whether the last report alone had a queue longer than usual: it may be the first report of a long queue.
     pub fn is_queue_doubtful(&self, direction: Direction) -> bool {
         let queue = &self.queue[usize::from(direction == Direction::Reverse)];
-        queue.long > 0 || queue.last > (queue.usual() * QUEUE_TIMES).max(QUEUE_US / 2.0)
+        queue.long_reports > 0 || queue.last > (queue.usual() * QUEUE_TIMES).max(QUEUE_US / 2.0)
     }
 
     /// The last queue of a direction, microseconds.
@@ -193,13 +196,13 @@ impl Queue {
         median(self.normal.iter().copied()).unwrap_or(0.0)
     }
 
-    fn note(&mut self, now: f64) {
-        self.last = now;
-        let is_long = self.normal.len() >= LEARN && now > (self.usual() * QUEUE_TIMES).max(QUEUE_US);
-        self.long = if is_long { self.long + 1 } else { 0 };
+    fn note(&mut self, length_us: f64) {
+        self.last = length_us;
+        let is_long = self.normal.len() >= LEARN && length_us > (self.usual() * QUEUE_TIMES).max(QUEUE_US);
+        self.long_reports = if is_long { self.long_reports + 1 } else { 0 };
         if !is_long {
-            self.normal.push_back(now);
-            if self.normal.len() > KEPT {
+            self.normal.push_back(length_us);
+            if self.normal.len() > BASELINE_MAX {
                 self.normal.pop_front();
             }
         }
@@ -224,7 +227,7 @@ mod tests {
     }
 
     /// Clocks that differ by half a second and drift apart by 50 ppm: three milliseconds a minute.
-    fn fed(delays: &mut Delays, minutes: std::ops::Range<i64>, forward: i64, reverse: i64, clock: i64) {
+    fn feed(delays: &mut Delays, minutes: std::ops::Range<i64>, forward: i64, reverse: i64, clock: i64) {
         for minute in minutes {
             let off = 500_000 + 3_000 * minute + clock;
             let noise = minute * 7 % 5 * 10;
@@ -233,43 +236,43 @@ mod tests {
     }
 
     #[test]
-    fn another_route_is_told_with_its_direction_and_a_clock_is_no_route() {
+    fn a_change_of_route_has_its_direction_and_a_clock_step_is_not_one() {
         let mut delays = Delays::default();
-        fed(&mut delays, 0..30, 75_000, 75_000, 0);
+        feed(&mut delays, 0..30, 75_000, 75_000, 0);
         assert_eq!(delays.step(), None);
-        fed(&mut delays, 30..35, 95_000, 75_000, 0);
+        feed(&mut delays, 30..35, 95_000, 75_000, 0);
         let Some(Step::Route { before, after, direction }) = delays.step() else { panic!("{:?}", delays.step()) };
         assert!(
             (after - before - 20_000.0).abs() < 100.0 && direction == Some(Direction::Forward),
             "{after} {direction:?}"
         );
-        fed(&mut delays, 35..100, 95_000, 75_000, 0);
+        feed(&mut delays, 35..100, 95_000, 75_000, 0);
         assert_eq!(delays.step(), None, "after an hour it is the normal one");
-        fed(&mut delays, 100..140, 95_000, 75_000, 0);
-        fed(&mut delays, 140..145, 95_000, 75_000, 40_000);
+        feed(&mut delays, 100..140, 95_000, 75_000, 0);
+        feed(&mut delays, 140..145, 95_000, 75_000, 40_000);
         let Some(Step::Clock { by }) = delays.step() else { panic!("{:?}", delays.step()) };
         assert!((by - 40_000.0).abs() < 4_000.0, "{by}");
     }
 
     #[test]
-    fn what_comes_back_is_over_and_one_report_is_none() {
+    fn a_step_takes_several_reports_and_ends_when_the_delay_returns() {
         let mut delays = Delays::default();
-        fed(&mut delays, 0..30, 5_000, 5_000, 0);
-        fed(&mut delays, 30..31, 9_000, 5_000, 0);
-        fed(&mut delays, 31..36, 5_000, 5_000, 0);
+        feed(&mut delays, 0..30, 5_000, 5_000, 0);
+        feed(&mut delays, 30..31, 9_000, 5_000, 0);
+        feed(&mut delays, 31..36, 5_000, 5_000, 0);
         assert_eq!(delays.step(), None);
-        fed(&mut delays, 36..42, 5_000, 9_000, 0);
+        feed(&mut delays, 36..42, 5_000, 9_000, 0);
         assert!(
             matches!(delays.step(), Some(Step::Route { direction: Some(Direction::Reverse), .. })),
             "{:?}",
             delays.step()
         );
-        fed(&mut delays, 42..48, 5_000, 5_000, 0);
+        feed(&mut delays, 42..48, 5_000, 5_000, 0);
         assert_eq!(delays.step(), None);
     }
 
     #[test]
-    fn queues_are_told_when_they_last() {
+    fn a_queue_is_reported_when_it_lasts() {
         let mut delays = Delays::default();
         (0..20).for_each(|_| delays.note(&report(10, 10, 300)));
         (0..3).for_each(|_| delays.note(&report(10, 10, 20_000)));

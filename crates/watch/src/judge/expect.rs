@@ -7,10 +7,10 @@ use model::v1::watch::{Expectation, Term};
 use crate::observation::Throughput;
 
 /// The part of a rate that congestion control must still reach for a loss to be tolerated.
-const HALF: f64 = 0.5;
-/// Payload of a link: Ethernet, IP and TCP take the rest.
-const PAYLOAD: f64 = 0.94;
-/// Smaller losses are not computed with: no path is that clean.
+const TOLERATED_SHARE: f64 = 0.5;
+/// The share of a link that is payload: headers of Ethernet, IP and TCP take the rest.
+const PAYLOAD_SHARE: f64 = 0.94;
+/// The least loss that is computed with: no path has less.
 const LOSS_MIN: f64 = 1e-12;
 
 /// The known facts of a direction.
@@ -29,16 +29,16 @@ pub struct ExpectationInput<'a> {
 }
 
 /// The rate that a congestion control gives under loss, bit/s.
-fn law(congestion: &str, mss_bytes: f64, rtt_s: f64, loss: f64) -> Option<f64> {
+fn rate_under_loss(congestion: &str, mss_bytes: f64, rtt_s: f64, loss: f64) -> Option<f64> {
     match congestion {
-        // BBR does not slow down for loss: there is no law for it.
+        // BBR does not slow down for loss: no law gives its rate.
         bbr if bbr.starts_with("bbr") => None,
         "reno" => Some(mathis_bit_s(mss_bytes, rtt_s, loss)),
         _ => Some(cubic_bit_s(mss_bytes, rtt_s, loss)),
     }
 }
 
-/// The loss at which congestion control gives a rate: where [`law`] crosses it.
+/// The loss at which CUBIC gives a rate.
 pub fn loss_for(rate_bit_s: f64, mss_bytes: f64, rtt_s: f64) -> f64 {
     let (mut low, mut high) = (LOSS_MIN.ln(), 0.5f64.ln());
     for _ in 0..60 {
@@ -48,7 +48,7 @@ pub fn loss_for(rate_bit_s: f64, mss_bytes: f64, rtt_s: f64) -> f64 {
     low.exp()
 }
 
-/// All terms of a direction, and the least.
+/// All terms of a direction, and the least of them, which binds.
 pub fn expectation(known: &ExpectationInput<'_>) -> Expectation {
     let mut terms = Vec::new();
     let mut add = |name: &str, rate_bit_s: f64, text: String| {
@@ -57,7 +57,7 @@ pub fn expectation(known: &ExpectationInput<'_>) -> Expectation {
         }
     };
     if let Some(link) = known.link_bit_s {
-        add("link", link * PAYLOAD, "what the links of both sites give, without headers".into());
+        add("link", link * PAYLOAD_SHARE, "what the links of both sites give, without headers".into());
     }
     let streams = known.last.map_or(1.0, |last| last.streams.max(1.0));
     let mss = known.last.map_or(1_448.0, |last| last.mss_bytes);
@@ -69,7 +69,7 @@ pub fn expectation(known: &ExpectationInput<'_>) -> Expectation {
     }
     if let (Some(loss), Some(rtt)) = (known.loss.filter(|loss| *loss > 0.0), known.rtt_s) {
         let congestion = known.last.map_or("cubic", |last| last.congestion.as_str());
-        if let Some(rate) = law(congestion, mss, rtt, loss) {
+        if let Some(rate) = rate_under_loss(congestion, mss, rtt, loss) {
             add("loss", rate * streams, format!("{congestion} at {:.2e} of loss over {:.1} ms", loss, rtt * 1e3));
         }
     }
@@ -82,7 +82,7 @@ pub fn expectation(known: &ExpectationInput<'_>) -> Expectation {
     Expectation {
         rate_bit_s: terms.first().map(|term| term.rate_bit_s),
         bound_by: terms.first().map(|term| term.name.clone()),
-        loss_allowed: target.zip(known.rtt_s).map(|(rate, rtt)| loss_for(rate / streams * HALF, mss, rtt)),
+        loss_allowed: target.zip(known.rtt_s).map(|(rate, rtt)| loss_for(rate / streams * TOLERATED_SHARE, mss, rtt)),
         terms,
     }
 }
@@ -113,7 +113,7 @@ mod tests {
         // CUBIC at 4.6e-5 and 100 ms: 39 Mbit/s (RFC 9438's average window).
         assert_eq!(lossy.bound_by.as_deref(), Some("loss"));
         assert!((35e6..43e6).contains(&lossy.rate_bit_s.unwrap()), "{:?}", lossy.rate_bit_s);
-        assert_eq!(lossy.loss_allowed, expected.loss_allowed, "what may be lost does not depend on what is");
+        assert_eq!(lossy.loss_allowed, expected.loss_allowed, "the tolerable loss does not depend on the present one");
         let bbr = Throughput { congestion: "bbr".into(), ..last.clone() };
         let expected = expectation(&ExpectationInput { loss: Some(4.6e-5), last: Some(&bbr), ..known });
         assert!(expected.terms.iter().all(|term| term.name != "loss"), "BBR does not slow down for it");
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_lost_falls_with_rate_and_round_trip() {
+    fn the_tolerable_loss_falls_with_rate_and_round_trip() {
         let fast = loss_for(10e9, 1_448.0, 0.3);
         let near = loss_for(10e9, 8_948.0, 0.01);
         let slow = loss_for(100e6, 1_448.0, 0.1);

@@ -1,25 +1,25 @@
-//! Loss by exact counts: 24 hours in bins of five minutes, and whether the rate is surely above what the path allows.
+//! Loss by exact counts: 24 hours in bins of five minutes, and whether the rate is above what the path allows, with 99 % confidence.
 //!
-//! At ten packets a second and a loss of 4.6e-5, an hour has 1.7 lost packets and a minute 0.03: what a minute says is noise. The lower bound of a
-//! Poisson rate over six and 24 hours is not.
+//! At ten packets a second and a loss of 4.6e-5, an hour has 1.7 lost packets and a minute 0.03: a minute shows only noise. The lower bound of a
+//! Poisson rate over six and 24 hours does show the loss.
 
 use std::collections::VecDeque;
 
 /// The length of a bin, milliseconds, and the number of bins.
-const BIN: i64 = 300_000;
+const BIN_MS: i64 = 300_000;
 const BINS: usize = 288;
 /// Windows that are judged, in bins: ten minutes, one hour, six hours, 24 hours.
 const WINDOWS: [usize; 4] = [2, 12, 72, BINS];
-/// Loss in so many bins of a window at least: a route that changes loses a burst once, a bad optic again and again.
+/// The least number of bins of each window with loss: a change of route loses one burst, a bad optic loses again and again.
 const LOSSY_BINS: [usize; 4] = [2, 3, 3, 3];
-/// Packets lost in a window at least. Of a day's 864,000 packets, of which one in ten million is lost, three are lost once in 10,000 days and four once in
+/// The least number of packets lost in each window. Of a day's 864,000 packets, of which one in ten million is lost, three are lost once in 10,000 days and four once in
 /// half a million: 30 directions have 10,950 days a year.
 const LOST_MIN: [u64; 4] = [3, 3, 3, 4];
 /// The quantile of the normal distribution for the lower bound: 99 %.
 const Z: f64 = 2.326;
-/// Bins that tell whether losses come in bursts, at least.
-const CLUMPING_BINS_MIN: f64 = 4.0;
-/// No loss in so many expected ones: it has ended. P = e^-7 for a rate that has not changed.
+/// The least number of bins for an index of dispersion.
+const DISPERSION_BINS_MIN: f64 = 4.0;
+/// A loss has ended when none came where this many were expected: P = e^-7 if the rate has not changed.
 const ENDED_AFTER: f64 = 7.0;
 
 /// Counts of one bin.
@@ -31,7 +31,7 @@ struct Bin {
     lost: u32,
 }
 
-/// The most that may have been expected where so many were lost, with 99 % (the same approximation, from above).
+/// The largest expected number that explains `lost` packets, with 99 % (the approximation of [`lower_bound`], from above).
 pub fn upper_bound(lost: u64) -> f64 {
     let next = lost as f64 + 1.0;
     next * (1.0 - 1.0 / (9.0 * next) + Z / (3.0 * next.sqrt())).powi(3)
@@ -41,50 +41,51 @@ pub fn upper_bound(lost: u64) -> f64 {
 #[derive(Clone, Debug)]
 pub struct Loss {
     bins: VecDeque<Bin>,
+    /// The length of a bin, milliseconds.
     bin: i64,
     /// Lost packets of all bins.
     lost: u64,
-    /// The first finding of a loss that lasts.
-    found: Option<FoundFirst>,
+    /// The first finding of a loss that has not ended.
+    first: Option<FirstFinding>,
     /// The result of the last judgement.
-    latest: Option<LossFound>,
+    latest: Option<LossFinding>,
     /// Packets since the last loss.
     since_loss: u64,
 }
 
-/// The first finding of a loss that lasts.
+/// The first finding of a loss.
 #[derive(Clone, Copy, Debug)]
-struct FoundFirst {
+struct FirstFinding {
     rate: f64,
-    /// When the first packet of it was lost.
+    /// When the first packet was lost, milliseconds since 1970.
     began: i64,
 }
 
-/// A loss that is certain.
+/// A loss that chance does not explain.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LossFound {
-    /// Lost packets and packets of the window.
+pub struct LossFinding {
+    /// Lost packets of the window.
     pub lost: u64,
     /// Packets of the window.
     pub sent: u64,
     /// Its length, milliseconds.
     pub window: i64,
-    /// When the first packet of it was lost, to a bin: the trouble may be no older.
+    /// When the first packet of the window was lost, to the beginning of its bin; the cause may be younger than the window.
     pub since: i64,
-    /// The same when it was found first.
+    /// The value of `since` at the first finding.
     pub began: i64,
-    /// The rate is at least this, with 99 %.
+    /// The lower bound of the rate, with 99 %.
     pub at_least: f64,
 }
 
-impl LossFound {
+impl LossFinding {
     /// The rate.
     pub fn rate(&self) -> f64 {
         self.lost as f64 / self.sent.max(1) as f64
     }
 }
 
-/// The least rate that explains so many lost packets with 99 % (Wilson and Hilferty's approximation of the Poisson bound).
+/// The least rate that explains `lost` packets of `sent`, with 99 % (Wilson and Hilferty's approximation of the Poisson bound).
 pub fn lower_bound(lost: u64, sent: u64) -> f64 {
     if lost == 0 || sent == 0 {
         return 0.0;
@@ -97,8 +98,8 @@ pub fn lower_bound(lost: u64, sent: u64) -> f64 {
 impl Loss {
     /// Begins without counts; `scale` shortens all times.
     pub fn new(scale: f64) -> Loss {
-        let bin = ((BIN as f64 * scale) as i64).max(1);
-        Loss { bins: VecDeque::new(), bin, lost: 0, found: None, latest: None, since_loss: 0 }
+        let bin = ((BIN_MS as f64 * scale) as i64).max(1);
+        Loss { bins: VecDeque::new(), bin, lost: 0, first: None, latest: None, since_loss: 0 }
     }
 
     /// Adds the counts of a time.
@@ -120,7 +121,7 @@ impl Loss {
         self.since_loss = if lost > 0 { sent } else { self.since_loss.saturating_add(sent) };
     }
 
-    /// Lost and sent of the last so many bins.
+    /// Packets lost and sent in the last `bins` bins, and the number of those with loss.
     fn window(&self, bins: usize) -> (u64, u64, usize) {
         let Some(last) = self.bins.back() else { return (0, 0, 0) };
         let within = self.bins.iter().rev().take_while(|bin| bin.number > last.number - bins as i64);
@@ -129,22 +130,22 @@ impl Loss {
         })
     }
 
-    /// When the first packet was lost of the last so many bins: the beginning of its bin.
+    /// The beginning of the first bin with loss among the last `bins` bins.
     fn first_lost(&self, bins: usize) -> i64 {
         let Some(last) = self.bins.back() else { return 0 };
         let mut within = self.bins.iter().filter(|bin| bin.number > last.number - bins as i64);
         within.find(|bin| bin.lost > 0).map_or(0, |bin| bin.number * self.bin)
     }
 
-    /// Lost and sent since a time, to a bin.
+    /// Packets lost and sent since the beginning of the bin of a time.
     pub fn since(&self, time: i64) -> (u64, u64) {
         let first = time.div_euclid(self.bin);
         let within = self.bins.iter().rev().take_while(|bin| bin.number >= first);
         within.fold((0, 0), |(lost, sent), bin| (lost + u64::from(bin.lost), sent + u64::from(bin.sent)))
     }
 
-    /// By how much losses of bins since a time differ from those that come one by one: 1 for these, about the packets of a burst where they come in bursts (the
-    /// index of dispersion).
+    /// The index of dispersion of the losses of bins since a time: 1 where packets are lost independently, about the length of a burst where they are
+    /// lost in bursts.
     pub fn clumping(&self, time: i64) -> f64 {
         let first = time.div_euclid(self.bin);
         // The last bin is not full yet.
@@ -155,19 +156,19 @@ impl Loss {
         for lost in within.map(|bin| f64::from(bin.lost)) {
             (count, sum, squares) = (count + 1.0, sum + lost, squares + lost * lost);
         }
-        if count < CLUMPING_BINS_MIN || sum == 0.0 {
+        if count < DISPERSION_BINS_MIN || sum == 0.0 {
             return 1.0;
         }
         let mean = sum / count;
         (squares / count - mean * mean) * count / (count - 1.0) / mean
     }
 
-    /// What [`Loss::judge`] found at its last look.
-    pub fn latest(&self) -> Option<LossFound> {
+    /// The result of the last [`Loss::judge`].
+    pub fn latest(&self) -> Option<LossFinding> {
         self.latest
     }
 
-    /// Lost and sent of six hours, and of 24.
+    /// Packets lost and sent in six hours, and in 24.
     pub fn totals(&self) -> [(u64, u64); 2] {
         [WINDOWS[2], WINDOWS[3]].map(|bins| {
             let (lost, sent, _) = self.window(bins);
@@ -177,28 +178,28 @@ impl Loss {
 
     /// Whether enough packets are lost for [`Loss::judge`] to find anything.
     pub fn may_be_found(&self) -> bool {
-        self.lost >= LOST_MIN[0] || self.found.is_some()
+        self.lost >= LOST_MIN[0] || self.first.is_some()
     }
 
-    /// The loss that is surely above `floor`, in the shortest window that shows it. Once found it lasts until none has come for long.
-    pub fn judge(&mut self, floor: f64) -> Option<LossFound> {
-        self.latest = self.look(floor);
+    /// The loss whose lower bound is above `floor`, in the shortest window that shows it. Once found, it lasts until `ENDED_AFTER` shows its end.
+    pub fn judge(&mut self, floor: f64) -> Option<LossFinding> {
+        self.latest = self.find(floor);
         self.latest
     }
 
     /// Drops all counts, unless a loss is found.
     pub fn forget(&mut self) {
-        if self.found.is_none() {
-            *self = Loss { since_loss: self.since_loss, ..Loss::new(self.bin as f64 / BIN as f64) };
+        if self.first.is_none() {
+            *self = Loss { since_loss: self.since_loss, ..Loss::new(self.bin as f64 / BIN_MS as f64) };
         }
     }
 
-    fn look(&mut self, floor: f64) -> Option<LossFound> {
-        if let Some(first) = self.found
+    fn find(&mut self, floor: f64) -> Option<LossFinding> {
+        if let Some(first) = self.first
             && self.since_loss as f64 * first.rate > ENDED_AFTER
         {
-            // The packets of a loss that has ended must not be found once more.
-            self.found = None;
+            // The packets of a loss that has ended must not be found again.
+            self.first = None;
             self.forget();
             return None;
         }
@@ -211,20 +212,20 @@ impl Loss {
             let is_found = lost >= lost_min && lossy >= lossy_min && at_least > floor;
             is_found.then(|| {
                 let since = self.first_lost(bins);
-                let began = self.found.map_or(since, |first| first.began);
-                LossFound { lost, sent, window: bins as i64 * self.bin, since, began, at_least }
+                let began = self.first.map_or(since, |first| first.began);
+                LossFinding { lost, sent, window: bins as i64 * self.bin, since, began, at_least }
             })
         });
-        match (found, self.found) {
-            // What was just found is more than what is there, as a rule: a loss that had lost one packet less would have been found later.
+        match (found, self.first) {
+            // The rate at a first finding is too high on average: with one packet less the loss would have been found later. So that packet does not count.
             (Some(found), None) => {
                 let rate = (found.lost - 1) as f64 / found.sent.max(1) as f64;
-                self.found = Some(FoundFirst { rate, began: found.began });
+                self.first = Some(FirstFinding { rate, began: found.began });
             }
             (None, Some(first)) => {
-                // The loss is rarer now, but has not certainly ended.
+                // The loss is rarer now, but nothing shows that it has ended.
                 let (lost, sent, _) = self.window(BINS);
-                return Some(LossFound {
+                return Some(LossFinding {
                     lost,
                     sent,
                     window: BINS as i64 * self.bin,
@@ -245,7 +246,7 @@ mod tests {
 
     const MINUTE: i64 = 60_000;
 
-    /// Minutes of 600 packets, each lost with this chance; after how many of them loss is found.
+    /// The number of minutes of 600 packets, each lost with this chance, after which loss is found.
     fn found_after(random: &mut fastrand::Rng, chance: f64, minutes: i64, floor: f64) -> Option<i64> {
         let mut loss = Loss::new(1.0);
         (0..minutes).find(|minute| {
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_is_poissons() {
+    fn the_bounds_agree_with_the_exact_poisson_bounds() {
         // Exact one-sided 99 % bounds (Garwood 1936): 0.4360 of 3, 1.2791 of 5, 4.1300 of 10.
         for (lost, exact) in [(3, 0.4360), (5, 1.2791), (10, 4.1300)] {
             let bound = lower_bound(lost, 1);
@@ -283,7 +284,7 @@ mod tests {
     #[test]
     fn a_clean_year_of_thirty_directions_has_no_loss() {
         let mut random = fastrand::Rng::with_seed(5);
-        // One packet in ten million is lost: 0.3 a year and direction... of which none may be called a fault.
+        // One packet in ten million is lost, which is within what the path allows: no finding may come of it.
         let mut loss = Loss::new(1.0);
         let mut found = 0;
         for minute in 0..30 * 366 * 24 * 60 / 5 {
@@ -297,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_none_and_what_ends_is_over() {
+    fn a_burst_is_no_finding_and_a_loss_ends() {
         let mut loss = Loss::new(1.0);
         let mut minute = 0;
         let mut run = |loss: &mut Loss, minutes: i64, lost: u64| {
@@ -313,19 +314,19 @@ mod tests {
         assert_eq!(run(&mut loss, 1, 200), None, "a route that changes loses a burst");
         assert_eq!(run(&mut loss, 30, 0), None);
         let found = run(&mut loss, 12, 2).unwrap();
-        assert!(found.rate() > 1e-3 && found.window == 2 * BIN, "{found:?}");
+        assert!(found.rate() > 1e-3 && found.window == 2 * BIN_MS, "{found:?}");
         assert!(run(&mut loss, 1, 0).is_some(), "one clean minute proves nothing");
         assert_eq!(run(&mut loss, 30, 0), None, "half an hour without any, at three in a thousand, does");
         assert_eq!(run(&mut loss, 60, 0), None, "and what was before it does not come back");
     }
 
     #[test]
-    fn old_bins_go() {
+    fn bins_older_than_a_day_are_dropped() {
         let mut loss = Loss::new(1.0);
         loss.note(0, 600, 5);
-        loss.note(BIN * 287, 600, 0);
+        loss.note(BIN_MS * 287, 600, 0);
         assert_eq!(loss.totals()[1], (5, 1_200));
-        loss.note(BIN * 288, 600, 0);
+        loss.note(BIN_MS * 288, 600, 0);
         assert_eq!((loss.totals()[1], loss.bins.len()), ((0, 1_200), 2));
     }
 }

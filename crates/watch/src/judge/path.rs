@@ -9,7 +9,7 @@ use model::v1::probe::Direction;
 use model::v1::watch::{AlarmKind, CauseKind, Health};
 
 use super::delay::{Delays, Step};
-use super::loss::{Loss, LossFound};
+use super::loss::{Loss, LossFinding};
 use super::ports::{LossByPort, Ports};
 use super::{Finding, in_direction, percent};
 use crate::config::JudgeConfig;
@@ -19,19 +19,19 @@ pub use report::shown_by;
 use routes::RouteJudge;
 use side::Side;
 
-/// Below this share, milliseconds of an outage that reports may overlap with.
-const OUTAGE_MARGIN: i64 = 8_000;
-/// Outages that are remembered, for reports that come behind them.
+/// Reports that overlap an outage, or this time before it, milliseconds, do not count as loss.
+const OUTAGE_MARGIN_MS: i64 = 8_000;
+/// Outages that are remembered, for reports that arrive after them.
 const OUTAGES_MAX: usize = 8;
-/// So many periods without a measurement, and so many milliseconds more: nobody knows any more.
+/// A result is stale after this many periods without a measurement, and a margin, milliseconds.
 const STALE_PERIODS: f64 = 3.0;
-const STALE_MARGIN: f64 = 45_000.0;
-/// Reports in a row that a busy host spoilt.
+const STALE_MARGIN_MS: f64 = 45_000.0;
+/// Reports in a row in which the host was the limit, for a finding.
 const BUSY_REPORTS: u32 = 30;
-/// Tests in a row that failed.
+/// Failed tests in a row, for a finding.
 const FAILED_TESTS: u32 = 3;
-/// Directions that differ by this share are told.
-const UNEVEN: f64 = 0.3;
+/// The least relative difference of the two directions, for a finding.
+const ASYMMETRY_MIN: f64 = 0.3;
 
 /// The configured facts of a path.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,6 +48,7 @@ pub struct PathKnowledge {
 #[derive(Clone, Debug, Default)]
 struct LatestTest {
     at: Option<i64>,
+    /// Failures since then.
     failed: u32,
     why: String,
 }
@@ -60,21 +61,22 @@ pub struct PathJudge {
     /// Loss whose direction is unknown.
     unplaced: Loss,
     ports: Ports,
-    /// All paths that lose together show that it is a member of a bundle.
-    is_of_member: [bool; 2],
+    /// Whether all paths with loss together show that one member of a bundle loses, by direction.
+    is_member_loss: [bool; 2],
     delays: Delays,
-    ways: [RouteJudge; 2],
+    routes: [RouteJudge; 2],
     /// Since when the path is silent, and its last outages.
     silent_since: Option<i64>,
     outages: Vec<(i64, i64)>,
     latest: [LatestTest; 3],
     began: i64,
+    /// Reports in a row in which the host was the limit.
     busy: u32,
-    reordered: [(Loss, u64); 2],
+    reordered: [Loss; 2],
     clock_step_us: Option<i64>,
 }
 
-fn index(kind: TestKind) -> usize {
+fn kind_index(kind: TestKind) -> usize {
     match kind {
         TestKind::Latency => 0,
         TestKind::Throughput => 1,
@@ -82,7 +84,7 @@ fn index(kind: TestKind) -> usize {
     }
 }
 
-fn at(direction: Direction) -> usize {
+fn direction_index(direction: Direction) -> usize {
     usize::from(direction == Direction::Reverse)
 }
 
@@ -94,51 +96,51 @@ impl PathJudge {
         let loss = || Loss::new(config.scale);
         PathJudge {
             sides: [Side::new(config), Side::new(config)],
-            ways: [RouteJudge::new(&knowledge.hops), RouteJudge::new(&[])],
+            routes: [RouteJudge::new(&knowledge.hops), RouteJudge::new(&[])],
             knowledge,
             unplaced: loss(),
             ports: Ports::default(),
-            is_of_member: [false; 2],
+            is_member_loss: [false; 2],
             delays: Delays::default(),
             silent_since: None,
             outages: Vec::new(),
             latest: Default::default(),
             began: now,
             busy: 0,
-            reordered: [(loss(), 0), (loss(), 0)],
+            reordered: [loss(), loss()],
             clock_step_us: None,
         }
     }
 
     /// Takes a changed configuration; what was learnt stays.
     pub fn update(&mut self, knowledge: PathKnowledge) {
-        self.ways[0].should_pass(&knowledge.hops);
+        self.routes[0].expect_hops(&knowledge.hops);
         self.knowledge = knowledge;
     }
 
-    /// Takes a measurement that began at a time and lasted so many seconds.
+    /// Takes a measurement by the time when it began, milliseconds since 1970, and its length.
     pub fn observe(&mut self, kind: TestKind, observation: &Observation, begin: i64, seconds: f64) {
         let end = begin + (seconds * 1e3) as i64;
         if let Observation::Failed(why) = observation {
-            let latest = &mut self.latest[index(kind)];
+            let latest = &mut self.latest[kind_index(kind)];
             latest.failed += 1;
             latest.why.clone_from(why);
             return;
         }
-        let latest = &mut self.latest[index(kind)];
+        let latest = &mut self.latest[kind_index(kind)];
         *latest = LatestTest { at: Some(latest.at.map_or(end, |known| known.max(end))), ..LatestTest::default() };
         match observation {
-            Observation::Stream(report) => self.stream(report, begin, end),
-            Observation::Throughput(found) => self.sides[at(found.direction)].tested(found),
+            Observation::Stream(report) => self.add_stream_report(report, begin, end),
+            Observation::Throughput(found) => self.sides[direction_index(found.direction)].add_test(found),
             Observation::Path(facts) => {
-                for (ways, way) in self.ways.iter_mut().zip([&facts.forward, &facts.reverse]) {
-                    way.iter().for_each(|way| ways.note(way));
+                for (route, facts) in self.routes.iter_mut().zip([&facts.forward, &facts.reverse]) {
+                    facts.iter().for_each(|facts| route.note(facts));
                 }
             }
             Observation::Silent => self.silent_since = Some(begin),
             Observation::Answers => {
                 if let Some(since) = self.silent_since.take() {
-                    self.outages.push((since - OUTAGE_MARGIN, begin));
+                    self.outages.push((since - OUTAGE_MARGIN_MS, begin));
                     let surplus = self.outages.len().saturating_sub(OUTAGES_MAX);
                     self.outages.drain(..surplus);
                 }
@@ -147,27 +149,27 @@ impl PathJudge {
         }
     }
 
-    /// Records that a minute of a stream ended at this time, but does not count: the watch's own tests loaded the path.
-    pub fn passed_over(&mut self, end: i64) {
-        let latest = &mut self.latest[index(TestKind::Latency)];
+    /// Records that a minute of a stream ended at this time, and does not count, because tests of the watch loaded the path.
+    pub fn skip_report(&mut self, end: i64) {
+        let latest = &mut self.latest[kind_index(TestKind::Latency)];
         *latest = LatestTest { at: Some(latest.at.map_or(end, |known| known.max(end))), ..LatestTest::default() };
     }
 
-    fn stream(&mut self, report: &StreamReport, begin: i64, end: i64) {
+    fn add_stream_report(&mut self, report: &StreamReport, begin: i64, end: i64) {
         let overlaps = |(from, to): &(i64, i64)| begin < *to && end > *from;
-        let is_silent = self.silent_since.is_some_and(|since| end > since - OUTAGE_MARGIN);
+        let is_silent = self.silent_since.is_some_and(|since| end > since - OUTAGE_MARGIN_MS);
         if is_silent || self.outages.iter().any(overlaps) || report.received == 0 {
-            // An outage is reported by itself: it is no loss of single packets.
+            // An outage has a finding of its own: it is not loss of single packets.
             return;
         }
         let reflected = report.received + report.lost_reverse;
-        self.sides[0].streamed(report, begin, report.sent, report.lost_forward);
-        self.sides[1].streamed(report, begin, reflected, report.lost_reverse);
+        self.sides[0].add_report(report, begin, report.sent, report.lost_forward);
+        self.sides[1].add_report(report, begin, reflected, report.lost_reverse);
         self.unplaced.note(begin, report.sent, report.lost_unplaced);
         self.ports.note(begin, report);
         self.delays.note(report);
-        self.reordered[0].0.note(begin, report.sent, report.reordered_forward);
-        self.reordered[1].0.note(begin, reflected, report.reordered_reverse);
+        self.reordered[0].note(begin, report.sent, report.reordered_forward);
+        self.reordered[1].note(begin, reflected, report.reordered_reverse);
         self.busy = if report.host_limited { self.busy + 1 } else { 0 };
         self.clock_step_us = report.clock_step_us;
     }
@@ -211,8 +213,8 @@ impl PathJudge {
 
     /// Why the result of a test is stale; none where it is fresh, or where there is no such test.
     fn stale(&self, kind: TestKind, now: i64) -> Option<String> {
-        let every = self.knowledge.every[index(kind)]?;
-        let latest = &self.latest[index(kind)];
+        let every = self.knowledge.every[kind_index(kind)]?;
+        let latest = &self.latest[kind_index(kind)];
         let age = (now - latest.at.unwrap_or(self.began)) as f64;
         if kind == TestKind::Latency && self.silent_since.is_some() {
             return None;
@@ -220,12 +222,12 @@ impl PathJudge {
         if latest.failed >= FAILED_TESTS {
             return Some(format!("{} has failed {} times: {}", kind.word(), latest.failed, latest.why));
         }
-        if age <= every * STALE_PERIODS + STALE_MARGIN {
+        if age <= every * STALE_PERIODS + STALE_MARGIN_MS {
             return None;
         }
         let why = if latest.why.is_empty() { String::new() } else { format!(": {}", latest.why) };
         Some(format!(
-            "no measurement of {} for {:.0} s, where there is to be one every {:.0} s{why}",
+            "no measurement of {} for {:.0} s, though one is due every {:.0} s{why}",
             kind.word(),
             age / 1e3,
             every / 1e3
@@ -234,13 +236,13 @@ impl PathJudge {
 
     fn find_loss(&mut self, findings: &mut Vec<Finding>) {
         for direction in BOTH {
-            let member = self.ways[at(direction)].lossy_member().map(str::to_owned);
-            // Most paths lose nothing: their tolerable loss is computed only where it is needed.
-            let may_be_found = self.sides[at(direction)].loss.may_be_found();
+            let member = self.routes[direction_index(direction)].lossy_member().map(str::to_owned);
+            // The tolerable loss is computed only where it is needed: most paths lose nothing.
+            let may_be_found = self.sides[direction_index(direction)].loss.may_be_found();
             let allowed = may_be_found.then(|| self.expectation(direction).loss_allowed).flatten();
-            let side = &mut self.sides[at(direction)];
+            let side = &mut self.sides[direction_index(direction)];
             let Some(found) = side.loss.judge(allowed.unwrap_or(f64::MAX).min(side::LOSS_FLOOR)) else {
-                self.is_of_member[at(direction)] = false;
+                self.is_member_loss[direction_index(direction)] = false;
                 if let Some(member) = member {
                     findings.push(lossy_member(direction, member));
                 }
@@ -250,7 +252,7 @@ impl PathJudge {
             let concentrated = self.ports.concentrated(direction, found.window);
             let cause = match (&member, concentrated) {
                 (Some(_), _) | (_, Some(_)) => CauseKind::LossyMember,
-                _ if self.is_of_member[at(direction)] => CauseKind::LossyMember,
+                _ if self.is_member_loss[direction_index(direction)] => CauseKind::LossyMember,
                 _ if side.is_congested() => CauseKind::Congestion,
                 _ => CauseKind::RandomLoss,
             };
@@ -269,8 +271,8 @@ impl PathJudge {
             if let Some((lossy, ports)) = concentrated {
                 evidence.push_str(&format!("; {lossy} of {ports} source ports lost them"));
             }
-            if concentrated.is_none() && self.is_of_member[at(direction)] {
-                evidence.push_str("; over all paths that lose here, few of the source ports lost them");
+            if concentrated.is_none() && self.is_member_loss[direction_index(direction)] {
+                evidence.push_str("; over all paths with this loss, few of the source ports lost packets");
             }
             evidence.extend(member.map(|text| format!("; {text}")));
             let severity = if is_harmful { Health::Critical } else { Health::Warning };
@@ -278,55 +280,57 @@ impl PathJudge {
         }
         if let Some(found) = self.unplaced.judge(side::LOSS_FLOOR) {
             let evidence = format!(
-                "{} of {} packets lost, in which direction the other end does not tell ({})",
+                "{} of {} packets lost ({}); the other end does not report in which direction",
                 found.lost,
                 found.sent,
                 percent(found.rate())
             );
-            let cause = CauseKind::RandomLoss;
             findings.push(Finding {
                 kind: AlarmKind::Loss,
                 direction: None,
                 severity: Health::Warning,
                 evidence,
-                cause,
+                cause: CauseKind::RandomLoss,
             });
         }
     }
 
-    /// How the loss that is found is spread over source ports: in twice the window that shows it, since a port that loses has to lose again; and since it
-    /// began, where the window tells too little.
+    /// How the loss that was found is spread over source ports: in twice the window that shows it, so that a port can lose again; and since the loss
+    /// began, for windows with too few packets.
     pub fn spreads(&self, direction: Direction) -> Option<[LossByPort; 2]> {
         let found = self.loss(direction)?;
-        let lately = self.ports.spread_within(direction, 2 * found.window)?;
-        Some([lately, self.ports.spread_since(direction, found.began).unwrap_or(lately)])
+        let in_window = self.ports.spread_within(direction, 2 * found.window)?;
+        Some([in_window, self.ports.spread_since(direction, found.began).unwrap_or(in_window)])
     }
 
-    /// By how much the losses of a direction since a time come in bursts: see [`Loss::clumping`](super::loss::Loss::clumping).
+    /// The index of dispersion of the losses of a direction since a time: see [`Loss::clumping`](super::loss::Loss::clumping).
     pub fn clumping(&self, direction: Direction, since: i64) -> f64 {
-        self.sides[at(direction)].loss.clumping(since)
+        self.sides[direction_index(direction)].loss.clumping(since)
     }
 
-    /// All paths that lose together show that it is a member of a bundle.
+    /// Records that all paths with loss together show that one member of a bundle loses.
     pub fn blame_member(&mut self, direction: Direction) {
-        self.is_of_member[at(direction)] = true;
+        self.is_member_loss[direction_index(direction)] = true;
     }
 
-    /// What was lost so far was another trouble's, which is over: it is not held against what comes. A loss that is found here stays found.
+    /// Drops the losses so far, which a cause that has ended explains. A loss that is found here stays found.
     pub fn forget_loss(&mut self, direction: Direction) {
-        self.sides[at(direction)].loss.forget();
+        self.sides[direction_index(direction)].loss.forget();
     }
 
     fn find_delays(&mut self, findings: &mut Vec<Finding>) {
         let warn =
             |kind, direction, evidence, cause| Finding { kind, direction, severity: Health::Warning, evidence, cause };
-        // Under a full queue even the fastest packet waits: that is no change of route.
+        // Under a full queue even the fastest packet waits: that is not a change of route.
         let is_queued = BOTH.iter().any(|direction| self.delays.queue(*direction).is_some());
         match self.delays.step().filter(|step| !is_queued || matches!(step, Step::Clock { .. })) {
             Some(Step::Route { before, after, direction }) => {
-                let where_ = direction.map_or("", |direction| in_direction(Some(direction)));
-                let evidence =
-                    format!("the least round trip went from {:.1} to {:.1} ms {where_}", before / 1e3, after / 1e3);
+                let direction_text = direction.map_or("", |direction| in_direction(Some(direction)));
+                let evidence = format!(
+                    "the least round trip changed from {:.1} to {:.1} ms {direction_text}",
+                    before / 1e3,
+                    after / 1e3
+                );
                 findings.push(warn(
                     AlarmKind::Delay,
                     direction,
@@ -336,7 +340,7 @@ impl PathJudge {
             }
             Some(Step::Clock { by }) => {
                 let evidence =
-                    format!("the two clocks moved against one another by {:.1} ms, round trips did not", by / 1e3);
+                    format!("the offset of the two clocks changed by {:.1} ms, round trips did not", by / 1e3);
                 findings.push(warn(AlarmKind::Clock, None, evidence, CauseKind::ClockStep));
             }
             None => {
@@ -349,17 +353,16 @@ impl PathJudge {
         for direction in BOTH {
             if let Some((long, usual)) = self.delays.queue(direction) {
                 let evidence = format!(
-                    "packets wait {:.1} ms {} (95 %), and {:.1} ms usually",
+                    "packets wait {:.1} ms {} (95th percentile), usually {:.1} ms",
                     long / 1e3,
                     in_direction(Some(direction)),
                     usual / 1e3
                 );
                 findings.push(warn(AlarmKind::Queue, Some(direction), evidence, CauseKind::Congestion));
             }
-            let (reordered, _) = &mut self.reordered[at(direction)];
-            if let Some(found) = reordered.judge(side::REORDERED_MAX) {
+            if let Some(found) = self.reordered[direction_index(direction)].judge(side::REORDERED_MAX) {
                 let evidence =
-                    format!("{} of {} packets overtaken {}", found.lost, found.sent, in_direction(Some(direction)));
+                    format!("{} of {} packets reordered {}", found.lost, found.sent, in_direction(Some(direction)));
                 findings.push(warn(AlarmKind::Reordering, Some(direction), evidence, CauseKind::LossyMember));
             }
         }
@@ -367,7 +370,7 @@ impl PathJudge {
 
     fn find_routes(&self, findings: &mut Vec<Finding>) {
         for direction in BOTH {
-            self.ways[at(direction)].find(direction, findings);
+            self.routes[direction_index(direction)].find(direction, findings);
         }
         // A change of route explains a change of delay.
         let is_routed = findings.iter().any(|finding| finding.kind == AlarmKind::Route);
@@ -382,28 +385,37 @@ impl PathJudge {
             let lost = findings.iter().find(|finding| {
                 finding.kind == AlarmKind::Loss && finding.direction.is_none_or(|known| known == direction)
             });
-            if self.sides[at(direction)].last.is_none() {
+            if self.sides[direction_index(direction)].last.is_none() {
                 continue;
             }
             let queue = self.delays.queue(direction).is_some();
             let expected = self.expectation(direction);
-            let found =
-                self.sides[at(direction)].throughput(direction, &expected, lost.map(|finding| finding.cause), queue);
+            let found = self.sides[direction_index(direction)].throughput(
+                direction,
+                &expected,
+                lost.map(|finding| finding.cause),
+                queue,
+            );
             findings.extend(found);
         }
         if findings.len() > before {
             return;
         }
-        let lately = BOTH.map(|direction| self.sides[at(direction)].tests.lately());
-        let normal = BOTH.map(|direction| self.sides[at(direction)].tests.normal());
-        if let ([Some(forward), Some(reverse)], [Some(forward_normal), Some(reverse_normal)]) = (lately, normal) {
+        let recent_best = BOTH.map(|direction| self.sides[direction_index(direction)].tests.recent_best());
+        let normal = BOTH.map(|direction| self.sides[direction_index(direction)].tests.normal());
+        if let ([Some(forward), Some(reverse)], [Some(forward_normal), Some(reverse_normal)]) = (recent_best, normal) {
             let uneven = |a: f64, b: f64| 1.0 - a.min(b) / a.max(b).max(1.0);
             // Directions that have always been uneven are so by design.
-            if uneven(forward, reverse) > UNEVEN && uneven(forward_normal, reverse_normal) < UNEVEN {
+            if uneven(forward, reverse) > ASYMMETRY_MIN && uneven(forward_normal, reverse_normal) < ASYMMETRY_MIN {
                 let direction = Some(Direction::of(forward < reverse));
                 let evidence = format!("{} forward, and {} in reverse", report::rate(forward), report::rate(reverse));
-                let (severity, cause) = (Health::Warning, CauseKind::Unknown);
-                findings.push(Finding { kind: AlarmKind::Asymmetry, direction, severity, evidence, cause });
+                findings.push(Finding {
+                    kind: AlarmKind::Asymmetry,
+                    direction,
+                    severity: Health::Warning,
+                    evidence,
+                    cause: CauseKind::Unknown,
+                });
             }
         }
     }
@@ -415,7 +427,7 @@ impl PathJudge {
                 direction: None,
                 severity: Health::Warning,
                 evidence: format!(
-                    "the node has sent too late for {} measurements: its processors have too much to do",
+                    "the node has sent packets too late in {} measurements: its processors are overloaded",
                     self.busy
                 ),
                 cause: CauseKind::SlowSender,
@@ -424,24 +436,24 @@ impl PathJudge {
     }
 
     /// The loss of a direction, by the last judgement.
-    pub fn loss(&self, direction: Direction) -> Option<LossFound> {
-        self.sides[at(direction)].loss.latest()
+    pub fn loss(&self, direction: Direction) -> Option<LossFinding> {
+        self.sides[direction_index(direction)].loss.latest()
     }
 
     /// Packets lost and sent in a direction since a time.
     pub fn counts(&self, direction: Direction, since: i64) -> (u64, u64) {
-        self.sides[at(direction)].loss.since(since)
+        self.sides[direction_index(direction)].loss.since(since)
     }
 
-    /// Whether the last test of a kind could be made, so that a trouble that it did not find is absent.
+    /// Whether the last test of a kind succeeded, so that a fault without a finding is absent.
     pub fn is_known(&self, kind: TestKind) -> bool {
-        let latest = &self.latest[index(kind)];
+        let latest = &self.latest[kind_index(kind)];
         latest.at.is_some() && latest.failed == 0
     }
 
-    /// Whether the last test of TCP in a direction may be the first of a shift.
+    /// Whether the last test of TCP in a direction may be the first one of a shift.
     pub fn is_doubtful(&self, direction: Direction) -> bool {
-        self.sides[at(direction)].tests.is_doubtful()
+        self.sides[direction_index(direction)].tests.is_doubtful()
     }
 
     /// Whether the last queue of a direction may be the first of a long one.
@@ -451,13 +463,18 @@ impl PathJudge {
 
     /// The last test of TCP in a direction.
     pub fn last_test(&self, direction: Direction) -> Option<&Throughput> {
-        self.sides[at(direction)].last.as_ref()
+        self.sides[direction_index(direction)].last.as_ref()
     }
 }
 
 fn lossy_member(direction: Direction, evidence: String) -> Finding {
-    let (kind, cause) = (AlarmKind::Loss, CauseKind::LossyMember);
-    Finding { kind, direction: Some(direction), severity: Health::Warning, evidence, cause }
+    Finding {
+        kind: AlarmKind::Loss,
+        direction: Some(direction),
+        severity: Health::Warning,
+        evidence,
+        cause: CauseKind::LossyMember,
+    }
 }
 
 #[cfg(test)]

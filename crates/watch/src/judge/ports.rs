@@ -1,23 +1,23 @@
-//! Whether loss is of some source ports alone: those that routers send over a bad member of a bundle.
+//! Whether only some source ports lose packets: those that routers send over a bad member of a bundle.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use model::v1::node::{PortLoss, StreamReport};
 use model::v1::probe::Direction;
 
-/// Reports with loss that are remembered: of a path that loses with every one, some minutes.
+/// Reports with loss that are remembered.
 const REPORTS_MAX: usize = 40;
-/// Packets lost before anything is said.
+/// The least number of lost packets for a finding.
 const LOST_MIN: u64 = 12;
-/// Ports before anything is said.
+/// The least number of ports for a finding.
 const PORTS_MIN: usize = 4;
-/// Members of a bundle of which one may be bad. Ports are told of minutes with losses alone, and these have more ports on the bad member than others: four
-/// members look like 4 (1 - (1 - 1/4)^4) = 2.7 to four ports that lose little.
+/// Numbers of members of a bundle that are tried. Ports are reported for minutes with losses only, and these have more ports on the bad member than others:
+/// four members look like 4 (1 - (1 - 1/4)^4) = 2.7 to four ports that lose little.
 const MEMBERS: [f64; 4] = [2.0, 2.7, 4.0, 8.0];
-/// The part of the losses that may have another cause, which is of all ports alike.
-const OTHERS: f64 = 0.1;
-/// A bad member is said where it makes what ports lost e^6 times as likely as chance does. Chance comes so far in no more than one of e^6 losses
-/// for each of [`MEMBERS`], however often it is looked at (Ville's inequality).
+/// The share of the losses that may have another cause, which affects all ports alike.
+const OTHER_CAUSES: f64 = 0.1;
+/// A bad member is found where it makes the losses of the ports e^6 times as likely as chance does. Chance reaches this in no more than one of e^6 cases
+/// for each of [`MEMBERS`], however often it is tested (Ville's inequality).
 const EVIDENCE_MIN: f64 = 6.0;
 
 /// Sent and lost by port, in reports with loss, the newest last.
@@ -26,17 +26,18 @@ pub struct Ports {
     reports: VecDeque<Minute>,
 }
 
-/// What ports lost in the minute that began then.
+/// The losses of ports in one minute.
 #[derive(Clone, Debug)]
 struct Minute {
+    /// Milliseconds since 1970.
     begin: i64,
-    /// A node before 0.2 does not tell in which direction a port lost.
+    /// Whether the node reports in which direction a port lost packets: before 0.2 it does not.
     has_directions: bool,
     by_port: Box<[PortLoss]>,
 }
 
 impl Minute {
-    /// What a port lost in a direction, or in both where nobody tells.
+    /// The packets that a port lost in a direction, or in both where the node does not report the direction.
     fn lost(&self, port: &PortLoss, direction: Direction) -> u32 {
         match (self.has_directions, direction) {
             (false, _) => port.lost,
@@ -47,7 +48,7 @@ impl Minute {
 }
 
 impl Ports {
-    /// Adds what a report says that began then.
+    /// Adds a report on the time from `begin`.
     pub fn note(&mut self, begin: i64, report: &StreamReport) {
         if report.by_port.is_empty() {
             return;
@@ -59,14 +60,15 @@ impl Ports {
         }
     }
 
-    /// Ports that lose in a direction, of how many, within so many milliseconds before the last loss, where chance does not explain that it is those.
+    /// The number of ports that lose in a direction and of all ports, within `within` milliseconds before the last loss, where chance does not explain the
+    /// difference.
     pub fn concentrated(&self, direction: Direction, within: i64) -> Option<(usize, usize)> {
         let spread = self.spread_within(direction, within)?;
-        spread.is_no_chance().then_some((spread.lossy, spread.ports))
+        spread.is_significant().then_some((spread.lossy, spread.ports))
     }
 
-    /// How loss is spread over ports, within so many milliseconds before the last loss: that of an earlier cause, by all ports alike, would hide that of a
-    /// member. Not before now: a report comes some time after what it tells of. None where there was no loss, or there are too few ports.
+    /// How loss is spread over ports, within `within` milliseconds before the last loss: earlier loss of all ports would hide that of a member. Time is counted
+    /// from the last loss, since reports arrive late. None where there was no loss, or there are too few ports.
     pub fn spread_within(&self, direction: Direction, within: i64) -> Option<LossByPort> {
         self.spread_since(direction, self.reports.back()?.begin.saturating_sub(within))
     }
@@ -102,26 +104,26 @@ impl Ports {
 #[derive(Clone, Copy, Debug, Default)]
 struct Port {
     lost: u32,
-    /// Packets that it would have lost if each minute's losses were of all ports alike.
+    /// Packets that it would have lost if all ports lost alike in each minute.
     expected: f64,
 }
 
 impl Port {
-    /// How much likelier this is where one of so many members loses nearly all of it than where all ports are alike (logarithm of the ratio of two Poisson
+    /// How much likelier its losses are if one of `members` members loses nearly all packets than if all ports lose alike (logarithm of the ratio of two Poisson
     /// likelihoods; the port is on the bad member with the chance 1 / members).
     fn evidence(&self, members: f64) -> f64 {
         let ratio = |times: f64| times.powi(self.lost as i32) * (self.expected * (1.0 - times)).exp();
-        let on_it = members * (1.0 - OTHERS) + OTHERS;
-        (ratio(on_it) / members + ratio(OTHERS) * (1.0 - 1.0 / members)).max(f64::MIN_POSITIVE).ln()
+        let on_it = members * (1.0 - OTHER_CAUSES) + OTHER_CAUSES;
+        (ratio(on_it) / members + ratio(OTHER_CAUSES) * (1.0 - 1.0 / members)).max(f64::MIN_POSITIVE).ln()
     }
 }
 
-/// How loss is spread over source ports; of several paths their sum.
+/// How loss is spread over source ports, of one path or several.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LossByPort {
     /// Packets lost.
     pub lost: u64,
-    /// How much likelier a bad member makes it than chance, by [`MEMBERS`] (logarithms).
+    /// How much likelier a bad member makes it than chance, for each number of members that is tried (logarithms).
     pub evidence: [f64; MEMBERS.len()],
     /// Ports that lose.
     pub lossy: usize,
@@ -130,9 +132,9 @@ pub struct LossByPort {
 }
 
 impl LossByPort {
-    /// This, and that of another path with ports of its own.
+    /// The sum of this and the loss of another path, which has ports of its own.
     #[must_use]
-    pub fn and(self, other: LossByPort) -> LossByPort {
+    pub fn plus(self, other: LossByPort) -> LossByPort {
         LossByPort {
             lost: self.lost + other.lost,
             evidence: std::array::from_fn(|at| self.evidence[at] + other.evidence[at]),
@@ -142,7 +144,7 @@ impl LossByPort {
     }
 
     /// Whether ports differ by more than chance explains.
-    pub fn is_no_chance(&self) -> bool {
+    pub fn is_significant(&self) -> bool {
         self.lost >= LOST_MIN && self.evidence.into_iter().fold(f64::MIN, f64::max) > EVIDENCE_MIN
     }
 }
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn one_member_of_four_is_told_from_loss_of_all() {
+    fn a_bad_member_of_four_is_distinguished_from_loss_of_all_ports() {
         assert!(
             minutes(40, |port| if port % 4 == 0 { 0.04 } else { 0.0 })
                 .concentrated(Direction::Forward, i64::MAX)
@@ -202,14 +204,14 @@ mod tests {
             ports.spread_within(Direction::Forward, 0).unwrap()
         };
         let member = spread([3, 0, 0, 3, 0, 0, 0, 0]);
-        assert!(!member.is_no_chance(), "one path has lost too little to tell");
-        assert!((0..8).fold(member, |all, _| all.and(member)).is_no_chance(), "nine have not");
+        assert!(!member.is_significant(), "one path has lost too few packets");
+        assert!((0..8).fold(member, |all, _| all.plus(member)).is_significant(), "nine have not");
         let chance = spread([1, 0, 1, 0, 2, 1, 0, 1]);
-        assert!(!(0..8).fold(chance, |all, _| all.and(chance)).is_no_chance());
+        assert!(!(0..8).fold(chance, |all, _| all.plus(chance)).is_significant());
     }
 
     #[test]
-    fn loss_of_an_earlier_cause_hides_no_member() {
+    fn loss_of_an_earlier_cause_does_not_hide_a_member() {
         let report = |lost: [u32; 4]| {
             let by_port =
                 (1..5).zip(lost).map(|(port, lost)| PortLoss { port, sent: 250, lost, lost_reverse: 0 }).collect();

@@ -1,10 +1,10 @@
-//! What is said of a host: its addresses, and the settings that its node tells (`serve --audit`).
+//! The facts of a host for its records: its addresses, and the settings that its node reports (`serve --audit`).
 
 use std::net::IpAddr;
 
 use serde_json::Value;
 
-/// Settings of a host, by the rule of the audit that observes them: how records of 2026 call them, and the flat ones.
+/// Settings of a host: the rule of the audit that observes each, its name in records of 2026, and its name in flat records.
 const SETTINGS: [(&str, &str, &str); 9] = [
     ("T01", "net_core_rmem_max", "host-net-tcp-maxbuffer-recv"),
     ("T02", "net_core_wmem_max", "host-net-tcp-maxbuffer-send"),
@@ -20,20 +20,20 @@ const SETTINGS: [(&str, &str, &str); 9] = [
 /// A setting with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// As records of 2026 call it.
+    /// Its name in records of 2026.
     pub name: &'static str,
-    /// As flat records call it.
-    pub flat: &'static str,
-    /// What it is.
+    /// Its name in flat records.
+    pub flat_name: &'static str,
+    /// Its value.
     pub value: String,
 }
 
 /// A host, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostFacts {
-    /// The name that it is reached by.
+    /// The name under which it is reached.
     pub name: String,
-    /// Its addresses that everybody may reach.
+    /// Its public addresses.
     pub addresses: Vec<IpAddr>,
     /// The kernel.
     pub kernel: Option<String>,
@@ -46,7 +46,7 @@ pub struct HostFacts {
 }
 
 impl HostFacts {
-    /// Of a host by name; the audit is what its node answers, where it does.
+    /// The facts of a host by its name and addresses, and by the audit of its node, if the node gives one.
     pub fn new(name: &str, addresses: impl IntoIterator<Item = IpAddr>, audit: Option<&Value>) -> HostFacts {
         let mut public: Vec<IpAddr> =
             addresses.into_iter().map(|it| it.to_canonical()).filter(|it| auth::policy::is_public(*it)).collect();
@@ -54,12 +54,12 @@ impl HostFacts {
         public.dedup();
         let mut facts = HostFacts { name: name.to_owned(), addresses: public, ..HostFacts::default() };
         if let Some(audit) = audit {
-            facts.take(audit);
+            facts.add_audit(audit);
         }
         facts
     }
 
-    fn take(&mut self, audit: &Value) {
+    fn add_audit(&mut self, audit: &Value) {
         let host = &audit["host"]["host"];
         self.kernel = host["kernel"].as_str().map(str::to_owned);
         self.nic = host["nics"].as_array().and_then(|nics| nics.first()).and_then(|nic| {
@@ -72,7 +72,7 @@ impl HostFacts {
         self.is_virtual = observed("C18").map(|machine| machine != "none");
         self.settings = SETTINGS
             .iter()
-            .filter_map(|(rule, name, flat)| Some(Setting { name, flat, value: observed(rule)? }))
+            .filter_map(|(rule, name, flat_name)| Some(Setting { name, flat_name, value: observed(rule)? }))
             .collect();
     }
 }

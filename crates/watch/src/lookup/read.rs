@@ -1,4 +1,4 @@
-//! What a lookup service answers: services that can be tested.
+//! Queries of lookup services: services that can be tested.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,15 +8,15 @@ use web::Dialer;
 
 use crate::fetch::bytes;
 
-/// Records of an answer.
+/// The largest number of records of an answer.
 const RECORDS_MAX: usize = 1_000;
 
-/// A service that somebody else has registered.
+/// A service that another domain has registered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     /// Its host.
     pub host: String,
-    /// As a target's URL.
+    /// Its URL as a target of tests.
     pub url: String,
     /// Its site.
     pub site: Option<String>,
@@ -26,17 +26,17 @@ pub struct Found {
     pub domain: Option<String>,
 }
 
-/// Asks a lookup service for services of a community, or of everybody. Where the URL ends with `_search` it is asked as Elasticsearch is.
+/// Asks a lookup service for the services of a community, or for all. A URL that ends with `_search` is one of Elasticsearch.
 ///
 /// # Errors
-/// It does not answer, or not with records.
+/// The service does not answer, or its answer has no records.
 pub fn find(url: &str, community: Option<&str>, dialer: &Dialer) -> Result<Vec<Found>, String> {
     let is_search = url.trim_end_matches('/').ends_with("_search");
     let answer = if is_search { search(url, community, dialer)? } else { pull(url, community, dialer)? };
     let records: Vec<&Value> = match (&answer, answer["hits"]["hits"].as_array()) {
         (_, Some(hits)) => hits.iter().map(|hit| &hit["_source"]).collect(),
         (Value::Array(records), _) => records.iter().collect(),
-        _ => return Err(format!("{url} answers no records: it is no lookup service")),
+        _ => return Err(format!("{url} answers without records: it is not a lookup service")),
     };
     Ok(records.into_iter().take(RECORDS_MAX).flat_map(services).collect())
 }
@@ -44,9 +44,9 @@ pub fn find(url: &str, community: Option<&str>, dialer: &Dialer) -> Result<Vec<F
 fn pull(url: &str, community: Option<&str>, dialer: &Dialer) -> Result<Value, String> {
     let community =
         community.map(|it| format!("&group-communities={}", web::target::encode(it.as_bytes()))).unwrap_or_default();
-    let mark = if url.contains('?') { '&' } else { '?' };
-    let answer = bytes(&format!("{url}{mark}type=service{community}"), dialer)?;
-    serde_json::from_slice(&answer).map_err(|error| format!("{url} answers no JSON: {error}"))
+    let separator = if url.contains('?') { '&' } else { '?' };
+    let answer = bytes(&format!("{url}{separator}type=service{community}"), dialer)?;
+    serde_json::from_slice(&answer).map_err(|error| format!("the answer of {url} is not JSON: {error}"))
 }
 
 fn search(url: &str, community: Option<&str>, dialer: &Dialer) -> Result<Value, String> {
@@ -57,21 +57,25 @@ fn search(url: &str, community: Option<&str>, dialer: &Dialer) -> Result<Value, 
         filter.push(json!({"bool": {"should": terms}}));
     }
     let query = json!({"size": RECORDS_MAX, "query": {"bool": {"filter": filter}}});
-    web::post::for_document(dialer, url, &query).map_err(|not_taken| not_taken.to_string())
+    web::post::for_document(dialer, url, &query).map_err(|refused| refused.to_string())
 }
 
 /// The services of a record of either form.
 fn services(record: &Value) -> Vec<Found> {
-    if record["host"].is_object() { of_interface(record) } else { of_flat(record).into_iter().collect() }
+    if record["host"].is_object() {
+        services_of_interface(record)
+    } else {
+        service_of_flat(record).into_iter().collect()
+    }
 }
 
-/// The first of a list, or the text itself: servers differ.
+/// The text of a field, or of the first element of its list: servers differ.
 fn text<'a>(record: &'a Value, name: &str) -> Option<&'a str> {
     let value = &record[name];
     value.as_array().and_then(|all| all.first()).unwrap_or(value).as_str().filter(|text| !text.is_empty())
 }
 
-fn of_flat(record: &Value) -> Option<Found> {
+fn service_of_flat(record: &Value) -> Option<Found> {
     if text(record, "type") != Some("service") {
         return None;
     }
@@ -87,7 +91,7 @@ fn of_flat(record: &Value) -> Option<Found> {
     })
 }
 
-fn of_interface(record: &Value) -> Vec<Found> {
+fn services_of_interface(record: &Value) -> Vec<Found> {
     let host = &record["host"];
     let location = &host["location"];
     let urls = host["pscheduler_service"]["urls"].as_array();
@@ -106,7 +110,7 @@ fn of_interface(record: &Value) -> Vec<Found> {
         .collect()
 }
 
-/// A service as a target; none of what cannot be tested.
+/// The URL of a service as a target; none if it cannot be tested.
 fn url(service: &str, host: &str) -> Option<String> {
     match service {
         "twamp" | "pscheduler" => Some(format!("{service}://{host}")),
@@ -115,7 +119,7 @@ fn url(service: &str, host: &str) -> Option<String> {
     }
 }
 
-/// The host of `https://HOST[:PORT]/…`, `tcp://HOST:PORT`, or `HOST[:PORT]`; none of what is no name or address.
+/// The host of `https://HOST[:PORT]/…`, `tcp://HOST:PORT`, or `HOST[:PORT]`; none if it is neither a name nor an address.
 pub(crate) fn host_of(locator: &str) -> Option<String> {
     let rest = locator.split_once("://").map_or(locator, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next()?;
@@ -127,7 +131,7 @@ pub(crate) fn host_of(locator: &str) -> Option<String> {
     ((1..=253).contains(&host.len()) && host.chars().all(is_name) && !host.starts_with('-')).then_some(host)
 }
 
-/// Tables of a configuration: a target for each service, of one host only the first.
+/// Tables of a configuration: a target for each host, with the first of its services.
 pub fn targets(found: &[Found]) -> String {
     let by_host: BTreeMap<&str, &Found> = found.iter().rev().map(|found| (found.host.as_str(), found)).collect();
     let mut text = String::new();

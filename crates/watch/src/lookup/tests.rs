@@ -1,4 +1,4 @@
-//! Records of both forms: what we write is found again by what we read; a service that forgets, and one that is none.
+//! Records of both forms are written and found again; a service that drops records, and a server that is not a lookup service.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use web::Dialer;
 
 use super::facts::HostFacts;
-use super::write::{Registered, interface, legacy};
+use super::write::{RegisteredNode, interface, legacy};
 use super::{Found, find, targets};
 use crate::config::Config;
 
@@ -30,8 +30,9 @@ fn facts() -> HostFacts {
 
 fn written() -> (Vec<Value>, Value) {
     let config = Config::parse(CONFIG).unwrap();
-    let (register, facts) = (&config.registers[0], facts());
-    let node = Registered { name: "jbo", place: &config.places["jbo"], facts: &facts };
+    let register = &config.registers[0];
+    let facts = facts();
+    let node = RegisteredNode { name: "jbo", place: &config.places["jbo"], facts: &facts };
     (legacy(register, node), interface(register, node))
 }
 
@@ -76,12 +77,12 @@ fn dialer() -> Dialer {
     crate::notify::dialer(auth::client_certificate::http_client_config(roots, None).unwrap())
 }
 
-/// Answers requests with these statuses and documents, one after another; what was asked.
+/// A server that answers one request after another with these statuses and documents; its thread returns the requests.
 fn service(answers: Vec<(u16, Value)>) -> (String, std::thread::JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/lookup/records", listener.local_addr().unwrap());
     let served = std::thread::spawn(move || {
-        let mut asked = Vec::new();
+        let mut requests = Vec::new();
         for (status, answer) in answers {
             let (mut socket, _) = listener.accept().unwrap();
             let mut buffer = vec![0; 65_536];
@@ -96,20 +97,20 @@ fn service(answers: Vec<(u16, Value)>) -> (String, std::thread::JoinHandle<Vec<S
                 let count = socket.read(&mut buffer).unwrap();
                 request.push_str(std::str::from_utf8(&buffer[..count]).unwrap());
             }
-            asked.push(request);
+            requests.push(request);
             let body = answer.to_string();
             write!(socket, "HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", body.len())
                 .unwrap();
         }
-        asked
+        requests
     });
     (url, served)
 }
 
 #[test]
-fn what_is_registered_is_found_by_either_form() {
+fn a_registered_node_is_found_by_either_form() {
     let (flat, document) = written();
-    let wanted = |url: &str, domain: Option<&str>| Found {
+    let expected = |url: &str, domain: Option<&str>| Found {
         host: "dtn.example".into(),
         url: url.into(),
         site: Some("jodrell".into()),
@@ -118,21 +119,21 @@ fn what_is_registered_is_found_by_either_form() {
     };
     let (url, served) = service(vec![(200, json!(flat))]);
     let found = find(&url, Some("SKA & more"), &dialer()).unwrap();
-    let services = ["pscheduler://dtn.example", "twamp://dtn.example"].map(|url| wanted(url, Some("janet")));
+    let services = ["pscheduler://dtn.example", "twamp://dtn.example"].map(|url| expected(url, Some("janet")));
     assert_eq!(found, services);
     assert!(
         served.join().unwrap()[0].starts_with("GET /lookup/records?type=service&group-communities=SKA%20%26%20more ")
     );
     let (url, served) = service(vec![(200, json!({"hits": {"hits": [{"_source": document}, {"_source": 7}]}}))]);
     let found = find(&url.replace("records", "_search"), None, &dialer()).unwrap();
-    assert_eq!(found, [wanted("pscheduler://dtn.example", None)]);
+    assert_eq!(found, [expected("pscheduler://dtn.example", None)]);
     assert!(served.join().unwrap()[0].contains(r#"{"range":{"expires":{"gt":"now"}}}"#));
     let config = Config::parse(&targets(&services)).unwrap();
     assert_eq!(config.places["dtn.example"].location, Some((53.2, -2.3)));
 }
 
 #[test]
-fn what_strangers_register_cannot_write_our_configuration() {
+fn records_of_other_domains_cannot_inject_configuration() {
     let record = |locator: &str| {
         json!([{"type": ["service"], "service-type": ["twamp"], "service-locator": [locator],
         "location-sitename": ["a\"\n[node.evil]\naddress = \"evil\""], "location-latitude": ["1e999"], "location-longitude": ["5"]}])
@@ -146,18 +147,18 @@ fn what_strangers_register_cannot_write_our_configuration() {
         assert_eq!((config.places.len(), config.nodes().count()), (count, 0), "{locator}: {}", targets(&found));
     }
     let (url, _served) = service(vec![(200, json!({"title": "a page"}))]);
-    assert!(find(&url, None, &dialer()).unwrap_err().contains("no lookup service"));
+    assert!(find(&url, None, &dialer()).unwrap_err().contains("not a lookup service"));
 }
 
 #[test]
-fn a_record_is_renewed_until_the_service_has_forgotten_it() {
+fn a_record_is_renewed_and_registered_anew_when_the_service_dropped_it() {
     let own = json!({"uri": ["lookup/host/7"]});
     let (url, served) = service(vec![(201, own.clone()), (200, json!({})), (404, json!({})), (201, own)]);
     let mut renewals = std::collections::HashMap::new();
     for _ in 0..3 {
         super::register::renew(&url, "jbo 0".into(), &json!({"type": ["host"]}), &mut renewals, &dialer()).unwrap();
     }
-    let asked: Vec<String> =
+    let requests: Vec<String> =
         served.join().unwrap().iter().map(|request| request.split(' ').nth(1).unwrap().to_owned()).collect();
-    assert_eq!(asked, ["/lookup/records", "/lookup/host/7", "/lookup/host/7", "/lookup/records"]);
+    assert_eq!(requests, ["/lookup/records", "/lookup/host/7", "/lookup/host/7", "/lookup/records"]);
 }

@@ -1,4 +1,4 @@
-//! Records of a node, as lookup services take them.
+//! The records of a node for lookup services.
 
 use model::id::Uuid;
 use serde_json::{Map, Value, json};
@@ -6,28 +6,28 @@ use serde_json::{Map, Value, json};
 use super::facts::HostFacts;
 use crate::config::{LookupService, Register, WatchedPlace};
 
-/// How long a flat record is valid: a day, after which nobody finds a node that is gone.
+/// How long a flat record is valid: a day, so that a node that is gone is not found any longer.
 const TTL: &str = "PT24H";
 /// The version of pScheduler's contract that a node speaks.
 const PSCHEDULER: &str = "5.2";
 
 /// A node that is registered.
 #[derive(Clone, Copy, Debug)]
-pub struct Registered<'a> {
-    /// What the watch calls it.
+pub struct RegisteredNode<'a> {
+    /// Its name at the watch.
     pub name: &'a str,
-    /// Where it is.
+    /// Its entry in the configuration.
     pub place: &'a WatchedPlace,
     /// Its host.
     pub facts: &'a HostFacts,
 }
 
-/// The same for one name for ever: a record that comes again takes the place of the one before.
+/// The id of a record, always the same for a name: a record that is sent again replaces the earlier one.
 fn id(name: &str) -> Uuid {
     Uuid::new_v5(&Uuid::NAMESPACE_URL, format!("longhaul:{name}").as_bytes())
 }
 
-/// Where others reach a service.
+/// The URL at which other hosts reach a service.
 fn locator(service: LookupService, host: &str) -> String {
     match service {
         LookupService::Twamp => format!("tcp://{host}:862"),
@@ -44,7 +44,7 @@ fn tests(service: LookupService) -> &'static [&'static str] {
 }
 
 /// Flat maps of lists: the host, its interface, its services.
-pub fn legacy(register: &Register, node: Registered<'_>) -> Vec<Value> {
+pub fn legacy(register: &Register, node: RegisteredNode<'_>) -> Vec<Value> {
     let facts = node.facts;
     let addresses: Vec<String> = facts.addresses.iter().map(ToString::to_string).collect();
     let mut common = Map::new();
@@ -71,7 +71,7 @@ pub fn legacy(register: &Register, node: Registered<'_>) -> Vec<Value> {
     host.push(("pshost-bundle-version", json!([env!("CARGO_PKG_VERSION")])));
     host.extend(facts.kernel.iter().map(|kernel| ("host-os-kernel", json!([kernel]))));
     host.extend(facts.is_virtual.map(|is| ("host-vm", json!([u8::from(is).to_string()]))));
-    host.extend(facts.settings.iter().map(|setting| (setting.flat, json!([setting.value]))));
+    host.extend(facts.settings.iter().map(|setting| (setting.flat_name, json!([setting.value]))));
     let mut records = vec![record("host", host)];
     let mut interface = vec![("interface-addresses", json!(addresses))];
     if let Some((name, capacity, mtu)) = &facts.nic {
@@ -97,7 +97,7 @@ pub fn legacy(register: &Register, node: Registered<'_>) -> Vec<Value> {
 }
 
 /// The document of 2026.
-pub fn interface(register: &Register, node: Registered<'_>) -> Value {
+pub fn interface(register: &Register, node: RegisteredNode<'_>) -> Value {
     let facts = node.facts;
     let mut host = Map::new();
     host.insert("client_uuid".into(), json!(id(node.name)));

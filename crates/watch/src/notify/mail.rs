@@ -9,9 +9,9 @@ use super::{summary, word};
 use crate::alarms::Change;
 
 /// How long a mail server may take.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Alarms in one mail; of more it says how many there are.
-const TOLD_MAX: usize = 50;
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Alarms in one mail; further ones are only counted.
+const LISTED_MAX: usize = 50;
 
 /// Sends one mail of all changes.
 pub(super) fn send(server: &str, from: &str, to: &[String], changes: &[&Change]) -> Result<(), String> {
@@ -22,13 +22,13 @@ pub(super) fn send(server: &str, from: &str, to: &[String], changes: &[&Change])
     let message = builder.body(body(changes)).map_err(|error| error.to_string())?;
     let transport =
         SmtpTransport::from_url(server).map_err(|error| format!("{}: {error}", web::target::redacted(server)))?;
-    let sent = transport.timeout(Some(PATIENCE)).build().send(&message);
+    let sent = transport.timeout(Some(TIMEOUT)).build().send(&message);
     sent.map(drop)
         .map_err(|error| format!("mail by {}: {}", web::target::redacted(server), model::fault::with_causes(&error)))
 }
 
 fn mailbox(text: &str) -> Result<Mailbox, String> {
-    text.parse().map_err(|error| format!("{text:?} is no address of mail: {error}"))
+    text.parse().map_err(|error| format!("{text:?} is not a mail address: {error}"))
 }
 
 fn subject(changes: &[&Change]) -> String {
@@ -40,7 +40,7 @@ fn subject(changes: &[&Change]) -> String {
 
 pub(super) fn body(changes: &[&Change]) -> String {
     let mut text = String::new();
-    for change in changes.iter().take(TOLD_MAX) {
+    for change in changes.iter().take(LISTED_MAX) {
         let alarm = change.alarm();
         text.push_str(&format!(
             "{}: {}\n  since {}\n  {}\n",
@@ -57,8 +57,8 @@ pub(super) fn body(changes: &[&Change]) -> String {
         text.extend(alarm.event.iter().map(|event| format!("  at about that time: {event}\n")));
         text.push('\n');
     }
-    if changes.len() > TOLD_MAX {
-        text.push_str(&format!("and {} more: longhaul watch alarms\n", changes.len() - TOLD_MAX));
+    if changes.len() > LISTED_MAX {
+        text.push_str(&format!("and {} more: longhaul watch alarms\n", changes.len() - LISTED_MAX));
     }
     text
 }

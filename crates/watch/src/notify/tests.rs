@@ -1,4 +1,4 @@
-//! Who is told of what, over real sockets.
+//! Recipients and the changes that are sent to them, over real sockets.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -32,15 +32,16 @@ fn plain() -> Dialer {
     dialer(tls)
 }
 
-/// Answers one request; its first line and its body.
-fn answered(test: impl FnOnce(String)) -> (String, Value) {
+/// Serves one request while `test` runs; returns its first line and its body.
+fn one_request(test: impl FnOnce(String)) -> (String, Value) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
     std::thread::scope(|scope| {
         let served = scope.spawn(|| {
             let (mut socket, _) = listener.accept().unwrap();
             let mut lines = BufReader::new(socket.try_clone().unwrap());
-            let (mut first, mut length) = (String::new(), 0);
+            let mut first = String::new();
+            let mut length = 0;
             lines.read_line(&mut first).unwrap();
             loop {
                 let mut line = String::new();
@@ -67,11 +68,11 @@ fn notifier(toml: &str) -> Notifier {
 }
 
 #[test]
-fn a_webhook_hears_of_a_change() {
-    let (line, body) = answered(|url| {
+fn a_change_is_posted_to_a_webhook() {
+    let (line, body) = one_request(|url| {
         let mut notifier = notifier(&format!("[[notify]]\nwebhook = \"{url}/hook\"\n"));
         notifier.push(&Change::Raised(alarm(Health::Warning)), 600);
-        notifier.tell(&[]);
+        notifier.send(&[]);
     });
     assert!(line.starts_with("POST /hook "), "{line}");
     assert_eq!(
@@ -81,12 +82,12 @@ fn a_webhook_hears_of_a_change() {
 }
 
 #[test]
-fn alertmanager_gets_labels_and_an_end() {
-    let (line, body) = answered(|url| {
+fn an_alert_has_labels_and_an_end() {
+    let (line, body) = one_request(|url| {
         let mut notifier = notifier(&format!("[[notify]]\nalertmanager = \"{url}\"\n"));
         let ended = Alarm { ended: Some("2026-11-01T11:00:00Z".into()), ..alarm(Health::Critical) };
         notifier.push(&Change::Ended(ended), 600);
-        notifier.tell(&[]);
+        notifier.send(&[]);
     });
     assert!(line.starts_with("POST /api/v2/alerts "), "{line}");
     let labels = &body[0]["labels"];
@@ -95,7 +96,7 @@ fn alertmanager_gets_labels_and_an_end() {
 }
 
 #[test]
-fn nights_are_quiet_but_for_what_is_critical() {
+fn quiet_times_hold_back_all_but_critical_alarms() {
     let waiting = |notifier: &Notifier| notifier.recipients.iter().map(|it| it.waiting.len()).collect::<Vec<_>>();
     let toml = "quiet = [\"22:00-06:00\"]\n[[notify]]\nwebhook = \"http://127.0.0.1:1/\"\n\
                 [[notify]]\nalertmanager = \"http://127.0.0.1:1/\"\n[[notify]]\nwebhook = \"http://127.0.0.1:1/\"\nseverity = \"critical\"\n";
@@ -107,13 +108,13 @@ fn nights_are_quiet_but_for_what_is_critical() {
     notifier.push(&Change::Raised(alarm(Health::Warning)), 12 * 60);
     let seen = Acknowledgement { by: "noc".into(), note: String::new() };
     notifier.push(&Change::Changed(Alarm { acknowledged: Some(seen), ..alarm(Health::Critical) }), 12 * 60);
-    assert_eq!(waiting(&notifier), [2, 3, 1], "what somebody has seen is not told again");
-    notifier.tell(&[]);
-    assert_eq!(waiting(&notifier), [2, 3, 1], "nobody listens there: it waits");
+    assert_eq!(waiting(&notifier), [2, 3, 1], "an acknowledged alarm is not sent again");
+    notifier.send(&[]);
+    assert_eq!(waiting(&notifier), [2, 3, 1], "no server listens: the changes wait");
 }
 
 #[test]
-fn another_configuration_keeps_what_waits_for_those_who_stay() {
+fn another_configuration_keeps_waiting_changes_of_its_recipients() {
     let to = |names: &[&str]| -> String {
         names.iter().map(|name| format!("[[notify]]\nwebhook = \"http://127.0.0.1:1/{name}\"\n")).collect()
     };
@@ -124,15 +125,16 @@ fn another_configuration_keeps_what_waits_for_those_who_stay() {
 }
 
 #[test]
-fn a_mail_goes_by_smtp() {
+fn a_mail_is_sent_by_smtp() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = format!("smtp://{}", listener.local_addr().unwrap());
-    let (said, heard) = channel();
+    let (sender, received) = channel();
     let serving = std::thread::spawn(move || {
         let (mut socket, _) = listener.accept().unwrap();
         let mut lines = BufReader::new(socket.try_clone().unwrap());
         socket.write_all(b"220 mail.example ESMTP\r\n").unwrap();
-        let (mut is_data, mut line) = (false, String::new());
+        let mut is_data = false;
+        let mut line = String::new();
         while lines.read_line(&mut line).is_ok_and(|read| read > 0) {
             let words = line.trim_end().to_owned();
             line.clear();
@@ -142,7 +144,7 @@ fn a_mail_goes_by_smtp() {
                     b"250 queued\r\n"
                 }
                 _ if is_data => {
-                    said.send(words).unwrap();
+                    sender.send(words).unwrap();
                     continue;
                 }
                 "DATA" => {
@@ -158,15 +160,15 @@ fn a_mail_goes_by_smtp() {
     let change = Change::Raised(alarm(Health::Critical));
     mail::send(&server, "Watch <watch@example.org>", &["noc@example.org".into()], &[&change]).unwrap();
     serving.join().unwrap();
-    let text: Vec<String> = heard.iter().collect();
+    let text: Vec<String> = received.iter().collect();
     let whole = text.join("\n");
     assert!(whole.contains("Subject: [longhaul] raised critical loss"), "{whole}");
     assert!(whole.contains("9 of 600 packets lost in reverse") && whole.contains("firewall update"), "{whole}");
-    assert!(mail::send(&server, "nobody", &[], &[&change]).unwrap_err().contains("no address of mail"));
+    assert!(mail::send(&server, "nobody", &[], &[&change]).unwrap_err().contains("not a mail address"));
 }
 
 #[test]
-fn spans_go_over_midnight() {
+fn a_quiet_time_may_span_midnight() {
     let night = [(22 * 60, 6 * 60)];
     assert!(
         is_within(&night, 23 * 60) && is_within(&night, 0) && !is_within(&night, 6 * 60) && !is_within(&night, 12 * 60)

@@ -1,4 +1,4 @@
-//! Groups become pairs of addresses: classes and filters first, then who with whom, then what is excluded.
+//! Groups become pairs of addresses: classes and filters select addresses, the group pairs them, and excludes remove pairs.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use super::template::{Address, Exclude, Filter, Group, PairingOptions, Selector, Template};
-use super::{ImportError, Read};
+use super::{ImportError, ImportResult};
 
-/// Classes of classes.
+/// The largest depth of classes.
 const CLASS_DEPTH_MAX: usize = 16;
 
 /// Expands groups of a template.
@@ -22,28 +22,29 @@ impl<'t> Expander<'t> {
     }
 
     /// The pairs of a group, each once and in one order: a stream measures both directions.
-    pub fn pairs(&self, group: &str, remarks: &mut Vec<String>) -> Read<Vec<(String, String)>> {
+    pub fn pairs(&self, group: &str, remarks: &mut Vec<String>) -> ImportResult<Vec<(String, String)>> {
         let place = format!("groups {group}");
         let found = self.template.groups.get(group);
         let found =
             found.ok_or_else(|| ImportError::new(format!("task with group {group}"), "there is no such group"))?;
         let ordered = match found {
-            Group::Mesh { addresses, how } => {
+            Group::Mesh { addresses, how: options } => {
                 let all = self.select(addresses, &place, remarks)?;
                 let pairs = all.iter().flat_map(|a| all.iter().map(move |b| (a.clone(), b.clone()))).collect();
-                self.without(pairs, how, &place, remarks)?
+                self.without(pairs, options, &place, remarks)?
             }
-            Group::Disjoint { a_addresses, b_addresses, unidirectional, how } => {
+            Group::Disjoint { a_addresses, b_addresses, unidirectional, how: options } => {
                 if *unidirectional {
-                    remarks.push(format!("{place}: of a unidirectional group both directions are measured"));
+                    remarks.push(format!("{place}: both directions of a unidirectional group are measured"));
                 }
-                let (a, b) = (self.select(a_addresses, &place, remarks)?, self.select(b_addresses, &place, remarks)?);
+                let a = self.select(a_addresses, &place, remarks)?;
+                let b = self.select(b_addresses, &place, remarks)?;
                 let pairs = a.iter().flat_map(|a| b.iter().map(move |b| (a.clone(), b.clone()))).collect();
-                self.without(pairs, how, &place, remarks)?
+                self.without(pairs, options, &place, remarks)?
             }
             Group::List { addresses } => {
                 let all = self.select(addresses, &place, remarks)?;
-                remarks.push(format!("{place}: tests of one end alone are not taken ({} addresses)", all.len()));
+                remarks.push(format!("{place}: tests of one end alone are not imported ({} addresses)", all.len()));
                 Vec::new()
             }
         };
@@ -55,7 +56,7 @@ impl<'t> Expander<'t> {
         Ok(ordered.into_iter().filter(is_new).collect())
     }
 
-    fn select(&self, selectors: &[Selector], place: &str, remarks: &mut Vec<String>) -> Read<Vec<String>> {
+    fn select(&self, selectors: &[Selector], place: &str, remarks: &mut Vec<String>) -> ImportResult<Vec<String>> {
         let mut all = Vec::new();
         for selector in selectors {
             all.extend(self.names(selector, place, remarks)?);
@@ -67,14 +68,14 @@ impl<'t> Expander<'t> {
         Ok(all)
     }
 
-    fn names(&self, selector: &Selector, place: &str, remarks: &mut Vec<String>) -> Read<Vec<String>> {
+    fn names(&self, selector: &Selector, place: &str, remarks: &mut Vec<String>) -> ImportResult<Vec<String>> {
         match selector {
             Selector::Named { name, label } => {
                 if !self.template.addresses.contains_key(name) {
                     return Err(ImportError::new(place, format!("there is no address {name}")));
                 }
                 if let Some(label) = label {
-                    remarks.push(format!("{place}: label {label} of {name} is not taken"));
+                    remarks.push(format!("{place}: label {label} of {name} is not imported"));
                 }
                 Ok(vec![name.clone()])
             }
@@ -98,9 +99,12 @@ impl<'t> Expander<'t> {
         place: &str,
         depth: usize,
         remarks: &mut Vec<String>,
-    ) -> Read<bool> {
+    ) -> ImportResult<bool> {
         if depth == 0 {
-            return Err(ImportError::new(format!("address-classes {class}"), "it is made of itself, or goes too deep"));
+            return Err(ImportError::new(
+                format!("address-classes {class}"),
+                "it refers to itself, or is nested too deeply",
+            ));
         }
         let found = self.template.classes.get(class);
         let found = found.ok_or_else(|| ImportError::new(place, format!("there is no address class {class}")))?;
@@ -125,9 +129,9 @@ impl<'t> Expander<'t> {
         place: &str,
         depth: usize,
         remarks: &mut Vec<String>,
-    ) -> Read<bool> {
+    ) -> ImportResult<bool> {
         if depth == 0 {
-            return Err(ImportError::new(place, "it is made of itself, or goes too deep"));
+            return Err(ImportError::new(place, "it refers to itself, or is nested too deeply"));
         }
         let host = address.host(self.template);
         Ok(match filter {
@@ -135,24 +139,24 @@ impl<'t> Expander<'t> {
             Filter::Tag { tag } => address.tags.contains(tag),
             Filter::IpVersion { ip_version } => match address.address.parse::<IpAddr>() {
                 Ok(ip) => ip.is_ipv4() == (*ip_version == 4),
-                // A name may have both.
+                // A name may have addresses of both versions.
                 Err(_) => true,
             },
             Filter::Netmask { netmask } => {
                 let net: IpNet =
-                    netmask.parse().map_err(|_| ImportError::new(place, format!("{netmask} is no netmask")))?;
+                    netmask.parse().map_err(|_| ImportError::new(place, format!("{netmask} is not a netmask")))?;
                 address.address.parse::<IpAddr>().is_ok_and(|ip| net.contains(&ip))
             }
             Filter::Host { no_agent, tag, jq } => {
                 if jq.is_some() {
-                    remarks.push(format!("{place}: jq is not understood, and taken as true"));
+                    remarks.push(format!("{place}: jq is not supported, and taken as true"));
                 }
-                let is_without = address.no_agent || host.is_some_and(|host| host.no_agent);
+                let has_no_agent = address.no_agent || host.is_some_and(|host| host.no_agent);
                 let has_tag = |tag: &String| host.is_some_and(|host| host.tags.contains(tag));
-                no_agent.is_none_or(|wanted| wanted == is_without) && tag.as_ref().is_none_or(has_tag)
+                no_agent.is_none_or(|wanted| wanted == has_no_agent) && tag.as_ref().is_none_or(has_tag)
             }
             Filter::Jq { jq } => {
-                remarks.push(format!("{place}: jq {jq} is not understood, and taken as true"));
+                remarks.push(format!("{place}: jq {jq} is not supported, and taken as true"));
                 true
             }
             Filter::Not { filter } => !self.fits(filter, address, place, depth - 1, remarks)?,
@@ -161,7 +165,7 @@ impl<'t> Expander<'t> {
         })
     }
 
-    /// How many filters fit.
+    /// The number of filters that match.
     fn count(
         &self,
         filters: &[Filter],
@@ -169,7 +173,7 @@ impl<'t> Expander<'t> {
         place: &str,
         depth: usize,
         remarks: &mut Vec<String>,
-    ) -> Read<usize> {
+    ) -> ImportResult<usize> {
         let mut count = 0;
         for filter in filters {
             count += usize::from(self.fits(filter, address, place, depth - 1, remarks)?);
@@ -180,12 +184,12 @@ impl<'t> Expander<'t> {
     fn without(
         &self,
         pairs: Vec<(String, String)>,
-        how: &PairingOptions,
+        options: &PairingOptions,
         place: &str,
         remarks: &mut Vec<String>,
-    ) -> Read<Vec<(String, String)>> {
+    ) -> ImportResult<Vec<(String, String)>> {
         let mut excluded = BTreeSet::new();
-        for Exclude { local_address, target_addresses } in &how.excludes {
+        for Exclude { local_address, target_addresses } in &options.excludes {
             for local in self.names(local_address, place, remarks)? {
                 for target in target_addresses {
                     excluded
@@ -194,7 +198,7 @@ impl<'t> Expander<'t> {
             }
         }
         let addresses = &self.template.addresses;
-        let rule = how.excludes_self.as_deref().unwrap_or("host");
+        let rule = options.excludes_self.as_deref().unwrap_or("host");
         let is_self = |a: &String, b: &String| match rule {
             "disabled" => false,
             "address" => addresses[a].address == addresses[b].address,

@@ -1,20 +1,20 @@
-//! Tests and schedules become our settings. Keys of a specification that have no place with us are named.
+//! Tests and schedules become settings of the watch, with a remark for each key of a specification that has no counterpart.
 
 use jiff::{Span, SpanRelativeTo, Unit};
 use serde_json::Value;
 
 use super::template::{Schedule, Task, Template, Test};
-use super::{ImportError, Read};
+use super::{ImportError, ImportResult};
 
-/// What a test becomes.
+/// The settings that a test becomes.
 pub(super) struct Settings {
     /// `latency`, `throughput` or `path`.
     pub kind: &'static str,
     pub values: toml::Table,
 }
 
-/// Keys that say who with whom, which the group says, or that change nothing with us.
-const OF_ENDS: [&str; 13] = [
+/// Keys that name the two ends, which the group does, or that have no effect at the watch.
+const IGNORED_KEYS: [&str; 13] = [
     "schema",
     "source",
     "dest",
@@ -30,14 +30,14 @@ const OF_ENDS: [&str; 13] = [
     "omit",
 ];
 
-/// The settings of a test under a task; none where we have no such test.
+/// The settings of a test under a task; none if the watch has no such test.
 pub(super) fn settings(
     template: &Template,
     task_name: &str,
     task: &Task,
     test_name: &str,
     remarks: &mut Vec<String>,
-) -> Read<Option<Settings>> {
+) -> ImportResult<Option<Settings>> {
     let place = format!("tests {test_name}");
     let test = template.tests.get(test_name);
     let test =
@@ -55,9 +55,9 @@ pub(super) fn settings(
         "throughput" => throughput(test, &place, remarks)?,
         "latency" | "latencybg" => latency(test, &place, remarks)?,
         "rtt" => rtt(test, &place, remarks)?,
-        "trace" | "mtu" => Settings { kind: "path", values: taken(test, &[], &place, remarks) },
+        "trace" | "mtu" => Settings { kind: "path", values: empty_values(test, &[], &place, remarks) },
         other => {
-            remarks.push(format!("{place}: a test of {other} is not taken"));
+            remarks.push(format!("{place}: a test of {other} is not imported"));
             return Ok(None);
         }
     };
@@ -68,7 +68,7 @@ pub(super) fn settings(
 }
 
 /// The two ends must be those of the group.
-fn ends(test: &Test, place: &str, remarks: &mut Vec<String>) -> Read<()> {
+fn ends(test: &Test, place: &str, remarks: &mut Vec<String>) -> ImportResult<()> {
     for (key, index) in [("source", 0), ("dest", 1)] {
         let Some(Value::String(text)) = test.spec.get(key) else { continue };
         let variable = format!("address[{index}]");
@@ -76,7 +76,7 @@ fn ends(test: &Test, place: &str, remarks: &mut Vec<String>) -> Read<()> {
         match inner {
             Some(inner) if inner == variable => {}
             Some(inner) if inner.starts_with("jq") => {
-                remarks.push(format!("{place}: {key} by jq is not understood: the group's ends are used"))
+                remarks.push(format!("{place}: {key} by jq is not supported: the ends of the group are used"))
             }
             _ => {
                 return Err(ImportError::new(
@@ -89,22 +89,22 @@ fn ends(test: &Test, place: &str, remarks: &mut Vec<String>) -> Read<()> {
     Ok(())
 }
 
-/// A table of nothing; what is not among `known` is named.
-fn taken(test: &Test, known: &[&str], place: &str, remarks: &mut Vec<String>) -> toml::Table {
+/// An empty table, with a remark for each key that is not in `known`.
+fn empty_values(test: &Test, known: &[&str], place: &str, remarks: &mut Vec<String>) -> toml::Table {
     for (key, value) in &test.spec {
-        if !known.contains(&key.as_str()) && !OF_ENDS.contains(&key.as_str()) {
-            remarks.push(format!("{place}: {key} ({value}) is not taken"));
+        if !known.contains(&key.as_str()) && !IGNORED_KEYS.contains(&key.as_str()) {
+            remarks.push(format!("{place}: {key} ({value}) is not imported"));
         }
     }
     toml::Table::new()
 }
 
-fn number(test: &Test, key: &str, place: &str) -> Read<Option<f64>> {
+fn number(test: &Test, key: &str, place: &str) -> ImportResult<Option<f64>> {
     let Some(value) = test.spec.get(key) else { return Ok(None) };
     let read = value.as_f64().or_else(|| value.as_str().and_then(si));
     read.filter(|number| number.is_finite() && *number > 0.0)
         .map(Some)
-        .ok_or_else(|| ImportError::new(place, format!("{key} is {value}, and no number above nothing")))
+        .ok_or_else(|| ImportError::new(place, format!("{key} is {value}, and not a number above 0")))
 }
 
 /// Numbers with a prefix: `10G`.
@@ -121,8 +121,8 @@ fn si(text: &str) -> Option<f64> {
     Some(text[..end].parse::<f64>().ok()? * factor)
 }
 
-fn throughput(test: &Test, place: &str, remarks: &mut Vec<String>) -> Read<Settings> {
-    let mut values = taken(test, &["duration", "parallel", "congestion", "bandwidth"], place, remarks);
+fn throughput(test: &Test, place: &str, remarks: &mut Vec<String>) -> ImportResult<Settings> {
+    let mut values = empty_values(test, &["duration", "parallel", "congestion", "bandwidth"], place, remarks);
     if let Some(Value::String(duration)) = test.spec.get("duration") {
         values.insert("lasts".into(), span(duration, &format!("{place} duration"))?.into());
     }
@@ -141,21 +141,21 @@ fn throughput(test: &Test, place: &str, remarks: &mut Vec<String>) -> Read<Setti
     Ok(Settings { kind: "throughput", values })
 }
 
-fn latency(test: &Test, place: &str, remarks: &mut Vec<String>) -> Read<Settings> {
+fn latency(test: &Test, place: &str, remarks: &mut Vec<String>) -> ImportResult<Settings> {
     let known = ["packet-interval", "packet-padding", "packet-count", "bucket-width", "protocol"];
-    let mut values = taken(test, &known, place, remarks);
+    let mut values = empty_values(test, &known, place, remarks);
     if let Some(interval_s) = number(test, "packet-interval", place)? {
         values.insert("rate".into(), toml::Value::Float(1.0 / interval_s));
     }
     if let Some(padding) = number(test, "packet-padding", place)? {
-        // OWAMP counts from the end of its 14 octets.
+        // OWAMP counts the padding after its 14 octets.
         values.insert("bytes".into(), toml::Value::Integer((padding as i64 + 14).max(44)));
     }
     Ok(Settings { kind: "latency", values })
 }
 
-fn rtt(test: &Test, place: &str, remarks: &mut Vec<String>) -> Read<Settings> {
-    let mut values = taken(test, &["count", "length", "protocol", "ttl", "timeout"], place, remarks);
+fn rtt(test: &Test, place: &str, remarks: &mut Vec<String>) -> ImportResult<Settings> {
+    let mut values = empty_values(test, &["count", "length", "protocol", "ttl", "timeout"], place, remarks);
     if let Some(length) = number(test, "length", place)? {
         values.insert("bytes".into(), toml::Value::Integer((length as i64).max(44)));
     }
@@ -163,31 +163,31 @@ fn rtt(test: &Test, place: &str, remarks: &mut Vec<String>) -> Read<Settings> {
     Ok(Settings { kind: "latency", values })
 }
 
-fn every(name: &str, schedule: &Schedule, remarks: &mut Vec<String>) -> Read<Option<String>> {
+fn every(name: &str, schedule: &Schedule, remarks: &mut Vec<String>) -> ImportResult<Option<String>> {
     let place = format!("schedules {name}");
-    let left = [
+    let ignored = [
         ("start", schedule.start.is_some()),
         ("until", schedule.until.is_some()),
         ("max-runs", schedule.max_runs.is_some()),
     ];
-    for (key, _) in left.into_iter().filter(|(_, is_said)| *is_said) {
-        remarks.push(format!("{place}: {key} is not taken: a watch has no end"));
+    for (key, _) in ignored.into_iter().filter(|(_, is_set)| *is_set) {
+        remarks.push(format!("{place}: {key} is not imported: a watch has no end"));
     }
     if schedule.slip.is_some() || schedule.sliprand.is_some() {
-        remarks.push(format!("{place}: slip is not taken: slots are booked by the plan"));
+        remarks.push(format!("{place}: slip is not imported: the watch books slots itself"));
     }
     schedule.repeat.as_ref().map(|repeat| span(repeat, &format!("{place} repeat"))).transpose()
 }
 
-/// An ISO 8601 duration as we write it.
-fn span(text: &str, place: &str) -> Read<String> {
+/// An ISO 8601 duration in the notation of the configuration.
+fn span(text: &str, place: &str) -> ImportResult<String> {
     let wrong = |what: &str| ImportError::new(place, format!("{text} {what}"));
-    let read: Span = text.parse().map_err(|_| wrong("is no duration of ISO 8601: PT6H"))?;
+    let read: Span = text.parse().map_err(|_| wrong("is not a duration of ISO 8601, such as PT6H"))?;
     let seconds = read
         .total((Unit::Second, SpanRelativeTo::days_are_24_hours()))
-        .map_err(|_| wrong("has months or years, whose length nobody knows"))?;
+        .map_err(|_| wrong("has months or years, whose length varies"))?;
     if !seconds.is_finite() || seconds <= 0.0 {
-        return Err(wrong("is no time at all"));
+        return Err(wrong("is not above 0"));
     }
     Ok(format!("{seconds}s"))
 }

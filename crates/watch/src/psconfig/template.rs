@@ -1,4 +1,4 @@
-//! A template as it is written. What a section must have is checked, what we do not know is named.
+//! A template as it is written. Required parts are checked, with a remark for each unknown section.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::{ImportError, Read};
+use super::{ImportError, ImportResult};
 
 /// The sections of a template.
 const SECTIONS: [&str; 12] = [
@@ -24,7 +24,7 @@ const SECTIONS: [&str; 12] = [
     "tests",
 ];
 
-/// All of it.
+/// A whole template.
 #[derive(Debug, Default)]
 pub(super) struct Template {
     pub addresses: BTreeMap<String, Address>,
@@ -81,7 +81,7 @@ pub(super) struct DataSource {
     pub kind: String,
 }
 
-/// Which addresses.
+/// A condition that addresses must meet.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub(super) enum Filter {
@@ -96,7 +96,7 @@ pub(super) enum Filter {
     Not { filter: Box<Filter> },
 }
 
-/// Who with whom.
+/// A group: how its addresses are paired.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub(super) enum Group {
@@ -118,7 +118,7 @@ pub(super) enum Group {
     },
 }
 
-/// What all groups of pairs have.
+/// The options that all groups of pairs have.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub(super) struct PairingOptions {
@@ -208,7 +208,7 @@ impl Address {
         self.host.clone().unwrap_or_else(|| name.to_owned())
     }
 
-    /// The host that it is of.
+    /// Its host.
     pub fn host<'t>(&self, template: &'t Template) -> Option<&'t Host> {
         template.hosts.get(self.host.as_ref()?)
     }
@@ -220,12 +220,13 @@ impl Address {
 }
 
 impl Template {
-    pub fn read(whole: &Map<String, Value>, remarks: &mut Vec<String>) -> Read<Template> {
+    /// Reads a template after its includes were merged.
+    pub fn read(whole: &Map<String, Value>, remarks: &mut Vec<String>) -> ImportResult<Template> {
         for section in whole.keys().filter(|section| !SECTIONS.contains(&section.as_str())) {
-            remarks.push(format!("section {section} is not known"));
+            remarks.push(format!("section {section} is unknown"));
         }
         if whole.contains_key("contexts") {
-            remarks.push("contexts are not taken: nodes test in the network that they are in".into());
+            remarks.push("contexts are not imported: nodes test in the network that they are in".into());
         }
         for needed in ["addresses", "groups", "tests", "tasks"] {
             if !whole.contains_key(needed) {
@@ -250,7 +251,7 @@ impl Template {
             let others = address.labels.values().chain(address.remote_addresses.values());
             if others.filter(|other| !other.address.is_empty() && other.address != address.address).count() > 0 {
                 remarks.push(format!(
-                    "addresses {name}: labels and remote addresses are not taken, {} is used",
+                    "addresses {name}: labels and remote addresses are not imported, {} is used",
                     address.address
                 ));
             }
@@ -259,9 +260,9 @@ impl Template {
     }
 }
 
-fn section<T: DeserializeOwned>(whole: &Map<String, Value>, name: &str) -> Read<BTreeMap<String, T>> {
+fn section<T: DeserializeOwned>(whole: &Map<String, Value>, name: &str) -> ImportResult<BTreeMap<String, T>> {
     let Some(value) = whole.get(name) else { return Ok(BTreeMap::new()) };
-    let Value::Object(entries) = value else { return Err(ImportError::new(name, "it is no object")) };
+    let Value::Object(entries) = value else { return Err(ImportError::new(name, "it is not an object")) };
     let read = |(key, entry): (&String, &Value)| {
         let wrong = |error: serde_json::Error| ImportError::new(format!("{name} {key}"), error.to_string());
         Ok((key.clone(), serde_json::from_value(entry.clone()).map_err(wrong)?))

@@ -1,4 +1,4 @@
-//! Templates: the pairs that they expand to, what is named, what is refused.
+//! Templates: the pairs that they expand to, remarks, and errors.
 
 use super::*;
 use crate::mesh::{Mesh, TestKind};
@@ -24,7 +24,7 @@ fn mesh(imported: &Imported) -> Vec<(String, String, TestKind)> {
 }
 
 #[test]
-fn a_template_becomes_a_configuration_and_what_is_left_is_named() {
+fn a_template_becomes_a_configuration_with_remarks() {
     let imported = import(COLLAB).unwrap();
     let tests = mesh(&imported);
     let of = |kind| {
@@ -38,9 +38,9 @@ fn a_template_becomes_a_configuration_and_what_is_left_is_named() {
         "{}",
         imported.toml
     );
-    let said = imported.remarks.join("\n");
-    for part in ["archive ours", "labels and remote addresses", "unidirectional", "slip is not taken"] {
-        assert!(said.contains(part), "{part}: {said}");
+    let remarks = imported.remarks.join("\n");
+    for part in ["archive ours", "labels and remote addresses", "unidirectional", "slip is not imported"] {
+        assert!(remarks.contains(part), "{part}: {remarks}");
     }
 }
 
@@ -80,7 +80,7 @@ fn groups_expand_as_perfsonar_expands_them() {
 }
 
 #[test]
-fn classes_and_filters_choose() {
+fn classes_and_filters_select_addresses() {
     let of = |filter: &str| {
         pairs(&format!(
             "\"groups\":{{\"g\":{{\"type\":\"mesh\",\"addresses\":[{{\"class\":\"k\"}}],\"excludes-self\":\"address\"}}}},\
@@ -100,7 +100,7 @@ fn classes_and_filters_choose() {
 }
 
 #[test]
-fn includes_are_merged_and_circles_are_refused() {
+fn includes_are_merged_and_cycles_are_refused() {
     let part = "{\"groups\":{\"g\":{\"type\":\"mesh\",\"addresses\":[{\"name\":\"a\"},{\"name\":\"c\"}]}}}";
     let whole = template("\"includes\":[\"https://x.example/part\"]");
     let imported = import_with(&whole, &mut |url| {
@@ -118,7 +118,7 @@ fn includes_are_merged_and_circles_are_refused() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_by_name() {
+fn an_invalid_template_is_refused_with_its_place() {
     let refused = |rest: &str| import(&template(rest)).unwrap_err().to_string();
     let group = "\"groups\":{\"g\":{\"type\":\"mesh\",\"addresses\":[{\"name\":\"a\"},{\"name\":\"c\"}]}}";
     assert!(import("[]").unwrap_err().to_string().contains("object"));
@@ -130,7 +130,7 @@ fn what_cannot_be_is_refused_by_name() {
     );
     let circle = "\"groups\":{\"g\":{\"type\":\"mesh\",\"addresses\":[{\"class\":\"k\"}]}},\
                   \"address-classes\":{\"k\":{\"match-filter\":{\"type\":\"address-class\",\"class\":\"k\"}}}";
-    assert!(refused(circle).contains("made of itself"));
+    assert!(refused(circle).contains("refers to itself"));
     let with = |tests: &str, schedule: &str| {
         format!(
             "{{\"addresses\":{{\"a\":{{\"address\":\"a\"}},\"c\":{{\"address\":\"c\"}}}},{group},\"tests\":{{\"t\":{tests}}},\

@@ -1,4 +1,4 @@
-//! Records as pScheduler 5.2 posts them (written as fixtures), and our own read back.
+//! Records as pScheduler 5.2 posts them (fixtures), and records of the watch read back.
 
 use model::v1::node::ScheduledTest;
 use model::v1::probe::Direction;
@@ -55,7 +55,7 @@ fn records_of_each_test_become_rows() {
 }
 
 #[test]
-fn what_liars_post_is_refused_by_name() {
+fn an_invalid_record_is_refused_with_a_reason() {
     let refused = |value: &Value| read(&config(), value).unwrap_err();
     let spec = json!({"source": "a.example.org", "dest": "b"});
     let of = |result: Value| record(json!({"type": "throughput", "spec": spec}), result);
@@ -64,7 +64,7 @@ fn what_liars_post_is_refused_by_name() {
     assert!(refused(&of(json!({"summary": {"summary": {"throughput-bits": -1}}}))).contains("throughput-bits"));
     assert!(refused(&of(json!({"summary": {"summary": {"throughput-bits": 1e300}}}))).contains("throughput-bits"));
     assert!(refused(&record(json!({"type": "dns", "spec": spec}), json!({}))).contains("dns"));
-    assert!(refused(&json!({"message": "{"})).contains("no JSON"));
+    assert!(refused(&json!({"message": "{"})).contains("not JSON"));
     assert!(refused(&json!({"message": "{\"message\": \"{}\"}"})).contains("within"));
     let mut timeless = of(json!({"summary": {"throughput-bits": 5}}));
     timeless["schedule"] = json!({"start": "soon"});
@@ -72,7 +72,7 @@ fn what_liars_post_is_refused_by_name() {
 }
 
 #[test]
-fn what_we_post_reads_back() {
+fn a_written_record_is_read_back() {
     let order = ScheduledTest::Stream(model::v1::node::StreamTest::default());
     let test = |kind, direction| Test {
         from: "a".into(),
@@ -118,12 +118,12 @@ fn what_we_post_reads_back() {
         ("b", Some(1_000_000_000), Some(150_000))
     );
     assert!((back.row.values[1].unwrap() - 1_000).abs() < 3, "{:?}", back.row.values);
-    let way = Some(DirectionFacts {
+    let forward = Some(DirectionFacts {
         hops: vec!["r".into(), String::new()],
         mtu_bytes: Some(9_000),
         ..DirectionFacts::default()
     });
-    let facts = Observation::Path(Box::new(PathFacts { forward: way, reverse: None }));
+    let facts = Observation::Path(Box::new(PathFacts { forward, reverse: None }));
     let one = records(&test(TestKind::Path, Direction::Forward), &facts, 0, 5.0);
     assert_eq!(read(&config(), &one[0]).unwrap().row.values[2], Some(9_000));
 }

@@ -1,4 +1,4 @@
-//! What we measured, as records that perfSONAR's archives take.
+//! Measurements as records for perfSONAR's archives.
 
 use jiff::Timestamp;
 use model::v1::node::{Delays, StreamReport};
@@ -11,12 +11,13 @@ use crate::observation::{DirectionFacts, Observation, Throughput};
 /// The width of a bucket of a histogram, seconds.
 const BUCKET_S: f64 = 0.001;
 
-/// The records of a measurement: of a stream one for each direction, as latencybg has them.
+/// The records of a measurement. A stream has one for each direction, like latencybg.
 pub fn records(test: &Test, observation: &Observation, at_ms: i64, seconds: f64) -> Vec<Value> {
     let record = |kind: &str, spec: Value, result: Value, tool: &str, ends: (&str, &str)| {
         document(kind, spec, result, tool, ends, at_ms, seconds, test)
     };
-    let (from, to) = (test.from.as_str(), test.to.as_str());
+    let from = test.from.as_str();
+    let to = test.to.as_str();
     match observation {
         Observation::Stream(report) => {
             let forward = stream(report, report.sent, report.lost_forward, report.reordered_forward, report.forward);
@@ -34,9 +35,9 @@ pub fn records(test: &Test, observation: &Observation, at_ms: i64, seconds: f64)
         }
         Observation::Path(facts) => [(&facts.forward, (from, to)), (&facts.reverse, (to, from))]
             .into_iter()
-            .filter_map(|(way, ends)| {
+            .filter_map(|(facts, ends)| {
                 let spec = json!({"schema": 1, "source": ends.0, "dest": ends.1});
-                Some(record("trace", spec, trace(way.as_ref()?), "longhaul", ends))
+                Some(record("trace", spec, trace(facts.as_ref()?), "longhaul", ends))
             })
             .collect(),
         Observation::Silent | Observation::Answers | Observation::Failed(_) => Vec::new(),
@@ -70,7 +71,7 @@ fn document(
 fn stream(report: &StreamReport, sent: u64, lost: u64, reordered: u64, delays: Option<Delays>) -> Value {
     let mut histogram = Map::new();
     if let Some(delays) = delays {
-        // We keep quantiles: as many packets as lie between two of them stand at the upper one.
+        // Only quantiles are kept: the packets between two of them are counted at the upper one.
         let received = sent.saturating_sub(lost);
         let parts = [(delays.min_us, 0.05), (delays.median_us, 0.45), (delays.p95_us, 0.46), (delays.max_us, 0.04)];
         for (us, share) in parts {
@@ -97,7 +98,7 @@ fn throughput(found: &Throughput, seconds: f64) -> Value {
     })
 }
 
-fn trace(way: &DirectionFacts) -> Value {
+fn trace(facts: &DirectionFacts) -> Value {
     let hop = |hop: &String| if hop.is_empty() { json!({}) } else { json!({"ip": hop}) };
-    json!({"schema": 1, "succeeded": true, "paths": [way.hops.iter().map(hop).collect::<Vec<_>>()], "mtu": way.mtu_bytes})
+    json!({"schema": 1, "succeeded": true, "paths": [facts.hops.iter().map(hop).collect::<Vec<_>>()], "mtu": facts.mtu_bytes})
 }

@@ -1,9 +1,9 @@
-//! What interfaces count: stored, remembered, and held against what is wrong with paths.
+//! Counters of interfaces: they are stored, remembered, and used to explain findings of paths.
 
 use parking_lot::MutexGuard;
 
 use super::places::segments;
-use super::{Path, Watch};
+use super::{Watch, WatchedPath};
 use crate::archive::store::{ArchiveError, NewRow, SeriesKey};
 use crate::archive::{DAY, Level, Row};
 use crate::config::Config;
@@ -11,12 +11,12 @@ use crate::counters::{self, Interfaces, Reading};
 use crate::time;
 
 impl Watch {
-    /// Interfaces as they are known.
+    /// The state of all interfaces.
     pub fn interfaces(&self) -> MutexGuard<'_, Interfaces> {
         self.interfaces.lock()
     }
 
-    /// Takes readings of an interface's counters: what they come to is stored, and remembered once it is.
+    /// Stores the rows that follow from readings of an interface's counters, then remembers them.
     ///
     /// # Errors
     /// Their clock is ahead, or the archive cannot be written.
@@ -34,8 +34,9 @@ impl Watch {
         let rows: Vec<Row> = readings.windows(2).filter_map(|pair| counters::row_between(&pair[0], &pair[1])).collect();
         let Some(last) = readings.last() else { return Ok(()) };
         let key = SeriesKey { from: name.to_owned(), to: String::new(), test: counters::TEST.to_owned() };
-        let (series, columns) = (self.archive.series(&key).await.map_err(failed)?, key.columns());
-        // What a watch before this one stored counts as well: errors of an hour ago explain the loss of now.
+        let series = self.archive.series(&key).await.map_err(failed)?;
+        let columns = key.columns();
+        // Rows from before a restart count as well: errors of an hour ago explain the present loss.
         let now = time::now();
         let mut remembered = if is_first {
             self.archive.rows(&key, Level::Minutes, now - DAY, now).await.map_err(failed)?
@@ -46,12 +47,18 @@ impl Watch {
             rows.iter().map(|row| NewRow { series, columns, row: row.clone(), report: None }).collect();
         self.archive.append(&new, Some((&cursor, last.at.unsigned_abs()))).await.map_err(failed)?;
         remembered.extend(rows);
-        self.interfaces().stored(name, last.clone(), &remembered);
+        self.interfaces().record(name, last.clone(), &remembered);
         Ok(())
     }
 
-    /// What is wrong with a path now, with what the counters of its segments say of it.
-    pub(super) fn find(&self, (from, to): &(String, String), path: &mut Path, config: &Config, now: i64) {
+    /// Updates the findings of a path, explained by the counters of its segments.
+    pub(super) fn update_findings(
+        &self,
+        (from, to): &(String, String),
+        path: &mut WatchedPath,
+        config: &Config,
+        now: i64,
+    ) {
         path.findings = path.judge.findings(now);
         let interfaces = self.interfaces();
         for finding in &mut path.findings {

@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::judge::path::PathKnowledge;
 use crate::mesh::TestKind;
 
-/// Where a kind of trouble is located.
+/// Where a kind of fault is located.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FaultLocation {
     /// On a segment that packets pass.
@@ -16,8 +16,8 @@ pub(super) enum FaultLocation {
     Hosts,
 }
 
-/// The test that finds trouble of a kind.
-pub(super) fn finder(kind: AlarmKind) -> TestKind {
+/// The test that finds faults of a kind.
+pub(super) fn test_for(kind: AlarmKind) -> TestKind {
     use AlarmKind::{Asymmetry, Clock, Delay, Host, Loss, Mtu, Queue, Reordering, Route, Silent, Stale, Throughput};
     match kind {
         Silent | Loss | Queue | Reordering | Delay | Clock | Host | Stale => TestKind::Latency,
@@ -26,8 +26,8 @@ pub(super) fn finder(kind: AlarmKind) -> TestKind {
     }
 }
 
-/// Where a kind of trouble is located; none for a kind without a location.
-pub(super) fn whereabouts(kind: AlarmKind) -> Option<FaultLocation> {
+/// Where a kind of fault is located; none for a kind without a location.
+pub(super) fn fault_location(kind: AlarmKind) -> Option<FaultLocation> {
     use AlarmKind::{Asymmetry, Clock, Delay, Host, Loss, Mtu, Queue, Reordering, Route, Silent, Stale, Throughput};
     match kind {
         Loss | Throughput | Queue | Silent | Reordering | Mtu | Route | Delay | Asymmetry => {
@@ -43,11 +43,12 @@ pub(super) fn site_of<'a>(config: &'a Config, name: &'a str) -> &'a str {
     config.places.get(name).map_or(name, |place| place.site.as_str())
 }
 
-/// The segments that packets pass in a direction: out of a site, what is known to lie between, into the other site.
+/// The segments that packets pass in a direction: the exit of a site, known segments between, the entry of the other site.
 pub(super) fn segments(config: &Config, from: &str, to: &str, direction: Direction) -> Vec<String> {
     let site = |name| site_of(config, name).to_owned();
     let known = config.paths.iter().find(|path| path.from == from && path.to == to);
-    let (near, far) = (site(from), site(to));
+    let near = site(from);
+    let far = site(to);
     let mut between = known.map_or_else(Vec::new, |path| path.segments.clone());
     if between.is_empty() {
         between.push(format!("{near} to {far}"));
@@ -73,7 +74,7 @@ pub(super) fn segments(config: &Config, from: &str, to: &str, direction: Directi
 pub(super) fn knowledge(config: &Config, from: &str, to: &str) -> PathKnowledge {
     let link = |name: &str| config.places.get(name).and_then(|place| place.link).map(|rate| rate.0 as f64);
     let known = config.paths.iter().find(|path| path.from == from && path.to == to);
-    let said = known.and_then(|path| path.rate).map(|rate| rate.0 as f64);
-    let links = [link(from), link(to), said].into_iter().flatten().reduce(f64::min);
+    let configured = known.and_then(|path| path.rate).map(|rate| rate.0 as f64);
+    let links = [link(from), link(to), configured].into_iter().flatten().reduce(f64::min);
     PathKnowledge { link_bit_s: links, hops: known.map(|path| path.hops.clone()).unwrap_or_default(), every: [None; 3] }
 }

@@ -1,70 +1,73 @@
-//! Locates the trouble of alarms, from the verdicts on all paths.
+//! Locates the faults behind alarms, from the verdicts on all paths.
 
 use std::collections::BTreeMap;
 
 use model::v1::probe::Direction;
 use model::v1::watch::AlarmKind;
 
-use super::places::{FaultLocation, finder, segments};
-use super::{Path, Watch};
+use super::places::{FaultLocation, segments, test_for};
+use super::{Watch, WatchedPath};
 use crate::alarms::Change;
 use crate::config::Config;
 use crate::judge::Finding;
 use crate::judge::loss::upper_bound;
 use crate::judge::ports::LossByPort;
-use crate::segments::{Crossing, Evidence, NETWORK, PathVerdict, blame};
+use crate::segments::{Evidence, JudgedPath, NETWORK, PathVerdict, blame};
 
 const BOTH: [Direction; 2] = [Direction::Forward, Direction::Reverse];
 
-/// What paths over a segment are held against that are not bad: the losses that are found on others over it.
+/// The losses that are found on paths over a segment: what other paths over it should lose as well.
 #[derive(Clone, Copy, Debug)]
 struct ExpectedLoss {
-    /// That of the loss that is hardest to see.
+    /// The smallest rate of them.
     rate: f64,
-    /// Since when the youngest of them is there: what was lost before is of another trouble, and what was not speaks for nobody.
+    /// When the youngest of them began, milliseconds since 1970: earlier losses have another cause.
     since: i64,
-    /// Packets that these paths lost, and the same times what their bins differ more than by chance.
+    /// Packets that these paths lost.
     lost: f64,
+    /// The sum of lost packets times their index of dispersion above 1.
     clumped: f64,
 }
 
-/// So many packets lost one by one are taken for granted before bursts are believed.
-const ONE_BY_ONE: f64 = 10.0;
+/// A prior for the estimate of bursts: this many packets lost independently.
+const PRIOR_LOST: f64 = 10.0;
 
 impl ExpectedLoss {
-    /// Packets of a burst, about; 1 where they are lost one by one.
+    /// The estimated number of packets of a burst; 1 where they are lost independently.
     fn burst(&self) -> f64 {
-        (1.0 + self.clumped / (self.lost + ONE_BY_ONE)).max(1.0)
+        (1.0 + self.clumped / (self.lost + PRIOR_LOST)).max(1.0)
     }
 }
 
 /// A direction of a path, and the segments that it crosses.
 struct DirectedPath<'a> {
     key: &'a (String, String),
-    path: &'a Path,
+    path: &'a WatchedPath,
     direction: Direction,
     segments: Vec<String>,
 }
 
 impl Watch {
-    /// Names the segment, or the host, of all alarms of a kind.
-    pub(super) fn place(
+    /// Locates all alarms of a kind: sets the segment, or the host, that is blamed.
+    pub(super) fn locate(
         &self,
         kind: AlarmKind,
         location: FaultLocation,
-        paths: &mut BTreeMap<(String, String), Path>,
+        paths: &mut BTreeMap<(String, String), WatchedPath>,
         config: &Config,
     ) -> Vec<Change> {
         let directed: Vec<DirectedPath<'_>> =
             paths.iter().flat_map(|(key, path)| both(key, path, location, config)).collect();
         let expected = if kind == AlarmKind::Loss { expected(&directed) } else { BTreeMap::new() };
-        let crossing =
-            |one: &DirectedPath<'_>| Crossing { segments: one.segments.clone(), fares: fares(one, kind, &expected) };
-        let crossings: Vec<Crossing> = directed.iter().map(crossing).collect();
-        let placed = |(one, segment): (&DirectedPath<'_>, Option<String>)| {
+        let judged = |one: &DirectedPath<'_>| JudgedPath {
+            segments: one.segments.clone(),
+            verdict: verdict(one, kind, &expected),
+        };
+        let judged_paths: Vec<JudgedPath> = directed.iter().map(judged).collect();
+        let blamed_path = |(one, segment): (&DirectedPath<'_>, Option<String>)| {
             Some(BlamedPath { path: one.key.clone(), direction: one.direction, segment: segment? })
         };
-        let blamed: Vec<BlamedPath> = directed.iter().zip(blame(&crossings)).filter_map(placed).collect();
+        let blamed: Vec<BlamedPath> = directed.iter().zip(blame(&judged_paths)).filter_map(blamed_path).collect();
         if kind == AlarmKind::Loss {
             blame_members(&blamed, paths);
         }
@@ -72,31 +75,31 @@ impl Watch {
         let mut changes = Vec::new();
         for BlamedPath { path: (from, to), direction, segment } in &blamed {
             for direction in [Some(*direction), None] {
-                changes.extend(alarms.place(from, to, kind, direction, segment).map(Change::Changed));
+                changes.extend(alarms.set_segment(from, to, kind, direction, segment).map(Change::Changed));
             }
         }
         changes
     }
 }
 
-/// A bad path, and the segment that is blamed.
+/// A bad path with the segment that is blamed.
 struct BlamedPath {
     path: (String, String),
     direction: Direction,
     segment: String,
 }
 
-/// Paths that lose on one segment are looked at together: each may have lost too little to tell that it is always the same source ports.
-fn blame_members(blamed: &[BlamedPath], paths: &mut BTreeMap<(String, String), Path>) {
+/// Adds up the losses of all paths over a blamed segment: each path may have lost too few packets to show that always the same source ports lose.
+fn blame_members(blamed: &[BlamedPath], paths: &mut BTreeMap<(String, String), WatchedPath>) {
     let mut by_segment: BTreeMap<&str, Vec<&BlamedPath>> = BTreeMap::new();
     for placed in blamed.iter().filter(|placed| placed.segment != NETWORK) {
         by_segment.entry(&placed.segment).or_default().push(placed);
     }
     for together in by_segment.values() {
         let spreads = |placed: &&&BlamedPath| paths.get(&placed.path)?.judge.spreads(placed.direction);
-        let together_with = |all: [LossByPort; 2], one: [LossByPort; 2]| [all[0].and(one[0]), all[1].and(one[1])];
+        let together_with = |all: [LossByPort; 2], one: [LossByPort; 2]| [all[0].plus(one[0]), all[1].plus(one[1])];
         let all = together.iter().filter_map(|placed| spreads(&placed)).reduce(together_with);
-        if all.is_some_and(|all| all.iter().any(|spread| spread.is_no_chance())) {
+        if all.is_some_and(|all| all.iter().any(|spread| spread.is_significant())) {
             for placed in together {
                 if let Some(path) = paths.get_mut(&placed.path) {
                     path.judge.blame_member(placed.direction);
@@ -106,17 +109,17 @@ fn blame_members(blamed: &[BlamedPath], paths: &mut BTreeMap<(String, String), P
     }
 }
 
-/// The loss of a segment is over: what paths over it lost meanwhile, and was found at others of them only, is not held against what comes.
-pub(super) fn forget_losses(ended: &[Change], paths: &mut BTreeMap<(String, String), Path>, config: &Config) {
+/// Drops the losses of paths over the segment of each loss that has ended, so that they are not counted for a later fault.
+pub(super) fn forget_losses(ended: &[Change], paths: &mut BTreeMap<(String, String), WatchedPath>, config: &Config) {
     for change in ended {
         let Change::Ended(alarm) = change else { continue };
         let Some(direction) = alarm.direction.filter(|_| alarm.kind == AlarmKind::Loss) else { continue };
         for ((from, to), path) in paths.iter_mut() {
-            for own in BOTH {
-                let passes = segments(config, from, to, own).contains(&alarm.segment);
-                let is_itself = (from, to) == (&alarm.from, &alarm.to) && own == direction;
-                if passes || is_itself {
-                    path.judge.forget_loss(own);
+            for own_direction in BOTH {
+                let passes = segments(config, from, to, own_direction).contains(&alarm.segment);
+                let is_own = (from, to) == (&alarm.from, &alarm.to) && own_direction == direction;
+                if passes || is_own {
+                    path.judge.forget_loss(own_direction);
                 }
             }
         }
@@ -126,7 +129,7 @@ pub(super) fn forget_losses(ended: &[Change], paths: &mut BTreeMap<(String, Stri
 /// Both directions of a path.
 fn both<'a>(
     key: &'a (String, String),
-    path: &'a Path,
+    path: &'a WatchedPath,
     location: FaultLocation,
     config: &Config,
 ) -> [DirectedPath<'a>; 2] {
@@ -140,7 +143,7 @@ fn both<'a>(
     })
 }
 
-/// What is expected of the other paths over each segment on which a path is found to lose.
+/// The loss to expect on the other paths over each segment of a path with a finding of loss.
 fn expected(directed: &[DirectedPath<'_>]) -> BTreeMap<String, ExpectedLoss> {
     let mut expected: BTreeMap<String, ExpectedLoss> = BTreeMap::new();
     for one in directed {
@@ -164,7 +167,7 @@ fn expected(directed: &[DirectedPath<'_>]) -> BTreeMap<String, ExpectedLoss> {
     expected
 }
 
-/// What a path that is not found to lose says of a segment on which others are.
+/// The evidence of a path without a finding of loss on a segment where other paths have one.
 fn evidence(one: &DirectedPath<'_>, expected: &ExpectedLoss) -> Evidence {
     let (lost, sent) = one.path.judge.counts(one.direction, expected.since);
     let bursts = lost as f64 / expected.burst();
@@ -172,21 +175,21 @@ fn evidence(one: &DirectedPath<'_>, expected: &ExpectedLoss) -> Evidence {
     Evidence { hits: bursts, expected, clears: upper_bound(bursts.ceil() as u64) < expected }
 }
 
-fn fares(one: &DirectedPath<'_>, kind: AlarmKind, expected: &BTreeMap<String, ExpectedLoss>) -> PathVerdict {
+fn verdict(one: &DirectedPath<'_>, kind: AlarmKind, expected: &BTreeMap<String, ExpectedLoss>) -> PathVerdict {
     let DirectedPath { path, direction, segments, .. } = one;
     let all = |evidence: Evidence| PathVerdict::Unproven(vec![evidence; segments.len()]);
     let doubtful = Evidence { hits: 1.0, expected: 1.0, clears: false };
     if is_found(&path.findings, kind, *direction) {
         return PathVerdict::Bad;
     }
-    if !path.judge.is_known(finder(kind)) {
+    if !path.judge.is_known(test_for(kind)) {
         return all(Evidence::default());
     }
     match kind {
         AlarmKind::Throughput if path.judge.is_doubtful(*direction) => all(doubtful),
         AlarmKind::Queue if path.judge.is_queue_doubtful(*direction) => all(doubtful),
         AlarmKind::Loss => {
-            // A segment on which nobody is found to lose is no suspect.
+            // A segment of no path with a finding of loss is not a suspect.
             let of = |segment: &String| expected.get(segment).map_or(Evidence::default(), |it| evidence(one, it));
             PathVerdict::Unproven(segments.iter().map(of).collect())
         }
@@ -194,7 +197,7 @@ fn fares(one: &DirectedPath<'_>, kind: AlarmKind, expected: &BTreeMap<String, Ex
     }
 }
 
-/// Whether a path is found to have a kind of trouble in a direction. One whose routers are others has another delay, even where that is not found yet.
+/// Whether a path has a finding of a kind in a direction. A change of route implies one of delay, even before that is found.
 fn is_found(findings: &[Finding], kind: AlarmKind, direction: Direction) -> bool {
     let is_it = |found: AlarmKind| found == kind || kind == AlarmKind::Delay && found == AlarmKind::Route;
     let is_of = |known: Option<Direction>| known.is_none_or(|known| known == direction);
@@ -208,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_routers_are_another_delay() {
+    fn a_change_of_route_implies_a_change_of_delay() {
         let finding = |kind: AlarmKind, direction: Option<Direction>| Finding {
             kind,
             direction,

@@ -9,7 +9,7 @@ use super::Watch;
 use crate::time;
 
 /// How long the report of a node is shown, milliseconds.
-const FRESH: i64 = 600_000;
+const SHOWN_MS: i64 = 600_000;
 
 /// The last flows that a node reported, and when.
 #[derive(Clone, Debug)]
@@ -27,10 +27,12 @@ impl Watch {
     /// The addresses with the most traffic through all nodes, in a window of the nodes (`minute`, `hour`, `start`), at most `top`.
     pub fn talkers(&self, window: &str, top: usize) -> Talkers {
         let now = time::now();
-        let told = self.talkers.lock();
-        let fresh = told.iter().filter(|(_, told)| now - told.at <= FRESH);
+        let reports = self.talkers.lock();
+        let fresh = reports.iter().filter(|(_, report)| now - report.at <= SHOWN_MS);
         let windows: Vec<(&String, &Window)> = fresh
-            .filter_map(|(node, told)| Some((node, told.flows.windows.iter().find(|found| found.window == window)?)))
+            .filter_map(|(node, report)| {
+                Some((node, report.flows.windows.iter().find(|found| found.window == window)?))
+            })
             .collect();
         let mut nodes = Vec::new();
         let mut by_address: BTreeMap<&str, Talker> = BTreeMap::new();

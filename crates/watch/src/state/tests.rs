@@ -1,4 +1,4 @@
-//! A watch without nodes: what they would say goes in, grid, history and alarms come out.
+//! A watch without nodes: measurements go in; grid, history and alarms come out.
 
 mod drawn;
 
@@ -27,12 +27,17 @@ fn stream(from: &str, to: &str, at: i64, number: u64, lost_forward: u64) -> Meas
         ports: 8,
         ..StreamReport::default()
     };
-    let (schedule, found) = (schedule_id(from, to, "latency"), Found::Stream(report));
-    Measurement { number, schedule, at_s: at as f64 / 1e3, seconds: 60.0, found }
+    Measurement {
+        number,
+        schedule: schedule_id(from, to, "latency"),
+        at_s: at as f64 / 1e3,
+        seconds: 60.0,
+        found: Found::Stream(report),
+    }
 }
 
 #[tokio::test]
-async fn what_nodes_say_becomes_grid_history_and_alarms() {
+async fn measurements_become_grid_history_and_alarms() {
     let dir = tempfile::tempdir().unwrap();
     let (watch, mut changes) = watch(&dir).await;
     let now = time::now();
@@ -43,14 +48,14 @@ async fn what_nodes_say_becomes_grid_history_and_alarms() {
         watch.take("a", both, minute as u64 * 2 + 2).await.unwrap();
         watch.take("b", vec![stream("b", "c", at, minute as u64 + 1, 0)], minute as u64 + 1).await.unwrap();
     }
-    // Two looks: what is found must last.
+    // A finding must last before its alarm is raised: hence two calls.
     watch.look(now);
     watch.look(now + 2_000);
     let raised = std::iter::from_fn(|| changes.try_recv().ok()).collect::<Vec<_>>();
     let alarm = raised.iter().find(|change| change.alarm().kind == AlarmKind::Loss).unwrap().alarm();
     assert_eq!((alarm.from.as_str(), alarm.to.as_str(), alarm.direction), ("a", "b", Some(Direction::Forward)));
     let placed = raised.iter().rev().find(|change| change.alarm().kind == AlarmKind::Loss).unwrap().alarm();
-    assert_eq!(placed.segment, "a to b", "a's way out and b's way in are on paths that are well");
+    assert_eq!(placed.segment, "a to b", "the exit of a and the entry of b are on good paths");
     let grid = watch.grid(None, &|_, _| true);
     let cell = |from: &str, to: &str| grid.cells.iter().find(|cell| cell.from == from && cell.to == to).unwrap();
     assert_eq!((grid.names.len(), grid.cells.len()), (3, 3));
@@ -59,7 +64,7 @@ async fn what_nodes_say_becomes_grid_history_and_alarms() {
     let only = watch.grid(Some(TestKind::Latency), &|from, _| from == "b");
     assert_eq!((only.cells.len(), only.names.len()), (1, 2));
     let why = watch.why("a", "b").unwrap();
-    // What came late was stale for as long as the feeding took: on a busy machine long enough to be told.
+    // Late measurements were stale for as long as this test took: on a busy machine long enough for an alarm.
     let lossy = why.alarms.iter().filter(|alarm| alarm.kind == AlarmKind::Loss).count();
     assert!(lossy == 1 && why.forward.loss_6h.unwrap() > 1e-3 && watch.why("b", "a").is_none(), "{why:?}");
     let key = SeriesKey { from: "a".into(), to: "b".into(), test: "latency".into() };
@@ -72,7 +77,7 @@ async fn what_nodes_say_becomes_grid_history_and_alarms() {
 }
 
 #[tokio::test]
-async fn liars_are_named_and_what_they_say_counts_for_nothing() {
+async fn implausible_measurements_are_counted_and_have_no_effect() {
     let dir = tempfile::tempdir().unwrap();
     let (watch, _changes) = watch(&dir).await;
     let now = time::now();
@@ -89,7 +94,7 @@ async fn liars_are_named_and_what_they_say_counts_for_nothing() {
 }
 
 #[tokio::test]
-async fn another_configuration_keeps_what_was_learnt() {
+async fn another_configuration_keeps_the_state_of_its_paths() {
     let dir = tempfile::tempdir().unwrap();
     let (watch, _changes) = watch(&dir).await;
     watch.take("a", vec![stream("a", "b", time::now() - 61_000, 1, 0)], 1).await.unwrap();
@@ -100,7 +105,7 @@ async fn another_configuration_keeps_what_was_learnt() {
 }
 
 #[tokio::test]
-async fn counters_are_kept_from_where_they_were_and_explain_loss() {
+async fn counters_continue_after_a_restart_and_explain_loss() {
     let dir = tempfile::tempdir().unwrap();
     let counted = format!("{CONFIG}[[interface]]\nname = \"border\"\nsite = \"b\"\ncapacity = \"1G\"\ncsv = \"x\"\n");
     let archive = Archive::open(&format!("sqlite:{}/watch.db", dir.path().display())).await.unwrap();
@@ -122,13 +127,13 @@ async fn counters_are_kept_from_where_they_were_and_explain_loss() {
         watch.take("a", vec![stream("a", "b", at, minute as u64, 3)], minute as u64).await.unwrap();
     }
     (0..2).for_each(|look| watch.look(now + look * 2_000));
-    let told = std::iter::from_fn(|| changes.try_recv().ok());
-    let told = told.filter(|change| change.alarm().kind == AlarmKind::Loss).last().unwrap();
-    assert_eq!(told.alarm().cause, model::v1::watch::CauseKind::Optics, "{told:?}");
-    assert!(told.alarm().evidence.contains("border received 29 frames"), "{told:?}");
+    let change = std::iter::from_fn(|| changes.try_recv().ok());
+    let change = change.filter(|change| change.alarm().kind == AlarmKind::Loss).last().unwrap();
+    assert_eq!(change.alarm().cause, model::v1::watch::CauseKind::Optics, "{change:?}");
+    assert!(change.alarm().evidence.contains("border received 29 frames"), "{change:?}");
     let shown = watch.interfaces().show(&watch.watched.load().config.interfaces, now);
     assert_eq!((shown[0].in_utilisation, shown[0].errors_6h), (Some(0.5), 29));
-    // Another watch on the same archive goes on where this one was.
+    // Another watch on the same archive continues where this one was.
     let (watch, _changes) = Watch::new(watched(), archive).await.unwrap();
     watch.take_readings("border", (20..32).map(reading).collect()).await.unwrap();
     let shown = watch.interfaces().show(&watch.watched.load().config.interfaces, now);
@@ -139,7 +144,7 @@ async fn counters_are_kept_from_where_they_were_and_explain_loss() {
 }
 
 #[tokio::test]
-async fn who_moves_most_is_summed_over_nodes() {
+async fn the_traffic_of_an_address_is_summed_over_nodes() {
     let dir = tempfile::tempdir().unwrap();
     let (watch, _changes) = watch(&dir).await;
     let host =
@@ -162,7 +167,7 @@ async fn who_moves_most_is_summed_over_nodes() {
 }
 
 #[test]
-fn histories_have_as_many_rows_as_are_asked_for() {
+fn a_history_has_at_most_as_many_rows_as_are_requested() {
     let day = 86_400_000;
     assert_eq!(level_for(0, day / 24, 1_000), (Level::Minutes, None));
     assert_eq!(level_for(0, 7 * day, 1_000), (Level::Minutes, Some(11 * 60_000)));
@@ -170,7 +175,7 @@ fn histories_have_as_many_rows_as_are_asked_for() {
 }
 
 #[tokio::test]
-async fn what_is_lost_under_our_own_tests_is_no_loss() {
+async fn losses_under_tests_of_the_watch_do_not_count() {
     let dir = tempfile::tempdir().unwrap();
     let archive = Archive::open(&format!("sqlite:{}/watch.db", dir.path().display())).await.unwrap();
     let heavy = CONFIG.replace("throughput = false\n", "");
@@ -191,7 +196,7 @@ async fn what_is_lost_under_our_own_tests_is_no_loss() {
     watch.look(now);
     let loss = |to: &str| watch.why("a", to).unwrap().forward.loss_6h;
     assert_eq!(loss("b"), Some(0.0));
-    assert!(loss("c").unwrap() > 1e-4, "what was lost at other times counts");
+    assert!(loss("c").unwrap() > 1e-4, "losses at other times count");
     watch.look(now + 2_000);
     let alarms = watch.alarms();
     let is_of = |to: &str| alarms.iter().any(|alarm| alarm.kind == AlarmKind::Loss && alarm.to == to);
@@ -199,7 +204,7 @@ async fn what_is_lost_under_our_own_tests_is_no_loss() {
 }
 
 #[tokio::test]
-async fn a_trouble_is_not_placed_by_what_was_lost_before_it() {
+async fn a_fault_is_not_located_by_earlier_losses() {
     const WEST: [&str; 3] = ["a", "b", "c"];
     const EAST: [&str; 3] = ["d", "e", "f"];
     let mut config = String::from("[[group]]\nthroughput = false\npath = false\n");
@@ -217,11 +222,11 @@ async fn a_trouble_is_not_placed_by_what_was_lost_before_it() {
     let begin = now - 330 * 60_000;
     let all: Vec<&str> = WEST.iter().chain(&EAST).copied().collect();
     for (at, from) in all.iter().enumerate() {
-        let mut said = Vec::new();
+        let mut measurements = Vec::new();
         for minute in 0..329u64 {
             for to in &all[at + 1..] {
                 let crosses = WEST.contains(from) && EAST.contains(to);
-                // Five hours ago the core lost something on its way back, on each path too little to be found; since 40 minutes c's way in does.
+                // Five hours ago the core lost packets in reverse, on each path too few to be found; for 40 minutes the entry of c has lost packets.
                 let is_rare = (*from, *to) == ("c", "e");
                 let before =
                     u64::from(crosses && ([20, 30].contains(&minute) || is_rare && [40, 50, 60].contains(&minute)));
@@ -229,15 +234,16 @@ async fn a_trouble_is_not_placed_by_what_was_lost_before_it() {
                 let into_c = u64::from(minute >= 290 && comes);
                 let lost_forward = if *to == "c" { into_c } else { 0 };
                 let lost_reverse = before + if *from == "c" { into_c } else { 0 };
-                let mut one = stream(from, to, begin + minute as i64 * 60_000, said.len() as u64 + 1, lost_forward);
+                let mut one =
+                    stream(from, to, begin + minute as i64 * 60_000, measurements.len() as u64 + 1, lost_forward);
                 if let Found::Stream(report) = &mut one.found {
                     (report.lost_reverse, report.received) = (lost_reverse, report.received - lost_reverse);
                 }
-                said.push(one);
+                measurements.push(one);
             }
         }
-        let last = said.len() as u64;
-        watch.take(from, said, last).await.unwrap();
+        let last = measurements.len() as u64;
+        watch.take(from, measurements, last).await.unwrap();
     }
     (0..3).for_each(|look| watch.look(now + look * 60_000));
     let mut placed = BTreeMap::new();

@@ -6,13 +6,13 @@ use std::os::fd::BorrowedFd;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
-use super::{Conn, plainly};
+use super::{Conn, as_timed_out};
 
-/// Bytes handed to the kernel in one `sendfile`: large enough that calls cost nothing, small enough that progress shows.
+/// Bytes of one `sendfile`: large enough that the cost of calls is negligible, small enough to report progress.
 const SENDFILE_BYTES: usize = 4 << 20;
 
 impl Conn {
-    /// Whether files are sent by the kernel, past this process.
+    /// Whether the kernel sends files without copying them through this process.
     pub fn sends_files(&self) -> bool {
         self.tls.is_none()
     }
@@ -30,14 +30,14 @@ impl Conn {
             match send(&self.socket, &bytes[at..], SendFlags::MORE | SendFlags::NOSIGNAL) {
                 Ok(sent) => at += sent,
                 Err(Errno::INTR) => {}
-                Err(e) => return Err(plainly(e.into())),
+                Err(e) => return Err(as_timed_out(e.into())),
             }
         }
         Ok(())
     }
 
-    /// Sends a piece of a file past this process; only where [`Conn::sends_files`]. Returns the number of bytes sent; 0 where the
-    /// file ends before the offset.
+    /// Sends a piece of a file by `sendfile`; only where [`Conn::sends_files`]. Returns the number of bytes sent; 0 where the file
+    /// ends before the offset.
     ///
     /// # Errors
     /// The connection broke, or the file cannot be read.
@@ -48,7 +48,7 @@ impl Conn {
             match rustix::fs::sendfile(&self.socket, file, Some(&mut at), most) {
                 Ok(sent) => return Ok(sent as u64),
                 Err(Errno::INTR) => {}
-                Err(e) => return Err(plainly(e.into())),
+                Err(e) => return Err(as_timed_out(e.into())),
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::time::Instant;
 
-use super::{Conn, SIP_BYTES, plainly};
+use super::{Conn, HEAD_READ_BYTES, as_timed_out};
 
 impl Conn {
     /// Makes the TLS handshake, if the connection has TLS.
@@ -15,10 +15,10 @@ impl Conn {
             self.read_before(deadline)?;
             let Some(tls) = &mut self.tls else { break };
             if tls.wants_write() {
-                tls.write_tls(&mut &self.socket).map_err(plainly)?;
+                tls.write_tls(&mut &self.socket).map_err(as_timed_out)?;
                 continue;
             }
-            if tls.read_tls(&mut &self.socket).map_err(plainly)? == 0 {
+            if tls.read_tls(&mut &self.socket).map_err(as_timed_out)? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             match tls.process_new_packets() {
@@ -50,13 +50,13 @@ impl Conn {
             if self.tls.is_none() || !(is_readable || has_cipher) {
                 return Ok(is_readable);
             }
-            if !self.unseal(SIP_BYTES)? {
+            if !self.unseal(HEAD_READ_BYTES)? {
                 return Ok(true);
             }
         }
     }
 
-    /// Reads through TLS. Ciphertext is fetched in large pieces: the library itself would ask for 4 KiB at a time.
+    /// Reads through TLS. Ciphertext is read from the socket in large pieces: the library itself would read 4 KiB at a time.
     pub(super) fn read_sealed(&mut self, buffer: &mut [u8], ahead: usize) -> io::Result<usize> {
         let mut again = false;
         loop {
@@ -67,7 +67,7 @@ impl Conn {
             match tls.reader().read(buffer) {
                 Ok(got) => {
                     self.decrypted = self.decrypted.saturating_sub(got);
-                    self.farewell |= got == 0;
+                    self.close_notified |= got == 0;
                     return Ok(got);
                 }
                 // The connection ended without `close_notify`. The framing of the message decides whether bytes are missing.
@@ -94,7 +94,7 @@ impl Conn {
             };
             self.cipher_taken = 0;
             self.cipher.truncate(*got.as_ref().unwrap_or(&0));
-            if got.map_err(plainly)? == 0 {
+            if got.map_err(as_timed_out)? == 0 {
                 return Ok(false);
             }
         }

@@ -1,7 +1,7 @@
-//! Performance markers: a running third-party copy reports its progress with them, and that it is alive.
+//! Performance markers: with them a running third-party copy reports its progress, and that it is still running.
 //!
-//! davix reads fields at fixed offsets. So the writer puts one space behind each colon, and a count of stripes of at least one. The
-//! reader is as tolerant as davix is: it takes any case and any indentation, and skips unknown lines.
+//! davix reads fields at fixed offsets. So the writer puts exactly one space after each colon, and always counts at least one stripe.
+//! The reader is as tolerant as davix: it accepts any case and any indentation, and skips unknown lines.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -9,12 +9,12 @@ use std::net::SocketAddr;
 use super::line::one_line;
 use super::outcome::Last;
 
-/// The longest line that is kept, bytes, as in davix; the rest of a longer one is dropped.
+/// The most bytes of a line, as in davix; the rest of a longer line is dropped.
 pub const LINE_BYTES_MAX: usize = 1024;
-/// The most connections of one marker that are read.
+/// The most connections that are read from one marker.
 pub const REMOTES_MAX: usize = 128;
 
-/// One marker: the state of a stripe. Our copies have one stripe.
+/// One marker: the state of a stripe. Copies of this node have one stripe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marker {
     /// The time, seconds since 1970.
@@ -25,7 +25,7 @@ pub struct Marker {
     pub bytes: u64,
     /// The number of stripes; at least 1.
     pub stripes: u32,
-    /// The far ends of the data connections, by which FTS tells IPv4 from IPv6.
+    /// The remote ends of the data connections. FTS reports from them whether the copy uses IPv4 or IPv6.
     pub remotes: Vec<SocketAddr>,
     /// A number or word for the state of the copy, as dCache writes it.
     pub state: Option<String>,
@@ -35,8 +35,7 @@ pub struct Marker {
 
 impl Default for Marker {
     fn default() -> Marker {
-        let (state, description) = (None, None);
-        Marker { timestamp_s: 0, stripe: 0, bytes: 0, stripes: 1, remotes: Vec::new(), state, description }
+        Marker { timestamp_s: 0, stripe: 0, bytes: 0, stripes: 1, remotes: Vec::new(), state: None, description: None }
     }
 }
 
@@ -59,11 +58,11 @@ impl Marker {
         out.push_str("End\n");
     }
 
-    /// The connections, as many as fit into a line. davix looks at the first one.
+    /// The connections, as many as fit into a line. davix reads only the first one.
     fn connections(&self) -> String {
         let mut list = String::new();
         for at in &self.remotes {
-            // An IPv4 peer of an IPv6 socket is an IPv4 peer.
+            // An IPv6 socket shows an IPv4 peer as a mapped address.
             let word = format!("tcp:{}", SocketAddr::new(at.ip().to_canonical(), at.port()));
             if list.len() + word.len() >= LINE_BYTES_MAX - 32 {
                 break;
@@ -95,9 +94,9 @@ pub struct Markers {
 }
 
 impl Markers {
-    /// Takes bytes as they arrive. Returns the items that they complete.
+    /// Parses the next bytes of the stream. Returns the items that they complete.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<MarkerEvent> {
-        let mut heard = Vec::new();
+        let mut events = Vec::new();
         for piece in bytes.split_inclusive(|b| *b == b'\n') {
             let (text, whole) = match piece.split_last() {
                 Some((b'\n', text)) => (text, true),
@@ -106,13 +105,13 @@ impl Markers {
             let room = LINE_BYTES_MAX.saturating_sub(self.line.len());
             self.line.extend_from_slice(&text[..text.len().min(room)]);
             if whole {
-                heard.extend(self.line_ends());
+                events.extend(self.line_ends());
             }
         }
-        heard
+        events
     }
 
-    /// Ends the stream. Returns the item on its last line, if that had no line feed. Without a [`MarkerEvent::Last`] by then the
+    /// Ends the stream. Returns the item of its last line, if that line has no line feed. If no [`MarkerEvent::Last`] has come, the
     /// outcome of the copy is unknown.
     pub fn finish(&mut self) -> Option<MarkerEvent> {
         self.line_ends()
@@ -142,15 +141,15 @@ impl Markers {
             return self.open.take().map(MarkerEvent::Marker);
         }
         if let (Some(marker), Some((name, value))) = (&mut self.open, line.split_once(':')) {
-            marker.take(name.trim(), value.trim());
+            marker.set_field(name.trim(), value.trim());
         }
         None
     }
 }
 
 impl Marker {
-    /// Enters a line; unknown and malformed lines are skipped.
-    fn take(&mut self, name: &str, value: &str) {
+    /// Sets the field of a line; unknown and malformed lines are skipped.
+    fn set_field(&mut self, name: &str, value: &str) {
         match name.to_ascii_lowercase().as_str() {
             "timestamp" => self.timestamp_s = value.parse().unwrap_or(self.timestamp_s),
             "stripe index" => self.stripe = value.parse().unwrap_or(self.stripe),
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn byte_for_byte_as_the_reference_server() {
+    fn a_marker_equals_that_of_the_reference_server() {
         let mut out = String::new();
         marker().write(&mut out);
         assert_eq!(out, XROOTD);
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn all_fields() {
+    fn optional_fields_are_written_within_their_lines() {
         let remotes = ["[2001:db8::1]:443", "[::ffff:192.0.2.1]:80"].map(|at| at.parse().unwrap()).to_vec();
         let (state, description) = (Some("2".to_owned()), Some("moving\nSuccess".to_owned()));
         let mut out = String::new();
@@ -206,14 +205,14 @@ mod tests {
         let mut out = String::new();
         Marker { remotes: vec![at; 100], ..Marker::default() }.write(&mut out);
         assert!(out.lines().all(|line| line.len() < LINE_BYTES_MAX), "{out}");
-        let heard = Markers::default().push(out.as_bytes());
+        let events = Markers::default().push(out.as_bytes());
         assert!(
-            matches!(heard.as_slice(), [MarkerEvent::Marker(m)] if m.remotes.len() > 10 && m.remotes.iter().all(|r| *r == at))
+            matches!(events.as_slice(), [MarkerEvent::Marker(m)] if m.remotes.len() > 10 && m.remotes.iter().all(|r| *r == at))
         );
     }
 
     #[test]
-    fn a_stream_in_any_pieces() {
+    fn the_size_of_the_pieces_of_a_stream_does_not_matter() {
         let dcache = "perf marker\r\n    TIMESTAMP:   5\r\n    Stripe Start Time: 3\r\n    State: 10\r\n  \
                       Stripe Bytes Transferred: 7\r\n    Total Stripe Count: 0\r\nEnd\r\n";
         let stream = format!("hello\nEnd\n{dcache}{XROOTD}success: Created\n{XROOTD}failure: no\n");
@@ -221,16 +220,16 @@ mod tests {
         let expected = [MarkerEvent::Marker(first), MarkerEvent::Marker(marker()), MarkerEvent::Last(Last::Success)];
         for size in [1, 2, 7, 1000] {
             let mut markers = Markers::default();
-            let heard: Vec<MarkerEvent> =
+            let events: Vec<MarkerEvent> =
                 stream.as_bytes().chunks(size).flat_map(|piece| markers.push(piece)).collect();
-            assert_eq!(heard, expected);
+            assert_eq!(events, expected);
             assert!(markers.has_ended());
             assert_eq!(markers.finish(), None);
         }
     }
 
     #[test]
-    fn cut_short() {
+    fn a_stream_that_is_cut_has_an_outcome_only_if_its_last_line_says_one() {
         let mut markers = Markers::default();
         assert_eq!(markers.push(b"Perf Marker\nTimestamp: 1\nfailure: no sp"), []);
         assert_eq!(markers.finish(), Some(MarkerEvent::Last(Last::Failure("no sp".to_owned()))));
@@ -242,7 +241,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(timestamp_s in any::<i64>(), stripe in any::<u32>(), bytes in any::<u64>(),
+        fn a_written_marker_is_parsed_unchanged(timestamp_s in any::<i64>(), stripe in any::<u32>(), bytes in any::<u64>(),
                                    stripes in 1u32.., ports in proptest::collection::vec(any::<u16>(), 0..4)) {
             let remotes = ports.into_iter().map(|port| SocketAddr::new([127, 0, 0, 1].into(), port)).collect();
             let marker = Marker { timestamp_s, stripe, bytes, stripes, remotes, ..Marker::default() };
@@ -252,7 +251,9 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes(text in "((Perf Marker|End|success|failure: x|Stripe Index: [0-9a]{1,12}|\\PC{0,9})\n?){0,9}") {
+        fn any_stream_is_parsed_without_a_panic(
+            text in "((Perf Marker|End|success|failure: x|Stripe Index: [0-9a]{1,12}|\\PC{0,9})\n?){0,9}",
+        ) {
             crate::fuzzing::markers(text.as_bytes());
         }
     }

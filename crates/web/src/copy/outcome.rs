@@ -1,7 +1,7 @@
-//! The last line of a third-party copy. Only this line tells the client the outcome: the status was sent long before.
+//! The last line of a third-party copy. Only this line gives the client the outcome: the status was sent before the copy began.
 //!
-//! FTS decides by words in this line whether to try again, and tries again where it finds none that it knows. So a permanent failure
-//! gets the words by which FTS recognises it. The author of the text of a passing failure must avoid these words.
+//! FTS decides by words in this line whether to retry, and retries where it finds none that it knows. So a permanent failure contains
+//! the words by which FTS recognises it. The text of a temporary failure must not contain them.
 
 use model::{Fault, Retry};
 
@@ -18,9 +18,9 @@ pub enum Last {
     Aborted(String),
 }
 
-/// The words at which FTS gives up at once, for a permanent fault. FTS compares without regard to case, and has no words for some
+/// The words for a permanent fault at which FTS does not retry. FTS compares without regard to case, and has no words for some
 /// faults.
-fn final_words(fault: Fault) -> Option<&'static str> {
+fn no_retry_words(fault: Fault) -> Option<&'static str> {
     match fault {
         Fault::Missing => Some("No such file or directory"),
         Fault::Auth => Some("Permission denied"),
@@ -35,9 +35,9 @@ impl Last {
         if fault == Fault::Interrupted {
             return Last::Aborted(text.to_owned());
         }
-        let words = final_words(fault).filter(|_| retry == Retry::Never);
-        let said = |words: &&str| text.to_ascii_lowercase().contains(&words.to_ascii_lowercase());
-        match words.filter(|words| !said(words)) {
+        let words = no_retry_words(fault).filter(|_| retry == Retry::Never);
+        let has_words = |words: &&str| text.to_ascii_lowercase().contains(&words.to_ascii_lowercase());
+        match words.filter(|words| !has_words(words)) {
             Some(words) => Last::Failure(format!("{words}: {text}")),
             None => Last::Failure(text.to_owned()),
         }
@@ -76,7 +76,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn lines() {
+    fn an_outcome_is_one_line_of_bounded_length() {
         assert_eq!(Last::Success.line(), "success: Created\n");
         let failure = Last::Failure("Remote side failed with status code 403;\r\n error message: \"no\"".to_owned());
         assert_eq!(failure.line(), "failure: Remote side failed with status code 403; error message: \"no\"\n");
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn read_as_davix_does() {
+    fn last_lines_are_parsed_as_davix_does() {
         assert_eq!(Last::parse("  SUCCESS: Created"), Some(Last::Success));
         assert_eq!(Last::parse("success"), Some(Last::Success));
         assert_eq!(Last::parse("Failed: x: y"), Some(Last::Failure("x: y".to_owned())));
@@ -97,11 +97,11 @@ mod tests {
     }
 
     #[test]
-    fn fts_understands() {
+    fn a_permanent_failure_has_the_words_at_which_fts_does_not_retry() {
         let line = |fault, retry, text| Last::failure(fault, retry, text).line();
         assert_eq!(line(Fault::Missing, Retry::Never, "gone"), "failure: No such file or directory: gone\n");
-        let told = "/data/f: no such file or directory";
-        assert_eq!(line(Fault::Missing, Retry::Never, told), format!("failure: {told}\n"));
+        let worded = "/data/f: no such file or directory";
+        assert_eq!(line(Fault::Missing, Retry::Never, worded), format!("failure: {worded}\n"));
         assert_eq!(line(Fault::Auth, Retry::Never, "403"), "failure: Permission denied: 403\n");
         assert_eq!(line(Fault::Integrity, Retry::Never, "a, b"), "failure: CHECKSUM MISMATCH: a, b\n");
         assert_eq!(line(Fault::Integrity, Retry::Now, "a, b"), "failure: a, b\n");
@@ -111,7 +111,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn one_line_whatever_the_text(text in any::<String>()) {
+        fn any_reason_makes_one_line(text in any::<String>()) {
             let last = Last::failure(Fault::Storage, Retry::Never, &text);
             prop_assert_eq!(last.line().matches(char::is_control).count(), 1);
             prop_assert!(matches!(Last::parse(&last.line()), Some(Last::Failure(_))));

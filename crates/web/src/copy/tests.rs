@@ -1,4 +1,4 @@
-//! Orders as clients of the field give them, and as they must not be given.
+//! COPY requests of existing clients, and malformed ones.
 
 use super::*;
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ fn order(headers: &[(&'static str, &'static str)]) -> Result<Order, BadRequest> 
 }
 
 #[test]
-fn gfal_pulls() {
+fn the_pull_of_gfal2_is_parsed() {
     let headers = [
         ("X-Number-Of-Streams", "3"),
         ("Secure-Redirection", "1"),
@@ -34,14 +34,14 @@ fn gfal_pulls() {
 }
 
 #[test]
-fn davix_pushes() {
+fn the_push_of_davix_is_parsed() {
     let order = Order::from_headers([("Destination", "http://b/data/g"), ("X-Number-Of-Streams", "0")]).unwrap();
     assert!(matches!(&order.direction, Direction::Push { destination } if destination.port() == 80));
     assert_eq!((order.streams, order.overwrite, order.require_checksum, order.no_head), (None, true, None, false));
 }
 
 #[test]
-fn wrong_orders_say_what_is_right() {
+fn malformed_requests_are_refused_with_a_remedy() {
     let words = |result: Result<Order, BadRequest>| {
         let bad = result.unwrap_err();
         assert_eq!(bad.status, 400);
@@ -74,7 +74,7 @@ fn wrong_orders_say_what_is_right() {
 }
 
 #[test]
-fn extras() {
+fn flags_marks_and_digests_are_parsed() {
     assert!(order(&[("Copy-Flags", "x, NoHead")]).unwrap().no_head);
     assert!(Order::from_headers([("Source", "s3://b/f?X-Amz-Signature=a")]).unwrap().no_head);
     assert_eq!(order(&[("SciTag", "449")]).unwrap().scitag, SciTag::new(7, 1));
@@ -93,7 +93,7 @@ fn extras() {
 }
 
 #[test]
-fn what_is_passed_on_is_known() {
+fn only_known_headers_are_passed_on() {
     for name in
         ["X-Forwarded-For", "Cookie", "Destination", "Depth", "If-Match", "Via", "X-Amz", "x-am\u{e9}-a", "Source"]
     {
@@ -111,7 +111,7 @@ fn what_is_passed_on_is_known() {
 }
 
 #[test]
-fn copies_within() {
+fn a_destination_on_the_same_server_is_recognised() {
     for (destination, authority, local) in [
         ("/data/g", "a:7411", true),
         ("http://a:7411/data/g", "a:7411", true),
@@ -129,7 +129,9 @@ fn copies_within() {
 
 proptest! {
     #[test]
-    fn any_headers(text in "((Source|Destination|TransferHeader[a-z]{0,3}|SciTag|Credential|Overwrite): \\PC{0,20}\n){0,5}") {
+    fn any_headers_are_parsed_or_refused(
+        text in "((Source|Destination|TransferHeader[a-z]{0,3}|SciTag|Credential|Overwrite): \\PC{0,20}\n){0,5}",
+    ) {
         crate::fuzzing::copy(text.as_bytes());
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::conditions::ETag;
 
-/// The longest value that is read, bytes, and the most conditions in it.
+/// The longest value that is read, bytes.
 pub const BYTES_MAX: usize = 16 << 10;
-/// See [`BYTES_MAX`].
+/// The most conditions that are read.
 pub const CONDITIONS_MAX: usize = 256;
 
 /// One condition.
@@ -25,7 +25,7 @@ pub enum ConditionSubject {
     Tag(ETag),
 }
 
-/// Conditions that all have to hold.
+/// A list of conditions, all of which must hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionList {
     /// The address of the resource; `None` for the resource of the request.
@@ -34,7 +34,7 @@ pub struct ConditionList {
     pub conditions: Vec<Condition>,
 }
 
-/// The whole field: one of the lists has to hold.
+/// The whole field: at least one of the lists must hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct If(Vec<ConditionList>);
 
@@ -53,11 +53,14 @@ impl If {
         if value.len() > BYTES_MAX {
             return None;
         }
-        let (mut rest, mut lists, mut resource, mut conditions) = (value.trim_start(), Vec::new(), None, 0);
+        let mut rest = value.trim_start();
+        let mut lists = Vec::new();
+        let mut resource = None;
+        let mut conditions = 0;
         while !rest.is_empty() {
             if let Some(tagged) = rest.strip_prefix('<') {
                 let (address, after) = tagged.split_once('>')?;
-                // A list without an address before it does not mix with those that have one.
+                // Either every list follows an address, or none does.
                 if resource.is_none() && !lists.is_empty() {
                     return None;
                 }
@@ -74,7 +77,7 @@ impl If {
         (!lists.is_empty()).then_some(If(lists))
     }
 
-    /// All lock tokens in the field. A client that names a token shows that it knows of the lock.
+    /// All lock tokens in the field. By naming a token a client shows that it knows the lock.
     pub fn tokens(&self) -> impl Iterator<Item = &str> {
         self.0.iter().flat_map(|list| &list.conditions).filter_map(|condition| match &condition.what {
             ConditionSubject::Token(token) => Some(token.as_str()),
@@ -82,22 +85,22 @@ impl If {
         })
     }
 
-    /// Whether the field holds; `state` returns the state of the resource of a list.
+    /// Whether the field holds; `state` returns the state of the resource to which a list applies.
     pub fn holds(&self, mut state: impl FnMut(Option<&str>) -> State) -> bool {
         self.0.iter().any(|list| {
             let state = state(list.resource.as_deref());
             list.conditions.iter().all(|condition| {
-                let is_so = match &condition.what {
+                let matches = match &condition.what {
                     ConditionSubject::Token(token) => state.tokens.contains(token),
                     ConditionSubject::Tag(tag) => state.etag.as_ref().is_some_and(|have| have.is_same_strong(tag)),
                 };
-                is_so != condition.is_not
+                matches != condition.is_not
             })
         })
     }
 }
 
-/// A list from the start of a text, and what follows.
+/// Parses a list at the start of a text. Returns it with the rest of the text.
 fn list(text: &str) -> Option<(Vec<Condition>, &str)> {
     let mut rest = text.strip_prefix('(')?.trim_start();
     let mut conditions = Vec::new();
@@ -138,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn one_list_has_to_hold_and_all_of_it() {
+    fn the_field_holds_if_all_conditions_of_one_list_hold() {
         assert!(holds("(<urn:a>)", "\"e\"", &["urn:a"]));
         assert!(!holds("(<urn:a> [\"f\"])", "\"e\"", &["urn:a"]));
         assert!(holds("(<urn:a> [\"f\"]) ([\"e\"])", "\"e\"", &[]));
@@ -149,20 +152,20 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_about_what_their_address_says() {
+    fn a_list_applies_to_the_resource_of_its_address() {
         let field = If::parse("</a> (<urn:a>) ([\"x\"]) <http://h/b>(<urn:b>)").unwrap();
-        let mut asked = Vec::new();
+        let mut resources = Vec::new();
         assert!(!field.holds(|resource| {
-            asked.push(resource.map(str::to_owned));
+            resources.push(resource.map(str::to_owned));
             State::default()
         }));
-        assert_eq!(asked, ["/a", "/a", "http://h/b"].map(|address| Some(address.to_owned())));
+        assert_eq!(resources, ["/a", "/a", "http://h/b"].map(|address| Some(address.to_owned())));
         assert_eq!(field.tokens().collect::<Vec<_>>(), ["urn:a", "urn:b"]);
         assert!(field.holds(|resource| state("", if resource == Some("http://h/b") { &["urn:b"] } else { &[] })));
     }
 
     #[test]
-    fn what_is_none() {
+    fn malformed_fields_are_refused() {
         for bad in
             ["", " ", "()", "(<a>", "<a>", "<a", "(a)", "([a])", "(<a>) <b> (<c>)", "(Not)", "(<a>) x", "(Not [)"]
         {
@@ -175,7 +178,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text(text in any::<String>(), likely in "(\\(|\\)|<urn:a>|\\[\"e\"\\]|Not|not|<|>|\\[| |é){0,20}") {
+        fn any_field_is_parsed_or_refused(text in any::<String>(), likely in "(\\(|\\)|<urn:a>|\\[\"e\"\\]|Not|not|<|>|\\[| |é){0,20}") {
             crate::fuzzing::condition(text.as_bytes());
             crate::fuzzing::condition(likely.as_bytes());
         }

@@ -1,8 +1,8 @@
-//! Reading a multistatus document: the listing of a directory, or the facts of one file, from any server.
+//! Parses a multistatus document: the listing of a directory, or the facts of one file, from any server.
 //!
-//! Servers differ in prefixes, in the order of `status` and `prop`, in the namespaces of properties beyond WebDAV, and in
-//! whether addresses are paths or URLs. Elements that make no sense are left out; only a document that is not XML, not
-//! a multistatus, or beyond the bounds, is an error.
+//! Servers differ in prefixes, in the order of `status` and `prop`, in the namespaces of properties beyond WebDAV, and in whether
+//! addresses are paths or URLs. Unusable elements are left out; only a document that is not XML, not a multistatus, or beyond the
+//! bounds, is an error.
 
 use super::xml::{Document, XmlEvent};
 use super::{DavError, LISTING_BYTES_MAX, Prop, Quota, Resource};
@@ -14,7 +14,7 @@ const TEXT_BYTES_MAX: usize = 16 << 10;
 /// Parses a document.
 ///
 /// # Errors
-/// [`DavError`]: the document is no XML, no multistatus, or beyond the bounds.
+/// [`DavError`]: the document is not XML, not a multistatus, or beyond the bounds.
 pub fn parse(body: &[u8]) -> Result<Vec<Resource>, DavError> {
     if body.len() > LISTING_BYTES_MAX {
         return Err(DavError::Bounds { what: "bytes", limit: LISTING_BYTES_MAX });
@@ -46,7 +46,7 @@ struct ListingParser {
     current: Resource,
     /// The response has a status of its own that is no success, and so no properties.
     failed: bool,
-    /// The properties of the propstat being read. They count only under a status of success, which may come before or after them.
+    /// The properties of the propstat being read. They are used only if its status is a success, which may come before or after them.
     found: Vec<(String, String)>,
     status: String,
 }
@@ -90,13 +90,13 @@ impl ListingParser {
             [_, "response"] if !self.failed && !self.current.href.is_empty() => {
                 self.resources.push(std::mem::take(&mut self.current));
             }
-            // The first counts: with several, the response is about a status, not about properties.
+            // Only the first address is used: a response with several reports a status, not properties.
             [_, "response", "href"] if self.current.href.is_empty() => self.current.href = text,
             [_, "response", "status"] => self.failed = !is_success(&text),
             [_, "response", "propstat", "status"] => self.status = text,
             [_, "response", "propstat"] if self.status.is_empty() || is_success(&self.status) => {
                 for (name, value) in std::mem::take(&mut self.found) {
-                    take(&mut self.current, &name, &value);
+                    set_property(&mut self.current, &name, &value);
                 }
             }
             [_, "response", "propstat", "prop", name] => {
@@ -122,18 +122,18 @@ fn is_success(line: &str) -> bool {
     line.split_whitespace().nth(1).is_some_and(|code| code.len() == 3 && code.starts_with('2'))
 }
 
-/// Takes in a property. An empty value says as little as a missing one: some servers list what they do not know.
-fn take(resource: &mut Resource, name: &str, value: &str) {
-    let yes = || value == "1" || value.eq_ignore_ascii_case("t") || value.eq_ignore_ascii_case("true");
+/// Sets a property. An empty value is ignored: some servers list properties that they do not know.
+fn set_property(resource: &mut Resource, name: &str, value: &str) {
+    let is_true = || value == "1" || value.eq_ignore_ascii_case("t") || value.eq_ignore_ascii_case("true");
     match name {
         "collection" => resource.is_dir = true,
         _ if value.is_empty() => {}
-        "iscollection" => resource.is_dir |= yes(),
+        "iscollection" => resource.is_dir |= is_true(),
         "getcontentlength" => resource.size = value.parse().ok(),
         "getlastmodified" => resource.modified = date::parse_http(value),
         "creationdate" => resource.created = date::parse_rfc3339(value),
         "getetag" => resource.etag = Some(value.to_owned()),
-        "executable" => resource.executable = Some(yes()),
+        "executable" => resource.executable = Some(is_true()),
         "quota-available-bytes" | "quota-used-bytes" => {
             let Ok(bytes) = value.parse() else { return };
             let quota = resource.quota.get_or_insert(Quota { available: 0, used: None });
@@ -172,7 +172,7 @@ mod tests {
         <response><href>/dav/gone</href><status>HTTP/1.1 404 Not Found</status></response></multistatus>";
 
     #[test]
-    fn servers_of_the_field() {
+    fn the_documents_of_xrootd_and_apache_are_parsed() {
         let read = parse(XROOTD.as_bytes()).unwrap();
         let expected = Resource {
             href: "/data/".into(),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn refused() {
+    fn other_documents_are_refused() {
         assert!(matches!(parse(b"<html></html>"), Err(DavError::Root { .. })));
         for bad in [&b""[..], b"hello", b"<multistatus>", b"<!DOCTYPE html><html/>", b"\xff\xfe<"] {
             assert!(parse(bad).is_err(), "{bad:?}");
@@ -209,7 +209,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn strangers_bytes(bytes in prop_oneof![damaged(XROOTD), damaged(APACHE)]) {
+        fn damaged_documents_are_parsed_or_refused(bytes in prop_oneof![damaged(XROOTD), damaged(APACHE)]) {
             crate::fuzzing::multistatus(&bytes);
         }
     }

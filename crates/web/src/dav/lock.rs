@@ -27,7 +27,7 @@ impl Scope {
 
 /// The request of a LOCK.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct LockRequest {
     /// Shared or exclusive.
     pub scope: Scope,
     /// The owner as the client names it, as XML.
@@ -58,8 +58,8 @@ pub(super) const SUPPORTED: &str = "<D:lockentry><D:lockscope><D:exclusive/></D:
 /// Parses the body of a LOCK; `None` where it is empty, which refreshes a lock.
 ///
 /// # Errors
-/// The body is no `lockinfo`, or asks for another lock than a write lock.
-pub fn parse(body: &[u8]) -> Result<Option<Wanted>, DavError> {
+/// The body is not a `lockinfo`, or asks for another lock than a write lock.
+pub fn parse(body: &[u8]) -> Result<Option<LockRequest>, DavError> {
     if body.len() > BODY_BYTES_MAX {
         return Err(DavError::Bounds { what: "bytes", limit: BODY_BYTES_MAX });
     }
@@ -68,7 +68,9 @@ pub fn parse(body: &[u8]) -> Result<Option<Wanted>, DavError> {
     }
     let body = xml::in_utf8(body)?;
     let mut document = Document::new(&body);
-    let (mut wanted, mut scope, mut is_for_writing) = (Wanted::default(), None, false);
+    let mut request = LockRequest::default();
+    let mut scope = None;
+    let mut is_for_writing = false;
     let mut within = Vec::new();
     while let Some(event) = document.next()? {
         match event {
@@ -78,7 +80,7 @@ pub fn parse(body: &[u8]) -> Result<Option<Wanted>, DavError> {
                 }
                 let is_dav = element.namespace == DAV;
                 if within.len() == 1 && is_dav && element.name == "owner" {
-                    wanted.owner = document.fragment()?;
+                    request.owner = document.fragment()?;
                     continue;
                 }
                 within.push(if is_dav { element.name } else { String::new() });
@@ -96,13 +98,13 @@ pub fn parse(body: &[u8]) -> Result<Option<Wanted>, DavError> {
         }
     }
     match scope {
-        Some(scope) if is_for_writing => Ok(Some(Wanted { scope, ..wanted })),
+        Some(scope) if is_for_writing => Ok(Some(LockRequest { scope, ..request })),
         _ => Err(DavError::Lock),
     }
 }
 
-/// The requested lifetime of a lock (`Timeout`, RFC 4918, section 10.7): the first value of the list that is understood; `None` for
-/// as long as possible.
+/// The requested lifetime of a lock (`Timeout`, RFC 4918, section 10.7): the first known value of the list; `None` for as long as
+/// possible.
 pub fn timeout(value: Option<&str>) -> Option<Duration> {
     let words = value.unwrap_or_default().split(',').map(str::trim);
     let mut known = words.filter_map(|word| {
@@ -115,7 +117,7 @@ pub fn timeout(value: Option<&str>) -> Option<Duration> {
     known.next().flatten()
 }
 
-/// The inside of the property `lockdiscovery`.
+/// The content of the property `lockdiscovery`.
 pub(super) fn discovery(locks: &[Active]) -> String {
     let mut out = String::new();
     for lock in locks {
@@ -140,7 +142,7 @@ pub(super) fn discovery(locks: &[Active]) -> String {
     out
 }
 
-/// The answer to a LOCK.
+/// The body of the response to a LOCK.
 pub fn answer(locks: &[Active]) -> String {
     format!(
         "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:prop xmlns:D=\"DAV:\"><D:lockdiscovery>{}</D:lockdiscovery></D:prop>\n",
@@ -158,10 +160,10 @@ mod tests {
         <locktype><write/></locktype><owner>litmus <b>suite</b></owner></lockinfo>";
 
     #[test]
-    fn what_is_asked_for() {
-        let wanted = parse(LITMUS.as_bytes()).unwrap().unwrap();
+    fn the_request_of_litmus_is_parsed() {
+        let request = parse(LITMUS.as_bytes()).unwrap().unwrap();
         let owner = "litmus <b xmlns=\"DAV:\">suite</b>".to_owned();
-        assert_eq!(wanted, Wanted { scope: Scope::Shared, owner });
+        assert_eq!(request, LockRequest { scope: Scope::Shared, owner });
         assert_eq!(parse(b" \n"), Ok(None));
         let exclusive = LITMUS.replace("shared", "exclusive");
         assert_eq!(parse(exclusive.as_bytes()).unwrap().unwrap().scope, Scope::Exclusive);
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn times() {
+    fn timeouts_are_parsed() {
         let seconds = |seconds| Some(Duration::from_secs(seconds));
         assert_eq!(timeout(Some("Second-180")), seconds(180));
         assert_eq!(timeout(Some("Infinite, Second-4100000000")), None);
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_can_be_read() {
+    fn the_response_to_a_lock_is_well_formed() {
         let lock = Active {
             scope: Scope::Exclusive,
             is_deep: true,
@@ -201,7 +203,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn strangers_bytes(bytes in damaged(LITMUS)) {
+        fn damaged_bodies_are_parsed_or_refused(bytes in damaged(LITMUS)) {
             crate::fuzzing::lock(&bytes);
         }
     }

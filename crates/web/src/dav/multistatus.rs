@@ -1,5 +1,5 @@
-//! Writing a multistatus document (RFC 4918, section 13), one response after the other, so that a directory of a million
-//! files is never in memory as text.
+//! Writes a multistatus document (RFC 4918, section 13), one response at a time, so that the text of a directory with a million files
+//! is never in memory as a whole.
 
 use std::fmt::Write;
 
@@ -9,10 +9,10 @@ use super::xml::escape;
 use super::{APACHE, Ask, DAV, DCACHE, Dead, OWNCLOUD, Prop, Resource, lock};
 use crate::{date, digest};
 
-/// The answer's `Content-Type`.
+/// The `Content-Type` of the document.
 pub const CONTENT_TYPE: &str = "application/xml; charset=utf-8";
 
-/// The properties that are told without being named. Quotas are not among them (RFC 4331, section 3), nor what costs.
+/// The properties that are returned without being named. Quotas are not among them (RFC 4331, section 3), nor costly properties.
 const USUAL: [(&str, &str); 11] = [
     (DAV, "resourcetype"),
     (DAV, "displayname"),
@@ -27,8 +27,8 @@ const USUAL: [(&str, &str); 11] = [
     (APACHE, "executable"),
 ];
 
-/// The properties that are told only when they are named.
-const NAMED: [(&str, &str); 4] =
+/// The properties that are returned only when the request names them.
+const ON_REQUEST: [(&str, &str); 4] =
     [(DAV, "quota-available-bytes"), (DAV, "quota-used-bytes"), (OWNCLOUD, "checksums"), (DCACHE, "Checksums")];
 
 /// The prefixes that [`open`] declares.
@@ -45,15 +45,16 @@ pub fn close() -> &'static str {
     "</D:multistatus>\n"
 }
 
-/// One file or directory: what is asked for and there, under 200; what is asked for by name and not there, under 404.
+/// The response of one file or directory: requested properties that exist, under 200; those requested by name that do not exist, under
+/// 404.
 pub fn response(resource: &Resource, ask: &Ask) -> String {
     let (mut found, mut missing) = (String::new(), String::new());
     let usual = USUAL.iter().filter_map(|(namespace, name)| Some((namespace, name, value(resource, namespace, name)?)));
     match ask {
         Ask::Names => {
-            let named = NAMED.iter().filter(|(namespace, name)| value(resource, namespace, name).is_some());
+            let on_request = ON_REQUEST.iter().filter(|(namespace, name)| value(resource, namespace, name).is_some());
             for (namespace, name) in
-                usual.map(|(namespace, name, _)| (namespace, name)).chain(named.map(|(a, b)| (a, b)))
+                usual.map(|(namespace, name, _)| (namespace, name)).chain(on_request.map(|(a, b)| (a, b)))
             {
                 element(&mut found, namespace, name, "");
             }
@@ -66,15 +67,15 @@ pub fn response(resource: &Resource, ask: &Ask) -> String {
                 element(&mut found, namespace, name, &value);
             }
             for dead in resource.dead.iter().filter(|dead| !is_usual(&dead.prop)) {
-                given(&mut found, dead);
+                dead_element(&mut found, dead);
             }
-            let told = |prop: &&Prop| !is_usual(prop) && resource.dead.iter().all(|dead| dead.prop != **prop);
-            asked(resource, include.iter().filter(told), &mut found, &mut missing);
+            let is_additional = |prop: &&Prop| !is_usual(prop) && resource.dead.iter().all(|dead| dead.prop != **prop);
+            named_elements(resource, include.iter().filter(is_additional), &mut found, &mut missing);
         }
-        Ask::Only(props) => asked(resource, props.iter(), &mut found, &mut missing),
+        Ask::Only(props) => named_elements(resource, props.iter(), &mut found, &mut missing),
     }
     let mut out = format!("<D:response><D:href>{}</D:href>", escape(&resource.href));
-    // At least one propstat is due, even of a request that named nothing.
+    // A response has at least one propstat, even if the request named no property.
     if !found.is_empty() || missing.is_empty() {
         propstat(&mut out, &found, "200 OK");
     }
@@ -85,29 +86,35 @@ pub fn response(resource: &Resource, ask: &Ask) -> String {
     out
 }
 
-/// One file or directory that something happened to: of a DELETE, say, that did not get everything.
+/// The response of one file or directory with a status, for example one that a DELETE could not remove.
 pub fn status(href: &str, status: u16, reason: &str) -> String {
     let (href, reason) = (escape(href), escape(reason));
     format!("<D:response><D:href>{href}</D:href><D:status>HTTP/1.1 {status} {reason}</D:status></D:response>\n")
 }
 
-fn asked<'a>(resource: &Resource, props: impl Iterator<Item = &'a Prop>, found: &mut String, missing: &mut String) {
+/// Writes the elements of properties that the request names.
+fn named_elements<'a>(
+    resource: &Resource,
+    props: impl Iterator<Item = &'a Prop>,
+    found: &mut String,
+    missing: &mut String,
+) {
     for prop @ Prop { namespace, name } in props {
         match (value(resource, namespace, name), resource.dead.iter().find(|dead| dead.prop == *prop)) {
             (Some(value), _) => element(found, namespace, name, &value),
-            (None, Some(dead)) => given(found, dead),
+            (None, Some(dead)) => dead_element(found, dead),
             (None, None) => element(missing, namespace, name, ""),
         }
     }
 }
 
-/// Whether a question may be about properties that clients have given: those are looked up only then.
+/// Whether a request may include dead properties: they are looked up only then.
 pub fn may_be_dead(ask: &Ask) -> bool {
     match ask {
         Ask::All { .. } | Ask::Names => true,
         Ask::Only(props) => props.iter().any(|prop| {
             let name = (prop.namespace.as_str(), prop.name.as_str());
-            name == (DAV, "displayname") || !(USUAL.contains(&name) || NAMED.contains(&name))
+            name == (DAV, "displayname") || !(USUAL.contains(&name) || ON_REQUEST.contains(&name))
         }),
     }
 }
@@ -116,8 +123,8 @@ fn is_usual(prop: &Prop) -> bool {
     USUAL.contains(&(prop.namespace.as_str(), prop.name.as_str()))
 }
 
-/// A property that a client has given.
-fn given(out: &mut String, dead: &Dead) {
+/// Writes the element of a dead property.
+fn dead_element(out: &mut String, dead: &Dead) {
     let language = dead.language.as_deref().map(|language| format!(" xml:lang=\"{}\"", escape(language)));
     let (tag, declared) = tag(&dead.prop.namespace, &dead.prop.name);
     let _ = write!(out, "<{tag}{declared}{}>{}</{tag}>", language.unwrap_or_default(), dead.xml);
@@ -137,7 +144,7 @@ pub(super) fn element(out: &mut String, namespace: &str, name: &str, value: &str
     };
 }
 
-/// An element's name with its prefix, and what says what the prefix is.
+/// An element's name with its prefix, and the declaration of the prefix where the document does not declare it.
 fn tag(namespace: &str, name: &str) -> (String, String) {
     match PREFIXES.iter().find(|(known, _)| *known == namespace) {
         Some((_, prefix)) => (format!("{prefix}:{name}"), String::new()),
@@ -146,14 +153,14 @@ fn tag(namespace: &str, name: &str) -> (String, String) {
     }
 }
 
-/// A property's value as XML; none where it is not known, or not defined for such a thing.
+/// A property's value as XML; `None` where it is not known, or not defined for such a resource.
 fn value(resource: &Resource, namespace: &str, name: &str) -> Option<String> {
-    // Of directories only: davix asks for the space with every listing and takes what it gets for the size.
+    // Only for directories: davix requests the quota with every listing, and would show that of a file as its size.
     let quota = resource.quota.filter(|_| resource.is_dir);
     let flag = |yes: bool| if yes { "1" } else { "0" }.to_owned();
     match (namespace, name) {
         (DAV, "resourcetype") => Some(if resource.is_dir { "<D:collection/>" } else { "" }.to_owned()),
-        // A client may have given it another one.
+        // A client may have set another one.
         (DAV, "displayname") => Some(match resource.dead.iter().find(|dead| dead.prop == Prop::dav("displayname")) {
             Some(dead) => dead.xml.clone(),
             None => escape(&String::from_utf8_lossy(&resource.name())),
@@ -208,22 +215,22 @@ mod tests {
     }
 
     #[test]
-    fn everything_usual() {
+    fn the_usual_properties_are_returned_without_being_named() {
         let expected = "<D:response><D:href>/data/a%26b</D:href><D:propstat><D:prop><D:resourcetype/>\
             <D:displayname>a&amp;b</D:displayname><D:getcontentlength>40</D:getcontentlength>\
             <D:getlastmodified>Sun, 06 Nov 1994 08:49:37 GMT</D:getlastmodified>\
             <D:creationdate>1997-12-02T17:57:46Z</D:creationdate><D:getetag>&quot;a&amp;b&quot;</D:getetag>\
             <D:iscollection>0</D:iscollection><D:supportedlock></D:supportedlock><D:lockdiscovery/><A:executable>F</A:executable>\
             </D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>\n";
-        let told = response(&file(b"data/a&b"), &Ask::default()).replace(lock::SUPPORTED, "");
-        assert_eq!(told, expected);
+        let text = response(&file(b"data/a&b"), &Ask::default()).replace(lock::SUPPORTED, "");
+        assert_eq!(text, expected);
         let names = response(&file(b"data/f"), &Ask::Names);
         assert!(names.contains("<D:getetag/>") && names.contains("<O:checksums/>") && !names.contains("1994"));
         assert!(!names.contains("quota"));
     }
 
     #[test]
-    fn what_is_not_there_is_said() {
+    fn named_properties_that_do_not_exist_are_listed_under_404() {
         let ask = only("<getcontentlength/><x xmlns='urn:&lt;y>'/><z xmlns=''/>");
         let expected = "<D:response><D:href>/f</D:href><D:propstat><D:prop><D:getcontentlength>40</D:getcontentlength>\
             </D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat><D:propstat><D:prop>\
@@ -235,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_space_and_checksums() {
+    fn quotas_are_of_directories_and_checksums_of_files() {
         let dir = Resource { is_dir: true, quota: Some(Quota { available: 7, used: Some(8) }), ..file(b"d") };
         let text = response(&dir, &only("<resourcetype/><getcontentlength/><quota-used-bytes/>"));
         assert!(text.contains("<D:resourcetype><D:collection/></D:resourcetype><D:quota-used-bytes>8<"), "{text}");
@@ -252,12 +259,12 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_have_given_is_told() {
+    fn dead_properties_are_returned_once() {
         let prop = |name: &str| Prop { namespace: "urn:z".into(), name: name.into() };
         let dead = Dead { prop: prop("a"), language: Some("de".into()), xml: "<b xmlns=\"\">1</b>".into() };
-        let named = Dead { prop: Prop::dav("displayname"), language: None, xml: "other".into() };
+        let display_name = Dead { prop: Prop::dav("displayname"), language: None, xml: "other".into() };
         let content_type = Some("text/plain".to_owned());
-        let resource = Resource { dead: vec![dead, named], content_type, ..file(b"f") };
+        let resource = Resource { dead: vec![dead, display_name], content_type, ..file(b"f") };
         let value = "<x:a xmlns:x=\"urn:z\" xml:lang=\"de\"><b xmlns=\"\">1</b></x:a>";
         for ask in [only("<a xmlns='urn:z'/>"), Ask::default(), Ask::All { include: vec![prop("a")] }] {
             assert_eq!(response(&resource, &ask).matches(value).count(), 1, "{ask:?}");
@@ -271,7 +278,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_name_is_exact_in_its_address(bytes in proptest::collection::vec(any::<u8>(), 1..50)) {
+        fn any_name_is_parsed_unchanged_from_a_written_document(bytes in proptest::collection::vec(any::<u8>(), 1..50)) {
             let Ok(path) = RelPath::parse(&bytes) else { return Ok(()) };
             let resource = file(path.as_bytes());
             let ask = Ask::All { include: vec![Prop { namespace: OWNCLOUD.into(), name: "checksums".into() }] };

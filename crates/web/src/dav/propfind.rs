@@ -24,7 +24,7 @@ impl Default for Ask {
 }
 
 impl Ask {
-    /// Whether a property is asked for by name. Properties that are costly to determine are determined only then.
+    /// Whether the request names a property. Properties that are costly to determine are determined only then.
     pub fn names(&self, namespace: &str, name: &str) -> bool {
         let (Ask::All { include: props } | Ask::Only(props)) = self else { return false };
         props.iter().any(|prop| prop.namespace == namespace && prop.name == name)
@@ -62,7 +62,7 @@ impl Depth {
 /// asks for `<resourcetype><collection/></resourcetype>`.
 ///
 /// # Errors
-/// [`DavError`]: the body is no XML, no `propfind`, or beyond the bounds.
+/// [`DavError`]: the body is not XML, not a `propfind`, or beyond the bounds.
 pub fn parse(body: &[u8]) -> Result<Ask, DavError> {
     if body.len() > BODY_BYTES_MAX {
         return Err(DavError::Bounds { what: "bytes", limit: BODY_BYTES_MAX });
@@ -72,7 +72,7 @@ pub fn parse(body: &[u8]) -> Result<Ask, DavError> {
     }
     let body = xml::in_utf8(body)?;
     let mut document = Document::new(&body);
-    let mut asked = PropfindBody::default();
+    let mut request = PropfindBody::default();
     let mut has_root = false;
     while let Some(event) = document.next()? {
         match (document.depth(), event) {
@@ -82,18 +82,18 @@ pub fn parse(body: &[u8]) -> Result<Ask, DavError> {
                     return Err(DavError::Root { found: root.name, wanted: "propfind" });
                 }
             }
-            (2, XmlEvent::Open(kind)) => asked.kind(&kind),
-            (3, XmlEvent::Open(prop)) => asked.prop(prop)?,
+            (2, XmlEvent::Open(kind)) => request.kind(&kind),
+            (3, XmlEvent::Open(prop)) => request.prop(prop)?,
             _ => {}
         }
     }
     if !has_root {
         return Err(DavError::Xml("it has no element at all".to_owned()));
     }
-    Ok(asked.into_ask())
+    Ok(request.into_ask())
 }
 
-/// The body, as far as it has been read.
+/// The part of the body that has been read.
 #[derive(Default)]
 struct PropfindBody {
     within: Section,
@@ -133,7 +133,7 @@ impl PropfindBody {
             Section::Prop => self.only.get_or_insert_default(),
             Section::Include => &mut self.include,
         };
-        // A property that is named twice is answered once.
+        // A property that is named twice is returned once.
         if list.contains(&prop) {
             return Ok(());
         }
@@ -164,7 +164,7 @@ mod tests {
         <D:collection/></D:resourcetype><L:mode/><D:owner></D:owner><D:group></D:group></D:prop></D:propfind>";
 
     #[test]
-    fn davix() {
+    fn the_request_of_davix_is_parsed() {
         let Ok(Ask::Only(props)) = parse(DAVIX.as_bytes()) else { panic!("a list of properties") };
         let names: Vec<&str> = props.iter().map(|prop| prop.name.as_str()).collect();
         let dav = ["displayname", "getlastmodified", "creationdate", "getcontentlength", "quota-used-bytes"];
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds() {
+    fn each_kind_of_request_is_parsed() {
         let body = |inner: &str| parse(format!("<propfind xmlns='DAV:'>{inner}</propfind>").as_bytes());
         assert_eq!(parse(b""), Ok(Ask::default()));
         assert_eq!(parse(b" \r\n"), Ok(Ask::default()));
@@ -190,10 +190,10 @@ mod tests {
     }
 
     #[test]
-    fn refused() {
+    fn malformed_and_oversized_bodies_are_refused() {
         assert_eq!(parse(b"<propfind/>").unwrap_err().status(), 400);
         assert_eq!(parse(b"<a xmlns='DAV:'/>").unwrap_err().to_string(), {
-            "the body has the root element \"a\"; \"propfind\" of the namespace DAV: was due"
+            "the body has the root element \"a\" instead of \"propfind\" of the namespace DAV:"
         });
         assert_eq!(parse(b"hello").unwrap_err().status(), 400);
         assert_eq!(parse(&vec![b' '; BODY_BYTES_MAX + 1]).unwrap_err().status(), 413);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn depths() {
+    fn depths_are_parsed() {
         assert_eq!(Depth::parse(Some(" 0")), Ok(Depth::Zero));
         assert_eq!(Depth::parse(Some("1")), Ok(Depth::One));
         assert_eq!(Depth::parse(Some("Infinity")), Ok(Depth::Infinity));
@@ -213,7 +213,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn strangers_bytes(bytes in damaged(DAVIX)) {
+        fn damaged_bodies_are_parsed_or_refused(bytes in damaged(DAVIX)) {
             crate::fuzzing::propfind(&bytes);
         }
     }

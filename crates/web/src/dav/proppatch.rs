@@ -52,7 +52,7 @@ impl Done {
 /// Parses the body of a PROPPATCH.
 ///
 /// # Errors
-/// The body is no `propertyupdate`, changes nothing, or is beyond the bounds.
+/// The body is not a `propertyupdate`, changes nothing, or is beyond the bounds.
 pub fn parse(body: &[u8]) -> Result<Vec<Change>, DavError> {
     if body.len() > BODY_BYTES_MAX {
         return Err(DavError::Bounds { what: "bytes", limit: BODY_BYTES_MAX });
@@ -66,7 +66,7 @@ pub fn parse(body: &[u8]) -> Result<Vec<Change>, DavError> {
             XmlEvent::Open(element) if within.is_empty() && element != Prop::dav("propertyupdate") => {
                 return Err(DavError::Root { found: element.name, wanted: "propertyupdate" });
             }
-            XmlEvent::Open(element) => match change(&within) {
+            XmlEvent::Open(element) => match sets_property(&within) {
                 None => within.push(element),
                 Some(_) if changes.len() == PROPS_MAX => {
                     return Err(DavError::Bounds { what: "properties", limit: PROPS_MAX });
@@ -88,8 +88,8 @@ pub fn parse(body: &[u8]) -> Result<Vec<Change>, DavError> {
     if changes.is_empty() { Err(DavError::Xml("it changes no property".to_owned())) } else { Ok(changes) }
 }
 
-/// Whether the next element is a property: to be set, or to be removed.
-fn change(within: &[Prop]) -> Option<bool> {
+/// Whether an element at this place is a property to set (`true`) or to remove (`false`); `None` where it is not a property.
+fn sets_property(within: &[Prop]) -> Option<bool> {
     match within {
         [_, how, prop] if how.namespace == DAV && *prop == Prop::dav("prop") => match how.name.as_str() {
             "set" => Some(true),
@@ -105,7 +105,7 @@ pub fn response(href: &str, changes: &[(&Prop, Done)]) -> String {
     let mut out = format!("<D:response><D:href>{}</D:href>", escape(href));
     for done in [Done::Made, Done::Protected, Done::Unusable, Done::NoRoom, Done::WithOthers] {
         let mut props = String::new();
-        for (prop, _) in changes.iter().filter(|(_, became)| *became == done) {
+        for (prop, _) in changes.iter().filter(|(_, result)| *result == done) {
             element(&mut props, &prop.namespace, &prop.name, "");
         }
         if !props.is_empty() {
@@ -127,7 +127,7 @@ mod tests {
         </D:remove></D:propertyupdate>";
 
     #[test]
-    fn changes_in_their_order() {
+    fn changes_are_parsed_in_their_order() {
         let changes = parse(UPDATE.as_bytes()).unwrap();
         let prop = |namespace: &str, name: &str| Prop { namespace: namespace.into(), name: name.into() };
         let set = |prop, language: &str, xml: &str| {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn refused() {
+    fn malformed_and_oversized_bodies_are_refused() {
         for bad in ["", "<a/>", "<propertyupdate xmlns='DAV:'/>", "<propertyupdate xmlns='DAV:'><set><prop/></set>"] {
             assert_eq!(parse(bad.as_bytes()).unwrap_err().status(), 400, "{bad}");
         }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_told_of() {
+    fn the_response_lists_each_property_under_its_status() {
         let (a, b) = (Prop::dav("getetag"), Prop { namespace: "urn:z".into(), name: "b".into() });
         let text = response("/f", &[(&a, Done::Protected), (&b, Done::WithOthers)]);
         let expected = "<D:response><D:href>/f</D:href><D:propstat><D:prop><D:getetag/></D:prop><D:status>HTTP/1.1 403 Forbidden\
@@ -163,7 +163,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn strangers_bytes(bytes in damaged(UPDATE)) {
+        fn damaged_bodies_are_parsed_or_refused(bytes in damaged(UPDATE)) {
             crate::fuzzing::proppatch(&bytes);
         }
     }

@@ -1,4 +1,4 @@
-//! XML within bounds: a reader of elements, their namespaces and text, and escaping for the writer. The reader resolves prefixes to
+//! XML within bounds: a reader of elements, their namespaces and text, and escaping for writers. The reader resolves prefixes to
 //! namespaces, and skips comments and processing instructions.
 
 use std::borrow::Cow;
@@ -11,10 +11,11 @@ use quick_xml::name::ResolveResult;
 
 use super::{ATTRIBUTES_MAX, DEPTH_MAX, DavError, FRAGMENT_BYTES_MAX, Prop};
 
-/// Namespaces that no other prefix may be bound to (Namespaces in XML, section 3): no response could use them.
+/// Namespaces of the prefixes `xml` and `xmlns`; no other prefix may be bound to them (Namespaces in XML, section 3), so no response
+/// could declare them.
 const RESERVED: [&str; 2] = ["http://www.w3.org/XML/1998/namespace", "http://www.w3.org/2000/xmlns/"];
 
-/// Characters of a language's name that are kept; real ones have some ten.
+/// The most characters of the name of a language; real names have about ten.
 const LANGUAGE_CHARS_MAX: usize = 64;
 
 /// An event of the reader.
@@ -50,8 +51,8 @@ impl<'a> Document<'a> {
 
     /// The language of the text at this place: the `xml:lang` of the innermost element that has one.
     pub fn language(&self) -> Option<&str> {
-        let said = self.languages.iter().rev().flatten().next();
-        said.map(String::as_str).filter(|language| !language.is_empty())
+        let innermost = self.languages.iter().rev().flatten().next();
+        innermost.map(String::as_str).filter(|language| !language.is_empty())
     }
 
     /// The number of open elements.
@@ -66,9 +67,9 @@ impl<'a> Document<'a> {
     pub fn next(&mut self) -> Result<Option<XmlEvent>, DavError> {
         loop {
             let (space, event) = self.reader.read_resolved_event().map_err(broken)?;
-            let piece = match event {
+            let event = match event {
                 Event::Start(start) => {
-                    deeper(&mut self.depth)?;
+                    descend(&mut self.depth)?;
                     let element = element(&space, &start)?;
                     self.languages.push(language(&start)?);
                     XmlEvent::Open(element)
@@ -86,25 +87,26 @@ impl<'a> Document<'a> {
                 Event::Eof if self.depth == 0 => return Ok(None),
                 Event::Eof => return Err(DavError::Xml("it ends within an element".to_owned())),
             };
-            return Ok(Some(piece));
+            return Ok(Some(event));
         }
     }
 }
 
 impl Document<'_> {
-    /// The content of the innermost open element, up to its end, as XML that means the same in any document: every element in it
-    /// declares its prefix (RFC 4918, section 4.3).
+    /// Reads the content of the innermost open element, up to its end. Returns it as XML that means the same in any document: every
+    /// element in it declares its prefix (RFC 4918, section 4.3).
     ///
     /// # Errors
     /// As [`Document::next`].
     pub fn fragment(&mut self) -> Result<String, DavError> {
-        let (mut out, outside) = (String::new(), self.depth);
+        let outside = self.depth;
+        let mut out = String::new();
         loop {
             let (space, event) = self.reader.read_resolved_event().map_err(broken)?;
             match event {
                 Event::Start(start) => {
                     let Prop { namespace, .. } = element(&space, &start)?;
-                    deeper(&mut self.depth)?;
+                    descend(&mut self.depth)?;
                     self.write_start(&mut out, &namespace, &start)?;
                 }
                 Event::End(end) => {
@@ -132,7 +134,7 @@ impl Document<'_> {
     fn write_start(&self, out: &mut String, namespace: &str, start: &BytesStart<'_>) -> Result<(), DavError> {
         let prefix = start.name().prefix().map(|prefix| utf8(prefix.into_inner())).transpose()?;
         if prefix.as_deref().is_some_and(|prefix| !is_name(prefix)) {
-            return Err(DavError::Xml("a prefix is no name".to_owned()));
+            return Err(DavError::Xml("a prefix is not a valid name".to_owned()));
         }
         let mut declared = vec![prefix.clone()];
         let _ = write!(out, "<{}", utf8(start.name().as_ref())?);
@@ -147,11 +149,11 @@ impl Document<'_> {
             let (space, local) = self.reader.resolver().resolve_attribute(attribute.key);
             let full = (bound(&space)?, utf8(local.as_ref())?);
             if named.contains(&full) {
-                return Err(DavError::Xml(format!("the attribute {name:?} is there twice")));
+                return Err(DavError::Xml(format!("an element has the attribute {name:?} twice")));
             }
             named.push(full);
             if name.split(':').count() > 2 || !name.split(':').all(is_name) {
-                return Err(DavError::Xml(format!("{name:?} is no name for an attribute")));
+                return Err(DavError::Xml(format!("{name:?} is not a valid name of an attribute")));
             }
             let prefix = attribute.key.prefix().map(|prefix| utf8(prefix.into_inner())).transpose()?;
             // The prefix `xml` needs no declaration.
@@ -182,7 +184,7 @@ fn declare(out: &mut String, prefix: Option<&str>, namespace: &str) {
     };
 }
 
-fn deeper(depth: &mut usize) -> Result<(), DavError> {
+fn descend(depth: &mut usize) -> Result<(), DavError> {
     *depth += 1;
     match *depth {
         0..=DEPTH_MAX => Ok(()),
@@ -196,15 +198,15 @@ fn utf8(bytes: &[u8]) -> Result<String, DavError> {
 
 /// The `xml:lang` of an element.
 fn language(start: &BytesStart<'_>) -> Result<Option<String>, DavError> {
-    let said = start.attributes().with_checks(false).filter_map(Result::ok).find(|a| a.key.as_ref() == b"xml:lang");
-    let said = said.map(|said| unescape(&utf8(&said.value)?).map(Cow::into_owned).map_err(|_| DavError::Entities));
-    Ok(said.transpose()?.map(|language| language.chars().take(LANGUAGE_CHARS_MAX).collect()))
+    let found = start.attributes().with_checks(false).filter_map(Result::ok).find(|a| a.key.as_ref() == b"xml:lang");
+    let found = found.map(|found| unescape(&utf8(&found.value)?).map(Cow::into_owned).map_err(|_| DavError::Entities));
+    Ok(found.transpose()?.map(|language| language.chars().take(LANGUAGE_CHARS_MAX).collect()))
 }
 
-/// A document in UTF-8: unchanged, or decoded from UTF-16, which every reader of XML must know (XML 1.0, section 4.3.3).
+/// Returns a document in UTF-8: unchanged, or decoded from UTF-16, which every reader of XML must support (XML 1.0, section 4.3.3).
 ///
 /// # Errors
-/// [`DavError::Xml`]: the document begins as UTF-16 and is not.
+/// [`DavError::Xml`]: the document begins like UTF-16, but is not valid UTF-16.
 pub fn in_utf8(bytes: &[u8]) -> Result<Cow<'_, [u8]>, DavError> {
     let units = |read: fn([u8; 2]) -> u16, bytes: &[u8]| -> Result<Cow<'static, [u8]>, DavError> {
         let pairs = bytes.chunks_exact(2);
@@ -212,13 +214,13 @@ pub fn in_utf8(bytes: &[u8]) -> Result<Cow<'_, [u8]>, DavError> {
             char::decode_utf16(pairs.clone().map(|pair| read([pair[0], pair[1]]))).collect::<Result<String, _>>();
         match text {
             Ok(text) if pairs.remainder().is_empty() => Ok(Cow::Owned(text.into_bytes())),
-            _ => Err(DavError::Xml("it is not the UTF-16 that it begins as".to_owned())),
+            _ => Err(DavError::Xml("it begins like UTF-16, but is not valid UTF-16".to_owned())),
         }
     };
     match bytes {
         [0xff, 0xfe, rest @ ..] => units(u16::from_le_bytes, rest),
         [0xfe, 0xff, rest @ ..] => units(u16::from_be_bytes, rest),
-        // Without a byte order mark, by the character that every document begins with.
+        // Without a byte order mark the encoding shows in the first character, which is always `<`.
         [b'<', 0, ..] => units(u16::from_le_bytes, bytes),
         [0, b'<', ..] => units(u16::from_be_bytes, bytes),
         _ => Ok(Cow::Borrowed(bytes)),
@@ -233,14 +235,14 @@ fn bound(space: &ResolveResult<'_>) -> Result<String, DavError> {
         ResolveResult::Unbound => Ok(String::new()),
         ResolveResult::Unknown(prefix) => {
             let prefix = String::from_utf8_lossy(prefix);
-            Err(DavError::Xml(format!("the prefix {prefix:?} is bound to no namespace")))
+            Err(DavError::Xml(format!("the prefix {prefix:?} is not bound to a namespace")))
         }
     }
 }
 
 fn element(space: &ResolveResult<'_>, start: &BytesStart<'_>) -> Result<Prop, DavError> {
     let mut attributes = 0;
-    // Duplicates are not looked for: that costs the square of their number.
+    // Duplicates are not checked: the cost would grow with the square of the number of attributes.
     for attribute in start.attributes().with_checks(false) {
         attribute.map_err(broken)?;
         attributes += 1;
@@ -250,17 +252,17 @@ fn element(space: &ResolveResult<'_>, start: &BytesStart<'_>) -> Result<Prop, Da
     }
     let namespace = bound(space)?;
     if RESERVED.contains(&namespace.as_str()) {
-        return Err(DavError::Xml(format!("no element is of the reserved namespace {namespace}")));
+        return Err(DavError::Xml(format!("no element may be of the reserved namespace {namespace}")));
     }
     let name = utf8(start.local_name().as_ref())?;
     if !is_name(&name) {
-        return Err(DavError::Xml(format!("{name:?} is no name for an element")));
+        return Err(DavError::Xml(format!("{name:?} is not a valid name of an element")));
     }
     Ok(Prop { namespace, name })
 }
 
-/// Whether this is a name without a prefix (Namespaces in XML, section 3; XML 1.0, section 2.3). Our library does not check it; the
-/// names of a request go into its response, where the client's library does check.
+/// Whether this is a name without a prefix (Namespaces in XML, section 3; XML 1.0, section 2.3). The library used here does not check
+/// it. The names of a request go into the response, where the client's library may refuse an invalid one.
 pub(super) fn is_name(name: &str) -> bool {
     let letter = |c: char| {
         matches!(c, 'A'..='Z' | 'a'..='z' | '_' | '\u{c0}'..='\u{d6}' | '\u{d8}'..='\u{f6}' | '\u{f8}'..='\u{2ff}'
@@ -268,9 +270,9 @@ pub(super) fn is_name(name: &str) -> bool {
             | '\u{2c00}'..='\u{2fef}' | '\u{3001}'..='\u{d7ff}' | '\u{f900}'..='\u{fdcf}' | '\u{fdf0}'..='\u{fffd}'
             | '\u{10000}'..='\u{effff}')
     };
-    let more =
+    let other =
         |c: char| matches!(c, '0'..='9' | '-' | '.' | '\u{b7}' | '\u{300}'..='\u{36f}' | '\u{203f}' | '\u{2040}');
-    name.starts_with(letter) && name.chars().all(|c| letter(c) || more(c))
+    name.starts_with(letter) && name.chars().all(|c| letter(c) || other(c))
 }
 
 fn character(reference: &BytesRef<'_>) -> Result<char, DavError> {
@@ -312,27 +314,27 @@ mod tests {
 
     fn all(text: &str) -> Result<Vec<XmlEvent>, DavError> {
         let mut document = Document::new(text.as_bytes());
-        let mut pieces = Vec::new();
-        while let Some(piece) = document.next()? {
-            pieces.push(piece);
+        let mut events = Vec::new();
+        while let Some(event) = document.next()? {
+            events.push(event);
         }
-        Ok(pieces)
+        Ok(events)
     }
 
     #[test]
-    fn pieces() {
+    fn elements_text_and_references_become_events() {
         let text = "<?xml version='1.0'?><!-- c --><D:a xmlns:D='DAV:'><b x='1'/>1 &lt;&#50;<![CDATA[<3]]></D:a>";
         let open =
             |namespace: &str, name: &str| XmlEvent::Open(Prop { namespace: namespace.into(), name: name.into() });
-        let said = |text: &str| XmlEvent::Text(text.into());
+        let text_event = |text: &str| XmlEvent::Text(text.into());
         let expected = [
             open("DAV:", "a"),
             open("", "b"),
             XmlEvent::Close,
-            said("1 "),
-            said("<"),
-            said("2"),
-            said("<3"),
+            text_event("1 "),
+            text_event("<"),
+            text_event("2"),
+            text_event("<3"),
             XmlEvent::Close,
         ];
         assert_eq!(all(text).unwrap(), expected);
@@ -356,7 +358,7 @@ mod tests {
         let expected = "a &lt; b<t:x xmlns:t=\"urn:t\" t:y=\"1\" xml:lang=\"en\" z=\"&quot;\">\
                         <D:q xmlns:D=\"DAV:\"></D:q>&lt;&gt;</t:x>";
         assert_eq!(inner, expected);
-        // Kept and told again, it is the same.
+        // Stored and read again, it is unchanged.
         assert_eq!(fragment(&format!("<a>{inner}</a>")).unwrap().0, inner);
         assert_eq!(fragment("<a xmlns='urn:a'><b xmlns=''/></a>").unwrap().0, "<b xmlns=\"\"></b>");
         assert!(matches!(
@@ -390,9 +392,9 @@ mod tests {
     }
 
     #[test]
-    fn bombs() {
-        let bomb = "<!DOCTYPE a [<!ENTITY b 'bb'>]><a>&b;</a>";
-        assert_eq!(all(bomb), Err(DavError::Entities));
+    fn entities_deep_nesting_and_malformed_xml_are_refused() {
+        let entity = "<!DOCTYPE a [<!ENTITY b 'bb'>]><a>&b;</a>";
+        assert_eq!(all(entity), Err(DavError::Entities));
         assert_eq!(all("<a>&b;</a>"), Err(DavError::Entities));
         assert!(matches!(all(&"<a>".repeat(33)), Err(DavError::Bounds { .. })));
         let wide: String = (0..65).map(|i| format!(" a{i}='x'")).collect();
@@ -415,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn escaping() {
+    fn text_is_escaped_for_xml() {
         assert_eq!(escape("a<b>&\"'\u{1}\r\u{ffff}ü"), "a&lt;b&gt;&amp;&quot;&apos;\u{fffd}&#13;\u{fffd}ü");
     }
 }

@@ -1,5 +1,5 @@
-//! `Want-Repr-Digest` and `Repr-Digest` (RFC 9530): dictionaries of structured fields (RFC 9651), preferences as numbers,
-//! values as raw bytes in base64 between colons, Adler-32 not excepted.
+//! `Want-Repr-Digest` and `Repr-Digest` (RFC 9530): dictionaries of structured fields (RFC 9651). Preferences are numbers, and all values,
+//! those of Adler-32 included, are bytes in base64 between colons.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -21,8 +21,8 @@ fn member(text: &str) -> Option<(&str, &str)> {
     Some((key.trim(), value.split(';').next().unwrap_or_default().trim()))
 }
 
-/// What `Want-Repr-Digest` asks for: the highest preference among those on offer, 0 meaning "not that one". None where
-/// none fits: unlike RFC 3230's, this header is then as if it had not been sent.
+/// Chooses an algorithm for `Want-Repr-Digest`: the offered one with the highest preference; 0 means "not this one". `None` where none
+/// is offered: unlike `Want-Digest`, this header is then ignored.
 pub fn wanted<'a>(values: impl IntoIterator<Item = &'a str>, offered: &[Algorithm]) -> Option<Algorithm> {
     let mut best: Option<(u8, Algorithm)> = None;
     for (key, value) in members(values).filter_map(member) {
@@ -35,7 +35,7 @@ pub fn wanted<'a>(values: impl IntoIterator<Item = &'a str>, offered: &[Algorith
     best.map(|(_, algorithm)| algorithm)
 }
 
-/// The value of `Want-Repr-Digest` for a request of ours: these, best-liked first.
+/// The value of `Want-Repr-Digest` that asks for these algorithms, the preferred one first.
 pub fn want(algorithms: &[Algorithm]) -> String {
     let weighed = algorithms.iter().enumerate().map(|(at, a)| format!("{}={}", name(*a), 10 - at.min(9)));
     weighed.collect::<Vec<_>>().join(", ")
@@ -46,7 +46,7 @@ pub fn format(digest: &Digest) -> String {
     format!("{}=:{}:", name(digest.algorithm()), STANDARD.encode(digest.bytes()))
 }
 
-/// The first member that names an algorithm which is known, with a value that is none of its.
+/// The first member with a known algorithm and a malformed value.
 pub fn damaged<'a>(values: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let mut members = members(values);
     members.find(|text| member(text).is_some_and(|member| algorithm(member.0).is_some() && one(member).is_none()))
@@ -57,7 +57,7 @@ fn one((key, value): (&str, &str)) -> Option<Digest> {
     Digest::new(algorithm(key)?, &STANDARD.decode(encoded).ok()?)
 }
 
-/// Reads all lines of a `Repr-Digest` (or `Content-Digest`) header; what is unknown or malformed is left out.
+/// Parses all lines of a `Repr-Digest` (or `Content-Digest`) header; unknown and malformed members are left out.
 pub fn parse<'a>(values: impl IntoIterator<Item = &'a str>) -> Vec<Digest> {
     members(values).filter_map(member).filter_map(one).collect()
 }
@@ -69,7 +69,7 @@ mod tests {
     const OFFERED: [Algorithm; 4] = [Algorithm::Adler32, Algorithm::Crc32c, Algorithm::Md5, Algorithm::Sha256];
 
     #[test]
-    fn wishes() {
+    fn the_preferred_offered_algorithm_is_chosen() {
         for (value, answer) in [
             ("adler=1,md5=5", Some(Algorithm::Md5)),
             ("sha-256=10, md5=3", Some(Algorithm::Sha256)),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn values() {
+    fn digests_are_written_and_parsed_in_base64() {
         let adler = Digest::new(Algorithm::Adler32, b"\x8f\x04\x0a\x5d").unwrap();
         assert_eq!(format(&adler), "adler=:jwQKXQ==:");
         assert_eq!(parse(["md5=:AAAA:, adler=:jwQKXQ==:, sha-512=:AAAA:"]), [adler]);

@@ -1,4 +1,4 @@
-//! Messages of HTTP/1.1 and what stands in them: heads, chunks, addresses, dates, marks of flows.
+//! Messages of HTTP/1.1 and their parts: heads, chunks, addresses, dates, marks of flows.
 
 use super::text;
 use crate::body::{self, ChunkEvent, Chunks, FramingError};
@@ -9,12 +9,12 @@ use crate::scitag::SciTag;
 use crate::url::HttpUrl;
 use crate::{Headers, date};
 
-/// The head of a request, then the same bytes as the head of an answer; and how the bodies behind them are delimited.
+/// Parses the head of a request, then the same bytes as the head of a response, and determines the framing of their bodies.
 pub fn head(bytes: &[u8]) {
     if let Ok(Some((request, taken))) = head::parse_request(bytes) {
         ends_once(bytes, taken, |part| head::parse_request(part).map(|found| found.is_some()));
-        let is_strange = |c: char| c.is_ascii_control() || c == ' ';
-        assert!(request.target.len() <= TARGET_BYTES_MAX && !request.target.contains(is_strange));
+        let is_forbidden = |c: char| c.is_ascii_control() || c == ' ';
+        assert!(request.target.len() <= TARGET_BYTES_MAX && !request.target.contains(is_forbidden));
         let _ = (body::of_request(&request), request.keeps(), request.waits(), request.expects_too_much());
         request_reads_back(&request);
     }
@@ -25,14 +25,14 @@ pub fn head(bytes: &[u8]) {
     }
 }
 
-/// A head ends where it ends, however many bytes there are: not sooner, and not later than the bound.
+/// Asserts that a head is complete at exactly `taken` bytes, whatever follows it, and is not longer than the bound.
 fn ends_once(bytes: &[u8], taken: usize, is_whole: impl Fn(&[u8]) -> Result<bool, HeadError>) {
     assert!(taken <= HEAD_BYTES_MAX, "a head of {taken} bytes");
-    assert_eq!(is_whole(&bytes[..taken]), Ok(true), "what follows a head belongs to it");
-    assert_eq!(is_whole(&bytes[..taken - 1]), Ok(false), "a head ends before its end");
+    assert_eq!(is_whole(&bytes[..taken]), Ok(true), "the head is complete without the bytes after it");
+    assert_eq!(is_whole(&bytes[..taken - 1]), Ok(false), "the head is incomplete without its last byte");
 }
 
-/// What is not text became longer when it was read: too long is the only way in which a head may fail to come back.
+/// Asserts that a written request is parsed unchanged. Bytes that are not text were replaced by longer ones, so it may be too long.
 fn request_reads_back(request: &Request) {
     let written = request.to_bytes();
     match head::parse_request(&written) {
@@ -41,7 +41,7 @@ fn request_reads_back(request: &Request) {
     }
 }
 
-/// As [`request_reads_back`]. Our answers have the minor version 1.
+/// As [`request_reads_back`]. Written responses have the minor version 1.
 fn response_reads_back(response: &Response) {
     let written = response.to_bytes();
     let expected = Response { minor: 1, ..response.clone() };
@@ -51,17 +51,17 @@ fn response_reads_back(response: &Response) {
     }
 }
 
-/// A body in chunks: the first byte says in how large pieces the others come.
+/// Decodes a body in chunks. The first byte gives the size of the pieces in which the others arrive.
 pub fn chunks(bytes: &[u8]) {
     let Some((piece, rest)) = bytes.split_first() else { return };
     let at_once = unchunk(rest, rest.len().max(1));
-    assert_eq!(unchunk(rest, usize::from(*piece) + 1), at_once, "the pieces do not matter");
+    assert_eq!(unchunk(rest, usize::from(*piece) + 1), at_once, "the size of the pieces does not matter");
     if let Ok((body, _)) = at_once {
         assert!(body.len() <= rest.len(), "a body of {} bytes in {}", body.len(), rest.len());
     }
 }
 
-/// The body so far, and whether its end was seen.
+/// Decodes a body. Returns the decoded bytes, and whether the end was reached.
 fn unchunk(bytes: &[u8], piece: usize) -> Result<(Vec<u8>, bool), FramingError> {
     let (mut chunks, mut body) = (Chunks::default(), Vec::new());
     let (mut at, mut seen) = (0, piece.min(bytes.len()));
@@ -72,7 +72,7 @@ fn unchunk(bytes: &[u8], piece: usize) -> Result<(Vec<u8>, bool), FramingError> 
             ChunkEvent::Data(left) if at < seen => {
                 let take = left.min((seen - at) as u64);
                 body.extend_from_slice(&bytes[at..at + take as usize]);
-                chunks.took(take);
+                chunks.note_read(take);
                 at += take as usize;
             }
             _ if seen == bytes.len() => return Ok((body, false)),
@@ -81,22 +81,22 @@ fn unchunk(bytes: &[u8], piece: usize) -> Result<(Vec<u8>, bool), FramingError> 
     }
 }
 
-/// An address, and in the second line a `Location` that was found there.
+/// Parses an address, and follows a redirect to the `Location` in the second line.
 pub fn url(bytes: &[u8]) {
     let lines = text(bytes);
     let (address, location) = lines.split_once('\n').unwrap_or((&lines, ""));
     let Ok(url) = HttpUrl::parse(address) else { return };
-    is_an_address(&url);
+    check_address(&url);
     let answer = Response::new(302).with("Location", location);
     let mut headers = Headers::new().with("Authorization", "Bearer secret").with("Accept", "*/*");
     if let Ok(Some(to)) = follow(&answer, &url, &mut headers) {
-        is_an_address(&to);
-        assert!(to.is_secure() || !url.is_secure(), "from TLS to a clear line");
-        assert!(url.is_same_origin(&to) || headers.get("authorization").is_none(), "a secret goes elsewhere");
+        check_address(&to);
+        assert!(to.is_secure() || !url.is_secure(), "from TLS to clear text");
+        assert!(url.is_same_origin(&to) || headers.get("authorization").is_none(), "a secret for another server");
     }
 }
 
-fn is_an_address(url: &HttpUrl) {
+fn check_address(url: &HttpUrl) {
     assert_eq!(HttpUrl::parse(url.as_str()).as_ref(), Ok(url), "an address reads otherwise");
     assert!(!url.host().is_empty() && !url.authority().contains(['@', '/', '\\', ' ']), "{url}");
     let line = [url.path_and_query(), url.authority(), &url.redacted()].concat();
@@ -105,7 +105,7 @@ fn is_an_address(url: &HttpUrl) {
     url.is_presigned();
 }
 
-/// A date of HTTP, and one of RFC 3339.
+/// Parses a date of HTTP, and one of RFC 3339.
 pub fn dates(bytes: &[u8]) {
     let value = text(bytes);
     if let Some(at) = date::parse_http(&value) {
@@ -120,15 +120,15 @@ pub fn dates(bytes: &[u8]) {
     }
 }
 
-/// The value of `SciTag`, with four bytes of chance in front.
+/// Parses the value of `SciTag`. The first four bytes are the entropy of the flow label.
 pub fn scitag(bytes: &[u8]) {
-    let Some((chance, value)) = bytes.split_first_chunk::<4>() else { return };
+    let Some((entropy, value)) = bytes.split_first_chunk::<4>() else { return };
     let tag = SciTag::parse(&text(value));
     assert_eq!(SciTag::parse(&tag.to_string()), tag, "a mark reads otherwise");
     if tag.is_marked() {
         assert_eq!(SciTag::new(tag.experiment(), tag.activity()), Some(tag));
     }
-    let label = tag.flow_label(u32::from_le_bytes(*chance));
+    let label = tag.flow_label(u32::from_le_bytes(*entropy));
     assert!(label.is_none_or(|label| label < 1 << 20), "a flow label has 20 bits");
     assert_eq!(label.is_some(), tag.is_marked() && tag.experiment() < 512);
 }
@@ -140,7 +140,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes(bytes in vec(any::<u8>(), 0..300)) {
+        fn any_bytes_are_parsed_or_refused(bytes in vec(any::<u8>(), 0..300)) {
             super::head(&bytes);
             super::chunks(&bytes);
             super::url(&bytes);
@@ -149,27 +149,32 @@ mod tests {
         }
 
         #[test]
-        fn lines_like_a_head(first in "[A-Z]{1,5} [!-~é]{1,20} HTTP/1.[012]", fields in vec("[A-Za-z-]{0,12}:[ -~é\t]{0,20}", 0..6),
-                             end in "\r\n(\r\n)?|\n|\r") {
+        fn likely_heads_are_parsed_or_refused(
+            first in "[A-Z]{1,5} [!-~é]{1,20} HTTP/1.[012]",
+            fields in vec("[A-Za-z-]{0,12}:[ -~é\t]{0,20}", 0..6),
+            end in "\r\n(\r\n)?|\n|\r",
+        ) {
             let lines = fields.iter().map(|field| format!("\r\n{field}")).collect::<String>();
             super::head(format!("{first}\r\nHost: h{lines}\r\n{end}").as_bytes());
             super::head(format!("HTTP/1.1 207 x{lines}\r\n{end}").as_bytes());
         }
 
         #[test]
-        fn pieces_like_chunks(piece: u8, parts in vec("[0-9a-f]{0,2}(;x=[\"a]{0,3})?\r\n[a-z]{0,20}\r\n", 0..6)) {
+        fn likely_chunks_are_decoded_or_refused(piece: u8, parts in vec("[0-9a-f]{0,2}(;x=[\"a]{0,3})?\r\n[a-z]{0,20}\r\n", 0..6)) {
             super::chunks(&[&[piece][..], parts.concat().as_bytes(), b"0\r\nTrailer: x\r\n\r\n"].concat());
         }
 
         #[test]
-        fn lines_like_addresses(scheme in "https?|davs?|s3", host in "[a-z0-9.:@\\[\\]%-]{0,15}", path in "[ -~é]{0,20}",
+        fn likely_addresses_are_parsed_or_refused(scheme in "https?|davs?|s3", host in "[a-z0-9.:@\\[\\]%-]{0,15}", path in "[ -~é]{0,20}",
                                 location in "(//|https?://)?[ -~é]{0,20}") {
             super::url(format!("{scheme}://{host}/{path}\n{location}").as_bytes());
         }
 
         #[test]
-        fn numbers_like_dates(text in "[0-9]{2,4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]{1,9})?(Z|[+-][0-9:]{2,6})",
-                              tag in "[0-9]{0,6}") {
+        fn likely_dates_and_marks_are_parsed_or_refused(
+            text in "[0-9]{2,4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]{1,9})?(Z|[+-][0-9:]{2,6})",
+            tag in "[0-9]{0,6}",
+        ) {
             super::dates(text.as_bytes());
             super::scitag(format!("....{tag}").as_bytes());
         }

@@ -1,5 +1,5 @@
-//! `Content-Range`, and the frame of `multipart/byteranges`. The frame's length is known before a byte of the file is read, so that
-//! the kernel sends the file between the heads that are made here.
+//! `Content-Range`, and the frame of `multipart/byteranges`. The length of the whole body is known before the file is read, so that
+//! the kernel can send the pieces of the file between the heads of the parts.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use super::Span;
 /// The value of `Content-Range` (RFC 9110, section 14.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentRange {
-    /// `bytes a-b/size`; `*` for a size that the sender does not know.
+    /// `bytes a-b/size`; the size is `*` where the sender does not know it.
     Part(Span, Option<u64>),
     /// `bytes */size`: of a 416.
     Unsatisfied(u64),
 }
 
 impl ContentRange {
-    /// Parses a value; `None` where it is malformed, of another unit, or has a part that ends behind the whole.
+    /// Parses a value; `None` where it is malformed, of another unit, or ends after the end of the whole.
     pub fn parse(value: &str) -> Option<ContentRange> {
         let (unit, rest) = value.trim().split_once(' ')?;
         let (range, size) = rest.trim().split_once('/')?;
@@ -34,7 +34,7 @@ impl ContentRange {
     }
 }
 
-/// Unlike in a request, a number that is too large for 64 bits is an error: the bytes of the body belong at this offset.
+/// Parses a number. Unlike in a request, one that is too large for 64 bits is an error: it is the offset of the body's bytes.
 fn exact(digits: &str) -> Option<u64> {
     digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
 }
@@ -98,7 +98,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn content_range_both_ways() {
+    fn content_range_is_written_and_parsed() {
         let part = |start, len, size| ContentRange::Part(Span { start, len }, size);
         for (text, value) in [
             ("bytes 0-9/100", part(0, 10, Some(100))),
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn lies_are_not_believed() {
+    fn malformed_values_are_refused() {
         for text in ["", "bytes", "bytes 0-9", "bytes 9-0/100", "bytes 0-100/100", "bytes 35--1/40", "items 0-1/2"] {
             assert_eq!(ContentRange::parse(text), None, "{text}");
         }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_of_two_parts() {
+    fn a_body_of_two_parts_is_framed() {
         let multipart = Multipart::new("THIS\r\n_STRING", "application/octet-stream", 10);
         assert_eq!(multipart.content_type(), "multipart/byteranges; boundary=THISSTRING");
         let (text, spans) = (b"0123456789", [Span { start: 0, len: 2 }, Span { start: 7, len: 3 }]);
@@ -139,14 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn no_length_overflows() {
+    fn a_length_beyond_64_bits_is_none() {
         let multipart = Multipart::new("b", "t", u64::MAX);
         assert_eq!(multipart.len(&[Span { start: 0, len: u64::MAX }; 2]), None);
     }
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(start in 0..u64::MAX / 3, len in 1..u64::MAX / 3, more in 0..u64::MAX / 3) {
+        fn a_written_content_range_is_parsed_unchanged(start in 0..u64::MAX / 3, len in 1..u64::MAX / 3, more in 0..u64::MAX / 3) {
             let range = ContentRange::Part(Span { start, len }, Some(start + len + more));
             prop_assert_eq!(ContentRange::parse(&range.to_string()), Some(range));
         }

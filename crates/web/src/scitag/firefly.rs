@@ -1,4 +1,4 @@
-//! Fireflies: one datagram when a marked flow begins, some while it lasts, one when it ends; a syslog header (RFC 5424)
+//! Fireflies: datagrams that are sent when a marked flow begins, while it continues, and when it ends. Each is a syslog header (RFC 5424)
 //! and JSON of schema version 1.
 
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ pub const COLLECTOR_PORT: u16 = 10514;
 pub enum Moment {
     /// The flow begins.
     Start,
-    /// The flow goes on.
+    /// The flow continues.
     Ongoing,
     /// The flow has ended.
     End,
@@ -36,12 +36,12 @@ pub struct Firefly {
     pub tag: SciTag,
     /// The program that the flow belongs to; left out where it is empty.
     pub application: String,
-    /// The sender of the data, by convention, whichever end reports.
+    /// The sender of the data, whichever end reports: this is the convention.
     pub source: SocketAddr,
     /// The receiver of the data.
     pub target: SocketAddr,
-    /// Bytes that the source received, and bytes that it sent, whichever end reports: a receiver swaps its own numbers, as xrootd
-    /// does since its pull request 2359. From `TCP_INFO` of an open socket.
+    /// The bytes that the source received, and those that it sent, from `TCP_INFO` of an open socket. A receiver that reports swaps its
+    /// own numbers, as xrootd does since its pull request 2359.
     pub usage: Option<(u64, u64)>,
     /// The round-trip time, milliseconds, from `TCP_INFO`.
     pub rtt_ms: Option<f64>,
@@ -114,7 +114,7 @@ impl Firefly {
     }
 
     fn flow_id(&self) -> FlowId {
-        // An IPv4 peer of an IPv6 socket is an IPv4 flow on the wire.
+        // An IPv6 socket shows an IPv4 peer as a mapped address; the packets are IPv4.
         let (source, target) = (self.source.ip().to_canonical(), self.target.ip().to_canonical());
         FlowId {
             afi: if source.is_ipv4() { "ipv4" } else { "ipv6" },
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn as_the_reference_server_sends_it() {
+    fn a_firefly_equals_that_of_the_reference_server() {
         let expected = "<134>1 2026-11-20T11:46:21.069473Z vm longhaul - firefly-json - {\"version\":1,\
             \"flow-lifecycle\":{\"state\":\"end\",\"current-time\":\"2026-11-20T11:46:21.069473Z\",\
             \"start-time\":\"2026-11-20T11:46:20.000000Z\",\"end-time\":\"2026-11-20T11:46:21.069473Z\"},\
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_said() {
+    fn unknown_values_are_left_out() {
         let bare = Firefly {
             usage: None,
             rtt_ms: Some(f64::NAN),

@@ -1,4 +1,4 @@
-//! Reading frames: every length, count and value held to its bound before anything is kept.
+//! Decodes frames: every length, count and value is checked against its bound before anything is kept.
 
 mod accounts;
 mod movers;
@@ -35,7 +35,7 @@ type Result<T> = std::result::Result<T, WireError>;
 /// The most items in one frame; each takes at least two bytes.
 const ITEMS_MAX: usize = FRAME_BYTES_MAX / 2;
 
-/// Bytes from the control connection, cut into frames. Holds at most one frame and one read more.
+/// Bytes from the control connection, cut into frames. It holds at most one frame and one read beyond it.
 #[derive(Default)]
 pub struct FrameBuffer {
     bytes: Vec<u8>,
@@ -55,15 +55,18 @@ impl FrameBuffer {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Whether a whole frame is there.
+    /// Whether a whole frame has arrived.
     pub fn has_frame(&self) -> bool {
         let rest = &self.bytes[self.taken..];
         let len = rest.first_chunk::<4>().map(|head| u32::from_be_bytes(*head) as usize);
-        // A length that cannot be is a message as well: one that must be refused before more is read.
+        // An impossible length counts as a frame, so that it is refused before more is read.
         len.is_some_and(|len| rest.len() - 4 >= len || len > FRAME_BYTES_MAX + 2)
     }
 
-    /// The next whole frame, if there is one. Frames of an unknown but ignorable type are passed over.
+    /// The next whole frame, if there is one. Frames of an unknown type that may be ignored are skipped.
+    ///
+    /// # Errors
+    /// The frame is malformed, too long, or of an unknown type that may not be ignored.
     pub fn next_frame(&mut self) -> Result<Option<Frame>> {
         loop {
             let rest = &self.bytes[self.taken..];
@@ -88,7 +91,10 @@ impl FrameBuffer {
     }
 }
 
-/// Reads the body of a frame of the given type.
+/// Decodes the body of a frame of the given type.
+///
+/// # Errors
+/// The type is unknown, or the body is malformed or has a value beyond its bound.
 pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
     let mut reader = Reader::new(body);
     let r = &mut reader;
@@ -123,7 +129,7 @@ pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
         26 => {
             Frame::Files(list(r, ITEMS_MAX, "files", |r| Ok((r.path("a path")?, r.path("a path")?)))?, r.bool("more")?)
         }
-        27 => Frame::Told(request_id(r)?, told(r)?, r.bool("more")?),
+        27 => Frame::Told(request_id(r)?, long_text(r)?, r.bool("more")?),
         28 => Frame::Account(Box::new(account(r)?)),
         29 => Frame::Keep(r.number("seconds")?),
         30 => renew(r)?,
@@ -131,9 +137,9 @@ pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
         32 => Frame::Spread(list(r, ADDRESSES_MAX + 1, "paths", |r| {
             Ok((stream_id(r)?, r.number_max(STREAMS_MAX.into(), "a count of streams")? as u32))
         })?),
-        33 => Frame::Movers(list(r, ADDRESSES_MAX, "addresses", movers::loan)?),
-        34 => Frame::Lend(Box::new(movers::lend(r)?)),
-        35 => Frame::Word(movers::word(r)?),
+        33 => Frame::Movers(list(r, ADDRESSES_MAX, "addresses", movers::delegated_address)?),
+        34 => Frame::Lend(Box::new(movers::delegated_session(r)?)),
+        35 => Frame::Word(movers::message(r)?),
         36 => Frame::Counts(Counts { unfinished: r.number("a count")?, refreshed: r.number("a count")? }),
         37 => {
             Frame::Lineage(list(r, PATHS_MAX, "sources", |r| list(r, LINEAGE_MAX, "places", |r| r.array("a place")))?)
@@ -180,7 +186,7 @@ fn plan(r: &mut Reader) -> Result<Plan> {
     Ok(Plan { step, path: r.path("a path")?, bytes: r.number("a size")? })
 }
 
-fn told(r: &mut Reader) -> Result<String> {
+fn long_text(r: &mut Reader) -> Result<String> {
     let bytes = r.bytes(TOLD_BYTES_MAX, "an answer")?.to_vec();
     String::from_utf8(bytes).map_err(|_| WireError::Invalid("an answer"))
 }
@@ -208,7 +214,7 @@ fn errand(r: &mut Reader) -> Result<Errand> {
     })
 }
 
-/// Numbers one higher than meant; 0 says "as it is".
+/// Numbers are one higher than their values; 0 stands for "unchanged".
 fn change(r: &mut Reader) -> Result<v1::Change> {
     let limit_bit_s = r.number("a limit")?.checked_sub(1);
     let streams = r.number_max(u64::from(STREAMS_MAX) + 1, "a number of streams")?.checked_sub(1).map(|n| n as u32);
@@ -268,7 +274,7 @@ fn login(r: &mut Reader) -> Result<Frame> {
     let session = r.array("a session's id")?;
     let software = r.words("software")?;
     let key = key(r)?;
-    // A suite of a later version is passed over, so that it can be offered to an older node.
+    // A suite of a later version is ignored, so that it can be offered to an older node.
     let offered = list(r, 16, "suites", |r| r.u8("a suite"))?;
     let suites = offered.iter().filter_map(|s| suite(&mut Reader::new(&[*s])).ok()).collect();
     Ok(Frame::Login { session, software, key, suites, plain: r.bool("plain")? })
@@ -302,7 +308,7 @@ fn request(r: &mut Reader) -> Result<Request> {
         8 => Request::Carry(Box::new(errand(r)?)),
         9 => Request::Jobs(if r.bool("a job")? { Some(r.array("a job")?) } else { None }),
         10 => Request::Change(r.array("a job")?, change(r)?),
-        11 => Request::Probe(told(r)?),
+        11 => Request::Probe(long_text(r)?),
         _ => return Err(WireError::Invalid("a request")),
     })
 }
@@ -321,29 +327,26 @@ fn meta(r: &mut Reader) -> Result<Meta> {
 fn listed(r: &mut Reader) -> Result<Listed> {
     let path = r.path("a path")?;
     let meta = meta(r)?;
-    let link = match r.bool("a link")? {
-        true => Some(r.bytes(PATH_BYTES_MAX, "a link's target")?.to_vec()),
-        false => None,
-    };
+    let link = if r.bool("a link")? { Some(r.bytes(PATH_BYTES_MAX, "a link's target")?.to_vec()) } else { None };
     let digests = list(r, 16, "digests", digest)?;
-    let failure = match r.bool("a failure")? {
-        true => Some(refusal(r)?),
-        false => None,
-    };
+    let failure = if r.bool("a failure")? { Some(refusal(r)?) } else { None };
     Ok(Listed { path, meta, link, digests, failure })
 }
 
 fn options(r: &mut Reader) -> Result<Options> {
     let (recursive, copy_links) = match r.u8("recursive")? {
-        how @ 0..=3 => (how & 1 != 0, how & 2 != 0),
+        bits @ 0..=3 => (bits & 1 != 0, bits & 2 != 0),
         _ => return Err(WireError::Invalid("recursive")),
     };
     let into = r.bool("into")?;
     let sync = *Sync::ALL.get(usize::from(r.u8("a sync level")?)).ok_or(WireError::Invalid("a sync level"))?;
-    let (no_overwrite, durable) = (r.bool("no-overwrite")?, r.bool("durable")?);
+    let no_overwrite = r.bool("no-overwrite")?;
+    let durable = r.bool("durable")?;
     let checksums = list(r, 16, "checksums", algorithm)?;
-    let (delete, dry_run) = (delete(r)?, r.bool("dry run")?);
-    let (owner, xattrs) = (r.bool("owner")?, r.bool("xattrs")?);
+    let delete = delete(r)?;
+    let dry_run = r.bool("dry run")?;
+    let owner = r.bool("owner")?;
+    let xattrs = r.bool("xattrs")?;
     let wait_space = Duration::from_secs(r.number("a time")?);
     let filters =
         list(r, FILTERS_MAX, "filters", |r| Ok(Filter { include: r.bool("a filter")?, pattern: r.text("a filter")? }))?;
@@ -388,11 +391,13 @@ fn open(r: &mut Reader) -> Result<Open> {
 }
 
 fn attributes(r: &mut Reader) -> Result<Attributes> {
-    let (sparse, implied) = (r.bool("sparse")?, r.bool("implied")?);
+    let sparse = r.bool("sparse")?;
+    let implied = r.bool("implied")?;
     let id = |r: &mut Reader| r.number_max(u32::MAX.into(), "an owner").map(|id| id as u32);
-    let owner = match r.bool("an owner")? {
-        true => Some(Owner { uid: id(r)?, gid: id(r)?, user: r.text("a user")?, group: r.text("a group")? }),
-        false => None,
+    let owner = if r.bool("an owner")? {
+        Some(Owner { uid: id(r)?, gid: id(r)?, user: r.text("a user")?, group: r.text("a group")? })
+    } else {
+        None
     };
     let xattrs = list(r, XATTRS_MAX, "attributes", |r| {
         let name = r.bytes(255, "an attribute's name")?.to_vec();

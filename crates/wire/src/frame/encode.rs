@@ -1,4 +1,4 @@
-//! Writing frames.
+//! Encodes frames.
 
 mod accounts;
 mod movers;
@@ -19,7 +19,7 @@ use crate::codec::Writer;
 use accounts::{account, address, facts};
 use order::{open, steer};
 
-/// In the first byte of an entry: attributes follow it.
+/// A flag in the first byte of an entry: attributes follow it.
 pub(super) const WITH_ATTRIBUTES: u8 = 0x80;
 
 /// A frame's bytes, head included, appended to `out`.
@@ -133,9 +133,9 @@ fn body(w: &mut Writer, frame: &Frame) {
         Frame::Busy(why) => w.words(why),
         Frame::Account(of) => account(w, of),
         Frame::Addresses(at) => list(w, at, address),
-        Frame::Movers(at) => list(w, at, movers::loan),
-        Frame::Lend(lend) => movers::lend(w, lend),
-        Frame::Word(word) => movers::word(w, word),
+        Frame::Movers(at) => list(w, at, movers::delegated_address),
+        Frame::Lend(session) => movers::delegated_session(w, session),
+        Frame::Word(message) => movers::message(w, message),
         Frame::Lineage(sources) => list(w, sources, |w, places| list(w, places, |w, token| w.raw(token))),
         Frame::Counts(of) => {
             w.number(of.unfinished);
@@ -166,7 +166,7 @@ fn body(w: &mut Writer, frame: &Frame) {
     }
 }
 
-/// What sender and receiver of a job say.
+/// The messages of a job's sender and receiver.
 fn job_body(w: &mut Writer, frame: &Frame) {
     match frame {
         Frame::Entries(entries) => list(w, entries, entry),
@@ -208,7 +208,7 @@ fn job_body(w: &mut Writer, frame: &Frame) {
             w.bytes(plan.path.as_bytes());
             w.number(plan.bytes);
         }),
-        // Those of the session are written above.
+        // The messages of a session are written by `body`.
         _ => {}
     }
 }
@@ -304,7 +304,7 @@ fn request(w: &mut Writer, request: &Request) {
         Request::Change(job, change) => {
             w.u8(10);
             w.raw(job);
-            // Numbers one higher, so that 0 says "as it is".
+            // Numbers are one higher than their values; 0 stands for "unchanged".
             w.number(change.limit_bit_s.map_or(0, |limit| limit.saturating_add(1)));
             w.number(change.streams.map_or(0, |streams| u64::from(streams) + 1));
             w.u8(change.paused.map_or(0, |paused| 1 + u8::from(paused)));

@@ -6,7 +6,7 @@ use model::spec::{Options, Steer};
 /// A job's id (a UUID).
 pub type JobName = [u8; 16];
 
-/// Which way a job's bytes go, seen from the client.
+/// The direction of a job's bytes, seen from the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Client to node.
@@ -20,16 +20,16 @@ pub enum Direction {
 pub struct Open {
     /// The job's id.
     pub job: JobName,
-    /// Which way.
+    /// The direction of its bytes.
     pub direction: Direction,
     /// Push: the one target. Pull: the sources.
     pub places: Vec<NodePlace>,
-    /// How to treat what it meets.
+    /// The job's options.
     pub options: Options,
-    /// Congestion control the client asks the node's sockets to use.
+    /// The congestion control that the client requests for the node's sockets.
     pub congestion: Option<String>,
     /// The limit, streams and pause to begin with.
     pub steer: Steer,
-    /// Not all of the source but what [`Frame::Files`](super::Frame::Files) names, which follow.
+    /// Only the files of the [`Frame::Files`](super::Frame::Files) that follow are sent, not the whole source.
     pub listed: bool,
 }

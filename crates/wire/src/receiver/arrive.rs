@@ -1,4 +1,4 @@
-//! Files as they arrive: judged, received block by block, complete.
+//! The life of a file at the receiver: judged, received block by block, complete.
 
 use model::checksum::{BlockSum, Digest};
 use model::fault::Fault;
@@ -13,30 +13,30 @@ use crate::ledger::Added;
 use crate::limits::{BAD_BLOCKS_MAX, RANGES_MAX, STREAMS_MAX};
 use crate::record::Part;
 
-/// What a stored block leads to.
+/// The state of a file after a block has been stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// More is to come.
+    /// Blocks are missing.
     Open,
-    /// The file is complete: put it in place, then say [`Receiver::settled`].
+    /// The file is complete: put it in place, then call [`Receiver::settled`].
     Complete(Complete),
-    /// The file is of no interest (any more).
+    /// The file is not wanted, or no longer.
     Unwanted,
 }
 
 impl Receiver {
-    /// A file was judged.
+    /// Reports the judgement of a file.
     pub fn judged(&mut self, id: u64, judgement: Judgement) {
         let Some(file) = self.unsettled.get_mut(&id).and_then(|u| u.file.as_mut()) else { return };
         let verdict = match judgement {
             Judgement::Want => Verdict::Want,
-            // What is here is not what was ordered, or cannot be compared with it.
+            // The existing file does not have the expected digest, or cannot be compared with it.
             Judgement::WantUnless(digest) if file.expected.check_digests(&[digest]).is_err() => Verdict::Want,
             Judgement::WantUnless(digest) => {
                 file.compared = !file.inline;
                 Verdict::WantUnless(digest)
             }
-            Judgement::WantRest(there) => claim(file, there),
+            Judgement::WantRest(ranges) => claim(file, ranges),
             Judgement::Skip => return self.settled(id, Outcome::Skipped),
             Judgement::Refuse(refusal) => return self.settled(id, Outcome::Failed(refusal)),
         };
@@ -45,7 +45,10 @@ impl Receiver {
         self.verdicts.push((id, verdict));
     }
 
-    /// Whether a part is to be written: its file is being received, it lies within it, and it is not there yet.
+    /// Whether a part is to be written: its file is being received, and its range has not arrived yet.
+    ///
+    /// # Errors
+    /// The part breaks the protocol: its file was never offered, or it lies beyond the end of the file.
     pub fn expects(&mut self, part: &Part) -> Result<bool, WireError> {
         if part.file >= self.next_id {
             return Err(WireError::Unexpected("a block of a file that was never offered"));
@@ -57,16 +60,19 @@ impl Receiver {
         if part.whole && part.len != file.size {
             return Err(WireError::Unexpected("a block says that it is the whole file, and is not"));
         }
-        // A long hole that was lost comes again in blocks; what of it was still on its way may find some of them here.
-        let there = file.ledger.covers(part.offset, part.len);
-        if part.len > 0 && (there || part.hole && file.ledger.overlaps(part.offset, part.len)) {
+        // A long hole that was lost is sent again in blocks; if the first hole arrives after all, some of these blocks are entered already.
+        let is_known = file.ledger.covers(part.offset, part.len);
+        if part.len > 0 && (is_known || part.hole && file.ledger.overlaps(part.offset, part.len)) {
             self.totals.resent_bytes = self.totals.resent_bytes.saturating_add(part.len);
             return Ok(false);
         }
         Ok(file.state == FileState::Receiving)
     }
 
-    /// A part was checked and written.
+    /// Reports that a part has been checked and written.
+    ///
+    /// # Errors
+    /// The part overlaps another one in part, or there are too many ranges that do not touch.
     pub fn stored(&mut self, part: &Part, sum: BlockSum) -> Result<Stored, WireError> {
         let Some(file) = self.unsettled.get_mut(&part.file).and_then(|u| u.file.as_mut()) else {
             return Ok(Stored::Unwanted);
@@ -74,13 +80,13 @@ impl Receiver {
         if file.state != FileState::Receiving {
             return Ok(Stored::Unwanted);
         }
-        self.told.latest = part.file;
-        let there = file.ledger.covers(part.offset, part.len);
-        if part.hole && !there && file.ledger.overlaps(part.offset, part.len) {
+        self.settled_files.latest = part.file;
+        let is_known = file.ledger.covers(part.offset, part.len);
+        if part.hole && !is_known && file.ledger.overlaps(part.offset, part.len) {
             self.totals.resent_bytes = self.totals.resent_bytes.saturating_add(part.len);
             return Ok(Stored::Open);
         }
-        // The sender found that this is not what is there.
+        // The sender sends a range that was claimed: the claim is wrong.
         let end = part.offset + part.len;
         let before = file.claims.range(..end).next_back().filter(|(at, (len, _))| *at + len > part.offset);
         if let Some((&stale, _)) = before.filter(|_| part.len > 0) {
@@ -94,11 +100,14 @@ impl Receiver {
             }
             Added::Known => self.totals.resent_bytes = self.totals.resent_bytes.saturating_add(part.len),
         }
-        file.said_whole |= part.whole;
+        file.marked_whole |= part.whole;
         self.complete(part.file)
     }
 
-    /// A part arrived damaged: asks for it again, up to a bound.
+    /// Reports that a part has arrived damaged: it is requested again.
+    ///
+    /// # Errors
+    /// More blocks have arrived damaged than [`BAD_BLOCKS_MAX`].
     pub fn damaged(&mut self, part: &Part) -> Result<(), WireError> {
         self.bad_blocks += 1;
         self.streams_due = true;
@@ -111,26 +120,26 @@ impl Receiver {
         Ok(())
     }
 
-    /// A record was taken in from a stream, whatever became of its parts.
+    /// Counts a record of a stream that has been processed, whatever the results of its parts.
     pub fn record_done(&mut self, stream: u32) {
         if stream != 0 && stream <= STREAMS_MAX {
             self.streams.entry(stream).or_default().records += 1;
         }
     }
 
-    /// Files of which blocks may still come, so that what was opened for others can be closed.
+    /// Whether blocks of a file may still arrive.
     pub fn is_receiving(&self, id: u64) -> bool {
         self.unsettled.get(&id).and_then(|u| u.file.as_ref()).is_some_and(|f| f.state == FileState::Receiving)
     }
 
-    /// A claimed range is the source's.
-    pub(super) fn held(&mut self, (id, offset, len): (u64, u64, u64)) -> Result<(), WireError> {
+    /// Handles a claimed range that equals the source's.
+    pub(super) fn confirmed(&mut self, (id, offset, len): (u64, u64, u64)) -> Result<(), WireError> {
         if id >= self.next_id {
             return Err(WireError::Unexpected("a range of a file that was never offered"));
         }
         let Some(file) = self.unsettled.get_mut(&id).and_then(|u| u.file.as_mut()) else { return Ok(()) };
         let Some((_, sum)) = file.claims.remove(&offset).filter(|(claimed, _)| *claimed == len) else {
-            return Err(WireError::Unexpected("a range was held to be there that nobody claimed"));
+            return Err(WireError::Unexpected("a range was confirmed that was not claimed"));
         };
         file.ledger.add(offset, len, sum)?;
         self.bytes_arrived = self.bytes_arrived.saturating_add(len);
@@ -162,7 +171,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// The sender found a file equal to what is here.
+    /// Handles a file that the sender has found equal to the target's.
     pub(super) fn same(&mut self, id: u64) -> Result<(), WireError> {
         let Some(entry) = self.unsettled.get(&id) else {
             // Failed here meanwhile, or never offered.
@@ -172,8 +181,8 @@ impl Receiver {
                 Err(WireError::Unexpected("an equal file was never offered"))
             };
         };
-        let asked = entry.file.as_ref().is_some_and(|f| f.compared && f.state == FileState::Receiving);
-        if !asked {
+        let is_compared = entry.file.as_ref().is_some_and(|f| f.compared && f.state == FileState::Receiving);
+        if !is_compared {
             return Err(WireError::Unexpected("a file was found equal that was not to be compared"));
         }
         self.settled(id, Outcome::Skipped);
@@ -183,7 +192,7 @@ impl Receiver {
     pub(super) fn dropped(&mut self, id: u64, refusal: Refusal) {
         let Some(file) = self.unsettled.get(&id).and_then(|u| u.file.as_ref()) else { return };
         if self.dry && file.compared {
-            // Compared and found to differ: that is all a dry run wants to know.
+            // The file differs: in a dry run that is its result.
             let bytes = file.size;
             let path = file.path.below(&self.target.path).filter(|below| !below.is_root());
             let path = path.or_else(|| file.path.name().map(|name| RelPath::root().join(&name))).unwrap_or_default();
@@ -196,7 +205,7 @@ impl Receiver {
         }
     }
 
-    /// Whether a file has all its blocks and digests; compares those that blocks add up to.
+    /// Completes a file that has all its blocks and digests: compares the digests that its blocks add up to.
     fn complete(&mut self, id: u64) -> Result<Stored, WireError> {
         let checksums = self.checksums.clone();
         let crc_only = checksums.iter().all(|a| *a == Algorithm::Crc32c);
@@ -210,7 +219,7 @@ impl Receiver {
         if sum.is_none() {
             return Ok(Stored::Open);
         }
-        let expected = match (&file.ended, file.said_whole && crc_only) {
+        let expected = match (&file.ended, file.marked_whole && crc_only) {
             (Some(digests), _) => digests.clone(),
             // A single part that is the whole file: its checksum, already checked, is the file's.
             (None, true) => sum.map(|s| vec![Digest::crc32c(s.crc32c)]).unwrap_or_default(),
@@ -232,16 +241,16 @@ impl Receiver {
     }
 }
 
-/// Claims what is there from before: or nothing, where the file comes whole in any case (inline, a pipe).
-fn claim(file: &mut FileReceive, there: Vec<(u64, u64, BlockSum)>) -> Verdict {
+/// Claims the ranges of an earlier attempt; none where the file is sent whole in any case (inline, a pipe).
+fn claim(file: &mut FileReceive, ranges: Vec<(u64, u64, BlockSum)>) -> Verdict {
     if file.inline || file.size == UNKNOWN_SIZE {
         return Verdict::Want;
     }
     let mut end = 0;
     let mut claims = Vec::new();
-    for (offset, len, sum) in there {
+    for (offset, len, sum) in ranges {
         let past = offset.checked_add(len).filter(|past| len > 0 && *past <= file.size && offset >= end);
-        // What does not fit, or is one piece too many for a verdict, is sent again.
+        // A range that does not fit the file, or exceeds the bound of a verdict, is sent again.
         if let Some(past) = past.filter(|_| claims.len() < RANGES_MAX) {
             end = past;
             claims.push(Claim { offset, len, crc32c: sum.crc32c });

@@ -1,4 +1,5 @@
-//! What is at the target and not at the source, where that is to be removed: noted as directories are left, and removed last.
+//! Extras: entries that the target has and the source lacks. Where they are to be removed, they are noted as directories are left, and
+//! removed last.
 
 use model::Refusal;
 use model::name::RelPath;
@@ -6,27 +7,27 @@ use model::name::RelPath;
 use super::{Action, Receiver};
 use crate::frame::Removal;
 
-/// What becomes of what the source lacks.
+/// The phase of the extras.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extras {
-    /// It stays.
+    /// They stay.
     Stay,
-    /// It is noted.
+    /// They are being noted.
     Noting,
-    /// It is being removed.
+    /// They are being removed.
     Removing,
-    /// It has been.
+    /// They have been removed, or reported as not removed.
     Settled,
 }
 
 impl Receiver {
-    /// For a job that removes what the source lacks.
+    /// Makes the job remove extras.
     pub fn deleting(mut self) -> Receiver {
         self.extras = Extras::Noting;
         self
     }
 
-    /// All that was offered is in place, and what was not is to go.
+    /// The action that removes the extras, once all offered entries are settled.
     pub(super) fn extras_due(&mut self) -> Option<Action> {
         if self.extras != Extras::Noting || !self.all_in_place() {
             return None;
@@ -35,28 +36,28 @@ impl Receiver {
         Some(Action::RemoveExtras { unread: self.unread })
     }
 
-    /// What the source lacks is about to be removed.
+    /// Reports that extras are about to be removed.
     pub fn removing(&mut self, removal: Removal) {
         self.removal = Some(removal);
     }
 
-    /// That what the source lacks is about to be removed; once.
+    /// The removal that is about to begin; once.
     pub fn take_removal(&mut self) -> Option<Removal> {
         self.removal.take()
     }
 
-    /// An extra was removed, or would be.
+    /// Counts an extra that was removed, or in a dry run would be.
     pub fn removed(&mut self) {
         self.totals.deleted += 1;
     }
 
-    /// There is no more to be removed.
+    /// Reports that the removal is over.
     pub fn extras_settled(&mut self) {
         self.extras = Extras::Settled;
     }
 
-    /// Extras could not be removed, or were not.
+    /// Reports extras that were not removed.
     pub fn not_removed(&mut self, path: RelPath, refusal: Refusal) {
-        self.missed_besides(path, refusal);
+        self.note_failure(path, refusal);
     }
 }

@@ -1,4 +1,4 @@
-//! What did not make it, by name.
+//! The failures of a job, by name.
 
 use model::Refusal;
 use model::name::RelPath;
@@ -8,16 +8,16 @@ use crate::limits::MISSES_NAMED_MAX;
 use crate::sender::Miss;
 
 impl Receiver {
-    /// A failure that is no entry's outcome.
-    pub(super) fn missed_besides(&mut self, path: RelPath, refusal: Refusal) {
+    /// Notes a failure that belongs to no offered entry.
+    pub(super) fn note_failure(&mut self, path: RelPath, refusal: Refusal) {
         self.totals.failed += 1;
         if self.misses.len() < MISSES_NAMED_MAX {
-            self.untold.push_back(Miss { path: path.clone(), refusal: refusal.clone() });
+            self.unsent_misses.push_back(Miss { path: path.clone(), refusal: refusal.clone() });
         }
-        self.missed(path, refusal);
+        self.note_miss(path, refusal);
     }
 
-    pub(super) fn missed(&mut self, path: RelPath, refusal: Refusal) {
+    pub(super) fn note_miss(&mut self, path: RelPath, refusal: Refusal) {
         if self.misses.len() < MISSES_NAMED_MAX {
             self.misses.push(Miss { path, refusal });
         }

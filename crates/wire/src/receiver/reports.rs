@@ -8,19 +8,19 @@ use crate::limits;
 use crate::settled_files::SettledFile;
 
 impl Receiver {
-    /// From now on [`Receiver::take_files`] returns every file that is settled.
-    pub fn tell_files(&mut self) {
-        self.told.ask();
+    /// Makes [`Receiver::take_files`] return every file that is settled from now on.
+    pub fn report_files(&mut self) {
+        self.settled_files.begin();
     }
 
     /// Files that were settled since the last call.
     pub fn take_files(&mut self) -> Vec<SettledFile> {
-        self.told.take()
+        self.settled_files.take()
     }
 
     /// The file whose bytes arrived last, if it is not settled.
     pub fn current(&self) -> Option<RelPath> {
-        self.unsettled.contains_key(&self.told.latest).then(|| self.shown(self.told.latest))
+        self.unsettled.contains_key(&self.settled_files.latest).then(|| self.shown(self.settled_files.latest))
     }
 
     /// Adds a step of a dry run.

@@ -1,4 +1,4 @@
-//! The tree as it is offered: directories that open and close, and everything that is settled inside them.
+//! The offered tree: directories that open and close, and the entries that are settled in them.
 
 use model::{Algorithm, Refusal};
 use std::collections::{BTreeMap, HashSet};
@@ -15,7 +15,7 @@ use crate::ledger::Ledger;
 use crate::limits;
 use crate::limits::MISSES_NAMED_MAX;
 
-/// Failed files remembered, so that a later link to one of them fails too. Beyond, all later links fail.
+/// The number of failed files that are remembered, so that a later link to one of them fails too. Beyond it all later links fail.
 const FAILED_FILES_MAX: usize = 1 << 20;
 
 impl Receiver {
@@ -24,7 +24,7 @@ impl Receiver {
             Entry::Leave(id) => {
                 let dir =
                     self.dirs.get_mut(&id).ok_or(WireError::Unexpected("a directory that is not open was left"))?;
-                if std::mem::replace(&mut dir.left, true) {
+                if std::mem::replace(&mut dir.is_left, true) {
                     return Err(WireError::Unexpected("a directory was left twice"));
                 }
                 self.finish_dir_if_done(id);
@@ -46,10 +46,10 @@ impl Receiver {
             return Err(WireError::Unexpected("entries are not numbered 1, 2, 3 …"));
         }
         self.next_id += 1;
-        self.hold_to_bounds()?;
+        self.check_bounds()?;
         let (path, shown, parent_failed) = self.place(parent, &name, &what)?;
         let too_long = path.as_bytes().len() > PATH_BYTES_MAX;
-        let sort = match what {
+        let kind = match what {
             Offered::Dir { .. } => EntryKind::Dir,
             Offered::File { .. } => EntryKind::File,
             Offered::Symlink { .. } | Offered::HardLink { .. } => EntryKind::Link,
@@ -59,14 +59,14 @@ impl Receiver {
         if let Some(offered) = self.dirs.get_mut(&parent).and_then(|above| above.offered.as_mut()) {
             offered.insert(name_key(&name));
         }
-        self.unsettled.insert(id, Unsettled { parent, name, file: None, links: Vec::new(), kind: sort });
+        self.unsettled.insert(id, Unsettled { parent, name, file: None, links: Vec::new(), kind });
         if let Offered::Dir { mode, mtime } = what {
             let state = if parent_failed || too_long { DirState::Failed } else { DirState::Making };
-            // A failed directory's path leads nowhere, and need not be kept.
+            // The path of a failed directory is not used.
             let path = if state == DirState::Failed { RelPath::root() } else { path.clone() };
             let offered = (self.extras == Extras::Noting).then(HashSet::new);
             let attributes = attributes.clone();
-            let dir = Dir { path, shown, parent, mode, mtime, pending: 0, left: false, state, attributes, offered };
+            let dir = Dir { path, shown, parent, mode, mtime, pending: 0, is_left: false, state, attributes, offered };
             self.dirs.insert(id, dir);
         }
         let mut inline = false;
@@ -93,34 +93,34 @@ impl Receiver {
         Ok(())
     }
 
-    /// A directory that is being finished does not count: the sender may have heard that all in it is settled.
-    fn hold_to_bounds(&self) -> Result<(), WireError> {
-        // Settled, but the sender has not been told: a peer that never reads must not grow this list.
-        let held = self.unsettled.len() + self.outcomes.len();
-        let (entries, dirs) = (held as u64, (self.dirs.len() - self.dirs_finishing) as u64);
-        let breach = |what, got, limit: usize| Err(WireError::TooLarge { what, got, limit: limit as u64 });
-        match () {
-            _ if entries >= limits::ENTRIES_IN_FLIGHT_MAX as u64 => {
-                breach("number of entries in flight", entries + 1, limits::ENTRIES_IN_FLIGHT_MAX)
-            }
-            _ if dirs > limits::DIRS_OPEN_MAX as u64 => {
-                breach("number of open directories", dirs, limits::DIRS_OPEN_MAX)
-            }
-            _ => Ok(()),
+    /// Checks the bounds on entries in flight and open directories. A directory that is being finished does not count: the sender may know
+    /// that all its entries are settled.
+    fn check_bounds(&self) -> Result<(), WireError> {
+        // Outcomes that have not been sent count too: a peer that never reads must not grow their list.
+        let entries = self.unsettled.len() + self.outcomes.len();
+        let dirs = self.dirs.len() - self.dirs_finishing;
+        let breach =
+            |what, got: usize, limit: usize| Err(WireError::TooLarge { what, got: got as u64, limit: limit as u64 });
+        if entries >= limits::ENTRIES_IN_FLIGHT_MAX {
+            breach("number of entries in flight", entries + 1, limits::ENTRIES_IN_FLIGHT_MAX)
+        } else if dirs > limits::DIRS_OPEN_MAX {
+            breach("number of open directories", dirs, limits::DIRS_OPEN_MAX)
+        } else {
+            Ok(())
         }
     }
 
-    /// Where an entry goes: its path in the store, the path people know it by, and whether its directory failed.
+    /// The place of an entry: its path in the store, its path in messages, and whether its directory failed.
     fn place(&mut self, parent: u64, name: &Name, what: &Offered) -> Result<(RelPath, RelPath, bool), WireError> {
         if parent == 0 {
             let inside = self.target.into || self.target.is_dir && !matches!(what, Offered::Dir { .. });
             let path = if inside { self.target.path.join(name) } else { self.target.path.clone() };
             return Ok((path, RelPath::root().join(name), false));
         }
-        let dir = self.dirs.get_mut(&parent).filter(|d| !d.left);
+        let dir = self.dirs.get_mut(&parent).filter(|d| !d.is_left);
         let dir = dir.ok_or(WireError::Unexpected("an entry is in a directory that is not open"))?;
         dir.pending += 1;
-        // Below a path that is too long all fails, and names grow no further: a peer may nest directories without end.
+        // All entries below a path that is too long fail, and paths grow no further: a peer may nest directories without end.
         let endless = dir.shown.as_bytes().len() > PATH_BYTES_MAX;
         let shown = if endless { dir.shown.clone() } else { dir.shown.join(name) };
         Ok((dir.path.join(name), shown, dir.state == DirState::Failed))
@@ -157,7 +157,7 @@ impl Receiver {
                         claims: BTreeMap::new(),
                         ended: None,
                         expected,
-                        said_whole: false,
+                        marked_whole: false,
                         state: FileState::Judging,
                     });
                 }
@@ -181,14 +181,14 @@ impl Receiver {
     }
 
     fn hard_link(&mut self, id: u64, path: RelPath, to: u64, source_path: &RelPath) -> Result<(), WireError> {
-        // Only to a file, and only backwards: a link that waits for a link could make a chain as long as a peer likes.
+        // A link must be to a file that was offered before: links that wait for links could form a chain of any length.
         match self.unsettled.get_mut(&to) {
             Some(entry) if entry.file.is_some() => {
                 entry.links.push((id, path));
                 return Ok(());
             }
             None if self.failed_files.contains(&to) || self.failed_files.len() >= FAILED_FILES_MAX => {
-                // What is under that name is not what was offered.
+                // The entry of that name at the target is not the offered file.
                 let refusal = Refusal::new(Fault::Storage, "the file it is another name of did not arrive");
                 self.settled(id, Outcome::Failed(refusal));
                 return Ok(());
@@ -196,7 +196,7 @@ impl Receiver {
             None if to < id => {}
             _ => return Err(WireError::Unexpected("a hard link is not to a file that was offered before")),
         }
-        // The file is in place already; its path below the root says where.
+        // The file is in place already, at its path below the root.
         let root = self.target.path.clone();
         let root_is_file = source_path.is_root();
         let to = if self.target.into || root_is_file && self.target.is_dir {
@@ -218,7 +218,7 @@ impl Receiver {
         }
     }
 
-    /// The path people know an entry by: below its source root, the root's name first.
+    /// The path of an entry in messages: the source root's name, and the path below the root.
     pub(super) fn shown(&self, id: u64) -> RelPath {
         let Some(entry) = self.unsettled.get(&id) else { return RelPath::root() };
         match self.dirs.get(&entry.parent) {
@@ -227,7 +227,7 @@ impl Receiver {
         }
     }
 
-    /// A directory was made, or not.
+    /// Reports that a directory was made, or could not be.
     pub fn dir_made(&mut self, id: u64, result: Result<(), Refusal>) {
         let Some(dir) = self.dirs.get_mut(&id) else { return };
         dir.state = if result.is_ok() { DirState::Open } else { DirState::Failed };
@@ -235,12 +235,12 @@ impl Receiver {
         self.finish_dir_if_done(id);
     }
 
-    /// A directory has its final mode and time, or kept what it had.
+    /// Reports that a directory has its final mode and time, or could not be finished.
     pub fn dir_finished(&mut self, id: u64, result: Result<(), Refusal>) {
         let Some(dir) = self.dirs.remove(&id) else { return };
         self.dirs_finishing -= usize::from(dir.state == DirState::Finishing);
         if let Err(refusal) = result {
-            self.missed_besides(dir.shown, refusal);
+            self.note_failure(dir.shown, refusal);
         }
         self.child_done(dir.parent);
     }
@@ -252,10 +252,10 @@ impl Receiver {
         }
     }
 
-    /// A failed directory has nothing to finish: it closes at once, and then perhaps the one above it. A loop, because
-    /// a peer may nest them deeper than any call stack.
+    /// Finishes a directory that was left and has nothing pending. A failed directory closes at once, and then perhaps the one above it: in
+    /// a loop, because a peer may nest directories deeper than any call stack.
     fn finish_dir_if_done(&mut self, mut id: u64) {
-        while let Some(dir) = self.dirs.get_mut(&id).filter(|d| d.left && d.pending == 0) {
+        while let Some(dir) = self.dirs.get_mut(&id).filter(|d| d.is_left && d.pending == 0) {
             match dir.state {
                 DirState::Open => {
                     dir.state = DirState::Finishing;
@@ -280,14 +280,14 @@ impl Receiver {
         }
     }
 
-    /// An entry is settled, one way or another: counts it, tells the sender, releases what waited for it.
+    /// Settles an entry: counts it, reports it to the sender, and releases the links that waited for it.
     pub fn settled(&mut self, id: u64, outcome: Outcome) {
         let shown = self.shown(id);
         let Some(entry) = self.unsettled.remove(&id) else { return };
         let size = entry.file.as_ref().map_or(0, |f| if f.size == UNKNOWN_SIZE { 0 } else { f.size });
         if entry.kind == EntryKind::File {
             self.files_settled += 1;
-            self.told.settled(|| shown.clone(), size, &outcome);
+            self.settled_files.settled(|| shown.clone(), size, &outcome);
         }
         match (&outcome, entry.kind) {
             (Outcome::Done, EntryKind::Dir) => self.totals.directories += 1,
@@ -296,18 +296,18 @@ impl Receiver {
                 self.totals.bytes = self.totals.bytes.saturating_add(size);
             }
             (Outcome::Done, EntryKind::Link) => self.totals.links += 1,
-            (Outcome::Skipped, sort) => {
-                self.files_in_place += u64::from(sort == EntryKind::File);
+            (Outcome::Skipped, kind) => {
+                self.files_in_place += u64::from(kind == EntryKind::File);
                 self.totals.skipped += 1;
                 self.totals.skipped_bytes = self.totals.skipped_bytes.saturating_add(size);
                 self.bytes_arrived = self.bytes_arrived.saturating_add(size);
             }
-            (Outcome::Failed(refusal), sort) => {
-                if sort == EntryKind::File && self.failed_files.len() < FAILED_FILES_MAX {
+            (Outcome::Failed(refusal), kind) => {
+                if kind == EntryKind::File && self.failed_files.len() < FAILED_FILES_MAX {
                     self.failed_files.insert(id);
                 }
                 self.totals.failed += 1;
-                self.missed(shown, refusal.clone());
+                self.note_miss(shown, refusal.clone());
             }
             (Outcome::Done, EntryKind::Other) => {}
         }

@@ -1,6 +1,6 @@
-//! Dealing out work: which ranges of which files go on which stream.
+//! Deals ranges of files to streams.
 //!
-//! Order of preference: what must go again, what must be compared, then wanted files in the order they were offered.
+//! Order of preference: ranges that must be sent again, files that must be compared, then wanted files in the order of their offers.
 //! Small files are packed; a large file is cut into blocks that any stream may carry, unless a serial digest (or a
 //! pipe) keeps it on one.
 
@@ -18,29 +18,28 @@ use crate::range::Range;
 /// Work for a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Read these and send them as one record.
+    /// Read these ranges and send them as one record.
     Send(Vec<Range>),
-    /// Digest this file and say whether it equals the receiver's.
+    /// Digest this file, and report whether it equals the receiver's.
     Compare {
-        /// The file, in full.
+        /// The whole file.
         range: Range,
-        /// What the receiver has.
+        /// The digest of the receiver's file.
         known: Digest,
     },
-    /// Read this range and say whether it is what the receiver has from before.
+    /// Read this range, and report whether it equals the range that the receiver has from an earlier attempt.
     Check {
         /// The range, of any length.
         range: Range,
-        /// What the receiver has.
+        /// The CRC-32C of the receiver's range.
         crc32c: u32,
     },
 }
 
-/// Of so many orders one is a check while there is something to send: the path is kept busy, and what is found to
-/// have changed is known early.
+/// One order in so many is a check while there are ranges to send: the path stays busy, and changed ranges are found early.
 const CHECK_EVERY: u64 = 8;
 
-/// How far into the list a stream looks for a file that no other stream owns.
+/// How many files a stream looks at to find one that no other stream owns.
 const OWNED_LOOKAHEAD: usize = 64;
 
 impl Sender {
@@ -51,7 +50,7 @@ impl Sender {
         }
         self.orders += 1;
         while let Some((id, offset, len)) = self.again.pop_front() {
-            // Not cut anew: what was lost may still be on its way, and must meet itself whole.
+            // Cut at the same places as before: a range that counts as lost may still arrive, and must match the one sent again.
             let step = len.min(BLOCK_BYTES);
             if let Some(range) = self.range(id, offset, step) {
                 self.resent_bytes = self.resent_bytes.saturating_add(step);
@@ -73,7 +72,7 @@ impl Sender {
             return Some(check);
         }
         let Some(first) = self.deal_one(stream, self.block_bytes) else { return self.next_check() };
-        self.told.latest = first.file;
+        self.settled_files.latest = first.file;
         let pack = self.block_bytes.min(PACK_BYTES);
         let mut bytes = first.len;
         let small = first.is_whole() && first.len < pack && first.size != UNKNOWN_SIZE;
@@ -95,7 +94,7 @@ impl Sender {
         None
     }
 
-    /// The outcome of an [`Order::Check`]: the range's checksum if it is the receiver's, none if it must be sent. Says
+    /// Reports the result of an [`Order::Check`]: the range's checksum if it equals the receiver's, none if it must be sent. Returns
     /// whether nothing of the file is left to deal or to check.
     pub fn checked(&mut self, id: u64, range: (u64, u64), same: Result<Option<BlockSum>, Refusal>) -> bool {
         let Some(file) = self.items.get_mut(&id).and_then(|i| i.file.as_mut()) else { return false };
@@ -127,8 +126,8 @@ impl Sender {
         done
     }
 
-    /// A small file to send on the control connection, without waiting for a verdict: this is what lets a job of a few
-    /// small files end within three round trips.
+    /// A small file to send on the control connection without waiting for a verdict. So a job of a few small files ends within three round
+    /// trips.
     pub fn next_inline(&mut self) -> Option<Range> {
         while let Some(id) = self.inline_candidates.pop_front() {
             // It may have been skipped meanwhile, or dropped.
@@ -144,7 +143,7 @@ impl Sender {
         None
     }
 
-    /// The front file, if all of it fits into what is left of a pack.
+    /// The first ready file, if all of it fits into the rest of a pack.
     fn deal_small(&mut self, bytes_left: u64) -> Option<Range> {
         let id = *self.ready.front()?;
         let file = self.items.get_mut(&id)?.file.as_mut()?;
@@ -190,7 +189,7 @@ impl Sender {
             source: *source,
             path: path.clone(),
             // Also after its end was found: a part of a pipe is never marked as the whole file, because the receiver
-            // may see it before it knows where the pipe ended.
+            // may get it before it knows the end of the pipe.
             size: if file.pipe { UNKNOWN_SIZE } else { file.size },
             mtime: file.mtime,
             changed: file.changed,
@@ -200,13 +199,13 @@ impl Sender {
         })
     }
 
-    /// The reader of a sparse file found a hole from `from` to `to`: takes the part of it that nobody has been dealt
-    /// yet, or that must go again, off the list. Returns that part, which the caller now owes the receiver as a hole.
+    /// Claims a part of the hole from `from` to `to` that the reader of a sparse file has found: the part that has not been dealt
+    /// yet, or that must be sent again. Returns that part; the caller must report it to the receiver as a hole.
     pub fn claim_hole(&mut self, id: u64, from: u64, to: u64) -> Option<(u64, u64)> {
         self.claim_again(id, from, to).or_else(|| self.claim_todo(id, from, to))
     }
 
-    /// What a lost stream carried may be one hole of terabytes: block by block it would take hours.
+    /// Claims a part that must be sent again. It may be a hole of terabytes, which would take hours block by block.
     fn claim_again(&mut self, id: u64, from: u64, to: u64) -> Option<(u64, u64)> {
         let (_, offset, len) = *self.again.front().filter(|(file, ..)| *file == id)?;
         if offset < from || offset >= to {
@@ -243,7 +242,7 @@ impl Sender {
         self.items.get(&id).and_then(|i| i.file.as_ref()).is_none_or(FileSend::is_dealt)
     }
 
-    /// The outcome of an [`Order::Compare`].
+    /// Reports the result of an [`Order::Compare`].
     pub fn compared(&mut self, id: u64, equal: Result<bool, Refusal>) {
         match equal {
             Ok(true) => self.out_same.push(id),
@@ -253,7 +252,7 @@ impl Sender {
         }
     }
 
-    /// A file is wanted, save for what the receiver claims to have: that is checked first.
+    /// Makes a wanted file ready to be dealt, except for the ranges that the receiver claims to have: these are checked first.
     pub(super) fn make_ready(&mut self, id: u64, claims: Vec<Claim>) {
         let Some(file) = self.items.get_mut(&id).and_then(|i| i.file.as_mut()) else { return };
         if !matches!(file.phase, Phase::Offered | Phase::Compare) || file.inline {
@@ -270,13 +269,13 @@ impl Sender {
 }
 
 impl FileSend {
-    /// Nothing of it is left to deal or to check.
+    /// Whether nothing of it is left to deal or to check.
     fn is_dealt(&self) -> bool {
         self.todo.is_empty() && self.unchecked == 0
     }
 }
 
-/// What is between claims. A file without any is one range, also where it is empty or of unknown size.
+/// The ranges between claims. A file without claims is one range, also where it is empty or of unknown size.
 fn rest(claims: &[Claim], size: u64) -> VecDeque<(u64, u64)> {
     if claims.is_empty() {
         return VecDeque::from([(0, size)]);

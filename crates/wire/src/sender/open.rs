@@ -1,7 +1,7 @@
-//! Directories that the receiver still holds open: those being offered, and those with something unsettled below them.
+//! The directories that the receiver still keeps open: those being offered, and those with unsettled entries below them.
 //!
-//! The receiver keeps a directory until all below it is settled, long after the directory itself was. Offering waits
-//! for room there too, so that a tree of more directories than files is no breach of the receiver's bound.
+//! The receiver keeps a directory until all entries below it are settled, long after the directory itself is. The sender offers no more
+//! directories than the receiver can keep, so that a tree of more directories than files does not exceed the receiver's bound.
 
 use std::collections::HashMap;
 
@@ -12,14 +12,14 @@ struct OpenDir {
     parent: u64,
     /// Entries in it that are not settled, or are directories still open; and itself, until it is settled.
     pending: u64,
-    left: bool,
+    is_left: bool,
 }
 
 /// The open directories of a job.
 #[derive(Debug, Default)]
 pub(super) struct OpenDirs {
     /// From the source root to the directory being offered.
-    row: Vec<u64>,
+    stack: Vec<u64>,
     open: HashMap<u64, OpenDir>,
 }
 
@@ -29,30 +29,30 @@ impl OpenDirs {
         self.open.len() < DIRS_OPEN_MAX
     }
 
-    /// An entry is offered in the innermost directory. Returns that directory.
+    /// Adds an entry that is offered in the innermost directory. Returns that directory.
     pub(super) fn offered(&mut self, id: u64, is_dir: bool) -> u64 {
-        let parent = self.row.last().copied().unwrap_or(0);
+        let parent = self.stack.last().copied().unwrap_or(0);
         if let Some(dir) = self.open.get_mut(&parent) {
             dir.pending += 1;
         }
         if is_dir {
-            self.row.push(id);
-            self.open.insert(id, OpenDir { parent, pending: 1, left: false });
+            self.stack.push(id);
+            self.open.insert(id, OpenDir { parent, pending: 1, is_left: false });
         }
         parent
     }
 
-    /// All of the innermost directory has been offered. Returns it.
+    /// Leaves the innermost directory: all its entries have been offered. Returns it.
     pub(super) fn leave(&mut self) -> Option<u64> {
-        let id = self.row.pop()?;
+        let id = self.stack.pop()?;
         if let Some(dir) = self.open.get_mut(&id) {
-            dir.left = true;
+            dir.is_left = true;
         }
         self.close_if_done(id);
         Some(id)
     }
 
-    /// An entry of directory `parent` was settled.
+    /// Notes that an entry of directory `parent` is settled.
     pub(super) fn settled(&mut self, id: u64, parent: u64) {
         // A directory stays pending in its parent until it closes.
         let counted = if self.open.contains_key(&id) { id } else { parent };
@@ -63,7 +63,7 @@ impl OpenDirs {
     }
 
     fn close_if_done(&mut self, mut id: u64) {
-        while let Some(dir) = self.open.get(&id).filter(|d| d.left && d.pending == 0) {
+        while let Some(dir) = self.open.get(&id).filter(|d| d.is_left && d.pending == 0) {
             let parent = dir.parent;
             self.open.remove(&id);
             if let Some(above) = self.open.get_mut(&parent) {

@@ -6,18 +6,18 @@ use super::Sender;
 use crate::settled_files::SettledFile;
 
 impl Sender {
-    /// From now on [`Sender::take_files`] returns every file that is settled.
-    pub fn tell_files(&mut self) {
-        self.told.ask();
+    /// Makes [`Sender::take_files`] return every file that is settled from now on.
+    pub fn report_files(&mut self) {
+        self.settled_files.begin();
     }
 
     /// Files that were settled since the last call.
     pub fn take_files(&mut self) -> Vec<SettledFile> {
-        self.told.take()
+        self.settled_files.take()
     }
 
     /// The file that was dealt last, if it is not settled.
     pub fn current(&self) -> Option<RelPath> {
-        self.items.get(&self.told.latest).map(|item| self.shown(item))
+        self.items.get(&self.settled_files.latest).map(|item| self.shown(item))
     }
 }

@@ -1,4 +1,4 @@
-//! What the receiver says, and what follows from it.
+//! Handles the receiver's messages.
 
 use super::{Miss, Phase, ScanEnd, Sender};
 use crate::error::WireError;
@@ -7,7 +7,10 @@ use crate::limits::{BAD_BLOCKS_MAX, MISSES_NAMED_MAX};
 use model::Refusal;
 
 impl Sender {
-    /// A message from the receiver. Those of the session (pings, aborts) are the caller's.
+    /// Handles a message from the receiver. The caller handles those of the session (pings, aborts).
+    ///
+    /// # Errors
+    /// The message breaks the protocol.
     pub fn handle_frame(&mut self, frame: Frame) -> Result<(), WireError> {
         match frame {
             Frame::Verdicts(verdicts) => verdicts.into_iter().try_for_each(|(id, verdict)| self.verdict(id, verdict)),
@@ -29,7 +32,7 @@ impl Sender {
                 Ok(())
             }
             Frame::Finished(totals) => {
-                if !self.items.is_empty() || self.scan_end != ScanEnd::Told {
+                if !self.items.is_empty() || self.scan_end != ScanEnd::Sent {
                     return Err(WireError::Unexpected("the receiver finished with entries unsettled"));
                 }
                 self.finished = Some(totals);
@@ -45,7 +48,7 @@ impl Sender {
         }
         // Settled or dropped meanwhile: nothing to do.
         let Some(file) = self.items.get_mut(&id).and_then(|i| i.file.as_mut()) else { return Ok(()) };
-        // One verdict a file. What goes inline has left without waiting for it.
+        // A file has one verdict. Inline files are sent without waiting for it.
         if matches!(file.phase, Phase::Compare | Phase::Wanted) {
             return Err(WireError::Unexpected("a second verdict on a file"));
         }
@@ -56,7 +59,7 @@ impl Sender {
             Verdict::Want => self.make_ready(id, Vec::new()),
             Verdict::WantRest(claims) => {
                 if file.pipe {
-                    return Err(WireError::Invalid("a claim to have some of a pipe"));
+                    return Err(WireError::Invalid("a claim on a range of a pipe"));
                 }
                 let mut end = 0;
                 for Claim { offset, len, .. } in &claims {
@@ -82,11 +85,11 @@ impl Sender {
         };
         self.item_bytes -= item.cost;
         self.dirs.settled(id, item.parent);
-        let path = (self.told.is_asked() || matches!(outcome, Outcome::Failed(_))).then(|| self.shown(&item));
+        let path = (self.settled_files.is_wanted() || matches!(outcome, Outcome::Failed(_))).then(|| self.shown(&item));
         if let Some(file) = &item.file {
             self.progress.files_settled += 1;
             let size = if file.size == UNKNOWN_SIZE { 0 } else { file.size };
-            self.told.settled(|| path.clone().unwrap_or_default(), size, &outcome);
+            self.settled_files.settled(|| path.clone().unwrap_or_default(), size, &outcome);
             let (files, bytes) = match &outcome {
                 Outcome::Done => (&mut self.settled.files, Some(&mut self.settled.bytes)),
                 Outcome::Skipped => (&mut self.settled.skipped, Some(&mut self.settled.skipped_bytes)),
@@ -137,12 +140,12 @@ impl Sender {
     fn received(&mut self, stream: u32, records: u64) -> Result<(), WireError> {
         // A stream that was lost meanwhile has nothing left to acknowledge.
         let Some(state) = self.streams.get_mut(&stream) else { return Ok(()) };
-        let news = records.checked_sub(state.acknowledged).filter(|n| *n <= state.unacknowledged.len() as u64);
-        let Some(news) = news else {
+        let newly = records.checked_sub(state.acknowledged).filter(|n| *n <= state.unacknowledged.len() as u64);
+        let Some(newly) = newly else {
             return Err(WireError::Unexpected("more records were acknowledged than were sent"));
         };
         state.acknowledged = records;
-        let arrived: Vec<_> = state.unacknowledged.drain(..news as usize).flatten().collect();
+        let arrived: Vec<_> = state.unacknowledged.drain(..newly as usize).flatten().collect();
         for (id, _, len) in arrived {
             if let Some(file) = self.items.get_mut(&id).and_then(|i| i.file.as_mut()) {
                 let counted = len.min(file.size.saturating_sub(file.arrived));

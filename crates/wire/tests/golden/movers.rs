@@ -12,19 +12,19 @@ use wire::record::Part;
 use wire::sender::{Built, Range};
 
 pub fn frames(order: Open) -> Vec<(&'static str, Vec<Frame>)> {
-    let loan = |at: &str, id| DelegatedAddress { at: at.parse().unwrap(), session: [id; 16] };
-    let lend = |suite| {
+    let address = |at: &str, id| DelegatedAddress { at: at.parse().unwrap(), session: [id; 16] };
+    let session = |suite| {
         Frame::Lend(Box::new(DelegatedSession { session: [7; 16], secret: [9; 32], suite, order: order.clone() }))
     };
     vec![
-        ("movers", vec![Frame::Movers(vec![loan("192.0.2.7:4433", 5), loan("[2001:db8::7]:9", 6)])]),
-        ("lend", vec![lend(Some(Suite::ChaCha20Poly1305)), lend(None)]),
-        ("word", words().into_iter().map(Frame::Word).collect()),
+        ("movers", vec![Frame::Movers(vec![address("192.0.2.7:4433", 5), address("[2001:db8::7]:9", 6)])]),
+        ("lend", vec![session(Some(Suite::ChaCha20Poly1305)), session(None)]),
+        ("word", messages().into_iter().map(Frame::Word).collect()),
     ]
 }
 
-fn words() -> Vec<MoverMessage> {
-    let asks = asks().into_iter().map(|ask| MoverMessage::Ask(3, ask));
+fn messages() -> Vec<MoverMessage> {
+    let queries = queries().into_iter().map(|query| MoverMessage::Ask(3, query));
     let answers = answers().into_iter().map(|answer| MoverMessage::Answer(1024, answer));
     let plain = [
         MoverMessage::Ready,
@@ -35,10 +35,10 @@ fn words() -> Vec<MoverMessage> {
         MoverMessage::Closed(u64::MAX),
         MoverMessage::Over,
     ];
-    plain.into_iter().chain(asks).chain(answers).collect()
+    plain.into_iter().chain(queries).chain(answers).collect()
 }
 
-fn asks() -> Vec<StreamQuery> {
+fn queries() -> Vec<StreamQuery> {
     let sum = BlockSum { crc32c: 0x0123_4567, adler32: Some(u32::MAX) };
     let part = Part { file: 300, offset: 1 << 40, len: 1 << 20, crc32c: 0x89ab_cdef, hole: false, whole: false };
     let hole = Part { file: 1, offset: 0, len: 5, crc32c: 0, hole: true, whole: true };

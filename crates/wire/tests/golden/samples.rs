@@ -33,7 +33,7 @@ fn at(below: &[u8]) -> NodePlace {
     NodePlace::Path { export: "data".into(), path: path(below) }
 }
 
-fn no(fault: Fault, reason: &str) -> Refusal {
+fn refusal(fault: Fault, reason: &str) -> Refusal {
     Refusal::new(fault, reason)
 }
 
@@ -42,16 +42,16 @@ fn digest(algorithm: Algorithm) -> Digest {
     Digest::new(algorithm, &value).unwrap()
 }
 
-/// Name of the file under `testdata/` (without its ending) and the frames in it.
+/// The names of the files under `testdata/` (without `frame-` and the ending), and the frames in each.
 pub fn frames() -> Vec<(&'static str, Vec<Frame>)> {
-    let mut all = session();
-    all.extend(questions());
-    all.extend(sender());
-    all.extend(receiver());
+    let mut all = session_frames();
+    all.extend(job_and_tool_frames());
+    all.extend(sender_frames());
+    all.extend(receiver_frames());
     all
 }
 
-fn session() -> Vec<(&'static str, Vec<Frame>)> {
+fn session_frames() -> Vec<(&'static str, Vec<Frame>)> {
     let login = |key, suites, plain| Frame::Login {
         session: *b"0123456789abcdef",
         software: "longhaul 0.1.0".into(),
@@ -65,7 +65,7 @@ fn session() -> Vec<(&'static str, Vec<Frame>)> {
     vec![
         ("login", vec![login(Some(key), suites, true), login(None, vec![], false)]),
         ("welcome", vec![welcome(Suite::Aes128Gcm, false), welcome(Suite::ChaCha20Poly1305, true)]),
-        ("abort", FAULTS.map(|fault| Frame::Abort(no(fault, "no room: quota of 1 TiB is used up"))).to_vec()),
+        ("abort", FAULTS.map(|fault| Frame::Abort(refusal(fault, "no room: quota of 1 TiB is used up"))).to_vec()),
         ("ping", vec![Frame::Ping(0), Frame::Ping(u64::MAX)]),
         ("pong", vec![Frame::Pong(300)]),
         ("facts", vec![Frame::Facts(vec![facts(), v1::Stream::default()])]),
@@ -87,7 +87,7 @@ fn order(direction: Direction, places: Vec<NodePlace>, options: Options, congest
     Open { job: *b"fedcba9876543210", direction, places, options, congestion, steer, listed }
 }
 
-pub fn an_order() -> Open {
+pub fn push_order() -> Open {
     order(Direction::Push, vec![at(b"in")], Options::default(), Some("bbr"))
 }
 
@@ -110,7 +110,7 @@ fn facts() -> v1::Stream {
         window_scaling: true,
         congestion: "bbr".into(),
         payload: "sealed".into(),
-        // Addresses are each end's own view: they do not travel.
+        // Each end knows its own addresses: they are not sent.
         ..v1::Stream::default()
     }
 }
@@ -133,14 +133,14 @@ fn account() -> Account {
     }
 }
 
-/// The algorithms that were there when these samples were first written down.
-const THE_FIRST: [Algorithm; 5] =
+/// The algorithms of the first version of these samples.
+const FIRST_ALGORITHMS: [Algorithm; 5] =
     [Algorithm::Crc32c, Algorithm::Adler32, Algorithm::Md5, Algorithm::Sha256, Algorithm::Blake3];
 
-fn questions() -> Vec<(&'static str, Vec<Frame>)> {
+fn job_and_tool_frames() -> Vec<(&'static str, Vec<Frame>)> {
     let file = Meta { kind: Kind::File, mode: 0o644, size: 1 << 33, mtime: TIME };
-    let digests = THE_FIRST.map(digest).to_vec();
-    let failure = Some(no(Fault::Storage, "input/output error"));
+    let digests = FIRST_ALGORITHMS.map(digest).to_vec();
+    let failure = Some(refusal(Fault::Storage, "input/output error"));
     let lines = vec![
         Listed { path: path(b"run1/x"), meta: file, link: None, digests, failure: None },
         Listed { failure, ..Listed::plain(path(b"y"), file, None) },
@@ -154,7 +154,7 @@ fn questions() -> Vec<(&'static str, Vec<Frame>)> {
         Request::Mkdir(at(b"new")),
         Request::Remove(at(b"old"), true),
         Request::Rename(at(b"a"), at(b"b\xff")),
-        Request::Digest(at(b""), THE_FIRST.to_vec()),
+        Request::Digest(at(b""), FIRST_ALGORITHMS.to_vec()),
         Request::Stat(NodePlace::Null),
         Request::Stat(NodePlace::Zero(Bytes(1 << 30))),
     ];
@@ -199,7 +199,7 @@ fn questions() -> Vec<(&'static str, Vec<Frame>)> {
     vec![
         ("ask", asks.into_iter().chain(more).enumerate().map(|(n, ask)| Frame::Ask(n as u32 * 100, ask)).collect()),
         ("answer", vec![Frame::Answer(5, lines, true), Frame::Answer(u32::MAX, vec![], false)]),
-        ("denied", vec![Frame::Denied(6, no(Fault::Auth, "the key does not allow to write"))]),
+        ("denied", vec![Frame::Denied(6, refusal(Fault::Auth, "the key does not allow to write"))]),
         (
             "open",
             vec![
@@ -230,7 +230,10 @@ fn questions() -> Vec<(&'static str, Vec<Frame>)> {
         ("lineage", vec![Frame::Lineage(vec![vec![[7; 16], [0xff; 16]], Vec::new()])]),
         (
             "missed",
-            vec![Frame::Missed(vec![(path(b"t/extra"), no(Fault::Storage, "it stays"))]), Frame::Missed(Vec::new())],
+            vec![
+                Frame::Missed(vec![(path(b"t/extra"), refusal(Fault::Storage, "it stays"))]),
+                Frame::Missed(Vec::new()),
+            ],
         ),
         ("doubted", vec![Frame::Doubted(vec![1, 300])]),
         ("waited", vec![Frame::Waited(Waited { space: Duration::from_millis(30_500), writer: Duration::ZERO })]),
@@ -240,7 +243,7 @@ fn questions() -> Vec<(&'static str, Vec<Frame>)> {
     ]
 }
 
-fn sender() -> Vec<(&'static str, Vec<Frame>)> {
+fn sender_frames() -> Vec<(&'static str, Vec<Frame>)> {
     let new = |id, parent, text: &[u8], what| Entry::New { id, parent, name: name(text), what, attributes: None };
     let owner = Owner { uid: 1000, gid: u32::MAX, user: "ada".into(), group: String::new() };
     let xattrs = vec![Xattr { name: b"user.origin".to_vec(), value: b"run 7\0\xff".to_vec() }];
@@ -252,7 +255,7 @@ fn sender() -> Vec<(&'static str, Vec<Frame>)> {
         new(4, 1, b"link", Offered::Symlink { mtime: TIME, target: b"../x".to_vec() }),
         new(5, 1, b"again", Offered::HardLink { to: 2, path: path(b"a\xffb") }),
         new(6, 1, b"fifo", Offered::Special),
-        new(7, 1, b"shut", Offered::Failed(no(Fault::Storage, "permission denied"))),
+        new(7, 1, b"shut", Offered::Failed(refusal(Fault::Storage, "permission denied"))),
         Entry::New {
             id: 8,
             parent: 1,
@@ -270,14 +273,14 @@ fn sender() -> Vec<(&'static str, Vec<Frame>)> {
         ("entries", vec![Frame::Entries(entries)]),
         ("inline", vec![Frame::Inline(record().concat())]),
         ("ends", vec![Frame::Ends(ends)]),
-        ("drops", vec![Frame::Drops(vec![(2, no(Fault::Storage, "it changed while it was read"))])]),
+        ("drops", vec![Frame::Drops(vec![(2, refusal(Fault::Storage, "it changed while it was read"))])]),
         ("held", vec![Frame::Held(vec![(2, 1 << 20, 1 << 20), (3, 0, 1)])]),
         ("same", vec![Frame::Same(vec![1, 127, 128, u64::MAX])]),
         ("scan-end", vec![Frame::ScanEnd(65_536)]),
     ]
 }
 
-fn receiver() -> Vec<(&'static str, Vec<Frame>)> {
+fn receiver_frames() -> Vec<(&'static str, Vec<Frame>)> {
     let totals = Totals {
         files: 1,
         bytes: 2 << 50,
@@ -298,8 +301,11 @@ fn receiver() -> Vec<(&'static str, Vec<Frame>)> {
     let plans = Step::ALL.map(|step| Plan { step, path: path(b"a/b"), bytes: 1 << 40 });
     let verdicts =
         vec![(2, Verdict::Want), (3, Verdict::WantRest(claims)), (4, Verdict::WantUnless(digest(Algorithm::Blake3)))];
-    let outcomes =
-        vec![(2, Outcome::Done), (3, Outcome::Skipped), (4, Outcome::Failed(no(Fault::Integrity, "its md5 differs")))];
+    let outcomes = vec![
+        (2, Outcome::Done),
+        (3, Outcome::Skipped),
+        (4, Outcome::Failed(refusal(Fault::Integrity, "its md5 differs"))),
+    ];
     vec![
         ("verdicts", vec![Frame::Verdicts(verdicts)]),
         ("outcomes", vec![Frame::Outcomes(outcomes)]),

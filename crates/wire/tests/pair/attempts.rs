@@ -2,7 +2,7 @@
 //! store holds. A seed mixes the faults: full stores, damaged unfinished files, files that change between attempts and keep their length
 //! and time, lost streams, flipped payload and tables.
 //!
-//! `LONGHAUL_SEED=n` runs one seed again, `LONGHAUL_FAULTS=n` so many seeds.
+//! `LONGHAUL_SEED=n` runs one seed again, `LONGHAUL_FAULTS=n` runs n seeds.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,10 +20,10 @@ use crate::verify::check;
 /// Seeds of a run by default; `make soak` runs more.
 const SEEDS: u64 = 20;
 
-/// Attempts that may be cut; the last one is not.
+/// A job has so many cut attempts at most, before its last one.
 const CUTS_MAX: u64 = 5;
 
-/// What happened in a run.
+/// Counts of one run, or of all.
 #[derive(Default, Debug)]
 struct RunCounts {
     faults: u64,
@@ -38,26 +38,26 @@ struct RunCounts {
 /// The contents that a file had in any attempt, by its path at the target.
 type Versions = HashMap<RelPath, Vec<Content>>;
 
-/// One job, run to its end in several attempts.
+/// One job, run to its end in some attempts.
 struct AttemptRun {
     rng: Rng,
     roots: Vec<Node>,
     config: Config,
     versions: Versions,
-    tally: RunCounts,
+    counts: RunCounts,
 }
 
 /// Asserts that every stored file is one of its contents, and no mixture of two.
 fn assert_whole(store: &Store, versions: &Versions) {
-    for (path, there) in &store.there {
-        let StoredEntry::File { bytes, .. } = there else { continue };
+    for (path, entry) in &store.entries {
+        let StoredEntry::File { bytes, .. } = entry else { continue };
         let known = versions.get(path).unwrap_or_else(|| panic!("{path} was never offered"));
         let same = |content: &Content| content.len == bytes.len() as u64 && content.all() == *bytes;
         assert!(known.iter().any(same), "{path} is a mixture");
     }
 }
 
-/// Changes some files, most of them without changing their length: nothing but their bytes tells.
+/// Changes some files, most of them without changing their length or time. Returns their number.
 fn change(node: &mut Node, rng: &mut Rng) -> u64 {
     match &mut node.what {
         NodeKind::Dir(children) => children.iter_mut().map(|child| change(child, rng)).sum(),
@@ -81,11 +81,11 @@ impl AttemptRun {
     fn new(seed: u64) -> AttemptRun {
         let mut rng = Rng::new(seed ^ 0x5eed_0000);
         let mut roots = roots(&mut rng);
-        // Every job has a file that is worth a journal.
+        // Every job has a file that is large enough for a journal.
         let large = Content::new(rng.next(), (2 << 20) + rng.below(6 << 20));
         roots.push(crate::tree::node("large", NodeKind::File(large)));
         let config = config(&mut rng);
-        AttemptRun { rng, roots, config, versions: HashMap::new(), tally: RunCounts::default() }
+        AttemptRun { rng, roots, config, versions: HashMap::new(), counts: RunCounts::default() }
     }
 
     fn note_versions(&mut self) {
@@ -111,41 +111,41 @@ impl AttemptRun {
         }
     }
 
-    /// New machines over the old store.
+    /// New state machines for the next attempt, with the store of the last one.
     fn attempt(&mut self, store: Store, last: bool) -> Pair {
         let rng = &mut self.rng;
         self.config.seed = rng.next();
         self.config.cut_per_mille = if rng.chance(300) { rng.below(300) } else { 0 };
         self.config.flip_table_of = if !last && rng.chance(150) { 1 + rng.below(6) } else { 0 };
-        self.tally.faults += u64::from(self.config.flip_table_of > 0);
-        self.tally.attempts += 1;
+        self.counts.faults += u64::from(self.config.flip_table_of > 0);
+        self.counts.attempts += 1;
         self.note_versions();
         let mut pair = Pair::new(self.config.clone(), &self.roots);
         pair.store = Store { with_adler32: pair.store.with_adler32, flips: 0, ..store };
         let rng = &mut self.rng;
         let often = if rng.chance(300) { rng.below(150) } else { 0 };
-        self.tally.faults += fail_some(&mut pair, rng, entries(&self.roots), often);
+        self.counts.faults += fail_some(&mut pair, rng, entries(&self.roots), often);
         pair.store.flip_per_mille = if rng.chance(300) { rng.below(150) } else { 0 };
         pair.store.room = (!last && rng.chance(200)).then(|| rng.below(6 << 20));
         pair
     }
 
-    /// What happens while nobody is connected.
-    fn between(&mut self, store: &mut Store) {
+    /// Draws what happens between two attempts: damaged unfinished files, changed source files.
+    fn draw_changes(&mut self, store: &mut Store) {
         store.by_digest = true;
         let rng = &mut self.rng;
         if rng.chance(400) {
-            let mut kept: Vec<_> = store.kept.as_mut().unwrap().iter_mut().collect();
-            kept.sort_by_key(|(path, _)| (*path).clone());
-            self.tally.faults += kept.into_iter().map(|(_, kept)| kept.damage(rng)).sum::<u64>();
+            let mut files: Vec<_> = store.journaled.as_mut().unwrap().iter_mut().collect();
+            files.sort_by_key(|(path, _)| (*path).clone());
+            self.counts.faults += files.into_iter().map(|(_, file)| file.damage(rng)).sum::<u64>();
         }
         if rng.chance(400) {
-            self.tally.faults += self.roots.iter_mut().map(|root| change(root, rng)).sum::<u64>();
+            self.counts.faults += self.roots.iter_mut().map(|root| change(root, rng)).sum::<u64>();
         }
     }
 
     fn run(mut self) -> RunCounts {
-        let mut store = Store { kept: Some(HashMap::new()), ..Store::default() };
+        let mut store = Store { journaled: Some(HashMap::new()), ..Store::default() };
         let cuts = self.rng.below(CUTS_MAX + 1);
         for at in 0..=cuts {
             let last = at == cuts;
@@ -163,62 +163,63 @@ impl AttemptRun {
                 pair.store.forget_compared(&pair.receiver);
                 check(&pair, &self.roots);
                 assert_whole(&pair.store, &self.versions);
-                return self.tally;
+                return self.counts;
             }
-            assert!(!last, "the last attempt is cut by nobody");
+            assert!(!last, "the last attempt is never cut");
             store = pair.store;
             store.end_session();
             assert_whole(&store, &self.versions);
-            self.between(&mut store);
+            self.draw_changes(&mut store);
         }
         unreachable!("the last attempt ends")
     }
 
     fn count(&mut self, pair: &Pair, ended: bool) {
-        let tally = &mut self.tally;
-        tally.cut += u64::from(!ended);
-        tally.full += u64::from(pair.store.full);
+        let counts = &mut self.counts;
+        counts.cut += u64::from(!ended);
+        counts.full += u64::from(pair.store.full);
         let streams = u64::from(pair.streams_opened.saturating_sub(pair.config.streams));
-        tally.faults += u64::from(!ended) + pair.store.flips + streams;
+        counts.faults += u64::from(!ended) + pair.store.flips + streams;
         let totals = pair.receiver.totals();
-        tally.resumed_bytes += totals.resumed_bytes;
-        tally.claimed_bytes = pair.store.claimed_bytes;
-        tally.misses += pair.receiver.misses().len() as u64;
-        assert!(tally.resumed_bytes <= tally.claimed_bytes, "held without having been claimed");
+        counts.resumed_bytes += totals.resumed_bytes;
+        counts.claimed_bytes = pair.store.claimed_bytes;
+        counts.misses += pair.receiver.misses().len() as u64;
+        assert!(counts.resumed_bytes <= counts.claimed_bytes, "more bytes are resumed than were claimed");
     }
 }
 
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text:?}")))
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is not a number: {text:?}")))
 }
 
 #[test]
 #[allow(clippy::print_stdout, reason = "how much was tested belongs to the test's own output")]
-fn attempt_after_attempt_ends_right() {
+fn a_job_of_several_cut_attempts_ends_right() {
     let seeds = match number("LONGHAUL_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number("LONGHAUL_FAULTS").unwrap_or(SEEDS),
     };
     let mut all = RunCounts::default();
     for seed in seeds.clone() {
-        let tally = catch_unwind(AssertUnwindSafe(|| AttemptRun::new(seed).run()));
-        let tally = tally.unwrap_or_else(|_| panic!("it fails again with LONGHAUL_SEED={seed}"));
-        all.faults += tally.faults;
-        all.attempts += tally.attempts;
-        all.cut += tally.cut;
-        all.full += tally.full;
-        all.claimed_bytes += tally.claimed_bytes;
-        all.resumed_bytes += tally.resumed_bytes;
-        all.misses += tally.misses;
+        let counts = catch_unwind(AssertUnwindSafe(|| AttemptRun::new(seed).run()));
+        let counts = counts.unwrap_or_else(|_| panic!("it fails again with LONGHAUL_SEED={seed}"));
+        all.faults += counts.faults;
+        all.attempts += counts.attempts;
+        all.cut += counts.cut;
+        all.full += counts.full;
+        all.claimed_bytes += counts.claimed_bytes;
+        all.resumed_bytes += counts.resumed_bytes;
+        all.misses += counts.misses;
     }
-    let (jobs, RunCounts { attempts, faults, cut, misses, .. }) = (seeds.end - seeds.start, &all);
+    let jobs = seeds.end - seeds.start;
+    let RunCounts { attempts, faults, cut, misses, .. } = &all;
     let resumed = all.resumed_bytes >> 20;
     println!(
-        "virtual time: {jobs} jobs in {attempts} attempts ({cut} cut) met {faults} faults, {resumed} MiB were gone on \
-         with, {misses} entries were named as failed"
+        "virtual time: {jobs} jobs in {attempts} attempts ({cut} cut) met {faults} faults and resumed {resumed} MiB; \
+         {misses} entries were named as failed"
     );
-    // Some jobs more or less say nothing in a large sample, and much in a small one.
+    // A large sample is near the mean; a small one may be further from it.
     if jobs >= 10 * SEEDS {
         assert!(all.faults >= jobs * 10 / 3 && all.cut > jobs / 2 && all.full > jobs / 20, "{all:?}");
         assert!(all.resumed_bytes > jobs << 18, "{all:?}");

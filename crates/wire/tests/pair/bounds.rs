@@ -1,4 +1,4 @@
-//! What the machines hold of a large tree: bounded, whatever its size.
+//! The state that the machines keep for a large tree is bounded, for any size of the tree.
 
 use model::Refusal;
 use model::fault::Fault;
@@ -11,7 +11,7 @@ use wire::receiver::{Action, Receiver, Target};
 use crate::harness::{Config, MS, Pair};
 use crate::tree::{Content, NodeKind, Step, name};
 
-/// So many directories of 100 entries each, offered as they are asked for.
+/// So many directories of 100 entries each, made while they are scanned.
 fn flat(dirs: u64) -> impl Iterator<Item = Step> {
     let root = RelPath::root();
     let top = Step::Offer { source: 0, path: root.clone(), name: name("top"), what: NodeKind::Dir(vec![]) };
@@ -32,12 +32,12 @@ fn flat(dirs: u64) -> impl Iterator<Item = Step> {
     std::iter::once(top).chain((0..dirs).flat_map(each)).chain(std::iter::once(Step::Leave))
 }
 
-/// A tenth of them has more than may be in flight as well; the million where many cases are asked for (`make soak`).
+/// A hundred thousand entries by default: more than may be in flight. `make soak` (`PROPTEST_CASES`) runs the million.
 #[test]
 fn a_million_entries_in_bounded_state() {
     let dirs = if std::env::var_os("PROPTEST_CASES").is_some() { 10_000 } else { 1_000 };
     let all = dirs * 100 + 1;
-    assert!(all > ENTRIES_IN_FLIGHT_MAX as u64, "the bound could not be met");
+    assert!(all > ENTRIES_IN_FLIGHT_MAX as u64, "too few entries to reach the bound");
     let config = Config { rtt: 100 * MS, ..Config::default() };
     let mut pair = Pair::of_steps(config, vec![name("top")], Box::new(flat(dirs)));
     pair.store.counting = true;
@@ -47,11 +47,11 @@ fn a_million_entries_in_bounded_state() {
     assert_eq!(totals.files + totals.links + totals.directories, all);
     assert_eq!((totals.links, totals.directories, totals.failed), (dirs * 9, dirs + 1, 0));
     assert!(pair.source.unsettled_max <= ENTRIES_IN_FLIGHT_MAX as u64, "{}", pair.source.unsettled_max);
-    assert!(pair.source.unsettled_max > ENTRIES_IN_FLIGHT_MAX as u64 / 2, "the bound was never met");
+    assert!(pair.source.unsettled_max > ENTRIES_IN_FLIGHT_MAX as u64 / 2, "the bound was never reached");
 }
 
-/// A file at the end of its own row of directories.
-fn rows(files: u64, depth: u64) -> impl Iterator<Item = Step> {
+/// So many files, each at the end of its own chain of nested directories.
+fn chains(files: u64, depth: u64) -> impl Iterator<Item = Step> {
     (0..files).flat_map(move |n| {
         let mut path = RelPath::root();
         let mut out = Vec::new();
@@ -71,26 +71,26 @@ fn rows(files: u64, depth: u64) -> impl Iterator<Item = Step> {
 }
 
 #[test]
-fn more_directories_than_files_are_no_breach() {
-    // Directories that wait for their files: more than may be open for any other reason.
-    const ROWS: u64 = DIRS_OPEN_MAX as u64 / 4 + 500;
-    // The path is slow and the scanner quick: directories are settled as soon as they are made, while their files wait.
+fn directories_that_wait_for_their_files_do_not_count_as_open() {
+    // More directories wait for their files than may be open.
+    const CHAINS: u64 = DIRS_OPEN_MAX as u64 / 4 + 500;
+    // The path is slow and the scanner is fast: directories are settled as soon as they are made, while their files wait.
     let config = Config { stream_bytes_s: 250_000_000, ..Config::default() };
-    let names = (0..ROWS).map(|n| name(&format!("r{n}d0"))).collect();
-    let mut pair = Pair::of_steps(config, names, Box::new(rows(ROWS, 4)));
+    let names = (0..CHAINS).map(|n| name(&format!("r{n}d0"))).collect();
+    let mut pair = Pair::of_steps(config, names, Box::new(chains(CHAINS, 4)));
     pair.store.counting = true;
     pair.run().unwrap();
     let totals = pair.receiver.totals();
-    assert_eq!((totals.files, totals.directories, totals.failed), (ROWS, 4 * ROWS, 0));
+    assert_eq!((totals.files, totals.directories, totals.failed), (CHAINS, 4 * CHAINS, 0));
 }
 
-/// A receiver that makes no directory at all.
+/// A receiver whose actions are all to be refused.
 fn refusing() -> Receiver {
     Receiver::new(Target { path: RelPath::root(), into: true, is_dir: true }, vec![])
 }
 
-fn refuse_all(receiver: &mut Receiver) -> usize {
-    let mut said = 0;
+/// Fails all the receiver's actions, and discards its frames.
+fn refuse_all(receiver: &mut Receiver) {
     while let Some(action) = receiver.poll_action() {
         let no = Refusal::new(Fault::Storage, "no");
         match action {
@@ -99,10 +99,7 @@ fn refuse_all(receiver: &mut Receiver) -> usize {
             other => panic!("{other:?}"),
         }
     }
-    while receiver.poll_frame().is_some() {
-        said += 1;
-    }
-    said
+    while receiver.poll_frame().is_some() {}
 }
 
 fn new(id: u64, parent: u64, what: Offered) -> Frame {
@@ -114,7 +111,7 @@ fn directories_nested_without_end_take_neither_stack_nor_memory() {
     let dir = || Offered::Dir { mode: 0, mtime: Default::default() };
     let deepest = DIRS_OPEN_MAX as u64;
     let mut receiver = refusing();
-    // On a small stack, as threads have.
+    // Threads have small stacks.
     let run = move || {
         for id in 1..=deepest {
             receiver.handle_frame(new(id, id - 1, dir())).unwrap();
@@ -136,23 +133,23 @@ fn directories_nested_without_end_take_neither_stack_nor_memory() {
 #[test]
 fn more_open_directories_or_entries_than_the_bound_are_a_breach() {
     let mut receiver = refusing();
-    let special = |id| new(id, 0, Offered::Symlink { mtime: Default::default(), target: b"x".to_vec() });
+    let symlink = |id| new(id, 0, Offered::Symlink { mtime: Default::default(), target: b"x".to_vec() });
     for id in 1..=ENTRIES_IN_FLIGHT_MAX as u64 {
-        receiver.handle_frame(special(id)).unwrap();
+        receiver.handle_frame(symlink(id)).unwrap();
     }
-    assert!(receiver.handle_frame(special(ENTRIES_IN_FLIGHT_MAX as u64 + 1)).is_err());
+    assert!(receiver.handle_frame(symlink(ENTRIES_IN_FLIGHT_MAX as u64 + 1)).is_err());
 }
 
 #[test]
-fn hard_links_are_to_files_offered_before() {
+fn a_hard_link_to_a_file_that_was_not_offered_before_is_a_breach() {
     let link = |id, to| new(id, 0, Offered::HardLink { to, path: RelPath::root() });
     let file = || new(1, 0, Offered::File { mode: 0, mtime: Default::default(), size: 1 });
     for frames in [vec![link(1, 1)], vec![link(1, 7)], vec![file(), link(2, 1), link(3, 2)]] {
         let mut receiver = refusing();
-        let heard: Vec<_> = frames.into_iter().map(|frame| receiver.handle_frame(frame)).collect();
-        assert!(heard.last().unwrap().is_err() && heard.iter().rev().skip(1).all(Result::is_ok), "{heard:?}");
+        let results: Vec<_> = frames.into_iter().map(|frame| receiver.handle_frame(frame)).collect();
+        assert!(results.last().unwrap().is_err() && results.iter().rev().skip(1).all(Result::is_ok), "{results:?}");
     }
-    // As many names as one likes for one file that fails.
+    // A file that fails may have any number of names.
     let mut receiver = refusing();
     receiver.handle_frame(file()).unwrap();
     for id in 2..=15_000 {

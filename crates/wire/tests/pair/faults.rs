@@ -1,4 +1,4 @@
-//! Jobs that meet trouble: lost streams, flipped bits, files that vanish, targets that fail.
+//! Jobs under faults: lost streams, flipped bits, files that vanish, targets that fail.
 
 use model::Algorithm;
 use model::name::RelPath;
@@ -16,7 +16,7 @@ fn misses(pair: &Pair) -> Vec<String> {
     names(pair.receiver.misses()).iter().map(|p| p.to_string()).collect()
 }
 
-/// Runs a job with this set up, and holds the result to the tree.
+/// Runs a job with this setup, and checks the result against the tree.
 fn run(config: Config, roots: &[Node], set_up: impl FnOnce(&mut Pair)) -> (Pair, Totals) {
     let mut pair = Pair::new(config, roots);
     set_up(&mut pair);
@@ -31,9 +31,9 @@ fn streams_join_and_leave_midway() {
         let roots = [file("a", 40 * MIB)];
         let config = Config { pull, stream_bytes_s: 20_000_000, ..Config::default() };
         let (pair, totals) = run(config, &roots, |pair| {
-            // All four at once, then one of those that took their place.
+            // All four at once, then one of those that replaced them.
             for (after, stream) in [(400, 1), (400, 2), (400, 3), (400, 4), (600, 6)] {
-                pair.cut_at(after * MS, stream);
+                pair.cut_after(after * MS, stream);
             }
         });
         assert_eq!(totals.bytes, 40 * MIB);
@@ -69,8 +69,8 @@ fn a_lost_hole_is_sent_again_in_a_few_steps() {
     let roots = [node("hole", NodeKind::File(Content { seed: 1, len: HOLE + 1, holes }))];
     let mut pair = Pair::new(Config { streams: 1, ..Config::default() }, &roots);
     pair.store.counting = true;
-    // On its way, and not yet heard of.
-    pair.cut_at(25 * MS, 1);
+    // The hole is on its way, and no acknowledgement of it has arrived.
+    pair.cut_after(25 * MS, 1);
     pair.run().unwrap();
     assert!(pair.sender.resent_bytes() >= HOLE);
     assert_eq!(pair.receiver.totals().files, 1);
@@ -109,8 +109,8 @@ fn a_flipped_table_ends_the_job_and_no_file_is_wrong() {
         let roots = [dir("top", vec![file("a", 4 * MIB), file("b", MIB)])];
         let mut pair = Pair::new(Config { flip_table_of: 1 + seed % 5, seed, ..Config::default() }, &roots);
         assert_eq!(pair.run(), Err(WireError::Damaged));
-        for (name, there) in &pair.store.there {
-            if let crate::store::StoredEntry::File { bytes, .. } = there {
+        for (name, entry) in &pair.store.entries {
+            if let crate::store::StoredEntry::File { bytes, .. } = entry {
                 assert_eq!(bytes.len() as u64, if *name == path("top/a") { 4 * MIB } else { MIB });
             }
         }
@@ -160,7 +160,7 @@ fn a_target_that_fails_midway_is_named_and_the_rest_arrives() {
 }
 
 #[test]
-fn nothing_below_a_directory_that_cannot_be_made() {
+fn nothing_is_stored_below_a_directory_that_cannot_be_made() {
     for delay in [0, 7] {
         let roots = some_tree();
         let config = Config { action_delay: delay * MS, ..Config::default() };
@@ -182,7 +182,7 @@ fn a_directory_whose_mode_cannot_be_set_is_named_at_the_target() {
 }
 
 #[test]
-fn another_name_of_a_file_that_failed_fails() {
+fn a_hard_link_to_a_file_that_failed_fails() {
     let linked = |what| [dir("top", vec![node("f", what), node("g", NodeKind::HardLink(path("f")))])];
     let big = linked(NodeKind::File(Content::new(1, 2 * MIB)));
     let (pair, _) = run(Config::default(), &big, |pair| {
@@ -193,7 +193,7 @@ fn another_name_of_a_file_that_failed_fails() {
         pair.store.failures.commit.insert(path("top/f"));
     });
     assert_eq!(misses(&pair), ["top/f", "top/g"]);
-    // Failed at once: nothing waits for it any more when its other name comes.
+    // The file fails at once: when its other name is offered, no entry waits for the file.
     let (pair, _) = run(Config::default(), &linked(NodeKind::Unreadable), |_| {});
     assert_eq!(misses(&pair), ["top/f", "top/g"]);
 }
@@ -206,7 +206,7 @@ fn a_path_too_long_for_the_target_is_named_and_the_rest_arrives() {
     });
     let deep = dir("deep", vec![deep, node("special", NodeKind::Special)]);
     let roots = [deep, file("other", 1)];
-    // Names of 90 to 180 bytes, 4,500 in all: above the 4,095 that Linux takes.
+    // Names of 90 to 180 bytes, 4,500 in all: more than the 4,095 that Linux allows.
     let mut pair = Pair::new(Config::default(), &roots);
     pair.run().unwrap();
     let totals = *pair.receiver.totals();
@@ -216,8 +216,8 @@ fn a_path_too_long_for_the_target_is_named_and_the_rest_arrives() {
 }
 
 #[test]
-fn a_short_pipe_sent_again_is_never_said_to_be_whole() {
-    // The receiver may see the block before the word on the control connection that says where the pipe ends.
+fn a_short_pipe_that_is_sent_again_is_not_marked_as_whole() {
+    // The receiver may get the block before the frame on the control connection that says where the pipe ends.
     let mut sender = wire::Sender::new(vec![Algorithm::Crc32c], vec![]);
     let what = wire::frame::Offered::File { mode: 0, mtime: Default::default(), size: wire::frame::UNKNOWN_SIZE };
     let id = sender.offer(0, RelPath::root(), crate::tree::name("pipe"), what);
@@ -229,6 +229,6 @@ fn a_short_pipe_sent_again_is_never_said_to_be_whole() {
     sender.found_end(id, 3);
     sender.stream_lost(1);
     sender.stream_joined(2);
-    let Some(wire::sender::Order::Send(ranges)) = sender.next_order(2) else { panic!("nothing goes again") };
+    let Some(wire::sender::Order::Send(ranges)) = sender.next_order(2) else { panic!("nothing is sent again") };
     assert!((ranges[0].offset, ranges[0].len) == (0, 3) && !ranges[0].is_whole());
 }

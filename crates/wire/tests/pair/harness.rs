@@ -1,4 +1,4 @@
-//! The pair: both machines, their links, and one row of events in virtual time.
+//! The pair: both state machines, their links, and one queue of events in virtual time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -30,11 +30,11 @@ pub struct Config {
     pub checksums: Vec<Algorithm>,
     /// Time the scanner takes for an entry.
     pub scan_gap: Duration,
-    /// Time until the store gets at what it is asked for.
+    /// Time until the store starts an action.
     pub action_delay: Duration,
     /// Every root keeps its name below the target.
     pub into: bool,
-    /// Of a thousand records, so many take their stream down.
+    /// Of a thousand records, so many are cut together with their stream.
     pub cut_per_mille: u64,
     /// Damages the table of this record on a stream, counted from 1.
     pub flip_table_of: u64,
@@ -63,7 +63,7 @@ enum Event {
     ToReceiver(Vec<u8>),
     ToSender(Vec<u8>),
     Record(u32, Vec<u8>),
-    /// The stream has sent what it had and can take an order.
+    /// The stream has sent its record and can take an order.
     Idle,
     Act,
     Scan,
@@ -91,8 +91,8 @@ pub struct Pair {
     scanning: bool,
     scan_due: bool,
     act_due: bool,
-    /// Ticks since anything came from anywhere.
-    idle: u32,
+    /// Ticks since the last event other than ticks, scans and actions.
+    idle_ticks: u32,
     pub records_sent: u64,
     pub first_record_at: Option<Duration>,
     pub scan_ended_at: Option<Duration>,
@@ -126,34 +126,34 @@ impl Pair {
             scanning: true,
             scan_due: false,
             act_due: false,
-            idle: 0,
+            idle_ticks: 0,
             records_sent: 0,
             first_record_at: None,
             scan_ended_at: None,
             first_file_at: None,
         };
-        pair.at(TICK, Event::Tick);
+        pair.schedule(TICK, Event::Tick);
         pair
     }
 
-    fn at(&mut self, wait: Duration, event: Event) {
+    fn schedule(&mut self, wait: Duration, event: Event) {
         self.events_made += 1;
         self.events.insert((self.now + wait, self.events_made), event);
     }
 
-    /// A stream dies at this time, with what is under way on it.
-    pub fn cut_at(&mut self, wait: Duration, stream: u32) {
-        self.at(wait, Event::Cut(stream));
+    /// Cuts a stream after this time, with the bytes that are on it.
+    pub fn cut_after(&mut self, wait: Duration, stream: u32) {
+        self.schedule(wait, Event::Cut(stream));
     }
 
-    /// Runs the job to its end. Panics where nothing moves any more.
+    /// Runs the job to its end. Panics if it makes no progress.
     pub fn run(&mut self) -> Result<(), WireError> {
         let ended = self.run_for(u64::MAX)?;
         assert!(ended && self.receiver.is_finished());
         Ok(())
     }
 
-    /// Runs the job for so many events at most, and until the store is full. Says whether it came to its end.
+    /// Runs the job for so many events at most, and until the store is full. Returns whether the job ended.
     pub fn run_for(&mut self, events: u64) -> Result<bool, WireError> {
         self.pump()?;
         let mut happened = 0;
@@ -164,23 +164,23 @@ impl Pair {
             happened += 1;
             let ((at, _), event) = self.events.pop_first().unwrap();
             self.now = at;
-            self.idle = match event {
-                Event::Tick => self.idle + 1,
-                Event::Act | Event::Scan => self.idle,
+            self.idle_ticks = match event {
+                Event::Tick => self.idle_ticks + 1,
+                Event::Act | Event::Scan => self.idle_ticks,
                 _ => 0,
             };
-            assert!(self.idle < 100, "stuck at {at:?}: {:?}\n{:?}", self.sender, self.receiver);
-            self.happens(event)?;
+            assert!(self.idle_ticks < 100, "stuck at {at:?}: {:?}\n{:?}", self.sender, self.receiver);
+            self.handle(event)?;
             self.pump()?;
         }
         Ok(true)
     }
 
-    fn happens(&mut self, event: Event) -> Result<(), WireError> {
+    fn handle(&mut self, event: Event) -> Result<(), WireError> {
         match event {
-            Event::ToReceiver(bytes) => self.receiver_hears(&bytes)?,
-            Event::ToSender(bytes) => self.sender_hears(&bytes)?,
-            Event::Record(stream, bytes) => self.record_arrives(stream, bytes)?,
+            Event::ToReceiver(bytes) => self.give_to_receiver(&bytes)?,
+            Event::ToSender(bytes) => self.give_to_sender(&bytes)?,
+            Event::Record(stream, bytes) => self.take_record(stream, bytes)?,
             Event::Idle => {}
             Event::Act => {
                 self.act_due = false;
@@ -204,14 +204,14 @@ impl Pair {
             }
             Event::Tick => {
                 self.receiver.tick();
-                self.at(TICK, Event::Tick);
+                self.schedule(TICK, Event::Tick);
             }
         }
         Ok(())
     }
 
-    fn receiver_hears(&mut self, bytes: &[u8]) -> Result<(), WireError> {
-        // Reads end where they end, never on a frame's edge by design.
+    fn give_to_receiver(&mut self, bytes: &[u8]) -> Result<(), WireError> {
+        // A read may end anywhere in a frame.
         for chunk in bytes.chunks(1 + self.rng.below(40_000) as usize) {
             self.to_receiver.push(chunk);
             while let Some(frame) = self.to_receiver.next_frame()? {
@@ -221,18 +221,18 @@ impl Pair {
         Ok(())
     }
 
-    fn sender_hears(&mut self, bytes: &[u8]) -> Result<(), WireError> {
+    fn give_to_sender(&mut self, bytes: &[u8]) -> Result<(), WireError> {
         for chunk in bytes.chunks(1 + self.rng.below(40_000) as usize) {
             self.to_sender.push(chunk);
             while let Some(frame) = self.to_sender.next_frame()? {
-                self.source.hear(&frame);
+                self.source.note_outcomes(&frame);
                 self.sender.handle_frame(frame)?;
             }
         }
         Ok(())
     }
 
-    fn record_arrives(&mut self, stream: u32, mut bytes: Vec<u8>) -> Result<(), WireError> {
+    fn take_record(&mut self, stream: u32, mut bytes: Vec<u8>) -> Result<(), WireError> {
         if self.links.get(&stream).is_none_or(|link| link.cut) {
             return Ok(());
         }
@@ -251,10 +251,10 @@ impl Pair {
     }
 
     fn cut(&mut self, stream: u32) {
-        let news = self.config.rtt.mul_f64(self.rng.below(1000) as f64 / 500.0);
+        let until_noticed = self.config.rtt.mul_f64(self.rng.below(1000) as f64 / 500.0);
         if let Some(link) = self.links.get_mut(&stream).filter(|link| !link.cut) {
             link.cut = true;
-            self.at(news, Event::Lost(stream));
+            self.schedule(until_noticed, Event::Lost(stream));
         }
     }
 
@@ -279,28 +279,28 @@ impl Pair {
             }
         } else if self.scanning && !self.scan_due {
             self.scan_due = true;
-            self.at(self.config.scan_gap, Event::Scan);
+            self.schedule(self.config.scan_gap, Event::Scan);
         }
         while let Some(range) = self.sender.next_inline() {
             self.source.build(&mut self.sender, 0, &[range])?;
         }
         let idle: VecDeque<u32> = self.links.values().filter(|l| l.free_at <= self.now).map(|l| l.id).collect();
         for stream in idle {
-            self.order(stream)?;
+            self.give_order(stream)?;
         }
         let mut out = Vec::new();
         while let Some(frame) = self.sender.poll_frame() {
-            put(&frame, &mut out);
+            encode(&frame, &mut out);
         }
         if !out.is_empty() {
-            self.at(self.config.rtt / 2, Event::ToReceiver(out));
+            self.schedule(self.config.rtt / 2, Event::ToReceiver(out));
         }
         self.open_streams();
         Ok(())
     }
 
-    /// Gives a stream work until it has a record to send.
-    fn order(&mut self, stream: u32) -> Result<(), WireError> {
+    /// Gives a stream orders until it has a record to send.
+    fn give_order(&mut self, stream: u32) -> Result<(), WireError> {
         while let Some(order) = self.sender.next_order(stream) {
             let ranges = match order {
                 Order::Send(ranges) => ranges,
@@ -319,15 +319,16 @@ impl Pair {
             self.first_record_at.get_or_insert(self.now);
             let Some(link) = self.links.get_mut(&stream) else { return Ok(()) };
             let latency = self.config.rtt / 2;
-            let arrives = link.send(self.now, record.len(), self.config.stream_bytes_s, latency) - self.now;
-            let free = link.free_at - self.now;
-            self.at(arrives, Event::Record(stream, record));
-            self.at(free, Event::Idle);
-            // Trouble ends some day: a session has so many stream numbers, and a path that loses every stream loses the job.
+            let until_arrival = link.send(self.now, record.len(), self.config.stream_bytes_s, latency) - self.now;
+            let until_free = link.free_at - self.now;
+            self.schedule(until_arrival, Event::Record(stream, record));
+            self.schedule(until_free, Event::Idle);
+            // At some point no more streams are cut: a session has a bounded number of streams, and a path that loses all of them fails
+            // the job.
             if self.streams_opened < limits::STREAMS_MAX / 2 && self.rng.chance(self.config.cut_per_mille) {
-                // Some time before this record has arrived.
-                let wait = arrives.mul_f64(self.rng.below(1000) as f64 / 1000.0);
-                self.at(wait, Event::Cut(stream));
+                // At a random time before the record arrives.
+                let wait = until_arrival.mul_f64(self.rng.below(1000) as f64 / 1000.0);
+                self.schedule(wait, Event::Cut(stream));
             }
             return Ok(());
         }
@@ -335,9 +336,10 @@ impl Pair {
     }
 
     fn open_streams(&mut self) {
-        let (wanted, wait) = match self.config.pull {
-            true => (self.receiver.wants_streams(), self.config.rtt.mul_f64(1.5)),
-            false => (self.sender.wants_streams(), self.config.rtt),
+        let (wanted, wait) = if self.config.pull {
+            (self.receiver.wants_streams(), self.config.rtt.mul_f64(1.5))
+        } else {
+            (self.sender.wants_streams(), self.config.rtt)
         };
         let have = self.opening + self.links.len() as u32;
         if !wanted || self.receiver.is_finished() {
@@ -347,7 +349,7 @@ impl Pair {
             self.opening += 1;
             self.streams_opened += 1;
             assert!(self.streams_opened <= limits::STREAMS_MAX, "stream numbers are used up");
-            self.at(wait, Event::Joined(self.streams_opened));
+            self.schedule(wait, Event::Joined(self.streams_opened));
         }
     }
 
@@ -361,21 +363,21 @@ impl Pair {
             }
         } else if !self.act_due {
             self.act_due = true;
-            self.at(self.config.action_delay, Event::Act);
+            self.schedule(self.config.action_delay, Event::Act);
         }
         let mut out = Vec::new();
         while let Some(frame) = self.receiver.poll_frame() {
-            put(&frame, &mut out);
+            encode(&frame, &mut out);
         }
         if !out.is_empty() {
-            self.at(self.config.rtt / 2, Event::ToSender(out));
+            self.schedule(self.config.rtt / 2, Event::ToSender(out));
         }
         Ok(())
     }
 }
 
-/// Encodes a frame, which must be one that the peer accepts.
-fn put(frame: &Frame, out: &mut Vec<u8>) {
+/// Appends an encoded frame, and asserts that the peer would accept its length.
+fn encode(frame: &Frame, out: &mut Vec<u8>) {
     let start = out.len();
     frame::encode(frame, out);
     assert!(out.len() - start <= limits::FRAME_BYTES_MAX + frame::HEAD_BYTES, "an oversized frame");

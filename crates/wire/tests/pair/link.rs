@@ -1,4 +1,4 @@
-//! A data stream in virtual time: its latency, its rate, and the bytes on it.
+//! A data stream in virtual time, with a latency and a rate.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 pub struct Link {
     /// The stream's number.
     pub id: u32,
-    /// When its last record has left.
+    /// The time when its last record has left.
     pub free_at: Duration,
     /// The stream is cut: bytes on it do not arrive.
     pub cut: bool,

@@ -1,4 +1,4 @@
-//! Random small trees, random paths, random faults: every run ends, and what is not named as missing is right.
+//! Random small trees, random paths, random faults: every run ends, and every entry is right at the target or named as a miss.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -14,8 +14,9 @@ use crate::store::StoredEntry;
 use crate::tree::{Content, Node, NodeKind, mode_of, mtime_of, name, node};
 use crate::verify::check;
 
-/// How many, unless `make soak` asks for more (`PROPTEST_CASES`).
+/// Seeds of an ordinary run.
 const SEEDS: u64 = 40;
+/// Seeds of `make soak` (`PROPTEST_CASES`).
 const SEEDS_OF_SOAK: u64 = 4_000;
 
 fn content(rng: &mut Rng) -> Content {
@@ -59,9 +60,13 @@ fn children(rng: &mut Rng, depth: u64, below: &RelPath) -> Vec<Node> {
 }
 
 pub fn roots(rng: &mut Rng) -> Vec<Node> {
-    let each = |n: u64, rng: &mut Rng| match rng.chance(700) {
-        true => node(&format!("root{n}"), NodeKind::Dir(children(rng, 3, &RelPath::root()))),
-        false => node(&format!("root{n}"), NodeKind::File(content(rng))),
+    let each = |n: u64, rng: &mut Rng| {
+        let what = if rng.chance(700) {
+            NodeKind::Dir(children(rng, 3, &RelPath::root()))
+        } else {
+            NodeKind::File(content(rng))
+        };
+        node(&format!("root{n}"), what)
     };
     (0..1 + rng.below(3)).map(|n| each(n, rng)).collect()
 }
@@ -87,27 +92,27 @@ pub fn config(rng: &mut Rng) -> Config {
     }
 }
 
-/// An entry: its path at the target, where it is at the source, what it is.
+/// An entry: its path at the target, its place at the source, its kind, its node.
 pub type TreeEntry = (RelPath, (u32, RelPath), NodeKind, Node);
 
-/// Paths of the tree at the source, as they are named at the target.
-fn paths(at: &RelPath, source: (u32, RelPath), node: &Node, out: &mut Vec<TreeEntry>) {
+/// Adds the entries of a tree.
+fn add_entries(at: &RelPath, source: (u32, RelPath), node: &Node, out: &mut Vec<TreeEntry>) {
     out.push((at.clone(), source.clone(), node.what.clone(), node.clone()));
     if let NodeKind::Dir(children) = &node.what {
         for child in children {
-            paths(&at.join(&child.name), (source.0, source.1.join(&child.name)), child, out);
+            add_entries(&at.join(&child.name), (source.0, source.1.join(&child.name)), child, out);
         }
     }
 }
 
-/// What is at the target from before: the same, another of its kind, a part.
-fn leave_there(pair: &mut Pair, rng: &mut Rng, at: RelPath, content: &Content, node: &Node) {
+/// Puts an earlier version of a file at the target: an equal file, one to compare by digest, or a part.
+fn put_earlier_version(pair: &mut Pair, rng: &mut Rng, at: RelPath, content: &Content, node: &Node) {
     let mut bytes = content.all();
     let (mode, mtime) = (mode_of(&node.name), mtime_of(&node.name));
     match rng.below(3) {
-        // Its directories must be there as well.
+        // Only at the root: elsewhere its directories would have to exist too.
         0 if at.parent().is_root() => {
-            pair.store.there.insert(at, StoredEntry::File { bytes, mode, mtime });
+            pair.store.entries.insert(at, StoredEntry::File { bytes, mode, mtime });
         }
         1 if at.parent().is_root() => {
             if rng.chance(500) && !bytes.is_empty() {
@@ -115,10 +120,11 @@ fn leave_there(pair: &mut Pair, rng: &mut Rng, at: RelPath, content: &Content, n
             }
             let known = Digest::crc32c(crc32c(&bytes));
             pair.store.judgements.insert(at.clone(), Judgement::WantUnless(known));
-            pair.store.there.insert(at, StoredEntry::File { bytes, mode, mtime });
+            pair.store.entries.insert(at, StoredEntry::File { bytes, mode, mtime });
         }
         _ => {
-            let (mut known, mut partial) = (Vec::new(), vec![0; bytes.len()]);
+            let mut known = Vec::new();
+            let mut partial = vec![0; bytes.len()];
             let mut from = 0;
             while rng.chance(700) && from < content.len {
                 let start = from + rng.below(content.len - from);
@@ -138,28 +144,29 @@ fn leave_there(pair: &mut Pair, rng: &mut Rng, at: RelPath, content: &Content, n
 pub fn entries(roots: &[Node]) -> Vec<TreeEntry> {
     let mut all = Vec::new();
     for (n, root) in roots.iter().enumerate() {
-        paths(&RelPath::root().join(&root.name), (n as u32, RelPath::root()), root, &mut all);
+        add_entries(&RelPath::root().join(&root.name), (n as u32, RelPath::root()), root, &mut all);
     }
     all
 }
 
-fn trouble(pair: &mut Pair, rng: &mut Rng, roots: &[Node]) {
+/// Draws earlier versions at the target, and the faults of the run.
+fn draw_faults(pair: &mut Pair, rng: &mut Rng, roots: &[Node]) {
     let all = entries(roots);
     for (at, _, what, node) in &all {
         if let NodeKind::File(content) = what
             && rng.chance(200)
         {
-            leave_there(pair, rng, at.clone(), content, node);
+            put_earlier_version(pair, rng, at.clone(), content, node);
         }
     }
-    let often = rng.below(200);
-    fail_some(pair, rng, all, often);
+    let per_mille = rng.below(200);
+    fail_some(pair, rng, all, per_mille);
     if rng.chance(300) {
         pair.store.flip_per_mille = rng.below(150);
     }
 }
 
-/// Entries that cannot be made, files that change while they are read. Returns how many.
+/// Makes some entries fail: they cannot be made, or change while they are read. Returns their number.
 pub fn fail_some(pair: &mut Pair, rng: &mut Rng, all: Vec<TreeEntry>, per_mille: u64) -> u64 {
     let mut faults = 0;
     for (at, source, what, _) in all {
@@ -183,32 +190,35 @@ pub fn fail_some(pair: &mut Pair, rng: &mut Rng, all: Vec<TreeEntry>, per_mille:
     faults
 }
 
-fn one(seed: u64) -> (u64, u64) {
+/// Runs one seed. Returns the misses and the bytes sent again.
+fn run_seed(seed: u64) -> (u64, u64) {
     let mut rng = Rng::new(seed);
-    let (roots, config) = (roots(&mut rng), config(&mut rng));
+    let roots = roots(&mut rng);
+    let config = config(&mut rng);
     let mut pair = Pair::new(config, &roots);
-    trouble(&mut pair, &mut rng, &roots);
+    draw_faults(&mut pair, &mut rng, &roots);
     match pair.run() {
         Ok(()) => {
             pair.store.forget_compared(&pair.receiver);
             let totals = check(&pair, &roots);
             (totals.failed, totals.resent_bytes)
         }
-        // No other error can come of these faults.
+        // These faults fail entries, never the job.
         Err(error) => panic!("{error:?}"),
     }
 }
 
 #[test]
-fn any_tree_any_trouble() {
+fn any_tree_ends_right_under_any_faults() {
     let seeds = if std::env::var_os("PROPTEST_CASES").is_some() { SEEDS_OF_SOAK } else { SEEDS };
-    let (mut failed, mut resent) = (0, 0);
+    let mut failed = 0;
+    let mut resent = 0;
     for seed in 0..seeds {
-        let result = catch_unwind(AssertUnwindSafe(|| one(seed)));
+        let result = catch_unwind(AssertUnwindSafe(|| run_seed(seed)));
         let (misses, bytes) = result.unwrap_or_else(|_| panic!("seed {seed} fails"));
         failed += u64::from(misses > 0);
         resent += u64::from(bytes > 0);
     }
-    // The generator does make trouble.
+    // The generator did draw faults.
     assert!(failed > seeds / 10 && resent > seeds / 20, "{failed} with misses, {resent} with bytes sent again");
 }

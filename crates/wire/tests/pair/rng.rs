@@ -1,10 +1,10 @@
-//! A small seeded generator (xorshift64*, Vigna 2016), so that a failing run can be had again from its seed.
+//! A small seeded generator (xorshift64*, Vigna 2016), so that a failing run can be repeated from its seed.
 
 pub struct Rng(u64);
 
 impl Rng {
     pub fn new(seed: u64) -> Rng {
-        // Zero is the one state that never leaves itself.
+        // The state must not be zero: zero only gives zeros.
         Rng(mix(seed) | 1)
     }
 
@@ -26,7 +26,7 @@ impl Rng {
     }
 }
 
-/// One round of SplitMix64: neighbouring numbers become unlike.
+/// One round of SplitMix64, which makes neighbouring numbers unlike.
 pub fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! The source end: scans, reads ranges, builds records, and drops files it was told to.
+//! The source end: scans, reads ranges, builds records, and drops the files that the test names.
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,21 +23,21 @@ pub struct Source {
     pub dropped: HashSet<RelPath>,
     contents: HashMap<u64, Content>,
     first_names: HashMap<(u32, RelPath), u64>,
-    /// How far each file was digested in order.
+    /// The offset up to which each file was digested, in order.
     digested: HashMap<u64, u64>,
-    /// How far the last order of each file went, claimed holes included.
-    reached: HashMap<u64, u64>,
+    /// The end of the last order of each file, including claimed holes.
+    order_end: HashMap<u64, u64>,
     pub offered: u64,
     pub unsettled: u64,
     pub unsettled_max: u64,
-    /// The record that was built last, until it is put on its stream.
+    /// The record that was built last, until it is sent on its stream.
     pub ready: Option<Vec<u8>>,
     ended: HashSet<u64>,
-    /// Streams on which each file's blocks left, for tests that care.
+    /// The streams on which each file's blocks were sent.
     pub carriers: HashMap<u64, HashSet<u32>>,
 }
 
-/// A serial digest as this house makes them: any bytes that both ends agree on.
+/// The serial digest of these tests: any bytes that both ends agree on.
 pub fn serial_digest(algorithm: Algorithm, content: &Content) -> Digest {
     let value: Vec<u8> = (0..4).flat_map(|n| mix(content.seed ^ n ^ content.len).to_be_bytes()).collect();
     Digest::new(algorithm, &value[..algorithm.value_bytes()]).unwrap()
@@ -54,7 +54,7 @@ impl Source {
             contents: HashMap::new(),
             first_names: HashMap::new(),
             digested: HashMap::new(),
-            reached: HashMap::new(),
+            order_end: HashMap::new(),
             offered: 0,
             unsettled: 0,
             unsettled_max: 0,
@@ -64,7 +64,7 @@ impl Source {
         }
     }
 
-    /// Offers one entry, or leaves a directory. False at the end of the tree.
+    /// Offers one entry, or leaves a directory. Returns false at the end of the tree.
     pub fn scan(&mut self, sender: &mut Sender) -> bool {
         let Some(step) = self.steps.next() else {
             sender.scan_end();
@@ -74,15 +74,16 @@ impl Source {
             sender.leave();
             return true;
         };
-        let (mode, mtime) = (mode_of(&name), mtime_of(&name));
+        let mode = mode_of(&name);
+        let mtime = mtime_of(&name);
         let mut content = None;
-        let mut named = false;
+        let mut may_have_links = matches!(what, NodeKind::Unreadable);
         let offered = match what {
             NodeKind::Dir(_) => Offered::Dir { mode, mtime },
             NodeKind::File(bytes) => {
                 let size = bytes.len;
                 content = Some(bytes);
-                named = true;
+                may_have_links = true;
                 Offered::File { mode, mtime, size }
             }
             NodeKind::Pipe(bytes) => {
@@ -97,9 +98,8 @@ impl Source {
             NodeKind::Special => Offered::Special,
             NodeKind::Unreadable => Offered::Failed(Refusal::new(Fault::Storage, "permission denied")),
         };
-        let unreadable = matches!(offered, Offered::Failed(_));
         let id = sender.offer(source, path.clone(), name, offered);
-        if named || unreadable {
+        if may_have_links {
             self.first_names.insert((source, path), id);
         }
         self.offered += 1;
@@ -111,8 +111,8 @@ impl Source {
         true
     }
 
-    /// Listens in on what the receiver says, to keep count.
-    pub fn hear(&mut self, frame: &Frame) {
+    /// Notes the outcomes in a frame of the receiver, for the count of unsettled entries.
+    pub fn note_outcomes(&mut self, frame: &Frame) {
         if let Frame::Outcomes(outcomes) = frame {
             self.unsettled -= outcomes.len() as u64;
             for (id, _) in outcomes {
@@ -126,7 +126,7 @@ impl Source {
         self.contents.get(&id).is_some_and(|c| Digest::crc32c(model::checksum::crc32c(&c.all())) == *known)
     }
 
-    /// Holds a range that the receiver claims to have against the content.
+    /// Compares a range that the receiver claims to have with the content.
     pub fn check(&mut self, sender: &mut Sender, range: &Range, crc32c: u32) {
         let Some(content) = self.contents.get(&range.file).cloned() else { return };
         let sum = BlockSum::of(&content.read(range.offset, range.len), self.with_adler32);
@@ -138,7 +138,7 @@ impl Source {
         }
     }
 
-    /// Reads ranges and builds their record; none where nothing was left to send.
+    /// Reads ranges and builds their record. Builds none if nothing is left to send.
     pub fn build(&mut self, sender: &mut Sender, stream: u32, ranges: &[Range]) -> Result<(), WireError> {
         if let Some((record, built)) = self.record(sender, ranges) {
             for part in &built {
@@ -153,13 +153,15 @@ impl Source {
             }
         }
         for range in ranges {
-            self.read_on(sender, range);
+            self.note_read(sender, range);
         }
         Ok(())
     }
 
     fn record(&mut self, sender: &mut Sender, ranges: &[Range]) -> Option<(Vec<u8>, Vec<Built>)> {
-        let (mut parts, mut built, mut payload) = (Vec::new(), Vec::new(), Vec::new());
+        let mut parts = Vec::new();
+        let mut built = Vec::new();
+        let mut payload = Vec::new();
         for range in ranges {
             let key = (range.source, range.path.clone());
             if self.drops.get(&key).is_some_and(|at| range.offset + range.len >= *at) {
@@ -167,10 +169,10 @@ impl Source {
                 self.dropped.insert(range.path.clone());
                 continue;
             }
-            // Settled while the order was under way: nobody wants it.
+            // The file was settled after the order was given.
             let Some(content) = self.contents.get(&range.file).cloned() else { continue };
             for (offset, len, whole, hole) in pieces(&content, range, sender) {
-                self.reached.insert(range.file, offset + len);
+                self.order_end.insert(range.file, offset + len);
                 let sum = if hole {
                     BlockSum::of_zeros(len, self.with_adler32)
                 } else {
@@ -193,11 +195,11 @@ impl Source {
         Some((record, built))
     }
 
-    /// What follows from having read so far: serial digests, and the end of a file that ends where it ends.
-    fn read_on(&mut self, sender: &mut Sender, range: &Range) {
+    /// After a range was read: reports serial digests, and the end of a file of unknown size.
+    fn note_read(&mut self, sender: &mut Sender, range: &Range) {
         let Some(content) = self.contents.get(&range.file) else { return };
-        let reached = self.reached.remove(&range.file).unwrap_or(0);
-        let end = range.offset.saturating_add(range.len).max(reached).min(content.len);
+        let order_end = self.order_end.remove(&range.file).unwrap_or(0);
+        let end = range.offset.saturating_add(range.len).max(order_end).min(content.len);
         if range.last && range.size != UNKNOWN_SIZE && !self.serial.is_empty() {
             let digests = self.serial.iter().map(|a| serial_digest(*a, content)).collect();
             return sender.digested(range.file, digests);

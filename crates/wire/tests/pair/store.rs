@@ -1,4 +1,4 @@
-//! The target store, in memory: carries out the receiving machine's actions, or fails them where the test says so.
+//! The target store, in memory: carries out the receiver's actions, or fails those that the test names.
 
 use model::Refusal;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -12,7 +12,7 @@ use wire::receiver::{Action, Complete, Judgement, Receiver, Stored, Wanted, name
 use wire::record::{self, HEAD_BYTES, Head, Part};
 use wire::{WireError, limits};
 
-use crate::kept::{PartialFile, Rows, note};
+use crate::partial_file::{PartialFile, Rows, add_row};
 use crate::rng::Rng;
 
 /// An entry of the target store.
@@ -23,7 +23,7 @@ pub enum StoredEntry {
     Symlink { target: Vec<u8>, mtime: Timestamp },
 }
 
-/// Where the store says no. Paths are those of the store.
+/// The paths at which each action fails, as the store names them.
 #[derive(Clone, Debug, Default)]
 pub struct Failures {
     pub make: HashSet<RelPath>,
@@ -45,7 +45,7 @@ pub struct Staged {
 
 #[derive(Debug, Default)]
 pub struct Store {
-    pub there: BTreeMap<RelPath, StoredEntry>,
+    pub entries: BTreeMap<RelPath, StoredEntry>,
     pub failures: Failures,
     /// Directories that were made and could not be finished.
     pub unfinished: HashSet<RelPath>,
@@ -53,7 +53,7 @@ pub struct Store {
     pub judgements: HashMap<RelPath, Judgement>,
     /// Bytes that an earlier run left behind, for [`Judgement::WantRest`].
     pub partial: HashMap<RelPath, Vec<u8>>,
-    /// Keep nothing but counts.
+    /// Keeps only counts.
     pub counting: bool,
     pub with_adler32: bool,
     /// The digests that serial ones must equal, by path.
@@ -62,38 +62,39 @@ pub struct Store {
     pub payload_bytes: u64,
     pub flip_per_mille: u64,
     pub flips: u64,
-    pub held: HashMap<u64, Staged>,
-    /// Files that are there are compared by digest, as in every attempt but a job's first.
+    /// Files that are being received.
+    pub staged: HashMap<u64, Staged>,
+    /// Existing files are compared by digest, as in every attempt but a job's first.
     pub by_digest: bool,
-    /// Where it is written down what arrived of large files, and what earlier attempts left; none without journals.
-    pub kept: Option<HashMap<RelPath, PartialFile>>,
-    /// Claims made from what was kept, in bytes.
+    /// The large files that earlier attempts left unfinished, with their journal rows. `None`: the store has no journals.
+    pub journaled: Option<HashMap<RelPath, PartialFile>>,
+    /// Bytes of unfinished files that were claimed.
     pub claimed_bytes: u64,
-    /// So many bytes of payload, and the device is full.
+    /// After so many more bytes of payload, the device is full.
     pub room: Option<u64>,
-    /// It was full: the job cannot go on.
+    /// The device was full: the job cannot continue.
     pub full: bool,
-    /// Directories that may have extras, and what was offered in them.
-    pub noted: Vec<(RelPath, HashSet<u64>)>,
+    /// Directories that may have extras, and the names that were offered in them.
+    pub may_have_extras: Vec<(RelPath, HashSet<u64>)>,
 }
 
-fn no(what: &str) -> Refusal {
+fn refusal(what: &str) -> Refusal {
     Refusal::new(Fault::Storage, what)
 }
 
 impl Store {
     fn has_parent(&self, path: &RelPath) -> bool {
         let parent = path.parent();
-        self.counting || parent.is_root() || matches!(self.there.get(&parent), Some(StoredEntry::Dir { .. }))
+        self.counting || parent.is_root() || matches!(self.entries.get(&parent), Some(StoredEntry::Dir { .. }))
     }
 
     fn put(&mut self, path: RelPath, what: StoredEntry) {
         if !self.counting {
-            self.there.insert(path, what);
+            self.entries.insert(path, what);
         }
     }
 
-    /// Does one thing and tells the machine how it ended.
+    /// Carries out one action, and tells the receiver its outcome.
     pub fn act(&mut self, action: Action, receiver: &mut Receiver, rng: &mut Rng) -> Result<(), WireError> {
         match action {
             Action::MakeDir { id, path } => {
@@ -110,10 +111,10 @@ impl Store {
                 receiver.settled(id, outcome);
             }
             Action::HardLink { id, path, to } => {
-                let outcome = match self.there.get(&to).cloned() {
+                let outcome = match self.entries.get(&to).cloned() {
                     Some(first @ StoredEntry::File { .. }) => self.link(&path, first),
                     _ if self.counting => Outcome::Done,
-                    _ => Outcome::Failed(no("the first name is not there")),
+                    _ => Outcome::Failed(refusal("the first name is not there")),
                 };
                 receiver.settled(id, outcome);
             }
@@ -123,15 +124,15 @@ impl Store {
             }
             Action::Commit(complete) => self.commit(complete, receiver),
             Action::Discard(id) => {
-                self.held.remove(&id);
+                self.staged.remove(&id);
             }
             Action::FinishDir { id, path, mode, mtime, .. } => {
                 let result = self.finish_dir(&path, mode, mtime);
                 receiver.dir_finished(id, result);
             }
-            Action::NoteExtras { path, offered, .. } => self.noted.push((path, offered)),
+            Action::NoteExtras { path, offered, .. } => self.may_have_extras.push((path, offered)),
             Action::RemoveExtras { .. } => {
-                for (path, offered) in std::mem::take(&mut self.noted) {
+                for (path, offered) in std::mem::take(&mut self.may_have_extras) {
                     (0..self.remove_extras(&path, &offered)).for_each(|_| receiver.removed());
                 }
                 receiver.extras_settled();
@@ -142,9 +143,9 @@ impl Store {
 
     fn make_dir(&mut self, path: RelPath) -> Result<(), Refusal> {
         if self.failures.make.contains(&path) || !self.has_parent(&path) {
-            return Err(no("no such directory here"));
+            return Err(refusal("no such directory here"));
         }
-        if !matches!(self.there.get(&path), Some(StoredEntry::Dir { .. })) {
+        if !matches!(self.entries.get(&path), Some(StoredEntry::Dir { .. })) {
             self.put(path, StoredEntry::Dir { finished: None });
         }
         Ok(())
@@ -156,18 +157,18 @@ impl Store {
             let first = below.and_then(|b| b.as_bytes().split(|b| *b == b'/').next().and_then(|n| Name::new(n).ok()));
             first.is_none_or(|name| offered.contains(&name_key(&name)))
         };
-        let before = self.there.len();
-        self.there.retain(|at, _| stays(at));
-        (before - self.there.len()) as u64
+        let before = self.entries.len();
+        self.entries.retain(|at, _| stays(at));
+        (before - self.entries.len()) as u64
     }
 
     fn finish_dir(&mut self, path: &RelPath, mode: u32, mtime: Timestamp) -> Result<(), Refusal> {
         if self.failures.finish.contains(path) {
             self.unfinished.insert(path.clone());
-            return Err(no("its mode cannot be set"));
+            return Err(refusal("its mode cannot be set"));
         }
         if !self.counting {
-            let Some(StoredEntry::Dir { finished }) = self.there.get_mut(path) else {
+            let Some(StoredEntry::Dir { finished }) = self.entries.get_mut(path) else {
                 panic!("{path} is no directory")
             };
             assert_eq!(finished.replace((mode, mtime)), None, "{path} was finished twice");
@@ -177,7 +178,7 @@ impl Store {
 
     fn link(&mut self, path: &RelPath, what: StoredEntry) -> Outcome {
         if self.failures.link.contains(path) || !self.has_parent(path) {
-            return Outcome::Failed(no("the link cannot be made"));
+            return Outcome::Failed(refusal("the link cannot be made"));
         }
         self.put(path.clone(), what);
         Outcome::Done
@@ -186,60 +187,62 @@ impl Store {
     fn judge(&mut self, wanted: Wanted) -> Judgement {
         let path = wanted.path.clone();
         if self.failures.judge.contains(&path) || !self.has_parent(&path) {
-            return Judgement::Refuse(no("it cannot be put there"));
+            return Judgement::Refuse(refusal("it cannot be put there"));
         }
-        let found = match self.there.get(&path) {
+        let found = match self.entries.get(&path) {
             Some(StoredEntry::File { bytes, mtime, .. }) => {
                 bytes.len() as u64 == wanted.size && *mtime == wanted.mtime && wanted.size != UNKNOWN_SIZE
             }
             _ => false,
         };
         let judgement = match self.judgements.get(&path) {
-            Some(told) => told.clone(),
+            Some(preset) => preset.clone(),
             None if found && self.by_digest => self.compared(&path),
             None if found => Judgement::Skip,
             None => Judgement::Want,
         };
-        let kept = self.kept.as_mut().and_then(|kept| kept.remove(&path));
-        let kept = kept.filter(|kept| judgement == Judgement::Want && kept.is_of(&wanted));
-        if let Some(mut kept) = kept {
-            let claims = kept.verified(self.with_adler32);
+        let partial = self.journaled.as_mut().and_then(|files| files.remove(&path));
+        let partial = partial.filter(|file| judgement == Judgement::Want && file.belongs_to(&wanted));
+        if let Some(mut partial) = partial {
+            let claims = partial.verified(self.with_adler32);
             self.claimed_bytes += claims.iter().map(|(_, len, _)| len).sum::<u64>();
-            self.held.insert(wanted.id, Staged { wanted, bytes: kept.bytes, rows: kept.rows });
+            self.staged.insert(wanted.id, Staged { wanted, bytes: partial.bytes, rows: partial.rows });
             return if claims.is_empty() { Judgement::Want } else { Judgement::WantRest(claims) };
         }
         if !matches!(judgement, Judgement::Skip | Judgement::Refuse(_)) {
             let bytes = self.partial.get(&path).cloned().unwrap_or_default();
-            self.held.insert(wanted.id, Staged { wanted, bytes, rows: Rows::new() });
+            self.staged.insert(wanted.id, Staged { wanted, bytes, rows: Rows::new() });
         }
         judgement
     }
 
     fn compared(&self, path: &RelPath) -> Judgement {
-        let Some(StoredEntry::File { bytes, .. }) = self.there.get(path) else { panic!("{path} is no file") };
+        let Some(StoredEntry::File { bytes, .. }) = self.entries.get(path) else { panic!("{path} is no file") };
         Judgement::WantUnless(Digest::crc32c(crc32c(bytes)))
     }
 
-    /// The session is over: what is written down stays for the next attempt, the rest goes.
+    /// Ends the session: files with journal rows stay for the next attempt, others are discarded.
     pub fn end_session(&mut self) {
         self.failures = Failures::default();
         self.unfinished.clear();
-        (self.room, self.full) = (None, false);
-        for there in self.there.values_mut() {
-            if let StoredEntry::Dir { finished } = there {
+        self.room = None;
+        self.full = false;
+        for entry in self.entries.values_mut() {
+            if let StoredEntry::Dir { finished } = entry {
                 *finished = None;
             }
         }
-        for (_, staged) in self.held.drain() {
-            if let Some(kept) = &mut self.kept
+        for (_, staged) in self.staged.drain() {
+            if let Some(journaled) = &mut self.journaled
                 && !staged.rows.is_empty()
             {
-                kept.insert(staged.wanted.path.clone(), PartialFile::of(&staged.wanted, staged.bytes, staged.rows));
+                let partial = PartialFile::new(&staged.wanted, staged.bytes, staged.rows);
+                journaled.insert(staged.wanted.path, partial);
             }
         }
     }
 
-    /// Takes in a record: table, then part by part; `body` may be damaged on the way in.
+    /// Takes in a record: its table, then part by part. `body` may be damaged first.
     pub fn take_record(
         &mut self,
         head: &Head,
@@ -267,20 +270,21 @@ impl Store {
         if !receiver.expects(part)? {
             return Ok(());
         }
-        let sum = match part.hole {
-            true => BlockSum::of_zeros(part.len, self.with_adler32),
-            false => BlockSum::of(bytes, self.with_adler32),
+        let sum = if part.hole {
+            BlockSum::of_zeros(part.len, self.with_adler32)
+        } else {
+            BlockSum::of(bytes, self.with_adler32)
         };
         if sum.crc32c != part.crc32c {
             assert!(!part.hole || sum.crc32c == crc32c_zeros(part.len));
             return receiver.damaged(part);
         }
-        let Some(staged) = self.held.get_mut(&part.file) else { panic!("file {} was not judged", part.file) };
+        let Some(staged) = self.staged.get_mut(&part.file) else { panic!("file {} was not judged", part.file) };
         self.payload_bytes += bytes.len() as u64;
         let fails_at = self.failures.write.get(&staged.wanted.path);
         if fails_at.is_some_and(|at| part.offset + part.len >= *at) {
-            self.held.remove(&part.file);
-            receiver.settled(part.file, Outcome::Failed(no("no space left")));
+            self.staged.remove(&part.file);
+            receiver.settled(part.file, Outcome::Failed(refusal("no space left")));
             return Ok(());
         }
         self.room = self.room.map(|room| room.saturating_sub(bytes.len() as u64));
@@ -292,12 +296,12 @@ impl Store {
             let end = (part.offset + part.len) as usize;
             let len = staged.bytes.len().max(end);
             staged.bytes.resize(len, 0);
-            let there = &mut staged.bytes[part.offset as usize..end];
-            // What an earlier attempt left there is not the hole's zeros.
-            if part.hole { there.fill(0) } else { there.copy_from_slice(bytes) }
+            let range = &mut staged.bytes[part.offset as usize..end];
+            // The range may hold an earlier attempt's bytes.
+            if part.hole { range.fill(0) } else { range.copy_from_slice(bytes) }
         }
-        if self.kept.is_some() && staged.wanted.size > limits::BLOCK_BYTES && staged.wanted.size != UNKNOWN_SIZE {
-            note(&mut staged.rows, part, sum);
+        if self.journaled.is_some() && staged.wanted.size > limits::BLOCK_BYTES && staged.wanted.size != UNKNOWN_SIZE {
+            add_row(&mut staged.rows, part, sum);
         }
         if let Stored::Complete(complete) = receiver.stored(part, sum)? {
             self.commit(complete, receiver);
@@ -306,10 +310,10 @@ impl Store {
     }
 
     fn commit(&mut self, complete: Complete, receiver: &mut Receiver) {
-        let staged = self.held.remove(&complete.id).unwrap();
+        let staged = self.staged.remove(&complete.id).unwrap();
         let Wanted { path, mode, mtime, .. } = staged.wanted;
         if self.failures.commit.contains(&path) {
-            return receiver.settled(complete.id, Outcome::Failed(no("it cannot be renamed")));
+            return receiver.settled(complete.id, Outcome::Failed(refusal("it cannot be renamed")));
         }
         if !self.counting {
             assert_eq!(staged.bytes.len() as u64, complete.size, "{path}");
@@ -325,16 +329,16 @@ impl Store {
         receiver.settled(complete.id, Outcome::Done);
     }
 
-    /// Files found equal at the source: the machine does not say so, but no longer receives them.
+    /// Forgets the files that the source found equal: the receiver does not report them, but no longer receives them.
     pub fn forget_compared(&mut self, receiver: &Receiver) {
-        self.held.retain(|id, staged| {
-            let told = matches!(self.judgements.get(&staged.wanted.path), Some(Judgement::WantUnless(_)));
-            !(told || self.by_digest) || receiver.is_receiving(*id)
+        self.staged.retain(|id, staged| {
+            let is_preset = matches!(self.judgements.get(&staged.wanted.path), Some(Judgement::WantUnless(_)));
+            !(is_preset || self.by_digest) || receiver.is_receiving(*id)
         });
     }
 
-    /// Files of which bytes are held and which nobody committed or discarded.
-    pub fn staged(&self) -> usize {
-        self.held.len()
+    /// The number of files that were neither committed nor discarded.
+    pub fn staged_count(&self) -> usize {
+        self.staged.len()
     }
 }

@@ -1,4 +1,4 @@
-//! Source trees: what is offered, and the bytes behind it.
+//! Source trees: entries, and the contents of their files.
 
 use model::entry::Timestamp;
 use model::name::{Name, RelPath};
@@ -39,9 +39,10 @@ impl Content {
         self.read(0, self.len)
     }
 
-    /// The pieces of a range: start, length, whether it is a hole, and where the hole ends.
+    /// The pieces of a range: start, length, and the hole's end if the piece is in a hole.
     pub fn pieces(&self, offset: u64, len: u64) -> Vec<(u64, u64, Option<u64>)> {
-        let (mut at, end) = (offset, offset + len);
+        let mut at = offset;
+        let end = offset + len;
         let mut out = Vec::new();
         for (start, hole) in &self.holes {
             let (from, to) = ((*start).max(at), (start + hole).min(end));
@@ -65,10 +66,10 @@ impl Content {
 pub enum NodeKind {
     Dir(Vec<Node>),
     File(Content),
-    /// A file that ends where it ends.
+    /// A file whose size is not known before its end.
     Pipe(Content),
     Symlink(Vec<u8>),
-    /// One more name for the file at this path below the same root.
+    /// Another name for the file at this path below the same root.
     HardLink(RelPath),
     Special,
     Unreadable,
@@ -108,7 +109,7 @@ pub fn node(text: &str, what: NodeKind) -> Node {
     Node { name: name(text), what }
 }
 
-/// Mode and time follow from the name, so that both can be checked at the target.
+/// The mode of an entry. It follows from the name, as the time does, so that both can be checked at the target.
 pub fn mode_of(name: &Name) -> u32 {
     0o400 | (name.as_bytes().iter().map(|b| u32::from(*b)).sum::<u32>() & 0o377)
 }
@@ -128,14 +129,12 @@ pub fn steps(roots: &[Node]) -> Vec<Step> {
 }
 
 fn walk(source: u32, path: RelPath, node: &Node, out: &mut Vec<Step>) {
-    let (name, what) = (node.name.clone(), node.what.clone());
-    let children = match &node.what {
-        NodeKind::Dir(children) => Some(children),
-        _ => None,
+    let what = match &node.what {
+        NodeKind::Dir(_) => NodeKind::Dir(Vec::new()),
+        other => other.clone(),
     };
-    let what = if children.is_some() { NodeKind::Dir(Vec::new()) } else { what };
-    out.push(Step::Offer { source, path: path.clone(), name, what });
-    if let Some(children) = children {
+    out.push(Step::Offer { source, path: path.clone(), name: node.name.clone(), what });
+    if let NodeKind::Dir(children) = &node.what {
         for child in children {
             walk(source, path.join(&child.name), child, out);
         }

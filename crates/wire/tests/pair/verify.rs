@@ -1,4 +1,4 @@
-//! Whether the target is what the source was, save for what is named as missing.
+//! Compares the target with the source tree, except for the entries that are named as misses.
 
 use std::collections::BTreeSet;
 
@@ -10,23 +10,24 @@ use crate::harness::Pair;
 use crate::store::StoredEntry;
 use crate::tree::{Node, NodeKind, mode_of, mtime_of};
 
-/// Names of what did not make it.
+/// The paths of the misses.
 pub fn names(misses: &[Miss]) -> BTreeSet<RelPath> {
     misses.iter().map(|m| m.path.clone()).collect()
 }
 
-/// Every entry is at the target as it was, or named by both ends; totals add up. Returns the totals.
+/// Asserts that every entry is at the target as in the tree, or named as a miss by both ends, and that the totals are right. Returns
+/// the totals.
 pub fn check(pair: &Pair, roots: &[Node]) -> Totals {
     let totals = *pair.receiver.totals();
     assert_eq!(pair.sender.finished(), Some(&totals), "both ends have the same totals");
     let missed = names(pair.receiver.misses());
-    // Made, and then not finished: the sender was told that they were made. With one root that lies at the target itself,
-    // paths in the store lack its name.
+    // Directories that were made but not finished are misses of the receiver only: the sender knows that they were made. A single
+    // root may be stored at the target itself: then the store's paths lack its name.
     let top = if pair.config.into { RelPath::root() } else { RelPath::root().join(&roots[0].name) };
     let unfinished: BTreeSet<RelPath> = pair.store.unfinished.iter().map(|path| top.join_path(path)).collect();
-    let told: BTreeSet<RelPath> = missed.difference(&unfinished).cloned().collect();
-    let sent: BTreeSet<RelPath> = names(pair.sender.misses()).difference(&unfinished).cloned().collect();
-    assert_eq!(told, sent, "both ends name the same misses");
+    let by_receiver: BTreeSet<RelPath> = missed.difference(&unfinished).cloned().collect();
+    let by_sender: BTreeSet<RelPath> = names(pair.sender.misses()).difference(&unfinished).cloned().collect();
+    assert_eq!(by_receiver, by_sender, "both ends name the same misses");
     let mut walk =
         Walk { pair, missed: &missed, unfinished: &unfinished, arrived_bytes: 0, arrived: Totals::default() };
     for root in roots {
@@ -40,7 +41,7 @@ pub fn check(pair: &Pair, roots: &[Node]) -> Totals {
     assert_eq!(totals.special, arrived.special, "specials");
     assert_eq!(totals.special, pair.receiver.specials().len() as u64, "specials are named");
     assert_eq!(totals.failed, missed.len() as u64, "failures");
-    assert_eq!(pair.store.staged(), 0, "no file is left half received");
+    assert_eq!(pair.store.staged_count(), 0, "no file is left half received");
     assert_eq!(pair.source.unsettled, 0);
     totals
 }
@@ -55,7 +56,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn node(&mut self, at: &RelPath, shown: &RelPath, node: &Node, siblings: &[Node]) {
-        let there = self.pair.store.there.get(at);
+        let stored = self.pair.store.entries.get(at);
         let missed = self.missed.contains(shown);
         if let NodeKind::Dir(children) = &node.what {
             for child in children {
@@ -66,13 +67,13 @@ impl Walk<'_> {
             } else if !missed {
                 self.arrived.directories += 1;
                 let finished = Some((mode_of(&node.name), mtime_of(&node.name)));
-                assert_eq!(there, Some(&StoredEntry::Dir { finished }), "{shown}");
+                assert_eq!(stored, Some(&StoredEntry::Dir { finished }), "{shown}");
             }
             return;
         }
         if matches!(node.what, NodeKind::Special) && !missed {
             self.arrived.special += 1;
-            assert_eq!(there, None, "{shown}");
+            assert_eq!(stored, None, "{shown}");
             return;
         }
         if missed {
@@ -82,11 +83,11 @@ impl Walk<'_> {
     }
 
     fn arrived_node(&mut self, at: &RelPath, shown: &RelPath, node: &Node, siblings: &[Node]) {
-        let there = self.pair.store.there.get(at);
+        let stored = self.pair.store.entries.get(at);
         match &node.what {
             NodeKind::File(content) | NodeKind::Pipe(content) => {
-                let Some(StoredEntry::File { bytes, mode, mtime }) = there else {
-                    panic!("{shown} did not arrive: {there:?}")
+                let Some(StoredEntry::File { bytes, mode, mtime }) = stored else {
+                    panic!("{shown} did not arrive: {stored:?}")
                 };
                 assert!(*bytes == content.all(), "{shown} is not what it was");
                 assert_eq!((*mode, *mtime), (mode_of(&node.name), mtime_of(&node.name)), "{shown}");
@@ -95,13 +96,15 @@ impl Walk<'_> {
             }
             NodeKind::Symlink(target) => {
                 let link = StoredEntry::Symlink { target: target.clone(), mtime: mtime_of(&node.name) };
-                assert_eq!(there, Some(&link), "{shown}");
+                assert_eq!(stored, Some(&link), "{shown}");
                 self.arrived.links += 1;
             }
             NodeKind::HardLink(to) => {
                 let first = siblings.iter().find(|n| to.name().as_ref() == Some(&n.name));
                 let Some(NodeKind::File(content)) = first.map(|n| &n.what) else { panic!("{shown} links to no file") };
-                let Some(StoredEntry::File { bytes, .. }) = there else { panic!("{shown} did not arrive: {there:?}") };
+                let Some(StoredEntry::File { bytes, .. }) = stored else {
+                    panic!("{shown} did not arrive: {stored:?}")
+                };
                 assert!(*bytes == content.all(), "{shown} is not what it was");
                 self.arrived.links += 1;
             }

@@ -1,4 +1,4 @@
-//! One part: a target's program runs for a while; its result is read from libFuzzer's own counts.
+//! One part: runs a target's program for a while, and reads the counts that libFuzzer prints.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,12 +12,12 @@ use cargo_metadata::Message;
 
 /// A run that takes longer counts as a hang.
 const RUN_SECONDS_MAX: u64 = 10;
-/// Memory of the program, in MiB. All bounds of the protocols together stay far below.
+/// The most memory of the program, in MiB. All bounds of the protocols together are far below.
 const MEMORY_MIB_MAX: u64 = 512;
-/// Lines of the program's words that say what it found.
-const WORDS_MAX: usize = 4;
+/// The most lines of a panic that a finding shows.
+const PANIC_LINES_MAX: usize = 4;
 
-/// The programs of some targets, built.
+/// The built programs of some targets.
 pub struct Programs {
     home: PathBuf,
     paths: BTreeMap<String, PathBuf>,
@@ -29,7 +29,7 @@ pub struct FuzzRun {
     pub runs: u64,
     pub seconds: f64,
     pub edges: u64,
-    /// Files of the corpus afterwards.
+    /// Files of the corpus after the part.
     pub corpus: u64,
     pub finding: Option<Finding>,
 }
@@ -39,26 +39,29 @@ pub struct FuzzRun {
 pub struct Finding {
     pub target: String,
     artifact: String,
-    words: String,
+    message: String,
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Finding { target, artifact, words } = self;
-        writeln!(f, "FINDING in {target}\n{words}")?;
-        writeln!(f, "the bytes: fuzz/{artifact}")?;
-        write!(f, "once more: cd fuzz && cargo run --release --bin {target} -- {artifact}")
+        let Finding { target, artifact, message } = self;
+        writeln!(f, "FINDING in {target}\n{message}")?;
+        writeln!(f, "its input: fuzz/{artifact}")?;
+        write!(f, "run it again: cd fuzz && cargo run --release --bin {target} -- {artifact}")
     }
 }
 
 impl Programs {
-    /// Builds the programs of these targets, as fuzz/.cargo/config.toml says.
+    /// Builds the programs of these targets with the settings of fuzz/.cargo/config.toml.
+    ///
+    /// # Errors
+    /// cargo cannot be run, or a target does not build.
     pub fn build(home: &Path, targets: &[String]) -> Result<Programs> {
         println!("building {} targets …", targets.len());
         let mut command = Command::new("cargo");
         command.args(["build", "--release", "--message-format", "json-render-diagnostics"]);
         command.args(targets.iter().flat_map(|target| ["--bin", target]));
-        // What called us may have been told otherwise: here only the file counts.
+        // Flags in the environment would take the place of those in the file.
         command.current_dir(home).env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
         let output = command.stderr(Stdio::inherit()).output().context("cannot run cargo")?;
         ensure!(output.status.success(), "the targets do not build");
@@ -73,7 +76,10 @@ impl Programs {
         Ok(Programs { home: home.to_owned(), paths })
     }
 
-    /// Runs a target: at most so often, and so long.
+    /// Runs a target, at most `runs` times and at most `within`.
+    ///
+    /// # Errors
+    /// The program cannot be run, or ends without counts.
     pub fn part(&self, target: &str, runs: u64, within: Duration) -> Result<FuzzRun> {
         let program = self.paths.get(target).with_context(|| format!("cargo built no program for {target}"))?;
         let [corpus, artifacts] = ["corpus", "artifacts"].map(|dir| format!("{dir}/{target}"));
@@ -84,12 +90,12 @@ impl Programs {
         command.arg(format!("-max_total_time={}", within.as_secs().max(1)));
         command.arg(format!("-timeout={RUN_SECONDS_MAX}")).arg(format!("-rss_limit_mb={MEMORY_MIB_MAX}"));
         command.arg("-print_final_stats=1").arg(format!("-artifact_prefix={artifacts}/"));
-        let words = super::seeds::dictionary(&self.home, target);
-        command.args(words.is_file().then(|| format!("-dict={}", words.display())));
+        let dictionary = super::seeds::dictionary(&self.home, target);
+        command.args(dictionary.is_file().then(|| format!("-dict={}", dictionary.display())));
         let started = Instant::now();
         let output = command.arg(&corpus).stdout(Stdio::null()).output().context("cannot run the target")?;
         let text = String::from_utf8_lossy(&output.stderr);
-        let mut part = read(target, &text).with_context(|| format!("{target} gave no counts:\n{text}"))?;
+        let mut part = parse_output(target, &text).with_context(|| format!("{target} gave no counts:\n{text}"))?;
         part.seconds = started.elapsed().as_secs_f64();
         part.corpus = super::files(&self.home.join(&corpus))?.len() as u64;
         ensure!(output.status.success() || part.finding.is_some(), "{target} ended with {}:\n{text}", output.status);
@@ -97,26 +103,27 @@ impl Programs {
     }
 }
 
-/// What libFuzzer wrote.
-fn read(target: &str, text: &str) -> Option<FuzzRun> {
+/// Reads the counts and the finding that libFuzzer printed.
+fn parse_output(target: &str, text: &str) -> Option<FuzzRun> {
     let runs = after(text, "stat::number_of_executed_units:")?.parse().ok()?;
     let edges = text.lines().rev().find_map(|line| after(line, " cov: ")).and_then(|word| word.parse().ok());
     let finding = after(text, "Test unit written to ").map(|artifact| Finding {
         target: target.to_owned(),
         artifact: artifact.to_owned(),
-        words: words(text),
+        message: message(text),
     });
     Some(FuzzRun { runs, edges: edges.unwrap_or(0), finding, ..FuzzRun::default() })
 }
 
-/// The first word behind a mark.
+/// The first word after a mark.
 fn after<'t>(text: &'t str, mark: &str) -> Option<&'t str> {
     text.split_once(mark)?.1.split_whitespace().next()
 }
 
-/// Where it panicked and why, or what libFuzzer calls it.
-fn words(text: &str) -> String {
-    let panic: Vec<&str> = text.lines().skip_while(|line| !line.contains("panicked at")).take(WORDS_MAX).collect();
+/// The message of the panic, or the summary of libFuzzer if there was none.
+fn message(text: &str) -> String {
+    let panic: Vec<&str> =
+        text.lines().skip_while(|line| !line.contains("panicked at")).take(PANIC_LINES_MAX).collect();
     let panic: Vec<&str> = panic
         .into_iter()
         .take_while(|line| !["note:", "stack backtrace:"].iter().any(|end| line.starts_with(end)))
@@ -140,15 +147,15 @@ mod tests {
         artifact_prefix='artifacts/x/'; Test unit written to artifacts/x/crash-ab\nstat::number_of_executed_units: 9\n";
 
     #[test]
-    fn what_libfuzzer_says() {
-        let part = read("x", DONE).unwrap();
+    fn counts_and_findings_are_read_from_the_output_of_libfuzzer() {
+        let part = parse_output("x", DONE).unwrap();
         assert_eq!((part.runs, part.edges, part.finding.is_none()), (500, 12, true));
-        let part = read("x", FOUND).unwrap();
+        let part = parse_output("x", FOUND).unwrap();
         assert_eq!((part.runs, part.edges), (9, 10));
         let finding = part.finding.unwrap().to_string();
-        assert!(finding.contains("panicked at a.rs:3:5:\nno way\nthe bytes: fuzz/artifacts/x/crash-ab"), "{finding}");
+        assert!(finding.contains("panicked at a.rs:3:5:\nno way\nits input: fuzz/artifacts/x/crash-ab"), "{finding}");
         let slow = FOUND.replace("panicked", "was").replace("deadly signal", "timeout");
-        assert_eq!(read("x", &slow).unwrap().finding.unwrap().words, "SUMMARY: libFuzzer: timeout");
-        assert!(read("x", "no such flag").is_none());
+        assert_eq!(parse_output("x", &slow).unwrap().finding.unwrap().message, "SUMMARY: libFuzzer: timeout");
+        assert!(parse_output("x", "no such flag").is_none());
     }
 }

@@ -1,5 +1,6 @@
-//! What a corpus begins with: the files of `fuzz/seeds/TARGET`, made by hand or from golden encodings. Those that end in `.hex`
-//! hold bytes as hexadecimal digits, as a repository holds text. The words of the others are the target's dictionary.
+//! The first inputs of a corpus: the files of `fuzz/seeds/TARGET`, written by hand or taken from golden encodings. Files named
+//! `.hex` have bytes as hexadecimal digits, so that the repository has only text. The words of the others become the target's
+//! dictionary.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,6 +13,9 @@ use anyhow::{Context, Result};
 const WORD_LETTERS: std::ops::RangeInclusive<usize> = 3..=24;
 
 /// The seeds of a target, each with its name.
+///
+/// # Errors
+/// A seed cannot be read, or is not hexadecimal.
 pub fn of(home: &Path, target: &str) -> Result<Vec<(String, Vec<u8>)>> {
     let mut seeds = Vec::new();
     for path in super::files(&home.join("seeds").join(target))? {
@@ -27,8 +31,11 @@ pub fn of(home: &Path, target: &str) -> Result<Vec<(String, Vec<u8>)>> {
     Ok(seeds)
 }
 
-/// Puts the seeds of a target into its corpus, and their words into its dictionary.
-pub fn sow(home: &Path, target: &str) -> Result<()> {
+/// Copies the seeds of a target into its corpus, and writes their words into its dictionary.
+///
+/// # Errors
+/// A seed cannot be read, or a file cannot be written.
+pub fn write_corpus(home: &Path, target: &str) -> Result<()> {
     let corpus = home.join("corpus").join(target);
     fs::create_dir_all(&corpus)?;
     let mut words = BTreeSet::new();
@@ -48,12 +55,12 @@ pub fn sow(home: &Path, target: &str) -> Result<()> {
     Ok(())
 }
 
-/// Where a target's dictionary is, if it has one.
+/// The path of a target's dictionary, which may not exist.
 pub fn dictionary(home: &Path, target: &str) -> PathBuf {
     home.join("dictionaries").join(target)
 }
 
-/// Runs of letters, digits and what names have between them.
+/// The words of a text: runs of letters, digits, hyphens, underscores and colons.
 fn words_of(text: &str) -> Vec<String> {
     let parts = text.split(|c: char| !(c.is_ascii_alphanumeric() || "-_:".contains(c)));
     parts
@@ -75,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digits_become_bytes_and_texts_words() {
+    fn hexadecimal_digits_become_bytes_and_texts_become_words() {
         assert_eq!(unhex(b"0a ff\n00"), Some(vec![10, 255, 0]));
         assert_eq!((unhex(b"0"), unhex(b"zz")), (None, None));
         let words = words_of("<D:prop xmlns:D=\"DAV:\"> a bc getetag");

@@ -2,15 +2,15 @@
 
 use jiff::Timestamp;
 
-/// Who answers for the package, unless the environment says (DEBFULLNAME, DEBEMAIL, as for Debian's own tools).
+/// The maintainer of the package: as DEBFULLNAME and DEBEMAIL say, which Debian's own tools read too, or the authors.
 pub fn maintainer() -> String {
-    let said = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
-    let name = said("DEBFULLNAME").unwrap_or_else(|| "The authors of Longhaul".into());
-    let mail = said("DEBEMAIL").unwrap_or_else(|| "authors@longhaul.invalid".into());
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+    let name = variable("DEBFULLNAME").unwrap_or_else(|| "The authors of Longhaul".into());
+    let mail = variable("DEBEMAIL").unwrap_or_else(|| "authors@longhaul.invalid".into());
     format!("{name} <{mail}>")
 }
 
-/// As RFC 5322 writes times.
+/// A time in the format of RFC 5322.
 fn date(epoch: u64) -> String {
     let at = Timestamp::from_second(epoch.cast_signed()).unwrap_or_default();
     at.strftime("%a, %d %b %Y %H:%M:%S +0000").to_string()
@@ -22,13 +22,15 @@ fn day(text: &str) -> Option<u64> {
     u64::try_from(day.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_second()).ok()
 }
 
-/// What is not released is this version, of the given time; each other section's heading is its version and day: `0.1.0 - 2026-11-25`.
+/// The changelog in Debian's format. The section of unreleased changes gets this version and time; the heading of each other section has
+/// its version and day: `0.1.0 - 2026-11-25`.
 pub fn debian(text: &str, version: &str, epoch: u64, maintainer: &str) -> String {
     let mut out = String::new();
     for section in text.split("\n## ").skip(1) {
         let (heading, body) = section.split_once('\n').unwrap_or((section, ""));
         let mut words = heading.split_whitespace();
-        let (name, day) = (words.next().unwrap_or_default(), words.nth(1).and_then(day));
+        let name = words.next().unwrap_or_default();
+        let day = words.nth(1).and_then(day);
         let is_released = !name.eq_ignore_ascii_case("unreleased");
         if !is_released && text.contains(&format!("\n## {version} ")) {
             continue;
@@ -41,7 +43,7 @@ pub fn debian(text: &str, version: &str, epoch: u64, maintainer: &str) -> String
     out + "\n"
 }
 
-/// Points begin with an asterisk, what is above them stands in brackets.
+/// The entries of a section: list items begin with an asterisk, and a paragraph above a list is put in brackets.
 fn entries(body: &str) -> String {
     let mut out = String::new();
     let paragraphs = body.split("\n\n").map(str::trim).filter(|paragraph| !paragraph.is_empty());
@@ -53,7 +55,7 @@ fn entries(body: &str) -> String {
         }
         for line in paragraph.lines() {
             match line.strip_prefix("- ") {
-                Some(point) => out += &format!("  * {point}\n"),
+                Some(item) => out += &format!("  * {item}\n"),
                 None => out += &format!("    {}\n", line.trim()),
             }
         }
@@ -67,17 +69,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sections_become_versions() {
+    fn every_section_becomes_a_version() {
         let text =
             "# Changelog\n\n## Unreleased\n\nOne.\n\n- a\n  b\n- c\n\nTwo.\n\n- d\n\n## 0.0.9 - 2023-11-01\n\n- e\n";
-        let said = debian(text, "0.1.0", 1_700_000_000, "A <a@b.invalid>");
+        let development = debian(text, "0.1.0", 1_700_000_000, "A <a@b.invalid>");
         let line = " -- A <a@b.invalid>  Tue, 14 Nov 2023 22:13:20 +0000\n";
         let old = " -- A <a@b.invalid>  Wed, 01 Nov 2023 00:00:00 +0000\n";
         let expected = format!(
             "longhaul (0.1.0) unstable; urgency=medium\n\n  [ One. ]\n  * a\n    b\n  * c\n\n  [ Two. ]\n  * d\n\n{line}\n\
              longhaul (0.0.9) unstable; urgency=medium\n\n  * e\n\n{old}"
         );
-        assert_eq!(said, expected);
+        assert_eq!(development, expected);
         let release = debian(text, "0.0.9", 1_700_000_000, "A <a@b.invalid>");
         assert_eq!(release, format!("longhaul (0.0.9) unstable; urgency=medium\n\n  * e\n\n{old}"));
     }

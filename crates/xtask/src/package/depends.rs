@@ -1,5 +1,5 @@
-//! What a program needs of a Debian system: shared libraries, by package and version. `dpkg-shlibdeps` knows where it is there;
-//! else the three libraries that a Rust program links are known here, and any other one is an error.
+//! The packages that a program needs of a Debian system: those of its shared libraries, with versions. `dpkg-shlibdeps` finds them if it is
+//! installed. Otherwise the three libraries that a Rust program links are known here. Any other library is an error.
 
 use std::fs;
 use std::path::Path;
@@ -7,20 +7,23 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::program::Workplace;
+use super::program::WorkDirectory;
 
-/// The libraries that may be linked: everything else is in the program itself.
+/// The libraries that the program may link dynamically.
 const LIBRARIES: [&str; 3] = ["libc.so.6", "libm.so.6", "libgcc_s.so.1"];
 
-/// The packages, for `Depends`.
+/// The value of `Depends`.
+///
+/// # Errors
+/// The program links an unexpected library, or a tool fails.
 pub fn of(program: &[u8]) -> Result<String> {
-    let work = Workplace::new("depends")?;
+    let work = WorkDirectory::new("depends")?;
     let copy = work.path().join("longhaul");
     fs::write(&copy, program)?;
     let linked = linked(&copy)?;
-    let odd: Vec<&String> =
+    let unexpected: Vec<&String> =
         linked.iter().filter(|name| !LIBRARIES.contains(&name.as_str()) && !is_loader(name)).collect();
-    ensure!(odd.is_empty(), "the program links {odd:?}; only {LIBRARIES:?} are expected");
+    ensure!(unexpected.is_empty(), "the program links {unexpected:?}; only {LIBRARIES:?} are expected");
     match by_dpkg(&copy, work.path())? {
         Some(depends) => Ok(depends),
         None => by_symbols(program),
@@ -31,7 +34,7 @@ fn is_loader(name: &str) -> bool {
     name.starts_with("ld-linux") || name.starts_with("ld64")
 }
 
-/// The libraries that it names (`readelf`, of binutils).
+/// The libraries that a program links (`readelf`, of binutils).
 fn linked(program: &Path) -> Result<Vec<String>> {
     let out = Command::new("readelf").args(["--dynamic", "--wide"]).arg(program).env("LC_ALL", "C").output();
     let out = out.context("cannot run readelf (package binutils)")?;
@@ -41,7 +44,7 @@ fn linked(program: &Path) -> Result<Vec<String>> {
     Ok(needed.filter_map(|line| Some(line.split_once('[')?.1.split_once(']')?.0.to_owned())).collect())
 }
 
-/// As the system's own packages say; none where dpkg-dev is not there.
+/// The packages by the system's own data; none if dpkg-dev is not installed.
 fn by_dpkg(program: &Path, work: &Path) -> Result<Option<String>> {
     fs::create_dir(work.join("debian"))?;
     fs::write(work.join("debian/control"), "Source: longhaul\n\nPackage: longhaul\nArchitecture: any\n")?;
@@ -51,16 +54,16 @@ fn by_dpkg(program: &Path, work: &Path) -> Result<Option<String>> {
     ensure!(out.status.success(), "dpkg-shlibdeps: {}", String::from_utf8_lossy(&out.stderr).trim());
     let text = String::from_utf8(out.stdout)?;
     let depends = text.lines().find_map(|line| line.strip_prefix("shlibs:Depends="));
-    Ok(Some(depends.context("dpkg-shlibdeps says nothing")?.to_owned()))
+    Ok(Some(depends.context("dpkg-shlibdeps printed no dependencies")?.to_owned()))
 }
 
-/// By the newest symbol of the C library that it asks for: their versions are those of the library.
+/// The packages by the newest symbol of the C library that the program uses: versions of symbols are versions of the library.
 fn by_symbols(program: &[u8]) -> Result<String> {
-    let (major, minor) = newest(program).context("the program asks for no symbol of the C library")?;
+    let (major, minor) = newest_symbol(program).context("the program uses no symbol of the C library")?;
     Ok(format!("libc6 (>= {major}.{minor}), libgcc-s1 (>= 4.2)"))
 }
 
-fn newest(program: &[u8]) -> Option<(u32, u32)> {
+fn newest_symbol(program: &[u8]) -> Option<(u32, u32)> {
     let mark = b"GLIBC_";
     let read = |at: usize| {
         let rest = &program[at + mark.len()..];
@@ -69,8 +72,8 @@ fn newest(program: &[u8]) -> Option<(u32, u32)> {
         let minor = minor.split('.').next().unwrap_or(minor);
         Some((major.parse().ok()?, minor.parse().ok()?))
     };
-    let places = program.windows(mark.len()).enumerate().filter(|(_, window)| window == mark);
-    places.filter_map(|(at, _)| read(at)).max()
+    let marks = program.windows(mark.len()).enumerate().filter(|(_, window)| window == mark);
+    marks.filter_map(|(at, _)| read(at)).max()
 }
 
 #[cfg(test)]
@@ -79,20 +82,21 @@ mod tests {
 
     #[test]
     fn the_newest_symbol_decides() {
-        assert_eq!(newest(b"..GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_2.9\0GLIBC_PRIVATE\0"), Some((2, 34)));
-        assert_eq!(newest(b"nothing"), None);
+        assert_eq!(newest_symbol(b"..GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_2.9\0GLIBC_PRIVATE\0"), Some((2, 34)));
+        assert_eq!(newest_symbol(b"nothing"), None);
     }
 
     #[test]
-    fn both_ways_agree_on_a_program_of_ours() {
-        let own = fs::read(std::env::current_exe().unwrap()).unwrap();
-        let (said, read) = (of(&own).unwrap(), by_symbols(&own).unwrap());
+    fn dpkg_and_the_symbols_agree_on_this_program() {
+        let this_program = fs::read(std::env::current_exe().unwrap()).unwrap();
+        let by_dpkg = of(&this_program).unwrap();
+        let by_symbols = by_symbols(&this_program).unwrap();
         let libc = |text: &str| {
             let part = text.split(", ").find(|part| part.starts_with("libc6 "))?;
             let (major, minor) = part.strip_prefix("libc6 (>= ")?.strip_suffix(')')?.split_once('.')?;
             Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
         };
-        // Debian may know that a symbol changed later, never that it came earlier.
-        assert!(libc(&read).is_some() && libc(&said) >= libc(&read), "{said} {read}");
+        // Debian's version of a symbol may be later, if the symbol has changed; it is never earlier.
+        assert!(libc(&by_symbols).is_some() && libc(&by_dpkg) >= libc(&by_symbols), "{by_dpkg} {by_symbols}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a built program gives to its package: itself without what only debuggers read, its manual, its completions, its version.
+//! The parts of a package that are made from a built program: the program without debugging symbols, its manual, completions and version.
 
 use std::fs;
 use std::path::Path;
@@ -6,49 +6,58 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// What the program prints for these words.
-fn says(binary: &Path, words: &[&str]) -> Result<Vec<u8>> {
+/// The output of the program with these arguments.
+fn output_of(binary: &Path, words: &[&str]) -> Result<Vec<u8>> {
     let out = Command::new(binary).args(words).output().with_context(|| format!("cannot run {}", binary.display()))?;
     ensure!(out.status.success(), "{} {words:?}: {}", binary.display(), String::from_utf8_lossy(&out.stderr).trim());
     Ok(out.stdout)
 }
 
-/// A directory that goes when this does.
-pub(super) struct Workplace(std::path::PathBuf);
+/// A temporary directory that is removed when it is dropped.
+pub(super) struct WorkDirectory(std::path::PathBuf);
 
-impl Workplace {
-    /// An empty one.
-    pub fn new(what: &str) -> Result<Workplace> {
+impl WorkDirectory {
+    /// Makes an empty directory.
+    ///
+    /// # Errors
+    /// The directory cannot be made.
+    pub fn new(what: &str) -> Result<WorkDirectory> {
         use std::sync::atomic::{AtomicU32, Ordering};
         static LAST: AtomicU32 = AtomicU32::new(0);
         let number = LAST.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("longhaul-{what}-{}-{number}", std::process::id()));
         fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(Workplace(path))
+        Ok(WorkDirectory(path))
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
 }
 
-impl Drop for Workplace {
+impl Drop for WorkDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// `0.1.0`, of `longhaul 0.1.0`.
+/// The version of the program: `0.1.0`, if it prints `longhaul 0.1.0`.
+///
+/// # Errors
+/// The program cannot be run, or prints no version.
 pub fn version(binary: &Path) -> Result<String> {
-    let said = String::from_utf8(says(binary, &["--version"])?)?;
-    let version = said.trim().strip_prefix("longhaul ").with_context(|| format!("{said:?} is no version"))?;
+    let text = String::from_utf8(output_of(binary, &["--version"])?)?;
+    let version = text.trim().strip_prefix("longhaul ").with_context(|| format!("{text:?} is not a version"))?;
     Ok(version.to_owned())
 }
 
-/// The program without symbols and lines of source, which no user reads. binutils, which every C compiler needs, has `strip`.
+/// The program without debugging symbols. `strip` is in binutils, which every C compiler needs.
+///
+/// # Errors
+/// The program cannot be copied, or strip(1) fails.
 pub fn stripped(binary: &Path) -> Result<Vec<u8>> {
-    let work = Workplace::new("strip")?;
+    let work = WorkDirectory::new("strip")?;
     let copy = work.path().join("longhaul");
     fs::copy(binary, &copy).with_context(|| format!("cannot copy {}", binary.display()))?;
     let strip = Command::new("strip").args(["--strip-unneeded", "--remove-section=.comment"]).arg(&copy).status();
@@ -56,10 +65,13 @@ pub fn stripped(binary: &Path) -> Result<Vec<u8>> {
     Ok(fs::read(copy)?)
 }
 
-/// The manual: names and pages, sorted.
+/// The pages of the manual with their names, sorted.
+///
+/// # Errors
+/// The program fails, or writes no first page.
 pub fn manual(binary: &Path) -> Result<Vec<(String, Vec<u8>)>> {
-    let work = Workplace::new("manual")?;
-    says(binary, &["man", "--out", &work.path().display().to_string()])?;
+    let work = WorkDirectory::new("manual")?;
+    output_of(binary, &["man", "--out", &work.path().display().to_string()])?;
     let mut pages = Vec::new();
     for entry in fs::read_dir(work.path())? {
         let entry = entry?;
@@ -70,7 +82,10 @@ pub fn manual(binary: &Path) -> Result<Vec<(String, Vec<u8>)>> {
     Ok(pages)
 }
 
-/// What a shell reads to complete words.
+/// The completion script for a shell.
+///
+/// # Errors
+/// The program fails.
 pub fn completions(binary: &Path, shell: &str) -> Result<Vec<u8>> {
-    says(binary, &["completions", shell])
+    output_of(binary, &["completions", shell])
 }

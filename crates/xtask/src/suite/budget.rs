@@ -1,4 +1,4 @@
-//! What each test program may take, and how its tests run beside others: `crates/xtask/tests.toml`.
+//! The budgets of the test programs, and how their tests run beside others: `crates/xtask/tests.toml`.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,30 +13,30 @@ use super::Test;
 /// The name of the documentation's examples among the programs.
 pub const EXAMPLES: &str = "examples in documentation";
 
-/// The file, as it was when this program was built.
+/// The content of the file when this program was built.
 const TEXT: &str = include_str!("../../tests.toml");
 
-/// A run may take so many times the seconds that are written down: others may use the machine as well.
+/// A program may take so many times the seconds of its budget, because others may use the machine as well.
 pub const SLACK: u32 = 3;
-/// No program fails a run by less: many short tests take long on a machine that is busy.
-pub const FORGIVEN: Duration = Duration::from_secs(60);
+/// A program that takes less never fails a run: on a busy machine, many short tests take long.
+pub const OVERRUN_MIN: Duration = Duration::from_secs(60);
 
-/// What keeps a test busy, which decides how many of its kind run at once.
+/// What a test does most of the time. This decides how many tests of its kind run at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pool {
-    /// A processor: few at once, which give way to all others.
+    /// It keeps a processor busy: few run at once, with a lower priority.
     Computes,
-    /// Deadlines, round trips, other processes: many at once.
+    /// It waits for deadlines, round trips or other processes: many run at once.
     Waits,
-    /// Time itself: one at a time, which goes before all others where it may (as root).
+    /// It measures time: one runs at a time, with a higher priority if that is permitted (root).
     Measures,
-    /// Time itself, so closely that nothing else may run: after all others.
+    /// It measures time so exactly that nothing else may run: after all others.
     Alone,
 }
 
 impl Pool {
-    /// What is added to the niceness of its tests (nice(2)): five steps are a third of the processor beside another.
+    /// The niceness that its tests get in addition (nice(2)): with five, a process gets a quarter of a processor beside another one.
     pub fn niceness(self) -> i32 {
         match self {
             Pool::Computes => 5,
@@ -50,29 +50,29 @@ impl Pool {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProgramBudget {
-    /// What its tests take, added up, on two processors that do nothing else but run all tests: of processor where they compute,
-    /// by the clock otherwise.
+    /// The sum of the seconds of its tests, on two processors that only run all tests: processor time in the pool `computes`, wall
+    /// time in the others.
     pub seconds: u64,
     /// What its tests do most of the time.
     pub pool: Pool,
-    /// Tests of this program that measure nevertheless, by how their names begin.
+    /// How the names of tests begin that belong to the pool `measures` instead.
     #[serde(default)]
     pub measures: Vec<String>,
-    /// Tests of this program that nothing may run beside, by how their names begin.
+    /// How the names of tests begin that belong to the pool `alone` instead.
     #[serde(default)]
     pub alone: Vec<String>,
-    /// Tests of this program that take longest, by how their names begin: they start first, so that none is left for the end.
+    /// How the names of the longest tests begin: they start first, so that none is left for the end.
     #[serde(default)]
     pub slow: Vec<String>,
-    /// All of its tests run in one process: what they share is dear to make, and is only read.
+    /// Whether all of its tests run in one process, because they share data that are expensive to make and only read.
     #[serde(default)]
     pub together: bool,
-    /// It needs neither root nor a system package, and is a part of `make check`.
+    /// Whether it needs neither root nor a system package, and so is a part of `make check`.
     #[serde(default)]
     pub pure: bool,
 }
 
-/// All test programs by name: the crate's for its unit tests, `CRATE/TARGET` for an integration test.
+/// The budgets of all test programs, by name: `CRATE` for unit tests, `CRATE/TARGET` for integration tests.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
@@ -96,7 +96,7 @@ impl Budget {
     /// Reads the committed file.
     ///
     /// # Errors
-    /// It is no budget.
+    /// The file is not valid.
     pub fn load() -> Result<Budget> {
         toml::from_str(TEXT).context("crates/xtask/tests.toml")
     }
@@ -123,32 +123,32 @@ impl Budget {
         }
     }
 
-    /// What the tests of a pool may take, as many at once as run.
+    /// The seconds that a run of a pool's tests takes by their budgets, with as many at once as run.
     pub fn seconds(&self, pool: Pool) -> u64 {
         let rows = self.part.values().filter(|part| part.pool == pool);
         rows.map(|part| part.seconds).sum::<u64>() / self.at_once(pool).max(1) as u64
     }
 
-    /// Sorts tests so that what takes longest begins first.
+    /// The sort key of a test, by which the longest tests begin first.
     pub fn order(&self, test: &Test) -> impl Ord + use<> {
         let row = self.part.get(&test.part);
         let is_slow = row.is_some_and(|row| row.slow.iter().any(|begin| test.name.starts_with(begin.as_str())));
         (Reverse((is_slow, row.map_or(0, |row| row.seconds))), test.title())
     }
 
-    /// The row of a program.
+    /// The budget of a program.
     ///
     /// # Errors
-    /// There is none.
+    /// The program has none.
     pub fn part(&self, part: &str) -> Result<&ProgramBudget> {
         self.part.get(part).with_context(|| {
-            format!("crates/xtask/tests.toml has no [part.\"{part}\"]: say what its tests may take, in seconds, and how they run")
+            format!("crates/xtask/tests.toml has no [part.\"{part}\"]: add the seconds that its tests may take, and their pool")
         })
     }
 }
 
-/// What a test program is called in the budget: `wire` for the unit tests of a library, `wire/pair` for those of tests/pair.rs,
-/// `longhaul/bin` for those of a binary that is called as its crate.
+/// The name of a test program in the budget: `wire` for the unit tests of a library, `wire/pair` for tests/pair.rs, `longhaul/bin` for
+/// the tests of a binary.
 pub fn part_name(package: &str, target: &Target) -> String {
     match target.kind.first() {
         Some(TargetKind::Test | TargetKind::Example) => format!("{package}/{}", target.name),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_tests_and_those_of_long_programs_begin_first() {
+    fn slow_tests_and_tests_of_long_programs_begin_first() {
         let row = |name: &str, seconds: u64| {
             format!("[part.{name}]\nseconds = {seconds}\npool = \"waits\"\nslow = [\"kills::\"]\n")
         };

@@ -1,4 +1,4 @@
-//! Builds the test programs, and asks them which tests they have.
+//! Builds the test programs, and lists their tests.
 
 use std::io::BufReader;
 use std::path::PathBuf;
@@ -15,15 +15,18 @@ use crate::demo::repository;
 struct Program {
     part: String,
     package: String,
-    /// What cargo calls this target: `--lib`, `--test e2e`.
+    /// The arguments with which cargo selects this target: `--lib`, `--test e2e`.
     target: String,
     dir: PathBuf,
     executable: PathBuf,
-    /// Rust's own test harness, whose functions can be run one by one.
+    /// Whether it has Rust's own test harness, whose functions can be run one by one.
     has_harness: bool,
 }
 
-/// All tests that were asked for. Lints are held while the programs are built, so that what both need is compiled once.
+/// All requested tests. Building their programs also checks the lints, so that everything is compiled once.
+///
+/// # Errors
+/// A program does not build, does not list its tests, or has no budget.
 pub fn tests(request: &Request, budget: &Budget) -> Result<Vec<Test>> {
     let packages = request.pure.then(|| pure_packages(budget));
     let mut tests = Vec::new();
@@ -32,7 +35,7 @@ pub fn tests(request: &Request, budget: &Budget) -> Result<Vec<Test>> {
         if request.pure && !part.pure {
             continue;
         }
-        tests.extend(listed(&program, part.together)?);
+        tests.extend(tests_of(&program, part.together)?);
     }
     tests.extend(examples(packages.as_deref()));
     tests.retain(|test| {
@@ -41,7 +44,7 @@ pub fn tests(request: &Request, budget: &Budget) -> Result<Vec<Test>> {
     Ok(tests)
 }
 
-/// The packages of which `make check` runs anything.
+/// The packages that have tests of `make check`.
 fn pure_packages(budget: &Budget) -> Vec<String> {
     let pure = budget.part.iter().filter(|(_, part)| part.pure).map(|(name, _)| name.as_str());
     let mut packages: Vec<String> = pure.map(|name| name.split('/').next().unwrap_or(name).to_owned()).collect();
@@ -49,17 +52,20 @@ fn pure_packages(budget: &Budget) -> Vec<String> {
     packages
 }
 
-/// What `cargo clippy -- -D warnings` sets: clippy-driver is a rustc that lints as it compiles, so that `cargo test` with these
-/// does both, and compiles once.
+/// The variables that `cargo clippy -- -D warnings` sets. clippy-driver is a rustc that lints as it compiles: with these variables,
+/// `cargo test` does both.
 const LINTING: &[(&str, &str)] =
     &[("RUSTC_WORKSPACE_WRAPPER", "clippy-driver"), ("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__")];
 
-/// The cargo that runs this, or the one on the path.
+/// The cargo that runs this program, or the one in PATH.
 pub fn cargo() -> PathBuf {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()).into()
 }
 
-/// Where cargo builds.
+/// The directory that cargo builds into.
+///
+/// # Errors
+/// cargo cannot read the workspace.
 pub fn target_directory() -> Result<PathBuf> {
     Ok(MetadataCommand::new().current_dir(repository()).no_deps().exec()?.target_directory.into())
 }
@@ -74,11 +80,11 @@ fn programs(packages: Option<&[String]>) -> Result<Vec<Program>> {
     };
     let mut child = command.stdout(Stdio::piped()).spawn().context("cannot run cargo")?;
     let stdout = child.stdout.take().context("cargo has no standard output")?;
-    let harnesses = harnesses()?;
+    let without_harness = targets_without_harness()?;
     let mut programs = Vec::new();
     for message in Message::parse_stream(BufReader::new(stdout)) {
         if let Message::CompilerArtifact(artifact) = message? {
-            programs.extend(program(artifact, &harnesses)?);
+            programs.extend(program(artifact, &without_harness)?);
         }
     }
     ensure!(child.wait()?.success(), "the tests do not build");
@@ -86,7 +92,7 @@ fn programs(packages: Option<&[String]>) -> Result<Vec<Program>> {
 }
 
 /// Test targets without Rust's harness, as (package, target).
-fn harnesses() -> Result<Vec<(String, String)>> {
+fn targets_without_harness() -> Result<Vec<(String, String)>> {
     let metadata = MetadataCommand::new().current_dir(repository()).no_deps().exec()?;
     let mut without = Vec::new();
     for package in metadata.workspace_packages() {
@@ -116,7 +122,8 @@ fn program(artifact: Artifact, without_harness: &[(String, String)]) -> Result<O
     Ok(Some(Program { part, target, dir: dir.into(), executable: executable.into(), has_harness, package }))
 }
 
-fn listed(program: &Program, together: bool) -> Result<Vec<Test>> {
+/// The tests of a program; one test if they run together.
+fn tests_of(program: &Program, together: bool) -> Result<Vec<Test>> {
     if together || !program.has_harness {
         return Ok(vec![test(program, "", Vec::new())]);
     }

@@ -1,4 +1,4 @@
-//! What is checked before any test runs: format and dependencies.
+//! The checks before any test runs: format and dependencies.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::demo::repository;
 
-/// What `cargo deny` is asked: advisories are apart, since their database is not where the crates are.
+/// The checks of `cargo deny` that need no network. Advisories are checked apart: their database must be fetched.
 const DEPENDENCIES: [&str; 4] = ["check", "bans", "licenses", "sources"];
 
 /// `cargo fmt --check`.
@@ -15,21 +15,21 @@ const DEPENDENCIES: [&str; 4] = ["check", "bans", "licenses", "sources"];
 /// # Errors
 /// A file is not formatted.
 pub fn format() -> Result<()> {
-    cargo(&["fmt", "--check"]).context("`cargo fmt` formats what is shown above")
+    cargo(&["fmt", "--check"]).context("run `cargo fmt` to format the files above")
 }
 
-/// Licences, sources, banned and doubled crates (`deny.toml`), and advisories where their database can be fetched. Returns what
-/// could not be checked.
+/// Checks licences, sources, banned and duplicate crates (`deny.toml`), and advisories if their database can be fetched. Returns the
+/// checks that were skipped.
 ///
 /// # Errors
-/// A dependency is not as it should be.
+/// A dependency breaks a rule of deny.toml, or has an advisory.
 pub fn dependencies() -> Result<Vec<String>> {
     let Some(program) = cargo_deny() else {
-        let remedy = "`cargo install --locked cargo-deny` brings it";
-        return Ok(vec![format!("SKIPPED: dependencies: cargo-deny is not here; {remedy}")]);
+        let remedy = "`cargo install --locked cargo-deny` installs it";
+        return Ok(vec![format!("SKIPPED: dependencies: cargo-deny is not installed; {remedy}")]);
     };
     let status = Command::new(&program).args(DEPENDENCIES).current_dir(repository()).status()?;
-    ensure!(status.success(), "dependencies are not as deny.toml wants them");
+    ensure!(status.success(), "a dependency breaks a rule of deny.toml");
     advisories(&program)
 }
 
@@ -44,18 +44,18 @@ fn advisories(program: &PathBuf) -> Result<Vec<String>> {
     Ok(Vec::new())
 }
 
-/// The one that set-up brought, or the machine's.
+/// The cargo-deny that scripts/setup.sh installed, or the machine's.
 fn cargo_deny() -> Option<PathBuf> {
-    let ours = repository().join("target/tools/bin/cargo-deny");
+    let installed = repository().join("target/tools/bin/cargo-deny");
     let runs =
         |program: &PathBuf| Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
-    [ours, "cargo-deny".into()].into_iter().find(runs)
+    [installed, "cargo-deny".into()].into_iter().find(runs)
 }
 
 /// Runs cargo in the repository.
 ///
 /// # Errors
-/// It fails.
+/// cargo cannot be run, or fails.
 pub fn cargo(arguments: &[&str]) -> Result<()> {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status =

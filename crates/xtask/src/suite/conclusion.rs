@@ -1,4 +1,4 @@
-//! What is said at the end: failed tests with their last lines, what was skipped, where the time went, budgets, the count.
+//! The report at the end of a run: failed tests with their last lines, skipped tests, times, budgets, and the counts.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -6,19 +6,20 @@ use std::fmt::Write as _;
 use std::fs;
 use std::time::Duration;
 
-use super::budget::{Budget, FORGIVEN, Pool, SLACK};
+use super::budget::{Budget, OVERRUN_MIN, Pool, SLACK};
 use super::{Ending, Outcome, Request};
 
-/// How many of its last lines a failed test is told with.
+/// The number of last lines that the report shows of a failed test.
 const LAST_LINES: usize = 30;
+/// The number of slowest tests that the report shows.
 const SLOWEST: usize = 10;
-/// How tests begin to say that they did not do what they are there for.
+/// The words with which a test says that it was skipped, or could not judge what it measured.
 const NOT_DONE: [&str; 2] = ["SKIPPED", NOT_JUDGED];
 const NOT_JUDGED: &str = "NOT JUDGED";
-/// Of a program that took too long.
+/// The number of slowest tests that the report shows of a program that exceeds its budget.
 const SLOWEST_OF_PART: usize = 5;
 
-/// All that ran, and what is to be said of it.
+/// The outcomes of all tests of a run, and the report about them.
 #[derive(Debug)]
 pub struct Conclusion {
     outcomes: Vec<Outcome>,
@@ -37,9 +38,9 @@ struct ProgramTimes {
 }
 
 impl ProgramTimes {
-    /// What is held against the budget, and its unit. A program that computes gives way to all others (nice(2)), so its wall time
-    /// tells how busy the others were; its processor time is its own.
-    fn charged(&self, pool: Option<Pool>) -> (Duration, &'static str) {
+    /// The time that is compared with the budget, and its unit. A program that computes runs with a lower priority (nice(2)), so its
+    /// wall time depends on the other programs; its processor time does not.
+    fn charged_time(&self, pool: Option<Pool>) -> (Duration, &'static str) {
         match pool {
             Some(Pool::Computes) => (self.processor, "s of processor"),
             _ => (self.took, "s"),
@@ -48,33 +49,33 @@ impl ProgramTimes {
 }
 
 impl Conclusion {
-    /// Of what ran. Budgets are held where all of a program's tests did, on a machine that was not kept busy on purpose.
+    /// Makes the conclusion of a run. Budgets are checked if all tests were requested, on a machine that was not kept busy on purpose.
     pub fn new(outcomes: Vec<Outcome>, budget: Budget, ran: Duration, request: &Request) -> Conclusion {
         let skipped = outcomes.iter().flat_map(skipped_in).collect();
         let holds_budget = request.filters.is_empty() && !request.unhurried;
         Conclusion { outcomes, skipped, budget, ran, holds_budget }
     }
 
-    /// With what else could not be done on this machine.
+    /// Adds checks that were skipped on this machine.
     pub fn with_skipped(mut self, more: Vec<String>) -> Conclusion {
         self.skipped.extend(more);
         self
     }
 
-    /// Whether all tests passed, within the budgets, and there was one at all.
+    /// Whether there was a test, all tests passed, and all programs kept to their budgets.
     pub fn is_green(&self) -> bool {
-        !self.outcomes.is_empty() && self.failed().next().is_none() && self.overdrawn().is_empty()
+        !self.outcomes.is_empty() && self.failed().next().is_none() && self.over_budget().is_empty()
     }
 
-    /// Those that did not pass.
+    /// The tests that did not pass.
     pub fn failed(&self) -> impl Iterator<Item = &Outcome> {
         self.outcomes.iter().filter(|outcome| outcome.ending != Ending::Passed)
     }
 
-    /// The report for people. Its last line counts.
+    /// The report for people. Its last line has the counts.
     pub fn text(&self) -> String {
         let mut text = self.seconds();
-        text.push_str(&self.overdrawn());
+        text.push_str(&self.over_budget());
         for outcome in self.failed() {
             text.push_str(&failure(outcome));
         }
@@ -93,14 +94,13 @@ impl Conclusion {
         slowest(self.outcomes.iter().collect(), usize::MAX)
     }
 
-    /// Passed, failed, skipped, seconds, and those of processor: a row of a table.
+    /// A row of a table: passed, failed, skipped, seconds, processor seconds.
     pub fn cells(&self) -> [String; 5] {
         let failed = self.failed().count();
         let processor: Duration = self.outcomes.iter().map(|outcome| outcome.processor).sum();
-        let (passed, skipped) = (self.outcomes.len() - failed, self.skipped.len());
-        let seconds = [self.ran, processor].map(|time| format!("{:.0}", time.as_secs_f64()));
-        let [ran, processor] = seconds;
-        [passed.to_string(), failed.to_string(), skipped.to_string(), ran, processor]
+        let passed = self.outcomes.len() - failed;
+        let [ran, processor] = [self.ran, processor].map(|time| format!("{:.0}", time.as_secs_f64()));
+        [passed.to_string(), failed.to_string(), self.skipped.len().to_string(), ran, processor]
     }
 
     fn parts(&self) -> BTreeMap<&str, ProgramTimes> {
@@ -114,7 +114,7 @@ impl Conclusion {
         parts
     }
 
-    /// Where the time went.
+    /// The times of all programs, and of the slowest tests.
     fn seconds(&self) -> String {
         let mut text = String::from("\nprogram                     tests  seconds  of processor  budget\n");
         for (part, sum) in self.parts() {
@@ -129,14 +129,14 @@ impl Conclusion {
         text
     }
 
-    /// Which programs took more than they may, with their slowest tests. Empty where none did.
-    fn overdrawn(&self) -> String {
+    /// The programs that exceeded their budgets, with their slowest tests; empty if none did.
+    fn over_budget(&self) -> String {
         let mut text = String::new();
         for (part, sum) in self.parts().into_iter().filter(|_| self.holds_budget) {
             let row = self.budget.part.get(part);
             let budget = row.map_or(0, |row| row.seconds);
-            let (spent, unit) = sum.charged(row.map(|row| row.pool));
-            if spent > (Duration::from_secs(budget) * SLACK).max(FORGIVEN) {
+            let (spent, unit) = sum.charged_time(row.map(|row| row.pool));
+            if spent > (Duration::from_secs(budget) * SLACK).max(OVERRUN_MIN) {
                 let spent = spent.as_secs_f64();
                 let _ = writeln!(
                     text,
@@ -152,7 +152,7 @@ impl Conclusion {
     }
 }
 
-/// The slowest of them, slowest first.
+/// The slowest of some tests, the slowest first.
 fn slowest(mut outcomes: Vec<&Outcome>, count: usize) -> String {
     outcomes.sort_by_key(|outcome| Reverse(outcome.took));
     let rows = outcomes.iter().take(count).map(|outcome| {
@@ -162,19 +162,20 @@ fn slowest(mut outcomes: Vec<&Outcome>, count: usize) -> String {
     rows.collect()
 }
 
+/// The output of a test.
 fn printed(outcome: &Outcome) -> String {
     String::from_utf8_lossy(&fs::read(&outcome.output).unwrap_or_default()).into_owned()
 }
 
-/// Whether a test that passed said that this machine was too busy for what it measures.
+/// Whether a test passed, but reported that the machine was too busy for its measurement.
 pub fn is_not_judged(outcome: &Outcome) -> bool {
     outcome.ending == Ending::Passed && printed(outcome).contains(NOT_JUDGED)
 }
 
-/// What a test said that it could not do here, or not judge on a machine as busy as this.
+/// The lines of a test's output that report a skipped or unjudged part.
 fn skipped_in(outcome: &Outcome) -> Vec<String> {
-    let said = |line: &str| NOT_DONE.iter().find_map(|word| Some(line[line.find(word)?..].to_owned()));
-    printed(outcome).lines().filter_map(said).collect()
+    let remark = |line: &str| NOT_DONE.iter().find_map(|word| Some(line[line.find(word)?..].to_owned()));
+    printed(outcome).lines().filter_map(remark).collect()
 }
 
 fn failure(outcome: &Outcome) -> String {

@@ -1,4 +1,4 @@
-//! Runs one test to its end, and says what it took.
+//! Runs one test to its end, and measures its time and processor time.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -11,10 +11,13 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use super::{Ending, Outcome, Test};
 
-/// No test runs longer, even beside busy loops: ten times what the slowest one takes.
-const LONGEST: Duration = Duration::from_secs(600);
+/// The longest that a test may run, also beside busy loops: ten times the time of the slowest one.
+const TEST_MAX: Duration = Duration::from_secs(600);
 
-/// Runs the test; all that it and its children print is kept in `output`.
+/// Runs a test; the output of the test and its children goes to the file `output`.
+///
+/// # Errors
+/// The test cannot be started, or its output file cannot be made.
 pub fn run(test: Test, output: PathBuf) -> Result<Outcome> {
     fs::create_dir_all(output.parent().context("a file lies in a directory")?)?;
     let file = File::create(&output).with_context(|| format!("cannot make {}", output.display()))?;
@@ -24,7 +27,7 @@ pub fn run(test: Test, output: PathBuf) -> Result<Outcome> {
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
     let began = Instant::now();
     let mut child = command.spawn().with_context(|| format!("cannot run {}", test.program.display()))?;
-    let has_ended = ends_within(&child, LONGEST)?;
+    let has_ended = ends_within(&child, TEST_MAX)?;
     if !has_ended {
         end_with_children(child.id());
     }
@@ -38,6 +41,7 @@ fn ending(status: ExitStatus) -> Ending {
     if status.success() { Ending::Passed } else { Ending::Failed }
 }
 
+/// Whether a process ends within a time.
 fn ends_within(child: &Child, limit: Duration) -> Result<bool> {
     let pid = Pid::from_child(child);
     let descriptor = pidfd_open(pid, PidfdFlags::empty()).context("pidfd_open")?;
@@ -67,7 +71,7 @@ fn ticks_of(stat: &str) -> Option<u64> {
     fields.map(|field| field.parse::<u64>().ok()).sum()
 }
 
-/// Ends a test that hangs, with the nodes and clients that it started.
+/// Kills a process that hangs, with the nodes and clients that it started.
 fn end_with_children(pid: u32) {
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
@@ -93,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_test_prints_is_kept_and_its_status_counts() {
+    fn the_output_of_a_test_is_kept_and_its_status_decides() {
         let passed = run(shell("part", "name", "echo out; echo err >&2"), output("passed")).unwrap();
         assert_eq!(passed.ending, Ending::Passed);
         assert_eq!(fs::read_to_string(&passed.output).unwrap(), "out\nerr\n");
@@ -103,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn processor_time_has_that_of_children_and_no_waiting() {
+    fn processor_time_includes_children_and_no_waiting() {
         let busy = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
         let outcome = run(shell("part", "name", &format!("sh -c '{busy}'; sleep 0.5")), output("busy")).unwrap();
         assert!(outcome.processor > Duration::from_millis(10), "{outcome:?}");
@@ -111,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn who_hangs_is_ended_with_its_children() {
+    fn a_process_that_hangs_is_killed_with_its_children() {
         let mut child = Command::new("sh").args(["-c", "sleep 1000 & wait"]).spawn().unwrap();
         let children = format!("/proc/{0}/task/{0}/children", child.id());
         let grandchild = loop {
@@ -129,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_parentheses_hides_no_field() {
+    fn a_program_name_with_parentheses_does_not_shift_the_fields() {
         let stat = "7 (a) b) (c)) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15";
         assert_eq!(ticks_of(stat), Some(11 + 12 + 13 + 14));
     }

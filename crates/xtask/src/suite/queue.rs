@@ -1,4 +1,4 @@
-//! Runs tests beside one another, as many of each pool as the budget says, and tells how far it is.
+//! Runs tests beside one another, as many of each pool as the budget permits, and prints the progress.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -11,13 +11,13 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use super::budget::{Budget, Pool};
 use super::{Ending, Outcome, Test, process};
 
-/// How often a person who watches hears how far it is.
+/// The interval of progress lines.
 const REPORT_EVERY: Duration = Duration::from_secs(20);
 
 /// The tests of one pool that have not begun.
 type Waiting = Mutex<VecDeque<Test>>;
 
-/// What runs and what has ended.
+/// The tests that run and those that have ended.
 #[derive(Default)]
 struct Progress {
     running: BTreeMap<String, Instant>,
@@ -26,7 +26,7 @@ struct Progress {
     is_over: bool,
 }
 
-struct Board {
+struct TestQueue {
     progress: Mutex<Progress>,
     over: Condvar,
     total: usize,
@@ -34,29 +34,34 @@ struct Board {
     outputs: PathBuf,
 }
 
-/// Runs all tests: many that wait, beside a few that compute and give way to them, and one that measures and goes before all.
+/// Runs all tests: many that wait, beside a few that compute with a lower priority, and one that measures with a higher one.
 ///
 /// # Errors
 /// A test cannot be started, or its program has no budget.
 pub fn run(tests: Vec<Test>, budget: &Budget, outputs: PathBuf) -> Result<Vec<Outcome>> {
-    let board =
-        Board { progress: Mutex::default(), over: Condvar::new(), total: tests.len(), began: Instant::now(), outputs };
+    let test_queue = TestQueue {
+        progress: Mutex::default(),
+        over: Condvar::new(),
+        total: tests.len(),
+        began: Instant::now(),
+        outputs,
+    };
     let pools = pools(tests, budget)?;
     thread::scope(|scope| {
-        scope.spawn(|| board.report());
+        scope.spawn(|| test_queue.report());
         thread::scope(|scope| {
             for (pool, waiting) in &pools {
-                (0..budget.at_once(*pool)).for_each(|_| drop(scope.spawn(|| board.work(*pool, waiting))));
+                (0..budget.at_once(*pool)).for_each(|_| drop(scope.spawn(|| test_queue.work(*pool, waiting))));
             }
         });
-        board.lock().is_over = true;
-        board.over.notify_all();
+        test_queue.lock().is_over = true;
+        test_queue.over.notify_all();
     });
-    let progress = board.progress.into_inner();
+    let progress = test_queue.progress.into_inner();
     progress.error.map_or(Ok(progress.ended), Err)
 }
 
-/// The tests of each pool; those of the programs that take longest come first, so that no long one is left for the end.
+/// The tests of each pool. Those of the longest programs come first, so that no long test is left for the end.
 fn pools(mut tests: Vec<Test>, budget: &Budget) -> Result<BTreeMap<Pool, Waiting>> {
     tests.sort_by_cached_key(|test| budget.order(test));
     let mut pools: BTreeMap<Pool, VecDeque<Test>> = BTreeMap::new();
@@ -66,19 +71,20 @@ fn pools(mut tests: Vec<Test>, budget: &Budget) -> Result<BTreeMap<Pool, Waiting
     Ok(pools.into_iter().map(|(pool, tests)| (pool, Mutex::new(tests))).collect())
 }
 
-impl Board {
+impl TestQueue {
     fn lock(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock()
     }
 
-    /// One worker: a test after another, until none is left.
+    /// One worker: runs one test after another, until none is left.
     fn work(&self, pool: Pool, waiting: &Waiting) {
-        // Of this thread alone; what it starts inherits it. Who may not go before others runs like them.
+        // The priority of this thread alone; its processes inherit it. Without the right to a higher priority, it stays as it is.
         let _ = rustix::process::nice(pool.niceness());
         loop {
             let next = waiting.lock().pop_front();
             let Some(test) = next else { return };
-            let (title, output) = (test.title(), self.outputs.join(file_name(&test)));
+            let title = test.title();
+            let output = self.outputs.join(file_name(&test));
             self.lock().running.insert(title.clone(), Instant::now());
             let result = process::run(test, output);
             let mut progress = self.lock();
@@ -95,7 +101,7 @@ impl Board {
         }
     }
 
-    /// Tells how far it is, until all is over.
+    /// Prints progress lines until all tests have ended.
     fn report(&self) {
         let mut progress = self.lock();
         while !progress.is_over {
@@ -141,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_of_all_pools_run_and_one_that_fails_keeps_no_other_from_running() {
+    fn tests_of_all_pools_run_even_if_one_fails() {
         let dir = tempfile::tempdir().unwrap();
         let tests = vec![shell("a", "good", "echo a"), shell("b", "m::bad", "exit 1"), shell("c", "last", "nice")];
         let mut outcomes = run(tests, &budget(), dir.path().to_owned()).unwrap();
@@ -153,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_computes_gives_way_to_what_waits() {
+    fn a_test_that_computes_has_a_lower_priority_than_one_that_waits() {
         let dir = tempfile::tempdir().unwrap();
         let tests = vec![shell("a", "n", "nice"), shell("b", "n", "nice")];
         run(tests, &budget(), dir.path().to_owned()).unwrap();

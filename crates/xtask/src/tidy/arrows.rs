@@ -1,4 +1,4 @@
-//! The floors of the house: a crate links only what is strictly below it.
+//! The floors of the crates: a crate links only crates of lower floors.
 
 use std::path::Path;
 
@@ -7,42 +7,45 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 
 use super::{Breach, Tree};
 
-/// The floors, lowest first. A new room is entered here when it opens.
+/// The floors, lowest first. A new crate is added here.
 pub const FLOORS: [&[&str]; 7] = [
     &["model"],
     &["sys"],
-    &["wire", "store", "auth", "web", "sched", "pilot", "replicas"],
+    &["wire", "store", "auth", "web", "sched", "pilot", "replicas", "scenario"],
     &["authn", "engine", "remote", "nodeapi", "hubapi", "database", "serve", "probe", "tune", "lab", "plan", "report"],
     &["client", "hub", "watch"],
     &["node", "exercise"],
     &["longhaul", "bench", "xtask", "examples"],
 ];
 
-/// Links that the floors allow and the design does not, directly or through others.
+/// Dependencies that the floors permit and the design does not, directly or through other crates.
 const NEVER: [(&str, &str, &str); 3] = [
     ("hub", "engine", "the hub speaks HTTP to nodes"),
     ("watch", "engine", "the watch orders tests by the API of nodes"),
     ("lab", "engine", "the lab runs the binaries"),
 ];
 
-/// One crate of the workspace linking another.
+/// A dependency of one crate of the workspace on another.
 #[derive(Clone, Debug)]
 pub struct Arrow {
     /// The crate that links.
     pub from: String,
     /// The crate that is linked.
     pub to: String,
-    /// For tests only.
+    /// Whether it is for tests only.
     pub dev: bool,
 }
 
 /// All arrows point down.
+///
+/// # Errors
+/// cargo cannot read the workspace.
 pub fn check(tree: &Tree) -> Result<Vec<Breach>> {
     let (members, arrows) = read(&tree.root)?;
     Ok(judge(&members, &arrows))
 }
 
-/// The crates of the workspace, and which links which, from their manifests.
+/// The crates of the workspace and their dependencies on each other, from their manifests.
 ///
 /// # Errors
 /// cargo cannot read the workspace.
@@ -61,33 +64,31 @@ pub fn read(root: &Path) -> Result<(Vec<String>, Vec<Arrow>)> {
     Ok((members, arrows))
 }
 
-fn floor(room: &str) -> Option<usize> {
-    FLOORS.iter().position(|rooms| rooms.contains(&room))
+fn floor(crate_name: &str) -> Option<usize> {
+    FLOORS.iter().position(|crates| crates.contains(&crate_name))
 }
 
 fn judge(members: &[String], arrows: &[Arrow]) -> Vec<Breach> {
-    let manifest = |room: &str| format!("crates/{room}/Cargo.toml");
+    let manifest = |crate_name: &str| format!("crates/{crate_name}/Cargo.toml");
     let mut breaches = Vec::new();
-    for room in members.iter().filter(|room| floor(room).is_none()) {
-        let what = format!("`{room}` is on no floor; enter it in the table of the tidy test and in the workspace's");
-        breaches.push(Breach::new(&manifest(room), 0, what));
+    for crate_name in members.iter().filter(|crate_name| floor(crate_name).is_none()) {
+        let what = format!("`{crate_name}` is on no floor; add it to FLOORS in crates/xtask/src/tidy/arrows.rs");
+        breaches.push(Breach::new(&manifest(crate_name), 0, what));
     }
     for arrow in arrows {
-        // A crate on no floor was named above, or is none of the workspace's.
+        // A crate on no floor was reported above, or does not belong to the workspace.
         let (Some(from), Some(to)) = (floor(&arrow.from), floor(&arrow.to)) else { continue };
-        let (a, b) = (&arrow.from, &arrow.to);
-        let what = match arrow.dev {
-            true if from == 0 && to > 0 => {
-                format!("`{a}` is the ground floor: even its tests link nothing above ({b})")
-            }
-            false if to >= from => {
-                format!(
-                    "`{a}` (floor {from}) links `{b}` (floor {to}); arrows point strictly down: move what both need below"
-                )
-            }
-            _ => continue,
+        let Arrow { from: linking, to: linked, dev } = arrow;
+        let what = if *dev && from == 0 && to > 0 {
+            format!("`{linking}` is on the ground floor: even its tests link no crate above it ({linked})")
+        } else if !dev && to >= from {
+            format!(
+                "`{linking}` (floor {from}) links `{linked}` (floor {to}), which is not below it: move what both need to a lower floor"
+            )
+        } else {
+            continue;
         };
-        breaches.push(Breach::new(&manifest(a), 0, what));
+        breaches.push(Breach::new(&manifest(linking), 0, what));
     }
     for (from, to, why) in NEVER {
         if reaches(arrows, from, to) {
@@ -101,12 +102,12 @@ fn judge(members: &[String], arrows: &[Arrow]) -> Vec<Breach> {
     breaches
 }
 
-/// Whether a crate links another, directly or through others. Arrows that form a ring end the search too.
+/// Whether a crate links another, directly or through others. Also ends if dependencies form a ring.
 pub fn reaches(arrows: &[Arrow], from: &str, to: &str) -> bool {
     let mut seen = vec![from];
     let mut next = 0;
-    while let Some(room) = seen.get(next).copied() {
-        for arrow in arrows.iter().filter(|arrow| !arrow.dev && arrow.from == room) {
+    while let Some(crate_name) = seen.get(next).copied() {
+        for arrow in arrows.iter().filter(|arrow| !arrow.dev && arrow.from == crate_name) {
             if !seen.contains(&arrow.to.as_str()) {
                 seen.push(&arrow.to);
             }

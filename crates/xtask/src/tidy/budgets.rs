@@ -8,11 +8,14 @@ use cargo_metadata::MetadataCommand;
 use super::{Breach, Tree};
 use crate::suite::budget::{Budget, EXAMPLES, Pool, part_name};
 
-/// What running the tests of a pool may take by their budgets, on two processors that do nothing else: pools run beside one
-/// another, and of the 15 minutes of `make test` this is the part that is not compiling.
+/// The longest that the tests of a pool may run by their budgets, on two processors that do nothing else. Pools run beside one
+/// another; the rest of the 15 minutes of `make test` is compiling.
 const RUN_SECONDS_MAX: u64 = 600;
 
-/// Programs and budgets match, and the sum fits.
+/// Every program has a budget, every budget a program, and the budgets of each pool fit a run.
+///
+/// # Errors
+/// cargo cannot read the workspace, or the budget is not valid.
 pub fn check(tree: &Tree) -> Result<Vec<Breach>> {
     Ok(judge(&programs(tree)?, &Budget::load()?))
 }
@@ -39,7 +42,8 @@ fn judge(programs: &BTreeSet<String>, budget: &Budget) -> Vec<Breach> {
     for pool in [Pool::Computes, Pool::Waits, Pool::Measures, Pool::Alone] {
         let seconds = budget.seconds(pool);
         if seconds > RUN_SECONDS_MAX {
-            let what = format!("the budgets of {pool:?} come to a run of {seconds} s; it may take {RUN_SECONDS_MAX} s");
+            let what =
+                format!("the budgets of {pool:?} add up to a run of {seconds} s; it may take {RUN_SECONDS_MAX} s");
             breaches.push(breach(what));
         }
     }
@@ -57,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_and_budgets_match() {
+    fn a_program_without_a_budget_and_a_budget_without_a_program_are_found() {
         let row = "[part.a]\nseconds = 10\npool = \"waits\"\n";
         assert!(faults(&["a"], row).is_empty());
         assert!(faults(&["a", "b"], row)[0].contains("\"b\" have no budget"));
@@ -65,9 +69,9 @@ mod tests {
     }
 
     #[test]
-    fn all_of_them_fit_a_run() {
+    fn the_budgets_of_a_pool_must_fit_a_run() {
         let row = |seconds: u64, pool: &str| format!("[part.a]\nseconds = {seconds}\npool = {pool:?}\n");
         assert!(faults(&["a"], &row(RUN_SECONDS_MAX * 4, "waits")).is_empty(), "four run at once");
-        assert!(faults(&["a"], &row(RUN_SECONDS_MAX * 4, "measures"))[0].contains("come to a run of"));
+        assert!(faults(&["a"], &row(RUN_SECONDS_MAX * 4, "measures"))[0].contains("add up to a run of"));
     }
 }

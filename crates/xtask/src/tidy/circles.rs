@@ -1,9 +1,9 @@
-//! Modules have no import circles, so that whoever reads a file can read first what it imports.
+//! Modules have no import circles, so that the files of a crate can be read in an order: each after those that it imports from.
 //!
-//! A child may look up to its parent, or to its parent's parent: such imports are left out. Of those that are left none may
-//! lead back. So a circle is a fault however small it is, and all files of a crate can be put in an order.
+//! A module may import from its parent and the parent's parents: such imports are ignored. The others must not form a circle of
+//! any size.
 //!
-//! Does not know: re-exports. A name is looked up as a reader would: in the deepest file that its path leads through.
+//! Does not know: re-exports. A name belongs to the deepest file that its path leads through.
 
 use std::collections::BTreeSet;
 
@@ -16,24 +16,24 @@ use super::{Breach, Source, Tree};
 #[derive(Debug)]
 struct File<'a> {
     source: &'a Source,
-    /// Where it is in the tree of modules: `["foo", "bar"]` for `src/foo/bar.rs`, empty for the root.
+    /// Its path in the tree of modules: `["foo", "bar"]` for `src/foo/bar.rs`, empty for the root.
     module: Vec<&'a str>,
 }
 
-/// One file naming something of another.
+/// An import: one file uses a name of another.
 #[derive(Debug)]
 struct Import {
-    /// The file that imports, by its place in the list of files.
+    /// The index of the file that imports.
     from: usize,
-    /// The file that is imported from.
+    /// The index of the file that it imports from.
     to: usize,
     /// The line, from 1.
     line: usize,
-    /// What is named there.
+    /// The imported path.
     path: String,
 }
 
-/// The files of one crate, and what they import from each other without looking up.
+/// The files of one crate, and the imports among them, except those from parents.
 #[derive(Debug)]
 struct Modules<'a> {
     files: Vec<File<'a>>,
@@ -46,21 +46,22 @@ pub fn check(tree: &Tree) -> Result<Vec<Breach>> {
 }
 
 fn judge(sources: &[Source]) -> Vec<Breach> {
-    let rooms: BTreeSet<&str> = sources.iter().map(Source::room).filter(|room| !room.is_empty()).collect();
+    let crates: BTreeSet<&str> =
+        sources.iter().map(Source::crate_name).filter(|crate_name| !crate_name.is_empty()).collect();
     let mut breaches = Vec::new();
-    for room in rooms {
-        let modules = Modules::of(room, sources);
+    for crate_name in crates {
+        let modules = Modules::of(crate_name, sources);
         breaches.extend(modules.circles().iter().map(|circle| modules.breach(circle)));
     }
     breaches
 }
 
 impl<'a> Modules<'a> {
-    fn of(room: &str, sources: &'a [Source]) -> Modules<'a> {
-        let folder = format!("crates/{room}/src/");
+    fn of(crate_name: &str, sources: &'a [Source]) -> Modules<'a> {
+        let folder = format!("crates/{crate_name}/src/");
         let file = |source: &'a Source| Some(File { source, module: module_of(source.path.strip_prefix(&folder)?)? });
         let mut files: Vec<File<'a>> = sources.iter().filter_map(file).collect();
-        // Of two roots the program's is left out: nothing below the library's can name it.
+        // If there are two roots, that of the program is left out: no module of the library can name it.
         if files.iter().any(|file| file.source.path.ends_with("/lib.rs") && file.module.is_empty()) {
             files.retain(|file| !file.source.path.ends_with("/src/main.rs"));
         }
@@ -71,26 +72,26 @@ impl<'a> Modules<'a> {
         modules
     }
 
-    /// What a file imports without looking up, once for each file that it imports from.
+    /// The imports of a file, except those from parents: one for each file that it imports from.
     fn imports_of(&self, from: usize) -> Vec<Import> {
         let file = &self.files[from];
         let mut imports: Vec<Import> = Vec::new();
         for (line, path) in paths(file.source) {
-            // `pub(in crate::foo)` says who may look, and takes nothing from there.
+            // `pub(in crate::foo)` restricts the visibility, and imports nothing.
             let is_scope = file.source.code[line - 1].contains(&format!("(in {path})"));
             if file.source.test[line - 1] || is_scope {
                 continue;
             }
             let Some(to) = self.resolve(&file.module, &path) else { continue };
-            let looks_up = file.module.starts_with(&self.files[to].module);
-            if !looks_up && !imports.iter().any(|import| import.to == to) {
+            let is_parent = file.module.starts_with(&self.files[to].module);
+            if !is_parent && !imports.iter().any(|import| import.to == to) {
                 imports.push(Import { from, to, line, path });
             }
         }
         imports
     }
 
-    /// The deepest file that a path leads through, seen from a module; none for what is not of this crate.
+    /// The deepest file that a path leads through, seen from a module; none for a path of another crate.
     fn resolve(&self, from: &[&'a str], path: &str) -> Option<usize> {
         let mut parts = path.split("::").peekable();
         let mut module = from.to_vec();
@@ -98,7 +99,7 @@ impl<'a> Modules<'a> {
             "crate" => module.clear(),
             "super" | "self" => {}
             child => {
-                // A path that begins with a name of this crate begins with a child's.
+                // Another first name can only be that of a child.
                 module.push(child);
                 self.at(&module)?;
             }
@@ -107,14 +108,15 @@ impl<'a> Modules<'a> {
         while parts.next_if_eq(&"super").is_some() {
             module.pop();
         }
-        // A word alone is no path: `pub(super)`, `mod child`, or any name.
+        // A single word is not a path: `pub(super)`, `mod child`, or any name.
         parts.peek()?;
         let mut deepest = self.at(&module);
         for part in parts {
-            let mut below = module.clone();
-            below.push(part);
-            let Some(file) = self.at(&below) else { break };
-            (deepest, module) = (Some(file), self.files[file].module.clone());
+            let mut child = module.clone();
+            child.push(part);
+            let Some(file) = self.at(&child) else { break };
+            deepest = Some(file);
+            module.clone_from(&self.files[file].module);
         }
         deepest
     }
@@ -124,9 +126,9 @@ impl<'a> Modules<'a> {
         self.files.iter().position(|file| file.module == module)
     }
 
-    /// The circles: each a largest set of files in which every one reaches every other.
+    /// The circles: the largest sets of files in which each file reaches all others.
     fn circles(&self) -> Vec<Vec<usize>> {
-        let reached: Vec<Vec<usize>> = (0..self.files.len()).map(|file| self.reached(file)).collect();
+        let reached: Vec<Vec<usize>> = (0..self.files.len()).map(|file| self.reachable_from(file)).collect();
         let mut circles: Vec<Vec<usize>> = Vec::new();
         for (file, reaches) in reached.iter().enumerate().filter(|(file, reaches)| reaches.contains(file)) {
             if !circles.iter().any(|circle| circle.contains(&file)) {
@@ -136,9 +138,10 @@ impl<'a> Modules<'a> {
         circles
     }
 
-    /// All files that one imports, directly or through others; itself, where one of them leads back.
-    fn reached(&self, file: usize) -> Vec<usize> {
-        let (mut reached, mut next) = (Vec::new(), vec![file]);
+    /// All files that a file imports from, directly or through others; also the file itself, if it is in a circle.
+    fn reachable_from(&self, file: usize) -> Vec<usize> {
+        let mut reached = Vec::new();
+        let mut next = vec![file];
         while let Some(file) = next.pop() {
             for import in self.imports.iter().filter(|import| import.from == file) {
                 if !reached.contains(&import.to) {
@@ -156,16 +159,16 @@ impl<'a> Modules<'a> {
         let path = |file: usize| self.files[file].source.path.as_str();
         let inside = |import: &&Import| circle.contains(&import.from) && circle.contains(&import.to);
         let arrow = |import: &Import| {
-            format!("\n  {}:{} takes `{}` from {}", path(import.from), import.line, import.path, path(import.to))
+            format!("\n  {}:{} imports `{}` from {}", path(import.from), import.line, import.path, path(import.to))
         };
         let arrows: String = self.imports.iter().filter(inside).map(arrow).collect();
-        let remedy = "move what they share into a module below them, or hand it to the one that needs it";
+        let remedy = "move what they share into a module of its own, or pass it as an argument";
         let what = format!("{} files import each other in a circle; {remedy}:{arrows}", circle.len());
         Breach::new(path(circle[0]), 0, what)
     }
 }
 
-/// The place of a file below `src` in the tree of modules; none for a further program, whose parts nobody else names.
+/// The module of a file below `src`; none for a further program, which no other file can import from.
 fn module_of(path: &str) -> Option<Vec<&str>> {
     match path.strip_suffix(".rs")? {
         "lib" | "main" => Some(Vec::new()),
@@ -186,7 +189,7 @@ fn test_modules<'a>(file: &File<'a>) -> Vec<Vec<&'a str>> {
 mod tests {
     use super::*;
 
-    /// What is wrong with a crate of these files.
+    /// The breaches of a crate with these files.
     fn faults(files: &[(&str, &str)]) -> Vec<Breach> {
         let source = |(path, text): &(&str, &str)| Source::new(&format!("crates/a/src/{path}"), text);
         judge(&files.iter().map(source).collect::<Vec<_>>())
@@ -203,13 +206,13 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].file.as_str(), found[0].line), ("crates/a/src/b.rs", 0));
         assert!(found[0].what.starts_with("2 files"), "{}", found[0].what);
-        assert!(found[0].what.contains("crates/a/src/c.rs:1 takes `super::b::g` from crates/a/src/b.rs"));
+        assert!(found[0].what.contains("crates/a/src/c.rs:1 imports `super::b::g` from crates/a/src/b.rs"));
         assert_eq!(count(&[b, ("c.rs", "use crate::d;"), ("d.rs", "use crate::{b, e};")]), 1, "through a third");
         assert_eq!(count(&[b, ("c.rs", "use crate::d;"), ("d.rs", "use crate::e;")]), 0);
     }
 
     #[test]
-    fn a_child_may_look_up() {
+    fn a_child_may_import_from_its_parents() {
         let (parent, child) = (("b.rs", "mod c;\nuse c::C;"), ("b/c.rs", "use super::B;"));
         assert_eq!(count(&[parent, child]), 0);
         assert_eq!(count(&[parent, child, ("d.rs", "use crate::b::B;")]), 0);
@@ -218,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_of_the_deepest_file_of_its_path() {
+    fn a_name_belongs_to_the_deepest_file_of_its_path() {
         let below = [("b.rs", "mod c;\nuse crate::d;"), ("b/c.rs", "struct C;")];
         assert_eq!(count(&[below[0], below[1], ("d.rs", "use crate::b::c::C;")]), 0);
         assert_eq!(count(&[below[0], below[1], ("d.rs", "use crate::b::{c::C, B};")]), 1);
@@ -226,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_import_does_not_count() {
+    fn a_path_that_is_not_an_import_does_not_count() {
         let b = ("b.rs", "use crate::c::C;");
         for text in [
             "// use crate::b;\n",

@@ -1,36 +1,35 @@
-//! A document as the rules see it: which of its characters are prose, which are code, and what its headings are called
-//! in links.
+//! A document as the rules read it: which of its characters are prose and which are code, and the anchors of its headings.
 //!
-//! Does not know: tables of contents, HTML, footnotes. It reads what the documents here are written with.
+//! Does not know: tables of contents, HTML, footnotes, which the documents here do not use.
 
-use super::{Paper, Tree};
+use super::{RepositoryFile, Tree};
 
 /// One document, line by line.
 #[derive(Debug)]
 pub struct Document {
-    /// Below the root, with slashes.
+    /// The path below the root, with slashes.
     pub path: String,
-    /// Its lines without fenced blocks: those are empty here.
+    /// Its lines; those of fenced blocks are empty.
     pub lines: Vec<String>,
-    /// The same with code between backticks blanked out.
+    /// The same lines, with code between backticks blanked.
     pub prose: Vec<String>,
 }
 
 /// All documents of a tree.
 pub fn documents(tree: &Tree) -> impl Iterator<Item = Document> + '_ {
-    tree.papers.iter().filter(|paper| paper.path.ends_with(".md")).map(Document::new)
+    tree.files.iter().filter(|file| file.path.ends_with(".md")).map(Document::new)
 }
 
 impl Document {
-    /// Reads one.
-    pub fn new(paper: &Paper) -> Document {
-        let text = String::from_utf8_lossy(&paper.bytes);
+    /// Parses a document.
+    pub fn new(file: &RepositoryFile) -> Document {
+        let text = String::from_utf8_lossy(&file.bytes);
         let open = without_fences(&text);
         let split = |text: &str| text.lines().map(String::from).collect();
-        Document { path: paper.path.clone(), prose: split(&without_code(&open)), lines: split(&open) }
+        Document { path: file.path.clone(), prose: split(&without_code(&open)), lines: split(&open) }
     }
 
-    /// What links call its headings, as GitHub and its kin make these names.
+    /// The anchors of its headings, as GitHub and similar sites make them.
     pub fn anchors(&self) -> Vec<String> {
         let mut anchors: Vec<String> = Vec::new();
         for line in &self.lines {
@@ -46,7 +45,7 @@ impl Document {
     }
 }
 
-/// A heading's name: its words in small letters, blanks as hyphens, without other marks. Of a link its text counts.
+/// The anchor of a heading: lower case, with hyphens for spaces, without other marks. A link is replaced with its text.
 fn anchor(heading: &str) -> String {
     let mut text = String::new();
     let mut rest = heading.trim();
@@ -77,7 +76,7 @@ fn without_fences(text: &str) -> String {
     out
 }
 
-/// Blanks what stands between backticks, which may be more than one and may go over the end of a line, not of a paragraph.
+/// Blanks the code between backticks. Several backticks may begin and end it; it may go over the end of a line, not of a paragraph.
 fn without_code(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut out = chars.clone();
@@ -103,7 +102,7 @@ fn run_of_ticks(chars: &[char], at: usize) -> usize {
     chars[at..].iter().take_while(|c| **c == '`').count()
 }
 
-/// Where the run of as many backticks ends that closes what was opened; none before the end of the paragraph.
+/// The end of the run of backticks that closes the code; none if there is none before the end of the paragraph.
 fn closing(chars: &[char], from: usize, ticks: usize) -> Option<usize> {
     let mut at = from;
     while at < chars.len() {
@@ -124,11 +123,11 @@ mod tests {
     use super::*;
 
     fn document(text: &str) -> Document {
-        Document::new(&Paper { path: "docs/a.md".into(), bytes: text.into() })
+        Document::new(&RepositoryFile { path: "docs/a.md".into(), bytes: text.into() })
     }
 
     #[test]
-    fn code_is_no_prose() {
+    fn code_is_blanked_in_prose() {
         let read = document("a `[b](c)` d\n```sh\n[e](f)\n```\n`over\nlines` g\n``h ` i`` j `k\n\nl` m\n");
         let prose: Vec<&str> = read.prose.iter().map(|line| line.trim()).collect();
         assert_eq!(prose, ["a          d", "", "", "", "", "g", "j `k", "", "l` m"]);
@@ -136,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn headings_have_names() {
+    fn headings_have_anchors() {
         let read = document("# What `--plain` gives up\n## A: b, c_d\n## [Links](x.md) too\n#no\n## A: b, c_d\n");
         assert_eq!(read.anchors(), ["what---plain-gives-up", "a-b-c_d", "links-too", "a-b-c_d-1"]);
     }

@@ -1,34 +1,34 @@
-//! Names of crates and modules: nouns that say what is inside, so that nothing else is put there.
+//! Names of crates and modules: a name says what is inside, so that nothing else is put there.
 
 use anyhow::Result;
 
 use super::text::words;
 use super::{Breach, Tree};
 
-/// Names that mean "whatever did not fit elsewhere".
-const EMPTY: [&str; 10] =
+/// Names that do not say what is inside.
+const MEANINGLESS: [&str; 10] =
     ["util", "utils", "common", "helper", "helpers", "manager", "managers", "misc", "shared", "stuff"];
 
-/// No crate, file, directory or module has an empty name.
+/// No crate, file, directory or module has a meaningless name.
 pub fn check(tree: &Tree) -> Result<Vec<Breach>> {
     let mut breaches = Vec::new();
-    let mut blame = |path: &str, line: usize, name: &str| {
-        let what = format!("`{name}` says nothing; name it after what is inside, or move that to where it belongs");
+    let mut report = |path: &str, line: usize, name: &str| {
+        let what = format!("`{name}` says nothing; name it after its content, or move the content to where it belongs");
         breaches.push(Breach::new(path, line, what));
     };
     for source in &tree.sources {
-        for part in source.path.trim_end_matches(".rs").split('/').filter(|part| EMPTY.contains(part)) {
-            blame(&source.path, 0, part);
+        for part in source.path.trim_end_matches(".rs").split('/').filter(|part| MEANINGLESS.contains(part)) {
+            report(&source.path, 0, part);
         }
         for (line, code, _) in source.lines() {
             let mut words = words(code).map(|(word, _)| word);
-            // Modules within a file; those with a file of their own were seen by its path.
+            // Modules within a file; others were found by the paths of their files.
             if words.any(|word| word == "mod") && code.trim_end().ends_with('{') {
                 words
                     .next()
-                    .filter(|name| EMPTY.contains(name))
+                    .filter(|name| MEANINGLESS.contains(name))
                     .iter()
-                    .for_each(|name| blame(&source.path, line, name));
+                    .for_each(|name| report(&source.path, line, name));
             }
         }
     }
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn empty_names_are_found() {
+    fn meaningless_names_are_found() {
         assert_eq!(lines(check, "crates/a/src/util.rs", ""), [0]);
         assert_eq!(lines(check, "crates/common/src/a.rs", ""), [0]);
         assert_eq!(lines(check, "crates/a/tests/helpers/mod.rs", ""), [0]);

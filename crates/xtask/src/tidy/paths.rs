@@ -1,12 +1,14 @@
-//! The paths that a Rust file names, spelled out. Does not know what they lead to.
+//! The paths in a Rust file, in full. Does not know: what they lead to.
 
 use super::text::{Source, is_word};
 
-/// All paths of a file with their lines; groups such as `std::{fs, time::Instant}` are spelled out.
+/// All paths of a file with their lines; groups such as `std::{fs, time::Instant}` are expanded.
 pub fn paths(source: &Source) -> Vec<(usize, String)> {
     let mut found = Vec::new();
-    // The prefixes of the groups that are open, and the path that is being read.
-    let (mut groups, mut path) = (Vec::<String>::new(), String::new());
+    // The prefixes of the open groups.
+    let mut groups = Vec::<String>::new();
+    // The path that is being read.
+    let mut path = String::new();
     for (line, code, _) in source.lines() {
         let mut rest = code;
         while let Some(c) = rest.chars().next() {
@@ -37,10 +39,10 @@ fn end_path(line: usize, groups: &[String], path: &mut String, found: &mut Vec<(
     found.push((line, whole.trim_start_matches("::").to_string()));
 }
 
-/// What a character that is part of no path does to the path before it.
+/// Ends a path, or begins or ends a group, at a character that is not part of a path.
 fn close(c: char, line: usize, groups: &mut Vec<String>, path: &mut String, found: &mut Vec<(usize, String)>) {
     match c {
-        // A group, if the path goes on; otherwise a block, which has no prefix.
+        // A group, if the path ends with `::`; otherwise a block, which has no prefix.
         '{' => {
             if !path.ends_with("::") && !path.is_empty() {
                 end_path(line, groups, path, found);
@@ -63,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_are_spelled_out() {
+    fn groups_are_expanded() {
         let text = "use std::{\n  fs, time::{self, Instant},\n};\nfn a() { crate::b::c(d) }\n";
         let found = paths(&Source::new("crates/a/src/lib.rs", text));
         let found: Vec<_> =

@@ -1,18 +1,18 @@
-//! The shape of files: how they open, how long they and their functions and lines are.
+//! The shape of files: their first line, and the lengths of files, functions and lines.
 
 use anyhow::Result;
 
 use super::{Breach, Tree};
 
-/// Beyond this a file is two files.
+/// The longest file: a longer one is split.
 const FILE_LINES: usize = 500;
-/// Beyond this no exception is made.
+/// The longest file that [`LONG_FILES`] may permit.
 const FILE_LINES_MAX: usize = 900;
-/// Beyond this a function does two things.
+/// The longest function: a longer one does two things.
 const FUNCTION_LINES: usize = 70;
-/// A test may tell a longer story.
+/// The longest test.
 const TEST_FUNCTION_LINES: usize = 120;
-/// rustfmt stops at 120, save for what it cannot break.
+/// The longest line. rustfmt breaks at 120, except strings and comments.
 const LINE_CHARS: usize = 200;
 
 /// Files above [`FILE_LINES`], each with its length today. The table is a ratchet: a length here only ever falls.
@@ -21,12 +21,12 @@ const LONG_FILES: &[(&str, usize)] = &[];
 /// Functions above their limit, as `path::name`, each with its length today; a ratchet as well.
 const LONG_FUNCTIONS: &[(&str, usize)] = &[];
 
-/// Every file says what it is for.
+/// Every file begins with its purpose.
 pub fn openings(tree: &Tree) -> Result<Vec<Breach>> {
     let opens = |raw: &[String]| raw.first().is_some_and(|line| line.starts_with("//!"));
-    let silent = tree.sources.iter().filter(|source| !opens(&source.raw));
+    let without_purpose = tree.sources.iter().filter(|source| !opens(&source.raw));
     let what = "the first line must be `//!` and say what this file is for, and what it does not know";
-    Ok(silent.map(|source| Breach::new(&source.path, 1, what)).collect())
+    Ok(without_purpose.map(|source| Breach::new(&source.path, 1, what)).collect())
 }
 
 /// No file is long.
@@ -53,7 +53,7 @@ pub fn function_lengths(tree: &Tree) -> Result<Vec<Breach>> {
     Ok(ratchet(lengths, LONG_FUNCTIONS, "function"))
 }
 
-/// Holds lengths (name, line, length, limit) to their limits, or to what the table says of them.
+/// Compares lengths (name, line, length, limit) with their limits, or with the table.
 fn ratchet(lengths: Vec<(String, usize, usize, usize)>, table: &[(&str, usize)], noun: &str) -> Vec<Breach> {
     let mut breaches = Vec::new();
     for (name, line, length, limit) in &lengths {
@@ -78,7 +78,7 @@ fn ratchet(lengths: Vec<(String, usize, usize, usize)>, table: &[(&str, usize)],
     breaches
 }
 
-/// No line runs out of sight.
+/// No line is too long to read.
 pub fn line_lengths(tree: &Tree) -> Result<Vec<Breach>> {
     let mut breaches = Vec::new();
     for source in &tree.sources {

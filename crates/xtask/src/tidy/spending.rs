@@ -1,5 +1,5 @@
-//! The table of what can be spent at a node, in docs/security.md, is held to the code: every row names bounds that stand there to
-//! the letter, and tests that are there.
+//! The table in docs/security.md of the resources that a client can use up at a node agrees with the code: every row names bounds that
+//! are literally in the code, and tests that exist.
 //!
 //! Does not know: whether a bound is small enough, or what a test asserts.
 
@@ -8,12 +8,13 @@ use anyhow::Result;
 use super::markdown::documents;
 use super::{Breach, Tree};
 
-/// Where the table is, and the column that its head begins with.
+/// The document with the table.
 const DOCUMENT: &str = "docs/security.md";
+/// The first column of the table's heading.
 const HEAD: &str = "who, and what they do";
-/// Columns: who, what is spent, in bytes and counts, in time, where the bound stands, what reaches for it.
+/// The number of columns: the client and its action, the bound in bytes and counts, the bound in time, the bounds in the code, the tests.
 const COLUMNS: usize = 5;
-/// Rows that there are at least: a table that is not found holds nobody to anything.
+/// The least number of rows. With fewer, the table was not found.
 const ROWS_MIN: usize = 20;
 
 /// Every row has a bound in bytes and in time, in the code and in a test.
@@ -49,33 +50,34 @@ fn cells(line: &str) -> Option<Vec<&str>> {
     Some(row.split('|').map(str::trim).collect())
 }
 
-/// What stands between backticks.
+/// The texts between backticks.
 fn quoted(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
 
 fn faults(tree: &Tree, cells: &[&str]) -> Vec<String> {
     if cells.len() != COLUMNS || cells.iter().any(|cell| cell.is_empty()) {
-        return vec![format!("a row has {COLUMNS} cells, none of them empty")];
+        return vec![format!("a row must have {COLUMNS} cells, none of them empty")];
     }
-    let (bounds, tests) = (quoted(cells[3]), quoted(cells[4]));
+    let bounds = quoted(cells[3]);
+    let tests = quoted(cells[4]);
     let mut faults = Vec::new();
     if bounds.is_empty() || tests.is_empty() {
-        faults.push("a row names a bound in the code and a test, between backticks".to_owned());
+        faults.push("a row must name a bound in the code and a test, between backticks".to_owned());
     }
     for bound in bounds {
-        let stands = bound.split_once(": ").is_some_and(|(file, text)| {
+        let is_in_code = bound.split_once(": ").is_some_and(|(file, text)| {
             let path = format!("crates/{file}");
             tree.sources.iter().any(|source| source.path == path && source.raw.iter().any(|line| line.contains(text)))
         });
-        if !stands {
-            faults.push(format!("{bound:?} stands nowhere; write CRATE/src/FILE.rs: and a piece of a line there"));
+        if !is_in_code {
+            faults.push(format!("{bound:?} is not in the code; write CRATE/src/FILE.rs: and a piece of a line of it"));
         }
     }
     for test in tests {
         let wanted = format!("fn {test}(");
-        let is_there = tree.sources.iter().any(|source| source.raw.iter().any(|line| line.contains(&wanted)));
-        if !is_there {
+        let exists = tree.sources.iter().any(|source| source.raw.iter().any(|line| line.contains(&wanted)));
+        if !exists {
             faults.push(format!("there is no test {test}"));
         }
     }
@@ -85,18 +87,18 @@ fn faults(tree: &Tree, cells: &[&str]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tidy::Paper;
+    use crate::tidy::RepositoryFile;
 
     fn found(row: &str) -> Vec<String> {
-        let paper = |path: &str, text: &str| Paper { path: path.into(), bytes: text.into() };
+        let file = |path: &str, text: &str| RepositoryFile { path: path.into(), bytes: text.into() };
         let table = format!("| {HEAD} | spent | ends | bound | test |\n|---|---|---|---|---|\n{row}\n");
         let code = "const MOST: usize = 4;\n#[test]\nfn four_are_most() {}\n";
-        let tree = Tree::of(Default::default(), vec![paper(DOCUMENT, &table), paper("crates/a/src/b.rs", code)]);
+        let tree = Tree::of(Default::default(), vec![file(DOCUMENT, &table), file("crates/a/src/b.rs", code)]);
         check(&tree).unwrap().into_iter().filter(|breach| breach.line > 0).map(|breach| breach.what).collect()
     }
 
     #[test]
-    fn a_row_is_held_to_the_code() {
+    fn a_row_whose_bound_or_test_does_not_exist_is_found() {
         assert!(found("| a | 4 | 1 s | `a/src/b.rs: MOST: usize = 4` | `four_are_most` |").is_empty());
         assert_eq!(found("| a | 4 | 1 s | `a/src/b.rs: MOST: usize = 5` | `four_are_most` |").len(), 1);
         assert_eq!(found("| a | 4 | 1 s | `a/src/c.rs: MOST` | `five_are_most` |").len(), 2);

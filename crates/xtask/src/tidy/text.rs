@@ -1,14 +1,14 @@
-//! A Rust file as the rules see it: its code with comments, strings and characters blanked out, so that a word in
-//! prose is no breach and a brace in a string closes nothing.
+//! A Rust file as the rules read it: its code with comments, strings and characters blanked, so that a word in a comment is not a
+//! breach and a brace in a string does not close a block.
 
 /// One Rust file.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Below the root, with slashes.
+    /// The path below the root, with slashes.
     pub path: String,
-    /// As it is.
+    /// The lines of the file.
     pub raw: Vec<String>,
-    /// Line by line without comments and literals.
+    /// The lines without comments and literals.
     pub code: Vec<String>,
     /// For each line whether it is test code.
     pub test: Vec<bool>,
@@ -23,12 +23,12 @@ pub struct Function {
     pub name: String,
     /// The line of its `fn`, from 1.
     pub line: usize,
-    /// From there to the closing brace.
+    /// The number of lines from there to its closing brace.
     pub lines: usize,
 }
 
 impl Source {
-    /// Reads a file.
+    /// Parses a file.
     pub fn new(path: &str, text: &str) -> Source {
         let masked = mask(text);
         let tests = test_spans(&masked);
@@ -40,11 +40,11 @@ impl Source {
         Source { path: path.into(), raw, code, test, functions: functions(&masked) }
     }
 
-    /// The crate that the file belongs to.
-    pub fn room(&self) -> &str {
+    /// The name of the crate that the file belongs to; empty for other files.
+    pub fn crate_name(&self) -> &str {
         let mut parts = self.path.split('/');
         match (parts.next(), parts.next()) {
-            (Some("crates"), Some(room)) => room,
+            (Some("crates"), Some(crate_name)) => crate_name,
             (Some("examples"), Some(_)) => "examples",
             _ => "",
         }
@@ -73,7 +73,7 @@ pub fn words(line: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Blanks comments and literals; line breaks stay where they are.
+/// Blanks comments and literals, but keeps line breaks.
 fn mask(text: &str) -> Vec<char> {
     let chars: Vec<char> = text.chars().collect();
     let mut out = chars.clone();
@@ -91,7 +91,7 @@ fn mask(text: &str) -> Vec<char> {
     out
 }
 
-/// Where the comment or literal that starts here ends.
+/// The end of the comment or literal that starts at `at`; none if none does.
 fn literal_end(chars: &[char], at: usize) -> Option<usize> {
     let next = chars.get(at + 1).copied();
     match chars[at] {
@@ -111,7 +111,8 @@ fn find(chars: &[char], from: usize, wanted: impl Fn(char) -> bool) -> usize {
 }
 
 fn block_comment_end(chars: &[char], at: usize) -> usize {
-    let (mut depth, mut at) = (0, at);
+    let mut depth = 0;
+    let mut at = at;
     while at + 1 < chars.len() {
         match (chars[at], chars[at + 1]) {
             ('/', '*') => (depth, at) = (depth + 1, at + 2),
@@ -159,7 +160,7 @@ fn line_of(code: &[char], at: usize) -> usize {
     1 + code[..at.min(code.len())].iter().filter(|c| **c == '\n').count()
 }
 
-/// The body that starts after this place: where its opening and closing braces are; none for a declaration.
+/// The opening and closing braces of the body that follows `from`; none for a declaration.
 fn body(code: &[char], from: usize) -> Option<(usize, usize)> {
     let mut nested = 0i32;
     let mut open = from;
@@ -202,7 +203,7 @@ fn functions(code: &[char]) -> Vec<Function> {
     found
 }
 
-/// The lines of everything below `#[cfg(test)]`.
+/// The first and last lines of all items with `#[cfg(test)]`.
 fn test_spans(code: &[char]) -> Vec<(usize, usize)> {
     let marks = ["#[cfg(test)]", "#[cfg(all(test"].map(|mark| mark.chars().collect::<Vec<char>>());
     let mut found = Vec::new();
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn prose_and_literals_are_blank() {
+    fn comments_and_literals_are_blanked() {
         for (text, code) in [
             ("a // b", "a     "),
             ("a /* b /* c */ d */ e", "a                   e"),
@@ -261,7 +262,7 @@ pub(crate) async fn two<F: Fn(u8)>(
     }
 
     #[test]
-    fn test_code_is_known() {
+    fn test_code_is_recognised() {
         let text = "fn a() {}\n#[cfg(test)]\nmod tests {\n  fn b() {}\n}\nfn c() {}\n";
         assert_eq!(Source::new("crates/a/src/lib.rs", text).test, [false, true, true, true, true, false]);
         assert!(Source::new("crates/a/tests/x.rs", text).test.iter().all(|t| *t));
@@ -269,7 +270,7 @@ pub(crate) async fn two<F: Fn(u8)>(
     }
 
     #[test]
-    fn words_come_with_what_follows() {
+    fn each_word_comes_with_the_text_after_it() {
         let found: Vec<_> =
             words("x.unwrap(); println!(a_b)").map(|(word, rest)| (word, rest.chars().next())).collect();
         assert_eq!(found, [("x", Some('.')), ("unwrap", Some('(')), ("println", Some('!')), ("a_b", Some(')'))]);

@@ -1,6 +1,6 @@
-//! The words of types, modules and sentences: one noun for each concept, the field's (docs/glossary.md).
+//! The words of types, modules and sentences: one noun for each concept, the usual one of the field (docs/glossary.md).
 //!
-//! Does not know: what a word means. It knows words that have meant nothing, or too much, and says which ones to use instead.
+//! Does not know: the meaning of words. It has lists of vague and picturesque words, with better ones.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use super::text::words;
 use super::{Breach, Tree};
 
-/// Types with names that many things may have: another word of the same kind would say as much. With what to write instead.
+/// Names of types that could be the name of anything, with what to write instead.
 const VAGUE_TYPES: &[(&str, &str)] = &[
     ("Line", "what it is a line of: `ReceiptLine`, `SampleLine`"),
     ("Said", "`Report`, `Reply`, or what is said"),
@@ -31,19 +31,19 @@ const VAGUE_TYPES: &[(&str, &str)] = &[
     ("Here", "`LocalEnd`, `Source`"),
 ];
 
-/// Names of std's prelude. An alias of `Result` with a crate's own error is what everybody writes.
+/// Names of std's prelude that no type may have. `Result` is not among them: a crate may alias it with its own error.
 const PRELUDE: [&str; 14] = [
     "Option", "Some", "None", "Ok", "Vec", "String", "Box", "From", "Into", "Iterator", "Drop", "Default", "Clone",
     "Send",
 ];
 
-/// Names that a type of each crate, or of each program, has by convention.
+/// Names that each crate or program may use, by convention.
 const CONVENTIONAL: [&str; 3] = ["Error", "Result", "Args"];
 
-/// So many types of one name there may be.
+/// The most types of one name.
 const SAME_NAME_MAX: usize = 2;
 
-/// Modules whose names were pictures, with what to call them.
+/// Picturesque names of modules, with what to write instead.
 const PICTURES: &[(&str, &str)] = &[
     ("hall", "admission_queue"),
     ("lounge", "idle_connections"),
@@ -59,7 +59,7 @@ const PICTURES: &[(&str, &str)] = &[
     ("desk", "test_service"),
 ];
 
-/// Phrases that need a second reading, with plain ones.
+/// Phrases that need a second reading, with what to write instead.
 const RIDDLES: &[(&str, &str)] = &[
     ("is not to be had", "`is not available`, `cannot be reached`"),
     ("that does not read", "`that cannot be read`, `that is not valid JSON`"),
@@ -69,28 +69,31 @@ const RIDDLES: &[(&str, &str)] = &[
     ("Hears of it", "name what is done: `Applies the change`"),
 ];
 
-/// How many types of each name there still are, above [`SAME_NAME_MAX`]. The table is a ratchet: a number here only ever falls.
+/// The table of names that more than [`SAME_NAME_MAX`] types have, with their numbers. It is a ratchet: a number here only ever falls.
 const RATCHET: &str = "crates/xtask/type_names.toml";
 
-/// No type has a name that says nothing, or one of the prelude.
+/// No type has a vague name, or one of the prelude.
 pub fn type_names(tree: &Tree) -> Result<Vec<Breach>> {
     let mut breaches = Vec::new();
     for (path, line, name) in types(tree) {
         let vague = VAGUE_TYPES.iter().find(|(vague, _)| *vague == name);
         if let Some((_, instead)) = vague {
-            breaches.push(Breach::new(path, line, format!("`{name}` may be anything; say {instead}")));
+            breaches.push(Breach::new(path, line, format!("`{name}` is vague; write {instead}")));
         }
         if PRELUDE.contains(&name) {
-            breaches.push(Breach::new(path, line, format!("`{name}` is std's; name this one otherwise")));
+            breaches.push(Breach::new(path, line, format!("`{name}` is a name of std; use another one")));
         }
     }
     Ok(breaches)
 }
 
-/// No name is that of more than two types, but where the table knows of more.
+/// At most two types have the same name, or as many as the table permits.
+///
+/// # Errors
+/// The table is not valid TOML.
 pub fn one_name_one_thing(tree: &Tree) -> Result<Vec<Breach>> {
-    let table = match tree.papers.iter().find(|paper| paper.path == RATCHET) {
-        Some(paper) => toml::from_str(&String::from_utf8_lossy(&paper.bytes)).context(RATCHET)?,
+    let table = match tree.files.iter().find(|file| file.path == RATCHET) {
+        Some(file) => toml::from_str(&String::from_utf8_lossy(&file.bytes)).context(RATCHET)?,
         None => BTreeMap::new(),
     };
     Ok(judge(&types(tree), &table))
@@ -111,7 +114,7 @@ fn judge(types: &[(&str, usize, &str)], table: &BTreeMap<String, usize>) -> Vec<
                 format!("{count} types are called `{name}`; {SAME_NAME_MAX} may be: {}", others.join(", "))
             }
             Some(known) if count > known => {
-                format!("{count} types are called `{name}`, {known} before: find its own noun")
+                format!("{count} types are called `{name}`, {known} before: use a more exact name")
             }
             Some(known) if count < known => {
                 format!("{count} types are called `{name}`: put that into {RATCHET} instead of {known}")
@@ -126,7 +129,7 @@ fn judge(types: &[(&str, usize, &str)], table: &BTreeMap<String, usize>) -> Vec<
     breaches
 }
 
-/// The types that are defined in the tree: path, line, name. Those of traits' implementations are the traits' words.
+/// The types that are defined in the tree: path, line, name. Associated types in implementations are left out: the trait names them.
 fn types(tree: &Tree) -> Vec<(&str, usize, &str)> {
     let mut types = Vec::new();
     for source in &tree.sources {
@@ -149,41 +152,37 @@ fn types(tree: &Tree) -> Vec<(&str, usize, &str)> {
     types
 }
 
-/// No module has a picture for a name.
+/// No module has a picturesque name.
 pub fn module_names(tree: &Tree) -> Result<Vec<Breach>> {
     let mut breaches = Vec::new();
     for source in &tree.sources {
         for part in source.path.trim_end_matches(".rs").split('/') {
             if let Some((_, instead)) = PICTURES.iter().find(|(picture, _)| *picture == part) {
-                breaches.push(Breach::new(
-                    &source.path,
-                    0,
-                    format!("`{part}` is a picture; the field says `{instead}`"),
-                ));
+                breaches.push(Breach::new(&source.path, 0, format!("`{part}` is picturesque; write `{instead}`")));
             }
         }
     }
     Ok(breaches)
 }
 
-/// No comment, message or document has a phrase that nobody understands at once.
+/// No comment, message or document has a phrase that needs a second reading.
 pub fn sentences(tree: &Tree) -> Result<Vec<Breach>> {
     let mut breaches = Vec::new();
-    // These files speak of them.
+    // These files quote such phrases.
     let is_free = |path: &str| {
         path.ends_with("tidy/vocabulary.rs") || path.ends_with("CHANGELOG.md") || path.ends_with("CONTRIBUTING.md")
     };
     let texts = tree
-        .papers
+        .files
         .iter()
-        .filter(|paper| (paper.path.ends_with(".rs") || paper.path.ends_with(".md")) && !is_free(&paper.path));
-    for paper in texts {
-        for (at, line) in String::from_utf8_lossy(&paper.bytes).lines().enumerate() {
+        .filter(|file| (file.path.ends_with(".rs") || file.path.ends_with(".md")) && !is_free(&file.path));
+    for file in texts {
+        for (at, line) in String::from_utf8_lossy(&file.bytes).lines().enumerate() {
             for (riddle, instead) in RIDDLES.iter().filter(|(riddle, _)| line.contains(riddle)) {
                 breaches.push(Breach::new(
-                    &paper.path,
+                    &file.path,
                     at + 1,
-                    format!("{riddle:?} needs a second reading; say {instead}"),
+                    format!("{riddle:?} needs a second reading; write {instead}"),
                 ));
             }
         }
@@ -199,13 +198,13 @@ mod tests {
     const FILE: &str = "crates/a/src/b.rs";
 
     #[test]
-    fn names_that_say_nothing_are_found() {
+    fn vague_names_and_names_of_std_are_found() {
         let text = "struct Line;\npub(crate) enum Told {}\n// struct Way\npub struct PathLine;\npub trait From {}\nimpl A {\n    type Err = B;\n}\n";
         assert_eq!(lines(type_names, FILE, text), [1, 2, 5]);
     }
 
     #[test]
-    fn a_name_is_for_two_things_at_most() {
+    fn at_most_two_types_have_the_same_name() {
         let types = [("a.rs", 1, "Reading"), ("b.rs", 2, "Reading"), ("c.rs", 3, "Reading"), ("d.rs", 4, "Error")];
         let table = |count: Option<usize>| count.map(|count| ("Reading".to_owned(), count)).into_iter().collect();
         let found = judge(&types, &table(None));
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_and_riddles_are_found() {
+    fn picturesque_modules_and_unclear_phrases_are_found() {
         assert_eq!(lines(module_names, "crates/a/src/lounge/mod.rs", ""), [0]);
         assert!(lines(module_names, "crates/a/src/lounges.rs", "").is_empty());
         assert_eq!(lines(sentences, FILE, "//! A file.\n// The key is not to be had there.\n"), [2]);

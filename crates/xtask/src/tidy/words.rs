@@ -1,4 +1,4 @@
-//! Words that belong in some rooms only: `unsafe`, printing, unwrapping, and the outside world in pure crates.
+//! Words that are permitted in some crates only: `unsafe`, printing, unwrapping, and input and output in pure crates.
 
 use anyhow::Result;
 
@@ -6,7 +6,7 @@ use super::paths::paths;
 use super::text::{Source, words};
 use super::{Breach, Tree};
 
-/// Crates that never see a clock, a file, a socket, a thread or chance: all of it comes in as arguments.
+/// Crates that never use a clock, a file, a socket, a thread or random numbers: they get such values as arguments.
 const PURE: [&str; 7] = ["model", "wire", "auth", "pilot", "sched", "replicas", "plan"];
 /// Crates that are programs, and so may print.
 const PROGRAMS: [&str; 4] = ["longhaul", "xtask", "bench", "examples"];
@@ -14,24 +14,30 @@ const PROGRAMS: [&str; 4] = ["longhaul", "xtask", "bench", "examples"];
 /// `unsafe` is in `sys` only.
 pub fn unsafe_code(tree: &Tree) -> Result<Vec<Breach>> {
     let what = "`unsafe` outside crates/sys; move the system call there behind a safe function";
-    Ok(find(tree, |source| source.room() != "sys", |line| words(line).any(|(word, _)| word == "unsafe"), true, what))
+    Ok(find(
+        tree,
+        |source| source.crate_name() != "sys",
+        |line| words(line).any(|(word, _)| word == "unsafe"),
+        true,
+        what,
+    ))
 }
 
 /// Libraries do not print.
 pub fn prints(tree: &Tree) -> Result<Vec<Breach>> {
     let macros = ["println", "eprintln", "print", "eprint", "dbg"];
-    let says = |line: &str| words(line).any(|(word, rest)| macros.contains(&word) && rest.starts_with('!'));
+    let matches = |line: &str| words(line).any(|(word, rest)| macros.contains(&word) && rest.starts_with('!'));
     let what = "a library does not print; return the fact, or hand it to `tracing`";
-    // What a build script has to say to cargo, it prints.
-    let is_library = |source: &Source| !PROGRAMS.contains(&source.room()) && !source.path.ends_with("build.rs");
-    Ok(find(tree, is_library, says, false, what))
+    // A build script prints its instructions to cargo.
+    let is_library = |source: &Source| !PROGRAMS.contains(&source.crate_name()) && !source.path.ends_with("build.rs");
+    Ok(find(tree, is_library, matches, false, what))
 }
 
-/// Nothing but a test panics on an error.
+/// Only tests panic on an error.
 pub fn unwraps(tree: &Tree) -> Result<Vec<Breach>> {
-    let says = |line: &str| line.contains(".unwrap()") || line.contains(".expect(");
+    let matches = |line: &str| line.contains(".unwrap()") || line.contains(".expect(");
     let what = "no unwrap outside tests: return the error, or allow clippy::unwrap_used just above with the reason";
-    let mut found = find(tree, |source| source.room() != "xtask", says, false, what);
+    let mut found = find(tree, |source| source.crate_name() != "xtask", matches, false, what);
     found.retain(|breach| {
         let source = tree.sources.iter().find(|source| source.path == breach.file);
         !source.is_some_and(|source| is_allowed(source, breach.line))
@@ -39,20 +45,20 @@ pub fn unwraps(tree: &Tree) -> Result<Vec<Breach>> {
     Ok(found)
 }
 
-/// Whether the lines just above allow it. An attribute with its reason may take three lines.
+/// Whether an attribute just above a line allows to unwrap. With its reason, it may take three lines.
 fn is_allowed(source: &Source, line: usize) -> bool {
     let above = &source.raw[line.saturating_sub(5)..line - 1];
     above.iter().any(|l| l.contains("allow(") || l.contains("expect("))
         && above.iter().any(|l| l.contains("clippy::unwrap_used") || l.contains("clippy::expect_used"))
 }
 
-/// The pure crates know nothing of the world.
+/// Pure crates have no input and output.
 pub fn impurities(tree: &Tree) -> Result<Vec<Breach>> {
     let mut breaches = Vec::new();
-    for source in tree.sources.iter().filter(|source| PURE.contains(&source.room())) {
+    for source in tree.sources.iter().filter(|source| PURE.contains(&source.crate_name())) {
         for (line, path) in paths(source).into_iter().filter(|(line, _)| !source.test[line - 1]) {
-            if let Some(world) = world_of(&path) {
-                let what = format!("`{path}` in a pure crate: {world} comes in as an argument, from the caller");
+            if let Some(input) = input_of(&path) {
+                let what = format!("`{path}` in a pure crate: take {input} as an argument from the caller");
                 breaches.push(Breach::new(&source.path, line, what));
             }
         }
@@ -60,34 +66,34 @@ pub fn impurities(tree: &Tree) -> Result<Vec<Breach>> {
     Ok(breaches)
 }
 
-/// The part of the outside world that a path leads to, if any.
-fn world_of(path: &str) -> Option<&'static str> {
+/// The kind of input or output that a path leads to, if any.
+fn input_of(path: &str) -> Option<&'static str> {
     let parts: Vec<&str> = path.split("::").collect();
     match parts[..] {
-        // An address is a value; only what opens or asks is the world.
+        // An address is a value, not input or output.
         ["std", "net", "IpAddr" | "Ipv4Addr" | "Ipv6Addr" | "SocketAddr" | "AddrParseError", ..] => None,
-        ["std", "net", ..] => Some("what sockets say"),
-        ["std", "fs", ..] => Some("what files hold"),
-        ["std", "thread", ..] => Some("what runs beside"),
+        ["std", "net", ..] => Some("data from sockets"),
+        ["std", "fs", ..] => Some("data from files"),
+        ["std", "thread", ..] => Some("results of threads"),
         ["std", "time", "Instant" | "SystemTime", ..] | ["Instant" | "SystemTime", ..] => Some("the time"),
-        ["tokio", ..] => Some("what a runtime does"),
-        ["rand" | "getrandom", _, ..] => Some("chance"),
+        ["tokio", ..] => Some("results of a runtime"),
+        ["rand" | "getrandom", _, ..] => Some("random numbers"),
         _ => None,
     }
 }
 
-/// The lines where something is said, in crates of interest.
+/// The lines that match, in the wanted files.
 fn find(
     tree: &Tree,
-    concerns: impl Fn(&Source) -> bool,
-    says: impl Fn(&str) -> bool,
+    is_wanted: impl Fn(&Source) -> bool,
+    matches: impl Fn(&str) -> bool,
     in_tests: bool,
     what: &str,
 ) -> Vec<Breach> {
     let mut breaches = Vec::new();
-    for source in tree.sources.iter().filter(|source| concerns(source)) {
+    for source in tree.sources.iter().filter(|source| is_wanted(source)) {
         for (line, code, test) in source.lines() {
-            if (in_tests || !test) && says(code) {
+            if (in_tests || !test) && matches(code) {
                 breaches.push(Breach::new(&source.path, line, what));
             }
         }
@@ -126,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_world_is_not_named() {
+    fn a_pure_crate_names_no_clock_file_socket_or_thread() {
         let text = "use std::time::{Duration, Instant};
 use std::{
   fs::File,

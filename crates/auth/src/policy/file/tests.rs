@@ -16,7 +16,7 @@ fn refused(text: &str) -> (usize, String) {
 }
 
 #[test]
-fn the_example_reads() {
+fn the_example_file_is_read() {
     let policy = Policy::parse(EXAMPLE).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((policy.audiences.len(), policy.issuers.len(), policy.rules.len()), (2, 2, 5));
     let cms = policy.issuer("https://cms-auth.example.org/").unwrap();
@@ -43,14 +43,14 @@ fn the_example_reads() {
 }
 
 #[test]
-fn an_empty_file_is_no_file() {
+fn an_empty_file_gives_the_default_policy() {
     assert_eq!(Policy::parse("# nothing yet\n"), Ok(Policy::default()));
     let nothing = Policy::default();
     assert!(!nothing.macaroons.on && nothing.rules.is_empty() && nothing.issuers.is_empty());
 }
 
 #[test]
-fn mistakes_are_named_with_their_line() {
+fn a_mistake_is_reported_with_its_line() {
     let issuer = "[[issuer]]\nname = \"a\"\niss = \"https://a\"\n";
     let allow = |lines: &str| format!("\n[[allow]]\nexport = \"e\"\nrights = [\"read\"]\n{lines}\n");
     let table: [(String, usize, &str); 19] = [
@@ -85,12 +85,12 @@ fn mistakes_are_named_with_their_line() {
 
 proptest! {
     #[test]
-    fn any_bytes(bytes: Vec<u8>) {
+    fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
         crate::fuzzing::policy(&bytes);
     }
 
     #[test]
-    fn any_change_to_the_example(at in 0usize..EXAMPLE.len(), with in "[a-z\"\\[\\]=\n#.]") {
+    fn a_changed_example_is_read_or_refused(at in 0usize..EXAMPLE.len(), with in "[a-z\"\\[\\]=\n#.]") {
         let mut changed = EXAMPLE.to_owned();
         changed.replace_range(at..=at, &with);
         crate::fuzzing::policy(changed.as_bytes());

@@ -1,4 +1,4 @@
-//! What visitors of each kind may do under one policy.
+//! The access of clients of each kind under one policy.
 
 use super::*;
 use crate::actions::Action;
@@ -70,7 +70,7 @@ fn path(text: &str) -> RelPath {
     RelPath::parse(text.as_bytes()).unwrap()
 }
 
-fn visitor<'a>() -> PresentedCredentials<'a> {
+fn client<'a>() -> PresentedCredentials<'a> {
     PresentedCredentials::new("198.51.100.7".parse().unwrap())
 }
 
@@ -97,12 +97,12 @@ fn claims(iss: &str, subject: &str, scopes: &[(Actions, &str)], groups: &[&str])
 }
 
 fn with_token(claims: &Claims) -> Result<Access, Denied> {
-    policy().access(&PresentedCredentials { claims: Some(claims), ..visitor() })
+    policy().access(&PresentedCredentials { claims: Some(claims), ..client() })
 }
 
 #[test]
-fn guests() {
-    let guest = policy().access(&visitor()).unwrap();
+fn an_anonymous_client_gets_the_permits_for_anyone() {
+    let guest = policy().access(&client()).unwrap();
     assert!(guest.is_guest() && may(&guest, Action::Read, "public/x") && !may(&guest, Action::Create, "inbox/x"));
     assert_eq!(guest.holder(), "guest");
     let denied = guest.allow(Action::Create, "public", true, &path("x")).unwrap_err();
@@ -112,12 +112,12 @@ fn guests() {
     let shut = PresentedCredentials::new("203.0.113.9".parse().unwrap());
     let denied = policy().access(&shut).unwrap_err();
     assert!(matches!(denied, Denied::Address(_)) && !denied.is_unauthenticated());
-    assert_eq!(Policy::default().access(&visitor()), Err(Denied::NoKey));
+    assert_eq!(Policy::default().access(&client()), Err(Denied::NoKey));
 }
 
 #[test]
-fn what_the_node_gives_everybody_adds_up() {
-    let anonymous = PresentedCredentials { anonymous: Some(Rights::Read), ..visitor() };
+fn the_rights_of_anonymous_clients_add_to_those_of_rules() {
+    let anonymous = PresentedCredentials { anonymous: Some(Rights::Read), ..client() };
     assert_eq!(Policy::default().access(&anonymous), Ok(Access::Anonymous(Rights::Read)));
     let near = PresentedCredentials { address: "192.0.2.1".parse().unwrap(), ..anonymous };
     let guest = policy().access(&near).unwrap();
@@ -127,7 +127,7 @@ fn what_the_node_gives_everybody_adds_up() {
 }
 
 #[test]
-fn scopes_below_the_issuers_path() {
+fn scopes_are_relative_to_the_issuers_path() {
     let access =
         with_token(&claims("https://one.example", "bob", &[(Actions::FOR_READ, "/user/")], &["/cms/prod"])).unwrap();
     assert!(may(&access, Action::Read, "cms/store/user/x") && may(&access, Action::Stat, "cms/store"));
@@ -141,7 +141,7 @@ fn scopes_below_the_issuers_path() {
 }
 
 #[test]
-fn scopes_that_name_their_export() {
+fn scopes_may_name_their_export() {
     let scopes = [(Actions::FOR_READ, "/ska/a"), (Actions::FOR_MODIFY, "/scratch"), (Actions::FOR_READ, "/cms")];
     let access = with_token(&claims("https://many.example", "s", &scopes, &[])).unwrap();
     assert!(may(&access, Action::Read, "ska/a/x") && !may(&access, Action::Read, "ska/b"));
@@ -158,7 +158,7 @@ fn scopes_that_name_their_export() {
 }
 
 #[test]
-fn groups_and_subjects() {
+fn rules_for_groups_and_subjects_count_where_a_token_has_no_scopes() {
     let access = with_token(&claims("https://one.example", "bob", &[], &["/cms/prod"])).unwrap();
     assert!(may(&access, Action::Modify, "cms/store/prod/x") && may(&access, Action::Create, "cms/home/bob/x"));
     for groups in [["/cms"], ["/cms/prod/sub"], ["/cms/production"], ["cms/prod"]] {
@@ -172,34 +172,34 @@ fn groups_and_subjects() {
     let mut closed = policy();
     closed.rules.retain(|rule| rule.who != RuleSubject::Anyone);
     let eve = claims("https://one.example", "eve", &[], &[]);
-    let denied = closed.access(&PresentedCredentials { claims: Some(&eve), ..visitor() }).unwrap_err();
+    let denied = closed.access(&PresentedCredentials { claims: Some(&eve), ..client() }).unwrap_err();
     assert!(matches!(denied, Denied::Nothing(_)) && !denied.is_unauthenticated());
 }
 
 #[test]
-fn certificates_in_either_form() {
+fn rules_for_certificates_match_either_form_of_the_name() {
     for dn in ["CN=Alice,DC=org", "/DC=org/CN=Alice"] {
-        let access = policy().access(&PresentedCredentials { dn: Some(dn), ..visitor() }).unwrap();
+        let access = policy().access(&PresentedCredentials { dn: Some(dn), ..client() }).unwrap();
         assert!(may(&access, Action::Read, "cms/x") && !may(&access, Action::Create, "cms/x"), "{dn}");
         assert_eq!(access.who(), "/DC=org/CN=Alice");
     }
     for dn in ["CN=alice,DC=org", "CN=Alice", "nonsense", "CN=Alice+UID=a,DC=org"] {
-        let access = policy().access(&PresentedCredentials { dn: Some(dn), ..visitor() }).unwrap();
+        let access = policy().access(&PresentedCredentials { dn: Some(dn), ..client() }).unwrap();
         assert!(!may(&access, Action::Read, "cms/x") && may(&access, Action::Read, "public/x"), "{dn}");
     }
     let narrow = claims("https://one.example", "bob", &[(Actions::FOR_READ, "/user")], &[]);
     let both = policy()
-        .access(&PresentedCredentials { claims: Some(&narrow), dn: Some("CN=Alice,DC=org"), ..visitor() })
+        .access(&PresentedCredentials { claims: Some(&narrow), dn: Some("CN=Alice,DC=org"), ..client() })
         .unwrap();
     assert!(!may(&both, Action::Read, "cms/x"), "a token decides alone");
 }
 
 #[test]
-fn keys_stay_keys() {
+fn a_key_without_a_rule_gives_its_grant() {
     let grant = Grant::new([2; 8], &[3; 32], "data".into(), &path("a"), Rights::Create, 0);
     let mut closed = policy();
     closed.rules.retain(|rule| rule.who != RuleSubject::Anyone);
-    let of = |policy: &Policy, grant: &Grant| policy.access(&PresentedCredentials { grant: Some(grant), ..visitor() });
+    let of = |policy: &Policy, grant: &Grant| policy.access(&PresentedCredentials { grant: Some(grant), ..client() });
     assert_eq!(of(&closed, &grant), Ok(Access::Granted(grant.clone())));
     assert_eq!(of(&Policy::default(), &grant), Ok(Access::Granted(grant.clone())));
     let wider = of(&policy(), &grant).unwrap();
@@ -215,31 +215,31 @@ fn keys_stay_keys() {
 }
 
 #[test]
-fn macaroons() {
+fn a_macaroon_gives_the_actions_of_its_caveats() {
     let mut held = VerifiedMacaroon {
         identifier: "u:0101010101010101".into(),
         uuid: "u".into(),
         origin: "0101010101010101".into(),
-        standing: None,
+        provenance: None,
         name: "alice".into(),
         activities: Activities::DOWNLOAD | Activities::LIST,
         path: path("cms/store"),
         from: Vec::new(),
         before: Some(7),
     };
-    let access = policy().access(&PresentedCredentials { held: Some(&held), ..visitor() }).unwrap();
+    let access = policy().access(&PresentedCredentials { held: Some(&held), ..client() }).unwrap();
     assert!(may(&access, Action::Read, "cms/store/x") && !may(&access, Action::Read, "cms/x"));
     assert!(!may(&access, Action::Create, "cms/store/x"));
     assert_eq!((access.who().as_str(), access.holder(), access.expires()), ("macaroon alice", "macaroon:u", Some(7)));
-    let off = Policy::default().access(&PresentedCredentials { held: Some(&held), ..visitor() });
+    let off = Policy::default().access(&PresentedCredentials { held: Some(&held), ..client() });
     assert_eq!(off, Err(Denied::Macaroon(MacaroonError::Off)));
     held.path = RelPath::root();
-    let nowhere = policy().access(&PresentedCredentials { held: Some(&held), ..visitor() }).unwrap();
+    let nowhere = policy().access(&PresentedCredentials { held: Some(&held), ..client() }).unwrap();
     assert!(!may(&nowhere, Action::Read, "cms/x"), "a macaroon for the whole node is for no export");
 }
 
 #[test]
-fn holders_are_told_apart() {
+fn holders_have_different_ids() {
     let of = |iss: &str, subject: &str| with_token(&claims(iss, subject, &[], &[])).unwrap().holder().to_owned();
     let bob = of("https://one.example", "bob");
     assert_eq!(bob, of("https://one.example", "bob"), "the next token of the same subject is the same holder");
@@ -252,11 +252,11 @@ fn holders_are_told_apart() {
     assert_eq!(shown, "a?b@https://one.example");
 }
 
-/// What a macaroon that is made by this visitor under this policy is worth.
-fn made(policy: &Policy, visitor: &PresentedCredentials<'_>, at: &str, activities: &str) -> VerifiedMacaroon {
-    let access = policy.access(visitor).unwrap();
+/// Issues a macaroon to this client under this policy, and verifies it.
+fn made(policy: &Policy, client: &PresentedCredentials<'_>, at: &str, activities: &str) -> VerifiedMacaroon {
+    let access = policy.access(client).unwrap();
     let (export, below) = at.split_once('/').unwrap_or((at, ""));
-    let (path, issuer, now) = (path(below), visitor.claims.map(|claims| claims.issuer.as_str()), 10);
+    let (path, issuer, now) = (path(below), client.claims.map(|claims| claims.issuer.as_str()), 10);
     let birth =
         MacaroonContext { access: &access, issuer, export, writable: true, path: &path, location: "l", uuid: "u", now };
     let request = format!(r#"{{"caveats":["activity:{activities}"],"validity":"PT1M"}}"#);
@@ -265,13 +265,13 @@ fn made(policy: &Policy, visitor: &PresentedCredentials<'_>, at: &str, activitie
     crate::macaroon::verify(&[7; 32], &issued.text, now).unwrap()
 }
 
-/// What its holder may from an address.
+/// The access of its holder from an address.
 fn with(policy: &Policy, held: &VerifiedMacaroon, address: &str) -> Result<Access, Denied> {
     policy.access(&PresentedCredentials { held: Some(held), ..PresentedCredentials::new(address.parse().unwrap()) })
 }
 
 #[test]
-fn a_macaroon_counts_from_where_its_rule_does() {
+fn a_macaroon_is_accepted_from_the_addresses_of_its_rule() {
     let text =
         POLICY.replace("    dn = \"/DC=org/CN=Alice\"", "    from = [\"192.0.2.0/24\"]\n    dn = \"/DC=org/CN=Alice\"");
     let bound = Policy::parse(&text).unwrap();
@@ -284,13 +284,13 @@ fn a_macaroon_counts_from_where_its_rule_does() {
     assert!(may(&with(&bound, &held, "192.0.2.9").unwrap(), Action::Read, "cms/x"));
     let denied = with(&bound, &held, "198.51.100.7").unwrap_err();
     assert!(matches!(denied, Denied::Macaroon(MacaroonError::Address(_))) && denied.is_unauthenticated(), "{denied}");
-    // What is free for all is not bound because of it.
+    // Actions that every client may do are not restricted to these addresses.
     let free = made(&bound, &alice, "public", "DOWNLOAD");
     assert!(free.from.is_empty() && with(&bound, &free, "198.51.100.7").is_ok());
 }
 
 #[test]
-fn a_macaroon_goes_with_what_it_was_made_of() {
+fn a_macaroon_ends_with_the_rules_and_issuers_that_it_was_made_from() {
     let (all, here) = (policy(), "198.51.100.7");
     let gone = |policy: &Policy, held: &VerifiedMacaroon| {
         let denied = with(policy, held, here).unwrap_err();
@@ -304,27 +304,27 @@ fn a_macaroon_goes_with_what_it_was_made_of() {
     let mut untrusted = all.clone();
     untrusted.issuers.retain(|issuer| issuer.name != "one");
     // A certificate, by its rule.
-    let dn = made(&all, &PresentedCredentials { dn: Some("/DC=org/CN=Alice"), ..visitor() }, "cms", "DOWNLOAD");
+    let dn = made(&all, &PresentedCredentials { dn: Some("/DC=org/CN=Alice"), ..client() }, "cms", "DOWNLOAD");
     assert!(may(&with(&all, &dn, here).unwrap(), Action::Read, "cms/x"));
     gone(&without(&|who| matches!(who, RuleSubject::Dn(_))), &dn);
-    // A group, by its rule and its issuer; another rule of the same issuer does not stand in.
+    // A group, by its rule and its issuer; another rule of the same issuer does not replace it.
     let claims = |scopes: &[(Actions, &str)]| claims("https://one.example", "eve", scopes, &["/cms/prod"]);
     let group =
-        made(&all, &PresentedCredentials { claims: Some(&claims(&[])), ..visitor() }, "cms/store/prod", "DOWNLOAD");
+        made(&all, &PresentedCredentials { claims: Some(&claims(&[])), ..client() }, "cms/store/prod", "DOWNLOAD");
     assert!(may(&with(&all, &group, here).unwrap(), Action::Read, "cms/store/prod/x"));
     gone(&without(&|who| matches!(who, RuleSubject::Group { .. })), &group);
     gone(&untrusted, &group);
-    // Scopes need no rule, but their issuer.
+    // Scopes need their issuer, and no rule.
     let scopes = claims(&[(Actions::FOR_READ, "/user")]);
-    let scopes = made(&all, &PresentedCredentials { claims: Some(&scopes), ..visitor() }, "cms/store/user", "DOWNLOAD");
+    let scopes = made(&all, &PresentedCredentials { claims: Some(&scopes), ..client() }, "cms/store/user", "DOWNLOAD");
     assert!(may(&with(&without(&|_| true), &scopes, here).unwrap(), Action::Read, "cms/store/user/x"));
     gone(&untrusted, &scopes);
-    // A rule takes back what it gave; what the key itself gives stays.
+    // Without the rule, the actions that it gave are gone; those of the key itself stay.
     let grant = Grant::new([1; 8], &[3; 32], "scratch".into(), &path("a"), Rights::Create, 0);
-    let key = made(&all, &PresentedCredentials { grant: Some(&grant), ..visitor() }, "scratch/a", "DOWNLOAD,UPLOAD");
+    let key = made(&all, &PresentedCredentials { grant: Some(&grant), ..client() }, "scratch/a", "DOWNLOAD,UPLOAD");
     assert!(may(&with(&all, &key, here).unwrap(), Action::Read, "scratch/a/x"));
     let left = with(&without(&|who| matches!(who, RuleSubject::Key(_))), &key, here).unwrap();
     assert!(!may(&left, Action::Read, "scratch/a/x") && may(&left, Action::Create, "scratch/a/x"));
-    // Made before these things were written down.
-    gone(&all, &VerifiedMacaroon { standing: None, ..dn });
+    // Made by a version that recorded no provenance.
+    gone(&all, &VerifiedMacaroon { provenance: None, ..dn });
 }

@@ -1,4 +1,4 @@
-//! What VOMS servers attest.
+//! VOMS attributes: accepted and refused ones.
 
 use proptest::prelude::*;
 use rcgen::{CustomExtension, DnType, ExtendedKeyUsagePurpose, KeyPair, SigningKey};
@@ -13,7 +13,7 @@ const LSC: &str = "/O=Grid/CN=voms\n/O=Grid/OU=Authority\n";
 const VOMS: &[u64] = &[1, 3, 6, 1, 4, 1, 8005, 100, 100];
 const ECDSA_SHA256: &[u64] = &[1, 2, 840, 10045, 4, 3, 2];
 
-/// What a server is to attest.
+/// The content of an attestation.
 struct Attestation<'a> {
     vo: &'a str,
     fqans: &'a [&'a str],
@@ -23,7 +23,7 @@ struct Attestation<'a> {
     extension: Option<(&'a [u64], bool)>,
 }
 
-fn said() -> Attestation<'static> {
+fn attestation() -> Attestation<'static> {
     let fqans = &["/astro/Role=production", "/astro"];
     Attestation { vo: "astro", fqans, serial: 7, begins: NOW, ends: NOW + 60, extension: None }
 }
@@ -36,7 +36,7 @@ fn voms(last: u64) -> Vec<u64> {
     [VOMS, &[last]].concat()
 }
 
-/// A name as it stands in a certificate.
+/// The subject of a certificate, DER.
 fn subject(certificate: &CertificateDer<'_>) -> Vec<u8> {
     x509_parser::parse_x509_certificate(certificate).unwrap().1.subject().as_raw().to_vec()
 }
@@ -49,7 +49,7 @@ fn algorithm(writer: DERWriter<'_>) {
     writer.write_sequence(|writer| oid(writer.next(), ECDSA_SHA256));
 }
 
-fn info(said: &Attestation<'_>, issuer: &[u8], server: &SigningCertificate) -> Vec<u8> {
+fn info(attestation: &Attestation<'_>, issuer: &[u8], server: &SigningCertificate) -> Vec<u8> {
     let at = |seconds: i64| GeneralizedTime::from_datetime(time(seconds));
     let certificates = yasna::construct_der(|writer| {
         writer.write_sequence(|writer| {
@@ -63,7 +63,7 @@ fn info(said: &Attestation<'_>, issuer: &[u8], server: &SigningCertificate) -> V
                 writer.next().write_tagged_implicit(Tag::context(0), |writer| {
                     writer.write_sequence(|writer| {
                         directory_name(writer.next(), issuer);
-                        writer.next().write_u64(said.serial);
+                        writer.next().write_u64(attestation.serial);
                     });
                 });
             });
@@ -73,13 +73,13 @@ fn info(said: &Attestation<'_>, issuer: &[u8], server: &SigningCertificate) -> V
             algorithm(writer.next());
             writer.next().write_u8(1);
             writer.next().write_sequence(|writer| {
-                writer.next().write_generalized_time(&at(said.begins));
-                writer.next().write_generalized_time(&at(said.ends));
+                writer.next().write_generalized_time(&at(attestation.begins));
+                writer.next().write_generalized_time(&at(attestation.ends));
             });
             writer.next().write_sequence(|writer| {
                 writer.next().write_sequence(|writer| {
                     oid(writer.next(), &voms(4));
-                    writer.next().write_set(|writer| fqans(writer.next(), said));
+                    writer.next().write_set(|writer| fqans(writer.next(), attestation));
                 });
             });
             writer.next().write_sequence(|writer| {
@@ -87,7 +87,7 @@ fn info(said: &Attestation<'_>, issuer: &[u8], server: &SigningCertificate) -> V
                     oid(writer.next(), &voms(10));
                     writer.next().write_bytes(&certificates);
                 });
-                if let Some((number, is_critical)) = said.extension {
+                if let Some((number, is_critical)) = attestation.extension {
                     writer.next().write_sequence(|writer| {
                         oid(writer.next(), number);
                         writer.next().write_bool(is_critical);
@@ -99,16 +99,16 @@ fn info(said: &Attestation<'_>, issuer: &[u8], server: &SigningCertificate) -> V
     })
 }
 
-fn fqans(writer: DERWriter<'_>, said: &Attestation<'_>) {
+fn fqans(writer: DERWriter<'_>, attestation: &Attestation<'_>) {
     writer.write_sequence(|writer| {
         writer.next().write_tagged_implicit(Tag::context(0), |writer| {
             writer.write_sequence(|writer| {
-                let uri = format!("{}://voms.example:15000", said.vo);
+                let uri = format!("{}://voms.example:15000", attestation.vo);
                 writer.next().write_tagged_implicit(Tag::context(6), |writer| writer.write_ia5_string(&uri));
             });
         });
         writer.next().write_sequence(|writer| {
-            said.fqans.iter().for_each(|fqan| writer.next().write_bytes(fqan.as_bytes()));
+            attestation.fqans.iter().for_each(|fqan| writer.next().write_bytes(fqan.as_bytes()));
         });
     });
 }
@@ -148,74 +148,85 @@ impl VomsFixture {
         VomsFixture { authority, server, person, authorities }
     }
 
-    fn show(&self, said: &Attestation<'_>, key: &KeyPair) -> Identity {
-        let info = info(said, &subject(&self.authority.der), &self.server);
+    fn show(&self, attestation: &Attestation<'_>, key: &KeyPair) -> Identity {
+        let info = info(attestation, &subject(&self.authority.der), &self.server);
         let proxy = self.person.proxy(|params| params.custom_extensions.push(extension(&info, key)));
         verify(&[proxy.der, self.person.der.clone()], &self.authorities, NOW).unwrap()
     }
 
-    fn refused(&self, said: &Attestation<'_>) -> String {
-        let identity = self.show(said, &self.server.key);
+    fn refused(&self, attestation: &Attestation<'_>) -> String {
+        let identity = self.show(attestation, &self.server.key);
         assert!(identity.attributes.is_empty(), "{:?}", identity.attributes);
         identity.refused_attributes.join("; ")
     }
 }
 
 #[test]
-fn a_server_attests_what_is_its_own() {
+fn a_server_attests_groups_of_its_own_organisation_only() {
     let scene = VomsFixture::new();
-    let identity = scene.show(&said(), &scene.server.key);
+    let identity = scene.show(&attestation(), &scene.server.key);
     assert_eq!(identity.refused_attributes, [""; 0]);
     let [attributes] = &identity.attributes[..] else { panic!("{identity:?}") };
     assert_eq!((attributes.vo.as_str(), attributes.expires), ("astro", NOW + 60));
     assert_eq!(attributes.server, "/O=Grid/CN=voms");
     assert_eq!(identity.fqans().collect::<Vec<_>>(), ["/astro/Role=production", "/astro"]);
-    // Another organisation's, or one whose name begins alike.
+    // A group of another organisation, or of one whose name has the same beginning.
     for foreign in ["/other", "/astronomy", "astro"] {
-        assert!(scene.refused(&Attestation { fqans: &["/astro", foreign], ..said() }).contains("which is not its own"));
+        assert!(
+            scene
+                .refused(&Attestation { fqans: &["/astro", foreign], ..attestation() })
+                .contains("which is not its own")
+        );
     }
     assert!(
-        scene.refused(&Attestation { vo: "other", fqans: &["/other"], ..said() }).contains("no VOMS server of other")
+        scene
+            .refused(&Attestation { vo: "other", fqans: &["/other"], ..attestation() })
+            .contains("no VOMS server of other")
     );
 }
 
 #[test]
-fn what_does_not_count_is_named() {
+fn refused_attributes_are_reported_with_their_reason() {
     let scene = VomsFixture::new();
-    let text = scene.refused(&Attestation { ends: NOW - 1, ..said() });
+    let text = scene.refused(&Attestation { ends: NOW - 1, ..attestation() });
     assert!(text.starts_with("the VOMS attributes of astro expired at 2026-05-28T20:26:39Z"), "{text}");
-    assert!(scene.refused(&Attestation { begins: NOW + 61, ..said() }).contains("not valid before"));
-    assert!(scene.refused(&Attestation { serial: 8, ..said() }).contains("about another certificate"));
+    assert!(scene.refused(&Attestation { begins: NOW + 61, ..attestation() }).contains("not valid before"));
+    assert!(scene.refused(&Attestation { serial: 8, ..attestation() }).contains("about another certificate"));
     let targets: &[u64] = &[2, 5, 29, 55];
     assert!(
-        scene.refused(&Attestation { extension: Some((targets, true)), ..said() }).contains("for certain hosts only")
+        scene
+            .refused(&Attestation { extension: Some((targets, true)), ..attestation() })
+            .contains("for certain hosts only")
     );
     let strange: &[u64] = &[1, 2, 3];
     assert!(
         scene
-            .refused(&Attestation { extension: Some((strange, true)), ..said() })
+            .refused(&Attestation { extension: Some((strange, true)), ..attestation() })
             .contains("critical extension (1.2.3)")
     );
     assert_eq!(
-        scene.show(&Attestation { extension: Some((strange, false)), ..said() }, &scene.server.key).attributes.len(),
+        scene
+            .show(&Attestation { extension: Some((strange, false)), ..attestation() }, &scene.server.key)
+            .attributes
+            .len(),
         1
     );
-    assert!(scene.refused(&Attestation { vo: "", ..said() }).contains("damaged"));
+    assert!(scene.refused(&Attestation { vo: "", ..attestation() }).contains("damaged"));
 }
 
 #[test]
-fn only_servers_that_are_configured_and_vouched_for_count() {
+fn only_configured_servers_with_a_trusted_authority_are_accepted() {
     let mut scene = VomsFixture::new();
-    // Signed by somebody else, with the server's certificate beside it.
-    let identity = scene.show(&said(), &scene.person.key);
+    // Signed by another key, with the server's certificate beside it.
+    let identity = scene.show(&attestation(), &scene.person.key);
     assert_eq!(identity.refused_attributes, ["the VOMS attributes of astro were not signed by their server"]);
     scene.authorities.voms = VomsServers::default();
-    assert!(scene.refused(&said()).contains("is no VOMS server of astro that is configured here"));
-    // The names are right, and the authority is not.
+    assert!(scene.refused(&attestation()).contains("is no VOMS server of astro that is configured here"));
+    // The names are right, and the authority is another one.
     let mut imposter = VomsFixture::new();
     let other = VomsFixture::new();
     imposter.server = SigningCertificate { der: other.server.der, params: other.server.params, key: other.server.key };
-    assert!(imposter.refused(&said()).contains("no authority that is trusted here vouches for the VOMS server"));
+    assert!(imposter.refused(&attestation()).contains("no authority that is trusted here vouches for the VOMS server"));
 }
 
 proptest! {
@@ -226,7 +237,7 @@ proptest! {
         thread_local! {
             static SCENE: (VomsFixture, Vec<u8>) = {
                 let scene = VomsFixture::new();
-                let info = info(&said(), &subject(&scene.authority.der), &scene.server);
+                let info = info(&attestation(), &subject(&scene.authority.der), &scene.server);
                 let value = extension(&info, &scene.server.key).content().to_vec();
                 (scene, value)
             };
@@ -244,7 +255,7 @@ proptest! {
 }
 
 #[test]
-fn lists_of_servers() {
+fn lists_of_servers_are_read_or_refused() {
     let mut servers = VomsServers::default();
     servers
         .add("astro", "# a comment\n/O=x/CN=a\n/O=x/CN=CA\n------ NEXT CHAIN ------\n/O=x/CN=b\n/O=x/CN=CA\n")

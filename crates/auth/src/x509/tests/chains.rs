@@ -14,7 +14,7 @@ fn shown(authority: &SigningCertificate, chain: &[&SigningCertificate]) -> Resul
     verify(&chain, &trusting(authority), NOW)
 }
 
-/// What is said of a proxy with a change.
+/// The error about a proxy with a change.
 fn refused(change: impl FnOnce(&mut CertificateParams)) -> String {
     let authority = SigningCertificate::authority();
     let person = authority.person();
@@ -23,7 +23,7 @@ fn refused(change: impl FnOnce(&mut CertificateParams)) -> String {
 }
 
 #[test]
-fn a_proxy_is_its_owner() {
+fn the_holder_of_a_proxy_is_identified_as_its_owner() {
     let authority = SigningCertificate::authority();
     let person = authority.person();
     let alone = shown(&authority, &[&person]).unwrap();
@@ -42,7 +42,7 @@ fn a_proxy_is_its_owner() {
 }
 
 #[test]
-fn keys_of_rsa_count_as_well() {
+fn proxies_with_rsa_keys_are_accepted() {
     let authority = SigningCertificate::authority();
     let mut person = authority.person();
     let key = rcgen::KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, rcgen::RsaKeySize::_2048).unwrap();
@@ -56,7 +56,7 @@ fn keys_of_rsa_count_as_well() {
 }
 
 #[test]
-fn what_is_over_is_named() {
+fn an_expired_certificate_is_named_in_the_error() {
     let text = refused(|params| params.not_after = time(NOW - 1));
     assert_eq!(text, "the proxy certificate /O=Grid/OU=Ann/CN=1234 expired at 2026-05-28T20:26:39Z: make a new one");
     assert!(refused(|params| params.not_before = time(NOW + 61)).contains("is not valid before"));
@@ -65,7 +65,7 @@ fn what_is_over_is_named() {
     let early = person.proxy(|params| params.not_before = time(NOW + 60));
     assert!(shown(&authority, &[&early, &person]).is_ok(), "a clock may be ahead");
 
-    // A proxy outlives its owner on paper alone.
+    // A proxy is not valid longer than its owner's certificate.
     let mut old = authority.person().params;
     old.not_after = time(NOW - 1);
     let old = authority.sign(old);
@@ -74,7 +74,7 @@ fn what_is_over_is_named() {
 }
 
 #[test]
-fn nobody_else_makes_proxies() {
+fn only_the_owner_of_a_certificate_makes_its_proxies() {
     let authority = SigningCertificate::authority();
     let (person, other) = (authority.person(), authority.person());
     let proxy = person.proxy(|_| {});
@@ -89,14 +89,14 @@ fn nobody_else_makes_proxies() {
         "{error}"
     );
     assert_eq!(shown(&authority, &[]), Err(ChainError::Empty));
-    // An authority's own name is nobody's proxy.
+    // A certificate with the authority's name is no proxy.
     let of_authority = authority.proxy(|_| {});
     assert!(shown(&authority, &[&of_authority, &authority]).is_err());
     assert!(matches!(shown(&authority, &[&authority]), Err(ChainError::EndEntity { .. })));
 }
 
 #[test]
-fn an_owner_may_say_how_deep() {
+fn a_proxy_may_bound_the_number_of_proxies_below_it() {
     let authority = SigningCertificate::authority();
     let person = authority.person();
     let last = person.proxy(|params| params.custom_extensions = vec![proxy_info(INHERIT_ALL, Some(0))]);
@@ -110,7 +110,7 @@ fn an_owner_may_say_how_deep() {
 }
 
 #[test]
-fn a_chain_has_an_end() {
+fn a_chain_with_too_many_proxies_or_without_an_end_entity_is_refused() {
     let authority = SigningCertificate::authority();
     let person = authority.person();
     let long = vec![&person; crate::limits::CHAIN_CERTIFICATES + 1];
@@ -123,7 +123,7 @@ fn a_chain_has_an_end() {
 }
 
 #[test]
-fn names_gain_one_cn() {
+fn a_proxy_adds_exactly_one_cn_to_its_issuers_name() {
     let other = |params: &mut CertificateParams, names: &[(DnType, &str)]| {
         params.distinguished_name = super::params(names).distinguished_name;
     };
@@ -140,7 +140,7 @@ fn names_gain_one_cn() {
 }
 
 #[test]
-fn rules_of_the_rfc() {
+fn a_proxy_that_breaks_a_rule_of_the_rfc_is_refused() {
     let ca = |params: &mut CertificateParams| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     assert!(refused(ca).contains("it says that it is an authority's"));
     assert!(refused(|params| params.key_usages.push(KeyUsagePurpose::KeyCertSign)).contains("may sign certificates"));
@@ -170,7 +170,7 @@ fn rules_of_the_rfc() {
 }
 
 #[test]
-fn older_kinds_are_refused_by_name() {
+fn older_kinds_of_proxies_are_refused_with_their_kind() {
     let legacy = |name: &'static str| {
         move |params: &mut CertificateParams| {
             params.distinguished_name.push(DnType::CommonName, name);
@@ -189,7 +189,7 @@ fn older_kinds_are_refused_by_name() {
 }
 
 #[test]
-fn a_name_is_what_the_policy_reads() {
+fn the_name_of_an_identity_is_the_one_that_the_policy_parses() {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
     params.distinguished_name.push(DnType::CustomDnType(vec![0, 9, 2342, 19_200_300, 100, 1, 25]), "org");
@@ -230,7 +230,7 @@ proptest! {
             let at = place / 2 % chain[which].len();
             chain[which][at] ^= change;
             let chain: Vec<CertificateDer<'_>> = chain.into_iter().map(CertificateDer::from).collect();
-            let _ = verify(&chain, &trusting(authority), NOW).expect_err("somebody");
+            let _ = verify(&chain, &trusting(authority), NOW).expect_err("an identity was proved");
         });
     }
 }

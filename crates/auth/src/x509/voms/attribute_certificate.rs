@@ -1,4 +1,4 @@
-//! An attribute certificate (RFC 5755, section 4) as VOMS servers make it, read and not yet judged.
+//! An attribute certificate (RFC 5755, section 4) as VOMS servers make it, parsed and not verified.
 
 use x509_parser::prelude::FromDer;
 use x509_parser::time::ASN1Time;
@@ -11,13 +11,14 @@ use crate::x509::der::{BIT_STRING, CONTEXT_0, DIRECTORY_NAME, Der, INTEGER, OCTE
 const FQAN: &[u8] = &[0x2b, 6, 1, 4, 1, 0xbe, 0x45, 100, 100, 4];
 /// 1.3.6.1.4.1.8005.100.100.10: the server's certificates.
 const CERTIFICATES: &[u8] = &[0x2b, 6, 1, 4, 1, 0xbe, 0x45, 100, 100, 10];
-/// 1.3.6.1.4.1.8005.100.100.11: attributes beside FQANs, which are not looked at.
+/// 1.3.6.1.4.1.8005.100.100.11: attributes beside FQANs, which are ignored.
 const TAGS: &[u8] = &[0x2b, 6, 1, 4, 1, 0xbe, 0x45, 100, 100, 11];
-/// The hosts that the attributes are for (RFC 5755, section 4.3.2); that there is no revocation; whose key signed.
+/// The hosts that the attributes are for (RFC 5755, section 4.3.2).
 const TARGETS: &[u8] = &[0x55, 0x1d, 55];
+/// Extensions that may be critical: besides those above, that there is no revocation (2.5.29.56), and the signer's key (2.5.29.35).
 const UNDERSTOOD: [&[u8]; 4] = [CERTIFICATES, TAGS, &[0x55, 0x1d, 56], &[0x55, 0x1d, 35]];
 
-/// What a server attests, as it stands there.
+/// The attestation of a server.
 pub(super) struct AttributeCertificate<'a> {
     pub signed: Signed<'a>,
     /// Names of the issuer of the holder's certificate; old servers write the holder's own.
@@ -29,7 +30,7 @@ pub(super) struct AttributeCertificate<'a> {
     pub ends: i64,
     pub vo: String,
     pub fqans: Vec<String>,
-    /// The server's certificate, then what signed it.
+    /// The server's certificate, then those of its signers.
     pub certificates: Vec<&'a [u8]>,
     pub has_targets: bool,
     pub unknown_critical: Option<String>,
@@ -57,7 +58,7 @@ impl<'a> AttributeCertificate<'a> {
         }
         let (holders, holder_serial) = holder(info.take(SEQUENCE)?)?;
         let issuers = issuer(&mut info)?;
-        // The algorithm stands in what is signed as well.
+        // The algorithm is in the signed part too, and must be the same.
         if info.take(SEQUENCE)?.0 != signed.algorithm {
             return None;
         }
@@ -92,7 +93,7 @@ impl<'a> AttributeCertificate<'a> {
             let is_critical = extension.critical();
             let value = extension.take(OCTET_STRING)?.0;
             match oid {
-                // There twice, it could be read in two ways.
+                // A second list would be ambiguous.
                 CERTIFICATES if !self.certificates.is_empty() => return None,
                 CERTIFICATES => self.certificates = certificates(value)?,
                 TARGETS => self.has_targets = true,
@@ -151,7 +152,7 @@ fn fqans(mut attributes: Der<'_>) -> Option<(String, Vec<String>)> {
         }
         let mut values = attribute.take(SET)?;
         let syntax = values.take(SEQUENCE)?;
-        // Two of them, and one could speak for the other.
+        // A second list of FQANs would be ambiguous.
         if found.is_some() || !values.is_empty() {
             return None;
         }
@@ -164,7 +165,7 @@ fn fqans(mut attributes: Der<'_>) -> Option<(String, Vec<String>)> {
 /// `VO://HOST:PORT`.
 fn ietf_attributes(mut syntax: Der<'_>) -> Option<(String, Vec<String>)> {
     let mut authority = syntax.take(CONTEXT_0)?;
-    // Some wrap the names once more.
+    // Some servers wrap the names in another SEQUENCE.
     if let Some(wrapped) = authority.take(SEQUENCE) {
         authority = wrapped;
     }
@@ -183,7 +184,7 @@ fn ietf_attributes(mut syntax: Der<'_>) -> Option<(String, Vec<String>)> {
     (!fqans.is_empty()).then_some((vo, fqans))
 }
 
-/// Printable ASCII, and something of it: what goes into headers, logs and comparisons.
+/// Whether text is printable ASCII and not empty: it is written to headers and logs, and compared.
 fn is_plain(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ')
 }

@@ -1,15 +1,15 @@
-//! Which VOMS servers count: files `VO/HOST.lsc`, as grid sites have them in `/etc/grid-security/vomsdir`. A line is a name in the slash
-//! form: the server's, then that of the authority that signed its certificate, and so on up.
+//! The trusted VOMS servers: files `VO/HOST.lsc`, as grid sites have them in `/etc/grid-security/vomsdir`. Each line is a name in the
+//! slash form: the server's, then that of the authority that signed its certificate, and so on up.
 
 use model::fault::{Blame, Fault};
 
 use crate::limits::{LSC_BYTES, VOMS_SERVERS};
 use crate::policy::{DistinguishedName, DnError};
 
-/// Between two chains in one file.
+/// The separator between two chains in one file.
 const NEXT: &str = "NEXT CHAIN";
 
-/// VOMS servers that count.
+/// The trusted VOMS servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VomsServers(Vec<Server>);
 
@@ -20,14 +20,14 @@ struct Server {
     names: Vec<DistinguishedName>,
 }
 
-/// Why a list of VOMS servers does not count.
+/// Why a list of VOMS servers is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LscError {
     /// It is too long, or there are too many.
     #[error("more than {LSC_BYTES} bytes in a file, or more than {VOMS_SERVERS} servers")]
     TooLong,
-    /// A line that is no name.
+    /// A line that is not a name.
     #[error("line {line}: {source}")]
     Name {
         /// Which.
@@ -50,7 +50,7 @@ impl VomsServers {
     /// Adds the servers of a virtual organisation from the text of an `.lsc` file.
     ///
     /// # Errors
-    /// The text is none.
+    /// [`LscError`]: the text is too long, a line is not a name, or a server has no authority.
     pub fn add(&mut self, vo: &str, text: &str) -> Result<(), LscError> {
         if text.len() > LSC_BYTES {
             return Err(LscError::TooLong);
@@ -82,7 +82,7 @@ impl VomsServers {
         self.0.is_empty()
     }
 
-    /// Whether a server is one of an organisation: the names in its chain begin with those that the list says, all of them.
+    /// Whether a server is one of an organisation: the names of its chain begin with all names of an entry of the list.
     pub(super) fn know(&self, vo: &str, chain: &[DistinguishedName]) -> bool {
         self.0.iter().any(|server| server.vo == vo && chain.starts_with(&server.names))
     }

@@ -1,4 +1,4 @@
-//! A file whose blocks are all there: verified, and put in place.
+//! Verifies a file whose blocks have all arrived, and puts it in place.
 
 use model::checksum::Digest;
 use model::fault::Fault;
@@ -12,8 +12,8 @@ use super::{CommitGate, Incoming, Receiving, Sinks};
 use crate::error::Error;
 
 impl Incoming {
-    /// A mover was lost that had this file open. What it wrote may have been in its host's memory alone: the file is read.
-    fn look_at(&self, sinks: &impl Sinks, complete: &Complete, sink: &dyn Sink) -> Result<(), PutError> {
+    /// Reads a file back that a lost mover had open: the blocks that it wrote may have been only in the memory of its host.
+    fn verify_all(&self, sinks: &impl Sinks, complete: &Complete, sink: &dyn Sink) -> Result<(), PutError> {
         let expected: Vec<Digest> = complete
             .sum
             .map(|sum| Digest::crc32c(sum.crc32c))
@@ -32,7 +32,7 @@ impl Incoming {
         let reason = format!(
             "{path}: something that a mover had written is not there: it was lost with its host; what is there is kept, and the rest is sent again"
         );
-        // As with a path that broke: trying again helps.
+        // The fault of a broken path: another attempt helps.
         Err(PutError::Lost(Refusal::new(Fault::Path, reason)))
     }
 
@@ -63,11 +63,11 @@ impl Incoming {
 }
 
 impl Receiving {
-    /// What the target has of a file is what the source has: nothing more of it comes.
-    pub(in crate::receive) fn is_there(&self, id: u64) {
+    /// Skips a file: the sender has found that the target's file equals its own.
+    pub(in crate::receive) fn skip_unchanged(&self, id: u64) {
         let wanted = self.incoming().get(&id).map(|incoming| incoming.wanted.clone());
         self.discard(id);
-        // Facts that cannot be set do not make the data wrong.
+        // Metadata that cannot be set do not make the data wrong.
         let _ = wanted.map(|wanted| self.refresh_file(&wanted));
     }
 
@@ -75,9 +75,9 @@ impl Receiving {
     pub(in crate::receive) fn complete(&self, complete: &Complete) {
         let Some(incoming) = self.incoming().remove(&complete.id) else { return };
         *incoming.gate.write() = CommitGate::Closed;
-        let same = |there: Digest| complete.sum.is_some_and(|sum| there == Digest::crc32c(sum.crc32c));
-        // Small files come without waiting for a verdict; what came may be what is there.
-        if incoming.there.is_some_and(same) {
+        let is_same = |existing: Digest| complete.sum.is_some_and(|sum| existing == Digest::crc32c(sum.crc32c));
+        // Small files are sent without waiting for a verdict: the target may have the same file already.
+        if incoming.existing.is_some_and(is_same) {
             incoming.discard();
             let refreshed = self.refresh_file(&incoming.wanted);
             return self.settle(complete.id, refreshed.map_or_else(Outcome::Failed, |()| Outcome::Skipped));
@@ -89,7 +89,7 @@ impl Receiving {
                 incoming.discard();
                 self.settle(complete.id, Outcome::Failed(refusal));
             }
-            // The next attempt looks at every block that is written down, and asks for those that are not there.
+            // The next attempt verifies every journalled block, and requests those that are missing.
             Err(PutError::Lost(refusal)) => {
                 incoming.keep(self);
                 self.fail(Error::ThisEnd(refusal.clone()));
@@ -106,12 +106,13 @@ impl Receiving {
         }
     }
 
-    /// Where it is not sure that all that was written is there, it is looked at first.
+    /// Commits a file. It is read back first where a lost mover may have written blocks that are missing now (`is_sure` is false).
     fn put_in_place(&self, incoming: &Incoming, complete: &Complete, is_sure: bool) -> Result<(), PutError> {
         let sink = incoming.sink(self)?;
-        match is_sure {
-            true => incoming.verify(self, complete, &*sink)?,
-            false => incoming.look_at(self, complete, &*sink)?,
+        if is_sure {
+            incoming.verify(self, complete, &*sink)?;
+        } else {
+            incoming.verify_all(self, complete, &*sink)?;
         }
         let finish = Finish {
             size: complete.size,
@@ -130,7 +131,7 @@ impl Receiving {
 
 enum PutError {
     Refused(Refusal),
-    /// What a mover had written is not there.
+    /// Blocks that a mover had written are missing.
     Lost(Refusal),
     Store(store::Error),
 }

@@ -1,4 +1,4 @@
-//! What a file on its way in asks of the job that it belongs to: where it goes, and how it is to be treated.
+//! The interface of an incoming file to its job: the target's store, the policy, journals, space.
 
 use std::sync::Arc;
 
@@ -10,25 +10,24 @@ use crate::journal::{Journal, Journals, Row};
 use crate::receive::reorder::HeldBlocks;
 use crate::receive::{Policy, Receiving};
 
-/// Where the files of a job go.
+/// The job of an incoming file, as the file sees it.
 pub(in crate::receive) trait Sinks {
     /// The target's store.
     fn store(&self) -> &dyn Store;
 
-    /// How files are treated.
+    /// The job's settings and rights.
     fn policy(&self) -> &Policy;
 
-    /// What all files of the job hold together, where the target takes files in order.
+    /// The blocks that all files of the job hold in memory, where the target takes files in order.
     fn held_blocks(&self) -> &Arc<HeldBlocks>;
 
     /// A path of the store below the job's target; none where it lies elsewhere.
     fn below_target(&self, path: &RelPath) -> Option<RelPath>;
 
-    /// An unfinished file is about to be made in this directory, and no journal knows of it.
+    /// Called before an unfinished file without a journal is made in this directory.
     fn opening(&self, directory: &RelPath);
 
-    /// The journal of a file with the blocks that it knows of, and where journals are; none where the file is not worth one, or another
-    /// job keeps it.
+    /// The job's journals, and the journal of a file with its rows; none where the file is not worth a journal, or another job keeps it.
     fn journal_of(&self, wanted: &Wanted) -> Option<(&Journals, Journal, Vec<Row>)>;
 
     /// Tries an operation again for as long as the target is full and the job's patience lasts.
@@ -37,7 +36,7 @@ pub(in crate::receive) trait Sinks {
     /// Whether the job is over.
     fn is_over(&self) -> bool;
 
-    /// Says why nothing moves until the result is dropped.
+    /// Reports why nothing moves, until the result is dropped.
     fn busy_with(&self, why: String) -> impl Drop + '_;
 }
 
@@ -64,8 +63,8 @@ impl Sinks for Receiving {
 
     fn journal_of(&self, wanted: &Wanted) -> Option<(&Journals, Journal, Vec<Row>)> {
         let journals = self.policy.journals.as_ref().filter(|_| self.is_journalled(wanted))?;
-        let (journal, there) = self.take_journal(journals, wanted)?;
-        Some((journals, journal, there))
+        let (journal, rows) = self.take_journal(journals, wanted)?;
+        Some((journals, journal, rows))
     }
 
     fn with_room<T>(&self, operation: impl FnMut() -> store::Result<T>) -> store::Result<T> {

@@ -1,4 +1,4 @@
-//! A file on its way in, without a job around it.
+//! Tests an incoming file without a job.
 
 use std::cell::Cell;
 
@@ -17,7 +17,7 @@ use crate::receive::reorder::HeldBlocks;
 struct OneFile {
     store: Memory,
     policy: Policy,
-    held: Arc<HeldBlocks>,
+    held_blocks: Arc<HeldBlocks>,
     opened: Cell<u32>,
 }
 
@@ -28,9 +28,9 @@ impl Default for OneFile {
             may_replace: Ok(()),
             tag: "t".into(),
             journals: None,
-            tells_plans: false,
+            reports_plans: false,
         };
-        OneFile { store: Memory::default(), policy, held: Arc::default(), opened: Cell::new(0) }
+        OneFile { store: Memory::default(), policy, held_blocks: Arc::default(), opened: Cell::new(0) }
     }
 }
 
@@ -44,7 +44,7 @@ impl Sinks for OneFile {
     }
 
     fn held_blocks(&self) -> &Arc<HeldBlocks> {
-        &self.held
+        &self.held_blocks
     }
 
     fn below_target(&self, path: &RelPath) -> Option<RelPath> {
@@ -89,7 +89,7 @@ fn incoming(sinks: &OneFile) -> Incoming {
     Incoming::new(sinks, wanted, None, None)
 }
 
-fn bring(incoming: &Incoming, sinks: &OneFile, offset: u64, bytes: &[u8]) -> Stored {
+fn write_block(incoming: &Incoming, sinks: &OneFile, offset: u64, bytes: &[u8]) -> Stored {
     let sum = BlockSum::of(bytes, false);
     let len = bytes.len() as u64;
     let part = Part { file: 1, offset, len, crc32c: sum.crc32c, hole: false, whole: false };
@@ -101,8 +101,8 @@ fn blocks_of_any_order_go_to_one_unfinished_file() {
     let sinks = OneFile::default();
     let file = incoming(&sinks);
     assert_eq!(sinks.opened.get(), 0, "nothing is made before the first block");
-    assert_eq!(bring(&file, &sinks, HALF, b"efgh"), Stored::Open);
-    assert_eq!(bring(&file, &sinks, 0, b"abcd"), Stored::Open);
+    assert_eq!(write_block(&file, &sinks, HALF, b"efgh"), Stored::Open);
+    assert_eq!(write_block(&file, &sinks, 0, b"abcd"), Stored::Open);
     assert_eq!(sinks.opened.get(), 1);
     let mut read = [0; 8];
     let source = file.sink(&sinks).unwrap().as_source().unwrap();
@@ -111,12 +111,12 @@ fn blocks_of_any_order_go_to_one_unfinished_file() {
 }
 
 #[test]
-fn a_file_that_was_left_takes_nothing_more() {
+fn a_file_that_is_kept_takes_no_more_blocks() {
     let sinks = OneFile::default();
     let file = incoming(&sinks);
-    bring(&file, &sinks, 0, b"abcd");
+    write_block(&file, &sinks, 0, b"abcd");
     file.keep(&sinks);
-    assert_eq!(bring(&file, &sinks, HALF, b"efgh"), Stored::Unwanted);
-    assert!(file.place(&sinks).unwrap().is_none(), "a mover finds it nowhere");
+    assert_eq!(write_block(&file, &sinks, HALF, b"efgh"), Stored::Unwanted);
+    assert!(file.location(&sinks).unwrap().is_none(), "a mover gets no location");
     assert_eq!(sinks.opened.get(), 1, "a late block does not make it anew");
 }

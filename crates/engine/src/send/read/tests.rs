@@ -1,4 +1,4 @@
-//! How long files stay open.
+//! Tests how long files stay open.
 
 use model::entry::Timestamp;
 use store::memory::Memory;
@@ -6,7 +6,7 @@ use store::{Finish, Store};
 
 use super::*;
 
-/// Everything is dealt already.
+/// A dealer whose files are fully dealt.
 struct AllDealt;
 
 impl RangeDealer for AllDealt {
@@ -20,7 +20,7 @@ impl RangeDealer for AllDealt {
 
     fn found_end(&self, _: u64, _: u64) {}
 
-    fn last_of(&self, _: &Range, _: &OpenFile, _: u64) -> Result<(), Refusal> {
+    fn end_file(&self, _: &Range, _: &OpenFile, _: u64) -> Result<(), Refusal> {
         Ok(())
     }
 }
@@ -52,31 +52,31 @@ fn half(open_files: &OpenFiles, file: u64) -> Range {
 }
 
 #[test]
-fn a_stream_that_comes_late_finds_the_file_open() {
+fn a_late_stream_finds_its_file_still_open() {
     let open_files = open_files(1);
     let range = half(&open_files, 0);
     let first = Arc::clone(&open_files.file(&range).unwrap().source);
     open_files.release(&AllDealt, &range);
-    // Another stream was dealt its range before, and gets to it only now.
+    // Another stream was dealt its range before, and reads it only now.
     let second = Arc::clone(&open_files.file(&range).unwrap().source);
     assert!(Arc::ptr_eq(&first, &second));
 }
 
 #[test]
-fn of_many_files_that_are_dealt_few_stay_open() {
+fn few_of_many_fully_dealt_files_stay_open() {
     let files = 3 * DEALT_OPEN_MAX as u64;
     let open_files = open_files(files);
-    // One that is read all the time stays, whatever comes and goes.
-    let held = half(&open_files, 0);
-    open_files.file(&held).unwrap();
-    open_files.file(&held).unwrap();
-    open_files.release(&AllDealt, &held);
+    // A file that a stream reads stays open.
+    let read_file = half(&open_files, 0);
+    open_files.file(&read_file).unwrap();
+    open_files.file(&read_file).unwrap();
+    open_files.release(&AllDealt, &read_file);
     for file in 1..files {
         let range = half(&open_files, file);
         open_files.file(&range).unwrap();
         open_files.release(&AllDealt, &range);
     }
     assert_eq!(open_files.table().files.len(), DEALT_OPEN_MAX + 1);
-    open_files.release(&AllDealt, &held);
+    open_files.release(&AllDealt, &read_file);
     assert_eq!(open_files.table().files.len(), DEALT_OPEN_MAX);
 }

@@ -14,14 +14,14 @@ interface Action {
   status: number;
 }
 
-/** Who has changed what: the audit trail. */
+/** The audit trail: who has changed what. */
 export function Actions() {
   const { query } = parts();
   const [before, by] = [query.get("before"), query.get("by") ?? ""];
-  const asked = new URLSearchParams({ limit: "200" });
-  if (before) asked.set("before", before);
-  if (by) asked.set("by", by);
-  const path = `/api/v1/actions?${asked}`;
+  const parameters = new URLSearchParams({ limit: "200" });
+  if (before) parameters.set("before", before);
+  if (by) parameters.set("by", by);
+  const path = `/api/v1/actions?${parameters}`;
   const { value, problem } = useLive(() => get<{ actions: Action[]; next?: number }>(path), 10, path);
   return (
     <>
@@ -32,7 +32,7 @@ export function Actions() {
       </form>
       <Trouble problem={problem} />
       {value && (
-        <Table caption="Who has changed what" head={["When", "Who", "From", "What", "Of what", "Answer"]}>
+        <Table caption="Who has changed what" head={["When", "Who", "From", "What", "Object", "Answer"]}>
           {value.actions.map((one) => (
             <tr key={one.number}>
               <td>{time(one.at)}</td>

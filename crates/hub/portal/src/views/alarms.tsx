@@ -21,25 +21,25 @@ export interface Alarm {
 
 const MARKS: Record<string, string> = { ok: "✓", warning: "!", critical: "✗", unknown: "?" };
 
-/** How something fares: a mark and a word beside the colour. */
-export function Healthy({ word, text }: { word: string; text?: string }) {
+/** The health of something: a mark and a word, not only a colour. */
+export function Health({ word, text }: { word: string; text?: string }) {
   return <span class={`health ${word}`}><span aria-hidden="true">{MARKS[word] ?? "?"} </span>{text ?? word}</span>;
 }
 
 /** The page of a path. */
 export const pathPage = (from: string, to: string): string => `/watch/${encodeURIComponent(from)}/${encodeURIComponent(to)}`;
 
-/** Alarms with their evidence; whoever has seen one says so, and nobody is told of it again. */
+/** Alarms with their evidence. A reader can acknowledge one, and then no more notices of it are sent. */
 export function AlarmTable({ alarms, caption, again }: { alarms: Alarm[]; caption: string; again: () => void }) {
   const { problem, act } = useAction();
   if (alarms.length === 0) return <p>Nothing is wrong.</p>;
   const seen = (alarm: Alarm) => act(() => post(`/api/v1/watch/alarms/${alarm.id}/acknowledgement`, { by: "", note: "" }).then(again));
   return (
     <>
-      <Table caption={caption} head={["How bad", "Path", "What", "Where", "Since", "Evidence", "What to do", "Seen"]}>
+      <Table caption={caption} head={["Severity", "Path", "What", "Where", "Since", "Evidence", "What to do", "Seen"]}>
         {alarms.map((alarm) => (
           <tr key={alarm.id}>
-            <td><Healthy word={alarm.severity} /></td>
+            <td><Health word={alarm.severity} /></td>
             <th scope="row"><a href={pathPage(alarm.from, alarm.to)}>{name(alarm.from)} to {name(alarm.to)}</a>{alarm.direction && `, ${alarm.direction}`}</th>
             <td>{alarm.kind}: {alarm.cause.replaceAll("_", " ")}</td>
             <td>{name(alarm.segment)}</td>

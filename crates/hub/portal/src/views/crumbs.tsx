@@ -1,12 +1,12 @@
 import { name } from "../shown";
 
-/** An endpoint, and the URL that it begins with. */
+/** An endpoint, and one of its URLs. */
 export interface Place {
   word: string;
   url: string;
 }
 
-/** The way down to a folder: each part leads there. */
+/** The path of a folder; each part opens the folder there. */
 export function Crumbs({ at, place, onLook, label }: { at: string; place: Place; onLook: (url: string) => void; label: string }) {
   const below = at.slice(place.url.length).split("/").filter((part) => part !== "");
   const shown = (part: string) => {

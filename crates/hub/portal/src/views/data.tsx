@@ -56,7 +56,7 @@ interface RuleWhy {
   expected?: string;
 }
 
-/** Data by its name: scopes, what is in one, a name. */
+/** The catalogue: the scopes, the names of a scope, or a name. */
 export function DataViews() {
   const { path } = parts();
   const [, scope, ...rest] = path;
@@ -81,7 +81,7 @@ function Scopes() {
       <Trouble problem={problem} />
       {value?.scopes.length === 0 && <p>Nothing is in the catalogue yet. <code>longhaul data put DIR scope:name --at 'region=eu'</code> puts the first data set there.</p>}
       {value && value.scopes.length > 0 && (
-        <Table caption="Scopes" head={["Scope", "Whose it is"]}>
+        <Table caption="Scopes" head={["Scope", "Owner"]}>
           {value.scopes.map((one) => (
             <tr key={one.scope}>
               <th scope="row"><a href={`/data/${encodeURIComponent(one.scope)}`}>{name(one.scope)}</a></th>
@@ -98,13 +98,13 @@ function Names({ scope }: { scope: string }) {
   const { query } = parts();
   const [like, setLike] = useState(query.get("name") ?? "");
   const kind = query.get("kind") ?? "dataset";
-  const asked = new URLSearchParams({ scope, limit: String(PAGE) });
-  if (kind !== "all") asked.set("kind", kind);
+  const parameters = new URLSearchParams({ scope, limit: String(PAGE) });
+  if (kind !== "all") parameters.set("kind", kind);
   for (const [word, parameter] of [["name", "like"], ["after", "after_name"]] as const) {
     const text = query.get(word);
-    if (text) asked.set(parameter, text);
+    if (text) parameters.set(parameter, text);
   }
-  const path = `/api/v1/data?${asked}`;
+  const path = `/api/v1/data?${parameters}`;
   const { value, problem } = useLive(() => get<DataList>(path), 10, path);
   const here = `/data/${encodeURIComponent(scope)}`;
   const with_ = (change: Record<string, string | undefined>) => {
@@ -126,9 +126,9 @@ function Names({ scope }: { scope: string }) {
         <button type="submit">Find</button>
       </form>
       <Trouble problem={problem} />
-      {value?.data.length === 0 && <p>There is nothing like that.</p>}
+      {value?.data.length === 0 && <p>No name matches.</p>}
       {value && value.data.length > 0 && (
-        <Table caption={`Names of ${name(scope)}`} head={["Name", "Kind", "Size", "Contains", "Since", "Whose it is"]}>
+        <Table caption={`Names of ${name(scope)}`} head={["Name", "Kind", "Size", "Contains", "Since", "Owner"]}>
           {value.data.map((one) => (
             <tr key={one.name}>
               <th scope="row" class="url"><a href={page(one.name)}>{name(one.name)}</a></th>
@@ -184,7 +184,7 @@ function Name({ full }: { full: string }) {
         </dl>
       )}
       {where.value && (
-        <Table caption="Where it is" head={["Endpoint", "There", "On its way", "Whole"]}>
+        <Table caption="Where it is" head={["Endpoint", "Available", "Under way", "Complete"]}>
           {where.value.endpoints.map((place) => (
             <tr key={place.endpoint}>
               <th scope="row">{name(place.endpoint)}</th>
@@ -197,7 +197,7 @@ function Name({ full }: { full: string }) {
       )}
       <Trouble problem={rules.problem} />
       {rules.value && rules.value.rules.length > 0 && (
-        <Table caption="Rules that hold it" head={["State", "Copies", "Where", "Progress", "Whose it is", "What it says"]}>
+        <Table caption="Rules that hold it" head={["State", "Copies", "Where", "Progress", "Owner", "Explanation"]}>
           {rules.value.rules.map((rule) => <RuleRow rule={rule} key={rule.id} />)}
         </Table>
       )}

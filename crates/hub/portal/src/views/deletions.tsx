@@ -14,16 +14,16 @@ interface Deletion {
   expires: string;
 }
 
-/** Counts what this page has deleted or taken back, so that the list is read anew. */
+/** Counts deletions and undone deletions on this page, so that the list is read again. */
 const turns = signal(0);
 
-/** Deletes a file or folder; it can be taken back for a week. */
-export async function deleted(at: string): Promise<void> {
+/** Deletes a file or folder; this can be undone for a week. */
+export async function deleteEntry(at: string): Promise<void> {
   await post<Deletion>("/api/v1/deletions", { at });
   turns.value += 1;
 }
 
-/** What was deleted, and is taken back by a button. */
+/** The deleted files and folders, each with a button to take it back. */
 export function Deletions() {
   const { value, problem, again } = useLive(() => get<{ deletions: Deletion[] }>("/api/v1/deletions"), 60, "deletions");
   const action = useAction();

@@ -5,7 +5,7 @@ import { go, parts } from "../router";
 import { Deletions } from "./deletions";
 import { Pane, type Place, type Side } from "./pane";
 
-/** Two folders, of whichever endpoints: what is marked in one is moved into the other. Both are in the address. */
+/** Two folders of any endpoints; marked entries of one can be moved into the other. The address contains both. */
 export function Files() {
   const { query } = parts();
   const described = useLive(() => get<Collaboration>("/api/v1/collaboration"), 60, "collaboration");

@@ -19,7 +19,7 @@ interface Finding {
 
 const MARKS: Record<string, string> = { ok: "✓", differs: "!", unknown: "?", not_applicable: "–" };
 
-/** The hosts of nodes: how their settings stand, and the command that mends each. */
+/** The hosts of nodes: the findings of an audit of their settings, with the command that corrects each. */
 export function Hosts({ endpoint }: { endpoint?: string }) {
   const described = useLive(() => get<Collaboration>("/api/v1/collaboration"), 60, "collaboration");
   return (
@@ -31,7 +31,7 @@ export function Hosts({ endpoint }: { endpoint?: string }) {
           <a key={word} href={`/hosts/${encodeURIComponent(word)}`} aria-current={word === endpoint ? "page" : undefined}>{name(word)}</a>
         ))}
       </nav>
-      {endpoint === undefined ? <p>Choose an endpoint that is a node: its host is audited as by <code>longhaul tune audit</code>, where the node runs with <code>--audit</code>.</p> : <Audit endpoint={endpoint} />}
+      {endpoint === undefined ? <p>Choose an endpoint that is a node: its host is audited as by <code>longhaul tune audit</code>, if the node runs with <code>--audit</code>.</p> : <Audit endpoint={endpoint} />}
     </>
   );
 }
@@ -39,19 +39,19 @@ export function Hosts({ endpoint }: { endpoint?: string }) {
 function Audit({ endpoint }: { endpoint: string }) {
   const path = `/api/v1/endpoints/${encodeURIComponent(endpoint)}/host`;
   const { value, problem } = useLive(() => get<{ findings: Finding[] }>(path), 60, path);
-  const told = (text: string | undefined, unit?: string) => (text === undefined || text === null ? "" : `${name(text)}${unit ? ` ${unit}` : ""}`);
+  const shown = (text: string | undefined, unit?: string) => (text === undefined || text === null ? "" : `${name(text)}${unit ? ` ${unit}` : ""}`);
   return (
     <>
       <Trouble problem={problem} />
       {value && (
-        <Table caption="Settings, the worst first" head={["State", "Rule", "Of what", "Is", "Should be", "How grave", "Why", "Command"]}>
+        <Table caption="Settings, the worst first" head={["State", "Rule", "Object", "Is", "Should be", "Severity", "Why", "Command"]}>
           {value.findings.map((one) => (
             <tr key={one.id + (one.subject ?? "")}>
               <td class="health"><span aria-hidden="true">{MARKS[one.status] ?? "?"} </span>{one.status.replaceAll("_", " ")}</td>
               <th scope="row">{one.id} {name(one.title)}</th>
               <td>{one.subject && name(one.subject)}</td>
-              <td>{told(one.observed, one.unit)}</td>
-              <td>{told(one.wanted, one.unit)}</td>
+              <td>{shown(one.observed, one.unit)}</td>
+              <td>{shown(one.wanted, one.unit)}</td>
               <td>{one.severity}</td>
               <td>{name(one.note ?? one.why)}</td>
               <td class="url">{one.status === "differs" && one.command && <code>{name(one.command)}</code>}</td>

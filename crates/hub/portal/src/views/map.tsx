@@ -4,9 +4,9 @@ import { get, type Collaboration, type QueueLine } from "../api";
 import { useLive } from "../live";
 import { Table, Title, Trouble } from "../parts";
 import { count, name, rate } from "../shown";
-import { Healthy, pathPage } from "./alarms";
+import { Health, pathPage } from "./alarms";
 
-/** A point of the map, tenths of a degree from the date line and the north pole. */
+/** A point of the map, in tenths of a degree from the date line and the north pole. */
 interface Point {
   x: number;
   y: number;
@@ -24,12 +24,12 @@ interface WatchMap {
   paths: { from: string; to: string; forward: string; reverse: string }[];
 }
 
-/** Points of a great circle. */
+/** The number of segments of a great circle. */
 const STEPS = 32;
 
 const point = (latitude: number, longitude: number): Point => ({ x: (longitude + 180) * 10, y: (90 - latitude) * 10 });
 
-/** The great circle between two points as a path; where it crosses the date line it goes on at the other edge. */
+/** The great circle between two points as an SVG path; at the date line it continues at the other edge. */
 export function greatCircle(from: Point, to: Point): string {
   const vector = ({ x, y }: Point) => {
     const [longitude, latitude] = [((x / 10 - 180) * Math.PI) / 180, ((90 - y / 10) * Math.PI) / 180];
@@ -59,7 +59,7 @@ interface Flow {
   running: number;
 }
 
-/** What moves between sites, by what the queues use. */
+/** The flows between sites: the sums of what the queues use. */
 function flows(queues: QueueLine[], siteOf: (endpoint: string) => string): Flow[] {
   const all = new Map<string, Flow>();
   for (const queue of queues) {
@@ -72,7 +72,7 @@ function flows(queues: QueueLine[], siteOf: (endpoint: string) => string): Flow[
   return [...all.values()].sort((one, other) => other.used_bit_s - one.used_bit_s);
 }
 
-/** Sites of the world, how the paths between them fare, and what moves just now. */
+/** A map of the sites, the health of the paths between them, and the current flows. */
 export function WorldMap() {
   const described = useLive(() => get<Collaboration>("/api/v1/collaboration"), 30, "collaboration");
   const queues = useLive(() => get<{ queues: QueueLine[] }>("/api/v1/queues"), 2, "queues");
@@ -96,8 +96,8 @@ export function WorldMap() {
     <>
       <Title text="Map" />
       <Trouble problem={described.problem ?? queues.problem} />
-      {points.size === 0 && <p>No site says where it is: <code>longhaul hub site set NAME --location LATITUDE,LONGITUDE</code> says it.</p>}
-      <svg class="map" viewBox="0 0 3600 1800" role="img" aria-label={`${count(points.size)} sites, and what moves between them; the tables below say the same`}>
+      {points.size === 0 && <p>No site has a location: <code>longhaul hub site set NAME --location LATITUDE,LONGITUDE</code> sets it.</p>}
+      <svg class="map" viewBox="0 0 3600 1800" role="img" aria-label={`${count(points.size)} sites, and what moves between them; the tables below have the same data`}>
         <path class="coast" d={coast} />
         {(watch.value?.paths ?? []).map((path) => (
           <path key={`${path.from} ${path.to}`} class={`line ${path.forward}`} d={line(placeSite.get(path.from) ?? path.from, placeSite.get(path.to) ?? path.to)} />
@@ -129,8 +129,8 @@ export function WorldMap() {
           {watch.value.paths.map((path) => (
             <tr key={`${path.from} ${path.to}`}>
               <th scope="row"><a href={pathPage(path.from, path.to)}>{name(path.from)} to {name(path.to)}</a></th>
-              <td><Healthy word={path.forward} /></td>
-              <td><Healthy word={path.reverse} /></td>
+              <td><Health word={path.forward} /></td>
+              <td><Health word={path.reverse} /></td>
             </tr>
           ))}
         </Table>

@@ -6,7 +6,7 @@ import { Title, Trouble } from "../parts";
 import { go } from "../router";
 import { bytes, duration, name, rate } from "../shown";
 
-/** Where something is, or is to be: an endpoint and a path, or a URL. */
+/** A source or a target: an endpoint and a path, or a URL. */
 interface At {
   url: string;
   path: string;
@@ -16,7 +16,7 @@ function joined({ url, path }: At): string {
   return url === "" ? path : `${url.replace(/\/+$/, "")}/${path.replace(/^\/+/, "")}`;
 }
 
-/** Asks for what is to be moved where. */
+/** The form for a new transfer. */
 export function NewTransfer() {
   const described = useLive(() => get<Collaboration>("/api/v1/collaboration"), 60, "collaboration");
   const [from, setFrom] = useState<At>({ url: "", path: "" });
@@ -41,8 +41,8 @@ export function NewTransfer() {
       go(`/transfers/${(await post<Job>("/api/v1/jobs", order())).id}`);
     });
   };
-  // An estimate needs a size; of a folder nobody knows it before.
-  const look = () => act(async () => setEstimate(await post<Estimate>("/api/v1/estimates", { ...order(), files: [{ sources: [joined(from)], target: joined(to), ...size }] })));
+  // An estimate needs a size, which is not known beforehand for a folder.
+  const showEstimate = () => act(async () => setEstimate(await post<Estimate>("/api/v1/estimates", { ...order(), files: [{ sources: [joined(from)], target: joined(to), ...size }] })));
   const endpoints = Object.entries(described.value?.endpoint ?? {}).flatMap(([word, endpoint]) => (endpoint.urls ?? []).map((url) => ({ word, url })));
   return (
     <>
@@ -52,12 +52,12 @@ export function NewTransfer() {
         <Place legend="From" at={from} endpoints={endpoints} onChange={setFrom} />
         <Place legend="To" at={to} endpoints={endpoints} onChange={setTo} />
         <label><input type="checkbox" checked={isTree} onChange={() => setTree(!isTree)} /> It is a folder: move all that is in it</label>
-        <label><input type="checkbox" checked={replaces} onChange={() => setReplaces(!replaces)} /> Replace files that are there and differ (otherwise they are left, and told of)</label>
-        <p class="hint">Every file is verified when it has arrived. What was there before, and is the same, is not moved again.</p>
+        <label><input type="checkbox" checked={replaces} onChange={() => setReplaces(!replaces)} /> Replace files that exist and differ (otherwise they are kept and reported)</label>
+        <p class="hint">Every file is verified when it has arrived. Files that are there already and do not differ are not moved again.</p>
         <fieldset>
           <legend>How long it would take</legend>
           <label>About how large it is, GB <input type="number" min="0" step="any" value={sizeGB} onInput={(event) => setSize(event.currentTarget.value)} /></label>
-          <button type="button" onClick={look}>Estimate</button>
+          <button type="button" onClick={showEstimate}>Estimate</button>
           <div aria-live="polite">{estimate && <EstimateText of={estimate} />}</div>
         </fieldset>
         <label>Repeat every night at (UTC, empty: once, now) <input type="time" value={at} onInput={(event) => setAt(event.currentTarget.value)} /></label>
@@ -70,7 +70,7 @@ export function NewTransfer() {
   );
 }
 
-/** What a copy with one stream and 2 MiB in flight would need over 100 ms there and back: so much scp and sftp have (OpenSSH's channel window). */
+/** The rate of scp and sftp over 100 ms there and back: they have 2 MiB in flight (the channel window of OpenSSH). */
 const OLD_TOOL_BIT_S = (2 * 1024 * 1024 * 8) / 0.1;
 
 function EstimateText({ of }: { of: Estimate }) {
@@ -78,7 +78,7 @@ function EstimateText({ of }: { of: Estimate }) {
   return (
     <>
       <p>
-        {of.seconds === undefined ? "It cannot be told" : `About ${duration(of.seconds)} for ${bytes(of.bytes)}`}
+        {of.seconds === undefined ? "The time is not known" : `About ${duration(of.seconds)} for ${bytes(of.bytes)}`}
         {of.rate_bit_s !== undefined && ` at ${rate(of.rate_bit_s)}`}: {name(of.bound_by)}.
       </p>
       {of.bytes > 0 && <p class="hint">By scp over 100 ms: {old}.</p>}

@@ -7,7 +7,7 @@ import { name, rate } from "../shown";
 
 type Change = (what: () => Promise<unknown>) => Promise<void>;
 
-/** What is described, and what an operator changes of it: stopped, drained, started, and the marks of links. */
+/** The description, and the changes that an operator may make: stop, drain and start parts, and set the marks of links. */
 export function Operate() {
   const path = "/api/v1/collaboration";
   const described = useLive(() => get<Collaboration>(path), 5, path);
@@ -27,7 +27,7 @@ export function Operate() {
       <Title text="Operation" />
       <Trouble problem={problem ?? described.problem} />
       <label>
-        Why, for whoever asks: <input value={reason} onInput={(event) => setReason(event.currentTarget.value)} size={40} />
+        Reason, shown to all members: <input value={reason} onInput={(event) => setReason(event.currentTarget.value)} size={40} />
       </label>
       <Table caption="What can be stopped" head={["What", "State", "Why", "Change"]}>
         {lines.map((line) => <Stop key={line.kind + line.word} {...line} reason={reason} change={change} />)}
@@ -51,7 +51,7 @@ export function Operate() {
   );
 }
 
-interface StopOf {
+interface StopProps {
   kind: string;
   word: string;
   stopped?: { reason: string; drain?: boolean };
@@ -59,7 +59,7 @@ interface StopOf {
   change: Change;
 }
 
-function Stop({ kind, word, stopped, reason, change }: StopOf) {
+function Stop({ kind, word, stopped, reason, change }: StopProps) {
   const of = kind === "all" ? "all" : `${kind}:${encodeURIComponent(word)}`;
   const text = kind === "all" ? "everything" : `${kind} ${name(word)}`;
   const stop = (how: { drain?: boolean; refuse?: boolean }) => change(() => put(`/api/v1/stops/${of}`, { reason, ...how }));
@@ -83,7 +83,7 @@ function Stop({ kind, word, stopped, reason, change }: StopOf) {
   );
 }
 
-/** How much of a link may be used: the scheduler follows within a second. */
+/** The mark of a link, which is the part of it that may be used; the scheduler applies a change within a second. */
 function Mark({ word, capacityBitS, mark, change }: { word: string; capacityBitS: number; mark: number; change: Change }) {
   const [percent, setPercent] = useState(String(Math.round(mark * 100)));
   const set = (event: SubmitEvent) => {

@@ -1,15 +1,15 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { get, post, type Folder, type FolderEntry, type Job, type Problem } from "../api";
-import { csv, keep } from "../csv";
+import { csv, save } from "../csv";
 import { useAction } from "../live";
 import { Trouble } from "../parts";
 import { go } from "../router";
 import { Rows } from "../rows";
 import { bytes, count, name, time } from "../shown";
-import { filesOf, type Wanted } from "../uploads";
+import { filesOf, type Upload } from "../uploads";
 import { Crumbs, type Place } from "./crumbs";
-import { deleted } from "./deletions";
+import { deleteEntry } from "./deletions";
 import { Preview } from "./preview";
 import { ShareForm } from "./share_form";
 import { Uploads } from "./uploading";
@@ -18,10 +18,10 @@ export type Side = "left" | "right";
 export type { Place };
 
 const OTHER: Record<Side, Side> = { left: "right", right: "left" };
-/** What is dragged from pane to pane. */
+/** The media type of entries that are dragged from pane to pane. */
 const DRAGGED = "application/x-longhaul-marked";
 
-interface PaneOf {
+interface PaneProps {
   side: Side;
   at: string;
   other: string;
@@ -29,7 +29,7 @@ interface PaneOf {
   look: (side: Side, url: string) => void;
 }
 
-/** A folder, read anew when it is asked for; `again` reads it once more. */
+/** The entries of a folder, read when `at` changes; `again` reads them again. */
 function useFolder(at: string) {
   const [known, setKnown] = useState<{ at: string; folder?: Folder; problem?: Problem }>({ at: "" });
   const [turn, setTurn] = useState(0);
@@ -48,15 +48,15 @@ function useFolder(at: string) {
   return { folder, problem, again: () => setTurn((before) => before + 1) };
 }
 
-/** One folder: looked into, searched, changed, and moved from into the other one. */
-export function Pane({ side, at, other, places, look }: PaneOf) {
+/** One folder, which can be browsed, searched and changed; its entries can be moved into the other one. */
+export function Pane({ side, at, other, places, look }: PaneProps) {
   const { folder, problem, again } = useFolder(at);
   const action = useAction();
   const [wanted, setWanted] = useState("");
   const [marked, setMarked] = useState<Set<string>>(new Set());
   const [seen, setSeen] = useState<FolderEntry>();
   const [shared, setShared] = useState<string>();
-  const [uploads, setUploads] = useState<Wanted[]>([]);
+  const [uploads, setUploads] = useState<Upload[]>([]);
   useEffect(() => {
     setMarked(new Set());
     setWanted("");
@@ -75,7 +75,7 @@ export function Pane({ side, at, other, places, look }: PaneOf) {
   };
   const fetchFile = (entry: FolderEntry) => action.act(() => post<{ url: string }>("/api/v1/downloads", { at: at + entry.href }).then(({ url }) => open(url)));
   const remove = () => changed(async () => {
-    for (const entry of chosen) await deleted(at + entry.href);
+    for (const entry of chosen) await deleteEntry(at + entry.href);
   });
   const onKey = (event: KeyboardEvent) => {
     if (event.target instanceof HTMLInputElement && event.target.type !== "checkbox") return;
@@ -107,7 +107,7 @@ export function Pane({ side, at, other, places, look }: PaneOf) {
       </label>
       {at !== "" && place && <Crumbs at={at} place={place} onLook={(url) => look(side, url)} label={label} />}
       <Trouble problem={action.problem ?? problem} />
-      {at !== "" && !folder && !problem && <p>Looking…</p>}
+      {at !== "" && !folder && !problem && <p>Loading…</p>}
       {folder && (
         <>
           <div class="bar">
@@ -131,7 +131,7 @@ export function Pane({ side, at, other, places, look }: PaneOf) {
           <p>
             {count(found.length)} of {count(all.length)} entries{folder.left_out > 0 && `; ${count(folder.left_out)} more are not shown`}
             {chosen.length > 0 && `; ${count(chosen.length)} marked, ${bytes(chosen.reduce((sum, entry) => sum + entry.bytes, 0))} in files`}{" "}
-            <button type="button" class="link" aria-label={`${label} as CSV`} onClick={() => keep("folder.csv", "text/csv", listed(all))}>CSV</button>
+            <button type="button" class="link" aria-label={`${label} as CSV`} onClick={() => save("folder.csv", "text/csv", folderCsv(all))}>CSV</button>
           </p>
           {seen && <Preview at={at} entry={seen} onClose={() => setSeen(undefined)} />}
         </>
@@ -140,27 +140,27 @@ export function Pane({ side, at, other, places, look }: PaneOf) {
   );
 }
 
-const listed = (all: FolderEntry[]): string =>
+const folderCsv = (all: FolderEntry[]): string =>
   csv([["name", "kind", "bytes", "changed"], ...all.map((entry) => [entry.name, entry.is_folder ? "folder" : "file", String(entry.bytes), entry.changed ?? ""])]);
 
-/** Has entries of a folder transferred into another one, and goes to the page of the transfer. */
+/** Submits a transfer of entries of a folder into another one, and goes to its page. */
 async function move(from: string, to: string, entries: FolderEntry[]): Promise<void> {
   const files = entries.map((entry) => ({ sources: [from + entry.href], target: to + entry.href, ...(!entry.is_folder && { bytes: entry.bytes }) }));
   const job = await post<Job>("/api/v1/jobs", { files, options: { recursive: entries.some((entry) => entry.is_folder) } });
   go(`/transfers/${job.id}`);
 }
 
-interface ChangesOf {
+interface ChangesProps {
   at: string;
   chosen: FolderEntry[];
   act: (what: () => Promise<unknown>) => Promise<void>;
   onDelete: () => void;
   onShare: (at: string) => void;
-  onUpload: (wanted: Wanted[]) => void;
+  onUpload: (wanted: Upload[]) => void;
 }
 
-/** What can be done in a folder and with what is marked there. */
-function Changes({ at, chosen, act, onDelete, onShare, onUpload }: ChangesOf) {
+/** The buttons for changes in a folder, and of the marked entries. */
+function Changes({ at, chosen, act, onDelete, onShare, onUpload }: ChangesProps) {
   const [text, setText] = useState("");
   const files = useRef<HTMLInputElement>(null);
   const folder = useRef<HTMLInputElement>(null);
@@ -185,7 +185,7 @@ function Changes({ at, chosen, act, onDelete, onShare, onUpload }: ChangesOf) {
   );
 }
 
-/** Opens a link of an endpoint in a page of its own: the browser shows the file, or keeps it. The bytes come from there, and not by the hub. */
+/** Opens a link of an endpoint in a new tab, where the browser shows or saves the file. The bytes come from the endpoint, not through the hub. */
 function open(url: string): void {
   const link = document.createElement("a");
   link.href = url;
@@ -194,7 +194,7 @@ function open(url: string): void {
   link.click();
 }
 
-interface EntryOf {
+interface EntryProps {
   entry: FolderEntry;
   isMarked: boolean;
   onMark: (href: string) => void;
@@ -204,7 +204,7 @@ interface EntryOf {
   onDrag: (event: DragEvent, entry: FolderEntry) => void;
 }
 
-function Entry({ entry, isMarked, onMark, onOpen, onFetch, onLook, onDrag }: EntryOf) {
+function Entry({ entry, isMarked, onMark, onOpen, onFetch, onLook, onDrag }: EntryProps) {
   const text = name(entry.name);
   return (
     <>

@@ -6,7 +6,7 @@ import { useAction, useLive } from "../live";
 import { Table, Title, Trouble } from "../parts";
 import { parts } from "../router";
 import { duration, name, percentOf, rate, time } from "../shown";
-import { AlarmTable, Healthy, type Alarm } from "./alarms";
+import { AlarmTable, Health, type Alarm } from "./alarms";
 
 interface Explained {
   health: string;
@@ -38,7 +38,7 @@ interface History {
 
 const SPANS: [string, string][] = [["day", "1d"], ["week", "7d"], ["month", "30d"], ["year", "365d"]];
 
-/** One path: what it should give, what it gives, and what it gave for a day, a week, a month or a year. */
+/** One path: its expected rate, its state, and its history over a day, a week, a month or a year. */
 export function Path({ from, to }: { from: string; to: string }) {
   const { query } = parts();
   const span = SPANS.find(([word]) => word === query.get("span")) ?? SPANS[0]!;
@@ -54,9 +54,9 @@ export function Path({ from, to }: { from: string; to: string }) {
       <Trouble problem={why.problem} />
       {value && (
         <>
-          <p>{value.rtt_s === undefined ? "How far it is, is not known." : `There and back takes ${duration(value.rtt_s)}.`}</p>
+          <p>{value.rtt_s === undefined ? "The time there and back is not known." : `There and back takes ${duration(value.rtt_s)}.`}</p>
           <AlarmTable alarms={value.alarms} caption="What is wrong with it" again={why.again} />
-          <Table caption="What it should give and what it gives" head={["Direction", "State", "Should give", "Bound by", "Gave last", "Loss in 24 h", "MTU", "Hops"]}>
+          <Table caption="Expected and measured" head={["Direction", "State", "Expected rate", "Bound by", "Last rate", "Loss in 24 h", "MTU", "Hops"]}>
             <Direction word="forward" of={value.forward} />
             <Direction word="reverse" of={value.reverse} />
           </Table>
@@ -77,7 +77,7 @@ function Direction({ word, of }: { word: string; of: Explained }) {
   return (
     <tr>
       <th scope="row">{word}</th>
-      <td><Healthy word={of.health} /></td>
+      <td><Health word={of.health} /></td>
       <td>{expectation.rate_bit_s === undefined ? "not known" : rate(expectation.rate_bit_s)}</td>
       <td>{expectation.terms.find((term) => term.name === expectation.bound_by)?.text ?? expectation.bound_by ?? ""}</td>
       <td>{of.throughput_bit_s === undefined ? "not measured" : rate(of.throughput_bit_s)}</td>
@@ -88,7 +88,7 @@ function Direction({ word, of }: { word: string; of: Explained }) {
   );
 }
 
-/** A history of a pair, as columns. */
+/** The history of a path, as columns. */
 function useHistory(pair: string, test: string, span: string) {
   const path = `/api/v1/watch/history?${pair}&test=${encodeURIComponent(test)}&since=${span}`;
   const live = useLive(() => get<History>(path), 60, path);
@@ -136,7 +136,7 @@ function Throughput({ pair, span }: { pair: string; span: string }) {
   );
 }
 
-/** What happened, as somebody noted: alarms that begin near it name it. */
+/** The notes of operators on events; alarms that begin soon after an event mention it. */
 function Notes({ notes, place, again }: { notes: Why["annotations"]; place: string; again: () => void }) {
   const [text, setText] = useState("");
   const { problem, act } = useAction();

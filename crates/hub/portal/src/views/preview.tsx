@@ -5,28 +5,28 @@ import { Trouble } from "../parts";
 import { bytes, name } from "../shown";
 import { fitsHeader, hdf5Header } from "../headers";
 
-/** So much of a file is looked at. */
+/** The bytes of a file that are read for a preview. */
 const HEAD_BYTES = 64 * 1024;
 const IMAGE_BYTES_MAX = 20_000_000;
 const IMAGES = /\.(png|jpe?g|gif|webp|svg|avif)$/i;
 
-interface Seen {
+interface Content {
   text?: string;
   image?: string;
 }
 
-/** The beginning of a file, straight from its node: text, an image, or the header of FITS and HDF5. */
+/** The beginning of a file, directly from its node: text, an image, or the header of a FITS or HDF5 file. */
 export function Preview({ at, entry, onClose }: { at: string; entry: FolderEntry; onClose: () => void }) {
-  const [seen, setSeen] = useState<Seen>();
+  const [content, setContent] = useState<Content>();
   const [problem, setProblem] = useState<Problem>();
   useEffect(() => {
     let image: string | undefined;
-    look(at + entry.href, entry).then(
-      (what) => {
-        image = what.image;
-        setSeen(what);
+    load(at + entry.href, entry).then(
+      (loaded) => {
+        image = loaded.image;
+        setContent(loaded);
       },
-      (why: unknown) => setProblem(why instanceof Problem ? why : new Problem(0, `${new URL(at.replace(/^lh:/, "https:")).host} cannot be asked from this browser: ${String(why)}`)),
+      (why: unknown) => setProblem(why instanceof Problem ? why : new Problem(0, `${new URL(at.replace(/^lh:/, "https:")).host} cannot be reached from this browser: ${String(why)}`)),
     );
     return () => {
       if (image) URL.revokeObjectURL(image);
@@ -39,17 +39,17 @@ export function Preview({ at, entry, onClose }: { at: string; entry: FolderEntry
         <button type="button" onClick={onClose}>Close the preview</button>
       </div>
       <Trouble problem={problem} />
-      {!seen && !problem && <p>Looking…</p>}
-      {seen?.image && <img src={seen.image} alt={name(entry.name)} />}
-      {seen?.text !== undefined && <pre tabIndex={0}>{shownText(seen.text)}</pre>}
+      {!content && !problem && <p>Loading…</p>}
+      {content?.image && <img src={content.image} alt={name(entry.name)} />}
+      {content?.text !== undefined && <pre tabIndex={0}>{shownText(content.text)}</pre>}
     </section>
   );
 }
 
-/** Lines stay lines; all else that cannot be seen is told. */
+/** A text with its lines; other invisible characters are written as code points. */
 const shownText = (text: string): string => text.split("\n").map((line) => name(line.replaceAll("\t", "    ").replace(/\r$/, ""))).join("\n");
 
-async function look(url: string, entry: FolderEntry): Promise<Seen> {
+async function load(url: string, entry: FolderEntry): Promise<Content> {
   const link = (await post<{ url: string }>("/api/v1/downloads", { at: url })).url;
   if (IMAGES.test(entry.name) && entry.bytes <= IMAGE_BYTES_MAX) {
     const whole = await fetch(link);
@@ -63,7 +63,7 @@ async function look(url: string, entry: FolderEntry): Promise<Seen> {
   const known = fitsHeader(head) ?? hdf5Header(head);
   if (known !== undefined) return { text: known };
   const text = new TextDecoder().decode(head);
-  // Text has few characters that are none.
+  // In text, few characters are invalid.
   const strange = [...text].filter((character) => character === "\ufffd" || (character < " " && !"\n\r\t".includes(character))).length;
   if (strange > text.length / 20) return { text: hex(head.subarray(0, 512)) };
   return { text: entry.bytes > HEAD_BYTES ? `${text}\n…` : text };

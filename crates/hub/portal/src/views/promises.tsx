@@ -9,7 +9,7 @@ interface PromisedQueue extends QueueLine {
   late_bytes?: number;
 }
 
-/** What is promised by when: a calendar of deadlines, day by day. */
+/** The promised transfers, by the day of their deadline. */
 export function Promises() {
   const path = "/api/v1/reservations";
   const { value, problem } = useLive(() => get<{ queues: PromisedQueue[] }>(path), 5, path);
@@ -23,11 +23,11 @@ export function Promises() {
     <>
       <Title text="Reservations" />
       <Trouble problem={problem} />
-      {value?.queues.length === 0 && <p>Nothing is promised: a transfer with a deadline reserves what it needs of the links, or is refused with what could be promised.</p>}
+      {value?.queues.length === 0 && <p>Nothing is promised. A transfer with a deadline reserves the rate that it needs on the links, or is refused with a deadline that could be promised.</p>}
       {[...days].map(([day, all]) => (
         <section key={day} aria-label={day}>
           <h2>{day}</h2>
-          <Table caption={`Promised by ${day}`} head={["By", "From", "To", "Whose it is", "Still to move", "Rate that is reserved", "How it stands"]}>
+          <Table caption={`Promised by ${day}`} head={["By", "From", "To", "Owner", "Still to move", "Reserved rate", "Status"]}>
             {all.map((one) => (
               <tr key={one.number}>
                 <td>{time(one.deadline)}</td>

@@ -3,7 +3,7 @@ import { useLive } from "../live";
 import { Table, Title, Trouble } from "../parts";
 import { bytes, count, name, percent, rate } from "../shown";
 
-/** Who has what of the links, and why something waits. */
+/** The shares of the links, and the queues with the reason why each waits. */
 export function Queue() {
   const shares = useLive(() => get<{ resources: Share[] }>("/api/v1/shares"), 2, "shares");
   const queues = useLive(() => get<{ queues: QueueLine[] }>("/api/v1/queues"), 2, "queues");
@@ -12,7 +12,7 @@ export function Queue() {
       <Title text="Queue and shares" />
       <Trouble problem={shares.problem ?? queues.problem} />
       {shares.value && (
-        <Table caption="Links, endpoints and communities" head={["What", "May be used", "Given out", "Used now", "Of what may be"]}>
+        <Table caption="Links, endpoints and communities" head={["What", "Usable", "Allocated", "Used now", "Part in use"]}>
           {shares.value.resources.map((share) => (
             <tr key={share.name}>
               <th scope="row">{name(share.name)}</th>
@@ -28,7 +28,7 @@ export function Queue() {
         </Table>
       )}
       {queues.value && (
-        <Table caption="Queues" head={["From", "To", "Owner", "For", "Wait", "Move", "May use", "Uses", "What keeps it from more"]}>
+        <Table caption="Queues" head={["From", "To", "Owner", "For", "Wait", "Move", "May use", "Uses", "Limited by"]}>
           {queues.value.queues.map((queue) => (
             <tr key={queue.number}>
               <th scope="row">{name(queue.source)}</th>
@@ -37,7 +37,7 @@ export function Queue() {
               <td>{name(queue.community)} / {name(queue.activity)}</td>
               <td>{count(queue.queued)} ({bytes(queue.queued_bytes)})</td>
               <td>{count(queue.running)}</td>
-              <td>{queue.allocated_bit_s === undefined ? "as much as there is" : rate(queue.allocated_bit_s)}</td>
+              <td>{queue.allocated_bit_s === undefined ? "no limit" : rate(queue.allocated_bit_s)}</td>
               <td>{rate(queue.used_bit_s)}</td>
               <td>{name(queue.constraint.text)}</td>
             </tr>

@@ -16,7 +16,7 @@ interface Repeat {
   error?: string;
 }
 
-/** Transfers that are submitted again and again. */
+/** Transfers that are submitted repeatedly. */
 export function Repeats() {
   const path = "/api/v1/repeats";
   const { value, problem, again } = useLive(() => get<{ repeats: Repeat[] }>(path), 10, path);
@@ -26,9 +26,9 @@ export function Repeats() {
     <>
       <Title text="Repeated transfers"><span class="bar"><a class="button" href="/transfers/new">New transfer</a></span></Title>
       <Trouble problem={action.problem ?? problem} />
-      {value?.repeats.length === 0 && <p>Nothing is repeated: a new transfer can be, every night.</p>}
+      {value?.repeats.length === 0 && <p>Nothing is repeated. A new transfer can be repeated every night.</p>}
       {value && value.repeats.length > 0 && (
-        <Table caption="Repeated" head={["From", "To", "Files", "Whose it is", "When (UTC)", "Next", "The last time", "End"]}>
+        <Table caption="Repeated" head={["From", "To", "Files", "Owner", "When (UTC)", "Next", "Last run", "End"]}>
           {value.repeats.map((one) => (
             <tr key={one.id}>
               <th scope="row" class="url">{name(one.source)}</th>

@@ -7,7 +7,7 @@ import { Rows } from "../rows";
 import { bytes, count, name, percent, time } from "../shown";
 import { linkOf, put } from "../uploads";
 
-interface SharedOf {
+interface SharedContent {
   name: string;
   kind: "read" | "drop";
   owner: string;
@@ -18,16 +18,16 @@ interface SharedOf {
   ticket?: string;
 }
 
-/** The page behind a link, for people without an account. */
+/** The page of a share link, for people without an account. */
 export function Shared({ token }: { token: string }) {
   const base = `/api/v1/shared/${encodeURIComponent(token)}`;
-  const [shared, setShared] = useState<SharedOf>();
+  const [shared, setShared] = useState<SharedContent>();
   const [path, setPath] = useState("");
   const [password, setPassword] = useState("");
   const { problem, act } = useAction();
   const open = (below: string, shown: { password?: string; ticket?: string }) =>
     act(async () => {
-      setShared(await post<SharedOf>(base, { path: below, ...shown }));
+      setShared(await post<SharedContent>(base, { path: below, ...shown }));
       setPath(below);
     });
   useEffect(() => void open("", {}), [token]);
@@ -77,20 +77,20 @@ function Entry({ entry, onOpen, onFetch }: { entry: FolderEntry; onOpen: (entry:
   );
 }
 
-/** Puts files into a folder that one does not see. */
+/** Uploads files into a folder whose contents are not shown. */
 function Drop({ base, ticket }: { base: string; ticket: { ticket?: string } }) {
   const input = useRef<HTMLInputElement>(null);
   const [lines, setLines] = useState<Map<string, string>>(new Map());
-  const tell = (file: string, text: string) => setLines((before) => new Map(before).set(file, text));
+  const report = (file: string, text: string) => setLines((before) => new Map(before).set(file, text));
   const send = async (files: File[]) => {
     for (const file of files) {
-      tell(file.name, "begins");
+      report(file.name, "begins");
       try {
         const link = linkOf(() => post<{ url: string }>(`${base}/uploads`, { path: encodeURIComponent(file.name), ...ticket }));
-        await put(link, `${base} ${file.name}`, file, (sent) => tell(file.name, `${percent(sent, file.size)} %`));
-        tell(file.name, "✓ is there");
+        await put(link, `${base} ${file.name}`, file, (sent) => report(file.name, `${percent(sent, file.size)} %`));
+        report(file.name, "✓ is there");
       } catch (why) {
-        tell(file.name, `✗ ${(why as Problem).message}`);
+        report(file.name, `✗ ${(why as Problem).message}`);
       }
     }
   };

@@ -4,7 +4,7 @@ import { Table, Title, Trouble } from "../parts";
 import { count, name, time } from "../shown";
 import type { ShareLink } from "./share_form";
 
-/** Links that were made for people without an account, and their end. */
+/** The share links, for people without an account, each with a button to end it. */
 export function Shares() {
   const path = "/api/v1/share-links";
   const { value, problem, again } = useLive(() => get<{ links: ShareLink[] }>(path), 10, path);

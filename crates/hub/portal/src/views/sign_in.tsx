@@ -4,30 +4,30 @@ import { get, Problem, signIn, type WhoAmI } from "../api";
 import { Title, Trouble } from "../parts";
 import { name } from "../shown";
 
-/** Where a reader wanted to go before signing in elsewhere. */
+/** The key under which the page is stored that a reader wanted before signing in at a provider. */
 const PLACE = "longhaul-place";
 
 function remember(): void {
   sessionStorage.setItem(PLACE, location.pathname + location.search);
 }
 
-/** The place that was remembered, once. */
+/** Returns the remembered page, and forgets it. */
 export function remembered(): string | undefined {
   const place = sessionStorage.getItem(PLACE);
   sessionStorage.removeItem(PLACE);
   return place?.startsWith("/") ? place : undefined;
 }
 
-/** Asks for an access key, and forgets it: the hub keeps who one is in a cookie. */
+/** The sign-in form. The access key is not kept: a cookie holds the session. */
 export function SignIn({ onSignedIn }: { onSignedIn: (who: WhoAmI) => void }) {
   const [problem, setProblem] = useState<Problem>();
-  // A link may bring the key: who reads it sees that it is there, and signs in himself.
+  // A link may contain the key: it is filled in, and the reader still has to press the button.
   const [key, setKey] = useState(() => decodeURIComponent(/^#key=(.+)$/.exec(location.hash)?.[1] ?? ""));
   const [isBusy, setBusy] = useState(false);
   const [providers, setProviders] = useState<{ id: string; title: string }[]>([]);
   useEffect(() => {
-    // Without an answer there is still the key.
-    get<{ providers: { id: string; title: string }[] }>("/api/v1/sign-in").then((told) => setProviders(told.providers), () => {});
+    // Without an answer, readers can still sign in with a key.
+    get<{ providers: { id: string; title: string }[] }>("/api/v1/sign-in").then((answer) => setProviders(answer.providers), () => {});
   }, []);
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();

@@ -8,12 +8,12 @@ import { go, parts } from "../router";
 import { bytes, count, duration, name, percent, rate, time } from "../shown";
 
 const PAGE = 200;
-/** Over how many seconds a rate is told: long enough that a pause of one file is no news. */
+/** The interval over which the shown rate is averaged, seconds: long enough that a pause of one file hardly shows. */
 const RATE_S = 30;
-/** How far back the chart goes. */
+/** The time range of the chart, seconds. */
 const CHART_S = 3600;
 
-/** How much had arrived at a time, and how fast it moved just then. */
+/** The bytes that had arrived at a time, and the rate at that time. */
 interface Sample {
   atS: number;
   bytes: number;
@@ -21,14 +21,14 @@ interface Sample {
 }
 
 interface Speed {
-  /** The rate over the last seconds, and the least and most of it, bit/s. */
+  /** The average, lowest and highest rate of the last seconds, bit/s. */
   bitS?: number;
   leastBitS?: number;
   mostBitS?: number;
   samples: Sample[];
 }
 
-/** One job: how far it is, how fast, when it is done, what holds it, and what can be done about that. */
+/** One job: its progress, its rate, its expected end, what limits it, and the actions on it. */
 export function Transfer({ id }: { id: string }) {
   const { query } = parts();
   const after = query.get("after");
@@ -60,7 +60,7 @@ export function Transfer({ id }: { id: string }) {
               <>
                 <button type="button" onClick={() => change(() => remove(base))}>Cancel</button>
                 <button type="button" onClick={() => change(() => patch(base, { paused: !value.paused }))}>{value.paused ? "Go on" : "Pause"}</button>
-                <TellMe job={value} />
+                <NotifyButton job={value} />
                 <label>
                   Priority{" "}
                   <select value={String(value.priority)} onChange={(event) => change(() => patch(base, { priority: Number(event.currentTarget.value) }))}>
@@ -91,11 +91,11 @@ export function Transfer({ id }: { id: string }) {
   );
 }
 
-/** What the job may use at most: a form, for a number that is half typed limits nothing. */
+/** The limit of a job. It is set by a form, so that a half typed number has no effect. */
 function Limit({ job, onChange }: { job: Job; onChange: (bitS: number) => void }) {
-  const said = job.limit_bit_s === undefined ? "" : String(job.limit_bit_s / 1e6);
-  const [megabits, setMegabits] = useState(said);
-  useEffect(() => setMegabits(said), [said]);
+  const current = job.limit_bit_s === undefined ? "" : String(job.limit_bit_s / 1e6);
+  const [megabits, setMegabits] = useState(current);
+  useEffect(() => setMegabits(current), [current]);
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
     onChange(Math.round(Number(megabits) * 1e6));
@@ -124,7 +124,7 @@ async function retry(base: string): Promise<void> {
   go(`/transfers/${job.id}`);
 }
 
-/** How fast a job has been lately, by what was told while the page is open. */
+/** The rate of a job, from the answers since the page was opened. */
 function useSpeed(job: Job | undefined, moving: JobTransfer[]): Speed {
   const [samples, setSamples] = useState<Sample[]>([]);
   const arrived = (job?.done_bytes ?? 0) + moving.reduce((sum, one) => sum + (one.arrived_bytes ?? 0), 0);
@@ -148,7 +148,7 @@ function Rates({ samples }: { samples: Sample[] }) {
   return <Chart caption="Rate since this page is open" times={times} series={series} shown={rate} />;
 }
 
-/** What held it back, and what can be done about that. */
+/** What limited a job, and what can be done about it. */
 function Verdict({ limit }: { limit: NonNullable<Job["limited_by"]> }) {
   return (
     <section aria-label="What limited it" class="holding">
@@ -164,7 +164,7 @@ const PARTS: Record<string, string> = {
   network: "the network between the two",
   receiver_cpu: "the processor of the receiver",
   target: "the disk that is written",
-  cap: "the limit that was given to it",
+  cap: "the limit that was set for it",
   latency: "the round trips of many small files",
   outage: "an outage on the way",
   space: "room at the target",
@@ -178,7 +178,7 @@ function Moving({ transfers }: { transfers: JobTransfer[] }) {
         <tr key={one.id}>
           <th scope="row">{name(one.carrier)}</th>
           <td>{count(one.files)}</td>
-          <td>{one.arrived_bytes === undefined ? "another hub knows" : `${bytes(one.arrived_bytes)}${one.bytes > 0 ? ` of ${bytes(one.bytes)}` : ""}`}</td>
+          <td>{one.arrived_bytes === undefined ? "not known at this hub" : `${bytes(one.arrived_bytes)}${one.bytes > 0 ? ` of ${bytes(one.bytes)}` : ""}`}</td>
           <td>{rate(one.rate_bit_s)}</td>
           <td>{time(one.created)}</td>
         </tr>
@@ -187,8 +187,8 @@ function Moving({ transfers }: { transfers: JobTransfer[] }) {
   );
 }
 
-/** Has the browser tell when it has ended, as long as the page is open somewhere. */
-function TellMe({ job }: { job: Job }) {
+/** A button for a notification of the browser when the job has ended; the page must stay open. */
+function NotifyButton({ job }: { job: Job }) {
   const [isAsked, setAsked] = useState(false);
   const wasUnended = useRef(false);
   useEffect(() => {
@@ -197,7 +197,7 @@ function TellMe({ job }: { job: Job }) {
   }, [job.ended]);
   if (!("Notification" in window)) return null;
   const ask = () => void Notification.requestPermission().then((answer) => setAsked(answer === "granted"));
-  return <button type="button" aria-pressed={isAsked} onClick={ask}>{isAsked ? "You will be told" : "Tell me when it ends"}</button>;
+  return <button type="button" aria-pressed={isAsked} onClick={ask}>{isAsked ? "You will be notified" : "Notify me when it ends"}</button>;
 }
 
 function Summary({ job, speed }: { job: Job; speed: Speed }) {
@@ -210,7 +210,7 @@ function Summary({ job, speed }: { job: Job; speed: Speed }) {
         <dt>State</dt>
         <dd><State word={job.state} /></dd>
         <dt>Data</dt>
-        <dd>{bytes(arrived)}{job.bytes > 0 ? ` of ${bytes(job.bytes)} (${part} %)` : job.ended === undefined && ", of how much is not known before"}</dd>
+        <dd>{bytes(arrived)}{job.bytes > 0 ? ` of ${bytes(job.bytes)} (${part} %)` : job.ended === undefined && ", the total is not known yet"}</dd>
         <dt>Files</dt>
         <dd>
           {count(job.done)} of {count(job.files)} there and verified, {count(job.running)} on their way, {count(job.queued)} wait
@@ -233,16 +233,16 @@ function Summary({ job, speed }: { job: Job; speed: Speed }) {
   );
 }
 
-/** When the rest is there, with what it may be off by: at the most and the least of the last seconds. */
+/** When the rest will have arrived, with a range from the highest and the lowest rate of the last seconds. */
 function expected(leftBytes: number, { bitS, leastBitS, mostBitS }: Speed): string {
-  if (!bitS) return "cannot be told while nothing moves";
-  if (leftBytes <= 0) return "cannot be told: nobody has said how much it is";
+  if (!bitS) return "not known while nothing moves";
+  if (leftBytes <= 0) return "not known, because the size is not";
   const at = (rateBitS: number) => duration((leftBytes * 8) / rateBitS);
   const bound = leastBitS && mostBitS ? ` (${at(mostBitS)} to ${at(leastBitS)})` : "";
   return `in about ${at(bitS)}${bound}, at this rate`;
 }
 
-/** What keeps a job from more, in the hub's words. */
+/** What a job waits for, in the words of the hub. */
 function Holding({ why }: { why: Why }) {
   return (
     <section aria-label="What it waits for" class="holding">

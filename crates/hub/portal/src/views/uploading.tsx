@@ -3,9 +3,9 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { post, type Problem } from "../api";
 import { Trouble } from "../parts";
 import { bytes, count, duration, name, percent, rate } from "../shown";
-import { escaped, linkOf, makeFolders, put, type Wanted } from "../uploads";
+import { escaped, linkOf, makeFolders, put, type Upload } from "../uploads";
 
-/** Files that are sent at once: one connection alone does not fill a long path. */
+/** The number of files that are sent at once: one connection cannot use the whole rate of a long path. */
 const AT_ONCE = 4;
 
 interface Failed {
@@ -13,8 +13,8 @@ interface Failed {
   why: string;
 }
 
-/** Sends files of this computer to a folder, straight to its node, and tells how far it is. */
-export function Uploads({ at, wanted, onEnd }: { at: string; wanted: Wanted[]; onEnd: () => void }) {
+/** Uploads files of this computer to a folder, directly to its node, and shows the progress. */
+export function Uploads({ at, wanted, onEnd }: { at: string; wanted: Upload[]; onEnd: () => void }) {
   const [sent, setSent] = useState<Map<string, number>>(new Map());
   const [failed, setFailed] = useState<Failed[]>([]);
   const [problem, setProblem] = useState<Problem>();

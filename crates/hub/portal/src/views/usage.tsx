@@ -13,7 +13,7 @@ interface StorageUse {
   quota_left_bytes?: number;
 }
 
-/** What is stored where, of how much, and what one may still put there. */
+/** The storage of each endpoint: the used and the total capacity, and the quota that is left. */
 export function Usage() {
   const path = "/api/v1/storage";
   const { value, problem } = useLive(() => get<{ storage: StorageUse[] }>(path), 10, path);
@@ -21,9 +21,9 @@ export function Usage() {
     <>
       <Title text="Storage and quotas" />
       <Trouble problem={problem} />
-      {value?.storage.length === 0 && <p>No endpoint has storage of the catalogue: <code>longhaul hub endpoint set NAME --storage URL</code> gives it one.</p>}
+      {value?.storage.length === 0 && <p>No endpoint has storage for the catalogue: <code>longhaul hub endpoint set NAME --storage URL</code> gives it one.</p>}
       {value && value.storage.length > 0 && (
-        <Table caption="Storage" head={["Endpoint", "Site", "Files", "Data", "Of what there is", "Yours, by rules", "You may still put there"]}>
+        <Table caption="Storage" head={["Endpoint", "Site", "Files", "Data", "Of the capacity", "Held by your rules", "Left of your quota"]}>
           {value.storage.map((one) => (
             <tr key={one.endpoint}>
               <th scope="row">{name(one.endpoint)}</th>
@@ -31,14 +31,14 @@ export function Usage() {
               <td>{count(one.files)}</td>
               <td>{bytes(one.bytes)}</td>
               <td>
-                {one.capacity_bytes === undefined ? "not said" : (
+                {one.capacity_bytes === undefined ? "not known" : (
                   <>
                     <meter min={0} max={100} value={percent(one.bytes, one.capacity_bytes)} aria-label={`${name(one.endpoint)}: part that is used`} /> {percent(one.bytes, one.capacity_bytes)} % of {bytes(one.capacity_bytes)}
                   </>
                 )}
               </td>
               <td>{bytes(one.held_bytes)}</td>
-              <td>{one.quota_left_bytes === undefined ? "as much as there is room" : bytes(one.quota_left_bytes)}</td>
+              <td>{one.quota_left_bytes === undefined ? "no quota" : bytes(one.quota_left_bytes)}</td>
             </tr>
           ))}
         </Table>

@@ -3,7 +3,7 @@ import { useLive } from "../live";
 import { Table, Title, Trouble } from "../parts";
 import { parts } from "../router";
 import { bytes, count, name, percentOf, rate, time } from "../shown";
-import { AlarmTable, Healthy, pathPage, type Alarm } from "./alarms";
+import { AlarmTable, Health, pathPage, type Alarm } from "./alarms";
 import { Path } from "./path";
 
 interface Half {
@@ -17,7 +17,7 @@ interface Grid {
 }
 
 const TESTS = ["latency", "throughput", "path"];
-/** Pages beside the grid. */
+/** The pages of the watch; the first one has the grid. */
 const PAGES: [string, string][] = [["", "Paths"], ["alarms", "Alarms"], ["talkers", "Top talkers"], ["interfaces", "Interfaces"], ["nodes", "Nodes"]];
 
 /** The paths of the collaboration, and what is wrong with them. */
@@ -60,7 +60,7 @@ function Paths() {
   );
 }
 
-/** From the row to the column; a path that nobody measures is a gap. */
+/** A grid of the paths from the endpoint of the row to that of the column; a path that is not measured has a dash. */
 function Matrix({ grid, test }: { grid: Grid; test: string }) {
   const known = new Map(grid.cells.flatMap((cell) => [
     [`${cell.from}\n${cell.to}`, { half: cell.forward, page: pathPage(cell.from, cell.to) }] as const,
@@ -74,7 +74,7 @@ function Matrix({ grid, test }: { grid: Grid; test: string }) {
           {grid.names.map((to) => {
             const cell = known.get(`${from}\n${to}`);
             if (!cell) return <td key={to}>{from !== to && <><span aria-hidden="true">–</span><span class="unseen">not measured</span></>}</td>;
-            return <td key={to}><a href={cell.page} aria-label={`${name(from)} to ${name(to)}: ${cell.half.health}, ${name(cell.half.text)}`}><Healthy word={cell.half.health} text={name(cell.half.text)} /></a></td>;
+            return <td key={to}><a href={cell.page} aria-label={`${name(from)} to ${name(to)}: ${cell.half.health}, ${name(cell.half.text)}`}><Health word={cell.half.health} text={name(cell.half.text)} /></a></td>;
           })}
         </tr>
       ))}
@@ -82,7 +82,7 @@ function Matrix({ grid, test }: { grid: Grid; test: string }) {
   );
 }
 
-/** What was wrong, too. */
+/** The alarms of a time range, ended ones included. */
 function Alarms() {
   const { query } = parts();
   const since = query.get("since") ?? "7d";
@@ -100,18 +100,18 @@ function Alarms() {
   );
 }
 
-interface TalkersOf {
+interface TalkersAnswer {
   window: string;
   talkers: { address: string; bytes_sent: number; bytes_received: number; rate_bit_s: number; nodes: string[] }[];
   nodes: { node: string; seconds: number; bytes_in: number; bytes_out: number }[];
 }
 
-/** Who moves most. */
+/** The addresses with the most traffic. */
 function Talkers() {
   const { query } = parts();
   const span = query.get("window") ?? "hour";
   const path = `/api/v1/watch/talkers?window=${encodeURIComponent(span)}&top=100`;
-  const { value, problem } = useLive(() => get<TalkersOf>(path), 10, path);
+  const { value, problem } = useLive(() => get<TalkersAnswer>(path), 10, path);
   return (
     <>
       <nav aria-label="Of which time" class="bar">
@@ -171,7 +171,7 @@ function Interfaces() {
       <Trouble problem={problem} />
       {value?.interfaces.length === 0 && <p>No counters are read: <code>[interface.NAME]</code> in the watch's file names those to read.</p>}
       {value && value.interfaces.length > 0 && (
-        <Table caption="Interfaces" head={["Interface", "Capacity", "In", "Out", "Errors in 6 h", "Light in", "Read", "Trouble"]}>
+        <Table caption="Interfaces" head={["Interface", "Capacity", "In", "Out", "Errors in 6 h", "Optical input", "Read", "Error"]}>
           {value.interfaces.map((one) => (
             <tr key={one.name}>
               <th scope="row">{name(one.name)}</th>
@@ -203,7 +203,7 @@ interface NodeStatus {
   heard?: string;
 }
 
-/** The nodes that measure, and what they refuse. */
+/** The nodes that measure, and the tests that they refuse. */
 function Nodes() {
   const path = "/api/v1/watch/nodes";
   const { value, problem } = useLive(() => get<NodeStatus[]>(path), 10, path);
@@ -211,7 +211,7 @@ function Nodes() {
     <>
       <Trouble problem={problem} />
       {value && (
-        <Table caption="Nodes that measure" head={["Node", "Heard", "Tests", "Measurements", "Not believed", "Lost at the node", "Trouble"]}>
+        <Table caption="Nodes that measure" head={["Node", "Last report", "Tests", "Measurements", "Rejected", "Lost at the node", "Error"]}>
           {value.map((one) => (
             <tr key={one.node}>
               <th scope="row">{name(one.node)}</th>

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 
 import { HUB, isAccessible, KEY, reader, signIn } from "../reader.mjs";
 
-/** Finds a data set, sees where it is, and has a second copy made. */
+/** A user finds a data set, sees where it is, and has a second copy made. */
 export async function dataSets() {
   const { context, page, complaints } = await reader();
   await page.goto(`${HUB}/data`);
@@ -32,7 +32,7 @@ export async function dataSets() {
   await page.getByRole("textbox", { name: "where" }).fill("nowhere");
   await page.getByRole("button", { name: "Make the rule" }).click();
   await page.getByText("cannot be placed").waitFor();
-  // A quota that is full is named, and with it what is left of it.
+  // A refusal because of a full quota names the quota.
   await send("PUT", "/api/v1/quotas/ann", { quotas: [{ expression: "two", bytes: 10 }] });
   await page.getByRole("textbox", { name: "where" }).fill("two");
   await page.getByRole("button", { name: "Make the rule" }).click();

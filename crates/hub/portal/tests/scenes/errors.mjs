@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 
 import { HUB, isAccessible, KEY, reader, signIn } from "../reader.mjs";
 
-/** What goes wrong is told, and goes away by itself when it is over. */
+/** Errors are shown, and disappear once they are over. */
 export async function errors() {
   const { context, page, complaints } = await reader();
   await page.goto(`${HUB}/queue`);
@@ -20,13 +20,13 @@ export async function errors() {
   await page.unroute(shares);
   await page.getByText("The hub does not answer").waitFor({ state: "detached" });
 
-  // A session that is over: the page asks anew, and is where it was.
+  // After the session has ended, the page asks for a sign-in, and then shows the same view.
   await context.clearCookies();
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
   await signIn(page, KEY);
   await page.getByRole("heading", { name: "Queue and shares" }).waitFor();
 
-  // What is pasted by mistake is refused, and the hub goes on.
+  // A huge text, pasted by mistake, is refused, and the hub still works.
   await page.getByRole("button", { name: "Sign out" }).click();
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
   await page.getByLabel("Access key or token").evaluate((input) => {

@@ -6,7 +6,7 @@ import { HUB, isAccessible, KEY, reader, signIn } from "../reader.mjs";
 
 const { LARGE } = process.env;
 
-/** Makes a folder, uploads into it over a break, renames, deletes, takes back, looks into files. */
+/** A user makes a folder, uploads files with an interruption, renames one, deletes it, takes it back, and looks at files. */
 export async function filesChanged() {
   const { context, page, complaints } = await reader();
   const throughHub = [];
@@ -25,7 +25,7 @@ export async function filesChanged() {
   await left.getByRole("button", { name: "new <b>folder/" }).click();
   await left.getByText("0 of 0 entries").waitFor();
 
-  // A small file, and one of several parts whose second part breaks off: it goes on where it was.
+  // A small file, and a file of several parts whose second part is interrupted: the upload is resumed there.
   const small = join(dirname(LARGE), "small.txt");
   writeFileSync(small, "few words");
   let broken = 0;
@@ -39,12 +39,12 @@ export async function filesChanged() {
   });
   await left.getByLabel("Files to upload").setInputFiles([LARGE, small]);
   await left.getByText("all are there").waitFor({ timeout: 120_000 });
-  assert.equal(broken, 1, "a part was broken off");
+  assert.equal(broken, 1, "a part was interrupted");
   await isAccessible(page, "an upload");
   await left.getByRole("button", { name: "Close" }).click();
   await left.getByText("2 of 2 entries").waitFor();
 
-  // The beginning of files, straight from the node.
+  // The beginning of a file, directly from the node.
   await left.getByRole("button", { name: "Look at small.txt" }).click();
   await left.getByText("few words").waitFor();
   await isAccessible(page, "a preview");

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 
 import { HUB, isAccessible, KEY, reader, signIn, SOURCE, TARGET } from "../reader.mjs";
 
-/** Signs in, moves a folder, watches it arrive, comes back, signs out. */
+/** A user signs in, moves a folder, watches its progress, returns to it, and signs out. */
 export async function firstTransfer() {
-  const { context, page, asked, complaints } = await reader();
+  const { context, page, requests, complaints } = await reader();
   const begun = performance.now();
   await page.goto(HUB);
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
@@ -17,11 +17,11 @@ export async function firstTransfer() {
   await page.getByRole("heading", { name: "Transfers" }).waitFor();
   const [cookie] = (await context.cookies()).filter((one) => one.name.includes("longhaul-hub"));
   assert.deepEqual([cookie.httpOnly, cookie.sameSite, cookie.secure], [true, "Strict", HUB.startsWith("https:")]);
-  assert.ok(!(await page.evaluate(() => document.cookie)).includes("longhaul"), "a script sees no session");
+  assert.ok(!(await page.evaluate(() => document.cookie)).includes("longhaul"), "scripts cannot read the session");
   await page.getByText("Nothing has been submitted yet").waitFor();
   await isAccessible(page, "no transfers");
 
-  // By keyboard alone.
+  // With the keyboard only.
   await page.getByRole("link", { name: "New transfer" }).focus();
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { name: "New transfer" }).waitFor();
@@ -46,7 +46,7 @@ export async function firstTransfer() {
   await page.getByText("there and verified").waitFor();
   await isAccessible(page, "a transfer");
 
-  // The address is all of the view: reloaded, gone back, opened by somebody else.
+  // The address determines the view: it can be reloaded, returned to, and opened in another tab.
   await page.reload();
   await page.locator("dd .state.done").waitFor();
   await page.goBack();
@@ -58,7 +58,7 @@ export async function firstTransfer() {
   await second.goto(address);
   await second.locator("dd .state.done").waitFor();
 
-  // Repeated every night, and not any more.
+  // The transfer is repeated every night, and then the repetition is ended.
   await page.goto(`${HUB}/transfers/new`);
   await from.getByLabel("URL", { exact: true }).fill(SOURCE);
   await to.getByLabel("URL", { exact: true }).fill(TARGET);
@@ -71,19 +71,19 @@ export async function firstTransfer() {
   await page.getByRole("link", { name: "Transfers", exact: true }).click();
   await page.locator("tbody tr").first().waitFor();
 
-  // A name that would be markup is text.
+  // A name that looks like markup is shown as text.
   assert.equal(await page.evaluate(() => window.broken), undefined);
 
-  // Signed out in one tab, the other one has to sign in, too.
+  // Signing out in one tab ends the session in the other one, too.
   await page.getByRole("button", { name: "Sign out" }).click();
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
   await second.getByRole("heading", { name: "Sign in" }).waitFor();
   await context.addCookies([cookie]);
   const again = await context.request.get(`${HUB}/api/v1/whoami`);
-  assert.equal(again.status(), 401, "a session that has ended is kept by nobody");
+  assert.equal(again.status(), 401, "an ended session is not accepted");
 
   const own = new URL(HUB).origin;
-  assert.deepEqual(asked.filter((url) => new URL(url).origin !== own), [], "nobody else is asked for anything");
+  assert.deepEqual(requests.filter((url) => new URL(url).origin !== own), [], "no other server gets requests");
   assert.deepEqual(complaints, []);
   await context.close();
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 
 import { browser, HUB, isAccessible, KEY, reader, signIn } from "../reader.mjs";
 
-/** Somebody without an account, who has nothing but a link. */
+/** A person without an account, who has only a link. */
 async function outsider(link) {
   const context = await browser.newContext({ ignoreHTTPSErrors: true, viewport: { width: 1280, height: 800 } });
   const page = await context.newPage();
@@ -26,7 +26,7 @@ async function share(page, { what, kind, password }) {
   return link;
 }
 
-/** A folder is shared with somebody who has no account; the link ends. */
+/** A folder is shared with a person without an account, and the link is ended. */
 export async function sharing() {
   const { context, page, complaints } = await reader();
   await page.goto(`${HUB}/files`);
@@ -66,7 +66,7 @@ export async function sharing() {
   await box.page.getByText("result.txt: ✗").waitFor();
   await box.context.close();
 
-  // Ended by whoever shared it.
+  // The owner ends the link.
   await page.goto(`${HUB}/shares`);
   await page.getByRole("button", { name: /End it: the link to .*science/ }).click();
   await page.getByRole("button", { name: /End it: the link to .*science/ }).waitFor({ state: "detached" });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 
 import { browser, HUB, KEY, reader, signIn, SOURCE, TARGET } from "../reader.mjs";
 
-/** What pages of other sites try. */
+/** Attacks by pages of other sites. */
 export async function strangers() {
   const { context, page } = await reader();
   await page.goto(HUB);
@@ -16,10 +16,10 @@ export async function strangers() {
   const [cookie] = (await context.cookies()).filter((one) => one.name.includes("longhaul-hub"));
   const forged = await browser.newContext({ ignoreHTTPSErrors: true });
   await forged.addCookies([{ ...cookie, value: "f".repeat(64) }]);
-  assert.equal((await forged.request.get(`${HUB}/api/v1/whoami`)).status(), 401, "nobody guesses a session");
+  assert.equal((await forged.request.get(`${HUB}/api/v1/whoami`)).status(), 401, "a forged session is refused");
   await forged.close();
 
-  // Another site shows the portal in its page: the browser shows nothing.
+  // Another site shows the portal in a frame: the browser shows nothing there.
   const frame = await context.newPage();
   await frame.setContent(`<iframe src="${HUB}" title="portal"></iframe>`);
   await frame.waitForTimeout(1_000);

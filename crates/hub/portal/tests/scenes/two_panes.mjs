@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 
 import { HUB, isAccessible, KEY, reader, signIn } from "../reader.mjs";
 
-/** Picks a folder in one pane, and moves it into the other one. */
+/** A user moves a file from one pane into the other one. */
 export async function twoPanes() {
-  const { context, page, asked, complaints } = await reader();
+  const { context, page, requests, complaints } = await reader();
   await page.goto(`${HUB}/files`);
   await signIn(page, KEY);
   await page.getByRole("heading", { name: "Files" }).waitFor();
@@ -18,7 +18,7 @@ export async function twoPanes() {
   await right.getByRole("button", { name: "data/" }).click();
   await right.getByText("run/").waitFor();
   await isAccessible(page, "files");
-  // By keyboard: found, marked, moved.
+  // With the keyboard: the file is found, marked and moved.
   await left.getByLabel("Find").fill("f3");
   await left.getByRole("checkbox", { name: "Mark f3" }).focus();
   await page.keyboard.press("Space");
@@ -29,7 +29,7 @@ export async function twoPanes() {
   await page.goBack();
   await right.getByText("f3").waitFor();
 
-  // A file comes from its node, by a link that the node signs: the hub has none of its bytes.
+  // A file comes directly from its node, with a link that the node signs.
   const opened = context.waitForEvent("page").catch(() => undefined);
   const answered = page.waitForResponse((response) => response.url().endsWith("/api/v1/downloads"));
   await left.getByRole("button", { name: "Download f3" }).click();
@@ -55,16 +55,16 @@ export async function twoPanes() {
   console.log(`100,000 entries after ${Math.round(shown)} ms; ${frames.length} frames through all of them, the longest ${Math.round(longest)} ms`);
   await left.getByText("n99999").waitFor();
 
-  // What is not there is told in the hub's words.
+  // A refusal is shown in the words of the hub.
   await page.goto(`${HUB}/files?left=${encodeURIComponent("lh://nowhere.example/x/")}`);
   await left.getByText("no endpoint of the collaboration has URLs like").waitFor();
   const own = new URL(HUB).origin;
-  assert.deepEqual(asked.filter((url) => new URL(url).origin !== own), []);
+  assert.deepEqual(requests.filter((url) => new URL(url).origin !== own), []);
   assert.deepEqual(complaints, []);
   await context.close();
 }
 
-/** Scrolls through a box in 100 steps, one a frame: how long each frame took, in milliseconds. */
+/** Scrolls through a box in 100 steps, one per frame; returns how long each frame took, in milliseconds. */
 async function scrolledThrough(box) {
   const frames = [];
   let last = performance.now();

@@ -4,7 +4,7 @@ use model::v1::hub::Role;
 use web::routes::{Answer, Route};
 
 use super::{change, get};
-use crate::api::{Handler, actions, folders, jobs, repeats, session, share_links, sign_in};
+use crate::api::{Handler, actions, folders, jobs, plan, repeats, session, share_links, sign_in, site_catalogue};
 
 const USER: Option<Role> = Some(Role::User);
 const OPERATOR: Option<Role> = Some(Role::Operator);
@@ -35,6 +35,76 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         None,
         &[Answer::any(200, "it has ended")],
         handler!(USER, session::end),
+    ),
+    get(
+        "/api/v1/plan/twin",
+        "planTwin",
+        "The collaboration as a scenario for `longhaul plan`: endpoints, links, marks, routes, and the waiting files that one may see",
+        &[],
+        &[Answer::json(200, "a scenario", "PlanTwin")],
+        handler!(USER, plan::twin),
+    ),
+    change(
+        "POST",
+        "/api/v1/plan/what-if",
+        "planWhatIf",
+        "Simulates what waits today, and what would happen with a link cut, a mark lowered, an endpoint added, a campaign",
+        Some("WhatIf"),
+        &[
+            Answer::json(200, "today, and with the change", "WhatIfAnswer"),
+            Answer::problem(400, "the change names something that is not described, or cannot be"),
+        ],
+        handler!(USER, plan::what_if),
+    ),
+    get(
+        "/api/v1/plan/questions",
+        "siteQuestions",
+        "The questionnaire of the site catalogue",
+        &[],
+        &[Answer::json(200, "the questions", "SiteQuestions")],
+        handler!(USER, site_catalogue::questions),
+    ),
+    get(
+        "/api/v1/plan/sites",
+        "siteCatalogue",
+        "The catalogue of sites: answers, findings, the confirmation round, statistics",
+        &[],
+        &[Answer::json(200, "the catalogue", "SiteCatalogue")],
+        handler!(USER, site_catalogue::list),
+    ),
+    change(
+        "PUT",
+        "/api/v1/plan/sites/{id}",
+        "putSiteAnswers",
+        "Stores the answers of a site: members those that they wrote themselves, operators all",
+        Some("SiteAnswers"),
+        &[
+            Answer::json(200, "the catalogue", "SiteCatalogue"),
+            Answer::problem(400, "an answer is not of its kind"),
+            Answer::problem(403, "somebody else wrote the record"),
+        ],
+        handler!(USER, site_catalogue::put),
+    ),
+    change(
+        "POST",
+        "/api/v1/plan/sites/{id}/confirm",
+        "confirmSite",
+        "Confirms the record of a site as it stands",
+        None,
+        &[
+            Answer::json(200, "the catalogue", "SiteCatalogue"),
+            Answer::problem(409, "the record is incomplete, or the round is over"),
+        ],
+        handler!(USER, site_catalogue::confirm),
+    ),
+    change(
+        "POST",
+        "/api/v1/plan/round",
+        "beginSiteRound",
+        "Begins a round in which every site is to confirm its record until a day; reminders are posted 14, 7 and 1 days before",
+        Some("SiteRound"),
+        &[Answer::json(200, "the catalogue", "SiteCatalogue"), Answer::problem(400, "the deadline is no day to come")],
+        handler!(OPERATOR, site_catalogue::begin_round),
     ),
     get(
         "/api/v1/sign-in",

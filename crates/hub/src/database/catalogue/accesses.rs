@@ -1,4 +1,5 @@
-//! How often names are fetched, by day, and when each copy was last read: where space is needed, the copies that were read longest ago go first.
+//! How often names are fetched, by day, and when each copy was last read: where space is needed, the copies that were read longest ago go
+//! first.
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
@@ -10,17 +11,17 @@ use crate::database::{Database, Result};
 
 /// A day, milliseconds.
 const DAY_MS: i64 = 24 * 3_600_000;
-/// A read is not recorded if the last one of the copy is younger: many clients may fetch a dataset of many files.
-const NOTED_EVERY_MS: i64 = 3_600_000;
+/// A read of a copy is not recorded within this time of the last one, milliseconds: many clients may fetch a dataset of many files.
+const RECORD_EVERY_MS: i64 = 3_600_000;
 
-/// The accesses to a name.
+/// Counts of the accesses to a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Accessed {
-    /// Times.
+pub struct AccessCounts {
+    /// The accesses.
     pub count: i64,
-    /// Files.
+    /// The files that were fetched.
     pub files: i64,
-    /// Bytes.
+    /// The bytes of these files.
     pub bytes: i64,
 }
 
@@ -37,7 +38,7 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn accesses(&self, name: i64, limit: i64) -> Result<Vec<(i64, Accessed)>> {
+    pub async fn accesses(&self, name: i64, limit: i64) -> Result<Vec<(i64, AccessCounts)>> {
         let sql = "SELECT day, count, files, bytes FROM accesses WHERE name = $1 ORDER BY day DESC LIMIT $2";
         let rows = sqlx::query(sql).bind(name).bind(limit).fetch_all(&self.pool).await?;
         rows.iter().map(|row| Ok((row.try_get::<i64, _>(0)? * DAY_MS, read(row)?))).collect()
@@ -47,7 +48,7 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn popular(&self, scope: &str, since: i64, limit: i64) -> Result<Vec<(DataRow, Accessed)>> {
+    pub async fn popular(&self, scope: &str, since: i64, limit: i64) -> Result<Vec<(DataRow, AccessCounts)>> {
         let sql = "SELECT a.name, CAST(SUM(a.count) AS BIGINT), CAST(SUM(a.files) AS BIGINT), CAST(SUM(a.bytes) AS BIGINT) \
                    FROM accesses a JOIN names n ON n.id = a.name WHERE a.day >= $1 AND n.scope = $2 \
                    GROUP BY a.name ORDER BY 2 DESC, 4 DESC, a.name LIMIT $3";
@@ -65,8 +66,8 @@ impl Database {
     }
 }
 
-fn read(row: &sqlx::any::AnyRow) -> Result<Accessed> {
-    Ok(Accessed { count: row.try_get(1)?, files: row.try_get(2)?, bytes: row.try_get(3)? })
+fn read(row: &sqlx::any::AnyRow) -> Result<AccessCounts> {
+    Ok(AccessCounts { count: row.try_get(1)?, files: row.try_get(2)?, bytes: row.try_get(3)? })
 }
 
 async fn note(
@@ -84,7 +85,7 @@ async fn note(
     let below = files_of(&row, &datasets_below(connection, name).await?);
     let store = stores::id(connection, &endpoint).await?;
     let sql = format!("UPDATE replicas SET accessed = $1 WHERE store = $2 AND accessed < $3 AND file IN ({below})");
-    let query = sqlx::query(AssertSqlSafe(sql)).bind(now).bind(store).bind(now - NOTED_EVERY_MS);
+    let query = sqlx::query(AssertSqlSafe(sql)).bind(now).bind(store).bind(now - RECORD_EVERY_MS);
     query.execute(connection).await?;
     Ok(())
 }

@@ -11,14 +11,15 @@ use crate::database::numbers::take_numbers;
 use crate::database::{Database, Result};
 use database::rows::insert;
 
-/// How long the lease of a hub on an audit lasts, unless the hub renews it.
+/// How long the lease of a hub on an audit lasts unless the hub renews it, milliseconds.
 const LEASE_MS: i64 = 5 * 60_000;
-/// Copies that are compared at once.
+/// The most copies that are read and compared at once.
 const PAGE: i64 = 5_000;
-/// Findings of an audit that are kept (more are only counted), and how many one transaction writes.
+/// The most findings of an audit that are kept; more are only counted.
 const FINDINGS_MAX: usize = 100_000;
-const KEPT_AT_ONCE: usize = 2_000;
-/// Audits of an endpoint whose findings are kept, the newest.
+/// The most findings that one transaction writes.
+const FINDINGS_PER_WRITE: usize = 2_000;
+/// The findings of so many audits of an endpoint are kept, those of the newest ones.
 const AUDITS_KEPT: i64 = 10;
 
 /// An audit.
@@ -36,15 +37,15 @@ pub struct AuditRow {
     pub state: AuditState,
     /// When the listing was begun, milliseconds since 1970.
     pub begun: i64,
-    /// When everything had been compared.
+    /// When the audit ended, milliseconds since 1970.
     pub ended: Option<i64>,
     /// Files that have been listed.
     pub listed: i64,
-    /// What was found.
+    /// The counts of its findings.
     pub found: AuditCounts,
     /// Files that have been deleted.
     pub deleted: i64,
-    /// Why it failed, or why it is not whole.
+    /// Why it failed, or why its findings are not complete.
     pub error: Option<String>,
 }
 
@@ -68,16 +69,16 @@ impl AuditCounts {
     }
 }
 
-/// Something that an audit has found.
+/// A difference that an audit has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The kind of difference.
     pub kind: Difference,
     /// The path below the directory of the endpoint.
     pub path: String,
-    /// Its size at the endpoint, where that is known.
+    /// Its size at the endpoint, if that is known.
     pub bytes: Option<i64>,
-    /// The file of the catalogue.
+    /// The id of the file in the catalogue, if it knows the file.
     pub file: Option<i64>,
 }
 
@@ -114,7 +115,7 @@ fn read(row: &AnyRow) -> Result<AuditRow> {
 }
 
 impl Database {
-    /// Stores an audit that is to be made, and returns its number.
+    /// Stores an audit that has been ordered, and returns its number.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -150,7 +151,7 @@ impl Database {
         sqlx::query(sql).bind(number).fetch_optional(&self.pool).await?.as_ref().map(read).transpose()
     }
 
-    /// Leases an audit that has work to do; a listing begins at `now`.
+    /// Leases the next audit that is to be listed or cleaned. A listing begins at `now`.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -183,7 +184,7 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
-    pub async fn audit_goes_on(&self, number: i64, listed: i64, deleted: i64, now: i64) -> Result<()> {
+    pub async fn record_audit_progress(&self, number: i64, listed: i64, deleted: i64, now: i64) -> Result<()> {
         self.writer
             .change(move |connection| {
                 Box::pin(async move {
@@ -196,7 +197,7 @@ impl Database {
             .await
     }
 
-    /// Gives an audit another state; `error` where it failed.
+    /// Sets the state of an audit, with an error if it failed.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -223,8 +224,9 @@ impl Database {
         naming: Naming,
         mut audit: Audit,
     ) -> Result<(AuditCounts, Vec<Finding>)> {
-        let (mut counts, mut findings) = (AuditCounts::default(), Vec::new());
-        let mut found = |finding: Finding| {
+        let mut counts = AuditCounts::default();
+        let mut findings = Vec::new();
+        let mut add = |finding: Finding| {
             match finding.kind {
                 Difference::Missing => counts.missing += 1,
                 Difference::Size => counts.wrong_size += 1,
@@ -246,7 +248,7 @@ impl Database {
                 for row in &rows {
                     after = row.try_get(0)?;
                     if let Some(finding) = compare_one(row, naming, &mut audit)? {
-                        found(finding);
+                        add(finding);
                     }
                 }
                 if (rows.len() as i64) < PAGE {
@@ -256,15 +258,16 @@ impl Database {
         }
         for (path, listed) in audit.dark() {
             let bytes = listed.bytes.and_then(|bytes| i64::try_from(bytes).ok());
-            found(Finding { kind: Difference::Dark, path, bytes, file: None });
+            add(Finding { kind: Difference::Dark, path, bytes, file: None });
         }
         Ok((counts, findings))
     }
 
-    /// Stores the findings of an audit. Copies that are missing or have another size are suspected from now on: each is verified before it counts as bad.
+    /// Stores the findings of an audit. Copies that are missing or have another size are suspected from now on: each is verified before it
+    /// counts as bad.
     ///
     /// # Errors
-    /// The database cannot be written: a part of the findings may be kept, and the audit has not ended.
+    /// The database cannot be written: a part of the findings may be stored, and the audit has not ended.
     pub async fn keep_audit(
         &self,
         audit: AuditRow,
@@ -275,13 +278,17 @@ impl Database {
     ) -> Result<()> {
         let (number, endpoint) = (audit.number, audit.endpoint);
         let is_whole = counts.all() == findings.len() as i64;
-        let of = endpoint.clone();
-        self.writer.change(move |connection| Box::pin(forget_findings(connection, number, of))).await?;
+        let endpoint_name = endpoint.clone();
+        self.writer.change(move |connection| Box::pin(forget_findings(connection, number, endpoint_name))).await?;
         let mut at = 0;
-        for some in findings.chunks(KEPT_AT_ONCE) {
-            let (some, of, after) = (some.to_vec(), endpoint.clone(), at);
-            at += some.len() as i64;
-            self.writer.change(move |connection| Box::pin(keep(connection, number, of, after, some, now))).await?;
+        for chunk in findings.chunks(FINDINGS_PER_WRITE) {
+            let findings = chunk.to_vec();
+            let endpoint = endpoint.clone();
+            let after = at;
+            at += chunk.len() as i64;
+            self.writer
+                .change(move |connection| Box::pin(keep(connection, number, endpoint, after, findings, now)))
+                .await?;
         }
         let remark = (!is_whole).then(|| {
             let all = counts.all();
@@ -292,7 +299,7 @@ impl Database {
         self.writer.change(move |connection| Box::pin(end(connection, number, listed, counts, remark, now))).await
     }
 
-    /// The findings of an audit after the one with a number.
+    /// The findings of an audit after the finding with the number `after`, each with its number.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -310,7 +317,7 @@ impl Database {
         Ok(findings)
     }
 
-    /// Whether an endpoint has copies that were available at a time, and still are.
+    /// Whether an endpoint has copies that are available and were made before a time.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -410,7 +417,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_for_ever() {
+    fn stored_codes_and_words_never_change() {
         assert_eq!(STATES.map(code), [0, 1, 2, 3, 4]);
         assert_eq!(KINDS.map(Difference::word), ["missing", "size", "dark"]);
     }

@@ -1,13 +1,13 @@
-//! The names above and below a name, however deep.
+//! The names above and below a name, at any depth.
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use crate::database::{Database, Result};
 
-/// All names that contain one, and itself.
+/// A name, and all names that contain it.
 pub(super) const ABOVE: &str = "WITH RECURSIVE above(id) AS (SELECT CAST($1 AS BIGINT) UNION SELECT c.parent FROM contents c \
                      JOIN above a ON c.child = a.id)";
-/// A name and all containers and datasets below it: only containers are followed, whose children are no files.
+/// The datasets that are a name or lie below it. Only containers are followed: their children are not files.
 const BELOW: &str = "WITH RECURSIVE below(id) AS (SELECT CAST($1 AS BIGINT) UNION SELECT c.child FROM below b \
                      JOIN names p ON p.id = b.id AND p.kind = 2 JOIN contents c ON c.parent = b.id) \
                      SELECT b.id FROM below b JOIN names n ON n.id = b.id AND n.kind = 1 ORDER BY b.id";
@@ -29,7 +29,7 @@ pub(super) async fn datasets_below(connection: &mut AnyConnection, name: i64) ->
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
-/// All names that contain one, and itself.
+/// A name, and all names that contain it.
 pub(super) async fn above(connection: &mut AnyConnection, name: i64) -> Result<Vec<i64>> {
     let sql = AssertSqlSafe(format!("{ABOVE} SELECT id FROM above ORDER BY id"));
     let rows = sqlx::query(sql).bind(name).fetch_all(connection).await?;

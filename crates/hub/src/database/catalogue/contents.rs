@@ -1,4 +1,4 @@
-//! What datasets and containers contain.
+//! The contents of datasets and containers.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ use super::{history, pending};
 use crate::database::{Database, DatabaseError, Result};
 use database::rows::{insert, numbers};
 
-/// A name that is put into another.
+/// A name that another name contains, or is about to contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Child {
     pub id: i64,
@@ -31,7 +31,7 @@ impl Child {
 }
 
 impl Database {
-    /// The names that a name contains directly, after the one with a number, in the order of their numbers.
+    /// The names with ids above `after` that a name contains directly, by id.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -53,7 +53,7 @@ impl Database {
         rows.iter().map(names::read).collect()
     }
 
-    /// Puts names into a dataset or container.
+    /// Attaches names to a dataset or container.
     ///
     /// # Errors
     /// The parent cannot contain them, or the database cannot be written: nothing has changed.
@@ -69,7 +69,7 @@ impl Database {
             .await
     }
 
-    /// Takes names out of a dataset or container.
+    /// Detaches names from a dataset or container.
     ///
     /// # Errors
     /// The parent is monotonic, or the database cannot be written: nothing has changed.
@@ -96,8 +96,8 @@ async fn children_of(connection: &mut AnyConnection, wanted: &[DataName]) -> Res
     wanted.iter().map(child).collect()
 }
 
-/// Those of several children that a name contains directly.
-async fn those_within(connection: &mut AnyConnection, parent: i64, children: &[Child]) -> Result<HashSet<i64>> {
+/// The children in a list that a name contains directly.
+async fn contained_in(connection: &mut AnyConnection, parent: i64, children: &[Child]) -> Result<HashSet<i64>> {
     let mut within = HashSet::new();
     for some in children.chunks(1000) {
         let ids = numbers(some.iter().map(|child| child.id));
@@ -109,7 +109,7 @@ async fn those_within(connection: &mut AnyConnection, parent: i64, children: &[C
     Ok(within)
 }
 
-/// Puts names into a dataset or container; those that it contains already stay.
+/// Attaches names to a dataset or container; names that it contains already are skipped.
 pub(super) async fn attach(
     connection: &mut AnyConnection,
     parent: &DataRow,
@@ -117,7 +117,7 @@ pub(super) async fn attach(
     account: &str,
     now: i64,
 ) -> Result<()> {
-    let within = those_within(connection, parent.id, children).await?;
+    let within = contained_in(connection, parent.id, children).await?;
     let mut seen = HashSet::new();
     let new: Vec<Child> =
         children.iter().copied().filter(|child| !within.contains(&child.id) && seen.insert(child.id)).collect();
@@ -126,10 +126,10 @@ pub(super) async fn attach(
     }
     let above = above(connection, parent.id).await?;
     check(parent, &new, &above)?;
-    require_lasting(connection, parent, &new, now).await?;
-    keep(connection, &new).await?;
+    require_not_removed(connection, parent, &new, now).await?;
+    cancel_end(connection, &new).await?;
     if parent.monotonic {
-        require_endless(connection, parent, &new).await?;
+        require_no_end(connection, parent, &new).await?;
     }
     insert(connection, "contents (parent, child)", 2, &new, |query, child| query.bind(parent.id).bind(child.id))
         .await?;
@@ -144,14 +144,14 @@ pub(super) async fn attach(
     history::append(connection, parent.id, account, "attached", &json!({"entries": new.len()}), now).await
 }
 
-/// Whether a name can contain others; `above` are all that contain it, and itself.
+/// Checks that a name can contain others; `above` has the name and all names that contain it.
 fn check(parent: &DataRow, children: &[Child], above: &[i64]) -> Result<()> {
     let refused = |why: &str| Err(DatabaseError::Refused(format!("{} {why}", parent.name)));
     if parent.kind == DataKind::File {
-        return refused("is a file, and contains nothing");
+        return refused("is a file, which cannot contain names");
     }
     if !parent.open {
-        return refused("is closed: nothing is added to it any more");
+        return refused("is closed: nothing can be attached to it any more");
     }
     let fits = |child: &Child| (child.kind == DataKind::File) == (parent.kind == DataKind::Dataset);
     if !children.iter().all(fits) {
@@ -161,13 +161,18 @@ fn check(parent: &DataRow, children: &[Child], above: &[i64]) -> Result<()> {
         };
     }
     if children.iter().any(|child| above.binary_search(&child.id).is_ok()) {
-        return refused("lies below what it is to contain, or is it: that would be a circle");
+        return refused("is one of the names to be attached, or lies below one: that would be a circle");
     }
     Ok(())
 }
 
-/// Refuses names that have been removed, even if they are still there in part.
-async fn require_lasting(connection: &mut AnyConnection, parent: &DataRow, children: &[Child], now: i64) -> Result<()> {
+/// Refuses names that have been removed, even if their files are still being deleted.
+async fn require_not_removed(
+    connection: &mut AnyConnection,
+    parent: &DataRow,
+    children: &[Child],
+    now: i64,
+) -> Result<()> {
     let removed = |name: &DataName| DatabaseError::Refused(format!("{name} has been removed"));
     if parent.has_ended(now) {
         return Err(removed(&parent.name));
@@ -182,8 +187,8 @@ async fn require_lasting(connection: &mut AnyConnection, parent: &DataRow, child
     Ok(())
 }
 
-/// Cancels the end of files that were to end with a dataset: another name contains them now.
-async fn keep(connection: &mut AnyConnection, children: &[Child]) -> Result<()> {
+/// Cancels the end of files that would end with a dataset: another name contains them now.
+async fn cancel_end(connection: &mut AnyConnection, children: &[Child]) -> Result<()> {
     for some in children.chunks(1000) {
         let ids = numbers(some.iter().map(|child| child.id));
         let sql =
@@ -193,21 +198,22 @@ async fn keep(connection: &mut AnyConnection, children: &[Child]) -> Result<()> 
     Ok(())
 }
 
-/// Refuses names that have an end where the parent is monotonic.
-async fn require_endless(connection: &mut AnyConnection, parent: &DataRow, children: &[Child]) -> Result<()> {
+/// Refuses names that have an end: a monotonic parent keeps its names.
+async fn require_no_end(connection: &mut AnyConnection, parent: &DataRow, children: &[Child]) -> Result<()> {
     for some in children.chunks(1000) {
         let ids = numbers(some.iter().map(|child| child.id));
         let sql = AssertSqlSafe(format!("{ROW} WHERE id IN {ids} AND expires IS NOT NULL LIMIT 1"));
         if let Some(row) = sqlx::query(sql).fetch_optional(&mut *connection).await? {
             let (name, into) = (names::read(&row)?.name, &parent.name);
             return Err(DatabaseError::Refused(format!(
-                "{name} is to be removed, and {into} only grows: keep it first"
+                "{name} has an end, and {into} only grows: clear `expires` first"
             )));
         }
     }
     Ok(())
 }
 
+/// Adds the children to the counters of their parent; with `sign` -1 it subtracts them.
 async fn count(
     connection: &mut AnyConnection,
     parent: &DataRow,
@@ -230,23 +236,23 @@ async fn detach(
     now: i64,
 ) -> Result<()> {
     if parent.monotonic {
-        return Err(DatabaseError::Refused(format!("{} only grows: nothing is taken out of it", parent.name)));
+        return Err(DatabaseError::Refused(format!("{} only grows: nothing can be detached from it", parent.name)));
     }
     if !parent.has_ended(now) {
-        keep(connection, children).await?;
+        cancel_end(connection, children).await?;
     }
-    take_out(connection, parent, children, account, now).await
+    remove_children(connection, parent, children, account, now).await
 }
 
-/// Takes names out of a dataset or container; names that it does not contain are skipped.
-pub(super) async fn take_out(
+/// Removes names from a dataset or container; names that it does not contain are skipped.
+pub(super) async fn remove_children(
     connection: &mut AnyConnection,
     parent: &DataRow,
     children: &[Child],
     account: &str,
     now: i64,
 ) -> Result<()> {
-    let within = those_within(connection, parent.id, children).await?;
+    let within = contained_in(connection, parent.id, children).await?;
     let gone: Vec<Child> = children.iter().copied().filter(|child| within.contains(&child.id)).collect();
     for child in &gone {
         let sql = "DELETE FROM contents WHERE parent = $1 AND child = $2";

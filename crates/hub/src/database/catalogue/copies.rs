@@ -1,4 +1,4 @@
-//! Which wanted replicas the queue is asked for next: those of one rule at one endpoint, as one job.
+//! Chooses the wanted replicas that the queue makes next: replicas of one rule at one endpoint, as one job.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -17,30 +17,30 @@ use crate::limits::SOURCES_MAX;
 use crate::topology::Topology;
 use database::rows::{insert, numbers};
 
-/// Files of a job: as many as one transfer takes, and few enough that rules of a higher priority need not wait for long.
+/// The most files of a job: as many as one transfer takes, and few enough that rules of a higher priority do not wait for long.
 const FILES_MAX: i64 = 1_000;
-/// Files in jobs for one endpoint at once: enough for the queue to share the links; the others wait in the catalogue, where they cost nothing.
+/// The most files that are in jobs for one endpoint at the same time: enough for the queue to share the links. The others wait in the
+/// catalogue, where they cost nothing.
 const UNDERWAY_MAX: i64 = 10_000;
-/// Rules that one transaction searches for files to copy.
+/// The most rules that one transaction searches for files to copy.
 const RULES_MAX: i64 = 200;
-/// Such transactions, one after another: 20,000 rules.
-const TURNS_MAX: usize = 100;
-/// How long a rule is skipped after a search that found nothing to copy.
+/// The most such transactions one after another: they search 20,000 rules.
+const SEARCHES_MAX: usize = 100;
+/// How long a rule is skipped after a search that found nothing to copy, milliseconds.
 const IDLE_MS: i64 = 5_000;
-/// How long a file without a readable source waits.
+/// How long a file without a readable source waits, milliseconds.
 const NO_SOURCE_MS: i64 = 5 * 60_000;
 
-const NO_SOURCE: &str =
-    "no copy of it can be read: none is there, or those that are there are not among the rule's sources, or closed";
-const SOURCE_COMES: &str = "it is read at an endpoint that does not have it yet";
+const NO_SOURCE: &str = "no copy of it can be read: there is none, or the rule does not permit its endpoint as a source, or the endpoint is stopped";
+const SOURCE_COMES: &str = "its source is an endpoint that does not have it yet";
 const NO_STORAGE: &str = "its endpoint has no storage any more: describe it again, or remove the rule";
 
-/// Replicas that the queue is to make by one job.
+/// Replicas that one job of the queue makes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CopyBatch {
     /// The id of the job.
     pub id: String,
-    /// The rule that asks for them.
+    /// The rule that they are made for.
     pub rule: RuleRow,
     /// The endpoint that they are copied to.
     pub endpoint: String,
@@ -59,7 +59,7 @@ pub struct CopyFile {
     pub adler32: Option<String>,
     /// Its MD5.
     pub md5: Option<String>,
-    /// Its path at the endpoint, if not as the endpoint names files.
+    /// Its path at the endpoint, if it is not the path of the endpoint's naming.
     pub path: Option<String>,
     /// The copies that it can be read from.
     pub sources: Vec<CopySource>,
@@ -70,7 +70,7 @@ pub struct CopyFile {
 pub struct CopySource {
     /// The endpoint.
     pub endpoint: String,
-    /// Its path at the endpoint, if not as the endpoint names files.
+    /// Its path at the endpoint, if it is not the path of the endpoint's naming.
     pub path: Option<String>,
 }
 
@@ -81,18 +81,18 @@ struct WantedReplica {
 }
 
 impl Database {
-    /// Takes wanted replicas for a job, and records that the job makes them; none where nothing can be copied now.
+    /// Takes wanted replicas for a job, and records that the job makes them; `None` if nothing can be copied now.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
     pub async fn take_copies(&self, topology: Arc<Topology>, now: i64) -> Result<Option<CopyBatch>> {
-        for _ in 0..TURNS_MAX {
-            let of = Arc::clone(&topology);
-            match self.writer.change(move |connection| Box::pin(take(connection, of, now))).await? {
+        for _ in 0..SEARCHES_MAX {
+            let topology = Arc::clone(&topology);
+            match self.writer.change(move |connection| Box::pin(take_batch(connection, topology, now))).await? {
                 CopySearch::Batch(batch) => return Ok(Some(*batch)),
                 CopySearch::Nothing => return Ok(None),
-                // The rules that were searched are idle now: others have their turn.
-                CopySearch::NothingOfThese => {}
+                // The rules that were searched are idle now: the next search takes others.
+                CopySearch::NothingInThese => {}
             }
         }
         Ok(None)
@@ -102,50 +102,50 @@ impl Database {
 /// The result of one search through rules for files to copy.
 enum CopySearch {
     Batch(Box<CopyBatch>),
-    /// Nothing in the rules that were searched, and there are more.
-    NothingOfThese,
+    /// Nothing in the rules that were searched; there are more rules.
+    NothingInThese,
     Nothing,
 }
 
-async fn take(connection: &mut AnyConnection, topology: Arc<Topology>, now: i64) -> Result<CopySearch> {
-    // A rule may have a hundred thousand copies that all wait until later.
+async fn take_batch(connection: &mut AnyConnection, topology: Arc<Topology>, now: i64) -> Result<CopySearch> {
+    // The first query is cheap where a rule has a hundred thousand copies that all wait until later.
     let sql = "SELECT file FROM replicas WHERE state = 1 AND not_before <= $1 LIMIT 1";
     if sqlx::query(sql).bind(now).fetch_optional(&mut *connection).await?.is_none() {
         return Ok(CopySearch::Nothing);
     }
-    let full = full(connection).await?;
+    let full = full_stores(connection).await?;
     let mut idle = Vec::new();
     let rules = rule_rows::unfulfilled(connection, RULES_MAX, now).await?;
     let are_all = (rules.len() as i64) < RULES_MAX;
     for rule in rules {
-        while let Some((store, endpoint, wanted)) = wanted(connection, &rule, &full, now).await? {
+        while let Some((store, endpoint, wanted)) = wanted_replicas(connection, &rule, &full, now).await? {
             let to = Target { store, endpoint: &endpoint };
             let sources = sources(connection, to, &wanted, &topology).await?;
-            let sorted = sorted(wanted, &sources, topology.storage.contains_key(&endpoint));
-            postpone(connection, store, &sorted.none, LockState::Stuck, NO_SOURCE, now).await?;
-            postpone(connection, store, &sorted.homeless, LockState::Stuck, NO_STORAGE, now).await?;
-            postpone(connection, store, &sorted.coming, LockState::Replicating, SOURCE_COMES, now).await?;
-            if !sorted.readable.is_empty() {
+            let replicas = by_readiness(wanted, &sources, topology.storage.contains_key(&endpoint));
+            postpone(connection, store, &replicas.without_source, LockState::Stuck, NO_SOURCE, now).await?;
+            postpone(connection, store, &replicas.without_storage, LockState::Stuck, NO_STORAGE, now).await?;
+            postpone(connection, store, &replicas.source_coming, LockState::Replicating, SOURCE_COMES, now).await?;
+            if !replicas.readable.is_empty() {
                 rule_rows::set_idle(connection, &idle, now + IDLE_MS).await?;
-                let batch = begin(connection, rule, to, sorted.readable, sources, now).await?;
+                let batch = begin(connection, rule, to, replicas.readable, sources, now).await?;
                 return Ok(CopySearch::Batch(Box::new(batch)));
             }
         }
         idle.push(rule.number);
     }
     rule_rows::set_idle(connection, &idle, now + IDLE_MS).await?;
-    Ok(if are_all { CopySearch::Nothing } else { CopySearch::NothingOfThese })
+    Ok(if are_all { CopySearch::Nothing } else { CopySearch::NothingInThese })
 }
 
-/// Endpoints with enough files on their way to them, by number.
-async fn full(connection: &mut AnyConnection) -> Result<Vec<i64>> {
+/// The numbers of the endpoints that have [`UNDERWAY_MAX`] files in jobs.
+async fn full_stores(connection: &mut AnyConnection) -> Result<Vec<i64>> {
     let sql = "SELECT store FROM copies GROUP BY store HAVING COUNT(*) >= $1";
     let rows = sqlx::query(sql).bind(UNDERWAY_MAX).fetch_all(connection).await?;
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
-/// Replicas that a rule wants at one endpoint: its number, its name and the replicas.
-async fn wanted(
+/// Replicas that a rule wants at one endpoint: the endpoint's number, its name and the replicas.
+async fn wanted_replicas(
     connection: &mut AnyConnection,
     rule: &RuleRow,
     full: &[i64],
@@ -171,7 +171,7 @@ async fn wanted(
     Ok(Some((store, row.try_get(0)?, wanted)))
 }
 
-/// The endpoint that copies are to be made at.
+/// The endpoint where copies are made.
 #[derive(Clone, Copy)]
 struct Target<'a> {
     store: i64,
@@ -181,17 +181,17 @@ struct Target<'a> {
 /// The sources of a file.
 #[derive(Default)]
 struct Sources {
-    /// Copies that are available and may be read.
-    there: Vec<CopySource>,
-    /// A copy that may be read is being made.
+    /// Copies that exist and may be read.
+    available: Vec<CopySource>,
+    /// Whether a copy that may be read is being made.
     is_coming: bool,
 }
 
 impl Sources {
-    /// Keeps only the better sources, where there are any.
+    /// Keeps only the better sources, if there are any.
     fn prefer(&mut self, is_better: impl Fn(&CopySource) -> bool) {
-        if self.there.iter().any(&is_better) {
-            self.there.retain(is_better);
+        if self.available.iter().any(&is_better) {
+            self.available.retain(is_better);
         }
     }
 }
@@ -201,24 +201,24 @@ impl Sources {
 struct ReplicasByReadiness {
     readable: Vec<WantedReplica>,
     /// Files whose source is being made.
-    coming: Vec<i64>,
+    source_coming: Vec<i64>,
     /// Files without a source.
-    none: Vec<i64>,
-    /// The endpoint has no storage any more.
-    homeless: Vec<i64>,
+    without_source: Vec<i64>,
+    /// Files whose endpoint has no storage any more.
+    without_storage: Vec<i64>,
 }
 
-fn sorted(wanted: Vec<WantedReplica>, sources: &HashMap<i64, Sources>, has_storage: bool) -> ReplicasByReadiness {
-    let mut sorted = ReplicasByReadiness::default();
+fn by_readiness(wanted: Vec<WantedReplica>, sources: &HashMap<i64, Sources>, has_storage: bool) -> ReplicasByReadiness {
+    let mut replicas = ReplicasByReadiness::default();
     for wanted in wanted {
         match sources.get(&wanted.file) {
-            _ if !has_storage => sorted.homeless.push(wanted.file),
-            Some(sources) if !sources.there.is_empty() => sorted.readable.push(wanted),
-            Some(sources) if sources.is_coming => sorted.coming.push(wanted.file),
-            _ => sorted.none.push(wanted.file),
+            _ if !has_storage => replicas.without_storage.push(wanted.file),
+            Some(sources) if !sources.available.is_empty() => replicas.readable.push(wanted),
+            Some(sources) if sources.is_coming => replicas.source_coming.push(wanted.file),
+            _ => replicas.without_source.push(wanted.file),
         }
     }
-    sorted
+    replicas
 }
 
 /// The sources of files that are wanted at an endpoint: copies at endpoints that one of the holding rules permits.
@@ -229,49 +229,50 @@ async fn sources(
     topology: &Topology,
 ) -> Result<HashMap<i64, Sources>> {
     let files = numbers(wanted.iter().map(|wanted| wanted.file));
-    let permitted = permitted(connection, to.store, &files).await?;
+    let permitted = source_expressions(connection, to.store, &files).await?;
     let may_read = |file: i64, endpoint: &str| {
         let Some(place) = topology.storage.get(endpoint) else { return false };
-        let means = |expression: &Option<Expression>| {
+        let permits = |expression: &Option<Expression>| {
             expression.as_ref().is_none_or(|expression| expression.matches(endpoint, &place.attributes))
         };
-        !topology.refuses(endpoint) && permitted.get(&file).is_some_and(|all| all.iter().any(means))
+        !topology.refuses(endpoint) && permitted.get(&file).is_some_and(|all| all.iter().any(permits))
     };
     let sql = format!(
         "SELECT r.file, s.endpoint, r.path, r.state FROM replicas r JOIN stores s ON s.id = r.store WHERE r.state < 3 AND r.file IN {files}"
     );
     let mut sources: HashMap<i64, Sources> = HashMap::new();
-    let (mut expected, mut exists) = (HashSet::new(), HashSet::new());
+    let mut coming = HashSet::new();
+    let mut existing = HashSet::new();
     for row in sqlx::query(AssertSqlSafe(sql)).fetch_all(connection).await? {
         let (file, endpoint): (i64, String) = (row.try_get(0)?, row.try_get(1)?);
-        let is_there = row.try_get::<i64, _>(3)? == ReplicaState::Available.code();
-        if is_there {
-            exists.insert(file);
+        let is_available = row.try_get::<i64, _>(3)? == ReplicaState::Available.code();
+        if is_available {
+            existing.insert(file);
         }
         if endpoint == to.endpoint || !may_read(file, &endpoint) {
             continue;
         }
-        let of_file = sources.entry(file).or_default();
-        if !is_there {
-            expected.insert(file);
-        } else if of_file.there.len() < SOURCES_MAX {
-            of_file.there.push(CopySource { endpoint, path: row.try_get(2)? });
+        let file_sources = sources.entry(file).or_default();
+        if !is_available {
+            coming.insert(file);
+        } else if file_sources.available.len() < SOURCES_MAX {
+            file_sources.available.push(CopySource { endpoint, path: row.try_get(2)? });
         }
     }
-    // A source that is stopped or on tape is read only where there is no other.
-    for of_file in sources.values_mut() {
-        of_file.prefer(|source| !topology.is_stopped(&source.endpoint));
-        of_file.prefer(|source| topology.described_endpoint(&source.endpoint).is_none_or(|it| !it.tape));
+    // A source that is stopped or on tape is read only if there is no other.
+    for file_sources in sources.values_mut() {
+        file_sources.prefer(|source| !topology.is_stopped(&source.endpoint));
+        file_sources.prefer(|source| topology.described_endpoint(&source.endpoint).is_none_or(|it| !it.tape));
     }
-    // A copy that is being made will only arrive if it has a source itself.
-    for file in expected.intersection(&exists) {
+    // A copy that is being made can arrive only if the file has a copy somewhere.
+    for file in coming.intersection(&existing) {
         sources.entry(*file).or_default().is_coming = true;
     }
     Ok(sources)
 }
 
-/// The source expressions of the rules that hold files at an endpoint; none where the files may be read anywhere.
-async fn permitted(
+/// The source expressions of the rules that hold files at an endpoint, by file; `None` if a rule permits every source.
+async fn source_expressions(
     connection: &mut AnyConnection,
     store: i64,
     files: &str,
@@ -280,14 +281,14 @@ async fn permitted(
         "SELECT DISTINCT l.file, u.source_expression FROM locks l JOIN rules u ON u.number = l.rule \
          WHERE l.store = $1 AND u.suspended = 0 AND l.file IN {files}"
     );
-    let mut permitted: HashMap<i64, Vec<Option<Expression>>> = HashMap::new();
+    let mut expressions: HashMap<i64, Vec<Option<Expression>>> = HashMap::new();
     for row in sqlx::query(AssertSqlSafe(sql)).bind(store).fetch_all(connection).await? {
         let text: Option<String> = row.try_get(1)?;
         // An expression that cannot be parsed any more matches nothing.
         let expression = text.as_deref().map(str::parse).transpose().unwrap_or_default();
-        permitted.entry(row.try_get(0)?).or_default().push(expression);
+        expressions.entry(row.try_get(0)?).or_default().push(expression);
     }
-    Ok(permitted)
+    Ok(expressions)
 }
 
 /// Postpones replicas, and records the reason.
@@ -330,7 +331,8 @@ async fn begin(
     now: i64,
 ) -> Result<CopyBatch> {
     let store = to.store;
-    let (number, id) = (take_numbers(connection, "copy_jobs", 1).await?, Uuid::now_v7().to_string());
+    let number = take_numbers(connection, "copy_jobs", 1).await?;
+    let id = Uuid::now_v7().to_string();
     let sql = "INSERT INTO copy_jobs (number, id, rule, store, created) VALUES ($1, $2, $3, $4, $5)";
     let query = sqlx::query(sql).bind(number).bind(&id).bind(rule.number).bind(store).bind(now);
     query.execute(&mut *connection).await?;
@@ -354,7 +356,7 @@ async fn begin(
     }
     let file = |wanted: WantedReplica| {
         let row = rows.remove(&wanted.file)?;
-        let sources = sources.remove(&wanted.file).unwrap_or_default().there;
+        let sources = sources.remove(&wanted.file).unwrap_or_default().available;
         let (name, path) = (row.name, wanted.path);
         Some(CopyFile { name, bytes: row.bytes, adler32: row.adler32, md5: row.md5, path, sources })
     };

@@ -1,4 +1,4 @@
-//! Counters of rules, accounts and endpoints, changed together at the end of a transaction's part.
+//! Counters of rules, accounts and endpoints. A transaction collects their changes and writes them together.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::stores::{self, StoreChange};
 use super::{history, quotas};
 use crate::database::Result;
 
-/// How the counters of a rule change.
+/// Changes of the counters of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct RuleChange {
     /// Locks, by [`LockState::code`].
@@ -19,7 +19,7 @@ struct RuleChange {
     bytes_left: i64,
 }
 
-/// Changes that have been collected.
+/// The changes of counters that a transaction has collected.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     rules: BTreeMap<i64, RuleChange>,
@@ -44,13 +44,15 @@ impl Counts {
     /// Counts files and bytes that an account holds at an endpoint; negative for fewer.
     pub fn hold(&mut self, account: &str, store: i64, files: i64, bytes: i64) {
         let held = self.held.entry((account.to_owned(), store)).or_default();
-        *held = (held.0 + files, held.1 + bytes);
+        held.0 += files;
+        held.1 += bytes;
     }
 
-    /// Counts files and bytes that an endpoint has or is promised; negative for fewer.
+    /// Counts files and bytes that an endpoint has or will get; negative for fewer.
     pub fn store(&mut self, store: i64, files: i64, bytes: i64) {
         let stored = self.stores.entry(store).or_default();
-        (stored.files, stored.bytes) = (stored.files + files, stored.bytes + bytes);
+        stored.files += files;
+        stored.bytes += bytes;
     }
 
     /// Counts bytes at an endpoint that no rule holds; negative for fewer.

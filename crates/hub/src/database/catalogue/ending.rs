@@ -1,5 +1,5 @@
-//! Names that end: for a day they can be had back; then their rules end, they are taken out of what contains them, their copies go, and they
-//! are forgotten but for their history.
+//! The end of names. Until its end a name can be kept. Then its rules end, it is detached from the names that contain it, its copies are
+//! deleted, and the name is removed; its history stays.
 
 use model::v1::hub::DataKind;
 use replicas::DataName;
@@ -12,13 +12,14 @@ use super::names::{self, DataRow, ROW};
 use super::{history, pending};
 use crate::database::{Database, DatabaseError, Result};
 
-/// Names that one transaction handles, and files that it takes out of a dataset.
+/// The most names that one transaction handles.
 const NAMES_MAX: i64 = 20;
+/// The most children of a name that one transaction removes from it.
 const CHILDREN_MAX: i64 = 1_000;
 
-/// What is removed with a name.
+/// The files, bytes and copies that the removal of a name would remove.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ending {
+pub struct RemovalPreview {
     /// Files that are removed: no other name contains them.
     pub files: i64,
     /// Their bytes.
@@ -31,7 +32,7 @@ pub struct Ending {
     pub holders: Vec<(String, String)>,
 }
 
-impl Ending {
+impl RemovalPreview {
     /// The accounts with rules for it, or for names that contain it.
     pub fn accounts(&self) -> Vec<String> {
         let mut accounts: Vec<String> = self.holders.iter().map(|(account, _)| account.clone()).collect();
@@ -40,16 +41,16 @@ impl Ending {
     }
 }
 
-/// Files of its own scope that only this dataset contains. Files of other scopes stay, even where the owner of the dataset has put them into it.
+/// Files of its own scope that only this dataset contains. Files of other scopes stay, even if the owner of the dataset has attached them.
 const ALONE: &str = "SELECT c.child FROM contents c JOIN names p ON p.id = c.parent JOIN names f ON f.id = c.child \
                      WHERE c.parent = $1 AND f.scope = p.scope AND NOT EXISTS (SELECT 1 FROM contents o WHERE o.child = c.child AND o.parent <> $1)";
 
 impl Database {
-    /// What would be removed with a name.
+    /// The files, bytes and copies that the removal of a name would remove.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn ending(&self, name: &DataRow) -> Result<Ending> {
+    pub async fn removal_preview(&self, name: &DataRow) -> Result<RemovalPreview> {
         let sql = format!(
             "{ABOVE} SELECT DISTINCT account, community FROM rules WHERE name IN (SELECT id FROM above) OR name IN ({ALONE}) ORDER BY account, community"
         );
@@ -58,7 +59,7 @@ impl Database {
         let files = match name.kind {
             DataKind::File => "SELECT CAST($1 AS BIGINT)",
             DataKind::Dataset => ALONE,
-            DataKind::Container => return Ok(Ending { holders, ..Ending::default() }),
+            DataKind::Container => return Ok(RemovalPreview { holders, ..RemovalPreview::default() }),
         };
         let sql = format!("SELECT COUNT(*), CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM names WHERE id IN ({files})");
         let row = sqlx::query(AssertSqlSafe(sql)).bind(name.id).fetch_one(&self.pool).await?;
@@ -66,7 +67,7 @@ impl Database {
         let sql = format!("SELECT COUNT(*) FROM replicas WHERE file IN ({files})");
         let copies: i64 = sqlx::query(AssertSqlSafe(sql)).bind(name.id).fetch_one(&self.pool).await?.try_get(0)?;
         let kept_files = if name.kind == DataKind::Dataset { name.entries - files_count } else { 0 };
-        Ok(Ending { files: files_count, bytes, copies, kept_files, holders })
+        Ok(RemovalPreview { files: files_count, bytes, copies, kept_files, holders })
     }
 
     /// Sets or clears the end of a name, and of the files that only it contains.
@@ -77,7 +78,7 @@ impl Database {
         self.writer.change(move |connection| Box::pin(end_name(connection, name, account, at, now))).await
     }
 
-    /// Takes the next steps with names that have ended; whether there were any.
+    /// Takes the next steps with names that have ended; returns whether there were any.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -95,13 +96,13 @@ async fn end_name(
 ) -> Result<()> {
     let row = names::find(connection, &name).await?;
     if row.monotonic && at.is_some() && row.kind != DataKind::File {
-        return Err(DatabaseError::Refused(format!("{name} only grows: it is not removed")));
+        return Err(DatabaseError::Refused(format!("{name} only grows: it cannot be removed")));
     }
     if row.has_ended(now) {
-        return Err(DatabaseError::Refused(format!("{name} has been removed: it cannot be had back")));
+        return Err(DatabaseError::Refused(format!("{name} has been removed: it cannot be restored")));
     }
     if at.is_some() {
-        require_free(connection, &row).await?;
+        require_not_in_monotonic(connection, &row).await?;
     }
     if row.kind == DataKind::Dataset {
         // A file with an end of its own keeps it.
@@ -120,28 +121,28 @@ async fn end_name(
 }
 
 /// Refuses an end for a name in a monotonic dataset or container.
-async fn require_free(connection: &mut AnyConnection, name: &DataRow) -> Result<()> {
+async fn require_not_in_monotonic(connection: &mut AnyConnection, name: &DataRow) -> Result<()> {
     let sql = format!("{ROW} WHERE monotonic = 1 AND id IN (SELECT parent FROM contents WHERE child = $1) LIMIT 1");
     let Some(row) = sqlx::query(AssertSqlSafe(sql)).bind(name.id).fetch_optional(connection).await? else {
         return Ok(());
     };
     let parent = names::read(&row)?.name;
-    Err(DatabaseError::Refused(format!("{} is in {parent}, which only grows: it is not removed", name.name)))
+    Err(DatabaseError::Refused(format!("{} is in {parent}, which only grows: it cannot be removed", name.name)))
 }
 
 async fn end_names(connection: &mut AnyConnection, now: i64) -> Result<bool> {
-    // Files that wait for the deletion of their copies have nothing to do.
+    // Files that wait for the deletion of their copies are not selected.
     let sql = format!(
         "{ROW} WHERE expires <= $1 AND (kind > 0 OR EXISTS (SELECT 1 FROM contents c WHERE c.child = names.id) \
          OR EXISTS (SELECT 1 FROM rules u WHERE u.name = names.id AND (u.expires IS NULL OR u.expires > $1)) \
          OR NOT EXISTS (SELECT 1 FROM replicas r WHERE r.file = names.id)) ORDER BY expires, id LIMIT $2"
     );
     let rows = sqlx::query(AssertSqlSafe(sql)).bind(now).bind(NAMES_MAX).fetch_all(&mut *connection).await?;
-    let mut has_done = false;
+    let mut was_busy = false;
     for row in &rows {
-        has_done |= step(connection, &names::read(row)?, now).await?;
+        was_busy |= step(connection, &names::read(row)?, now).await?;
     }
-    Ok(has_done)
+    Ok(was_busy)
 }
 
 /// Makes an end final once its removal has begun, even if the clock is set back.
@@ -151,7 +152,7 @@ pub(super) async fn end_for_good(connection: &mut AnyConnection, name: i64) -> R
     Ok(())
 }
 
-/// Takes the next step with a name that has ended; false where it has to wait for others.
+/// Takes the next step with a name that has ended; returns false if it has to wait for others.
 async fn step(connection: &mut AnyConnection, name: &DataRow, now: i64) -> Result<bool> {
     end_for_good(connection, name.id).await?;
     let sql = "UPDATE rules SET expires = $1 WHERE name = $2 AND (expires IS NULL OR expires > $1)";
@@ -163,9 +164,9 @@ async fn step(connection: &mut AnyConnection, name: &DataRow, now: i64) -> Resul
     let child = Child { id: name.id, kind: name.kind, bytes: name.bytes };
     for parent in &parents {
         let parent = names::by_id(connection, parent.try_get(0)?).await?;
-        contents::take_out(connection, &parent, &[child], "hub", now).await?;
+        contents::remove_children(connection, &parent, &[child], "hub", now).await?;
     }
-    // Rules of the names above release its files while these are still listed in it.
+    // The rules of the names above need the list of its files to release them.
     if pending::is_releasing(connection, name.id).await? {
         return Ok(!parents.is_empty());
     }
@@ -173,7 +174,7 @@ async fn step(connection: &mut AnyConnection, name: &DataRow, now: i64) -> Resul
     let rows = sqlx::query(sql).bind(name.id).bind(CHILDREN_MAX).fetch_all(&mut *connection).await?;
     if !rows.is_empty() {
         let children = rows.iter().map(Child::read).collect::<Result<Vec<_>>>()?;
-        contents::take_out(connection, name, &children, "hub", now).await?;
+        contents::remove_children(connection, name, &children, "hub", now).await?;
         return Ok(true);
     }
     if is_needed(connection, name.id).await? {

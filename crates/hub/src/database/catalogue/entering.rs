@@ -1,4 +1,4 @@
-//! Enters names, with their existing copies, and puts them into a dataset or container.
+//! Enters names, with their existing copies, and attaches them to a dataset or container.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,7 +17,7 @@ use crate::database::numbers::take_numbers;
 use crate::database::{Database, DatabaseError, Result};
 use database::rows::insert;
 
-/// A name to be entered, checked.
+/// A name to be entered; its fields have been checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewName {
     /// `scope:name`.
@@ -30,11 +30,11 @@ pub struct NewName {
     pub adler32: Option<String>,
     /// 32 hexadecimal digits.
     pub md5: Option<String>,
-    /// It is monotonic: nothing is taken out of it.
+    /// Whether it is monotonic: names are attached to it, and never detached.
     pub monotonic: bool,
     /// When it is removed, milliseconds since 1970.
     pub expires: Option<i64>,
-    /// Metadata: words, and their values in JSON.
+    /// The keys of its metadata, with their values in JSON.
     pub metadata: BTreeMap<String, String>,
     /// The existing copies of a file.
     pub copies: Vec<NewCopy>,
@@ -42,8 +42,8 @@ pub struct NewName {
 
 /// The result of entering names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Entered {
-    /// Their numbers, in order.
+pub struct EnteredNames {
+    /// Their ids, in the order of the request.
     pub ids: Vec<i64>,
     /// How many were new.
     pub new: usize,
@@ -51,34 +51,34 @@ pub struct Entered {
 
 /// The result of merging names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Merged {
+pub struct MergeResult {
     /// How many were new.
     pub new: usize,
-    /// How many existed already, and are the same.
+    /// How many existed already, with the same attributes.
     pub known: usize,
-    /// Copies that were skipped, because they are being deleted.
+    /// How many copies were skipped because they are being deleted.
     pub skipped_copies: usize,
-    /// Names that contradict what is stored, each with the reason; they are unchanged.
+    /// Names that contradict the stored ones, each with the reason; the stored names are unchanged.
     pub conflicts: Vec<(String, String)>,
 }
 
 impl Database {
-    /// Enters names, and puts them into a dataset or container.
+    /// Enters names, and attaches them to a dataset or container.
     ///
     /// # Errors
-    /// They contradict what is stored, or the database cannot be written: nothing has changed.
+    /// They contradict stored names, or the database cannot be written: nothing has changed.
     pub async fn enter(
         &self,
         account: String,
         names: Vec<NewName>,
         into: Option<DataName>,
         now: i64,
-    ) -> Result<Entered> {
+    ) -> Result<EnteredNames> {
         self.writer.change(move |connection| Box::pin(enter(connection, account, names, into, now))).await
     }
 
-    /// Enters the names that do not contradict what is stored, adds metadata that is missing, and puts them into a dataset or container;
-    /// existing values stay as they are.
+    /// Enters the names that do not contradict stored ones, adds metadata that is missing, and attaches the names to a dataset or
+    /// container. Existing values of metadata are kept.
     ///
     /// # Errors
     /// There is no such dataset or container, or the database cannot be written: nothing has changed.
@@ -88,7 +88,7 @@ impl Database {
         names: Vec<NewName>,
         into: Option<DataName>,
         now: i64,
-    ) -> Result<Merged> {
+    ) -> Result<MergeResult> {
         self.writer.change(move |connection| Box::pin(merge(connection, account, names, into, now))).await
     }
 }
@@ -99,12 +99,15 @@ async fn enter(
     names: Vec<NewName>,
     into: Option<DataName>,
     now: i64,
-) -> Result<Entered> {
-    let known = known(connection, &names).await?;
+) -> Result<EnteredNames> {
+    let known = find_known(connection, &names).await?;
     for new in &names {
         let Some(old) = known.get(&new.name) else { continue };
         if old.has_ended(now) {
-            return Err(DatabaseError::Refused(format!("{} has been removed, and is not all gone yet", new.name)));
+            return Err(DatabaseError::Refused(format!(
+                "{} has been removed, and its files are still being deleted",
+                new.name
+            )));
         }
         let is_whole = (new.kind != DataKind::File).then(|| "as a whole: add to what it contains".to_owned());
         if let Some(why) = contradiction(old, new).or(is_whole) {
@@ -119,37 +122,37 @@ async fn enter(
     Ok(entered)
 }
 
-/// Those of several names that exist already.
-async fn known(connection: &mut AnyConnection, names: &[NewName]) -> Result<HashMap<DataName, DataRow>> {
+/// The rows of those names in a list that exist already.
+async fn find_known(connection: &mut AnyConnection, names: &[NewName]) -> Result<HashMap<DataName, DataRow>> {
     let wanted: Vec<DataName> = names.iter().map(|new| new.name.clone()).collect();
     find_all(connection, &wanted).await
 }
 
-/// Enters the names that are new, and the copies of all; the caller has checked that none contradicts what is stored.
+/// Enters the names that are new, and the copies of all names. The caller has checked that none contradicts a stored name.
 async fn write(
     connection: &mut AnyConnection,
     account: &str,
     names: &[NewName],
     known: HashMap<DataName, DataRow>,
     now: i64,
-) -> Result<Entered> {
-    let fresh: Vec<&NewName> = names.iter().filter(|new| !known.contains_key(&new.name)).collect();
-    let first = insert_names(connection, account, &fresh, now).await?;
+) -> Result<EnteredNames> {
+    let new_names: Vec<&NewName> = names.iter().filter(|new| !known.contains_key(&new.name)).collect();
+    let first = insert_names(connection, account, &new_names, now).await?;
     let mut ids: HashMap<DataName, i64> = known.into_iter().map(|(name, row)| (name, row.id)).collect();
-    ids.extend((first..).zip(&fresh).map(|(id, new)| (new.name.clone(), id)));
-    let of = |name: &DataName| ids.get(name).copied().unwrap_or_default();
-    for new in &fresh {
-        metadata::insert_all(connection, of(&new.name), &new.metadata).await?;
+    ids.extend((first..).zip(&new_names).map(|(id, new)| (new.name.clone(), id)));
+    let id_of = |name: &DataName| ids.get(name).copied().unwrap_or_default();
+    for new in &new_names {
+        metadata::insert_all(connection, id_of(&new.name), &new.metadata).await?;
         if new.kind != DataKind::File {
-            history::append(connection, of(&new.name), account, "created", &json!({}), now).await?;
-            news::tell(connection, of(&new.name)).await?;
+            history::append(connection, id_of(&new.name), account, "created", &json!({}), now).await?;
+            news::queue(connection, id_of(&new.name)).await?;
         }
     }
     enter_copies(connection, names, &ids, first, now).await?;
-    Ok(Entered { ids: names.iter().map(|new| of(&new.name)).collect(), new: fresh.len() })
+    Ok(EnteredNames { ids: names.iter().map(|new| id_of(&new.name)).collect(), new: new_names.len() })
 }
 
-fn children(names: &[NewName], entered: &Entered) -> Vec<Child> {
+fn children(names: &[NewName], entered: &EnteredNames) -> Vec<Child> {
     let child = |(new, id): (&NewName, &i64)| Child { id: *id, kind: new.kind, bytes: new.bytes };
     names.iter().zip(&entered.ids).map(child).collect()
 }
@@ -160,11 +163,11 @@ async fn merge(
     names: Vec<NewName>,
     into: Option<DataName>,
     now: i64,
-) -> Result<Merged> {
-    let known = known(connection, &names).await?;
+) -> Result<MergeResult> {
+    let known = find_known(connection, &names).await?;
     let deleting = copies::being_deleted(connection, known.values().map(|row| row.id)).await?;
-    let mut merged = Merged::default();
-    let mut good = Vec::new();
+    let mut merged = MergeResult::default();
+    let mut accepted = Vec::new();
     for mut new in names {
         let old = known.get(&new.name);
         let conflict = match old {
@@ -181,19 +184,20 @@ async fn merge(
             merged.skipped_copies += usize::from(!is_kept);
             is_kept
         });
-        good.push(new);
+        accepted.push(new);
     }
-    for new in &good {
+    for new in &accepted {
         if let Some(old) = known.get(&new.name) {
             metadata::add_missing(connection, old.id, &new.metadata).await?;
         }
     }
-    let entered = write(connection, &account, &good, known, now).await?;
-    (merged.new, merged.known) = (entered.new, good.len() - entered.new);
+    let entered = write(connection, &account, &accepted, known, now).await?;
+    merged.new = entered.new;
+    merged.known = accepted.len() - entered.new;
     if let Some(into) = into {
         let parent = find(connection, &into).await?;
-        match contents::attach(connection, &parent, &children(&good, &entered), &account, now).await {
-            // A closed parent and a circle are found before anything is written.
+        match contents::attach(connection, &parent, &children(&accepted, &entered), &account, now).await {
+            // A refusal (a closed parent, a circle) comes before anything is written.
             Err(DatabaseError::Refused(why)) => merged.conflicts.push((into.to_string(), why)),
             attached => attached?,
         }
@@ -201,7 +205,7 @@ async fn merge(
     Ok(merged)
 }
 
-/// How a stored name differs from the one that is to be entered, if it does.
+/// The difference between a stored name and one that is entered under the same name, if there is one.
 fn contradiction(old: &DataRow, new: &NewName) -> Option<String> {
     if old.kind != new.kind {
         return Some("and is something else".to_owned());
@@ -216,13 +220,13 @@ fn contradiction(old: &DataRow, new: &NewName) -> Option<String> {
     })
 }
 
-/// Inserts names; the number of the first.
-async fn insert_names(connection: &mut AnyConnection, account: &str, fresh: &[&NewName], now: i64) -> Result<i64> {
-    if fresh.is_empty() {
+/// Inserts names; returns the id of the first.
+async fn insert_names(connection: &mut AnyConnection, account: &str, new_names: &[&NewName], now: i64) -> Result<i64> {
+    if new_names.is_empty() {
         return Ok(0);
     }
-    let first = take_numbers(connection, "names", fresh.len()).await?;
-    let rows: Vec<(i64, &NewName)> = (first..).zip(fresh.iter().copied()).collect();
+    let first = take_numbers(connection, "names", new_names.len()).await?;
+    let rows: Vec<(i64, &NewName)> = (first..).zip(new_names.iter().copied()).collect();
     let into = "names (id, scope, name, kind, account, created, changed, bytes, adler32, md5, monotonic, expires)";
     insert(connection, into, 12, &rows, |query, (id, new)| {
         let query = query.bind(*id).bind(new.name.scope()).bind(new.name.name()).bind(kind_code(new.kind));
@@ -234,7 +238,7 @@ async fn insert_names(connection: &mut AnyConnection, account: &str, fresh: &[&N
     Ok(first)
 }
 
-/// Enters the copies of names; files from the number `first_new` on have none yet.
+/// Enters the copies of names; files with ids from `first_new` on have no copies yet.
 async fn enter_copies(
     connection: &mut AnyConnection,
     names: &[NewName],
@@ -242,28 +246,29 @@ async fn enter_copies(
     first_new: i64,
     now: i64,
 ) -> Result<()> {
-    let mut numbers: HashMap<&str, i64> = HashMap::new();
-    let (mut counts, mut of_new) = (Counts::default(), Vec::new());
+    let mut store_ids: HashMap<&str, i64> = HashMap::new();
+    let mut counts = Counts::default();
+    let mut new_replicas = Vec::new();
     for new in names {
         let file = ids.get(&new.name).copied().unwrap_or_default();
         let mut at = BTreeMap::new();
         for copy in &new.copies {
-            let store = match numbers.get(copy.endpoint.as_str()) {
+            let store = match store_ids.get(copy.endpoint.as_str()) {
                 Some(store) => *store,
                 None => stores::id(connection, &copy.endpoint).await?,
             };
-            numbers.insert(&copy.endpoint, store);
+            store_ids.insert(&copy.endpoint, store);
             at.insert(store, copy.path.as_deref());
         }
         for (store, path) in at {
             if first_new > 0 && file >= first_new {
-                of_new.push(NewReplica { file, store, bytes: new.bytes, path })
+                new_replicas.push(NewReplica { file, store, bytes: new.bytes, path })
             } else {
-                copies::found(connection, file, new.bytes, store, path, &mut counts, now).await?
+                copies::record_existing(connection, file, new.bytes, store, path, &mut counts, now).await?
             }
         }
     }
-    insert_replicas(connection, &of_new, &mut counts, now).await?;
+    insert_replicas(connection, &new_replicas, &mut counts, now).await?;
     counts.apply(connection, now).await
 }
 
@@ -275,7 +280,7 @@ struct NewReplica<'a> {
     path: Option<&'a str>,
 }
 
-/// Enters copies of files that have none: many in a statement, since nobody waits for these files yet.
+/// Enters copies of files that have none, many in one statement. No rule waits for these files yet, so their locks need no update.
 async fn insert_replicas(
     connection: &mut AnyConnection,
     new: &[NewReplica<'_>],

@@ -1,4 +1,4 @@
-//! Evaluates rules: makes locks and replicas for their files, some thousand in a transaction, so that other writes do not wait for long.
+//! Evaluates rules: makes locks and replicas for their files, a few thousand in one transaction, so that other writes do not wait for long.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -15,51 +15,53 @@ use crate::database::{Database, Result};
 use crate::topology::Topology;
 use database::rows::numbers;
 
-/// Files of one transaction.
+/// The most files of one transaction.
 const FILES_MAX: i64 = 2_000;
-/// How long a rule waits whose files have no endpoint with enough space.
-const AGAIN_MS: i64 = 60_000;
+/// How long a rule waits before its files are placed again, after no endpoint had enough space for them; milliseconds.
+const RETRY_MS: i64 = 60_000;
 
-/// The result of one step.
+/// The result of one step of an evaluation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct EvaluationStep {
     /// The number of the rule.
     pub rule: i64,
     /// Files that were evaluated.
     pub files: usize,
 }
 
-/// A name whose files are to be evaluated for a rule.
-struct Item {
+/// A name whose files wait to be evaluated for a rule.
+struct PendingEvaluation {
     number: i64,
     rule: i64,
     name: i64,
+    /// Whether the rule releases the files instead of locking them.
     is_released: bool,
-    /// The position: the evaluation goes on after this file of this dataset.
+    /// The dataset where the evaluation goes on.
     dataset: i64,
+    /// The file of this dataset after which the evaluation goes on.
     file: i64,
 }
 
-/// Files of a dataset, with their bytes. For a rule of a single file: that file, and no dataset.
-struct Segment {
+/// Files of a dataset, with their bytes. For a rule of a single file the dataset is 0.
+struct DatasetFiles {
     dataset: i64,
     files: Vec<(i64, i64)>,
 }
 
 impl Database {
-    /// Evaluates some files for a rule; none where nothing is left to evaluate now.
+    /// Evaluates some files for a rule; `None` if nothing is left to evaluate now.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
-    pub async fn evaluate(&self, topology: Arc<Topology>, now: i64) -> Result<Option<Step>> {
+    pub async fn evaluate(&self, topology: Arc<Topology>, now: i64) -> Result<Option<EvaluationStep>> {
         self.writer.change(move |connection| Box::pin(step(connection, topology, now))).await
     }
 }
 
-async fn step(connection: &mut AnyConnection, topology: Arc<Topology>, now: i64) -> Result<Option<Step>> {
+async fn step(connection: &mut AnyConnection, topology: Arc<Topology>, now: i64) -> Result<Option<EvaluationStep>> {
     let sql = "SELECT number, rule, name, released, dataset, file FROM evaluations WHERE not_before <= $1 ORDER BY number LIMIT 1";
     let Some(row) = sqlx::query(sql).bind(now).fetch_optional(&mut *connection).await? else { return Ok(None) };
-    let item = Item {
+    let item = PendingEvaluation {
         number: row.try_get(0)?,
         rule: row.try_get(1)?,
         name: row.try_get(2)?,
@@ -67,34 +69,34 @@ async fn step(connection: &mut AnyConnection, topology: Arc<Topology>, now: i64)
         dataset: row.try_get(4)?,
         file: row.try_get(5)?,
     };
-    let step = |files| Some(Step { rule: item.rule, files });
+    let step = |files| Some(EvaluationStep { rule: item.rule, files });
     let rule = rule_rows::by_number(connection, item.rule).await?;
     let Some(rule) = rule.filter(|rule| rule.expires.is_none_or(|at| at > now)) else {
         end(connection, &item, now).await?;
         return Ok(step(0));
     };
-    // The name may have been taken out of the rule's name while the rule waited for space.
+    // The name may have been detached from the rule's name while the rule waited for space.
     if !item.is_released && !above(connection, item.name).await?.contains(&rule.name) {
         end(connection, &item, now).await?;
         return Ok(step(0));
     }
     let datasets = datasets_below(connection, item.name).await?;
-    let (segments, next) = files_from(connection, &item, &datasets).await?;
-    let files = segments.iter().map(|segment| segment.files.len()).sum();
+    let (parts, next) = files_from(connection, &item, &datasets).await?;
+    let files = parts.iter().map(|part| part.files.len()).sum();
     let mut counts = Counts::default();
     let shortage = if item.is_released {
-        release(connection, &rule, &segments, &mut counts, now).await.map(|()| None)?
+        release(connection, &rule, &parts, &mut counts, now).await.map(|()| None)?
     } else {
-        hold(connection, &rule, &segments, &topology, &mut counts, now).await?
+        hold(connection, &rule, &parts, &topology, &mut counts, now).await?
     };
     let is_short = shortage.is_some();
     match shortage {
         Some(shortage) => rule_rows::set_error(connection, rule.number, &shortage.to_string()).await?,
-        None if rule.error.is_some() => rule_rows::forget_error(connection, rule.number, now).await?,
+        None if rule.error.is_some() => rule_rows::clear_error(connection, rule.number, now).await?,
         None => {}
     }
     counts.apply(connection, now).await?;
-    // While the item exists, the rule is not fulfilled.
+    // The rule is not fulfilled as long as the item exists.
     match (is_short, next) {
         (true, _) => postpone(connection, &item, now).await?,
         (false, Some(next)) => advance(connection, &item, next).await?,
@@ -103,19 +105,20 @@ async fn step(connection: &mut AnyConnection, topology: Arc<Topology>, now: i64)
     Ok(step(files))
 }
 
-/// The next files of an item, by dataset, and the position after them; none at the end.
+/// The next files of an item, by dataset, and the position after them; `None` at the end.
 async fn files_from(
     connection: &mut AnyConnection,
-    item: &Item,
+    item: &PendingEvaluation,
     datasets: &[i64],
-) -> Result<(Vec<Segment>, Option<(i64, i64)>)> {
+) -> Result<(Vec<DatasetFiles>, Option<(i64, i64)>)> {
     if datasets.is_empty() {
         let row = sqlx::query("SELECT bytes FROM names WHERE id = $1 AND kind = 0").bind(item.name);
         let row = row.fetch_optional(connection).await?;
         let files = row.map(|row| Ok::<_, sqlx::Error>((item.name, row.try_get(0)?))).transpose()?;
-        return Ok((vec![Segment { dataset: 0, files: files.into_iter().collect() }], None));
+        return Ok((vec![DatasetFiles { dataset: 0, files: files.into_iter().collect() }], None));
     }
-    let (mut segments, mut left) = (Vec::new(), FILES_MAX);
+    let mut parts = Vec::new();
+    let mut left = FILES_MAX;
     for dataset in datasets.iter().copied().filter(|dataset| *dataset >= item.dataset) {
         let after = if dataset == item.dataset { item.file } else { 0 };
         let sql = "SELECT c.child, n.bytes FROM contents c JOIN names n ON n.id = c.child \
@@ -124,36 +127,37 @@ async fn files_from(
         let files = rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<Result<Vec<_>>>()?;
         left -= files.len() as i64;
         let last = files.last().map(|(file, _)| (dataset, *file));
-        segments.push(Segment { dataset, files });
+        parts.push(DatasetFiles { dataset, files });
         if left == 0 {
-            return Ok((segments, last));
+            return Ok((parts, last));
         }
     }
-    Ok((segments, None))
+    Ok((parts, None))
 }
 
-async fn advance(connection: &mut AnyConnection, item: &Item, (dataset, file): (i64, i64)) -> Result<()> {
+async fn advance(connection: &mut AnyConnection, item: &PendingEvaluation, (dataset, file): (i64, i64)) -> Result<()> {
     let sql = "UPDATE evaluations SET dataset = $1, file = $2 WHERE number = $3";
     sqlx::query(sql).bind(dataset).bind(file).bind(item.number).execute(connection).await?;
     Ok(())
 }
 
-async fn postpone(connection: &mut AnyConnection, item: &Item, now: i64) -> Result<()> {
+async fn postpone(connection: &mut AnyConnection, item: &PendingEvaluation, now: i64) -> Result<()> {
     let sql = "UPDATE evaluations SET not_before = $1 WHERE number = $2";
-    sqlx::query(sql).bind(now + AGAIN_MS).bind(item.number).execute(connection).await?;
+    sqlx::query(sql).bind(now + RETRY_MS).bind(item.number).execute(connection).await?;
     Ok(())
 }
 
-async fn end(connection: &mut AnyConnection, item: &Item, now: i64) -> Result<()> {
+async fn end(connection: &mut AnyConnection, item: &PendingEvaluation, now: i64) -> Result<()> {
     sqlx::query("DELETE FROM evaluations WHERE number = $1").bind(item.number).execute(&mut *connection).await?;
     note_fulfilled(connection, item.rule, now).await
 }
 
-/// Locks files for a rule at the endpoints of their groups. Returns the shortage where too few endpoints can take them: then none of them is locked.
+/// Locks files for a rule at the endpoints of their groups. If too few endpoints can take them, it returns the shortage and locks none of
+/// them.
 async fn hold(
     connection: &mut AnyConnection,
     rule: &RuleRow,
-    segments: &[Segment],
+    parts: &[DatasetFiles],
     topology: &Topology,
     counts: &mut Counts,
     now: i64,
@@ -163,16 +167,16 @@ async fn hold(
     // The space at all endpoints is checked before anything is locked.
     let mut by_endpoint: BTreeMap<String, Vec<(i64, i64)>> = BTreeMap::new();
     let mut placed: HashSet<i64> = HashSet::new();
-    for segment in segments {
-        let held = locks::of_rule(connection, rule.number, &segment.files).await?;
-        // A file of two groups goes with the first.
+    for part in parts {
+        let held = locks::held_by(connection, rule.number, &part.files).await?;
+        // A file of two groups is placed with the first one.
         let is_missing = |(file, _): &(i64, i64)| !held.contains(file) && placed.insert(*file);
-        let missing: Vec<(i64, i64)> = segment.files.iter().copied().filter(is_missing).collect();
+        let missing: Vec<(i64, i64)> = part.files.iter().copied().filter(is_missing).collect();
         if missing.is_empty() {
             continue;
         }
-        let whole = Group::of(rule.grouping, segment.dataset, &all).filter(|_| segment.dataset != 0);
-        let groups: Vec<(Group<'_>, Vec<(i64, i64)>)> = match whole {
+        let dataset_group = Group::of(rule.grouping, part.dataset, &all).filter(|_| part.dataset != 0);
+        let groups: Vec<(Group<'_>, Vec<(i64, i64)>)> = match dataset_group {
             Some(group) => vec![(group, missing)],
             None => missing.into_iter().map(|file| (Group::File(file.0, file.1), vec![file])).collect(),
         };
@@ -182,8 +186,8 @@ async fn hold(
                 Err(shortage) => return Ok(Some(shortage)),
             };
             for endpoint in endpoints {
-                if let Err(shortage) = placing.take_files(connection, group, &endpoint, &files).await? {
-                    placing::forget_unused(connection, rule.number, group).await?;
+                if let Err(shortage) = placing.reserve_files(connection, group, &endpoint, &files).await? {
+                    placing::remove_unused_placement(connection, rule.number, group).await?;
                     return Ok(Some(shortage));
                 }
                 by_endpoint.entry(endpoint).or_default().extend(&files);
@@ -200,22 +204,22 @@ async fn hold(
 async fn release(
     connection: &mut AnyConnection,
     rule: &RuleRow,
-    segments: &[Segment],
+    parts: &[DatasetFiles],
     counts: &mut Counts,
     now: i64,
 ) -> Result<()> {
     let datasets = datasets_below(connection, rule.name).await?;
-    for segment in segments.iter().filter(|segment| !segment.files.is_empty()) {
-        let files: Vec<i64> = segment.files.iter().map(|(file, _)| *file).collect();
-        let still = those_below(connection, &datasets, &files).await?;
-        let gone: Vec<i64> = files.into_iter().filter(|file| !still.contains(file) && *file != rule.name).collect();
-        locks::release(connection, rule, &gone, counts, now).await?;
+    for part in parts.iter().filter(|part| !part.files.is_empty()) {
+        let files: Vec<i64> = part.files.iter().map(|(file, _)| *file).collect();
+        let kept = contained_in(connection, &datasets, &files).await?;
+        let released: Vec<i64> = files.into_iter().filter(|file| !kept.contains(file) && *file != rule.name).collect();
+        locks::release(connection, rule, &released, counts, now).await?;
     }
     Ok(())
 }
 
-/// Those of several files that datasets contain.
-async fn those_below(connection: &mut AnyConnection, datasets: &[i64], files: &[i64]) -> Result<HashSet<i64>> {
+/// The files in a list that the datasets contain.
+async fn contained_in(connection: &mut AnyConnection, datasets: &[i64], files: &[i64]) -> Result<HashSet<i64>> {
     if datasets.is_empty() {
         return Ok(HashSet::new());
     }

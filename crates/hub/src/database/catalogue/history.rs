@@ -1,4 +1,4 @@
-//! The history of names: events in order, only appended.
+//! The history of names: events in their order. Events are appended and never changed.
 
 use serde_json::Value;
 use sqlx::{AnyConnection, Row};
@@ -9,9 +9,9 @@ use crate::database::{Database, Result};
 /// An event of a name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistoryEvent {
-    /// Its number, larger than those of all before it.
+    /// Its number: later events have larger ones.
     pub number: i64,
-    /// When, milliseconds since 1970.
+    /// When it happened, milliseconds since 1970.
     pub at: i64,
     /// The account that caused it.
     pub account: String,
@@ -22,11 +22,16 @@ pub struct HistoryEvent {
 }
 
 impl Database {
-    /// Events after a number, oldest first, of one name or of all; each with its name.
+    /// Events with numbers above `after`, oldest first, of one name or of all names; each with its name.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn happened(&self, name: Option<i64>, after: i64, limit: i64) -> Result<Vec<(HistoryEvent, String)>> {
+    pub async fn history_after(
+        &self,
+        name: Option<i64>,
+        after: i64,
+        limit: i64,
+    ) -> Result<Vec<(HistoryEvent, String)>> {
         let sql = "SELECT h.number, h.at, h.account, h.kind, h.facts, n.scope || ':' || n.name, g.facts FROM history h \
                    LEFT JOIN names n ON n.id = h.name LEFT JOIN history g ON g.name = h.name AND g.kind = 'removed' \
                    WHERE h.number > $1 AND ($2 = 0 OR h.name = $2) ORDER BY h.number LIMIT $3";
@@ -78,7 +83,7 @@ pub(super) async fn append(
 }
 
 impl Database {
-    /// The events of a name after a number, oldest first.
+    /// The events of a name with numbers above `after`, oldest first.
     ///
     /// # Errors
     /// The database cannot be read.

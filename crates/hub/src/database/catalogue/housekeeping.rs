@@ -7,11 +7,11 @@ use super::counts::Counts;
 use super::{history, locks, rule_rows};
 use crate::database::{Database, Result};
 
-/// Locks of a rule that one transaction releases.
+/// The most files whose locks one transaction releases.
 const FILES_MAX: i64 = 2_000;
 
 impl Database {
-    /// Releases some of the locks of rules that have ended; whether there were any.
+    /// Releases some of the locks of a rule that has ended, or removes the rule; returns whether there was one.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.

@@ -53,8 +53,8 @@ pub(super) async fn set_missing(
     Ok(())
 }
 
-/// Those of several files that a rule holds.
-pub(super) async fn of_rule(connection: &mut AnyConnection, rule: i64, files: &[(i64, i64)]) -> Result<HashSet<i64>> {
+/// The files in a list that a rule holds.
+pub(super) async fn held_by(connection: &mut AnyConnection, rule: i64, files: &[(i64, i64)]) -> Result<HashSet<i64>> {
     if files.is_empty() {
         return Ok(HashSet::new());
     }
@@ -68,33 +68,38 @@ pub(super) async fn of_rule(connection: &mut AnyConnection, rule: i64, files: &[
 #[derive(Clone, Copy, Debug)]
 struct ReplicaFacts {
     state: ReplicaState,
-    /// A rule holds it.
+    /// Whether a rule holds it.
     is_held: bool,
 }
 
 /// The states of files at an endpoint; files without a replica are left out.
-async fn known(connection: &mut AnyConnection, store: i64, files: &[(i64, i64)]) -> Result<HashMap<i64, ReplicaFacts>> {
+async fn replica_facts(
+    connection: &mut AnyConnection,
+    store: i64,
+    files: &[(i64, i64)],
+) -> Result<HashMap<i64, ReplicaFacts>> {
     let files = numbers(files.iter().map(|(file, _)| *file));
     let sql = AssertSqlSafe(format!("SELECT file, state, locks FROM replicas WHERE store = $1 AND file IN {files}"));
     let mut all = HashMap::new();
     for row in sqlx::query(sql).bind(store).fetch_all(connection).await? {
-        // A state that a newer hub wrote is taken for a bad copy.
+        // A state that a newer hub has written counts as a bad copy.
         let state = ReplicaState::of_code(row.try_get(1)?).unwrap_or(ReplicaState::Bad);
         all.insert(row.try_get(0)?, ReplicaFacts { state, is_held: row.try_get::<i64, _>(2)? > 0 });
     }
     Ok(all)
 }
 
-/// Bytes of files that an endpoint would need new space for: it does not have them, or no rule holds them, so that they may be deleted for others.
+/// Bytes of files that an endpoint needs new space for: it does not have the file, or no rule holds its copy, which may then be deleted for
+/// others.
 pub(super) async fn missing_bytes(connection: &mut AnyConnection, endpoint: &str, files: &[(i64, i64)]) -> Result<i64> {
     let store = stores::id(connection, endpoint).await?;
-    let known = known(connection, store, files).await?;
-    let is_promised =
+    let known = replica_facts(connection, store, files).await?;
+    let is_reserved =
         |file: &i64| known.get(file).is_some_and(|known| known.is_held || known.state != ReplicaState::Available);
-    Ok(files.iter().filter(|(file, _)| !is_promised(file)).map(|(_, bytes)| *bytes).sum())
+    Ok(files.iter().filter(|(file, _)| !is_reserved(file)).map(|(_, bytes)| *bytes).sum())
 }
 
-/// Locks files at an endpoint for a rule. Replicas that do not exist are wanted from now on.
+/// Locks files at an endpoint for a rule. Files without a replica there get one with the state `wanted`.
 pub(super) async fn hold(
     connection: &mut AnyConnection,
     rule: &RuleRow,
@@ -104,16 +109,16 @@ pub(super) async fn hold(
     now: i64,
 ) -> Result<()> {
     let store = stores::id(connection, endpoint).await?;
-    let known = known(connection, store, files).await?;
+    let known = replica_facts(connection, store, files).await?;
     let new: Vec<(i64, i64)> = files.iter().copied().filter(|(file, _)| !known.contains_key(file)).collect();
     let into = "replicas (file, store, state, bytes, locks, created)";
     insert(connection, into, 6, &new, |query, (file, bytes)| {
         query.bind(*file).bind(store).bind(ReplicaState::Wanted.code()).bind(*bytes).bind(1i64).bind(now)
     })
     .await?;
-    let mut lost: HashSet<i64> = HashSet::new();
+    let mut without_source: HashSet<i64> = HashSet::new();
     if !known.is_empty() {
-        // A bad replica is made anew, if the file has another source.
+        // A bad replica is made again, if the file has another copy as its source.
         let ids = numbers(known.keys().copied());
         let sql = format!(
             "UPDATE replicas SET locks = locks + 1, unlocked = NULL, state = CASE WHEN state = $1 \
@@ -123,13 +128,20 @@ pub(super) async fn hold(
         let query = sqlx::query(AssertSqlSafe(sql)).bind(ReplicaState::Bad.code()).bind(ReplicaState::Wanted.code());
         for row in query.bind(store).fetch_all(&mut *connection).await? {
             if row.try_get::<i64, _>(1)? == ReplicaState::Bad.code() {
-                lost.insert(row.try_get(0)?);
+                without_source.insert(row.try_get(0)?);
             }
         }
     }
-    let is_there = |file: &i64| known.get(file).is_some_and(|known| known.state == ReplicaState::Available);
-    let missing = |file: &i64| if lost.contains(file) { LockState::Stuck } else { LockState::Replicating };
-    let state = |file: &i64| if is_there(file) { LockState::Ok } else { missing(file) };
+    let is_available = |file: &i64| known.get(file).is_some_and(|known| known.state == ReplicaState::Available);
+    let state = |file: &i64| {
+        if is_available(file) {
+            LockState::Ok
+        } else if without_source.contains(file) {
+            LockState::Stuck
+        } else {
+            LockState::Replicating
+        }
+    };
     let into = "locks (rule, file, store, state, bytes)";
     insert(connection, into, 5, files, |query, (file, bytes)| {
         query.bind(rule.number).bind(*file).bind(store).bind(state(file).code()).bind(*bytes)
@@ -141,13 +153,13 @@ pub(super) async fn hold(
     let sum = |files: &[(i64, i64)]| files.iter().map(|(_, bytes)| *bytes).sum::<i64>();
     counts.hold(&rule.account, store, files.len() as i64, sum(files));
     counts.store(store, new.len() as i64, sum(&new));
-    let is_spare = |file: &i64| is_there(file) && known.get(file).is_some_and(|known| !known.is_held);
+    let is_spare = |file: &i64| is_available(file) && known.get(file).is_some_and(|known| !known.is_held);
     let spare: i64 = files.iter().filter(|(file, _)| is_spare(file)).map(|(_, bytes)| *bytes).sum();
     counts.spare(store, -spare);
     Ok(())
 }
 
-/// Releases a rule's locks on files. A replica without locks may be deleted after a while; one that was only wanted is removed.
+/// Releases a rule's locks on files. A replica without locks may be deleted after [`UNDO_MS`]; one that was only wanted is removed.
 pub(super) async fn release(
     connection: &mut AnyConnection,
     rule: &RuleRow,

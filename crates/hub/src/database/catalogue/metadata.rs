@@ -1,4 +1,4 @@
-//! The metadata of names: words and their values in JSON.
+//! The metadata of names: keys (`word` in the tables) and their values in JSON.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,7 +7,7 @@ use sqlx::{AnyConnection, AssertSqlSafe, Row};
 use super::{history, news};
 use crate::database::{Database, Result};
 
-/// Words that are set, by their values in JSON, or taken away.
+/// Keys of metadata, each with its new value in JSON, or with `None` to remove the key.
 pub type MetadataChange = BTreeMap<String, Option<String>>;
 
 impl Database {
@@ -21,7 +21,7 @@ impl Database {
         rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
     }
 
-    /// The metadata of names, by their numbers.
+    /// The metadata of names, by their ids.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -58,7 +58,7 @@ pub(super) async fn insert_all(
     Ok(())
 }
 
-/// Adds the words that the metadata of a name does not have yet.
+/// Adds the keys that the metadata of a name does not have yet.
 pub(super) async fn add_missing(
     connection: &mut AnyConnection,
     name: i64,
@@ -71,7 +71,7 @@ pub(super) async fn add_missing(
         is_new |= query.execute(&mut *connection).await?.rows_affected() > 0;
     }
     if is_new {
-        news::tell(connection, name).await?;
+        news::queue(connection, name).await?;
     }
     Ok(())
 }
@@ -101,7 +101,7 @@ async fn apply(
     }
     let sql = "UPDATE names SET changed = $1 WHERE id = $2";
     sqlx::query(sql).bind(now).bind(name).execute(&mut *connection).await?;
-    news::tell(connection, name).await?;
+    news::queue(connection, name).await?;
     let words: Vec<&String> = change.keys().collect();
     history::append(connection, name, &account, "changed", &serde_json::json!({"metadata": words}), now).await
 }

@@ -1,4 +1,4 @@
-//! Names: finding, listing and changing them.
+//! Names: finds, lists and changes them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -36,35 +36,35 @@ pub struct DataRow {
     pub adler32: Option<String>,
     /// 32 hexadecimal digits.
     pub md5: Option<String>,
-    /// It is open: names can be added.
+    /// Whether names may be attached to it.
     pub open: bool,
-    /// It is monotonic: nothing is taken out of it.
+    /// Whether it is monotonic: names are attached to it, and never detached.
     pub monotonic: bool,
     /// When it is removed, milliseconds since 1970.
     pub expires: Option<i64>,
 }
 
 impl DataRow {
-    /// Whether it has been removed, even if its files and copies are still being deleted.
+    /// Whether the name has been removed; its files and copies may still be being deleted.
     pub fn has_ended(&self, now: i64) -> bool {
         self.expires.is_some_and(|at| at <= now)
     }
 }
 
-/// The names that a list contains.
+/// The names that a page lists.
 #[derive(Clone, Debug, Default)]
 pub struct NameFilter {
     /// The scope.
     pub scope: String,
     /// A pattern, in which `*` stands for any characters; empty for all names.
     pub pattern: String,
-    /// The kind; none for all.
+    /// The kind; `None` for all kinds.
     pub kind: Option<DataKind>,
-    /// Words of metadata that a name must have, with these values in JSON.
+    /// Keys of metadata that a name must have, with these values in JSON.
     pub metadata: Vec<(String, String)>,
-    /// The name after which the list begins.
+    /// The list begins after this name.
     pub after: String,
-    /// The most names of the list.
+    /// The most names of a page.
     pub limit: i64,
 }
 
@@ -92,7 +92,7 @@ pub(super) fn read(row: &AnyRow) -> Result<DataRow> {
 }
 
 impl Database {
-    /// A name; none where it is not in the catalogue.
+    /// A name; `None` if it is not in the catalogue.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -119,24 +119,24 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn data_list(&self, which: &NameFilter) -> Result<Vec<DataRow>> {
+    pub async fn data_list(&self, filter: &NameFilter) -> Result<Vec<DataRow>> {
         let mut sql = format!("{ROW} WHERE scope = $1 AND name > $2");
-        if which.kind.is_some() {
+        if filter.kind.is_some() {
             sql += " AND kind = $3";
         }
-        if !which.pattern.is_empty() {
+        if !filter.pattern.is_empty() {
             sql += " AND name LIKE $4 ESCAPE '\\'";
         }
-        for at in 0..which.metadata.len() {
+        for at in 0..filter.metadata.len() {
             let (word, value) = (6 + 2 * at, 7 + 2 * at);
             sql += &format!(" AND id IN (SELECT id FROM metadata WHERE word = ${word} AND value = ${value})");
         }
-        // Every parameter is named, so that the numbers of the others do not depend on which conditions there are.
+        // The statement uses every parameter, so that their numbers do not depend on the conditions that it has.
         sql += " AND $3 = $3 AND $4 = $4 ORDER BY name LIMIT $5";
-        let query = sqlx::query(AssertSqlSafe(sql)).bind(which.scope.as_str()).bind(which.after.as_str());
-        let query = query.bind(which.kind.map_or(-1, kind_code)).bind(like(&which.pattern)).bind(which.limit);
+        let query = sqlx::query(AssertSqlSafe(sql)).bind(filter.scope.as_str()).bind(filter.after.as_str());
+        let query = query.bind(filter.kind.map_or(-1, kind_code)).bind(like(&filter.pattern)).bind(filter.limit);
         let query =
-            which.metadata.iter().fold(query, |query, (word, value)| query.bind(word.as_str()).bind(value.as_str()));
+            filter.metadata.iter().fold(query, |query, (word, value)| query.bind(word.as_str()).bind(value.as_str()));
         query.fetch_all(&self.pool).await?.iter().map(read).collect()
     }
 
@@ -149,7 +149,7 @@ impl Database {
     }
 }
 
-/// A pattern with `*` as SQL has it.
+/// A pattern with `*` as a pattern of `LIKE`.
 fn like(pattern: &str) -> String {
     pattern.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_").replace('*', "%")
 }
@@ -173,7 +173,7 @@ pub(super) async fn find_all(connection: &mut AnyConnection, names: &[DataName])
     names.iter().for_each(|name| by_scope.entry(name.scope()).or_default().push(name));
     let mut found = HashMap::new();
     for (scope, names) in by_scope {
-        // The characters of a scope need no quoting.
+        // A scope has no characters that need quoting.
         let select = format!("{ROW} WHERE scope = '{scope}' AND name IN");
         for row in texts(connection, &select, &names, |name| name.name()).await? {
             let row = read(&row)?;
@@ -195,7 +195,7 @@ async fn change(
         sqlx::query(sql).bind(i64::from(open)).bind(now).bind(name).execute(&mut *connection).await?;
         history::append(connection, name, &account, if open { "opened" } else { "closed" }, &json!({}), now).await?;
         if !open {
-            news::tell(connection, name).await?;
+            news::queue(connection, name).await?;
         }
     }
     Ok(())
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_are_quoted_for_sql() {
+    fn a_pattern_is_quoted_for_sql() {
         assert_eq!(like("run_7*%"), "run\\_7%\\%");
     }
 }

@@ -1,4 +1,4 @@
-//! New names, and names with new metadata, that are still to be compared with the subscriptions.
+//! The queue of new names, and of names with new metadata, that wait to be compared with the subscriptions.
 
 use sqlx::AnyConnection;
 
@@ -6,7 +6,7 @@ use crate::database::Result;
 use crate::database::numbers::take_numbers;
 
 /// Queues a name to be compared with all subscriptions.
-pub(super) async fn tell(connection: &mut AnyConnection, name: i64) -> Result<()> {
+pub(super) async fn queue(connection: &mut AnyConnection, name: i64) -> Result<()> {
     let number = take_numbers(connection, "news", 1).await?;
     let sql = "INSERT INTO news (number, name) VALUES ($1, $2)";
     sqlx::query(sql).bind(number).bind(name).execute(connection).await?;

@@ -1,4 +1,4 @@
-//! The names whose files are still to be evaluated, and the rules that they are evaluated for.
+//! The queue of names whose files wait to be evaluated, each with the rule that they are evaluated for.
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
@@ -6,7 +6,7 @@ use crate::database::Result;
 use crate::database::numbers::take_numbers;
 use database::rows::numbers;
 
-/// Queues the files of a name after a number to be evaluated for all rules of the names above it.
+/// Queues the files of a name with ids above `after`, to be evaluated for all rules of the names above it.
 pub(super) async fn add(connection: &mut AnyConnection, above: &[i64], name: i64, after: i64, now: i64) -> Result<()> {
     for rule in rules_of(connection, above, now).await? {
         let sql = "UPDATE evaluations SET file = CASE WHEN dataset = $1 AND file > $2 THEN $2 ELSE file END \
@@ -20,7 +20,8 @@ pub(super) async fn add(connection: &mut AnyConnection, above: &[i64], name: i64
     Ok(())
 }
 
-/// Queues the files of a name to be released by the rules of names that no longer contain it, and by rules that are still to release one of these names.
+/// Queues the files of a name to be released: by the rules of the names `above`, which no longer contain it, and by rules that still have
+/// to release one of these names.
 pub(super) async fn add_released(connection: &mut AnyConnection, above: &[i64], name: i64, now: i64) -> Result<()> {
     let mut rules = rules_of(connection, above, now).await?;
     let above = numbers(above.iter().copied());
@@ -56,7 +57,7 @@ async fn insert(
     Ok(())
 }
 
-/// Whether rules of names that contained a name are still to release its files.
+/// Whether rules of names that contained a name still have to release its files.
 pub(super) async fn is_releasing(connection: &mut AnyConnection, name: i64) -> Result<bool> {
     let sql = "SELECT number FROM evaluations WHERE name = $1 AND released = 1 LIMIT 1";
     Ok(sqlx::query(sql).bind(name).fetch_optional(connection).await?.is_some())

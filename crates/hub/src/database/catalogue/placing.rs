@@ -1,4 +1,4 @@
-//! Places the files of a rule: the endpoints that it may use, and the space and quota left at each.
+//! Places the files of a rule: at endpoints that its expression matches, with enough space and quota left.
 
 use std::collections::BTreeMap;
 
@@ -14,21 +14,21 @@ use crate::database::{Database, DatabaseError, Result};
 use crate::topology::{StoragePlace, Topology};
 use database::rows::{insert_new, numbers};
 
-/// The endpoints that a rule's expression matches.
+/// The endpoints that a rule may use, with the space and quota that are left.
 pub(super) struct Placing {
     candidates: Vec<Candidate>,
-    /// What is left of the account's quotas.
+    /// The quotas of the rule's account, with the bytes that are left.
     quotas: Vec<QuotaLeft>,
-    /// For each candidate, the quotas that apply to it.
-    bounded_by: Vec<Vec<usize>>,
-    /// The endpoints that store anything, by name.
+    /// For each candidate, the indices of the quotas that apply to it.
+    quotas_of_candidate: Vec<Vec<usize>>,
+    /// The endpoints that have stored files, by name.
     stores: BTreeMap<String, StoreUse>,
 }
 
 /// Files of a rule that go to the same endpoints.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Group<'a> {
-    /// All files of the rule: these datasets.
+    /// All files of the rule, which has these datasets.
     All(&'a [i64]),
     /// A dataset.
     Dataset(i64),
@@ -37,7 +37,7 @@ pub(super) enum Group<'a> {
 }
 
 impl Group<'_> {
-    /// The group of a dataset's files for a rule.
+    /// The group of a dataset's files; `None` if each file is a group.
     pub fn of(grouping: Grouping, dataset: i64, datasets: &[i64]) -> Option<Group<'_>> {
         match grouping {
             Grouping::All => Some(Group::All(datasets)),
@@ -46,8 +46,8 @@ impl Group<'_> {
         }
     }
 
-    /// The number that scatters the choices of groups. All rules of one dataset have the same number, so that they choose the same endpoints
-    /// and share copies; other datasets have others.
+    /// The number that scatters the choices of groups. It is the same for all rules of one dataset, so that they choose the same endpoints
+    /// and share copies.
     fn scatter(self, rule: &RuleRow) -> u64 {
         let number = match self {
             Group::All(_) => rule.name,
@@ -57,7 +57,7 @@ impl Group<'_> {
         number as u64
     }
 
-    /// Its number among the placements of a rule; none for a single file, whose locks say where it is placed.
+    /// Its number among the placements of a rule; `None` for a single file, whose locks say where it is placed.
     fn number(self) -> Option<i64> {
         match self {
             Group::All(_) => Some(0),
@@ -71,14 +71,14 @@ impl Placing {
     /// The endpoints that a rule may use, with the space that each has left and the rest of the account's quotas.
     pub async fn new(connection: &mut AnyConnection, rule: &RuleRow, topology: &Topology) -> Result<Placing> {
         let stores = stores::all(connection).await?;
-        let held = quotas::held(connection, &rule.account).await?;
+        let held = quotas::held_bytes(connection, &rule.account).await?;
         let quotas = quotas::of(connection, &rule.account).await?;
         let quotas = quotas_left(topology, &stores, &held, &quotas);
         let expression: Expression = rule.expression.parse().map_err(|error: replicas::ExpressionError| {
             DatabaseError::Refused(format!("the rule {}: {error}", rule.id))
         })?;
         let candidate = |place: &StoragePlace| {
-            // Replicas without locks are deleted where their space is needed.
+            // Replicas without locks are deleted when their space is needed.
             let used = stores.get(&place.endpoint).map_or(0, |used| used.bytes - used.spare);
             let weight = match &rule.weight {
                 None => 1.0,
@@ -94,23 +94,24 @@ impl Placing {
                 promised_bytes: 0,
             })
         };
-        let takes = |place: &&StoragePlace| {
+        let is_usable = |place: &&StoragePlace| {
             expression.matches(&place.endpoint, &place.attributes) && !topology.refuses(&place.endpoint)
         };
-        let (mut candidates, mut bounded_by) = (Vec::new(), Vec::new());
-        for place in topology.storage.values().filter(takes) {
+        let mut candidates = Vec::new();
+        let mut quotas_of_candidate = Vec::new();
+        for place in topology.storage.values().filter(is_usable) {
             let Some(candidate) = candidate(place) else { continue };
             candidates.push(candidate);
-            bounded_by.push((0..quotas.len()).filter(|at| quotas[*at].means(place)).collect());
+            quotas_of_candidate.push((0..quotas.len()).filter(|at| quotas[*at].applies_to(place)).collect());
         }
-        let mut placing = Placing { candidates, quotas, bounded_by, stores };
-        placing.spread_quotas();
+        let mut placing = Placing { candidates, quotas, quotas_of_candidate, stores };
+        placing.update_quota_bytes();
         Ok(placing)
     }
 
-    /// Enters at each candidate the smallest rest of the quotas that apply to it.
-    fn spread_quotas(&mut self) {
-        for (candidate, quotas) in self.candidates.iter_mut().zip(&self.bounded_by) {
+    /// Sets the quota of each candidate to the smallest rest of the quotas that apply to it.
+    fn update_quota_bytes(&mut self) {
+        for (candidate, quotas) in self.candidates.iter_mut().zip(&self.quotas_of_candidate) {
             candidate.quota_bytes = quotas.iter().map(|at| self.quotas[*at].left).min();
         }
     }
@@ -126,13 +127,13 @@ impl Placing {
         group: Group<'_>,
     ) -> Result<std::result::Result<Vec<String>, Shortage>> {
         if let Some(number) = group.number() {
-            let placed = placed(connection, rule.number, number).await?;
-            if !placed.is_empty() {
-                return Ok(Ok(placed));
+            let endpoints = stored_placement(connection, rule.number, number).await?;
+            if !endpoints.is_empty() {
+                return Ok(Ok(endpoints));
             }
         }
         let (bytes, present) = self.present(connection, group, &[]).await?;
-        self.note_present(&present);
+        self.set_present_bytes(&present);
         let candidates = &self.candidates;
         let copies = rule.copies.max(0) as usize;
         let choice = Choice { copies, bytes: bytes.max(0) as u64, group: group.scatter(rule) };
@@ -142,32 +143,32 @@ impl Placing {
         };
         let chosen: Vec<String> = chosen.into_iter().map(|at| candidates[at].name.clone()).collect();
         if let Some(group) = group.number() {
-            place(connection, rule.number, group, &chosen).await?;
+            store_placement(connection, rule.number, group, &chosen).await?;
         }
         Ok(Ok(chosen))
     }
 
-    /// Enters at each candidate the bytes of a group that it has.
-    fn note_present(&mut self, present: &BTreeMap<i64, Present>) {
+    /// Sets at each candidate the bytes of a group that it has.
+    fn set_present_bytes(&mut self, present: &BTreeMap<i64, PresentBytes>) {
         for candidate in &mut self.candidates {
-            let there = self.stores.get(&candidate.name).and_then(|store| present.get(&store.id));
-            let there = there.copied().unwrap_or_default();
-            candidate.present_bytes = there.bytes.max(0) as u64;
-            candidate.promised_bytes = there.promised.max(0) as u64;
+            let present = self.stores.get(&candidate.name).and_then(|store| present.get(&store.id));
+            let present = present.copied().unwrap_or_default();
+            candidate.present_bytes = present.bytes.max(0) as u64;
+            candidate.promised_bytes = present.promised.max(0) as u64;
         }
     }
 
-    /// Bytes of the last group at an endpoint that need no more of its space.
+    /// Bytes of the last group whose space at an endpoint is reserved already.
     fn promised(&self, endpoint: &str) -> i64 {
         let candidate = self.candidates.iter().find(|candidate| candidate.name == endpoint);
         candidate.map_or(0, |candidate| candidate.promised_bytes as i64)
     }
 
-    /// Subtracts files from the space of an endpoint, and from the quotas that apply to it.
+    /// Subtracts `missing` bytes from the space of an endpoint, and `bytes` from the quotas that apply to it.
     ///
     /// # Errors
     /// The endpoint has no space for them.
-    fn take(&mut self, endpoint: &str, missing: u64, bytes: u64) -> std::result::Result<(), Shortage> {
+    fn reserve(&mut self, endpoint: &str, missing: u64, bytes: u64) -> std::result::Result<(), Shortage> {
         let no_room = || Shortage { wanted: 1, bytes, able: Vec::new(), full: vec![endpoint.to_owned()] };
         let at = self.candidates.iter().position(|candidate| candidate.name == endpoint).ok_or_else(no_room)?;
         let candidate = &mut self.candidates[at];
@@ -176,18 +177,19 @@ impl Placing {
             return Err(no_room());
         }
         candidate.space_bytes = candidate.space_bytes.map(|space| space - missing);
-        for quota in &self.bounded_by[at] {
+        for quota in &self.quotas_of_candidate[at] {
             self.quotas[*quota].left -= bytes;
         }
-        self.spread_quotas();
+        self.update_quota_bytes();
         Ok(())
     }
 
-    /// Subtracts files from the space of an endpoint, and from the quotas that apply to it: groups that are placed later see the rest.
+    /// Subtracts files from the space of an endpoint, and from the quotas that apply to it, so that groups that are placed later see the
+    /// rest.
     ///
     /// # Errors
     /// The endpoint has no space for them.
-    pub async fn take_files(
+    pub async fn reserve_files(
         &mut self,
         connection: &mut AnyConnection,
         group: Group<'_>,
@@ -196,25 +198,26 @@ impl Placing {
     ) -> Result<std::result::Result<(), Shortage>> {
         let bytes: i64 = files.iter().map(|(_, bytes)| *bytes).sum();
         let missing = match group {
-            // The group of a single file has just been examined.
+            // The present bytes of a single file have just been read.
             Group::File(..) => bytes - self.promised(endpoint),
             _ => locks::missing_bytes(connection, endpoint, files).await?,
         };
-        Ok(self.take(endpoint, missing.max(0) as u64, bytes.max(0) as u64))
+        Ok(self.reserve(endpoint, missing.max(0) as u64, bytes.max(0) as u64))
     }
 
-    /// Bytes of a group, and its bytes at each endpoint, by the endpoint's number. Files of `earlier` datasets are not counted: they are placed with those.
+    /// Bytes of a group, and its bytes at each endpoint, by the endpoint's number. Files of `earlier` datasets are not counted: they have
+    /// been placed with these datasets.
     async fn present(
         &self,
         connection: &mut AnyConnection,
         group: Group<'_>,
         earlier: &[i64],
-    ) -> Result<(i64, BTreeMap<i64, Present>)> {
+    ) -> Result<(i64, BTreeMap<i64, PresentBytes>)> {
         let files = match group {
             Group::File(file, bytes) => {
                 let sql = format!("SELECT r.store, {PRESENT} FROM replicas r WHERE r.file = $1 GROUP BY r.store");
                 let rows = sqlx::query(AssertSqlSafe(sql)).bind(file).fetch_all(connection).await?;
-                return Ok((bytes, rows.iter().map(Present::read).collect::<Result<_>>()?));
+                return Ok((bytes, rows.iter().map(PresentBytes::read).collect::<Result<_>>()?));
             }
             Group::All(datasets) => {
                 let datasets = numbers(datasets.iter().copied());
@@ -234,30 +237,30 @@ impl Placing {
         let sql =
             format!("SELECT r.store, {PRESENT} FROM ({files}) f JOIN replicas r ON r.file = f.file GROUP BY r.store");
         let rows = sqlx::query(AssertSqlSafe(sql)).fetch_all(connection).await?;
-        Ok((bytes, rows.iter().map(Present::read).collect::<Result<_>>()?))
+        Ok((bytes, rows.iter().map(PresentBytes::read).collect::<Result<_>>()?))
     }
 }
 
 /// The bytes of a group at an endpoint.
 #[derive(Clone, Copy, Debug, Default)]
-struct Present {
-    /// Bytes that it has, or that are on their way.
+struct PresentBytes {
+    /// Bytes that it has or will get.
     bytes: i64,
-    /// Bytes that need no more of its space: all but copies without locks, which may be deleted for others.
+    /// Bytes whose space is reserved already: all but copies without locks, which may be deleted for others.
     promised: i64,
 }
 
-/// The columns of [`Present`], for replicas `r`.
+/// The columns of [`PresentBytes`], for replicas `r`.
 const PRESENT: &str = "CAST(SUM(CASE WHEN r.state < 3 THEN r.bytes ELSE 0 END) AS BIGINT), \
                        CAST(SUM(CASE WHEN r.state = 0 AND r.locks = 0 THEN 0 ELSE r.bytes END) AS BIGINT)";
 
-impl Present {
-    fn read(row: &AnyRow) -> Result<(i64, Present)> {
-        Ok((row.try_get(0)?, Present { bytes: row.try_get(1)?, promised: row.try_get(2)? }))
+impl PresentBytes {
+    fn read(row: &AnyRow) -> Result<(i64, PresentBytes)> {
+        Ok((row.try_get(0)?, PresentBytes { bytes: row.try_get(1)?, promised: row.try_get(2)? }))
     }
 }
 
-/// The rest of a quota.
+/// A quota, with the bytes that are left.
 #[derive(Debug)]
 struct QuotaLeft {
     expression: Expression,
@@ -266,7 +269,7 @@ struct QuotaLeft {
 }
 
 impl QuotaLeft {
-    fn means(&self, place: &StoragePlace) -> bool {
+    fn applies_to(&self, place: &StoragePlace) -> bool {
         self.expression.matches(&place.endpoint, &place.attributes)
     }
 }
@@ -280,7 +283,7 @@ fn quotas_left(
     let left = |(text, bytes): &(String, i64)| {
         let mut quota = QuotaLeft { expression: text.parse().ok()?, left: 0 };
         let holds = |place: &StoragePlace| held.get(&stores.get(&place.endpoint)?.id).copied();
-        let held: i64 = topology.storage.values().filter(|place| quota.means(place)).filter_map(holds).sum();
+        let held: i64 = topology.storage.values().filter(|place| quota.applies_to(place)).filter_map(holds).sum();
         quota.left = bytes.saturating_sub(held).max(0) as u64;
         Some(quota)
     };
@@ -293,24 +296,25 @@ impl Database {
     /// # Errors
     /// The database cannot be read.
     pub async fn quotas_left(&self, account: &str, topology: &Topology) -> Result<BTreeMap<String, u64>> {
-        let (stores, held, quotas) = (self.stores().await?, self.held(account).await?, self.quotas(account).await?);
+        let (stores, held, quotas) =
+            (self.stores().await?, self.held_bytes(account).await?, self.quotas(account).await?);
         let left = quotas_left(topology, &stores, &held, &quotas);
         let of = |place: &StoragePlace| {
-            let left = left.iter().filter(|quota| quota.means(place)).map(|quota| quota.left).min()?;
+            let left = left.iter().filter(|quota| quota.applies_to(place)).map(|quota| quota.left).min()?;
             Some((place.endpoint.clone(), left))
         };
         Ok(topology.storage.values().filter_map(of).collect())
     }
 }
 
-/// The endpoints that were chosen for a group of a rule; none before a choice.
-async fn placed(connection: &mut AnyConnection, rule: i64, group: i64) -> Result<Vec<String>> {
+/// The endpoints that were chosen for a group of a rule; empty before the choice.
+async fn stored_placement(connection: &mut AnyConnection, rule: i64, group: i64) -> Result<Vec<String>> {
     let sql = "SELECT s.endpoint FROM placements p JOIN stores s ON s.id = p.store WHERE p.rule = $1 AND p.dataset = $2 ORDER BY s.endpoint";
     let rows = sqlx::query(sql).bind(rule).bind(group).fetch_all(connection).await?;
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
-async fn place(connection: &mut AnyConnection, rule: i64, group: i64, endpoints: &[String]) -> Result<()> {
+async fn store_placement(connection: &mut AnyConnection, rule: i64, group: i64, endpoints: &[String]) -> Result<()> {
     let mut stores = Vec::with_capacity(endpoints.len());
     for endpoint in endpoints {
         stores.push(stores::id(connection, endpoint).await?);
@@ -320,8 +324,8 @@ async fn place(connection: &mut AnyConnection, rule: i64, group: i64, endpoints:
     Ok(())
 }
 
-/// Removes the placement of a group without locks: it is placed anew, where there is space then.
-pub(super) async fn forget_unused(connection: &mut AnyConnection, rule: i64, group: Group<'_>) -> Result<()> {
+/// Removes the placement of a group without locks: the next attempt chooses endpoints again.
+pub(super) async fn remove_unused_placement(connection: &mut AnyConnection, rule: i64, group: Group<'_>) -> Result<()> {
     let Some(number) = group.number() else { return Ok(()) };
     let datasets = match group {
         Group::All(datasets) => numbers(datasets.iter().copied()),
@@ -335,7 +339,7 @@ pub(super) async fn forget_unused(connection: &mut AnyConnection, rule: i64, gro
     Ok(())
 }
 
-/// Checks whether a new rule could be fulfilled: all of its groups together.
+/// Checks whether a new rule can be fulfilled, with all its groups together; returns the shortage if not.
 pub(super) async fn check(
     connection: &mut AnyConnection,
     rule: &RuleRow,
@@ -352,23 +356,23 @@ pub(super) async fn check(
         (false, Grouping::Dataset) => datasets.iter().map(|dataset| Group::Dataset(*dataset)).collect(),
         (false, Grouping::File) => {
             let (bytes, present) = placing.present(connection, Group::All(&datasets), &[]).await?;
-            placing.note_present(&present);
+            placing.set_present_bytes(&present);
             return Ok(spread(&placing.candidates, rule.copies.max(0) as usize, bytes.max(0) as u64).err());
         }
     };
     for (at, group) in groups.into_iter().enumerate() {
         let (bytes, present) = placing.present(connection, group, &datasets[..at]).await?;
         let bytes = bytes.max(0) as u64;
-        placing.note_present(&present);
+        placing.set_present_bytes(&present);
         let choice = Choice { copies: rule.copies.max(0) as usize, bytes, group: group.scatter(rule) };
         let chosen = match choose(&placing.candidates, choice) {
             Ok(chosen) => chosen,
             Err(shortage) => return Ok(Some(shortage)),
         };
-        // Several copies may count against one quota, and several groups go to one endpoint.
+        // Several copies may count against one quota, and several groups may go to one endpoint.
         for at in chosen {
             let Candidate { name, promised_bytes, .. } = placing.candidates[at].clone();
-            if let Err(shortage) = placing.take(&name, bytes.saturating_sub(promised_bytes), bytes) {
+            if let Err(shortage) = placing.reserve(&name, bytes.saturating_sub(promised_bytes), bytes) {
                 return Ok(Some(shortage));
             }
         }

@@ -14,7 +14,7 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn held(&self, account: &str) -> Result<BTreeMap<i64, i64>> {
+    pub async fn held_bytes(&self, account: &str) -> Result<BTreeMap<i64, i64>> {
         let rows = sqlx::query(HELD).bind(account).fetch_all(&self.pool).await?;
         rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
     }
@@ -47,7 +47,7 @@ async fn set(connection: &mut AnyConnection, account: String, quotas: Vec<(Strin
 }
 
 /// Bytes that an account holds, by the number of the endpoint.
-pub(super) async fn held(connection: &mut AnyConnection, account: &str) -> Result<BTreeMap<i64, i64>> {
+pub(super) async fn held_bytes(connection: &mut AnyConnection, account: &str) -> Result<BTreeMap<i64, i64>> {
     let rows = sqlx::query(HELD).bind(account).fetch_all(connection).await?;
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }

@@ -1,6 +1,7 @@
-//! Selects the copies that are deleted next: copies without locks of which another copy is left, and those of files that have ended.
+//! Selects the copies that are deleted next: copies without locks whose file has another copy, and copies of files that have ended.
 //!
-//! A copy is marked before its endpoint is asked to delete it, in the same transaction that checks for another copy: of the last two, one stays.
+//! A copy is marked before it is deleted at its endpoint, in the same transaction that checks for another copy. So one of the last two
+//! copies stays.
 
 use std::sync::Arc;
 
@@ -10,21 +11,21 @@ use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use super::counts::Counts;
 use super::ending::end_for_good;
-use super::replicas::can_be_read;
+use super::replicas::wake_for_source;
 use super::states::{LockState, ReplicaState};
 use super::stores::{self, StoreUse};
 use super::{history, locks, suspicions};
 use crate::database::{Database, Result};
 use crate::topology::{StoragePlace, Topology};
 
-/// Copies of one batch.
+/// The most copies of one batch.
 const FILES_MAX: i64 = 100;
-/// How long the lease of a hub on a copy lasts: longer than a server may take to answer.
+/// How long the lease of a hub on a copy lasts, milliseconds: longer than a server may take to answer.
 const LEASE_MS: i64 = 10 * 60_000;
-/// The pause before the deletion of a copy is tried again.
-const AGAIN_MS: i64 = 10 * 60_000;
+/// The pause before the deletion of a copy is tried again, milliseconds.
+const RETRY_MS: i64 = 10 * 60_000;
 
-/// A copy that is to be deleted.
+/// A copy that has been selected for deletion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Removal {
     /// The number of the file.
@@ -35,7 +36,7 @@ pub struct Removal {
     pub store: i64,
     /// The endpoint.
     pub endpoint: String,
-    /// Its path there, where that is not as the endpoint names files.
+    /// Its path there, if it is not the path of the endpoint's naming.
     pub path: Option<String>,
     /// Its size.
     pub bytes: i64,
@@ -65,7 +66,7 @@ fn read(row: &sqlx::any::AnyRow) -> Result<Removal> {
 }
 
 impl Database {
-    /// Takes copies that are to be deleted now, and marks them.
+    /// Selects copies to delete now, and marks them with a lease.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -73,7 +74,8 @@ impl Database {
         self.writer.change(move |connection| Box::pin(take(connection, topology, now))).await
     }
 
-    /// Copies at an endpoint that could be deleted now, those that were used longest ago first: the order in which they go when space is needed.
+    /// Copies at an endpoint that could be deleted now, in the order in which they are deleted when space is needed: those read longest ago
+    /// first.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -83,35 +85,36 @@ impl Database {
         rows.iter().map(read).collect()
     }
 
-    /// Records that copies are gone.
+    /// Records that copies have been deleted.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
-    pub async fn removed(&self, removals: Vec<Removal>, now: i64) -> Result<()> {
-        self.writer.change(move |connection| Box::pin(removed(connection, removals, now))).await
+    pub async fn record_removed(&self, removals: Vec<Removal>, now: i64) -> Result<()> {
+        self.writer.change(move |connection| Box::pin(record_removed(connection, removals, now))).await
     }
 
     /// Records that copies could not be deleted.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
-    pub async fn not_removed(&self, removals: Vec<(Removal, String)>, now: i64) -> Result<()> {
-        self.writer.change(move |connection| Box::pin(not_removed(connection, removals, now))).await
+    pub async fn record_not_removed(&self, removals: Vec<(Removal, String)>, now: i64) -> Result<()> {
+        self.writer.change(move |connection| Box::pin(record_not_removed(connection, removals, now))).await
     }
 }
 
 async fn take(connection: &mut AnyConnection, topology: Arc<Topology>, now: i64) -> Result<Vec<Removal>> {
     let mut counts = Counts::default();
-    let mut taken = left_over(connection, now).await?;
-    taken.extend(ended(connection, now).await?);
+    let mut taken = interrupted(connection, now).await?;
+    taken.extend(copies_of_ended_files(connection, now).await?);
     taken.retain(|removal| topology.storage.contains_key(&removal.endpoint));
     mark(connection, &taken, &mut counts, now).await?;
     let stores = stores::all(connection).await?;
     for place in topology.storage.values() {
         let Some(used) = stores.get(&place.endpoint) else { continue };
         if (taken.len() as i64) < FILES_MAX && !topology.refuses(&place.endpoint) {
-            // Marked before the next endpoint is examined: if both of two copies could go, the second one is seen to be the last.
-            let spare = spare(connection, place, *used, now).await?;
+            // The copies are marked before the next endpoint is examined: if both of two copies could be deleted, the second one counts as
+            // the last.
+            let spare = spare_copies(connection, place, *used, now).await?;
             mark(connection, &spare, &mut counts, now).await?;
             taken.extend(spare);
         }
@@ -142,20 +145,20 @@ async fn mark_one(connection: &mut AnyConnection, removal: &Removal, counts: &mu
     Ok(())
 }
 
-/// Copies whose deletion was begun by a hub that was killed.
-async fn left_over(connection: &mut AnyConnection, now: i64) -> Result<Vec<Removal>> {
+/// Copies whose deletion was begun by a hub that was killed. A copy that is the last one by now is kept.
+async fn interrupted(connection: &mut AnyConnection, now: i64) -> Result<Vec<Removal>> {
     let sql = format!("{COLUMNS} WHERE r.state = 4 AND r.not_before <= $1 AND {LAST} LIMIT $2");
     let rows = sqlx::query(AssertSqlSafe(sql)).bind(now).bind(FILES_MAX).fetch_all(&mut *connection).await?;
-    let why = "whoever was to delete it has ended, and no other copy is left";
+    let why = "the hub that was deleting it has stopped, and no other copy is left";
     let kept = rows.iter().map(|row| Ok((read(row)?, why.to_owned()))).collect::<Result<_>>()?;
-    not_removed(connection, kept, now).await?;
+    record_not_removed(connection, kept, now).await?;
     let sql = format!("{COLUMNS} WHERE r.state = 4 AND r.not_before <= $1 ORDER BY r.not_before LIMIT $2");
     let rows = sqlx::query(AssertSqlSafe(sql)).bind(now).bind(FILES_MAX).fetch_all(connection).await?;
     rows.iter().map(read).collect()
 }
 
-/// Copies of files that have ended: the last one goes, too.
-async fn ended(connection: &mut AnyConnection, now: i64) -> Result<Vec<Removal>> {
+/// Copies of files that have ended, the last copy included.
+async fn copies_of_ended_files(connection: &mut AnyConnection, now: i64) -> Result<Vec<Removal>> {
     let sql = format!(
         "{COLUMNS} WHERE n.expires <= $1 AND n.kind = 0 AND r.locks = 0 AND r.state IN (0, 3) ORDER BY n.expires, r.file LIMIT $2"
     );
@@ -167,8 +170,13 @@ async fn ended(connection: &mut AnyConnection, now: i64) -> Result<Vec<Removal>>
     Ok(ended)
 }
 
-/// Copies whose deletion makes space at an endpoint above its high water.
-async fn spare(connection: &mut AnyConnection, place: &StoragePlace, used: StoreUse, now: i64) -> Result<Vec<Removal>> {
+/// Copies without locks whose deletion makes space at an endpoint that is filled above its high-water mark.
+async fn spare_copies(
+    connection: &mut AnyConnection,
+    place: &StoragePlace,
+    used: StoreUse,
+    now: i64,
+) -> Result<Vec<Removal>> {
     let Some(mut to_free) = place.to_free(used.bytes) else { return Ok(Vec::new()) };
     let sql = format!("{COLUMNS} WHERE r.store = $1 AND {SPARE} ORDER BY r.accessed, r.file LIMIT $3");
     let rows = sqlx::query(AssertSqlSafe(sql)).bind(used.id).bind(now).bind(FILES_MAX).fetch_all(connection).await?;
@@ -184,7 +192,7 @@ async fn spare(connection: &mut AnyConnection, place: &StoragePlace, used: Store
     Ok(taken)
 }
 
-async fn removed(connection: &mut AnyConnection, removals: Vec<Removal>, now: i64) -> Result<()> {
+async fn record_removed(connection: &mut AnyConnection, removals: Vec<Removal>, now: i64) -> Result<()> {
     let mut counts = Counts::default();
     for removal in removals {
         let sql = "DELETE FROM replicas WHERE file = $1 AND store = $2 AND state = 4 AND locks = 0";
@@ -192,7 +200,7 @@ async fn removed(connection: &mut AnyConnection, removals: Vec<Removal>, now: i6
         if query.execute(&mut *connection).await?.rows_affected() > 0 {
             counts.store(removal.store, -1, -removal.bytes);
         } else {
-            // A rule has locked it meanwhile: it is copied again.
+            // A rule has locked it in the meantime: it is copied again.
             let sql = "UPDATE replicas SET state = $1, not_before = 0 WHERE file = $2 AND store = $3 AND state = 4";
             let query = sqlx::query(sql).bind(ReplicaState::Wanted.code()).bind(removal.file).bind(removal.store);
             query.execute(&mut *connection).await?;
@@ -203,26 +211,26 @@ async fn removed(connection: &mut AnyConnection, removals: Vec<Removal>, now: i6
     counts.apply(connection, now).await
 }
 
-async fn not_removed(connection: &mut AnyConnection, removals: Vec<(Removal, String)>, now: i64) -> Result<()> {
+async fn record_not_removed(connection: &mut AnyConnection, removals: Vec<(Removal, String)>, now: i64) -> Result<()> {
     let mut counts = Counts::default();
     for (removal, why) in removals {
         let sql = "UPDATE replicas SET state = was, error = $1, not_before = 0, \
                    unlocked = CASE WHEN locks = 0 THEN $2 ELSE NULL END \
                    WHERE file = $3 AND store = $4 AND state = 4 RETURNING state, locks";
-        let query = sqlx::query(sql).bind(&why).bind(now + AGAIN_MS).bind(removal.file).bind(removal.store);
+        let query = sqlx::query(sql).bind(&why).bind(now + RETRY_MS).bind(removal.file).bind(removal.store);
         let Some(row) = query.fetch_optional(&mut *connection).await? else { continue };
         let (state, held): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
-        // The server may have deleted it without an answer.
+        // The server may have deleted the file although its answer was lost.
         suspicions::note(connection, removal.file, &removal.endpoint, &why, now).await?;
         match (state == ReplicaState::Available.code(), held > 0) {
             (true, true) => locks::set(connection, removal.file, removal.store, LockState::Ok, &mut counts).await?,
             (true, false) => counts.spare(removal.store, removal.bytes),
-            // A bad copy that a rule has locked meanwhile is made anew.
-            (false, true) => suspicions::make_anew(connection, removal.file, &mut counts).await?,
+            // A bad copy that a rule has locked in the meantime is made again.
+            (false, true) => suspicions::make_again(connection, removal.file, &mut counts).await?,
             (false, false) => {}
         }
         if state == ReplicaState::Available.code() {
-            can_be_read(connection, removal.file, &mut counts).await?;
+            wake_for_source(connection, removal.file, &mut counts).await?;
         }
     }
     counts.apply(connection, now).await

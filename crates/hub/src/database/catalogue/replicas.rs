@@ -19,7 +19,7 @@ use database::rows::numbers;
 pub struct NewCopy {
     /// The endpoint.
     pub endpoint: String,
-    /// Its path there, where that is not as the endpoint names files.
+    /// Its path there, if it is not the path of the endpoint's naming.
     pub path: Option<String>,
 }
 
@@ -39,21 +39,21 @@ pub struct ReplicaRow {
     pub endpoint: String,
     /// Its state.
     pub state: ReplicaState,
-    /// Its path there, where that is not as the endpoint names files.
+    /// Its path there, if it is not the path of the endpoint's naming.
     pub path: Option<String>,
-    /// Rules that hold it.
+    /// The number of rules that hold it.
     pub locks: i64,
-    /// When it may be deleted, milliseconds since 1970; none while a rule holds it.
+    /// When it may be deleted, milliseconds since 1970; `None` while a rule holds it.
     pub unlocked: Option<i64>,
-    /// Attempts that have failed.
+    /// The number of failed attempts to make it.
     pub attempts: i64,
-    /// Why the last one failed.
+    /// Why the last attempt failed.
     pub error: Option<String>,
 }
 
-/// The copies of a name's files at one endpoint and in one state.
+/// Counts of the copies of a name's files at one endpoint and in one state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WhereRow {
+pub struct ReplicaCounts {
     /// The endpoint.
     pub endpoint: String,
     /// The state.
@@ -64,7 +64,7 @@ pub struct WhereRow {
     pub bytes: i64,
 }
 
-/// The files of a name, each once: of a dataset's or a container's datasets, or the file that it is.
+/// SQL that selects the files of a name, each once: those of its datasets, or the name itself if it is a file.
 pub(super) fn files_of(name: &DataRow, datasets: &[i64]) -> String {
     if datasets.is_empty() {
         return format!("SELECT id AS file FROM names WHERE id = {} AND kind = 0", name.id);
@@ -73,7 +73,7 @@ pub(super) fn files_of(name: &DataRow, datasets: &[i64]) -> String {
 }
 
 impl Database {
-    /// The files of a name after a number, with their copies, in the order of their numbers.
+    /// The files of a name with ids above `after`, with their copies, by id.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -92,7 +92,7 @@ impl Database {
         Ok(ids.iter().filter_map(file).collect())
     }
 
-    /// The copies of files, by their numbers.
+    /// The copies of files, by the file's id.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -115,7 +115,7 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn whereabouts(&self, name: &DataRow) -> Result<Vec<WhereRow>> {
+    pub async fn whereabouts(&self, name: &DataRow) -> Result<Vec<ReplicaCounts>> {
         let files = files_of(name, &self.datasets_below(name.id).await?);
         let sql = format!(
             "SELECT s.endpoint, r.state, COUNT(*), CAST(SUM(r.bytes) AS BIGINT) FROM ({files}) f JOIN replicas r ON r.file = f.file \
@@ -125,12 +125,17 @@ impl Database {
         let mut all = Vec::new();
         for row in rows {
             let Some(state) = ReplicaState::of_code(row.try_get(1)?) else { continue };
-            all.push(WhereRow { endpoint: row.try_get(0)?, state, files: row.try_get(2)?, bytes: row.try_get(3)? });
+            all.push(ReplicaCounts {
+                endpoint: row.try_get(0)?,
+                state,
+                files: row.try_get(2)?,
+                bytes: row.try_get(3)?,
+            });
         }
         Ok(all)
     }
 
-    /// Files of a name and their bytes, each file once.
+    /// The number of files of a name, and their bytes; each file counts once.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -168,21 +173,21 @@ fn read(row: &AnyRow) -> Result<Option<ReplicaRow>> {
 async fn add(connection: &mut AnyConnection, name: DataName, copies: Vec<NewCopy>, now: i64) -> Result<()> {
     let file = names::find(connection, &name).await?;
     if file.kind != model::v1::hub::DataKind::File {
-        return Err(DatabaseError::Refused(format!("{name} is no file: files have copies")));
+        return Err(DatabaseError::Refused(format!("{name} is not a file: only files have copies")));
     }
     if file.has_ended(now) {
-        return Err(DatabaseError::Refused(format!("{name} has been removed, and is not all gone yet")));
+        return Err(DatabaseError::Refused(format!("{name} has been removed, and its copies are still being deleted")));
     }
     let mut counts = Counts::default();
     for copy in copies {
         let store = stores::id(connection, &copy.endpoint).await?;
-        found(connection, file.id, file.bytes, store, copy.path.as_deref(), &mut counts, now).await?;
+        record_existing(connection, file.id, file.bytes, store, copy.path.as_deref(), &mut counts, now).await?;
     }
     counts.apply(connection, now).await
 }
 
-/// Records an existing copy, whatever its state was: the locks of rules that waited for it are ok.
-pub(super) async fn found(
+/// Records an existing copy, whatever state it had before. The locks of rules that waited for it become ok.
+pub(super) async fn record_existing(
     connection: &mut AnyConnection,
     file: i64,
     bytes: i64,
@@ -196,8 +201,8 @@ pub(super) async fn found(
     match known.map(|row| row.try_get::<i64, _>(0)).transpose()?.map(ReplicaState::of_code) {
         Some(Some(ReplicaState::Available)) => Ok(()),
         // A copy that is entered now would be deleted a moment later.
-        Some(Some(ReplicaState::Deleting)) => Err(not_while_deleted(connection, file, store).await?),
-        Some(_) => arrived(connection, file, store, path, counts, now).await,
+        Some(Some(ReplicaState::Deleting)) => Err(deleting_error(connection, file, store).await?),
+        Some(_) => record_arrived(connection, file, store, path, counts, now).await,
         None => {
             let sql = "INSERT INTO replicas (file, store, state, bytes, path, created, accessed, unlocked) \
                        VALUES ($1, $2, $3, $4, $5, $6, $6, $7)";
@@ -205,12 +210,12 @@ pub(super) async fn found(
             query.bind(path).bind(now).bind(now + super::UNDO_MS).execute(&mut *connection).await?;
             counts.store(store, 1, bytes);
             counts.spare(store, bytes);
-            can_be_read(connection, file, counts).await
+            wake_for_source(connection, file, counts).await
         }
     }
 }
 
-/// Copies of files that are being deleted, by the number of the file and the endpoint.
+/// The copies in a list of files that are being deleted: the id of the file and the endpoint.
 pub(super) async fn being_deleted(
     connection: &mut AnyConnection,
     files: impl Iterator<Item = i64>,
@@ -223,17 +228,18 @@ pub(super) async fn being_deleted(
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }
 
-async fn not_while_deleted(connection: &mut AnyConnection, file: i64, store: i64) -> Result<DatabaseError> {
+/// The refusal to enter a copy that is being deleted.
+async fn deleting_error(connection: &mut AnyConnection, file: i64, store: i64) -> Result<DatabaseError> {
     let name = names::by_id(connection, file).await?.name;
     let sql = "SELECT endpoint FROM stores WHERE id = $1";
     let endpoint: String = sqlx::query(sql).bind(store).fetch_one(connection).await?.try_get(0)?;
     Ok(DatabaseError::Refused(format!(
-        "the copy of {name} at {endpoint} is being deleted: look in some minutes whether it is there, and enter it then"
+        "the copy of {name} at {endpoint} is being deleted: check in some minutes whether it still exists, and enter it then"
     )))
 }
 
-/// Makes a copy available that was not. A copy that is being deleted stays so: its deletion may come later.
-pub(super) async fn arrived(
+/// Makes a copy available that was not. A copy that is being deleted does not change: the server may delete it later.
+pub(super) async fn record_arrived(
     connection: &mut AnyConnection,
     file: i64,
     store: i64,
@@ -251,11 +257,11 @@ pub(super) async fn arrived(
         counts.spare(store, row.try_get(1)?);
     }
     locks::set(connection, file, store, LockState::Ok, counts).await?;
-    can_be_read(connection, file, counts).await
+    wake_for_source(connection, file, counts).await
 }
 
-/// Wakes what waits for a source of a file: it has a new one.
-pub(super) async fn can_be_read(connection: &mut AnyConnection, file: i64, counts: &mut Counts) -> Result<()> {
+/// Wakes the replicas of a file that wait for a source: the file has a new copy.
+pub(super) async fn wake_for_source(connection: &mut AnyConnection, file: i64, counts: &mut Counts) -> Result<()> {
     copies::wake(connection, file).await?;
-    suspicions::make_anew(connection, file, counts).await
+    suspicions::make_again(connection, file, counts).await
 }

@@ -1,4 +1,4 @@
-//! The rows of rules.
+//! The rows of rules, and changes of single fields.
 
 use model::v1::hub::Grouping;
 use sqlx::any::AnyRow;
@@ -15,7 +15,7 @@ pub struct RuleRow {
     pub number: i64,
     /// Its id.
     pub id: String,
-    /// The number of its name.
+    /// The id of its name.
     pub name: i64,
     /// The account that it belongs to.
     pub account: String,
@@ -23,13 +23,13 @@ pub struct RuleRow {
     pub community: String,
     /// The activity of its jobs.
     pub activity: String,
-    /// 1 to 5.
+    /// Its priority, 1 to 5.
     pub priority: i64,
     /// The number of copies.
     pub copies: i64,
     /// The expression of the endpoints that may have them.
     pub expression: String,
-    /// The expression of the endpoints that copies may be read from; none for all.
+    /// The expression of the endpoints that copies may be read from; `None` for all.
     pub source_expression: Option<String>,
     /// Which files are placed together.
     pub grouping: Grouping,
@@ -37,17 +37,17 @@ pub struct RuleRow {
     pub weight: Option<String>,
     /// A comment for people.
     pub comment: Option<String>,
-    /// When it was made.
+    /// When it was made, milliseconds since 1970.
     pub created: i64,
     /// When it ends, milliseconds since 1970.
     pub expires: Option<i64>,
-    /// By when it is to be fulfilled, milliseconds since 1970.
+    /// When it should be fulfilled, milliseconds since 1970.
     pub deadline: Option<i64>,
-    /// It is suspended: nothing new is copied for it.
+    /// Whether it is suspended: no new copies are made for it.
     pub suspended: bool,
     /// Locks whose copies are available.
     pub ok: i64,
-    /// Locks whose copies are being made, or wait to be.
+    /// Locks whose copies are being made, or wait to be made.
     pub replicating: i64,
     /// Locks whose copies could not be made.
     pub stuck: i64,
@@ -59,7 +59,7 @@ pub struct RuleRow {
     pub error: Option<String>,
     /// When all of its copies were available.
     pub fulfilled: Option<i64>,
-    /// Some of its files have not been evaluated yet.
+    /// Whether some of its files have not been evaluated yet.
     pub is_evaluating: bool,
 }
 
@@ -110,8 +110,8 @@ pub(super) async fn set_error(connection: &mut AnyConnection, rule: i64, error: 
     Ok(())
 }
 
-/// Removes this reason, unless other files of the rule still wait to be placed.
-pub(super) async fn forget_error(connection: &mut AnyConnection, rule: i64, now: i64) -> Result<()> {
+/// Removes the reason why files could not be placed, unless other files of the rule still wait to be placed.
+pub(super) async fn clear_error(connection: &mut AnyConnection, rule: i64, now: i64) -> Result<()> {
     let sql = "UPDATE rules SET error = NULL WHERE number = $1 \
                AND NOT EXISTS (SELECT 1 FROM evaluations WHERE rule = $1 AND not_before > $2)";
     sqlx::query(sql).bind(rule).bind(now).execute(connection).await?;
@@ -127,7 +127,7 @@ pub(super) async fn unfulfilled(connection: &mut AnyConnection, limit: i64, now:
     rows.iter().map(read).collect()
 }
 
-/// Makes rules idle for a while of which nothing can be copied now, so that those behind them are searched.
+/// Makes rules idle until a time, because nothing can be copied for them now: the next search takes other rules.
 pub(super) async fn set_idle(connection: &mut AnyConnection, rules: &[i64], until: i64) -> Result<()> {
     if rules.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Rules: making, listing, changing and ending them.
+//! Rules: makes, lists, changes and ends them.
 
 use model::v1::hub::Grouping;
 use replicas::Shortage;
@@ -14,12 +14,12 @@ use crate::database::numbers::take_numbers;
 use crate::database::{Database, DatabaseError, Result};
 use crate::topology::Topology;
 
-/// A rule to be made, checked.
+/// A rule to be made; its fields have been checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewRule {
     /// Its id, a UUID.
     pub id: String,
-    /// The number of its name.
+    /// The id of its name.
     pub name: i64,
     /// The account that it belongs to.
     pub account: String,
@@ -27,13 +27,13 @@ pub struct NewRule {
     pub community: String,
     /// The activity of its jobs.
     pub activity: String,
-    /// 1 to 5.
+    /// Its priority, 1 to 5.
     pub priority: i64,
     /// The number of copies.
     pub copies: i64,
     /// The expression of the endpoints that may have them.
     pub expression: String,
-    /// The expression of the endpoints that copies may be read from; none for all.
+    /// The expression of the endpoints that copies may be read from; `None` for all.
     pub source_expression: Option<String>,
     /// Which files are placed together.
     pub grouping: Grouping,
@@ -43,44 +43,44 @@ pub struct NewRule {
     pub comment: Option<String>,
     /// When it ends, milliseconds since 1970.
     pub expires: Option<i64>,
-    /// By when it is to be fulfilled, milliseconds since 1970.
+    /// When it should be fulfilled, milliseconds since 1970.
     pub deadline: Option<i64>,
 }
 
-/// Changes of a rule; fields that are none stay as they are.
+/// Changes of a rule; a field that is `None` is not changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleUpdate {
     /// When it ends, milliseconds since 1970.
     pub expires: Option<Option<i64>>,
-    /// 1 to 5.
+    /// Its priority, 1 to 5.
     pub priority: Option<i64>,
     /// The activity of its jobs.
     pub activity: Option<String>,
-    /// The expression of the endpoints that copies may be read from; none for all.
+    /// The expression of the endpoints that copies may be read from; `None` for all.
     pub source_expression: Option<Option<String>>,
-    /// It is suspended: nothing new is copied for it.
+    /// Whether it is suspended: no new copies are made for it.
     pub suspended: Option<bool>,
     /// A comment for people.
     pub comment: Option<String>,
 }
 
-/// The rules that a list contains.
+/// The rules that a page lists.
 #[derive(Clone, Debug, Default)]
 pub struct RuleFilter {
-    /// The number of their name; none for all.
+    /// The id of their name; `None` for all.
     pub name: Option<i64>,
     /// Their account; empty for all.
     pub account: String,
     /// Only rules that were made before the one with this number.
     pub before: Option<i64>,
-    /// The most rules of the list.
+    /// The most rules of a page.
     pub limit: i64,
 }
 
-/// A rule's hold on a copy of a file.
+/// A lock: a rule's hold on a copy of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockRow {
-    /// The number of the file.
+    /// The id of the file.
     pub file: i64,
     /// The endpoint.
     pub endpoint: String,
@@ -88,16 +88,16 @@ pub struct LockRow {
     pub state: LockState,
     /// The size of the file.
     pub bytes: i64,
-    /// Attempts that have failed.
+    /// The number of failed attempts to make the copy.
     pub attempts: i64,
-    /// When the copy is tried again, milliseconds since 1970; 0 for at once.
+    /// When the copy is tried again, milliseconds since 1970; 0 means at once.
     pub not_before: i64,
-    /// Why the last one failed.
+    /// Why the last attempt failed.
     pub error: Option<String>,
 }
 
 impl Database {
-    /// Makes a rule, if it can be fulfilled; returns the reason otherwise. A rule with an id that exists already stays as it is.
+    /// Makes a rule, if it can be fulfilled; otherwise returns the shortage. A rule with an id that exists already is not changed.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -118,13 +118,13 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn rules(&self, which: &RuleFilter) -> Result<Vec<RuleRow>> {
+    pub async fn rules(&self, filter: &RuleFilter) -> Result<Vec<RuleRow>> {
         let sql = format!(
             "{ROW} WHERE number < $1 AND ($2 = 0 OR name = $2) AND ($3 = '' OR account = $3) ORDER BY number DESC LIMIT $4"
         );
         let query =
-            sqlx::query(AssertSqlSafe(sql)).bind(which.before.unwrap_or(i64::MAX)).bind(which.name.unwrap_or(0));
-        let rows = query.bind(which.account.as_str()).bind(which.limit).fetch_all(&self.pool).await?;
+            sqlx::query(AssertSqlSafe(sql)).bind(filter.before.unwrap_or(i64::MAX)).bind(filter.name.unwrap_or(0));
+        let rows = query.bind(filter.account.as_str()).bind(filter.limit).fetch_all(&self.pool).await?;
         rows.iter().map(read).collect()
     }
 
@@ -154,7 +154,7 @@ impl Database {
     /// Changes a rule, by its number.
     ///
     /// # Errors
-    /// It has ended, or the database cannot be written: nothing has changed.
+    /// The rule has ended, or the database cannot be written: nothing has changed.
     pub async fn change_rule(&self, rule: i64, by: String, update: RuleUpdate, now: i64) -> Result<()> {
         self.writer.change(move |connection| Box::pin(change(connection, rule, by, update, now))).await
     }
@@ -190,24 +190,24 @@ async fn make(
     Ok(None)
 }
 
-/// The end of a rule, from the end that is wanted for it: at the end of its name at the latest. A rule without an end is refused where its name has one: it would
-/// promise copies that are going to be deleted.
+/// The end of a rule: the wanted end, or the end of its name if that is earlier. A rule without an end is refused if its name has one: it
+/// would promise copies that will be deleted.
 async fn end_of(connection: &mut AnyConnection, name: i64, wanted: Option<i64>, now: i64) -> Result<Option<i64>> {
-    let of = names::by_id(connection, name).await?;
-    match (of.expires, wanted) {
+    let row = names::by_id(connection, name).await?;
+    match (row.expires, wanted) {
         (None, wanted) => Ok(wanted),
-        (Some(at), _) if at <= now => Err(DatabaseError::Refused(format!("{} has been removed", of.name))),
+        (Some(at), _) if at <= now => Err(DatabaseError::Refused(format!("{} has been removed", row.name))),
         (Some(at), Some(wanted)) => Ok(Some(wanted.min(at))),
         (Some(at), None) => Err(DatabaseError::Refused(format!(
-            "{} is to be removed at {}, and rules of it end then: have it kept first, or say when the rule expires",
-            of.name,
+            "{} is to be removed at {}, and its rules end then: clear its `expires` first, or say when the rule expires",
+            row.name,
             crate::time::show(at)
         ))),
     }
 }
 
 impl RuleRow {
-    /// A rule that is new.
+    /// The row of a new rule, without its number.
     fn of(new: &NewRule, now: i64) -> RuleRow {
         let new = new.clone();
         RuleRow {
@@ -246,7 +246,7 @@ async fn change(connection: &mut AnyConnection, rule: i64, by: String, update: R
         return Err(DatabaseError::Refused("the rule has ended: make another one".to_owned()));
     };
     let expires = match update.expires {
-        // A rule may always be ended, whatever the end of its name.
+        // A rule may be ended at any time, whatever the end of its name.
         Some(Some(at)) if at <= now => Some(at),
         Some(wanted) => end_of(connection, rule.name, wanted, now).await?,
         None => rule.expires,

@@ -5,7 +5,7 @@ use sqlx::{AnyConnection, Row};
 use crate::database::{Database, Result};
 
 impl Database {
-    /// The account that a scope belongs to; none where there is no such scope.
+    /// The account that a scope belongs to; `None` if there is no such scope.
     ///
     /// # Errors
     /// The database cannot be read.

@@ -1,4 +1,4 @@
-//! Settles the jobs that make replicas: sets the states of the replicas by the outcomes of their files.
+//! Settles the jobs that make replicas: sets the states of the replicas by the outcomes of the jobs' files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,28 +7,28 @@ use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, Row};
 
 use super::counts::Counts;
-use super::replicas::arrived;
+use super::replicas::record_arrived;
 use super::states::{LockState, ReplicaState};
 use super::{locks, suspicions};
 use crate::database::{Database, Result};
 use crate::states::FileState;
 use crate::topology::Topology;
 
-/// Jobs that one transaction settles.
+/// The most jobs that one transaction settles.
 const JOBS_MAX: i64 = 20;
-/// A job that the queue does not know after this time was never submitted.
+/// A job that the queue does not know after this time was never submitted, milliseconds.
 const LOST_MS: i64 = 60_000;
-/// The pause after the first failure of a copy, and the longest.
-const AGAIN_MS: i64 = 2 * 60_000;
-const AGAIN_MAX_MS: i64 = 6 * 3_600_000;
+/// The pause after the first failure of a copy, and the longest pause, milliseconds. The pause doubles with each failure.
+const RETRY_MS: i64 = 2 * 60_000;
+const RETRY_MAX_MS: i64 = 6 * 3_600_000;
 
 /// A job that makes replicas.
 struct CopyJob {
     number: i64,
     store: i64,
-    /// Its rows in the queue: the number of the first, and their count. None where the queue does not know the job.
+    /// Its rows in the queue: the number of the first, and their count. `None` if the queue does not know the job.
     rows: Option<(i64, i64)>,
-    /// Its files that have ended.
+    /// The number of its files that have ended.
     ended_files: i64,
     is_over: bool,
 }
@@ -41,7 +41,7 @@ enum CopyOutcome {
 }
 
 impl Database {
-    /// Records the outcomes of jobs; returns how many jobs had new ones.
+    /// Records the outcomes of jobs; returns the number of jobs that had new outcomes.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -49,7 +49,7 @@ impl Database {
         self.writer.change(move |connection| Box::pin(settle_all(connection, topology, now))).await
     }
 
-    /// Returns the replicas of a job that the queue has refused to the wanted state.
+    /// Sets the replicas of a job that the queue has refused back to the wanted state.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -63,7 +63,7 @@ impl Database {
                     };
                     let (number, store) = (row.try_get(0)?, row.try_get(1)?);
                     let job = CopyJob { number, store, rows: None, ended_files: 0, is_over: true };
-                    give_back(connection, &job, Some(&why), now).await
+                    return_job(connection, &job, Some(&why), now).await
                 })
             })
             .await
@@ -78,7 +78,7 @@ async fn settle_all(connection: &mut AnyConnection, topology: Arc<Topology>, now
     for row in &rows {
         let job = read(row)?;
         match job.rows {
-            None => give_back(connection, &job, None, now).await?,
+            None => return_job(connection, &job, None, now).await?,
             Some(rows) => settle(connection, &job, rows, &topology, now).await?,
         }
     }
@@ -110,7 +110,7 @@ async fn settle(
     now: i64,
 ) -> Result<()> {
     let unsettled = unsettled(connection, job).await?;
-    let CopyJobOutcome { fates, suspects } = fates(connection, rows, job.is_over).await?;
+    let CopyJobOutcome { outcomes, suspects } = job_outcome(connection, rows, job.is_over).await?;
     for Suspect { at, source, why } in suspects {
         if let (Some(file), Some(endpoint)) = (unsettled.get(&at), topology.endpoint(&source)) {
             suspicions::note(connection, *file, &endpoint, &why, now).await?;
@@ -118,11 +118,13 @@ async fn settle(
     }
     let mut counts = Counts::default();
     for (at, file) in unsettled {
-        match fates.get(&at) {
+        match outcomes.get(&at) {
             Some(CopyOutcome::Pending) => continue,
-            Some(CopyOutcome::Done) => arrived(connection, file, job.store, None, &mut counts, now).await?,
-            Some(CopyOutcome::Failed(why)) => failed(connection, file, job.store, why, &mut counts, now).await?,
-            None => failed(connection, file, job.store, "its job has lost it", &mut counts, now).await?,
+            Some(CopyOutcome::Done) => record_arrived(connection, file, job.store, None, &mut counts, now).await?,
+            Some(CopyOutcome::Failed(why)) => record_failed(connection, file, job.store, why, &mut counts, now).await?,
+            None => {
+                record_failed(connection, file, job.store, "the file is missing in its job", &mut counts, now).await?
+            }
         }
         let sql = "DELETE FROM copies WHERE job = $1 AND at = $2";
         sqlx::query(sql).bind(job.number).bind(at).execute(&mut *connection).await?;
@@ -139,8 +141,8 @@ async fn settle(
 
 /// The outcomes of the files of a job.
 struct CopyJobOutcome {
-    /// By the files' positions in the job.
-    fates: BTreeMap<i64, CopyOutcome>,
+    /// The outcome of each file, by its position in the job.
+    outcomes: BTreeMap<i64, CopyOutcome>,
     suspects: Vec<Suspect>,
 }
 
@@ -154,37 +156,41 @@ struct Suspect {
 }
 
 /// Reads the outcomes of the files of a job. A file has a row for each of its sources.
-async fn fates(connection: &mut AnyConnection, (first, count): (i64, i64), is_over: bool) -> Result<CopyJobOutcome> {
+async fn job_outcome(
+    connection: &mut AnyConnection,
+    (first, count): (i64, i64),
+    is_over: bool,
+) -> Result<CopyJobOutcome> {
     let sql = "SELECT f.at, f.state, x.reason, x.fault, x.source FROM files f JOIN file_facts x ON x.id = f.id \
                WHERE f.id >= $1 AND f.id < $2 ORDER BY f.id";
     let rows = sqlx::query(sql).bind(first).bind(first + count).fetch_all(connection).await?;
-    let mut all = CopyJobOutcome { fates: BTreeMap::new(), suspects: Vec::new() };
+    let mut all = CopyJobOutcome { outcomes: BTreeMap::new(), suspects: Vec::new() };
     for row in &rows {
         let at: i64 = row.try_get(0)?;
         let state = FileState::of_code(row.try_get(1)?);
         let reason: Option<String> = row.try_get(2)?;
-        let reason = reason.unwrap_or_else(|| "its job was ended by somebody".to_owned());
+        let reason = reason.unwrap_or_else(|| "its job was cancelled".to_owned());
         let fault: Option<String> = row.try_get(3)?;
         if state == Some(FileState::Failed) && fault.is_some_and(|fault| suspicions::blames_source(&fault)) {
             all.suspects.push(Suspect { at, source: row.try_get(4)?, why: reason.clone() });
         }
-        let fate = match state {
+        let outcome = match state {
             Some(FileState::Done) => CopyOutcome::Done,
             Some(FileState::Failed | FileState::Cancelled) => CopyOutcome::Failed(reason),
             Some(FileState::Standby) => continue,
             _ if is_over => CopyOutcome::Failed(reason),
             _ => CopyOutcome::Pending,
         };
-        match (all.fates.get(&at), &fate) {
+        match (all.outcomes.get(&at), &outcome) {
             (Some(CopyOutcome::Done), _) | (Some(CopyOutcome::Pending), CopyOutcome::Failed(_)) => {}
-            _ => drop(all.fates.insert(at, fate)),
+            _ => drop(all.outcomes.insert(at, outcome)),
         }
     }
     Ok(all)
 }
 
 /// Records that a copy could not be made. The replica is removed if no rule wants it any more.
-async fn failed(
+async fn record_failed(
     connection: &mut AnyConnection,
     file: i64,
     store: i64,
@@ -192,7 +198,7 @@ async fn failed(
     counts: &mut Counts,
     now: i64,
 ) -> Result<()> {
-    // A replica that has become available meanwhile stays.
+    // A replica that has become available in the meantime is kept.
     let sql = "DELETE FROM replicas WHERE file = $1 AND store = $2 AND state = 2 AND locks = 0 RETURNING bytes";
     if let Some(row) = sqlx::query(sql).bind(file).bind(store).fetch_optional(&mut *connection).await? {
         counts.store(store, -1, -row.try_get::<i64, _>(0)?);
@@ -203,7 +209,7 @@ async fn failed(
         return Ok(());
     };
     let attempts: i64 = row.try_get(0)?;
-    let wait = (AGAIN_MS << attempts.clamp(0, 20)).min(AGAIN_MAX_MS);
+    let wait = (RETRY_MS << attempts.clamp(0, 20)).min(RETRY_MAX_MS);
     let sql =
         "UPDATE replicas SET state = $1, attempts = $2, error = $3, not_before = $4 WHERE file = $5 AND store = $6";
     let query = sqlx::query(sql).bind(ReplicaState::Wanted.code()).bind(attempts + 1).bind(why).bind(now + wait);
@@ -211,8 +217,8 @@ async fn failed(
     locks::set(connection, file, store, LockState::Stuck, counts).await
 }
 
-/// Returns a copy that was not tried to the wanted state. The replica is removed if no rule wants it any more.
-async fn untried(connection: &mut AnyConnection, file: i64, store: i64, counts: &mut Counts) -> Result<()> {
+/// Sets a copy that was not tried back to the wanted state. The replica is removed if no rule wants it any more.
+async fn return_untried(connection: &mut AnyConnection, file: i64, store: i64, counts: &mut Counts) -> Result<()> {
     let sql = "DELETE FROM replicas WHERE file = $1 AND store = $2 AND state = 2 AND locks = 0 RETURNING bytes";
     if let Some(row) = sqlx::query(sql).bind(file).bind(store).fetch_optional(&mut *connection).await? {
         counts.store(store, -1, -row.try_get::<i64, _>(0)?);
@@ -224,13 +230,14 @@ async fn untried(connection: &mut AnyConnection, file: i64, store: i64, counts: 
     Ok(())
 }
 
-/// Returns the replicas of a job that was never submitted; `refused` is the reason of the queue, and none where a hub was killed before it could submit.
-async fn give_back(connection: &mut AnyConnection, job: &CopyJob, refused: Option<&str>, now: i64) -> Result<()> {
+/// Sets the replicas of a job that was never submitted back to the wanted state. `refused` is the reason of the queue; it is `None` if a
+/// hub was killed before it could submit the job.
+async fn return_job(connection: &mut AnyConnection, job: &CopyJob, refused: Option<&str>, now: i64) -> Result<()> {
     let mut counts = Counts::default();
     for file in unsettled(connection, job).await?.into_values() {
         match refused {
-            Some(why) => failed(connection, file, job.store, why, &mut counts, now).await?,
-            None => untried(connection, file, job.store, &mut counts).await?,
+            Some(why) => record_failed(connection, file, job.store, why, &mut counts, now).await?,
+            None => return_untried(connection, file, job.store, &mut counts).await?,
         }
     }
     counts.apply(connection, now).await?;

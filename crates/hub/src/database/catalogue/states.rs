@@ -1,4 +1,4 @@
-//! The states of replicas and locks, the kinds of names, and their numbers in the database. A number is never reused for another state.
+//! The states of replicas and locks, the kinds of names, and their codes in the database. A code is never reused for another state.
 
 use model::v1::hub::{DataKind, Grouping};
 
@@ -11,7 +11,7 @@ pub enum ReplicaState {
     Wanted,
     /// A job of the queue makes it.
     Copying,
-    /// It has been declared bad: damaged, or gone.
+    /// It has been declared bad: it is damaged or lost.
     Bad,
     /// It is being deleted.
     Deleting,
@@ -26,12 +26,12 @@ impl ReplicaState {
         ReplicaState::Deleting,
     ];
 
-    /// Its number.
+    /// Its code in the database.
     pub const fn code(self) -> i64 {
         self as i64
     }
 
-    /// The state of a number; none where a newer hub wrote it.
+    /// The state of a code; `None` for a code that only a newer hub knows.
     pub fn of_code(code: i64) -> Option<ReplicaState> {
         ReplicaState::ALL.get(usize::try_from(code).ok()?).copied()
     }
@@ -51,7 +51,7 @@ impl ReplicaState {
 /// The state of a rule's lock on a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockState {
-    /// The replica is being made, or waits to be.
+    /// The replica is being made, or waits to be made.
     Replicating,
     /// The replica is available.
     Ok,
@@ -62,12 +62,12 @@ pub enum LockState {
 impl LockState {
     const ALL: [LockState; 3] = [LockState::Replicating, LockState::Ok, LockState::Stuck];
 
-    /// Its number.
+    /// Its code in the database.
     pub const fn code(self) -> i64 {
         self as i64
     }
 
-    /// The state of a number; none where a newer hub wrote it.
+    /// The state of a code; `None` for a code that only a newer hub knows.
     pub fn of_code(code: i64) -> Option<LockState> {
         LockState::ALL.get(usize::try_from(code).ok()?).copied()
     }
@@ -85,22 +85,22 @@ impl LockState {
 const KINDS: [DataKind; 3] = [DataKind::File, DataKind::Dataset, DataKind::Container];
 const GROUPINGS: [Grouping; 3] = [Grouping::All, Grouping::Dataset, Grouping::File];
 
-/// The number of a kind.
+/// The code of a kind.
 pub fn kind_code(kind: DataKind) -> i64 {
     KINDS.iter().position(|known| *known == kind).unwrap_or_default() as i64
 }
 
-/// The kind of a number.
+/// The kind of a code.
 pub fn kind_of_code(code: i64) -> DataKind {
     usize::try_from(code).ok().and_then(|at| KINDS.get(at).copied()).unwrap_or_default()
 }
 
-/// The number of a grouping.
+/// The code of a grouping.
 pub fn grouping_code(grouping: Grouping) -> i64 {
     GROUPINGS.iter().position(|known| *known == grouping).unwrap_or_default() as i64
 }
 
-/// The grouping of a number.
+/// The grouping of a code.
 pub fn grouping_of_code(code: i64) -> Grouping {
     usize::try_from(code).ok().and_then(|at| GROUPINGS.get(at).copied()).unwrap_or_default()
 }
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_for_ever() {
+    fn stored_codes_never_change() {
         assert_eq!(ReplicaState::ALL.map(ReplicaState::code), [0, 1, 2, 3, 4]);
         assert_eq!(LockState::ALL.map(LockState::code), [0, 1, 2]);
         assert_eq!(KINDS.map(kind_code), [0, 1, 2]);

@@ -1,4 +1,4 @@
-//! The endpoints that store replicas, by number, with the bytes that they store.
+//! The endpoints that store replicas, each with its number and the bytes that it stores.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use sqlx::{AnyConnection, Row};
 use crate::database::numbers::take_numbers;
 use crate::database::{Database, Result};
 
-/// How much the catalogue has at an endpoint: existing replicas, and those that are promised to rules.
+/// The replicas that the catalogue has at an endpoint: existing ones, and those that rules want.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreUse {
     /// Its number.
@@ -16,7 +16,7 @@ pub struct StoreUse {
     pub files: i64,
     /// Their bytes.
     pub bytes: i64,
-    /// Bytes of replicas without locks: they are deleted where rules need the space.
+    /// Bytes of replicas without locks: they are deleted when rules need the space.
     pub spare: i64,
 }
 
@@ -63,7 +63,7 @@ pub(super) async fn id(connection: &mut AnyConnection, endpoint: &str) -> Result
 /// A change of the counters of an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct StoreChange {
-    /// Files that exist, or are promised.
+    /// Files that exist, or that rules want.
     pub files: i64,
     /// Their bytes.
     pub bytes: i64,

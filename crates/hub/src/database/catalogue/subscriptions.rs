@@ -1,4 +1,4 @@
-//! Subscriptions, and the names that they have still to be compared with.
+//! Subscriptions, and the queue of names that wait to be compared with them.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use super::names::DataRow;
 use crate::database::numbers::take_numbers;
 use crate::database::{Database, DatabaseError, Result};
 
-/// The pause before rules are tried again that could not be made.
-const AGAIN_MS: i64 = 10 * 60_000;
-/// The pause before a name is compared again with a suspended subscription.
+/// The pause before the hub tries again to make rules that could not be made, milliseconds.
+const RETRY_MS: i64 = 10 * 60_000;
+/// The pause before a name is compared again with a suspended subscription, milliseconds.
 const SUSPENDED_MS: i64 = 24 * 3_600_000;
 
 /// A subscription.
@@ -35,28 +35,28 @@ pub struct SubscriptionRow {
     pub created: i64,
     /// When it ends, milliseconds since 1970.
     pub expires: Option<i64>,
-    /// It is suspended: no name gets its rules for now.
+    /// Whether it is suspended: no name gets its rules.
     pub suspended: bool,
     /// Why the last rules could not be made.
     pub error: Option<String>,
-    /// Names that have its rules.
+    /// The number of names that have its rules.
     pub names: i64,
-    /// Names whose rules could not be made yet.
+    /// The number of names whose rules could not be made yet.
     pub waiting: i64,
 }
 
 /// A new name, or a name with new metadata.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewsItem {
-    /// Its number among the news.
+    /// Its number in the queue.
     pub number: i64,
     /// The name.
     pub data: DataRow,
-    /// Its metadata: words, and their values in JSON.
+    /// The keys of its metadata, with their values in JSON.
     pub metadata: BTreeMap<String, String>,
-    /// The subscription that it is to be compared with; 0 for all.
+    /// The subscription that it is compared with; 0 for all.
     pub subscription: i64,
-    /// Rules of this subscription that it has already.
+    /// The number of rules of this subscription that it has already.
     pub rules_made: usize,
 }
 
@@ -130,7 +130,7 @@ impl Database {
             .await
     }
 
-    /// Names that subscriptions are to be compared with now.
+    /// Names that are to be compared with subscriptions now.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -140,26 +140,27 @@ impl Database {
         let rows = sqlx::query(sql).bind(now).bind(limit).fetch_all(&self.pool).await?;
         let ids = rows.iter().map(|row| Ok(row.try_get(1)?)).collect::<Result<Vec<i64>>>()?;
         let names = self.data_of(&ids).await?;
-        let (mut news, mut gone) = (Vec::new(), Vec::new());
+        let mut news = Vec::new();
+        let mut without_name = Vec::new();
         for (row, id) in rows.iter().zip(ids) {
             let number = row.try_get(0)?;
             let Some(data) = names.get(&id).cloned() else {
-                gone.push(number);
+                without_name.push(number);
                 continue;
             };
             let metadata = self.metadata(id).await?;
             let rules_made = usize::try_from(row.try_get::<i64, _>(3)?).unwrap_or(0);
             news.push(NewsItem { number, data, metadata, subscription: row.try_get(2)?, rules_made });
         }
-        self.forget_news(gone).await?;
+        self.remove_news(without_name).await?;
         Ok(news)
     }
 
-    /// Records that names have been compared with the subscriptions.
+    /// Removes names from the queue: they have been compared with the subscriptions.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
-    pub async fn forget_news(&self, numbers: Vec<i64>) -> Result<()> {
+    pub async fn remove_news(&self, numbers: Vec<i64>) -> Result<()> {
         if numbers.is_empty() {
             return Ok(());
         }
@@ -188,15 +189,21 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
-    pub async fn subscribed(&self, subscription: i64, name: i64, now: i64) -> Result<()> {
+    pub async fn mark_subscribed(&self, subscription: i64, name: i64, now: i64) -> Result<()> {
         self.writer.change(move |connection| Box::pin(note(connection, subscription, name, now))).await
     }
 
-    /// Records that a name does not have all rules of a subscription yet: the rest is tried again later.
+    /// Records that a name does not have all rules of a subscription yet; the hub tries the others again later.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
-    pub async fn not_subscribed(&self, subscription: i64, name: i64, missing: MissingRules, now: i64) -> Result<()> {
+    pub async fn mark_not_subscribed(
+        &self,
+        subscription: i64,
+        name: i64,
+        missing: MissingRules,
+        now: i64,
+    ) -> Result<()> {
         self.writer.change(move |connection| Box::pin(postpone(connection, subscription, name, missing, now))).await
     }
 }
@@ -204,39 +211,39 @@ impl Database {
 /// Why a name does not have all rules of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingRules {
-    /// Rules that it has.
+    /// The number of rules that it has.
     pub made: usize,
-    /// Why the next one could not be made; none where the subscription is suspended.
+    /// Why the next one could not be made; `None` if the subscription is suspended.
     pub error: Option<String>,
 }
 
 async fn set(connection: &mut AnyConnection, row: SubscriptionRow, existing: bool) -> Result<()> {
-    let fresh = take_numbers(connection, "subscriptions", 1).await?;
+    let new_number = take_numbers(connection, "subscriptions", 1).await?;
     let sql = "INSERT INTO subscriptions (number, name, account, community, filter, rules, comment, created, expires, suspended) \
                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (name) DO UPDATE SET \
                community = excluded.community, filter = excluded.filter, rules = excluded.rules, comment = excluded.comment, \
                expires = excluded.expires, suspended = excluded.suspended, error = NULL \
                WHERE subscriptions.account = excluded.account RETURNING number";
-    let query = sqlx::query(sql).bind(fresh).bind(&row.name).bind(&row.account).bind(&row.community);
+    let query = sqlx::query(sql).bind(new_number).bind(&row.name).bind(&row.account).bind(&row.community);
     let query = query.bind(&row.filter).bind(&row.rules).bind(row.comment.as_deref()).bind(row.created);
     let stored = query.bind(row.expires).bind(i64::from(row.suspended)).fetch_optional(&mut *connection).await?;
     let Some(stored) = stored else {
         return Err(DatabaseError::Refused(format!("another account has just made a subscription {}", row.name)));
     };
     let number: i64 = stored.try_get(0)?;
-    // A name that waits is compared by its present metadata.
+    // Names that wait for this subscription are compared with its new filter and rules.
     let sql = "UPDATE news SET not_before = 0, rules_made = 0 WHERE subscription = $1";
     sqlx::query(sql).bind(number).execute(&mut *connection).await?;
     if !existing {
         return Ok(());
     }
-    let fresh =
+    let not_queued =
         "names n WHERE n.kind > 0 AND NOT EXISTS (SELECT 1 FROM news o WHERE o.subscription = $1 AND o.name = n.id)";
-    let sql = AssertSqlSafe(format!("SELECT COUNT(*) FROM {fresh}"));
+    let sql = AssertSqlSafe(format!("SELECT COUNT(*) FROM {not_queued}"));
     let count: i64 = sqlx::query(sql).bind(number).fetch_one(&mut *connection).await?.try_get(0)?;
     let first = take_numbers(connection, "news", usize::try_from(count).unwrap_or(0)).await?;
     let sql = AssertSqlSafe(format!(
-        "INSERT INTO news (number, name, subscription) SELECT $2 - 1 + ROW_NUMBER() OVER (ORDER BY n.id), n.id, $1 FROM {fresh}"
+        "INSERT INTO news (number, name, subscription) SELECT $2 - 1 + ROW_NUMBER() OVER (ORDER BY n.id), n.id, $1 FROM {not_queued}"
     ));
     sqlx::query(sql).bind(number).bind(first).execute(connection).await?;
     Ok(())
@@ -250,7 +257,7 @@ async fn note(connection: &mut AnyConnection, subscription: i64, name: i64, now:
     set_error(connection, subscription, None).await
 }
 
-/// A name waits once for a subscription, whichever hubs have compared the two.
+/// Queues a name to be compared with a subscription later. A name is queued once for a subscription, whichever hubs have compared the two.
 async fn postpone(
     connection: &mut AnyConnection,
     subscription: i64,
@@ -259,8 +266,8 @@ async fn postpone(
     now: i64,
 ) -> Result<()> {
     let made = missing.made as i64;
-    // Setting a suspended subscription anew makes its names due at once.
-    let again = now + if missing.error.is_some() { AGAIN_MS } else { SUSPENDED_MS };
+    // A change of a suspended subscription makes its names due at once.
+    let again = now + if missing.error.is_some() { RETRY_MS } else { SUSPENDED_MS };
     let sql = "UPDATE news SET not_before = $1, rules_made = CASE WHEN rules_made > $2 THEN rules_made ELSE $2 END WHERE subscription = $3 AND name = $4";
     let query = sqlx::query(sql).bind(again).bind(made).bind(subscription).bind(name);
     if query.execute(&mut *connection).await?.rows_affected() == 0 {

@@ -1,4 +1,4 @@
-//! Suspected copies: recorded when a read fails, verified by checksum, and then found good or bad.
+//! Suspected copies: recorded when a read fails, then verified by checksum, and cleared or declared bad.
 
 use model::Fault;
 use replicas::DataName;
@@ -11,19 +11,19 @@ use super::states::{LockState, ReplicaState};
 use super::{history, locks, stores};
 use crate::database::{Database, DatabaseError, Result};
 
-/// Copies that are verified at once.
+/// The most copies that are verified in one round.
 const FILES_MAX: i64 = 20;
-/// The pause before a copy is verified again that its endpoint could not decide.
-const AGAIN_MS: i64 = 15 * 60_000;
+/// The pause before a copy is verified again if its endpoint could not decide it, milliseconds.
+const RETRY_MS: i64 = 15 * 60_000;
 
-/// A copy that may be damaged or gone.
+/// A copy that may be damaged or lost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Suspicion {
     /// The file.
     pub file: names::DataRow,
     /// The endpoint.
     pub endpoint: String,
-    /// Its path there, where that is not as the endpoint names files.
+    /// Its path there, if it is not the path of the endpoint's naming.
     pub path: Option<String>,
     /// Why it is suspected.
     pub why: String,
@@ -43,7 +43,7 @@ pub(super) async fn note(connection: &mut AnyConnection, file: i64, endpoint: &s
 }
 
 impl Database {
-    /// The copies that are to be verified now.
+    /// The suspected copies that are to be verified now.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -65,7 +65,7 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
-    pub async fn cleared(&self, file: i64, endpoint: String) -> Result<()> {
+    pub async fn clear_suspicion(&self, file: i64, endpoint: String) -> Result<()> {
         self.writer.change(move |connection| Box::pin(clear(connection, file, endpoint))).await
     }
 
@@ -73,20 +73,20 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
-    pub async fn not_told(&self, file: i64, endpoint: String, now: i64) -> Result<()> {
+    pub async fn postpone_suspicion(&self, file: i64, endpoint: String, now: i64) -> Result<()> {
         self.writer
             .change(move |connection| {
                 Box::pin(async move {
                     let sql = "UPDATE suspicions SET not_before = $1 WHERE file = $2 \
                                AND store IN (SELECT id FROM stores WHERE endpoint = $3)";
-                    sqlx::query(sql).bind(now + AGAIN_MS).bind(file).bind(endpoint).execute(connection).await?;
+                    sqlx::query(sql).bind(now + RETRY_MS).bind(file).bind(endpoint).execute(connection).await?;
                     Ok(())
                 })
             })
             .await
     }
 
-    /// Declares a copy bad, in the name of `by`. Where a rule holds it, it is made anew from another copy.
+    /// Declares a copy bad, in the name of `by`. If a rule holds it, it is made again from another copy.
     ///
     /// # Errors
     /// There is no such copy, or the database cannot be written: nothing has changed.
@@ -126,15 +126,15 @@ async fn declare(
     let others = "SELECT COUNT(*) FROM replicas WHERE file = $1 AND state = 0";
     let others: i64 = sqlx::query(others).bind(file).fetch_one(&mut *connection).await?.try_get(0)?;
     if others > 0 {
-        make_anew(connection, file, &mut counts).await?;
+        make_again(connection, file, &mut counts).await?;
     }
     let facts = json!({"endpoint": endpoint, "why": why, "copies_left": others});
     history::append(connection, file, &by, "replica_bad", &facts, now).await?;
     counts.apply(connection, now).await
 }
 
-/// Makes the bad copies wanted again that rules hold: the file has a source.
-pub(super) async fn make_anew(connection: &mut AnyConnection, file: i64, counts: &mut Counts) -> Result<()> {
+/// Sets bad copies that rules hold back to the wanted state: the file has a source again.
+pub(super) async fn make_again(connection: &mut AnyConnection, file: i64, counts: &mut Counts) -> Result<()> {
     let sql = "UPDATE replicas SET state = $1, attempts = 0, not_before = 0 WHERE file = $2 AND state = $3 AND locks > 0 RETURNING store";
     let query = sqlx::query(sql).bind(ReplicaState::Wanted.code()).bind(file).bind(ReplicaState::Bad.code());
     for row in query.fetch_all(&mut *connection).await? {
@@ -144,7 +144,7 @@ pub(super) async fn make_anew(connection: &mut AnyConnection, file: i64, counts:
 }
 
 impl Database {
-    /// Lost files: a copy was bad, none is available, and rules want some.
+    /// Lost files: a copy was declared bad, none is available, and a rule wants one.
     ///
     /// # Errors
     /// The database cannot be read.

@@ -1,4 +1,4 @@
-//! Webhooks, and how far each has followed the history.
+//! Webhooks, and the last event of the history that each of them has been posted.
 
 use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row};
@@ -6,11 +6,11 @@ use sqlx::{AssertSqlSafe, Row};
 use crate::database::numbers::take_numbers;
 use crate::database::{Database, Result};
 
-/// How long the lease of a hub on a webhook lasts: longer than an answer may take.
+/// How long the lease of a hub on a webhook lasts, milliseconds: longer than an answer may take.
 const LEASE_MS: i64 = 2 * 60_000;
-/// The pause after the first failure of a webhook, and the longest.
-const AGAIN_MS: i64 = 10_000;
-const AGAIN_MAX_MS: i64 = 3_600_000;
+/// The pause after the first failure of a webhook, and the longest pause, milliseconds. The pause doubles with each failure.
+const RETRY_MS: i64 = 10_000;
+const RETRY_MAX_MS: i64 = 3_600_000;
 
 /// A webhook.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct WebhookRow {
     pub number: i64,
     /// Its name.
     pub name: String,
-    /// Where events are posted.
+    /// The URL that events are posted to.
     pub url: String,
     /// Kinds of events, JSON.
     pub kinds: String,
@@ -29,15 +29,15 @@ pub struct WebhookRow {
     pub secret: String,
     /// The account that made it.
     pub account: String,
-    /// When, milliseconds since 1970.
+    /// When it was made, milliseconds since 1970.
     pub created: i64,
     /// The number of the last event that was delivered, or did not match.
     pub heard: i64,
-    /// Events that were delivered.
+    /// The number of events that were delivered.
     pub told: i64,
-    /// Failures in a row.
+    /// The number of failures since the last success.
     pub failures: i64,
-    /// Nothing is posted before, milliseconds since 1970.
+    /// Nothing is posted before this time, milliseconds since 1970.
     pub not_before: i64,
     /// Why the last events were not delivered.
     pub error: Option<String>,
@@ -64,9 +64,9 @@ fn read(row: &AnyRow) -> Result<WebhookRow> {
 }
 
 /// When a webhook with so many failures is tried again, milliseconds since 1970.
-fn again(failures: i64, now: i64) -> i64 {
-    let doubled = AGAIN_MS.saturating_mul(1 << failures.clamp(1, 20).saturating_sub(1));
-    now + doubled.min(AGAIN_MAX_MS)
+fn retry_at(failures: i64, now: i64) -> i64 {
+    let doubled = RETRY_MS.saturating_mul(1 << failures.clamp(1, 20).saturating_sub(1));
+    now + doubled.min(RETRY_MAX_MS)
 }
 
 impl Database {
@@ -88,7 +88,7 @@ impl Database {
         sqlx::query(sql).bind(name).fetch_optional(&self.pool).await?.as_ref().map(read).transpose()
     }
 
-    /// Makes a webhook, or replaces the one of this name, which goes on after the last event that was delivered.
+    /// Makes a webhook, or replaces the one of this name. A replaced webhook goes on after the last event that was delivered.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
@@ -149,11 +149,12 @@ impl Database {
             .await
     }
 
-    /// Records that a webhook has got the history up to an event, with the number of events that matched; or why they were not delivered.
+    /// Records the outcome of a post: the number of the last event of the history and the count of events that matched, or why they were
+    /// not delivered.
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
-    pub async fn heard(
+    pub async fn record_posted(
         &self,
         row: WebhookRow,
         outcome: std::result::Result<(i64, i64), String>,
@@ -161,14 +162,14 @@ impl Database {
     ) -> Result<()> {
         let (heard, told, failures, not_before, error) = match outcome {
             Ok((heard, told)) => (heard, told, 0, 0, None),
-            Err(why) => (row.heard, 0, row.failures + 1, again(row.failures + 1, now), Some(why)),
+            Err(why) => (row.heard, 0, row.failures + 1, retry_at(row.failures + 1, now), Some(why)),
         };
         self.writer
             .change(move |connection| {
                 Box::pin(async move {
                     let sql = "UPDATE webhooks SET heard = $1, told = told + $2, failures = $3, not_before = $4, error = $5 WHERE number = $6 AND heard = $7";
                     let query = sqlx::query(sql).bind(heard).bind(told).bind(failures).bind(not_before).bind(error);
-                    // Where the answer took longer than the lease, another hub may have delivered more.
+                    // If the answer took longer than the lease, another hub may have delivered more: its row is not changed.
                     query.bind(row.number).bind(row.heard).execute(connection).await?;
                     Ok(())
                 })
@@ -182,8 +183,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_does_not_answer_is_asked_ever_later() {
-        assert_eq!((again(1, 5), again(2, 5), again(9, 5)), (10_005, 20_005, 2_560_005));
-        assert_eq!((again(10, 0), again(1_000, 0)), (AGAIN_MAX_MS, AGAIN_MAX_MS));
+    fn the_pause_doubles_with_each_failure() {
+        assert_eq!((retry_at(1, 5), retry_at(2, 5), retry_at(9, 5)), (10_005, 20_005, 2_560_005));
+        assert_eq!((retry_at(10, 0), retry_at(1_000, 0)), (RETRY_MAX_MS, RETRY_MAX_MS));
     }
 }

@@ -22,7 +22,7 @@ impl CopyWork {
 }
 
 impl Database {
-    /// The work of the queue for a rule. Where a transfer also carries files of others, the rule has its part of the rate by bytes.
+    /// The jobs of the queue for a rule. If a transfer also carries other files, the rule gets its part of the rate by bytes.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_move_is_never_expected() {
+    fn without_a_rate_there_is_no_expected_end() {
         let work = |rate| CopyWork { jobs: Vec::new(), rate };
         assert_eq!(work(10).expected(1_000, 5), Some(100_005));
         assert_eq!(

@@ -1,5 +1,5 @@
-//! The FTS API: links, which set how many transfers run at once from a storage to all others, or to a storage from all others. The hub
-//! stores them as limits of endpoints.
+//! The FTS API: links, which limit the transfers from a storage to all others, or to a storage from all others. The hub stores them as
+//! limits of endpoints.
 
 use model::v1::hub::{Collaboration, Endpoint};
 use model::{Fault, Refusal};
@@ -8,7 +8,7 @@ use web::Refused;
 
 use super::{describe, refuse};
 use crate::fts::settings::check_known;
-use crate::fts::{Answered, FtsRequest, json_answer, nothing};
+use crate::fts::{FtsRequest, FtsResult, json_answer, no_content};
 
 /// The direction that a configuration limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +34,8 @@ impl Direction {
     }
 }
 
-/// The direction and endpoint of a name.
-fn named(name: &str) -> Result<(Direction, &str), Refused> {
+/// The direction and endpoint in the name of a configuration.
+fn parse_name(name: &str) -> Result<(Direction, &str), Refused> {
     let none = || {
         Refused::new(404, format!("there is no configuration {name:?}: they are called from:ENDPOINT and to:ENDPOINT"))
     };
@@ -65,37 +65,37 @@ fn forms(described: &Collaboration) -> Vec<Value> {
 }
 
 /// `GET /config/links`.
-pub(super) fn list(request: &FtsRequest) -> Answered {
+pub(super) fn list(request: &FtsRequest) -> FtsResult {
     json_answer(200, &forms(&request.hub.topology.load().described))
 }
 
 /// `GET /config/links/NAME`.
-pub(super) fn show(request: &FtsRequest, name: &str) -> Answered {
-    named(name)?;
+pub(super) fn show(request: &FtsRequest, name: &str) -> FtsResult {
+    parse_name(name)?;
     let all = forms(&request.hub.topology.load().described);
     let found = all.into_iter().find(|form| form["symbolicname"] == *name);
     json_answer(200, &found.ok_or_else(|| Refused::new(404, format!("{name} has no limit of transfers of its own")))?)
 }
 
 /// `POST /config/links`.
-pub(super) async fn set(request: FtsRequest) -> Answered {
-    let asked: Map<String, Value> = web::json::read(&request.body, "the configuration")?;
-    check_known("a link", &asked, &["source", "destination", "symbolicname", "max_active"])?;
-    let text = |name: &str| asked.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+pub(super) async fn set(request: FtsRequest) -> FtsResult {
+    let body: Map<String, Value> = web::json::read(&request.body, "the configuration")?;
+    check_known("a link", &body, &["source", "destination", "symbolicname", "max_active"])?;
+    let text = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (from, to) = (text("source"), text("destination"));
     let (direction, storage) = match (from.as_str(), to.as_str()) {
-        ("*", "*") => return Err(refuse("a limit of all storages is not described here: name each of them")),
+        ("*", "*") => return Err(refuse("the hub has no limit for all storages: name each of them")),
         (storage, "*") => (Direction::From, storage),
         ("*", storage) => (Direction::To, storage),
         _ => {
             return Err(refuse(
-                "a limit of one pair is not described here: write * for one of source and destination, or describe the link between their sites (longhaul hub link add)",
+                "the hub has no limit for one pair: write * for one of source and destination, or describe the link between their sites (longhaul hub link add)",
             ));
         }
     };
-    let most = asked.get("max_active").and_then(Value::as_u64).and_then(|most| u32::try_from(most).ok());
+    let most = body.get("max_active").and_then(Value::as_u64).and_then(|most| u32::try_from(most).ok());
     let most = most.filter(|most| *most > 0).ok_or_else(|| refuse("max_active is a number of transfers, 1 or more"))?;
-    let unknown = || refuse(format!("{storage:?} is no storage that is described here (longhaul hub endpoint add)"));
+    let unknown = || refuse(format!("the hub's description has no storage {storage:?} (longhaul hub endpoint add)"));
     let name = request.hub.topology.load().endpoint(storage).ok_or_else(unknown)?;
     let symbol = direction.symbol(&name);
     let wanted = text("symbolicname");
@@ -107,10 +107,10 @@ pub(super) async fn set(request: FtsRequest) -> Answered {
 }
 
 /// `DELETE /config/links/NAME`.
-pub(super) async fn delete(request: FtsRequest, name: &str) -> Answered {
-    let (direction, endpoint) = named(name)?;
+pub(super) async fn delete(request: FtsRequest, name: &str) -> FtsResult {
+    let (direction, endpoint) = parse_name(name)?;
     change(&request, direction, endpoint.to_owned(), None).await?;
-    nothing()
+    no_content()
 }
 
 async fn change(request: &FtsRequest, direction: Direction, name: String, most: Option<u32>) -> Result<(), Refused> {

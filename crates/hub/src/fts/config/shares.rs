@@ -8,10 +8,10 @@ use web::Refused;
 
 use super::{describe, refuse};
 use crate::fts::settings::check_known;
-use crate::fts::{Answered, FtsRequest, json_answer, nothing};
+use crate::fts::{FtsRequest, FtsResult, json_answer, no_content};
 
 /// `GET /config/shares`.
-pub(super) fn list(request: &FtsRequest) -> Answered {
+pub(super) fn list(request: &FtsRequest) -> FtsResult {
     let topology = request.hub.topology.load();
     let form = |(name, community): (&String, &Community)| {
         Some(json!({"source": "*", "destination": "*", "vo": name, "share": community.share?}))
@@ -19,8 +19,8 @@ pub(super) fn list(request: &FtsRequest) -> Answered {
     json_answer(200, &topology.described.communities.iter().filter_map(form).collect::<Vec<_>>())
 }
 
-/// The VO that a request for the shares of all pairs is about.
-fn vo_of_all(source: &str, destination: &str, vo: &str) -> Result<String, Refused> {
+/// The VO of a share; only a share over all pairs is accepted.
+fn require_all_pairs(source: &str, destination: &str, vo: &str) -> Result<String, Refused> {
     if (source, destination) != ("*", "*") {
         return Err(refuse("a VO has one share over all pairs here: source and destination are *"));
     }
@@ -36,24 +36,24 @@ fn weight(value: Option<&Value>) -> Result<f64, Refused> {
 }
 
 /// `POST /config/shares`.
-pub(super) async fn set(request: FtsRequest) -> Answered {
-    let asked: Map<String, Value> = web::json::read(&request.body, "the configuration")?;
-    check_known("a share", &asked, &["source", "destination", "vo", "share"])?;
-    let text = |name: &str| asked.get(name).and_then(Value::as_str).unwrap_or_default();
-    let vo = vo_of_all(text("source"), text("destination"), text("vo"))?;
-    let share = weight(asked.get("share"))?;
+pub(super) async fn set(request: FtsRequest) -> FtsResult {
+    let body: Map<String, Value> = web::json::read(&request.body, "the configuration")?;
+    check_known("a share", &body, &["source", "destination", "vo", "share"])?;
+    let text = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default();
+    let vo = require_all_pairs(text("source"), text("destination"), text("vo"))?;
+    let share = weight(body.get("share"))?;
     describe(&request, move |all| {
         all.communities.entry(vo).or_default().share = Some(share);
         Ok(())
     })
     .await?;
-    json_answer(200, &asked)
+    json_answer(200, &body)
 }
 
 /// `DELETE /config/shares?source=*&destination=*&vo=`.
-pub(super) async fn delete(request: FtsRequest) -> Answered {
+pub(super) async fn delete(request: FtsRequest) -> FtsResult {
     let text = |name: &str| request.parameter(name).unwrap_or_default();
-    let vo = vo_of_all(&text("source"), &text("destination"), &text("vo"))?;
+    let vo = require_all_pairs(&text("source"), &text("destination"), &text("vo"))?;
     describe(&request, move |all| {
         if let Some(community) = all.communities.get_mut(&vo) {
             community.share = None;
@@ -61,7 +61,7 @@ pub(super) async fn delete(request: FtsRequest) -> Answered {
         Ok(())
     })
     .await?;
-    nothing()
+    no_content()
 }
 
 fn shares_of(community: &Community) -> BTreeMap<&String, f64> {
@@ -69,7 +69,7 @@ fn shares_of(community: &Community) -> BTreeMap<&String, f64> {
 }
 
 /// `GET /config/activity_shares`.
-pub(super) fn activities(request: &FtsRequest) -> Answered {
+pub(super) fn activities(request: &FtsRequest) -> FtsResult {
     let topology = request.hub.topology.load();
     let form = |(name, community): (&String, &Community)| {
         let shares = shares_of(community);
@@ -79,7 +79,7 @@ pub(super) fn activities(request: &FtsRequest) -> Answered {
 }
 
 /// `GET /config/activity_shares/VO`.
-pub(super) fn activities_of(request: &FtsRequest, vo: &str) -> Answered {
+pub(super) fn activities_of(request: &FtsRequest, vo: &str) -> FtsResult {
     let topology = request.hub.topology.load();
     let shares = topology.described.communities.get(vo).map(shares_of).filter(|shares| !shares.is_empty());
     let shares = shares.ok_or_else(|| Refused::new(404, format!("{vo} has no shares of activities")))?;
@@ -87,8 +87,8 @@ pub(super) fn activities_of(request: &FtsRequest, vo: &str) -> Answered {
 }
 
 /// The shares of a request: an object, or a list of objects.
-fn asked_shares(said: Option<&Value>) -> Result<BTreeMap<String, Activity>, Refused> {
-    let maps: Vec<&Map<String, Value>> = match said {
+fn shares_in(value: Option<&Value>) -> Result<BTreeMap<String, Activity>, Refused> {
+    let maps: Vec<&Map<String, Value>> = match value {
         Some(Value::Object(map)) => vec![map],
         Some(Value::Array(list)) => list.iter().filter_map(Value::as_object).collect(),
         _ => Vec::new(),
@@ -104,25 +104,25 @@ fn asked_shares(said: Option<&Value>) -> Result<BTreeMap<String, Activity>, Refu
 }
 
 /// `POST /config/activity_shares` with `vo`, `active`, `share`. Activities that are not named have a share of 1.
-pub(super) async fn set_activities(request: FtsRequest) -> Answered {
-    let asked: Map<String, Value> = web::json::read(&request.body, "the configuration")?;
-    check_known("shares of activities", &asked, &["vo", "active", "share"])?;
-    if asked.get("active").is_some_and(|active| *active != json!(true)) {
-        return Err(refuse("shares of activities that are not active are not kept here: delete them"));
+pub(super) async fn set_activities(request: FtsRequest) -> FtsResult {
+    let body: Map<String, Value> = web::json::read(&request.body, "the configuration")?;
+    check_known("shares of activities", &body, &["vo", "active", "share"])?;
+    if body.get("active").is_some_and(|active| *active != json!(true)) {
+        return Err(refuse("the hub does not store inactive shares of activities: delete them"));
     }
-    let vo = asked.get("vo").and_then(Value::as_str).filter(|vo| !vo.is_empty());
+    let vo = body.get("vo").and_then(Value::as_str).filter(|vo| !vo.is_empty());
     let vo = vo.ok_or_else(|| refuse("vo is the name of a VO"))?.to_owned();
-    let shares = asked_shares(asked.get("share"))?;
+    let shares = shares_in(body.get("share"))?;
     describe(&request, move |all| {
         all.communities.entry(vo).or_default().activities = shares;
         Ok(())
     })
     .await?;
-    json_answer(200, &asked)
+    json_answer(200, &body)
 }
 
 /// `DELETE /config/activity_shares/VO`.
-pub(super) async fn delete_activities(request: FtsRequest, vo: &str) -> Answered {
+pub(super) async fn delete_activities(request: FtsRequest, vo: &str) -> FtsResult {
     let vo = vo.to_owned();
     describe(&request, move |all| {
         if let Some(community) = all.communities.get_mut(&vo) {
@@ -131,5 +131,5 @@ pub(super) async fn delete_activities(request: FtsRequest, vo: &str) -> Answered
         Ok(())
     })
     .await?;
-    nothing()
+    no_content()
 }

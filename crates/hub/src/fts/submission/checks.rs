@@ -6,11 +6,11 @@ use super::params::{Params, metadata};
 use super::{FtsFile, refuse};
 use crate::fts::forms::storage;
 
-/// Bytes of a file's metadata.
+/// The most bytes of a file's metadata.
 const FILE_METADATA_MAX: usize = 4096;
-/// Bytes of the metadata of staging and of archiving.
+/// The most bytes of the metadata of staging, and of archiving.
 const TAPE_METADATA_MAX: usize = 1024;
-/// How the next of several sources is chosen. The hub goes by the order in which they are named, whatever is asked.
+/// FTS's strategies for the choice among several sources. The hub accepts all of them; only `orderly` changes its own choice.
 const STRATEGIES: [&str; 10] = [
     "auto",
     "orderly",
@@ -27,15 +27,15 @@ const STRATEGIES: [&str; 10] = [
 /// Checks the files of a submission.
 pub(super) fn files(files: &[FtsFile], params: &Params<'_>) -> Result<(), Refusal> {
     for (at, file) in files.iter().enumerate() {
-        one(file).map_err(|why| refuse(format!("file {at}: {why}")))?;
+        check_file(file).map_err(|why| refuse(format!("file {at}: {why}")))?;
     }
     if params.is_set("reuse") {
-        reuse(files, params)?;
+        check_reuse(files, params)?;
     }
     Ok(())
 }
 
-fn one(file: &FtsFile) -> Result<(), String> {
+fn check_file(file: &FtsFile) -> Result<(), String> {
     if file.sources.is_empty() || file.destinations.is_empty() {
         return Err("it needs sources and destinations".to_owned());
     }
@@ -55,16 +55,16 @@ fn one(file: &FtsFile) -> Result<(), String> {
     ] {
         metadata(name, value, most)?;
     }
-    tokens(file)
+    check_tokens(file)
 }
 
-/// Tokens come for all storages of a file, or for none.
-fn tokens(file: &FtsFile) -> Result<(), String> {
+/// Checks that a submission has tokens for all storages of a file, or for none.
+fn check_tokens(file: &FtsFile) -> Result<(), String> {
     let count = |tokens: &Option<Vec<String>>| tokens.as_ref().map_or(0, Vec::len);
     let (sources, targets) = (count(&file.source_tokens), count(&file.destination_tokens));
     if (sources, targets) != (0, 0) && (sources, targets) != (file.sources.len(), file.destinations.len()) {
         return Err(format!(
-            "source_tokens and destination_tokens are one for each source and destination, or none: {sources} and {targets} came for {} and {}",
+            "source_tokens and destination_tokens have one token for each source and destination, or none: {sources} and {targets} came for {} and {}",
             file.sources.len(),
             file.destinations.len()
         ));
@@ -78,8 +78,8 @@ fn tokens(file: &FtsFile) -> Result<(), String> {
     }
 }
 
-/// With session reuse, all files must have the same source and target storage.
-fn reuse(files: &[FtsFile], params: &Params<'_>) -> Result<(), Refusal> {
+/// Checks that all files have the same source and target storage: session reuse requires it.
+fn check_reuse(files: &[FtsFile], params: &Params<'_>) -> Result<(), Refusal> {
     if params.is_set("multihop") || files.iter().any(|file| file.sources.len() > 1) {
         return Err(refuse("reuse does not go together with multihop or several sources"));
     }

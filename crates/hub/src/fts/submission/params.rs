@@ -10,10 +10,10 @@ use super::refuse;
 use crate::fts::forms::{BASE_ID, vo};
 use crate::roles::Member;
 
-/// Bytes of a job's metadata.
+/// The most bytes of a job's metadata.
 const JOB_METADATA_MAX: usize = 2048;
 
-/// The parameters of a submission. Unknown parameters are accepted, as FTS does, and returned with the job.
+/// The parameters of a submission. Unknown parameters are accepted, as in FTS, and returned with the job.
 pub(super) struct Params<'a>(pub &'a Map<String, Value>);
 
 impl Params<'_> {
@@ -52,7 +52,7 @@ impl Params<'_> {
         for name in ["bring_online", "copy_pin_lifetime", "archive_timeout"] {
             if self.number(name).unwrap_or(0) > 0 {
                 return Err(refuse(format!(
-                    "{name}: no tape is staged or archived here; submit without it, for files on disk"
+                    "{name}: no tape is staged or archived for FTS clients; submit without it, for files on disk"
                 )));
             }
         }
@@ -70,8 +70,8 @@ impl Params<'_> {
     pub fn retries(&self) -> Option<u32> {
         match self.number("retry").unwrap_or(0) {
             0 => None,
-            below if below < 0 => Some(0),
-            above => u32::try_from(above).ok(),
+            negative if negative < 0 => Some(0),
+            count => u32::try_from(count).ok(),
         }
     }
 
@@ -101,15 +101,15 @@ impl Params<'_> {
                 let sid = self.text("sid").ok_or_else(|| refuse("id_generator deterministic needs a sid"))?;
                 Ok(Uuid::new_v5(&Uuid::new_v5(&BASE_ID, vo(member).as_bytes()), sid.as_bytes()))
             }
-            // Version 1 is what FTS makes; clients take any.
+            // FTS makes ids of version 1; its clients accept any version.
             _ => Ok(Uuid::now_v7()),
         }
     }
 
     pub fn job_metadata(&self, auth_method: &str) -> Result<BTreeMap<String, Value>, Refusal> {
-        let said = self.0.get("job_metadata").unwrap_or(&Value::Null);
-        metadata("job_metadata", said, JOB_METADATA_MAX).map_err(refuse)?;
-        let mut all: BTreeMap<String, Value> = match said {
+        let value = self.0.get("job_metadata").unwrap_or(&Value::Null);
+        metadata("job_metadata", value, JOB_METADATA_MAX).map_err(refuse)?;
+        let mut all: BTreeMap<String, Value> = match value {
             Value::Null => BTreeMap::new(),
             Value::Object(map) => map.clone().into_iter().collect(),
             Value::String(label) => BTreeMap::from([("label".to_owned(), json!(label))]),
@@ -120,7 +120,7 @@ impl Params<'_> {
     }
 }
 
-/// Bounds the length of metadata.
+/// Checks the length of metadata.
 pub(super) fn metadata(name: &str, value: &Value, most: usize) -> Result<(), String> {
     let bytes = if value.is_null() { 0 } else { value.to_string().len() };
     if bytes > most {

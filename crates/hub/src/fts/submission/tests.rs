@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::*;
 use crate::fts::forms::BASE_ID;
 
-fn order(document: Value) -> Result<Submitted, String> {
+fn order(document: Value) -> Result<FtsSubmission, String> {
     let submission: Submission = serde_json::from_value(document).unwrap();
     submission.order(&Member::user("ann", "astro"), "oauth2").map_err(|refusal| refusal.reason)
 }
@@ -39,7 +39,7 @@ fn a_submission_becomes_an_order() {
 }
 
 #[test]
-fn a_deterministic_id_is_made_of_the_vo_and_what_the_client_says() {
+fn a_deterministic_id_is_made_of_the_vo_and_the_sid() {
     let params = json!({"id_generator": "deterministic", "sid": "abc"});
     let (a, b) = (order(with(params.clone())).unwrap().order.id, order(with(params)).unwrap().order.id);
     assert_eq!(a, b);
@@ -59,10 +59,10 @@ fn tokens_belong_to_the_storages_of_their_file() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn a_wrong_submission_is_refused_with_the_reason() {
     assert!(order(json!({"files": [{"sources": ["davs://a/1"]}]})).unwrap_err().contains("file 0: it needs"));
     assert_eq!(order(with(json!({"max_time_in_queue": 3}))).unwrap().order.options.queue_for_s, Some(10_800));
-    for (params, said) in [
+    for (params, expected) in [
         (json!({"max_time_in_queue": "soon"}), "is no time"),
         (
             json!({"overwrite": true, "overwrite_on_retry": true}),
@@ -81,9 +81,9 @@ fn what_is_wrong_is_said() {
         (json!({"job_metadata": [1]}), "an object, or a text"),
     ] {
         let reason = order(with(params.clone())).unwrap_err();
-        assert!(reason.contains(said), "{params}: {reason}");
+        assert!(reason.contains(expected), "{params}: {reason}");
     }
-    for (more, said) in [
+    for (more, expected) in [
         (json!({"selection_strategy": "best"}), "\"best\" is none of auto, orderly"),
         (json!({"scitag": 64}), "not in 65 to 65535"),
         (json!({"filesize": -1}), "a number of bytes"),
@@ -94,7 +94,7 @@ fn what_is_wrong_is_said() {
         (json!({"source_tokens": ["A\r\nX: y"], "destination_tokens": ["C"]}), "a token is a word"),
     ] {
         let reason = order(file(more.clone())).unwrap_err();
-        assert!(reason.contains("file 0: ") && reason.contains(said), "{more}: {reason}");
+        assert!(reason.contains("file 0: ") && reason.contains(expected), "{more}: {reason}");
         assert!(!reason.contains("X: y"), "{reason}");
     }
     for params in [json!({"bring_online": -1, "archive_timeout": -1, "copy_pin_lifetime": 0}), json!(null)] {

@@ -1,4 +1,4 @@
-//! Frames, and a broker of few words.
+//! Tests of frames, and of a connection to a broker with fixed answers.
 
 use proptest::prelude::*;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
@@ -9,19 +9,20 @@ use tokio_rustls::TlsAcceptor;
 
 use super::*;
 
-/// A broker that answers each frame with what `answers` says, and ends then; what it heard.
+/// A broker that gives the next of `answers` to each frame, and then ends; returns the frames that it received.
 async fn broker(stream: impl AsyncRead + AsyncWrite + Unpin, answers: &[&str]) -> Vec<String> {
-    let (mut stream, mut heard) = (stream, Vec::new());
+    let mut stream = stream;
+    let mut received = Vec::new();
     for answer in answers {
         let mut frame = Vec::new();
         while frame.last() != Some(&0) {
             frame.push(stream.read_u8().await.unwrap());
         }
-        heard.push(String::from_utf8(frame).unwrap());
+        received.push(String::from_utf8(frame).unwrap());
         stream.write_all(answer.as_bytes()).await.unwrap();
     }
     stream.flush().await.unwrap();
-    heard
+    received
 }
 
 fn message(body: &str) -> Message {
@@ -32,7 +33,7 @@ const LOGIN: Login<'static> = Login { user: Some("u"), password: "p", virtual_ho
 const LET_IN: &str = "CONNECTED\nversion:1.2\n\n\0";
 
 #[tokio::test]
-async fn messages_are_sent_when_each_has_its_receipt() {
+async fn sending_ends_when_each_message_has_its_receipt() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let to = Broker { host: "127.0.0.1".into(), port: listener.local_addr().unwrap().port(), is_secure: false };
     let roots = Arc::new(RootCertStore::empty());
@@ -46,12 +47,15 @@ async fn messages_are_sent_when_each_has_its_receipt() {
     });
     let mut connection = Connection::open(&to, &LOGIN, &roots).await.unwrap();
     connection.send(&[message("{\"a\":1}"), message("{\"b\":2}")]).await.unwrap();
-    assert!(connection.wait(Duration::from_secs(20)).await.is_err(), "an end is seen with nothing to send");
+    assert!(
+        connection.wait(Duration::from_secs(20)).await.is_err(),
+        "the end of the connection is noticed with nothing to send"
+    );
     let mut connection = Connection::open(&to, &LOGIN, &roots).await.unwrap();
     let error = connection.send(&[message("1"), message("2")]).await.unwrap_err().to_string();
     assert!(error.contains("no such topic why"), "{error}");
     let error = Connection::open(&to, &LOGIN, &roots).await.err().unwrap().to_string();
-    assert!(error.contains("does not let the hub in: ERROR Bad CONNECT Access refused"), "{error}");
+    assert!(error.contains("refuses the login: ERROR Bad CONNECT Access refused"), "{error}");
     let heard = serving.await.unwrap();
     assert!(
         heard[0].starts_with("CONNECT\naccept-version:1.2\n") && heard[0].contains("\nlogin:u\npasscode:p\n"),
@@ -64,7 +68,7 @@ async fn messages_are_sent_when_each_has_its_receipt() {
 }
 
 #[tokio::test]
-async fn a_broker_over_tls_is_vouched_for() {
+async fn the_certificate_of_a_broker_is_verified() {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
     let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().unwrap();
@@ -75,19 +79,22 @@ async fn a_broker_over_tls_is_vouched_for() {
     let mut roots = RootCertStore::empty();
     roots.add(cert.der().clone()).unwrap();
     let serving = tokio::spawn(async move {
-        let stranger = acceptor.accept(listener.accept().await.unwrap().0).await.is_err();
+        let was_refused = acceptor.accept(listener.accept().await.unwrap().0).await.is_err();
         let stream = acceptor.accept(listener.accept().await.unwrap().0).await.unwrap();
-        (stranger, broker(stream, &[LET_IN, "RECEIPT\nreceipt-id:1\n\n\0"]).await)
+        (was_refused, broker(stream, &[LET_IN, "RECEIPT\nreceipt-id:1\n\n\0"]).await)
     });
-    assert!(Connection::open(&to, &LOGIN, &Arc::new(RootCertStore::empty())).await.is_err(), "nobody vouches for it");
+    assert!(
+        Connection::open(&to, &LOGIN, &Arc::new(RootCertStore::empty())).await.is_err(),
+        "no authority vouches for its certificate"
+    );
     let mut connection = Connection::open(&to, &LOGIN, &Arc::new(roots)).await.unwrap();
     connection.send(&[message("1")]).await.unwrap();
-    let (stranger, heard) = serving.await.unwrap();
-    assert!(stranger && heard.len() == 2);
+    let (was_refused, received) = serving.await.unwrap();
+    assert!(was_refused && received.len() == 2);
 }
 
 #[test]
-fn frames_are_read_as_they_come() {
+fn frames_are_parsed_from_a_stream_of_bytes() {
     let text =
         b"\n\r\nRECEIPT\nreceipt-id:7\nreceipt-id:8\n\n\0\nERROR\r\nmessage:no\r\ncontent-length:3\r\n\r\na\0b\0";
     for end in 0..text.len() {
@@ -105,7 +112,7 @@ fn frames_are_read_as_they_come() {
 }
 
 #[test]
-fn what_is_sent_keeps_to_its_line() {
+fn a_value_cannot_add_header_lines() {
     let message = Message { destination: "/topic/a".into(), vo: "a:b\nc\\".into(), body: "{}\u{4}".into() };
     let text = send(&message, 3);
     assert!(text.contains("\nvo:a\\cb\\nc\\\\\n") && text.ends_with("receipt:3\n\n{}\u{4}\0"), "{text}");
@@ -115,14 +122,14 @@ fn what_is_sent_keeps_to_its_line() {
 
 proptest! {
     #[test]
-    fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_parsed_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         if let Ok(Some((_, read))) = Frame::read(&bytes) {
             prop_assert!(read <= bytes.len() && read > 0);
         }
     }
 
     #[test]
-    fn texts_like_frames(text in "(RECEIPT|ERROR)?\r?\n([a-z-]{0,6}:[0-9a-z]{0,3}\n|content-length:[0-9]{0,2}\n){0,3}\r?\n[a-z\0]{0,9}") {
+    fn texts_like_frames_do_not_panic(text in "(RECEIPT|ERROR)?\r?\n([a-z-]{0,6}:[0-9a-z]{0,3}\n|content-length:[0-9]{0,2}\n){0,3}\r?\n[a-z\0]{0,9}") {
         let _ = Frame::read(text.as_bytes());
     }
 }

@@ -1,7 +1,7 @@
 //! The network's answers to packets that it does not carry on.
 
 use super::*;
-use crate::topology::{door_addresses, router_addresses};
+use crate::topology::{gateway_addresses, router_addresses};
 
 /// Type, code and source of an ICMP message, over either IP.
 fn message(arrival: &Arrival) -> (u8, u8, IpAddr) {
@@ -20,7 +20,7 @@ fn message(arrival: &Arrival) -> (u8, u8, IpAddr) {
 
 const HOPS: &str = "[site.a]\nuplink = { delay = \"3ms\" }\n[site.b]\n[path.a-b]\nrtt = \"80ms\"\nhops = 3";
 
-/// The router's part of the path there, and the same back.
+/// An answer takes the delay from the sender to the router, twice.
 #[test]
 fn each_router_answers_when_the_ttl_ends() {
     let mut net = Net::of(HOPS);
@@ -71,7 +71,7 @@ fn ttls_end_on_the_right_path_of_a_chain() {
         .collect();
     let router = |path, hop| IpAddr::from(router_addresses(path, hop).0);
     let wanted = [(router(0, 1), 10), (router(0, 1), 10), (router(1, 2), 40), (router(1, 1), 60)];
-    assert_eq!(found, wanted, "what has no TTL left ends at the first router too");
+    assert_eq!(found, wanted, "a packet whose TTL is 0 ends at the first router too");
 }
 
 #[test]
@@ -83,16 +83,18 @@ fn no_router_answers_over_a_path_that_is_down() {
 }
 
 #[test]
-fn where_nobody_is_nothing_goes() {
+fn a_packet_without_a_route_is_answered_as_unreachable() {
     let mut net =
         Net::of("[site.a]\n[site.b]\n[site.c]\n[site.d]\n[path.a-b]\nrtt = \"80ms\"\n[path.c-d]\nrtt = \"8ms\"");
-    let nobody = Packet { to: "10.9.9.9".parse().unwrap(), ..net.udp("a", "b", 100) };
+    let no_such_host = Packet { to: "10.9.9.9".parse().unwrap(), ..net.udp("a", "b", 100) };
     let cut_off = net.udp("a", "c", 100);
-    let (door4, door6) = door_addresses(0);
-    let nobody6 = Packet { from: net.v6("a"), to: "fd00:9::9".parse().unwrap(), ..nobody };
-    for (packet, wanted) in
-        [(nobody, (3, 0, door4.into())), (cut_off, (3, 0, door4.into())), (nobody6, (1, 0, IpAddr::from(door6)))]
-    {
+    let (gateway4, gateway6) = gateway_addresses(0);
+    let no_such_host6 = Packet { from: net.v6("a"), to: "fd00:9::9".parse().unwrap(), ..no_such_host };
+    for (packet, wanted) in [
+        (no_such_host, (3, 0, gateway4.into())),
+        (cut_off, (3, 0, gateway4.into())),
+        (no_such_host6, (1, 0, IpAddr::from(gateway6))),
+    ] {
         net.put(7 * MS, &packet);
         let arrivals = net.all();
         assert_eq!(message(&arrivals[0]), wanted);
@@ -102,7 +104,7 @@ fn where_nobody_is_nothing_goes() {
 }
 
 #[test]
-fn what_exceeds_the_path_hears_how_much_fits() {
+fn a_packet_above_the_mtu_is_answered_with_the_mtu() {
     let mut net = Net::of("[site.a]\n[site.b]\n[path.a-b]\nrtt = \"80ms\"\nmtu = 1400");
     let fits = Packet { mss: 1_372, ..net.udp("a", "b", 20 * 1_372) };
     net.put(0, &fits);
@@ -110,12 +112,12 @@ fn what_exceeds_the_path_hears_how_much_fits() {
     let exceeds = Packet { mss: 1_373, ..net.udp("a", "b", 20 * 1_373) };
     net.put(0, &exceeds);
     let arrivals = net.all();
-    assert_eq!(message(&arrivals[0]), (3, 4, door_addresses(0).0.into()));
+    assert_eq!(message(&arrivals[0]), (3, 4, gateway_addresses(0).0.into()));
     assert_eq!((&arrivals[0].ip()[26..28], arrivals[0].due), (&1_400u16.to_be_bytes()[..], 0));
     let exceeds = Packet { from: net.v6("a"), to: net.v6("b"), ..net.udp("a", "b", 1_353) };
     net.put(0, &exceeds);
     let arrivals = net.all();
-    assert_eq!(message(&arrivals[0]), (2, 0, door_addresses(0).1.into()));
+    assert_eq!(message(&arrivals[0]), (2, 0, gateway_addresses(0).1.into()));
     assert_eq!(&arrivals[0].ip()[44..48], &1_400u32.to_be_bytes());
     assert_eq!(net.fabric.refused().too_big, 2);
     assert_eq!(net.path("a-b", 0, 0).packets, 1);
@@ -134,7 +136,7 @@ fn the_far_interface_bounds_the_mtu() {
 }
 
 #[test]
-fn chatter_is_not_carried() {
+fn multicast_and_link_local_packets_are_not_carried() {
     let mut net = Net::of("[site.a]\n[site.b]\n[path.a-b]\nrtt = \"80ms\"");
     for to in ["224.0.0.1", "255.255.255.255", "169.254.1.1", "0.0.0.0"] {
         let packet = Packet { to: to.parse().unwrap(), ..net.udp("a", "b", 100) };
@@ -146,6 +148,6 @@ fn chatter_is_not_carried() {
     }
     net.put_at(0, 0, &[0; 30]);
     net.put_at(0, 0, &[]);
-    assert_eq!(net.all(), [], "and nobody is told");
+    assert_eq!(net.all(), [], "and no message is sent");
     assert_eq!(net.fabric.refused().not_carried, 9);
 }

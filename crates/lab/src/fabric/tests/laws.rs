@@ -1,4 +1,4 @@
-//! Laws that hold whatever enters: no packet stays behind, and every packet is accounted for.
+//! Properties for all packets and changes: no packet stays in memory, and every packet is accounted for.
 
 use proptest::prelude::*;
 
@@ -91,7 +91,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn nothing_is_left_behind(steps in steps()) {
+    fn every_packet_is_accounted_for(steps in steps()) {
         let mut net = Net::of(WORLD);
         let (mut now, mut entered, mut last, mut out, mut scratch) = (0, 0, 0, Vec::new(), Vec::new());
         for (pause, step) in steps {
@@ -105,7 +105,7 @@ proptest! {
                 prop_assert!(!delivery.segments.is_empty() && delivery.segments.end <= shape.segments());
                 if let Some((damage, bit)) = delivery.damage {
                     let segment = delivery.segments.start;
-                    prop_assert!(damaged(frame, shape, segment, damage, bit, &mut scratch), "what is counted is done");
+                    prop_assert!(damaged(frame, shape, segment, damage, bit, &mut scratch), "counted damage was done");
                 }
                 out.extend(delivery.link);
                 net.fabric.done(delivery);

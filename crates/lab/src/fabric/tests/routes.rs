@@ -134,7 +134,7 @@ fn a_flow_keeps_to_one_member_and_flows_use_all() {
 
 /// A row that the first bottleneck sends in pieces arrives at the second one in pieces, and is whole at the end.
 #[test]
-fn pieces_are_of_one_packet() {
+fn pieces_arrive_as_one_packet() {
     let mut net = Net::of(CHAIN);
     let packet = net.udp("a", "b", 20 * 1_472);
     net.put(0, &packet);
@@ -147,7 +147,7 @@ fn pieces_are_of_one_packet() {
 
 /// One flipped bit is enough for a checksum; two may cancel out.
 #[test]
-fn what_is_damaged_twice_is_damaged_and_counted_once() {
+fn a_segment_is_damaged_and_counted_only_once() {
     let mut net = Net::of(
         "[site.a]\nuplink = { corrupt = 0.5 }\n[site.b]\nuplink = { corrupt_silent = 0.5 }\n\
          [path.a-b]\nrtt = \"2ms\"\ncorrupt = 0.5",
@@ -168,9 +168,9 @@ fn what_is_damaged_twice_is_damaged_and_counted_once() {
     assert!((420..580).contains(&counted[0]) && (180..320).contains(&counted[1]) && (80..170).contains(&counted[2]));
 }
 
-/// Links of one lab draw apart; the same lab draws the same again.
+/// The links of one lab draw different numbers; a lab with the same seed draws the same again.
 #[test]
-fn links_draw_apart() {
+fn each_link_has_its_own_random_draws() {
     let lost = |seed: u32, to: &str| {
         let mut net = Net::of(&format!(
             "seed = {seed}\n[site.a]\n[site.b]\n[site.c]\n[path.a-b]\nrtt = \"2ms\"\nloss = 0.5\n[path.a-c]\nrtt = \"2ms\"\nloss = 0.5"
@@ -192,7 +192,7 @@ const ROUND: &str = "[site.a]\n[site.b]\n[site.c]\n[path.a-b]\nrtt = \"10ms\"\ne
 
 /// Routes avoid a withdrawn path; packets in transit stay on it, and later ones use it again once it is restored.
 #[test]
-fn packets_go_round_what_is_withdrawn() {
+fn packets_avoid_a_withdrawn_path() {
     let mut net = Net::of(ROUND);
     let forward = |member| Owner::Path { path: 0, direction: 0, member };
     let link = |net: &Net, member| net.fabric.topology().link(forward(member)).unwrap();

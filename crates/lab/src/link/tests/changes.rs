@@ -4,15 +4,15 @@ use super::*;
 use crate::scenario::{Loss, Policer, Word};
 
 #[test]
-fn what_waits_goes_on_waiting_for_another_rate() {
+fn a_queue_stays_when_the_rate_changes() {
     for (before, after) in [(80_000_000, 8_000_000), (8_000_000, 80_000_000), (80_000_000, 99_999_999_977)] {
-        let mut link = link(|way| (way.rate, way.queue) = (Some(BitRate(before)), bytes(1 << 30)));
+        let mut link = link(|settings| (settings.rate, settings.queue) = (Some(BitRate(before)), bytes(1 << 30)));
         (0..2).for_each(|_| drop(send(&mut link, 0, &row(40, 1_500))));
-        let waiting = link.backlog(MS);
-        assert_eq!(waiting, 120_000 - before / 8_000);
+        let queued = link.backlog(MS);
+        assert_eq!(queued, 120_000 - before / 8_000);
         link.set(MS, &[Word::Rate(Some(BitRate(after)))]);
-        assert!(waiting.abs_diff(link.backlog(MS)) <= 1, "{waiting}, then {}", link.backlog(MS));
-        let later = waiting.saturating_sub(after / 8_000);
+        assert!(queued.abs_diff(link.backlog(MS)) <= 1, "{queued}, then {}", link.backlog(MS));
+        let later = queued.saturating_sub(after / 8_000);
         assert!(later.abs_diff(link.backlog(2 * MS)) <= 1, "a millisecond of the new rate has gone");
     }
 }
@@ -21,7 +21,7 @@ fn what_waits_goes_on_waiting_for_another_rate() {
 #[test]
 fn a_better_rate_keeps_the_order() {
     for after in [Some(BitRate(1_000_000_000)), None] {
-        let mut link = link(|way| (way.rate, way.queue) = (BYTE_PER_US, bytes(1_000_000)));
+        let mut link = link(|settings| (settings.rate, settings.queue) = (BYTE_PER_US, bytes(1_000_000)));
         let first = send(&mut link, 0, &row(40, 1_500)).last().unwrap().due;
         assert_eq!(first, 60 * MS);
         link.set(MS, &[Word::Rate(after)]);
@@ -35,7 +35,7 @@ fn a_better_rate_keeps_the_order() {
 #[test]
 fn jitter_that_begins_keeps_the_order() {
     for seed in 0..20 {
-        let mut link = seeded(seed, |way| way.delay = Duration::from_millis(50));
+        let mut link = seeded(seed, |settings| settings.delay = Duration::from_millis(50));
         let first = send(&mut link, 0, &row(1, 1_500))[0].due;
         link.set(US, &[Word::Jitter(Duration::from_millis(40))]);
         assert!(send(&mut link, US, &row(1, 1_500))[0].due >= first, "seed {seed}");
@@ -44,10 +44,10 @@ fn jitter_that_begins_keeps_the_order() {
 
 /// The policer of before was closed for minutes; the new one is not.
 #[test]
-fn another_policer_begins_with_what_the_old_one_had_let_through() {
+fn a_new_policer_keeps_the_spent_tokens() {
     let slow = Policer { rate: BitRate(8_000), burst: Bytes(150_000) };
     let quick = Policer { rate: BitRate(800_000_000), burst: Bytes(150_000) };
-    let mut link = link(|way| way.policer = Some(slow));
+    let mut link = link(|settings| settings.policer = Some(slow));
     (0..3).for_each(|_| drop(send(&mut link, 0, &row(40, 1_500))));
     assert_eq!(link.counts().policed, 20, "empty, and full again after 150 s");
     link.set(MS, &[Word::Policer(Some(quick))]);
@@ -62,9 +62,9 @@ fn another_policer_begins_with_what_the_old_one_had_let_through() {
 }
 
 #[test]
-fn a_change_says_how_to_take_it_back() {
-    let mut link = link(|way| (way.rate, way.delay) = (BYTE_PER_US, Duration::from_millis(5)));
-    let before = link.way().clone();
+fn a_change_returns_its_reversal() {
+    let mut link = link(|settings| (settings.rate, settings.delay) = (BYTE_PER_US, Duration::from_millis(5)));
+    let before = link.settings().clone();
     let words = [
         Word::Delay(Duration::from_millis(9)),
         Word::Loss(Loss::Every(3)),
@@ -80,9 +80,9 @@ fn a_change_says_how_to_take_it_back() {
     let back = link.set(0, &words);
     assert_eq!(back[0], Word::MtuBlackHole(None), "the last change is the first to go");
     assert_eq!(back.last(), Some(&Word::Delay(Duration::from_millis(5))), "also where a word stands twice");
-    assert_eq!(link.way().delay, Duration::from_millis(1));
+    assert_eq!(link.settings().delay, Duration::from_millis(1));
     link.set(0, &back);
-    assert_eq!(*link.way(), before);
+    assert_eq!(*link.settings(), before);
     assert_eq!(send(&mut link, 0, &row(1, 1_000))[0].due, 6 * MS);
 }
 
@@ -103,10 +103,10 @@ fn disturbances_come_and_go() {
         (Word::Corrupt(1.0), 3),
         (Word::CorruptSilent(1.0), 4),
     ];
-    for (word, place) in words {
+    for (word, position) in words {
         let back = link.set(0, &[word]);
         let mut wanted = [0; 5];
-        wanted[place] = 4_000;
+        wanted[position] = 4_000;
         assert_eq!(count(&mut link), wanted);
         link.set(0, &back);
         assert_eq!(count(&mut link), [0; 5]);
@@ -114,8 +114,8 @@ fn disturbances_come_and_go() {
 }
 
 #[test]
-fn others_who_begin_later_have_no_past() {
-    let mut link = link(|way| way.rate = Some(BitRate(1_000_000_000)));
+fn cross_traffic_that_begins_later_has_no_backlog() {
+    let mut link = link(|settings| settings.rate = Some(BitRate(1_000_000_000)));
     send(&mut link, 100 * S, &row(1, 1_500));
     link.set(100 * S, &[Word::CrossTraffic(Some(BitRate(400_000_000)))]);
     send(&mut link, 100 * S + MS, &row(1, 1_500));

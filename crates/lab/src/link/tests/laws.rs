@@ -1,4 +1,4 @@
-//! Laws that hold whatever the words and the packets are.
+//! Properties for all settings and packets.
 
 use proptest::prelude::*;
 
@@ -32,7 +32,7 @@ fn chances() -> impl Strategy<Value = f64> {
     prop_oneof![Just(0.0), 0.0..=1.0]
 }
 
-fn ways() -> impl Strategy<Value = LinkSettings> {
+fn link_settings() -> impl Strategy<Value = LinkSettings> {
     let bottleneck = (rates(), queues(), rates(), prop::option::of((10_000..1_000_000_000u64, 1..1_000_000u64)));
     let wire = (losses(), chances(), chances(), chances(), chances());
     let time = (0..50_000u64, prop_oneof![Just(0), 0..60_000u64], 0..5_000u64);
@@ -74,8 +74,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn nothing_comes_from_nowhere_or_goes_there(way in ways(), packets in packets(), seed: u64) {
-        let mut link = Link::new(way, RTT, seed);
+    fn segments_are_conserved(settings in link_settings(), packets in packets(), seed: u64) {
+        let mut link = Link::new(settings, RTT, seed);
         let (mut now, mut out, mut out_bytes, mut damaged) = (0, 0, 0, 0);
         for (pause, segments, size) in packets {
             now += pause * US;
@@ -97,12 +97,12 @@ proptest! {
     }
 
     #[test]
-    fn time_goes_forward(way in ways(), packets in packets(), seed: u64) {
-        let [delay, jitter, held] = [way.delay, way.jitter, way.reorder_by].map(|time| time.as_nanos() as u64);
-        let queue = way.queue_bytes(RTT);
-        let rate = way.rate;
-        let reorders = way.reorder > 0.0;
-        let mut link = Link::new(way, RTT, seed);
+    fn segments_arrive_in_order_and_within_their_bounds(settings in link_settings(), packets in packets(), seed: u64) {
+        let [delay, jitter, reorder_by] = [settings.delay, settings.jitter, settings.reorder_by].map(|time| time.as_nanos() as u64);
+        let queue = settings.queue_bytes(RTT);
+        let rate = settings.rate;
+        let reorders = settings.reorder > 0.0;
+        let mut link = Link::new(settings, RTT, seed);
         let (mut now, mut last) = (0, 0);
         for (pause, segments, size) in packets {
             now += pause * US;
@@ -110,7 +110,7 @@ proptest! {
                 prop_assert!(run.due >= now + delay.saturating_sub(jitter));
                 // One packet that is being sent may be longer than the queue.
                 let waits = rate.map_or(0, |rate| super::super::time_ps(queue.max(1_500), rate.0) / 1_000);
-                let late = if reorders { held } else { 0 };
+                let late = if reorders { reorder_by } else { 0 };
                 prop_assert!(run.due <= now + waits + delay + jitter + late);
                 prop_assert!(run.due >= last || reorders);
                 last = run.due;
@@ -119,9 +119,9 @@ proptest! {
     }
 
     #[test]
-    fn the_queue_is_never_longer_than_it_may_be(way in ways(), packets in packets(), seed: u64) {
-        let queue = way.queue_bytes(RTT);
-        let mut link = Link::new(way, RTT, seed);
+    fn the_queue_never_exceeds_its_length(settings in link_settings(), packets in packets(), seed: u64) {
+        let queue = settings.queue_bytes(RTT);
+        let mut link = Link::new(settings, RTT, seed);
         let mut now = 0;
         for (pause, segments, size) in packets {
             now += pause * US;

@@ -7,7 +7,7 @@ use crate::scenario::Policer;
 #[test]
 fn the_rate_is_exact_to_the_ppm() {
     for rate in [3_333_333, 1_000_000_007, 99_999_999_977, 100_000_000_000u64] {
-        let mut link = link(|way| (way.rate, way.queue) = (Some(BitRate(rate)), bytes(1 << 50)));
+        let mut link = link(|settings| (settings.rate, settings.queue) = (Some(BitRate(rate)), bytes(1 << 50)));
         let shape = row(43, 1_499);
         let mut last = 0;
         for _ in 0..100_000 {
@@ -21,8 +21,8 @@ fn the_rate_is_exact_to_the_ppm() {
 }
 
 #[test]
-fn what_does_not_fit_the_queue_is_dropped_from_its_tail() {
-    let mut link = link(|way| (way.rate, way.queue) = (BYTE_PER_US, bytes(6_100)));
+fn segments_that_do_not_fit_the_queue_are_dropped_from_the_tail() {
+    let mut link = link(|settings| (settings.rate, settings.queue) = (BYTE_PER_US, bytes(6_100)));
     let shape = row(10, 1_500);
     let kept = |runs: Vec<SegmentRun>| runs.into_iter().flat_map(|run| run.segments).collect::<Vec<_>>();
     assert_eq!(kept(send(&mut link, 0, &shape)), [0, 1, 2, 3]);
@@ -36,8 +36,8 @@ fn what_does_not_fit_the_queue_is_dropped_from_its_tail() {
 
 /// A byte counts until all of it has left, and a new packet waits no longer than the queue is long.
 #[test]
-fn a_byte_that_is_leaving_still_waits() {
-    let mut link = link(|way| (way.rate, way.queue) = (BYTE_PER_US, bytes(3_000)));
+fn a_byte_counts_in_the_queue_until_it_has_left() {
+    let mut link = link(|settings| (settings.rate, settings.queue) = (BYTE_PER_US, bytes(3_000)));
     let shape = row(1, 1_500);
     send(&mut link, 0, &shape);
     send(&mut link, 0, &shape);
@@ -50,10 +50,10 @@ fn a_byte_that_is_leaving_still_waits() {
     assert_eq!(link.counts().queue_peak, 3_000);
 }
 
-/// The last segment is shorter: the others are in its way all the same.
+/// The last segment is shorter, but it is dropped first all the same.
 #[test]
 fn a_short_last_segment_is_the_tail() {
-    let mut link = link(|way| (way.rate, way.queue) = (BYTE_PER_US, bytes(3_400)));
+    let mut link = link(|settings| (settings.rate, settings.queue) = (BYTE_PER_US, bytes(3_400)));
     let packet = crate::packet::frames::Packet::udp("10.0.0.1", "10.0.0.2", 2 * 1_472 + 100);
     let shape = Shape::of(&packet.frame()).unwrap();
     assert_eq!(shape.bytes(0..3), 3_128);
@@ -66,7 +66,7 @@ fn a_short_last_segment_is_the_tail() {
 #[test]
 fn a_queue_in_time_or_in_round_trips_is_one_in_bytes() {
     let passed = |rate: u64, queue: Queue| {
-        let mut link = link(|way| (way.rate, way.queue) = (Some(BitRate(rate)), queue));
+        let mut link = link(|settings| (settings.rate, settings.queue) = (Some(BitRate(rate)), queue));
         (0..30).for_each(|_| drop(send(&mut link, 0, &row(40, 1_500))));
         link.counts().out_segments
     };
@@ -81,7 +81,7 @@ fn a_queue_in_time_or_in_round_trips_is_one_in_bytes() {
 
 #[test]
 fn an_idle_bottleneck_takes_one_segment_however_short_its_queue() {
-    let mut link = link(|way| (way.rate, way.queue) = (BYTE_PER_US, bytes(100)));
+    let mut link = link(|settings| (settings.rate, settings.queue) = (BYTE_PER_US, bytes(100)));
     let shape = row(3, 1_500);
     let run = |due, segments| vec![SegmentRun { due, segments, damage: None }];
     assert_eq!(send(&mut link, 0, &shape), run(1_500 * US, 0..1));
@@ -93,7 +93,8 @@ fn an_idle_bottleneck_takes_one_segment_however_short_its_queue() {
 /// Half a millisecond each: what takes 12 ms leaves in 24 runs, the last of which ends when the whole does.
 #[test]
 fn a_row_leaves_a_slow_bottleneck_in_pieces() {
-    let mut link = link(|way| (way.rate, way.delay) = (Some(BitRate(40_000_000)), Duration::from_millis(7)));
+    let mut link =
+        link(|settings| (settings.rate, settings.delay) = (Some(BitRate(40_000_000)), Duration::from_millis(7)));
     let runs = send(&mut link, MS, &row(40, 1_500));
     assert_eq!(runs.len(), 20, "two segments take 600 us, and one piece has whole segments");
     for (number, run) in runs.iter().enumerate() {
@@ -101,14 +102,14 @@ fn a_row_leaves_a_slow_bottleneck_in_pieces() {
         assert_eq!(run.segments, number * 2..number * 2 + 2);
         assert_eq!(run.due, 8 * MS + 600 * US * u64::from(number + 1));
     }
-    let mut quick = super::link(|way| way.rate = Some(BitRate(10_000_000_000)));
+    let mut quick = super::link(|settings| settings.rate = Some(BitRate(10_000_000_000)));
     let runs = send(&mut quick, 0, &row(40, 1_500));
     assert_eq!(runs, [SegmentRun { due: 48 * US, segments: 0..40, damage: None }]);
 }
 
 #[test]
 fn idle_time_is_counted_but_pauses_are_not() {
-    let mut link = link(|way| way.rate = BYTE_PER_US);
+    let mut link = link(|settings| settings.rate = BYTE_PER_US);
     let shape = row(1, 1_000);
     send(&mut link, 0, &shape);
     send(&mut link, 3 * MS, &shape);
@@ -123,7 +124,7 @@ fn idle_time_is_counted_but_pauses_are_not() {
 #[test]
 fn a_policer_lets_a_burst_through_and_then_its_rate() {
     let policer = Some(Policer { rate: BitRate(80_000_000), burst: Bytes(150_000) });
-    let mut link = link(|way| way.policer = policer);
+    let mut link = link(|settings| settings.policer = policer);
     let shape = row(40, 1_500);
     (0..3).for_each(|_| drop(send(&mut link, 0, &shape)));
     assert_eq!((link.counts().out_segments, link.counts().policed), (100, 20), "the burst");
@@ -146,7 +147,7 @@ fn a_policer_lets_a_burst_through_and_then_its_rate() {
 #[test]
 fn a_burst_of_one_packet_lets_one_packet_through() {
     for rate in [7_000_000, 8_000_000, 999_999_999, 30_000_000_000] {
-        let mut link = link(|way| way.policer = Some(Policer { rate: BitRate(rate), burst: Bytes(1_500) }));
+        let mut link = link(|settings| settings.policer = Some(Policer { rate: BitRate(rate), burst: Bytes(1_500) }));
         let shape = row(1, 1_500);
         for second in 0..100 {
             assert_eq!(send(&mut link, second * S, &shape).len(), 1, "{rate} bit/s, second {second}");
@@ -156,8 +157,8 @@ fn a_burst_of_one_packet_lets_one_packet_through() {
 }
 
 #[test]
-fn a_black_hole_keeps_what_is_small() {
-    let mut link = link(|way| way.mtu_black_hole = Some(1_400));
+fn a_black_hole_passes_small_segments() {
+    let mut link = link(|settings| settings.mtu_black_hole = Some(1_400));
     let packet = crate::packet::frames::Packet::udp("10.0.0.1", "10.0.0.2", 9 * 1_472 + 500);
     let shape = Shape::of(&packet.frame()).unwrap();
     let last = SegmentRun { due: 5, segments: 9..10, damage: None };
@@ -170,8 +171,8 @@ fn a_black_hole_keeps_what_is_small() {
 }
 
 #[test]
-fn nothing_passes_what_is_down() {
-    let mut link = link(|way| (way.down, way.duplicate, way.rate) = (true, 1.0, BYTE_PER_US));
+fn nothing_passes_a_link_that_is_down() {
+    let mut link = link(|settings| (settings.down, settings.duplicate, settings.rate) = (true, 1.0, BYTE_PER_US));
     assert_eq!(send(&mut link, 0, &row(40, 1_500)), []);
     let counts = link.counts();
     assert_eq!((counts.down, counts.segments, counts.duplicated, link.backlog(0)), (40, 40, 0, 0));
@@ -179,10 +180,10 @@ fn nothing_passes_what_is_down() {
 
 /// A sender that always has data, but never so much that the queue is full.
 #[test]
-fn others_take_their_share() {
-    let mut link = link(|way| {
-        (way.rate, way.cross_traffic) = (Some(BitRate(1_000_000_000)), Some(BitRate(400_000_000)));
-        way.queue = bytes(1_000_000);
+fn cross_traffic_takes_its_share() {
+    let mut link = link(|settings| {
+        (settings.rate, settings.cross_traffic) = (Some(BitRate(1_000_000_000)), Some(BitRate(400_000_000)));
+        settings.queue = bytes(1_000_000);
     });
     let shape = row(40, 1_500);
     for now in (0..4 * S).step_by(100_000) {
@@ -200,15 +201,15 @@ fn others_take_their_share() {
 
 /// After a pause the cross traffic is made up for in one step, not packet by packet.
 #[test]
-fn others_go_on_during_a_pause() {
-    let mut link = link(|way| {
-        (way.rate, way.cross_traffic) = (Some(BitRate(1_000_000_000)), Some(BitRate(400_000_000)));
-        way.queue = bytes(1_000_000);
+fn cross_traffic_continues_during_a_pause() {
+    let mut link = link(|settings| {
+        (settings.rate, settings.cross_traffic) = (Some(BitRate(1_000_000_000)), Some(BitRate(400_000_000)));
+        settings.queue = bytes(1_000_000);
     });
-    let begun = std::time::Instant::now();
+    let started = std::time::Instant::now();
     let due = send(&mut link, 100_000 * S, &row(1, 1_500))[0].due;
     assert!(due < 100_000 * S + 10 * MS, "the queue is as it would be, not as full as a day makes it");
     let others = link.counts().cross_bytes as f64 * 8.0 / 100_000.0;
     assert!((others / 400e6 - 1.0).abs() < 0.001, "{others} bit/s");
-    assert!(begun.elapsed() < Duration::from_secs(10), "not packet by packet: {:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(10), "not packet by packet: {:?}", started.elapsed());
 }

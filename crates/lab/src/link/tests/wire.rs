@@ -6,51 +6,51 @@ use crate::scenario::Loss;
 
 const MILLION: u64 = 1_000_000;
 
-/// Within four standard deviations of what so many draws give.
+/// Whether a count is within four standard deviations of its expected value.
 fn is_likely(count: u64, draws: u64, probability: f64) -> bool {
     let mean = draws as f64 * probability;
     (count as f64 - mean).abs() < 4.0 * (mean * (1.0 - probability)).sqrt()
 }
 
 #[test]
-fn each_disturbance_is_as_frequent_as_said() {
+fn each_disturbance_has_its_probability() {
     for (seed, probability) in [(1, 0.0001), (2, 0.01), (3, 0.3), (4, 0.97)] {
         let one = |words: fn(&mut LinkSettings, f64)| {
-            let mut link = seeded(seed, |way| words(way, probability));
+            let mut link = seeded(seed, |settings| words(settings, probability));
             send_many(&mut link, MILLION);
             assert!(is_conserved(&link.counts()));
             link.counts()
         };
         let found = [
-            one(|way, p| way.loss = Loss::Random(p)).lost,
-            one(|way, p| way.duplicate = p).duplicated,
-            one(|way, p| way.reorder = p).reordered,
-            one(|way, p| way.corrupt = p).corrupted,
-            one(|way, p| way.corrupt_silent = p).corrupted_silently,
+            one(|settings, p| settings.loss = Loss::Random(p)).lost,
+            one(|settings, p| settings.duplicate = p).duplicated,
+            one(|settings, p| settings.reorder = p).reordered,
+            one(|settings, p| settings.corrupt = p).corrupted,
+            one(|settings, p| settings.corrupt_silent = p).corrupted_silently,
         ];
         assert!(found.iter().all(|count| is_likely(*count, MILLION, probability)), "{probability}: {found:?}");
     }
 }
 
 #[test]
-fn always_and_never() {
-    let mut link = link(|way| (way.loss, way.reorder) = (Loss::Random(1.0), 0.0));
+fn probabilities_of_one_and_zero_are_exact() {
+    let mut link = link(|settings| (settings.loss, settings.reorder) = (Loss::Random(1.0), 0.0));
     assert_eq!(send_many(&mut link, 4_000).len(), 0);
     assert_eq!((link.counts().lost, link.counts().reordered), (4_000, 0));
 }
 
 fn missing(link: &mut Link, segments: u64) -> Vec<u64> {
-    let there: std::collections::HashSet<u64> = send_many(link, segments).into_iter().map(|(n, _)| n).collect();
-    (0..segments).filter(|n| !there.contains(n)).map(|n| n + 1).collect()
+    let arrived: std::collections::HashSet<u64> = send_many(link, segments).into_iter().map(|(n, _)| n).collect();
+    (0..segments).filter(|n| !arrived.contains(n)).map(|n| n + 1).collect()
 }
 
 #[test]
-fn every_so_manyth_is_lost() {
-    let mut thousandth = link(|way| way.loss = Loss::Every(1_000));
+fn every_nth_segment_is_lost() {
+    let mut thousandth = link(|settings| settings.loss = Loss::Every(1_000));
     assert_eq!(missing(&mut thousandth, 10_000), (1..=10).map(|n| n * 1_000).collect::<Vec<_>>());
-    let mut seventh = link(|way| way.loss = Loss::Every(7));
+    let mut seventh = link(|settings| settings.loss = Loss::Every(7));
     assert_eq!(missing(&mut seventh, 400), (1..=57).map(|n| n * 7).collect::<Vec<_>>());
-    let mut each = link(|way| way.loss = Loss::Every(1));
+    let mut each = link(|settings| settings.loss = Loss::Every(1));
     assert_eq!(missing(&mut each, 400).len(), 400);
 }
 
@@ -58,25 +58,25 @@ fn every_so_manyth_is_lost() {
 fn a_list_is_lost_to_the_segment() {
     // The first, the ends of rows, two in succession, and one that never comes.
     let list = vec![1, 40, 41, 80, 120, 121, 122, 3_999, 1_000_000];
-    let mut link = link(|way| way.loss = Loss::List(list.clone()));
+    let mut link = link(|settings| settings.loss = Loss::List(list.clone()));
     assert_eq!(missing(&mut link, 4_000), list[..8]);
     assert_eq!(link.counts().lost, 8);
 }
 
 /// The list counts what comes past the bottleneck, also when it is set later or set again.
 #[test]
-fn a_list_goes_on_counting() {
+fn a_list_continues_to_count_after_a_change() {
     let list = Loss::List(vec![10, 100, 500]);
-    let mut link = link(|way| way.loss = list.clone());
+    let mut link = link(|settings| settings.loss = list.clone());
     assert_eq!(missing(&mut link, 200), [10, 100]);
     link.set(0, &[crate::scenario::Word::Loss(list)]);
     assert_eq!(missing(&mut link, 400), [300], "500 in all");
 }
 
 #[test]
-fn bursts_are_as_long_as_said() {
+fn bursts_have_the_configured_length() {
     let (begins, ends) = (0.001, 0.2);
-    let mut link = link(|way| way.loss = Loss::Burst(begins, ends));
+    let mut link = link(|settings| settings.loss = Loss::Burst(begins, ends));
     let lost = missing(&mut link, MILLION);
     let bursts = 1 + lost.windows(2).filter(|pair| pair[1] != pair[0] + 1).count();
     let length = lost.len() as f64 / bursts as f64;
@@ -88,8 +88,8 @@ fn bursts_are_as_long_as_said() {
 }
 
 #[test]
-fn duplicates_are_twice_the_same() {
-    let mut link = link(|way| (way.duplicate, way.rate) = (0.05, Some(BitRate(100_000_000_000))));
+fn duplicates_are_equal_to_their_originals() {
+    let mut link = link(|settings| (settings.duplicate, settings.rate) = (0.05, Some(BitRate(100_000_000_000))));
     let all = send_many(&mut link, 40_000);
     let twice: Vec<_> = all.windows(2).filter(|pair| pair[0] == pair[1]).collect();
     assert_eq!(twice.len() as u64, link.counts().duplicated);
@@ -99,61 +99,62 @@ fn duplicates_are_twice_the_same() {
 }
 
 #[test]
-fn what_is_held_back_is_overtaken() {
-    let mut link = link(|way| {
-        (way.delay, way.reorder, way.reorder_by) = (Duration::from_millis(5), 0.001, Duration::from_micros(50));
+fn a_reordered_segment_is_overtaken() {
+    let mut link = link(|settings| {
+        (settings.delay, settings.reorder, settings.reorder_by) =
+            (Duration::from_millis(5), 0.001, Duration::from_micros(50));
     });
     let all = send_many(&mut link, 400_000);
     let on_time = |number: u64| 5 * MS + number / 40 * US;
-    let (held, others): (Vec<_>, Vec<_>) = all.iter().partition(|(number, run)| run.due > on_time(*number));
-    assert_eq!(held.len() as u64, link.counts().reordered);
-    assert!(held.len() > 300, "{}", held.len());
-    assert!(held.iter().all(|(number, run)| run.due == on_time(*number) + 50 * US));
+    let (reordered, others): (Vec<_>, Vec<_>) = all.iter().partition(|(number, run)| run.due > on_time(*number));
+    assert_eq!(reordered.len() as u64, link.counts().reordered);
+    assert!(reordered.len() > 300, "{}", reordered.len());
+    assert!(reordered.iter().all(|(number, run)| run.due == on_time(*number) + 50 * US));
     assert!(others.iter().all(|(number, run)| run.due == on_time(*number)));
     let overtaken =
         |(number, run): &(u64, SegmentRun)| others.iter().any(|(n, other)| n > number && other.due < run.due);
-    assert!(held.iter().filter(|one| one.0 < 399_000).all(|one| overtaken(one)));
+    assert!(reordered.iter().filter(|one| one.0 < 399_000).all(|one| overtaken(one)));
 }
 
 #[test]
-fn damage_is_counted_as_it_is_done() {
-    let mut link = link(|way| (way.corrupt, way.corrupt_silent) = (0.01, 0.02));
+fn damage_is_counted_as_often_as_it_is_done() {
+    let mut link = link(|settings| (settings.corrupt, settings.corrupt_silent) = (0.01, 0.02));
     let all = send_many(&mut link, 200_000);
     let with = |wanted: Damage| {
-        let meets = |run: &SegmentRun| run.damage.is_some_and(|(damage, _)| damage == wanted);
-        all.iter().filter(|(_, run)| meets(run)).count() as u64
+        let has_damage = |run: &SegmentRun| run.damage.is_some_and(|(damage, _)| damage == wanted);
+        all.iter().filter(|(_, run)| has_damage(run)).count() as u64
     };
     let counts = link.counts();
     assert_eq!((with(Damage::Seen), with(Damage::Silent)), (counts.corrupted, counts.corrupted_silently));
     assert!(is_likely(counts.corrupted, 200_000, 0.01));
-    assert!(is_likely(counts.corrupted_silently, 200_000, 0.02 * 0.99), "what is seen is not silent as well");
+    assert!(is_likely(counts.corrupted_silently, 200_000, 0.02 * 0.99), "detectable damage is not also silent");
     let bits: std::collections::HashSet<u64> = all.iter().filter_map(|(_, run)| Some(run.damage?.1)).collect();
     assert_eq!(bits.len() as u64, counts.corrupted + counts.corrupted_silently, "another bit each time");
 }
 
-/// A packet without payload has no bit that could be wrong in silence, and is not counted as if it had.
+/// A packet without payload has no bit that could be damaged silently.
 #[test]
-fn what_cannot_be_damaged_is_not_counted() {
-    let mut link = link(|way| way.corrupt_silent = 1.0);
+fn a_segment_that_cannot_be_damaged_is_not_counted() {
+    let mut link = link(|settings| settings.corrupt_silent = 1.0);
     let runs = send(&mut link, 0, &row(1, 28));
     assert_eq!((runs[0].damage, link.counts().corrupted_silently), (None, 0));
     let runs = send(&mut link, 0, &row(2, 29));
     assert!(runs.len() == 2 && runs.iter().all(|run| run.damage.is_some()));
 }
 
-/// A damaged segment's twin is unharmed: the receiver has both.
+/// Only the first of two equal segments is damaged.
 #[test]
-fn a_duplicate_of_what_is_damaged_is_not() {
-    let mut link = link(|way| (way.corrupt, way.duplicate) = (1.0, 1.0));
+fn a_duplicate_of_a_damaged_segment_is_intact() {
+    let mut link = link(|settings| (settings.corrupt, settings.duplicate) = (1.0, 1.0));
     let runs = send(&mut link, 0, &row(10, 1_500));
     let damaged: Vec<bool> = runs.iter().map(|run| run.damage.is_some()).collect();
     assert_eq!(damaged, [true, false].repeat(10));
 }
 
 #[test]
-fn what_is_lost_is_nothing_else() {
-    let mut link = link(|way| {
-        (way.loss, way.duplicate, way.corrupt, way.reorder) = (Loss::Random(0.5), 0.5, 0.5, 0.5);
+fn a_lost_segment_has_no_other_disturbance() {
+    let mut link = link(|settings| {
+        (settings.loss, settings.duplicate, settings.corrupt, settings.reorder) = (Loss::Random(0.5), 0.5, 0.5, 0.5);
     });
     let all = send_many(&mut link, 40_000);
     let counts = link.counts();
@@ -165,12 +166,12 @@ fn what_is_lost_is_nothing_else() {
 
 #[test]
 fn jitter_keeps_the_order_and_its_bounds() {
-    let mut link = link(|way| {
-        (way.delay, way.jitter) = (Duration::from_millis(10), Duration::from_millis(3));
+    let mut link = link(|settings| {
+        (settings.delay, settings.jitter) = (Duration::from_millis(10), Duration::from_millis(3));
     });
     let mut last = 0;
     let mut travels = Vec::new();
-    // A packet each 10 ms: then none is held up by the one before.
+    // A packet each 10 ms: no packet is delayed by the one before.
     for number in 0..10_000 {
         let due = send(&mut link, number * 10 * MS, &row(1, 1_500))[0].due;
         travels.push((due - number * 10 * MS) as f64 / 1e6);
@@ -194,8 +195,9 @@ fn jitter_keeps_the_order_and_its_bounds() {
 }
 
 #[test]
-fn more_jitter_than_delay_ends_at_none() {
-    let mut link = link(|way| (way.delay, way.jitter) = (Duration::from_millis(1), Duration::from_millis(5)));
+fn more_jitter_than_delay_never_makes_the_delay_negative() {
+    let mut link =
+        link(|settings| (settings.delay, settings.jitter) = (Duration::from_millis(1), Duration::from_millis(5)));
     for number in 0..1_000 {
         let now = number * S;
         let due = send(&mut link, now, &row(1, 1_500))[0].due;
@@ -204,10 +206,10 @@ fn more_jitter_than_delay_ends_at_none() {
 }
 
 #[test]
-fn the_same_seed_says_the_same() {
-    let words = |way: &mut LinkSettings| {
-        (way.loss, way.duplicate, way.corrupt, way.reorder) = (Loss::Random(0.1), 0.1, 0.1, 0.1);
-        (way.jitter, way.rate, way.cross_traffic) =
+fn the_same_seed_gives_the_same_disturbances() {
+    let words = |settings: &mut LinkSettings| {
+        (settings.loss, settings.duplicate, settings.corrupt, settings.reorder) = (Loss::Random(0.1), 0.1, 0.1, 0.1);
+        (settings.jitter, settings.rate, settings.cross_traffic) =
             (Duration::from_millis(1), Some(BitRate(100_000_000_000)), Some(BitRate(1_000_000_000)));
     };
     let sent = |seed: u64| send_many(&mut seeded(seed, words), 4_000);

@@ -1,6 +1,4 @@
-//! Checks of a copy before any peer is contacted, and the signals that end it.
-//!
-//! Does not know: how a copy goes.
+//! Checks of a copy's command line before any peer is contacted, and the signals that cancel a copy.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use model::Locator;
 use model::fault::Exit;
 
-use super::test;
+use super::memory_test;
 use crate::args::Cp;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -19,9 +17,9 @@ pub(super) fn all(cp: &Cp, sources: &[Locator], target: &Locator, into: bool, is
     pipes(sources, target)?;
     checksum_none(cp, sources, target)?;
     if cp.delete && !into {
-        named_in_full(target)?;
+        delete_target_is_explicit(target)?;
     }
-    test::check_endless(sources, target)?;
+    memory_test::check_endless(sources, target)?;
     if *target == Locator::Pipe && is_json {
         return Err(Failure::usage(
             "--json and - both want standard output; write the receipt to a file with --receipt",
@@ -30,7 +28,7 @@ pub(super) fn all(cp: &Cp, sources: &[Locator], target: &Locator, into: bool, is
     receipt(cp, target, is_json)?;
     delete(cp)?;
     if !cp.copy_links {
-        named_links(sources);
+        warn_of_links(sources);
     }
     Ok(())
 }
@@ -46,23 +44,23 @@ fn pipes(sources: &[Locator], target: &Locator) -> Result<(), Failure> {
 }
 
 fn checksum_none(cp: &Cp, sources: &[Locator], target: &Locator) -> Result<(), Failure> {
-    if cp.checksums().is_empty() && !test::is_memory(target) && !sources.iter().all(test::is_memory) {
+    if cp.checksums().is_empty() && !memory_test::is_memory(target) && !sources.iter().all(memory_test::is_memory) {
         return Err(Failure::usage("--checksum none is for null: and zero: only; data that is kept is verified"));
     }
     Ok(())
 }
 
-/// Where a slip with `--delete` would cost most, the target must be named in full: the working directory, a directory above it,
-/// and the home directory. The root of a host is always refused.
-fn named_in_full(target: &Locator) -> Result<(), Failure> {
+/// Requires an absolute path where a mistake with `--delete` would cost most: for the working directory, a directory above it,
+/// and the home directory. The root of the host is always refused.
+fn delete_target_is_explicit(target: &Locator) -> Result<(), Failure> {
     let Locator::Local(path) = target else { return Ok(()) };
     let Ok(there) = path.canonicalize() else { return Ok(()) };
     if there.parent().is_none() {
         return Err(Failure::usage("--delete does not take / as its target: it would remove the whole of this host"));
     }
-    let holds_here = std::env::current_dir().is_ok_and(|here| here.starts_with(&there));
+    let contains_working_dir = std::env::current_dir().is_ok_and(|here| here.starts_with(&there));
     let is_home = std::env::home_dir().and_then(|home| home.canonicalize().ok()).is_some_and(|home| home == there);
-    if !path.is_absolute() && (holds_here || is_home) {
+    if !path.is_absolute() && (contains_working_dir || is_home) {
         let what = if is_home { "your home" } else { "where you are, or above it" };
         return Err(Failure::usage(format!(
             "{} is {what}, and --delete removes from it what the source lacks; if that is meant, name it in full: {}",
@@ -92,13 +90,13 @@ pub(super) fn is_standard_output(file: &Path) -> bool {
     file == Path::new("-")
 }
 
-/// Warns of a symbolic link as a source: it is copied as a link, which few users mean.
-fn named_links(sources: &[Locator]) {
+/// Warns of a symbolic link as a source: it is copied as a link, which few users intend.
+fn warn_of_links(sources: &[Locator]) {
     for source in sources {
         let Locator::Local(path) = source else { continue };
         if let Ok(to) = std::fs::read_link(path) {
-            let (path, to) = (path.display(), path.with_file_name(to));
-            let to = to.display();
+            let to = path.with_file_name(to);
+            let (path, to) = (path.display(), to.display());
             Printer::note(&format!(
                 "{path} is a symbolic link, and is copied as one; name {to}, or add -L, for what it leads to"
             ));
@@ -116,14 +114,14 @@ fn delete(cp: &Cp) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The flag that the first Ctrl-C sets, which ends the job in order. The second Ctrl-C ends the process at once.
-pub(super) fn interruptible() -> Result<Arc<AtomicBool>, Failure> {
+/// Registers the flag that the first Ctrl-C sets: the job then ends in order. The second Ctrl-C ends the process at once.
+pub(super) fn cancel_on_signals() -> Result<Arc<AtomicBool>, Failure> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     let cancel = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, Exit::Interrupted as i32, Arc::clone(&cancel))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&cancel)))
-            .map_err(|e| Failure::local(format!("cannot hear signals: {e}")))?;
+            .map_err(|e| Failure::local(format!("cannot handle signals: {e}")))?;
     }
     Ok(cancel)
 }

@@ -1,6 +1,4 @@
-//! A copy as the command line describes it.
-//!
-//! Does not know: attempts, sessions, the other end.
+//! A copy as the command line describes it: its options, and the ends as typed. It knows no attempts, no sessions and no peer.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,13 +10,13 @@ use parking_lot::Mutex;
 use store::Store;
 
 use crate::args::Cp;
-use crate::commands::test;
+use crate::commands::memory_test;
 use crate::printer::Printer;
 use crate::remote_stores::mirrors::Mirrors;
 use crate::settings::Settings;
 
-/// Streams where a remote server is at either end: each stream waits for that server's answer, file by file, however short the
-/// path to the node is.
+/// The number of streams where a remote server is at either end: each stream waits for that server's answer, file by file, however
+/// short the path to the node is.
 const REMOTE_STORE_STREAMS: u32 = 16;
 
 /// A copy as the command line describes it.
@@ -34,18 +32,18 @@ pub struct CopyJob<'a> {
     /// The source and its mirrors, where `--mirror` names any.
     pub(super) mirrors: Option<Mirrors>,
     /// Remote stores that were opened at either end, by their locators.
-    pub(super) servers: Mutex<Vec<(String, Arc<dyn Store>)>>,
+    pub(super) remote_stores: Mutex<Vec<(String, Arc<dyn Store>)>>,
 }
 
 impl CopyJob<'_> {
     /// Whether the copy is from memory to memory, to test a path.
     pub fn is_test(&self) -> bool {
-        test::is_memory(self.target) && self.sources.iter().all(test::is_memory)
+        memory_test::is_memory(self.target) && self.sources.iter().all(memory_test::is_memory)
     }
 
     /// Whether a remote store is at either end.
     pub(super) fn has_remote_store(&self) -> bool {
-        self.mirrors.is_some() || is_foreign(self.target) || self.sources.iter().any(is_foreign)
+        self.mirrors.is_some() || is_on_remote_server(self.target) || self.sources.iter().any(is_on_remote_server)
     }
 
     pub(super) fn is_piped(&self) -> bool {
@@ -71,7 +69,7 @@ impl CopyJob<'_> {
         }
     }
 
-    /// The limit and the streams to begin with.
+    /// The limit and the number of streams at the start.
     pub fn steer(&self) -> Steer {
         let streams = match self.cp.streams {
             _ if self.is_piped() => 1,
@@ -87,23 +85,28 @@ impl CopyJob<'_> {
         self.sources.iter().map(ToString::to_string).collect()
     }
 
-    /// The sources.
+    /// The locators of the sources.
     pub fn sources(&self) -> &[Locator] {
         self.sources
     }
 
-    /// The target.
+    /// The locator of the target.
     pub fn target(&self) -> &Locator {
         self.target
     }
 
-    /// Whether no option needs what only this program can do.
+    /// Whether a server can make the copy by itself: no option needs this program.
     pub fn is_simple(&self) -> bool {
         let cp = self.cp;
-        let chosen = cp.delete || cp.dry_run || cp.durable || cp.owner || cp.xattrs || !cp.filters.is_empty();
-        let watched = cp.limit.is_some() || cp.streams.is_some() || cp.series.is_some() || cp.congestion.is_some();
-        let digests = *cp.checksums() != Options::default().checksums && *cp.checksums() != [model::Algorithm::Crc32c];
-        !chosen && !watched && !digests && self.files.is_none() && spec::Sync::from(cp.sync) != spec::Sync::Digest
+        let has_options = cp.delete || cp.dry_run || cp.durable || cp.owner || cp.xattrs || !cp.filters.is_empty();
+        let has_controls = cp.limit.is_some() || cp.streams.is_some() || cp.series.is_some() || cp.congestion.is_some();
+        let has_digests =
+            *cp.checksums() != Options::default().checksums && *cp.checksums() != [model::Algorithm::Crc32c];
+        !has_options
+            && !has_controls
+            && !has_digests
+            && self.files.is_none()
+            && spec::Sync::from(cp.sync) != spec::Sync::Digest
     }
 
     /// The flag that is set when the user interrupts the command.
@@ -118,10 +121,11 @@ impl CopyJob<'_> {
 }
 
 /// Whether this process opens the locator itself: it is local, or on a remote server.
-pub(super) fn is_near(locator: &Locator) -> bool {
-    matches!(locator, Locator::Local(_) | Locator::Zero(_) | Locator::Pipe | Locator::Null) || is_foreign(locator)
+pub(super) fn is_opened_here(locator: &Locator) -> bool {
+    matches!(locator, Locator::Local(_) | Locator::Zero(_) | Locator::Pipe | Locator::Null)
+        || is_on_remote_server(locator)
 }
 
-pub(super) fn is_foreign(locator: &Locator) -> bool {
+pub(super) fn is_on_remote_server(locator: &Locator) -> bool {
     matches!(locator, Locator::Foreign { .. })
 }

@@ -1,4 +1,5 @@
-//! How payload was carried on each leg of a copy: between this host and a node, and between this host and remote servers.
+//! Whether the payload was encrypted on each leg of a copy: between this host and a node, and between this host and remote
+//! servers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 use model::{Locator, v1};
 use store::{Carried, Store};
 
-use super::job::{CopyJob, is_foreign};
+use super::job::{CopyJob, is_on_remote_server, is_opened_here};
 use super::peer::Peer;
 use crate::remote_stores::mirrors::Mirrors;
 
@@ -22,21 +23,21 @@ fn word(carried: Carried) -> String {
 }
 
 impl CopyJob<'_> {
-    /// Notes a remote store that was opened, to ask it after the copy how its payload was carried.
-    pub(super) fn meets(&self, locator: &Locator, store: &Arc<dyn Store>) {
-        if is_foreign(locator) {
-            let mut servers = self.servers.lock();
-            servers.push((locator.to_string(), Arc::clone(store)));
+    /// Remembers a remote store that was opened: after the copy it says whether its payload was encrypted.
+    pub(super) fn note_remote_store(&self, locator: &Locator, store: &Arc<dyn Store>) {
+        if is_on_remote_server(locator) {
+            let mut remote_stores = self.remote_stores.lock();
+            remote_stores.push((locator.to_string(), Arc::clone(store)));
         }
     }
 
-    /// All legs of the copy. `native` is the leg to or from the node; the one to the loopback node counts only where there is no
+    /// All legs of the copy. `native` is the leg to or from the node. The leg to the loopback node is listed only where there is no
     /// other, as `local`.
     pub(super) fn legs(&self, peer: &Peer, native: Vec<v1::Carried>) -> Vec<v1::Carried> {
-        let servers = self.servers.lock();
-        // Each attempt opens the stores anew: the worst of all attempts counts.
+        let remote_stores = self.remote_stores.lock();
+        // Each attempt opens the stores again. The least protected of all attempts counts.
         let mut by_name: BTreeMap<String, Carried> = BTreeMap::new();
-        let opened = servers.iter().filter_map(|(name, store)| Some((name.clone(), store.carried()?)));
+        let opened = remote_stores.iter().filter_map(|(name, store)| Some((name.clone(), store.carried()?)));
         for (name, carried) in opened.chain(self.mirrors.iter().flat_map(Mirrors::carried)) {
             let worst = by_name.entry(name).or_insert(carried);
             *worst = carried.max(*worst);
@@ -56,10 +57,9 @@ impl CopyJob<'_> {
                 legs.push(v1::Carried { from: HERE.into(), to: HERE.into(), payload: "local".into() });
             }
         } else {
-            let is_near = |locator: &Locator| !matches!(locator, Locator::Node { .. } | Locator::Ssh { .. });
             legs.extend(native.into_iter().map(|leg| v1::Carried {
-                from: if self.sources.iter().all(is_near) { HERE.into() } else { leg.from },
-                to: if is_near(self.target) { HERE.into() } else { leg.to },
+                from: if self.sources.iter().all(is_opened_here) { HERE.into() } else { leg.from },
+                to: if is_opened_here(self.target) { HERE.into() } else { leg.to },
                 ..leg
             }));
         }

@@ -3,8 +3,8 @@
 use model::Locator;
 use model::fault::Exit;
 
-use super::job::{CopyJob, is_near};
-use super::{CopyEnd, ends, near};
+use super::job::{CopyJob, is_opened_here};
+use super::{CopyEnd, common_end, loopback};
 use crate::args::Cp;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -13,33 +13,34 @@ use crate::settings::Settings;
 use crate::ssh::Role;
 
 /// The source and its mirrors; none without `--mirror`.
-pub(super) fn gather(cp: &Cp, settings: &Settings, sources: &[Locator]) -> Result<Option<Mirrors>, Failure> {
+pub(super) fn open_mirrors(cp: &Cp, settings: &Settings, sources: &[Locator]) -> Result<Option<Mirrors>, Failure> {
     if cp.mirror.is_empty() {
         return Ok(None);
     }
     let [source] = sources else {
         return Err(Failure::usage(
-            "--mirror names another place of the one source; of several sources copy each by itself",
+            "--mirror names a further place of a single source; copy several sources one by one",
         ));
     };
     let further = cp.mirror.iter().map(|text| settings.locator(text)).collect::<Result<Vec<_>, _>>()?;
-    Mirrors::gather(source, &further, settings).map(Some)
+    Mirrors::open(source, &further, settings).map(Some)
 }
 
+/// Runs a copy with mirrors.
 pub(super) fn run(job: &CopyJob<'_>) -> Result<Exit, Failure> {
     match job.target {
-        Locator::Pipe => near::outwards(job),
-        target if is_near(target) => near::within(job),
-        target => match ends(job.cp, std::slice::from_ref(target), Role::Target)? {
-            CopyEnd::There(peer, mut places) => job.push(&peer, places.remove(0)),
-            CopyEnd::Here => near::within(job),
+        Locator::Pipe => loopback::to_standard_output(job),
+        target if is_opened_here(target) => loopback::to_target(job),
+        target => match common_end(job.cp, std::slice::from_ref(target), Role::Target)? {
+            CopyEnd::Remote(peer, mut places) => job.push(&peer, places.remove(0)),
+            CopyEnd::Local => loopback::to_target(job),
         },
     }
 }
 
 impl CopyJob<'_> {
     /// Prints the new messages about the sources.
-    pub(super) fn tell_of_mirrors(&self) {
+    pub(super) fn print_mirror_notes(&self) {
         self.mirrors.iter().flat_map(Mirrors::notes).for_each(|note| Printer::note(&note));
     }
 }

@@ -15,7 +15,7 @@ pub enum Peer {
     Node(HostPort),
     /// The loopback node of this process, for a local copy, and its access key.
     Loopback(HostPort, AccessKey),
-    /// The far end of ssh.
+    /// The far end of a copy over ssh.
     Far(FarEnd),
 }
 
@@ -33,8 +33,8 @@ impl Peer {
         }
     }
 
-    /// A message for people: the address of the loopback node, which means nothing to them, becomes "this host".
-    pub(super) fn in_words(&self, text: &str) -> String {
+    /// A message for users: "this host" replaces the address of the loopback node, which they do not know.
+    pub(super) fn without_loopback_address(&self, text: &str) -> String {
         match self {
             Peer::Loopback(at, _) => text.replace(&at.to_string(), "this host"),
             Peer::Node(_) | Peer::Far(_) => text.to_owned(),

@@ -8,14 +8,14 @@ use model::Exit;
 use model::units::Bytes;
 use model::v1::hub::{Audit, AuditFinding, AuditOrder, AuditState, ListedFile};
 
-use super::tell;
+use super::print_value;
 use crate::args::DataAuditAction;
 use crate::failure::Failure;
 use crate::hub_client::failure;
 use crate::printer::Printer;
 
-/// How often the state of an audit is queried.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// The time between two queries of the state of an audit.
+const QUERY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs the command.
 pub(super) fn run(action: &DataAuditAction, api: &Api, printer: &Printer) -> Result<Exit, Failure> {
@@ -25,18 +25,18 @@ pub(super) fn run(action: &DataAuditAction, api: &Api, printer: &Printer) -> Res
             let order = AuditOrder { below: below.clone(), listing, taken: taken.clone() };
             let audit = wait(api.order_audit(endpoint, &order).map_err(failure)?, AuditState::Listing, api, printer)?;
             let is_fine = audit.missing == 0 && audit.wrong_size == 0 && audit.dark == 0;
-            return ended(&audit, if is_fine { Exit::Done } else { Exit::Partial }, printer);
+            return report_end(&audit, if is_fine { Exit::Done } else { Exit::Partial }, printer);
         }
         DataAuditAction::List => {
             let all = api.audits().map_err(failure)?.audits;
-            all.iter().for_each(|audit| tell(printer, audit, line));
+            all.iter().for_each(|audit| print_value(printer, audit, line));
         }
         DataAuditAction::Show { number } => {
-            tell(printer, &api.audit(*number).map_err(failure)?, line);
+            print_value(printer, &api.audit(*number).map_err(failure)?, line);
             let mut after = 0;
             loop {
                 let page = api.audit_findings(*number, after).map_err(failure)?;
-                page.findings.iter().for_each(|finding| tell(printer, finding, finding_line));
+                page.findings.iter().for_each(|finding| print_value(printer, finding, finding_line));
                 match page.next {
                     Some(next) => after = next,
                     None => break,
@@ -45,29 +45,30 @@ pub(super) fn run(action: &DataAuditAction, api: &Api, printer: &Printer) -> Res
         }
         DataAuditAction::Clean { number } => {
             let audit = wait(api.clean_audit(*number).map_err(failure)?, AuditState::Cleaning, api, printer)?;
-            return ended(&audit, Exit::Done, printer);
+            return report_end(&audit, Exit::Done, printer);
         }
     }
     Ok(Exit::Done)
 }
 
-/// Waits while an audit is in a state.
+/// Waits until an audit has left a state.
 fn wait(mut audit: Audit, state: AuditState, api: &Api, printer: &Printer) -> Result<Audit, Failure> {
-    let mut told = 0;
+    let mut reported_count = 0;
     while audit.state == state {
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(QUERY_INTERVAL);
         audit = api.audit(audit.number).map_err(failure)?;
         let count = audit.listed.max(audit.deleted);
-        if printer.is_chatty() && audit.state == state && count > told {
+        if printer.is_chatty() && audit.state == state && count > reported_count {
             Printer::note(&format!("audit {}: {count} files so far", audit.number));
-            told = count;
+            reported_count = count;
         }
     }
     Ok(audit)
 }
 
-fn ended(audit: &Audit, exit: Exit, printer: &Printer) -> Result<Exit, Failure> {
-    tell(printer, audit, line);
+/// Prints an audit that has ended. Returns `exit`, or the exit code of a failure.
+fn report_end(audit: &Audit, exit: Exit, printer: &Printer) -> Result<Exit, Failure> {
+    print_value(printer, audit, line);
     Ok(if audit.state == AuditState::Failed { Exit::Failed } else { exit })
 }
 
@@ -81,10 +82,13 @@ fn read(path: &Path) -> Result<Vec<ListedFile>, Failure> {
         let path = parts.next().unwrap_or_default().to_owned();
         let number = |part: Option<&str>| {
             part.filter(|part| !part.is_empty())
-                .map(|part| part.parse::<u64>().map_err(|_| wrong(format!("line {}: {part:?} is no number", at + 1))))
+                .map(|part| {
+                    part.parse::<u64>().map_err(|_| wrong(format!("line {}: {part:?} is not a number", at + 1)))
+                })
                 .transpose()
         };
-        let (bytes, changed) = (number(parts.next())?, number(parts.next())?);
+        let bytes = number(parts.next())?;
+        let changed = number(parts.next())?;
         files.push(ListedFile { path, bytes, changed_s: changed.and_then(|at| i64::try_from(at).ok()) });
     }
     Ok(files)

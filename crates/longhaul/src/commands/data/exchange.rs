@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::hub_client::failure;
 use crate::printer::Printer;
 
-/// Names that are asked for, or entered, at once.
+/// Names per request.
 const PAGE: usize = 1_000;
 /// The number of names after which progress is reported.
 const REPORT_EVERY: u64 = 20_000;
@@ -142,8 +142,8 @@ pub(super) fn import(import: &DataImport, api: &Api, printer: &Printer) -> Resul
         import,
         waiting: Vec::new(),
         refused: HashSet::new(),
-        done: ImportReport::default(),
-        told: 0,
+        report: ImportReport::default(),
+        reported_names: 0,
     };
     if import.rucio {
         rucio_dump::read(&import.from, |item| importer.take(item))?;
@@ -167,20 +167,20 @@ fn read(path: &Path, mut take: impl FnMut(ImportItem) -> Result<(), Failure>) ->
         match line {
             CatalogueLine::Catalogue { v: 1, .. } if at == 0 => {}
             CatalogueLine::Catalogue { v, .. } => {
-                return Err(wrong(format!("line {}: it is of form {v}, and 1 is read", at + 1)));
+                return Err(wrong(format!("line {}: its format version is {v}; this program reads version 1", at + 1)));
             }
             _ if at == 0 => return Err(wrong("it does not begin with {\"catalogue\": …}".into())),
-            CatalogueLine::Data(data) => take(ImportItem::New(new(data)))?,
+            CatalogueLine::Data(data) => take(ImportItem::New(new_entry(data)))?,
             CatalogueLine::Contents { of, names } => take(ImportItem::Contents { of, names })?,
             CatalogueLine::Closed(name) => take(ImportItem::Closed(name))?,
-            CatalogueLine::Rule(rule) => take(ImportItem::Rule(order(rule)))?,
+            CatalogueLine::Rule(rule) => take(ImportItem::Rule(rule_order(rule)))?,
         }
     }
     Ok(())
 }
 
 /// A name of another catalogue as an entry for this one, with its available replicas.
-fn new(data: Data) -> NewData {
+fn new_entry(data: Data) -> NewData {
     let available = data.replicas.into_iter().filter(|copy| copy.state == "available");
     let is_file = data.kind == DataKind::File;
     NewData {
@@ -196,7 +196,8 @@ fn new(data: Data) -> NewData {
     }
 }
 
-fn order(rule: Rule) -> RuleOrder {
+/// A rule of another catalogue as an order for this one.
+fn rule_order(rule: Rule) -> RuleOrder {
     RuleOrder {
         id: Some(rule.id),
         name: rule.name,
@@ -210,7 +211,7 @@ fn order(rule: Rule) -> RuleOrder {
         community: Some(rule.community),
         account: Some(rule.account),
         from: rule.from,
-        // A deadline that has passed cannot be asked for again.
+        // The hub refuses a deadline that has passed.
         deadline: rule.deadline.filter(|at| at.parse().is_ok_and(|at: Timestamp| at > Timestamp::now())),
         comment: rule.comment,
     }
@@ -223,20 +224,21 @@ struct Importer<'a> {
     import: &'a DataImport,
     /// Names that have not been sent yet.
     waiting: Vec<NewData>,
-    /// Names that mean something else in this catalogue: nothing is attached to them, and they are attached to nothing.
+    /// Names that stand for other data in this catalogue: nothing is attached to them, and they are attached to nothing.
     refused: HashSet<String>,
-    done: ImportReport,
+    report: ImportReport,
     /// The number of names at the last report of progress.
-    told: u64,
+    reported_names: u64,
 }
 
 impl Importer<'_> {
+    /// Imports an item. Names are collected and sent many at once.
     fn take(&mut self, item: ImportItem) -> Result<(), Failure> {
         if let ImportItem::New(mut new) = item {
             new.replicas.iter_mut().for_each(|copy| self.rename(copy));
-            // Several tables may have the same name; a request has it once.
+            // A name may come more than once; a request may contain it only once.
             match self.waiting.iter_mut().find(|known| known.name == new.name) {
-                Some(known) if says_the_same(known, &new) => {
+                Some(known) if agrees(known, &new) => {
                     known.replicas.append(&mut new.replicas);
                     return Ok(());
                 }
@@ -267,7 +269,7 @@ impl Importer<'_> {
             ImportItem::Rule(order) if self.import.rules && !self.refused.contains(&order.name) => {
                 let what = format!("the rule {} of {}", order.id.as_deref().unwrap_or_default(), order.name);
                 let made = self.api.make_rule(&order);
-                self.done.rules += u64::from(made.is_ok());
+                self.report.rules += u64::from(made.is_ok());
                 self.note(made.map(drop), &what)?;
             }
             ImportItem::Contents { .. } | ImportItem::Closed(_) | ImportItem::Rule(_) => {}
@@ -290,27 +292,27 @@ impl Importer<'_> {
         }
         let list = NewDataList { data: std::mem::take(&mut self.waiting), into: None };
         let merged = self.api.merge_data(&list).map_err(failure)?;
-        self.done.new += merged.new;
-        self.done.known += merged.known;
-        self.done.skipped_replicas += merged.skipped_replicas;
+        self.report.new += merged.new;
+        self.report.known += merged.known;
+        self.report.skipped_replicas += merged.skipped_replicas;
         for endpoint in merged.unknown_endpoints {
-            if !self.done.unknown_endpoints.contains(&endpoint) {
-                self.done.unknown_endpoints.push(endpoint);
+            if !self.report.unknown_endpoints.contains(&endpoint) {
+                self.report.unknown_endpoints.push(endpoint);
             }
         }
         for conflict in merged.conflicts {
             self.conflict(&conflict.name, &conflict.why);
             self.refused.insert(conflict.name);
         }
-        let all = self.done.new + self.done.known;
-        if self.printer.is_chatty() && all / REPORT_EVERY > self.told / REPORT_EVERY {
-            Printer::note(&format!("{all} names so far, {} of them new", self.done.new));
+        let all = self.report.new + self.report.known;
+        if self.printer.is_chatty() && all / REPORT_EVERY > self.reported_names / REPORT_EVERY {
+            Printer::note(&format!("{all} names so far, {} of them new", self.report.new));
         }
-        self.told = all;
+        self.reported_names = all;
         Ok(())
     }
 
-    /// Counts a refusal of the hub as a conflict, and goes on. Any other error ends the import.
+    /// Counts a refusal by the hub as a conflict. Any other error ends the import.
     fn note(&mut self, outcome: Result<(), hubapi::Error>, what: &str) -> Result<(), Failure> {
         match outcome {
             Err(hubapi::Error::Refused { problem, .. }) if problem.status != 401 => {
@@ -322,34 +324,34 @@ impl Importer<'_> {
     }
 
     fn conflict(&mut self, what: &str, why: &str) {
-        self.done.conflicts += 1;
+        self.report.conflicts += 1;
         Printer::note(&format!("{what}: {why}"));
     }
 
     fn end(mut self) -> Result<Exit, Failure> {
         self.send()?;
-        let done = ImportReport { v: 1, event: "import", ..self.done };
+        let report = ImportReport { v: 1, event: "import", ..self.report };
         if self.printer.is_json() {
-            self.printer.object(&done);
+            self.printer.object(&report);
         } else {
-            let ImportReport { new, known, rules, conflicts, .. } = &done;
+            let ImportReport { new, known, rules, conflicts, .. } = &report;
             self.printer
                 .line(&format!("{new} names are new, {known} were there, {rules} rules; {conflicts} conflicts"));
-            if done.skipped_replicas > 0 {
-                let endpoints = done.unknown_endpoints.join(", ");
+            if report.skipped_replicas > 0 {
+                let endpoints = report.unknown_endpoints.join(", ");
                 let text = format!(
                     "{} copies at endpoints that the hub does not know were left out: {endpoints}; --endpoint THEIRS=OURS says which they are",
-                    done.skipped_replicas
+                    report.skipped_replicas
                 );
                 self.printer.line(&text);
             }
         }
-        Ok(if done.conflicts > 0 || done.skipped_replicas > 0 { Exit::Partial } else { Exit::Done })
+        Ok(if report.conflicts > 0 || report.skipped_replicas > 0 { Exit::Partial } else { Exit::Done })
     }
 }
 
-/// Whether a second line of a name agrees with the first one.
-fn says_the_same(known: &NewData, new: &NewData) -> bool {
+/// Whether a second entry of a name agrees with the first one.
+fn agrees(known: &NewData, new: &NewData) -> bool {
     let fits = |known: &Option<String>, new: &Option<String>| new.is_none() || known == new;
     let is_of_one_size = new.bytes.is_none() || known.bytes == new.bytes;
     known.kind == new.kind && is_of_one_size && fits(&known.adler32, &new.adler32) && fits(&known.md5, &new.md5)

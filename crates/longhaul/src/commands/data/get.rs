@@ -19,7 +19,7 @@ use crate::settings::Settings;
 /// The most endpoints that a file is read from at once.
 const SOURCES_MAX: usize = 4;
 
-/// Endpoints by their distance, the nearest first.
+/// Endpoints with their distances, the nearest first.
 struct Endpoints(Vec<(Duration, StorageUse)>);
 
 /// Runs the command.
@@ -31,14 +31,14 @@ pub(super) fn run(get: &DataGet, api: &Api, settings: &Settings, printer: &Print
     endpoints.0.sort_by_key(|(distance, _)| *distance);
     // Files with the same endpoints and the same paths there are copied together.
     let mut copies: BTreeMap<Vec<String>, FetchGroup> = BTreeMap::new();
-    let mut nowhere = Vec::new();
+    let mut unavailable = Vec::new();
     let mut files = Vec::new();
     each_file(api, &get.name, |file| {
         files.push(file);
         Ok(())
     })?;
-    let places = places(&get.name, &files)?;
-    for (file, to) in files.into_iter().zip(places) {
+    let target_paths = target_paths(&get.name, &files)?;
+    for (file, to) in files.into_iter().zip(target_paths) {
         match endpoints.sources(&file) {
             Some((roots, from)) => {
                 let checksum = file.adler32.map(|value| format!("adler32:{value}"));
@@ -47,13 +47,13 @@ pub(super) fn run(get: &DataGet, api: &Api, settings: &Settings, printer: &Print
                 fetched.bytes += file.bytes;
                 fetched.lines.push(FileListLine { from, to, checksum });
             }
-            None => nowhere.push(file.name),
+            None => unavailable.push(file.name),
         }
     }
-    if let Some(first) = nowhere.first() {
+    if let Some(first) = unavailable.first() {
         let reason = format!(
-            "{} files of {} are nowhere that can be read, {first} among them; longhaul data where {} --files says more",
-            nowhere.len(),
+            "{} files of {} have no replica that can be read, {first} among them; see longhaul data where {} --files",
+            unavailable.len(),
             get.name,
             get.name
         );
@@ -69,7 +69,7 @@ pub(super) fn run(get: &DataGet, api: &Api, settings: &Settings, printer: &Print
         let (source, mirrors) = roots.split_first().ok_or_else(|| Failure::local("a copy has no source"))?;
         let ended = copy(source, target, mirrors, &fetched.lines, settings, printer)?;
         match ended {
-            Exit::Done => tell_of(&get.name, &endpoints, source, &fetched, api),
+            Exit::Done => report_access(&get.name, &endpoints, source, &fetched, api),
             _ => exit = ended,
         }
     }
@@ -83,26 +83,27 @@ struct FetchGroup {
     bytes: u64,
 }
 
-/// Reports the access to the catalogue, which keeps recently used files longest. A failure to report does not fail the command.
-fn tell_of(name: &str, endpoints: &Endpoints, source: &str, fetched: &FetchGroup, api: &Api) {
-    let is_it = |(_, storage): &&(Duration, StorageUse)| format!("{}/", storage.url) == source;
-    let Some((_, storage)) = endpoints.0.iter().find(is_it) else { return };
-    let (files, bytes) = (fetched.lines.len() as u64, fetched.bytes);
-    let access = DataAccess { endpoint: storage.endpoint.clone(), files, bytes };
+/// Reports the access to the catalogue, which keeps recently used files longest. The command succeeds even if the report fails.
+fn report_access(name: &str, endpoints: &Endpoints, source: &str, fetched: &FetchGroup, api: &Api) {
+    let is_source = |(_, storage): &&(Duration, StorageUse)| format!("{}/", storage.url) == source;
+    let Some((_, storage)) = endpoints.0.iter().find(is_source) else { return };
+    let files = fetched.lines.len() as u64;
+    let access = DataAccess { endpoint: storage.endpoint.clone(), files, bytes: fetched.bytes };
     if let Err(error) = api.note_access(name, &access) {
-        Printer::note(&format!("the catalogue could not be told what was fetched: {error}"));
+        Printer::note(&format!("the access could not be reported to the catalogue: {error}"));
     }
 }
 
 impl Endpoints {
-    /// The directories of endpoints that have a file under the same path, the nearest first, and that path.
+    /// The storage directories of the endpoints that have a file at the same path, the nearest first, and that path.
     fn sources(&self, file: &FileReplicas) -> Option<(Vec<String>, String)> {
         let mut roots = Vec::new();
         let mut path: Option<String> = None;
         for (distance, storage) in &self.0 {
             let there =
                 file.replicas.iter().find(|copy| copy.endpoint == storage.endpoint && copy.state == "available");
-            let Some(below) = there.and_then(|copy| copy.url.strip_prefix(&format!("{}/", storage.url)).map(plain))
+            let Some(below) =
+                there.and_then(|copy| copy.url.strip_prefix(&format!("{}/", storage.url)).map(percent_decoded))
             else {
                 continue;
             };
@@ -119,36 +120,36 @@ impl Endpoints {
 }
 
 /// A path of a URL without percent-encoding.
-fn plain(path: &str) -> String {
+fn percent_decoded(path: &str) -> String {
     percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned()
 }
 
-/// The target paths of a dataset's files, in order. Where two files would have one path, those whose names are not below the
-/// dataset's go below their scopes.
-fn places(dataset: &str, files: &[FileReplicas]) -> Result<Vec<String>, Failure> {
+/// The target paths of a dataset's files, in order. Where two files would have the same path, a file whose name is not below that of
+/// the dataset gets a path below its scope.
+fn target_paths(dataset: &str, files: &[FileReplicas]) -> Result<Vec<String>, Failure> {
     let mut counts: HashMap<String, usize> = HashMap::new();
     for file in files {
-        *counts.entry(below(dataset, &file.name)).or_default() += 1;
+        *counts.entry(target_path(dataset, &file.name)).or_default() += 1;
     }
     let place = |file: &FileReplicas| {
-        let short = below(dataset, &file.name);
-        let is_alone = counts.get(&short).is_none_or(|count| *count == 1);
+        let short = target_path(dataset, &file.name);
+        let is_unique = counts.get(&short).is_none_or(|count| *count == 1);
         let is_below = file.name.strip_prefix(dataset).is_some_and(|rest| rest.starts_with('/'));
-        if is_alone || is_below { short } else { file.name.replacen(':', "/", 1) }
+        if is_unique || is_below { short } else { file.name.replacen(':', "/", 1) }
     };
-    let places: Vec<String> = files.iter().map(place).collect();
+    let target_paths: Vec<String> = files.iter().map(place).collect();
     let mut taken: HashMap<&str, &str> = HashMap::new();
-    for (file, to) in files.iter().zip(&places) {
+    for (file, to) in files.iter().zip(&target_paths) {
         if let Some(other) = taken.insert(to, &file.name) {
             let reason = format!("{other} and {} would both go to {to}: get the files one by one", file.name);
             return Err(Failure::usage(reason));
         }
     }
-    Ok(places)
+    Ok(target_paths)
 }
 
 /// The target path of a dataset's file: its name without that of the dataset, or its whole name.
-fn below(dataset: &str, file: &str) -> String {
+fn target_path(dataset: &str, file: &str) -> String {
     let name = file.split_once(':').map_or(file, |(_, name)| name);
     let rest = file.strip_prefix(dataset).and_then(|rest| rest.strip_prefix('/'));
     match rest {
@@ -164,19 +165,19 @@ mod tests {
 
     #[test]
     fn files_go_below_their_dataset() {
-        assert_eq!(below("s:run/7", "s:run/7/a/b"), "a/b");
-        assert_eq!(below("s:run/7", "s:other/f"), "other/f");
-        assert_eq!(below("s:run/7/f", "s:run/7/f"), "f");
-        assert_eq!(below("s:run", "s:running/f"), "running/f");
+        assert_eq!(target_path("s:run/7", "s:run/7/a/b"), "a/b");
+        assert_eq!(target_path("s:run/7", "s:other/f"), "other/f");
+        assert_eq!(target_path("s:run/7/f", "s:run/7/f"), "f");
+        assert_eq!(target_path("s:run", "s:running/f"), "running/f");
     }
 
     #[test]
     fn files_of_two_scopes_do_not_go_to_one_path() {
         let file = |name: &str| FileReplicas { name: name.into(), ..FileReplicas::default() };
         let files = ["s:run/7/cal.fits", "t:cal.fits", "u:cal.fits", "t:other"].map(file);
-        assert_eq!(places("s:run/7", &files).unwrap(), ["cal.fits", "t/cal.fits", "u/cal.fits", "other"]);
+        assert_eq!(target_paths("s:run/7", &files).unwrap(), ["cal.fits", "t/cal.fits", "u/cal.fits", "other"]);
         let files = ["s:run/7/t/cal.fits", "t:cal.fits", "s:run/7/cal.fits"].map(file);
-        let refused = places("s:run/7", &files).unwrap_err();
+        let refused = target_paths("s:run/7", &files).unwrap_err();
         assert!(refused.message.contains("would both go to t/cal.fits"), "{}", refused.message);
     }
 }

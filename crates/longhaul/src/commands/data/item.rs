@@ -1,4 +1,4 @@
-//! An item of another catalogue that is to be imported.
+//! One item of another catalogue, to be imported.
 
 use model::v1::hub::{NewData, RuleOrder};
 
@@ -7,11 +7,14 @@ use model::v1::hub::{NewData, RuleOrder};
 pub(super) enum ImportItem {
     /// A scope and its account.
     Scope(String, String),
+    /// A name, with its metadata and replicas.
     New(NewData),
+    /// The names in a dataset or container, or a part of them.
     Contents {
         of: String,
         names: Vec<String>,
     },
+    /// A dataset or container that is closed.
     Closed(String),
     Rule(RuleOrder),
 }

@@ -17,7 +17,7 @@ use crate::local;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-/// A file to be put.
+/// A file that is to be copied and entered.
 struct SourceFile {
     /// Its path below the source.
     path: String,
@@ -29,7 +29,7 @@ struct SourceFile {
 
 /// Runs the command.
 pub(super) fn run(put: &DataPut, api: &Api, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
-    let storage = landing(put, api, settings)?;
+    let storage = first_endpoint(put, api, settings)?;
     // An impossible rule is an error before anything is moved.
     if let Some(at) = &put.at {
         let matching = api.storage(Some(at)).map_err(failure)?.storage.len();
@@ -39,15 +39,15 @@ pub(super) fn run(put: &DataPut, api: &Api, settings: &Settings, printer: &Print
         }
     }
     let (root, paths) = files(&put.source)?;
-    let found = paths.iter().map(|path| look(&root, path, &put.name)).collect::<Result<Vec<_>, _>>()?;
-    let lines: Vec<FileListLine> = found.iter().map(|file| line(file, &storage)).collect::<Result<_, _>>()?;
+    let found = paths.iter().map(|path| source_file(&root, path, &put.name)).collect::<Result<Vec<_>, _>>()?;
+    let lines: Vec<FileListLine> = found.iter().map(|file| list_line(file, &storage)).collect::<Result<_, _>>()?;
     make_dataset(put, api, &found)?;
     let source = format!("{}/", root.display());
     let exit = copy(&source, &storage.url, &[], &lines, settings, printer)?;
     if exit != Exit::Done {
         return Ok(exit);
     }
-    enter(put, api, &storage, &found)?;
+    enter_files(put, api, &storage, &found)?;
     if let Some(at) = &put.at {
         let order = RuleOrder {
             id: Some(model::id::Uuid::now_v7().to_string()),
@@ -56,18 +56,18 @@ pub(super) fn run(put: &DataPut, api: &Api, settings: &Settings, printer: &Print
             copies: Some(put.copies),
             ..RuleOrder::default()
         };
-        super::tell(printer, &api.make_rule(&order).map_err(failure)?, rules::rule_line);
+        super::print_value(printer, &api.make_rule(&order).map_err(failure)?, rules::rule_line);
     }
-    super::tell(printer, &api.data(&put.name).map_err(failure)?, super::data_line);
+    super::print_value(printer, &api.data(&put.name).map_err(failure)?, super::data_line);
     Ok(Exit::Done)
 }
 
 /// The endpoint that files go to first.
-fn landing(put: &DataPut, api: &Api, settings: &Settings) -> Result<StorageUse, Failure> {
+fn first_endpoint(put: &DataPut, api: &Api, settings: &Settings) -> Result<StorageUse, Failure> {
     let all = api.storage(put.to.as_deref().or(put.at.as_deref())).map_err(failure)?.storage;
     let none = || match put.to.as_deref().or(put.at.as_deref()) {
-        Some(said) => {
-            Failure::usage(format!("{said} means no endpoint with storage; longhaul data storage lists them"))
+        Some(expression) => {
+            Failure::usage(format!("{expression} means no endpoint with storage; longhaul data storage lists them"))
         }
         None => Failure::usage("the hub knows of no endpoint with storage: describe one, [endpoint.NAME.storage]"),
     };
@@ -80,24 +80,25 @@ fn files(source: &Path) -> Result<(PathBuf, Vec<String>), Failure> {
     let source = source.canonicalize().map_err(|error| wrong(source, error))?;
     if source.is_file() {
         let name = source.file_name().and_then(|name| name.to_str());
-        let name = name.ok_or_else(|| Failure::usage(format!("the name of {} is no UTF-8", source.display())))?;
+        let name = name.ok_or_else(|| Failure::usage(format!("the name of {} is not UTF-8", source.display())))?;
         return Ok((source.parent().unwrap_or(Path::new("/")).to_owned(), vec![name.to_owned()]));
     }
     let mut found = Vec::new();
-    let mut waiting = vec![source.clone()];
-    while let Some(dir) = waiting.pop() {
+    let mut unread = vec![source.clone()];
+    while let Some(dir) = unread.pop() {
         for entry in std::fs::read_dir(&dir).map_err(|error| wrong(&dir, error))? {
             let entry = entry.map_err(|error| wrong(&dir, error))?;
-            let (path, kind) = (entry.path(), entry.file_type().map_err(|error| wrong(&dir, error))?);
+            let path = entry.path();
+            let kind = entry.file_type().map_err(|error| wrong(&dir, error))?;
             if kind.is_dir() {
-                waiting.push(path);
+                unread.push(path);
             } else if kind.is_file() {
                 let below = path.strip_prefix(&source).ok().and_then(Path::to_str);
                 let below =
-                    below.ok_or_else(|| Failure::usage(format!("the name of {} is no UTF-8", path.display())))?;
+                    below.ok_or_else(|| Failure::usage(format!("the name of {} is not UTF-8", path.display())))?;
                 found.push(below.to_owned());
             } else {
-                let reason = format!("{} is neither a file nor a directory: a dataset has files alone", path.display());
+                let reason = format!("{} is neither a file nor a directory: a dataset has only files", path.display());
                 return Err(Failure::usage(reason));
             }
         }
@@ -109,8 +110,8 @@ fn files(source: &Path) -> Result<(PathBuf, Vec<String>), Failure> {
     Ok((source, found))
 }
 
-/// The facts of a file, as the catalogue keeps them.
-fn look(root: &Path, path: &str, dataset: &str) -> Result<SourceFile, Failure> {
+/// A file with its size and checksum.
+fn source_file(root: &Path, path: &str, dataset: &str) -> Result<SourceFile, Failure> {
     let source = local::source(&Locator::Local(root.join(path)))?;
     let file = source.store.open(&source.path)?;
     let digests = store::digest::of_file(&*file, &source.path, &[Algorithm::Adler32])?;
@@ -119,7 +120,7 @@ fn look(root: &Path, path: &str, dataset: &str) -> Result<SourceFile, Failure> {
     Ok(SourceFile { path: path.to_owned(), name: format!("{dataset}/{path}"), bytes: file.stat()?.meta.size, adler32 })
 }
 
-fn line(file: &SourceFile, storage: &StorageUse) -> Result<FileListLine, Failure> {
+fn list_line(file: &SourceFile, storage: &StorageUse) -> Result<FileListLine, Failure> {
     let name: replicas::DataName =
         file.name.parse().map_err(|error: replicas::NameError| Failure::usage(error.to_string()))?;
     let naming: replicas::Naming = storage.naming.parse().map_err(|error: String| Failure::local(error))?;
@@ -127,7 +128,7 @@ fn line(file: &SourceFile, storage: &StorageUse) -> Result<FileListLine, Failure
     Ok(FileListLine { from: file.path.clone(), to: naming.path(&name), checksum })
 }
 
-/// Enters the dataset before anything is moved, so that a missing right shows at once. Files are added to an existing dataset.
+/// Enters the dataset before anything is moved, so that a missing right is an error at once. An existing dataset gets the files.
 fn make_dataset(put: &DataPut, api: &Api, found: &[SourceFile]) -> Result<(), Failure> {
     let metadata = metadata(&put.meta)?;
     match api.data(&put.name) {
@@ -166,7 +167,8 @@ fn refuse_changed(put: &DataPut, api: &Api, found: &[SourceFile]) -> Result<(), 
     })
 }
 
-fn enter(put: &DataPut, api: &Api, storage: &StorageUse, found: &[SourceFile]) -> Result<(), Failure> {
+/// Enters the files with their replicas into the dataset, and closes it with `--close`.
+fn enter_files(put: &DataPut, api: &Api, storage: &StorageUse, found: &[SourceFile]) -> Result<(), Failure> {
     for some in found.chunks(PAGE) {
         let file = |file: &SourceFile| NewData {
             name: file.name.clone(),

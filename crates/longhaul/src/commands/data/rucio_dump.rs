@@ -1,6 +1,7 @@
-//! Tables of Rucio's database as CSV: `dids.csv`, `contents.csv`, `replicas.csv`, and, where they are there, `scopes.csv`, `rses.csv` and `rules.csv`.
+//! Tables of Rucio's database as CSV: `dids.csv`, `contents.csv`, `replicas.csv`, and, if they exist, `scopes.csv`, `rses.csv` and
+//! `rules.csv`.
 //!
-//! Columns are found by their names in the first line, so that a dump may have more of them, in any order.
+//! Columns are found by their names in the first line: a dump may have further columns, in any order.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,7 +14,7 @@ use crate::failure::Failure;
 /// Names per request that are attached to one dataset.
 const CHILDREN_MAX: usize = 1_000;
 
-/// Reads a directory of tables, names first.
+/// Reads a directory of tables; names are passed to `take` before the datasets that contain them.
 pub(super) fn read(dir: &Path, mut take: impl FnMut(ImportItem) -> Result<(), Failure>) -> Result<(), Failure> {
     if let Some(mut scopes) = Table::open(dir, "scopes.csv", &["scope", "account"])? {
         scopes.each(|row| take(ImportItem::Scope(row.text("scope"), row.text("account"))))?;
@@ -29,7 +30,7 @@ pub(super) fn read(dir: &Path, mut take: impl FnMut(ImportItem) -> Result<(), Fa
         take(ImportItem::New(NewData {
             kind,
             monotonic: row.is_true("monotonic"),
-            ..new(row, name, kind == DataKind::File)?
+            ..new_entry(row, name, kind == DataKind::File)?
         }))
     })?;
     let rses = rses(dir)?;
@@ -47,7 +48,7 @@ pub(super) fn read(dir: &Path, mut take: impl FnMut(ImportItem) -> Result<(), Fa
             }
         };
         let replicas = vec![NewReplica { endpoint, path: row.optional("path") }];
-        take(ImportItem::New(NewData { replicas, ..new(row, name(row, "scope", "name"), true)? }))
+        take(ImportItem::New(NewData { replicas, ..new_entry(row, name(row, "scope", "name"), true)? }))
     })?;
     contents(dir, &mut take)?;
     closed.into_iter().try_for_each(|name| take(ImportItem::Closed(name)))?;
@@ -89,10 +90,10 @@ fn name(row: &Row<'_>, scope: &str, name: &str) -> String {
     format!("{}:{}", row.text(scope), row.text(name))
 }
 
-fn new(row: &Row<'_>, name: String, is_file: bool) -> Result<NewData, Failure> {
+fn new_entry(row: &Row<'_>, name: String, is_file: bool) -> Result<NewData, Failure> {
     let bytes = match row.optional("bytes") {
         Some(bytes) if is_file => {
-            Some(bytes.parse().map_err(|_| row.wrong(&format!("{bytes:?} is no size in bytes")))?)
+            Some(bytes.parse().map_err(|_| row.wrong(&format!("{bytes:?} is not a size in bytes")))?)
         }
         _ => None,
     };
@@ -101,7 +102,7 @@ fn new(row: &Row<'_>, name: String, is_file: bool) -> Result<NewData, Failure> {
     Ok(NewData { name, bytes, adler32: sum("adler32"), md5: sum("md5"), expires, ..NewData::default() })
 }
 
-/// A time of Rucio's database, which is UTC without saying so.
+/// A time of Rucio's database: UTC without a time zone.
 fn time(text: String) -> String {
     format!("{}Z", text.trim_end_matches('Z').replacen(' ', "T", 1))
 }
@@ -111,13 +112,13 @@ fn kind(row: &Row<'_>) -> Result<DataKind, Failure> {
         "F" | "FILE" => Ok(DataKind::File),
         "D" | "DATASET" => Ok(DataKind::Dataset),
         "C" | "CONTAINER" => Ok(DataKind::Container),
-        other => Err(row.wrong(&format!("{other:?} is no did_type: F, D or C"))),
+        other => Err(row.wrong(&format!("{other:?} is not a did_type: F, D or C"))),
     }
 }
 
 fn rule(row: &Row<'_>) -> Result<RuleOrder, Failure> {
     let number = |column: &str| -> Result<Option<u32>, Failure> {
-        let wrong = |text: &String| row.wrong(&format!("{column} {text:?} is no number"));
+        let wrong = |text: &String| row.wrong(&format!("{column} {text:?} is not a number"));
         row.optional(column).map(|text| text.parse().map_err(|_| wrong(&text))).transpose()
     };
     let grouping = match row.optional("grouping").as_deref() {
@@ -241,7 +242,7 @@ mod tests {
     const RSES: (&str, &str) = ("rses.csv", "id,rse\nabcd,CERN\n");
 
     #[test]
-    fn tables_are_read_by_the_names_of_their_columns() {
+    fn columns_are_found_by_their_names() {
         let rules = (
             "rules.csv",
             "id,scope,name,rse_expression,copies,grouping,expires_at,account\n\
@@ -258,17 +259,17 @@ mod tests {
         ]) {
             assert!(parts.iter().all(|part| item.contains(part)), "{item} has {parts:?}");
         }
-        assert_eq!(all.len(), 6, "what is not there is no copy: {all:?}");
+        assert_eq!(all.len(), 6, "a replica that is not available is not imported: {all:?}");
     }
 
     #[test]
-    fn what_is_wrong_is_said_where() {
+    fn errors_name_the_table_and_the_line() {
         let wrong = |files: &[(&str, &str)]| items(files).unwrap_err().message;
         assert!(wrong(&[]).contains("dids.csv"));
         assert!(wrong(&[("dids.csv", "scope,name\n")]).contains("no column did_type"));
-        assert!(wrong(&[("dids.csv", "scope,name,did_type\ns,f,X\n")]).contains("line 2: \"X\" is no did_type"));
+        assert!(wrong(&[("dids.csv", "scope,name,did_type\ns,f,X\n")]).contains("line 2: \"X\" is not a did_type"));
         assert!(wrong(&[DIDS, CONTENTS, REPLICAS]).contains("line 2: there is no RSE abcd in rses.csv"));
         let size = ("dids.csv", "scope,name,did_type,bytes\ns,f,F,many\n");
-        assert!(wrong(&[size]).contains("\"many\" is no size in bytes"));
+        assert!(wrong(&[size]).contains("\"many\" is not a size in bytes"));
     }
 }

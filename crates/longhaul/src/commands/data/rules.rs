@@ -5,37 +5,37 @@ use model::Exit;
 use model::units::Bytes;
 use model::v1::hub::{Grouping, Rule, RuleChange, RuleLock, RuleOrder, RuleState, RuleWhy};
 
-use super::tell;
+use super::print_value;
 use crate::args::{DataRuleAction, DataRuleAdd, GroupingWord};
 use crate::failure::Failure;
 use crate::hub_client::failure;
 use crate::printer::Printer;
 
 /// The most rules that are listed.
-const RULES: usize = 1_000;
+const RULES_MAX: usize = 1_000;
 
 /// Runs the command.
 pub(super) fn run(action: &DataRuleAction, api: &Api, printer: &Printer) -> Result<Exit, Failure> {
     match action {
         DataRuleAction::Add(add) => {
             let rule = api.make_rule(&order(add)).map_err(failure)?;
-            tell(printer, &rule, rule_line);
+            print_value(printer, &rule, rule_line);
         }
         DataRuleAction::List { name } => {
-            let rules = api.rules(name.as_deref(), None, RULES).map_err(failure)?;
-            rules.rules.iter().for_each(|rule| tell(printer, rule, rule_line));
+            let rules = api.rules(name.as_deref(), None, RULES_MAX).map_err(failure)?;
+            rules.rules.iter().for_each(|rule| print_value(printer, rule, rule_line));
             if rules.next.is_some() {
-                Printer::note(&format!("the newest {RULES} rules; GET /api/v1/rules has all"));
+                Printer::note(&format!("the newest {RULES_MAX} rules; GET /api/v1/rules has all"));
             }
         }
-        DataRuleAction::Why { id } => tell(printer, &api.rule_why(id).map_err(failure)?, why_lines),
+        DataRuleAction::Why { id } => print_value(printer, &api.rule_why(id).map_err(failure)?, why_lines),
         DataRuleAction::Set { id, priority, expires, suspended } => {
             let never = |text: &String| if text == "never" { String::new() } else { text.clone() };
             let expires = expires.as_ref().map(never);
             let change = RuleChange { priority: *priority, expires, suspended: *suspended, ..RuleChange::default() };
-            tell(printer, &api.change_rule(id, &change).map_err(failure)?, rule_line);
+            print_value(printer, &api.change_rule(id, &change).map_err(failure)?, rule_line);
         }
-        DataRuleAction::Remove { id } => tell(printer, &api.end_rule(id).map_err(failure)?, rule_line),
+        DataRuleAction::Remove { id } => print_value(printer, &api.end_rule(id).map_err(failure)?, rule_line),
     }
     Ok(Exit::Done)
 }

@@ -1,4 +1,4 @@
-//! Copies with a list of files, by `longhaul cp --files-from`, and the distance of endpoints.
+//! Copies of a list of files, made by `longhaul cp --files-from`, and the distance of an endpoint in seconds.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-/// How long an endpoint may take to accept a connection before it counts as far.
+/// How long an endpoint may take to accept a connection before it counts as unreachable.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 
 /// A line of a list of files: a path below the source, the path below the target, and the expected checksum.
@@ -26,7 +26,7 @@ pub(super) struct FileListLine {
     pub checksum: Option<String>,
 }
 
-/// Copies files from a directory to another one, each verified.
+/// Copies files from one directory to another, and verifies each.
 ///
 /// # Errors
 /// The list cannot be written, or the copy fails.
@@ -59,29 +59,29 @@ pub(super) fn copy(
     let args = Args::try_parse_from(words).map_err(|error| Failure::usage(error.to_string()))?;
     match args.command {
         Command::Cp(copy) => cp::run(&copy, settings, printer),
-        _ => Err(Failure::local("a copy is none")),
+        _ => Err(Failure::local("the arguments of a copy were read as another command")),
     }
 }
 
 /// How long an endpoint takes to accept a connection; the greatest duration if it does not.
 pub(super) fn distance(url: &str, settings: &Settings) -> Duration {
-    let far = Duration::MAX;
-    let Ok(locator) = settings.locator(url.as_ref()) else { return far };
+    let unreachable = Duration::MAX;
+    let Ok(locator) = settings.locator(url.as_ref()) else { return unreachable };
     let at = match locator.node() {
         Some(at) => (at.host.clone(), at.port),
         None => match web::HttpUrl::parse(url) {
             Ok(url) => (url.host().to_owned(), url.port()),
-            Err(_) => return far,
+            Err(_) => return unreachable,
         },
     };
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut addresses = match at.to_socket_addrs() {
         Ok(addresses) => addresses,
-        Err(_) => return far,
+        Err(_) => return unreachable,
     };
     if addresses.any(|address| TcpStream::connect_timeout(&address, CONNECT_MAX).is_ok()) {
-        begun.elapsed()
+        started.elapsed()
     } else {
-        far
+        unreachable
     }
 }

@@ -1,4 +1,4 @@
-//! `longhaul data subscription`: rules that new data gets by itself.
+//! `longhaul data subscription`: rules that the hub adds to new data by itself.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use model::Exit;
 use model::v1::hub::{Subscription, SubscriptionOrder};
 use serde::{Deserialize, Serialize};
 
-use super::tell;
+use super::print_value;
 use crate::args::DataSubscriptionAction;
 use crate::failure::Failure;
 use crate::hub_client::failure;
@@ -28,16 +28,16 @@ pub(super) fn run(action: &DataSubscriptionAction, api: &Api, printer: &Printer)
         DataSubscriptionAction::Apply { file } => {
             let File { subscription: all } = toml_file::read(file)?;
             for (name, order) in all {
-                tell(printer, &api.set_subscription(&name, &order).map_err(failure)?, line);
+                print_value(printer, &api.set_subscription(&name, &order).map_err(failure)?, line);
             }
         }
         DataSubscriptionAction::List => {
             let all = api.subscriptions().map_err(failure)?.subscriptions;
-            all.iter().for_each(|subscription| tell(printer, subscription, line));
+            all.iter().for_each(|subscription| print_value(printer, subscription, line));
         }
-        DataSubscriptionAction::Show { name } => tell(printer, &api.subscription(name).map_err(failure)?, text),
+        DataSubscriptionAction::Show { name } => print_value(printer, &api.subscription(name).map_err(failure)?, text),
         DataSubscriptionAction::Remove { name } => {
-            tell(printer, &api.remove_subscription(name).map_err(failure)?, line);
+            print_value(printer, &api.remove_subscription(name).map_err(failure)?, line);
         }
     }
     Ok(Exit::Done)

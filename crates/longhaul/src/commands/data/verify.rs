@@ -8,7 +8,7 @@ use serde::Serialize;
 use wire::frame::Request;
 
 use super::each_file;
-use crate::commands::ask;
+use crate::commands::files;
 use crate::failure::Failure;
 use crate::hub_client::failure;
 use crate::printer::Printer;
@@ -33,7 +33,8 @@ pub(super) fn run(
     settings: &Settings,
     printer: &Printer,
 ) -> Result<Exit, Failure> {
-    let (mut good, mut others) = (0u64, 0u64);
+    let mut good = 0u64;
+    let mut others = 0u64;
     each_file(api, name, |file| {
         for copy in file.replicas.iter().filter(|copy| copy.state == "available") {
             let verified = verify(&file, copy, settings);
@@ -42,7 +43,7 @@ pub(super) fn run(
                 continue;
             }
             others += 1;
-            tell(printer, &verified);
+            print_verified(printer, &verified);
             if declare && verified.found == "bad" {
                 let why = verified.why.clone().unwrap_or_default();
                 let bad = BadReplica { endpoint: copy.endpoint.clone(), why };
@@ -57,7 +58,7 @@ pub(super) fn run(
     Ok(if others == 0 { Exit::Done } else { Exit::Partial })
 }
 
-fn tell(printer: &Printer, verified: &Verified) {
+fn print_verified(printer: &Printer, verified: &Verified) {
     if printer.is_json() {
         return printer.object(verified);
     }
@@ -66,22 +67,22 @@ fn tell(printer: &Printer, verified: &Verified) {
 }
 
 fn verify(file: &FileReplicas, copy: &Replica, settings: &Settings) -> Verified {
-    let of =
+    let result =
         |found, why: Option<String>| Verified { name: file.name.clone(), endpoint: copy.endpoint.clone(), found, why };
     let known = [(Algorithm::Adler32, &file.adler32), (Algorithm::Md5, &file.md5)];
     let known = known.into_iter().find_map(|(algorithm, value)| Some((algorithm, value.as_ref()?)));
     let Some((algorithm, value)) = known else {
-        return of("unknown", Some("the catalogue has no checksum of it".to_owned()));
+        return result("unknown", Some("the catalogue has no checksum of it".to_owned()));
     };
     let Ok(right) = format!("{}:{value}", algorithm.name()).parse::<Digest>() else {
-        return of("unknown", Some(format!("the catalogue's checksum {value} is none")));
+        return result("unknown", Some(format!("the catalogue's checksum {value} is not valid")));
     };
     match digest(&copy.url, algorithm, settings) {
-        Ok(Some(found)) if found == right => of("good", None),
-        Ok(Some(found)) => of("bad", Some(format!("its checksum is {found}, and {right} is right"))),
-        Ok(None) => of("unknown", Some("its endpoint tells no checksum of it".to_owned())),
-        Err(failed) if failed.fault == model::Fault::Missing => of("bad", Some("it is not there".to_owned())),
-        Err(failed) => of("unknown", Some(failed.message)),
+        Ok(Some(found)) if found == right => result("good", None),
+        Ok(Some(found)) => result("bad", Some(format!("its checksum is {found}, and {right} is right"))),
+        Ok(None) => result("unknown", Some("its endpoint has no checksum of it".to_owned())),
+        Err(failed) if failed.fault == model::Fault::Missing => result("bad", Some("it is not there".to_owned())),
+        Err(failed) => result("unknown", Some(failed.message)),
     }
 }
 
@@ -89,11 +90,11 @@ fn verify(file: &FileReplicas, copy: &Replica, settings: &Settings) -> Verified 
 fn digest(url: &str, algorithm: Algorithm, settings: &Settings) -> Result<Option<Digest>, Failure> {
     let model::Locator::Node { at, place, .. } = settings.locator(url.as_ref())? else {
         return Err(Failure::usage(format!(
-            "{url} is no place on a node, and only nodes are asked for checksums here"
+            "{url} is not on a node, and only nodes compute checksums for this command"
         )));
     };
     let mut found = None;
-    ask::ask(settings, &at, Request::Digest(place, vec![algorithm]), |lines| {
+    files::send_request(settings, &at, Request::Digest(place, vec![algorithm]), |lines| {
         found = lines.into_iter().flat_map(|line| line.digests).next().or(found.take());
     })?;
     Ok(found)

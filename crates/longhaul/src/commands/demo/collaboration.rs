@@ -18,7 +18,8 @@ const NODE_PORT: u16 = 7411;
 const HUB_PORT: u16 = 8446;
 /// How long a process may take to listen.
 const START_MAX: Duration = Duration::from_secs(20);
-const LOOK: Duration = Duration::from_millis(50);
+/// How often the output of a starting process is read.
+const START_CHECK_EVERY: Duration = Duration::from_millis(50);
 
 /// A process that is killed when this is dropped.
 struct Process(Child);
@@ -30,7 +31,7 @@ impl Drop for Process {
     }
 }
 
-/// A node that runs.
+/// A running node.
 struct Node {
     site: &'static str,
     /// `HOST:PORT`, for other nodes and the hub.
@@ -58,7 +59,7 @@ pub struct Collaboration {
 }
 
 impl Collaboration {
-    /// Starts all of it.
+    /// Starts the nodes, then the hub.
     ///
     /// # Errors
     /// A process does not start, or a signal arrives meanwhile.
@@ -68,14 +69,14 @@ impl Collaboration {
         dir: &Path,
         stop: &AtomicBool,
     ) -> Result<Collaboration, Failure> {
-        let program = std::env::current_exe().map_err(|error| local("find its own program", &error))?;
+        let program = std::env::current_exe().map_err(|error| cannot("find its own program", &error))?;
         let site = |site: &str| dir.join(format!("data-{site}"));
         for name in SITES {
-            fs::create_dir_all(site(name)).map_err(|error| local("make a directory", &error))?;
+            fs::create_dir_all(site(name)).map_err(|error| cannot("make a directory", &error))?;
         }
-        data::make(&site(SITES[0]), &site(SITES[1])).map_err(|error| local("write data", &error))?;
+        data::make(&site(SITES[0]), &site(SITES[1])).map_err(|error| cannot("write data", &error))?;
         let launcher = DemoLauncher { network: &network, program: &program, dir, stop };
-        // The portal's address must be known before the nodes start: they allow its pages' requests.
+        // The portal's address must be known before the nodes start: they allow requests of its pages (CORS).
         let relay = network.relay(HUB_SITE, listen, HUB_PORT)?;
         let portal = match &relay {
             Some(relay) => relay.address,
@@ -85,10 +86,11 @@ impl Collaboration {
         let state = dir.join("hub");
         let words = ["hub", "grant", "--role", "admin", "--name", "you", "--state"];
         let key = launcher.run(&words, &state)?;
-        let (settings, watch) = (dir.join("hub.toml"), dir.join("watch.toml"));
-        let write = |path: &Path, text: String| fs::write(path, text).map_err(|error| local("write settings", &error));
-        write(&settings, described(&nodes, &network))?;
-        write(&watch, watched(&nodes, dir)?)?;
+        let settings = dir.join("hub.toml");
+        let watch = dir.join("watch.toml");
+        let write = |path: &Path, text: String| fs::write(path, text).map_err(|error| cannot("write settings", &error));
+        write(&settings, hub_settings(&nodes, &network))?;
+        write(&watch, watch_settings(&nodes, dir)?)?;
         let at = match &network {
             DemoNetwork::Lab(_) => network.listen(HUB_SITE, HUB_PORT),
             DemoNetwork::Loopback => portal.to_string(),
@@ -115,7 +117,7 @@ impl Collaboration {
         format!("http://{}", self.portal)
     }
 
-    /// A key of an admin.
+    /// An access key with the role of an admin.
     pub fn key(&self) -> &str {
         &self.key
     }
@@ -126,11 +128,11 @@ impl Collaboration {
     }
 
     /// Submits the transfers of a round: a night from amsterdam to perth, and in every second round a field from geneva to perth.
-    /// Files of an earlier round are removed first: they would not be moved again.
+    /// Files of an earlier round are removed first, because a file that exists at the target is not moved again.
     ///
     /// # Errors
     /// The hub refuses a job.
-    pub fn send(&self, round: usize) -> Result<(), Failure> {
+    pub fn submit_round(&self, round: usize) -> Result<(), Failure> {
         let [geneva, amsterdam, perth] = self.nodes.as_slice() else { return Ok(()) };
         let target = format!("round-{}", round % 3);
         let _ = fs::remove_dir_all(perth.data.join(&target));
@@ -148,7 +150,7 @@ impl Collaboration {
         command.args(["submit", "--quiet", "--recursive", "--community", community, &source, &target]);
         command.env("LONGHAUL_HUB", &self.hub).env("LONGHAUL_KEY", &self.key);
         command.env("LONGHAUL_STATE", self.dir.join("client"));
-        said(command, "submit").map(drop)
+        output_of(command, "submit").map(drop)
     }
 }
 
@@ -162,10 +164,11 @@ struct DemoLauncher<'a> {
 
 impl DemoLauncher<'_> {
     fn node(&self, site: &'static str, portal: SocketAddr) -> Result<Node, Failure> {
-        let (state, data) = (self.dir.join(format!("node-{site}")), self.dir.join(format!("data-{site}")));
-        fs::create_dir_all(&state).map_err(|error| local("make a directory", &error))?;
+        let state = self.dir.join(format!("node-{site}"));
+        let data = self.dir.join(format!("data-{site}"));
+        fs::create_dir_all(&state).map_err(|error| cannot("make a directory", &error))?;
         let access = "[macaroons]\n";
-        fs::write(state.join("access.toml"), access).map_err(|error| local("write settings", &error))?;
+        fs::write(state.join("access.toml"), access).map_err(|error| cannot("write settings", &error))?;
         let listen = self.network.listen(site, NODE_PORT);
         let export = format!("data={}:rw", data.display());
         let portal = format!("http://{portal}");
@@ -183,26 +186,27 @@ impl DemoLauncher<'_> {
     fn serve(&self, site: &str, name: &str, words: &[String]) -> Result<(Process, String), Failure> {
         let log = |end: &str| {
             let path = self.dir.join(format!("{name}.{end}"));
-            File::create(&path).map(|file| (file, path)).map_err(|error| local("write a log", &error))
+            File::create(&path).map(|file| (file, path)).map_err(|error| cannot("write a log", &error))
         };
-        let ((out, said), (err, complained)) = (log("out")?, log("err")?);
+        let (out, out_path) = log("out")?;
+        let (err, err_path) = log("err")?;
         let mut command = self.network.command(site, self.program)?;
         command.args(words).stdin(Stdio::null()).stdout(out).stderr(err);
-        let mut process = Process(command.spawn().map_err(|error| local("start a process", &error))?);
-        let begun = Instant::now();
+        let mut process = Process(command.spawn().map_err(|error| cannot("start a process", &error))?);
+        let started = Instant::now();
         loop {
-            let text = fs::read_to_string(&said).unwrap_or_default();
+            let text = fs::read_to_string(&out_path).unwrap_or_default();
             let address = text.lines().find_map(|line| line.strip_prefix("listening on "));
             if let Some(address) = address {
                 let bare = ["https://", "http://"].iter().find_map(|scheme| address.strip_prefix(scheme));
                 return Ok((process, bare.unwrap_or(address).to_owned()));
             }
             let has_ended = process.0.try_wait().is_ok_and(|status| status.is_some());
-            if has_ended || begun.elapsed() > START_MAX || self.stop.load(Ordering::Relaxed) {
-                let why = fs::read_to_string(&complained).unwrap_or_default();
+            if has_ended || started.elapsed() > START_MAX || self.stop.load(Ordering::Relaxed) {
+                let why = fs::read_to_string(&err_path).unwrap_or_default();
                 return Err(Failure::local(format!("the {name} does not listen: {}", why.trim())));
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(START_CHECK_EVERY);
         }
     }
 
@@ -210,14 +214,14 @@ impl DemoLauncher<'_> {
     fn run(&self, words: &[&str], state: &Path) -> Result<String, Failure> {
         let mut command = Command::new(self.program);
         command.args(words).arg(state);
-        let text = said(command, words[0])?;
+        let text = output_of(command, words[0])?;
         Ok(text.lines().last().unwrap_or_default().to_owned())
     }
 }
 
 /// The output of a command that succeeds.
-fn said(mut command: Command, what: &str) -> Result<String, Failure> {
-    let output = command.stdin(Stdio::null()).output().map_err(|error| local("start a process", &error))?;
+fn output_of(mut command: Command, what: &str) -> Result<String, Failure> {
+    let output = command.stdin(Stdio::null()).output().map_err(|error| cannot("start a process", &error))?;
     if !output.status.success() {
         let why = String::from_utf8_lossy(&output.stderr);
         return Err(Failure::local(format!("{what} failed: {}", why.trim())));
@@ -225,15 +229,15 @@ fn said(mut command: Command, what: &str) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The address with a free port, if its port is 0.
+/// The address, with a free port in place of port 0.
 fn free_port(listen: SocketAddr) -> Result<SocketAddr, Failure> {
     let listener = std::net::TcpListener::bind(listen);
     let address = listener.and_then(|listener| listener.local_addr());
     address.map_err(|error| Failure::local(format!("cannot listen on {listen}: {error}")))
 }
 
-/// The hub's settings: sites, endpoints, links and communities. The mark of the link to perth is at a half.
-fn described(nodes: &[Node], network: &DemoNetwork) -> String {
+/// The hub's settings: sites, endpoints, links and communities. The mark of the link from amsterdam to perth is half of its capacity.
+fn hub_settings(nodes: &[Node], network: &DemoNetwork) -> String {
     let mut text = String::new();
     for (node, (latitude, longitude)) in nodes.iter().zip(LOCATIONS) {
         let Node { site, address, web, key, .. } = node;
@@ -255,12 +259,12 @@ fn described(nodes: &[Node], network: &DemoNetwork) -> String {
     text + "[community.science]\nshare = 2.0\n[community.survey]\nshare = 1.0\n"
 }
 
-/// The settings of the watch: all paths, with the times of the judge shortened to those of a demo.
-fn watched(nodes: &[Node], dir: &Path) -> Result<String, Failure> {
+/// The settings of the watch: all paths are tested, and the judge's times are shortened for a demo.
+fn watch_settings(nodes: &[Node], dir: &Path) -> Result<String, Failure> {
     let mut text = "[judge]\nscale = 0.0167\nlearn = 4\n".to_owned();
     for (node, (latitude, longitude)) in nodes.iter().zip(LOCATIONS) {
         let key = dir.join(format!("watch-{}.key", node.site));
-        fs::write(&key, &node.key).map_err(|error| local("write a key", &error))?;
+        fs::write(&key, &node.key).map_err(|error| cannot("write a key", &error))?;
         text += &format!(
             "[node.{}]\naddress = \"{}\"\nkey-file = \"{}\"\nlocation = [{latitude:?}, {longitude:?}]\nlink = \"300Mbit/s\"\n",
             node.site,
@@ -275,6 +279,6 @@ fn watched(nodes: &[Node], dir: &Path) -> Result<String, Failure> {
         ))
 }
 
-fn local(what: &str, error: &std::io::Error) -> Failure {
+fn cannot(what: &str, error: &std::io::Error) -> Failure {
     Failure::local(format!("cannot {what}: {error}"))
 }

@@ -1,13 +1,14 @@
-//! The files of a demo: observations, as small as possible while their transfer still takes a while.
+//! The files of a demo: observations, just large enough for their transfer to be seen.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Files of a night, and bytes of each.
+/// The number of files of a night.
 const NIGHT_FILES: u64 = 12;
+/// The size of each file of a night.
 const FILE_BYTES: usize = 24 << 20;
-/// Small files of a catalogue.
+/// The number of small files in `catalogue`.
 const SMALL_FILES: u64 = 2_000;
 
 /// Writes the files of the sites into their exports.
@@ -70,14 +71,16 @@ fn fits(path: &Path) -> io::Result<()> {
     file.write_all(&pixels)
 }
 
-/// A field of stars.
+/// A picture of a field of stars (SVG).
 fn sky() -> String {
     let bytes = noise(8 * 120, 9);
     let stars: String = bytes
         .chunks_exact(8)
         .map(|star| {
             let at = |low: u8, high: u8| (f64::from(low) + f64::from(high) * 256.0) / 65_536.0 * 400.0;
-            let (x, y, size) = (at(star[0], star[1]), at(star[2], star[3]), f64::from(star[4]) / 150.0);
+            let x = at(star[0], star[1]);
+            let y = at(star[2], star[3]);
+            let size = f64::from(star[4]) / 150.0;
             format!("<circle cx=\"{x:.0}\" cy=\"{y:.0}\" r=\"{size:.1}\" fill=\"#fff\"/>")
         })
         .collect();
@@ -91,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_files_are_what_their_names_say() {
+    fn the_files_have_the_formats_of_their_names() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("x.fits");
         fits(&file).unwrap();

@@ -1,4 +1,4 @@
-//! Where the processes of a demo run: at the sites of an emulated network, or all on loopback.
+//! The network of a demo: an emulated one, in which each process runs at a site, or loopback.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -15,7 +15,7 @@ pub const SITES: [&str; 3] = ["geneva", "amsterdam", "perth"];
 /// The site of the hub.
 pub const HUB_SITE: &str = "hub";
 
-/// The program that has the kernel end a process with its parent (util-linux).
+/// The program with which the kernel kills a process when its parent ends (util-linux).
 const SETPRIV: &str = "/usr/bin/setpriv";
 
 /// The scenario of the lab. Addresses are assigned in the order of the sites.
@@ -48,17 +48,17 @@ rtt = "250ms"
 
 /// The network that the processes run in.
 pub enum DemoNetwork {
-    /// In an emulated network.
+    /// An emulated network.
     Lab(Arc<Lab>),
-    /// On this host.
+    /// The loopback interface of this host.
     Loopback,
 }
 
 impl DemoNetwork {
-    /// An emulated network; or loopback, with the reason, where it is asked for or this machine has no lab.
+    /// Makes an emulated network. Where the user wants loopback, or this machine cannot run a lab, this is loopback, with the reason.
     ///
     /// # Errors
-    /// The lab does not come up.
+    /// The lab cannot be started.
     pub fn make(is_loopback: bool, dir: &Path) -> Result<(DemoNetwork, Option<String>), Failure> {
         if is_loopback {
             return Ok((DemoNetwork::Loopback, Some("as asked for".to_owned())));
@@ -80,23 +80,23 @@ impl DemoNetwork {
     /// # Errors
     /// The site cannot be entered.
     pub fn command(&self, site: &str, program: &Path) -> Result<Command, Failure> {
-        let is_tied = Path::new(SETPRIV).exists();
-        let first = if is_tied { Path::new(SETPRIV) } else { program };
+        let ends_with_parent = Path::new(SETPRIV).exists();
+        let first = if ends_with_parent { Path::new(SETPRIV) } else { program };
         let mut command = match self {
             DemoNetwork::Lab(lab) => lab.command(site, first)?,
             DemoNetwork::Loopback => Command::new(first),
         };
-        if is_tied {
+        if ends_with_parent {
             command.args(["--pdeathsig", "KILL"]).arg(program);
         }
         Ok(command)
     }
 
-    /// The address for a service at a site: the site's own with this port, or loopback with any port.
+    /// The address for a service at a site: that of the site with this port, or loopback with any port.
     pub fn listen(&self, site: &str, port: u16) -> String {
-        let place = SITES.iter().chain([&HUB_SITE]).position(|known| *known == site).unwrap_or_default();
+        let index = SITES.iter().chain([&HUB_SITE]).position(|known| *known == site).unwrap_or_default();
         match self {
-            DemoNetwork::Lab(_) => format!("10.77.{}.1:{port}", place + 1),
+            DemoNetwork::Lab(_) => format!("10.77.{}.1:{port}", index + 1),
             DemoNetwork::Loopback => "127.0.0.1:0".to_owned(),
         }
     }

@@ -1,4 +1,4 @@
-//! Relays connections of this host into a network namespace, which a browser cannot reach otherwise.
+//! Relays connections from this host into a network namespace, so that a browser can reach the services there.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Bytes that are relayed at a time.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Relays the connections to an address until it is dropped. A connection ends with either of its ends.
+/// Relays the connections to an address until this is dropped. A connection ends when either of its ends closes it.
 #[derive(Debug)]
 pub struct Relay {
     /// Where it listens.
     pub address: SocketAddr,
-    is_over: Arc<AtomicBool>,
+    is_stopped: Arc<AtomicBool>,
 }
 
 impl Relay {
@@ -27,45 +27,46 @@ impl Relay {
     ) -> io::Result<Relay> {
         let listener = TcpListener::bind(listen)?;
         let address = listener.local_addr()?;
-        let is_over = Arc::new(AtomicBool::new(false));
-        let over = Arc::clone(&is_over);
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&is_stopped);
         let connect = Arc::new(connect);
         std::thread::Builder::new().name("relay".into()).spawn(move || {
-            for near in listener.incoming() {
-                if over.load(Ordering::Relaxed) {
+            for client in listener.incoming() {
+                if stopped.load(Ordering::Relaxed) {
                     return;
                 }
-                let (Ok(near), connect) = (near, Arc::clone(&connect)) else { continue };
+                let (Ok(client), connect) = (client, Arc::clone(&connect)) else { continue };
                 std::thread::spawn(move || {
                     // If `connect` fails, the connection is closed, and the browser reports that.
-                    if let Ok(far) = connect() {
-                        join(&near, &far);
+                    if let Ok(server) = connect() {
+                        relay_both(&client, &server);
                     }
                 });
             }
         })?;
-        Ok(Relay { address, is_over })
+        Ok(Relay { address, is_stopped })
     }
 }
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Relaxed);
+        self.is_stopped.store(true, Ordering::Relaxed);
         // Wakes the thread that waits for connections.
         let _ = TcpStream::connect(self.address);
     }
 }
 
 /// Relays bytes in both directions until both ends have sent all.
-fn join(near: &TcpStream, far: &TcpStream) {
-    let _ = (near.set_nodelay(true), far.set_nodelay(true));
+fn relay_both(client: &TcpStream, server: &TcpStream) {
+    let _ = (client.set_nodelay(true), server.set_nodelay(true));
     std::thread::scope(|scope| {
-        scope.spawn(|| carry(near, far));
-        carry(far, near);
+        scope.spawn(|| relay_one_way(client, server));
+        relay_one_way(server, client);
     });
 }
 
-fn carry(mut from: &TcpStream, mut to: &TcpStream) {
+/// Relays bytes in one direction, and its end.
+fn relay_one_way(mut from: &TcpStream, mut to: &TcpStream) {
     let mut piece = vec![0; PIECE_BYTES];
     while let Ok(count) = from.read(&mut piece)
         && count > 0
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_go_both_ways_and_so_does_the_end() {
+    fn bytes_and_the_end_are_relayed_in_both_directions() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = server.local_addr().unwrap();
         let echo = std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! `longhaul hub grant`: makes, lists and revokes keys with roles in the hub's database; no hub need run.
+//! `longhaul hub grant`: makes, lists and revokes keys with roles in the hub's database. The hub need not run.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,7 +10,7 @@ use model::v1::hub::Role;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::serve::database;
+use super::serve::database_url;
 use crate::args::{HubGrant, HubGrantAction, RoleWord};
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -51,18 +51,18 @@ fn line(grant: &RoleGrant) -> RoleGrantLine<'_> {
 ///
 /// # Errors
 /// An option is wrong, the grant does not exist, or the database cannot be used.
-pub fn run(asked: HubGrant, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+pub fn run(args: HubGrant, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let state = settings.state()?;
-    let url = database(asked.db.as_deref(), state.path());
+    let url = database_url(args.db.as_deref(), state.path());
     let keys = Keys::open(&url).map_err(|error| Failure::from_chain(Fault::Local, &error))?;
     let failed = |error| Failure::from_chain(Fault::Local, &error);
-    match asked.action {
+    match args.action {
         Some(HubGrantAction::List) => {
             for grant in keys.list().map_err(failed)? {
                 if printer.is_json() {
                     printer.object(&line(&grant));
                 } else {
-                    printer.line(&described(&grant));
+                    printer.line(&describe(&grant));
                 }
             }
             return Ok(Exit::Done);
@@ -71,26 +71,27 @@ pub fn run(asked: HubGrant, settings: &Settings, printer: &Printer) -> Result<Ex
             if keys.revoke(&id).map_err(failed)? {
                 return Ok(Exit::Done);
             }
-            let message = format!("there is no grant {id}; `longhaul hub grant list` shows those that are");
+            let message = format!("there is no grant {id}; `longhaul hub grant list` shows all");
             return Err(Failure { exit: Exit::Failed, fault: Fault::Missing, message });
         }
         None => {}
     }
-    let role = match asked.role {
+    let role = match args.role {
         None => return Err(Failure::usage("say what the key allows: --role user|operator|admin")),
         Some(RoleWord::User) => Role::User,
         Some(RoleWord::Operator) => Role::Operator,
         Some(RoleWord::Admin) => Role::Admin,
     };
-    let (id, secret): ([u8; 8], [u8; 32]) = (random()?, random()?);
+    let id: [u8; 8] = random()?;
+    let secret: [u8; 32] = random()?;
     let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
     let grant = RoleGrant {
         id: model::hex::encode(&id),
         role,
-        community: asked.community,
-        name: asked.name,
+        community: args.community,
+        name: args.name,
         created,
-        expires: asked.lasting.map(|span| created.saturating_add(span.as_millis() as i64)),
+        expires: args.lasting.map(|span| created.saturating_add(span.as_millis() as i64)),
         secret_sha256: model::hex::encode(&Sha256::digest(secret)),
     };
     let key = AccessKey::new(id, secret, state.fingerprint()?);
@@ -98,15 +99,15 @@ pub fn run(asked: HubGrant, settings: &Settings, printer: &Printer) -> Result<Ex
     if printer.is_json() {
         printer.object(&line(&grant));
     } else if printer.is_chatty() {
-        // On stderr, so that the key alone can be sent to a file.
-        Printer::note(&described(&grant));
+        // On stderr, so that standard output has the key alone.
+        Printer::note(&describe(&grant));
         Printer::note("the key, to be kept secret (in LONGHAUL_KEY, or in a file for --key-file):");
     }
     printer.line(&key.expose_text());
     Ok(Exit::Done)
 }
 
-fn described(grant: &RoleGrant) -> String {
+fn describe(grant: &RoleGrant) -> String {
     let of = if grant.community.is_empty() { "all communities" } else { &grant.community };
     let until = grant.expires.map_or_else(|| "without end".to_owned(), |at| format!("until {}", date(at)));
     let name = if grant.name.is_empty() { String::new() } else { format!(" ({})", grant.name) };

@@ -42,7 +42,7 @@ fn states() -> bool {
 /// Checks that a text is a file of `--messages`.
 ///
 /// # Errors
-/// The text is no such file.
+/// The text is not such a file.
 #[cfg(test)]
 pub fn settings(text: &str) -> Result<(), toml::de::Error> {
     toml::from_str::<MessagesFile>(text).map(drop)
@@ -54,13 +54,13 @@ pub fn settings(text: &str) -> Result<(), toml::de::Error> {
 /// The file or its password file cannot be read, or is wrong.
 pub fn read(file: &Path) -> Result<Messages, Failure> {
     let fail = |why: String| Failure::usage(format!("cannot use {} as --messages: {why}", file.display()));
-    let said: MessagesFile = toml_file::read(file)?;
-    let brokers: Result<Vec<Broker>, String> = said.brokers.iter().map(|broker| broker.parse()).collect();
+    let file_settings: MessagesFile = toml_file::read(file)?;
+    let brokers: Result<Vec<Broker>, String> = file_settings.brokers.iter().map(|broker| broker.parse()).collect();
     let brokers = brokers.map_err(fail)?;
     if brokers.is_empty() {
-        return Err(fail("brokers = [\"stomp://HOST:PORT\"] names none".to_owned()));
+        return Err(fail("it names no broker: brokers = [\"stomp://HOST:PORT\"]".to_owned()));
     }
-    let password = match &said.password_file {
+    let password = match &file_settings.password_file {
         None => String::new(),
         Some(path) => {
             let text = std::fs::read_to_string(path).map_err(|error| fail(format!("{}: {error}", path.display())))?;
@@ -70,11 +70,11 @@ pub fn read(file: &Path) -> Result<Messages, Failure> {
     let this_host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
     Ok(Messages {
         brokers,
-        user: said.user,
+        user: file_settings.user,
         password,
-        virtual_host: said.virtual_host,
-        destination: said.destination,
-        endpoint: said.endpoint.unwrap_or_else(this_host),
-        states: said.states,
+        virtual_host: file_settings.virtual_host,
+        destination: file_settings.destination,
+        endpoint: file_settings.endpoint.unwrap_or_else(this_host),
+        states: file_settings.states,
     })
 }

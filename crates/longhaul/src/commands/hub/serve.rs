@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::sign_in::SignInTable;
-use super::{messages, sign_in, watching};
+use super::{messages, sign_in, watch_part};
 use crate::args::{Anonymous, HubServe};
 use crate::commands::serve;
 use crate::failure::Failure;
@@ -28,7 +28,7 @@ use crate::toml_file;
 const HUB_PORT: u16 = 8446;
 
 /// The keys of the `--config` file that are options. All other keys describe the collaboration.
-const KEYS: [&str; 13] = [
+const OPTION_KEYS: [&str; 13] = [
     "listen",
     "fts-listen",
     "db",
@@ -64,8 +64,8 @@ struct FileOptions {
 }
 
 /// The URL of the database: as given, or a file in the state directory.
-pub(super) fn database(said: Option<&str>, state: &Path) -> String {
-    said.map_or_else(|| format!("sqlite:{}", state.join("hub.db").display()), str::to_owned)
+pub(super) fn database_url(option: Option<&str>, state: &Path) -> String {
+    option.map_or_else(|| format!("sqlite:{}", state.join("hub.db").display()), str::to_owned)
 }
 
 /// Reads a settings file: the options, and the collaboration if the file describes one.
@@ -76,35 +76,36 @@ fn read_file(file: &Path) -> Result<(FileOptions, Option<Collaboration>), Failur
 
 /// Splits a settings file into the options and the collaboration.
 fn split(mut all: toml::Table) -> Result<(FileOptions, Option<Collaboration>), toml::de::Error> {
-    let options: toml::Table = KEYS.iter().filter_map(|key| Some(((*key).to_owned(), all.remove(*key)?))).collect();
-    let described = if all.is_empty() { None } else { Some(all.try_into()?) };
-    Ok((options.try_into()?, described))
+    let options: toml::Table =
+        OPTION_KEYS.iter().filter_map(|key| Some(((*key).to_owned(), all.remove(*key)?))).collect();
+    let collaboration = if all.is_empty() { None } else { Some(all.try_into()?) };
+    Ok((options.try_into()?, collaboration))
 }
 
 /// Checks that a text is a hub's settings file.
 ///
 /// # Errors
-/// The text is no such file.
+/// The text is not such a file.
 #[cfg(test)]
 pub fn settings(text: &str) -> Result<(), toml::de::Error> {
     split(toml::from_str(text)?).map(drop)
 }
 
-/// The options of the command line over those of the file.
-fn options(asked: &HubServe, file: FileOptions) -> FileOptions {
+/// The options of the command line, and those of the file where the command line has none.
+fn options(args: &HubServe, file: FileOptions) -> FileOptions {
     FileOptions {
-        listen: asked.listen.clone().or(file.listen),
-        fts_listen: asked.fts_listen.clone().or(file.fts_listen),
-        db: asked.db.clone().or(file.db),
-        plain: asked.plain || file.plain,
-        anonymous: asked.anonymous.or(file.anonymous),
-        certificate: asked.certificate.clone().or(file.certificate),
-        certificate_key: asked.certificate_key.clone().or(file.certificate_key),
-        client_ca: asked.client_ca.clone().or(file.client_ca),
-        vomsdir: asked.vomsdir.clone().or(file.vomsdir),
-        messages: asked.messages.clone().or(file.messages),
-        watch: asked.watch.clone().or(file.watch),
-        access: asked.access.clone().or(file.access),
+        listen: args.listen.clone().or(file.listen),
+        fts_listen: args.fts_listen.clone().or(file.fts_listen),
+        db: args.db.clone().or(file.db),
+        plain: args.plain || file.plain,
+        anonymous: args.anonymous.or(file.anonymous),
+        certificate: args.certificate.clone().or(file.certificate),
+        certificate_key: args.certificate_key.clone().or(file.certificate_key),
+        client_ca: args.client_ca.clone().or(file.client_ca),
+        vomsdir: args.vomsdir.clone().or(file.vomsdir),
+        messages: args.messages.clone().or(file.messages),
+        watch: args.watch.clone().or(file.watch),
+        access: args.access.clone().or(file.access),
         sign_in: file.sign_in,
     }
 }
@@ -113,25 +114,25 @@ fn options(asked: &HubServe, file: FileOptions) -> FileOptions {
 ///
 /// # Errors
 /// A setting is wrong, a file cannot be read, or the hub cannot start or fails.
-pub fn run(asked: HubServe, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
-    let (file, collaboration) = asked.config.as_deref().map(read_file).transpose()?.unwrap_or_default();
-    let options = options(&asked, file);
+pub fn run(args: HubServe, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    let (file, collaboration) = args.config.as_deref().map(read_file).transpose()?.unwrap_or_default();
+    let options = options(&args, file);
     let state = settings.state()?;
-    let own = state.identity()?;
-    let own = Certificate { chain: own.chain, key: own.key };
+    let identity = state.identity()?;
+    let identity = Certificate { chain: identity.chain, key: identity.key };
     let policy_file = options.access.clone().unwrap_or_else(|| state.path().join("access.toml"));
     let config = HubConfig {
         host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         listen: serve::addresses_at(options.listen.as_deref(), HUB_PORT)?[0],
         fts_listen: fts_address(options.fts_listen.as_deref())?,
-        database: database(options.db.as_deref(), state.path()),
-        identity: own,
+        database: database_url(options.db.as_deref(), state.path()),
+        identity,
         certificate: serve::certificate(options.certificate.as_ref(), options.certificate_key.as_ref())?
             .map(|site| Certificate { chain: site.chain, key: site.key }),
         client_authorities: authorities(options.client_ca.as_deref(), options.vomsdir.as_deref())?,
         authorities: settings.authorities(),
         plain: options.plain,
-        anonymous: role_of_anybody(options.anonymous)?,
+        anonymous: anonymous_role(options.anonymous)?,
         policy: policy(&policy_file, options.access.is_some())?,
         sign_ins: options.sign_in.iter().map(sign_in::read).collect::<Result<_, _>>()?,
         issuers: Issuers::new(state.path(), Some(&settings.authorities())),
@@ -139,52 +140,56 @@ pub fn run(asked: HubServe, settings: &Settings, printer: &Printer) -> Result<Ex
         collaboration,
         parts: Vec::new(),
     };
-    let runtime = hub::run::runtime().map_err(|error| Failure::local(format!("no threads for a hub: {error}")))?;
+    let runtime =
+        hub::run::runtime().map_err(|error| Failure::local(format!("cannot start the threads of a hub: {error}")))?;
     serve::log(printer);
     let mut signals =
-        Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|e| Failure::local(format!("cannot hear signals: {e}")))?;
+        Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|e| Failure::local(format!("cannot handle signals: {e}")))?;
     let (stopper, stopped) = stopper();
-    let watched =
-        options.watch.as_deref().map(|file| watching::open(&runtime, file, state.path(), settings)).transpose()?;
-    let config = HubConfig { parts: watched.iter().map(watching::part).collect(), ..config };
-    let watch = watched.map(|watched| watching::start(&runtime, watched, stopped.receiver()));
+    let opened_watch =
+        options.watch.as_deref().map(|file| watch_part::open(&runtime, file, state.path(), settings)).transpose()?;
+    let config = HubConfig { parts: opened_watch.iter().map(watch_part::api_part).collect(), ..config };
+    let watch = opened_watch.map(|opened_watch| watch_part::start(&runtime, opened_watch, stopped.receiver()));
     let ready = |hub: hub::run::Running| {
         printer.line(&format!("listening on https://{}", hub.address));
         if let Some(address) = hub.fts_address {
             printer.line(&format!("FTS3's words on https://{address}"));
         }
         let _ = std::io::stdout().flush();
-        let (config, watch_file) = (asked.config.clone(), options.watch.clone());
+        let config = args.config.clone();
+        let watch_file = options.watch.clone();
         std::thread::spawn(move || {
             for signal in signals.forever() {
                 if signal == SIGHUP
                     && let Some((watch, file)) = watch.as_ref().zip(watch_file.as_ref())
                 {
-                    watching::reload(watch, file);
+                    watch_part::reload(watch, file);
                 }
                 match (signal, &config) {
                     (SIGHUP, Some(file)) => reload(file, &hub),
                     (SIGHUP, None) if watch.is_some() => {}
-                    (SIGHUP, None) => tracing::info!("there is no settings file (--config): nothing is read again"),
+                    (SIGHUP, None) => {
+                        tracing::info!("there is no settings file (--config): there is nothing to read again")
+                    }
                     _ => return stopper.stop(),
                 }
             }
         });
     };
     hub::run::run_on(&runtime, config, stopped, ready).map_err(failed)?;
-    // Requests to nodes that do not answer are not waited for.
+    // The hub does not wait for requests to nodes that do not answer.
     runtime.shutdown_timeout(hub::limits::SHUTDOWN_MAX);
     Ok(Exit::Done)
 }
 
 /// The role of an anonymous client.
-fn role_of_anybody(anonymous: Option<Anonymous>) -> Result<Option<Role>, Failure> {
+fn anonymous_role(anonymous: Option<Anonymous>) -> Result<Option<Role>, Failure> {
     match anonymous {
         None => Ok(None),
         Some(Anonymous::Rw) => Ok(Some(Role::User)),
-        Some(Anonymous::Ro) => {
-            Err(Failure::usage("--anonymous rw lets anybody submit; whoever may only look has nothing to see here"))
-        }
+        Some(Anonymous::Ro) => Err(Failure::usage(
+            "a hub takes --anonymous rw alone (anonymous clients may submit): it has no read-only access",
+        )),
     }
 }
 
@@ -194,7 +199,8 @@ fn authorities(client_ca: Option<&Path>, vomsdir: Option<&Path>) -> Result<Optio
     match client_ca {
         Some(file) => Ok(Some(Authorities { roots: read_authorities(file, "--client-ca")?, voms })),
         None if vomsdir.is_some() => Err(Failure::usage(
-            "--vomsdir needs --client-ca: attributes are of certificates, and somebody must vouch for those",
+            "--vomsdir needs --client-ca: VOMS attributes come with client certificates, and --client-ca names the authorities \
+             that verify these",
         )),
         None => Ok(None),
     }
@@ -219,24 +225,27 @@ fn voms_servers(dir: &Path) -> Result<VomsServers, Failure> {
 }
 
 /// The address of FTS's API, where it has a port of its own.
-fn fts_address(said: Option<&str>) -> Result<Option<SocketAddr>, Failure> {
-    Ok(match said {
-        Some(said) => serve::addresses_at(Some(said), HUB_PORT)?.into_iter().next(),
+fn fts_address(option: Option<&str>) -> Result<Option<SocketAddr>, Failure> {
+    Ok(match option {
+        Some(text) => serve::addresses_at(Some(text), HUB_PORT)?.into_iter().next(),
         None => None,
     })
 }
 
+/// Reads the settings file again, and replaces the collaboration.
 fn reload(file: &Path, hub: &hub::run::Running) {
-    let described = read_file(file).map_err(|failure| failure.message).and_then(|(_, described)| match described {
-        Some(described) => hub.describe(described).map_err(|refusal| refusal.reason),
+    let read = read_file(file).map_err(|failure| failure.message);
+    let result = read.and_then(|(_, collaboration)| match collaboration {
+        Some(collaboration) => hub.describe(collaboration).map_err(|refusal| refusal.reason),
         None => Ok(()),
     });
-    match described {
+    match result {
         Ok(()) => tracing::info!(file = %file.display(), "the collaboration was read again"),
-        Err(error) => tracing::error!(error, "the new settings are refused: those before them count on"),
+        Err(error) => tracing::error!(error, "the new settings are refused; the former ones stay in force"),
     }
 }
 
+/// The policy in a file; the default where the file is missing and no option names it.
 fn policy(file: &Path, is_named: bool) -> Result<Policy, Failure> {
     let fail = |why: String| Failure::usage(format!("cannot use {}: {why}", file.display()));
     match std::fs::read_to_string(file) {

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_wrong_setting() {
         let refused = |text: &str| parse(text).unwrap_err().message;
         let rest = "issuer = \"https://idp.example\"\nclient-id = \"hub\"";
         assert!(refused(&format!("id = \"a b\"\n{rest}")).contains("letters, digits and hyphens"));

@@ -1,4 +1,4 @@
-//! `longhaul lab check`.
+//! `longhaul lab check`: measures whether a lab does what its scenario says.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::{load, praise};
+use super::{load, print_summary};
 use crate::args::LabFile;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -49,7 +49,7 @@ struct Summary<'a> {
     ceiling_emulator_limited: Option<&'a str>,
 }
 
-fn words(verdict: &Verdict) -> (&'static str, Option<&str>) {
+fn verdict_words(verdict: &Verdict) -> (&'static str, Option<&str>) {
     match verdict {
         Verdict::Right => ("ok", None),
         Verdict::Wrong => ("WRONG", None),
@@ -58,8 +58,8 @@ fn words(verdict: &Verdict) -> (&'static str, Option<&str>) {
     }
 }
 
-fn tell(finding: &Finding, printer: &Printer) {
-    let (verdict, why) = words(&finding.verdict);
+fn print_finding(finding: &Finding, printer: &Printer) {
+    let (verdict, why) = verdict_words(&finding.verdict);
     let Finding { where_, what, wanted, measured, .. } = finding;
     if printer.is_json() {
         let line = FindingLine { v: 1, event: "lab_finding", path: where_, what, wanted, measured, verdict, why };
@@ -69,10 +69,10 @@ fn tell(finding: &Finding, printer: &Printer) {
     printer.line(&format!("{where_:40} {what:5} wanted {wanted}, measured {measured}: {verdict}{why}"));
 }
 
-fn ceiling(ceiling: &Ceiling) -> String {
-    let mark = ceiling.limited.as_ref().map(|why| format!(" (emulator-limited: {why})")).unwrap_or_default();
+fn ceiling_line(ceiling: &Ceiling) -> String {
+    let limited = ceiling.limited.as_ref().map(|why| format!(" (emulator-limited: {why})")).unwrap_or_default();
     let rate = BitRate(ceiling.rate_bit_s as u64);
-    format!("this machine carries {rate} in one TCP stream over {:.1} ms{mark}", ceiling.rtt.as_secs_f64() * 1e3)
+    format!("this machine carries {rate} in one TCP stream over {:.1} ms{limited}", ceiling.rtt.as_secs_f64() * 1e3)
 }
 
 /// Brings the lab up, measures it and takes it down. The exit code is 0 if all is as the scenario says.
@@ -82,29 +82,29 @@ fn ceiling(ceiling: &Ceiling) -> String {
 pub fn run(file: &LabFile, name: Option<&str>, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {
     let loaded = load(file, name)?;
     if file.dry_run {
-        return Ok(praise(&loaded, printer));
+        return Ok(print_summary(&loaded, printer));
     }
     lab::able()?;
     let home = LabDirectory::claim(settings.state_path()?, &loaded.name)?;
     let dir = home.dir().to_owned();
     let home = with_signals(home)?;
-    let report = lab::check::run(&loaded.scenario, &dir, |finding| tell(finding, printer));
+    let report = lab::check::run(&loaded.scenario, &dir, |finding| print_finding(finding, printer));
     release(&home);
     let report = report?;
     summarise(&loaded.name, &report, printer);
     Ok(if report.is_right() { Exit::Done as u8 } else { Exit::Failed as u8 })
 }
 
-/// Has a signal end the check and remove its directory; the network goes with the process.
+/// Registers signals that end the check and remove its directory. The network ends with the process.
 fn with_signals(home: LabDirectory) -> Result<Arc<Mutex<Option<LabDirectory>>>, Failure> {
-    let failed = |error| Failure::local(format!("cannot hear signals: {error}"));
+    let failed = |error| Failure::local(format!("cannot handle signals: {error}"));
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
     let home = Arc::new(Mutex::new(Some(home)));
-    let its = Arc::clone(&home);
+    let home_of_handler = Arc::clone(&home);
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
-            release(&its);
-            // Then the signal has its default effect.
+            release(&home_of_handler);
+            // The signal then has its default effect.
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
     });
@@ -126,7 +126,7 @@ fn summarise(name: &str, report: &Report, printer: &Printer) {
     });
     let wrong = count(|verdict| *verdict == Verdict::Wrong);
     if printer.is_json() {
-        let its = report.ceiling.as_ref();
+        let ceiling = report.ceiling.as_ref();
         return printer.object(&Summary {
             v: 1,
             event: "lab_check",
@@ -138,9 +138,9 @@ fn summarise(name: &str, report: &Report, printer: &Printer) {
             limited,
             not_judged,
             emulator_limited: why,
-            ceiling_bit_s: its.map(|its| its.rate_bit_s as u64),
-            ceiling_rtt_s: its.map(|its| its.rtt.as_secs_f64()),
-            ceiling_emulator_limited: its.and_then(|its| its.limited.as_deref()),
+            ceiling_bit_s: ceiling.map(|ceiling| ceiling.rate_bit_s as u64),
+            ceiling_rtt_s: ceiling.map(|ceiling| ceiling.rtt.as_secs_f64()),
+            ceiling_emulator_limited: ceiling.and_then(|ceiling| ceiling.limited.as_deref()),
         });
     }
     let all = report.findings.len();
@@ -152,6 +152,6 @@ fn summarise(name: &str, report: &Report, printer: &Printer) {
     let limited = why.map(|why| format!(", {limited} emulator-limited ({why})")).unwrap_or_default();
     let not_judged = if not_judged > 0 { format!(", {not_judged} not judged") } else { String::new() };
     let rest = limited + &not_judged;
-    let ceiling = report.ceiling.as_ref().map(|its| format!("; {}", ceiling(its))).unwrap_or_default();
+    let ceiling = report.ceiling.as_ref().map(|found| format!("; {}", ceiling_line(found))).unwrap_or_default();
     printer.line(&format!("{verdict}{rest}{ceiling}"));
 }

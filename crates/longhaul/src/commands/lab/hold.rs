@@ -1,4 +1,4 @@
-//! The process that holds a lab: how it is started, and what it does.
+//! The process of a lab (`longhaul lab hold`): its start by the command, and its work.
 
 use std::io::{BufRead, BufReader, Read as _, Write};
 use std::os::unix::process::CommandExt;
@@ -16,14 +16,14 @@ use super::LoadedScenario;
 use crate::failure::Failure;
 use crate::settings::Settings;
 
-/// What the lab's process reports on stdout.
+/// The line that the lab's process prints on stdout.
 #[derive(Serialize, Deserialize)]
 enum HoldReply {
     Up,
     Failed(String),
 }
 
-/// A lab's process that ends with its owner. It is waited for, so that no zombie is left.
+/// A lab's process that ends with its owner, which waits for it, so that no zombie remains.
 pub struct LabProcess(Child);
 
 impl Drop for LabProcess {
@@ -41,8 +41,8 @@ impl Drop for LabProcess {
 /// The process cannot be started, or the lab does not come up.
 pub fn start(loaded: &LoadedScenario, tied: bool, settings: &Settings) -> Result<Option<LabProcess>, Failure> {
     let failed = |error: std::io::Error| Failure::local(format!("cannot start the lab's process: {error}"));
-    let own = std::env::current_exe().map_err(failed)?;
-    let mut command = Command::new(own);
+    let program = std::env::current_exe().map_err(failed)?;
+    let mut command = Command::new(program);
     command.args(["lab", "hold", "--lab", &loaded.name]).arg("--state").arg(settings.state_path()?);
     if tied {
         command.arg("--tied").arg(std::process::id().to_string());
@@ -64,7 +64,7 @@ pub fn start(loaded: &LoadedScenario, tied: bool, settings: &Settings) -> Result
     let message = match serde_json::from_str(&line) {
         Ok(HoldReply::Up) => return Ok(tied.then(|| LabProcess(child))),
         Ok(HoldReply::Failed(message)) => message,
-        Err(_) => "the lab's process ended without a word".to_owned(),
+        Err(_) => "the lab's process ended without a reply".to_owned(),
     };
     let status = child.wait().map_err(failed)?;
     let exit = status.code().and_then(|code| u8::try_from(code).ok());
@@ -72,41 +72,45 @@ pub fn start(loaded: &LoadedScenario, tied: bool, settings: &Settings) -> Result
     Err(Failure { exit, fault: Fault::Local, message })
 }
 
-/// `longhaul lab hold`.
+/// Runs `longhaul lab hold`.
+///
+/// # Errors
+/// None: a failure is a reply on stdout and an exit code.
 pub fn run(name: Option<String>, tied: Option<u32>, settings: &Settings) -> Result<u8, Failure> {
-    let over = Arc::new(AtomicBool::new(false));
+    let is_ending = Arc::new(AtomicBool::new(false));
     let hold = || -> Result<(), Failure> {
         if let Some(owner) = tied {
             set_parent_process_death_signal(Some(Signal::TERM))
                 .map_err(|error| Failure::local(format!("cannot be tied to its owner: {error}")))?;
             if std::os::unix::process::parent_id() != owner {
-                return Err(Failure::local("whoever wanted this lab has gone"));
+                return Err(Failure::local("the process that wanted this lab has ended"));
             }
         } else {
             // The lab outlives the terminal that it was started from.
             rustix::process::setsid().map_err(|error| Failure::local(format!("cannot leave the terminal: {error}")))?;
-            // It keeps no file system busy as its working directory.
+            // Its working directory must not keep a file system busy.
             let _ = std::env::set_current_dir("/");
         }
         for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
-            signal_hook::flag::register(signal, Arc::clone(&over))
-                .map_err(|error| Failure::local(format!("cannot hear signals: {error}")))?;
+            signal_hook::flag::register(signal, Arc::clone(&is_ending))
+                .map_err(|error| Failure::local(format!("cannot handle signals: {error}")))?;
         }
         let name = name.ok_or_else(|| Failure::usage("--lab is missing"))?;
         let mut text = String::new();
         let read = std::io::stdin().read_to_string(&mut text);
         read.map_err(|error| Failure::local(format!("cannot read the scenario: {error}")))?;
-        let scenario = Scenario::read(&text).map_err(|problem| Failure::usage(problem.to_string()))?;
-        // Checked first: a user who may not have labs often may not write to the state directory either.
+        let scenario =
+            Scenario::read(&text).and_then(Scenario::for_lab).map_err(|problem| Failure::usage(problem.to_string()))?;
+        // This comes first: a user who cannot have labs often cannot write to the state directory either.
         lab::able()?;
         let home = LabDirectory::claim(settings.state_path()?, &name)?;
-        // A lab whose owner does not learn that it is up ends at once: nobody would know of it.
+        // If the owner cannot read the reply, the lab ends at once: nobody would take it down.
         let ready = || {
             if reply(&HoldReply::Up).is_err() {
-                over.store(true, Ordering::Relaxed);
+                is_ending.store(true, Ordering::Relaxed);
             }
         };
-        home.serve(&scenario, ready, || over.load(Ordering::Relaxed))?;
+        home.serve(&scenario, ready, || is_ending.load(Ordering::Relaxed))?;
         Ok(())
     };
     match hold() {

@@ -1,4 +1,4 @@
-//! A lab's numbers as tables for people.
+//! The numbers of a lab as tables.
 
 use std::time::Duration;
 
@@ -75,12 +75,12 @@ pub fn status(lab: &v1::Lab) -> Vec<String> {
     let mut lines = vec![format!("lab {}: up {up}, process {}, back end {}", lab.lab, lab.pid, lab.back_end)];
     lines.extend(sites(lab));
     lines.extend(links(lab, false).into_iter().map(|line| format!("  {line}")));
-    let its = &lab.emulator;
+    let emulator = &lab.emulator;
     let refused = [
-        ("for nobody", its.unroutable),
-        ("TTL ended", its.expired),
-        ("larger than the path's MTU", its.too_big),
-        ("firewalled", its.firewalled),
+        ("for nobody", emulator.unroutable),
+        ("TTL ended", emulator.expired),
+        ("larger than the path's MTU", emulator.too_big),
+        ("firewalled", emulator.firewalled),
     ];
     let refused: Vec<_> =
         refused.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{n} packets {what}")).collect();
@@ -88,9 +88,9 @@ pub fn status(lab: &v1::Lab) -> Vec<String> {
         lines.push(format!("  refused: {}", refused.join(", ")));
     }
     let memory =
-        format!("{} of packets on their way (most: {})", Bytes(its.memory_bytes), Bytes(its.memory_peak_bytes));
-    let priority = if its.real_time { "real-time" } else { "ordinary (it may be late: needs CAP_SYS_NICE)" };
-    lines.push(format!("  emulator: {:.1} s of processor time, {priority} priority, {memory}", its.cpu_s));
+        format!("{} of packets in flight (most: {})", Bytes(emulator.memory_bytes), Bytes(emulator.memory_peak_bytes));
+    let priority = if emulator.real_time { "real-time" } else { "ordinary (it may be late: needs CAP_SYS_NICE)" };
+    lines.push(format!("  emulator: {:.1} s of processor time, {priority} priority, {memory}", emulator.cpu_s));
     match &lab.emulator_limited {
         Some(why) => lines.push(format!("  emulator-limited: {why}")),
         None => lines.push("  the lab itself was not the limit".into()),

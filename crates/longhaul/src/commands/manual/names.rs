@@ -10,7 +10,7 @@ pub(super) fn with_names(shell: Shell, script: String) -> String {
         Shell::Bash => script + BASH,
         Shell::Zsh => zsh(&script),
         Shell::Fish => script + FISH,
-        // Those that are left complete commands and options.
+        // For other shells only commands and options are completed.
         _ => script,
     }
 }
@@ -47,14 +47,14 @@ _longhaul_places() {
 }
 "#;
 
-/// The arguments that may be a place: the script names them by what the help says.
+/// The arguments that may be a locator, as the generated script names them.
 const PLACES: [&str; 6] =
     ["'*::locators -- ", "':locator -- ", "':from -- ", "':to -- ", "':target -- ", "'::target -- "];
 
 fn zsh(script: &str) -> String {
     let (head, rest) = script.split_once('\n').unwrap_or((script, ""));
     let line = |line: &str| match line.strip_suffix(":_default' \\") {
-        Some(said) if PLACES.iter().any(|place| line.starts_with(place)) => format!("{said}:_longhaul_places' \\\n"),
+        Some(start) if PLACES.iter().any(|place| line.starts_with(place)) => format!("{start}:_longhaul_places' \\\n"),
         _ => format!("{line}\n"),
     };
     let rest: String = rest.lines().map(line).collect();

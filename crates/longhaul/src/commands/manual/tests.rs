@@ -1,6 +1,5 @@
-//! Checks the documents: the program accepts the commands in them, has their options, and reads their settings files.
-//!
-//! Does not know: what the commands do, and `docs/results`, which is about earlier programs.
+//! Checks the documents: the program accepts their commands, has their options, and reads their settings files. `docs/results` is
+//! not checked: it is about earlier versions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +13,7 @@ use crate::commands::data::subscriptions;
 use crate::commands::{hub, serve};
 use crate::failure::Failure;
 
-/// Commands that no other program has: between backticks they mean ours.
+/// Commands of `longhaul` that documents write without the program's name.
 const OURS: [&str; 8] = ["cp", "job", "probe", "tune", "serve", "grant", "lab", "digest"];
 
 /// A document: its path below the root, and its text.
@@ -46,8 +45,8 @@ impl Document {
         let mut open: Option<bool> = None;
         for (n, line) in self.text.lines().enumerate() {
             match (line.trim_start().strip_prefix("```"), open) {
-                (Some(said), None) => {
-                    open = Some(said.trim() == language);
+                (Some(info), None) => {
+                    open = Some(info.trim() == language);
                     blocks.extend(open.filter(|wanted| *wanted).map(|_| (n + 2, String::new())));
                 }
                 (Some(_), Some(_)) => open = None,
@@ -62,7 +61,7 @@ impl Document {
         blocks
     }
 
-    /// What stands between single backticks outside of blocks, each with its line. It may go over the end of a line.
+    /// The texts between single backticks outside of blocks, each with its line. Such a text may contain the end of a line.
     fn spans(&self) -> Vec<(usize, String)> {
         let mut spans = Vec::new();
         let mut inside = false;
@@ -75,22 +74,22 @@ impl Document {
                 if inside || is_fence { "" } else { line }
             })
             .collect();
-        let mut begun: Option<(usize, String)> = None;
+        let mut open_span: Option<(usize, String)> = None;
         for (n, line) in open.iter().enumerate() {
             // A backtick that was never closed ends with its paragraph.
-            begun = begun.filter(|_| !line.is_empty());
+            open_span = open_span.filter(|_| !line.is_empty());
             for (at, piece) in line.split('`').enumerate() {
                 if at > 0 {
-                    match begun.take() {
+                    match open_span.take() {
                         Some(span) => spans.push(span),
-                        None => begun = Some((n + 1, String::new())),
+                        None => open_span = Some((n + 1, String::new())),
                     }
                 }
-                if let Some((_, span)) = &mut begun {
+                if let Some((_, span)) = &mut open_span {
                     span.push_str(piece);
                 }
             }
-            if let Some((_, span)) = &mut begun {
+            if let Some((_, span)) = &mut open_span {
                 span.push(' ');
             }
         }
@@ -101,12 +100,15 @@ impl Document {
 /// The simple commands of a shell script, each with its line from 0: words without quotes, comments and redirections.
 fn commands(script: &str) -> Vec<(usize, Vec<String>)> {
     let mut all: Vec<(usize, Vec<String>)> = vec![(0, Vec::new())];
-    let (mut word, mut quote, mut depth, mut line) = (None::<String>, None::<char>, 0, 0);
+    let mut word = None::<String>;
+    let mut quote = None::<char>;
+    let mut depth = 0;
+    let mut line = 0;
     let mut chars = script.chars().peekable();
     while let Some(c) = chars.next() {
         line += usize::from(c == '\n');
         match (c, quote) {
-            // A command substitution within a word is no option.
+            // A command substitution within a word is not an option.
             ('$', _) if chars.peek() == Some(&'(') => depth += 1,
             (')', _) if depth > 0 => depth -= 1,
             _ if depth > 0 => word.get_or_insert_default().push('_'),
@@ -145,8 +147,8 @@ fn without_redirections(words: &mut Vec<String>) {
     }
 }
 
-/// The words from the program's name on, where a command is one of ours: behind assignments and `sudo`, and behind `--` of
-/// another one of ours.
+/// The commands of `longhaul` in the words of a command, each from the program's name on: behind assignments, behind `sudo`, and
+/// behind `--` of another command of `longhaul`.
 fn ours(words: &[String]) -> Vec<&[String]> {
     let is_ours = |word: &String| word == "longhaul" || word.ends_with("/longhaul");
     let begins = |at: usize| {
@@ -162,14 +164,14 @@ fn ours(words: &[String]) -> Vec<&[String]> {
     all.map(|at| &words[at..]).collect()
 }
 
-/// What is wrong with a command that is complete.
+/// The error of a complete command, if it has one.
 fn refused(words: &[String]) -> Option<String> {
     let error = Args::command().try_get_matches_from(words).err()?;
     let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     (!is_answer).then(|| format!("{}: {}", words.join(" "), error.to_string().lines().next().unwrap_or_default()))
 }
 
-/// What is wrong with a command as prose has it: parts may be left out, and several words may stand for one (`a|b`).
+/// The error of a command in prose, if it has one. Parts may be left out, and `a|b` stands for one of several words.
 fn unknown(text: &str) -> Option<String> {
     let mut root = Args::command();
     root.build();
@@ -217,8 +219,9 @@ fn option<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
 }
 
 #[test]
-fn commands_in_documents_are_ones_that_the_program_takes() {
-    let (mut wrong, mut seen) = (Vec::new(), 0);
+fn the_program_accepts_the_commands_in_the_documents() {
+    let mut wrong = Vec::new();
+    let mut seen = 0;
     for document in documents() {
         for (first, block) in document.blocks("sh") {
             for (line, words) in commands(&block) {
@@ -234,12 +237,13 @@ fn commands_in_documents_are_ones_that_the_program_takes() {
 }
 
 #[test]
-fn commands_in_prose_have_options_that_are_there() {
-    let (mut wrong, mut seen) = (Vec::new(), 0);
+fn options_of_commands_in_prose_exist() {
+    let mut wrong = Vec::new();
+    let mut seen = 0;
     for document in documents() {
         for (line, span) in document.spans() {
             let first = span.split_whitespace().next().unwrap_or_default();
-            // Elsewhere `cp -r` and `lab` are words of others, too: only with an option of ours they are meant.
+            // `cp -r` and `lab` may mean other things: without `longhaul`, only a span with a long option is checked.
             let is_meant = first == "longhaul" || OURS.contains(&first) && span.contains(" --");
             if is_meant {
                 seen += 1;
@@ -259,7 +263,7 @@ fn client_config(text: &str) -> Result<(), Failure> {
 }
 
 #[test]
-fn settings_in_documents_read() {
+fn settings_files_in_the_documents_can_be_read() {
     let mut seen = 0;
     for document in documents() {
         for (line, block) in document.blocks("toml") {
@@ -296,7 +300,7 @@ fn help_names_every_digest() {
 }
 
 #[test]
-fn what_is_wrong_is_found() {
+fn a_wrong_command_in_a_document_is_found() {
     let script = "A=\"$(cat x; y)\" longhaul ls lh://h/ # longhaul no\nsudo -u d longhaul lab exec a -- longhaul cp a b > f; \
                   echo longhaul x\nlonghaul cp --nothing a \\\n  b | cat\n";
     let found: Vec<(usize, Vec<String>)> = commands(script);

@@ -16,7 +16,7 @@ use probe::host::Watch;
 use probe::{Stop, causes, stamp, task, udp};
 use report::path::{self, headline};
 
-use super::check::{self, Fact};
+use super::check::{self, Figure};
 use super::target::{Target, connect};
 use super::{ProbeDocument, latency};
 use crate::args::{Measure, ProbeAll};
@@ -24,29 +24,31 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-/// Small datagrams: 20,000 a second see a loss of 0.0046 % in ten seconds (nine of them), at 32 Mbit/s.
+/// The size of small datagrams. 20,000 a second for ten seconds show a loss of 0.0046 % (nine of them), at 32 Mbit/s.
 const SMALL_BYTES: u32 = 200;
+/// The time between two small datagrams.
 const SMALL_SPACING_S: f64 = 5e-5;
-/// Bursts of 754 kB, two a second: more than a short queue holds, but little load.
+/// Bursts of 754 kB, two a second: more than a short queue holds, at a low load.
 const BURST_BYTES: u32 = 1_472;
 const BURST_LENGTH: u32 = 512;
 const BURST_GAP_S: f64 = 0.5;
-/// Round trips per second.
+/// Packets of the latency test per second.
 const LATENCY_RATE: f64 = 100.0;
-/// Flows that look for parallel paths, and probes of each.
+/// Flows that search for parallel paths.
 const FLOWS: u16 = 16;
+/// Probes of each flow.
 const PROBES: u32 = 200;
 /// The congestion control of a second test, where the sender uses BBR.
 const LOSS_BASED: &str = "cubic";
 /// The pause between two tests, so that packets under way arrive.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Runs all tests. A test that cannot be done is named, and the others go on.
+/// Runs all tests. A test that fails is listed as left out, and the others go on.
 ///
 /// # Errors
 /// The node cannot be reached, the user interrupts, or the page cannot be written.
 pub fn run(all: &ProbeAll, settings: &Settings, printer: &Printer, stop: &Stop) -> Result<u8, Failure> {
-    check::judged(&all.check, printer, || {
+    check::run_checked(&all.check, printer, || {
         let at = Target::node(&all.target, "all", settings)?;
         let watch = Watch::begin();
         let mut tests = TestSequence {
@@ -54,7 +56,7 @@ pub fn run(all: &ProbeAll, settings: &Settings, printer: &Printer, stop: &Stop) 
             at: &at,
             settings,
             stop,
-            chatty: printer.is_chatty() && !all.check.check,
+            is_chatty: printer.is_chatty() && !all.check.check,
             left_out: Vec::new(),
         };
         let findings = tests.findings()?;
@@ -66,25 +68,25 @@ pub fn run(all: &ProbeAll, settings: &Settings, printer: &Printer, stop: &Stop) 
         }
         match (printer.is_json(), all.check.check) {
             (true, _) => printer.object(&ProbeDocument::of("result", "all", &all.target, &support)),
-            (false, false) => say(&support, printer),
+            (false, false) => print_report(&support, printer),
             (false, true) => {}
         }
-        Ok(facts(&support))
+        Ok(figures(&support))
     })
 }
 
-fn facts(support: &Support) -> Vec<Fact> {
-    let mut facts = vec![(Measure::Causes, support.causes.len() as f64)];
+fn figures(support: &Support) -> Vec<Figure> {
+    let mut figures = vec![(Measure::Causes, support.causes.len() as f64)];
     let found = &support.findings;
-    facts.extend(
+    figures.extend(
         rate(&found.tcp, Direction::Forward)
             .into_iter()
             .chain(rate(&found.tcp, Direction::Reverse))
             .reduce(f64::min)
             .map(|r| (Measure::Rate, r)),
     );
-    facts.extend(found.latency.as_ref().map(latency::facts).unwrap_or_default());
-    facts
+    figures.extend(found.latency.as_ref().map(latency::figures).unwrap_or_default());
+    figures
 }
 
 /// The congestion control of the sender in a direction.
@@ -94,9 +96,9 @@ fn congestion(report: &Report, direction: Direction) -> &str {
 }
 
 /// The rate of TCP in a direction, bit/s.
-pub(super) fn rate(tcp: &PerDirection<Report>, way: Direction) -> Option<f64> {
-    let report = tcp.of(way)?;
-    report.directions.first().map(|way| way.rate_bit_s as f64)
+pub(super) fn rate(tcp: &PerDirection<Report>, direction: Direction) -> Option<f64> {
+    let report = tcp.of(direction)?;
+    report.directions.first().map(|result| result.rate_bit_s as f64)
 }
 
 /// Runs the tests one after the other, each over a session of its own, so that no test affects the next one.
@@ -105,7 +107,7 @@ struct TestSequence<'a> {
     at: &'a HostPort,
     settings: &'a Settings,
     stop: &'a Stop,
-    chatty: bool,
+    is_chatty: bool,
     left_out: Vec<String>,
 }
 
@@ -114,7 +116,7 @@ impl TestSequence<'_> {
         let seconds = self.all.time.as_secs_f64();
         // A node that does not answer this request cannot do any test.
         let limits = connect(self.at, self.settings)?.limits()?;
-        let routes = self.one("routes", |node, stop| {
+        let routes = self.run_test("routes", |node, stop| {
             let order = RouteOrder { flows: FLOWS, probes: PROBES, ..RouteOrder::default() };
             Ok(task::routes(node, &order, stop)?)
         })?;
@@ -124,7 +126,7 @@ impl TestSequence<'_> {
             one_clock: probe::host::is_own_clock(limits.clock),
             ..stamp::Order::default()
         };
-        let latency = self.one("latency", |node, stop| Ok(task::latency(node, &order, stop)?))?;
+        let latency = self.run_test("latency", |node, stop| Ok(task::latency(node, &order, stop)?))?;
         let small = UdpOrder {
             bytes: SMALL_BYTES,
             pace: UdpPace::Spacing { spacing_s: SMALL_SPACING_S },
@@ -150,14 +152,14 @@ impl TestSequence<'_> {
         Ok(Findings { link_bit_s, limits, routes, latency, datagrams, bursts, tcp, loss_based, loaded, left_out })
     }
 
-    /// Runs one test. A failure is noted as a finding; an interrupt ends the sequence.
-    fn one<T>(
+    /// Runs one test. A failed test is listed as left out; an interrupt ends the sequence.
+    fn run_test<T>(
         &mut self,
         name: &str,
         test: impl FnOnce(&mut FarNode, &Stop) -> Result<T, Failure>,
     ) -> Result<Option<T>, Failure> {
-        if self.chatty {
-            Printer::say(&format!("{name} …"));
+        if self.is_chatty {
+            Printer::stderr_line(&format!("{name} …"));
         }
         std::thread::sleep(PAUSE);
         let found = connect(self.at, self.settings).and_then(|mut node| test(&mut node, self.stop));
@@ -173,15 +175,16 @@ impl TestSequence<'_> {
 
     fn datagrams(&mut self, name: &str, order: &UdpOrder) -> Result<PerDirection<UdpPoint>, Failure> {
         let watch = udp::Watch::default();
-        let forward = self.one(&format!("{name} forward"), |node, stop| Ok(task::send(node, order, &watch, stop)?))?;
+        let forward =
+            self.run_test(&format!("{name} forward"), |node, stop| Ok(task::send(node, order, &watch, stop)?))?;
         let reverse =
-            self.one(&format!("{name} reverse"), |node, stop| Ok(task::receive(node, order, &watch, stop)?))?;
+            self.run_test(&format!("{name} reverse"), |node, stop| Ok(task::receive(node, order, &watch, stop)?))?;
         Ok(PerDirection { forward, reverse })
     }
 
     fn tcp(&mut self, name: &str, direction: Direction, seconds: f64) -> Result<Option<Report>, Failure> {
         let order = Order { direction: direction.into(), seconds, streams: 1, ..Order::default() };
-        self.one(name, |node, stop| Ok(probe::tcp::test(&order, node, stop, &mut |_| {})?))
+        self.run_test(name, |node, stop| Ok(probe::tcp::test(&order, node, stop, &mut |_| {})?))
     }
 
     /// Repeats a TCP test with CUBIC where the sender uses BBR, which hides what a short queue does to other senders.
@@ -203,7 +206,7 @@ impl TestSequence<'_> {
             ..Order::default()
         };
         let name = format!("{name} with {LOSS_BASED}");
-        let report = self.one(&name, |node, stop| Ok(probe::tcp::test(&order, node, stop, &mut |_| {})?))?;
+        let report = self.run_test(&name, |node, stop| Ok(probe::tcp::test(&order, node, stop, &mut |_| {})?))?;
         let Some(report) = report else { return Ok(None) };
         if congestion(&report, direction) != LOSS_BASED {
             self.left_out.push(format!("{name}: the sending host does not have it (`modprobe tcp_{LOSS_BASED}`)"));
@@ -215,21 +218,21 @@ impl TestSequence<'_> {
     fn loaded(&mut self, order: &stamp::Order) -> Result<Option<Latency>, Failure> {
         let at = self.at;
         let settings = self.settings;
-        self.one("latency beside TCP", |_, stop| {
-            latency::beside(at, order, 1, settings, stop).map(|(latency, _)| latency)
+        self.run_test("latency beside TCP", |_, stop| {
+            latency::test_under_load(at, order, 1, settings, stop).map(|(latency, _)| latency)
         })
     }
 }
 
-fn say(support: &Support, printer: &Printer) {
+fn print_report(support: &Support, printer: &Printer) {
     let found = &support.findings;
-    for (way, name) in [(Direction::Forward, "-> forward"), (Direction::Reverse, "<- reverse")] {
-        if let Some(report) = found.tcp.of(way) {
+    for (direction, name) in [(Direction::Forward, "-> forward"), (Direction::Reverse, "<- reverse")] {
+        if let Some(report) = found.tcp.of(direction) {
             for result in &report.directions {
                 printer.line(&format!("{name}: TCP {}, limited by {}", BitRate(result.rate_bit_s), result.limit));
             }
         }
-        if let Some(point) = found.datagrams.of(way) {
+        if let Some(point) = found.datagrams.of(direction) {
             printer.line(&format!(
                 "{name}: {} of {} datagrams lost, {} out of order, {} twice",
                 point.lost, point.sent.datagrams, point.received.reordered, point.received.duplicates

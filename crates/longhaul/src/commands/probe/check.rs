@@ -9,31 +9,31 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 
 /// A measured figure of a test.
-pub type Fact = (Measure, f64);
+pub type Figure = (Measure, f64);
 
 /// Runs a test that returns figures. With `--check` the figures are judged, and a test that fails is unknown.
 ///
 /// # Errors
 /// Without `--check`: the test fails.
-pub fn judged(
+pub fn run_checked(
     check: &ProbeCheck,
     printer: &Printer,
-    test: impl FnOnce() -> Result<Vec<Fact>, Failure>,
+    test: impl FnOnce() -> Result<Vec<Figure>, Failure>,
 ) -> Result<u8, Failure> {
-    let facts = test();
+    let figures = test();
     if !check.check {
-        return facts.map(|_| Exit::Done as u8);
+        return figures.map(|_| Exit::Done as u8);
     }
-    let (status, line) = match &facts {
-        Ok(facts) => judge(check, facts),
+    let (status, line) = match &figures {
+        Ok(figures) => judge(check, figures),
         Err(failure) => (CheckStatus::Unknown, failure.message.clone()),
     };
     printer.line(&format!("{} - {line}", status.word()));
     Ok(status as u8)
 }
 
-fn judge(check: &ProbeCheck, facts: &[Fact]) -> (CheckStatus, String) {
-    let value = |bound: &Bound| facts.iter().find(|(measure, _)| *measure == bound.measure).map(|(_, value)| *value);
+fn judge(check: &ProbeCheck, figures: &[Figure]) -> (CheckStatus, String) {
+    let value = |bound: &Bound| figures.iter().find(|(measure, _)| *measure == bound.measure).map(|(_, value)| *value);
     let mut status = CheckStatus::Well;
     let mut broken = Vec::new();
     for (bounds, worse) in [(&check.crit, CheckStatus::Critical), (&check.warn, CheckStatus::Warning)] {
@@ -51,10 +51,11 @@ fn judge(check: &ProbeCheck, facts: &[Fact]) -> (CheckStatus, String) {
             }
         }
     }
-    let shown = facts.iter().map(|(measure, value)| format!("{} {}", measure.name(), measure.show(*value)));
-    let figures = facts.iter().map(|(measure, value)| format!("{}={value}", measure.name())).collect::<Vec<_>>();
+    let shown = figures.iter().map(|(measure, value)| format!("{} {}", measure.name(), measure.show(*value)));
+    let performance_data =
+        figures.iter().map(|(measure, value)| format!("{}={value}", measure.name())).collect::<Vec<_>>();
     let words = shown.chain(broken).collect::<Vec<_>>().join(", ");
-    (status, format!("{words} | {}", figures.join(" ")))
+    (status, format!("{words} | {}", performance_data.join(" ")))
 }
 
 #[cfg(test)]
@@ -64,7 +65,7 @@ mod tests {
     #[test]
     fn the_worst_bound_decides() {
         let bounds = |text: &str| text.split(',').filter(|b| !b.is_empty()).map(|b| b.parse().unwrap()).collect();
-        let facts = [(Measure::Rate, 5e8), (Measure::Loss, 0.002)];
+        let figures = [(Measure::Rate, 5e8), (Measure::Loss, 0.002)];
         for (warn, crit, wanted) in [
             ("rate>=400Mbit/s", "", CheckStatus::Well),
             ("rate>=900Mbit/s", "rate>=400Mbit/s", CheckStatus::Warning),
@@ -76,7 +77,7 @@ mod tests {
             ("loss<=0.1%,rtt<=310ms", "", CheckStatus::Unknown),
         ] {
             let check = ProbeCheck { check: true, warn: bounds(warn), crit: bounds(crit) };
-            let (status, line) = judge(&check, &facts);
+            let (status, line) = judge(&check, &figures);
             assert_eq!(status, wanted, "{line}");
             assert!(line.contains("rate 500 Mbit/s") && line.ends_with("| rate=500000000 loss=0.002"), "{line}");
         }

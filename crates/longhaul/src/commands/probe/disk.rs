@@ -12,7 +12,7 @@ use probe::Stop;
 
 use super::ProbeDocument;
 use super::target::connect;
-use crate::args::{ProbeDisk, ProbeDiskTest, ProbeDiskWay};
+use crate::args::{ProbeDisk, ProbeDiskMode, ProbeDiskTest};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
@@ -26,9 +26,9 @@ fn order(disk: &ProbeDisk) -> Order {
         ProbeDiskTest::SmallFiles => Test::SmallFiles,
         ProbeDiskTest::Sustained => Test::Sustained,
     };
-    let mode = |mode: &ProbeDiskWay| match mode {
-        ProbeDiskWay::Direct => IoMode::Direct,
-        ProbeDiskWay::Buffered => IoMode::Buffered,
+    let mode = |mode: &ProbeDiskMode| match mode {
+        ProbeDiskMode::Direct => IoMode::Direct,
+        ProbeDiskMode::Buffered => IoMode::Buffered,
     };
     if !disk.tests.is_empty() {
         order.tests = disk.tests.iter().map(test).collect();
@@ -77,7 +77,7 @@ pub fn run(disk: &ProbeDisk, settings: &Settings, printer: &Printer, stop: &Stop
     if printer.is_json() {
         printer.object(&ProbeDocument::of("result", "disk", &disk.target, &report));
     } else {
-        say(&report, printer);
+        print_report(&report, printer);
     }
     Ok(Exit::Done)
 }
@@ -121,7 +121,7 @@ fn row(point: &Point) -> String {
     )
 }
 
-fn say(report: &Report, printer: &Printer) {
+fn print_report(report: &Report, printer: &Printer) {
     for Knee { test, mode: by, file_bytes, workers, rate_bit_s, is_open, .. } in &report.knees {
         let more = if *is_open { "; the most that were tried are needed, more might give more" } else { "" };
         let size = Bytes(*file_bytes);

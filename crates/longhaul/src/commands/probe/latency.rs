@@ -1,4 +1,4 @@
-//! `longhaul probe latency`.
+//! `longhaul probe latency`: the delay, its variation and the loss of small packets.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use model::v1::probe::tcp;
 use probe::host::Watch;
 use probe::{Stop, stamp, task};
 
-use super::check::{self, Fact};
+use super::check::{self, Figure};
 use super::target::{Target, connect, resolve};
 use super::{ProbeDocument, tcp_peer::TcpPeer};
 use crate::args::{Measure, ProbeLatency};
@@ -34,25 +34,25 @@ fn order(latency: &ProbeLatency) -> stamp::Order {
 /// # Errors
 /// Without `--check`: the other end cannot be reached or refuses the test, or an option is wrong.
 pub fn run(latency: &ProbeLatency, settings: &Settings, printer: &Printer, stop: &Stop) -> Result<u8, Failure> {
-    check::judged(&latency.check, printer, || {
+    check::run_checked(&latency.check, printer, || {
         let order = order(latency);
         order.check()?;
         let (result, hosts) = match latency.under_load {
             None => test(&Target::new(&latency.target, settings)?, &order, settings, stop)?,
             Some(streams) => {
                 let at = Target::node(&latency.target, "latency --under-load", settings)?;
-                beside(&at, &order, streams, settings, stop)?
+                test_under_load(&at, &order, streams, settings, stop)?
             }
         };
         match (printer.is_json(), latency.check.check) {
             (true, _) => {
-                let said = ProbeDocument::of("result", "latency", &latency.target, &result).on(hosts.as_ref());
-                printer.object(&said);
+                let document = ProbeDocument::of("result", "latency", &latency.target, &result).on(hosts.as_ref());
+                printer.object(&document);
             }
-            (false, false) => say(&result, printer),
+            (false, false) => print_report(&result, printer),
             (false, true) => {}
         }
-        Ok(facts(&result))
+        Ok(figures(&result))
     })
 }
 
@@ -79,16 +79,16 @@ pub(super) fn test(
     })
 }
 
-/// How long the load lasts at most, s. It begins before the first packet and ends after the last one, however long the login, the
-/// agreement and the wait for late packets take: it is stopped when the test is over. A node's tests last an hour at most.
+/// The longest duration of the load, s. The load must begin before the first packet and end after the last one, however long the login,
+/// the agreement and the wait for late packets take; it is stopped when the test is over. A test with a node lasts an hour at most.
 fn load_seconds(seconds: f64) -> f64 {
     const SPARE_S: f64 = 600.0;
     const NODE_S_MAX: f64 = 3_600.0;
     (seconds + SPARE_S).min(NODE_S_MAX.max(seconds + 2.0))
 }
 
-/// Runs a latency test beside a TCP test in the same direction, which ends with it.
-pub(super) fn beside(
+/// Runs a latency test while a TCP test loads the forward direction. The TCP test is stopped when the latency test ends.
+pub(super) fn test_under_load(
     at: &HostPort,
     order: &stamp::Order,
     streams: u32,
@@ -99,17 +99,17 @@ pub(super) fn beside(
     let load = tcp::Order { streams, seconds: load_seconds(seconds), ..tcp::Order::default() };
     probe::tcp::check(&load)?;
     let mut far = TcpPeer::Node(Box::new(connect(at, settings)?));
-    let over = Stop::default();
+    let load_stop = Stop::default();
     std::thread::scope(|scope| {
-        let loading = scope.spawn(|| far.test(&load, &over, &mut |_| {}));
+        let load_thread = scope.spawn(|| far.test(&load, &load_stop, &mut |_| {}));
         std::thread::sleep(Duration::from_secs(1));
         let result = test(&Target::Node(at.clone()), order, settings, stop);
-        over.stop();
-        let loaded = loading.join().map_err(|_| Failure::local("the load broke off"))?;
-        match loaded {
+        load_stop.stop();
+        let load_result = load_thread.join().map_err(|_| Failure::local("the load broke off"))?;
+        match load_result {
             Err(probe::Error::Interrupted) => result,
             Ok(_) => {
-                Printer::note("the load was over before the test was: the last round trips were without it");
+                Printer::note("the load ended before the test: the last round trips were measured without load");
                 result
             }
             Err(error) => Err(error.into()),
@@ -117,22 +117,22 @@ pub(super) fn beside(
     })
 }
 
-pub(super) fn facts(result: &Latency) -> Vec<Fact> {
+pub(super) fn figures(result: &Latency) -> Vec<Figure> {
     let packets = &result.packets;
     let lost = packets.lost as f64 / packets.sent.max(1) as f64;
-    let mut facts = vec![(Measure::Loss, lost)];
-    facts.extend(result.round_trip.map(|rtt| (Measure::Rtt, rtt.median_s)));
+    let mut figures = vec![(Measure::Loss, lost)];
+    figures.extend(result.round_trip.map(|rtt| (Measure::Rtt, rtt.median_s)));
     let p95 = |variation: &Variation| variation.p95_s;
     let variations = [result.variation_forward, result.variation_reverse];
-    facts.extend(variations.iter().flatten().map(p95).reduce(f64::max).map(|value| (Measure::Variation, value)));
-    facts
+    figures.extend(variations.iter().flatten().map(p95).reduce(f64::max).map(|value| (Measure::Variation, value)));
+    figures
 }
 
 fn ms(seconds: f64) -> String {
     format!("{:.3} ms", seconds * 1e3)
 }
 
-fn say_packets(result: &Latency, printer: &Printer) {
+fn print_packets(result: &Latency, printer: &Printer) {
     let p = &result.packets;
     let lost = p.lost as f64 / p.sent.max(1) as f64 * 100.0;
     printer.line(&format!(
@@ -142,7 +142,7 @@ fn say_packets(result: &Latency, printer: &Printer) {
     match (p.lost_forward, p.lost_reverse) {
         (Some(forward), Some(reverse)) => {
             printer.line(&format!(
-                "   lost       {forward} forward, {reverse} in reverse, {} nobody knows where",
+                "   lost       {forward} forward, {reverse} in reverse, {} at an unknown place",
                 p.lost_unplaced
             ));
         }
@@ -156,8 +156,8 @@ fn say_packets(result: &Latency, printer: &Printer) {
     }
 }
 
-fn say(result: &Latency, printer: &Printer) {
-    say_packets(result, printer);
+fn print_report(result: &Latency, printer: &Printer) {
+    print_packets(result, printer);
     let delay = |name: &str, delay: &Delay| {
         printer.line(&format!(
             "   {name:<10} median {}, least {}, mean {}, 95 % {}, 99 % {}, most {}",
@@ -178,7 +178,7 @@ fn say(result: &Latency, printer: &Printer) {
         }
     }
     if let Some(why) = &result.one_way_refused {
-        printer.line(&format!("   one way    not told: {why}"));
+        printer.line(&format!("   one way    unknown: {why}"));
     }
     for (name, found) in [("forward", &result.variation_forward), ("reverse", &result.variation_reverse)] {
         if let Some(v) = found {
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_load_outlasts_its_test() {
+    fn the_load_outlasts_the_test() {
         for (seconds, wanted) in [(10.0, 610.0), (3_300.0, 3_600.0), (3_600.0, 3_602.0)] {
             assert_eq!(load_seconds(seconds), wanted);
         }

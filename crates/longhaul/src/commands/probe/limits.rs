@@ -1,4 +1,4 @@
-//! `longhaul probe limits`.
+//! `longhaul probe limits`: the bounds that a node sets to tests.
 
 use model::Exit;
 use model::units::{BitRate, Bytes};
@@ -21,12 +21,13 @@ pub fn run(probe: &ProbeLimits, settings: &Settings, printer: &Printer) -> Resul
         return Ok(Exit::Done);
     }
     printer.line(&format!("longest test        {} s", limits.seconds));
-    printer.line(&format!("tests at once       {} of one guest", limits.tests));
-    let (day, left) = (Bytes(limits.bytes_a_day), Bytes(limits.bytes_left));
+    printer.line(&format!("tests at once       {} of one client", limits.tests));
+    let day = Bytes(limits.bytes_a_day);
+    let left = Bytes(limits.bytes_left);
     printer.line(&format!("volume in a day     {day} of one address, both directions; {left} left for yours"));
     let datagrams = match limits.anonymous_udp_bit_s {
         0 => "no bound".to_owned(),
-        rate => format!("{} for guests without a key", BitRate(rate)),
+        rate => format!("{} for all anonymous clients together", BitRate(rate)),
     };
     printer.line(&format!("rate of datagrams   {datagrams}"));
     Ok(Exit::Done)

@@ -1,4 +1,4 @@
-//! `longhaul probe path`.
+//! `longhaul probe path`: the routes in both directions, their MTU and their parallel paths.
 
 use std::fs;
 
@@ -46,7 +46,7 @@ pub fn run(path: &ProbePath, settings: &Settings, printer: &Printer, stop: &Stop
             }
             // Without a node, or a key for it, the forward direction can still be traced.
             Err(failure) => {
-                Printer::note(&format!("{}; only the forward direction is looked at", failure.message));
+                Printer::note(&format!("{}; only the forward direction is traced", failure.message));
                 route::one_way(resolve(&at)?.ip(), &order, &task::token()?, stop)?
             }
         },
@@ -60,7 +60,7 @@ pub fn run(path: &ProbePath, settings: &Settings, printer: &Printer, stop: &Stop
     if printer.is_json() {
         printer.object(&ProbeDocument::of("result", "path", &path.target, &found).on(hosts.as_ref()));
     } else {
-        say(&found, printer);
+        print_report(&found, printer);
     }
     Ok(Exit::Done)
 }
@@ -76,17 +76,17 @@ fn read(file: &std::path::Path) -> Result<PathReport, Failure> {
 fn changes(before: &Routes, now: &Routes) -> Vec<Change> {
     let mut changes = route::compare(&before.forward, &now.forward);
     if let (Some(before), Some(now)) = (&before.reverse, &now.reverse) {
-        let back = |change: Change| Change { text: format!("reverse: {}", change.text), ..change };
-        changes.extend(route::compare(before, now).into_iter().map(back));
+        let reverse = |change: Change| Change { text: format!("reverse: {}", change.text), ..change };
+        changes.extend(route::compare(before, now).into_iter().map(reverse));
     }
     changes
 }
 
-fn say(found: &PathReport, printer: &Printer) {
-    say_route("-> forward", &found.routes.forward, printer);
+fn print_report(found: &PathReport, printer: &Printer) {
+    print_route("-> forward", &found.routes.forward, printer);
     match &found.routes.reverse {
-        Some(reverse) => say_route("<- reverse", reverse, printer),
-        None => printer.line("<- reverse: only a node can tell"),
+        Some(reverse) => print_route("<- reverse", reverse, printer),
+        None => printer.line("<- reverse: only a node can trace it"),
     }
     for asymmetry in &found.routes.asymmetries {
         printer.line(&format!("differs: {}", asymmetry.text));
@@ -96,9 +96,9 @@ fn say(found: &PathReport, printer: &Printer) {
     }
 }
 
-fn say_route(name: &str, route: &Route, printer: &Printer) {
+fn print_route(name: &str, route: &Route, printer: &Printer) {
     printer.line(&format!("{name}: {} to {}", route.path.source, route.path.target));
-    route.path.hops.iter().for_each(|hop| say_hop(hop, printer));
+    route.path.hops.iter().for_each(|hop| print_hop(hop, printer));
     let end = format!("{:?}", route.path.end).to_lowercase();
     let distance = route.path.distance.map_or_else(|| format!("   ends: {end}"), |hops| format!("   {hops} hops"));
     printer.line(&distance);
@@ -106,11 +106,11 @@ fn say_route(name: &str, route: &Route, printer: &Printer) {
         printer.line(&format!("   {}", mtu_line(mtu)));
     }
     if let Some(sweep) = &route.sweep {
-        say_sweep(sweep, printer);
+        print_sweep(sweep, printer);
     }
 }
 
-fn say_hop(hop: &Hop, printer: &Printer) {
+fn print_hop(hop: &Hop, printer: &Printer) {
     let routers: Vec<String> = hop.routers.iter().map(|router| router.address.clone()).collect();
     let who = if routers.is_empty() { "*".to_owned() } else { routers.join(" or ") };
     let rtt = match (hop.rtt_min_s, hop.rtt_median_s) {
@@ -132,7 +132,7 @@ fn mtu_line(mtu: &Mtu) -> String {
         MtuBound::Limit => " (no larger ones were tried)",
     };
     let hole = if mtu.black_hole {
-        "; larger packets vanish, and nobody says so (a black hole: ICMP \"too big\" is filtered, or an MTU is wrong)"
+        "; larger packets are lost without an ICMP message (a black hole: ICMP \"too big\" is filtered, or an MTU is wrong)"
     } else {
         ""
     };
@@ -140,21 +140,21 @@ fn mtu_line(mtu: &Mtu) -> String {
 }
 
 /// The loss on one path of a sweep. Only a node answers each probe; other hosts limit the rate of their ICMP messages.
-fn way_line(way: &SweepPath, is_judged: bool) -> String {
-    let flows = way.ports.len();
-    let silent = way.sent.saturating_sub(way.answered);
+fn swept_path_line(path: &SweepPath, is_judged: bool) -> String {
+    let flows = path.ports.len();
+    let silent = path.sent.saturating_sub(path.answered);
     let what = match (is_judged, silent) {
         (true, _) => "lost",
         (false, 0) => "unanswered",
         (false, _) => "unanswered (hosts limit such answers; this says nothing of loss)",
     };
-    format!("{flows} flows, {silent} of {} probes {what}", way.sent)
+    format!("{flows} flows, {silent} of {} probes {what}", path.sent)
 }
 
-fn say_sweep(sweep: &Sweep, printer: &Printer) {
+fn print_sweep(sweep: &Sweep, printer: &Printer) {
     printer.line(&format!("   {} paths for {} flows", sweep.paths.len(), sweep.flows.len()));
-    for (at, way) in sweep.paths.iter().enumerate() {
-        printer.line(&format!("   way {at}: {}", way_line(way, sweep.judged)));
+    for (at, path) in sweep.paths.iter().enumerate() {
+        printer.line(&format!("   path {at}: {}", swept_path_line(path, sweep.judged)));
     }
     for suspect in &sweep.suspects {
         printer.line(&format!("   suspect: {}", suspect.text));
@@ -166,12 +166,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn silence_of_a_host_that_is_no_node_is_not_called_loss() {
-        let way = SweepPath { ports: vec![1, 2], sent: 400, answered: 12, ..SweepPath::default() };
-        assert_eq!(way_line(&way, true), "2 flows, 388 of 400 probes lost");
+    fn missing_answers_of_a_host_without_a_node_are_not_called_loss() {
+        let path = SweepPath { ports: vec![1, 2], sent: 400, answered: 12, ..SweepPath::default() };
+        assert_eq!(swept_path_line(&path, true), "2 flows, 388 of 400 probes lost");
         let wanted = "2 flows, 388 of 400 probes unanswered (hosts limit such answers; this says nothing of loss)";
-        assert_eq!(way_line(&way, false), wanted);
-        let odd = SweepPath { answered: 401, ..way };
-        assert_eq!(way_line(&odd, false), "2 flows, 0 of 400 probes unanswered", "whatever a peer says");
+        assert_eq!(swept_path_line(&path, false), wanted);
+        let odd = SweepPath { answered: 401, ..path };
+        assert_eq!(swept_path_line(&odd, false), "2 flows, 0 of 400 probes unanswered", "more answers than probes");
     }
 }

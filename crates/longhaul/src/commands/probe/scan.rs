@@ -1,4 +1,4 @@
-//! `longhaul probe tcp --scan`: the same test with one thing changed.
+//! `longhaul probe tcp --scan`: repeats a test with different values of one setting.
 
 use model::units::{BitRate, Bytes};
 use model::v1::probe::tcp::{Order, Scan, ScanPoint, ScanReport};
@@ -6,13 +6,13 @@ use probe::Stop;
 use probe::tcp::scan;
 
 use super::ProbeDocument;
-use super::check::Fact;
+use super::check::Figure;
 use super::tcp_peer::TcpPeer;
 use crate::args::{Measure, ProbeScan, ProbeTcp};
 use crate::failure::Failure;
 use crate::printer::Printer;
 
-/// Runs a scan. A point that fails is reported and skipped. If the first point fails the scan fails, as the others would.
+/// Runs a scan. A failed point is reported and skipped; if the first point fails, the scan fails.
 ///
 /// # Errors
 /// The first point fails, or the user interrupts.
@@ -23,7 +23,7 @@ pub fn run(
     far: &mut TcpPeer,
     stop: &Stop,
     printer: &Printer,
-) -> Result<Vec<Fact>, Failure> {
+) -> Result<Vec<Figure>, Failure> {
     let what = match what {
         ProbeScan::Streams => Scan::Streams,
         ProbeScan::Window => Scan::Window,
@@ -84,9 +84,9 @@ fn row(what: Scan, point: &ScanPoint) -> String {
         return format!("{name:>14}  failed: {}", point.failed);
     }
     let rate = BitRate(point.rate_bit_s).to_string();
-    let again = point.resent * 100.0;
+    let resent_percent = point.resent * 100.0;
     let cpu = point.cpu_s_per_gb;
-    format!("{name:>14}  {rate:>12}  {again:.4} % sent again  CPU {cpu:.2} s/GB  {}", point.limit)
+    format!("{name:>14}  {rate:>12}  {resent_percent:.4} % sent again  CPU {cpu:.2} s/GB  {}", point.limit)
 }
 
 fn summary(report: &ScanReport, printer: &Printer) {
@@ -95,11 +95,11 @@ fn summary(report: &ScanReport, printer: &Printer) {
     printer.line(&format!("{} are within 3 % of the best, {best}", value(report.scan, knee)));
     if matches!(report.scan, Scan::Window) && report.bdp_bytes > 0 {
         printer.line(&format!(
-            "{} are on the way at that rate: buffers of so much are expected to do",
+            "{} are in flight at that rate: buffers of this size should suffice",
             Bytes(report.bdp_bytes)
         ));
     }
     for bad in &report.bad {
-        printer.line(&format!("{} gives less than nine tenths of what the others do", value(report.scan, *bad)));
+        printer.line(&format!("{} gives less than nine tenths of the rate of the others", value(report.scan, *bad)));
     }
 }

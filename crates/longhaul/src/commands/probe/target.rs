@@ -19,8 +19,11 @@ const STAMP_PORT: u16 = 862;
 /// The other end of a test.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Target {
+    /// A node.
     Node(HostPort),
+    /// An iperf3 server.
     Iperf3(HostPort),
+    /// A STAMP or TWAMP-Light reflector.
     Stamp(HostPort),
 }
 
@@ -31,7 +34,7 @@ impl Target {
     /// The text names no node and no server.
     pub fn new(text: &str, settings: &Settings) -> Result<Target, Failure> {
         settings
-            .named(text.strip_suffix(':').unwrap_or(text))
+            .node_named(text.strip_suffix(':').unwrap_or(text))
             .map_or_else(|| Target::parse(text), |at| Ok(Target::Node(at)))
     }
 
@@ -45,10 +48,10 @@ impl Target {
             Failure::usage(format!("{text} is not a node or server; {forms}"))
         };
         if let Some(rest) = text.strip_prefix("iperf3://") {
-            return foreign(rest, IPERF3_PORT).map(Target::Iperf3).ok_or_else(wrong);
+            return host_of_protocol(rest, IPERF3_PORT).map(Target::Iperf3).ok_or_else(wrong);
         }
         if let Some(rest) = text.strip_prefix("stamp://") {
-            return foreign(rest, STAMP_PORT).map(Target::Stamp).ok_or_else(wrong);
+            return host_of_protocol(rest, STAMP_PORT).map(Target::Stamp).ok_or_else(wrong);
         }
         let text = if text.contains("://") { text.to_owned() } else { format!("lh://{text}") };
         node(&text).map(Target::Node).ok_or_else(wrong)
@@ -66,8 +69,8 @@ impl Target {
     }
 }
 
-/// Reads a host of another protocol like a node, so that one rule holds for hosts and ports.
-fn foreign(rest: &str, port: u16) -> Option<HostPort> {
+/// Parses the host of another protocol as that of a node, so that the same rules hold for hosts and ports.
+fn host_of_protocol(rest: &str, port: u16) -> Option<HostPort> {
     let rest = rest.strip_suffix('/').unwrap_or(rest);
     let has_port = rest.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']') && port.parse::<u16>().is_ok());
     let whole = if has_port { rest.to_owned() } else { format!("{rest}:{port}") };

@@ -1,10 +1,10 @@
-//! `longhaul probe tcp`.
+//! `longhaul probe tcp`: the rate of TCP in one or both directions.
 
 use model::units::{BitRate, Bytes};
 use model::v1::probe::tcp::{DirectionReport, Directions, Flow, Interval, Order, Report};
 use probe::Stop;
 
-use super::check::{self, Fact};
+use super::check::{self, Figure};
 use super::target::Target;
 use super::tcp_peer::TcpPeer;
 use super::{ProbeDocument, scan};
@@ -44,7 +44,7 @@ fn order(tcp: &ProbeTcp) -> Result<Order, Failure> {
 /// # Errors
 /// Without `--check`: the other end cannot be reached or refuses the test, or an option is wrong.
 pub fn run(tcp: &ProbeTcp, settings: &Settings, printer: &Printer, stop: &Stop) -> Result<u8, Failure> {
-    check::judged(&tcp.check, printer, || {
+    check::run_checked(&tcp.check, printer, || {
         let order = order(tcp)?;
         probe::tcp::check(&order)?;
         let mut far = TcpPeer::connect(&Target::new(&tcp.target, settings)?, settings)?;
@@ -54,32 +54,32 @@ pub fn run(tcp: &ProbeTcp, settings: &Settings, printer: &Printer, stop: &Stop) 
         let quiet = tcp.check.check;
         let mut note = |interval: &Interval| {
             if !quiet {
-                say_interval(interval, &tcp.target, printer);
+                print_interval(interval, &tcp.target, printer);
             }
         };
         let report = far.test(&order, stop, &mut note)?;
         match (printer.is_json(), quiet) {
             (true, _) => printer.object(&ProbeDocument::of("result", "tcp", &tcp.target, &report)),
-            (false, false) => say_report(&report, printer),
+            (false, false) => print_report(&report, printer),
             (false, true) => {}
         }
-        Ok(facts(&report))
+        Ok(figures(&report))
     })
 }
 
-/// The figures that bounds may name: the worse of both directions.
-fn facts(report: &Report) -> Vec<Fact> {
+/// The figures for bounds: of two directions the worse.
+fn figures(report: &Report) -> Vec<Figure> {
     let rtt = report.near.totals.iter().chain(&report.far.totals).filter_map(|t| t.flow.kernel).map(|k| k.rtt_s);
-    let rate = report.directions.iter().map(|way| way.rate_bit_s).min().unwrap_or(0);
-    let loss = report.directions.iter().map(|way| way.resent).fold(0.0, f64::max);
+    let rate = report.directions.iter().map(|direction| direction.rate_bit_s).min().unwrap_or(0);
+    let loss = report.directions.iter().map(|direction| direction.resent).fold(0.0, f64::max);
     vec![(Measure::Rate, rate as f64), (Measure::Loss, loss), (Measure::Rtt, rtt.fold(0.0, f64::max))]
 }
 
-fn arrow(up: bool) -> &'static str {
-    if up { "->" } else { "<-" }
+fn arrow(is_forward: bool) -> &'static str {
+    if is_forward { "->" } else { "<-" }
 }
 
-fn say_interval(interval: &Interval, target: &str, printer: &Printer) {
+fn print_interval(interval: &Interval, target: &str, printer: &Printer) {
     if printer.is_json() {
         printer.object(&ProbeDocument::of("interval", "tcp", target, interval));
         return;
@@ -88,8 +88,9 @@ fn say_interval(interval: &Interval, target: &str, printer: &Printer) {
         return;
     }
     let omitted = if interval.omitted { "  (left out)" } else { "" };
-    for up in [true, false] {
-        let flows: Vec<&Flow> = interval.flows.iter().filter(|flow| flow.direction.is_forward() == up).collect();
+    for is_forward in [true, false] {
+        let flows: Vec<&Flow> =
+            interval.flows.iter().filter(|flow| flow.direction.is_forward() == is_forward).collect();
         if flows.is_empty() {
             continue;
         }
@@ -97,28 +98,28 @@ fn say_interval(interval: &Interval, target: &str, printer: &Printer) {
             flows.iter().fold((0, 0), |(bytes, rate), flow| (bytes + flow.bytes, rate + flow.rate_bit_s));
         let bytes = Bytes(bytes).to_string();
         let rate = BitRate(rate).to_string();
-        Printer::say(&format!(
+        Printer::stderr_line(&format!(
             "[{:>6.2}-{:<6.2}s] {}  {bytes:>10}  {rate:>12}{}{omitted}",
             interval.start_s,
             interval.end_s,
-            arrow(up),
-            sender_facts(&flows)
+            arrow(is_forward),
+            sender_figures(&flows)
         ));
     }
 }
 
-/// Prints the kernel's figures of the streams that this end sends.
-fn sender_facts(flows: &[&Flow]) -> String {
+/// The kernel's figures of the streams that this end sends, as text.
+fn sender_figures(flows: &[&Flow]) -> String {
     let kernels: Vec<_> = flows.iter().filter_map(|flow| flow.kernel).collect();
     let Some(first) = kernels.first() else { return String::new() };
     let rtt = kernels.iter().map(|k| k.rtt_s).sum::<f64>() / kernels.len() as f64;
     let window = kernels.iter().map(|k| k.cwnd_bytes).sum::<u64>();
-    let again = kernels.iter().map(|k| k.retransmits).sum::<u64>();
+    let resent = kernels.iter().map(|k| k.retransmits).sum::<u64>();
     let busy = kernels.iter().map(|k| k.busy_s).sum::<f64>().max(1e-9);
-    let held = |of: f64| (of / busy * 100.0).round();
-    let mut text = format!("  rtt {:.1} ms  cwnd {}  resent {again}", rtt * 1e3, Bytes(window));
-    let receive = held(kernels.iter().map(|k| k.receive_window_limited_s).sum());
-    let send = held(kernels.iter().map(|k| k.send_buffer_limited_s).sum());
+    let percent_of_busy = |seconds: f64| (seconds / busy * 100.0).round();
+    let mut text = format!("  rtt {:.1} ms  cwnd {}  resent {resent}", rtt * 1e3, Bytes(window));
+    let receive = percent_of_busy(kernels.iter().map(|k| k.receive_window_limited_s).sum());
+    let send = percent_of_busy(kernels.iter().map(|k| k.send_buffer_limited_s).sum());
     if receive >= 1.0 {
         text += &format!("  receive window full {receive} %");
     }
@@ -131,9 +132,9 @@ fn sender_facts(flows: &[&Flow]) -> String {
     text
 }
 
-fn say_report(report: &Report, printer: &Printer) {
-    for way in &report.directions {
-        say_way(report, way, printer);
+fn print_report(report: &Report, printer: &Printer) {
+    for direction in &report.directions {
+        print_direction(report, direction, printer);
     }
     for remark in report.near.remarks.iter().chain(&report.far.remarks) {
         printer.line(&format!("   note       {remark}"));
@@ -153,25 +154,25 @@ fn say_report(report: &Report, printer: &Printer) {
     }
 }
 
-fn say_way(report: &Report, way: &DirectionReport, printer: &Printer) {
-    let same = if way.sent_bytes == way.received_bytes {
+fn print_direction(report: &Report, direction: &DirectionReport, printer: &Printer) {
+    let same = if direction.sent_bytes == direction.received_bytes {
         "all of it arrived".to_owned()
     } else {
-        format!("{} sent, {} arrived when it ended", Bytes(way.sent_bytes), Bytes(way.received_bytes))
+        format!("{} sent, {} arrived when it ended", Bytes(direction.sent_bytes), Bytes(direction.received_bytes))
     };
     let streams = report.order.streams;
     let streams = if streams == 1 { "1 stream".to_owned() } else { format!("{streams} streams") };
     printer.line(&format!(
         "{} {}  {}, {streams}, {same}; {:.4} % sent again; CPU {:.2} s/GB to send, {:.2} s/GB to receive",
-        arrow(way.direction.is_forward()),
-        BitRate(way.rate_bit_s),
-        Bytes(way.received_bytes),
-        way.resent * 100.0,
-        way.cpu_s_per_gb.0,
-        way.cpu_s_per_gb.1
+        arrow(direction.direction.is_forward()),
+        BitRate(direction.rate_bit_s),
+        Bytes(direction.received_bytes),
+        direction.resent * 100.0,
+        direction.cpu_s_per_gb.0,
+        direction.cpu_s_per_gb.1
     ));
-    printer.line(&format!("   limited by {}", way.limit));
-    for term in &way.expected {
+    printer.line(&format!("   limited by {}", direction.limit));
+    for term in &direction.expected {
         let rate = BitRate(term.rate_bit_s).to_string();
         printer.line(&format!(
             "   expected   {rate:>12} at most by {} ({})",

@@ -1,4 +1,4 @@
-//! `longhaul probe udp`.
+//! `longhaul probe udp`: rate, loss and order of datagrams, and the round trips of requests.
 
 use client::FarNode;
 use model::HostPort;
@@ -12,18 +12,19 @@ use probe::{Stop, task};
 use serde::Serialize;
 
 use super::ProbeDocument;
-use super::check::{self, Fact};
+use super::check::{self, Figure};
 use super::target::{Target, connect, resolve};
 use crate::args::{Measure, ProbeUdp};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-/// Requests of each size, and how long an answer may take.
-const QUESTIONS: u64 = 1_000;
-const ANSWER_S: f64 = 1.0;
+/// The number of requests of each size.
+const REQUESTS: u64 = 1_000;
+/// How long an answer may take.
+const ANSWER_TIMEOUT_S: f64 = 1.0;
 /// Payload of a request, bytes: the least that is allowed.
-const QUESTION_BYTES: u32 = 64;
+const REQUEST_BYTES: u32 = 64;
 
 /// The runs of the test: every size with every spacing.
 fn orders(udp: &ProbeUdp) -> Result<Vec<UdpOrder>, Failure> {
@@ -51,7 +52,7 @@ fn orders(udp: &ProbeUdp) -> Result<Vec<UdpOrder>, Failure> {
 /// # Errors
 /// Without `--check`: the other end cannot be reached or refuses the test, or an option is wrong.
 pub fn run(udp: &ProbeUdp, settings: &Settings, printer: &Printer, stop: &Stop) -> Result<u8, Failure> {
-    check::judged(&udp.check, printer, || {
+    check::run_checked(&udp.check, printer, || {
         let at = match Target::new(&udp.target, settings)? {
             Target::Node(at) => at,
             Target::Iperf3(at) => return iperf3(udp, &at, printer, stop),
@@ -69,10 +70,10 @@ pub fn run(udp: &ProbeUdp, settings: &Settings, printer: &Printer, stop: &Stop) 
         for order in &orders {
             let test = if udp.reverse { task::receive } else { task::send };
             let point = test(&mut node, order, &Watch::default(), stop)?;
-            say(udp, &point, node.hosts(), orders.len() > 1, printer);
+            print_report(udp, &point, node.hosts(), orders.len() > 1, printer);
             points.push(point);
         }
-        Ok(facts(&points))
+        Ok(figures(&points))
     })
 }
 
@@ -91,11 +92,13 @@ struct Iperf3Counts {
 }
 
 /// Runs the test with an iperf3 server, which gives a rate and the counts of both ends.
-fn iperf3(udp: &ProbeUdp, at: &HostPort, printer: &Printer, stop: &Stop) -> Result<Vec<Fact>, Failure> {
+fn iperf3(udp: &ProbeUdp, at: &HostPort, printer: &Printer, stop: &Stop) -> Result<Vec<Figure>, Failure> {
     let ([size], None, false, [], None) =
         (&udp.size[..], udp.burst, udp.max || udp.request, &udp.spacing[..], udp.count)
     else {
-        return Err(Failure::usage("iperf3 knows datagrams of one size at a --rate for a --time, and no more"));
+        return Err(Failure::usage(
+            "iperf3 takes datagrams of one size, at a --rate, for a --time, and no other option",
+        ));
     };
     let order = DatagramOrder {
         streams: 1,
@@ -135,7 +138,7 @@ fn iperf3(udp: &ProbeUdp, at: &HostPort, printer: &Printer, stop: &Stop) -> Resu
     Ok(vec![(Measure::Rate, counted.rate_bit_s as f64), (Measure::Loss, counted.lost_share)])
 }
 
-pub(super) fn facts(points: &[UdpPoint]) -> Vec<Fact> {
+pub(super) fn figures(points: &[UdpPoint]) -> Vec<Figure> {
     let share = |part: u64, point: &UdpPoint| part as f64 / point.received.datagrams.max(1) as f64;
     let worst = |of: &dyn Fn(&UdpPoint) -> f64| points.iter().map(of).fold(0.0, f64::max);
     vec![
@@ -146,7 +149,7 @@ pub(super) fn facts(points: &[UdpPoint]) -> Vec<Fact> {
     ]
 }
 
-fn say(udp: &ProbeUdp, point: &UdpPoint, hosts: Option<&Hosts>, of_many: bool, printer: &Printer) {
+fn print_report(udp: &ProbeUdp, point: &UdpPoint, hosts: Option<&Hosts>, of_many: bool, printer: &Printer) {
     if printer.is_json() {
         let event = if of_many { "point" } else { "result" };
         return printer.object(&ProbeDocument::of(event, "udp", &udp.target, point).on(hosts));
@@ -157,14 +160,14 @@ fn say(udp: &ProbeUdp, point: &UdpPoint, hosts: Option<&Hosts>, of_many: bool, p
     if udp.udpmon {
         return printer.line(&format!("{}{}", columns::row(point), columns::shape(point)));
     }
-    say_point(point, udp.reverse, printer);
+    print_point(point, udp.reverse, printer);
 }
 
 fn us(seconds: f64) -> String {
     format!("{:.1} µs", seconds * 1e6)
 }
 
-fn say_point(point: &UdpPoint, reverse: bool, printer: &Printer) {
+fn print_point(point: &UdpPoint, reverse: bool, printer: &Printer) {
     let sent = &point.sent;
     let received = &point.received;
     let arrow = if reverse { "<-" } else { "->" };
@@ -184,7 +187,7 @@ fn say_point(point: &UdpPoint, reverse: bool, printer: &Printer) {
         BitRate(sent.wire_rate_bit_s)
     ));
     let spread = |name: &str, spread: &UdpSpread, target: Option<f64>| {
-        let target = target.map_or(String::new(), |target| format!(" for {} asked", us(target)));
+        let target = target.map_or(String::new(), |target| format!(" (wanted: {})", us(target)));
         printer.line(&format!(
             "   {name:<10} median {}, 95 % {}, 99 % {}, most {}{target}",
             us(spread.p50_s),
@@ -195,7 +198,7 @@ fn say_point(point: &UdpPoint, reverse: bool, printer: &Printer) {
     };
     match &sent.spacing {
         Some(spacing) => spread("spacing", spacing, sent.spacing_target_s),
-        None => printer.line("   spacing    means nothing here: datagrams leave in trains that the kernel cuts"),
+        None => printer.line("   spacing    not measured: the kernel splits each batch into datagrams"),
     }
     if let Some(arrivals) = &received.inter_arrival {
         spread("arrivals", arrivals, None);
@@ -224,37 +227,37 @@ fn say_point(point: &UdpPoint, reverse: bool, printer: &Printer) {
     printer
         .line(&format!("   order      {} came out of order, {} came again", received.reordered, received.duplicates));
     if let Some(why) = &point.host_limited {
-        printer.line(&format!("   note       this says more about a host than about the network: {why}"));
+        printer.line(&format!("   note       this may be due to a host rather than the network: {why}"));
     }
 }
 
-fn request(udp: &ProbeUdp, node: &mut FarNode, printer: &Printer, stop: &Stop) -> Result<Vec<Fact>, Failure> {
+fn request(udp: &ProbeUdp, node: &mut FarNode, printer: &Printer, stop: &Stop) -> Result<Vec<Figure>, Failure> {
     let size =
         |bytes: &Bytes| u32::try_from(bytes.0).map_err(|_| Failure::usage(format!("answers of {bytes}: too large")));
     let order = UdpRequestOrder {
-        request_bytes: QUESTION_BYTES,
+        request_bytes: REQUEST_BYTES,
         answer_bytes: udp.size.iter().map(size).collect::<Result<_, _>>()?,
-        count: udp.count.unwrap_or(QUESTIONS),
-        timeout_s: ANSWER_S,
+        count: udp.count.unwrap_or(REQUESTS),
+        timeout_s: ANSWER_TIMEOUT_S,
     };
     let found = task::request(node, &order, stop)?;
     match (printer.is_json(), udp.check.check) {
         (true, _) => printer.object(&ProbeDocument::of("result", "udp_request", &udp.target, &found).on(node.hosts())),
-        (false, false) => say_requests(&found, printer),
+        (false, false) => print_requests(&found, printer),
         (false, true) => {}
     }
-    Ok(request_facts(&found))
+    Ok(request_figures(&found))
 }
 
-/// The figures that were measured: no loss without requests, no round trip without answers.
-fn request_facts(found: &UdpRequests) -> Vec<Fact> {
+/// The figures that were measured: without requests there is no loss, without answers no round trip.
+fn request_figures(found: &UdpRequests) -> Vec<Figure> {
     let (asked, answered) = found.sizes.iter().fold((0, 0), |(a, b), size| (a + size.asked, b + size.answered));
     let times = found.sizes.iter().filter(|size| size.answered > 0).map(|size| size.round_trip.p50_s);
     let loss = (asked > 0).then(|| (Measure::Loss, 1.0 - answered as f64 / asked as f64));
     loss.into_iter().chain(times.reduce(f64::max).map(|rtt| (Measure::Rtt, rtt))).collect()
 }
 
-fn say_requests(found: &UdpRequests, printer: &Printer) {
+fn print_requests(found: &UdpRequests, printer: &Printer) {
     printer.line("answer bytes    asked  answered      least     median       99 %       most");
     for size in &found.sizes {
         let r = &size.round_trip;
@@ -286,10 +289,14 @@ mod tests {
             let round_trip = UdpSpread { p50_s, ..UdpSpread::default() };
             UdpRoundTrips { asked, answered, round_trip, ..UdpRoundTrips::default() }
         };
-        let facts = |sizes| request_facts(&UdpRequests { sizes, ..UdpRequests::default() });
-        assert_eq!(facts(vec![]), []);
-        assert_eq!(facts(vec![size(0, 0, 0.0)]), []);
-        assert_eq!(facts(vec![size(4, 0, 0.0)]), [(Measure::Loss, 1.0)], "no time of 0 s, which any bound would pass");
-        assert_eq!(facts(vec![size(4, 0, 0.0), size(4, 2, 0.3)]), [(Measure::Loss, 0.75), (Measure::Rtt, 0.3)]);
+        let figures = |sizes| request_figures(&UdpRequests { sizes, ..UdpRequests::default() });
+        assert_eq!(figures(vec![]), []);
+        assert_eq!(figures(vec![size(0, 0, 0.0)]), []);
+        assert_eq!(
+            figures(vec![size(4, 0, 0.0)]),
+            [(Measure::Loss, 1.0)],
+            "no time of 0 s, which any bound would pass"
+        );
+        assert_eq!(figures(vec![size(4, 0, 0.0), size(4, 2, 0.3)]), [(Measure::Loss, 0.75), (Measure::Rtt, 0.3)]);
     }
 }

@@ -1,4 +1,4 @@
-//! The settings of a node: its command line over its settings file. Read at start and at every reload.
+//! The settings of a node: from its command line, else from its settings file. They are read at start and at every reload.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -94,7 +94,7 @@ impl ExportEntry {
     }
 }
 
-/// Where the settings come from: the command line, and the file that it may name.
+/// The source of the settings: the command line, and the file that it may name.
 pub struct SettingsSource {
     serve: Serve,
     common: Common,
@@ -116,7 +116,7 @@ pub struct NodeSettings {
     web: WebConfig,
 }
 
-/// Further addresses of this host for streams. They are addresses, because other hosts may resolve a name otherwise.
+/// Further addresses of this host for streams. Names are refused, because other hosts may resolve them differently.
 fn advertised(words: &[String]) -> Result<Vec<SocketAddr>, Failure> {
     let parse = |word: &String| {
         let at = word.parse::<SocketAddr>().or_else(|_| word.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, 0)));
@@ -148,7 +148,7 @@ fn movers(words: &[String], common: &Common) -> Result<Option<Arc<Peers>>, Failu
     let keys = read_keys(common)?;
     if keys.is_empty() {
         let remedy = "on each of them: longhaul grant --export NAME --write; put the keys into a file, and name it by --key-file";
-        return Err(Failure::usage(format!("--peers: no access key of a mover is at hand ({remedy})")));
+        return Err(Failure::usage(format!("--peers: there is no access key of a mover ({remedy})")));
     }
     Ok(Some(node::movers(at, keys.into(), Timeouts::default())))
 }
@@ -167,8 +167,9 @@ impl SettingsSource {
         let serve = &self.serve;
         let common = &self.common;
         let file = serve.config.as_deref().map(toml_file::read::<SettingsFile>).transpose()?.unwrap_or_default();
-        let list = |typed: &Vec<String>, filed: Vec<String>| if typed.is_empty() { filed } else { typed.clone() };
-        let typed = web::WebOptions {
+        let list =
+            |typed: &Vec<String>, from_file: Vec<String>| if typed.is_empty() { from_file } else { typed.clone() };
+        let web_options = web::WebOptions {
             certificate: serve.certificate.clone().or(file.certificate),
             certificate_key: serve.certificate_key.clone().or(file.certificate_key),
             client_ca: serve.client_ca.clone().or(file.client_ca),
@@ -181,7 +182,7 @@ impl SettingsSource {
             Anonymous::Ro => Rights::Read,
             Anonymous::Rw => Rights::Write,
         };
-        let web = web::config(&typed)?;
+        let web = web::config(&web_options)?;
         let mut exports = match serve.export.as_slice() {
             [] => file.export.iter().map(ExportEntry::export).collect::<Result<Vec<_>, _>>()?,
             typed => typed.iter().map(|text| text.parse::<Export>()).collect::<Result<Vec<_>, _>>()?,
@@ -233,7 +234,7 @@ impl NodeSettings {
     }
 }
 
-/// The keys of the settings file. `longhaul support` passes their values on: none holds a secret.
+/// The keys of the settings file. None holds a secret, so `longhaul support` copies their values.
 pub const KEYS: [&str; 19] = [
     "export",
     "listen",
@@ -257,7 +258,7 @@ pub const KEYS: [&str; 19] = [
 ];
 
 /// The state directory that a settings file names; none if the file cannot be read or names none.
-pub fn state_named(path: &Path) -> Option<PathBuf> {
+pub fn state_in_file(path: &Path) -> Option<PathBuf> {
     toml_file::read::<SettingsFile>(path).ok()?.state
 }
 
@@ -266,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_in_a_file_is_one_line() {
+    fn an_error_in_a_settings_file_is_one_line() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f.toml");
         for (text, line) in [("plain = true\n\nexpert = 1\n", "line 3"), ("plain = 7", "line 1"), ("\n[", "line 2")] {
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_is_known() {
+    fn the_list_of_keys_has_every_key_of_the_settings_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f.toml");
         let text = |key: &str| match key {
@@ -343,8 +344,8 @@ mod tests {
         assert!(listen.is_some() && anonymous.is_some() && plain.is_some() && state.is_some() && audit.is_some());
         assert!([certificate, certificate_key, client_ca, cacert, access, key_file].iter().all(Option::is_some));
         std::fs::write(&path, "keys = 1").unwrap();
-        let said = toml_file::read::<SettingsFile>(&path).unwrap_err().message;
-        let named: Vec<&str> = said.split('`').skip(3).step_by(2).collect();
-        assert_eq!(named, KEYS, "what the reader expects: {said}");
+        let message = toml_file::read::<SettingsFile>(&path).unwrap_err().message;
+        let expected: Vec<&str> = message.split('`').skip(3).step_by(2).collect();
+        assert_eq!(expected, KEYS, "{message}");
     }
 }

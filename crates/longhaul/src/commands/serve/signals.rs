@@ -13,21 +13,23 @@ use super::settings_sources::SettingsSource;
 use super::supervisor::Supervisor;
 use crate::failure::Failure;
 
-/// A running node, with what a reload needs.
+/// A running node, with the values that a reload needs.
 pub struct RunningNode {
     pub node: Arc<Node>,
     pub source: SettingsSource,
-    /// The `listen` setting, and the address that the node listens on.
-    pub listen: (Option<String>, SocketAddr),
+    /// The `listen` setting at start.
+    pub listen: Option<String>,
+    /// The address that the node listens on.
+    pub address: SocketAddr,
     pub state: StateDir,
     pub supervisor: Supervisor,
-    /// A terminal that hangs up sends SIGHUP as well.
+    /// Whether stderr was a terminal at start: a terminal that hangs up sends SIGHUP, too.
     pub has_terminal: bool,
 }
 
 impl RunningNode {
-    /// Answers signals until one ends the node.
-    pub fn heed(&self, signals: &mut Signals) {
+    /// Handles signals until one ends the node.
+    pub fn handle_signals(&self, signals: &mut Signals) {
         for signal in signals.forever() {
             let has_hung_up = self.has_terminal && !stderr().is_terminal();
             if signal == SIGHUP && !has_hung_up {
@@ -41,16 +43,16 @@ impl RunningNode {
 
     fn reload(&self) {
         self.supervisor.reloading();
-        let how = match self.read_again() {
-            Ok(()) => format!("listening on {}", self.listen.1),
+        let status = match self.read_again() {
+            Ok(()) => format!("listening on {}", self.address),
             Err(failure) => {
                 self.node.reload_failed();
                 let error = failure.message.replace('\n', " ");
-                tracing::error!(error, "the new settings are refused: those before them count on");
-                format!("listening on {}; the last reload was refused: {error}", self.listen.1)
+                tracing::error!(error, "the new settings are refused; the former ones stay in force");
+                format!("listening on {}; the last reload was refused: {error}", self.address)
             }
         };
-        self.supervisor.ready(&how);
+        self.supervisor.ready(&status);
     }
 
     fn read_again(&self) -> Result<(), Failure> {
@@ -60,11 +62,13 @@ impl RunningNode {
             );
         }
         let settings = self.source.read()?;
-        let listens = settings.listen != self.listen.0;
-        let state = settings.state != self.state.path();
-        self.node.reload(&settings.config(self.listen.1, self.state.clone()))?;
-        for (key, _) in [("listen", listens), ("state", state)].iter().filter(|(_, differs)| *differs) {
-            tracing::warn!(key, "changed in the settings, and not while a node runs: restart it");
+        let has_other_listen = settings.listen != self.listen;
+        let has_other_state = settings.state != self.state.path();
+        self.node.reload(&settings.config(self.address, self.state.clone()))?;
+        for (key, _) in
+            [("listen", has_other_listen), ("state", has_other_state)].iter().filter(|(_, differs)| *differs)
+        {
+            tracing::warn!(key, "this setting has changed, and takes effect only when the node starts: restart it");
         }
         Ok(())
     }

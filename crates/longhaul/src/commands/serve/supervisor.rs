@@ -7,12 +7,12 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Whether stderr goes to systemd's journal, which keeps the time of every line (systemd.exec(5)). The variable alone does not
-/// prove it: a terminal may have inherited it.
-pub fn keeps_time() -> bool {
-    let said = std::env::var("JOURNAL_STREAM").ok();
-    let is = rustix::fs::fstat(std::io::stderr()).ok().map(|facts| format!("{}:{}", facts.st_dev, facts.st_ino));
-    said.is_some() && said == is
+/// Whether stderr goes to systemd's journal, which stores the time of every line (systemd.exec(5)). The variable alone does not
+/// prove it: a shell may have inherited it.
+pub fn journal_keeps_time() -> bool {
+    let journal = std::env::var("JOURNAL_STREAM").ok();
+    let stderr = rustix::fs::fstat(std::io::stderr()).ok().map(|facts| format!("{}:{}", facts.st_dev, facts.st_ino));
+    journal.is_some() && journal == stderr
 }
 
 /// The supervisor of the node, if there is one.
@@ -24,7 +24,7 @@ impl Supervisor {
         Supervisor(std::env::var_os("NOTIFY_SOCKET").and_then(|name| Supervisor::at(name.as_bytes())))
     }
 
-    /// The socket at a path, or after an @, at an abstract name.
+    /// A socket, and the address of the supervisor: a path, or an abstract name after an @.
     fn at(name: &[u8]) -> Option<(UnixDatagram, SocketAddr)> {
         let address = match name.strip_prefix(b"@") {
             Some(name) => SocketAddr::from_abstract_name(name),
@@ -34,27 +34,27 @@ impl Supervisor {
         Some((UnixDatagram::unbound().ok()?, address.ok()?))
     }
 
-    fn tell(&self, text: &str) {
+    fn send(&self, text: &str) {
         if let Supervisor(Some((socket, to))) = self {
             let _ = socket.send_to_addr(text.as_bytes(), to);
         }
     }
 
-    /// Reports that the node serves; `how` is a text for people.
-    pub fn ready(&self, how: &str) {
-        self.tell(&format!("READY=1\nSTATUS={}", how.replace('\n', " ")));
+    /// Reports that the node serves, with a status text for the operator.
+    pub fn ready(&self, status: &str) {
+        self.send(&format!("READY=1\nSTATUS={}", status.replace('\n', " ")));
     }
 
-    /// Reports that the node reads its settings again; `ready` ends that.
+    /// Reports that the node reads its settings again. A call of `ready` reports the end of this.
     pub fn reloading(&self) {
         let now = clock_gettime(ClockId::Monotonic);
         let us = now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000;
-        self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={us}"));
+        self.send(&format!("RELOADING=1\nMONOTONIC_USEC={us}"));
     }
 
     /// Reports that the node is about to end.
     pub fn stopping(&self) {
-        self.tell("STOPPING=1\nSTATUS=ending sessions in order");
+        self.send("STOPPING=1\nSTATUS=ending sessions in order");
     }
 }
 
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_arrive_at_either_kind_of_address() {
+    fn messages_arrive_at_paths_and_at_abstract_names() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notify");
         let hidden = format!("@longhaul-test-{}", std::process::id());
@@ -72,18 +72,18 @@ mod tests {
             UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&hidden.as_bytes()[1..]).unwrap()).unwrap();
         for (name, socket) in [(path.to_str().unwrap(), by_path), (hidden.as_str(), by_name)] {
             let supervisor = Supervisor(Supervisor::at(name.as_bytes()));
-            let heard = || {
+            let received = || {
                 let mut bytes = [0; 200];
                 let got = socket.recv(&mut bytes).unwrap();
                 String::from_utf8_lossy(&bytes[..got]).into_owned()
             };
             supervisor.ready("a\nb");
-            assert_eq!(heard(), "READY=1\nSTATUS=a b");
+            assert_eq!(received(), "READY=1\nSTATUS=a b");
             supervisor.reloading();
-            assert!(heard().starts_with("RELOADING=1\nMONOTONIC_USEC="));
+            assert!(received().starts_with("RELOADING=1\nMONOTONIC_USEC="));
         }
         assert!(Supervisor::at(b"relative").is_none());
         Supervisor(None).stopping();
-        assert!(!keeps_time(), "nobody but systemd sets JOURNAL_STREAM");
+        assert!(!journal_keeps_time(), "nobody but systemd sets JOURNAL_STREAM");
     }
 }

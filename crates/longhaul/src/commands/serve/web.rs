@@ -11,8 +11,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use crate::failure::Failure;
 use crate::settings::{read_authorities, system_authorities};
 
-/// Where collectors of fireflies listen (scitags.org).
+/// The default port of collectors of fireflies (scitags.org).
 const FIREFLY_PORT: u16 = 10514;
+
 /// The options for HTTP, of the command line or the settings file.
 #[derive(Clone, Debug, Default)]
 pub struct WebOptions {
@@ -43,7 +44,7 @@ fn read_certificate(file: &Path, key_file: Option<&PathBuf>) -> Result<Certifica
     if chain.is_empty() {
         return Err(fail(file, "there is no certificate in it (--certificate takes PEM, the node's own first)".into()));
     }
-    // The key may stand in the same file, as some sites keep it.
+    // Some sites keep the key in the same file.
     let key_file = key_file.map_or(file, PathBuf::as_path);
     let key = PrivateKeyDer::from_pem_file(key_file).map_err(|e| {
         fail(key_file, format!("{e} (--certificate-key takes the private key, PEM, without a password)"))
@@ -53,9 +54,9 @@ fn read_certificate(file: &Path, key_file: Option<&PathBuf>) -> Result<Certifica
 
 fn collector(text: &str) -> Result<SocketAddr, Failure> {
     let fail = |why: String| Failure::usage(format!("--fireflies {text}: {why} (write HOST, HOST:PORT or [v6]:PORT)"));
-    let bare = text.parse::<std::net::Ipv6Addr>().is_ok();
+    let is_bare_v6 = text.parse::<std::net::Ipv6Addr>().is_ok();
     let with_port = match text.rsplit_once(':') {
-        _ if bare => format!("[{text}]:{FIREFLY_PORT}"),
+        _ if is_bare_v6 => format!("[{text}]:{FIREFLY_PORT}"),
         Some((_, port)) if !port.is_empty() && !text.ends_with(']') => text.to_owned(),
         _ => format!("{text}:{FIREFLY_PORT}"),
     };
@@ -67,24 +68,25 @@ fn collector(text: &str) -> Result<SocketAddr, Failure> {
 ///
 /// # Errors
 /// A file cannot be read, or an option is wrong.
-pub fn config(typed: &WebOptions) -> Result<WebConfig, Failure> {
-    let certificate = certificate(typed.certificate.as_ref(), typed.certificate_key.as_ref())?;
-    let client_authorities = typed.client_ca.as_ref().map(|file| read_authorities(file, "--client-ca")).transpose()?;
-    let authorities = match &typed.cacert {
+pub fn config(options: &WebOptions) -> Result<WebConfig, Failure> {
+    let certificate = certificate(options.certificate.as_ref(), options.certificate_key.as_ref())?;
+    let client_authorities =
+        options.client_ca.as_ref().map(|file| read_authorities(file, "--client-ca")).transpose()?;
+    let authorities = match &options.cacert {
         Some(file) => read_authorities(file, "--cacert")?,
         None => Arc::new(system_authorities()),
     };
-    if typed.access.as_ref().is_some_and(|file| !file.exists()) {
-        let file = typed.access.as_deref().unwrap_or(Path::new("")).display().to_string();
+    if options.access.as_ref().is_some_and(|file| !file.exists()) {
+        let file = options.access.as_deref().unwrap_or(Path::new("")).display().to_string();
         return Err(Failure::usage(format!("--access {file}: there is no such file")));
     }
     Ok(WebConfig {
         certificate: certificate.map(Arc::new),
         client_authorities,
         authorities: Some(authorities),
-        access: typed.access.clone(),
-        origins: Origins::parse(&typed.allow_origin).map_err(Failure::usage)?,
-        fireflies: typed.fireflies.iter().map(|text| collector(text)).collect::<Result<_, _>>()?,
+        access: options.access.clone(),
+        origins: Origins::parse(&options.allow_origin).map_err(Failure::usage)?,
+        fireflies: options.fireflies.iter().map(|text| collector(text)).collect::<Result<_, _>>()?,
     })
 }
 
@@ -93,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn collectors() {
+    fn a_collector_without_a_port_gets_the_default_port() {
         assert_eq!(collector("127.0.0.1").unwrap(), "127.0.0.1:10514".parse().unwrap());
         assert_eq!(collector("::1").unwrap(), "[::1]:10514".parse().unwrap());
         assert_eq!(collector("[::1]:99").unwrap(), "[::1]:99".parse().unwrap());

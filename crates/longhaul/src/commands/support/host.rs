@@ -59,12 +59,12 @@ fn file(path: &str) -> String {
 /// This host's name, with only the characters that a file name may have.
 pub fn name() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
-    let name: String = name.chars().map(plain).take(64).collect();
+    let replace = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    let name: String = name.chars().map(replace).take(64).collect();
     if name.is_empty() { "host".into() } else { name }
 }
 
-/// The program.
+/// Version and build of the program, its user, and which variables are set.
 pub fn version() -> String {
     let version = env!("CARGO_PKG_VERSION");
     let arch = std::env::consts::ARCH;
@@ -82,7 +82,7 @@ pub fn version() -> String {
     let user = rustix::process::geteuid().as_raw();
     let group = rustix::process::getegid().as_raw();
     let _ = writeln!(text, "run by user {user}, group {group}");
-    // Whether a variable is set is worth knowing; its value stays out.
+    // The values of these variables may be secrets, so only whether they are set is reported.
     for name in
         ["LONGHAUL_KEY", "LONGHAUL_STATE", "LONGHAUL_LAB", "BEARER_TOKEN", "BEARER_TOKEN_FILE", "X509_USER_PROXY"]
     {
@@ -107,7 +107,11 @@ pub fn host() -> String {
     // One processor's entry stands for all of them.
     let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let first = processors.split("\n\n").next().unwrap_or_default();
-    let _ = writeln!(text, "== {} processors for us; the first of /proc/cpuinfo\n{first}\n", sys::limits::processors());
+    let _ = writeln!(
+        text,
+        "== {} processors for this process; the first of /proc/cpuinfo\n{first}\n",
+        sys::limits::processors()
+    );
     match sys::clock_quality::read() {
         Ok(clock) => {
             let _ = writeln!(text, "clock: {clock:?}");
@@ -119,7 +123,7 @@ pub fn host() -> String {
     text
 }
 
-/// Settings of the kernel.
+/// Kernel settings that matter to transfers.
 pub fn sysctls() -> String {
     let line = |name: &&str| {
         let value = fs::read_to_string(Path::new("/proc/sys").join(name));
@@ -132,19 +136,19 @@ pub fn sysctls() -> String {
 /// Links, addresses, routes, counters.
 pub fn network() -> String {
     let ip: [&[&str]; 4] = [&["-s", "link"], &["address"], &["route"], &["-6", "route"]];
-    let asked = ip.iter().map(|words| tool::said("ip", words));
+    let outputs = ip.iter().map(|words| tool::output_with_command("ip", words));
     let files = ["/proc/net/sockstat", "/proc/net/snmp", "/proc/net/netstat"].map(file);
-    asked.chain(files).collect()
+    outputs.chain(files).collect()
 }
 
-/// Limits.
+/// Limits of this process, and the pressure on processors and disks.
 pub fn limits() -> String {
     ["/proc/self/limits", "/proc/sys/fs/file-nr", "/proc/self/cgroup", "/proc/pressure/cpu", "/proc/pressure/io"]
         .map(file)
         .concat()
 }
 
-/// How the settings stand.
+/// The audit of the host's settings, as lines of JSON.
 pub fn audit() -> String {
     let ask = Ask { rate_bit_s: None, rtt_s: 0.1, role: "dtn".into() };
     match tune::audit_lines(&ask) {

@@ -1,5 +1,5 @@
-//! Facts of the nodes of this host for `longhaul support`. Of a file with secrets it reports only that it exists. Another user may
-//! have put files into the state directory, so no link is followed, and only text that was understood is passed on.
+//! Facts of the nodes of this host for `longhaul support`. For a file with secrets only its existence is reported. Another user may
+//! have put files into the state directory, so no link is followed, and only parsed values are copied.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,7 +15,7 @@ use rustix::fs::OFlags;
 use rustls::pki_types::CertificateDer;
 use serde_json::Value;
 
-use super::redact::GONE;
+use super::redact::REMOVED;
 use super::tool;
 use crate::commands::serve;
 use crate::job_control;
@@ -24,14 +24,14 @@ use crate::job_control;
 const BYTES_MAX: u64 = 4 << 20;
 /// The most names that are listed.
 const NAMES_MAX: usize = 5_000;
-/// How deep a directory is listed: somewhat deeper than a state directory is.
+/// The depth to which a directory is listed: a state directory is less deep.
 const DEPTH_MAX: usize = 4;
 /// The most lines of the log.
 const LOG_LINES: &str = "3000";
-/// The fields of a known path that are passed on.
-const PATH_FACTS: [&str; 5] = ["v", "capacity_bit_s", "streams", "min_rtt_s", "loss"];
+/// The fields of a known path that are copied.
+const PATH_FIELDS: [&str; 5] = ["v", "capacity_bit_s", "streams", "min_rtt_s", "loss"];
 
-/// A regular file's content; none where it is anything else.
+/// The content of a regular file; none for anything else.
 pub fn read(path: &Path) -> Option<Vec<u8>> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
@@ -47,7 +47,7 @@ fn text(path: &Path) -> Option<String> {
     String::from_utf8(read(path)?).ok()
 }
 
-/// The settings: the keys that `serve` knows, with their values. Comments and unknown keys may hold anything, and stay out.
+/// The settings: the keys that `serve` knows, with their values. Comments and unknown keys may hold secrets, and are left out.
 pub fn settings(path: Option<&Path>) -> String {
     let Some(path) = path else { return "(no settings file: --config names one)\n".into() };
     let head = format!("# {}\n", path.display());
@@ -59,28 +59,28 @@ pub fn settings(path: Option<&Path>) -> String {
     };
     let known = |key: &String| serve::KEYS.contains(&key.as_str());
     let (known, unknown): (Vec<_>, Vec<_>) = table.iter().partition(|(key, _)| known(key));
-    let said = known.iter().map(|(key, value)| format!("{key} = {value}\n")).collect::<String>();
+    let out = known.iter().map(|(key, value)| format!("{key} = {value}\n")).collect::<String>();
     let others = unknown.len();
     let others =
-        if others > 0 { format!("# {others} more, which serve does not know: {GONE}\n") } else { String::new() };
-    format!("{head}{said}{others}")
+        if others > 0 { format!("# {others} more, which serve does not know: {REMOVED}\n") } else { String::new() };
+    format!("{head}{out}{others}")
 }
 
-/// The directories that the settings export, and what lies below them.
+/// The directories that the settings export, with their file systems and free space.
 pub fn exports(config: Option<&Path>) -> String {
     let table = config.and_then(|path| fs::read_to_string(path).ok()?.parse::<toml::Table>().ok()).unwrap_or_default();
     let texts = table.get("export").and_then(toml::Value::as_array).into_iter().flatten();
     let exports = texts.filter_map(|text| text.as_str()?.parse::<node::Export>().ok());
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let mut said = String::new();
+    let mut out = String::new();
     for export in exports {
         let mode = if export.writable { "rw" } else { "ro" };
-        let _ = writeln!(said, "{} ({mode}) {}: {}", export.name, export.dir.display(), room(&export.dir, &mounts));
+        let _ = writeln!(out, "{} ({mode}) {}: {}", export.name, export.dir.display(), space(&export.dir, &mounts));
     }
-    if said.is_empty() { "(the settings file names no directory)\n".into() } else { said }
+    if out.is_empty() { "(the settings file names no directory)\n".into() } else { out }
 }
 
-fn room(dir: &Path, mounts: &str) -> String {
+fn space(dir: &Path, mounts: &str) -> String {
     let (facts, system) = match (fs::metadata(dir), rustix::fs::statvfs(dir)) {
         (Ok(facts), Ok(system)) => (facts, system),
         (Err(error), _) => return error.to_string(),
@@ -106,25 +106,25 @@ fn mount(dir: &Path, mounts: &str) -> Option<String> {
 
 /// The number of grants and rules, without any name.
 pub fn access(state: &Path) -> String {
-    let mut said = String::new();
+    let mut out = String::new();
     let now = Timestamp::now().as_second();
     for (name, what) in [("grants.toml", "grants"), ("errand-grants.toml", "grants for single jobs")] {
         let grants = text(&state.join(name)).map(|text| toml::from_str::<Grants>(&text));
         let _ = match grants {
-            None => writeln!(said, "{what}: none here that we may read"),
-            Some(Err(_)) => writeln!(said, "{what}: {name} cannot be read"),
+            None => writeln!(out, "{what}: none that this user may read"),
+            Some(Err(_)) => writeln!(out, "{what}: {name} cannot be read"),
             Some(Ok(grants)) => {
-                let over = grants.list.iter().filter(|g| g.expires.is_some_and(|at| at <= now)).count();
-                writeln!(said, "{what}: {}, of which {over} have expired", grants.list.len())
+                let expired = grants.list.iter().filter(|g| g.expires.is_some_and(|at| at <= now)).count();
+                writeln!(out, "{what}: {}, of which {expired} have expired", grants.list.len())
             }
         };
     }
     let policy = text(&state.join("access.toml")).map(|text| Policy::parse(&text));
     let _ = match policy {
-        None => writeln!(said, "access.toml: none in the state directory that we may read"),
-        Some(Err(_)) => writeln!(said, "access.toml: it cannot be read; the node's log says why"),
+        None => writeln!(out, "access.toml: none in the state directory that this user may read"),
+        Some(Err(_)) => writeln!(out, "access.toml: it cannot be read; the node's log says why"),
         Some(Ok(policy)) => writeln!(
-            said,
+            out,
             "access.toml: {} rules, {} issuers, {} audiences; call-out: {}; macaroons: {}",
             policy.rules.len(),
             policy.issuers.len(),
@@ -133,11 +133,12 @@ pub fn access(state: &Path) -> String {
             policy.macaroons.on
         ),
     };
-    let shown = read(&state.join("identity.cert.der"))
+    let fingerprint = read(&state.join("identity.cert.der"))
         .and_then(|bytes| engine::identity::fingerprint(&CertificateDer::from(bytes)));
-    let shown = shown.map_or_else(|| "none here that we may read".into(), |fingerprint| fingerprint.to_string());
-    let _ = writeln!(said, "identity: {shown}");
-    said
+    let shown =
+        fingerprint.map_or_else(|| "none that this user may read".into(), |fingerprint| fingerprint.to_string());
+    let _ = writeln!(out, "identity: {shown}");
+    out
 }
 
 /// The files of the state directory, by name.
@@ -184,7 +185,7 @@ pub fn paths(state: &Path) -> String {
         let Some(Ok(Value::Object(facts))) = read(&path).map(|bytes| serde_json::from_slice(&bytes)) else { continue };
         let fact =
             |name: &&str| facts.get(*name).filter(|value| value.is_number()).map(|v| ((*name).into(), v.clone()));
-        let mut line: serde_json::Map<String, Value> = PATH_FACTS.iter().filter_map(fact).collect();
+        let mut line: serde_json::Map<String, Value> = PATH_FIELDS.iter().filter_map(fact).collect();
         line.insert("peer".into(), peer.into());
         lines.push(format!("{}\n", Value::Object(line)));
     }
@@ -200,18 +201,18 @@ pub fn jobs(state: &Path) -> String {
 
 /// The processes with this state directory: command line, limits, resources.
 pub fn nodes(state: &Path) -> String {
-    let mut said = String::new();
+    let mut out = String::new();
     for path in fs::read_dir(state.join("run")).into_iter().flatten().flatten().map(|entry| entry.path()) {
         let Some(pid) = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u32>().ok()) else { continue };
         let proc = |name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
         let words = String::from_utf8_lossy(&proc("cmdline")).replace('\0', " ");
         let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
-        let _ = writeln!(said, "== process {pid}: {words}\ndescriptors open: {descriptors}");
+        let _ = writeln!(out, "== process {pid}: {words}\ndescriptors open: {descriptors}");
         for name in ["status", "limits", "cgroup"] {
-            let _ = writeln!(said, "-- {name}\n{}", String::from_utf8_lossy(&proc(name)).trim_end());
+            let _ = writeln!(out, "-- {name}\n{}", String::from_utf8_lossy(&proc(name)).trim_end());
         }
     }
-    if said.is_empty() { "(no process runs with this state directory)\n".into() } else { said }
+    if out.is_empty() { "(no process runs with this state directory)\n".into() } else { out }
 }
 
 /// The state of the unit in systemd. Only these properties: the unit's environment may hold keys.
@@ -219,13 +220,13 @@ pub fn unit(unit: &str) -> String {
     let wanted = "--property=Id,LoadState,ActiveState,SubState,StatusText,Result,NRestarts,MainPID,ExecMainStartTimestamp,\
                   FragmentPath,DropInPaths,User,LimitNOFILE,TasksCurrent,TasksMax,MemoryCurrent,MemoryMax,CPUUsageNSec,\
                   ReadWritePaths,ProtectSystem,CapabilityBoundingSet";
-    tool::said("systemctl", &["show", "--no-pager", wanted, "--", unit])
+    tool::output_with_command("systemctl", &["show", "--no-pager", wanted, "--", unit])
 }
 
 /// The recent log of the unit.
 pub fn log(unit: &str) -> String {
     let words = ["--quiet", "--no-pager", "--output=short-iso", "--lines", LOG_LINES, "--unit", unit];
-    tool::said("journalctl", &words)
+    tool::output_with_command("journalctl", &words)
 }
 
 #[cfg(test)]
@@ -233,16 +234,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_what_serve_knows() {
+    fn only_keys_that_serve_knows_are_copied() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f.toml");
         fs::write(&path, "# hidden-1\nexport = [\"d=/srv\"]\nplain = true\npassphrase = \"hidden-2\"\n").unwrap();
-        let said = settings(Some(&path));
+        let out = settings(Some(&path));
         assert!(
-            said.contains("export = [\"d=/srv\"]") && said.contains("plain = true") && said.contains("1 more"),
-            "{said}"
+            out.contains("export = [\"d=/srv\"]") && out.contains("plain = true") && out.contains("1 more"),
+            "{out}"
         );
-        assert!(!said.contains("hidden"), "{said}");
+        assert!(!out.contains("hidden"), "{out}");
         fs::write(&path, "password hidden-3").unwrap();
         assert!(!settings(Some(&path)).contains("hidden"));
         assert!(settings(None).contains("--config"));
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn of_paths_the_numbers_are_told() {
+    fn only_the_numbers_of_known_paths_are_copied() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("paths")).unwrap();
         fs::write(

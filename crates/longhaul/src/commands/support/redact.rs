@@ -5,7 +5,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 /// The text that replaces a secret.
-pub const GONE: &str = "[removed]";
+pub const REMOVED: &str = "[removed]";
 /// The shortest known secret, bytes: a shorter one would match parts of too many words.
 const SECRET_BYTES_MIN: usize = 6;
 /// The shortest run of letters and digits that may be a key.
@@ -28,7 +28,7 @@ const NAMES: [&str; 11] = [
 ];
 /// Words before a credential (RFC 9110, section 11).
 const SCHEMES: [&str; 3] = ["bearer", "basic", "authorization"];
-/// The prefix of our own keys.
+/// The prefix of Longhaul's access keys.
 const KEY_PREFIX: &str = "lhk1_";
 
 /// Whether a name, in lower case, is that of a secret.
@@ -44,7 +44,7 @@ pub struct Redactor {
 
 impl Redactor {
     /// Adds a secret: as it is, in hexadecimal, and in base64 of either alphabet.
-    pub fn know(&mut self, secret: &[u8]) {
+    pub fn add(&mut self, secret: &[u8]) {
         if secret.len() < SECRET_BYTES_MIN {
             return;
         }
@@ -59,10 +59,10 @@ impl Redactor {
     }
 
     /// A text without secrets.
-    pub fn clean(&self, text: &str) -> String {
+    pub fn redact(&self, text: &str) -> String {
         let mut text = without_pem(text);
         for form in self.known.iter().filter(|form| text.contains(form.as_str())).collect::<Vec<_>>() {
-            text = text.replace(form.as_str(), GONE);
+            text = text.replace(form.as_str(), REMOVED);
         }
         let mut reader = Reader::default();
         let mut out = String::with_capacity(text.len());
@@ -91,7 +91,7 @@ fn without_pem(text: &str) -> String {
     let mut rest = text;
     while let Some(at) = rest.find("-----BEGIN ") {
         out.push_str(&rest[..at]);
-        out.push_str(GONE);
+        out.push_str(REMOVED);
         let Some(end) = rest[at..].find("-----END ") else { return out };
         let after = &rest[at + end + "-----END ".len()..];
         rest = after.find("-----").map_or("", |close| &after[close + 5..]);
@@ -102,33 +102,34 @@ fn without_pem(text: &str) -> String {
 /// Redacts word by word: a word may announce that the next one is a secret.
 #[derive(Debug, Default)]
 struct Reader {
-    /// The last word named a secret, if a colon or an equals sign follows.
-    named: bool,
-    /// The next word is a secret.
-    pending: bool,
+    /// Whether the last word is the name of a secret, whose value follows if a colon or an equals sign comes next.
+    last_is_name: bool,
+    /// Whether the next word is a secret.
+    next_is_secret: bool,
 }
 
 impl Reader {
     fn word(&mut self, word: &str) -> String {
         if matches!(word, ":" | "=" | "=>") {
-            self.pending |= std::mem::take(&mut self.named);
+            self.next_is_secret |= std::mem::take(&mut self.last_is_name);
             return word.to_owned();
         }
         let lower = word.to_ascii_lowercase();
         let plain = lower.trim_matches(|c| "-:=".contains(c));
         if SCHEMES.contains(&plain) {
             // `Authorization: Bearer X`: one after the other.
-            (self.named, self.pending) = (false, true);
+            self.last_is_name = false;
+            self.next_is_secret = true;
             return word.to_owned();
         }
-        if std::mem::take(&mut self.pending) {
-            self.named = false;
-            return GONE.to_owned();
+        if std::mem::take(&mut self.next_is_secret) {
+            self.last_is_name = false;
+            return REMOVED.to_owned();
         }
-        let names = is_secret_name(plain) && !plain.contains(['/', '?', '.', '=', ':']);
-        self.pending = names && (lower.ends_with([':', '=']) || lower.starts_with("--"));
-        self.named = names && !self.pending;
-        without_pieces(&without_named(&without_url_secrets(word)))
+        let is_name = is_secret_name(plain) && !plain.contains(['/', '?', '.', '=', ':']);
+        self.next_is_secret = is_name && (lower.ends_with([':', '=']) || lower.starts_with("--"));
+        self.last_is_name = is_name && !self.next_is_secret;
+        without_pieces(&without_named_values(&without_url_secrets(word)))
     }
 }
 
@@ -145,28 +146,28 @@ fn without_url_secrets(word: &str) -> String {
         Some((scheme, rest)) => {
             let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
             match authority.rsplit_once('@') {
-                Some((_, host)) => format!("{scheme}://{GONE}@{host}{path}"),
+                Some((_, host)) => format!("{scheme}://{REMOVED}@{host}{path}"),
                 None => address.to_owned(),
             }
         }
         None => address.to_owned(),
     };
     if let Some((before, _)) = out.split_once('#').filter(|_| out.contains("://")) {
-        out = format!("{before}#{GONE}");
+        out = format!("{before}#{REMOVED}");
     }
     let Some(query) = query.filter(|query| !query.is_empty()) else {
         return out + mark;
     };
     let value = |pair: &str| match pair.split_once('=') {
-        Some((name, _)) => format!("{name}={GONE}"),
-        None => GONE.to_owned(),
+        Some((name, _)) => format!("{name}={REMOVED}"),
+        None => REMOVED.to_owned(),
     };
     let values: Vec<String> = query.split('&').map(value).collect();
     out + mark + &values.join("&")
 }
 
 /// Removes the value behind the name of a secret: `token=…`, `password:…`.
-fn without_named(word: &str) -> String {
+fn without_named_values(word: &str) -> String {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "_-%.".contains(c);
     for (at, _) in word.match_indices(['=', ':']) {
         let start = at - word[..at].chars().rev().take_while(|c| is_name(*c)).count();
@@ -175,17 +176,17 @@ fn without_named(word: &str) -> String {
             continue;
         }
         let rest = value.find('&').map_or("", |end| &value[end..]);
-        return format!("{}{GONE}{}", &word[..=at], without_named(rest));
+        return format!("{}{REMOVED}{}", &word[..=at], without_named_values(rest));
     }
     word.to_owned()
 }
 
-/// Removes our keys, tokens, and every long run of letters and digits that is no name and no job's id.
+/// Removes access keys, tokens, and every long run of letters and digits that is neither a name nor the id of a job.
 fn without_pieces(word: &str) -> String {
     let is_piece = |c: char| c.is_ascii_alphanumeric() || "+_=-".contains(c);
     if let Some(at) = word.find("eyJ").filter(|at| word[*at..].contains('.')) {
         let end = word[at..].find(|c: char| !is_piece(c) && c != '.').map_or(word.len(), |end| at + end);
-        return format!("{}{GONE}{}", without_pieces(&word[..at]), without_pieces(&word[end..]));
+        return format!("{}{REMOVED}{}", without_pieces(&word[..at]), without_pieces(&word[end..]));
     }
     let mut out = String::with_capacity(word.len());
     let mut rest = word;
@@ -195,26 +196,27 @@ fn without_pieces(word: &str) -> String {
         let end = start + rest[start..].find(|c| !is_piece(c)).unwrap_or(rest.len() - start);
         let piece = &rest[start..end];
         // The fingerprint of a node is public.
-        let shown = if out.ends_with("SHA256:") { piece.to_owned() } else { shown(piece) };
+        let shown = if out.ends_with("SHA256:") { piece.to_owned() } else { redact_piece(piece) };
         out.push_str(&shown);
         rest = &rest[end..];
     }
     out
 }
 
-fn shown(piece: &str) -> String {
+/// A run of letters and digits, without the secret that it may be. The start of a hash is kept.
+fn redact_piece(piece: &str) -> String {
     if let Some(at) = piece.find(KEY_PREFIX) {
-        return format!("{}{GONE}", &piece[..at]);
+        return format!("{}{REMOVED}", &piece[..at]);
     }
-    let (digits, letters) =
-        (piece.contains(|c: char| c.is_ascii_digit()), piece.contains(|c: char| c.is_ascii_alphabetic()));
-    if piece.len() < PIECE_CHARS || !digits || !letters || is_uuid(piece) {
+    let has_digits = piece.contains(|c: char| c.is_ascii_digit());
+    let has_letters = piece.contains(|c: char| c.is_ascii_alphabetic());
+    if piece.len() < PIECE_CHARS || !has_digits || !has_letters || is_uuid(piece) {
         return piece.to_owned();
     }
     if piece.bytes().all(|b| b.is_ascii_hexdigit()) {
-        format!("{}{GONE}", &piece[..HASH_CHARS])
+        format!("{}{REMOVED}", &piece[..HASH_CHARS])
     } else {
-        GONE.to_owned()
+        REMOVED.to_owned()
     }
 }
 
@@ -229,11 +231,11 @@ mod tests {
     use super::*;
 
     fn clean(text: &str) -> String {
-        Redactor::default().clean(text).replace(GONE, "*")
+        Redactor::default().redact(text).replace(REMOVED, "*")
     }
 
     #[test]
-    fn what_looks_like_a_secret_goes() {
+    fn text_that_looks_like_a_secret_is_removed() {
         for (text, left) in [
             ("https://me:pw@host/a?X-Sig=abc&authz=d#f", "https://*@host/a?X-Sig=*&authz=*"),
             ("lh://host/data/f?", "lh://host/data/f?"),
@@ -261,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_needed_stays() {
+    fn text_without_secrets_is_unchanged() {
         for text in [
             "job 0198f3a4-7e2b-7c11-9d3e-2f6b5a1c0d9e runs",
             "identity: SHA256:AbCdEfGhIjKlMnOpQrStUvWxYz0123456789_-abcde",
@@ -277,17 +279,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_goes_in_any_writing() {
+    fn a_known_secret_is_removed_in_every_encoding() {
         let mut redactor = Redactor::default();
         let secret = [0xfb, 0xef, 0x00, 0x10, 0x83, 0xff, 0x3f, 0xbe];
-        redactor.know(&secret);
-        redactor.know(b"swordfish");
-        redactor.know(b"short");
+        redactor.add(&secret);
+        redactor.add(b"swordfish");
+        redactor.add(b"short");
         for text in ["fbef001083ff3fbe", "FBEF001083FF3FBE", "++8AEIP/P74", "--8AEIP_P74=", "swordfish", "c3dvcmRmaXNo"]
         {
-            let left = redactor.clean(&format!("a{text}b"));
-            assert!(left.contains(GONE) && !left.contains(text.trim_end_matches('=')), "{text}: {left}");
+            let left = redactor.redact(&format!("a{text}b"));
+            assert!(left.contains(REMOVED) && !left.contains(text.trim_end_matches('=')), "{text}: {left}");
         }
-        assert_eq!(redactor.clean("short"), "short");
+        assert_eq!(redactor.redact("short"), "short");
     }
 }

@@ -1,4 +1,4 @@
-//! `longhaul tune apply`.
+//! `longhaul tune apply`: changes the settings that differ, and stores the former ones in a snapshot.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use tune::apply::apply;
 use tune::plan::{Change, diff, plan};
 use tune::rule::Persist;
 
-use super::{AuditedHost, agreed, ids, now};
+use super::{AuditedHost, confirm, ids, now};
 use crate::args::TuneApply;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -24,36 +24,41 @@ struct ApplyReport<'a> {
     changes: &'a [Change],
 }
 
-/// Changes the settings that differ, after a question.
+/// Changes the settings that differ, once the user has agreed.
 ///
 /// # Errors
 /// A rule is unknown, the user cannot be asked, or a change fails.
-pub fn run(args: &TuneApply, audited: &AuditedHost<'_>, kept: &Path, printer: &Printer) -> Result<Exit, Failure> {
+pub fn run(
+    args: &TuneApply,
+    audited: &AuditedHost<'_>,
+    snapshot_dir: &Path,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
     let only = audited.ids(&args.rules)?;
     let changes = plan(audited.host, &audited.rules, &audited.audit.findings, &audited.subjects, &only)?;
     let persistent = args.persist;
     let report = |snapshot| ApplyReport { v: 1, event: "tune_apply", snapshot, persistent, changes: &changes };
     if changes.is_empty() {
-        return Ok(nothing(&report(None), printer));
+        return Ok(print_nothing(&report(None), printer));
     }
     if printer.is_chatty() {
-        Printer::say(diff(&changes).trim_end_matches('\n'));
+        Printer::stderr_line(diff(&changes).trim_end_matches('\n'));
     }
     let question = format!("Make these {} changes of this host?", changes.len());
-    if only.is_empty() && !args.yes && !agreed(&question)? {
+    if only.is_empty() && !args.yes && !confirm(&question)? {
         Printer::note("nothing was changed");
         return Ok(Exit::Failed);
     }
-    let snapshot = apply(audited.host, &changes, kept, &now(), args.persist)?;
+    let snapshot = apply(audited.host, &changes, snapshot_dir, &now(), args.persist)?;
     if printer.is_json() {
         printer.object(&report(Some(snapshot.display().to_string())));
     } else {
-        tell(args, &changes, &snapshot, printer);
+        print_result(args, &changes, &snapshot, printer);
     }
     Ok(Exit::Done)
 }
 
-fn nothing(report: &ApplyReport<'_>, printer: &Printer) -> Exit {
+fn print_nothing(report: &ApplyReport<'_>, printer: &Printer) -> Exit {
     if printer.is_json() {
         printer.object(report);
     } else {
@@ -62,7 +67,7 @@ fn nothing(report: &ApplyReport<'_>, printer: &Printer) -> Exit {
     Exit::Done
 }
 
-fn tell(args: &TuneApply, changes: &[Change], snapshot: &Path, printer: &Printer) {
+fn print_result(args: &TuneApply, changes: &[Change], snapshot: &Path, printer: &Printer) {
     printer.line(&format!("changed: {}", ids(changes).join(", ")));
     printer.line(&format!("kept in {}; `longhaul tune undo` brings it back", snapshot.display()));
     if !args.persist {

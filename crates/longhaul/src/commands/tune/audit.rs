@@ -1,4 +1,4 @@
-//! `longhaul tune audit`: the audit of a host for scripts and for monitoring; [`super::show`] prints it for people.
+//! `longhaul tune audit`: the audit of a host as JSON and for monitoring systems. [`super::show`] prints it as text.
 
 use model::fault::Fault;
 use model::v1::tune::Ask;
@@ -8,7 +8,7 @@ use tune::audit::{Audit, Finding, Status};
 use tune::host::Live;
 use tune::rule::Severity;
 
-use super::show::{headline, names, show, show_whole};
+use super::show::{headline, names, show, show_in_full};
 use super::{AuditedHost, page};
 use crate::args::TuneAudit;
 use crate::commands::check_status::CheckStatus;
@@ -54,7 +54,7 @@ struct NicReport {
 
 #[derive(Serialize)]
 struct TargetReport {
-    /// None where no rate was asked for, and no NIC has one.
+    /// None where the user names no rate, and no NIC has one.
     rate_bit_s: Option<u64>,
     /// Where the rate comes from: `asked`, `nic`, `unknown`.
     rate_from: &'static str,
@@ -70,8 +70,8 @@ impl HostReport {
             mtu_bytes: nic.mtu_bytes,
         };
         HostReport {
-            name: audited.kernel_says("hostname"),
-            kernel: audited.kernel_says("osrelease"),
+            name: audited.kernel_value("hostname"),
+            kernel: audited.kernel_value("osrelease"),
             nics: audited.subjects.nics.iter().map(nic).collect(),
             disks: audited.subjects.disks.clone(),
         }
@@ -111,10 +111,10 @@ pub fn audit_lines(ask: &Ask) -> Result<Vec<String>, Refusal> {
 /// Without `--check`: the audit fails, a rule is unknown, or the page cannot be written.
 pub fn run<'a>(
     args: &TuneAudit,
-    look: impl FnOnce() -> Result<AuditedHost<'a>, Failure>,
+    audit: impl FnOnce() -> Result<AuditedHost<'a>, Failure>,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    let audited = look().and_then(|mut audited| {
+    let audited = audit().and_then(|mut audited| {
         let ignored = audited.ids(&args.ignore)?;
         audited.audit.findings.retain(|finding| !ignored.contains(&finding.id));
         Ok(audited)
@@ -122,7 +122,7 @@ pub fn run<'a>(
     let written = audited.and_then(|audited| write_page(args, &audited).map(|()| audited));
     if args.check {
         let (status, line) = match &written {
-            Ok(audited) => judged(&audited.audit),
+            Ok(audited) => status_line(&audited.audit),
             Err(failure) => (CheckStatus::Unknown, failure.message.clone()),
         };
         printer.line(&format!("{} - {line}", status.word()));
@@ -136,7 +136,7 @@ pub fn run<'a>(
     } else {
         let ids = audited.ids(&args.rules)?;
         let findings = audited.audit.findings.iter().filter(|finding| ids.contains(&finding.id));
-        show_whole(&findings.collect::<Vec<_>>(), printer);
+        show_in_full(&findings.collect::<Vec<_>>(), printer);
     }
     Ok(Exit::Done as u8)
 }
@@ -152,21 +152,22 @@ fn write_page(args: &TuneAudit, audited: &AuditedHost<'_>) -> Result<(), Failure
 }
 
 /// The status and the line for a monitoring system.
-fn judged(audit: &Audit) -> (CheckStatus, String) {
+fn status_line(audit: &Audit) -> (CheckStatus, String) {
     let by_worst = match audit.worst() {
         Some(Severity::High) => CheckStatus::Critical,
         Some(Severity::Medium | Severity::Low) => CheckStatus::Warning,
         Some(Severity::Info) | None => CheckStatus::Well,
     };
-    let weighty = |finding: &&Finding| finding.status == Status::Unknown && finding.severity >= Severity::Medium;
-    // Known faults decide over findings that only root could read.
-    let status = match (by_worst, audit.findings.iter().find(weighty)) {
+    let is_important = |finding: &&Finding| finding.status == Status::Unknown && finding.severity >= Severity::Medium;
+    // A known difference has precedence over findings that only root could read.
+    let status = match (by_worst, audit.findings.iter().find(is_important)) {
         (CheckStatus::Well, Some(_)) => CheckStatus::Unknown,
         (known, _) => known,
     };
     let wrong = audit.findings.iter().filter(|f| f.status == Status::Differs && Some(f.severity) == audit.worst());
     let named = names(&wrong.collect::<Vec<_>>());
     let named = if named.is_empty() { named } else { format!(" ({named})") };
-    let (differ, unknown) = (audit.count(Status::Differs), audit.count(Status::Unknown));
+    let differ = audit.count(Status::Differs);
+    let unknown = audit.count(Status::Unknown);
     (status, format!("{differ} differ{named}, {unknown} unknown | differs={differ} unknown={unknown}"))
 }

@@ -1,4 +1,4 @@
-//! `longhaul tune calc`.
+//! `longhaul tune calc`: windows, rates and times that follow from the properties of a path.
 
 use model::Exit;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use crate::args::TuneCalc;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
-/// Width of the longest name, and a blank.
+/// The width of the longest name, and a space.
 const NAME_WIDTH: usize = 52;
 
 /// The answer as JSON.
@@ -36,16 +36,16 @@ impl<'a> From<&'a CalculatedLine> for CalcLine<'a> {
     }
 }
 
-/// Answers what can be answered.
+/// Prints all values that follow from the options.
 ///
 /// # Errors
 /// The options are too few to compute anything.
 pub fn run(calc: &TuneCalc, printer: &Printer) -> Result<Exit, Failure> {
     if calc.rate.is_none() && calc.rtt.is_none() && calc.size.is_none() {
-        return Err(Failure::usage("nothing follows from that: say at least --rate and --rtt"));
+        return Err(Failure::usage("nothing can be computed: say at least --rate and --rtt"));
     }
     if calc.size.is_some() && calc.rate.is_none() {
-        return Err(Failure::usage("how long a volume takes follows from the rate: say --rate as well"));
+        return Err(Failure::usage("the time for a volume depends on the rate: say --rate as well"));
     }
     let lines = answer(&question(calc)).lines;
     if printer.is_json() {

@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-/// Rules that a line for monitoring names.
+/// The most rules that a line for monitoring names.
 const NAMED_MAX: usize = 8;
 /// The word for this host.
 const HERE: &str = "here";
@@ -62,12 +62,12 @@ impl<'a> SideReport<'a> {
 /// unknown.
 ///
 /// # Errors
-/// Without `--check`: an audit cannot be had or read.
+/// Without `--check`: an audit cannot be obtained or read.
 pub fn run(args: &TuneCompare, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {
-    let compared = compared(args, settings);
+    let compared = compare(args, settings);
     if args.check {
         let (status, line) = match &compared {
-            Ok((_, _, drift)) => judged(drift),
+            Ok((_, _, drift)) => status_line(drift),
             Err(failure) => (CheckStatus::Unknown, failure.message.clone()),
         };
         printer.line(&format!("{} - {line}", status.word()));
@@ -90,15 +90,17 @@ pub fn run(args: &TuneCompare, settings: &Settings, printer: &Printer) -> Result
     Ok(Exit::Done as u8)
 }
 
-fn compared(args: &TuneCompare, settings: &Settings) -> Result<(Side, Side, Vec<Drift>), Failure> {
+fn compare(args: &TuneCompare, settings: &Settings) -> Result<(Side, Side, Vec<Drift>), Failure> {
     let rules = rules().map_err(|e| Failure::from_chain(Fault::Bug, &e))?;
-    let (a, b) = (side(&args.a, args, settings)?, side(&args.b, args, settings)?);
-    let passing = |id: &str| is_passing(&rules, id);
-    let drift = drift(&a, &b, &passing);
+    let a = side(&args.a, args, settings)?;
+    let b = side(&args.b, args, settings)?;
+    let is_transient_rule = |id: &str| is_transient(&rules, id);
+    let drift = drift(&a, &b, &is_transient_rule);
     Ok((a, b, drift))
 }
 
-fn is_passing(rules: &[Rule], id: &str) -> bool {
+/// Whether a rule is about a state of the host that changes by itself, and not about a setting.
+fn is_transient(rules: &[Rule], id: &str) -> bool {
     rules.iter().any(|rule| rule.id == id && rule.nature != Nature::Setting)
 }
 
@@ -112,7 +114,7 @@ fn side(from: &str, args: &TuneCompare, settings: &Settings) -> Result<Side, Fai
     if from == HERE {
         let lines = audit_lines(&ask)?;
         let lines = lines.iter().map(|line| serde_json::from_str(line)).collect::<Result<Vec<Value>, _>>();
-        return whole(from, lines.map_err(|e| Failure::local(e.to_string()))?);
+        return assemble(from, lines.map_err(|e| Failure::local(e.to_string()))?);
     }
     let file = Path::new(from);
     // No host name has a slash.
@@ -120,26 +122,26 @@ fn side(from: &str, args: &TuneCompare, settings: &Settings) -> Result<Side, Fai
         return read(file);
     }
     match Target::parse(from)? {
-        Target::Node(at) => whole(from, connect(&at, settings)?.audit(&ask)?),
-        _ => Err(Failure::usage(format!("{from} is no node: write here, HOST[:PORT], or the name of a file"))),
+        Target::Node(at) => assemble(from, connect(&at, settings)?.audit(&ask)?),
+        _ => Err(Failure::usage(format!("{from} is not a node: write here, HOST[:PORT], or the name of a file"))),
     }
 }
 
 /// The audit of a host from its first line and the lines of its findings.
-fn whole(from: &str, lines: Vec<Value>) -> Result<Side, Failure> {
+fn assemble(from: &str, lines: Vec<Value>) -> Result<Side, Failure> {
     let mut lines = lines.into_iter();
     let mut whole = lines.next().unwrap_or_default();
     if let Some(head) = whole.as_object_mut() {
         head.insert("rules".into(), json!(lines.collect::<Vec<_>>()));
     }
-    parsed(from, whole)
+    parse_side(from, whole)
 }
 
-fn parsed(from: &str, whole: Value) -> Result<Side, Failure> {
+fn parse_side(from: &str, whole: Value) -> Result<Side, Failure> {
     let wrong = |why: String| Failure {
         exit: Exit::Protocol,
         fault: Fault::Peer,
-        message: format!("{from} says something that is no audit of schema 1: {why}"),
+        message: format!("{from} gives no audit of schema 1: {why}"),
     };
     match whole.get("schema").and_then(Value::as_u64) {
         Some(1) => serde_json::from_value(whole).map_err(|e| wrong(e.to_string())),
@@ -152,7 +154,7 @@ fn read(file: &Path) -> Result<Side, Failure> {
     let text = std::fs::read_to_string(file).map_err(|e| Failure::usage(format!("cannot read {from}: {e}")))?;
     let whole = serde_json::from_str(&text)
         .map_err(|e| Failure::usage(format!("{from} is not what `tune audit --json` writes: {e}")))?;
-    parsed(&from, whole)
+    parse_side(&from, whole)
 }
 
 fn show(args: &TuneCompare, a: &Side, b: &Side, drift: &[Drift], printer: &Printer) {
@@ -163,14 +165,14 @@ fn show(args: &TuneCompare, a: &Side, b: &Side, drift: &[Drift], printer: &Print
     }
     if a.target != b.target {
         printer.line(
-            "the two were not looked at for the same rate, round trip and role, so what is wanted may differ as well: \
+            "the two audits are for different rates, round trips or roles, so their wanted values may differ as well: \
              say --rate, --rtt and --role here, and record files with the same",
         );
     }
     let (of_a, of_b) = alone(a, b);
     for (word, names) in [("a", of_a), ("b", of_b)] {
         if !names.is_empty() {
-            printer.line(&format!("only {word} has {}: nothing stands beside it", names.join(", ")));
+            printer.line(&format!("only {word} has {}: there is no counterpart", names.join(", ")));
         }
     }
     for found in drift {
@@ -202,7 +204,7 @@ fn has(side: &SideValue, unit: Option<&str>) -> String {
     }
 }
 
-/// The value that the host that is to change should have.
+/// The wanted value of the host that is to change, as text.
 fn wanted(drift: &Drift) -> String {
     let wanted = match drift.change {
         "a" | "both" => &drift.a.wanted,
@@ -217,15 +219,15 @@ fn wrong(drift: &[Drift]) -> impl Iterator<Item = &Drift> {
 }
 
 /// The status and the line for a monitoring system.
-fn judged(drift: &[Drift]) -> (CheckStatus, String) {
+fn status_line(drift: &[Drift]) -> (CheckStatus, String) {
     let mut status = CheckStatus::Well;
     for drift in wrong(drift) {
-        let of_it = match drift.severity.as_str() {
+        let drift_status = match drift.severity.as_str() {
             "high" => CheckStatus::Critical,
             "info" => CheckStatus::Well,
             _ => CheckStatus::Warning,
         };
-        status = status.and(of_it);
+        status = status.and(drift_status);
     }
     let ids: Vec<&str> = wrong(drift).map(|drift| drift.rule.as_str()).collect();
     let more = if ids.len() > NAMED_MAX { format!(", {} more", ids.len() - NAMED_MAX) } else { String::new() };
@@ -241,22 +243,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_audit_is_refused() {
-        let failed = |text: &str| parsed("f", serde_json::from_str(text).unwrap()).unwrap_err();
+    fn a_document_without_an_audit_is_refused() {
+        let failed = |text: &str| parse_side("f", serde_json::from_str(text).unwrap()).unwrap_err();
         assert!(failed("{}").message.contains("schema is missing"));
         assert!(failed("{\"schema\":2}").message.contains("schema is 2"));
         assert_eq!(failed("{\"schema\":1}").exit, Exit::Protocol);
     }
 
     #[test]
-    fn an_audit_is_no_drift_from_itself() {
+    fn a_host_does_not_drift_from_itself() {
         let ask = Ask { rate_bit_s: Some(10_000_000_000), rtt_s: 0.1, role: "dtn".into() };
         let lines = || audit_lines(&ask).unwrap().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let (a, b) = (whole("here", lines()).unwrap(), whole("here", lines()).unwrap());
+        let (a, b) = (assemble("here", lines()).unwrap(), assemble("here", lines()).unwrap());
         let rules = rules().unwrap();
-        let found = drift(&a, &b, &|id| is_passing(&rules, id));
-        assert_eq!(found, [], "nothing of a host is another thing a moment later");
-        assert_eq!(judged(&found).0, CheckStatus::Well);
+        let found = drift(&a, &b, &|id| is_transient(&rules, id));
+        assert_eq!(found, [], "two audits of one host agree");
+        assert_eq!(status_line(&found).0, CheckStatus::Well);
         for wrong in [Ask { role: "x".into(), ..ask.clone() }, Ask { rtt_s: f64::NAN, ..ask.clone() }] {
             assert!(audit_lines(&wrong).is_err());
         }

@@ -1,4 +1,4 @@
-//! The page of `tune audit --html`: one file, no script, nothing from elsewhere.
+//! The page of `tune audit --html`: one file without scripts, which loads nothing.
 
 use std::fmt::Write as _;
 
@@ -58,7 +58,8 @@ fn row(out: &mut String, finding: &Finding) {
     }
     let _ = write!(out, "{}<br/><code>{}</code>", text(&one_line(&finding.why)), text(&one_line(&finding.command)));
     if let Some(conflict) = &finding.conflict {
-        let (other, ours) = (text(&one_line(&conflict.other)), text(&one_line(&conflict.ours)));
+        let other = text(&one_line(&conflict.other));
+        let ours = text(&one_line(&conflict.ours));
         let _ = write!(out, "<br/><b>Others:</b> {other}<br/><b>Ours:</b> {ours}");
     }
     let source = text(&one_line(&finding.source));
@@ -71,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_no_markup() {
+    fn names_are_escaped_in_the_page() {
         let page = page("<script>alert(1)</script>", &Audit { findings: Vec::new() });
         assert!(!page.contains("<script") && page.contains("&lt;script&gt;"));
         assert!(page.contains("0 differ, 0 unknown") && page.trim_end().ends_with("</html>"));

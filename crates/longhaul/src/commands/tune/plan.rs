@@ -1,4 +1,4 @@
-//! `longhaul tune plan`.
+//! `longhaul tune plan`: prints the changes that `tune apply` would make.
 
 use std::fmt::Write as _;
 
@@ -39,35 +39,35 @@ pub fn run(args: &TunePlan, audited: &AuditedHost<'_>, printer: &Printer) -> Res
     let text = match (args.script, args.diff) {
         (true, _) => script(&changes),
         (_, true) => diff(&changes),
-        _ => both(&changes),
+        _ => script_with_diff(&changes),
     };
-    // The printer ends the text with a line break of its own.
+    // The printer adds the last line break.
     if !text.is_empty() {
         printer.line(text.trim_end_matches('\n'));
     }
     if printer.is_chatty() {
-        remarks(&audited.audit.findings, &changes, &by_hand, barred(audited.host));
+        print_remarks(&audited.audit.findings, &changes, &by_hand, barred(audited.host));
     }
     Ok(Exit::Done)
 }
 
-/// A plan is for root: it also has the settings that this user may not write.
+/// A finding as root would see it: a plan also has the settings that this user cannot write.
 fn as_root(finding: &Finding) -> Finding {
-    let could = finding.status == Status::Differs && finding.set != Means::Manual;
-    Finding { writable: finding.writable || could, ..finding.clone() }
+    let is_settable = finding.status == Status::Differs && finding.set != Means::Manual;
+    Finding { writable: finding.writable || is_settable, ..finding.clone() }
 }
 
 /// The rules that differ and can be changed only by hand.
 fn by_hand(findings: &[Finding], only: &[String]) -> Vec<String> {
-    let is_meant = |finding: &&Finding| only.is_empty() || only.contains(&finding.id);
-    let manual = findings.iter().filter(|f| f.status == Status::Differs && f.set == Means::Manual).filter(is_meant);
+    let is_selected = |finding: &&Finding| only.is_empty() || only.contains(&finding.id);
+    let manual = findings.iter().filter(|f| f.status == Status::Differs && f.set == Means::Manual).filter(is_selected);
     let mut ids: Vec<String> = manual.map(|finding| finding.id.clone()).collect();
     ids.dedup();
     ids
 }
 
 /// A script that can be run, with the diff in its comments.
-fn both(changes: &[Change]) -> String {
+fn script_with_diff(changes: &[Change]) -> String {
     let mut text = script(changes);
     if !changes.is_empty() {
         text.push_str("\n# As a diff:\n");
@@ -78,7 +78,7 @@ fn both(changes: &[Change]) -> String {
     text
 }
 
-fn remarks(findings: &[Finding], changes: &[Change], by_hand: &[String], why: &str) {
+fn print_remarks(findings: &[Finding], changes: &[Change], by_hand: &[String], why: &str) {
     if changes.is_empty() {
         Printer::note("nothing differs that a command could change");
     }
@@ -89,6 +89,6 @@ fn remarks(findings: &[Finding], changes: &[Change], by_hand: &[String], why: &s
         Printer::note(&format!("{what}: {why}"));
     }
     if !by_hand.is_empty() {
-        Printer::note(&format!("to be done by hand, as `tune audit` says: {}", by_hand.join(", ")));
+        Printer::note(&format!("to be changed by hand, as `tune audit` says: {}", by_hand.join(", ")));
     }
 }

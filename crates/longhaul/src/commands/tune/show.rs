@@ -1,4 +1,4 @@
-//! An audit on one screen, for people: what differs by area, the worst first, what is unknown by reason, and counts.
+//! An audit as text on one screen: the differences by area, the worst first; the unknown settings by reason; counts.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -13,7 +13,7 @@ use crate::printer::Printer;
 
 /// The least number of findings that is shown, however small the terminal is.
 const SHOWN_MIN: usize = 8;
-/// How the notes end that ask for the rate.
+/// The end of notes that ask for the rate.
 const SAY_RATE: &str = "say --rate";
 /// The most ids and subjects that a line of unknown rules names.
 const NAMED_MAX: usize = 16;
@@ -24,8 +24,8 @@ pub fn headline(audited: &AuditedHost<'_>) -> String {
         Some(speed) => format!("{} ({})", nic.name, BitRate(speed)),
         None => format!("{} (speed unknown)", nic.name),
     };
-    let mut parts = vec![audited.kernel_says("hostname").unwrap_or_else(|| "this host".into())];
-    parts.extend(audited.kernel_says("osrelease").map(|release| format!("Linux {release}")));
+    let mut parts = vec![audited.kernel_value("hostname").unwrap_or_else(|| "this host".into())];
+    parts.extend(audited.kernel_value("osrelease").map(|release| format!("Linux {release}")));
     parts.extend(audited.subjects.nics.iter().map(nic));
     parts.extend(audited.subjects.disks.iter().cloned());
     let rate = audited.rate_bit_s();
@@ -34,8 +34,8 @@ pub fn headline(audited: &AuditedHost<'_>) -> String {
     format!("{}; for {rate} over {rtt} ms, role {}", parts.join(", "), audited.target.role.word())
 }
 
-/// Prints an audit for people: what differs by area, the worst first; what is unknown by reason; counts. On a terminal it prints no
-/// more than fits, unless `all` is set.
+/// Prints an audit as text: the differences by area, the worst first; the unknown settings by reason; counts. On a terminal no more
+/// is printed than fits, unless `all` is set.
 pub fn show(audited: &AuditedHost<'_>, all: bool, printer: &Printer) {
     let findings = &audited.audit.findings;
     let screen = Screen::of_stdout().filter(|_| !all);
@@ -43,10 +43,10 @@ pub fn show(audited: &AuditedHost<'_>, all: bool, printer: &Printer) {
     let differs: Vec<&Finding> = findings.iter().filter(|finding| finding.status == Status::Differs).collect();
     let unknown: Vec<&Finding> = findings.iter().filter(|finding| finding.status == Status::Unknown).collect();
     let reasons = by_reason(&unknown);
-    // Headings of areas, reasons and the ends take their lines as well.
-    let taken = by_area(&differs).len() * 2 + reasons.len() + 6;
-    let room = screen.map_or(usize::MAX, |screen| screen.lines.saturating_sub(taken).max(SHOWN_MIN));
-    let shown = &differs[..differs.len().min(room)];
+    // Headings, reasons, the first and the last lines take lines as well.
+    let other_lines = by_area(&differs).len() * 2 + reasons.len() + 6;
+    let lines_left = screen.map_or(usize::MAX, |screen| screen.lines.saturating_sub(other_lines).max(SHOWN_MIN));
+    let shown = &differs[..differs.len().min(lines_left)];
     for (area, group) in by_area(shown) {
         printer.line(&format!("\n{}", word(area)));
         for finding in group {
@@ -65,18 +65,18 @@ pub fn show(audited: &AuditedHost<'_>, all: bool, printer: &Printer) {
     if all {
         show_rest(findings, screen, printer);
     }
-    printer.line(&format!("\n{}; `tune audit RULE` says all of one", counts(&audited.audit)));
+    printer.line(&format!("\n{}; `tune audit RULE` shows all about one rule", counts(&audited.audit)));
 }
 
 /// Prints the findings of some rules in full.
-pub fn show_whole(findings: &[&Finding], printer: &Printer) {
+pub fn show_in_full(findings: &[&Finding], printer: &Printer) {
     for finding in findings {
         let Finding { title, why, source, command, .. } = finding;
         printer.line(&format!("{} {title}", name(finding)));
         let status = match (finding.status, &finding.note) {
             (Status::Ok, _) => "as wanted".to_owned(),
             (Status::Differs, _) => format!("not as wanted, severity {}", severity(finding.severity)),
-            (Status::Unknown, note) => format!("unknown: {}", note.as_deref().unwrap_or("nobody can say")),
+            (Status::Unknown, note) => format!("unknown: {}", note.as_deref().unwrap_or("the reason is not known")),
             (Status::NotApplicable, note) => format!("not for this host: {}", note.as_deref().unwrap_or("–")),
         };
         let confidence = confidence(finding.confidence);
@@ -107,7 +107,7 @@ pub fn wanted(finding: &Finding) -> String {
     measured(finding.wanted.as_deref(), finding.unit.as_deref())
 }
 
-/// A value as people read it: a number of a unit, and where it is a large one of bytes or bits per second, rounded as well.
+/// A value with its unit. A large number of bytes or bits per second is also shown rounded.
 pub fn measured(value: Option<&str>, unit: Option<&str>) -> String {
     let Some(value) = value else { return "–".into() };
     // `at least 2147483647` ends with its number; a word has no unit.
@@ -167,7 +167,7 @@ fn show_one(finding: &Finding, all: bool, screen: Option<Screen>, printer: &Prin
     }
 }
 
-/// A rule, and the NIC or disk.
+/// The id of the rule, and the NIC or disk, if the finding is about one.
 fn name(finding: &Finding) -> String {
     match &finding.subject {
         Some(subject) => format!("{} {subject}", finding.id),
@@ -175,7 +175,7 @@ fn name(finding: &Finding) -> String {
     }
 }
 
-/// Rules by their names, and how many more there are.
+/// The names of the first findings, and how many more there are.
 pub fn names(findings: &[&Finding]) -> String {
     let mut names: Vec<String> = findings.iter().take(NAMED_MAX).map(|finding| name(finding)).collect();
     if findings.len() > NAMED_MAX {
@@ -184,7 +184,7 @@ pub fn names(findings: &[&Finding]) -> String {
     names.join(", ")
 }
 
-/// Areas in the order of their worst, as findings come worst first.
+/// The findings by area. Findings come worst first, so the area with the worst finding comes first.
 pub fn by_area<'a>(findings: &[&'a Finding]) -> Vec<(Area, Vec<&'a Finding>)> {
     let mut areas: Vec<(Area, Vec<&Finding>)> = Vec::new();
     for &finding in findings {
@@ -199,8 +199,8 @@ pub fn by_area<'a>(findings: &[&'a Finding]) -> Vec<(Area, Vec<&'a Finding>)> {
 fn by_reason<'a>(findings: &[&'a Finding]) -> BTreeMap<&'a str, Vec<&'a Finding>> {
     let mut reasons: BTreeMap<&str, Vec<&Finding>> = BTreeMap::new();
     for &finding in findings {
-        let note = finding.note.as_deref().unwrap_or("nobody can say");
-        // Whatever depends on it is for the same remedy.
+        let note = finding.note.as_deref().unwrap_or("the reason is not known");
+        // All findings that depend on the rate have the same remedy.
         let note = if note.ends_with(SAY_RATE) { SAY_RATE } else { note };
         reasons.entry(note).or_default().push(finding);
     }
@@ -210,8 +210,8 @@ fn by_reason<'a>(findings: &[&'a Finding]) -> BTreeMap<&'a str, Vec<&'a Finding>
 /// `12 differ (3 high, 9 low), 20 unknown, 80 as wanted, 33 not for this host`.
 pub fn counts(audit: &Audit) -> String {
     let of = |severity: Severity| {
-        let is = |f: &&Finding| f.status == Status::Differs && f.severity == severity;
-        audit.findings.iter().filter(is).count()
+        let counts_in = |f: &&Finding| f.status == Status::Differs && f.severity == severity;
+        audit.findings.iter().filter(counts_in).count()
     };
     let each = [Severity::High, Severity::Medium, Severity::Low, Severity::Info].map(|s| (of(s), severity(s)));
     let each: Vec<String> = each.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
@@ -226,7 +226,7 @@ pub fn counts(audit: &Audit) -> String {
     )
 }
 
-/// Its word.
+/// The word for a severity.
 pub fn severity(severity: Severity) -> &'static str {
     match severity {
         Severity::High => "high",
@@ -236,7 +236,7 @@ pub fn severity(severity: Severity) -> &'static str {
     }
 }
 
-/// Its word, as a heading.
+/// The word for an area, as a heading.
 pub fn word(area: Area) -> &'static str {
     match area {
         Area::Tcp => "TCP",
@@ -249,7 +249,7 @@ pub fn word(area: Area) -> &'static str {
     }
 }
 
-/// The table's texts have line breaks where its lines end.
+/// A text without the line breaks that it has in `rules.toml`.
 pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -259,7 +259,7 @@ fn first_sentence(text: &str) -> String {
     text.find(". ").map_or(text.clone(), |end| text[..=end].to_owned())
 }
 
-/// A terminal.
+/// The size of a terminal.
 #[derive(Clone, Copy)]
 struct Screen {
     lines: usize,
@@ -267,12 +267,12 @@ struct Screen {
 }
 
 impl Screen {
-    /// What stdout is, where it is one.
+    /// The terminal of stdout; none where stdout is not a terminal.
     fn of_stdout() -> Option<Screen> {
         let stdout = std::io::stdout();
         let size = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok()).flatten()?;
-        let or = |said: u16, usual: usize| if said == 0 { usual } else { usize::from(said) };
-        Some(Screen { lines: or(size.ws_row, 24), columns: or(size.ws_col, 80) })
+        let known_or = |reported: u16, default: usize| if reported == 0 { default } else { usize::from(reported) };
+        Some(Screen { lines: known_or(size.ws_row, 24), columns: known_or(size.ws_col, 80) })
     }
 }
 
@@ -292,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_sentence_is_enough() {
+    fn a_reason_is_cut_after_its_first_sentence() {
         assert_eq!(first_sentence("\nA window of 6.3 MB\nis small. It binds.\n"), "A window of 6.3 MB is small.");
         assert_eq!(first_sentence("One only."), "One only.");
     }
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_are_cut_between_letters() {
+    fn long_lines_are_cut_to_the_width_of_the_terminal() {
         let screen = Some(Screen { lines: 24, columns: 80 });
         let short = cut("ü".repeat(85), screen);
         assert_eq!(short.chars().count(), 80);

@@ -40,39 +40,39 @@ impl<'a> UndoReport<'a> {
 ///
 /// # Errors
 /// There is no such snapshot, a newer one must be restored first, or a setting cannot be written.
-pub fn run(args: &TuneUndo, host: &dyn Host, kept: &Path, printer: &Printer) -> Result<Exit, Failure> {
-    let all = snapshots(kept)?;
+pub fn run(args: &TuneUndo, host: &dyn Host, snapshot_dir: &Path, printer: &Printer) -> Result<Exit, Failure> {
+    let all = snapshots(snapshot_dir)?;
     if args.list {
         return Ok(list(&all, host, printer));
     }
     let path = match &args.snapshot {
-        Some(name) => named(name, kept)?,
-        None => all.last().cloned().ok_or_else(|| none(kept))?,
+        Some(name) => find_snapshot(name, snapshot_dir)?,
+        None => all.last().cloned().ok_or_else(|| no_snapshot(snapshot_dir))?,
     };
     let snapshot = apply::read(host, &path)?;
-    last_of_its_places(host, &all, &path, &snapshot)?;
+    check_no_newer_change(host, &all, &path, &snapshot)?;
     if snapshot.boot != apply::identity(host).1 && printer.is_chatty() {
-        Printer::note("the host has started anew since: what was not made to last was gone already");
+        Printer::note("the host has started again since: changes without --persist were lost already");
     }
     apply::undo(host, &snapshot)?;
-    set_aside(&path)?;
+    mark_restored(&path)?;
     if printer.is_json() {
         printer.object(&UndoReport::of("tune_undo", &path, &snapshot));
     } else {
-        printer.line(&format!("as it was before {}: {}", snapshot.made, ids(&snapshot.changes).join(", ")));
+        printer.line(&format!("restored the settings before {}: {}", snapshot.made, ids(&snapshot.changes).join(", ")));
     }
     Ok(Exit::Done)
 }
 
-fn none(kept: &Path) -> Failure {
-    let message = format!("there is nothing to undo: {} has no snapshot", kept.display());
+fn no_snapshot(snapshot_dir: &Path) -> Failure {
+    let message = format!("there is nothing to undo: {} has no snapshot", snapshot_dir.display());
     Failure { exit: Exit::Failed, fault: Fault::Missing, message }
 }
 
 /// The snapshots that were not restored yet, the oldest first: their names are times.
-fn snapshots(kept: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let failed = |e: std::io::Error| Failure::local(format!("cannot read {}: {e}", kept.display()));
-    let entries = match fs::read_dir(kept) {
+fn snapshots(snapshot_dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let failed = |e: std::io::Error| Failure::local(format!("cannot read {}: {e}", snapshot_dir.display()));
+    let entries = match fs::read_dir(snapshot_dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(failed(error)),
@@ -86,14 +86,16 @@ fn snapshots(kept: &Path) -> Result<Vec<PathBuf>, Failure> {
 
 /// Checks that no newer snapshot has changed the same settings. Restored out of order, neither snapshot would give the former
 /// settings.
-fn last_of_its_places(host: &dyn Host, all: &[PathBuf], path: &Path, snapshot: &Snapshot) -> Result<(), Failure> {
+fn check_no_newer_change(host: &dyn Host, all: &[PathBuf], path: &Path, snapshot: &Snapshot) -> Result<(), Failure> {
     for newer in all.iter().filter(|other| other.file_name() > path.file_name()) {
         let Ok(later) = apply::read(host, newer) else { continue };
         let shares = |change: &Change| later.changes.iter().any(|other| other.place == change.place);
         let file = |file: &String| later.files.contains_key(file);
         if snapshot.changes.iter().any(shares) || snapshot.files.keys().any(file) {
             let name = newer.file_stem().unwrap_or_default().to_string_lossy();
-            return Err(Failure::usage(format!("{name} was made later and changed some of the same: undo that first")));
+            return Err(Failure::usage(format!(
+                "{name} is newer and changed some of the same settings: undo that first"
+            )));
         }
     }
     Ok(())
@@ -103,8 +105,8 @@ fn last_of_its_places(host: &dyn Host, all: &[PathBuf], path: &Path, snapshot: &
 ///
 /// # Errors
 /// The directory of snapshots cannot be read.
-pub fn kept_snapshots(host: &dyn Host, kept: &Path) -> Result<Vec<Snapshot>, Failure> {
-    Ok(snapshots(kept)?.iter().filter_map(|path| apply::read(host, path).ok()).collect())
+pub fn pending_snapshots(host: &dyn Host, snapshot_dir: &Path) -> Result<Vec<Snapshot>, Failure> {
+    Ok(snapshots(snapshot_dir)?.iter().filter_map(|path| apply::read(host, path).ok()).collect())
 }
 
 fn list(all: &[PathBuf], host: &dyn Host, printer: &Printer) -> Exit {
@@ -122,8 +124,8 @@ fn list(all: &[PathBuf], host: &dyn Host, printer: &Printer) -> Exit {
 }
 
 /// A snapshot by its name in the list, or by the path of its file.
-fn named(name: &str, kept: &Path) -> Result<PathBuf, Failure> {
-    let listed = kept.join(format!("{name}.json"));
+fn find_snapshot(name: &str, snapshot_dir: &Path) -> Result<PathBuf, Failure> {
+    let listed = snapshot_dir.join(format!("{name}.json"));
     // A name with a slash is the path of a file.
     let is_plain = !name.contains('/');
     match [listed].into_iter().filter(|_| is_plain).chain([PathBuf::from(name)]).find(|path| path.is_file()) {
@@ -133,8 +135,9 @@ fn named(name: &str, kept: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Renames a restored snapshot, so that the next `undo` does not restore it again. It is not deleted.
-fn set_aside(path: &Path) -> Result<(), Failure> {
+fn mark_restored(path: &Path) -> Result<(), Failure> {
     let to = path.with_extension(UNDONE);
-    let failed = |e| Failure::local(format!("all is as it was, but {} cannot be renamed: {e}", path.display()));
+    let failed =
+        |e| Failure::local(format!("the settings are restored, but {} cannot be renamed: {e}", path.display()));
     fs::rename(path, to).map_err(failed)
 }

@@ -14,16 +14,17 @@ use tune::plan::{Change, plan};
 use tune::rule::Area;
 use tune::verify::{Difference, Measured, Meter, Step, Trial, VerifyError, trial};
 
-use super::{AuditedHost, agreed, now};
+use super::{AuditedHost, confirm, now};
 use crate::args::TuneVerify;
-use crate::commands::probe::{Target, TcpPeer, stop};
+use crate::commands::probe::{Target, TcpPeer, stop_on_signals};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
 /// How long a NIC may take to come back after a change (autonegotiation, routes).
-const PATIENCE: Duration = Duration::from_secs(20);
-const AGAIN_AFTER: Duration = Duration::from_millis(500);
+const RETRY_MAX: Duration = Duration::from_secs(20);
+/// The pause before a failed test is repeated.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// One rule's trial, as JSON.
 #[derive(Serialize)]
@@ -39,9 +40,11 @@ struct TrialReport<'a> {
     trial: &'a Trial,
 }
 
-/// What the effect of a change is measured with.
+/// The test that measures the effect of a change.
 enum TestBed<'a> {
+    /// A TCP test.
     Path { target: Target, order: Order, settings: &'a Settings },
+    /// A test of a disk.
     Disk { directory: PathBuf, order: disk::Order },
 }
 
@@ -81,8 +84,8 @@ impl<'a> TestBed<'a> {
         Ok(TestBed::Path { target: Target::parse(&args.with)?, order, settings })
     }
 
-    /// Whether a rule of this area can change what is measured.
-    fn is_about(&self, area: Area) -> bool {
+    /// Whether the test can show an effect of a rule of this area.
+    fn can_show(&self, area: Area) -> bool {
         let of_disk = matches!(area, Area::Storage | Area::Memory);
         match self {
             TestBed::Path { .. } => area != Area::Storage,
@@ -94,16 +97,18 @@ impl<'a> TestBed<'a> {
         match self {
             TestBed::Path { target, order, settings } => {
                 let report = TcpPeer::connect(target, settings)?.test(order, stop, &mut |_| {})?;
-                let up = order.direction == Directions::Forward;
-                let found = report.directions.iter().find(|found| found.direction.is_forward() == up);
-                let found = found.ok_or_else(|| Failure::local("the test says nothing of its direction"))?;
+                let is_forward = order.direction == Directions::Forward;
+                let found = report.directions.iter().find(|found| found.direction.is_forward() == is_forward);
+                let found = found.ok_or_else(|| Failure::local("the report of the test lacks its direction"))?;
                 let (sender, receiver) = found.cpu_s_per_gb;
-                let cpu = if up { sender } else { receiver };
+                let cpu = if is_forward { sender } else { receiver };
                 Ok(Measured { rate_bit_s: found.rate_bit_s as f64, cpu_s_per_gb: Some(cpu) })
             }
             TestBed::Disk { directory, order } => {
                 let report = probe::disk::measure(directory, order, stop, &mut |_| {})?;
-                let (mut bytes, mut seconds, mut cpu_s) = (0.0, 0.0, 0.0);
+                let mut bytes = 0.0;
+                let mut seconds = 0.0;
+                let mut cpu_s = 0.0;
                 for point in &report.points {
                     bytes += point.bytes as f64;
                     seconds += point.seconds;
@@ -124,9 +129,9 @@ impl Meter for TestBedMeter<'_> {
         loop {
             match self.with.measure(self.stop) {
                 Err(failure)
-                    if failure.fault == Fault::Path && since.elapsed() < PATIENCE && !self.stop.is_stopped() =>
+                    if failure.fault == Fault::Path && since.elapsed() < RETRY_MAX && !self.stop.is_stopped() =>
                 {
-                    std::thread::sleep(AGAIN_AFTER);
+                    std::thread::sleep(RETRY_PAUSE);
                 }
                 found => return found.map_err(|failure| failure.message),
             }
@@ -142,37 +147,35 @@ pub fn run(
     args: &TuneVerify,
     audited: &AuditedHost<'_>,
     settings: &Settings,
-    kept: &Path,
+    snapshot_dir: &Path,
     printer: &Printer,
 ) -> Result<Exit, Failure> {
     let with = TestBed::parse(args, settings)?;
     let rules = rules(args, audited, &with)?;
     if rules.is_empty() {
-        printer.line(
-            "nothing differs here that this user can change and that this test is about; name rules to try others",
-        );
+        printer.line("nothing differs here that this user can change and this test can show; name rules to try others");
         return Ok(Exit::Done);
     }
     let lasts = args.time * 2 * args.rounds * rules.len() as u32;
-    if args.rules.is_empty() && !args.yes && !agreed(&question(&rules, lasts))? {
+    if args.rules.is_empty() && !args.yes && !confirm(&question(&rules, lasts))? {
         Printer::note("nothing was changed");
         return Ok(Exit::Failed);
     }
-    let stop = stop()?;
+    let stop = stop_on_signals()?;
     // A test bed that does not work fails here, before anything is changed. The first test also warms up the path.
     with.measure(&stop)?;
-    let mut gauge = TestBedMeter { with, stop: &stop };
+    let mut meter = TestBedMeter { with, stop: &stop };
     for (rule, changes) in &rules {
-        let mut tell = |step: Step| {
+        let mut report_step = |step: Step| {
             if printer.is_chatty() && !printer.is_json() {
                 let side = if step.changed { "changed" } else { "as it is" };
                 let rate = BitRate(step.found.rate_bit_s as u64);
-                Printer::say(&format!("{rule} {}/{} {side}: {rate}", step.round, args.rounds));
+                Printer::stderr_line(&format!("{rule} {}/{} {side}: {rate}", step.round, args.rounds));
             }
             !stop.is_stopped()
         };
-        let found = trial(audited.host, changes, (kept, &now()), args.rounds, &mut gauge, &mut tell);
-        let found = found.map_err(|error| failed(error, &stop))?;
+        let found = trial(audited.host, changes, (snapshot_dir, &now()), args.rounds, &mut meter, &mut report_step);
+        let found = found.map_err(|error| verify_failure(error, &stop))?;
         if printer.is_json() {
             printer.object(&TrialReport {
                 v: 1,
@@ -188,12 +191,12 @@ pub fn run(
         }
     }
     if !printer.is_json() {
-        printer.line("all is as it was; `longhaul tune apply RULE` changes it for good");
+        printer.line("all settings are restored; `longhaul tune apply RULE` changes them for good");
     }
     Ok(Exit::Done)
 }
 
-fn failed(error: VerifyError, stop: &Stop) -> Failure {
+fn verify_failure(error: VerifyError, stop: &Stop) -> Failure {
     match error {
         VerifyError::Apply(error) => error.into(),
         // The test that was running when it was interrupted fails as well.
@@ -204,24 +207,24 @@ fn failed(error: VerifyError, stop: &Stop) -> Failure {
     }
 }
 
-/// The rules to try: those that are named, or all that differ and can change what is measured.
+/// The rules to try: those of the command line, or all that differ and whose effect the test can show.
 fn rules(
     args: &TuneVerify,
     audited: &AuditedHost<'_>,
     with: &TestBed<'_>,
 ) -> Result<Vec<(String, Vec<Change>)>, Failure> {
-    let named = audited.ids(&args.rules)?;
+    let typed = audited.ids(&args.rules)?;
     let all = || {
         let differs = audited.audit.findings.iter().filter(|f| f.status == tune::audit::Status::Differs && f.writable);
         let mut ids: Vec<String> = Vec::new();
-        for finding in differs.filter(|finding| with.is_about(finding.area)) {
+        for finding in differs.filter(|finding| with.can_show(finding.area)) {
             if !ids.contains(&finding.id) {
                 ids.push(finding.id.clone());
             }
         }
         ids
     };
-    let ids = if named.is_empty() { all() } else { named };
+    let ids = if typed.is_empty() { all() } else { typed };
     let mut rules = Vec::new();
     for id in ids {
         let only = std::slice::from_ref(&id);
@@ -255,7 +258,8 @@ fn verdict(rate: &Difference) -> &'static str {
 /// `T11    better  +12.3 %  1.20 Gbit/s → 1.35 Gbit/s (p 0.008); CPU s/GB 0.50 → 0.48, noise`.
 fn row(rule: &str, trial: &Trial) -> String {
     let Difference { before, after, share, p, .. } = trial.rate;
-    let (before, after) = (BitRate(before as u64), BitRate(after as u64));
+    let before = BitRate(before as u64);
+    let after = BitRate(after as u64);
     let mut row =
         format!("{rule:<6} {:<6} {:+.1} %  {before} → {after} (p {p:.3})", verdict(&trial.rate), share * 100.0);
     if let Some(cpu) = &trial.cpu {
@@ -271,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_says_what_is_noise() {
+    fn a_row_shows_the_difference_or_calls_it_noise() {
         let measured = |rate: f64| Measured { rate_bit_s: rate, cpu_s_per_gb: None };
         let (before, after) = ([1.0e9, 1.1e9, 1.05e9, 1.02e9, 1.07e9], [1.3e9, 1.4e9, 1.35e9, 1.31e9, 1.33e9]);
         let of = |before: &[f64], after: &[f64]| Trial {

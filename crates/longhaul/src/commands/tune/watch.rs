@@ -9,17 +9,17 @@ use serde::Serialize;
 use tune::rule::Severity;
 use tune::watch::{Event, Watch, What, undone};
 
-use super::undo::kept_snapshots;
+use super::undo::pending_snapshots;
 use super::{AuditedHost, now};
 use crate::args::{Tune, TuneWatch};
 use crate::commands::check_status::CheckStatus;
-use crate::commands::probe::stop;
+use crate::commands::probe::stop_on_signals;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
 /// How often a waiting watch checks whether it must end.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How long a watch with `--check` lasts: a monitoring system waits for the answer.
+const STOP_CHECK_EVERY: Duration = Duration::from_millis(100);
+/// How long a watch with `--check` lasts. It is short, because a monitoring system waits for it.
 const CHECK_LASTS: Duration = Duration::from_secs(10);
 
 /// An event as JSON.
@@ -32,7 +32,7 @@ struct EventReport<'a> {
     what: &'a Event,
 }
 
-/// Watches until it is stopped, or for a time. With `--check` the exit code is that of a monitoring plug-in, and a host that
+/// Watches for the time of `--time`, or until it is stopped. With `--check` the exit code is that of a monitoring plug-in, and a host that
 /// cannot be audited is unknown.
 ///
 /// # Errors
@@ -41,15 +41,15 @@ pub fn run<'a>(
     args: &TuneWatch,
     tune: &'a Tune,
     host: &'a dyn tune::host::Host,
-    kept: &Path,
+    snapshot_dir: &Path,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    let seen = watch(args, tune, host, kept, printer);
+    let watched = watch(args, tune, host, snapshot_dir, printer);
     if !args.check {
-        return seen.map(|_| Exit::Done as u8);
+        return watched.map(|_| Exit::Done as u8);
     }
-    let (status, line) = match seen {
-        Ok(events) => judged(&events),
+    let (status, line) = match watched {
+        Ok(events) => status_line(&events),
         Err(failure) => (CheckStatus::Unknown, failure.message),
     };
     printer.line(&format!("{} - {line}", status.word()));
@@ -60,25 +60,25 @@ fn watch(
     args: &TuneWatch,
     tune: &Tune,
     host: &dyn tune::host::Host,
-    kept: &Path,
+    snapshot_dir: &Path,
     printer: &Printer,
 ) -> Result<Vec<Event>, Failure> {
-    let stop = stop()?;
+    let stop = stop_on_signals()?;
     let lasts = args.time.or(args.check.then_some(CHECK_LASTS));
     let end = lasts.map(|lasts| Instant::now() + lasts);
     let audited = AuditedHost::of(host, tune, &args.target)?;
-    let mut events = undone(host, &kept_snapshots(host, kept)?, &audited.audit);
-    tell(&events, args, printer);
+    let mut events = undone(host, &pending_snapshots(host, snapshot_dir)?, &audited.audit);
+    print_events(&events, args, printer);
     let mut watch = Watch::begin(&audited.audit);
     if printer.is_chatty() && !args.check {
         let count = audited.audit.findings.len();
         let every = args.every.as_secs_f64();
-        Printer::say(&format!("watching {count} settings and counters, every {every} s; Ctrl-C ends it"));
+        Printer::stderr_line(&format!("watching {count} settings and counters, every {every} s; Ctrl-C ends it"));
     }
     while wait(args.every, end, &stop) {
         let audited = AuditedHost::of(host, tune, &args.target)?;
         let new = watch.look(&audited.audit);
-        tell(&new, args, printer);
+        print_events(&new, args, printer);
         // Only `--check` needs the events in the end; a watch may run for years.
         if args.check {
             events.extend(new);
@@ -98,12 +98,12 @@ fn wait(every: Duration, end: Option<Instant>, stop: &Stop) -> bool {
         if stop.is_stopped() {
             return false;
         }
-        std::thread::sleep(LOOK_EVERY.min(next.saturating_duration_since(Instant::now())));
+        std::thread::sleep(STOP_CHECK_EVERY.min(next.saturating_duration_since(Instant::now())));
     }
     !stop.is_stopped()
 }
 
-fn tell(events: &[Event], args: &TuneWatch, printer: &Printer) {
+fn print_events(events: &[Event], args: &TuneWatch, printer: &Printer) {
     for event in events.iter().filter(|_| !args.check) {
         if printer.is_json() {
             printer.object(&EventReport { v: 1, event: "tune_watch", at: now(), what: event });
@@ -128,24 +128,24 @@ fn row(event: &Event) -> String {
 }
 
 /// The status and the line for a monitoring system.
-fn judged(events: &[Event]) -> (CheckStatus, String) {
+fn status_line(events: &[Event]) -> (CheckStatus, String) {
     let mut status = CheckStatus::Well;
-    let mut told = Vec::new();
+    let mut rows = Vec::new();
     for event in events {
-        let of_it = match (event.what, event.severity) {
+        let event_status = match (event.what, event.severity) {
             (What::Changed, _) | (_, Severity::Info) => CheckStatus::Well,
             (What::Grew, _) => CheckStatus::Warning,
             (_, Severity::High) => CheckStatus::Critical,
             _ => CheckStatus::Warning,
         };
-        status = status.and(of_it);
-        if of_it != CheckStatus::Well {
-            told.push(row(event));
+        status = status.and(event_status);
+        if event_status != CheckStatus::Well {
+            rows.push(row(event));
         }
     }
-    let count = told.len();
-    let told = if told.is_empty() { "nothing dropped, nothing changed".into() } else { told.join("; ") };
-    (status, format!("{told} | events={count}"))
+    let count = rows.len();
+    let text = if rows.is_empty() { "nothing dropped, nothing changed".into() } else { rows.join("; ") };
+    (status, format!("{text} | events={count}"))
 }
 
 #[cfg(test)]
@@ -153,17 +153,25 @@ mod tests {
     use super::*;
 
     fn event(what: What, severity: Severity) -> Event {
-        let (rule, title, from, to) = ("T07".into(), "t".into(), "1".into(), "0".into());
-        Event { what, rule, title, subject: None, from, to, severity, suspects: vec!["tuned: balanced".into()] }
+        Event {
+            what,
+            rule: "T07".into(),
+            title: "t".into(),
+            subject: None,
+            from: "1".into(),
+            to: "0".into(),
+            severity,
+            suspects: vec!["tuned: balanced".into()],
+        }
     }
 
     #[test]
-    fn the_worst_of_what_was_seen_counts() {
-        assert_eq!(judged(&[]).0, CheckStatus::Well);
-        assert_eq!(judged(&[event(What::Changed, Severity::High)]).0, CheckStatus::Well);
-        assert_eq!(judged(&[event(What::Grew, Severity::High)]).0, CheckStatus::Warning);
+    fn the_worst_event_decides() {
+        assert_eq!(status_line(&[]).0, CheckStatus::Well);
+        assert_eq!(status_line(&[event(What::Changed, Severity::High)]).0, CheckStatus::Well);
+        assert_eq!(status_line(&[event(What::Grew, Severity::High)]).0, CheckStatus::Warning);
         let all = [event(What::Grew, Severity::Medium), event(What::Clobbered, Severity::High)];
-        let (status, line) = judged(&all);
+        let (status, line) = status_line(&all);
         assert_eq!(status, CheckStatus::Critical);
         assert!(line.contains("look at: tuned: balanced") && line.ends_with("| events=2"), "{line}");
     }

@@ -1,4 +1,4 @@
-//! Grid, history, alarms and explanations for a terminal: words and marks, never a colour alone.
+//! Grid, history, alarms and explanations as text. A state is a word and a mark, so that no colour is needed.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use model::v1::watch::{Alarm, Explained, Grid, Half, Health, History, Interface,
 use serde_json::Value;
 
 /// The columns of a history that are shown.
-const SHOWN: [&str; 17] = [
+const SHOWN_COLUMNS: [&str; 17] = [
     "sent",
     "lost_forward",
     "lost_reverse",
@@ -44,7 +44,8 @@ fn half(half: &Half) -> String {
 /// A line for each cell, the worst first.
 pub fn grid_lines(grid: &Grid) -> Vec<String> {
     let width = |of: fn(&model::v1::watch::Cell) -> usize| grid.cells.iter().map(of).max().unwrap_or(0);
-    let (from, to) = (width(|cell| cell.from.len()), width(|cell| cell.to.len()));
+    let from = width(|cell| cell.from.len());
+    let to = width(|cell| cell.to.len());
     let mut cells: Vec<_> = grid.cells.iter().collect();
     let rank = |health: Health| match health {
         Health::Critical => 0,
@@ -68,8 +69,8 @@ pub fn grid_lines(grid: &Grid) -> Vec<String> {
     lines
 }
 
-/// The whole grid in one line.
-pub fn all(grid: &Grid) -> (Health, String) {
+/// The health of the whole grid, and a line for a monitoring system.
+pub fn grid_summary(grid: &Grid) -> (Health, String) {
     let halves = grid.cells.iter().flat_map(|cell| [cell.forward.health, cell.reverse.health]);
     let mut counts = [0usize; 4];
     halves.clone().for_each(|health| counts[health as usize] += 1);
@@ -88,7 +89,7 @@ pub fn history_lines(history: &History) -> Vec<String> {
         .columns
         .iter()
         .enumerate()
-        .filter(|(_, name)| SHOWN.contains(&name.as_str()))
+        .filter(|(_, name)| SHOWN_COLUMNS.contains(&name.as_str()))
         .map(|(at, _)| at)
         .collect();
     let name = |at: &usize| format!("{:>14}", history.columns[*at]);
@@ -129,7 +130,7 @@ pub fn alarm_lines(alarm: &Alarm) -> Vec<String> {
     lines
 }
 
-/// Both directions of a path, what bounds them, and what is wrong.
+/// Both directions of a path, with their bounds and alarms.
 pub fn why_lines(why: &Why) -> Vec<String> {
     let rtt = why.rtt_s.map_or(String::new(), |rtt| format!(", round trip {:.1} ms", rtt * 1e3));
     let mut lines = vec![format!("{} to {}{rtt}", why.from, why.to)];
@@ -160,7 +161,7 @@ fn direction_lines(name: &str, side: &Explained) -> Vec<String> {
             share(side.loss_6h),
             share(side.loss_24h),
             side.packets_24h,
-            side.expectation.loss_allowed.map_or("what is not known".to_owned(), |loss| format!("{loss:.1e}"))
+            side.expectation.loss_allowed.map_or("an unknown share".to_owned(), |loss| format!("{loss:.1e}"))
         ),
     ];
     let term = |term: &model::v1::watch::Term| format!("      {} {}: {}", term.name, rate(term.rate_bit_s), term.text);

@@ -13,7 +13,7 @@ use crate::node::Node;
 use crate::wait::{LONG, until};
 
 #[test]
-fn files_are_ordered_one_by_one_and_told_of_one_by_one() {
+fn files_are_ordered_and_reported_one_by_one() {
     let pair = pair();
     fs::create_dir_all(pair.here.data("run/deep")).unwrap();
     fs::write(pair.here.data("run/a"), "a").unwrap();
@@ -40,10 +40,13 @@ fn files_are_ordered_one_by_one_and_told_of_one_by_one() {
     let first = pair.api.files(order.id, 0, 2).unwrap();
     let rest = pair.api.files(order.id, first.next, 10).unwrap();
     assert_eq!((first.next, rest.next), (2, 3));
-    let mut told: Vec<_> = first.files.into_iter().chain(rest.files).collect();
-    told.sort_by_key(|file| file.index);
-    assert_eq!(told.iter().map(|file| (file.done, file.bytes)).collect::<Vec<_>>(), [(true, 1), (false, 0), (true, 2)]);
-    assert_eq!(told[1].fault.as_deref(), Some("missing"));
+    let mut files: Vec<_> = first.files.into_iter().chain(rest.files).collect();
+    files.sort_by_key(|file| file.index);
+    assert_eq!(
+        files.iter().map(|file| (file.done, file.bytes)).collect::<Vec<_>>(),
+        [(true, 1), (false, 0), (true, 2)]
+    );
+    assert_eq!(files[1].fault.as_deref(), Some("missing"));
     assert_eq!(fs::read(pair.there.data("in/x/renamed")).unwrap(), b"a");
     assert_eq!(fs::read(pair.there.data("in/b c")).unwrap(), b"bb");
 
@@ -62,7 +65,12 @@ const RIGHT: [&str; 3] = ["crc32c:e3069283", "ADLER32:91e01de", "md5:25f9e794323
 const WRONG: [&str; 3] = ["crc32c:e3069284", "adler32:091e01df", "md5:25f9e794323b453885f5181f1b624d0c"];
 
 /// Orders files from `from` to `to`, of which four differ from the order; they must be named, and must not be at the target.
-fn only_what_was_ordered(api: &Api, (from, source): (&Node, &str), (to, target): (&Node, &str), base: &Order) {
+fn assert_only_ordered_files_arrive(
+    api: &Api,
+    (from, source): (&Node, &str),
+    (to, target): (&Node, &str),
+    base: &Order,
+) {
     fs::create_dir_all(from.data("out")).unwrap();
     let file = |name: &str, bytes: Option<u64>, checksum: Option<&str>| {
         fs::write(from.data(&format!("out/{name}")), "123456789").unwrap();
@@ -78,12 +86,12 @@ fn only_what_was_ordered(api: &Api, (from, source): (&Node, &str), (to, target):
         let order = Order { id, source: Vec::new(), target: String::new(), files: files.clone(), ..base.clone() };
         api.create(&order).unwrap();
         ended(api, id);
-        let mut told = api.files(id, 0, 100).unwrap().files;
-        told.sort_by_key(|file| file.index);
-        let faults: Vec<_> = told.iter().map(|file| (file.done, file.fault.as_deref())).collect();
+        let mut files = api.files(id, 0, 100).unwrap().files;
+        files.sort_by_key(|file| file.index);
+        let faults: Vec<_> = files.iter().map(|file| (file.done, file.fault.as_deref())).collect();
         let wanted = [[(true, None); 3].as_slice(), &[(false, Some("integrity")); 4]].concat();
-        assert_eq!(faults, wanted, "{what}, from {source} to {target}: {told:?}");
-        // What a server began to receive is removed when it sees that no more will come.
+        assert_eq!(faults, wanted, "{what}, from {source} to {target}: {files:?}");
+        // What a server began to receive is removed when it sees that no more will arrive.
         until(&format!("only what was ordered is there: {what}, from {source} to {target}"), LONG, || {
             let mut there: Vec<_> =
                 fs::read_dir(to.data("in")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -97,14 +105,14 @@ fn only_what_was_ordered(api: &Api, (from, source): (&Node, &str), (to, target):
 fn a_file_that_is_not_what_was_ordered_is_not_put_in_place() {
     let pair = pair();
     let far = pair.there.at("data");
-    only_what_was_ordered(&pair.api, (&pair.here, "/data"), (&pair.there, &far), &pair.push("", ""));
+    assert_only_ordered_files_arrive(&pair.api, (&pair.here, "/data"), (&pair.there, &far), &pair.push("", ""));
     let pair = self::pair();
     let far = pair.there.at("data");
-    only_what_was_ordered(&pair.api, (&pair.there, &far), (&pair.here, "/data"), &pair.pull("", ""));
+    assert_only_ordered_files_arrive(&pair.api, (&pair.there, &far), (&pair.here, "/data"), &pair.pull("", ""));
 }
 
 #[test]
-fn of_servers_too_only_what_was_ordered_is_put_in_place() {
+fn a_file_of_a_server_that_is_not_what_was_ordered_is_not_put_in_place() {
     let far = https::setup("").start();
     let here = || plain().arg("--cacert").arg(far.data("").with_file_name("ca.pem")).start();
     let credentials = Some(Credentials { token: Some(full_key(&far)), ..Credentials::default() });
@@ -112,8 +120,13 @@ fn of_servers_too_only_what_was_ordered_is_put_in_place() {
     let at = |directory: &str| format!("https://127.0.0.1:{}/data/{directory}", far.port);
     let sender = here();
     let api_of = |node: &Node| api(node, &full_key(node));
-    only_what_was_ordered(&api_of(&sender), (&sender, "/data"), (&far, at("").trim_end_matches('/')), &base);
+    assert_only_ordered_files_arrive(&api_of(&sender), (&sender, "/data"), (&far, at("").trim_end_matches('/')), &base);
     fs::remove_dir_all(far.data("in")).unwrap();
     let receiver = here();
-    only_what_was_ordered(&api_of(&receiver), (&far, at("").trim_end_matches('/')), (&receiver, "/data"), &base);
+    assert_only_ordered_files_arrive(
+        &api_of(&receiver),
+        (&far, at("").trim_end_matches('/')),
+        (&receiver, "/data"),
+        &base,
+    );
 }

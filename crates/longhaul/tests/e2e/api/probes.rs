@@ -10,7 +10,7 @@ use model::v1::probe::tcp::Directions;
 use nodeapi::{Api, Which};
 use serde_json::Value;
 
-use super::{Pair, api, api_at, full_key, pair, plain, problem, stands_below};
+use super::{Pair, any_file_contains, api, api_at, full_key, pair, plain, problem};
 use crate::https;
 use crate::node::{LONGHAUL, Node};
 use crate::scripted_node::ScriptedNode;
@@ -64,15 +64,15 @@ fn a_node_tests_the_path_to_another_node() {
         found["directions"].as_array().unwrap().iter().map(|w| w["rate_bit_s"].as_u64().unwrap()).collect();
     assert!(rates.len() == 2 && rates.iter().all(|rate| *rate > 1_000_000), "{rates:?}");
     assert!(found["near"]["totals"][0]["kernel"]["rtt_s"].as_f64().unwrap() > 0.0);
-    // It is the very line of the command.
+    // It is the same line that the command prints.
     let output = Command::new(LONGHAUL)
         .args(["probe", "--json", "tcp", &order.target, "-t", "500ms", "-P", "2", "--both"])
         .args(["--state".as_ref(), pair.here.data("own").as_os_str()])
         .env("LONGHAUL_KEY", &pair.key)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let line: Value = serde_json::from_str(said.lines().last().unwrap_or_else(|| panic!("{output:?}"))).unwrap();
+    let output = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line: Value = serde_json::from_str(output.lines().last().unwrap_or_else(|| panic!("{output:?}"))).unwrap();
     let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&found), names(&line));
     for field in ["v", "event", "test", "target", "order"] {
@@ -102,7 +102,7 @@ fn a_node_tests_the_path_to_another_node() {
 }
 
 #[test]
-fn ordering_a_test_twice_is_ordering_it_once() {
+fn a_test_ordered_twice_runs_once() {
     let pair = pair();
     let order = pair.probe(tcp(0.2));
     report(&pair.api, &order);
@@ -113,7 +113,7 @@ fn ordering_a_test_twice_is_ordering_it_once() {
     let other = ProbeOrder { test: tcp(0.3), ..order.clone() };
     let no = problem(pair.api.create_probe(&other));
     assert_eq!((no.status, no.fault.as_str()), (409, "config"), "{no:?}");
-    // Somebody else learns nothing of it, whatever he asks.
+    // Another client cannot see it, whatever it requests.
     let others = api(&pair.here, &full_key(&pair.here));
     assert_eq!(problem(others.create_probe(&order)).reason, no.reason);
     assert!(others.list_probes(Which::default()).unwrap().probes.is_empty());
@@ -133,7 +133,7 @@ fn ordering_a_test_twice_is_ordering_it_once() {
 }
 
 #[test]
-fn one_test_runs_at_a_time_and_any_can_be_ended() {
+fn one_test_runs_at_a_time_and_any_can_be_cancelled() {
     let pair = pair();
     let (first, second, third) = (pair.probe(tcp(300.0)), pair.probe(tcp(300.0)), pair.probe(tcp(0.2)));
     for order in [&first, &second, &third] {
@@ -143,23 +143,23 @@ fn one_test_runs_at_a_time_and_any_can_be_ended() {
     until("the first runs", LONG, || state(&first) == ProbeStage::Running);
     assert_eq!((state(&second), state(&third)), (ProbeStage::Queued, ProbeStage::Queued));
     assert_eq!(pair.api.cancel_probe(second.id).unwrap().state, ProbeStage::Cancelled);
-    let told = pair.api.cancel_probe(first.id).unwrap();
-    assert!(matches!(told.state, ProbeStage::Running | ProbeStage::Cancelled), "{told:?}");
+    let probe = pair.api.cancel_probe(first.id).unwrap();
+    assert!(matches!(probe.state, ProbeStage::Running | ProbeStage::Cancelled), "{probe:?}");
     assert_eq!(ended(&pair.api, first.id).state, ProbeStage::Cancelled);
     let third = ended(&pair.api, third.id);
     assert_eq!(third.state, ProbeStage::Done, "{third:?}");
     assert_eq!(pair.api.cancel_probe(third.id).unwrap(), third, "it stays as it ended");
     assert_eq!(state(&second), ProbeStage::Cancelled);
-    // Nor is one that stands still waited for, or the next would never come.
+    // A probe that stands still is not waited for, or the next would never start.
     let stuck = pair.probe(tcp(300.0));
     pair.api.create_probe(&stuck).unwrap();
     until("it runs", LONG, || state(&stuck) == ProbeStage::Running);
     pair.there.freeze();
     pair.api.cancel_probe(stuck.id).unwrap();
-    let told =
+    let probe =
         until_some("it has ended", LONG / 3, || pair.api.probe(stuck.id).ok().filter(|probe| probe.state.is_last()));
     pair.there.thaw();
-    assert_eq!(told.state, ProbeStage::Cancelled, "{told:?}");
+    assert_eq!(probe.state, ProbeStage::Cancelled, "{probe:?}");
 }
 
 #[test]
@@ -174,11 +174,11 @@ fn the_queue_of_tests_is_bounded() {
     let one_more = pair.probe(tcp(0.2));
     assert_eq!(problem(pair.api.create_probe(&one_more)).status, 503);
     assert_eq!(problem(pair.api.probe(one_more.id)).status, 404);
-    // The same again is no more, and somebody else has room.
+    // The same order again adds nothing, and another client is still admitted.
     assert!(!pair.api.create_probe(&orders[3]).unwrap().1);
     let others = api(&pair.here, &full_key(&pair.here));
     others.create_probe(&one_more).unwrap();
-    // And is next, before all others of the first.
+    // And its probe is next, before all others of the first client.
     pair.api.cancel_probe(orders[0].id).unwrap();
     assert_eq!(ended(&others, one_more.id).state, ProbeStage::Done);
 }
@@ -187,7 +187,7 @@ fn the_queue_of_tests_is_bounded() {
 fn a_test_that_cannot_run_reports_why() {
     let mut pair = pair();
     let order = |test| pair.probe(test);
-    // The right node by a key that it does not know.
+    // The right node, with an unknown key.
     let wrong = full_key(&pair.there);
     let list = String::from_utf8(pair.there.grant_command(&["list"]).stdout).unwrap();
     let ids: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
@@ -208,24 +208,24 @@ fn a_test_that_cannot_run_reports_why() {
 
 #[test]
 fn a_node_that_answers_without_end_is_disconnected() {
-    let (pair, babbler) = (pair(), ScriptedNode::new());
+    let (pair, endless_node) = (pair(), ScriptedNode::new());
     let order = ProbeOrder {
         test: ProbeTest::Limits(LimitsProbe {}),
-        credentials: key(&babbler.key().expose_text()),
-        ..ProbeOrder::new(Uuid::now_v7(), babbler.at(""))
+        credentials: key(&endless_node.key().expose_text()),
+        ..ProbeOrder::new(Uuid::now_v7(), endless_node.at(""))
     };
     let (fault, why) = std::thread::scope(|scope| {
-        scope.spawn(|| babbler.babble());
+        scope.spawn(|| endless_node.answer_without_end());
         failed(&pair.api, &order)
     });
-    assert!(fault == "peer" && why.contains("says more than"), "{fault} {why}");
+    assert!(fault == "peer" && why.contains("states more than"), "{fault} {why}");
     report(&pair.api, &pair.probe(ProbeTest::Limits(LimitsProbe {})));
 }
 
 #[test]
-fn tests_may_go_where_transfers_may_go() {
-    // It listens to the world, so what listens on its loopback is none of its guests' business.
-    let here = plain().everywhere().start();
+fn probes_obey_the_limits_of_transfers() {
+    // It listens on all addresses, so it connects to nothing on its loopback for its clients.
+    let here = plain().on_all_addresses().start();
     let api = api(&here, &full_key(&here));
     let there = Node::open();
     let order =
@@ -241,7 +241,7 @@ fn tests_may_go_where_transfers_may_go() {
 }
 
 #[test]
-fn orders_of_tests_that_make_no_sense_are_refused() {
+fn invalid_orders_of_tests_are_refused() {
     let pair = pair();
     let bearer = format!("Bearer {}", full_key(&pair.here));
     let post = |body: &str| {
@@ -249,26 +249,26 @@ fn orders_of_tests_that_make_no_sense_are_refused() {
         let answer = ask(&pair.here, "POST", "/api/v1/probes", &fields, body.as_bytes());
         (answer.status, answer.text())
     };
-    let said = |status: u16, words: &str, (got, text): (u16, String)| {
+    let assert_refused = |status: u16, words: &str, (got, text): (u16, String)| {
         assert!(got == status && text.contains(words), "{words:?} is not in {got} {text:?}");
     };
     let id = Uuid::now_v7();
     let order = |rest: &str| format!("{{\"id\":\"{id}\",\"target\":\"lh://h\"{rest}}}");
-    said(400, "no JSON", post("{"));
-    said(400, "missing field", post("{}"));
-    said(400, "another kind", post(&order("").replace(&id.to_string(), "7")));
-    said(400, "unknown field `tests`", post(&order(",\"tests\":{}")));
-    said(400, "unknown field `stream`", post(&order(",\"test\":{\"tcp\":{\"stream\":1}}")));
-    said(400, "another kind", post(&order(",\"test\":{\"disk\":{}}")));
-    said(400, "say which node", post(&order("")));
-    said(400, "is a node", post(&order("").replace("lh://h", "https://h/x")));
-    said(400, "without a path", post(&order("").replace("lh://h", "lh://h/data/x")));
-    said(400, "names no user", post(&order("").replace("lh://h", "lh://me:5ecret@h")));
+    assert_refused(400, "not JSON", post("{"));
+    assert_refused(400, "missing field", post("{}"));
+    assert_refused(400, "wrong type", post(&order("").replace(&id.to_string(), "7")));
+    assert_refused(400, "unknown field `tests`", post(&order(",\"tests\":{}")));
+    assert_refused(400, "unknown field `stream`", post(&order(",\"test\":{\"tcp\":{\"stream\":1}}")));
+    assert_refused(400, "wrong type", post(&order(",\"test\":{\"disk\":{}}")));
+    assert_refused(400, "say which node", post(&order("")));
+    assert_refused(400, "is a node", post(&order("").replace("lh://h", "https://h/x")));
+    assert_refused(400, "without a path", post(&order("").replace("lh://h", "lh://h/data/x")));
+    assert_refused(400, "names no user", post(&order("").replace("lh://h", "lh://me:5ecret@h")));
     let credentials = format!(",\"credentials\":{{\"key\":\"{}\"}}", pair.key);
     let test = |test: &str| order(&format!("{credentials},\"test\":{test}"));
-    said(400, "600 s at most", post(&test("{\"tcp\":{\"seconds\":601}}")));
-    said(400, "streams", post(&test("{\"tcp\":{\"streams\":0}}")));
-    said(400, "choose one", post(&test("{\"udp\":{\"spacing_s\":1,\"burst\":2}}")));
+    assert_refused(400, "600 s at most", post(&test("{\"tcp\":{\"seconds\":601}}")));
+    assert_refused(400, "streams", post(&test("{\"tcp\":{\"streams\":0}}")));
+    assert_refused(400, "choose one", post(&test("{\"udp\":{\"spacing_s\":1,\"burst\":2}}")));
     let secret = &pair.key[pair.key.len() - 24..];
     let (status, text) = post(&order(&format!(",\"credentials\":\"{}\"", pair.key)));
     assert!(status == 400 && !text.contains(secret), "{text}");
@@ -290,12 +290,12 @@ fn orders_of_tests_that_make_no_sense_are_refused() {
 fn a_test_leaves_no_key_and_is_forgotten_after_a_restart() {
     let mut pair = pair();
     let order = pair.probe(tcp(300.0));
-    let mut said = format!("{:?}", pair.api.create_probe(&order).unwrap());
+    let mut answers = format!("{:?}", pair.api.create_probe(&order).unwrap());
     until("it runs", LONG, || pair.api.probe(order.id).unwrap().state == ProbeStage::Running);
-    said += &format!("{:?}{:?}", pair.api.probe(order.id), pair.api.list_probes(Which::default()));
+    answers += &format!("{:?}{:?}", pair.api.probe(order.id), pair.api.list_probes(Which::default()));
     let secret = &pair.key[pair.key.len() - 24..];
-    assert!(!said.contains(secret) && !stands_below(&pair.here.state(), secret), "{said}");
-    https::nothing_leaks(&pair.here, std::slice::from_ref(&pair.key));
+    assert!(!answers.contains(secret) && !any_file_contains(&pair.here.state(), secret), "{answers}");
+    https::assert_not_written(&pair.here, std::slice::from_ref(&pair.key));
     // After a restart in the middle of it the node knows nothing of it.
     pair.here.restart();
     let unknown = until_some("it answers again", LONG, || match pair.api.probe(order.id) {

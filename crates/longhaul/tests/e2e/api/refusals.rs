@@ -26,31 +26,35 @@ fn an_invalid_order_is_refused_in_one_sentence() {
         assert_eq!(read.status, answer.status);
         (answer.status, read.reason)
     };
-    let said = |status: u16, words: &str, (got, reason): (u16, String)| {
+    let assert_refused = |status: u16, words: &str, (got, reason): (u16, String)| {
         assert!(got == status && reason.contains(words), "{words:?} is not in {got} {reason:?}");
     };
     const JSON: &str = "application/json";
     let id = Uuid::now_v7();
     let order = |rest: &str| format!("{{\"id\":\"{id}\",\"source\":[\"/data/f\"],\"target\":\"lh://h/d/x\"{rest}}}");
-    said(400, "no JSON", post(JSON, b"{"));
-    said(400, "missing field", post(JSON, b"{}"));
-    said(400, "unknown field `retries`", post(JSON, order(",\"retries\":3").as_bytes()));
-    said(400, "unknown field `speed`", post(JSON, order(",\"options\":{\"speed\":3}").as_bytes()));
-    said(400, "another kind", post(JSON, order(",\"streams\":\"many\"").as_bytes()));
-    said(400, "another kind", post(JSON, order("").replace(&id.to_string(), "../../etc").as_bytes()));
-    said(415, "Content-Type", post("text/plain", order("").as_bytes()));
-    said(400, "say which node", post(JSON, order("").as_bytes()));
-    said(400, "exactly one end", post(JSON, order("").replace("lh://h/d/x", "/data/g").as_bytes()));
-    said(400, "names no user", post(JSON, order("").replace("lh://h/d/x", "https://me:5ecret@h/x").as_bytes()));
-    said(413, "at most", post(JSON, &vec![b' '; (1 << 20) + 1]));
-    // Of a body that says nothing of its length no more is read either.
+    assert_refused(400, "not JSON", post(JSON, b"{"));
+    assert_refused(400, "missing field", post(JSON, b"{}"));
+    assert_refused(400, "unknown field `retries`", post(JSON, order(",\"retries\":3").as_bytes()));
+    assert_refused(400, "unknown field `speed`", post(JSON, order(",\"options\":{\"speed\":3}").as_bytes()));
+    assert_refused(400, "wrong type", post(JSON, order(",\"streams\":\"many\"").as_bytes()));
+    assert_refused(400, "wrong type", post(JSON, order("").replace(&id.to_string(), "../../etc").as_bytes()));
+    assert_refused(415, "Content-Type", post("text/plain", order("").as_bytes()));
+    assert_refused(400, "say which node", post(JSON, order("").as_bytes()));
+    assert_refused(400, "exactly one end", post(JSON, order("").replace("lh://h/d/x", "/data/g").as_bytes()));
+    assert_refused(
+        400,
+        "names no user",
+        post(JSON, order("").replace("lh://h/d/x", "https://me:5ecret@h/x").as_bytes()),
+    );
+    assert_refused(413, "at most", post(JSON, &vec![b' '; (1 << 20) + 1]));
+    // Of a body without a length no more is read either.
     let mut raw = Raw::to(&pair.here);
-    raw.say(format!("POST /api/v1/transfers HTTP/1.1\r\nHost: h\r\nAuthorization: {bearer}\r\nContent-Type: {JSON}\r\nTransfer-Encoding: chunked\r\n\r\n"));
+    raw.send(format!("POST /api/v1/transfers HTTP/1.1\r\nHost: h\r\nAuthorization: {bearer}\r\nContent-Type: {JSON}\r\nTransfer-Encoding: chunked\r\n\r\n"));
     let chunk = [b"40000\r\n".to_vec(), vec![b' '; 0x40000], b"\r\n".to_vec()].concat();
     for _ in 0..5 {
-        raw.try_say(&chunk);
+        raw.try_send(&chunk);
     }
-    assert_eq!(raw.hear().unwrap().status, 413);
+    assert_eq!(raw.receive().unwrap().status, 413);
     let get = |target: &str| ask(&pair.here, "GET", target, &[("Authorization", &bearer)], &[]).status;
     assert_eq!(get("/api/v1/transfers/../../data/f"), 400);
     for (target, status) in [
@@ -71,8 +75,8 @@ fn an_invalid_order_is_refused_in_one_sentence() {
 
 #[test]
 fn anonymous_clients_cannot_send_a_node_to_itself() {
-    // It listens to the world, so what listens on its loopback is none of its guests' business.
-    let here = plain().everywhere().start();
+    // It listens on all addresses, so it connects to nothing on its loopback for its clients.
+    let here = plain().on_all_addresses().start();
     let api = api(&here, &full_key(&here));
     let there = Node::open();
     let key = full_key(&there);
@@ -86,9 +90,9 @@ fn anonymous_clients_cannot_send_a_node_to_itself() {
     ];
     for order in orders {
         api.create(&order).unwrap();
-        let told = ended(&api, order.id);
-        let error = told.error.unwrap_or_default();
-        assert!(told.state == Stage::Failed && error.contains("copies nothing to or from"), "{error}");
+        let transfer = ended(&api, order.id);
+        let error = transfer.error.unwrap_or_default();
+        assert!(transfer.state == Stage::Failed && error.contains("copies nothing to or from"), "{error}");
     }
     assert!(there.is_empty() && !here.data("g").exists());
 }

@@ -78,7 +78,7 @@ fn a_stream_survives_restarts_and_reports_silence() {
 #[test]
 fn a_schedule_measures_every_kind_of_responder() {
     let there = answering().arg("--twamp-listen").arg("127.0.0.1:0").start();
-    let twamp = until_some("the node says where TWAMP-Control is answered", LONG, || {
+    let twamp = until_some("the node logs where TWAMP-Control is answered", LONG, || {
         let log = there.log();
         let line = log.lines().find(|line| line.contains("TWAMP-Control is answered"))?;
         Some(line.split_once("at=")?.1.split_whitespace().next()?.trim_matches('"').to_owned())
@@ -96,7 +96,7 @@ fn a_schedule_measures_every_kind_of_responder() {
         let is_pinged = schedule.target.starts_with("ping");
         if is_pinged && !may_ping() {
             let error = || api.schedules().unwrap().schedules.into_iter().find(|s| s.schedule.id == schedule.id)?.error;
-            let told = until_some("why there is none is told", LONG, error);
+            let told = until_some("the reason is reported", LONG, error);
             assert!(told.contains("ping_group_range"), "{told}");
             continue;
         }
@@ -116,7 +116,7 @@ fn a_schedule_measures_every_kind_of_responder() {
 }
 
 #[test]
-fn a_test_is_led_at_a_pscheduler() {
+fn a_schedule_runs_a_test_with_a_pscheduler() {
     let (there, silent) = (plain().arg("--responders").arg("pscheduler").start(), plain().start());
     let here = plain().start();
     let api = api(&here, &full_key(&here));
@@ -144,7 +144,7 @@ fn may_ping() -> bool {
 }
 
 #[test]
-fn heavy_tests_of_two_who_do_not_know_each_other_never_overlap() {
+fn heavy_tests_that_two_nodes_schedule_never_overlap() {
     let pair = pair();
     let other = plain().start();
     let other_api = api(&other, &full_key(&other));
@@ -158,7 +158,7 @@ fn heavy_tests_of_two_who_do_not_know_each_other_never_overlap() {
         let found = measured(api, &mut 0, |_| true);
         let Found::Report(report) = &found.found else { panic!("{found:?}") };
         assert!(report["directions"][0]["rate_bit_s"].as_u64().unwrap() > 1_000_000, "{report}");
-        // A run that waited says when it was ordered, and how long it took in all: the test itself is at its end.
+        // A run that waited states when it was ordered, and how long it took in all: the test itself is at its end.
         (found.at_s + found.seconds - 2.0, found.at_s + found.seconds)
     };
     let (first, second) = (span(&pair.api), span(&other_api));
@@ -166,7 +166,7 @@ fn heavy_tests_of_two_who_do_not_know_each_other_never_overlap() {
 }
 
 #[test]
-fn bad_schedules_are_refused_by_name() {
+fn invalid_schedules_are_refused_with_a_reason() {
     let pair = pair_of(plain().start());
     let refused = |schedule: &Schedule| match pair.api.create_schedule(schedule) {
         Err(error) => error.to_string(),

@@ -55,9 +55,9 @@ fn read(text: &str) -> Vec<Block> {
         };
         let inside = lines.by_ref().map(|(_, line)| line).take_while(|line| line.trim_start() != "```");
         let text: String = inside.map(|line| line.to_owned() + "\n").collect();
-        let said = above.strip_prefix("<!-- ").and_then(|comment| comment.strip_suffix(" -->"));
+        let comment = above.strip_prefix("<!-- ").and_then(|comment| comment.strip_suffix(" -->"));
         let is_shell = ["sh", "bash", "console"].contains(&language.trim());
-        let fate = match said.map(fate) {
+        let fate = match comment.map(fate) {
             None if is_shell => Some(BlockPlan::Runs(Conditions::default())),
             Some(BlockPlan::File { path, machine }) => Some(BlockPlan::File { path, machine }),
             other => other.filter(|_| is_shell),
@@ -89,7 +89,7 @@ fn fate(comment: &str) -> BlockPlan {
 }
 
 #[test]
-fn comments_say_what_becomes_of_a_block() {
+fn a_comment_decides_how_a_block_runs() {
     let text = "a\n```sh\nls\n```\n<!-- not run: why -->\n```sh\nx\ny\n```\n<!-- run at m1 and m2, exit code 4 -->\n\
                 ```sh\nz\n```\n<!-- file /f at m1 -->\n```toml\nk = 1\n```\n```toml\nno = 1\n```\n";
     let blocks = read(text);

@@ -6,7 +6,7 @@ const fn machine(name: &'static str, prepare: &'static str) -> Machine {
     Machine { name, addresses: &[], prepare }
 }
 
-/// A public file server, as other people run one.
+/// A public file server of another organisation.
 const PUBLIC: &str = "mkdir -p /srv/exp && tree /srv/exp/run7 && cp /srv/exp/run7/large /srv/exp/run7.tar
     longhaul serve --listen [::]:443 --export exp=/srv/exp --anonymous ro --certificate host.pem\n";
 /// A node with one run, and the file `f`.

@@ -39,7 +39,7 @@ impl Machines {
     pub fn new(machines: &[Machine]) -> Machines {
         let dir = tempfile::Builder::new().prefix("docs").tempdir().unwrap();
         let mut world = Machines { machines: Vec::new(), dir };
-        // Nodes run as users of their own, and write down keys.
+        // Nodes run as different users, and write keys to files.
         for below in ["", "keys", "shared"] {
             fs::create_dir_all(world.path(below)).unwrap();
             run("chmod", &["777", world.path(below).to_str().unwrap()]);

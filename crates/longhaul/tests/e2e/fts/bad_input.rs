@@ -14,7 +14,7 @@ fn post(hub: &Hub, key: &str, path: &str, body: &[u8]) -> (u64, String) {
     let mut curl = Command::new("curl");
     curl.args(["-s", "-X", "POST", "-w", "\n%{http_code}", "--oauth2-bearer", key, "--data-binary", "@-", &url]);
     let mut child = curl.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    // Whoever refuses early closes before all of it was sent.
+    // An early refusal closes the connection before all of it was sent.
     let _ = child.stdin.take().unwrap().write_all(body);
     let answer = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
     let (text, status) = answer.rsplit_once('\n').unwrap();
@@ -42,14 +42,14 @@ fn an_invalid_document_is_refused_as_a_whole() {
     let hub = Hub::start(&["--plain"]);
     let key = hub.grant(&["--role", "user", "--name", "ann", "--community", "astro"]);
     let good = r#"{"sources": ["davs://a.example/1"], "destinations": ["davs://b.example/1"]}"#;
-    for (body, said) in [
-        (String::new(), "no JSON"),
-        ("{\"files\": [".to_owned(), "no JSON"),
+    for (body, expected) in [
+        (String::new(), "not JSON"),
+        ("{\"files\": [".to_owned(), "not JSON"),
         ("7".to_owned(), "cannot be read"),
-        ("\u{0}\u{ff}".to_owned(), "no JSON"),
+        ("\u{0}\u{ff}".to_owned(), "not JSON"),
         ("[".repeat(100_000), "cannot be read"),
         (r#"{"files": []}"#.to_owned(), "at least one file"),
-        (r#"{"files": null}"#.to_owned(), "another kind"),
+        (r#"{"files": null}"#.to_owned(), "wrong type"),
         (format!(r#"{{"files": [{good}, {{"sources": [], "destinations": []}}]}}"#), "file 1: it needs sources"),
         (format!(r#"{{"files": [{good}], "params": {{"overwrite": true, "overwrite_on_retry": true}}}}"#), "exclude"),
         (format!(r#"{{"files": [{good}], "params": {{"bring_online": 60}}}}"#), "no tape"),
@@ -57,7 +57,7 @@ fn an_invalid_document_is_refused_as_a_whole() {
         let (status, text) = post(&hub, &key, "/jobs", body.as_bytes());
         assert_eq!(status, 400, "{text}");
         let message = sentence(status, &text);
-        assert!(message.contains(said), "{message}");
+        assert!(message.contains(expected), "{message}");
     }
     let (status, text) = post(&hub, &key, "/jobs", br#"{"delete": ["davs://a.example/1"]}"#);
     assert_eq!(status, 405);
@@ -125,9 +125,9 @@ fn invalid_keys_and_tokens_are_refused_in_one_sentence() {
     for wrong in ["nonsense", token, other.as_str()] {
         let (status, text) = post(&hub, wrong, "/jobs", good.as_bytes());
         assert!(status == 401 || status == 403, "{status} {text}");
-        assert!(!sentence(status, &text).contains(wrong), "the credential is told again");
+        assert!(!sentence(status, &text).contains(wrong), "the credential is repeated");
     }
-    for (tokens, said) in [
+    for (tokens, expected) in [
         (json!({"source_tokens": ["A"]}), "1 and 0 came for 1 and 1"),
         (json!({"source_tokens": ["A", "B"], "destination_tokens": ["C"]}), "2 and 1 came for 1 and 1"),
         (json!({"source_tokens": ["s3cret\nX: y"], "destination_tokens": ["C"]}), "a token is a word"),
@@ -136,7 +136,7 @@ fn invalid_keys_and_tokens_are_refused_in_one_sentence() {
         body["files"][0].as_object_mut().unwrap().extend(tokens.as_object().unwrap().clone());
         let (status, text) = post(&hub, &key, "/jobs", body.to_string().as_bytes());
         let message = sentence(status, &text);
-        assert!(status == 400 && message.contains(said) && !message.contains("s3cret"), "{status} {message}");
+        assert!(status == 400 && message.contains(expected) && !message.contains("s3cret"), "{status} {message}");
     }
     has_no_jobs(&hub, &key);
 }

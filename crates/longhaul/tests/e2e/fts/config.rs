@@ -17,13 +17,13 @@ fn hub() -> (Hub, String, String) {
 }
 
 #[track_caller]
-fn refused(answer: (u64, Value), status: u64, said: &str) {
+fn refused(answer: (u64, Value), status: u64, expected: &str) {
     let message = answer.1["message"].as_str().unwrap_or_default();
-    assert!(answer.0 == status && message.contains(said) && !message.contains('\n'), "{answer:?}");
+    assert!(answer.0 == status && message.contains(expected) && !message.contains('\n'), "{answer:?}");
 }
 
 #[test]
-fn what_maps_is_described_and_what_does_not_is_refused() {
+fn fts_settings_change_the_hub_or_are_refused_with_a_reason() {
     let (hub, admin, user) = hub();
     let ask_admin = |method: &str, path: &str, body: Option<Value>| ask(&hub, &admin, method, path, body.as_ref());
     let links = ask_admin("GET", "/config/links", None).1;
@@ -39,9 +39,9 @@ fn what_maps_is_described_and_what_does_not_is_refused() {
     assert_eq!(ask_admin("DELETE", &format!("/config/links/{}", name.replace(':', "%3A")), None).0, 204);
     assert_eq!(ask_admin("GET", "/config/links/%ff", None).0, 400);
     assert_eq!(ask_admin("GET", &format!("/config/links/{name}"), None).0, 404);
-    for (more, said) in [
-        (json!({"destination": "davs://b.example"}), "a limit of one pair"),
-        (json!({"source": "*"}), "a limit of all storages"),
+    for (more, expected) in [
+        (json!({"destination": "davs://b.example"}), "no limit for one pair"),
+        (json!({"source": "*"}), "no limit for all storages"),
         (json!({"nostreams": 8}), "nostreams is not described here"),
         (json!({"min_active": 2}), "min_active is not described here"),
         (json!({"symbolicname": "mine"}), "is called from:"),
@@ -49,7 +49,7 @@ fn what_maps_is_described_and_what_does_not_is_refused() {
     ] {
         let mut link = link.clone();
         link.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        refused(ask_admin("POST", "/config/links", Some(link)), 400, said);
+        refused(ask_admin("POST", "/config/links", Some(link)), 400, expected);
     }
 
     let share = json!({"source": "*", "destination": "*", "vo": "astro", "share": 3});
@@ -83,8 +83,8 @@ fn what_maps_is_described_and_what_does_not_is_refused() {
         "udt is not described here",
     );
     refused(ask_admin("POST", "/config/drain", Some(json!({"hostname": "other", "drain": true}))), 404, "longhaul");
-    refused(ask(&hub, &user, "POST", "/config/shares", Some(&share)), 403, "takes the role admin");
-    refused(ask(&hub, &user, "GET", "/config/audit", None), 403, "takes the role operator");
+    refused(ask(&hub, &user, "POST", "/config/shares", Some(&share)), 403, "needs the role admin");
+    refused(ask(&hub, &user, "GET", "/config/audit", None), 403, "needs the role operator");
 
     let audit = ask_admin("GET", "/config/audit", None).1;
     let actions: Vec<_> = audit.as_array().unwrap().iter().map(|done| done["action"].as_str().unwrap()).collect();
@@ -93,7 +93,7 @@ fn what_maps_is_described_and_what_does_not_is_refused() {
 }
 
 #[test]
-fn a_drained_hub_begins_nothing_and_the_optimizer_says_why() {
+fn a_drained_hub_begins_nothing_and_the_optimizer_states_the_reason() {
     let (hub, admin, user) = hub();
     assert_eq!(
         ask(&hub, &admin, "POST", "/config/drain", Some(&json!({"hostname": "longhaul", "drain": true}))).0,
@@ -101,7 +101,7 @@ fn a_drained_hub_begins_nothing_and_the_optimizer_says_why() {
     );
     let job = json!({"files": [{"sources": ["davs://dav.example/1"], "destinations": ["davs://b.example/1"], "filesize": 10}]});
     let id = ask(&hub, &user, "POST", "/jobs", Some(&job)).1["job_id"].as_str().unwrap().to_owned();
-    let pair = until_some("the optimizer tells of the pair", LONG, || {
+    let pair = until_some("the optimizer reports the pair", LONG, || {
         let all = ask(&hub, &admin, "GET", "/optimizer/evolution?source_se=davs://dav.example", None).1;
         let pair = all.get(0)?.clone();
         pair["rationale"].as_str().is_some_and(|why| why.contains("is stopped")).then_some(pair)
@@ -115,7 +115,7 @@ fn a_drained_hub_begins_nothing_and_the_optimizer_says_why() {
     assert_eq!(ask(&hub, &admin, "GET", "/optimizer", None), (200, json!(true)));
     refused(ask(&hub, &admin, "POST", "/optimizer/current", Some(&json!({"active": 5}))), 405, "no method");
 
-    refused(ask(&hub, &user, "DELETE", "/jobs/all", None), 403, "takes the role");
+    refused(ask(&hub, &user, "DELETE", "/jobs/all", None), 403, "needs the role");
     let (status, ended) = ask(&hub, &admin, "DELETE", "/jobs/vo/astro", None);
     assert_eq!((status, ended), (200, json!({"affected_files": 1, "affected_dm": 0, "affected_jobs": 1})));
     assert_eq!(ask(&hub, &admin, "GET", &format!("/jobs/{id}/job_state"), None), (200, json!("CANCELED")));
@@ -134,7 +134,7 @@ fn a_banned_user_has_no_rights_until_the_ban_ends() {
     let ban_se = json!({"storage": "davs://dav.example", "status": "wait", "allow_submit": true});
     assert_eq!(ask(&hub, &admin, "POST", "/ban/se", Some(&ban_se)).0, 200);
     let id = ask(&hub, &user, "POST", "/jobs", Some(&job)).1["job_id"].clone();
-    refused(ask(&hub, &user, "POST", "/ban/dn", Some(&ban_dn)), 403, "takes the role admin");
+    refused(ask(&hub, &user, "POST", "/ban/dn", Some(&ban_dn)), 403, "needs the role admin");
     assert_eq!(ask(&hub, &admin, "POST", "/ban/dn", Some(&ban_dn)), (200, json!([id])));
     refused(ask(&hub, &user, "GET", "/whoami", None), 403, "ann is banned: asks too often");
     assert_eq!(ask(&hub, &admin, "GET", "/ban/dn", None).1[0]["dn"], "/CN=ann");

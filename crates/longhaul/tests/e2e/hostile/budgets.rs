@@ -84,7 +84,7 @@ fn large_orders_of_one_holder_are_bounded() {
         assert!(status == 201 || (400..500).contains(&status) || [503, 507].contains(&status), "{status}");
         taken += usize::from(status == 201);
     }
-    // Those that wait and those that have ended alike; what was refused costs nothing.
+    // Waiting orders and ended ones alike; refused orders cost nothing.
     before.assert_bounded(&node, &format!("{taken} orders of 0.9 MB were taken"));
     assert_eq!(requests.status("GET", "/data/f", &[], b""), 200);
 }
@@ -104,7 +104,7 @@ fn large_native_orders_of_one_holder_are_bounded() {
         let to = HostPort { host: "127.0.0.1".into(), port: 1 };
         let key = KeyProof { id: [7; 8], secret: [7; 32] };
         let errand = Errand { order, sources: sources.clone(), to, node: [7; 32], key, plain: false, retry_for_s: 0 };
-        taken += usize::from(session.told(Request::Carry(Box::new(errand))).is_ok());
+        taken += usize::from(session.ask_text(Request::Carry(Box::new(errand))).is_ok());
     }
     before.assert_bounded(&node, &format!("{taken} orders of 480 KB were taken"));
 }
@@ -118,10 +118,10 @@ fn a_session_that_lists_and_sends_much_is_bounded() {
         fs::write(node.data("many").join(format!("{n:0>200}")), b"").unwrap();
     }
     let before = NodeUsage::of(&node);
-    // Each asks for everything and takes nothing of it.
+    // Each requests everything and reads nothing of it.
     let mut open: Vec<Session> = (0..24).map(|_| Session::open(&node, Some(&key)).unwrap()).collect();
     for session in &mut open {
-        session.guest.say_raw(&crate::raw_client::encoded(&Frame::Ask(1, Request::List(place("data", "many")))));
+        session.raw_client.send_raw(&crate::raw_client::encoded(&Frame::Ask(1, Request::List(place("data", "many")))));
     }
     let mut most = 0;
     let until_when = Instant::now() + Duration::from_millis(1500);
@@ -129,7 +129,7 @@ fn a_session_that_lists_and_sends_much_is_bounded() {
         most = most.max(memory(&node).saturating_sub(before.memory));
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(most <= GROWTH_MAX, "{} MiB for {} listings that nobody reads", most / MIB, open.len());
+    assert!(most <= GROWTH_MAX, "{} MiB for {} listings that are not read", most / MIB, open.len());
 }
 
 /// Names of files to send, a little less than a message holds.
@@ -148,12 +148,12 @@ fn lists_of_names_of_one_holder_are_bounded() {
     let mut open: Vec<Session> = (0..4).map(|_| Session::open(&node, Some(&key)).unwrap()).collect();
     for session in &mut open {
         let order = order_at(Direction::Pull, place("data", ""));
-        session.guest.say(&Frame::Open(wire::frame::Open { listed: true, ..order }));
+        session.raw_client.send(&Frame::Open(wire::frame::Open { listed: true, ..order }));
     }
     for _ in 0..56 {
         for session in &mut open {
-            // Who is refused hears it, or finds the line closed: the others go on.
-            session.guest.say_raw(&names);
+            // A refused session gets a refusal or a closed connection: the others continue.
+            session.raw_client.send_raw(&names);
         }
         most = most.max(memory(&node).saturating_sub(before.memory));
     }
@@ -162,9 +162,9 @@ fn lists_of_names_of_one_holder_are_bounded() {
     assert_eq!(Requests::new(&node, Some(&key)).status("GET", "/data/f", &[], b""), 200);
 }
 
-fn told(requests: &mut Requests<'_>, id: Uuid) -> Value {
-    let told = requests.ask("GET", &format!("/api/v1/transfers/{id}"), &[], b"");
-    serde_json::from_slice(&told.body).unwrap()
+fn transfer(requests: &mut Requests<'_>, id: Uuid) -> Value {
+    let transfer = requests.ask("GET", &format!("/api/v1/transfers/{id}"), &[], b"");
+    serde_json::from_slice(&transfer.body).unwrap()
 }
 
 /// Copies one ended transfer under other ids until there are as many as one holder could have.
@@ -180,7 +180,7 @@ fn multiply(node: &Node, id: Uuid, times: u128) {
 }
 
 #[test]
-fn many_orders_of_one_holder_push_out_none_of_anothers() {
+fn many_orders_of_one_holder_displace_none_of_anothers() {
     let (mut node, far) = (plain(), Node::closed());
     let (key, flood, there) = (writer(&node), writer(&node), writer(&far));
     let (id, flooded) = (Uuid::now_v7(), Uuid::now_v7());
@@ -189,7 +189,7 @@ fn many_orders_of_one_holder_push_out_none_of_anothers() {
         far.at("data/came")
     );
     let ended = |node: &Node, key: &str, id: Uuid| {
-        let state = told(&mut Requests::new(node, Some(key)), id)["state"].clone();
+        let state = transfer(&mut Requests::new(node, Some(key)), id)["state"].clone();
         state == "done" || state == "failed"
     };
     let ask = |node: &Node, key: &str, body: &str| {
@@ -208,7 +208,7 @@ fn many_orders_of_one_holder_push_out_none_of_anothers() {
     node.stop();
     multiply(&node, flooded, 10_100);
     node.restart();
-    let shown = told(&mut Requests::new(&node, Some(&key)), id);
+    let shown = transfer(&mut Requests::new(&node, Some(&key)), id);
     assert_eq!(shown["state"], "done", "10,100 orders of another holder pushed it out: {shown}");
     // The same order again is the same transfer, and does not run again; nor does what was pushed out.
     assert_eq!(ask(&node, &key, &body), 200);

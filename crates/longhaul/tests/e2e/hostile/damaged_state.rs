@@ -24,7 +24,7 @@ const DAMAGES: &[Damage] = &[
     ("of zeros", |bytes| Some(vec![0; bytes.len().max(64)])),
     ("of chance", |bytes| Some((0..bytes.len().max(64)).map(|at| (at * 167 + 13) as u8).collect())),
     ("of another type", |_| Some(b"[[grant]]\nid = 7\nexport = [1, 2]\n".to_vec())),
-    ("said twice", |bytes| Some([bytes, bytes].concat())),
+    ("written twice", |bytes| Some([bytes, bytes].concat())),
     ("a directory", |_| None),
 ];
 
@@ -37,7 +37,7 @@ fn damage(path: &Path, whole: &[u8], how: fn(&[u8]) -> Option<Vec<u8>>) {
 }
 
 /// A state directory that a node has used, with a valid key and a revoked one.
-fn lived() -> (Node, String, String) {
+fn used_state() -> (Node, String, String) {
     let setup = Setup::new().data_export("rw").arg("--plain");
     fs::create_dir(setup.state()).unwrap();
     fs::write(setup.state().join("access.toml"), "[macaroons]\n").unwrap();
@@ -102,20 +102,20 @@ fn start(node: &Node, state: &Path, gone: &str) -> Option<String> {
         let _ = child.kill();
     }
     let status = child.wait().unwrap();
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    if said.contains("panicked") {
-        return Some(format!("it panicked: {said}"));
+    let mut error = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+    if error.contains("panicked") {
+        return Some(format!("it panicked: {error}"));
     }
-    if address.is_err() && (status.success() || said.trim().is_empty()) {
-        return Some(format!("it ended without a word: {status}"));
+    if address.is_err() && (status.success() || error.trim().is_empty()) {
+        return Some(format!("it ended without a message: {status}"));
     }
     wrong
 }
 
 #[test]
 fn damaged_state_is_reported_or_survived() {
-    let (node, _, gone) = lived();
+    let (node, _, gone) = used_state();
     let tried = AtomicUsize::new(0);
     // Each with a state of its own, and every so many of the damages: mostly they wait for nodes that start.
     let work = |first: usize| {
@@ -133,7 +133,7 @@ fn damaged_state_is_reported_or_survived() {
             if let Some(trouble) = start(&node, state.path(), &gone) {
                 wrong.push(format!("{} {what}: {trouble}", path.file_name().unwrap().display()));
             }
-            // As it was, all of it: what a start has mended or made anew does not count for the next.
+            // Everything is restored: repairs of one start must not affect the next.
             let _ = fs::remove_dir(path);
             whole.iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
         }

@@ -29,7 +29,7 @@ fn a_deep_tree_is_listed_digested_and_removed_with_few_descriptors() {
     assert!(text.starts_with("crc32c:364b3fb7"), "{text:.100}");
     assert_eq!(client.run(words!["ls", node.at(&format!("data/{deep}"))]).expect(0).text(), "f\n");
     assert!(node.descriptors() < 128, "{} descriptors are held", node.descriptors());
-    // By HTTP a tree is not removed that deep; whatever is said of it, the node goes on.
+    // Over HTTP so deep a tree is not removed; whatever the status, the node continues.
     let status = Requests::new(&node, None).status("PROPFIND", &format!("/data/{deep}/"), &[("Depth", "1")], b"");
     assert!(status == 207 || (400..500).contains(&status), "{status}");
     session.ask(Request::Remove(place("data", "d"), true)).unwrap();

@@ -25,7 +25,7 @@ fn open(policy: Option<&str>) -> Node {
     node
 }
 
-/// A port to which a node could be led.
+/// A listening port to which a node must not connect.
 fn bait() -> (TcpListener, u16) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -56,12 +56,13 @@ fn anonymous_clients_cannot_make_a_node_dial() {
             assert!(answer.field("www-authenticate").is_some(), "{field}: {:?}", answer.fields);
         }
     }
-    let refusal = Session::open(&node, None).unwrap().told(errand(port)).expect_err("a guest's order was taken");
+    let refusal =
+        Session::open(&node, None).unwrap().ask_text(errand(port)).expect_err("an anonymous client's order was taken");
     assert_eq!(refusal.fault, Fault::Auth, "{refusal:?}");
     let order = format!("{{\"id\":\"{}\",\"source\":[\"{url}\"],\"target\":\"/data/new\"}}", model::id::Uuid::now_v7());
     let kind = [("Content-Type", "application/json")];
     assert_eq!(ask(&node, "POST", "/api/v1/transfers", &kind, order.as_bytes()).status, 401);
-    assert!(listener.accept().is_err(), "the node came to a port that a guest named");
+    assert!(listener.accept().is_err(), "the node connected to a port that an anonymous client named");
     assert!(!node.data("new").exists());
 }
 
@@ -71,7 +72,7 @@ fn an_anonymous_client_orders_no_copy_between_nodes() {
     let client = Client::new();
     client.run(words!["cp", near.at("data/f"), far.at("data/came")]).expect(4);
     assert!(!far.data("came").exists());
-    // What a guest carries itself is a read and a write.
+    // What an anonymous client copies through itself is a read and a write.
     client.run(words!["cp", near.at("data/f"), client.path("f")]).expect(0);
     client.run(words!["cp", client.path("f"), far.at("data/came")]).expect(0);
 }
@@ -80,16 +81,16 @@ fn an_anonymous_client_orders_no_copy_between_nodes() {
 fn a_policy_may_let_anonymous_clients_copy() {
     let policy = "[third_party]\nguests = true\n";
     let (near, far) = (open(Some(policy)), open(None));
-    let peer = Peer::new(|heard, socket| honest(heard, socket, b"from afar", ""));
+    let peer = Peer::new(|request, socket| honest(request, socket, b"from afar", ""));
     let pulled = ask(&near, "COPY", "/data/pulled", &[("Source", peer.url("/f").as_str())], b"").expect(202);
     assert_eq!(pulled.last_line(), "success: Created", "{}", pulled.text());
     assert_eq!(fs::read(near.data("pulled")).unwrap(), b"from afar");
     Client::new().run(words!["cp", near.at("data/f"), far.at("data/came")]).expect(0);
     assert_eq!(fs::read(far.data("came")).unwrap(), b"here");
     let (listener, port) = bait();
-    let told = Session::open(&near, None).unwrap().told(errand(port));
-    assert!(told.is_ok(), "{told:?}");
-    until("the node comes to where it was sent", LONG, || listener.accept().is_ok());
+    let answer = Session::open(&near, None).unwrap().ask_text(errand(port));
+    assert!(answer.is_ok(), "{answer:?}");
+    until("the node connects to its target", LONG, || listener.accept().is_ok());
 }
 
 #[test]
@@ -97,7 +98,7 @@ fn only_listed_fields_are_forwarded_with_a_copy() {
     let node = open(None);
     let key = node.grant(&["--export", "data", "--write"]);
     let bearer = format!("Bearer {key}");
-    let peer = Peer::new(|heard, socket| honest(heard, socket, b"from afar", ""));
+    let peer = Peer::new(|request, socket| honest(request, socket, b"from afar", ""));
     let url = peer.url("/f");
     for name in [
         "TransferHeaderX-Anything",
@@ -110,22 +111,25 @@ fn only_listed_fields_are_forwarded_with_a_copy() {
             let fields = [("Authorization", bearer.as_str()), (field, url.as_str()), (name, "1")];
             let answer = ask(&node, "COPY", target, &fields, b"");
             assert_eq!(answer.status, 400, "{name} {field}: {}", answer.text());
-            let said = answer.text().to_ascii_lowercase();
+            let text = answer.text().to_ascii_lowercase();
             let passed = name.trim_start_matches("TransferHeader").to_ascii_lowercase();
-            assert!(said.contains(&passed), "{name} is not named: {said}");
+            assert!(text.contains(&passed), "{name} is not named: {text}");
         }
     }
-    assert!(peer.heard().is_empty(), "{:?}", peer.heard());
-    // What belongs to the request itself is the node's to say: refused or left out, never passed on.
+    assert!(peer.requests().is_empty(), "{:?}", peer.requests());
+    // Headers of the request itself are set by the node: the client's are refused or left out, never passed on.
     for name in ["Upgrade", "Host", "Content-Length", "Transfer-Encoding", "Connection", "Expect"] {
         let passed = format!("TransferHeader{name}");
         let fields = [("Authorization", bearer.as_str()), ("Source", url.as_str()), (passed.as_str(), "evil")];
         ask(&node, "COPY", "/data/new", &fields, b"");
-        let heard = peer.heard();
-        assert!(heard.iter().all(|heard| heard.field(&name.to_lowercase()) != Some("evil")), "{name}: {heard:?}");
+        let requests = peer.requests();
+        assert!(
+            requests.iter().all(|request| request.field(&name.to_lowercase()) != Some("evil")),
+            "{name}: {requests:?}"
+        );
     }
     let fields =
         [("Authorization", bearer.as_str()), ("Source", url.as_str()), ("TransferHeaderAuthorization", "Bearer t")];
     assert_eq!(ask(&node, "COPY", "/data/new", &fields, b"").expect(202).last_line(), "success: Created");
-    assert!(peer.heard().iter().any(|heard| heard.field("authorization") == Some("Bearer t")));
+    assert!(peer.requests().iter().any(|request| request.field("authorization") == Some("Bearer t")));
 }

@@ -1,4 +1,4 @@
-//! Native digests of large empty files: few are made at a time, and none for clients that have gone.
+//! Native digests of large empty files: few are made at a time, and none for clients that have disconnected.
 
 use std::fs::File;
 use std::time::Duration;
@@ -26,27 +26,27 @@ fn digests_of_many_sessions_take_turns_and_end_with_them() {
         return crate::wait::skipped("hostile::digest_floods", &format!("no file of 4 TiB here: {error}"));
     }
     std::fs::write(node.data("f"), b"x").unwrap();
-    // What has answered once has all the threads that it has for itself.
+    // After its first answer a node has all the threads of its own.
     assert_eq!(Requests::new(&node, None).status("GET", "/data/f", &[], b""), 200);
     let before = threads(&node);
     let mut open: Vec<Session> = (0..SESSIONS).map(|_| Session::open(&node, None).unwrap()).collect();
     for session in &mut open {
-        session.guest.say(&Frame::Ask(1, Request::Digest(place("data", "sparse"), vec![Algorithm::Md5])));
+        session.raw_client.send(&Frame::Ask(1, Request::Digest(place("data", "sparse"), vec![Algorithm::Md5])));
     }
     until("digests are made", LONG, || busy_threads(&node) > 0);
-    // The fewest: whoever reads without taking turns does so all the time, while others are at work now and then.
+    // The fewest: a node that reads without taking turns does so all the time, while others are at work now and then.
     let (mut most, mut reading) = (0, usize::MAX);
     for _ in 0..60 {
         (most, reading) = (most.max(threads(&node)), reading.min(busy_threads(&node)));
         std::thread::sleep(Duration::from_millis(10));
     }
-    // A thread of its own for each session, another one for what it asks, and the readers.
+    // A thread of its own for each session, another one for its request, and the readers.
     let bound = before + (2 * SESSIONS + TURNS + 8) as u64;
     assert!(most <= bound, "{most} threads, {before} before");
     assert!(reading <= TURNS + 8, "{reading} threads at work at once");
     assert_eq!(Requests::new(&node, None).status("GET", "/data/f", &[], b""), 200);
     drop(open);
-    until("their threads are gone", LONG, || threads(&node) <= before + 2);
+    until("their threads have ended", LONG, || threads(&node) <= before + 2);
     until("nothing is read any more", LONG, || {
         let began = processor_time(&node);
         std::thread::sleep(Duration::from_millis(300));
@@ -67,5 +67,5 @@ fn digests_of_clients_that_are_killed_end_too() {
     until("digests are made", LONG, || busy_threads(&node) > 0 && threads(&node) > before);
     // Dropping kills.
     drop(running);
-    until("their threads are gone", LONG, || threads(&node) <= before);
+    until("their threads have ended", LONG, || threads(&node) <= before);
 }

@@ -53,7 +53,7 @@ fn trickles() -> Vec<Trickle> {
 }
 
 /// How long the node lets a client trickle on. A final message before the end does not count.
-fn lasts(mut socket: TcpStream, trickle: &Trickle) -> Duration {
+fn time_to_end(mut socket: TcpStream, trickle: &Trickle) -> Duration {
     let began = Instant::now();
     let _ = socket.write_all(&trickle.begins);
     socket.set_read_timeout(Some(PAUSE)).unwrap();
@@ -83,7 +83,7 @@ fn a_trickling_first_message_is_given_up_in_time_and_delays_no_client() {
         for (at, trickle) in trickles.iter().enumerate() {
             for address in 0..9 {
                 let socket = from_address([10 + address, 1 + at as u8], node.port);
-                running.push((trickle, scope.spawn(move || lasts(socket, trickle))));
+                running.push((trickle, scope.spawn(move || time_to_end(socket, trickle))));
             }
         }
         while running.iter().any(|(_, thread)| !thread.is_finished()) {
@@ -98,8 +98,8 @@ fn a_trickling_first_message_is_given_up_in_time_and_delays_no_client() {
 }
 
 fn assert_served(node: &Node) {
-    let asked = Instant::now();
+    let began = Instant::now();
     assert_eq!(get(node, "/data/f").body, b"x");
     Client::new().run(words!["ls", node.at("data")]).expect(0);
-    assert!(asked.elapsed() < Duration::from_secs(60), "a newcomer waited {:?}", asked.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(60), "a new client waited {:?}", began.elapsed());
 }

@@ -47,7 +47,7 @@ const FLOODS: &[Flood] = &[
         [on_stream(&head(true), stream), frame(3, 0, stream, &8_u32.to_be_bytes())].concat()
     }),
     ("requests without an end", |at| on_stream(&head(false), at * 2 + 1)),
-    ("requests whose answers nobody takes", |at| on_stream(&head(true), at * 2 + 1)),
+    ("requests whose answers are not read", |at| on_stream(&head(true), at * 2 + 1)),
     ("settings", |_| frame(4, 0, 0, &[0, 4, 0, 0, 255, 255].repeat(20))),
     ("empty settings", |_| frame(4, 0, 0, &[])),
     ("pings", |_| frame(6, 0, 0, &[7; 8])),
@@ -62,7 +62,7 @@ const FLOODS: &[Flood] = &[
     ("a bomb of fields", |at| {
         let mut block = vec![0x82, 0x86, 0x04, 7];
         block.extend(b"/data/f");
-        // One long field goes into the table, and is said again and again by one byte.
+        // One long field goes into the table, and is repeated again and again by one byte.
         block.extend([0x40, 1, b'a', 0x7f, 0x81, 0x1e]);
         block.extend([b'x'; 4000]);
         block.extend([0xbe; 12_000]);
@@ -88,7 +88,7 @@ fn pour(mut socket: TcpStream, flood: fn(u32) -> Vec<u8>, stop: &AtomicBool) {
             }
             continue;
         };
-        // Full: whoever sends that much has to wait. Half a frame was sent, so this connection is done.
+        // Full: a client that sends that much has to wait. Half a frame was sent, so this connection is done.
         if !matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) || over {
             return;
         }
@@ -101,9 +101,9 @@ fn pour(mut socket: TcpStream, flood: fn(u32) -> Vec<u8>, stop: &AtomicBool) {
 fn slowest(node: &Node, stop: &AtomicBool) -> Duration {
     let mut slowest = Duration::ZERO;
     while !stop.load(Ordering::Relaxed) {
-        let asked = Instant::now();
+        let began = Instant::now();
         assert_eq!(get(node, "/data/f").body, b"x");
-        slowest = slowest.max(asked.elapsed());
+        slowest = slowest.max(began.elapsed());
         std::thread::sleep(Duration::from_millis(20));
     }
     slowest
@@ -137,5 +137,5 @@ fn floods_of_http2_frames_are_survived() {
     });
     assert!(most < GROWTH_MAX, "{} MiB more memory", most >> 20);
     assert!(waited < Duration::from_secs(60), "others waited {waited:?}");
-    until("their threads are gone", LONG, || threads(&node) <= threads_before + 4);
+    until("their threads have ended", LONG, || threads(&node) <= threads_before + 4);
 }

@@ -25,13 +25,13 @@ fn a_key_is_revoked_where_the_state_directory_is_full() {
         for piece in [1 << 16, 1 << 12, 1] {
             while full.write_all(&vec![7; piece]).is_ok() {}
         }
-        let told = node.grant_command(&["revoke", &grant_id(&key)]);
-        assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+        let output = node.grant_command(&["revoke", &grant_id(&key)]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         assert_eq!(requests.status("GET", "/data/f", &[], b""), 401, "the key still opens");
         assert!(Session::open(&node, Some(&key)).is_err(), "the key still opens natively");
         assert!(Session::open(&node, Some(&other)).is_ok(), "another key was lost");
         fs::remove_file(state.join("full")).unwrap();
-        assert_eq!(requests.status("GET", "/data/f", &[], b""), 401, "the key came back");
+        assert_eq!(requests.status("GET", "/data/f", &[], b""), 401, "the key is valid again");
         let list = String::from_utf8(node.grant_command(&["list"]).stdout).unwrap();
         assert!(list.contains(&grant_id(&other)) && !list.contains(&grant_id(&key)), "{list}");
     });

@@ -6,12 +6,12 @@ use crate::client::{Client, Outcome, words};
 use crate::node::Node;
 
 fn serve(node: &Node) -> Outcome {
-    // What serves would go on doing so: a refusal has to come by itself.
+    // A node that serves would never end: a refusal has to come by itself.
     Client::new().run(words!["serve", "--listen", "127.0.0.1:0", "--state", node.state()])
 }
 
 #[test]
-fn a_lost_identity_is_not_replaced_where_keys_are_out() {
+fn a_lost_identity_is_not_replaced_while_keys_exist() {
     let mut node = Node::closed();
     node.grant(&["--export", "data"]);
     node.kill();
@@ -20,10 +20,10 @@ fn a_lost_identity_is_not_replaced_where_keys_are_out() {
             let _ = fs::remove_file(node.state().join(name));
         }
         let refused = serve(&node);
-        let said = &refused.err;
-        assert!(refused.code != 0, "{said}");
-        assert!(said.contains("identity.key.der") && said.contains("grants.toml"), "{said}");
-        assert!(said.contains("restore") || said.contains("remove") || said.contains("put"), "no remedy: {said}");
+        let error = &refused.err;
+        assert!(refused.code != 0, "{error}");
+        assert!(error.contains("identity.key.der") && error.contains("grants.toml"), "{error}");
+        assert!(error.contains("restore") || error.contains("remove") || error.contains("put"), "no remedy: {error}");
         assert!(!node.state().join("identity.key.der").exists(), "a new identity was made");
     }
 }
@@ -34,7 +34,7 @@ fn a_new_state_directory_makes_an_identity() {
     node.kill();
     fs::remove_file(node.state().join("identity.key.der")).unwrap();
     fs::remove_file(node.state().join("identity.cert.der")).unwrap();
-    // No key is out that it could make worthless.
+    // No keys were granted that a new identity would invalidate.
     node.restart();
     assert!(node.state().join("identity.key.der").exists());
 }

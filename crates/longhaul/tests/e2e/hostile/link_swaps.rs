@@ -33,23 +33,23 @@ fn macaroon(node: &Node, key: &str, target: &str, activities: &str) -> String {
 }
 
 /// The native key that is delegated for a file, and its job.
-fn lent(node: &Node, bearer: &str, target: &str, write: bool) -> Option<(String, [u8; 16])> {
+fn delegated_key(node: &Node, bearer: &str, target: &str, write: bool) -> Option<(String, [u8; 16])> {
     let job = Uuid::now_v7();
     let question = format!("{{\"v\":1,\"write\":{write},\"job\":\"{job}\"}}");
     let answer =
         Requests::new(node, Some(bearer)).ask("POST", target, &[("Content-Type", SESSION)], question.as_bytes());
-    let told: Value = serde_json::from_slice(&answer.body).ok().filter(|_| answer.status == 200)?;
-    Some((told["key"].as_str()?.to_owned(), *job.as_bytes()))
+    let issued: Value = serde_json::from_slice(&answer.body).ok().filter(|_| answer.status == 200)?;
+    Some((issued["key"].as_str()?.to_owned(), *job.as_bytes()))
 }
 
 /// A job that is cut off when it has put a link at its path, and returns with a tree for the same path.
-fn comes_again(node: &Node, key: &str, job: [u8; 16], path: &str, target: &str) -> Result<(), Refusal> {
+fn return_with_tree(node: &Node, key: &str, job: [u8; 16], path: &str, target: &str) -> Result<(), Refusal> {
     let order = || wire::frame::Open { job, ..order_at(Direction::Push, place("data", path)) };
     let mut first = RawClient::with_key(node, Some(&proof(key))).unwrap();
-    first.say(&Frame::Open(order()));
-    first.say(&Frame::Entries(vec![link(1, 0, "t", target)]));
-    // Until it has said what became of the link.
-    while first.hear().is_ok_and(|frame| !matches!(frame, Frame::Outcomes(_) | Frame::Finished(_))) {}
+    first.send(&Frame::Open(order()));
+    first.send(&Frame::Entries(vec![link(1, 0, "t", target)]));
+    // Until it has reported the outcome of the link.
+    while first.receive().is_ok_and(|frame| !matches!(frame, Frame::Outcomes(_) | Frame::Finished(_))) {}
     drop(first);
     let tree = vec![dir(1, 0, "t"), file(2, 1, "evil", 4), wire::frame::Entry::Leave(1)];
     Session::open(node, Some(key)).and_then(|mut session| session.push(order(), tree, &[(2, b"evil")]))
@@ -71,29 +71,29 @@ fn a_macaroon_for_a_file_and_its_delegated_keys_open_only_that_file() {
         }
         let own = node.grant(&["--export", "data", "--write"]);
         let bearer = macaroon(&node, &own, "/data/a/f", "DOWNLOAD,UPLOAD,LIST,DELETE,MANAGE");
-        let (reads, _) = lent(&node, &bearer, "/data/a/f", false).expect(&what);
-        let (key, job) = lent(&node, &bearer, "/data/a/f", true).expect(&what);
+        let (reads, _) = delegated_key(&node, &bearer, "/data/a/f", false).expect(&what);
+        let (key, job) = delegated_key(&node, &bearer, "/data/a/f", true).expect(&what);
         let path = "a/f";
-        let scene =
+        let fixture =
             CredentialFixture { what: "", node: Arc::clone(&node), path, native: None, bearer: None, job: Some(job) };
-        let scene = CredentialFixture { native: Some(key.clone()), bearer: Some(bearer), ..scene };
-        let before = scene.others();
-        let again = comes_again(&node, &key, job, path, target);
+        let fixture = CredentialFixture { native: Some(key.clone()), bearer: Some(bearer), ..fixture };
+        let before = fixture.others();
+        let again = return_with_tree(&node, &key, job, path, target);
         assert_no_evil(&node, &format!("{what}: {again:?}"));
-        assert!(!holds(&scene.rummage(), CANARY), "{what}: somebody else's file was read");
-        // By whoever else, now: what was lent to read it reads nothing else.
+        assert!(!holds(&fixture.try_everything(), CANARY), "{what}: another user's file was read");
+        // Now by somebody else: the key that was delegated to read it reads nothing else.
         let _ = fs::remove_file(node.data(path));
         let _ = symlink(target, node.data(path));
         for below in ["a/f/canary", "a/f/b/canary", "a/f"] {
             let got = Session::open(&node, Some(&reads)).and_then(|mut session| session.get(place("data", below)));
-            assert!(!got.is_ok_and(|bytes| holds(&bytes, CANARY)), "{what}: {below} was read with a lent key");
+            assert!(!got.is_ok_and(|bytes| holds(&bytes, CANARY)), "{what}: {below} was read with a delegated key");
         }
-        assert!(scene.others() == before, "{what}: something else was changed");
+        assert!(fixture.others() == before, "{what}: something else was changed");
     }
 }
 
 #[test]
-fn a_key_for_one_job_that_comes_again_stays_in_its_place() {
+fn a_returning_key_for_one_job_stays_in_its_path() {
     for (own, targets) in [(&["--write"][..], ["..", ".", "../b"]), (&["--write", "--path", "a"], [".", "..", "../.."])]
     {
         let node = setup("").start();
@@ -101,9 +101,9 @@ fn a_key_for_one_job_that_comes_again_stays_in_its_place() {
         for target in targets {
             let _ = fs::remove_file(node.data("a/t")).or_else(|_| fs::remove_dir_all(node.data("a/t")));
             let job = *model::id::JobId::random().0.as_bytes();
-            let asked = Request::KeyFor { job, place: place("data", "a/t"), delete: false };
-            let key = Session::open(&node, Some(&own)).unwrap().told(asked).unwrap();
-            let again = comes_again(&node, &key, job, "a/t", target);
+            let request = Request::KeyFor { job, place: place("data", "a/t"), delete: false };
+            let key = Session::open(&node, Some(&own)).unwrap().ask_text(request).unwrap();
+            let again = return_with_tree(&node, &key, job, "a/t", target);
             assert_no_evil(&node, &format!("a link to {target:?}: {again:?}"));
         }
     }
@@ -122,36 +122,36 @@ fn swap(node: &Node, path: &str, target: &str, stop: &AtomicBool, turns: &Atomic
 }
 
 #[test]
-fn links_that_come_and_go_lead_nobody_out() {
+fn swapped_links_lead_no_request_out() {
     type Case = (&'static str, fn(std::path::PathBuf), &'static str);
     let cases: [Case; 2] = [
         ("a/f", |path| fs::write(path, b"mine").unwrap(), "../canary"),
         ("a/d", |path| fs::create_dir(path).unwrap(), "../b"),
     ];
     for (path, there, target) in cases {
-        let scene = CredentialFixture::of_key("a path whose link comes and goes", path, there);
+        let fixture = CredentialFixture::of_key("a path whose link is made and removed", path, there);
         let canaries = ["canary", "b/canary", "a/canary", "../outside/canary"];
         let (stop, turns) = (AtomicBool::new(false), AtomicUsize::new(0));
-        let said = std::thread::scope(|scope| {
-            scope.spawn(|| swap(&scene.node, path, target, &stop, &turns));
-            let mut said = Vec::new();
+        let answers = std::thread::scope(|scope| {
+            scope.spawn(|| swap(&fixture.node, path, target, &stop, &turns));
+            let mut answers = Vec::new();
             let deadline = Instant::now() + Duration::from_secs(60);
             for _ in 0..6 {
                 assert!(Instant::now() < deadline);
-                said.extend(scene.rummage());
+                answers.extend(fixture.try_everything());
             }
             stop.store(true, Ordering::Relaxed);
-            said
+            answers
         });
         assert!(turns.load(Ordering::Relaxed) > 100, "the links were hardly swapped");
-        assert!(!holds(&said, CANARY), "{path}: somebody else's file was read");
+        assert!(!holds(&answers, CANARY), "{path}: another user's file was read");
         for canary in canaries {
             assert!(
-                fs::read(scene.node.data(canary)).is_ok_and(|bytes| bytes == CANARY),
+                fs::read(fixture.node.data(canary)).is_ok_and(|bytes| bytes == CANARY),
                 "{path}: {canary} was changed"
             );
         }
-        let names: Vec<_> = fs::read_dir(scene.node.data("b")).unwrap().map(|e| e.unwrap().file_name()).collect();
+        let names: Vec<_> = fs::read_dir(fixture.node.data("b")).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(names, ["canary"], "{path}: something was made outside");
     }
 }

@@ -88,16 +88,16 @@ impl CredentialFixture {
     }
 
     /// Tries every verb on the path and through it, by both protocols. Returns all answers.
-    pub fn rummage(&self) -> Vec<u8> {
-        let mut said = Vec::new();
+    pub fn try_everything(&self) -> Vec<u8> {
+        let mut answers = Vec::new();
         for below in ["", "/canary", "/evil", "/l/canary"] {
-            self.natively(below, &mut said);
-            self.by_http(below, &mut said);
+            self.natively(below, &mut answers);
+            self.by_http(below, &mut answers);
         }
-        said
+        answers
     }
 
-    fn natively(&self, below: &str, said: &mut Vec<u8>) {
+    fn natively(&self, below: &str, answers: &mut Vec<u8>) {
         let at = || place("data", &format!("{}{below}", self.path));
         let listed = |lines: Vec<wire::frame::Listed>| format!("{lines:?}").into_bytes();
         let questions = [
@@ -110,16 +110,16 @@ impl CredentialFixture {
         ];
         let Ok(mut session) = self.session() else { return };
         for question in questions {
-            said.extend(session.ask(question).map(listed).unwrap_or_default());
+            answers.extend(session.ask(question).map(listed).unwrap_or_default());
         }
-        said.extend(session.get(at()).unwrap_or_default());
+        answers.extend(session.get(at()).unwrap_or_default());
         if let Ok(mut session) = self.session() {
             let put = vec![file(1, 0, "f", 4)];
             let _ = session.push(self.order(below), put, &[(1, b"evil")]);
         }
     }
 
-    fn by_http(&self, below: &str, said: &mut Vec<u8>) {
+    fn by_http(&self, below: &str, answers: &mut Vec<u8>) {
         let target = format!("/data/{}{below}", self.path);
         let mut requests = Requests::new(&self.node, self.bearer.as_deref());
         let stolen = format!("/data/{}/stolen", self.path);
@@ -132,7 +132,7 @@ impl CredentialFixture {
             ("DELETE", &[("Depth", "infinity")], b""),
             ("MKCOL", &[], b""),
         ] {
-            said.extend(requests.ask(method, &target, fields, body).body);
+            answers.extend(requests.ask(method, &target, fields, body).body);
         }
     }
 }
@@ -159,7 +159,7 @@ fn pushes() -> Vec<(&'static str, Vec<Entry>)> {
 
 #[test]
 fn no_link_that_a_holder_makes_widens_a_key() {
-    let scenes: [fn() -> CredentialFixture; 5] = [
+    let fixtures: [fn() -> CredentialFixture; 5] = [
         || CredentialFixture::of_key("a file", "a/f", a_file),
         || CredentialFixture::of_key("a missing file", "a/f", |_| ()),
         || CredentialFixture::of_key("a directory", "a/d", a_dir),
@@ -167,18 +167,18 @@ fn no_link_that_a_holder_makes_widens_a_key() {
         CredentialFixture::of_rule,
     ];
     let mut wrong = Vec::new();
-    for scene in scenes {
-        let scene = scene();
-        let before = scene.others();
+    for fixture in fixtures {
+        let fixture = fixture();
+        let before = fixture.others();
         for (what, entries) in pushes() {
-            let pushed = scene.session().and_then(|mut session| session.push(scene.order(""), entries, &[]));
-            let said = scene.rummage();
-            let told = if pushed.is_ok() { "was taken" } else { "was refused" };
-            if holds(&said, CANARY) {
-                wrong.push(format!("{}: {what} {told}, and then somebody else's file was read", scene.what));
+            let pushed = fixture.session().and_then(|mut session| session.push(fixture.order(""), entries, &[]));
+            let answers = fixture.try_everything();
+            let verdict = if pushed.is_ok() { "was taken" } else { "was refused" };
+            if holds(&answers, CANARY) {
+                wrong.push(format!("{}: {what} {verdict}, and then another user's file was read", fixture.what));
             }
-            if scene.others() != before {
-                wrong.push(format!("{}: {what} {told}, and then something else was changed", scene.what));
+            if fixture.others() != before {
+                wrong.push(format!("{}: {what} {verdict}, and then something else was changed", fixture.what));
                 break;
             }
         }
@@ -189,13 +189,13 @@ fn no_link_that_a_holder_makes_widens_a_key() {
 #[test]
 fn the_path_of_a_credential_is_never_a_link() {
     for target in ["..", "../canary", "../b", "d"] {
-        let scene = CredentialFixture::of_key("a link", "a/f", |path| symlink("d", path).unwrap());
-        fs::create_dir(scene.node.data("a/d")).unwrap();
-        fs::write(scene.node.data("a/d/canary"), CANARY).unwrap();
-        fs::remove_file(scene.node.data("a/f")).unwrap();
-        symlink(target, scene.node.data("a/f")).unwrap();
-        let before = scene.others();
-        let mut session = scene.session().unwrap();
+        let fixture = CredentialFixture::of_key("a link", "a/f", |path| symlink("d", path).unwrap());
+        fs::create_dir(fixture.node.data("a/d")).unwrap();
+        fs::write(fixture.node.data("a/d/canary"), CANARY).unwrap();
+        fs::remove_file(fixture.node.data("a/f")).unwrap();
+        symlink(target, fixture.node.data("a/f")).unwrap();
+        let before = fixture.others();
+        let mut session = fixture.session().unwrap();
         let at = |below: &str| place("data", &format!("a/f{below}"));
         for below in ["", "/canary"] {
             for question in [
@@ -208,18 +208,18 @@ fn the_path_of_a_credential_is_never_a_link() {
                 let refusal = session.ask(question).expect_err(&what);
                 assert_eq!(refusal.fault, model::fault::Fault::Auth, "{what}: {refusal:?}");
             }
-            let mut requests = Requests::new(&scene.node, scene.bearer.as_deref());
+            let mut requests = Requests::new(&fixture.node, fixture.bearer.as_deref());
             for (method, body) in [("GET", &b""[..]), ("PUT", b"evil"), ("HEAD", b""), ("PROPFIND", b"")] {
                 let target = format!("/data/a/f{below}");
                 assert_eq!(requests.status(method, &target, &[("Depth", "0")], body), 403, "{method} {target}");
             }
         }
-        assert!(scene.others() == before, "{target:?}");
+        assert!(fixture.others() == before, "{target:?}");
     }
 }
 
 #[test]
-fn a_link_on_the_way_leads_deeper_or_nowhere() {
+fn a_link_above_a_grants_path_may_only_lead_deeper() {
     let node = setup("").start();
     fs::create_dir_all(node.data("a/real/d")).unwrap();
     fs::write(node.data("a/real/d/f"), b"mine").unwrap();

@@ -9,7 +9,7 @@ use super::session::{Session, place};
 use crate::node::Setup;
 
 #[test]
-fn a_link_that_leads_in_a_circle_is_not_there() {
+fn a_circular_link_is_missing() {
     let node = Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain").start();
     symlink("two", node.data("one")).unwrap();
     symlink("one", node.data("two")).unwrap();

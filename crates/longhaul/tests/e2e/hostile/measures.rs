@@ -31,7 +31,7 @@ pub fn processor_time(node: &Node) -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// Threads of a node that want a processor now.
+/// Threads of a node that run or wait for a processor.
 pub fn busy_threads(node: &Node) -> usize {
     let tasks = fs::read_dir(format!("/proc/{}/task", node.pid())).unwrap().flatten();
     let state = |path: PathBuf| fs::read_to_string(path.join("stat")).ok()?.rsplit_once(')')?.1.trim().chars().next();

@@ -1,4 +1,4 @@
-//! One address with as many sessions as it may have leaves room for another address, where descriptors are few.
+//! One address with as many sessions as it may have leaves descriptors to another address, where they are few.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -15,34 +15,34 @@ fn sessions_of_one_address_leave_descriptors_to_others() {
     let node = Setup::new().descriptors(256).data_export("rw").arg("--anonymous").arg("rw").arg("--plain").start();
     fs::write(node.data("f"), b"x").unwrap();
     let (mut held, mut sessions) = (Vec::new(), Vec::new());
-    let mut let_in = 0;
+    let mut admitted = 0;
     for _ in 0..150 {
         let began = Instant::now();
         let socket = from_address([3, 1], node.port);
-        // Those beyond what there is room for are sent away or wait: they hold what they have.
+        // Connections beyond the limit are refused or wait: they keep what they have.
         socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
         held.push(socket.try_clone().unwrap());
-        if let Ok(mut guest) = RawClient::over(&node, socket) {
-            let login = guest.login();
-            guest.say(&login);
-            let_in += usize::from(guest.link.exchange(Duration::from_secs(1)).is_ok());
-            sessions.push(guest);
+        if let Ok(mut raw_client) = RawClient::over(&node, socket) {
+            let login = raw_client.login();
+            raw_client.send(&login);
+            admitted += usize::from(raw_client.link.exchange(Duration::from_secs(1)).is_ok());
+            sessions.push(raw_client);
         }
-        // There is no room left, and those who have it must not be taken for gone before others have asked.
+        // The limit is reached, and the holders must not time out before other clients have asked.
         if began.elapsed() > Duration::from_secs(5) {
             break;
         }
     }
-    assert!(let_in > 10, "only {let_in} sessions were let in");
-    let asked = Instant::now();
+    assert!(admitted > 10, "only {admitted} sessions were admitted");
+    let began = Instant::now();
     for last in 1..6 {
         let mut raw = Raw::over(from_address([4, last], node.port));
-        assert_eq!(raw.ask("GET", "/data/f", &[], &[]).body, b"x", "beside {let_in} sessions");
-        let mut guest = RawClient::over(&node, from_address([4, last], node.port)).unwrap();
-        guest.log_in(None).unwrap();
+        assert_eq!(raw.ask("GET", "/data/f", &[], &[]).body, b"x", "beside {admitted} sessions");
+        let mut raw_client = RawClient::over(&node, from_address([4, last], node.port)).unwrap();
+        raw_client.log_in(None).unwrap();
     }
-    // Before those that hold theirs are taken for gone.
-    assert!(asked.elapsed() < Duration::from_secs(15), "others waited {:?}", asked.elapsed());
+    // Before the holders time out.
+    assert!(began.elapsed() < Duration::from_secs(15), "others waited {:?}", began.elapsed());
     // A copy needs descriptors of its own: for files and for streams.
     let client = Client::new();
     client.write("t/a", b"a");

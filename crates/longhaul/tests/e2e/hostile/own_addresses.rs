@@ -1,4 +1,4 @@
-//! A node on a wildcard address takes every address of its host for its own: a client that may order copies cannot lead it there.
+//! A node on a wildcard address takes every address of its host for its own: a client that may order copies cannot make it connect there.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -37,9 +37,9 @@ fn order(node: &Node, key: &str, source: &str, target: &str) -> Value {
         return serde_json::from_slice(&created.body).unwrap();
     }
     until_some("the transfer has ended", LONG, || {
-        let told = requests.ask("GET", &format!("/api/v1/transfers/{id}"), &[], b"");
-        let told: Value = serde_json::from_slice(&told.body).unwrap();
-        matches!(told["state"].as_str(), Some("failed" | "done" | "canceled")).then_some(told)
+        let transfer = requests.ask("GET", &format!("/api/v1/transfers/{id}"), &[], b"");
+        let transfer: Value = serde_json::from_slice(&transfer.body).unwrap();
+        matches!(transfer["state"].as_str(), Some("failed" | "done" | "canceled")).then_some(transfer)
     })
 }
 
@@ -52,7 +52,7 @@ fn a_host_s_own_addresses_are_the_node_itself() {
         let bait = TcpListener::bind("[::]:0").unwrap();
         bait.set_nonblocking(true).unwrap();
         let port = bait.local_addr().unwrap().port();
-        for setup in [Setup::new().everywhere(), Setup::new().of_both_families()] {
+        for setup in [Setup::new().on_all_addresses(), Setup::new().on_both_families()] {
             let node = setup.data_export("rw").arg("--plain").start();
             std::fs::write(node.data("f"), b"here").unwrap();
             let key = node.grant(&["--export", "data", "--write"]);
@@ -72,11 +72,11 @@ fn a_host_s_own_addresses_are_the_node_itself() {
                 }
                 for far in [format!("lh://{host}:{port}/data/x"), url] {
                     for (source, target) in [("/data/f", far.as_str()), (far.as_str(), "/data/new")] {
-                        let told = order(&node, &key, source, target);
-                        assert_ne!(told["state"], "done", "{source} to {target}: {told}");
+                        let transfer = order(&node, &key, source, target);
+                        assert_ne!(transfer["state"], "done", "{source} to {target}: {transfer}");
                     }
                 }
-                assert!(bait.accept().is_err(), "the node came to {host}, which is its own");
+                assert!(bait.accept().is_err(), "the node connected to {host}, which is its own");
             }
         }
     });

@@ -27,7 +27,7 @@ impl<'a> Requests<'a> {
         }
         let mut line = self.line.take().unwrap_or_else(|| Raw::to(self.node));
         line.request(method, target, &all, body);
-        let answer = if method == "HEAD" { line.hear_head() } else { line.hear() };
+        let answer = if method == "HEAD" { line.receive_head() } else { line.receive() };
         let answer = answer.unwrap_or_else(|| panic!("{method} {target}: no answer"));
         if answer.field("connection") != Some("close") {
             self.line = Some(line);

@@ -33,7 +33,7 @@ fn held_tests_take_few_threads_and_give_them_back() {
     std::fs::write(node.data("f"), b"x").unwrap();
     assert_eq!(get(&node, "/data/f").body, b"x");
     let before = threads(&node);
-    // Cookies of one test, of tests of their own, and such as never become whole: by many addresses.
+    // Cookies of one test, of different tests, and incomplete ones: from many addresses.
     for kind in ["one test", "many tests", "half a cookie"] {
         let mut held: Vec<TcpStream> = Vec::new();
         for at in 0..MANY {
@@ -49,7 +49,7 @@ fn held_tests_take_few_threads_and_give_them_back() {
         let most = most.max().unwrap();
         assert!(most <= before + THREADS_MAX, "{MANY} of {kind}: {most} threads, {before} before");
         drop(held);
-        until("their threads are gone", LONG, || threads(&node) <= before + 2);
+        until("their threads have ended", LONG, || threads(&node) <= before + 2);
         assert_eq!(get(&node, "/data/f").body, b"x");
     }
 }

@@ -1,4 +1,4 @@
-//! A key that is revoked while its session is open: nothing new begins, and running transfers go on to their end.
+//! A key that is revoked while its session is open: nothing new begins, and running transfers continue to their end.
 
 use model::checksum::{Digest, crc32c};
 use model::fault::Fault;
@@ -19,8 +19,8 @@ fn closed() -> Node {
 }
 
 fn revoke(node: &Node, key: &str) {
-    let told = node.grant_command(&["revoke", &grant_id(key)]);
-    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    let output = node.grant_command(&["revoke", &grant_id(key)]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Sets the end of the node's keys to the past.
@@ -54,13 +54,13 @@ fn an_open_session_of_a_revoked_key_begins_nothing() {
             Request::KeyFor { job, place: place("data", "t"), delete: false },
         ] {
             let what = format!("{question:?}, revoked {is_revoked}");
-            assert_eq!(open[0].told(question).expect_err(&what).fault, Fault::Auth, "{what}");
+            assert_eq!(open[0].ask_text(question).expect_err(&what).fault, Fault::Auth, "{what}");
         }
         assert_eq!(open[1].put(place("data", "new"), b"new").unwrap_err().fault, Fault::Auth);
         assert_eq!(open[2].get(place("data", "f")).unwrap_err().fault, Fault::Auth);
         let names: Vec<_> = std::fs::read_dir(node.data("")).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(names, ["f"]);
-        // By HTTP a connection is nothing that one could hold.
+        // Over HTTP each request is checked, so an open connection is of no use.
         assert_eq!(Requests::new(&node, Some(&key)).status("GET", "/data/f", &[], b""), 401);
     }
 }
@@ -70,25 +70,25 @@ fn a_transfer_that_runs_outlives_its_key() {
     let node = closed();
     let key = node.grant(&["--export", "data", "--write"]);
     let bytes = pattern(1 << 20);
-    let mut guest = RawClient::with_key(&node, Some(&proof(&key))).unwrap();
-    guest.say(&Frame::Open(order_at(Direction::Push, place("data", "t"))));
-    guest.say(&Frame::Entries(vec![dir(1, 0, "t"), file(2, 1, "f", 2 << 20)]));
-    guest.hear_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
-    let mut stream = guest.stream(1);
+    let mut raw_client = RawClient::with_key(&node, Some(&proof(&key))).unwrap();
+    raw_client.send(&Frame::Open(order_at(Direction::Push, place("data", "t"))));
+    raw_client.send(&Frame::Entries(vec![dir(1, 0, "t"), file(2, 1, "f", 2 << 20)]));
+    raw_client.receive_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
+    let mut stream = raw_client.stream(1);
     stream.send(&[part(2, 0, &bytes)], &mut payload(&bytes)).unwrap();
-    guest.hear_until("the block has arrived", |frame| matches!(frame, Frame::Received(_)));
+    raw_client.receive_until("the block has arrived", |frame| matches!(frame, Frame::Received(_)));
     revoke(&node, &key);
     stream.send(&[part(2, 1 << 20, &bytes)], &mut payload(&bytes)).unwrap();
     let digest = Digest::crc32c(crc32c(&[&bytes[..], &bytes].concat()));
-    guest.say(&Frame::Ends(vec![End { id: 2, size: 2 << 20, digests: vec![digest] }]));
-    guest.say(&Frame::Entries(vec![Entry::Leave(1)]));
-    guest.say(&Frame::ScanEnd(2));
-    let finished = guest.hear_until("the end", |frame| matches!(frame, Frame::Finished(_)));
+    raw_client.send(&Frame::Ends(vec![End { id: 2, size: 2 << 20, digests: vec![digest] }]));
+    raw_client.send(&Frame::Entries(vec![Entry::Leave(1)]));
+    raw_client.send(&Frame::ScanEnd(2));
+    let finished = raw_client.receive_until("the end", |frame| matches!(frame, Frame::Finished(_)));
     assert!(matches!(finished, Frame::Finished(totals) if totals.files == 1 && totals.failed == 0), "{finished:?}");
     until("the file is whole", LONG, || std::fs::metadata(node.data("t/f")).is_ok_and(|meta| meta.len() == 2 << 20));
-    // And that was its last.
+    // It was the last transfer: a further request in this session is refused.
     drop(stream);
-    let mut session = Session { guest };
+    let mut session = Session { raw_client };
     let refusal = session.ask(Request::List(place("data", ""))).unwrap_err();
     assert_eq!(refusal.fault, Fault::Auth, "{refusal:?}");
 }

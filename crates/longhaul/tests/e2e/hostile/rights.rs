@@ -38,7 +38,7 @@ struct Keys {
 
 const TREE: [&str; 8] = ["f", "sub/x", "a/f", "a/sub/x", "a/other", "b/f", "b/sub/x", "b/other"];
 
-fn lay(root: &std::path::Path) {
+fn build_tree(root: &std::path::Path) {
     // The directory itself stays: a node that serves it has it open.
     fs::create_dir_all(root).unwrap();
     for entry in fs::read_dir(root).unwrap().flatten() {
@@ -55,7 +55,7 @@ impl RightsNodes {
     fn new() -> RightsNodes {
         let dir = tempfile::tempdir().unwrap();
         for name in ["data", "other", "fixed"] {
-            lay(&dir.path().join(name));
+            build_tree(&dir.path().join(name));
         }
         let setup = || {
             let mut setup = Setup::new().arg("--plain");
@@ -76,8 +76,8 @@ impl RightsNodes {
 
     fn node(&self, credential: Credential) -> &Node {
         match credential {
-            Credential::GuestReads => &self.reading,
-            Credential::GuestWrites => &self.writing,
+            Credential::AnonymousReads => &self.reading,
+            Credential::AnonymousWrites => &self.writing,
             _ => &self.closed,
         }
     }
@@ -131,7 +131,7 @@ impl Keys {
 
     fn of(&self, credential: Credential) -> Option<&str> {
         Some(match credential {
-            Credential::Nothing | Credential::GuestReads | Credential::GuestWrites => return None,
+            Credential::Nothing | Credential::AnonymousReads | Credential::AnonymousWrites => return None,
             Credential::ReadAll => &self.read_all,
             Credential::CreateAll => &self.create_all,
             Credential::WriteAll => &self.write_all,
@@ -148,33 +148,33 @@ impl Keys {
     }
 }
 
-fn fits(letter: char, told: &VerbOutcome) -> bool {
+fn fits(letter: char, outcome: &VerbOutcome) -> bool {
     match letter {
-        'y' => *told == VerbOutcome::Done,
-        '.' => *told == VerbOutcome::Refused,
-        '-' => *told == VerbOutcome::Missing,
-        'x' => matches!(told, VerbOutcome::Stays | VerbOutcome::Refused),
+        'y' => *outcome == VerbOutcome::Done,
+        '.' => *outcome == VerbOutcome::Refused,
+        '-' => *outcome == VerbOutcome::Missing,
+        'x' => matches!(outcome, VerbOutcome::Stays | VerbOutcome::Refused),
         _ => false,
     }
 }
 
-/// Compares, and lays out what was changed.
+/// Compares, and builds the tree again where it was changed.
 fn judge(
     world: &RightsNodes,
     what: &str,
     letter: char,
-    told: &VerbOutcome,
+    outcome: &VerbOutcome,
     before: &[(PathBuf, Vec<u8>)],
     wrong: &mut Vec<String>,
 ) {
-    if !fits(letter, told) {
-        wrong.push(format!("{what}: expected {letter:?}, was {told:?}"));
+    if !fits(letter, outcome) {
+        wrong.push(format!("{what}: expected {letter:?}, was {outcome:?}"));
     }
     if world.all() != before {
-        if *told != VerbOutcome::Done {
-            wrong.push(format!("{what}: {told:?}, and yet something changed"));
+        if *outcome != VerbOutcome::Done {
+            wrong.push(format!("{what}: {outcome:?}, and yet something changed"));
         }
-        ["data", "other", "fixed"].iter().for_each(|export| lay(&world.root(export)));
+        ["data", "other", "fixed"].iter().for_each(|export| build_tree(&world.root(export)));
         assert!(world.all() == before, "{what}: the tree cannot be laid out again");
     }
 }
@@ -189,20 +189,20 @@ fn the_rights_are_the_same_by_both_protocols() {
         for (verb, letter) in VERBS.into_iter().zip(letters.chars()) {
             let what = format!("{credential:?} {verb:?} {at:?}");
             if native_differs(*credential).is_none() {
-                let told = by_native(world.node(*credential), world.keys.of(*credential), verb, *at, &mut session);
-                judge(&world, &format!("{what} natively"), letter, &told, &before, &mut wrong);
+                let outcome = by_native(world.node(*credential), world.keys.of(*credential), verb, *at, &mut session);
+                judge(&world, &format!("{what} natively"), letter, &outcome, &before, &mut wrong);
             }
-            let told = by_http(&mut requests, verb, *at);
-            judge(&world, &format!("{what} by HTTP"), letter, &told, &before, &mut wrong);
+            let outcome = by_http(&mut requests, verb, *at);
+            judge(&world, &format!("{what} by HTTP"), letter, &outcome, &before, &mut wrong);
             if matches!(credential, Credential::Expired | Credential::Revoked) {
-                // Whoever shows bad credentials again and again waits, until there is a good one.
-                ask(&world.closed, "GET", "/data/f", &[("Authorization", &good(&world))], b"").expect(200);
+                // Clients of an address with several bad credentials wait, until there is a good one.
+                ask(&world.closed, "GET", "/data/f", &[("Authorization", &read_all_bearer(&world))], b"").expect(200);
             }
         }
     }
     assert!(wrong.is_empty(), "{} rows are not as written:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-fn good(world: &RightsNodes) -> String {
+fn read_all_bearer(world: &RightsNodes) -> String {
     format!("Bearer {}", world.keys.read_all)
 }

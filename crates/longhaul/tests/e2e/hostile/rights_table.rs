@@ -41,11 +41,11 @@ pub enum PathRelation {
     Inside,
     /// `data/b`.
     Beside,
-    /// `data` itself: what lies at its top.
+    /// `data` itself: the entries at its top.
     Above,
     /// Another export that may be written.
     OtherExport,
-    /// An export that nobody may write.
+    /// An export that no client may write.
     ReadOnly,
 }
 
@@ -68,9 +68,9 @@ pub enum Credential {
     /// None, to a node that admits no client without a key.
     Nothing,
     /// None, to a node with `--anonymous ro`.
-    GuestReads,
+    AnonymousReads,
     /// None, to a node with `--anonymous rw`.
-    GuestWrites,
+    AnonymousWrites,
     ReadAll,
     CreateAll,
     WriteAll,
@@ -105,14 +105,14 @@ pub const TABLE: &[Row] = &[
     (Credential::Nothing, PathRelation::Inside, NO),
     (Credential::Nothing, PathRelation::OtherExport, NO),
     (Credential::Nothing, PathRelation::ReadOnly, NO),
-    (Credential::GuestReads, PathRelation::Inside, READS),
-    (Credential::GuestReads, PathRelation::Above, READS),
-    (Credential::GuestReads, PathRelation::OtherExport, READS),
-    (Credential::GuestReads, PathRelation::ReadOnly, READS),
-    (Credential::GuestWrites, PathRelation::Inside, WRITES),
-    (Credential::GuestWrites, PathRelation::Above, WRITES),
-    (Credential::GuestWrites, PathRelation::OtherExport, WRITES),
-    (Credential::GuestWrites, PathRelation::ReadOnly, READS),
+    (Credential::AnonymousReads, PathRelation::Inside, READS),
+    (Credential::AnonymousReads, PathRelation::Above, READS),
+    (Credential::AnonymousReads, PathRelation::OtherExport, READS),
+    (Credential::AnonymousReads, PathRelation::ReadOnly, READS),
+    (Credential::AnonymousWrites, PathRelation::Inside, WRITES),
+    (Credential::AnonymousWrites, PathRelation::Above, WRITES),
+    (Credential::AnonymousWrites, PathRelation::OtherExport, WRITES),
+    (Credential::AnonymousWrites, PathRelation::ReadOnly, READS),
     (Credential::ReadAll, PathRelation::Inside, READS),
     (Credential::ReadAll, PathRelation::Above, READS),
     (Credential::ReadAll, PathRelation::OtherExport, GONE),
@@ -132,7 +132,7 @@ pub const TABLE: &[Row] = &[
     (Credential::CreateDir, PathRelation::Inside, CREATES),
     (Credential::CreateDir, PathRelation::Beside, NO),
     (Credential::CreateDir, PathRelation::Above, NO),
-    // Across: the target is not the credential's at all.
+    // Across: the credential does not cover the target at all.
     (Credential::WriteDir, PathRelation::Inside, "yyyyyyyyyy."),
     (Credential::WriteDir, PathRelation::Beside, NO),
     (Credential::WriteDir, PathRelation::Above, NO),

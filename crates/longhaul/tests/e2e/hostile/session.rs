@@ -45,40 +45,40 @@ pub fn order_at(direction: Direction, at: NodePlace) -> Open {
 
 /// A session that is logged in.
 pub struct Session {
-    pub guest: RawClient,
+    pub raw_client: RawClient,
 }
 
 impl Session {
     /// Logs in with a key, or anonymously.
     pub fn open(node: &Node, key: Option<&str>) -> Result<Session, Refusal> {
-        let guest = RawClient::with_key(node, key.map(proof).as_ref());
-        guest.map(|guest| Session { guest }).map_err(|error| error.as_refusal())
+        let raw_client = RawClient::with_key(node, key.map(proof).as_ref());
+        raw_client.map(|raw_client| Session { raw_client }).map_err(|error| error.as_refusal())
     }
 
-    fn hear(&mut self) -> Result<Frame, Refusal> {
-        self.guest.hear().map_err(|error: Error| error.as_refusal())
+    fn receive(&mut self) -> Result<Frame, Refusal> {
+        self.raw_client.receive().map_err(|error: Error| error.as_refusal())
     }
 
     /// Sends a request; returns the lines of the answer and its texts. A line that reports a failure is a refusal.
-    fn asked(&mut self, request: Request) -> Result<(Vec<Listed>, String), Refusal> {
+    fn exchange(&mut self, request: Request) -> Result<(Vec<Listed>, String), Refusal> {
         let number = QUESTIONS.fetch_add(1, Ordering::Relaxed) as u32;
-        self.guest.say(&Frame::Ask(number, request));
-        let (mut all, mut told) = (Vec::new(), String::new());
+        self.raw_client.send(&Frame::Ask(number, request));
+        let (mut all, mut all_text) = (Vec::new(), String::new());
         loop {
-            match self.hear()? {
+            match self.receive()? {
                 Frame::Answer(n, lines, more) if n == number => {
                     if let Some(refusal) = lines.iter().find_map(|line| line.failure.clone()) {
                         return Err(refusal);
                     }
                     all.extend(lines);
                     if !more {
-                        return Ok((all, told));
+                        return Ok((all, all_text));
                     }
                 }
                 Frame::Told(n, text, more) if n == number => {
-                    told.push_str(&text);
+                    all_text.push_str(&text);
                     if !more {
-                        return Ok((all, told));
+                        return Ok((all, all_text));
                     }
                 }
                 Frame::Denied(n, refusal) if n == number => return Err(refusal),
@@ -89,28 +89,28 @@ impl Session {
 
     /// Sends a request whose answer is lines.
     pub fn ask(&mut self, request: Request) -> Result<Vec<Listed>, Refusal> {
-        self.asked(request).map(|(lines, _)| lines)
+        self.exchange(request).map(|(lines, _)| lines)
     }
 
     /// Sends a request whose answer is text.
-    pub fn told(&mut self, request: Request) -> Result<String, Refusal> {
-        self.asked(request).map(|(_, text)| text)
+    pub fn ask_text(&mut self, request: Request) -> Result<String, Refusal> {
+        self.exchange(request).map(|(_, text)| text)
     }
 
     /// Gives an order to push these entries, small files with their content; refused where any of them is.
     pub fn push(&mut self, order: Open, entries: Vec<Entry>, contents: &[(u64, &[u8])]) -> Result<(), Refusal> {
         let count = entries.iter().filter(|entry| matches!(entry, Entry::New { .. })).count();
-        self.guest.say(&Frame::Open(order));
-        self.guest.say(&Frame::Entries(entries));
+        self.raw_client.send(&Frame::Open(order));
+        self.raw_client.send(&Frame::Entries(entries));
         for (id, bytes) in contents {
-            self.guest.say(&inline(part(*id, 0, bytes), bytes));
+            self.raw_client.send(&inline(part(*id, 0, bytes), bytes));
             let digests = vec![Digest::crc32c(crc32c(bytes))];
-            self.guest.say(&Frame::Ends(vec![End { id: *id, size: bytes.len() as u64, digests }]));
+            self.raw_client.send(&Frame::Ends(vec![End { id: *id, size: bytes.len() as u64, digests }]));
         }
-        self.guest.say(&Frame::ScanEnd(count as u64));
+        self.raw_client.send(&Frame::ScanEnd(count as u64));
         let mut failed = None;
         loop {
-            match self.hear()? {
+            match self.receive()? {
                 Frame::Outcomes(list) => {
                     let mut refusals = list.into_iter().filter_map(|(_, outcome)| match outcome {
                         Outcome::Failed(refusal) => Some(refusal),
@@ -130,25 +130,25 @@ impl Session {
         self.push(order_at(Direction::Push, at), vec![file], &[(1, bytes)])
     }
 
-    /// Gets the small files at a place: returns the records in which they came, with their headers.
+    /// Gets the small files at a place: returns the records that carried them, with their headers.
     pub fn get(&mut self, at: NodePlace) -> Result<Vec<u8>, Refusal> {
-        // With a digest that no record tells of, so that each file has its end.
+        // With a digest that no record contains, so that each file has an end frame.
         let mut order = order_at(Direction::Pull, at);
         order.options.checksums = vec![Algorithm::Adler32];
-        self.guest.say(&Frame::Open(order));
+        self.raw_client.send(&Frame::Open(order));
         let (mut got, mut open, mut scanned, mut failed) = (Vec::new(), 0, false, None);
         loop {
-            match self.hear()? {
+            match self.receive()? {
                 Frame::Entries(list) => {
                     for (id, what) in list.into_iter().filter_map(offered) {
                         open += usize::from(matches!(what, Offered::File { .. }));
                         match what {
-                            Offered::File { .. } => self.guest.say(&Frame::Verdicts(vec![(id, Verdict::Want)])),
+                            Offered::File { .. } => self.raw_client.send(&Frame::Verdicts(vec![(id, Verdict::Want)])),
                             Offered::Failed(refusal) => {
-                                self.guest.say(&Frame::Outcomes(vec![(id, Outcome::Failed(refusal.clone()))]));
+                                self.raw_client.send(&Frame::Outcomes(vec![(id, Outcome::Failed(refusal.clone()))]));
                                 failed = Some(refusal);
                             }
-                            _ => self.guest.say(&Frame::Outcomes(vec![(id, Outcome::Done)])),
+                            _ => self.raw_client.send(&Frame::Outcomes(vec![(id, Outcome::Done)])),
                         }
                     }
                 }
@@ -156,12 +156,12 @@ impl Session {
                 Frame::Ends(list) => {
                     open -= list.len();
                     let done = list.iter().map(|end| (end.id, Outcome::Done)).collect();
-                    self.guest.say(&Frame::Outcomes(done));
+                    self.raw_client.send(&Frame::Outcomes(done));
                 }
                 Frame::Drops(list) => {
                     open -= list.len();
                     for (id, refusal) in list {
-                        self.guest.say(&Frame::Outcomes(vec![(id, Outcome::Failed(refusal.clone()))]));
+                        self.raw_client.send(&Frame::Outcomes(vec![(id, Outcome::Failed(refusal.clone()))]));
                         failed = Some(refusal);
                     }
                 }
@@ -169,7 +169,7 @@ impl Session {
                 _ => {}
             }
             if scanned && open == 0 {
-                self.guest.say(&Frame::Finished(Default::default()));
+                self.raw_client.send(&Frame::Finished(Default::default()));
                 return failed.map_or(Ok(got), Err);
             }
         }

@@ -186,13 +186,13 @@ fn heads() -> Vec<Case> {
 
 fn answered(node: &Node, bytes: &[u8]) -> (Option<u16>, bool, Vec<u8>) {
     let mut raw = Raw::to(node);
-    raw.try_say([bytes, HIDDEN.as_bytes()].concat());
-    // Nobody waits for more than this.
+    raw.try_send([bytes, HIDDEN.as_bytes()].concat());
+    // No answer takes longer than this.
     raw.shut();
-    let first = raw.hear();
+    let first = raw.receive();
     let mut rest = Vec::new();
     let mut statuses = Vec::new();
-    while let Some(answer) = raw.hear() {
+    while let Some(answer) = raw.receive() {
         statuses.push(answer.status);
         rest.extend(answer.body);
     }
@@ -210,11 +210,11 @@ fn no_request_is_smuggled_behind_another() {
     assert!(cases.len() >= 100, "{} cases", cases.len());
     let mut wrong = Vec::new();
     for (what, bytes, expected) in cases {
-        let (status, is_alone, said) = answered(&node, &bytes);
+        let (status, is_alone, body) = answered(&node, &bytes);
         if !may_be(expected, status) {
             wrong.push(format!("{what}: {status:?}, expected {expected}"));
         }
-        if !is_alone || holds(&said, CANARY) {
+        if !is_alone || holds(&body, CANARY) {
             wrong.push(format!("{what}: what was hidden behind it was answered"));
         }
         if node.data("g").exists() {

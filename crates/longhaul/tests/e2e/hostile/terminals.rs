@@ -18,10 +18,11 @@ use crate::web::peers::{Peer, answer};
 
 /// A window title, a cleared screen, a bell, a line of its own; the same by single C1 characters; and a mark that reverses the
 /// direction of text.
-const EVIL: &str = "\u{1b}]0;owned\u{7}\u{1b}[2J\r\nforged line\u{8}\u{9b}31m\u{9d}0;owned\u{9c}\u{202e}gnp.exe\u{7f}";
+const HOSTILE_TEXT: &str =
+    "\u{1b}]0;owned\u{7}\u{1b}[2J\r\nforged line\u{8}\u{9b}31m\u{9d}0;owned\u{9c}\u{202e}gnp.exe\u{7f}";
 
-/// Control characters of a text, which do more than show a glyph.
-fn drivers(text: &str) -> Vec<char> {
+/// The characters of a text that control a terminal.
+fn control_characters(text: &str) -> Vec<char> {
     let is_driver = |c: &char| {
         (c.is_control() && *c != '\n' && *c != '\t') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
@@ -30,7 +31,7 @@ fn drivers(text: &str) -> Vec<char> {
 
 #[track_caller]
 fn assert_tame(what: &str, text: &str) {
-    let found = drivers(text);
+    let found = control_characters(text);
     assert!(found.is_empty(), "{what}: {found:?} in {text:?}");
     assert!(!text.lines().any(|line| line.starts_with("forged line")), "{what}: a forged line in {text:?}");
 }
@@ -39,7 +40,7 @@ type Script = fn(&mut ClientSession<'_>);
 
 /// The placeholder for the hostile text in a frame until it is encoded: the encoder would escape the text itself.
 fn stand_in() -> String {
-    "E".repeat(EVIL.len())
+    "E".repeat(HOSTILE_TEXT.len())
 }
 
 fn refusal() -> Refusal {
@@ -47,38 +48,38 @@ fn refusal() -> Refusal {
 }
 
 /// The frame with the hostile text, as an attacker sends it unescaped.
-fn evil(frame: &Frame) -> Vec<u8> {
-    forged(frame, stand_in().as_bytes(), EVIL.as_bytes())
+fn hostile_frame(frame: &Frame) -> Vec<u8> {
+    forged(frame, stand_in().as_bytes(), HOSTILE_TEXT.as_bytes())
 }
 
 #[test]
 fn a_hostile_node_s_words_do_not_reach_the_terminal_raw() {
     let scripts: &[(&str, Script)] = &[
-        ("a refusal", |v| v.say_raw(&evil(&Frame::Abort(refusal())))),
-        ("a name that cannot be read", |v| {
-            let failed = entry(2, 1, EVIL, wire::frame::Offered::Failed(refusal()));
-            v.say_raw(&evil(&Frame::Entries(vec![dir(1, 0, "t"), failed, Entry::Leave(1)])));
-            v.say(&Frame::ScanEnd(2));
+        ("a refusal", |s| s.send_raw(&hostile_frame(&Frame::Abort(refusal())))),
+        ("a name that cannot be read", |s| {
+            let failed = entry(2, 1, HOSTILE_TEXT, wire::frame::Offered::Failed(refusal()));
+            s.send_raw(&hostile_frame(&Frame::Entries(vec![dir(1, 0, "t"), failed, Entry::Leave(1)])));
+            s.send(&Frame::ScanEnd(2));
         }),
-        ("a file that does not come", |v| {
-            v.say(&Frame::Entries(vec![dir(1, 0, "t"), file(2, 1, EVIL, 1 << 20)]));
-            v.hear_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
-            v.say_raw(&evil(&Frame::Drops(vec![(2, refusal())])));
-            v.say(&Frame::Entries(vec![Entry::Leave(1)]));
-            v.say(&Frame::ScanEnd(2));
+        ("a file that does not come", |s| {
+            s.send(&Frame::Entries(vec![dir(1, 0, "t"), file(2, 1, HOSTILE_TEXT, 1 << 20)]));
+            s.receive_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
+            s.send_raw(&hostile_frame(&Frame::Drops(vec![(2, refusal())])));
+            s.send(&Frame::Entries(vec![Entry::Leave(1)]));
+            s.send(&Frame::ScanEnd(2));
         }),
-        ("why it waits", |v| {
-            v.say_raw(&evil(&Frame::Busy(stand_in())));
-            v.say_raw(&evil(&Frame::Abort(refusal())));
+        ("why it waits", |s| {
+            s.send_raw(&hostile_frame(&Frame::Busy(stand_in())));
+            s.send_raw(&hostile_frame(&Frame::Abort(refusal())));
         }),
     ];
     std::thread::scope(|scope| {
         for (what, script) in scripts {
             scope.spawn(move || {
                 let client = Client::new();
-                let outcome: CommandOutcome = pulled(&client, |mut visit| {
-                    script(&mut visit);
-                    visit.until_gone();
+                let outcome: CommandOutcome = pulled(&client, |mut session| {
+                    script(&mut session);
+                    session.until_disconnected();
                 });
                 assert_ne!(outcome.code, 0, "{what}: {outcome:?}");
                 assert_tame(what, &outcome.err);
@@ -96,25 +97,25 @@ fn node() -> Node {
 fn a_hostile_client_s_words_do_not_reach_the_log_raw() {
     let node = node();
     fs::write(node.data("f"), b"x").unwrap();
-    let mut guest = RawClient::connect(&node);
-    let mut login = guest.login();
+    let mut raw_client = RawClient::connect(&node);
+    let mut login = raw_client.login();
     if let Frame::Login { software, .. } = &mut login {
         *software = stand_in();
     }
-    guest.say_raw(&evil(&login));
+    raw_client.send_raw(&hostile_frame(&login));
     // Each breaks the protocol, so each has a session of its own.
     for last in [Frame::Outcomes(vec![(1, Outcome::Failed(refusal()))]), Frame::Abort(refusal())] {
-        let mut guest = RawClient::let_in(&node);
-        guest.say(&Frame::Open(order_at(Direction::Pull, place("data", "f"))));
-        guest.hear_until("the offer", |frame| matches!(frame, Frame::Entries(_)));
-        guest.say_raw(&evil(&last));
+        let mut raw_client = RawClient::logged_in(&node);
+        raw_client.send(&Frame::Open(order_at(Direction::Pull, place("data", "f"))));
+        raw_client.receive_until("the offer", |frame| matches!(frame, Frame::Entries(_)));
+        raw_client.send_raw(&hostile_frame(&last));
     }
-    let mut named = RawClient::let_in(&node);
-    let name = EVIL.replace('/', "");
-    named.say(&Frame::Ask(1, wire::frame::Request::Stat(place("data", &name))));
-    named.hear_until("an answer", |frame| matches!(frame, Frame::Denied(..)));
+    let mut named = RawClient::logged_in(&node);
+    let name = HOSTILE_TEXT.replace('/', "");
+    named.send(&Frame::Ask(1, wire::frame::Request::Stat(place("data", &name))));
+    named.receive_until("an answer", |frame| matches!(frame, Frame::Denied(..)));
     let mut requests = Requests::new(&node, None);
-    let spelt: String = EVIL.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    let spelt: String = HOSTILE_TEXT.bytes().map(|byte| format!("%{byte:02x}")).collect();
     for method in ["GET", "DELETE", "MKCOL", "DELETE"] {
         requests.ask(method, &format!("/data/{spelt}"), &[("User-Agent", "x\u{9b}31m")], b"");
         requests.ask(method, &format!("/{spelt}/x?a={spelt}"), &[], b"");
@@ -130,14 +131,14 @@ fn a_hostile_client_s_words_do_not_reach_the_log_raw() {
 fn a_hostile_server_s_words_do_not_reach_the_log_or_a_copy_s_client_raw() {
     let node = node();
     let key = node.grant(&["--export", "data", "--write"]);
-    let evil = EVIL.replace(['\r', '\n'], "");
+    let evil = HOSTILE_TEXT.replace(['\r', '\n'], "");
     let peer = Peer::new(move |_, socket| answer(socket, 403, "Content-Type: text/plain\r\n", evil.as_bytes()));
     let url = peer.url("/f");
     let mut requests = Requests::new(&node, Some(&key));
     fs::write(node.data("f"), b"x").unwrap();
     for (field, target) in [("Source", "/data/new"), ("Destination", "/data/f")] {
         let answer = requests.ask("COPY", target, &[(field, url.as_str())], b"");
-        assert!(!peer.heard().is_empty(), "{}", answer.text());
+        assert!(!peer.requests().is_empty(), "{}", answer.text());
         let driving: Vec<char> = answer.text().chars().filter(|c| c.is_control() && *c != '\n').collect();
         assert!(driving.is_empty(), "{driving:?} in {:?}", answer.text());
     }

@@ -89,34 +89,34 @@ fn no_generated_spelling_leads_out_over_http() {
 }
 
 /// Sends these bytes; returns all that comes back until the session ends or has answered.
-fn said(guest: &mut RawClient, bytes: &[u8]) -> Vec<u8> {
-    guest.say_raw(bytes);
-    let mut heard = Vec::new();
+fn exchange(raw_client: &mut RawClient, bytes: &[u8]) -> Vec<u8> {
+    raw_client.send_raw(bytes);
+    let mut answer = Vec::new();
     loop {
-        match guest.hear() {
+        match raw_client.receive() {
             Ok(frame) => {
-                heard.extend(format!("{frame:?}").into_bytes());
+                answer.extend(format!("{frame:?}").into_bytes());
                 if let Frame::Inline(record) = &frame {
-                    heard.extend(record);
+                    answer.extend(record);
                 }
                 if matches!(
                     frame,
                     Frame::Denied(..) | Frame::Answer(_, _, false) | Frame::Finished(_) | Frame::ScanEnd(_)
                 ) {
-                    return heard;
+                    return answer;
                 }
             }
             Err(Error::Refused { refusal, .. }) => {
-                heard.extend(refusal.reason.into_bytes());
-                return heard;
+                answer.extend(refusal.reason.into_bytes());
+                return answer;
             }
-            Err(_) => return heard,
+            Err(_) => return answer,
         }
     }
 }
 
-/// Tries one verb on a path that no honest encoder produces: a frame that does not decode ends the session, and the next client is served.
-fn tried(node: &Node, at: usize, path: &str) {
+/// Tries one verb on a path that no correct encoder produces: a frame that does not decode ends the session, and the next client is served.
+fn try_path(node: &Node, at: usize, path: &str) {
     let honest = place("x", &"Z".repeat(path.len()));
     let frame = match at % 4 {
         0 => Frame::Ask(1, Request::Digest(honest, vec![model::Algorithm::Crc32c])),
@@ -125,8 +125,8 @@ fn tried(node: &Node, at: usize, path: &str) {
         _ => Frame::Open(order_at(Direction::Pull, honest)),
     };
     let from = "Z".repeat(path.len());
-    let heard = said(&mut RawClient::let_in(node), &forged(&frame, from.as_bytes(), path.as_bytes()));
-    assert!(!holds(&heard, SECRET), "{path:?}: {frame:?}");
+    let answer = exchange(&mut RawClient::logged_in(node), &forged(&frame, from.as_bytes(), path.as_bytes()));
+    assert!(!holds(&answer, SECRET), "{path:?}: {frame:?}");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn no_generated_path_leads_out_natively() {
     let (node, half) = (&node, paths.len().div_ceil(2));
     std::thread::scope(|scope| {
         for paths in paths.chunks(half) {
-            scope.spawn(move || paths.iter().enumerate().for_each(|(at, path)| tried(node, at, path)));
+            scope.spawn(move || paths.iter().enumerate().for_each(|(at, path)| try_path(node, at, path)));
         }
     });
     assert!(outside(&dir) == before, "something outside was changed");

@@ -56,7 +56,7 @@ pub fn by_native(
     };
     let done = session.and_then(|mut session| {
         let done = native(&mut session, verb, at);
-        // A refused order ends the session, a refused question does not. Nor is one asked directly behind a pull: the node may
+        // A refused order ends the session, a refused request does not. Nor is one sent directly behind a pull: the node may
         // still take it for a part of that.
         let is_order = matches!(verb, Verb::PutNew | Verb::Overwrite);
         if verb != Verb::Get && (done.is_ok() || !is_order) {

@@ -31,9 +31,9 @@ impl SeededRng {
 }
 
 /// A frame that is valid in some state, with random numbers.
-fn frame(dice: &mut SeededRng) -> Frame {
-    let (id, size) = (dice.below(4), dice.below(1 << 17));
-    match dice.below(16) {
+fn frame(rng: &mut SeededRng) -> Frame {
+    let (id, size) = (rng.below(4), rng.below(1 << 17));
+    match rng.below(16) {
         0 => Frame::Open(order_at(Direction::Push, place("data", "t"))),
         1 => Frame::Open(order_at(Direction::Pull, place("data", "there"))),
         2 => Frame::Ask(id as u32, Request::List(place("data", ""))),
@@ -54,21 +54,21 @@ fn frame(dice: &mut SeededRng) -> Frame {
 }
 
 /// The bytes of a frame, sometimes with bytes changed, cut or added.
-fn bytes(dice: &mut SeededRng) -> Vec<u8> {
-    let mut bytes = encoded(&frame(dice));
-    match dice.below(4) {
+fn bytes(rng: &mut SeededRng) -> Vec<u8> {
+    let mut bytes = encoded(&frame(rng));
+    match rng.below(4) {
         0 => {
-            for _ in 0..=dice.below(4) {
-                let at = dice.below(bytes.len() as u64) as usize;
-                bytes[at] = dice.next() as u8;
+            for _ in 0..=rng.below(4) {
+                let at = rng.below(bytes.len() as u64) as usize;
+                bytes[at] = rng.next() as u8;
             }
         }
         1 => {
-            // A body of chance behind a head that fits it.
-            let len = dice.below(300) as usize;
-            let body: Vec<u8> = (0..len).map(|_| dice.next() as u8).collect();
+            // A random body after a head with its length.
+            let len = rng.below(300) as usize;
+            let body: Vec<u8> = (0..len).map(|_| rng.next() as u8).collect();
             bytes = (len as u32 + 2).to_be_bytes().to_vec();
-            bytes.extend([dice.below(40) as u8, dice.below(2) as u8]);
+            bytes.extend([rng.below(40) as u8, rng.below(2) as u8]);
             bytes.extend(body);
         }
         _ => {}
@@ -77,14 +77,14 @@ fn bytes(dice: &mut SeededRng) -> Vec<u8> {
 }
 
 fn play(node: &Node, seed: u64) {
-    let mut dice = SeededRng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    let mut guest = RawClient::let_in(node);
-    for _ in 0..=dice.below(20) {
-        let piece = bytes(&mut dice);
-        if guest.link.send_raw(&piece).is_err() || guest.link.exchange(Duration::from_millis(1)).is_err() {
+    let mut rng = SeededRng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut raw_client = RawClient::logged_in(node);
+    for _ in 0..=rng.below(20) {
+        let piece = bytes(&mut rng);
+        if raw_client.link.send_raw(&piece).is_err() || raw_client.link.exchange(Duration::from_millis(1)).is_err() {
             return;
         }
-        while let Ok(Some(_)) = guest.link.next_frame() {}
+        while let Ok(Some(_)) = raw_client.link.next_frame() {}
     }
 }
 
@@ -100,7 +100,7 @@ fn random_frames_end_sessions_and_nothing_else() {
             scope.spawn(move || (0..SESSIONS / 4).for_each(|round| play(node, round * 4 + lane + 1)));
         }
     });
-    until("their threads are gone", LONG, || threads(&node) <= threads_before + 2);
+    until("their threads have ended", LONG, || threads(&node) <= threads_before + 2);
     let mut session = Session::open(&node, None).unwrap();
     let lines = session.ask(Request::List(place("data", ""))).unwrap();
     assert!(!lines.is_empty(), "after {:?}", began.elapsed());

@@ -1,4 +1,4 @@
-//! The flows of an observatory as policy: two telescopes and six regional centres in a lab, with a hub that is told once what goes where. Rates are those of the
+//! The flows of an observatory as policy: two telescopes and six regional centres in a lab, with a hub that gets the rules once. Rates are those of the
 //! SKA's design (reference table T24, scaled 1:10,000: 2 Mbit/s stand for 20 Gbit/s); routes are its cables.
 
 use std::fs;
@@ -30,7 +30,7 @@ const SITES: [(&str, &str); 9] = [
 const REGIONS: [&str; 6] = ["europe", "australia", "china", "india", "canada", "south-africa"];
 
 /// A cable: its name in the lab, its RTT in ms, what the collaboration may use of it in kbit/s, and by the table what it carries there, in both directions, kbit/s.
-/// The RTTs lead each flow over the cables that the table says.
+/// The RTTs route each flow over the cables of the table.
 struct Cable {
     name: &'static str,
     rtt_ms: u32,
@@ -53,7 +53,7 @@ const CABLES: [Cable; 12] = [
     cable("toronto-beijing", 120, 10_000, (2_000, 0)),
     cable("london-mumbai", 120, 10_000, (2_000, 0)),
     cable("london-canberra", 250, 10_000, (2_000, 0)),
-    // To the centre on a telescope's own continent goes as much as to each of the others.
+    // The centre on a telescope's own continent gets as much as each of the others.
     cable("perth-canberra", 56, 2_000, (2_000, 0)),
     cable("cape-town-johannesburg", 14, 4_000, (4_000, 0)),
 ];
@@ -263,7 +263,7 @@ const ACKNOWLEDGED: f64 = 0.009;
 
 /// One replica of each product goes to the centre of the region that it is for, all at once.
 #[test]
-fn one_replica_flows_to_each_centre_and_the_cables_carry_what_the_table_says() {
+fn one_replica_flows_to_each_centre_and_the_cables_carry_the_rates_of_the_table() {
     let Some(all) = Observatory::up("one_replica_flows_to_each_centre") else { return };
     all.make_products(&[("perth", "low"), ("cape-town", "mid")], PRODUCT);
     let flow = |region: &&str| {
@@ -324,7 +324,7 @@ fn one_replica_flows_to_each_centre_and_the_cables_carry_what_the_table_says() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// A distribution centre at the end of a cable takes all products of a telescope, and hands them on: a regional centre that is down keeps nobody from pushing.
+/// A distribution centre at the end of a cable takes all products of a telescope, and copies them on: a regional centre that is down delays no push.
 #[test]
 fn a_distribution_centre_absorbs_the_outage_of_a_regional_centre() {
     let Some(mut all) = Observatory::up("a_distribution_centre_absorbs_the_outage") else { return };
@@ -345,7 +345,7 @@ fn a_distribution_centre_absorbs_the_outage_of_a_regional_centre() {
     let canada = all.json(&["data", "where", "ska.low:canada"]).remove(0);
     let centre = canada["endpoints"].as_array().unwrap().iter().find(|at| at["endpoint"] == "centre").unwrap();
     assert_eq!(centre["complete"], true, "what is Canada's is out of the telescope's way: {canada}");
-    let rule = until_some("the rule for Canada says what it waits for", Duration::from_secs(60), || {
+    let rule = until_some("the rule for Canada states what it waits for", Duration::from_secs(60), || {
         let rules = all.json(&["data", "rule", "list", "ska.low:canada"]);
         let rule = rules.iter().find(|rule| rule["at"] == "region=canada")?.clone();
         (rule["state"] != "ok").then_some(rule)

@@ -11,7 +11,7 @@ use crate::node::LONGHAUL;
 
 struct Case {
     name: &'static str,
-    /// Words of both sites, and of the second one alone.
+    /// The settings of both sites, and those of the second one alone.
     both: &'static str,
     second: &'static str,
     path: &'static str,
@@ -27,27 +27,27 @@ fn copies(case: &Case) {
     let Some(rig) = up(case.name, &scenario) else { return };
     let (dir, since) = (tempfile::tempdir().unwrap(), CpuWaitBaseline::now());
     let serving = serve_at_b(&rig, &dir);
-    for (at, way) in ["push", "pull"].iter().enumerate() {
+    for (at, direction) in ["push", "pull"].iter().enumerate() {
         let (zeros, far) = (format!("zero:{}", case.size), format!("lh://b:{}/", serving.address.port()));
         let (source, target) =
             if at == 0 { (zeros, format!("{far}null:")) } else { (format!("{far}{zeros}"), "null:".to_owned()) };
         let mut command = rig.command("a", LONGHAUL).unwrap();
-        // What a path was found to be in one case is not to be known in the next.
-        command.args(["cp", &source, &target, "--quiet", "--json", "--state"]).arg(dir.path().join(way));
+        // What one case learnt about a path must not be remembered in the next.
+        command.args(["cp", &source, &target, "--quiet", "--json", "--state"]).arg(dir.path().join(direction));
         let output = command.args(case.words).stdin(Stdio::null()).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{}, {way}: {told}", case.name);
+        let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{}, {direction}: {complaints}", case.name);
         let receipt: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
         let by = &receipt["limited_by"];
-        let says = |field: &str, word: &str| by[field].as_str().unwrap().contains(word);
-        let fits = by["part"] == "network" && says("evidence", case.evidence) && says("remedy", case.remedy[at]);
+        let states = |field: &str, word: &str| by[field].as_str().unwrap().contains(word);
+        let fits = by["part"] == "network" && states("evidence", case.evidence) && states("remedy", case.remedy[at]);
         let limited = || rig.limited(&rig.reading().unwrap());
-        assert!(fits || !is_judged(case.name, limited(), &since), "{}, {way}: {receipt}", case.name);
+        assert!(fits || !is_judged(case.name, limited(), &since), "{}, {direction}: {receipt}", case.name);
     }
 }
 
-const NO_WORDS: Case = Case {
+const DEFAULT_CASE: Case = Case {
     name: "",
     both: "",
     second: "",
@@ -65,14 +65,14 @@ fn a_receipt_names_windows_that_are_too_small() {
         both: "sysctl = { \"net.ipv4.tcp_rmem\" = \"4096 131072 393216\" }",
         evidence: "receive window",
         remedy: ["raise net.ipv4.tcp_rmem (now 384 KiB)"; 2],
-        ..NO_WORDS
+        ..DEFAULT_CASE
     });
     copies(&Case {
         name: "a small send buffer",
         both: "sysctl = { \"net.ipv4.tcp_wmem\" = \"4096 16384 393216\" }",
         evidence: "send buffer 384 KiB",
         remedy: ["raise net.ipv4.tcp_wmem (now 384 KiB)"; 2],
-        ..NO_WORDS
+        ..DEFAULT_CASE
     });
     copies(&Case {
         name: "windows that are not scaled",
@@ -80,7 +80,7 @@ fn a_receipt_names_windows_that_are_too_small() {
         size: "4MB",
         evidence: "no window scale was agreed",
         remedy: ["to 1 at the receiving host", "to 1 at the sending host"],
-        ..NO_WORDS
+        ..DEFAULT_CASE
     });
 }
 
@@ -94,7 +94,7 @@ fn a_receipt_names_loss_and_a_policer() {
         size: "11MB",
         evidence: "path loss ",
         remedy: ["--congestion bbr"; 2],
-        ..NO_WORDS
+        ..DEFAULT_CASE
     });
     copies(&Case {
         name: "a policer",
@@ -102,7 +102,7 @@ fn a_receipt_names_loss_and_a_policer() {
         size: "10MB",
         evidence: "of the bytes sent again",
         remedy: ["lost without a queue: a policer"; 2],
-        ..NO_WORDS
+        ..DEFAULT_CASE
     });
 }
 
@@ -114,13 +114,13 @@ fn a_receipt_names_the_path_as_the_limit() {
         size: "4MB",
         evidence: "the path gave ",
         remedy: ["a faster path"; 2],
-        ..NO_WORDS
+        ..DEFAULT_CASE
     });
     copies(&Case {
         name: "a shallow queue",
         path: "rtt = \"40ms\"\nrate = \"100Mbit/s\"\nqueue = \"64KiB\"",
         size: "20MB",
         evidence: "round trip ",
-        ..NO_WORDS
+        ..DEFAULT_CASE
     });
 }

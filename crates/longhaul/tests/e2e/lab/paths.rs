@@ -1,4 +1,4 @@
-//! One job fills a path by itself: streams where windows are small, a congestion control that bears loss, a path that is
+//! One job fills a path by itself: streams where windows are small, a congestion control that tolerates loss, a path that is
 //! known from last time, a path that two jobs share.
 
 use std::fs;
@@ -9,7 +9,7 @@ use super::Labs;
 use crate::client::words;
 use crate::node::LONGHAUL;
 
-/// 100 Mbit/s over 100 ms are 1.25 MB on the way; a stream of Canberra's, with its small buffer, carries a sixth of that.
+/// 100 Mbit/s over 100 ms are 1.25 MB in flight; a stream of Canberra's, with its small buffer, carries a sixth of that.
 const NARROW: &str = "[site.canberra]\nsysctl = { \"net.ipv4.tcp_wmem\" = \"4096 65536 524288\" }\n[site.paris]\n\
                       sysctl = { \"net.ipv4.tcp_wmem\" = \"4096 65536 524288\" }\n[path.canberra-paris]\n\
                       rtt = \"100ms\"\nrate = \"100Mbit/s\"\n";
@@ -42,10 +42,10 @@ fn small_buffers_get_more_streams_whichever_end_sends() {
 }
 
 #[test]
-fn loss_is_borne_and_the_path_is_known_the_next_time() {
-    let Some(labs) = Labs::of("loss_is_borne_and_the_path_is_known_the_next_time") else { return };
+fn a_path_with_loss_is_filled_and_known_the_next_time() {
+    let Some(labs) = Labs::of("a_path_with_loss_is_filled_and_known_the_next_time") else { return };
     if !fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap().contains("bbr") {
-        crate::wait::skipped("loss_is_borne_and_the_path_is_known_the_next_time", "this host has no bbr");
+        crate::wait::skipped("a_path_with_loss_is_filled_and_known_the_next_time", "this host has no bbr");
         return;
     }
     labs.run(words!["up", labs.file("lossy", LOSSY)]).expect(0);

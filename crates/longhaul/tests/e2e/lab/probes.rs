@@ -21,8 +21,8 @@ fn causes(name: &str, sites: [&str; 2], path: &str) -> Option<(Vec<Value>, CpuWa
         .args(["probe", "all", &format!("b:{}", serving.address.port()), "-t", "1s", "--json", "--state"])
         .arg(dir.path().join("near"));
     let output = command.stdin(Stdio::null()).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{name}: {told}");
+    let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{name}: {complaints}");
     let text = String::from_utf8(output.stdout).unwrap();
     let result: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
     let limited = rig.limited(&rig.reading().unwrap());

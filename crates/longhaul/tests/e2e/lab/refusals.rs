@@ -144,13 +144,13 @@ fn an_ordinary_user_is_refused_with_the_reason() {
     };
     match nobody(&["scenarios"]) {
         Ok(output) if output.status.success() => {}
-        other => return skipped(TEST, &format!("nobody cannot run the program: {other:?}")),
+        other => return skipped(TEST, &format!("the user nobody cannot run the program: {other:?}")),
     }
     for words in [&["up", "lan"][..], &["run", "lan", "--", "true"], &["check", "lan"]] {
         let output = nobody(words).unwrap();
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!((output.status.code(), told.lines().count()), (Some(1), 1), "{told}");
-        assert!(told.contains("no lab can run here") && told.contains("root"), "{told}");
+        let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), complaints.lines().count()), (Some(1), 1), "{complaints}");
+        assert!(complaints.contains("no lab can run here") && complaints.contains("root"), "{complaints}");
     }
     assert!(fs::read_dir(&state).unwrap().next().is_none());
 }

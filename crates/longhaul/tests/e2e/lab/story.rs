@@ -32,14 +32,14 @@ fn counted(labs: &Labs, counter: &str) -> u64 {
 }
 
 #[test]
-fn a_copy_over_a_long_path_with_loss_and_damage() {
-    let Some(labs) = Labs::of("a_copy_over_a_long_path_with_loss_and_damage") else { return };
+fn a_copy_survives_loss_and_damage_on_a_long_path() {
+    let Some(labs) = Labs::of("a_copy_survives_loss_and_damage_on_a_long_path") else { return };
     labs.run(words!["up", labs.file("far", FAR)]).expect(0);
     let node = labs.serve("paris", &[]);
     let source = labs.client.write("source", bytes(20_000_000));
     let receipt = copy(&labs, &source, "lost");
     assert_eq!((&receipt["state"], &receipt["bytes"]), (&"done".into(), &20_000_000.into()));
-    // One in a thousand of some 13,700 segments: none at all would be a chance of one in 900,000.
+    // One in a thousand of some 13,700 segments: that none is lost has a chance of one in 900,000.
     assert!(counted(&labs, "lost") > 0 && counted(&labs, "corrupted_silently") == 0);
     assert_eq!(receipt["resent_bytes"], 0, "TCP's own repairs are no concern of the engine's: {receipt}");
 
@@ -58,7 +58,7 @@ fn a_lab_measures_itself() {
     let text = labs.run(words!["check", labs.file("alone", "[site.left]\n")]).expect(0).text();
     assert_eq!(text, "alone is as it should be: 0 of 0 measurements within tolerance\n");
     let file = labs.file("pair", PAIR);
-    // Whatever else runs on this machine takes part in what is measured: a few attempts.
+    // Other load on this machine disturbs the measurement: hence a few attempts.
     for _ in 0..5 {
         let outcome = labs.run(words!["check", &file, "--json"]);
         let summary = outcome.json();

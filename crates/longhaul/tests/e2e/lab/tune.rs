@@ -21,7 +21,7 @@ const BAD: [(&str, &str, &str); 8] = [
     ("net.ipv4.tcp_moderate_rcvbuf", "0", "T12"),
     ("net.ipv4.tcp_slow_start_after_idle", "1", "T13"),
 ];
-const MEANT: [&str; 6] = ["--rate", "1Gbit/s", "--rtt", "50ms", "--role", "dtn"];
+const TARGET_OPTIONS: [&str; 6] = ["--rate", "1Gbit/s", "--rtt", "50ms", "--role", "dtn"];
 
 struct Host {
     rig: Fixture,
@@ -44,7 +44,7 @@ impl Host {
     }
 
     fn rules(&self) -> Vec<Value> {
-        let words = [&["audit", "--json"][..], &MEANT[..]].concat();
+        let words = [&["audit", "--json"][..], &TARGET_OPTIONS[..]].concat();
         let audit: Value = serde_json::from_str(&self.tune(&words, 0)).unwrap();
         audit["rules"].as_array().unwrap().clone()
     }
@@ -74,7 +74,7 @@ fn status(rules: &[Value], id: &str) -> String {
 }
 
 #[test]
-fn what_was_injected_is_found_mended_and_put_back() {
+fn bad_settings_are_found_changed_and_restored() {
     let Some(host) = host("bad settings", &BAD) else { return };
     let before = host.settings();
     let found = host.rules();
@@ -83,9 +83,9 @@ fn what_was_injected_is_found_mended_and_put_back() {
         let rule = found.iter().find(|rule| rule["id"] == id).unwrap();
         assert_eq!(rule["writable"], true, "{rule}");
     }
-    // What the machine has once for all networks is not for a host in one of them.
+    // Settings that a machine has once for all networks are left out for a host in one of them.
     let names: Vec<&str> = BAD.iter().map(|(_, _, id)| *id).collect();
-    host.tune(&[&["apply"], &names[..], &MEANT[..]].concat(), 0);
+    host.tune(&[&["apply"], &names[..], &TARGET_OPTIONS[..]].concat(), 0);
     let mended = host.rules();
     for id in names {
         assert_eq!(status(&mended, id), "ok", "{id}");
@@ -96,7 +96,7 @@ fn what_was_injected_is_found_mended_and_put_back() {
 }
 
 #[test]
-fn a_card_is_changed_by_netlink_and_ethtool_and_put_back() {
+fn a_card_is_changed_by_netlink_and_ethtool_and_restored() {
     let Some(host) = host("bad card", &[]) else { return };
     let make = "ip link add dtn0 txqueuelen 10 type veth peer name dtn1 && ip link set dtn0 up && ip link set dtn1 up";
     let (made, _, err) = host.output("sh", &["-c", make]);
@@ -107,7 +107,7 @@ fn a_card_is_changed_by_netlink_and_ethtool_and_put_back() {
         let audit = host.tune(&[&["audit", "--json"][..], &meant[..]].concat(), 0);
         serde_json::from_str::<Value>(&audit).unwrap()["rules"].as_array().unwrap().clone()
     };
-    // Too short a queue; merging that waits for nobody; and pieces of 64 KiB, of IPv6 and IPv4 each.
+    // Too short a queue; merging that does not wait; and pieces of 64 KiB, of IPv6 and IPv4 each.
     let bad = ["N02", "N09", "N10", "N10a", "N11", "N11a"];
     let (before, found) = (card(), rules());
     for id in bad {
@@ -119,8 +119,8 @@ fn a_card_is_changed_by_netlink_and_ethtool_and_put_back() {
         assert_eq!(status(&mended, id), "ok", "{id}");
     }
     // As ip(8) sees it, which in older releases knows nothing of the limits of IPv4.
-    for said in ["qlen 10000", "gso_max_size 185000"] {
-        assert!(changed.contains(said), "{said}: {changed}");
+    for expected in ["qlen 10000", "gso_max_size 185000"] {
+        assert!(changed.contains(expected), "{expected}: {changed}");
     }
     host.tune(&["undo"], 0);
     assert_eq!(card(), before, "undo leaves no difference");
@@ -128,19 +128,19 @@ fn a_card_is_changed_by_netlink_and_ethtool_and_put_back() {
 }
 
 #[test]
-fn what_a_change_does_is_measured() {
+fn the_effect_of_a_change_is_measured() {
     let Some(host) = host("verified", &[BAD[0]]) else { return };
     let (before, since) = (host.settings(), CpuWaitBaseline::now());
     let serving = serve_at_b(&host.rig, &host.dir);
     let at = format!("b:{}", serving.address.port());
     let words = ["verify", "T03", "T09", "--json", "-R", "-t", "1s", "--with", &at];
-    let out = host.tune(&[&words[..], &MEANT[..]].concat(), 0);
+    let out = host.tune(&[&words[..], &TARGET_OPTIONS[..]].concat(), 0);
     let trials: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let trial = |id: &str| trials.iter().find(|trial| trial["rule"] == id).unwrap_or_else(|| panic!("no {id}: {out}"));
     // A window of a quarter of a megabyte gives 40 Mbit/s over 50 ms at best.
     let is_better = trial("T03")["verdict"] == "better" && trial("T03")["rate"]["share"].as_f64() > Some(0.5);
     let limited = || host.rig.limited(&host.rig.reading().unwrap());
-    assert!(is_better || !is_judged("what_a_change_does_is_measured", limited(), &since), "{out}");
+    assert!(is_better || !is_judged("the_effect_of_a_change_is_measured", limited(), &since), "{out}");
     assert_eq!(trial("T03")["before"].as_array().unwrap().len(), 5);
     assert_eq!(host.settings(), before, "all is as it was");
     assert!(host.tune(&["undo", "--list"], 0).is_empty(), "nothing is left to undo");

@@ -18,7 +18,7 @@ pub struct Numbers {
 pub fn parts(series: &str) -> (&str, BTreeMap<&str, &str>) {
     let Some((name, labels)) = series.split_once('{') else { return (series, BTreeMap::new()) };
     let labels = labels.strip_suffix('}').unwrap_or_else(|| panic!("{series}"));
-    // No value of ours holds a quote.
+    // No value contains a quote.
     let pairs = labels.split("\",").map(|pair| {
         let (label, value) = pair.split_once("=\"").unwrap_or_else(|| panic!("{series}"));
         (label, value.trim_end_matches('"'))
@@ -36,7 +36,7 @@ impl Numbers {
             match words.as_slice() {
                 ["#", "HELP", family, help] => {
                     let before = all.families.insert((*family).into(), ((*help).into(), String::new()));
-                    assert!(before.is_none(), "{family} is told of twice");
+                    assert!(before.is_none(), "{family} is described twice");
                 }
                 ["#", "TYPE", family, kind] => all.families.get_mut(*family).unwrap().1 = (*kind).into(),
                 ["#", "UNIT", family, unit] => assert!(family.ends_with(&format!("_{unit}")), "{line}"),

@@ -36,9 +36,9 @@ fn rows(document: &str, heading: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn documented_is_what_is_told_and_the_other_way_round() {
+fn the_document_lists_exactly_the_metrics_of_a_node() {
     let (numbers, document) = (all(), repository("docs/metrics.md"));
-    let told = numbers.names();
+    let exported = numbers.names();
     let rows = rows(&document, "\n## Names\n");
     let is_name = |row: &Vec<String>| row.len() == 3;
     let mut documented = BTreeMap::new();
@@ -46,14 +46,14 @@ fn documented_is_what_is_told_and_the_other_way_round() {
         let before = documented.insert(quoted(&row[0])[0], quoted(&row[1]).into_iter().collect::<BTreeSet<_>>());
         assert!(before.is_none() && !row[2].is_empty(), "{row:?}");
     }
-    let told_of: BTreeMap<&str, BTreeSet<&str>> =
-        told.iter().map(|(name, labels)| (*name, labels.keys().copied().collect())).collect();
-    assert_eq!(documented, told_of);
-    // Every value of a label stands in the second table, but what operators name and what versions are called.
-    for (label, values) in told.values().flatten().filter(|(label, _)| !["export", "version"].contains(*label)) {
+    let exported_labels: BTreeMap<&str, BTreeSet<&str>> =
+        exported.iter().map(|(name, labels)| (*name, labels.keys().copied().collect())).collect();
+    assert_eq!(documented, exported_labels);
+    // Every value of a label is in the second table, except names of exports and versions.
+    for (label, values) in exported.values().flatten().filter(|(label, _)| !["export", "version"].contains(*label)) {
         let of_label = |row: &&Vec<String>| !is_name(row) && quoted(&row[0])[0] == *label;
-        let said: Vec<&str> = rows.iter().filter(of_label).flat_map(|row| quoted(&row[1])).collect();
-        let missing: Vec<_> = values.iter().filter(|value| !said.contains(value)).collect();
+        let listed: Vec<&str> = rows.iter().filter(of_label).flat_map(|row| quoted(&row[1])).collect();
+        let missing: Vec<_> = values.iter().filter(|value| !listed.contains(value)).collect();
         assert!(missing == [&"2xx", &"3xx", &"4xx"] || missing.is_empty(), "{label}: {missing:?}");
     }
 }
@@ -64,16 +64,16 @@ fn names_keep_to_the_conventions() {
     let mut families = BTreeSet::new();
     for (name, labels) in numbers.names() {
         let family = name.strip_suffix("_total").unwrap_or(name);
-        let (help, kind) = numbers.families.get(family).unwrap_or_else(|| panic!("nothing is said of {name}"));
+        let (help, kind) = numbers.families.get(family).unwrap_or_else(|| panic!("{name} is not described"));
         assert!(help.ends_with('.') && help.len() > 10, "{name}: {help}");
         assert_eq!(kind, if name.ends_with("_total") { "counter" } else { "gauge" }, "{name}");
         assert!(name.starts_with("longhaul_") || name.starts_with("process_"), "{name}");
-        // Few series, whoever comes: never an address, a user or a path.
+        // Few series, whatever the clients: never an address, a user or a path.
         let many: usize = labels.values().map(BTreeSet::len).product();
         assert!(many <= 30 && labels.values().flatten().all(|value| !value.contains(['/', '@', ':'])), "{name}");
         families.insert(family);
     }
-    assert_eq!(families, numbers.families.keys().map(String::as_str).collect(), "what is said, and what is there");
+    assert_eq!(families, numbers.families.keys().map(String::as_str).collect(), "described, and exported");
 }
 
 /// A piece of a query.
@@ -117,7 +117,7 @@ fn tokens(query: &str) -> Vec<Token> {
 const WORDS: [&str; 9] = ["sum", "min", "max", "count", "rate", "increase", "time", "by", "label_values"];
 
 /// Checks a query against the metrics of a node: names, labels, values, brackets.
-fn check(query: &str, told: &BTreeMap<&str, BTreeMap<&str, BTreeSet<&str>>>) -> usize {
+fn check(query: &str, exported: &BTreeMap<&str, BTreeMap<&str, BTreeSet<&str>>>) -> usize {
     let tokens = tokens(query);
     let (mut open, mut of, mut metrics) = (Vec::new(), None, Vec::new());
     for (at, token) in tokens.iter().enumerate() {
@@ -129,9 +129,9 @@ fn check(query: &str, told: &BTreeMap<&str, BTreeMap<&str, BTreeSet<&str>>>) -> 
                 assert!(matches, "brackets in {query}");
             }
             Token::Sign(_) | Token::Text(_) => {}
-            // A label and what it is to be.
+            // A label and its value.
             Token::Word(label) if open.last() == Some(&'{') => {
-                let labels = of.and_then(|of: &str| told.get(of)).unwrap_or_else(|| panic!("of what? {query}"));
+                let labels = of.and_then(|of: &str| exported.get(of)).unwrap_or_else(|| panic!("of what? {query}"));
                 if ITS_OWN.contains(&label.as_str()) {
                     continue;
                 }
@@ -148,14 +148,14 @@ fn check(query: &str, told: &BTreeMap<&str, BTreeMap<&str, BTreeSet<&str>>>) -> 
             Token::Word(word) if word.starts_with("longhaul_") || word.starts_with("process_") => {
                 of = Some(word.as_str());
                 metrics.push(word.as_str());
-                assert!(told.contains_key(word.as_str()), "no node tells {word}: {query}");
+                assert!(exported.contains_key(word.as_str()), "no node exports {word}: {query}");
             }
             Token::Word(word) if WORDS.contains(&word.as_str()) => {}
             Token::Word(number) if number.parse::<f64>().is_ok() => {}
             // What is left are labels after `by`, or in a question for a label's values.
             Token::Word(label) => {
                 let known =
-                    told.iter().any(|(name, labels)| query.contains(name) && labels.contains_key(label.as_str()));
+                    exported.iter().any(|(name, labels)| query.contains(name) && labels.contains_key(label.as_str()));
                 assert!(known || ITS_OWN.contains(&label.as_str()), "{label} in {query}");
             }
         }
@@ -180,19 +180,19 @@ fn queries<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
 }
 
 #[test]
-fn the_dashboard_asks_for_what_is_told() {
+fn the_dashboard_queries_existing_metrics_and_shows_all() {
     let numbers = all();
-    let told = numbers.names();
+    let exported = numbers.names();
     let dashboard: Value = serde_json::from_str(&repository("packaging/grafana-dashboard.json")).unwrap();
     let mut found = Vec::new();
     queries(&dashboard, &mut found);
     assert!(found.len() > 25, "{found:?}");
     for query in &found {
-        assert!(check(query, &told) > 0, "{query} asks for nothing of ours");
+        assert!(check(query, &exported) > 0, "{query} asks for nothing of ours");
     }
-    // Everything that is told is shown somewhere.
+    // Everything that is exported is shown somewhere.
     let shown = |name: &&&str| found.iter().any(|query| query.contains(**name));
-    assert_eq!(told.keys().filter(|name| !shown(name)).collect::<Vec<_>>(), Vec::<&&str>::new());
+    assert_eq!(exported.keys().filter(|name| !shown(name)).collect::<Vec<_>>(), Vec::<&&str>::new());
     // A data source is chosen, not built in, and panels have places and numbers of their own.
     assert!(!dashboard.to_string().contains("\"uid\":\"P"));
     let panels = dashboard["panels"].as_array().unwrap();
@@ -204,7 +204,7 @@ fn the_dashboard_asks_for_what_is_told() {
 }
 
 #[test]
-fn the_documents_queries_ask_for_what_is_told() {
+fn queries_of_the_document_use_existing_metrics() {
     let (numbers, document) = (all(), repository("docs/metrics.md"));
     let (_, rest) = document.split_once("```promql\n").unwrap();
     let queries: Vec<&str> = rest.split("```").next().unwrap().lines().collect();
@@ -213,8 +213,8 @@ fn the_documents_queries_ask_for_what_is_told() {
 }
 
 #[test]
-#[should_panic(expected = "no node tells longhaul_moved_byte_total")]
-fn a_name_that_nobody_tells_is_found_out() {
-    let told = BTreeMap::new();
-    check("sum(rate(longhaul_moved_byte_total[5m]))", &told);
+#[should_panic(expected = "no node exports longhaul_moved_byte_total")]
+fn a_query_of_an_unknown_metric_fails_the_check() {
+    let exported = BTreeMap::new();
+    check("sum(rate(longhaul_moved_byte_total[5m]))", &exported);
 }

@@ -34,8 +34,8 @@ fn bytes(hosts: &[model::v1::flows::Host], address: &str) -> u64 {
 }
 
 #[test]
-fn both_families_and_both_ways() {
-    let node = Setup::new().of_both_families().data_export("rw").start();
+fn top_talkers_are_counted_by_family_and_direction() {
+    let node = Setup::new().on_both_families().data_export("rw").start();
     fs::write(node.data("down"), pattern(LARGE as usize)).unwrap();
     let key = node.grant(&["--export", "data", "--write", "--name", "site B"]);
     let client = Client::with_key(&key);
@@ -67,7 +67,7 @@ fn both_families_and_both_ways() {
 }
 
 #[test]
-fn who_may_not_see_the_whole_node_sees_himself() {
+fn a_client_of_a_part_of_the_node_sees_only_its_own_row() {
     let setup = Setup::new().data_export("rw");
     let other = setup.data().with_file_name("other");
     fs::create_dir(&other).unwrap();
@@ -80,22 +80,22 @@ fn who_may_not_see_the_whole_node_sees_himself() {
         key
     });
     until("my row is there", LONG, || of(&start(&node, &keys[0]), "mine").is_some());
-    let told = flows(&node, &keys[0]);
-    assert!(!told.whole_node);
-    for window in &told.windows {
+    let report = flows(&node, &keys[0]);
+    assert!(!report.whole_node);
+    for window in &report.windows {
         assert!(window.sources.is_empty() && window.targets.is_empty() && window.all.is_none(), "{window:?}");
         assert!(window.users.iter().all(|user| user.user.contains("mine")), "{window:?}");
     }
-    // One export as a whole is not all of two.
+    // A key for one whole export does not cover two.
     let one = node.grant(&["--export", "data", "--write"]);
     assert!(!flows(&node, &one).whole_node);
-    // Nobody in particular sees nothing, though everything may be read: not even on the host itself.
+    // A client without a key sees nothing, although everything may be read: not even on the host itself.
     let stranger = Raw::sealed(&node).ask("GET", "/api/v1/flows", &[], &[]).expect(401);
     assert!(!stranger.text().contains("mine"));
 }
 
 #[test]
-fn as_many_rows_as_asked_for() {
+fn the_query_decides_the_number_of_rows() {
     let node = Node::closed();
     let key = node.grant(&["--export", "data"]);
     let bearer = format!("Bearer {key}");
@@ -105,8 +105,8 @@ fn as_many_rows_as_asked_for() {
     };
     assert_eq!((ask(""), ask("?top=1"), ask("?top=0"), ask("?top=many")), (200, 200, 400, 400));
     assert_eq!(Raw::sealed(&node).ask("DELETE", "/api/v1/flows", &[("Authorization", &bearer)], &[]).status, 405);
-    let told = flows(&node, &key);
-    assert!(told.whole_node && told.v == 1);
-    let names: Vec<&str> = told.windows.iter().map(|window| window.window.as_str()).collect();
+    let report = flows(&node, &key);
+    assert!(report.whole_node && report.v == 1);
+    let names: Vec<&str> = report.windows.iter().map(|window| window.window.as_str()).collect();
     assert_eq!(names, ["minute", "hour", "start"]);
 }

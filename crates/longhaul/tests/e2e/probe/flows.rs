@@ -14,10 +14,10 @@ fn result(client: &Client, words: Vec<std::ffi::OsString>) -> Value {
 }
 
 /// Repeats a test a few times until it succeeds: a machine that stalls loses datagrams.
-fn look(client: &Client, words: Vec<std::ffi::OsString>, is_right: impl Fn(&Value) -> bool) -> Value {
-    let looks = std::iter::repeat_with(|| result(client, words.clone())).take(3);
+fn repeat_until(client: &Client, words: Vec<std::ffi::OsString>, is_right: impl Fn(&Value) -> bool) -> Value {
+    let attempts = std::iter::repeat_with(|| result(client, words.clone())).take(3);
     let mut last = Value::Null;
-    for found in looks {
+    for found in attempts {
         last = found;
         if is_right(&last) {
             break;
@@ -27,13 +27,13 @@ fn look(client: &Client, words: Vec<std::ffi::OsString>, is_right: impl Fn(&Valu
 }
 
 #[test]
-fn latency_with_a_node_and_with_a_responder() {
+fn latency_is_measured_with_a_node_and_with_a_responder() {
     let node = Setup::new().data_export("ro").arg("--responders").arg("stamp").start();
     let client = Client::with_key(&node.grant(&["--export", "data"]));
     let (host, port) = ("127.0.0.1", node.port);
     for target in [node.at(""), format!("stamp://{host}:{port}")] {
         let words = words!["probe", "latency", target, "-n", "50", "--rate", "100", "--timeout", "30s"];
-        let found = look(&client, words, |found| found["packets"]["received"] == 50);
+        let found = repeat_until(&client, words, |found| found["packets"]["received"] == 50);
         let packets = &found["packets"];
         assert_eq!(
             (&packets["sent"], &packets["received"], &packets["lost"]),
@@ -42,40 +42,40 @@ fn latency_with_a_node_and_with_a_responder() {
         );
         assert_eq!((&packets["lost_forward"], &packets["lost_reverse"]), (&0.into(), &0.into()), "{found}");
         assert!(found["round_trip"]["median_s"].as_f64().unwrap() < 0.5, "{found}");
-        // One machine has one clock: what it says of itself decides whether directions are told.
+        // One machine has one clock: the error that it states for itself decides whether directions are reported.
         assert_eq!(found["forward"].is_null(), found["one_way_refused"].is_string(), "{found}");
         let (near, far) = (&found["hosts"]["near"], &found["hosts"]["far"]);
         assert!(near["kernel"].is_string() && near["settings"]["net.ipv4.tcp_rmem"].is_string(), "{found}");
         assert_eq!(far["kernel"] == near["kernel"], !target.starts_with("stamp"), "{found}");
     }
-    // Shorter than an answer: not to a stranger.
+    // A request shorter than its answer is not answered for anonymous clients.
     let short =
         words!["probe", "latency", format!("stamp://{host}:{port}"), "-n", "5", "--size", "14", "--timeout", "300ms"];
     assert_eq!(result(&client, short)["packets"]["received"], 0);
     let words = words!["probe", "latency", node.at(""), "-t", "1s", "--rate", "50", "--under-load", "1"];
     let words = [words, words!["--timeout", "30s"]].concat();
-    let loaded = look(&client, words, |loaded| loaded["packets"]["received"].as_u64() >= Some(40));
+    let loaded = repeat_until(&client, words, |loaded| loaded["packets"]["received"].as_u64() >= Some(40));
     assert!(loaded["packets"]["received"].as_u64().unwrap() >= 40, "{loaded}");
 }
 
 #[test]
-fn strangers_are_not_answered() {
+fn a_node_without_responders_answers_no_stamp() {
     let node = Node::open();
     let target = format!("stamp://127.0.0.1:{}", node.port);
     let client = Client::new();
     let found = result(&client, words!["probe", "latency", target, "-n", "3", "--timeout", "300ms"]);
-    assert_eq!(found["packets"]["received"], 0, "nobody said --responders: {found}");
+    assert_eq!(found["packets"]["received"], 0, "without --responders: {found}");
 }
 
 #[test]
-fn datagrams_both_ways_are_counted_to_the_number() {
+fn datagrams_are_counted_exactly_in_both_directions() {
     let node = Node::open();
     let client = Client::new();
     for reverse in [&[][..], &["-R"]] {
         let reverse: Vec<std::ffi::OsString> = reverse.iter().map(std::ffi::OsString::from).collect();
         let words = words!["probe", "udp", node.at(""), "--size", "1000", "--spacing", "500us", "-n", "2000"];
         let is_whole = |found: &Value| found["lost"] == 0 && found["received"]["reordered"] == 0;
-        let found = look(&client, [words, reverse].concat(), is_whole);
+        let found = repeat_until(&client, [words, reverse].concat(), is_whole);
         assert_eq!((&found["sent"]["datagrams"], &found["lost"]), (&2000.into(), &0.into()), "{found}");
         assert_eq!(
             (&found["received"]["duplicates"], &found["received"]["reordered"]),
@@ -101,8 +101,8 @@ fn datagrams_both_ways_are_counted_to_the_number() {
     let text = rows.expect(0).text();
     assert_eq!(text.lines().count(), 3, "titles and two rows: {text}");
     assert!(text.lines().skip(1).all(|row| row.matches(';').count() >= 12), "{text}");
-    let asked = words!["probe", "udp", node.at(""), "--request", "--size", "100,1400", "-n", "50"];
-    let found = look(&client, asked, |found| found["sizes"][1]["answered"].as_u64() >= Some(49));
+    let words = words!["probe", "udp", node.at(""), "--request", "--size", "100,1400", "-n", "50"];
+    let found = repeat_until(&client, words, |found| found["sizes"][1]["answered"].as_u64() >= Some(49));
     assert_eq!(found["sizes"].as_array().unwrap().len(), 2, "{found}");
     assert!(found["sizes"][1]["answered"].as_u64().unwrap() >= 49 && found["line_of_min"].is_object(), "{found}");
 }
@@ -111,29 +111,30 @@ fn datagrams_both_ways_are_counted_to_the_number() {
 fn a_route_is_traced_in_both_directions() {
     let node = Node::open();
     let client = Client::new();
-    let asked = words!["probe", "path", node.at(""), "--flows", "4", "--probes", "20"];
-    let is_there = |found: &Value| ["forward", "reverse"].iter().all(|way| found[way]["path"]["end"] == "reached");
-    let found = look(&client, asked, is_there);
-    for way in ["forward", "reverse"] {
+    let words = words!["probe", "path", node.at(""), "--flows", "4", "--probes", "20"];
+    let is_there =
+        |found: &Value| ["forward", "reverse"].iter().all(|direction| found[direction]["path"]["end"] == "reached");
+    let found = repeat_until(&client, words, is_there);
+    for direction in ["forward", "reverse"] {
         assert_eq!(
-            (&found[way]["path"]["distance"], &found[way]["path"]["end"]),
+            (&found[direction]["path"]["distance"], &found[direction]["path"]["end"]),
             (&1.into(), &"reached".into()),
             "{found}"
         );
-        assert_eq!(found[way]["mtu"]["black_hole"], false, "{found}");
-        assert_eq!(found[way]["sweep"]["paths"].as_array().unwrap().len(), 1, "{found}");
+        assert_eq!(found[direction]["mtu"]["black_hole"], false, "{found}");
+        assert_eq!(found[direction]["sweep"]["paths"].as_array().unwrap().len(), 1, "{found}");
     }
     let file = client.path("before.json");
     fs::write(&file, found.to_string()).unwrap();
-    let asked = words!["probe", "path", node.at(""), "--before", file, "--probes", "20"];
-    let again = look(&client, asked, |again| again["changes"].as_array().unwrap().is_empty());
+    let words = words!["probe", "path", node.at(""), "--before", file, "--probes", "20"];
+    let again = repeat_until(&client, words, |again| again["changes"].as_array().unwrap().is_empty());
     assert_eq!(again["changes"].as_array().unwrap().len(), 0, "{again}");
     fs::write(&file, "{}").unwrap();
     client.run(words!["probe", "path", node.at(""), "--before", file]).refused(2, &["--before", "probe path --json"]);
 }
 
 #[test]
-fn disks_here_and_there() {
+fn local_and_remote_disks_are_tested() {
     let node = Setup::new().data_export("rw").arg("--anonymous").arg("rw").start();
     let client = Client::new();
     let small =
@@ -157,12 +158,12 @@ fn disks_here_and_there() {
 }
 
 #[test]
-fn all_of_it_and_what_a_monitor_sees() {
+fn probe_all_has_every_part_and_a_check_ends_with_a_monitoring_code() {
     let node = Node::closed();
     let client = Client::with_key(&node.grant(&["--export", "data"]));
     let page = client.path("page.html");
-    let asked = words!["probe", "all", node.at(""), "-t", "1s", "--html", page];
-    let found = look(&client, asked, |found| found["findings"]["left_out"].as_array().unwrap().is_empty());
+    let words = words!["probe", "all", node.at(""), "-t", "1s", "--html", page];
+    let found = repeat_until(&client, words, |found| found["findings"]["left_out"].as_array().unwrap().is_empty());
     let findings = &found["findings"];
     for part in ["limits", "routes", "latency", "loaded"] {
         assert!(findings[part].is_object(), "{part}: {found}");

@@ -1,4 +1,4 @@
-//! Hosts over time, beside others, and with a change and without it.
+//! Hosts over time, compared with others, and with a change and without it.
 
 use rustix::process::Signal;
 
@@ -24,38 +24,38 @@ fn a_watch_reports_drops_and_changed_settings() {
     until("it watches", LONG, || watch.err().contains("watching"));
     tree.write(SACK, "0");
     tree.write(SOFTNET, &softnet(16));
-    until("it tells", LONG, || watch.out().contains("T07") && watch.out().contains("N18c"));
+    until("it reports", LONG, || watch.out().contains("T07") && watch.out().contains("N18c"));
     let out = watch.out();
     assert!(out.contains("T07 is not as wanted any more: 1 → 0") && out.contains("N18c grew: 0 → 16"), "{out}");
     drop(watch);
-    // As a monitoring system asks: what it sees in its time.
+    // As a monitoring system asks: only what happened in its interval.
     let check = tree.tune(&["watch", "--check", "--every", "1s", "-t", "1s"]).expect(0).text();
     assert!(check.starts_with("OK - nothing dropped, nothing changed"), "{check}");
 }
 
 #[test]
-fn what_apply_had_set_and_somebody_changed_is_told() {
+fn a_change_of_an_applied_setting_is_reported() {
     let tree = Tree::new();
-    tree.meant(&["apply", "T01"]).expect(0);
+    tree.tune_for_target(&["apply", "T01"]).expect(0);
     let check = ["watch", "--check", "-t", "1s"];
-    tree.meant(&check).expect(0);
+    tree.tune_for_target(&check).expect(0);
     tree.write("proc/sys/net/core/rmem_max", "212992");
-    let told = tree.meant(&check).expect(1).text();
-    assert!(told.contains("T01") && told.contains("`tune apply` had set 375000000, and it is 212992"), "{told}");
-    assert!(tree.tune(&["watch", "--every", "10ms"]).expect(2).err.contains("from every 1s"));
+    let report = tree.tune_for_target(&check).expect(1).text();
+    assert!(report.contains("T01") && report.contains("`tune apply` had set 375000000, and it is 212992"), "{report}");
+    assert!(tree.tune(&["watch", "--every", "10ms"]).expect(2).err.contains("from 1s to 24h"));
 }
 
 #[test]
-fn a_change_that_does_nothing_is_noise() {
+fn a_change_without_effect_is_noise() {
     let tree = Tree::new();
     let node = Node::open();
     let at = node.address();
-    let verify = |more: &[&str]| tree.meant(&[&["verify", "T01", "--with", &at][..], more].concat());
+    let verify = |more: &[&str]| tree.tune_for_target(&[&["verify", "T01", "--with", &at][..], more].concat());
     // The file of a recorded host moves nothing.
     let look = || verify(&["-t", "1s", "--json"]).expect(0).json();
     let mut trial = look();
     if trial["verdict"] != "noise" {
-        // Others on this machine may come and go with the rounds once, hardly twice.
+        // Other load on this machine may coincide with the rounds once, hardly twice.
         trial = look();
     }
     assert_eq!((&trial["verdict"], &trial["rule"]), (&"noise".into(), &"T01".into()), "{trial}");
@@ -66,36 +66,37 @@ fn a_change_that_does_nothing_is_noise() {
     assert_eq!(tree.text("proc/sys/net/core/rmem_max"), "212992");
     verify(&["--rounds", "2"]).expect(2);
     assert!(verify(&["-t", "1ms"]).expect(2).err.contains("from 1s to 10min"));
-    // Without a name it would be everything: that wants a word.
-    tree.meant(&["verify", "--with", &at]).refused(2, &["--yes"]);
+    // Without a name it would be every rule: that needs --yes.
+    tree.tune_for_target(&["verify", "--with", &at]).refused(2, &["--yes"]);
     let port = node.port;
     drop(node);
-    tree.meant(&["verify", "T01", "--with", &format!("127.0.0.1:{port}"), "-t", "1s"]).refused(5, &["127.0.0.1"]);
+    tree.tune_for_target(&["verify", "T01", "--with", &format!("127.0.0.1:{port}"), "-t", "1s"])
+        .refused(5, &["127.0.0.1"]);
     assert_eq!(tree.text("proc/sys/net/core/rmem_max"), "212992");
 }
 
 #[test]
-fn a_disk_is_a_path_as_well() {
+fn verify_measures_a_disk_too() {
     let tree = Tree::new();
     let directory = tree.client.path("");
     let directory = directory.to_str().unwrap();
-    let trial = tree.meant(&["verify", "T01", "--with", directory, "-t", "1s", "--json"]).expect(0).json();
+    let trial = tree.tune_for_target(&["verify", "T01", "--with", directory, "-t", "1s", "--json"]).expect(0).json();
     assert_eq!(trial["after"].as_array().unwrap().len(), 5, "{trial}");
-    tree.meant(&["verify", "T01", "--with", "/no/such/place", "-t", "1s"]).expect(6);
+    tree.tune_for_target(&["verify", "T01", "--with", "/no/such/place", "-t", "1s"]).expect(6);
 }
 
-/// A verify in the midst of its changed side.
+/// A verify in the middle of its changed side.
 fn changed(tree: &Tree, node: &Node) -> Running {
     let root = tree.client.path("host");
     let mut all = words!["tune", "--root", root, "verify", "T01", "-t", "2s", "--with", node.address()];
-    all.extend(MEANT.map(std::ffi::OsString::from));
+    all.extend(TARGET_OPTIONS.map(std::ffi::OsString::from));
     let running = tree.client.begin(all);
     until("the change is made", LONG, || tree.text("proc/sys/net/core/rmem_max") == WINDOW);
     running
 }
 
 #[test]
-fn a_verify_that_is_interrupted_leaves_nothing_changed() {
+fn an_interrupted_verify_restores_all_settings() {
     let tree = Tree::new();
     let node = Node::open();
     let running = changed(&tree, &node);
@@ -126,7 +127,7 @@ fn two_hosts_are_compared() {
     one.write("netlink/ens1/mtu", "9000");
     other.write("netlink/ens1/mtu", "1500");
     let file = |tree: &Tree| {
-        let audit = tree.meant(&["audit", "--json"]).expect(0).text();
+        let audit = tree.tune_for_target(&["audit", "--json"]).expect(0).text();
         tree.client.write("audit.json", audit).display().to_string()
     };
     let (a, b) = (file(&one), file(&other));
@@ -148,7 +149,7 @@ fn two_hosts_are_compared() {
 }
 
 #[test]
-fn a_node_tells_who_has_a_key_how_its_settings_stand() {
+fn a_node_shows_its_settings_to_holders_of_a_key() {
     let telling = Setup::new().data_export("rw").arg("--audit").arg("--anonymous").arg("ro").start();
     let key = telling.grant(&["--export", "data"]);
     let at = telling.address();

@@ -11,17 +11,17 @@ use super::raw::{Raw, ask, get, open, plain, put};
 use crate::node::Setup;
 
 #[test]
-fn a_page_of_another_site_may_ask_where_that_is_allowed() {
+fn pages_of_allowed_sites_may_send_requests() {
     let node = plain().arg("--allow-origin").arg("https://portal.example").start();
     put(&node, "/data/f", b"0123456789").expect(201);
     let page = ("Origin", "https://portal.example");
     let preflight =
         [page, ("Access-Control-Request-Method", "PUT"), ("Access-Control-Request-Headers", "authorization, range")];
-    let told = ask(&node, "OPTIONS", "/data/new", &preflight, &[]).expect(204);
-    assert_eq!(told.field("access-control-allow-origin"), Some("https://portal.example"));
-    assert_eq!(told.field("access-control-allow-headers"), Some("authorization, range"));
-    assert!(told.field("access-control-allow-methods").unwrap().contains("PROPFIND"));
-    assert!(told.field("access-control-max-age").unwrap().parse::<u32>().unwrap() > 0);
+    let answer = ask(&node, "OPTIONS", "/data/new", &preflight, &[]).expect(204);
+    assert_eq!(answer.field("access-control-allow-origin"), Some("https://portal.example"));
+    assert_eq!(answer.field("access-control-allow-headers"), Some("authorization, range"));
+    assert!(answer.field("access-control-allow-methods").unwrap().contains("PROPFIND"));
+    assert!(answer.field("access-control-max-age").unwrap().parse::<u32>().unwrap() > 0);
     let read =
         ask(&node, "GET", "/data/f", &[page, ("Range", "bytes=2-3"), ("Want-Digest", "adler32")], &[]).expect(206);
     let exposed = read.field("access-control-expose-headers").unwrap();
@@ -30,7 +30,7 @@ fn a_page_of_another_site_may_ask_where_that_is_allowed() {
     }
     assert_eq!(read.field("vary"), Some("Origin"));
     assert_eq!(read.field("access-control-allow-credentials"), None, "no cookie of ours counts for another site");
-    // A no is to be read as well.
+    // Refusals must be readable by the page as well.
     let none = ask(&node, "GET", "/data/none", &[page], &[]).expect(404);
     assert_eq!(none.field("access-control-allow-origin"), Some("https://portal.example"));
     let other = ("Origin", "https://evil.example");
@@ -41,18 +41,18 @@ fn a_page_of_another_site_may_ask_where_that_is_allowed() {
 }
 
 #[test]
-fn a_preflight_wants_no_credential() {
+fn a_preflight_needs_no_credential() {
     let setup = Setup::new().data_export("rw").arg("--plain").arg("--allow-origin").arg("*");
     let node = setup.start();
     let preflight = [("Origin", "https://any.example"), ("Access-Control-Request-Method", "GET")];
     assert_eq!(ask(&node, "OPTIONS", "/data/f", &preflight, &[]).status, 204);
-    let told = ask(&node, "GET", "/data/f", &preflight[..1], &[]).expect(401);
-    assert_eq!(told.field("access-control-allow-origin"), Some("https://any.example"));
-    assert!(told.field("access-control-expose-headers").unwrap().contains("WWW-Authenticate"));
+    let answer = ask(&node, "GET", "/data/f", &preflight[..1], &[]).expect(401);
+    assert_eq!(answer.field("access-control-allow-origin"), Some("https://any.example"));
+    assert!(answer.field("access-control-expose-headers").unwrap().contains("WWW-Authenticate"));
 }
 
 #[test]
-fn listings_are_packed_and_files_are_not() {
+fn listings_are_compressed_and_files_are_not() {
     let node = open();
     for at in 0..500 {
         fs::write(node.data(&format!("a-rather-long-name-{at:05}")), b"").unwrap();
@@ -84,7 +84,7 @@ fn listings_are_packed_and_files_are_not() {
 }
 
 #[test]
-fn a_long_listing_is_told_whole() {
+fn a_long_listing_is_complete() {
     let node = open();
     for at in 0..10_050 {
         fs::File::create(node.data(&format!("{at:05}"))).unwrap();
@@ -126,12 +126,12 @@ fn the_type_of_a_file_follows_from_its_name() {
         let target = format!("/data/{name}");
         put(&node, &target, b"x").expect(201);
         let file = get(&node, &target).expect(200);
-        let told = file.field("content-type").unwrap();
-        assert_eq!(told, kind, "{name}");
+        let content_type = file.field("content-type").unwrap();
+        assert_eq!(content_type, kind, "{name}");
         assert_eq!(file.field("content-security-policy").is_some_and(|p| p.contains("sandbox")), runs, "{name}");
         assert_eq!(file.field("x-content-type-options"), Some("nosniff"));
         let found = ask(&node, "PROPFIND", &target, &[("Depth", "0")], &[]).expect(207).text();
-        assert!(found.contains(&format!("<D:getcontenttype>{told}</D:getcontenttype>")), "{found}");
+        assert!(found.contains(&format!("<D:getcontenttype>{content_type}</D:getcontenttype>")), "{found}");
     }
 }
 
@@ -141,30 +141,30 @@ fn files_that_every_browser_requests_need_no_credential() {
         let node = setup.start();
         for target in ["/favicon.ico", "/robots.txt", "/.well-known/openid-configuration", "/.well-known/security.txt"]
         {
-            let told = get(&node, target).expect(404);
-            assert_eq!(told.field("www-authenticate"), None, "{target}");
+            let answer = get(&node, target).expect(404);
+            assert_eq!(answer.field("www-authenticate"), None, "{target}");
         }
     }
     let closed = Setup::new().data_export("ro").arg("--plain").start();
     for target in ["/data/f", "/none/f"] {
-        assert_eq!(get(&closed, target).status, 401, "{target}: a stranger does not learn what there is");
+        assert_eq!(get(&closed, target).status, 401, "{target}: an anonymous client does not see whether it exists");
     }
     let public = open();
     put(&public, "/data/f", b"x").expect(201);
     assert_eq!(get(&public, "/none/f").status, 404);
-    // A credential of somewhere else is not in the way of what is everybody's.
+    // A credential for another site does not prevent access to public files.
     for credential in ["Bearer eyJhbGciOiJFUzI1NiJ9.e30.c2ln", "Negotiate abc=", "Basic bWU6eW91", "Bearer lhk1_x"] {
         let shown = [("Authorization", credential)];
         assert_eq!(ask(&public, "GET", "/data/f", &shown, &[]).status, 200, "{credential}");
         assert_eq!(ask(&public, "PROPFIND", "/data/f", &[shown[0], ("Depth", "0")], &[]).status, 207, "{credential}");
-        // But nobody acts with it.
+        // But it permits no change.
         assert_eq!(ask(&public, "DELETE", "/data/f", &shown, &[]).status, 401, "{credential}");
         assert_eq!(ask(&public, "GET", "/api/v1/transfers", &shown, &[]).status, 401, "{credential}");
     }
 }
 
 #[test]
-fn a_site_is_told_of_as_the_wlcg_asks() {
+fn a_site_is_described_in_the_formats_of_the_wlcg() {
     let node = open();
     let json = |target: &str| -> Value { serde_json::from_slice(&get(&node, target).expect(200).body).unwrap() };
     let service = &json("/api/v1/srr")["storageservice"];

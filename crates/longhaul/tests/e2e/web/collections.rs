@@ -1,4 +1,4 @@
-//! Directories with all that is in them: removed, replaced, copied, by those who may.
+//! Directories with their contents: removed, replaced, copied, by clients with the rights.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,7 +9,7 @@ use super::raw::{ask, open, plain};
 use crate::node::Setup;
 
 #[test]
-fn a_directory_goes_with_all_that_is_in_it() {
+fn a_directory_is_removed_with_its_contents() {
     let node = open();
     fs::create_dir_all(node.data("d/e")).unwrap();
     fs::write(node.data("d/e/f"), b"x").unwrap();
@@ -26,20 +26,20 @@ fn a_directory_goes_with_all_that_is_in_it() {
 }
 
 #[test]
-fn entries_that_cannot_be_removed_stay_and_are_reported() {
+fn entries_that_cannot_be_removed_are_reported() {
     let node = open();
     fs::create_dir_all(node.data("d/kept")).unwrap();
     fs::create_dir_all(node.data("d/gone")).unwrap();
     fs::write(node.data("d/kept/f"), b"x").unwrap();
     fs::write(node.data("d/gone/g"), b"x").unwrap();
-    // A lock keeps even the superuser from it.
+    // A lock also prevents the removal by the superuser.
     let lock = lock(&node, "/data/d/kept/f", &[("Depth", "0")]).expect(200);
-    let told = ask(&node, "DELETE", "/data/d", &[], &[]).expect(207);
-    assert!(told.text().contains("/data/d/kept/f</D:href><D:status>HTTP/1.1 423 Locked"), "{}", told.text());
-    assert_eq!(told.text().matches("<D:response>").count(), 1, "nothing of the directories above: {}", told.text());
+    let answer = ask(&node, "DELETE", "/data/d", &[], &[]).expect(207);
+    assert!(answer.text().contains("/data/d/kept/f</D:href><D:status>HTTP/1.1 423 Locked"), "{}", answer.text());
+    assert_eq!(answer.text().matches("<D:response>").count(), 1, "nothing of the directories above: {}", answer.text());
     assert!(node.data("d/kept/f").exists() && !node.data("d/gone").exists());
     let token = lock.field("lock-token").unwrap();
-    // Alone, it is told by a status.
+    // A single failure is reported by the status.
     assert_eq!(ask(&node, "DELETE", "/data/d/kept/f", &[], &[]).status, 423);
     let condition = format!("</data/d/kept/f> ({token})");
     assert_eq!(ask(&node, "DELETE", "/data/d", &[("If", &condition)], &[]).status, 204);
@@ -47,7 +47,7 @@ fn entries_that_cannot_be_removed_stay_and_are_reported() {
 }
 
 #[test]
-fn what_comes_in_a_directorys_place_replaces_all_of_it() {
+fn a_copy_or_move_onto_a_directory_replaces_all_of_it() {
     let node = open();
     let fill = || {
         for (dir, file) in [("from/a", "new"), ("to/b", "old")] {
@@ -68,7 +68,7 @@ fn what_comes_in_a_directorys_place_replaces_all_of_it() {
     fs::write(node.data("file"), b"file").unwrap();
     assert_eq!(ask(&node, "COPY", "/data/file", &[to], &[]).status, 204);
     assert_eq!(fs::read(node.data("to")).unwrap(), b"file");
-    // Neither may hold the other: by name, or by another name of the same directory.
+    // Neither may contain the other: by name, or by another name of the same directory.
     symlink("from", node.data("alias")).unwrap();
     for (verb, from, to) in [
         ("COPY", "/data/alias", "/data/from"),
@@ -86,7 +86,7 @@ fn what_comes_in_a_directorys_place_replaces_all_of_it() {
 }
 
 #[test]
-fn an_export_may_keep_what_is_full() {
+fn an_export_may_refuse_to_remove_full_directories() {
     let setup = Setup::new();
     let config = setup.data().with_file_name("node.toml");
     let export = format!("export = [{{ at = \"data={}:rw\", recursive_delete = false }}]\n", setup.data().display());
@@ -94,8 +94,8 @@ fn an_export_may_keep_what_is_full() {
     let node = setup.arg("--config").arg(&config).arg("--anonymous").arg("rw").arg("--plain").start();
     fs::create_dir_all(node.data("d/e")).unwrap();
     fs::create_dir(node.data("g")).unwrap();
-    let told = ask(&node, "DELETE", "/data/d", &[], &[]).expect(409);
-    assert!(told.text().contains("recursive_delete = false"), "{}", told.text());
+    let answer = ask(&node, "DELETE", "/data/d", &[], &[]).expect(409);
+    assert!(answer.text().contains("recursive_delete = false"), "{}", answer.text());
     assert_eq!(ask(&node, "DELETE", "/data/d", &[("Depth", "infinity")], &[]).status, 409);
     assert_eq!(ask(&node, "MOVE", "/data/g", &[("Destination", "/data/d")], &[]).status, 409);
     assert_eq!(ask(&node, "COPY", "/data/g", &[("Destination", "/data/d")], &[]).status, 409);
@@ -120,7 +120,7 @@ fn a_hundred_thousand_members_go_in_one_request() {
 }
 
 #[test]
-fn a_copy_of_a_tree_tells_what_did_not_come() {
+fn a_copy_of_a_tree_reports_what_was_not_copied() {
     let node = plain().start();
     fs::create_dir_all(node.data("d")).unwrap();
     fs::write(node.data("d/f"), b"x").unwrap();
@@ -131,19 +131,19 @@ fn a_copy_of_a_tree_tells_what_did_not_come() {
     assert_eq!(fs::metadata(node.data("e/f")).unwrap().permissions().mode() & 0o777, 0o640);
     let found = ask(&node, "PROPFIND", "/data/e/f", &[("Depth", "0")], &[]).expect(207);
     assert!(found.text().contains("<x:x xmlns:x=\"urn:z\">1</x:x>"), "{}", found.text());
-    // A place too deep for its name: told, and its neighbours come.
+    // A path that is too long: it is reported, and its neighbours are copied.
     let long = "n".repeat(240);
     let deep = vec![long.as_str(); 16].join("/");
     fs::create_dir_all(node.data("d").join(&deep)).unwrap();
     fs::write(node.data("d").join(&deep).join("x"), b"x").unwrap();
     let top = format!("/data/{long}");
-    let told = ask(&node, "COPY", "/data/d", &[("Destination", &top)], &[]).expect(207);
-    assert!(told.text().contains("414") && told.text().matches("<D:response>").count() == 1, "{}", told.text());
+    let answer = ask(&node, "COPY", "/data/d", &[("Destination", &top)], &[]).expect(207);
+    assert!(answer.text().contains("414") && answer.text().matches("<D:response>").count() == 1, "{}", answer.text());
     assert!(node.data(&long).join("f").exists());
 }
 
 #[test]
-fn a_target_stays_for_a_source_that_cannot_come() {
+fn a_failed_copy_or_move_keeps_its_target() {
     let node = open();
     fs::create_dir_all(node.data("from")).unwrap();
     fs::create_dir_all(node.data("to")).unwrap();
@@ -157,7 +157,7 @@ fn a_target_stays_for_a_source_that_cannot_come() {
     assert_eq!(ask(&node, "COPY", "/data/none", &[to], &[]).status, 404);
     assert_eq!(fs::read(node.data("to/old")).unwrap(), b"old");
     assert_eq!(ask(&node, "UNLOCK", "/data/from", &[("Lock-Token", &held)], &[]).status, 204);
-    // A directory that keeps its names keeps what is in those.
+    // A locked directory keeps its names and what is below them.
     fs::create_dir(node.data("kept")).unwrap();
     fs::rename(node.data("to"), node.data("kept/to")).unwrap();
     lock("/data/kept");
@@ -167,14 +167,14 @@ fn a_target_stays_for_a_source_that_cannot_come() {
 }
 
 #[test]
-fn a_link_that_takes_a_directorys_place_leads_nowhere() {
+fn a_link_in_place_of_a_directory_leads_nowhere() {
     let node = open();
     fs::create_dir_all(node.data("others")).unwrap();
     fs::write(node.data("others/f"), b"x").unwrap();
     for at in 0..200 {
         fs::create_dir_all(node.data(&format!("d/{at}"))).unwrap();
     }
-    // Somebody who may write below it puts links in the places of its directories while it goes.
+    // Another writer replaces its directories by links during the removal.
     std::thread::scope(|scope| {
         let swaps = scope.spawn(|| {
             for at in (0..200).rev() {
@@ -182,8 +182,8 @@ fn a_link_that_takes_a_directorys_place_leads_nowhere() {
                 let _ = fs::remove_dir(&dir).and_then(|()| symlink("../others", &dir));
             }
         });
-        let told = ask(&node, "DELETE", "/data/d", &[], &[]);
-        assert!(matches!(told.status, 204 | 207 | 409), "{told:?}");
+        let answer = ask(&node, "DELETE", "/data/d", &[], &[]);
+        assert!(matches!(answer.status, 204 | 207 | 409), "{answer:?}");
         swaps.join().unwrap();
     });
     assert!(node.data("others/f").exists());

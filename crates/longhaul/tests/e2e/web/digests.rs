@@ -16,7 +16,7 @@ fn digest(node: &Node, target: &str, algorithm: &str) -> String {
     head.field("digest").unwrap_or_else(|| panic!("{target}: no digest")).to_ascii_lowercase()
 }
 
-/// Bytes that the node's process has asked the kernel for, cached or not.
+/// The bytes that the node's process has read, from the disk or the cache.
 fn read_bytes(node: &Node) -> u64 {
     let io = fs::read_to_string(format!("/proc/{}/io", node.pid())).unwrap();
     io.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap().parse().unwrap()
@@ -27,7 +27,7 @@ fn settle() {
     std::thread::sleep(Duration::from_millis(150));
 }
 
-fn asked_again(node: &Node, target: &str, algorithm: &str, len: u64) -> u64 {
+fn bytes_read_for_digest(node: &Node, target: &str, algorithm: &str, len: u64) -> u64 {
     let before = read_bytes(node);
     digest(node, target, algorithm);
     let read = read_bytes(node) - before;
@@ -35,16 +35,16 @@ fn asked_again(node: &Node, target: &str, algorithm: &str, len: u64) -> u64 {
     read
 }
 
-fn made_once_and_void_with_the_bytes(node: &Node, dir: &Path) {
+fn assert_kept_until_the_file_changes(node: &Node, dir: &Path) {
     let len = 8 << 20;
     fs::write(dir.join("f"), pattern(len)).unwrap();
     settle();
     let first = digest(node, "/data/f", "adler32");
     for algorithm in ["adler32", "crc32c"] {
-        assert!(asked_again(node, "/data/f", algorithm, len as u64) < 200_000, "{algorithm} was made again");
+        assert!(bytes_read_for_digest(node, "/data/f", algorithm, len as u64) < 200_000, "{algorithm} was made again");
     }
-    assert!(asked_again(node, "/data/f", "md5", len as u64) >= len as u64);
-    assert!(asked_again(node, "/data/f", "md5", len as u64) < 200_000);
+    assert!(bytes_read_for_digest(node, "/data/f", "md5", len as u64) >= len as u64);
+    assert!(bytes_read_for_digest(node, "/data/f", "md5", len as u64) < 200_000);
     assert_eq!(digest(node, "/data/f", "adler32"), first);
     // In place, as long as before, a moment later.
     File::options().write(true).open(dir.join("f")).unwrap().write_all(b"changed").unwrap();
@@ -52,7 +52,7 @@ fn made_once_and_void_with_the_bytes(node: &Node, dir: &Path) {
     assert_ne!(second, first);
     settle();
     assert_eq!(digest(node, "/data/f", "adler32"), second);
-    assert!(asked_again(node, "/data/f", "crc32c", len as u64) < 200_000);
+    assert!(bytes_read_for_digest(node, "/data/f", "crc32c", len as u64) < 200_000);
     // Another file under the same name, of the same length and time.
     let time = fs::metadata(dir.join("f")).unwrap();
     fs::write(dir.join("g"), vec![1; len]).unwrap();
@@ -62,7 +62,7 @@ fn made_once_and_void_with_the_bytes(node: &Node, dir: &Path) {
     // One byte longer.
     File::options().append(true).open(dir.join("f")).unwrap().write_all(b"x").unwrap();
     let third = digest(node, "/data/f", "adler32");
-    // What is put brings its digests along.
+    // A PUT stores the digests of its body.
     put(node, "/data/p", &pattern(len)).expect(201);
     let before = read_bytes(node);
     assert_eq!(digest(node, "/data/p", "adler32"), first);
@@ -72,29 +72,29 @@ fn made_once_and_void_with_the_bytes(node: &Node, dir: &Path) {
 }
 
 #[test]
-fn notes_on_files_are_believed_while_they_hold() {
+fn digests_in_attributes_are_used_while_valid() {
     let Ok(dir) = tempfile::tempdir_in("/var/tmp") else {
-        return crate::wait::skipped("web::digests::notes_on_files_are_believed_while_they_hold", "no /var/tmp");
+        return crate::wait::skipped("web::digests::digests_in_attributes_are_used_while_valid", "no /var/tmp");
     };
     let node =
         crate::node::Setup::new().export("data", dir.path(), "rw").arg("--anonymous").arg("rw").arg("--plain").start();
-    made_once_and_void_with_the_bytes(&node, dir.path());
+    assert_kept_until_the_file_changes(&node, dir.path());
 }
 
 #[test]
-fn rows_stand_in_where_files_keep_no_notes() {
-    const TEST: &str = "web::digests::rows_stand_in_where_files_keep_no_notes";
+fn digests_are_kept_in_the_state_directory_where_attributes_are_not() {
+    const TEST: &str = "web::digests::digests_are_kept_in_the_state_directory_where_attributes_are_not";
     with_mounts(TEST, || {
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path().join("ram");
         let Some(_mount) = mounted(&at, "size=64m", TEST) else { return };
         let mut node =
             crate::node::Setup::new().export("data", &at, "rw").arg("--anonymous").arg("rw").arg("--plain").start();
-        made_once_and_void_with_the_bytes(&node, &at);
-        // They outlast the node.
+        assert_kept_until_the_file_changes(&node, &at);
+        // They outlast a restart of the node.
         let known = digest(&node, "/data/p", "adler32");
         node.restart();
-        assert!(asked_again(&node, "/data/p", "adler32", 8 << 20) < 200_000);
+        assert!(bytes_read_for_digest(&node, "/data/p", "adler32", 8 << 20) < 200_000);
         assert_eq!(digest(&node, "/data/p", "adler32"), known);
     });
 }
@@ -116,26 +116,26 @@ fn concurrent_requests_for_a_digest_read_the_file_once() {
 }
 
 #[test]
-fn a_file_that_changes_while_it_is_read_is_not_noted() {
+fn the_digest_of_a_file_that_changes_while_it_is_read_is_not_kept() {
     let node = open();
     let len = 200 << 20;
     fs::write(node.data("f"), vec![0; len]).unwrap();
     settle();
     std::thread::scope(|scope| {
-        let asked = scope.spawn(|| digest(&node, "/data/f", "md5"));
+        let request = scope.spawn(|| digest(&node, "/data/f", "md5"));
         let began = Instant::now();
         let mut file = File::options().write(true).open(node.data("f")).unwrap();
-        while !asked.is_finished() && began.elapsed() < Duration::from_secs(20) {
+        while !request.is_finished() && began.elapsed() < Duration::from_secs(20) {
             file.write_all(b"x").unwrap();
             std::thread::sleep(Duration::from_millis(3));
         }
-        asked.join().unwrap();
+        request.join().unwrap();
     });
     settle();
-    let told = digest(&node, "/data/f", "md5");
+    let digest_of_f = digest(&node, "/data/f", "md5");
     let twin = fs::read(node.data("f")).unwrap();
     put(&node, "/data/twin", &twin).expect(201);
-    assert_eq!(told, digest(&node, "/data/twin", "md5"));
+    assert_eq!(digest_of_f, digest(&node, "/data/twin", "md5"));
 }
 
 #[test]

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::raw::{Raw, ask, get, plain, put};
 use crate::node::Node;
 
-const SECRET: &[u8] = b"nobody's business";
+const SECRET: &[u8] = b"secret of the host";
 
-/// A node whose export lies beside a directory that is none of its business.
-fn beside() -> (Node, tempfile::TempDir, PathBuf) {
+/// A node whose export lies beside a directory that is not exported.
+fn node_beside_a_secret() -> (Node, tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let (inside, outside) = (dir.path().join("in"), dir.path().join("out"));
     fs::create_dir(&inside).unwrap();
@@ -45,7 +45,7 @@ fn try_all(node: &Node, target: &str) {
         let body: &[u8] = if method == "PUT" { b"evil" } else { b"" };
         let mut raw = Raw::to(node);
         raw.request(method, target, &fields, body);
-        let answer = if method == "HEAD" { raw.hear_head() } else { raw.hear() };
+        let answer = if method == "HEAD" { raw.receive_head() } else { raw.receive() };
         let answer = answer.unwrap_or_else(|| panic!("{method} {target}: no answer"));
         assert!(answer.status < 500 && !holds(&answer.body), "{method} {target}: {answer:?}");
     }
@@ -56,7 +56,7 @@ fn try_all(node: &Node, target: &str) {
     }
 }
 
-/// The directory of the export x of [`beside`].
+/// The directory of the export x of [`node_beside_a_secret`].
 fn node_inside(node: &Node) -> PathBuf {
     INSIDE.lock().unwrap().get(&node.port).cloned().unwrap()
 }
@@ -65,8 +65,8 @@ static INSIDE: std::sync::Mutex<std::collections::BTreeMap<u16, PathBuf>> =
     std::sync::Mutex::new(std::collections::BTreeMap::new());
 
 #[test]
-fn no_spelling_leads_out() {
-    let (node, dir, outside) = beside();
+fn no_path_spelling_leads_out_of_an_export() {
+    let (node, dir, outside) = node_beside_a_secret();
     INSIDE.lock().unwrap().insert(node.port, dir.path().join("in"));
     for up in [
         "..",
@@ -109,8 +109,8 @@ fn no_spelling_leads_out() {
 }
 
 #[test]
-fn no_link_leads_out() {
-    let (node, dir, outside) = beside();
+fn no_link_leads_out_of_an_export() {
+    let (node, dir, outside) = node_beside_a_secret();
     INSIDE.lock().unwrap().insert(node.port, dir.path().join("in"));
     let inside = dir.path().join("in");
     let lay = || {
@@ -129,12 +129,12 @@ fn no_link_leads_out() {
         try_all(&node, target);
         assert_untouched(&outside);
     }
-    // What is listed of links says nothing of what they lead to.
+    // The listing of a link contains nothing of its target.
     lay();
     let answer = ask(&node, "PROPFIND", "/x/", &[("Depth", "1")], &[]).expect(207);
-    let told = format!("getcontentlength>{}<", SECRET.len());
-    assert!(!answer.text().contains(&told), "{}", answer.text());
-    // A tree with such links in it copies without what they lead to.
+    let length = format!("getcontentlength>{}<", SECRET.len());
+    assert!(!answer.text().contains(&length), "{}", answer.text());
+    // A tree with such links in it is copied without their targets.
     fs::create_dir(inside.join("tree")).unwrap();
     symlink(&outside, inside.join("tree/dir")).unwrap();
     symlink(outside.join("secret"), inside.join("tree/abs")).unwrap();
@@ -146,8 +146,8 @@ fn no_link_leads_out() {
 }
 
 #[test]
-fn a_link_swapped_in_the_midst_leads_nowhere() {
-    let (node, dir, outside) = beside();
+fn a_link_swapped_in_during_a_request_leads_nowhere() {
+    let (node, dir, outside) = node_beside_a_secret();
     let inside = dir.path().join("in");
     fs::create_dir(inside.join("d")).unwrap();
     fs::create_dir(inside.join("aside")).unwrap();
@@ -173,19 +173,19 @@ fn a_link_swapped_in_the_midst_leads_nowhere() {
                 _ => ("DELETE", "/x/d/secret", &[]),
             };
             raw.request(method, target, fields, if at % 5 == 0 { b"evil" } else { b"" });
-            let answer = raw.hear().unwrap();
+            let answer = raw.receive().unwrap();
             assert!(answer.status < 500, "{method}: {answer:?}");
             assert_ne!(answer.body, SECRET);
             if answer.field("connection") == Some("close") {
                 raw = Raw::to(&node);
             }
         }
-        // And while the body of one PUT comes.
+        // And while the body of one PUT arrives.
         let mut slow = Raw::to(&node);
-        slow.say("PUT /x/d/slow HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\n\r\nabc");
+        slow.send("PUT /x/d/slow HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\n\r\nabc");
         std::thread::sleep(std::time::Duration::from_millis(50));
-        slow.say("def");
-        assert!(slow.hear().unwrap().status < 500);
+        slow.send("def");
+        assert!(slow.receive().unwrap().status < 500);
         stop.store(true, Ordering::Relaxed);
     });
     assert_untouched(&outside);
@@ -193,7 +193,7 @@ fn a_link_swapped_in_the_midst_leads_nowhere() {
 
 #[test]
 fn destinations_lie_on_this_node() {
-    let (node, dir, outside) = beside();
+    let (node, dir, outside) = node_beside_a_secret();
     let inside = dir.path().join("in");
     for destination in
         ["http://elsewhere.example/x/g", "https://127.0.0.2/x/g", "//elsewhere/x/g", "ftp://127.0.0.1/x/g"]
@@ -204,11 +204,11 @@ fn destinations_lie_on_this_node() {
     }
     assert_eq!(ask(&node, "MOVE", "/x/f", &[], &[]).status, 400);
     assert_eq!(ask(&node, "COPY", "/x/f", &[], &[]).status, 400);
-    // By the name that it is called.
+    // By the host of the request.
     let own = "http://127.0.0.1/x/g";
     ask(&node, "MOVE", "/x/f", &[("Destination", own)], &[]).expect(201);
     ask(&node, "COPY", "/x/g", &[("Destination", own.replace("/g", "/f").as_str())], &[]).expect(201);
-    // With the port that goes without saying.
+    // With the default port.
     let spelt = "http://127.0.0.1:80/x/h";
     ask(&node, "MOVE", "/x/g", &[("Destination", spelt)], &[]).expect(201);
     assert_eq!(fs::read(inside.join("h")).unwrap(), b"fine");
@@ -216,8 +216,8 @@ fn destinations_lie_on_this_node() {
 }
 
 #[test]
-fn names_of_unfinished_files_are_nobodys() {
-    let (node, dir, outside) = beside();
+fn names_of_unfinished_files_are_reserved() {
+    let (node, dir, outside) = node_beside_a_secret();
     let inside = dir.path().join("in");
     let name = ".longhaul-0123-1.part";
     let half = inside.join(name);
@@ -256,7 +256,7 @@ fn names_of_unfinished_files_are_nobodys() {
 
 #[test]
 fn a_special_file_is_not_waited_for() {
-    let (node, dir, _) = beside();
+    let (node, dir, _) = node_beside_a_secret();
     let fifo = dir.path().join("in/fifo");
     let made = std::process::Command::new("mkfifo").arg(&fifo).status();
     if !made.is_ok_and(|status| status.success()) {
@@ -271,7 +271,7 @@ fn a_special_file_is_not_waited_for() {
     ] {
         let mut raw = Raw::to(&node);
         raw.request(method, "/x/fifo", fields, if method == "PUT" { b"x" } else { b"" });
-        let answer = if method == "HEAD" { raw.hear_head() } else { raw.hear() }.unwrap();
+        let answer = if method == "HEAD" { raw.receive_head() } else { raw.receive() }.unwrap();
         assert!(answer.status == 207 || (400..500).contains(&answer.status), "{method}: {answer:?}");
     }
     assert_eq!(put(&node, "/x/g", b"x").status, 201);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::raw::{Answer, Raw, ask, get, open, put, told};
+use super::raw::{Answer, Raw, ask, exchange, get, open, put};
 use crate::tree::pattern;
 
 fn statuses(cases: Vec<(&str, Vec<u8>, u16)>) {
@@ -10,19 +10,19 @@ fn statuses(cases: Vec<(&str, Vec<u8>, u16)>) {
     fs::write(node.data("f"), b"0123456789").unwrap();
     for (what, bytes, status) in cases {
         let mut raw = Raw::to(&node);
-        raw.try_say(&bytes);
-        let answer = raw.hear().unwrap_or_else(|| panic!("{what}: no answer"));
+        raw.try_send(&bytes);
+        let answer = raw.receive().unwrap_or_else(|| panic!("{what}: no answer"));
         assert_eq!(answer.status, status, "{what}: {}", answer.text());
         assert!(answer.whole && answer.text().ends_with('\n'), "{what}: {answer:?}");
         assert_eq!(answer.field("connection"), Some("close"), "{what}");
-        assert!(raw.ends(), "{what}: the connection goes on");
+        assert!(raw.is_closed(), "{what}: the connection continues");
     }
     assert_eq!(get(&node, "/data/f").expect(200).body, b"0123456789");
     assert_eq!(fs::read_dir(node.data("")).unwrap().count(), 1);
 }
 
 #[test]
-fn heads_have_bounds() {
+fn oversized_heads_are_refused() {
     let long = |len: usize| "x".repeat(len);
     statuses(vec![
         ("a head of 65 KiB", format!("GET / HTTP/1.1\r\nHost: h\r\nA: {}\r\n\r\n", long(65 << 10)).into(), 431),
@@ -33,7 +33,7 @@ fn heads_have_bounds() {
     let node = open();
     fs::write(node.data("f"), b"x").unwrap();
     let most = format!("GET /data/f HTTP/1.1\r\nHost: h\r\n{}\r\n", "a: b\r\n".repeat(127));
-    assert_eq!(told(&node, most).unwrap().status, 200);
+    assert_eq!(exchange(&node, most).unwrap().status, 200);
     let name = long(300);
     assert!(matches!(get(&node, &format!("/data/{name}")).status, 404 | 414));
 }
@@ -57,7 +57,7 @@ fn malformed_heads_are_refused() {
 }
 
 #[test]
-fn lengths_have_one_meaning() {
+fn ambiguous_lengths_are_refused() {
     let put = |fields: &str, body: &str| format!("PUT /data/g HTTP/1.1\r\nHost: h\r\n{fields}\r\n{body}").into_bytes();
     statuses(vec![
         ("two lengths", put("Content-Length: 3\r\nContent-Length: 4\r\n", "abcd"), 400),
@@ -73,15 +73,15 @@ fn lengths_have_one_meaning() {
         ("chunks with a tab", put("Transfer-Encoding: \x0bchunked\r\n", "0\r\n\r\n"), 400),
         ("chunks of HTTP/1.0", b"PUT /data/g HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n".to_vec(), 400),
     ]);
-    // The same length twice says one thing.
+    // The same length twice is unambiguous.
     let node = open();
     let same = put("Content-Length: 3\r\nContent-Length: 3\r\n", "abc");
-    assert_eq!(told(&node, same).unwrap().status, 201);
+    assert_eq!(exchange(&node, same).unwrap().status, 201);
     assert_eq!(fs::read(node.data("g")).unwrap(), b"abc");
-    // As large as numbers go: there is no room for that, and nobody tries.
+    // The largest number: there is no space for that, and nothing is written.
     let huge = put("Content-Length: 18446744073709551615\r\nExpect: 100-continue\r\n", "");
     let mut raw = Raw::to(&node);
-    raw.say(huge);
+    raw.send(huge);
     assert_eq!(raw.head().unwrap().status, 507);
     assert_eq!(fs::read(node.data("g")).unwrap(), b"abc");
 }
@@ -104,40 +104,40 @@ fn malformed_chunks_leave_no_file() {
         ("an endless extension", format!("3;{}\r\nabc\r\n0\r\n\r\n", "e".repeat(5000))),
         ("endless trailers", format!("3\r\nabc\r\n0\r\n{}\r\n", "a: b\r\n".repeat(4000))),
     ] {
-        let answer = told(&node, chunked(&body)).unwrap_or_else(|| panic!("{what}: no answer"));
+        let answer = exchange(&node, chunked(&body)).unwrap_or_else(|| panic!("{what}: no answer"));
         assert_eq!(answer.status, 400, "{what}: {}", answer.text());
         assert!(node.is_empty(), "{what}");
     }
-    // The largest number that is one: bytes that never come.
+    // The largest valid number: bytes that never arrive.
     let mut raw = Raw::to(&node);
-    raw.say(chunked("ffffffffffffffff\r\nabc"));
+    raw.send(chunked("ffffffffffffffff\r\nabc"));
     raw.shut();
-    assert!(raw.hear().is_none_or(|answer| answer.status >= 400));
+    assert!(raw.receive().is_none_or(|answer| answer.status >= 400));
     super::raw::assert_swept(&node);
     assert!(node.is_empty());
     let fine = "3;a=b\r\nabc\r\nA\r\n0123456789\r\n0\r\nX-Trailer: 1\r\n\r\n";
-    assert_eq!(told(&node, chunked(fine)).unwrap().status, 201);
+    assert_eq!(exchange(&node, chunked(fine)).unwrap().status, 201);
     assert_eq!(fs::read(node.data("g")).unwrap(), b"abc0123456789");
 }
 
 #[test]
-fn what_follows_a_refused_body_is_no_request() {
+fn the_rest_of_a_refused_body_is_no_request() {
     let node = open();
     fs::write(node.data("f"), b"secret").unwrap();
-    // Were the length believed, the rest would be taken for a request.
+    // If this length were used, the rest would be taken for a request.
     let smuggled = "GET /data/f HTTP/1.1\r\nHost: h\r\n\r\n";
     let mut raw = Raw::to(&node);
-    raw.say(format!(
+    raw.send(format!(
         "PUT /data/g HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{smuggled}"
     ));
-    assert_eq!(raw.hear().unwrap().status, 400);
-    assert!(raw.ends());
-    // A body that GET has no use for is read past, not taken for the next request.
+    assert_eq!(raw.receive().unwrap().status, 400);
+    assert!(raw.is_closed());
+    // The body of a GET is skipped, not taken for the next request.
     let mut raw = Raw::to(&node);
-    raw.say(format!("GET /data/f HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n{smuggled}", smuggled.len()));
-    raw.say("DELETE /data/f HTTP/1.1\r\nHost: h\r\n\r\n");
-    assert_eq!(raw.hear().unwrap().body, b"secret");
-    assert_eq!(raw.hear().unwrap().status, 204);
+    raw.send(format!("GET /data/f HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n{smuggled}", smuggled.len()));
+    raw.send("DELETE /data/f HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_eq!(raw.receive().unwrap().body, b"secret");
+    assert_eq!(raw.receive().unwrap().status, 204);
     assert!(!node.data("f").exists());
 }
 
@@ -145,16 +145,16 @@ fn what_follows_a_refused_body_is_no_request() {
 fn targets_in_absolute_form_and_old_versions_are_served() {
     let node = open();
     fs::write(node.data("f"), b"x").unwrap();
-    let absolute = told(&node, "GET http://elsewhere/data/f HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    let absolute = exchange(&node, "GET http://elsewhere/data/f HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
     assert_eq!((absolute.status, absolute.body), (200, b"x".to_vec()));
     let mut raw = Raw::to(&node);
-    raw.say("GET /data/f HTTP/1.0\r\n\r\n");
-    assert_eq!(raw.hear().unwrap().body, b"x");
-    assert!(raw.ends(), "HTTP/1.0 keeps nothing open by itself");
+    raw.send("GET /data/f HTTP/1.0\r\n\r\n");
+    assert_eq!(raw.receive().unwrap().body, b"x");
+    assert!(raw.is_closed(), "HTTP/1.0 keeps nothing open by itself");
     let mut raw = Raw::to(&node);
     for _ in 0..2 {
-        raw.say("GET /data/f HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
-        let answer = raw.hear().unwrap();
+        raw.send("GET /data/f HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+        let answer = raw.receive().unwrap();
         assert_eq!((answer.field("connection"), answer.body.as_slice()), (Some("keep-alive"), &b"x"[..]));
     }
     for method in ["BREW", "TRACE", "CONNECT", "REPORT"] {
@@ -162,7 +162,7 @@ fn targets_in_absolute_form_and_old_versions_are_served() {
         assert!(answer.field("allow").unwrap().contains("PROPFIND"));
     }
     for target in ["data/f", "ftp://h/data/f", "//", "/data/f#x", "/data/%zz", "/data/%4"] {
-        let answer = told(&node, format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n")).unwrap();
+        let answer = exchange(&node, format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n")).unwrap();
         assert!((400..500).contains(&answer.status) || target == "//", "{target}: {answer:?}");
     }
 }
@@ -173,30 +173,30 @@ fn an_unknown_expectation_fails() {
     let put =
         |expect: &str| format!("PUT /data/g HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: {expect}\r\n\r\n");
     let mut raw = Raw::to(&node);
-    raw.say(put("200-ok"));
+    raw.send(put("200-ok"));
     let answer = raw.head().unwrap();
     assert_eq!((answer.status, answer.field("connection")), (417, Some("close")));
     assert!(node.is_empty());
-    // One that is known, in another case.
+    // A known expectation, in other letters.
     let mut raw = Raw::to(&node);
-    raw.say(put("100-Continue"));
+    raw.send(put("100-Continue"));
     assert_eq!(raw.head().unwrap().status, 100);
-    raw.say("abc");
-    assert_eq!(raw.hear().unwrap().status, 201);
-    // And where no body follows nobody waits.
+    raw.send("abc");
+    assert_eq!(raw.receive().unwrap().status, 201);
+    // Where no body follows, the node does not wait.
     let empty = "PUT /data/e HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\nExpect: 100-continue\r\n\r\n";
     assert_eq!(Raw::to(&node).tap(empty).status, 201);
 }
 
 impl Raw {
     fn tap(mut self, bytes: &str) -> Answer {
-        self.say(bytes);
+        self.send(bytes);
         self.head().unwrap()
     }
 }
 
 #[test]
-fn a_refusal_comes_instead_of_continue() {
+fn a_refusal_is_sent_instead_of_continue() {
     let node = open();
     fs::create_dir(node.data("dir")).unwrap();
     fs::write(node.data("old"), b"old").unwrap();
@@ -213,7 +213,7 @@ fn a_refusal_comes_instead_of_continue() {
     ] {
         let mut raw = Raw::to(&node);
         let length = 3 << 20;
-        raw.say(format!(
+        raw.send(format!(
             "PUT {target} HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\nExpect: 100-continue\r\n{fields}\r\n"
         ));
         let answer = raw.head().unwrap();
@@ -222,21 +222,21 @@ fn a_refusal_comes_instead_of_continue() {
         let mut rest = Vec::new();
         let length: usize = answer.field("content-length").unwrap().parse().unwrap();
         rest.resize(length, 0);
-        assert!(raw.line().is_some() && raw.ends(), "{target}: the connection goes on");
+        assert!(raw.line().is_some() && raw.is_closed(), "{target}: the connection continues");
     }
     assert_eq!(fs::read(node.data("old")).unwrap(), b"old");
     assert!(!node.data("new").exists());
 }
 
 #[test]
-fn a_client_that_does_not_wait_hears_the_refusal() {
+fn a_client_that_does_not_wait_gets_the_refusal() {
     let node = open();
     fs::create_dir(node.data("dir")).unwrap();
-    // The body is on its way already; a small one is read past and the connection goes on.
+    // The body is being sent already; a small one is skipped and the connection continues.
     let mut raw = Raw::to(&node);
     assert_eq!(raw.ask("PUT", "/data/dir", &[], &pattern(100_000)).status, 409);
     assert_eq!(raw.ask("PUT", "/data/dir/f", &[], b"x").status, 201);
-    // A large one is not, but its sender hears why.
+    // A large one is not skipped, but its sender gets the reason.
     let answer = put(&node, "/data/dir", &pattern(24 << 20));
     assert_eq!((answer.status, answer.field("connection")), (409, Some("close")));
     let mut sealed = Raw::sealed(&node);
@@ -249,13 +249,13 @@ fn garbage_after_the_handshake_is_no_request() {
     let node = open();
     fs::write(node.data("f"), b"x").unwrap();
     let mut raw = Raw::sealed(&node);
-    raw.say(b"\x00\x01\x02 what is this\r\n\r\n");
-    assert_eq!(raw.hear().unwrap().status, 400);
-    assert!(raw.ends());
-    // Bytes that no key has sealed, behind the handshake.
+    raw.send(b"\x00\x01\x02 what is this\r\n\r\n");
+    assert_eq!(raw.receive().unwrap().status, 400);
+    assert!(raw.is_closed());
+    // Unencrypted bytes after the handshake.
     let mut raw = Raw::sealed(&node);
     assert_eq!(raw.ask("GET", "/data/f", &[], &[]).body, b"x");
     std::io::Write::write_all(&mut &raw.socket, b"GET /data/f HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
-    assert!(raw.ends());
+    assert!(raw.is_closed());
     assert_eq!(get(&node, "/data/f").body, b"x");
 }

@@ -13,13 +13,13 @@ use crate::wait::{LONG, until};
 fn unfinished_files_of_a_killed_node_are_removed_at_its_next_start() {
     let mut node = open();
     put(&node, "/data/old", b"old").expect(201);
-    // A source that brings half of its file and then nothing more.
-    let source = Peer::new(|heard, socket| {
+    // A source that sends half of its file and then nothing more.
+    let source = Peer::new(|request, socket| {
         let size = 8 << 20;
         if !begin(socket, 200, size, "") {
             return false;
         }
-        if heard.method == "GET" {
+        if request.method == "GET" {
             let _ = std::io::Write::write_all(socket, &pattern(size / 2));
             std::thread::sleep(Duration::from_secs(20));
         }
@@ -28,15 +28,15 @@ fn unfinished_files_of_a_killed_node_are_removed_at_its_next_start() {
     let mut puts: Vec<Raw> = Vec::new();
     for target in ["/data/old", "/data/new", "/data/a/b/deep"] {
         let mut raw = Raw::to(&node);
-        raw.say(format!("PUT {target} HTTP/1.1\r\nHost: h\r\nContent-Length: 5000000\r\n\r\n"));
-        raw.say(pattern(1_000_000));
+        raw.send(format!("PUT {target} HTTP/1.1\r\nHost: h\r\nContent-Length: 5000000\r\n\r\n"));
+        raw.send(pattern(1_000_000));
         puts.push(raw);
     }
     let mut copy = Raw::to(&node);
     copy.request("COPY", "/data/pulled", &[("Source", &source.url("/f"))], &[]);
     assert_eq!(copy.head().unwrap().status, 202);
     let mut sealed = Raw::sealed(&node);
-    sealed.say("PUT /data/sealed HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n");
+    sealed.send("PUT /data/sealed HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n");
     until("all are begun", LONG, || unfinished(&node.data("")).len() == 5);
     node.kill();
     let names = |node: &crate::node::Node| {
@@ -56,7 +56,7 @@ fn unfinished_files_of_a_killed_node_are_removed_at_its_next_start() {
 }
 
 #[test]
-fn a_copy_within_the_node_is_whole_or_not_there() {
+fn a_copy_within_the_node_is_complete_or_absent() {
     let mut node = open();
     fs::write(node.data("f"), pattern(1 << 20).repeat(300)).unwrap();
     let mut raw = Raw::to(&node);
@@ -71,10 +71,10 @@ fn a_copy_within_the_node_is_whole_or_not_there() {
 }
 
 #[test]
-fn a_node_that_stops_leaves_nothing_begun() {
+fn a_stopped_node_leaves_no_unfinished_file() {
     let mut node = open();
     let mut raw = Raw::to(&node);
-    raw.say("PUT /data/f HTTP/1.1\r\nHost: h\r\nContent-Length: 5000000\r\n\r\nabc");
+    raw.send("PUT /data/f HTTP/1.1\r\nHost: h\r\nContent-Length: 5000000\r\n\r\nabc");
     until("it is begun", LONG, || unfinished(&node.data("")).len() == 1);
     let began = std::time::Instant::now();
     node.stop();

@@ -9,7 +9,7 @@ use crate::node::Node;
 const EXCLUSIVE: &[u8] =
     b"<lockinfo xmlns='DAV:'><lockscope><exclusive/></lockscope><locktype><write/></locktype><owner>me</owner></lockinfo>";
 
-/// A lock, exclusive, as a client asks for one.
+/// Requests an exclusive lock.
 pub(super) fn lock(node: &Node, target: &str, fields: &[(&str, &str)]) -> Answer {
     ask(node, "LOCK", target, fields, EXCLUSIVE)
 }
@@ -46,7 +46,7 @@ fn a_locked_file_changes_only_for_its_holder() {
     );
     assert_eq!(ask(&node, "PUT", "/data/f", &[("If", &list)], b"two").status, 204);
     assert_eq!(get(&node, "/data/f").body, b"two");
-    // Natively, who has no tokens has no say.
+    // Clients of the native protocol have no lock tokens, and are refused.
     let client = Client::new();
     let file = client.path("file");
     fs::write(&file, b"native").unwrap();
@@ -61,7 +61,7 @@ fn a_locked_file_changes_only_for_its_holder() {
 }
 
 #[test]
-fn locks_outlive_the_node() {
+fn locks_outlast_a_restart_of_the_node() {
     let mut node = open();
     put(&node, "/data/f", b"one").expect(201);
     let held = token(lock(&node, "/data/f", &[]).expect(200));
@@ -77,7 +77,7 @@ fn locks_outlive_the_node() {
 }
 
 #[test]
-fn locks_end_by_themselves() {
+fn locks_expire() {
     let node = open();
     put(&node, "/data/f", b"one").expect(201);
     lock(&node, "/data/f", &[("Timeout", "Second-1")]).expect(200);
@@ -91,7 +91,7 @@ fn locking_a_new_name_reserves_it() {
     let held = token(lock(&node, "/data/d/new", &[]).expect(201));
     assert_eq!(fs::read(node.data("d/new")).unwrap(), b"");
     assert_eq!(put(&node, "/data/d/new", b"x").status, 423);
-    // As an office saves: under another name, and then in the place of what is locked.
+    // As office programs save: under another name, and then moved onto the locked file.
     put(&node, "/data/d/temp", b"saved").expect(201);
     let fields = [("Destination", "/data/d/new"), ("Overwrite", "T")];
     assert_eq!(ask(&node, "MOVE", "/data/d/temp", &fields, &[]).status, 423);
@@ -108,7 +108,7 @@ fn locking_a_new_name_reserves_it() {
 }
 
 #[test]
-fn a_deep_lock_holds_what_is_below() {
+fn a_deep_lock_covers_what_is_below() {
     let node = open();
     fs::create_dir_all(node.data("d/e")).unwrap();
     let held = token(lock(&node, "/data/d", &[("Depth", "infinity")]).expect(200));
@@ -154,8 +154,8 @@ fn properties_are_kept_with_the_file() {
     let set = "<propertyupdate xmlns='DAV:' xmlns:A='http://apache.org/dav/props/'><set><prop>\
         <getlastmodified>Sun, 06 Nov 1994 08:49:37 GMT</getlastmodified><A:executable>T</A:executable>\
         <run xmlns='urn:z' xml:lang='en'>7 &lt; 8</run></prop></set></propertyupdate>";
-    let told = change("/data/f", set).expect(207);
-    assert!(told.text().contains("200 OK") && !told.text().contains("403"), "{}", told.text());
+    let answer = change("/data/f", set).expect(207);
+    assert!(answer.text().contains("200 OK") && !answer.text().contains("403"), "{}", answer.text());
     let answer = get(&node, "/data/f");
     assert_eq!(answer.field("last-modified"), Some("Sun, 06 Nov 1994 08:49:37 GMT"));
     let of = |target: &str| ask(&node, "PROPFIND", target, &[("Depth", "0")], &[]).expect(207).text();
@@ -174,17 +174,17 @@ fn properties_are_kept_with_the_file() {
     assert!(of("/data/d").contains("<x:run xmlns:x=\"urn:z\">d</x:run>"));
     // All or nothing.
     let both = "<propertyupdate xmlns='DAV:'><set><prop><run xmlns='urn:z'>9</run><getetag>x</getetag></prop></set></propertyupdate>";
-    let told = change("/data/g", both).expect(207).text();
-    assert!(told.contains("403 Forbidden") && told.contains("424 Failed Dependency"), "{told}");
+    let answer = change("/data/g", both).expect(207).text();
+    assert!(answer.contains("403 Forbidden") && answer.contains("424 Failed Dependency"), "{answer}");
     assert!(of("/data/g").contains(kept));
     let removal = "<propertyupdate xmlns='DAV:'><remove><prop><run xmlns='urn:z'/></prop></remove></propertyupdate>";
     change("/data/g", removal).expect(207);
     assert!(!of("/data/g").contains("urn:z"));
     // More than is read, and more than any file system keeps with a file.
     let many: String = (0..14).map(|at| format!("<p{at} xmlns='urn:z'>{}</p{at}>", "x".repeat(5000))).collect();
-    let told =
+    let answer =
         change("/data/g", &format!("<propertyupdate xmlns='DAV:'><set><prop>{many}</prop></set></propertyupdate>"));
-    assert_eq!(told.status, 413, "{told:?}");
+    assert_eq!(answer.status, 413, "{answer:?}");
     let much: String = (0..8).map(|at| format!("<p{at} xmlns='urn:z'>{}</p{at}>", "x".repeat(7500))).collect();
     let much = format!("<propertyupdate xmlns='DAV:'><set><prop>{much}</prop></set></propertyupdate>");
     assert!(change("/data/g", &much).expect(207).text().contains("507 Insufficient Storage"));

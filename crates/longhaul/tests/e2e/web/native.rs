@@ -26,15 +26,15 @@ fn push(node: &Node, to: &str, fields: &[(&str, &str)]) -> Answer {
 }
 
 /// How often an event is in the log of the other node.
-fn heard(node: &Node, event: &str) -> usize {
+fn log_count(node: &Node, event: &str) -> usize {
     node.log()
         .lines()
         .filter(|line| line.contains(&format!("event=\"{event}\"")) || line.contains(&format!("event={event} ")))
         .count()
 }
 
-/// A way to a node, for connections whose first byte passes; of another node of ours that of TLS, of its streams `L`.
-fn way(to: u16, passes: impl Fn(u8) -> bool + Send + Sync + 'static) -> u16 {
+/// The port of a path to a node, for connections whose first byte passes: with TLS that of a handshake, of data streams `L`.
+fn filtered_port(to: u16, passes: impl Fn(u8) -> bool + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (port, passes) = (listener.local_addr().unwrap().port(), Arc::new(passes));
     let carry = move |near: TcpStream| {
@@ -67,9 +67,9 @@ fn way(to: u16, passes: impl Fn(u8) -> bool + Send + Sync + 'static) -> u16 {
 /// The first byte of TLS.
 const TLS: u8 = 0x16;
 
-/// A path on which only HTTP in clear gets through.
+/// A path on which only HTTP without TLS gets through.
 fn http_only(to: u16) -> u16 {
-    way(to, |first| first != TLS)
+    filtered_port(to, |first| first != TLS)
 }
 
 #[test]
@@ -77,18 +77,18 @@ fn two_nodes_use_the_native_engine() {
     let (here, there) = (open(), open());
     let data = pattern(20 << 20);
     fs::write(there.data("f"), &data).unwrap();
-    let told = pull(&here, &url(there.port, "data/f"), &[]).expect(202);
-    assert_eq!(told.last_line(), "success: Created", "{}", told.text());
+    let outcome = pull(&here, &url(there.port, "data/f"), &[]).expect(202);
+    assert_eq!(outcome.last_line(), "success: Created", "{}", outcome.text());
     assert!(fs::read(here.data("f")).unwrap() == data);
-    until("the other node says so", LONG, || heard(&there, "login") == 1);
-    assert_eq!(heard(&there, "GET"), 0, "{}", there.log());
-    assert!(told.text().contains(&format!("RemoteConnections: tcp:127.0.0.1:{}", there.port)), "{}", told.text());
-    assert!(told.text().contains(&format!("Stripe Bytes Transferred: {}", data.len())), "{}", told.text());
-    let told = push(&here, &url(there.port, "data/new/g"), &[]).expect(202);
-    assert_eq!(told.last_line(), "success: Created", "{}", told.text());
+    until("the other node logs that", LONG, || log_count(&there, "login") == 1);
+    assert_eq!(log_count(&there, "GET"), 0, "{}", there.log());
+    assert!(outcome.text().contains(&format!("RemoteConnections: tcp:127.0.0.1:{}", there.port)), "{}", outcome.text());
+    assert!(outcome.text().contains(&format!("Stripe Bytes Transferred: {}", data.len())), "{}", outcome.text());
+    let outcome = push(&here, &url(there.port, "data/new/g"), &[]).expect(202);
+    assert_eq!(outcome.last_line(), "success: Created", "{}", outcome.text());
     assert!(fs::read(there.data("new/g")).unwrap() == data);
-    until("the other node says so", LONG, || heard(&there, "login") == 2);
-    assert_eq!(heard(&there, "PUT"), 0, "{}", there.log());
+    until("the other node logs that", LONG, || log_count(&there, "login") == 2);
+    assert_eq!(log_count(&there, "PUT"), 0, "{}", there.log());
     assert_swept(&here);
     assert_swept(&there);
 }
@@ -98,16 +98,16 @@ fn http_is_used_where_only_http_gets_through() {
     let (here, there) = (open(), open());
     let data = pattern(3 << 20);
     fs::write(there.data("f"), &data).unwrap();
-    let way = http_only(there.port);
-    let told = pull(&here, &url(way, "data/f"), &[]).expect(202);
-    assert_eq!(told.last_line(), "success: Created", "{}", told.text());
+    let port = http_only(there.port);
+    let outcome = pull(&here, &url(port, "data/f"), &[]).expect(202);
+    assert_eq!(outcome.last_line(), "success: Created", "{}", outcome.text());
     assert!(fs::read(here.data("f")).unwrap() == data);
-    until("the other node says so", LONG, || heard(&there, "GET") == 1);
-    let told = push(&here, &url(way, "data/g"), &[]).expect(202);
-    assert_eq!(told.last_line(), "success: Created", "{}", told.text());
+    until("the other node logs that", LONG, || log_count(&there, "GET") == 1);
+    let outcome = push(&here, &url(port, "data/g"), &[]).expect(202);
+    assert_eq!(outcome.last_line(), "success: Created", "{}", outcome.text());
     assert!(fs::read(there.data("g")).unwrap() == data);
-    until("the other node says so", LONG, || heard(&there, "PUT") == 1);
-    assert_eq!(heard(&there, "login"), 0, "{}", there.log());
+    until("the other node logs that", LONG, || log_count(&there, "PUT") == 1);
+    assert_eq!(log_count(&there, "login"), 0, "{}", there.log());
 }
 
 #[test]
@@ -121,18 +121,22 @@ fn rights_are_those_of_the_credentials_sent_along() {
     let read = there.grant(&["--export", "data"]);
     let bearer = format!("Bearer {read}");
     let along = [("TransferHeaderAuthorization", bearer.as_str())];
-    let told = pull(&here, &from, &along).expect(202);
-    assert_eq!(told.last_line(), "success: Created", "{}", told.text());
+    let outcome = pull(&here, &from, &along).expect(202);
+    assert_eq!(outcome.last_line(), "success: Created", "{}", outcome.text());
     assert_eq!(fs::read(here.data("f")).unwrap(), b"theirs");
-    // A key to read writes nothing, by neither way.
-    let told = push(&here, &url(there.port, "data/g"), &along);
-    assert!(told.status == 403 || told.last_line().starts_with("failure: Permission denied"), "{}", told.text());
+    // A key to read writes nothing, by neither protocol.
+    let outcome = push(&here, &url(there.port, "data/g"), &along);
+    assert!(
+        outcome.status == 403 || outcome.last_line().starts_with("failure: Permission denied"),
+        "{}",
+        outcome.text()
+    );
     assert!(!there.data("g").exists());
     assert!(!here.log().contains(&read) && !there.log().contains(&read), "a key is in the log");
 }
 
 #[test]
-fn what_is_there_is_kept_where_that_is_asked() {
+fn an_existing_file_is_kept_on_request() {
     let (here, there) = (open(), plain().start());
     fs::write(here.data("f"), b"here").unwrap();
     fs::write(there.data("f"), b"there").unwrap();
@@ -142,7 +146,7 @@ fn what_is_there_is_kept_where_that_is_asked() {
     assert_eq!(fs::read(here.data("f")).unwrap(), b"here");
     assert_eq!(fs::read(there.data("f")).unwrap(), b"there");
     assert_eq!(pull(&here, &url(there.port, "data/none"), &[]).status, 404);
-    // A key is lent for a file, not for a tree.
+    // A key is delegated for a file, not for a tree.
     let question = br#"{"v":1,"write":false,"job":"00000000-0000-4000-8000-000000000000"}"#;
     let kind = [("Content-Type", "application/vnd.longhaul.session+json")];
     assert_eq!(ask(&there, "POST", "/data/", &kind, question).status, 409);
@@ -154,8 +158,8 @@ fn what_is_there_is_kept_where_that_is_asked() {
     }
     assert_eq!(ask(&there, "POST", "/data/f", &kind, &[b' '; 5000]).status, 413);
     assert!(matches!(ask(&there, "POST", "/data/f", &[], b"x").status, 405 | 415));
-    let told = pull(&here, &other, &[]).expect(202);
-    assert_eq!(told.last_line(), "success: Created", "{}", told.text());
+    let outcome = pull(&here, &other, &[]).expect(202);
+    assert_eq!(outcome.last_line(), "success: Created", "{}", outcome.text());
     assert_eq!(fs::read(here.data("f")).unwrap(), b"there");
 }
 
@@ -169,30 +173,30 @@ fn a_file_that_appeared_meanwhile_is_replaced_only_by_a_client_that_may_replace(
         // The native copy waits until something is in the place that was empty when it was ordered.
         let (begins, goes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let (seen, go) = (Arc::clone(&begins), Arc::clone(&goes));
-        let way = way(there.port, move |first| {
+        let port = filtered_port(there.port, move |first| {
             seen.fetch_or(first == TLS, Ordering::SeqCst);
             while first == TLS && !go.load(Ordering::SeqCst) {
                 thread::sleep(Duration::from_millis(5));
             }
             true
         });
-        let told = thread::scope(|scope| {
-            let copy = scope.spawn(|| pull(&here, &url(way, "data/f"), &[("Authorization", &bearer)]));
+        let outcome = thread::scope(|scope| {
+            let copy = scope.spawn(|| pull(&here, &url(port, "data/f"), &[("Authorization", &bearer)]));
             until("the native copy begins", LONG, || begins.load(Ordering::SeqCst));
             fs::write(here.data("f"), b"came meanwhile").unwrap();
             goes.store(true, Ordering::SeqCst);
             copy.join().unwrap().expect(202)
         });
-        assert_eq!(told.last_line().starts_with("failure: "), right == "--create", "{right}: {}", told.text());
-        assert_eq!(fs::read(here.data("f")).unwrap(), left, "{right}: {}", told.text());
-        assert_eq!(heard(&there, "GET"), 0, "{right}: {}", there.log());
+        assert_eq!(outcome.last_line().starts_with("failure: "), right == "--create", "{right}: {}", outcome.text());
+        assert_eq!(fs::read(here.data("f")).unwrap(), left, "{right}: {}", outcome.text());
+        assert_eq!(log_count(&there, "GET"), 0, "{right}: {}", there.log());
         assert_swept(&here);
         fs::remove_file(here.data("f")).unwrap();
     }
 }
 
 #[test]
-fn the_operator_bounds_native_streams_too() {
+fn the_operator_limits_native_streams_too() {
     let there = open();
     let data = pattern(24 << 20);
     fs::write(there.data("f"), &data).unwrap();
@@ -202,12 +206,12 @@ fn the_operator_bounds_native_streams_too() {
     let here = setup.start();
     let streams = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&streams);
-    let way = way(there.port, move |first| {
+    let port = filtered_port(there.port, move |first| {
         counted.fetch_add(usize::from(first == b'L'), Ordering::SeqCst);
         true
     });
-    let told = pull(&here, &url(way, "data/f"), &[]).expect(202);
-    assert_eq!(told.last_line(), "success: Created", "{}", told.text());
+    let outcome = pull(&here, &url(port, "data/f"), &[]).expect(202);
+    assert_eq!(outcome.last_line(), "success: Created", "{}", outcome.text());
     assert!(fs::read(here.data("f")).unwrap() == data);
-    assert_eq!((streams.load(Ordering::SeqCst), heard(&there, "login")), (1, 1), "{}", there.log());
+    assert_eq!((streams.load(Ordering::SeqCst), log_count(&there, "login")), (1, 1), "{}", there.log());
 }

@@ -1,4 +1,4 @@
-//! Scripted servers: sources that lie, destinations that refuse.
+//! Scripted servers: sources that give false answers, destinations that refuse.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -27,13 +27,13 @@ impl PeerRequest {
     }
 }
 
-/// Answers a request; returns whether the connection goes on.
+/// Answers a request; returns whether the connection continues.
 type Script = dyn Fn(&PeerRequest, &mut TcpStream) -> bool + Send + Sync;
 
 /// A server on a port of its own. Its threads end with the connections, the one that listens with the process.
 pub struct Peer {
     pub port: u16,
-    heard: Arc<Mutex<Vec<PeerRequest>>>,
+    requests: Arc<Mutex<Vec<PeerRequest>>>,
 }
 
 impl Peer {
@@ -46,15 +46,15 @@ impl Peer {
     pub fn at(address: &str, script: impl Fn(&PeerRequest, &mut TcpStream) -> bool + Send + Sync + 'static) -> Peer {
         let listener = TcpListener::bind((address, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let heard: Arc<Mutex<Vec<PeerRequest>>> = Arc::default();
-        let (all, script): (_, Arc<Script>) = (Arc::clone(&heard), Arc::new(script));
+        let requests: Arc<Mutex<Vec<PeerRequest>>> = Arc::default();
+        let (all, script): (_, Arc<Script>) = (Arc::clone(&requests), Arc::new(script));
         thread::spawn(move || {
             for socket in listener.incoming().flatten() {
                 let (all, script) = (Arc::clone(&all), Arc::clone(&script));
                 thread::spawn(move || serve(socket, &all, &*script));
             }
         });
-        Peer { port, heard }
+        Peer { port, requests }
     }
 
     /// A URL of it.
@@ -63,13 +63,13 @@ impl Peer {
     }
 
     /// All requests so far.
-    pub fn heard(&self) -> Vec<PeerRequest> {
-        self.heard.lock().unwrap().clone()
+    pub fn requests(&self) -> Vec<PeerRequest> {
+        self.requests.lock().unwrap().clone()
     }
 
     /// All requests of one method so far.
-    pub fn heard_of(&self, method: &str) -> Vec<PeerRequest> {
-        self.heard().into_iter().filter(|heard| heard.method == method).collect()
+    pub fn requests_of(&self, method: &str) -> Vec<PeerRequest> {
+        self.requests().into_iter().filter(|request| request.method == method).collect()
     }
 }
 
@@ -92,12 +92,12 @@ fn serve(mut socket: TcpStream, all: &Mutex<Vec<PeerRequest>>, script: &Script) 
         let fields = lines.filter_map(|line| line.split_once(':'));
         let fields = fields.map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned())).collect();
         let (method, target) = (words.next().unwrap(), words.next().unwrap());
-        let heard = {
+        let request = {
             let mut all = all.lock().unwrap();
             all.push(PeerRequest { method, target, fields });
             all.last().unwrap().clone()
         };
-        if !script(&heard, &mut socket) {
+        if !script(&request, &mut socket) {
             break;
         }
     }
@@ -116,10 +116,10 @@ pub fn begin(socket: &mut TcpStream, status: u16, length: usize, fields: &str) -
     socket.write_all(head.as_bytes()).is_ok()
 }
 
-/// An honest source of these bytes: HEAD, GET, ranges, a tag, and these fields besides.
-pub fn honest(heard: &PeerRequest, socket: &mut TcpStream, data: &[u8], fields: &str) -> bool {
+/// A correct source of these bytes: HEAD, GET, ranges, a tag, and these fields besides.
+pub fn honest(request: &PeerRequest, socket: &mut TcpStream, data: &[u8], fields: &str) -> bool {
     let fields = format!("Accept-Ranges: bytes\r\nETag: \"one\"\r\n{fields}");
-    match (heard.method.as_str(), heard.range(data.len())) {
+    match (request.method.as_str(), request.range(data.len())) {
         ("HEAD", _) => begin(socket, 200, data.len(), &fields),
         ("GET", Some((from, to))) => {
             let fields = format!("{fields}Content-Range: bytes {from}-{}/{}\r\n", to - 1, data.len());
@@ -131,8 +131,8 @@ pub fn honest(heard: &PeerRequest, socket: &mut TcpStream, data: &[u8], fields: 
 }
 
 /// Reads a body of this length, as a destination does.
-pub fn take(socket: &mut TcpStream, heard: &PeerRequest) -> Vec<u8> {
-    let length = heard.field("content-length").map_or(0, |text| text.parse().unwrap());
+pub fn take(socket: &mut TcpStream, request: &PeerRequest) -> Vec<u8> {
+    let length = request.field("content-length").map_or(0, |text| text.parse().unwrap());
     let mut body = vec![0; length];
     let _ = socket.read_exact(&mut body);
     body

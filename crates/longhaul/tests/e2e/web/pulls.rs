@@ -1,4 +1,5 @@
-//! Pulls from sources that break, lie, change or redirect: the file is right or missing, and the last line says which.
+//! Pulls from sources that break off, give wrong answers, change or redirect: the file is right or missing, and the
+//! last line states which.
 
 use std::fs;
 use std::io::Write;
@@ -22,9 +23,9 @@ pub fn pull(node: &Node, source: &str, fields: &[(&str, &str)]) -> Answer {
 #[track_caller]
 fn fails(node: &Node, source: &str, fields: &[(&str, &str)], saying: &str) {
     let before = fs::read(node.data("f")).ok();
-    let told = pull(node, source, fields).expect(202);
-    let last = told.last_line();
-    assert!(told.whole && last.starts_with("failure: ") && last.contains(saying), "{saying}: {}", told.text());
+    let outcome = pull(node, source, fields).expect(202);
+    let last = outcome.last_line();
+    assert!(outcome.whole && last.starts_with("failure: ") && last.contains(saying), "{saying}: {}", outcome.text());
     assert_eq!(fs::read(node.data("f")).ok(), before);
     assert_swept(node);
 }
@@ -36,10 +37,10 @@ fn a_refusal_of_the_source_is_passed_on() {
         [(404, 404), (403, 403), (401, 401), (410, 410), (500, 500), (503, 503), (302, 502), (204, 502)]
     {
         let source = Peer::new(move |_, socket| begin(socket, status, 0, ""));
-        let told = pull(&node, &source.url("/f"), &[]);
-        assert_eq!(told.status, ours, "{status}: {}", told.text());
-        assert!(told.text().contains(&format!("status code {status}")), "{}", told.text());
-        assert_eq!(source.heard().len(), 1);
+        let outcome = pull(&node, &source.url("/f"), &[]);
+        assert_eq!(outcome.status, ours, "{status}: {}", outcome.text());
+        assert!(outcome.text().contains(&format!("status code {status}")), "{}", outcome.text());
+        assert_eq!(source.requests().len(), 1);
     }
     let garbage = Peer::new(|_, socket| {
         let _ = socket.write_all(b"SSH-2.0-OpenSSH_9\r\n\r\n");
@@ -61,17 +62,17 @@ fn a_refusal_of_the_source_is_passed_on() {
         false
     });
     assert_eq!(pull(&node, &bomb.url("/f"), &[]).status, 502);
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    assert_eq!(pull(&node, &format!("http://127.0.0.1:{nobody}/f"), &[]).status, 502);
+    let closed_port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    assert_eq!(pull(&node, &format!("http://127.0.0.1:{closed_port}/f"), &[]).status, 502);
     assert_eq!(pull(&node, "http://no-such-host.invalid/f", &[]).status, 502);
     assert!(node.is_empty());
 }
 
 #[test]
-fn orders_that_cannot_be_meant_are_refused() {
+fn invalid_pull_orders_are_refused() {
     let node = open();
     put(&node, "/data/there", b"old").expect(201);
-    let source = Peer::new(|heard, socket| honest(heard, socket, b"new", ""));
+    let source = Peer::new(|request, socket| honest(request, socket, b"new", ""));
     let url = source.url("/f");
     let to = |target: &str, fields: &[(&str, &str)]| {
         ask(&node, "COPY", target, &[&[("Source", url.as_str())], fields].concat(), &[]).status
@@ -96,7 +97,7 @@ fn orders_that_cannot_be_meant_are_refused() {
     {
         assert_eq!(pull(&node, url, &[]).status, 400, "{url:?}");
     }
-    assert_eq!(source.heard().len(), 0, "nothing was asked of the source");
+    assert_eq!(source.requests().len(), 0, "no request was sent to the source");
     assert_eq!(fs::read(node.data("there")).unwrap(), b"old");
     // No streams at all leave it to the node.
     assert_eq!(to("/data/f", &[("X-Number-Of-Streams", "0"), ("Credential", "none"), ("Overwrite", "F")]), 202);
@@ -109,89 +110,90 @@ fn a_broken_pull_is_resumed_where_it_stopped() {
     let data = Arc::new(pattern(3_000_000));
     let (of_peer, sent) = (Arc::clone(&data), Arc::new(AtomicUsize::new(0)));
     let counted = Arc::clone(&sent);
-    // Each GET brings at most a megabyte, then the line breaks.
-    let source = Peer::new(move |heard, socket| {
-        let (from, to) = heard.range(of_peer.len()).unwrap_or((0, of_peer.len()));
-        if heard.method == "HEAD" {
-            return honest(heard, socket, &of_peer, "");
+    // Each GET gets at most a megabyte, then the connection breaks.
+    let source = Peer::new(move |request, socket| {
+        let (from, to) = request.range(of_peer.len()).unwrap_or((0, of_peer.len()));
+        if request.method == "HEAD" {
+            return honest(request, socket, &of_peer, "");
         }
         let range = format!("ETag: \"one\"\r\nContent-Range: bytes {from}-{}/{}\r\n", to - 1, of_peer.len());
-        let status = if heard.field("range").is_some() { 206 } else { 200 };
+        let status = if request.field("range").is_some() { 206 } else { 200 };
         begin(socket, status, to - from, &range);
         let most = (to - from).min(1_000_000);
         counted.fetch_add(most, Ordering::Relaxed);
         let _ = socket.write_all(&of_peer[from..from + most]);
         most == to - from
     });
-    let told = pull(&node, &source.url("/f"), &[]).expect(202);
-    assert_eq!(told.last_line(), "success: Created", "{}", told.text());
+    let outcome = pull(&node, &source.url("/f"), &[]).expect(202);
+    assert_eq!(outcome.last_line(), "success: Created", "{}", outcome.text());
     assert!(fs::read(node.data("f")).unwrap() == *data);
     assert!(sent.load(Ordering::Relaxed) < data.len() + 500_000, "{sent:?}");
-    let ranges: Vec<_> = source.heard_of("GET").iter().map(|heard| heard.field("range").map(str::to_owned)).collect();
+    let ranges: Vec<_> =
+        source.requests_of("GET").iter().map(|request| request.field("range").map(str::to_owned)).collect();
     assert!(ranges.len() >= 3 && ranges[0].is_none() && ranges[1..].iter().all(Option::is_some), "{ranges:?}");
 }
 
-/// HEAD says one thing, and GET is the script's.
-fn says(
+/// HEAD is answered with this, and GET by the script.
+fn source_with_head(
     size: usize,
     fields: &'static str,
     get: impl Fn(&PeerRequest, &mut TcpStream) -> bool + Send + Sync + 'static,
 ) -> Peer {
-    Peer::new(move |heard, socket| match heard.method.as_str() {
+    Peer::new(move |request, socket| match request.method.as_str() {
         "HEAD" => begin(socket, 200, size, fields),
-        _ => get(heard, socket),
+        _ => get(request, socket),
     })
 }
 
 #[test]
-fn lies_about_the_length_make_no_file() {
+fn a_wrong_length_leaves_no_file() {
     let node = open();
     put(&node, "/data/f", b"old").expect(201);
     const RANGES: &str = "Accept-Ranges: bytes\r\n";
-    let longer = says(1000, RANGES, |_, socket| answer(socket, 200, "", &[1; 2000]));
+    let longer = source_with_head(1000, RANGES, |_, socket| answer(socket, 200, "", &[1; 2000]));
     fails(&node, &longer.url("/f"), &[], "2000 bytes where 1000");
-    let shorter = says(1000, RANGES, |_, socket| answer(socket, 200, "", &[1; 500]));
+    let shorter = source_with_head(1000, RANGES, |_, socket| answer(socket, 200, "", &[1; 500]));
     fails(&node, &shorter.url("/f"), &[], "500 bytes where 1000");
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-    let more_in_chunks = says(10, RANGES, move |_, socket| {
+    let more_in_chunks = source_with_head(10, RANGES, move |_, socket| {
         socket.write_all(format!("{chunked}14\r\n01234567890123456789\r\n0\r\n\r\n").as_bytes()).is_ok()
     });
     fails(&node, &more_in_chunks.url("/f"), &[], "more bytes than it said");
-    let less_in_chunks = says(30, "", move |_, socket| {
+    let less_in_chunks = source_with_head(30, "", move |_, socket| {
         socket.write_all(format!("{chunked}14\r\n01234567890123456789\r\n0\r\n\r\n").as_bytes()).is_ok()
     });
     fails(&node, &less_in_chunks.url("/f"), &[], "closed before all bytes came");
-    let open_end = says(1000, "", |_, socket| {
+    let open_end = source_with_head(1000, "", |_, socket| {
         let _ = socket.write_all(b"HTTP/1.1 200 OK\r\n\r\nonly this");
         false
     });
     fails(&node, &open_end.url("/f"), &[], "closed before all bytes came");
-    // 0 to HEAD from somebody who does not know.
-    let empty = says(0, "", |_, socket| answer(socket, 200, "", b"not empty at all"));
+    // A source that does not know the length answers HEAD with 0.
+    let empty = source_with_head(0, "", |_, socket| answer(socket, 200, "", b"not empty at all"));
     assert_eq!(pull(&node, &empty.url("/f"), &[]).expect(202).last_line(), "success: Created");
     assert_eq!(fs::read(node.data("f")).unwrap(), b"not empty at all");
-    let truly = Peer::new(|heard, socket| honest(heard, socket, b"", "Digest: adler32=00000001\r\n"));
+    let truly = Peer::new(|request, socket| honest(request, socket, b"", "Digest: adler32=00000001\r\n"));
     assert_eq!(pull(&node, &truly.url("/f"), &[]).expect(202).last_line(), "success: Created");
     assert_eq!(fs::read(node.data("f")).unwrap(), b"");
-    // As large as numbers go: there is no room.
-    let huge = says(usize::MAX, RANGES, |_, _| false);
+    // The largest number: there is no space for that.
+    let huge = source_with_head(usize::MAX, RANGES, |_, _| false);
     assert_eq!(pull(&node, &huge.url("/f"), &[]).status, 507);
 }
 
-/// A source that takes ranges for whole requests and lies in one of them.
+/// A source that answers ranges and gives a false answer to one of them.
 fn ranged(
     data: &Arc<Vec<u8>>,
     lie: impl Fn(usize, usize, &[u8], &mut TcpStream) -> bool + Send + Sync + 'static,
 ) -> Peer {
     let data = Arc::clone(data);
-    Peer::new(move |heard, socket| match heard.range(data.len()) {
-        Some((from, to)) if heard.method == "GET" && from > 0 => lie(from, to, &data, socket),
-        _ => honest(heard, socket, &data, ""),
+    Peer::new(move |request, socket| match request.range(data.len()) {
+        Some((from, to)) if request.method == "GET" && from > 0 => lie(from, to, &data, socket),
+        _ => honest(request, socket, &data, ""),
     })
 }
 
 #[test]
-fn lies_about_ranges_make_no_file() {
+fn wrong_ranges_leave_no_file() {
     let node = open();
     put(&node, "/data/f", b"old").expect(201);
     let data = Arc::new(pattern(4 << 20));
@@ -234,10 +236,10 @@ fn a_wrong_digest_is_a_mismatch() {
         ["Digest: adler32=12345678", "Digest: md5=AAAAAAAAAAAAAAAAAAAAAA==", "Content-MD5: AAAAAAAAAAAAAAAAAAAAAA=="]
     {
         let fields = format!("{digest}\r\n");
-        let source = Peer::new(move |heard, socket| honest(heard, socket, b"123456789", &fields));
-        let told = pull(&node, &source.url("/f"), &[]).expect(202);
-        let last = told.last_line().to_ascii_uppercase();
-        // The words by which FTS gives up.
+        let source = Peer::new(move |request, socket| honest(request, socket, b"123456789", &fields));
+        let outcome = pull(&node, &source.url("/f"), &[]).expect(202);
+        let last = outcome.last_line().to_ascii_uppercase();
+        // The text by which FTS recognises a permanent failure.
         assert!(last.starts_with("FAILURE: ") && last.contains("CHECKSUM MISMATCH"), "{last}");
         assert_eq!(fs::read(node.data("f")).unwrap(), b"old");
         assert_swept(&node);
@@ -246,15 +248,15 @@ fn a_wrong_digest_is_a_mismatch() {
         assert_eq!(pull(&node, &source.url("/f"), &trusting).expect(202).last_line(), "success: Created");
         put(&node, "/data/f", b"old").expect(204);
     }
-    let silent = Peer::new(|heard, socket| honest(heard, socket, b"123456789", ""));
+    let silent = Peer::new(|request, socket| honest(request, socket, b"123456789", ""));
     assert_eq!(pull(&node, &silent.url("/f"), &[("RequireChecksumVerification", "true")]).status, 412);
-    // What the client knows is held against what comes.
+    // The digest of the client is compared with what arrives.
     let wrong = [("Repr-Digest", "md5=:AAAAAAAAAAAAAAAAAAAAAA==:")];
     fails(&node, &silent.url("/f"), &wrong, "checksum mismatch");
     let right = [("Repr-Digest", "md5=:JfnnlDI7RTiF9RgfG2JNCw==:"), ("RequireChecksumVerification", "true")];
     assert_eq!(pull(&node, &silent.url("/f"), &right).expect(202).last_line(), "success: Created");
     let malformed =
-        Peer::new(|heard, socket| honest(heard, socket, b"123456789", "Digest: Adler32:be, adler32=zz\r\n"));
+        Peer::new(|request, socket| honest(request, socket, b"123456789", "Digest: Adler32:be, adler32=zz\r\n"));
     assert_eq!(pull(&node, &malformed.url("/f"), &[]).expect(202).last_line(), "success: Created");
 }
 
@@ -267,48 +269,48 @@ fn credentials_stay_with_the_host_they_are_for() {
         ("TransferHeaderX-Amz-Other", "who knows"),
         ("TransferHeaderUser-Agent", "goes along"),
     ];
-    let authorized = |heard: &PeerRequest| heard.field("authorization").map(str::to_owned);
-    let pool = Arc::new(Peer::new(|heard, socket| honest(heard, socket, b"from the pool", "")));
+    let authorized = |request: &PeerRequest| request.field("authorization").map(str::to_owned);
+    let pool = Arc::new(Peer::new(|request, socket| honest(request, socket, b"from the pool", "")));
     let to = pool.url("/pool/f");
-    // Both questions are sent on; or, as dCache does it, only the GET.
+    // Both requests are redirected; or, as in dCache, only the GET.
     for head_too in [true, false] {
         let to = to.clone();
-        let door = Peer::new(move |heard, socket| match heard.method.as_str() {
-            "HEAD" if !head_too => honest(heard, socket, b"from the pool", ""),
+        let redirector = Peer::new(move |request, socket| match request.method.as_str() {
+            "HEAD" if !head_too => honest(request, socket, b"from the pool", ""),
             _ => answer(socket, 307, &format!("Location: {to}\r\n"), b"over there"),
         });
-        let told = pull(&node, &door.url("/f"), &secret).expect(202);
-        assert_eq!(told.last_line(), "success: Created", "{head_too}: {}", told.text());
+        let outcome = pull(&node, &redirector.url("/f"), &secret).expect(202);
+        assert_eq!(outcome.last_line(), "success: Created", "{head_too}: {}", outcome.text());
         assert_eq!(fs::read(node.data("f")).unwrap(), b"from the pool");
-        assert_eq!(authorized(&door.heard()[0]).as_deref(), Some("Bearer for-the-door"));
-        assert_eq!(door.heard()[0].field("x-auth-token"), Some("for-the-door as well"));
-        assert_eq!(door.heard()[0].field("x-amz-other"), Some("who knows"));
+        assert_eq!(authorized(&redirector.requests()[0]).as_deref(), Some("Bearer for-the-door"));
+        assert_eq!(redirector.requests()[0].field("x-auth-token"), Some("for-the-door as well"));
+        assert_eq!(redirector.requests()[0].field("x-amz-other"), Some("who knows"));
     }
-    for heard in pool.heard() {
-        assert_eq!(authorized(&heard), None, "{heard:?}");
-        assert_eq!((heard.field("x-auth-token"), heard.field("x-amz-other")), (None, None), "{heard:?}");
-        assert_eq!(heard.field("user-agent"), Some("goes along"));
+    for request in pool.requests() {
+        assert_eq!(authorized(&request), None, "{request:?}");
+        assert_eq!((request.field("x-auth-token"), request.field("x-amz-other")), (None, None), "{request:?}");
+        assert_eq!(request.field("user-agent"), Some("goes along"));
     }
-    // On the same host they go along.
-    let own = Peer::new(|heard, socket| match heard.target.as_str() {
+    // On the same host they are sent along.
+    let own = Peer::new(|request, socket| match request.target.as_str() {
         "/f" => answer(socket, 307, "Location: /g?x=%20y\r\n", b""),
-        _ => honest(heard, socket, b"moved", ""),
+        _ => honest(request, socket, b"moved", ""),
     });
     assert_eq!(pull(&node, &own.url("/f"), &secret).expect(202).last_line(), "success: Created");
-    assert!(own.heard().iter().all(|heard| authorized(heard).is_some()));
-    assert_eq!(own.heard()[1].target, "/g?x=%20y");
-    for heard in own.heard() {
-        assert_eq!(heard.field("host").unwrap(), format!("127.0.0.1:{}", own.port));
+    assert!(own.requests().iter().all(|request| authorized(request).is_some()));
+    assert_eq!(own.requests()[1].target, "/g?x=%20y");
+    for request in own.requests() {
+        assert_eq!(request.field("host").unwrap(), format!("127.0.0.1:{}", own.port));
     }
 }
 
 #[test]
-fn redirects_end_somewhere() {
+fn endless_redirects_are_refused() {
     let node = open();
     let circle = Peer::new(|_, socket| answer(socket, 307, "Location: /f\r\n", b""));
     assert_eq!(pull(&node, &circle.url("/f"), &[]).status, 508);
-    assert!(circle.heard().len() < 20);
-    let late = says(100, "", |_, socket| answer(socket, 307, "Location: /f\r\n", b""));
+    assert!(circle.requests().len() < 20);
+    let late = source_with_head(100, "", |_, socket| answer(socket, 307, "Location: /f\r\n", b""));
     fails(&node, &late.url("/f"), &[], "circles");
     for location in [
         "",
@@ -318,7 +320,7 @@ fn redirects_end_somewhere() {
         "Location: http://\r\n",
     ] {
         let nowhere = Peer::new(move |_, socket| answer(socket, 307, location, b""));
-        // An empty one leads to where it came from.
+        // An empty one leads back to the same URL.
         assert!(matches!(pull(&node, &nowhere.url("/f"), &[]).status, 502 | 508), "{location}");
     }
 }
@@ -329,9 +331,9 @@ fn a_client_that_hangs_up_ends_the_copy() {
     put(&node, "/data/f", b"old").expect(201);
     let ended = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&ended);
-    let source = Peer::new(move |heard, socket| {
+    let source = Peer::new(move |request, socket| {
         let fields = "Accept-Ranges: bytes\r\n";
-        if heard.method == "HEAD" {
+        if request.method == "HEAD" {
             return begin(socket, 200, 1 << 30, fields);
         }
         begin(socket, 200, 1 << 30, fields);
@@ -352,12 +354,12 @@ fn a_client_that_hangs_up_ends_the_copy() {
 }
 
 #[test]
-fn markers_tell_the_truth() {
+fn progress_markers_are_correct() {
     let node = open();
     let size = 300 * 1000;
-    let source = Peer::new(move |heard, socket| {
+    let source = Peer::new(move |request, socket| {
         begin(socket, 200, size, "");
-        if heard.method == "GET" {
+        if request.method == "GET" {
             // Eleven seconds.
             for _ in 0..300 {
                 let _ = socket.write_all(&[7; 1000]);
@@ -389,48 +391,49 @@ fn markers_tell_the_truth() {
     }
     assert!(text.ends_with("success: Created\n"), "{text}");
     assert!(times.len() >= 3 && times.windows(2).all(|pair| pair[1] - pair[0] < 50.0), "{times:?}");
-    // The first one comes at once: two seconds of the eleven are more than it may tell of.
+    // The first one is sent at once: two seconds of the eleven are more than it may report.
     assert!(bytes[0] < 50_000, "{bytes:?}");
     assert!(bytes.is_sorted() && *bytes.last().unwrap() == size as u64, "{bytes:?}");
     assert!(bytes[1] > 0 && bytes[1] < size as u64, "{bytes:?}");
 }
 
 #[test]
-fn what_the_source_was_shown_is_not_quoted() {
+fn credentials_for_a_source_are_not_quoted() {
     let node = open();
-    let says = |heard: &PeerRequest| format!("{} is no good here\n", heard.field("authorization").unwrap_or("nothing"));
-    let early = Peer::new(move |heard, socket| match heard.method.as_str() {
+    let refusal =
+        |request: &PeerRequest| format!("{} is no good here\n", request.field("authorization").unwrap_or("nothing"));
+    let early = Peer::new(move |request, socket| match request.method.as_str() {
         "HEAD" => answer(socket, 405, "", b""),
-        _ => answer(socket, 403, "", says(heard).as_bytes()),
+        _ => answer(socket, 403, "", refusal(request).as_bytes()),
     });
     let secret = [("TransferHeaderAuthorization", "Bearer eyJhbGciOiJub25lIn0.e30.secret")];
-    let told = pull(&node, &early.url("/f"), &secret).expect(202);
-    assert!(told.last_line().contains("… is no good here"), "{}", told.text());
+    let outcome = pull(&node, &early.url("/f"), &secret).expect(202);
+    assert!(outcome.last_line().contains("… is no good here"), "{}", outcome.text());
     let trail = fs::read_to_string(node.state().join("audit.jsonl")).unwrap();
-    for text in [told.text(), node.log(), trail] {
+    for text in [outcome.text(), node.log(), trail] {
         assert!(!text.contains("eyJhbGciOiJub25lIn0"), "{text}");
     }
 }
 
-/// A source that does not say how long its file is: the end of the line is the end of the file.
-fn until_the_line_ends(fields: &'static str) -> Peer {
-    Peer::new(move |heard, socket| {
-        let body = if heard.method == "GET" { "123456789" } else { "" };
+/// A source that does not state the length of its file: the end of the line is the end of the file.
+fn source_without_a_length(fields: &'static str) -> Peer {
+    Peer::new(move |request, socket| {
+        let body = if request.method == "GET" { "123456789" } else { "" };
         let _ = socket.write_all(format!("HTTP/1.1 200 OK\r\n{fields}\r\n{body}").as_bytes());
         false
     })
 }
 
 #[test]
-fn where_an_end_looks_like_a_cut_a_digest_tells() {
+fn without_a_length_a_digest_decides_whether_a_file_is_complete() {
     let node = open();
     put(&node, "/data/f", b"old").expect(201);
-    let silent = until_the_line_ends("");
+    let silent = source_without_a_length("");
     fails(&node, &silent.url("/f"), &[], "cut short");
     fails(&node, &silent.url("/f"), &[("RequireChecksumVerification", "false")], "cut short");
-    let cut = until_the_line_ends("Digest: adler32=12345678\r\n");
+    let cut = source_without_a_length("Digest: adler32=12345678\r\n");
     fails(&node, &cut.url("/f"), &[], "checksum mismatch");
-    let whole = until_the_line_ends("Digest: adler32=091e01de\r\n");
+    let whole = source_without_a_length("Digest: adler32=091e01de\r\n");
     assert_eq!(pull(&node, &whole.url("/f"), &[]).expect(202).last_line(), "success: Created");
     put(&node, "/data/f", b"old").expect(204);
     let right = [("Repr-Digest", "md5=:JfnnlDI7RTiF9RgfG2JNCw==:")];
@@ -439,7 +442,7 @@ fn where_an_end_looks_like_a_cut_a_digest_tells() {
 }
 
 #[test]
-fn the_operator_bounds_connections() {
+fn the_operator_limits_connections() {
     let setup = plain();
     fs::create_dir_all(setup.state()).unwrap();
     fs::write(setup.state().join("access.toml"), "[third_party]\nguests = true\nmax_streams = 2\n").unwrap();
@@ -447,8 +450,8 @@ fn the_operator_bounds_connections() {
     let data = Arc::new(pattern(8 << 20));
     let (of_peer, under_way, most) = (Arc::clone(&data), AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
     let seen = Arc::clone(&most);
-    let source = Peer::new(move |heard, socket| {
-        if heard.method == "GET" {
+    let source = Peer::new(move |request, socket| {
+        if request.method == "GET" {
             seen.fetch_max(under_way.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             // The first waits for a second, else a busy machine might ask one after the other; then for a third.
             let began = Instant::now();
@@ -458,10 +461,10 @@ fn the_operator_bounds_connections() {
             std::thread::sleep(Duration::from_millis(300));
             under_way.fetch_sub(1, Ordering::SeqCst);
         }
-        honest(heard, socket, &of_peer, "")
+        honest(request, socket, &of_peer, "")
     });
-    let told = pull(&node, &source.url("/f"), &[("X-Number-Of-Streams", "8")]).expect(202);
-    assert_eq!(told.last_line(), "success: Created", "{}", told.text());
+    let outcome = pull(&node, &source.url("/f"), &[("X-Number-Of-Streams", "8")]).expect(202);
+    assert_eq!(outcome.last_line(), "success: Created", "{}", outcome.text());
     assert!(fs::read(node.data("f")).unwrap() == *data);
     assert_eq!(most.load(Ordering::SeqCst), 2);
 }

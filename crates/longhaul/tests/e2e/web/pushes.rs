@@ -1,4 +1,4 @@
-//! Pushes to destinations that refuse, redirect, die, or store other bytes than they were sent.
+//! Pushes to destinations that refuse, redirect, break off, or store other bytes than they were sent.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -22,13 +22,13 @@ fn with_file(len: usize) -> (Node, Vec<u8>) {
 }
 
 #[track_caller]
-fn fails(told: Answer, saying: &str) {
-    let last = told.clone().expect(202).last_line();
-    assert!(told.whole && last.starts_with("failure: ") && last.contains(saying), "{saying}: {}", told.text());
+fn fails(outcome: Answer, saying: &str) {
+    let last = outcome.clone().expect(202).last_line();
+    assert!(outcome.whole && last.starts_with("failure: ") && last.contains(saying), "{saying}: {}", outcome.text());
 }
 
 #[test]
-fn a_refusal_before_the_body_is_told_with_its_status() {
+fn a_refusal_before_the_body_is_reported_with_its_status() {
     let (node, _) = with_file(3 << 20);
     for (status, words) in [
         (403, "Permission denied"),
@@ -37,11 +37,11 @@ fn a_refusal_before_the_body_is_told_with_its_status() {
         (500, "status code 500"),
         (409, "409"),
     ] {
-        let peer = Peer::new(move |heard, socket| match heard.method.as_str() {
+        let peer = Peer::new(move |request, socket| match request.method.as_str() {
             "PUT" => {
-                assert_eq!(heard.field("expect"), Some("100-continue"));
+                assert_eq!(request.field("expect"), Some("100-continue"));
                 answer(socket, status, "", b"not here, thank you\n") && {
-                    // Not a byte of the body comes.
+                    // Not a byte of the body arrives.
                     socket.set_read_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
                     assert!(!socket.read(&mut [0]).is_ok_and(|got| got > 0));
                     false
@@ -49,9 +49,9 @@ fn a_refusal_before_the_body_is_told_with_its_status() {
             }
             _ => answer(socket, 405, "", b""),
         });
-        let told = push(&node, &peer.url("/g"), &[]);
-        assert!(told.text().contains("not here, thank you"), "{}", told.text());
-        fails(told, words);
+        let outcome = push(&node, &peer.url("/g"), &[]);
+        assert!(outcome.text().contains("not here, thank you"), "{}", outcome.text());
+        fails(outcome, words);
     }
     assert_eq!(push(&node, "http://127.0.0.1:1/g", &[]).status, 502);
     assert_eq!(ask(&node, "COPY", "/data/none", &[("Destination", "http://127.0.0.1:1/g")], &[]).status, 404);
@@ -60,10 +60,10 @@ fn a_refusal_before_the_body_is_told_with_its_status() {
 /// A destination that stores what it is sent, and reports this digest.
 fn keeper(kept: &Arc<Mutex<Vec<u8>>>, digest: &'static str) -> Peer {
     let kept = Arc::clone(kept);
-    Peer::new(move |heard, socket| match heard.method.as_str() {
+    Peer::new(move |request, socket| match request.method.as_str() {
         "PUT" => {
             let _ = socket.write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
-            *kept.lock().unwrap() = take(socket, heard);
+            *kept.lock().unwrap() = take(socket, request);
             answer(socket, 201, "", b"")
         }
         "HEAD" => begin(socket, 200, kept.lock().unwrap().len(), digest),
@@ -72,7 +72,7 @@ fn keeper(kept: &Arc<Mutex<Vec<u8>>>, digest: &'static str) -> Peer {
 }
 
 #[test]
-fn what_is_kept_there_is_compared() {
+fn the_stored_file_is_compared_by_checksum() {
     let (node, data) = with_file(9);
     fs::write(node.data("f"), b"123456789").unwrap();
     let kept = Arc::default();
@@ -81,16 +81,16 @@ fn what_is_kept_there_is_compared() {
     assert_eq!(push(&node, &right.url("/g"), &must).expect(202).last_line(), "success: Created");
     assert_eq!(*kept.lock().unwrap(), b"123456789");
     let wrong = keeper(&kept, "Digest: adler32=091e01df\r\n");
-    let told = push(&node, &wrong.url("/g"), &must);
-    assert!(told.last_line().to_ascii_uppercase().contains("CHECKSUM MISMATCH"), "{}", told.text());
-    fails(told, "mismatch");
+    let outcome = push(&node, &wrong.url("/g"), &must);
+    assert!(outcome.last_line().to_ascii_uppercase().contains("CHECKSUM MISMATCH"), "{}", outcome.text());
+    fails(outcome, "mismatch");
     fails(push(&node, &keeper(&kept, "").url("/g"), &must), "no checksum");
     assert_eq!(push(&node, &keeper(&kept, "").url("/g"), &[]).expect(202).last_line(), "success: Created");
     drop(data);
-    let shorter = Peer::new(|heard, socket| match heard.method.as_str() {
+    let shorter = Peer::new(|request, socket| match request.method.as_str() {
         "PUT" => {
             let _ = socket.write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
-            take(socket, heard);
+            take(socket, request);
             answer(socket, 201, "", b"")
         }
         "HEAD" => begin(socket, 200, 4, "Digest: adler32=091e01de\r\n"),
@@ -105,11 +105,11 @@ fn a_file_rewritten_while_it_is_sent_does_not_arrive() {
     let (node, _) = with_file(LEN);
     let file = node.data("f");
     set_time(&file, 1_500_000_000, 0);
-    // Another tick of the file system's clock than the next change.
+    // The next change has another time by the file system's clock.
     std::thread::sleep(std::time::Duration::from_millis(50));
     let (rewritten, came) = (file.clone(), Arc::new(Mutex::new(0)));
     let counted = Arc::clone(&came);
-    let peer = Peer::new(move |heard, socket| match heard.method.as_str() {
+    let peer = Peer::new(move |request, socket| match request.method.as_str() {
         "PUT" => {
             let _ = socket.write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
             let mut buffer = vec![0; 1 << 20];
@@ -136,16 +136,17 @@ fn a_redirect_before_the_body_is_followed_without_credentials() {
     let kept: Arc<Mutex<Vec<u8>>> = Arc::default();
     let pool = keeper(&kept, "");
     let to = pool.url("/pool/g");
-    let door = Peer::new(move |heard, socket| match heard.method.as_str() {
+    let redirector = Peer::new(move |request, socket| match request.method.as_str() {
         "PUT" => answer(socket, 307, &format!("Location: {to}\r\n"), b""),
         _ => answer(socket, 405, "", b""),
     });
-    let told = push(&node, &door.url("/g"), &[("TransferHeaderAuthorization", "Bearer for-the-door")]).expect(202);
-    assert_eq!(told.last_line(), "success: Created", "{}", told.text());
+    let outcome =
+        push(&node, &redirector.url("/g"), &[("TransferHeaderAuthorization", "Bearer for-the-door")]).expect(202);
+    assert_eq!(outcome.last_line(), "success: Created", "{}", outcome.text());
     assert!(*kept.lock().unwrap() == data);
-    assert_eq!(door.heard_of("PUT")[0].field("authorization"), Some("Bearer for-the-door"));
-    assert!(pool.heard().iter().all(|heard| heard.field("authorization").is_none()));
-    let circle = Peer::new(|heard, socket| match heard.method.as_str() {
+    assert_eq!(redirector.requests_of("PUT")[0].field("authorization"), Some("Bearer for-the-door"));
+    assert!(pool.requests().iter().all(|request| request.field("authorization").is_none()));
+    let circle = Peer::new(|request, socket| match request.method.as_str() {
         "PUT" => answer(socket, 307, "Location: /g\r\n", b""),
         _ => answer(socket, 405, "", b""),
     });
@@ -153,9 +154,9 @@ fn a_redirect_before_the_body_is_followed_without_credentials() {
 }
 
 #[test]
-fn a_destination_that_dies_is_a_failure() {
+fn a_destination_that_breaks_off_is_reported() {
     let (node, _) = with_file(24 << 20);
-    let dies = Peer::new(|heard, socket| match heard.method.as_str() {
+    let dies = Peer::new(|request, socket| match request.method.as_str() {
         "PUT" => {
             let _ = socket.write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
             let _ = socket.read_exact(&mut vec![0; 1 << 20]);
@@ -164,8 +165,8 @@ fn a_destination_that_dies_is_a_failure() {
         _ => answer(socket, 405, "", b""),
     });
     fails(push(&node, &dies.url("/g"), &[]), "broke");
-    // One that says why, in the midst.
-    let full = Peer::new(|heard, socket| match heard.method.as_str() {
+    // A destination that reports its reason in the middle of the body.
+    let full = Peer::new(|request, socket| match request.method.as_str() {
         "PUT" => {
             let _ = socket.write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
             let _ = socket.read_exact(&mut vec![0; 1 << 20]);
@@ -178,10 +179,10 @@ fn a_destination_that_dies_is_a_failure() {
     });
     fails(push(&node, &full.url("/g"), &[]), "status code 507");
     // One that takes everything and never answers.
-    let silent = Peer::new(|heard, socket| match heard.method.as_str() {
+    let silent = Peer::new(|request, socket| match request.method.as_str() {
         "PUT" => {
             let _ = socket.write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
-            take(socket, heard);
+            take(socket, request);
             false
         }
         _ => answer(socket, 405, "", b""),
@@ -190,10 +191,10 @@ fn a_destination_that_dies_is_a_failure() {
 }
 
 #[test]
-fn what_is_there_stays_where_that_is_asked() {
+fn an_existing_destination_is_kept_on_request() {
     let (node, _) = with_file(9);
     let kept: Arc<Mutex<Vec<u8>>> = Arc::default();
     let there = keeper(&kept, "");
     assert_eq!(push(&node, &there.url("/g"), &[("Overwrite", "F")]).status, 412);
-    assert!(there.heard_of("PUT").is_empty());
+    assert!(there.requests_of("PUT").is_empty());
 }

@@ -9,35 +9,35 @@ use crate::tree::{pattern, set_mode};
 use crate::wait::{LONG, until};
 
 #[test]
-fn a_client_that_dies_leaves_the_old_file() {
+fn a_client_that_disconnects_leaves_the_old_file() {
     let node = open();
     put(&node, "/data/f", b"old").expect(201);
     for chunked in [false, true] {
         let mut raw = Raw::to(&node);
         let framing = if chunked { "Transfer-Encoding: chunked" } else { "Content-Length: 5000000" };
-        raw.say(format!("PUT /data/f HTTP/1.1\r\nHost: h\r\n{framing}\r\n\r\n"));
+        raw.send(format!("PUT /data/f HTTP/1.1\r\nHost: h\r\n{framing}\r\n\r\n"));
         let piece = pattern(100_000);
         if chunked {
-            raw.say(format!("{:x}\r\n", piece.len()));
+            raw.send(format!("{:x}\r\n", piece.len()));
         }
-        raw.say(&piece);
+        raw.send(&piece);
         until("the file is begun", LONG, || unfinished(&node.data("")).len() == 1);
         assert_eq!(get(&node, "/data/f").body, b"old");
         drop(raw);
         assert_swept(&node);
         assert_eq!(get(&node, "/data/f").body, b"old");
     }
-    // One that only stops sending, and still listens.
+    // A client that stops sending, and still reads.
     let mut raw = Raw::to(&node);
-    raw.say("PUT /data/f HTTP/1.1\r\nHost: h\r\nContent-Length: 5000000\r\n\r\nabc");
+    raw.send("PUT /data/f HTTP/1.1\r\nHost: h\r\nContent-Length: 5000000\r\n\r\nabc");
     raw.shut();
-    assert!(raw.hear().is_none_or(|answer| answer.status >= 400));
+    assert!(raw.receive().is_none_or(|answer| answer.status >= 400));
     assert_swept(&node);
     assert_eq!(get(&node, "/data/f").body, b"old");
 }
 
 #[test]
-fn of_two_at_once_one_whole_file_stands() {
+fn concurrent_puts_leave_one_whole_file() {
     let node = open();
     let size = 3 << 20;
     for round in 0..4 {
@@ -48,16 +48,16 @@ fn of_two_at_once_one_whole_file_stands() {
                 let (node, target, start) = (&node, &target, &start);
                 move || {
                     let mut raw = Raw::to(node);
-                    raw.say(format!("PUT {target} HTTP/1.1\r\nHost: h\r\nContent-Length: {size}\r\n\r\n"));
+                    raw.send(format!("PUT {target} HTTP/1.1\r\nHost: h\r\nContent-Length: {size}\r\n\r\n"));
                     start.wait();
-                    raw.say(vec![byte; size]);
-                    raw.hear().unwrap().status
+                    raw.send(vec![byte; size]);
+                    raw.receive().unwrap().status
                 }
             };
             let threads: Vec<_> = (0..4).map(|at| scope.spawn(one(b'a' + at))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
-        // Nobody asked for a condition, and all may replace.
+        // Without a condition all may replace.
         assert!(statuses.iter().all(|status| matches!(status, 201 | 204)), "{statuses:?}");
         let there = fs::read(node.data(&target["/data/".len()..])).unwrap();
         assert!(there.len() == size && there.iter().all(|byte| *byte == there[0]));
@@ -73,10 +73,10 @@ fn race(node: &crate::node::Node, target: &str, field: &str, bytes: &[u8]) -> Ve
             let start = &start;
             move || {
                 let mut raw = Raw::to(node);
-                raw.say(format!("PUT {target} HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n{field}\r\n\r\n"));
+                raw.send(format!("PUT {target} HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n{field}\r\n\r\n"));
                 start.wait();
-                raw.say([byte; 10]);
-                raw.hear().unwrap().status
+                raw.send([byte; 10]);
+                raw.receive().unwrap().status
             }
         };
         let threads: Vec<_> = bytes.iter().map(|byte| scope.spawn(one(*byte))).collect();
@@ -85,14 +85,14 @@ fn race(node: &crate::node::Node, target: &str, field: &str, bytes: &[u8]) -> Ve
 }
 
 #[test]
-fn of_two_with_one_condition_one_is_refused() {
+fn one_of_two_puts_with_the_same_condition_is_refused() {
     let node = open();
     for round in 0..20 {
         let target = format!("/data/r{round}");
         let statuses = race(&node, &target, "If-None-Match: *", b"abcd");
         assert_eq!(statuses.iter().filter(|status| **status == 201).count(), 1, "{statuses:?}");
         assert_eq!(statuses.iter().filter(|status| **status == 412).count(), 3, "{statuses:?}");
-        // Everybody has read the same version; only one may replace it.
+        // All clients have read the same version; only one may replace it.
         let tag = get(&node, &target).field("etag").unwrap().to_owned();
         let statuses = race(&node, &target, &format!("If-Match: {tag}"), b"efgh");
         assert_eq!(statuses.iter().filter(|status| **status == 204).count(), 1, "{statuses:?}");
@@ -102,8 +102,8 @@ fn of_two_with_one_condition_one_is_refused() {
 }
 
 #[test]
-fn what_cannot_be_read_is_there_all_the_same() {
-    crate::wrappers::as_nobody("web::puts::what_cannot_be_read_is_there_all_the_same", || {
+fn an_unreadable_file_still_exists() {
+    crate::wrappers::as_nobody("web::puts::an_unreadable_file_still_exists", || {
         let node = open();
         fs::write(node.data("locked"), b"old").unwrap();
         set_mode(&node.data("locked"), 0);
@@ -129,14 +129,14 @@ fn a_reader_keeps_the_file_that_it_began_to_read() {
         let mut raw = if sealed { Raw::sealed(&node) } else { Raw::to(&node) };
         raw.request("GET", "/data/f", &[], &[]);
         assert_eq!(put(&node, "/data/f", &new).status, 204);
-        let answer = raw.hear().unwrap();
+        let answer = raw.receive().unwrap();
         assert!(answer.whole && (answer.body == old || answer.body == new));
         assert!(get(&node, "/data/f").body == new);
     }
 }
 
 #[test]
-fn a_file_that_shrinks_while_it_is_read_is_not_made_up() {
+fn a_file_that_shrinks_while_it_is_read_is_not_padded() {
     let node = open();
     for sealed in [false, true] {
         fs::write(node.data("f"), pattern(64 << 20)).unwrap();
@@ -153,7 +153,7 @@ fn a_file_that_shrinks_while_it_is_read_is_not_made_up() {
     }
 }
 
-fn with(node: &crate::node::Node, name: &str, value: &str) -> Answer {
+fn put_with(node: &crate::node::Node, name: &str, value: &str) -> Answer {
     ask(node, "PUT", "/data/f", &[(name, value)], b"123456789")
 }
 
@@ -172,7 +172,7 @@ fn wrong_digests_leave_the_old_file() {
         ("Content-MD5", "JfnnlDI7RTiF9RgfG2JNCg=="),
         ("OC-Checksum", "ADLER32:091e01df"),
     ] {
-        let answer = with(&node, name, value).expect(400);
+        let answer = put_with(&node, name, value).expect(400);
         assert!(answer.text().contains("checksum mismatch"), "{name}: {}", answer.text());
         assert_eq!(get(&node, "/data/f").body, b"old", "{name}: {value}");
     }
@@ -187,14 +187,14 @@ fn wrong_digests_leave_the_old_file() {
         ("Content-MD5", "JfnnlDI7RTiF9RgfG2JNCw=="),
         ("OC-Checksum", "ADLER32:091e01de"),
     ] {
-        assert_eq!(with(&node, name, value).status, 204, "{name}: {value}");
+        assert_eq!(put_with(&node, name, value).status, 204, "{name}: {value}");
         assert_eq!(get(&node, "/data/f").body, b"123456789");
         put(&node, "/data/f", b"old").expect(204);
     }
 }
 
 #[test]
-fn names_that_take_no_file() {
+fn names_that_cannot_be_files_are_refused() {
     let node = open();
     fs::write(node.data("f"), b"f").unwrap();
     fs::create_dir(node.data("d")).unwrap();

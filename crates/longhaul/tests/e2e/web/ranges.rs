@@ -11,7 +11,7 @@ fn ranged(node: &Node, ranges: &str) -> Answer {
 }
 
 #[test]
-fn single_ranges_mean_what_they_say() {
+fn single_ranges_are_served_exactly() {
     let node = open();
     let data = pattern(1000);
     fs::write(node.data("f"), &data).unwrap();
@@ -33,7 +33,7 @@ fn single_ranges_mean_what_they_say() {
         let answer = ranged(&node, range).expect(416);
         assert_eq!(answer.field("content-range"), Some("bytes */1000"), "{range}");
     }
-    // What is no range of bytes is no range (RFC 9110, section 14.2).
+    // Other units than bytes are ignored (RFC 9110, section 14.2).
     for range in ["bytes=5-4", "bytes=a-b", "lines=0-1", "bytes=", "bytes", "bytes=--5", "bytes=1-2-3", "bytes=+1-2"] {
         assert_eq!(ranged(&node, range).expect(200).body, data, "{range}");
     }
@@ -43,7 +43,7 @@ fn single_ranges_mean_what_they_say() {
 }
 
 #[test]
-fn several_ranges_are_as_long_as_promised() {
+fn several_ranges_have_the_announced_length() {
     let node = open();
     let data = pattern(500_000);
     fs::write(node.data("f"), &data).unwrap();
@@ -51,7 +51,7 @@ fn several_ranges_are_as_long_as_promised() {
     let many = format!("bytes={}", many.join(","));
     let mut sealed = Raw::sealed(&node);
     for ranges in ["bytes=0-0,-1", "bytes=0-99999,200000-399999,499999-600000", "bytes=300000-400000,0-9", &many] {
-        // The connection goes on behind it: it was neither too long nor too short.
+        // The connection continues after it: it was neither too long nor too short.
         for _ in 0..2 {
             let answer = sealed.ask("GET", "/data/f", &[("Range", ranges)], &[]).expect(206);
             assert!(answer.whole, "{ranges}");
@@ -63,16 +63,16 @@ fn several_ranges_are_as_long_as_promised() {
         let boundary = kind.split_once("boundary=").unwrap().1.trim_matches('"');
         let end = format!("\r\n--{boundary}--\r\n").into_bytes();
         assert!(answer.body.ends_with(&end), "{ranges}");
-        let asked = ranges.split(',').count();
+        let requested = ranges.split(',').count();
         let mark = format!("--{boundary}\r\n").into_bytes();
-        assert_eq!(answer.body.windows(mark.len()).filter(|window| *window == mark).count(), asked);
-        // HEAD knows no ranges.
+        assert_eq!(answer.body.windows(mark.len()).filter(|window| *window == mark).count(), requested);
+        // HEAD ignores ranges.
         assert_eq!(ask(&node, "HEAD", "/data/f", &[("Range", ranges)], &[]).field("content-length"), Some("500000"));
     }
 }
 
 #[test]
-fn bombs_of_ranges_bring_the_file_once() {
+fn excessive_ranges_get_the_whole_file_once() {
     let node = open();
     let data = pattern(100_000);
     fs::write(node.data("f"), &data).unwrap();

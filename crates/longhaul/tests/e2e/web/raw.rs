@@ -22,7 +22,7 @@ pub struct Answer {
     pub body: Vec<u8>,
     /// Trailer fields, after the last chunk.
     pub trailers: Vec<(String, String)>,
-    /// Whether the body came to its end.
+    /// Whether the body is complete.
     pub whole: bool,
 }
 
@@ -87,20 +87,21 @@ impl Raw {
     /// The same, over an open connection.
     pub fn sealed_over(socket: TcpStream) -> Raw {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        let tls = ClientConnection::new(Arc::new(believing()), ServerName::try_from("localhost").unwrap()).unwrap();
+        let tls = ClientConnection::new(Arc::new(accept_any_certificate()), ServerName::try_from("localhost").unwrap())
+            .unwrap();
         let line = StreamOwned::new(tls, socket.try_clone().unwrap());
         Raw { line: Box::new(line), socket, inbox: Vec::new() }
     }
 
     /// Sends bytes; returns whether that succeeded.
-    pub fn try_say(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+    pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.line.write_all(bytes.as_ref()).and_then(|()| self.line.flush()).is_ok()
     }
 
     /// Sends bytes, which must succeed.
     #[track_caller]
-    pub fn say(&mut self, bytes: impl AsRef<[u8]>) {
-        assert!(self.try_say(bytes), "the node does not take these bytes");
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        assert!(self.try_send(bytes), "the node does not take these bytes");
     }
 
     fn more(&mut self) -> usize {
@@ -187,7 +188,7 @@ impl Raw {
     }
 
     /// The next final answer; none where the connection ends before its head.
-    pub fn hear(&mut self) -> Option<Answer> {
+    pub fn receive(&mut self) -> Option<Answer> {
         let mut answer = self.head()?;
         while answer.status < 200 {
             answer = self.head()?;
@@ -197,12 +198,12 @@ impl Raw {
     }
 
     /// The next final answer, to HEAD.
-    pub fn hear_head(&mut self) -> Option<Answer> {
+    pub fn receive_head(&mut self) -> Option<Answer> {
         self.head()
     }
 
-    /// Whether the node has ended the connection, and said nothing more before.
-    pub fn ends(&mut self) -> bool {
+    /// Whether the node has ended the connection, and sent nothing more before.
+    pub fn is_closed(&mut self) -> bool {
         self.inbox.is_empty() && self.more() == 0
     }
 
@@ -216,15 +217,15 @@ impl Raw {
             head.push_str(&format!("Content-Length: {}\r\n", body.len()));
         }
         head.push_str("\r\n");
-        // Who refuses may stop reading.
-        let _ = self.try_say([head.as_bytes(), body].concat());
+        // A node that refuses may stop reading.
+        let _ = self.try_send([head.as_bytes(), body].concat());
     }
 
-    /// Sends a request and hears its answer.
+    /// Sends a request and reads its answer.
     #[track_caller]
     pub fn ask(&mut self, method: &str, target: &str, fields: &[(&str, &str)], body: &[u8]) -> Answer {
         self.request(method, target, fields, body);
-        let answer = if method == "HEAD" { self.hear_head() } else { self.hear() };
+        let answer = if method == "HEAD" { self.receive_head() } else { self.receive() };
         answer.unwrap_or_else(|| panic!("{method} {target}: the connection ended without an answer"))
     }
 
@@ -241,10 +242,10 @@ pub fn ask(node: &Node, method: &str, target: &str, fields: &[(&str, &str)], bod
 }
 
 /// The answer to these bytes; none where the node just hangs up.
-pub fn told(node: &Node, bytes: impl AsRef<[u8]>) -> Option<Answer> {
+pub fn exchange(node: &Node, bytes: impl AsRef<[u8]>) -> Option<Answer> {
     let mut raw = Raw::to(node);
-    raw.try_say(bytes);
-    raw.hear()
+    raw.try_send(bytes);
+    raw.receive()
 }
 
 /// Puts a file.
@@ -266,7 +267,7 @@ pub fn open() -> Node {
 
 /// The same, not started yet.
 pub fn plain() -> crate::node::Setup {
-    crate::node::Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain").guests_copy()
+    crate::node::Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain").anonymous_may_copy()
 }
 
 /// Asserts that no unfinished file is left.
@@ -314,7 +315,7 @@ impl ServerCertVerifier for AcceptAnyCertificate {
     }
 }
 
-fn believing() -> ClientConfig {
+fn accept_any_certificate() -> ClientConfig {
     let builder = ClientConfig::builder_with_provider(engine::identity::provider());
     let builder = builder.with_safe_default_protocol_versions().unwrap();
     let verifier = Arc::new(AcceptAnyCertificate);

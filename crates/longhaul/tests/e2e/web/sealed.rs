@@ -16,7 +16,7 @@ use super::pulls::pull;
 use super::raw::plain;
 use crate::wait::skipped;
 
-/// A certificate that vouches for itself, for this host's address; none where nobody can make one.
+/// A self-signed certificate for this host's address; none where no program can make one.
 fn certificate(dir: &Path, test: &str) -> Option<()> {
     let (cert, key) = (dir.join("cert.pem"), dir.join("key.pem"));
     let names = "subjectAltName=IP:127.0.0.1";
@@ -38,7 +38,7 @@ fn certificate(dir: &Path, test: &str) -> Option<()> {
 }
 
 /// TLS in front of a peer, one request for each connection. What is below `/cut` ends without TLS's farewell.
-fn in_front_of(peer: &Peer, dir: &Path) -> u16 {
+fn tls_proxy(peer: &Peer, dir: &Path) -> u16 {
     let chain: Vec<_> = CertificateDer::pem_file_iter(dir.join("cert.pem")).unwrap().map(Result::unwrap).collect();
     let key = PrivateKeyDer::from_pem_file(dir.join("key.pem")).unwrap();
     let builder = ServerConfig::builder_with_provider(engine::identity::provider());
@@ -57,9 +57,9 @@ fn in_front_of(peer: &Peer, dir: &Path) -> u16 {
                 let mut clear = TcpStream::connect(("127.0.0.1", to)).unwrap();
                 let _ = clear.write_all(&head);
                 let _ = clear.shutdown(Shutdown::Write);
-                let mut said = Vec::new();
-                let _ = clear.read_to_end(&mut said);
-                let _ = tls.write_all(&said);
+                let mut bytes = Vec::new();
+                let _ = clear.read_to_end(&mut bytes);
+                let _ = tls.write_all(&bytes);
                 if !String::from_utf8_lossy(&head).contains(" /cut") {
                     tls.conn.send_close_notify();
                 }
@@ -77,23 +77,23 @@ fn no_redirect_leads_from_tls_to_clear_http() {
     let node = plain().arg("--cacert").arg(dir.path().join("cert.pem")).start();
     let data = crate::tree::pattern(700_000);
     let of_peer = data.clone();
-    let clear = Peer::new(|heard, socket| honest(heard, socket, b"in clear", ""));
+    let clear = Peer::new(|request, socket| honest(request, socket, b"in clear", ""));
     let to = clear.url("/f");
-    let inner = Peer::new(move |heard, socket| match (heard.target.as_str(), heard.method.as_str()) {
+    let inner = Peer::new(move |request, socket| match (request.target.as_str(), request.method.as_str()) {
         ("/away", _) | ("/late", "GET") => answer(socket, 307, &format!("Location: {to}\r\n"), b""),
         ("/round", _) => answer(socket, 307, "Location: /fine\r\n", b""),
-        _ => honest(heard, socket, &of_peer, ""),
+        _ => honest(request, socket, &of_peer, ""),
     });
-    let port = in_front_of(&inner, dir.path());
+    let port = tls_proxy(&inner, dir.path());
     let url = |path: &str| format!("https://127.0.0.1:{port}{path}");
-    let told = pull(&node, &url("/away"), &[]).expect(403);
-    assert!(told.text().contains("clear line"), "{}", told.text());
-    let told = pull(&node, &url("/late"), &[]).expect(202);
-    assert!(told.last_line().contains("clear line"), "{}", told.text());
-    assert!(clear.heard().is_empty() && node.is_empty());
+    let outcome = pull(&node, &url("/away"), &[]).expect(403);
+    assert!(outcome.text().contains("clear line"), "{}", outcome.text());
+    let outcome = pull(&node, &url("/late"), &[]).expect(202);
+    assert!(outcome.last_line().contains("clear line"), "{}", outcome.text());
+    assert!(clear.requests().is_empty() && node.is_empty());
     for (path, streams) in [("/fine", "1"), ("/round", "1"), ("/fine", "2")] {
-        let told = pull(&node, &url(path), &[("X-Number-Of-Streams", streams)]).expect(202);
-        assert_eq!(told.last_line(), "success: Created", "{path}: {}", told.text());
+        let outcome = pull(&node, &url(path), &[("X-Number-Of-Streams", streams)]).expect(202);
+        assert_eq!(outcome.last_line(), "success: Created", "{path}: {}", outcome.text());
         assert!(std::fs::read(node.data("f")).unwrap() == data);
     }
     let davs = pull(&node, &format!("davs://127.0.0.1:{port}/fine"), &[]).expect(202);
@@ -106,36 +106,40 @@ fn an_untrusted_certificate_is_refused() {
     let Some(()) = certificate(dir.path(), "web::sealed::an_untrusted_certificate_is_refused") else { return };
     let other = tempfile::tempdir().unwrap();
     certificate(other.path(), "the same").unwrap();
-    let inner = Peer::new(|heard, socket| honest(heard, socket, b"x", ""));
-    let port = in_front_of(&inner, dir.path());
+    let inner = Peer::new(|request, socket| honest(request, socket, b"x", ""));
+    let port = tls_proxy(&inner, dir.path());
     // Another's authority; and the right one, for another name.
     let doubting = plain().arg("--cacert").arg(other.path().join("cert.pem")).start();
     let trusting = plain().arg("--cacert").arg(dir.path().join("cert.pem")).start();
     for (node, host) in [(&doubting, "127.0.0.1"), (&trusting, "localhost")] {
-        let told = pull(node, &format!("https://{host}:{port}/f"), &[]).expect(502);
-        assert!(told.text().contains("TLS"), "{}", told.text());
+        let outcome = pull(node, &format!("https://{host}:{port}/f"), &[]).expect(502);
+        assert!(outcome.text().contains("TLS"), "{}", outcome.text());
         assert!(node.is_empty());
     }
-    // TLS where a clear line is due.
+    // TLS where plain HTTP is expected.
     assert_eq!(pull(&trusting, &format!("http://127.0.0.1:{port}/f"), &[]).status, 502);
 }
 
 #[test]
-fn a_line_that_is_cut_is_not_the_end_of_a_file() {
+fn a_cut_connection_is_not_the_end_of_a_file() {
     let dir = tempfile::tempdir().unwrap();
-    let Some(()) = certificate(dir.path(), "web::sealed::a_line_that_is_cut_is_not_the_end_of_a_file") else { return };
+    let Some(()) = certificate(dir.path(), "web::sealed::a_cut_connection_is_not_the_end_of_a_file") else { return };
     let node = plain().arg("--cacert").arg(dir.path().join("cert.pem")).start();
-    // Neither a length nor chunks: the end of the line is all there is.
-    let inner = Peer::new(|heard, socket| {
-        let body = if heard.method == "GET" { "all of it" } else { "" };
+    // Neither a length nor chunks: only the end of the connection ends the file.
+    let inner = Peer::new(|request, socket| {
+        let body = if request.method == "GET" { "all of it" } else { "" };
         let _ = socket.write_all(format!("HTTP/1.1 200 OK\r\n\r\n{body}").as_bytes());
         false
     });
-    let port = in_front_of(&inner, dir.path());
-    let told = pull(&node, &format!("https://127.0.0.1:{port}/cut"), &[]).expect(202);
-    assert!(told.last_line().starts_with("failure: ") && told.last_line().contains("broke"), "{}", told.text());
+    let port = tls_proxy(&inner, dir.path());
+    let outcome = pull(&node, &format!("https://127.0.0.1:{port}/cut"), &[]).expect(202);
+    assert!(
+        outcome.last_line().starts_with("failure: ") && outcome.last_line().contains("broke"),
+        "{}",
+        outcome.text()
+    );
     assert!(node.is_empty());
-    let told = pull(&node, &format!("https://127.0.0.1:{port}/whole"), &[]).expect(202);
-    assert_eq!(told.last_line(), "success: Created", "{}", told.text());
+    let outcome = pull(&node, &format!("https://127.0.0.1:{port}/whole"), &[]).expect(202);
+    assert_eq!(outcome.last_line(), "success: Created", "{}", outcome.text());
     assert_eq!(std::fs::read(node.data("f")).unwrap(), b"all of it");
 }

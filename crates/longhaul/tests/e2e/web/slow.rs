@@ -15,23 +15,23 @@ fn threads(node: &crate::node::Node) -> usize {
 }
 
 #[test]
-fn two_hundred_that_creep_hold_up_nobody_and_are_sent_away() {
+fn two_hundred_slow_heads_delay_nobody_and_time_out() {
     let node = open();
     fs::write(node.data("f"), b"x").unwrap();
     let began = Instant::now();
     let mut creeping: Vec<Raw> = (0..200).map(|_| Raw::to(&node)).collect();
     let head = b"GET /data/f HTTP/1.1\r\nHost: h\r\nA: bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
     for raw in &mut creeping {
-        raw.say(b"GET");
+        raw.send(b"GET");
     }
     let mut slowest = Duration::ZERO;
     for (at, byte) in head[3..].iter().enumerate() {
         for raw in &mut creeping {
-            raw.try_say([*byte]);
+            raw.try_send([*byte]);
         }
-        let asked = Instant::now();
+        let asked_at = Instant::now();
         assert_eq!(get(&node, "/data/f").body, b"x", "{at}");
-        slowest = slowest.max(asked.elapsed());
+        slowest = slowest.max(asked_at.elapsed());
         std::thread::sleep(Duration::from_millis(250));
         if began.elapsed() > Duration::from_secs(18) {
             break;
@@ -39,17 +39,17 @@ fn two_hundred_that_creep_hold_up_nobody_and_are_sent_away() {
     }
     assert!(slowest < Duration::from_secs(15), "{slowest:?}");
     for (at, raw) in creeping.iter_mut().enumerate() {
-        let answer = raw.hear().unwrap_or_else(|| panic!("{at}: no answer"));
+        let answer = raw.receive().unwrap_or_else(|| panic!("{at}: no answer"));
         assert_eq!((answer.status, answer.field("connection")), (408, Some("close")), "{at}");
     }
     let took = began.elapsed();
     assert!((Duration::from_secs(19)..Duration::from_secs(120)).contains(&took), "{took:?}");
     drop(creeping);
-    until("their threads are gone", LONG, || threads(&node) < 60);
+    until("their threads have ended", LONG, || threads(&node) < 60);
 }
 
 #[test]
-fn silence_costs_no_thread_and_is_ended() {
+fn silent_connections_hold_no_thread_and_time_out() {
     let node = open();
     fs::write(node.data("f"), b"x").unwrap();
     let before = threads(&node);
@@ -59,12 +59,12 @@ fn silence_costs_no_thread_and_is_ended() {
         assert_eq!(raw.ask("GET", "/data/f", &[], &[]).body, b"x");
     }
     until("idle connections have no thread", LONG, || threads(&node) <= before + 4);
-    // Whoever never said a word is sent away.
+    // Connections that never sent a byte are closed.
     for socket in &mut silent {
         socket.set_read_timeout(Some(LONG)).unwrap();
         assert!(matches!(socket.read(&mut [0; 64]), Ok(0)));
     }
-    // Whoever did is served again, long after that.
+    // The others are served again, long after that.
     for raw in &mut idle {
         assert_eq!(raw.ask("GET", "/data/f", &[], &[]).body, b"x");
     }
@@ -78,7 +78,7 @@ fn silence_costs_no_thread_and_is_ended() {
 }
 
 #[test]
-fn requests_that_come_together_are_answered_in_turn() {
+fn pipelined_requests_are_answered_in_order() {
     let node = open();
     let large = pattern(300_000);
     fs::write(node.data("f"), &large).unwrap();
@@ -93,16 +93,16 @@ fn requests_that_come_together_are_answered_in_turn() {
         }
         // One record of TLS holds several of them.
         let mut speaker = std::thread::spawn(move || {
-            raw.say(&all);
+            raw.send(&all);
             raw
         })
         .join()
         .unwrap();
         for at in 0..20 {
-            let answer = speaker.hear().unwrap();
+            let answer = speaker.receive().unwrap();
             let wanted = if at % 2 == 0 { large.as_slice() } else { b"small" };
             assert!(answer.status == 200 && answer.body == wanted, "{at} {sealed}");
-            let status = speaker.hear().unwrap().status;
+            let status = speaker.receive().unwrap().status;
             assert_eq!(status, if sealed { 204 } else { 201 }, "{at}");
             assert_eq!(fs::read(node.data(&format!("p{at}"))).unwrap(), format!("{at:03}").as_bytes());
         }
@@ -110,7 +110,7 @@ fn requests_that_come_together_are_answered_in_turn() {
 }
 
 #[test]
-fn a_reader_that_does_not_read_holds_up_nobody() {
+fn a_stalled_reader_delays_nobody() {
     let node = open();
     let file = fs::File::create(node.data("huge")).unwrap();
     file.set_len(64 << 30).unwrap();
@@ -120,21 +120,21 @@ fn a_reader_that_does_not_read_holds_up_nobody() {
         raw.request("GET", "/data/huge", &[], &[]);
         assert_eq!(raw.head().unwrap().status, 200);
     }
-    let asked = Instant::now();
+    let began = Instant::now();
     assert_eq!(get(&node, "/data/f").body, b"x");
-    assert!(asked.elapsed() < Duration::from_secs(25));
-    // A client that goes while its file is sent takes its thread with it.
+    assert!(began.elapsed() < Duration::from_secs(25));
+    // A client that disconnects while its file is sent ends its thread.
     drop(lazy);
-    until("their threads are gone", LONG, || threads(&node) < 30);
+    until("their threads have ended", LONG, || threads(&node) < 30);
 }
 
 #[test]
-fn a_body_that_stalls_holds_up_nobody_and_leaves_nothing() {
+fn a_stalled_body_delays_nobody_and_leaves_nothing() {
     let node = open();
     fs::write(node.data("f"), b"x").unwrap();
     let mut stalled: Vec<Raw> = (0..50).map(|_| Raw::to(&node)).collect();
     for (at, raw) in stalled.iter_mut().enumerate() {
-        raw.say(format!("PUT /data/s{at} HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\nabc"));
+        raw.send(format!("PUT /data/s{at} HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\nabc"));
     }
     until("their files are begun", LONG, || crate::client::unfinished(&node.data("")).len() == 50);
     assert_eq!(get(&node, "/data/f").body, b"x");

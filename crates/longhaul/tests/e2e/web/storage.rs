@@ -10,8 +10,8 @@ use crate::tree::pattern;
 use crate::wait::{LONG, until};
 use crate::wrappers::{make_read_only, mounted, with_mounts};
 
-fn over(dir: &std::path::Path) -> Node {
-    Setup::new().export("data", dir, "rw").arg("--anonymous").arg("rw").arg("--plain").guests_copy().start()
+fn plain_node_on(dir: &std::path::Path) -> Node {
+    Setup::new().export("data", dir, "rw").arg("--anonymous").arg("rw").arg("--plain").anonymous_may_copy().start()
 }
 
 #[test]
@@ -21,32 +21,32 @@ fn a_full_file_system_keeps_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let full = dir.path().join("full");
         let Some(_mount) = mounted(&full, "size=16m", TEST) else { return };
-        let node = over(&full);
+        let node = plain_node_on(&full);
         put(&node, "/data/f", b"old").expect(201);
-        // Known beforehand: before a byte of the body.
+        // With a length it is detected before a byte of the body.
         let mut raw = Raw::to(&node);
-        raw.say("PUT /data/f HTTP/1.1\r\nHost: h\r\nContent-Length: 20000000\r\nExpect: 100-continue\r\n\r\n");
+        raw.send("PUT /data/f HTTP/1.1\r\nHost: h\r\nContent-Length: 20000000\r\nExpect: 100-continue\r\n\r\n");
         assert_eq!(raw.head().unwrap().status, 507);
         let answer = put(&node, "/data/f", &pattern(20_000_000)).expect(507);
         assert!(answer.text().contains("free"), "{}", answer.text());
-        // Known when it happens: the chunks say nothing of what is to come.
+        // Detected when it happens: the chunks do not announce the length.
         let piece = pattern(1 << 20);
         let mut raw = Raw::to(&node);
-        raw.say("PUT /data/f HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n");
+        raw.send("PUT /data/f HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n");
         for _ in 0..20 {
-            if !raw.try_say([format!("{:x}\r\n", piece.len()).as_bytes(), &piece, b"\r\n"].concat()) {
+            if !raw.try_send([format!("{:x}\r\n", piece.len()).as_bytes(), &piece, b"\r\n"].concat()) {
                 break;
             }
         }
-        raw.try_say("0\r\n\r\n");
-        assert_eq!(raw.hear().expect("the node says why").status, 507);
-        // Copies: of a file here, and of another's whose size is known, or not.
+        raw.try_send("0\r\n\r\n");
+        assert_eq!(raw.receive().expect("the node logs the reason").status, 507);
+        // Copies: of a file of this node, and of another server's with a known or an unknown size.
         fs::write(full.join("large"), pattern(10 << 20)).unwrap();
         assert_eq!(ask(&node, "COPY", "/data/large", &[("Destination", "/data/f")], &[]).status, 507);
         let data = pattern(20_000_000);
-        let source = Peer::new(move |heard, socket| match heard.method.as_str() {
-            "HEAD" if heard.target == "/unknown" => super::peers::answer(socket, 405, "", b""),
-            _ => honest(heard, socket, &data, ""),
+        let source = Peer::new(move |request, socket| match request.method.as_str() {
+            "HEAD" if request.target == "/unknown" => super::peers::answer(socket, 405, "", b""),
+            _ => honest(request, socket, &data, ""),
         });
         let known = ask(&node, "COPY", "/data/f", &[("Source", &source.url("/known"))], &[]);
         assert_eq!(known.status, 507);
@@ -68,7 +68,7 @@ fn a_read_only_file_system_is_refused() {
         fs::write(target.join("f"), b"x").unwrap();
         fs::create_dir(target.join("d")).unwrap();
         make_read_only(&target);
-        let node = over(&target);
+        let node = plain_node_on(&target);
         for (method, path, fields) in [
             ("PUT", "/data/g", &[][..]),
             ("PUT", "/data/f", &[]),

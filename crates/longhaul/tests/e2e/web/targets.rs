@@ -8,14 +8,21 @@ use super::pulls::pull;
 use super::raw::{ask, open, put};
 use crate::node::{Node, Setup};
 
-fn everywhere() -> Node {
-    Setup::new().everywhere().data_export("rw").arg("--anonymous").arg("rw").arg("--plain").guests_copy().start()
+fn public_node() -> Node {
+    Setup::new()
+        .on_all_addresses()
+        .data_export("rw")
+        .arg("--anonymous")
+        .arg("rw")
+        .arg("--plain")
+        .anonymous_may_copy()
+        .start()
 }
 
 #[test]
-fn a_node_of_the_world_fetches_nothing_from_its_own_host() {
-    let node = everywhere();
-    let inner = Peer::new(|heard, socket| honest(heard, socket, b"secret", ""));
+fn a_public_node_fetches_nothing_from_its_own_host() {
+    let node = public_node();
+    let inner = Peer::new(|request, socket| honest(request, socket, b"secret", ""));
     let port = inner.port;
     for host in [
         "127.0.0.1",
@@ -43,7 +50,7 @@ fn a_node_of_the_world_fetches_nothing_from_its_own_host() {
     ] {
         for fields in [&[][..], &[("X-Number-Of-Streams", "4")], &[("Copy-Flags", "NoHead")]] {
             let answer = pull(&node, &format!("http://{host}:{port}/f"), fields);
-            // Names that this host's resolver does not know lead nowhere either.
+            // Names that this host's resolver does not know are refused too.
             let nowhere = host.contains("ocalhost") || host.ends_with('.') || host.contains("OCALHOST");
             assert!(
                 answer.status == 403 || answer.status == 400 || nowhere && answer.status == 502,
@@ -51,15 +58,15 @@ fn a_node_of_the_world_fetches_nothing_from_its_own_host() {
             );
         }
     }
-    assert!(inner.heard().is_empty(), "{:?}", inner.heard());
+    assert!(inner.requests().is_empty(), "{:?}", inner.requests());
     assert!(node.is_empty());
-    // Neither does it bring anything there.
+    // It pushes nothing there either.
     put(&node, "/data/f", b"x").expect(201);
     for host in ["127.0.0.1", "[::1]", "localhost", "2130706433"] {
         let to = format!("http://{host}:{port}/g");
         assert_eq!(ask(&node, "COPY", "/data/f", &[("Destination", to.as_str())], &[]).status, 403, "{host}");
     }
-    assert!(inner.heard().is_empty());
+    assert!(inner.requests().is_empty());
 }
 
 /// An address of this host that is neither loopback nor link-local, if it has one.
@@ -71,25 +78,25 @@ fn own_address() -> Option<String> {
 }
 
 #[test]
-fn redirects_lead_nobody_to_the_node_itself() {
+fn redirects_to_the_node_itself_are_refused() {
     let Some(own) = own_address() else {
         return crate::wait::skipped(
-            "web::targets::redirects_lead_nobody_to_the_node_itself",
+            "web::targets::redirects_to_the_node_itself_are_refused",
             "no address but loopback",
         );
     };
-    let setup = Setup::new().everywhere().data_export("rw").arg("--anonymous").arg("rw").arg("--plain");
+    let setup = Setup::new().on_all_addresses().data_export("rw").arg("--anonymous").arg("rw").arg("--plain");
     fs::create_dir_all(setup.state()).unwrap();
-    // The one address of this host that its operator lets it go to.
+    // The one address of this host that its operator permits.
     let policy = format!("[third_party]\nguests = true\nallow = [\"{own}\"]\n");
     fs::write(setup.state().join("access.toml"), policy).unwrap();
     let node = setup.start();
-    let inner = Peer::new(|heard, socket| honest(heard, socket, b"secret", ""));
+    let inner = Peer::new(|request, socket| honest(request, socket, b"secret", ""));
     let port = inner.port;
-    let outer = Peer::at(&own, move |heard, socket| {
+    let outer = Peer::at(&own, move |request, socket| {
         let redirect = format!("Location: http://127.0.0.1:{port}/f\r\n");
-        match (heard.target.as_str(), heard.method.as_str()) {
-            ("/late", "HEAD") => honest(heard, socket, b"secret", ""),
+        match (request.target.as_str(), request.method.as_str()) {
+            ("/late", "HEAD") => honest(request, socket, b"secret", ""),
             _ => super::peers::answer(socket, 307, &redirect, b""),
         }
     });
@@ -100,36 +107,36 @@ fn redirects_lead_nobody_to_the_node_itself() {
     put(&node, "/data/f", b"x").expect(201);
     let pushed = ask(&node, "COPY", "/data/f", &[("Destination", &url("/f"))], &[]).expect(202);
     assert!(pushed.last_line().starts_with("failure: Permission denied"), "{}", pushed.text());
-    assert!(inner.heard().is_empty(), "{:?}", inner.heard());
+    assert!(inner.requests().is_empty(), "{:?}", inner.requests());
 }
 
-/// A node that the world reaches is reached by its other addresses as well, and what listens there may be for this host alone.
+/// A public node is reached by its other addresses as well, and a service that listens there may be for this host alone.
 #[test]
-fn a_node_of_the_world_takes_its_own_addresses_for_itself() {
+fn a_public_node_refuses_its_own_addresses() {
     let Some(own) = own_address() else {
         return crate::wait::skipped(
-            "web::targets::a_node_of_the_world_takes_its_own_addresses_for_itself",
+            "web::targets::a_public_node_refuses_its_own_addresses",
             "no address but loopback",
         );
     };
-    let (node, ear) = (everywhere(), TcpListener::bind((own.as_str(), 0)).unwrap());
-    ear.set_nonblocking(true).unwrap();
-    let port = ear.local_addr().unwrap().port();
+    let (node, listener) = (public_node(), TcpListener::bind((own.as_str(), 0)).unwrap());
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port();
     for host in [own.clone(), format!("[::ffff:{own}]"), format!("[64:ff9b::{own}]")] {
-        let told = pull(&node, &format!("http://{host}:{port}/f"), &[]).expect(403);
-        assert!(told.text().contains("this machine"), "{host}: {}", told.text());
+        let outcome = pull(&node, &format!("http://{host}:{port}/f"), &[]).expect(403);
+        assert!(outcome.text().contains("this machine"), "{host}: {}", outcome.text());
     }
-    assert!(ear.accept().is_err(), "nobody was dialled");
+    assert!(listener.accept().is_err(), "no connection was made");
 }
 
 #[test]
-fn a_node_on_loopback_goes_to_none_of_its_links() {
+fn a_node_on_loopback_refuses_link_local_and_unspecified_addresses() {
     let node = open();
     for host in ["169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]", "[64:ff9b::a9fe:a9fe]", "0.0.0.0", "[::]"]
     {
-        let told = pull(&node, &format!("http://{host}/latest/meta-data/"), &[]).expect(403);
-        assert!(told.text().contains("one of its links"), "{host}: {}", told.text());
+        let outcome = pull(&node, &format!("http://{host}/latest/meta-data/"), &[]).expect(403);
+        assert!(outcome.text().contains("one of its links"), "{host}: {}", outcome.text());
     }
-    let inner = Peer::new(|heard, socket| honest(heard, socket, b"beside it", ""));
+    let inner = Peer::new(|request, socket| honest(request, socket, b"beside it", ""));
     assert_eq!(pull(&node, &inner.url("/f"), &[]).expect(202).last_line(), "success: Created");
 }

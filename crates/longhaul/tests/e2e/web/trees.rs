@@ -8,7 +8,7 @@ use super::raw::{Raw, ask, get, open, plain};
 use crate::node::Node;
 use crate::tree::set_time;
 
-fn asked(node: &Node, body: &str) -> u16 {
+fn propfind_status(node: &Node, body: &str) -> u16 {
     ask(node, "PROPFIND", "/data/", &[("Depth", "1"), ("Content-Type", "application/xml")], body.as_bytes()).status
 }
 
@@ -20,7 +20,7 @@ fn peak_kb(node: &Node) -> u64 {
 }
 
 #[test]
-fn documents_that_explode_are_refused() {
+fn exploding_xml_documents_are_refused() {
     let node = open();
     let laughs: String =
         (1..10).map(|n| format!("<!ENTITY l{n} \"{}\">", format!("&l{};", n - 1).repeat(10))).collect();
@@ -30,23 +30,23 @@ fn documents_that_explode_are_refused() {
         ("a billion laughs", format!("<?xml version=\"1.0\"?><!DOCTYPE p [<!ENTITY l0 \"lol\">{laughs}]><p>&l9;</p>")),
         ("a file as an entity", "<!DOCTYPE p [<!ENTITY e SYSTEM \"file:///etc/passwd\">]><p>&e;</p>".into()),
         ("a DTD elsewhere", "<!DOCTYPE p SYSTEM \"http://127.0.0.1:1/d.dtd\"><p/>".into()),
-        ("an entity that nobody declared", "<D:propfind xmlns:D=\"DAV:\"><D:prop>&e;</D:prop></D:propfind>".into()),
+        ("an undeclared entity", "<D:propfind xmlns:D=\"DAV:\"><D:prop>&e;</D:prop></D:propfind>".into()),
         ("ten thousand levels", deep),
         ("attributes without end", format!("<D:propfind xmlns:D=\"DAV:\"{attributes}/>")),
         ("no end", "<D:propfind xmlns:D=\"DAV:\"><D:prop>".into()),
         ("an unknown prefix", "<D:propfind><D:allprop/></D:propfind>".into()),
         ("no document", "what is this".into()),
     ] {
-        let status = asked(&node, &body);
+        let status = propfind_status(&node, &body);
         assert!(matches!(status, 400 | 413 | 422), "{what}: {status}");
     }
-    assert_eq!(asked(&node, &format!("<!--{}--><p/>", "x".repeat(1 << 20))), 413);
-    assert_eq!(asked(&node, "<D:propfind xmlns:D=\"DAV:\"><D:allprop/></D:propfind>"), 207);
+    assert_eq!(propfind_status(&node, &format!("<!--{}--><p/>", "x".repeat(1 << 20))), 413);
+    assert_eq!(propfind_status(&node, "<D:propfind xmlns:D=\"DAV:\"><D:allprop/></D:propfind>"), 207);
     assert!(peak_kb(&node) < 100_000, "{} kB", peak_kb(&node));
 }
 
 #[test]
-fn a_listing_is_written_as_it_goes() {
+fn a_listing_is_streamed() {
     let node = open();
     let entries = 12_000;
     for at in 0..entries {
@@ -60,13 +60,13 @@ fn a_listing_is_written_as_it_goes() {
     assert!(answer.body.len() > 4 << 20);
     let grown = peak_kb(&node) - before;
     assert!(grown < 4 << 10, "{grown} kB more for {} bytes", answer.body.len());
-    // Everything below, without a word of RFC 4918 for it: refused at once.
+    // An infinite depth is refused at once, as RFC 4918 permits.
     assert_eq!(ask(&node, "PROPFIND", "/data/", &[("Depth", "infinity")], &[]).status, 403);
     assert_eq!(ask(&node, "PROPFIND", "/data/", &[("Depth", "2")], &[]).status, 400);
 }
 
 #[test]
-fn times_before_and_after_all_others_are_dates() {
+fn extreme_times_are_shown_as_dates() {
     let node = open();
     for (name, seconds) in [("before", -86_400 * 365 * 60), ("after", 253_402_300_799), ("epoch", 0), ("eve", -1)] {
         let path = node.data(name);
@@ -87,7 +87,7 @@ fn times_before_and_after_all_others_are_dates() {
     }
     get(&node, "/data/").expect(200);
     fs::write(node.data("now"), b"x").unwrap();
-    // A date that is still to come is no date to compare with (RFC 9110, section 13.1.3), or none that is earlier.
+    // A future date is not used for comparison (RFC 9110, section 13.1.3), or none that is earlier.
     let ahead = "Fri, 31 Dec 2100 23:59:59 GMT";
     let status = ask(&node, "GET", "/data/now", &[("If-Modified-Since", ahead)], &[]).status;
     assert!(matches!(status, 200 | 304), "{status}");
@@ -97,7 +97,7 @@ fn times_before_and_after_all_others_are_dates() {
 }
 
 #[test]
-fn what_is_put_back_in_time_or_ahead_is_served() {
+fn a_file_with_an_extreme_time_is_served() {
     let node = open();
     for seconds in ["-5000000000", "253402300799", "9223372036854775807", "-9223372036854775808", "nonsense"] {
         let put = ask(&node, "PUT", "/data/t", &[("X-OC-Mtime", seconds)], b"x");
@@ -109,7 +109,7 @@ fn what_is_put_back_in_time_or_ahead_is_served() {
 }
 
 #[test]
-fn what_cannot_be_done_changes_nothing() {
+fn a_refused_copy_or_move_changes_nothing() {
     let node = plain().start();
     fs::create_dir_all(node.data("d/e")).unwrap();
     fs::write(node.data("d/e/f"), b"x").unwrap();
@@ -124,7 +124,7 @@ fn what_cannot_be_done_changes_nothing() {
 }
 
 #[test]
-fn of_two_moves_to_one_name_one_comes_too_late() {
+fn one_of_two_moves_to_one_name_is_refused() {
     let node = open();
     for round in 0..60 {
         let (to, start) = (format!("/data/to{round}"), Barrier::new(2));
@@ -143,7 +143,7 @@ fn of_two_moves_to_one_name_one_comes_too_late() {
             moves.map(|one| one.join().unwrap())
         });
         assert!(matches!(statuses, [201, 412] | [412, 201]), "{round}: {statuses:?}");
-        // Who came too late still has what he wanted to move.
+        // The source of the refused move is still there.
         let (first, late) = if statuses[0] == 201 { ("a", "b") } else { ("b", "a") };
         assert_eq!(fs::read(node.data(&format!("to{round}"))).unwrap(), first.as_bytes());
         assert_eq!(fs::read(node.data(late)).unwrap(), late.as_bytes());

@@ -26,13 +26,13 @@ fn offset(node: &Node, at: &str) -> String {
 }
 
 #[test]
-fn a_file_comes_in_parts_over_a_restart_and_has_its_name_when_it_is_whole() {
+fn an_upload_in_parts_survives_a_restart_and_appears_when_complete() {
     let mut node = open();
     let all = pattern(BYTES);
     let at = begin(&node, "/data/sub/large", BYTES);
     append(&node, &at, 0, &all[..100_000], false).expect(204);
     node.restart();
-    assert_eq!(offset(&node, &at), "100000", "what came is on disk before it is answered");
+    assert_eq!(offset(&node, &at), "100000", "what arrived is on disk before the answer");
     assert!(!node.data("sub/large").exists());
     let refused = append(&node, &at, 0, &all[..10], false).expect(409);
     assert_eq!(refused.field("upload-offset"), Some("100000"));
@@ -55,7 +55,7 @@ fn an_invalid_part_is_reported_and_changes_nothing() {
     let at = begin(&node, "/data/f", 10);
     append(&node, &at, 0, b"0123456789x", true).expect(400);
     append(&node, &at, 0, b"01234", true).expect(400);
-    assert_eq!(offset(&node, &at), "5", "what came of it counts");
+    assert_eq!(offset(&node, &at), "5", "what arrived of it counts");
     append(&node, &at.replace("/data/f", "/data/g"), 5, b"56789", true).expect(404);
     append(&node, "/data/f?upload=00", 5, b"56789", true).expect(405);
     append(&node, &format!("/data/f?upload={}", "0".repeat(32)), 5, b"56789", true).expect(404);

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::FORTY;
 use crate::case::Case;
 use crate::clients::Reply;
-use crate::scene::CaseContext;
+use crate::context::CaseContext;
 use crate::tokens::Signature;
 
 const CURL: &str = "curl";
@@ -42,45 +42,45 @@ pub const CASES: &[Case] = &[
         .stock("403"),
 ];
 
-/// Asks for a path of the closed server with a bearer.
-fn bearer(scene: &CaseContext, token: &str, more: &[&str], url: &str) -> Reply {
+/// Requests a path of the closed server with a bearer token.
+fn bearer(context: &CaseContext, token: &str, more: &[&str], url: &str) -> Reply {
     let header = format!("Authorization: Bearer {token}");
-    scene.curl(&[&["-H", &header], more, &[url]].concat())
+    context.curl(&[&["-H", &header], more, &[url]].concat())
 }
 
-fn none(scene: &CaseContext) {
-    let room = scene.closed();
-    room.put("f", FORTY);
-    scene.curl(&[&room.https("f")]).is(401).has("www-authenticate", "Bearer").keeps_silent_of("0123456789");
-    scene.curl(&["-X", "PROPFIND", "-H", "Depth: 0", &room.https("f")]).is(401);
+fn none(context: &CaseContext) {
+    let dir = context.closed();
+    dir.put("f", FORTY);
+    context.curl(&[&dir.https("f")]).expect_status(401).has("www-authenticate", "Bearer").expect_without("0123456789");
+    context.curl(&["-X", "PROPFIND", "-H", "Depth: 0", &dir.https("f")]).expect_status(401);
 }
 
-fn token(scene: &CaseContext) {
-    let (room, file) = (scene.closed(), scene.write("f", FORTY));
-    let token = scene.token(&["read", "modify"]);
-    bearer(scene, &token, &["-T", &file], &room.https("f")).is(201);
-    bearer(scene, &token, &[], &room.https("f")).is(200).of(FORTY);
+fn token(context: &CaseContext) {
+    let (dir, file) = (context.closed(), context.write("f", FORTY));
+    let token = context.token(&["read", "modify"]);
+    bearer(context, &token, &["-T", &file], &dir.https("f")).expect_status(201);
+    bearer(context, &token, &[], &dir.https("f")).expect_status(200).of(FORTY);
 }
 
-fn token_rs256(scene: &CaseContext) {
-    let room = scene.closed();
-    room.put("f", FORTY);
-    let tokens = &scene.world.tokens;
-    let token = tokens.sign(&tokens.claims(&scene.scope("read")), Signature::Rs256);
-    bearer(scene, &token, &[], &room.https("f")).is(200).of(FORTY);
+fn token_rs256(context: &CaseContext) {
+    let dir = context.closed();
+    dir.put("f", FORTY);
+    let tokens = &context.world.tokens;
+    let token = tokens.sign(&tokens.claims(&context.scope("read")), Signature::Rs256);
+    bearer(context, &token, &[], &dir.https("f")).expect_status(200).of(FORTY);
 }
 
-fn scitoken(scene: &CaseContext) {
-    let room = scene.closed();
-    room.put("f", FORTY);
-    let scope = scene.scope("read").replace("storage.", "");
-    let token = scene.world.tokens.with(&scope, json!({"wlcg.ver": null, "ver": "scitoken:2.0"}));
-    bearer(scene, &token, &[], &room.https("f")).is(200).of(FORTY);
+fn scitoken(context: &CaseContext) {
+    let dir = context.closed();
+    dir.put("f", FORTY);
+    let scope = context.scope("read").replace("storage.", "");
+    let token = context.world.tokens.with(&scope, json!({"wlcg.ver": null, "ver": "scitoken:2.0"}));
+    bearer(context, &token, &[], &dir.https("f")).expect_status(200).of(FORTY);
 }
 
 /// Invalid tokens.
-fn bad(scene: &CaseContext) -> Vec<(&'static str, String)> {
-    let (tokens, scope) = (&scene.world.tokens, scene.scope("read"));
+fn bad(context: &CaseContext) -> Vec<(&'static str, String)> {
+    let (tokens, scope) = (&context.world.tokens, context.scope("read"));
     vec![
         ("forged", tokens.sign(&tokens.claims(&scope), Signature::Forged)),
         ("expired", tokens.expired(&scope)),
@@ -92,150 +92,150 @@ fn bad(scene: &CaseContext) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn refused(scene: &CaseContext, url: &str) {
-    for (what, token) in bad(scene) {
-        let reply = bearer(scene, &token, &[], url);
+fn refused(context: &CaseContext, url: &str) {
+    for (what, token) in bad(context) {
+        let reply = bearer(context, &token, &[], url);
         assert_eq!(reply.status, 401, "{what}: {reply:?}");
-        reply.has("www-authenticate", "Bearer").keeps_silent_of("0123456789");
+        reply.has("www-authenticate", "Bearer").expect_without("0123456789");
     }
 }
 
-fn bad_token(scene: &CaseContext) {
-    let room = scene.closed();
-    room.put("f", FORTY);
-    refused(scene, &room.https("f"));
+fn bad_token(context: &CaseContext) {
+    let dir = context.closed();
+    dir.put("f", FORTY);
+    refused(context, &dir.https("f"));
 }
 
-fn forged_clear(scene: &CaseContext) {
-    let room = scene.closed();
-    room.put("f", FORTY);
-    refused(scene, &room.http("f"));
+fn forged_clear(context: &CaseContext) {
+    let dir = context.closed();
+    dir.put("f", FORTY);
+    refused(context, &dir.http("f"));
 }
 
-fn less(scene: &CaseContext) {
-    let (room, file) = (scene.closed(), scene.write("f", FORTY));
-    room.put("f", FORTY);
-    let elsewhere = scene.world.tokens.wlcg("storage.read:/elsewhere");
-    bearer(scene, &elsewhere, &[], &room.https("f")).is(403);
-    let reads = scene.token(&["read"]);
-    bearer(scene, &reads, &["-T", &file], &room.https("g")).is(403);
-    bearer(scene, &reads, &["-X", "DELETE"], &room.https("f")).is(403);
-    assert_eq!(room.names(), ["f"]);
+fn less(context: &CaseContext) {
+    let (dir, file) = (context.closed(), context.write("f", FORTY));
+    dir.put("f", FORTY);
+    let elsewhere = context.world.tokens.wlcg("storage.read:/elsewhere");
+    bearer(context, &elsewhere, &[], &dir.https("f")).expect_status(403);
+    let reads = context.token(&["read"]);
+    bearer(context, &reads, &["-T", &file], &dir.https("g")).expect_status(403);
+    bearer(context, &reads, &["-X", "DELETE"], &dir.https("f")).expect_status(403);
+    assert_eq!(dir.names(), ["f"]);
 }
 
-fn create(scene: &CaseContext) {
-    let (room, file) = (scene.closed(), scene.write("f", FORTY));
-    let token = scene.token(&["create"]);
-    bearer(scene, &token, &["-T", &file], &room.https("f")).is(201);
-    let other = scene.write("other", b"other");
-    bearer(scene, &token, &["-T", &other], &room.https("f")).is(403);
-    bearer(scene, &token, &["-X", "DELETE"], &room.https("f")).is(403);
-    assert_eq!(room.get("f"), FORTY);
+fn create(context: &CaseContext) {
+    let (dir, file) = (context.closed(), context.write("f", FORTY));
+    let token = context.token(&["create"]);
+    bearer(context, &token, &["-T", &file], &dir.https("f")).expect_status(201);
+    let other = context.write("other", b"other");
+    bearer(context, &token, &["-T", &other], &dir.https("f")).expect_status(403);
+    bearer(context, &token, &["-X", "DELETE"], &dir.https("f")).expect_status(403);
+    assert_eq!(dir.get("f"), FORTY);
 }
 
-fn prefix(scene: &CaseContext) {
-    let room = scene.closed();
-    room.put("path/f", FORTY);
-    room.put("pathology/f", FORTY);
-    let token = scene.world.tokens.wlcg(&format!("{}/path", scene.scope("read")));
-    bearer(scene, &token, &[], &room.https("path/f")).is(200).of(FORTY);
-    bearer(scene, &token, &[], &room.https("pathology/f")).is(403);
+fn prefix(context: &CaseContext) {
+    let dir = context.closed();
+    dir.put("path/f", FORTY);
+    dir.put("pathology/f", FORTY);
+    let token = context.world.tokens.wlcg(&format!("{}/path", context.scope("read")));
+    bearer(context, &token, &[], &dir.https("path/f")).expect_status(200).of(FORTY);
+    bearer(context, &token, &[], &dir.https("pathology/f")).expect_status(403);
 }
 
-fn url(scene: &CaseContext) {
-    let room = scene.closed();
-    room.put("f", FORTY);
-    let token = scene.token(&["read"]);
-    scene.curl(&[&format!("{}?authz=Bearer%20{token}", room.https("f"))]).is(200).of(FORTY);
+fn url(context: &CaseContext) {
+    let dir = context.closed();
+    dir.put("f", FORTY);
+    let token = context.token(&["read"]);
+    context.curl(&[&format!("{}?authz=Bearer%20{token}", dir.https("f"))]).expect_status(200).of(FORTY);
     let signature = token.rsplit('.').next().unwrap();
-    assert!(!room.server().log().contains(signature), "a token is in the log");
+    assert!(!dir.server().log().contains(signature), "a token is in the log");
 }
 
-fn key(scene: &CaseContext) {
-    let (room, file) = (scene.closed(), scene.write("f", FORTY));
-    let key = room.server().grant(&["--export", "data", "--write"]).expect("a node of ours");
-    bearer(scene, &key, &["-T", &file], &room.https("f")).is(201);
-    bearer(scene, &key, &[], &room.https("f")).is(200).of(FORTY);
-    assert!(!room.server().log().contains(&key), "a key is in the log");
+fn key(context: &CaseContext) {
+    let (dir, file) = (context.closed(), context.write("f", FORTY));
+    let key = dir.server().grant(&["--export", "data", "--write"]).expect("a node of ours");
+    bearer(context, &key, &["-T", &file], &dir.https("f")).expect_status(201);
+    bearer(context, &key, &[], &dir.https("f")).expect_status(200).of(FORTY);
+    assert!(!dir.server().log().contains(&key), "a key is in the log");
 }
 
-fn basic(scene: &CaseContext) {
-    let room = scene.closed();
-    room.put("f", FORTY);
-    let key = room.server().grant(&["--export", "data"]).expect("a node of ours");
-    scene.curl(&["-u", &format!("anybody:{key}"), &room.https("f")]).is(200).of(FORTY);
+fn basic(context: &CaseContext) {
+    let dir = context.closed();
+    dir.put("f", FORTY);
+    let key = dir.server().grant(&["--export", "data"]).expect("a node of ours");
+    context.curl(&["-u", &format!("anybody:{key}"), &dir.https("f")]).expect_status(200).of(FORTY);
 }
 
-fn key_less(scene: &CaseContext) {
-    let (room, file) = (scene.closed(), scene.write("f", FORTY));
-    let key = room.server().grant(&["--export", "data"]).expect("a node of ours");
-    bearer(scene, &key, &["-T", &file], &room.https("f")).is(403);
+fn key_less(context: &CaseContext) {
+    let (dir, file) = (context.closed(), context.write("f", FORTY));
+    let key = dir.server().grant(&["--export", "data"]).expect("a node of ours");
+    bearer(context, &key, &["-T", &file], &dir.https("f")).expect_status(403);
 }
 
-fn bad_key(scene: &CaseContext) {
-    let room = scene.closed();
-    room.put("f", FORTY);
-    let mut key = room.server().grant(&["--export", "data"]).expect("a node of ours");
+fn bad_key(context: &CaseContext) {
+    let dir = context.closed();
+    dir.put("f", FORTY);
+    let mut key = dir.server().grant(&["--export", "data"]).expect("a node of ours");
     let last = if key.ends_with('2') { '3' } else { '2' };
     key.pop();
     key.push(last);
-    bearer(scene, &key, &[], &room.https("f")).is(401);
+    bearer(context, &key, &[], &dir.https("f")).expect_status(401);
 }
 
-fn certificate(scene: &CaseContext) {
-    let (room, file) = (scene.closed(), scene.write("f", FORTY));
-    let words = scene.identity(&scene.world.pki.alice);
+fn certificate(context: &CaseContext) {
+    let (dir, file) = (context.closed(), context.write("f", FORTY));
+    let words = context.identity(&context.world.pki.alice);
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let url = room.https("f");
+    let url = dir.https("f");
     words.extend(["-T", &file, &url]);
-    scene.curl(&words).is(201);
-    scene.curl(&[&words[..4], &[&url]].concat()).is(200).of(FORTY);
+    context.curl(&words).expect_status(201);
+    context.curl(&[&words[..4], &[&url]].concat()).expect_status(200).of(FORTY);
 }
 
-fn stranger(scene: &CaseContext) {
-    let (room, file) = (scene.closed(), scene.write("f", FORTY));
-    let words = scene.identity(&scene.world.pki.mallory);
+fn stranger(context: &CaseContext) {
+    let (dir, file) = (context.closed(), context.write("f", FORTY));
+    let words = context.identity(&context.world.pki.mallory);
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let url = room.https("f");
+    let url = dir.https("f");
     words.extend(["-T", &file, &url]);
-    scene.curl(&words).is(403);
-    assert!(room.names().is_empty());
+    context.curl(&words).expect_status(403);
+    assert!(dir.names().is_empty());
 }
 
 /// A certificate that alice has made for a day, as grids delegate (RFC 3820), and the chain to her own.
-fn proxy(scene: &CaseContext) -> (String, String) {
-    let alice = &scene.world.pki.alice;
-    let path = |name: &str| scene.path(name).display().to_string();
+fn proxy(context: &CaseContext) -> (String, String) {
+    let alice = &context.world.pki.alice;
+    let path = |name: &str| context.path(name).display().to_string();
     let (key, request, made) = (path("proxy.key"), path("proxy.csr"), path("proxy.crt"));
-    let extension = scene.write("proxy.cnf", b"proxyCertInfo=critical,language:id-ppl-inheritAll\n");
+    let extension = context.write("proxy.cnf", b"proxyCertInfo=critical,language:id-ppl-inheritAll\n");
     let curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"];
     let words =
         ["openssl", "req", "-new", "-nodes", "-subj", "/DC=test/CN=alice/CN=123", "-keyout", &key, "-out", &request];
-    scene.run(&[&words[..], &curve].concat()).well();
+    context.run(&[&words[..], &curve].concat()).expect_success();
     let (certificate, above) = (alice.certificate.display().to_string(), alice.key.display().to_string());
     let words = ["openssl", "x509", "-req", "-days", "1", "-set_serial", "7", "-in", &request, "-CA", &certificate];
-    scene.run(&[&words[..], &["-CAkey", &above, "-extfile", &extension, "-out", &made]].concat()).well();
+    context.run(&[&words[..], &["-CAkey", &above, "-extfile", &extension, "-out", &made]].concat()).expect_success();
     let chain = [std::fs::read(made).unwrap(), std::fs::read(certificate).unwrap()].concat();
-    (scene.write("proxy.pem", &chain), key)
+    (context.write("proxy.pem", &chain), key)
 }
 
-fn proxied(scene: &CaseContext) {
-    let (room, token) = (scene.closed(), scene.token(&["read"]));
-    room.put("f", FORTY);
-    let (chain, key) = proxy(scene);
+fn proxied(context: &CaseContext) {
+    let (dir, token) = (context.closed(), context.token(&["read"]));
+    dir.put("f", FORTY);
+    let (chain, key) = proxy(context);
     let bearer = format!("Authorization: Bearer {token}");
     for version in ["--tlsv1.3", "--tlsv1.2"] {
         let most = if version == "--tlsv1.2" { "1.2" } else { "1.3" };
         let words = ["--cert", &chain, "--key", &key, version, "--tls-max", most];
-        scene.curl(&[&words[..], &["-H", &bearer, &room.https("f")]].concat()).is(200).of(FORTY);
-        scene.curl(&[&words[..], &[&room.https("f")]].concat()).is(200).of(FORTY);
+        context.curl(&[&words[..], &["-H", &bearer, &dir.https("f")]].concat()).expect_status(200).of(FORTY);
+        context.curl(&[&words[..], &[&dir.https("f")]].concat()).expect_status(200).of(FORTY);
     }
 }
 
-fn before_body(scene: &CaseContext) {
-    let (room, file) = (scene.closed(), scene.write("f", &super::pattern(2_000_000)));
+fn before_body(context: &CaseContext) {
+    let (dir, file) = (context.closed(), context.write("f", &super::pattern(2_000_000)));
     let words = ["-v", "-H", "Expect: 100-continue", "--expect100-timeout", "60", "-T", &file];
-    let reply = scene.curl(&[&words[..], &[&room.https("f")]].concat()).is(401);
+    let reply = context.curl(&[&words[..], &[&dir.https("f")]].concat()).expect_status(401);
     assert!(!reply.verbose.contains("100 Continue"), "{}", reply.verbose);
-    assert!(room.names().is_empty());
+    assert!(dir.names().is_empty());
 }

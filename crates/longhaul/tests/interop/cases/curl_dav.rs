@@ -1,9 +1,9 @@
-//! curl speaks WebDAV: OPTIONS, PROPFIND, MKCOL, MOVE, COPY within a server.
+//! curl uses WebDAV: OPTIONS, PROPFIND, MKCOL, MOVE, COPY within a server.
 
 use super::FORTY;
 use crate::case::Case;
 use crate::clients::Reply;
-use crate::scene::CaseContext;
+use crate::context::CaseContext;
 
 const CURL: &str = "curl";
 
@@ -36,21 +36,22 @@ pub const CASES: &[Case] = &[
     Case::new(CURL, "trace", "TRACE, PATCH", "405 or 501", trace).stock("400, and closes"),
 ];
 
-fn propfind(scene: &CaseContext, url: &str, depth: &str, body: &str) -> Reply {
+fn propfind(context: &CaseContext, url: &str, depth: &str, body: &str) -> Reply {
     let depth = format!("Depth: {depth}");
     let mut words = vec!["-X", "PROPFIND", "-H", &depth];
     if !body.is_empty() {
         words.extend(["-H", "Content-Type: application/xml", "--data-binary", body]);
     }
     words.push(url);
-    scene.curl(&words)
+    context.curl(&words)
 }
 
 const ASKS: &str = "<?xml version=\"1.0\"?><D:propfind xmlns:D=\"DAV:\"><D:prop><D:getcontentlength/>\
     <D:getlastmodified/><D:resourcetype/></D:prop></D:propfind>";
 
-fn options(scene: &CaseContext) {
-    let reply = scene.curl(&["-X", "OPTIONS", &scene.open().http("")]).answers_one_of(&[200, 204]).has("dav", "1, 2");
+fn options(context: &CaseContext) {
+    let reply =
+        context.curl(&["-X", "OPTIONS", &context.open().http("")]).expect_one_of(&[200, 204]).has("dav", "1, 2");
     for verb in
         ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PROPFIND", "MKCOL", "MOVE", "COPY", "PROPPATCH", "LOCK", "UNLOCK"]
     {
@@ -65,163 +66,163 @@ fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     Some(text[start..start + text[start..].find('<')?].trim())
 }
 
-fn propfind_0(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    let text = propfind(scene, &room.http("f"), "0", ASKS).is(207).text();
+fn propfind_0(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    let text = propfind(context, &dir.http("f"), "0", ASKS).expect_status(207).text();
     assert_eq!(element(&text, "getcontentlength"), Some("40"), "{text}");
     assert!(element(&text, "getlastmodified").is_some_and(|date| date.ends_with("GMT")), "{text}");
     assert!(!text.contains(":collection") && !text.contains("<collection"), "{text}");
-    let text = propfind(scene, &room.http(""), "0", ASKS).is(207).text();
+    let text = propfind(context, &dir.http(""), "0", ASKS).expect_status(207).text();
     assert!(text.contains("collection") && text.matches("href>").count() == 2, "{text}");
 }
 
-fn propfind_1(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    room.put("d/inner", FORTY);
-    let text = propfind(scene, &room.http(""), "1", ASKS).is(207).text();
+fn propfind_1(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    dir.put("d/inner", FORTY);
+    let text = propfind(context, &dir.http(""), "1", ASKS).expect_status(207).text();
     assert_eq!(text.matches("href>").count(), 6, "itself, f and d: {text}");
-    assert!(text.contains(&room.target("f")) && text.contains(&room.target("d")), "{text}");
+    assert!(text.contains(&dir.target("f")) && text.contains(&dir.target("d")), "{text}");
     assert!(!text.contains("inner"), "{text}");
 }
 
-fn propfind_empty(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    let text = propfind(scene, &room.http("f"), "0", "").is(207).text();
+fn propfind_empty(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    let text = propfind(context, &dir.http("f"), "0", "").expect_status(207).text();
     assert_eq!(element(&text, "getcontentlength"), Some("40"), "{text}");
 }
 
-fn propfind_unknown(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
+fn propfind_unknown(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
     let body = "<propfind xmlns=\"DAV:\"><prop><getcontentlength/><x:colour xmlns:x=\"urn:x\"/></prop></propfind>";
-    let text = propfind(scene, &room.http("f"), "0", body).is(207).text();
+    let text = propfind(context, &dir.http("f"), "0", body).expect_status(207).text();
     assert_eq!(element(&text, "getcontentlength"), Some("40"), "{text}");
     assert!(text.contains("colour") && text.contains(" 404 "), "{text}");
 }
 
-fn propfind_infinity(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("d/f", FORTY);
-    propfind(scene, &room.http(""), "infinity", "").is(403);
+fn propfind_infinity(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("d/f", FORTY);
+    propfind(context, &dir.http(""), "infinity", "").expect_status(403);
 }
 
-fn propfind_missing(scene: &CaseContext) {
-    propfind(scene, &scene.open().http("f"), "0", "").is(404);
+fn propfind_missing(context: &CaseContext) {
+    propfind(context, &context.open().http("f"), "0", "").expect_status(404);
 }
 
-fn propfind_broken(scene: &CaseContext) {
-    let room = scene.open();
-    propfind(scene, &room.http(""), "0", "<propfind xmlns=\"DAV:\"><prop>").is(400);
+fn propfind_broken(context: &CaseContext) {
+    let dir = context.open();
+    propfind(context, &dir.http(""), "0", "<propfind xmlns=\"DAV:\"><prop>").expect_status(400);
 }
 
-fn propfind_names(scene: &CaseContext) {
-    let room = scene.open();
+fn propfind_names(context: &CaseContext) {
+    let dir = context.open();
     for name in ["a b", "a&b", "50%", "<x>", "grün"] {
-        room.put(name, FORTY);
+        dir.put(name, FORTY);
     }
-    let text = propfind(scene, &room.http(""), "1", ASKS).is(207).text();
+    let text = propfind(context, &dir.http(""), "1", ASKS).expect_status(207).text();
     for name in ["a%20b", "50%25", "%3Cx%3E", "gr%C3%BCn"] {
         assert!(text.contains(name), "{name}: {text}");
-        scene.curl(&["-I", &room.http(name)]).is(200);
+        context.curl(&["-I", &dir.http(name)]).expect_status(200);
     }
 }
 
-fn mkcol(scene: &CaseContext) {
-    let room = scene.open();
-    scene.curl(&["-X", "MKCOL", &room.http("d")]).is(201);
-    scene.curl(&["-X", "MKCOL", &room.http("e/")]).is(201);
-    assert!(room.disk("d").is_dir() && room.disk("e").is_dir());
+fn mkcol(context: &CaseContext) {
+    let dir = context.open();
+    context.curl(&["-X", "MKCOL", &dir.http("d")]).expect_status(201);
+    context.curl(&["-X", "MKCOL", &dir.http("e/")]).expect_status(201);
+    assert!(dir.disk("d").is_dir() && dir.disk("e").is_dir());
 }
 
-fn mkcol_exists(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    room.make_dir("d");
-    scene.curl(&["-X", "MKCOL", &room.http("d")]).is(405);
-    scene.curl(&["-X", "MKCOL", &room.http("f")]).is(405);
-    assert_eq!(room.get("f"), FORTY);
+fn mkcol_exists(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    dir.make_dir("d");
+    context.curl(&["-X", "MKCOL", &dir.http("d")]).expect_status(405);
+    context.curl(&["-X", "MKCOL", &dir.http("f")]).expect_status(405);
+    assert_eq!(dir.get("f"), FORTY);
 }
 
-fn mkcol_no_parent(scene: &CaseContext) {
-    let room = scene.open();
-    scene.curl(&["-X", "MKCOL", &room.http("a/b")]).is(409);
-    assert!(!room.has("a"));
+fn mkcol_no_parent(context: &CaseContext) {
+    let dir = context.open();
+    context.curl(&["-X", "MKCOL", &dir.http("a/b")]).expect_status(409);
+    assert!(!dir.has("a"));
 }
 
-fn mkcol_body(scene: &CaseContext) {
-    let room = scene.open();
-    scene.curl(&["-X", "MKCOL", "-d", "<x/>", &room.http("d")]).is(415);
-    assert!(!room.has("d"));
+fn mkcol_body(context: &CaseContext) {
+    let dir = context.open();
+    context.curl(&["-X", "MKCOL", "-d", "<x/>", &dir.http("d")]).expect_status(415);
+    assert!(!dir.has("d"));
 }
 
-fn moved(scene: &CaseContext, from: &str, to: &str, more: &[&str]) -> Reply {
-    let room = scene.open();
-    let (from, destination) = (room.http(from), format!("Destination: {}", room.http(to)));
-    scene.curl(&[&["-X", "MOVE", "-H", &destination], more, &[&from]].concat())
+fn moved(context: &CaseContext, from: &str, to: &str, more: &[&str]) -> Reply {
+    let dir = context.open();
+    let (from, destination) = (dir.http(from), format!("Destination: {}", dir.http(to)));
+    context.curl(&[&["-X", "MOVE", "-H", &destination], more, &[&from]].concat())
 }
 
-fn move_new(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    moved(scene, "f", "g", &[]).is(201);
-    assert_eq!((room.names(), room.get("g")), (vec!["g".to_owned()], FORTY.to_vec()));
+fn move_new(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    moved(context, "f", "g", &[]).expect_status(201);
+    assert_eq!((dir.names(), dir.get("g")), (vec!["g".to_owned()], FORTY.to_vec()));
 }
 
-fn move_over(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    room.put("g", b"old");
-    moved(scene, "f", "g", &[]).is(204);
-    assert_eq!((room.names(), room.get("g")), (vec!["g".to_owned()], FORTY.to_vec()));
+fn move_over(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    dir.put("g", b"old");
+    moved(context, "f", "g", &[]).expect_status(204);
+    assert_eq!((dir.names(), dir.get("g")), (vec!["g".to_owned()], FORTY.to_vec()));
 }
 
-fn move_no_overwrite(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    room.put("g", b"old");
-    moved(scene, "f", "g", &["-H", "Overwrite: F"]).is(412);
-    assert_eq!((room.get("f"), room.get("g")), (FORTY.to_vec(), b"old".to_vec()));
+fn move_no_overwrite(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    dir.put("g", b"old");
+    moved(context, "f", "g", &["-H", "Overwrite: F"]).expect_status(412);
+    assert_eq!((dir.get("f"), dir.get("g")), (FORTY.to_vec(), b"old".to_vec()));
 }
 
-fn move_directory(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("d/f", FORTY);
-    moved(scene, "d", "e", &[]).is(201);
-    assert_eq!((room.names(), room.get("e/f")), (vec!["e".to_owned()], FORTY.to_vec()));
+fn move_directory(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("d/f", FORTY);
+    moved(context, "d", "e", &[]).expect_status(201);
+    assert_eq!((dir.names(), dir.get("e/f")), (vec!["e".to_owned()], FORTY.to_vec()));
 }
 
-fn move_missing(scene: &CaseContext) {
-    moved(scene, "f", "g", &[]).is(404);
+fn move_missing(context: &CaseContext) {
+    moved(context, "f", "g", &[]).expect_status(404);
 }
 
-fn copy_local(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    let destination = format!("Destination: {}", room.http("g"));
-    let reply = scene.curl(&["-X", "COPY", "-H", &destination, &room.http("f")]).answers_one_of(&[201, 202, 204]);
+fn copy_local(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    let destination = format!("Destination: {}", dir.http("g"));
+    let reply = context.curl(&["-X", "COPY", "-H", &destination, &dir.http("f")]).expect_one_of(&[201, 202, 204]);
     assert!(reply.status != 202 || reply.text().contains("success"), "{}", reply.text());
-    assert_eq!((room.get("f"), room.get("g")), (FORTY.to_vec(), FORTY.to_vec()));
+    assert_eq!((dir.get("f"), dir.get("g")), (FORTY.to_vec(), FORTY.to_vec()));
 }
 
-fn copy_full(scene: &CaseContext) {
-    let room = scene.open();
+fn copy_full(context: &CaseContext) {
+    let dir = context.open();
     for verb in ["COPY", "MOVE"] {
-        room.put("from/f", FORTY);
-        room.put("to/old/f", FORTY);
-        let destination = format!("Destination: {}", room.http("to"));
-        scene.curl(&["-X", verb, "-H", &destination, &room.http("from")]).is(204);
-        assert!(room.has("to/f") && !room.has("to/old"), "{verb}");
+        dir.put("from/f", FORTY);
+        dir.put("to/old/f", FORTY);
+        let destination = format!("Destination: {}", dir.http("to"));
+        context.curl(&["-X", verb, "-H", &destination, &dir.http("from")]).expect_status(204);
+        assert!(dir.has("to/f") && !dir.has("to/old"), "{verb}");
     }
-    assert!(!room.has("from"));
+    assert!(!dir.has("from"));
 }
 
-fn trace(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
+fn trace(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
     for verb in ["TRACE", "PATCH"] {
-        scene.curl(&["-X", verb, &room.http("f")]).answers_one_of(&[405, 501]);
+        context.curl(&["-X", verb, &dir.http("f")]).expect_one_of(&[405, 501]);
     }
 }

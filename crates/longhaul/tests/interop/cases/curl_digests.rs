@@ -1,9 +1,9 @@
-//! curl asks for digests: Want-Digest (RFC 3230) and Want-Repr-Digest (RFC 9530), by HEAD and by GET.
+//! curl requests digests: Want-Digest (RFC 3230) and Want-Repr-Digest (RFC 9530), by HEAD and by GET.
 
 use super::NINE;
 use crate::case::Case;
 use crate::clients::Reply;
-use crate::scene::CaseContext;
+use crate::context::CaseContext;
 
 const CURL: &str = "curl";
 
@@ -25,23 +25,23 @@ pub const CASES: &[Case] = &[
     Case::new(CURL, "digest-missing", "HEAD of nothing, `Want-Digest`", "404", missing),
 ];
 
-fn asked(scene: &CaseContext, header: &str) -> Reply {
-    let room = scene.open();
-    room.put("f", NINE);
-    scene.curl(&["-I", "-H", header, &room.http("f")]).is(200).with("content-length", "9")
+fn head_with(context: &CaseContext, header: &str) -> Reply {
+    let dir = context.open();
+    dir.put("f", NINE);
+    context.curl(&["-I", "-H", header, &dir.http("f")]).expect_status(200).with("content-length", "9")
 }
 
-fn adler32(scene: &CaseContext) {
-    asked(scene, "Want-Digest: adler32").with("digest", "adler32=091e01de");
-    asked(scene, "Want-Digest: ADLER32").with("digest", "adler32=091e01de");
+fn adler32(context: &CaseContext) {
+    head_with(context, "Want-Digest: adler32").with("digest", "adler32=091e01de");
+    head_with(context, "Want-Digest: ADLER32").with("digest", "adler32=091e01de");
 }
 
-fn crc32c(scene: &CaseContext) {
-    asked(scene, "Want-Digest: crc32c").with("digest", "crc32c=e3069283");
+fn crc32c(context: &CaseContext) {
+    head_with(context, "Want-Digest: crc32c").with("digest", "crc32c=e3069283");
 }
 
-fn md5(scene: &CaseContext) {
-    let reply = asked(scene, "Want-Digest: md5");
+fn md5(context: &CaseContext) {
+    let reply = head_with(context, "Want-Digest: md5");
     assert_eq!(reply.header("digest").map(|d| d.to_lowercase()), Some("md5=jfnnldi7rtif9rgfg2jncw==".into()));
     reply.has("digest", "JfnnlDI7RTiF9RgfG2JNCw==");
 }
@@ -55,63 +55,67 @@ fn value(reply: &Reply, algorithm: &str) -> String {
     found.unwrap_or_else(|| panic!("no {algorithm}: {reply:?}"))
 }
 
-fn sha(scene: &CaseContext) {
+fn sha(context: &CaseContext) {
     for (algorithm, wanted) in [
         ("sha", "98O8HYCOBHMq32eZZczDTKeuNEE="),
         ("sha-256", "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU="),
         ("sha-512", "2eZ2LdHI6vbWGzxhkvxAjU1tXxF20MKRabwk5xw/J0rSf81YEbMT1oH35V7ALXPUmclUVba1u1A6z1dPuo/+hQ=="),
     ] {
-        let reply = asked(scene, &format!("Want-Digest: {algorithm}"));
+        let reply = head_with(context, &format!("Want-Digest: {algorithm}"));
         assert_eq!(value(&reply, algorithm), wanted, "{algorithm}");
     }
 }
 
-fn unixcksum(scene: &CaseContext) {
-    assert_eq!(value(&asked(scene, "Want-Digest: UNIXcksum"), "adler32"), "091e01de");
+fn unixcksum(context: &CaseContext) {
+    assert_eq!(value(&head_with(context, "Want-Digest: UNIXcksum"), "adler32"), "091e01de");
 }
 
-fn choice(scene: &CaseContext) {
-    assert_eq!(value(&asked(scene, "Want-Digest: md5;q=0.3, adler32;q=1"), "adler32"), "091e01de");
-    assert_eq!(value(&asked(scene, "Want-Digest: whirlpool, adler32"), "adler32"), "091e01de");
+fn choice(context: &CaseContext) {
+    assert_eq!(value(&head_with(context, "Want-Digest: md5;q=0.3, adler32;q=1"), "adler32"), "091e01de");
+    assert_eq!(value(&head_with(context, "Want-Digest: whirlpool, adler32"), "adler32"), "091e01de");
 }
 
-fn unknown(scene: &CaseContext) {
-    asked(scene, "Want-Digest: whirlpool").is(200);
+fn unknown(context: &CaseContext) {
+    head_with(context, "Want-Digest: whirlpool").expect_status(200);
 }
 
-fn get(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", NINE);
-    scene.curl(&["-H", "Want-Digest: adler32", &room.http("f")]).is(200).of(NINE).with("digest", "adler32=091e01de");
+fn get(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", NINE);
+    context
+        .curl(&["-H", "Want-Digest: adler32", &dir.http("f")])
+        .expect_status(200)
+        .of(NINE)
+        .with("digest", "adler32=091e01de");
 }
 
-fn repr_digest(scene: &CaseContext) {
+fn repr_digest(context: &CaseContext) {
     let wanted = "sha-256=:FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=:";
-    asked(scene, "Want-Repr-Digest: md5=5, sha-256=9").has("repr-digest", wanted);
-    asked(scene, "Want-Repr-Digest: md5=1").has("repr-digest", "md5=:JfnnlDI7RTiF9RgfG2JNCw==:");
+    head_with(context, "Want-Repr-Digest: md5=5, sha-256=9").has("repr-digest", wanted);
+    head_with(context, "Want-Repr-Digest: md5=1").has("repr-digest", "md5=:JfnnlDI7RTiF9RgfG2JNCw==:");
 }
 
-fn repr_broken(scene: &CaseContext) {
-    let reply = asked(scene, "Want-Repr-Digest: ;;=,");
+fn repr_broken(context: &CaseContext) {
+    let reply = head_with(context, "Want-Repr-Digest: ;;=,");
     assert_eq!(reply.header("repr-digest"), None, "{reply:?}");
 }
 
-fn after_put(scene: &CaseContext) {
-    let (room, file) = (scene.open(), scene.write("f", NINE));
-    scene.curl(&["-T", &file, &room.http("f")]).answers_one_of(&[200, 201]);
-    let reply = scene.curl(&["-I", "-H", "Want-Digest: adler32", &room.http("f")]).is(200);
+fn after_put(context: &CaseContext) {
+    let (dir, file) = (context.open(), context.write("f", NINE));
+    context.curl(&["-T", &file, &dir.http("f")]).expect_one_of(&[200, 201]);
+    let reply = context.curl(&["-I", "-H", "Want-Digest: adler32", &dir.http("f")]).expect_status(200);
     assert_eq!(value(&reply, "adler32"), "091e01de");
 }
 
-fn after_change(scene: &CaseContext) {
-    adler32(scene);
-    let room = scene.open();
-    // As long as before: only the time tells.
-    room.put("f", b"987654321");
-    let reply = scene.curl(&["-I", "-H", "Want-Digest: adler32", &room.http("f")]).is(200);
+fn after_change(context: &CaseContext) {
+    adler32(context);
+    let dir = context.open();
+    // As long as before: only the time differs.
+    dir.put("f", b"987654321");
+    let reply = context.curl(&["-I", "-H", "Want-Digest: adler32", &dir.http("f")]).expect_status(200);
     assert_eq!(value(&reply, "adler32"), "099601de");
 }
 
-fn missing(scene: &CaseContext) {
-    scene.curl(&["-I", "-H", "Want-Digest: adler32", &scene.open().http("f")]).is(404);
+fn missing(context: &CaseContext) {
+    context.curl(&["-I", "-H", "Want-Digest: adler32", &context.open().http("f")]).expect_status(404);
 }

@@ -1,11 +1,11 @@
-//! curl asks for macaroons and uses them.
+//! curl requests macaroons and uses them.
 
 use serde_json::Value;
 
 use super::FORTY;
 use crate::case::Case;
 use crate::clients::Reply;
-use crate::scene::CaseContext;
+use crate::context::CaseContext;
 
 const CURL: &str = "curl";
 const KIND: &str = "Content-Type: application/macaroon-request";
@@ -29,114 +29,118 @@ pub const CASES: &[Case] = &[
         .stock("is not set up for them"),
 ];
 
-/// Asks for a macaroon with some credential.
-fn ask(scene: &CaseContext, credential: &str, body: &str, url: &str) -> Reply {
+/// Requests a macaroon with some credential.
+fn ask(context: &CaseContext, credential: &str, body: &str, url: &str) -> Reply {
     let header = format!("Authorization: Bearer {credential}");
-    scene.curl(&["-X", "POST", "-H", &header, "-H", KIND, "-d", body, url])
+    context.curl(&["-X", "POST", "-H", &header, "-H", KIND, "-d", body, url])
 }
 
-fn one(scene: &CaseContext, credential: &str, activities: &str, url: &str) -> String {
+fn one(context: &CaseContext, credential: &str, activities: &str, url: &str) -> String {
     let body = format!("{{\"caveats\": [\"activity:{activities}\"], \"validity\": \"PT10M\"}}");
-    let reply = ask(scene, credential, &body, url).is(200);
+    let reply = ask(context, credential, &body, url).expect_status(200);
     let value: Value = serde_json::from_str(&reply.text()).unwrap_or_else(|e| panic!("{e}: {}", reply.text()));
     value["macaroon"].as_str().expect("a macaroon").to_owned()
 }
 
-fn get(scene: &CaseContext, macaroon: &str, url: &str) -> Reply {
-    scene.curl(&["-H", &format!("Authorization: Bearer {macaroon}"), url])
+fn get(context: &CaseContext, macaroon: &str, url: &str) -> Reply {
+    context.curl(&["-H", &format!("Authorization: Bearer {macaroon}"), url])
 }
 
-fn put(scene: &CaseContext, macaroon: &str, url: &str) -> Reply {
-    let file = scene.write("up", FORTY);
-    scene.curl(&["-H", &format!("Authorization: Bearer {macaroon}"), "-T", &file, url])
+fn put(context: &CaseContext, macaroon: &str, url: &str) -> Reply {
+    let file = context.write("up", FORTY);
+    context.curl(&["-H", &format!("Authorization: Bearer {macaroon}"), "-T", &file, url])
 }
 
-fn holder(scene: &CaseContext) -> String {
-    scene.token(&["read", "modify"])
+fn holder(context: &CaseContext) -> String {
+    context.token(&["read", "modify"])
 }
 
-fn macaroon(scene: &CaseContext) {
-    let room = scene.closed();
-    room.put("f", FORTY);
-    let macaroon = one(scene, &holder(scene), "DOWNLOAD,LIST", &room.https(""));
-    get(scene, &macaroon, &room.https("f")).is(200).of(FORTY);
-    put(scene, &macaroon, &room.https("g")).is(403);
-    scene.curl(&[&format!("{}?authz=Bearer%20{macaroon}", room.https("f"))]).is(200).of(FORTY);
+fn macaroon(context: &CaseContext) {
+    let dir = context.closed();
+    dir.put("f", FORTY);
+    let macaroon = one(context, &holder(context), "DOWNLOAD,LIST", &dir.https(""));
+    get(context, &macaroon, &dir.https("f")).expect_status(200).of(FORTY);
+    put(context, &macaroon, &dir.https("g")).expect_status(403);
+    context.curl(&[&format!("{}?authz=Bearer%20{macaroon}", dir.https("f"))]).expect_status(200).of(FORTY);
 }
 
-fn upload(scene: &CaseContext) {
-    let room = scene.closed();
-    let macaroon = one(scene, &holder(scene), "UPLOAD,LIST", &room.https("g"));
-    put(scene, &macaroon, &room.https("g")).is(201);
-    get(scene, &macaroon, &room.https("g")).is(403);
-    assert_eq!(room.get("g"), FORTY);
+fn upload(context: &CaseContext) {
+    let dir = context.closed();
+    let macaroon = one(context, &holder(context), "UPLOAD,LIST", &dir.https("g"));
+    put(context, &macaroon, &dir.https("g")).expect_status(201);
+    get(context, &macaroon, &dir.https("g")).expect_status(403);
+    assert_eq!(dir.get("g"), FORTY);
 }
 
-fn path(scene: &CaseContext) {
-    let room = scene.closed();
-    room.put("f", FORTY);
-    room.put("g", FORTY);
-    let macaroon = one(scene, &holder(scene), "DOWNLOAD", &room.https("f"));
-    get(scene, &macaroon, &room.https("f")).is(200);
-    get(scene, &macaroon, &room.https("g")).is(403);
+fn path(context: &CaseContext) {
+    let dir = context.closed();
+    dir.put("f", FORTY);
+    dir.put("g", FORTY);
+    let macaroon = one(context, &holder(context), "DOWNLOAD", &dir.https("f"));
+    get(context, &macaroon, &dir.https("f")).expect_status(200);
+    get(context, &macaroon, &dir.https("g")).expect_status(403);
 }
 
-fn less(scene: &CaseContext) {
-    let room = scene.closed();
-    room.put("d/f", FORTY);
-    room.put("f", FORTY);
-    let wide = one(scene, &holder(scene), "DOWNLOAD,UPLOAD,LIST", &room.https(""));
-    let narrow = one(scene, &wide, "DOWNLOAD", &room.https("d/"));
-    get(scene, &narrow, &room.https("d/f")).is(200).of(FORTY);
-    get(scene, &narrow, &room.https("f")).is(403);
-    // Asking for more than one has gives no more.
-    let reply = ask(scene, &narrow, "{\"caveats\": [\"activity:UPLOAD\"], \"validity\": \"PT10M\"}", &room.https("d/"));
+fn less(context: &CaseContext) {
+    let dir = context.closed();
+    dir.put("d/f", FORTY);
+    dir.put("f", FORTY);
+    let wide = one(context, &holder(context), "DOWNLOAD,UPLOAD,LIST", &dir.https(""));
+    let narrow = one(context, &wide, "DOWNLOAD", &dir.https("d/"));
+    get(context, &narrow, &dir.https("d/f")).expect_status(200).of(FORTY);
+    get(context, &narrow, &dir.https("f")).expect_status(403);
+    // A request for more than the credential's rights gives no more.
+    let reply =
+        ask(context, &narrow, "{\"caveats\": [\"activity:UPLOAD\"], \"validity\": \"PT10M\"}", &dir.https("d/"));
     if reply.status == 200 {
         let value: Value = serde_json::from_str(&reply.text()).unwrap();
-        put(scene, value["macaroon"].as_str().unwrap(), &room.https("d/new")).is(403);
+        put(context, value["macaroon"].as_str().unwrap(), &dir.https("d/new")).expect_status(403);
     }
-    assert!(!room.has("d/new"));
+    assert!(!dir.has("d/new"));
 }
 
-fn anonymous(scene: &CaseContext) {
-    let room = scene.closed();
+fn anonymous(context: &CaseContext) {
+    let dir = context.closed();
     let body = "{\"caveats\": [\"activity:DOWNLOAD\"], \"validity\": \"PT10M\"}";
-    scene.curl(&["-X", "POST", "-H", KIND, "-d", body, &room.https("")]).is(401).keeps_silent_of("\"macaroon\"");
+    context
+        .curl(&["-X", "POST", "-H", KIND, "-d", body, &dir.https("")])
+        .expect_status(401)
+        .expect_without("\"macaroon\"");
 }
 
-fn broken(scene: &CaseContext) {
-    let room = scene.closed();
-    let (header, url) = (format!("Authorization: Bearer {}", holder(scene)), room.https(""));
+fn broken(context: &CaseContext) {
+    let dir = context.closed();
+    let (header, url) = (format!("Authorization: Bearer {}", holder(context)), dir.https(""));
     let body = "{\"validity\": \"PT10M\"}";
     let words = ["-X", "POST", "-H", &header, "-H", "Content-Type: text/plain", "-d", body, &url];
-    scene.curl(&words).answers_one_of(&[400, 415]);
+    context.curl(&words).expect_one_of(&[400, 415]);
     for body in ["{}", "rubbish", "{\"validity\": \"for ever\"}", "{\"caveats\": [\"path:/\"], \"validity\": \"PT1M\"}"]
     {
-        ask(scene, &holder(scene), body, &url).is(400);
+        ask(context, &holder(context), body, &url).expect_status(400);
     }
 }
 
-fn oauth(scene: &CaseContext) {
-    let room = scene.closed();
-    room.put("f", FORTY);
-    let root = room.https("").replace(&room.target(""), "");
-    let told = scene.curl(&[&format!("{root}/.well-known/oauth-authorization-server")]).is(200);
+fn oauth(context: &CaseContext) {
+    let dir = context.closed();
+    dir.put("f", FORTY);
+    let root = dir.https("").replace(&dir.target(""), "");
+    let told = context.curl(&[&format!("{root}/.well-known/oauth-authorization-server")]).expect_status(200);
     let told: Value = serde_json::from_str(&told.text()).unwrap();
     let endpoint = told["token_endpoint"].as_str().expect("a token endpoint");
-    let header = format!("Authorization: Bearer {}", holder(scene));
-    let form = format!("grant_type=client_credentials&expire_in=600&scope=DOWNLOAD:{}", room.target("f"));
-    let reply = scene.curl(&["-X", "POST", "-H", &header, "-d", &form, endpoint]).is(200);
+    let header = format!("Authorization: Bearer {}", holder(context));
+    let form = format!("grant_type=client_credentials&expire_in=600&scope=DOWNLOAD:{}", dir.target("f"));
+    let reply = context.curl(&["-X", "POST", "-H", &header, "-d", &form, endpoint]).expect_status(200);
     let told: Value = serde_json::from_str(&reply.text()).unwrap();
-    get(scene, told["access_token"].as_str().expect("a token"), &room.https("f")).is(200).of(FORTY);
+    get(context, told["access_token"].as_str().expect("a token"), &dir.https("f")).expect_status(200).of(FORTY);
 }
 
-fn forged(scene: &CaseContext) {
-    let room = scene.closed();
-    room.put("f", FORTY);
-    let mut macaroon = one(scene, &holder(scene), "DOWNLOAD", &room.https(""));
-    // The last letter carries bits that may mean nothing: the one before it does not.
+fn forged(context: &CaseContext) {
+    let dir = context.closed();
+    dir.put("f", FORTY);
+    let mut macaroon = one(context, &holder(context), "DOWNLOAD", &dir.https(""));
+    // Some bits of the last letter may be unused; all bits of the one before are used.
     let last = macaroon.pop().unwrap();
     let other = if macaroon.pop() == Some('A') { 'B' } else { 'A' };
     macaroon.extend([other, last]);
-    get(scene, &macaroon, &room.https("f")).is(401);
+    get(context, &macaroon, &dir.https("f")).expect_status(401);
 }

@@ -2,7 +2,7 @@
 
 use super::{FORTY, pattern};
 use crate::case::Case;
-use crate::scene::CaseContext;
+use crate::context::CaseContext;
 
 const CURL: &str = "curl";
 
@@ -48,41 +48,41 @@ pub const CASES: &[Case] = &[
         .stock("ignores the header"),
 ];
 
-fn get(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    let reply = scene.curl(&[&room.http("f")]).is(200).of(FORTY).with("content-length", "40");
+fn get(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    let reply = context.curl(&[&dir.http("f")]).expect_status(200).of(FORTY).with("content-length", "40");
     let reply = reply.with("accept-ranges", "bytes").has("last-modified", "GMT").has("etag", "\"");
     assert_eq!(reply.version, "HTTP/1.1");
 }
 
-fn get_tls(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    scene.curl(&[&room.https("f")]).is(200).of(FORTY).with("content-length", "40");
+fn get_tls(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    context.curl(&[&dir.https("f")]).expect_status(200).of(FORTY).with("content-length", "40");
 }
 
-fn get_large(scene: &CaseContext) {
-    let (room, bytes) = (scene.open(), pattern(64_000_000));
-    room.put("f", &bytes);
-    scene.curl(&[&room.http("f")]).is(200).of(&bytes);
-    scene.curl(&[&room.https("f")]).is(200).of(&bytes);
+fn get_large(context: &CaseContext) {
+    let (dir, bytes) = (context.open(), pattern(64_000_000));
+    dir.put("f", &bytes);
+    context.curl(&[&dir.http("f")]).expect_status(200).of(&bytes);
+    context.curl(&[&dir.https("f")]).expect_status(200).of(&bytes);
 }
 
-fn get_empty(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", b"");
-    scene.curl(&[&room.http("f")]).is(200).of(b"").with("content-length", "0");
+fn get_empty(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", b"");
+    context.curl(&[&dir.http("f")]).expect_status(200).of(b"").with("content-length", "0");
 }
 
-fn get_missing(scene: &CaseContext) {
-    let room = scene.open();
-    scene.curl(&[&room.http("f")]).is(404);
-    scene.curl(&[&room.http("d/f")]).is(404);
+fn get_missing(context: &CaseContext) {
+    let dir = context.open();
+    context.curl(&[&dir.http("f")]).expect_status(404);
+    context.curl(&[&dir.http("d/f")]).expect_status(404);
 }
 
-fn get_odd_names(scene: &CaseContext) {
-    let room = scene.open();
+fn get_odd_names(context: &CaseContext) {
+    let dir = context.open();
     for (name, encoded) in [
         ("a b", "a%20b"),
         ("50%", "50%25"),
@@ -92,150 +92,151 @@ fn get_odd_names(scene: &CaseContext) {
         ("grün", "gr%C3%BCn"),
         ("a&b;c", "a%26b%3Bc"),
     ] {
-        room.put(name, name.as_bytes());
-        scene.curl(&[&room.http(encoded)]).is(200).of(name.as_bytes());
+        dir.put(name, name.as_bytes());
+        context.curl(&[&dir.http(encoded)]).expect_status(200).of(name.as_bytes());
     }
 }
 
-fn get_outside(scene: &CaseContext) {
-    let room = scene.open();
-    std::fs::write(room.server().files.join("secret"), b"secret").unwrap();
+fn get_outside(context: &CaseContext) {
+    let dir = context.open();
+    std::fs::write(dir.server().files.join("secret"), b"secret").unwrap();
     for path in ["../../secret", "%2e%2e/%2e%2e/secret", "..%2f..%2fsecret", "../../data/../secret"] {
-        let url = room.http(path);
-        scene.curl(&["--path-as-is", &url]).answers_one_of(&[400, 403, 404]).keeps_silent_of("secret\n");
+        let url = dir.http(path);
+        context.curl(&["--path-as-is", &url]).expect_one_of(&[400, 403, 404]).expect_without("secret\n");
     }
 }
 
-fn head(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    scene.curl(&["-I", &room.http("f")]).is(200).with("content-length", "40");
-    scene.curl(&["-I", &room.http("missing")]).is(404);
+fn head(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    context.curl(&["-I", &dir.http("f")]).expect_status(200).with("content-length", "40");
+    context.curl(&["-I", &dir.http("missing")]).expect_status(404);
 }
 
-fn ranged(scene: &CaseContext, range: &str) -> crate::clients::Reply {
-    let room = scene.open();
-    room.put("f", FORTY);
-    scene.curl(&["-H", &format!("Range: {range}"), &room.http("f")])
+fn ranged(context: &CaseContext, range: &str) -> crate::clients::Reply {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    context.curl(&["-H", &format!("Range: {range}"), &dir.http("f")])
 }
 
-fn range(scene: &CaseContext) {
-    ranged(scene, "bytes=5-9").is(206).of(&FORTY[5..10]).with("content-range", "bytes 5-9/40");
+fn range(context: &CaseContext) {
+    ranged(context, "bytes=5-9").expect_status(206).of(&FORTY[5..10]).with("content-range", "bytes 5-9/40");
 }
 
-fn range_suffix(scene: &CaseContext) {
-    ranged(scene, "bytes=-5").is(206).of(&FORTY[35..]).with("content-range", "bytes 35-39/40");
+fn range_suffix(context: &CaseContext) {
+    ranged(context, "bytes=-5").expect_status(206).of(&FORTY[35..]).with("content-range", "bytes 35-39/40");
 }
 
-fn range_open(scene: &CaseContext) {
-    ranged(scene, "bytes=35-").is(206).of(&FORTY[35..]).with("content-range", "bytes 35-39/40");
+fn range_open(context: &CaseContext) {
+    ranged(context, "bytes=35-").expect_status(206).of(&FORTY[35..]).with("content-range", "bytes 35-39/40");
     // An end beyond the end is cut (RFC 9110 14.1.2).
-    ranged(scene, "bytes=35-1000").is(206).of(&FORTY[35..]).with("content-range", "bytes 35-39/40");
+    ranged(context, "bytes=35-1000").expect_status(206).of(&FORTY[35..]).with("content-range", "bytes 35-39/40");
 }
 
-fn range_many(scene: &CaseContext) {
-    let reply = ranged(scene, "bytes=0-4,10-14").is(206).has("content-type", "multipart/byteranges");
+fn range_many(context: &CaseContext) {
+    let reply = ranged(context, "bytes=0-4,10-14").expect_status(206).has("content-type", "multipart/byteranges");
     let text = reply.text().to_lowercase();
     for part in ["content-range: bytes 0-4/40", "content-range: bytes 10-14/40", "01234", "abcde"] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }
 
-fn range_beyond(scene: &CaseContext) {
-    ranged(scene, "bytes=100-200").is(416).with("content-range", "bytes */40");
+fn range_beyond(context: &CaseContext) {
+    ranged(context, "bytes=100-200").expect_status(416).with("content-range", "bytes */40");
 }
 
-fn range_nonsense(scene: &CaseContext) {
-    ranged(scene, "lines=1-2").is(200).of(FORTY);
-    ranged(scene, "bytes=9-5").is(200).of(FORTY);
+fn range_nonsense(context: &CaseContext) {
+    ranged(context, "lines=1-2").expect_status(200).of(FORTY);
+    ranged(context, "bytes=9-5").expect_status(200).of(FORTY);
 }
 
-fn if_none_match(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    let url = room.http("f");
-    let tag = scene.curl(&[&url]).is(200).header("etag").expect("an ETag");
-    scene.curl(&["-H", &format!("If-None-Match: {tag}"), &url]).is(304).of(b"");
-    scene.curl(&["-H", "If-None-Match: \"another\"", &url]).is(200).of(FORTY);
-    room.put("f", &FORTY[1..]);
-    scene.curl(&["-H", &format!("If-None-Match: {tag}"), &url]).is(200).of(&FORTY[1..]);
+fn if_none_match(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    let url = dir.http("f");
+    let tag = context.curl(&[&url]).expect_status(200).header("etag").expect("an ETag");
+    context.curl(&["-H", &format!("If-None-Match: {tag}"), &url]).expect_status(304).of(b"");
+    context.curl(&["-H", "If-None-Match: \"another\"", &url]).expect_status(200).of(FORTY);
+    dir.put("f", &FORTY[1..]);
+    context.curl(&["-H", &format!("If-None-Match: {tag}"), &url]).expect_status(200).of(&FORTY[1..]);
 }
 
-fn if_range(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
+fn if_range(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
     let words = ["-H", "Range: bytes=5-9", "-H", "If-Range: \"another\""];
-    scene.curl(&[&words[..], &[&room.http("f")]].concat()).is(200).of(FORTY);
+    context.curl(&[&words[..], &[&dir.http("f")]].concat()).expect_status(200).of(FORTY);
 }
 
-fn http2(scene: &CaseContext) {
-    let (room, bytes) = (scene.open(), pattern(3_000_000));
-    room.put("f", &bytes);
-    let reply = scene.curl(&["--http2", &room.https("f")]).is(200).of(&bytes);
+fn http2(context: &CaseContext) {
+    let (dir, bytes) = (context.open(), pattern(3_000_000));
+    dir.put("f", &bytes);
+    let reply = context.curl(&["--http2", &dir.https("f")]).expect_status(200).of(&bytes);
     assert_eq!(reply.version, "HTTP/2");
-    let reply = scene.curl(&["--http2", "-I", &room.https("f")]).is(200).with("content-length", "3000000");
+    let reply = context.curl(&["--http2", "-I", &dir.https("f")]).expect_status(200).with("content-length", "3000000");
     assert_eq!(reply.version, "HTTP/2");
-    let file = scene.write("up", &bytes);
-    scene.curl(&["--http2", "-T", &file, &room.https("up")]).is(201);
-    assert!(room.get("up") == bytes);
+    let file = context.write("up", &bytes);
+    context.curl(&["--http2", "-T", &file, &dir.https("up")]).expect_status(201);
+    assert!(dir.get("up") == bytes);
 }
 
 /// Both in one run of curl; whether the second found the first one's connection.
-fn twice(scene: &CaseContext, first: &str, second: &str) {
+fn twice(context: &CaseContext, first: &str, second: &str) {
     let words = ["-v", "-o", "/dev/null", first, "-o", "/dev/null", second];
-    let seen = scene.run(&[&["curl", "-sS"], &words[..]].concat()).well();
-    seen.says("left intact").says("Re-using existing connection");
+    let seen = context.run(&[&["curl", "-sS"], &words[..]].concat()).expect_success();
+    seen.expect_text("left intact").expect_text("Re-using existing connection");
 }
 
-fn keep_alive(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    twice(scene, &room.http("f"), &room.http("f"));
+fn keep_alive(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    twice(context, &dir.http("f"), &dir.http("f"));
 }
 
-fn keep_alive_404(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    twice(scene, &room.http("missing"), &room.http("f"));
+fn keep_alive_404(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    twice(context, &dir.http("missing"), &dir.http("f"));
 }
 
-fn http10(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    scene.curl(&["--http1.0", &room.http("f")]).is(200).of(FORTY);
+fn http10(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    context.curl(&["--http1.0", &dir.http("f")]).expect_status(200).of(FORTY);
 }
 
-fn listing(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("a b", FORTY);
-    room.put("d/f", FORTY);
-    let reply = scene.curl(&["-H", "Accept: text/html", &room.http("")]).is(200).has("content-type", "text/html");
+fn listing(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("a b", FORTY);
+    dir.put("d/f", FORTY);
+    let reply =
+        context.curl(&["-H", "Accept: text/html", &dir.http("")]).expect_status(200).has("content-type", "text/html");
     assert!(reply.text().contains("a%20b") && reply.text().contains("d/"), "{}", reply.text());
 }
 
-fn read_only(scene: &CaseContext) {
-    let (room, file) = (scene.open(), scene.write("f", FORTY));
-    let url = format!("http://{}/pub/f", room.address());
-    scene.curl(&["-T", &file, &url]).is(403);
-    std::fs::write(room.server().files.join("pub/f"), FORTY).unwrap();
-    scene.curl(&[&url]).is(200).of(FORTY);
-    scene.curl(&["-X", "DELETE", &url]).is(403);
+fn read_only(context: &CaseContext) {
+    let (dir, file) = (context.open(), context.write("f", FORTY));
+    let url = format!("http://{}/pub/f", dir.address());
+    context.curl(&["-T", &file, &url]).expect_status(403);
+    std::fs::write(dir.server().files.join("pub/f"), FORTY).unwrap();
+    context.curl(&[&url]).expect_status(200).of(FORTY);
+    context.curl(&["-X", "DELETE", &url]).expect_status(403);
 }
 
-fn resume(scene: &CaseContext) {
-    let (room, bytes) = (scene.open(), pattern(1_000_000));
-    room.put("f", &bytes);
-    let file = scene.write("half", &bytes[..400_000]);
-    scene.run(&["curl", "-sS", "-f", "-C", "-", "-o", &file, &room.http("f")]).well();
+fn resume(context: &CaseContext) {
+    let (dir, bytes) = (context.open(), pattern(1_000_000));
+    dir.put("f", &bytes);
+    let file = context.write("half", &bytes[..400_000]);
+    context.run(&["curl", "-sS", "-f", "-C", "-", "-o", &file, &dir.http("f")]).expect_success();
     assert!(std::fs::read(&file).unwrap() == bytes);
 }
 
-fn scitag(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", &pattern(1_000_000));
+fn scitag(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", &pattern(1_000_000));
     // 7 << 6 | 4 (scitags.org).
-    scene.curl(&["-H", "SciTag: 452", &room.http("f")]).is(200);
-    let seen = || scene.world.collector.of_activity(4);
+    context.curl(&["-H", "SciTag: 452", &dir.http("f")]).expect_status(200);
+    let seen = || context.world.collector.of_activity(4);
     crate::wait::until("a firefly arrives", crate::wait::LONG, || !seen().is_empty());
     let firefly = seen().remove(0);
     assert_eq!((&firefly["version"], &firefly["context"]["experiment-id"]), (&1.into(), &7.into()), "{firefly}");

@@ -2,7 +2,7 @@
 
 use super::{FORTY, pattern};
 use crate::case::Case;
-use crate::scene::CaseContext;
+use crate::context::CaseContext;
 
 const CURL: &str = "curl";
 
@@ -41,144 +41,144 @@ pub const CASES: &[Case] = &[
     Case::new(CURL, "delete-export", "DELETE of an export", "403 or 405", delete_export).stock("500"),
 ];
 
-fn put_new(scene: &CaseContext) {
-    let (room, file) = (scene.open(), scene.write("f", FORTY));
-    scene.curl(&["-T", &file, &room.http("f")]).is(201);
-    assert_eq!(room.get("f"), FORTY);
-    scene.curl(&["-T", &file, &room.https("g")]).is(201);
-    assert_eq!(room.get("g"), FORTY);
-    assert_eq!(room.names(), ["f", "g"]);
+fn put_new(context: &CaseContext) {
+    let (dir, file) = (context.open(), context.write("f", FORTY));
+    context.curl(&["-T", &file, &dir.http("f")]).expect_status(201);
+    assert_eq!(dir.get("f"), FORTY);
+    context.curl(&["-T", &file, &dir.https("g")]).expect_status(201);
+    assert_eq!(dir.get("g"), FORTY);
+    assert_eq!(dir.names(), ["f", "g"]);
 }
 
-fn put_replace(scene: &CaseContext) {
-    let (room, file) = (scene.open(), scene.write("f", &FORTY[..7]));
-    room.put("f", FORTY);
-    scene.curl(&["-T", &file, &room.http("f")]).is(204);
-    assert_eq!(room.get("f"), &FORTY[..7]);
-    assert_eq!(room.names(), ["f"]);
+fn put_replace(context: &CaseContext) {
+    let (dir, file) = (context.open(), context.write("f", &FORTY[..7]));
+    dir.put("f", FORTY);
+    context.curl(&["-T", &file, &dir.http("f")]).expect_status(204);
+    assert_eq!(dir.get("f"), &FORTY[..7]);
+    assert_eq!(dir.names(), ["f"]);
 }
 
-fn put_expect(scene: &CaseContext) {
-    let (room, file) = (scene.open(), scene.write("f", &pattern(2_000_000)));
+fn put_expect(context: &CaseContext) {
+    let (dir, file) = (context.open(), context.write("f", &pattern(2_000_000)));
     let words = ["-v", "-H", "Expect: 100-continue", "--expect100-timeout", "60", "-T", &file];
-    let reply = scene.curl(&[&words[..], &[&room.http("f")]].concat()).is(201);
+    let reply = context.curl(&[&words[..], &[&dir.http("f")]].concat()).expect_status(201);
     assert!(reply.verbose.contains("100 Continue"), "{}", reply.verbose);
-    assert!(room.get("f") == pattern(2_000_000));
+    assert!(dir.get("f") == pattern(2_000_000));
 }
 
-fn put_no_expect(scene: &CaseContext) {
-    let (room, file) = (scene.open(), scene.write("f", &pattern(2_000_000)));
-    scene.curl(&["-H", "Expect:", "-T", &file, &room.http("f")]).is(201);
-    assert!(room.get("f") == pattern(2_000_000));
+fn put_no_expect(context: &CaseContext) {
+    let (dir, file) = (context.open(), context.write("f", &pattern(2_000_000)));
+    context.curl(&["-H", "Expect:", "-T", &file, &dir.http("f")]).expect_status(201);
+    assert!(dir.get("f") == pattern(2_000_000));
 }
 
-fn put_chunked(scene: &CaseContext) {
-    let (room, file) = (scene.open(), scene.write("f", &pattern(3_000_001)));
-    scene.curl(&["-H", "Transfer-Encoding: chunked", "-T", &file, &room.http("f")]).is(201);
-    assert!(room.get("f") == pattern(3_000_001));
-    scene.curl(&["-H", "Transfer-Encoding: chunked", "-T", &file, &room.https("g")]).is(201);
-    assert!(room.get("g") == pattern(3_000_001));
+fn put_chunked(context: &CaseContext) {
+    let (dir, file) = (context.open(), context.write("f", &pattern(3_000_001)));
+    context.curl(&["-H", "Transfer-Encoding: chunked", "-T", &file, &dir.http("f")]).expect_status(201);
+    assert!(dir.get("f") == pattern(3_000_001));
+    context.curl(&["-H", "Transfer-Encoding: chunked", "-T", &file, &dir.https("g")]).expect_status(201);
+    assert!(dir.get("g") == pattern(3_000_001));
 }
 
-fn put_large(scene: &CaseContext) {
-    let (room, bytes) = (scene.open(), pattern(64_000_000));
-    let file = scene.write("f", &bytes);
-    scene.curl(&["-T", &file, &room.http("f")]).is(201);
-    assert!(room.get("f") == bytes);
-    scene.curl(&["-T", &file, &room.https("g")]).is(201);
-    assert!(room.get("g") == bytes);
+fn put_large(context: &CaseContext) {
+    let (dir, bytes) = (context.open(), pattern(64_000_000));
+    let file = context.write("f", &bytes);
+    context.curl(&["-T", &file, &dir.http("f")]).expect_status(201);
+    assert!(dir.get("f") == bytes);
+    context.curl(&["-T", &file, &dir.https("g")]).expect_status(201);
+    assert!(dir.get("g") == bytes);
 }
 
-fn put_empty(scene: &CaseContext) {
-    let (room, file) = (scene.open(), scene.write("f", b""));
-    scene.curl(&["-T", &file, &room.http("f")]).is(201);
-    assert_eq!(room.get("f"), b"");
+fn put_empty(context: &CaseContext) {
+    let (dir, file) = (context.open(), context.write("f", b""));
+    context.curl(&["-T", &file, &dir.http("f")]).expect_status(201);
+    assert_eq!(dir.get("f"), b"");
 }
 
-fn put_content_range(scene: &CaseContext) {
-    let (room, file) = (scene.open(), scene.write("f", &FORTY[..5]));
-    room.put("f", FORTY);
-    scene.curl(&["-H", "Content-Range: bytes 0-4/40", "-T", &file, &room.http("f")]).is(400);
-    assert_eq!(room.get("f"), FORTY);
+fn put_content_range(context: &CaseContext) {
+    let (dir, file) = (context.open(), context.write("f", &FORTY[..5]));
+    dir.put("f", FORTY);
+    context.curl(&["-H", "Content-Range: bytes 0-4/40", "-T", &file, &dir.http("f")]).expect_status(400);
+    assert_eq!(dir.get("f"), FORTY);
 }
 
-fn put_parents(scene: &CaseContext) {
-    let (room, file) = (scene.open(), scene.write("f", FORTY));
-    scene.curl(&["-T", &file, &room.http("a/b/c/f")]).is(201);
-    assert_eq!(room.get("a/b/c/f"), FORTY);
+fn put_parents(context: &CaseContext) {
+    let (dir, file) = (context.open(), context.write("f", FORTY));
+    context.curl(&["-T", &file, &dir.http("a/b/c/f")]).expect_status(201);
+    assert_eq!(dir.get("a/b/c/f"), FORTY);
 }
 
-fn put_directory(scene: &CaseContext) {
-    let (room, file) = (scene.open(), scene.write("f", FORTY));
-    room.make_dir("d");
-    scene.curl(&["-T", &file, &room.http("d")]).answers_one_of(&[405, 409]);
-    assert!(room.disk("d").is_dir());
+fn put_directory(context: &CaseContext) {
+    let (dir, file) = (context.open(), context.write("f", FORTY));
+    dir.make_dir("d");
+    context.curl(&["-T", &file, &dir.http("d")]).expect_one_of(&[405, 409]);
+    assert!(dir.disk("d").is_dir());
 }
 
-fn put_if_none_match(scene: &CaseContext) {
-    let (room, file) = (scene.open(), scene.write("f", &FORTY[1..]));
-    scene.curl(&["-H", "If-None-Match: *", "-T", &file, &room.http("f")]).is(201);
-    scene.curl(&["-H", "If-None-Match: *", "-T", &file, &room.http("f")]).is(412);
-    assert_eq!(room.get("f"), &FORTY[1..]);
+fn put_if_none_match(context: &CaseContext) {
+    let (dir, file) = (context.open(), context.write("f", &FORTY[1..]));
+    context.curl(&["-H", "If-None-Match: *", "-T", &file, &dir.http("f")]).expect_status(201);
+    context.curl(&["-H", "If-None-Match: *", "-T", &file, &dir.http("f")]).expect_status(412);
+    assert_eq!(dir.get("f"), &FORTY[1..]);
 }
 
-/// A PUT whose client goes after a part of what it promised.
-fn broken_off(scene: &CaseContext, url: &str) {
-    let file = scene.write("part", &pattern(1_000_000));
-    // The length is a lie, so curl waits for the answer until its time is over.
+/// A PUT whose client disconnects after a part of the announced length.
+fn broken_off(context: &CaseContext, url: &str) {
+    let file = context.write("part", &pattern(1_000_000));
+    // The length is wrong, so curl waits for the answer until its time is over.
     let words = ["-m", "2", "-H", "Content-Length: 5000000", "-H", "Expect:", "-T", &file, url];
-    scene.run(&[&["curl", "-sS"], &words[..]].concat()).badly();
+    context.run(&[&["curl", "-sS"], &words[..]].concat()).expect_failure();
 }
 
-fn put_broken_off(scene: &CaseContext) {
-    let room = scene.open();
-    broken_off(scene, &room.http("f"));
-    crate::wait::until("nothing is left of it", crate::wait::LONG, || room.names().is_empty());
+fn put_broken_off(context: &CaseContext) {
+    let dir = context.open();
+    broken_off(context, &dir.http("f"));
+    crate::wait::until("nothing is left of it", crate::wait::LONG, || dir.names().is_empty());
 }
 
-fn put_atomic(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    broken_off(scene, &room.http("f"));
-    crate::wait::until("only the old file is there", crate::wait::LONG, || room.names() == ["f"]);
-    assert_eq!(room.get("f"), FORTY);
+fn put_atomic(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    broken_off(context, &dir.http("f"));
+    crate::wait::until("only the old file is there", crate::wait::LONG, || dir.names() == ["f"]);
+    assert_eq!(dir.get("f"), FORTY);
 }
 
-fn put_digest(scene: &CaseContext) {
-    let (room, file) = (scene.open(), scene.write("f", FORTY));
-    let reply = scene.curl(&["-H", "Digest: adler32=00000001", "-T", &file, &room.http("f")]);
+fn put_digest(context: &CaseContext) {
+    let (dir, file) = (context.open(), context.write("f", FORTY));
+    let reply = context.curl(&["-H", "Digest: adler32=00000001", "-T", &file, &dir.http("f")]);
     assert!((400..500).contains(&reply.status), "{reply:?}");
-    assert!(room.names().is_empty(), "{:?}", room.names());
+    assert!(dir.names().is_empty(), "{:?}", dir.names());
 }
 
-fn delete(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    scene.curl(&["-X", "DELETE", &room.http("f")]).is(204);
-    assert!(!room.has("f"));
+fn delete(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    context.curl(&["-X", "DELETE", &dir.http("f")]).expect_status(204);
+    assert!(!dir.has("f"));
 }
 
-fn delete_missing(scene: &CaseContext) {
-    scene.curl(&["-X", "DELETE", &scene.open().http("f")]).is(404);
+fn delete_missing(context: &CaseContext) {
+    context.curl(&["-X", "DELETE", &context.open().http("f")]).expect_status(404);
 }
 
-fn delete_full(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("d/e/f", FORTY);
-    scene.curl(&["-X", "DELETE", &room.http("d")]).is(204);
-    assert!(!room.has("d"));
+fn delete_full(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("d/e/f", FORTY);
+    context.curl(&["-X", "DELETE", &dir.http("d")]).expect_status(204);
+    assert!(!dir.has("d"));
 }
 
-fn delete_empty(scene: &CaseContext) {
-    let room = scene.open();
-    room.make_dir("d");
-    scene.curl(&["-X", "DELETE", &room.http("d/")]).is(204);
-    assert!(!room.has("d"));
+fn delete_empty(context: &CaseContext) {
+    let dir = context.open();
+    dir.make_dir("d");
+    context.curl(&["-X", "DELETE", &dir.http("d/")]).expect_status(204);
+    assert!(!dir.has("d"));
 }
 
-fn delete_export(scene: &CaseContext) {
-    let room = scene.open();
-    let url = format!("http://{}/pub/", room.address());
-    scene.curl(&["-X", "DELETE", &url]).answers_one_of(&[403, 405]);
-    assert!(room.server().files.join("pub").is_dir());
+fn delete_export(context: &CaseContext) {
+    let dir = context.open();
+    let url = format!("http://{}/pub/", dir.address());
+    context.curl(&["-X", "DELETE", &url]).expect_one_of(&[403, 405]);
+    assert!(dir.server().files.join("pub").is_dir());
 }

@@ -1,8 +1,8 @@
-//! gfal2's commands on one server: what FTS and Rucio ask of a storage.
+//! gfal2's commands on one server: what FTS and Rucio request of a storage.
 
 use super::{FORTY, NINE, pattern};
 use crate::case::Case;
-use crate::scene::CaseContext;
+use crate::context::CaseContext;
 
 const GFAL: &str = "gfal2";
 
@@ -40,145 +40,152 @@ pub const CASES: &[Case] = &[
     Case::new(GFAL, "no-token", "gfal-stat without", "fails", no_token),
 ];
 
-fn ls(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    room.make_dir("d");
-    let seen = scene.run(&["gfal-ls", &room.http("")]).well();
+fn ls(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    dir.make_dir("d");
+    let seen = context.run(&["gfal-ls", &dir.http("")]).expect_success();
     let mut names = seen.lines();
     names.sort_unstable();
     assert_eq!(names, ["d", "f"]);
-    let seen = scene.run(&["gfal-ls", "-l", &room.http("")]).well();
+    let seen = context.run(&["gfal-ls", "-l", &dir.http("")]).expect_success();
     let of = |name: &str| seen.lines().into_iter().find(|line| line.ends_with(name)).unwrap().to_owned();
     assert!(of(" f").contains(" 40 ") && of(" d").starts_with('d'), "{seen:?}");
 }
 
-fn ls_tls(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    assert_eq!(scene.run(&["gfal-ls", &room.https("")]).well().lines(), ["f"]);
-    assert_eq!(scene.run(&["gfal-ls", &room.https("").replace("https:", "davs:")]).well().lines(), ["f"]);
+fn ls_tls(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    assert_eq!(context.run(&["gfal-ls", &dir.https("")]).expect_success().lines(), ["f"]);
+    assert_eq!(context.run(&["gfal-ls", &dir.https("").replace("https:", "davs:")]).expect_success().lines(), ["f"]);
 }
 
-fn ipv6(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
+fn ipv6(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
     let blind = ["-D", "HTTP PLUGIN:INSECURE=true"];
-    assert_eq!(scene.run(&[&["gfal-ls"], &blind[..], &[&room.bracketed("")]].concat()).well().lines(), ["f"]);
-    let back = format!("file://{}", scene.path("back").display());
-    scene.run(&[&["gfal-copy"], &blind[..], &[&room.bracketed("f"), &back]].concat()).well();
-    assert_eq!(std::fs::read(scene.path("back")).unwrap(), FORTY);
+    assert_eq!(
+        context.run(&[&["gfal-ls"], &blind[..], &[&dir.bracketed("")]].concat()).expect_success().lines(),
+        ["f"]
+    );
+    let back = format!("file://{}", context.path("back").display());
+    context.run(&[&["gfal-copy"], &blind[..], &[&dir.bracketed("f"), &back]].concat()).expect_success();
+    assert_eq!(std::fs::read(context.path("back")).unwrap(), FORTY);
 }
 
-fn stat(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    let seen = scene.run(&["gfal-stat", &room.http("f")]).well().says("Size: 40").says("regular file");
-    let year = std::fs::metadata(room.disk("f")).unwrap().modified().unwrap();
+fn stat(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    let seen = context
+        .run(&["gfal-stat", &dir.http("f")])
+        .expect_success()
+        .expect_text("Size: 40")
+        .expect_text("regular file");
+    let year = std::fs::metadata(dir.disk("f")).unwrap().modified().unwrap();
     assert!(year.elapsed().unwrap().as_secs() < 3600);
-    seen.keeps_silent_of("Modify: 1970");
-    scene.run(&["gfal-stat", &room.http("")]).well().says("directory");
+    seen.expect_without("Modify: 1970");
+    context.run(&["gfal-stat", &dir.http("")]).expect_success().expect_text("directory");
 }
 
-fn stat_missing(scene: &CaseContext) {
-    scene.run(&["gfal-stat", &scene.open().http("f")]).with(2);
+fn stat_missing(context: &CaseContext) {
+    context.run(&["gfal-stat", &context.open().http("f")]).with(2);
 }
 
-fn mkdir(scene: &CaseContext) {
-    let room = scene.open();
-    scene.run(&["gfal-mkdir", &room.http("d")]).well();
-    assert!(room.disk("d").is_dir());
+fn mkdir(context: &CaseContext) {
+    let dir = context.open();
+    context.run(&["gfal-mkdir", &dir.http("d")]).expect_success();
+    assert!(dir.disk("d").is_dir());
 }
 
-fn mkdir_parents(scene: &CaseContext) {
-    let room = scene.open();
-    scene.run(&["gfal-mkdir", "-p", &room.http("a/b/c")]).well();
-    assert!(room.disk("a/b/c").is_dir());
-    scene.run(&["gfal-mkdir", "-p", &room.http("a/b/c")]).well();
+fn mkdir_parents(context: &CaseContext) {
+    let dir = context.open();
+    context.run(&["gfal-mkdir", "-p", &dir.http("a/b/c")]).expect_success();
+    assert!(dir.disk("a/b/c").is_dir());
+    context.run(&["gfal-mkdir", "-p", &dir.http("a/b/c")]).expect_success();
 }
 
-fn rename(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    scene.run(&["gfal-rename", &room.http("f"), &room.http("g")]).well();
-    assert_eq!((room.names(), room.get("g")), (vec!["g".to_owned()], FORTY.to_vec()));
+fn rename(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    context.run(&["gfal-rename", &dir.http("f"), &dir.http("g")]).expect_success();
+    assert_eq!((dir.names(), dir.get("g")), (vec!["g".to_owned()], FORTY.to_vec()));
 }
 
-fn rm(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    scene.run(&["gfal-rm", &room.http("f")]).well().says("DELETED");
-    assert!(room.names().is_empty());
+fn rm(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    context.run(&["gfal-rm", &dir.http("f")]).expect_success().expect_text("DELETED");
+    assert!(dir.names().is_empty());
 }
 
-fn rm_tree(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("t/a", FORTY);
-    room.put("t/d/b", FORTY);
-    scene.run(&["gfal-rm", "-r", &room.http("t")]).well();
-    assert!(room.names().is_empty(), "{:?}", room.names());
+fn rm_tree(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("t/a", FORTY);
+    dir.put("t/d/b", FORTY);
+    context.run(&["gfal-rm", "-r", &dir.http("t")]).expect_success();
+    assert!(dir.names().is_empty(), "{:?}", dir.names());
 }
 
-fn rm_missing(scene: &CaseContext) {
-    scene.run(&["gfal-rm", &scene.open().http("f")]).with(2).says("MISSING");
+fn rm_missing(context: &CaseContext) {
+    context.run(&["gfal-rm", &context.open().http("f")]).with(2).expect_text("MISSING");
 }
 
-fn sum(scene: &CaseContext, algorithm: &str, wanted: &str) {
-    let room = scene.open();
-    room.put("f", NINE);
-    scene.run(&["gfal-sum", &room.http("f"), algorithm]).well().says(&format!(" {wanted}"));
+fn sum(context: &CaseContext, algorithm: &str, wanted: &str) {
+    let dir = context.open();
+    dir.put("f", NINE);
+    context.run(&["gfal-sum", &dir.http("f"), algorithm]).expect_success().expect_text(&format!(" {wanted}"));
 }
 
-fn sum_adler32(scene: &CaseContext) {
-    sum(scene, "ADLER32", "091e01de");
+fn sum_adler32(context: &CaseContext) {
+    sum(context, "ADLER32", "091e01de");
 }
 
-fn sum_md5(scene: &CaseContext) {
-    sum(scene, "MD5", "25f9e794323b453885f5181f1b624d0b");
+fn sum_md5(context: &CaseContext) {
+    sum(context, "MD5", "25f9e794323b453885f5181f1b624d0b");
 }
 
-fn sum_crc32c(scene: &CaseContext) {
-    sum(scene, "CRC32C", "e3069283");
+fn sum_crc32c(context: &CaseContext) {
+    sum(context, "CRC32C", "e3069283");
 }
 
-fn cat(scene: &CaseContext) {
-    let (room, file) = (scene.open(), scene.write("f", FORTY));
-    let words = format!("gfal-save {} < {file}", room.http("f"));
-    scene.run(&["sh", "-c", &words]).well();
-    assert_eq!(room.get("f"), FORTY);
-    let seen = scene.run(&["gfal-cat", &room.http("f")]).well();
+fn cat(context: &CaseContext) {
+    let (dir, file) = (context.open(), context.write("f", FORTY));
+    let words = format!("gfal-save {} < {file}", dir.http("f"));
+    context.run(&["sh", "-c", &words]).expect_success();
+    assert_eq!(dir.get("f"), FORTY);
+    let seen = context.run(&["gfal-cat", &dir.http("f")]).expect_success();
     assert_eq!(seen.out.as_bytes(), FORTY);
 }
 
-fn token(scene: &CaseContext) {
-    let (room, bytes) = (scene.closed(), pattern(1_000_000));
-    let file = format!("file://{}", scene.write("f", &bytes));
-    let token = scene.token(&["read", "modify"]);
+fn token(context: &CaseContext) {
+    let (dir, bytes) = (context.closed(), pattern(1_000_000));
+    let file = format!("file://{}", context.write("f", &bytes));
+    let token = context.token(&["read", "modify"]);
     let with = [("BEARER_TOKEN", token.as_str())];
-    scene.run_with(&with, &["gfal-copy", &file, &room.https("f")]).well();
-    assert!(room.get("f") == bytes);
-    scene.run_with(&with, &["gfal-stat", &room.https("f")]).well().says("Size: 1000000");
-    let back = format!("file://{}", scene.path("back").display());
-    scene.run_with(&with, &["gfal-copy", &room.https("f"), &back]).well();
-    assert!(std::fs::read(scene.path("back")).unwrap() == bytes);
-    scene.run_with(&with, &["gfal-rm", &room.https("f")]).well();
-    assert!(room.names().is_empty());
+    context.run_with(&with, &["gfal-copy", &file, &dir.https("f")]).expect_success();
+    assert!(dir.get("f") == bytes);
+    context.run_with(&with, &["gfal-stat", &dir.https("f")]).expect_success().expect_text("Size: 1000000");
+    let back = format!("file://{}", context.path("back").display());
+    context.run_with(&with, &["gfal-copy", &dir.https("f"), &back]).expect_success();
+    assert!(std::fs::read(context.path("back")).unwrap() == bytes);
+    context.run_with(&with, &["gfal-rm", &dir.https("f")]).expect_success();
+    assert!(dir.names().is_empty());
 }
 
-fn certificate(scene: &CaseContext) {
-    let room = scene.closed();
-    let file = format!("file://{}", scene.write("f", FORTY));
-    let alice = &scene.world.pki.alice;
+fn certificate(context: &CaseContext) {
+    let dir = context.closed();
+    let file = format!("file://{}", context.write("f", FORTY));
+    let alice = &context.world.pki.alice;
     let text = |path: &std::path::Path| path.display().to_string();
     let (certificate, key) = (text(&alice.certificate), text(&alice.key));
     let with = [("X509_USER_CERT", certificate.as_str()), ("X509_USER_KEY", key.as_str())];
-    scene.run_with(&with, &["gfal-copy", &file, &room.https("f")]).well();
-    assert_eq!(room.get("f"), FORTY);
-    scene.run_with(&with, &["gfal-stat", &room.https("f")]).well().says("Size: 40");
+    context.run_with(&with, &["gfal-copy", &file, &dir.https("f")]).expect_success();
+    assert_eq!(dir.get("f"), FORTY);
+    context.run_with(&with, &["gfal-stat", &dir.https("f")]).expect_success().expect_text("Size: 40");
 }
 
-fn no_token(scene: &CaseContext) {
-    let room = scene.closed();
-    room.put("f", FORTY);
-    scene.run(&["gfal-stat", &room.https("f")]).badly();
+fn no_token(context: &CaseContext) {
+    let dir = context.closed();
+    dir.put("f", FORTY);
+    context.run(&["gfal-stat", &dir.https("f")]).expect_failure();
 }

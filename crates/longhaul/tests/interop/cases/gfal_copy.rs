@@ -2,7 +2,7 @@
 
 use super::{FORTY, pattern};
 use crate::case::Case;
-use crate::scene::{CaseContext, ServerDir};
+use crate::context::{CaseContext, ServerDir};
 
 const GFAL: &str = "gfal2";
 
@@ -34,91 +34,91 @@ pub const CASES: &[Case] = &[
 
 const MANY: usize = 3_000_000;
 
-fn local(scene: &CaseContext, name: &str) -> String {
-    format!("file://{}", scene.path(name).display())
+fn local(context: &CaseContext, name: &str) -> String {
+    format!("file://{}", context.path(name).display())
 }
 
-fn up(scene: &CaseContext) {
-    let (room, bytes) = (scene.open(), pattern(MANY));
-    scene.write("f", &bytes);
-    scene.run(&["gfal-copy", &local(scene, "f"), &room.http("clear")]).well();
-    scene.run(&["gfal-copy", "-K", "ADLER32", &local(scene, "f"), &room.https("tls")]).well();
-    assert!(room.get("clear") == bytes && room.get("tls") == bytes);
+fn up(context: &CaseContext) {
+    let (dir, bytes) = (context.open(), pattern(MANY));
+    context.write("f", &bytes);
+    context.run(&["gfal-copy", &local(context, "f"), &dir.http("clear")]).expect_success();
+    context.run(&["gfal-copy", "-K", "ADLER32", &local(context, "f"), &dir.https("tls")]).expect_success();
+    assert!(dir.get("clear") == bytes && dir.get("tls") == bytes);
 }
 
-fn down(scene: &CaseContext) {
-    let (room, bytes) = (scene.open(), pattern(MANY));
-    room.put("f", &bytes);
-    scene.run(&["gfal-copy", &room.http("f"), &local(scene, "clear")]).well();
-    scene.run(&["gfal-copy", "-K", "ADLER32", &room.https("f"), &local(scene, "tls")]).well();
-    assert!(["clear", "tls"].iter().all(|name| std::fs::read(scene.path(name)).unwrap() == bytes));
+fn down(context: &CaseContext) {
+    let (dir, bytes) = (context.open(), pattern(MANY));
+    dir.put("f", &bytes);
+    context.run(&["gfal-copy", &dir.http("f"), &local(context, "clear")]).expect_success();
+    context.run(&["gfal-copy", "-K", "ADLER32", &dir.https("f"), &local(context, "tls")]).expect_success();
+    assert!(["clear", "tls"].iter().all(|name| std::fs::read(context.path(name)).unwrap() == bytes));
 }
 
-fn parents(scene: &CaseContext) {
-    let room = scene.open();
-    scene.write("f", FORTY);
-    scene.run(&["gfal-copy", "-p", &local(scene, "f"), &room.http("a/b/f")]).well();
-    assert_eq!(room.get("a/b/f"), FORTY);
+fn parents(context: &CaseContext) {
+    let dir = context.open();
+    context.write("f", FORTY);
+    context.run(&["gfal-copy", "-p", &local(context, "f"), &dir.http("a/b/f")]).expect_success();
+    assert_eq!(dir.get("a/b/f"), FORTY);
 }
 
-fn exists(scene: &CaseContext) {
-    let room = scene.open();
-    scene.write("f", FORTY);
-    room.put("f", b"old");
-    scene.run(&["gfal-copy", &local(scene, "f"), &room.http("f")]).with(17);
-    assert_eq!(room.get("f"), b"old");
-    scene.run(&["gfal-copy", "-f", &local(scene, "f"), &room.http("f")]).well();
-    assert_eq!(room.get("f"), FORTY);
+fn exists(context: &CaseContext) {
+    let dir = context.open();
+    context.write("f", FORTY);
+    dir.put("f", b"old");
+    context.run(&["gfal-copy", &local(context, "f"), &dir.http("f")]).with(17);
+    assert_eq!(dir.get("f"), b"old");
+    context.run(&["gfal-copy", "-f", &local(context, "f"), &dir.http("f")]).expect_success();
+    assert_eq!(dir.get("f"), FORTY);
 }
 
-fn missing(scene: &CaseContext) {
-    let room = scene.open();
-    scene.run(&["gfal-copy", &room.http("f"), &local(scene, "f")]).with(2);
-    scene.run(&["gfal-copy", "--copy-mode", "pull", &scene.stock().http("f"), &room.http("f")]).with(2);
-    assert!(room.names().is_empty());
+fn missing(context: &CaseContext) {
+    let dir = context.open();
+    context.run(&["gfal-copy", &dir.http("f"), &local(context, "f")]).with(2);
+    context.run(&["gfal-copy", "--copy-mode", "pull", &context.stock().http("f"), &dir.http("f")]).with(2);
+    assert!(dir.names().is_empty());
 }
 
 /// Copies from one server to another in a mode, with checksums compared.
-fn between(scene: &CaseContext, mode: &str, from: &ServerDir, to: &ServerDir, more: &[&str]) {
+fn between(context: &CaseContext, mode: &str, from: &ServerDir, to: &ServerDir, more: &[&str]) {
     let bytes = pattern(MANY);
     from.put("f", &bytes);
     let (source, target) = (from.http("f"), to.http("g"));
     let words = [&["gfal-copy", "-f", "-p", "--copy-mode", mode], more, &[&source, &target]].concat();
-    scene.run(&words).well();
+    context.run(&words).expect_success();
     assert!(to.get("g") == bytes, "{words:?}");
 }
 
-fn pull(scene: &CaseContext) {
-    between(scene, "pull", &scene.stock(), &scene.open(), &["-K", "ADLER32"]);
+fn pull(context: &CaseContext) {
+    between(context, "pull", &context.stock(), &context.open(), &["-K", "ADLER32"]);
 }
 
-fn push(scene: &CaseContext) {
-    between(scene, "push", &scene.open(), &scene.stock(), &["-K", "ADLER32"]);
+fn push(context: &CaseContext) {
+    between(context, "push", &context.open(), &context.stock(), &["-K", "ADLER32"]);
 }
 
-fn pulled(scene: &CaseContext) {
-    between(scene, "pull", &scene.open(), &scene.stock(), &["-K", "ADLER32"]);
+fn pulled(context: &CaseContext) {
+    between(context, "pull", &context.open(), &context.stock(), &["-K", "ADLER32"]);
 }
 
-fn pushed(scene: &CaseContext) {
-    between(scene, "push", &scene.stock(), &scene.open(), &["-K", "ADLER32"]);
+fn pushed(context: &CaseContext) {
+    between(context, "push", &context.stock(), &context.open(), &["-K", "ADLER32"]);
 }
 
-fn streamed(scene: &CaseContext) {
-    between(scene, "streamed", &scene.stock(), &scene.open(), &[]);
-    between(scene, "streamed", &scene.open(), &scene.stock(), &[]);
+fn streamed(context: &CaseContext) {
+    between(context, "streamed", &context.stock(), &context.open(), &[]);
+    between(context, "streamed", &context.open(), &context.stock(), &[]);
 }
 
-fn tokens(scene: &CaseContext) {
-    let (ours, theirs, bytes) = (scene.closed(), scene.guarded(), pattern(MANY));
-    let token = scene.token(&["read", "modify"]);
+fn tokens(context: &CaseContext) {
+    let (ours, theirs, bytes) = (context.closed(), context.guarded(), pattern(MANY));
+    let token = context.token(&["read", "modify"]);
     let with = [("BEARER_TOKEN", token.as_str())];
     theirs.put("f", &bytes);
     ours.put("f", &bytes);
     for (mode, from, to) in [("pull", &theirs, &ours), ("push", &ours, &theirs)] {
         let (source, target) = (from.https("f"), to.https("g"));
         let words = ["gfal-copy", "-f", "-K", "ADLER32", "--copy-mode", mode, &source, &target];
-        scene.run_with(&with, &words).well();
+        context.run_with(&with, &words).expect_success();
         assert!(to.get("g") == bytes, "{mode}");
     }
 }
@@ -133,48 +133,48 @@ fn adler32(bytes: &[u8]) -> u32 {
     b << 16 | a
 }
 
-fn modes(scene: &CaseContext) {
+fn modes(context: &CaseContext) {
     // One side alone is compared with a value that the user has.
     let known = format!("ADLER32:{:08x}", adler32(&pattern(MANY)));
     for (mode, checksum) in [("source", known.as_str()), ("target", &known), ("both", "ADLER32"), ("both", &known)] {
-        between(scene, "pull", &scene.stock(), &scene.open(), &["-K", checksum, "--checksum-mode", mode]);
+        between(context, "pull", &context.stock(), &context.open(), &["-K", checksum, "--checksum-mode", mode]);
     }
 }
 
-fn wrong(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    let words = ["gfal-copy", "-K", "ADLER32:00000001", &room.http("f"), &local(scene, "f")];
-    scene.run(&words).with(5);
+fn wrong(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    let words = ["gfal-copy", "-K", "ADLER32:00000001", &dir.http("f"), &local(context, "f")];
+    context.run(&words).with(5);
 }
 
-fn streams(scene: &CaseContext) {
-    between(scene, "pull", &scene.stock(), &scene.open(), &["-n", "4", "-K", "ADLER32"]);
+fn streams(context: &CaseContext) {
+    between(context, "pull", &context.stock(), &context.open(), &["-n", "4", "-K", "ADLER32"]);
 }
 
-fn root_in(scene: &CaseContext) {
-    let (ours, theirs, bytes) = (scene.open(), scene.stock(), pattern(MANY));
+fn root_in(context: &CaseContext) {
+    let (ours, theirs, bytes) = (context.open(), context.stock(), pattern(MANY));
     theirs.put("f", &bytes);
-    scene.run(&["gfal-copy", "-f", "-K", "ADLER32", &theirs.root("f"), &ours.http("g")]).well();
+    context.run(&["gfal-copy", "-f", "-K", "ADLER32", &theirs.root("f"), &ours.http("g")]).expect_success();
     assert!(ours.get("g") == bytes);
 }
 
-fn root_out(scene: &CaseContext) {
-    let (ours, theirs, bytes) = (scene.open(), scene.stock(), pattern(MANY));
+fn root_out(context: &CaseContext) {
+    let (ours, theirs, bytes) = (context.open(), context.stock(), pattern(MANY));
     ours.put("f", &bytes);
-    scene.run(&["gfal-copy", "-f", "-K", "ADLER32", &ours.http("f"), &theirs.root("g")]).well();
+    context.run(&["gfal-copy", "-f", "-K", "ADLER32", &ours.http("f"), &theirs.root("g")]).expect_success();
     assert!(theirs.get("g") == bytes);
 }
 
-fn tree(scene: &CaseContext) {
-    let room = scene.open();
+fn tree(context: &CaseContext) {
+    let dir = context.open();
     for name in ["t/a", "t/b", "t/d/c"] {
-        scene.write(name, name.as_bytes());
+        context.write(name, name.as_bytes());
     }
-    scene.run(&["gfal-copy", "-r", &local(scene, "t"), &room.http("t")]).well();
-    scene.run(&["gfal-copy", "-r", &room.http("t"), &local(scene, "back")]).well();
+    context.run(&["gfal-copy", "-r", &local(context, "t"), &dir.http("t")]).expect_success();
+    context.run(&["gfal-copy", "-r", &dir.http("t"), &local(context, "back")]).expect_success();
     for name in ["a", "b", "d/c"] {
-        assert_eq!(room.get(&format!("t/{name}")), format!("t/{name}").as_bytes());
-        assert_eq!(std::fs::read(scene.path("back").join(name)).unwrap(), format!("t/{name}").as_bytes());
+        assert_eq!(dir.get(&format!("t/{name}")), format!("t/{name}").as_bytes());
+        assert_eq!(std::fs::read(context.path("back").join(name)).unwrap(), format!("t/{name}").as_bytes());
     }
 }

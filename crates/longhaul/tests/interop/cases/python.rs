@@ -3,7 +3,7 @@
 use super::FORTY;
 use crate::case::Case;
 use crate::clients::ClientOutput;
-use crate::scene::{CaseContext, skip};
+use crate::context::{CaseContext, skip};
 
 const WEBDAV4: &str = "webdav4";
 const WEBDAVCLIENT: &str = "webdavclient3";
@@ -29,29 +29,29 @@ pub const CASES: &[Case] = &[
     ),
 ];
 
-/// Where set-up puts what comes from the registry of Python's packages.
+/// The directory into which set-up installs packages of PyPI.
 fn packages() -> String {
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/tools/python").to_owned()
 }
 
-/// Runs a script, with words.
-fn python(scene: &CaseContext, needs: &str, script: &str, words: &[&str]) -> ClientOutput {
+/// Runs a script with arguments.
+fn python(context: &CaseContext, needs: &str, script: &str, words: &[&str]) -> ClientOutput {
     let packages = packages();
     if !std::path::Path::new(&packages).join(needs).exists() {
         skip(&format!("no {needs} in target/tools/python (scripts/setup.sh installs it)"));
     }
-    let script = scene.write("script.py", script.as_bytes());
+    let script = context.write("script.py", script.as_bytes());
     // Rucio reads a file of settings before it does anything.
-    let settings = scene.write("rucio.cfg", b"[common]\nmulti_vo = False\n[client]\naccount = test\n");
+    let settings = context.write("rucio.cfg", b"[common]\nmulti_vo = False\n[client]\naccount = test\n");
     let all = [&["/usr/bin/python3", script.as_str()], words].concat();
     let environment =
         [("PYTHONPATH", packages.as_str()), ("PYTHONDONTWRITEBYTECODE", "1"), ("RUCIO_CONFIG", settings.as_str())];
-    scene.run_with(&environment, &all)
+    context.run_with(&environment, &all)
 }
 
-fn webdav4_files(scene: &CaseContext) {
-    let room = scene.open();
-    let file = scene.write("f", FORTY);
+fn webdav4_files(context: &CaseContext) {
+    let dir = context.open();
+    let file = context.write("f", FORTY);
     let script = r#"
 import sys
 from webdav4.client import Client
@@ -69,15 +69,15 @@ client.download_file("d/h", sys.argv[2] + ".back")
 client.remove("d")
 assert not client.exists("d")
 "#;
-    python(scene, "webdav4", script, &[&room.http(""), &file]).well();
+    python(context, "webdav4", script, &[&dir.http(""), &file]).expect_success();
     assert_eq!(std::fs::read(format!("{file}.back")).unwrap(), FORTY);
-    assert!(room.names().is_empty(), "{:?}", room.names());
+    assert!(dir.names().is_empty(), "{:?}", dir.names());
 }
 
-fn fsspec(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("d/e/f", FORTY);
-    room.put("d/g", &FORTY[..4]);
+fn fsspec(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("d/e/f", FORTY);
+    dir.put("d/g", &FORTY[..4]);
     let script = r#"
 import sys
 from webdav4.fsspec import WebdavFileSystem
@@ -93,14 +93,14 @@ with fs.open("d/new", "wb") as f:
 fs.rm("d/e", recursive=True)
 assert sorted(fs.find("d")) == ["d/g", "d/new"], fs.find("d")
 "#;
-    python(scene, "webdav4", script, &[&room.http("")]).well();
-    assert_eq!(room.get("d/new"), b"new");
-    assert!(!room.has("d/e"));
+    python(context, "webdav4", script, &[&dir.http("")]).expect_success();
+    assert_eq!(dir.get("d/new"), b"new");
+    assert!(!dir.has("d/e"));
 }
 
-fn webdavclient(scene: &CaseContext) {
-    let room = scene.open();
-    let file = scene.write("f", FORTY);
+fn webdavclient(context: &CaseContext) {
+    let dir = context.open();
+    let file = context.write("f", FORTY);
     let script = r#"
 import sys
 from webdav3.client import Client
@@ -115,15 +115,15 @@ client.download_sync(remote_path="d/g", local_path=sys.argv[2] + ".back")
 client.clean("d")
 assert not client.check("d")
 "#;
-    python(scene, "webdav3", script, &[&room.http(""), &file]).well();
+    python(context, "webdav3", script, &[&dir.http(""), &file]).expect_success();
     assert_eq!(std::fs::read(format!("{file}.back")).unwrap(), FORTY);
-    assert!(room.names().is_empty(), "{:?}", room.names());
+    assert!(dir.names().is_empty(), "{:?}", dir.names());
 }
 
-fn webdavclient_trees(scene: &CaseContext) {
-    let room = scene.open();
+fn webdavclient_trees(context: &CaseContext) {
+    let dir = context.open();
     for name in ["t/a", "t/d/e", "t/d/g h"] {
-        scene.write(name, name.as_bytes());
+        context.write(name, name.as_bytes());
     }
     let script = r#"
 import sys
@@ -134,16 +134,16 @@ client.download_directory(remote_path="t/", local_path=sys.argv[2] + "-back")
 client.clean("t")
 assert not client.check("t")
 "#;
-    let tree = scene.path("t").display().to_string();
-    python(scene, "webdav3", script, &[&room.http(""), &tree]).well();
+    let tree = context.path("t").display().to_string();
+    python(context, "webdav3", script, &[&dir.http(""), &tree]).expect_success();
     let output = std::process::Command::new("diff").args(["-r", &tree, &format!("{tree}-back")]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    assert!(!room.has("t"));
+    assert!(!dir.has("t"));
 }
 
-fn rucio(scene: &CaseContext) {
-    let (room, token) = (scene.closed(), scene.token(&["read", "modify"]));
-    let file = scene.write("f", FORTY);
+fn rucio(context: &CaseContext) {
+    let (dir, token) = (context.closed(), context.token(&["read", "modify"]));
+    let file = context.write("f", FORTY);
     let script = r#"
 import sys
 from urllib.parse import urlparse
@@ -167,6 +167,6 @@ protocol.rename(at + "d/f", at + "d/g")
 protocol.delete(at + "d/g")
 assert not protocol.exists(at + "d/g")
 "#;
-    python(scene, "rucio", script, &[&room.https(""), &file, &token]).well();
+    python(context, "rucio", script, &[&dir.https(""), &file, &token]).expect_success();
     assert_eq!(std::fs::read(format!("{file}.back")).unwrap(), FORTY);
 }

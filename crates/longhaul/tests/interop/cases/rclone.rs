@@ -2,7 +2,7 @@
 
 use super::{FORTY, pattern};
 use crate::case::Case;
-use crate::scene::CaseContext;
+use crate::context::CaseContext;
 
 const RCLONE: &str = "rclone";
 
@@ -23,23 +23,23 @@ pub const CASES: &[Case] = &[
         .stock("a listing without Content-Type"),
 ];
 
-/// The words that every run has: no waiting, no second try.
+/// The options of every run: no waiting, no second try.
 const CALM: [&str; 4] = ["rclone", "--retries=1", "--low-level-retries=1", "--contimeout=10s"];
 
 fn remote(url: &str) -> String {
     format!(":webdav,url='{url}':")
 }
 
-fn tree(scene: &CaseContext, below: &str) -> String {
+fn tree(context: &CaseContext, below: &str) -> String {
     for name in ["a", "b c", "d/e", "d/g/h"] {
-        scene.write(&format!("{below}/{name}"), format!("this is {name}").as_bytes());
+        context.write(&format!("{below}/{name}"), format!("this is {name}").as_bytes());
     }
-    scene.write(&format!("{below}/large"), &pattern(3_000_000));
-    scene.path(below).display().to_string()
+    context.write(&format!("{below}/large"), &pattern(3_000_000));
+    context.path(below).display().to_string()
 }
 
-fn rclone(scene: &CaseContext, words: &[&str]) -> crate::clients::ClientOutput {
-    scene.run(&[&CALM[..], words].concat())
+fn rclone(context: &CaseContext, words: &[&str]) -> crate::clients::ClientOutput {
+    context.run(&[&CALM[..], words].concat())
 }
 
 fn same(one: &std::path::Path, other: &std::path::Path) {
@@ -47,122 +47,122 @@ fn same(one: &std::path::Path, other: &std::path::Path) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
-fn ls(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    room.put("d/g", &FORTY[..4]);
-    let seen = rclone(scene, &["ls", &remote(&room.http(""))]).well();
+fn ls(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    dir.put("d/g", &FORTY[..4]);
+    let seen = rclone(context, &["ls", &remote(&dir.http(""))]).expect_success();
     let mut lines = seen.lines();
     lines.sort_unstable();
     assert_eq!(lines, ["4 d/g", "40 f"], "{seen:?}");
-    rclone(scene, &["lsd", &remote(&room.http(""))]).well().says(" d");
+    rclone(context, &["lsd", &remote(&dir.http(""))]).expect_success().expect_text(" d");
 }
 
-fn copy_up(scene: &CaseContext) {
-    let (room, tree) = (scene.open(), tree(scene, "t"));
-    rclone(scene, &["copy", &tree, &format!("{}t", remote(&room.http("")))]).well();
-    same(&scene.path("t"), &room.disk("t"));
+fn copy_up(context: &CaseContext) {
+    let (dir, tree) = (context.open(), tree(context, "t"));
+    rclone(context, &["copy", &tree, &format!("{}t", remote(&dir.http("")))]).expect_success();
+    same(&context.path("t"), &dir.disk("t"));
 }
 
-fn copy_down(scene: &CaseContext) {
-    let (room, tree) = (scene.open(), tree(scene, "t"));
-    let there = format!("{}t", remote(&room.http("")));
-    rclone(scene, &["copy", &tree, &there]).well();
-    rclone(scene, &["copy", &there, scene.path("back").to_str().unwrap()]).well();
-    same(&scene.path("t"), &scene.path("back"));
+fn copy_down(context: &CaseContext) {
+    let (dir, tree) = (context.open(), tree(context, "t"));
+    let there = format!("{}t", remote(&dir.http("")));
+    rclone(context, &["copy", &tree, &there]).expect_success();
+    rclone(context, &["copy", &there, context.path("back").to_str().unwrap()]).expect_success();
+    same(&context.path("t"), &context.path("back"));
 }
 
-fn check(scene: &CaseContext) {
-    let (room, tree) = (scene.open(), tree(scene, "t"));
-    let there = format!("{}t", remote(&room.http("")));
-    rclone(scene, &["copy", &tree, &there]).well();
-    rclone(scene, &["check", &tree, &there]).well().says("0 differences found");
-    rclone(scene, &["check", "--download", &tree, &there]).well().says("0 differences found");
-    room.put("t/a", b"this is b");
-    rclone(scene, &["check", "--download", &tree, &there]).badly().says("1 differences found");
+fn check(context: &CaseContext) {
+    let (dir, tree) = (context.open(), tree(context, "t"));
+    let there = format!("{}t", remote(&dir.http("")));
+    rclone(context, &["copy", &tree, &there]).expect_success();
+    rclone(context, &["check", &tree, &there]).expect_success().expect_text("0 differences found");
+    rclone(context, &["check", "--download", &tree, &there]).expect_success().expect_text("0 differences found");
+    dir.put("t/a", b"this is b");
+    rclone(context, &["check", "--download", &tree, &there]).expect_failure().expect_text("1 differences found");
 }
 
-fn sync(scene: &CaseContext) {
-    let (room, tree) = (scene.open(), tree(scene, "t"));
-    let there = format!("{}t", remote(&room.http("")));
-    rclone(scene, &["sync", &tree, &there]).well();
-    std::fs::remove_file(scene.path("t/d/e")).unwrap();
-    scene.write("t/new", b"new");
-    scene.write("t/a", b"of another length");
-    rclone(scene, &["sync", &tree, &there]).well();
-    same(&scene.path("t"), &room.disk("t"));
-    room.put("t/more", b"more");
-    rclone(scene, &["sync", &there, &tree]).well();
-    same(&scene.path("t"), &room.disk("t"));
+fn sync(context: &CaseContext) {
+    let (dir, tree) = (context.open(), tree(context, "t"));
+    let there = format!("{}t", remote(&dir.http("")));
+    rclone(context, &["sync", &tree, &there]).expect_success();
+    std::fs::remove_file(context.path("t/d/e")).unwrap();
+    context.write("t/new", b"new");
+    context.write("t/a", b"of another length");
+    rclone(context, &["sync", &tree, &there]).expect_success();
+    same(&context.path("t"), &dir.disk("t"));
+    dir.put("t/more", b"more");
+    rclone(context, &["sync", &there, &tree]).expect_success();
+    same(&context.path("t"), &dir.disk("t"));
 }
 
-fn tls(scene: &CaseContext) {
-    let (room, tree, ca) = (scene.open(), tree(scene, "t"), scene.world.pki.ca.display().to_string());
-    let there = format!("{}t", remote(&room.https("")));
-    rclone(scene, &["--ca-cert", &ca, "copy", &tree, &there]).well();
-    same(&scene.path("t"), &room.disk("t"));
+fn tls(context: &CaseContext) {
+    let (dir, tree, ca) = (context.open(), tree(context, "t"), context.world.pki.ca.display().to_string());
+    let there = format!("{}t", remote(&dir.https("")));
+    rclone(context, &["--ca-cert", &ca, "copy", &tree, &there]).expect_success();
+    same(&context.path("t"), &dir.disk("t"));
 }
 
-fn moves(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    room.put("d/g", FORTY);
-    let at = |name: &str| format!("{}{name}", remote(&room.http("")));
-    rclone(scene, &["moveto", &at("f"), &at("h")]).well();
-    assert_eq!(room.names(), ["d", "h"]);
-    rclone(scene, &["deletefile", &at("h")]).well();
-    room.put("p/q/r", FORTY);
-    rclone(scene, &["purge", &at("p")]).well();
-    rclone(scene, &["delete", &at("d")]).well();
-    rclone(scene, &["rmdirs", &at("d")]).well();
-    assert!(room.names().is_empty(), "{:?}", room.names());
+fn moves(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    dir.put("d/g", FORTY);
+    let at = |name: &str| format!("{}{name}", remote(&dir.http("")));
+    rclone(context, &["moveto", &at("f"), &at("h")]).expect_success();
+    assert_eq!(dir.names(), ["d", "h"]);
+    rclone(context, &["deletefile", &at("h")]).expect_success();
+    dir.put("p/q/r", FORTY);
+    rclone(context, &["purge", &at("p")]).expect_success();
+    rclone(context, &["delete", &at("d")]).expect_success();
+    rclone(context, &["rmdirs", &at("d")]).expect_success();
+    assert!(dir.names().is_empty(), "{:?}", dir.names());
 }
 
-fn about(scene: &CaseContext) {
-    let room = scene.open();
-    rclone(scene, &["about", &remote(&room.http(""))]).well().says("Free:").keeps_silent_of("Used:");
+fn about(context: &CaseContext) {
+    let dir = context.open();
+    rclone(context, &["about", &remote(&dir.http(""))]).expect_success().expect_text("Free:").expect_without("Used:");
 }
 
-fn token(scene: &CaseContext) {
-    let (room, ca) = (scene.closed(), scene.world.pki.ca.display().to_string());
-    let token = scene.token(&["read", "modify"]);
-    let file = scene.write("f", FORTY);
-    let words = ["--ca-cert", &ca, "--webdav-bearer-token", &token, "copy", &file, &remote(&room.https(""))];
-    rclone(scene, &words).well();
-    assert_eq!(room.get("f"), FORTY);
+fn token(context: &CaseContext) {
+    let (dir, ca) = (context.closed(), context.world.pki.ca.display().to_string());
+    let token = context.token(&["read", "modify"]);
+    let file = context.write("f", FORTY);
+    let words = ["--ca-cert", &ca, "--webdav-bearer-token", &token, "copy", &file, &remote(&dir.https(""))];
+    rclone(context, &words).expect_success();
+    assert_eq!(dir.get("f"), FORTY);
 }
 
-fn key(scene: &CaseContext) {
-    let (room, ca) = (scene.closed(), scene.world.pki.ca.display().to_string());
-    let key = room.server().grant(&["--export", "data", "--write"]).expect("a node of ours");
-    let obscured = rclone(scene, &["obscure", &key]).well().out.trim().to_owned();
-    let file = scene.write("f", FORTY);
+fn key(context: &CaseContext) {
+    let (dir, ca) = (context.closed(), context.world.pki.ca.display().to_string());
+    let key = dir.server().grant(&["--export", "data", "--write"]).expect("a node of ours");
+    let obscured = rclone(context, &["obscure", &key]).expect_success().out.trim().to_owned();
+    let file = context.write("f", FORTY);
     let who = ["--webdav-user", "anybody", "--webdav-pass", &obscured];
-    let there = remote(&room.https(""));
-    rclone(scene, &[&["--ca-cert", &ca], &who[..], &["copy", &file, &there]].concat()).well();
-    assert_eq!(room.get("f"), FORTY);
+    let there = remote(&dir.https(""));
+    rclone(context, &[&["--ca-cert", &ca], &who[..], &["copy", &file, &there]].concat()).expect_success();
+    assert_eq!(dir.get("f"), FORTY);
 }
 
 fn http_remote(url: &str) -> String {
     format!(":http,url='{url}':")
 }
 
-fn http_ls(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    room.put("a b", &FORTY[..4]);
-    room.put("d/g", &FORTY[..5]);
-    let seen = rclone(scene, &["ls", &http_remote(&room.http(""))]).well();
+fn http_ls(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    dir.put("a b", &FORTY[..4]);
+    dir.put("d/g", &FORTY[..5]);
+    let seen = rclone(context, &["ls", &http_remote(&dir.http(""))]).expect_success();
     let mut lines = seen.lines();
     lines.sort_unstable();
     assert_eq!(lines, ["4 a b", "40 f", "5 d/g"], "{seen:?}");
 }
 
-fn http_copy(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("t/a", FORTY);
-    room.put("t/d/b c", &pattern(2_000_000));
-    let from = http_remote(&room.http("t/"));
-    rclone(scene, &["copy", &from, scene.path("back").to_str().unwrap()]).well();
-    same(&room.disk("t"), &scene.path("back"));
+fn http_copy(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("t/a", FORTY);
+    dir.put("t/d/b c", &pattern(2_000_000));
+    let from = http_remote(&dir.http("t/"));
+    rclone(context, &["copy", &from, context.path("back").to_str().unwrap()]).expect_success();
+    same(&dir.disk("t"), &context.path("back"));
 }

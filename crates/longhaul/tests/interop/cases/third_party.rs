@@ -3,7 +3,7 @@
 use super::pattern;
 use crate::case::Case;
 use crate::clients::Reply;
-use crate::scene::{CaseContext, ServerDir};
+use crate::context::{CaseContext, ServerDir};
 
 const COPY: &str = "third-party";
 
@@ -42,15 +42,15 @@ pub const CASES: &[Case] = &[
 const MANY: usize = 8_000_000;
 
 /// A COPY whose answer is a stream that ends in success.
-fn copied(scene: &CaseContext, words: &[&str], url: &str) -> Reply {
-    let reply = scene.curl(&[&["-X", "COPY"], words, &[url]].concat());
+fn copied(context: &CaseContext, words: &[&str], url: &str) -> Reply {
+    let reply = context.curl(&[&["-X", "COPY"], words, &[url]].concat());
     let text = reply.text();
     let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
     assert!(last.starts_with("success"), "{}: {text}", reply.status);
     reply
 }
 
-/// What clients read in a stream of ours: davix's parser has a fixed place for two of the numbers.
+/// What clients read in a stream of a node: davix's parser has a fixed place for two of the numbers.
 fn ours(reply: &Reply, bytes: usize) {
     assert_eq!(reply.status, 202, "{reply:?}");
     let text = reply.text();
@@ -74,68 +74,68 @@ fn destination(url: &str) -> String {
 }
 
 /// The active server pulls `f` from the passive one.
-fn pulls(scene: &CaseContext, active: &ServerDir, passive: &ServerDir, tls: bool, more: &[&str]) -> Reply {
+fn pulls(context: &CaseContext, active: &ServerDir, passive: &ServerDir, tls: bool, more: &[&str]) -> Reply {
     let bytes = pattern(MANY);
     passive.put("f", &bytes);
-    let url = |room: &ServerDir, name: &str| if tls { room.https(name) } else { room.http(name) };
+    let url = |dir: &ServerDir, name: &str| if tls { dir.https(name) } else { dir.http(name) };
     let from = source(&url(passive, "f"));
-    let reply = copied(scene, &[&["-H", &from], more].concat(), &url(active, "g"));
+    let reply = copied(context, &[&["-H", &from], more].concat(), &url(active, "g"));
     assert!(active.get("g") == bytes);
     reply
 }
 
 /// The active server pushes its `f` to the passive one.
-fn pushes(scene: &CaseContext, active: &ServerDir, passive: &ServerDir, tls: bool, more: &[&str]) -> Reply {
+fn pushes(context: &CaseContext, active: &ServerDir, passive: &ServerDir, tls: bool, more: &[&str]) -> Reply {
     let bytes = pattern(MANY);
     active.put("f", &bytes);
-    let url = |room: &ServerDir, name: &str| if tls { room.https(name) } else { room.http(name) };
+    let url = |dir: &ServerDir, name: &str| if tls { dir.https(name) } else { dir.http(name) };
     let to = destination(&url(passive, "g"));
-    let reply = copied(scene, &[&["-H", &to], more].concat(), &url(active, "f"));
+    let reply = copied(context, &[&["-H", &to], more].concat(), &url(active, "f"));
     assert!(passive.get("g") == bytes);
     reply
 }
 
-fn pull(scene: &CaseContext) {
-    let reply = pulls(scene, &scene.open(), &scene.stock(), false, &[]);
+fn pull(context: &CaseContext) {
+    let reply = pulls(context, &context.open(), &context.stock(), false, &[]);
     ours(&reply, MANY);
-    assert_eq!(scene.open().names(), ["g"]);
+    assert_eq!(context.open().names(), ["g"]);
 }
 
-fn push(scene: &CaseContext) {
-    ours(&pushes(scene, &scene.open(), &scene.stock(), false, &[]), MANY);
+fn push(context: &CaseContext) {
+    ours(&pushes(context, &context.open(), &context.stock(), false, &[]), MANY);
 }
 
-fn pulled(scene: &CaseContext) {
-    pulls(scene, &scene.stock(), &scene.open(), false, &[]);
+fn pulled(context: &CaseContext) {
+    pulls(context, &context.stock(), &context.open(), false, &[]);
 }
 
-fn pushed(scene: &CaseContext) {
-    pushes(scene, &scene.stock(), &scene.open(), false, &[]);
+fn pushed(context: &CaseContext) {
+    pushes(context, &context.stock(), &context.open(), false, &[]);
 }
 
-fn pull_tls(scene: &CaseContext) {
-    ours(&pulls(scene, &scene.open(), &scene.stock(), true, &["-H", "Credential: none"]), MANY);
+fn pull_tls(context: &CaseContext) {
+    ours(&pulls(context, &context.open(), &context.stock(), true, &["-H", "Credential: none"]), MANY);
 }
 
-fn push_tls(scene: &CaseContext) {
-    ours(&pushes(scene, &scene.open(), &scene.stock(), true, &["-H", "Credential: none"]), MANY);
+fn push_tls(context: &CaseContext) {
+    ours(&pushes(context, &context.open(), &context.stock(), true, &["-H", "Credential: none"]), MANY);
 }
 
-fn pulled_tls(scene: &CaseContext) {
-    pulls(scene, &scene.stock(), &scene.open(), true, &[]);
+fn pulled_tls(context: &CaseContext) {
+    pulls(context, &context.stock(), &context.open(), true, &[]);
 }
 
-fn pushed_tls(scene: &CaseContext) {
-    pushes(scene, &scene.stock(), &scene.open(), true, &[]);
+fn pushed_tls(context: &CaseContext) {
+    pushes(context, &context.stock(), &context.open(), true, &[]);
 }
 
 /// Headers with a token for each side, of no more rights than it takes.
-fn both(scene: &CaseContext, active: &str, passive: &str) -> Vec<String> {
+fn both(context: &CaseContext, active: &str, passive: &str) -> Vec<String> {
     vec![
         "-H".into(),
-        format!("Authorization: Bearer {}", scene.token(&[active])),
+        format!("Authorization: Bearer {}", context.token(&[active])),
         "-H".into(),
-        format!("TransferHeaderAuthorization: Bearer {}", scene.token(&[passive])),
+        format!("TransferHeaderAuthorization: Bearer {}", context.token(&[passive])),
         "-H".into(),
         "Credential: none".into(),
     ]
@@ -145,56 +145,56 @@ fn words(list: &[String]) -> Vec<&str> {
     list.iter().map(String::as_str).collect()
 }
 
-fn pull_tokens(scene: &CaseContext) {
-    let headers = both(scene, "modify", "read");
-    ours(&pulls(scene, &scene.closed(), &scene.guarded(), true, &words(&headers)), MANY);
+fn pull_tokens(context: &CaseContext) {
+    let headers = both(context, "modify", "read");
+    ours(&pulls(context, &context.closed(), &context.guarded(), true, &words(&headers)), MANY);
 }
 
-fn push_tokens(scene: &CaseContext) {
-    let headers = both(scene, "read", "modify");
-    ours(&pushes(scene, &scene.closed(), &scene.guarded(), true, &words(&headers)), MANY);
+fn push_tokens(context: &CaseContext) {
+    let headers = both(context, "read", "modify");
+    ours(&pushes(context, &context.closed(), &context.guarded(), true, &words(&headers)), MANY);
 }
 
-fn pulled_tokens(scene: &CaseContext) {
-    let headers = both(scene, "modify", "read");
-    pulls(scene, &scene.guarded(), &scene.closed(), true, &words(&headers));
+fn pulled_tokens(context: &CaseContext) {
+    let headers = both(context, "modify", "read");
+    pulls(context, &context.guarded(), &context.closed(), true, &words(&headers));
 }
 
-fn pushed_tokens(scene: &CaseContext) {
-    let headers = both(scene, "read", "modify");
-    pushes(scene, &scene.guarded(), &scene.closed(), true, &words(&headers));
+fn pushed_tokens(context: &CaseContext) {
+    let headers = both(context, "read", "modify");
+    pushes(context, &context.guarded(), &context.closed(), true, &words(&headers));
 }
 
-fn pull_streams(scene: &CaseContext) {
-    ours(&pulls(scene, &scene.open(), &scene.stock(), false, &["-H", "X-Number-Of-Streams: 4"]), MANY);
-    ours(&pulls(scene, &scene.open(), &scene.stock(), true, &["-H", "X-Number-Of-Streams: 0"]), MANY);
+fn pull_streams(context: &CaseContext) {
+    ours(&pulls(context, &context.open(), &context.stock(), false, &["-H", "X-Number-Of-Streams: 4"]), MANY);
+    ours(&pulls(context, &context.open(), &context.stock(), true, &["-H", "X-Number-Of-Streams: 0"]), MANY);
 }
 
-fn pulled_streams(scene: &CaseContext) {
-    pulls(scene, &scene.stock(), &scene.open(), false, &["-H", "X-Number-Of-Streams: 4"]);
+fn pulled_streams(context: &CaseContext) {
+    pulls(context, &context.stock(), &context.open(), false, &["-H", "X-Number-Of-Streams: 4"]);
 }
 
-fn pull_empty(scene: &CaseContext) {
-    let (active, passive) = (scene.open(), scene.stock());
+fn pull_empty(context: &CaseContext) {
+    let (active, passive) = (context.open(), context.stock());
     passive.put("f", b"");
-    let reply = copied(scene, &["-H", &source(&passive.http("f"))], &active.http("g"));
+    let reply = copied(context, &["-H", &source(&passive.http("f"))], &active.http("g"));
     assert_eq!((reply.status, active.get("g")), (202, Vec::new()));
 }
 
-fn pull_parents(scene: &CaseContext) {
-    let (active, passive) = (scene.open(), scene.stock());
+fn pull_parents(context: &CaseContext) {
+    let (active, passive) = (context.open(), context.stock());
     passive.put("f", b"here");
-    copied(scene, &["-H", &source(&passive.http("f"))], &active.http("a/b/g"));
+    copied(context, &["-H", &source(&passive.http("f"))], &active.http("a/b/g"));
     assert_eq!(active.get("a/b/g"), b"here");
 }
 
-fn pull_overwrite(scene: &CaseContext) {
-    let active = scene.open();
+fn pull_overwrite(context: &CaseContext) {
+    let active = context.open();
     active.put("g", b"old");
-    ours(&pulls(scene, &active, &scene.stock(), false, &["-H", "Overwrite: T"]), MANY);
+    ours(&pulls(context, &active, &context.stock(), false, &["-H", "Overwrite: T"]), MANY);
 }
 
-fn headers(scene: &CaseContext) {
+fn headers(context: &CaseContext) {
     let more = [
         "-H",
         "ClientInfo: job-id=1;file-id=2;retry=0",
@@ -207,11 +207,11 @@ fn headers(scene: &CaseContext) {
         "-H",
         "RequireChecksumVerification: false",
     ];
-    ours(&pulls(scene, &scene.open(), &scene.stock(), false, &more), MANY);
+    ours(&pulls(context, &context.open(), &context.stock(), false, &more), MANY);
 }
 
-fn between(scene: &CaseContext) {
-    // Both lead to one directory in the eyes of neither.
-    ours(&pulls(scene, &scene.open(), &scene.cautious(), false, &[]), MANY);
-    ours(&pushes(scene, &scene.open(), &scene.cautious(), true, &[]), MANY);
+fn between(context: &CaseContext) {
+    // Neither server sees that both URLs name one directory.
+    ours(&pulls(context, &context.open(), &context.cautious(), false, &[]), MANY);
+    ours(&pushes(context, &context.open(), &context.cautious(), true, &[]), MANY);
 }

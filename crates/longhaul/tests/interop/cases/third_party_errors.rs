@@ -3,7 +3,7 @@
 use super::{FORTY, pattern};
 use crate::case::Case;
 use crate::clients::Reply;
-use crate::scene::{CaseContext, ServerDir, skip};
+use crate::context::{CaseContext, ServerDir, skip};
 use crate::slow::EndlessServer;
 use crate::wait::{LONG, until};
 
@@ -43,20 +43,20 @@ pub const CASES: &[Case] = &[
         .stock("leaves a part of the file"),
 ];
 
-fn copy(scene: &CaseContext, headers: &[&str], url: &str) -> Reply {
+fn copy(context: &CaseContext, headers: &[&str], url: &str) -> Reply {
     let mut words = vec!["-X", "COPY"];
     headers.iter().for_each(|header| words.extend(["-H", header]));
     words.push(url);
-    scene.curl(&words)
+    context.curl(&words)
 }
 
-fn pull(scene: &CaseContext, to: &ServerDir, source: &str, more: &[&str]) -> Reply {
+fn pull(context: &CaseContext, to: &ServerDir, source: &str, more: &[&str]) -> Reply {
     let source = format!("Source: {source}");
-    copy(scene, &[&[source.as_str()], more].concat(), &to.http("g"))
+    copy(context, &[&[source.as_str()], more].concat(), &to.http("g"))
 }
 
 /// Asserts that the copy was refused with a status, or failed within the stream, and left nothing.
-fn failed(reply: &Reply, room: &ServerDir, statuses: &[u16]) {
+fn failed(reply: &Reply, dir: &ServerDir, statuses: &[u16]) {
     if reply.status == 202 {
         let text = reply.text();
         let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
@@ -64,121 +64,121 @@ fn failed(reply: &Reply, room: &ServerDir, statuses: &[u16]) {
     } else {
         assert!(statuses.contains(&reply.status), "{reply:?}");
     }
-    until("nothing is left of it", LONG, || room.names().is_empty());
+    until("nothing is left of it", LONG, || dir.names().is_empty());
 }
 
-fn missing_source(scene: &CaseContext) {
-    let room = scene.open();
-    pull(scene, &room, &scene.stock().http("f"), &[]).is(404);
-    assert!(room.names().is_empty(), "{:?}", room.names());
+fn missing_source(context: &CaseContext) {
+    let dir = context.open();
+    pull(context, &dir, &context.stock().http("f"), &[]).expect_status(404);
+    assert!(dir.names().is_empty(), "{:?}", dir.names());
 }
 
-fn missing_local(scene: &CaseContext) {
-    let (ours, theirs) = (scene.open(), scene.stock());
-    copy(scene, &[&format!("Destination: {}", theirs.http("g"))], &ours.http("f")).is(404);
+fn missing_local(context: &CaseContext) {
+    let (ours, theirs) = (context.open(), context.stock());
+    copy(context, &[&format!("Destination: {}", theirs.http("g"))], &ours.http("f")).expect_status(404);
     assert!(theirs.names().is_empty());
 }
 
-fn source_token(scene: &CaseContext) {
-    let (ours, theirs) = (scene.closed(), scene.guarded());
+fn source_token(context: &CaseContext) {
+    let (ours, theirs) = (context.closed(), context.guarded());
     theirs.put("f", FORTY);
-    let own = format!("Authorization: Bearer {}", scene.token(&["modify"]));
-    let bad = format!("TransferHeaderAuthorization: Bearer {}", scene.world.tokens.expired(&scene.scope("read")));
+    let own = format!("Authorization: Bearer {}", context.token(&["modify"]));
+    let bad = format!("TransferHeaderAuthorization: Bearer {}", context.world.tokens.expired(&context.scope("read")));
     let source = format!("Source: {}", theirs.https("f"));
-    copy(scene, &[&own, &bad, &source, "Credential: none"], &ours.https("g")).answers_one_of(&[401, 403]);
+    copy(context, &[&own, &bad, &source, "Credential: none"], &ours.https("g")).expect_one_of(&[401, 403]);
     assert!(ours.names().is_empty(), "{:?}", ours.names());
 }
 
-fn own_token(scene: &CaseContext) {
-    let (ours, theirs) = (scene.closed(), scene.guarded());
+fn own_token(context: &CaseContext) {
+    let (ours, theirs) = (context.closed(), context.guarded());
     theirs.put("f", FORTY);
-    let other = format!("TransferHeaderAuthorization: Bearer {}", scene.token(&["read"]));
+    let other = format!("TransferHeaderAuthorization: Bearer {}", context.token(&["read"]));
     let source = format!("Source: {}", theirs.https("f"));
-    copy(scene, &[&other, &source, "Credential: none"], &ours.https("g")).is(401);
+    copy(context, &[&other, &source, "Credential: none"], &ours.https("g")).expect_status(401);
     assert!(ours.names().is_empty(), "{:?}", ours.names());
 }
 
-fn target_token(scene: &CaseContext) {
-    let (ours, theirs) = (scene.closed(), scene.guarded());
+fn target_token(context: &CaseContext) {
+    let (ours, theirs) = (context.closed(), context.guarded());
     ours.put("f", FORTY);
-    let own = format!("Authorization: Bearer {}", scene.token(&["read"]));
-    let bad = format!("TransferHeaderAuthorization: Bearer {}", scene.token(&["read"]));
+    let own = format!("Authorization: Bearer {}", context.token(&["read"]));
+    let bad = format!("TransferHeaderAuthorization: Bearer {}", context.token(&["read"]));
     let target = format!("Destination: {}", theirs.https("g"));
-    let reply = copy(scene, &[&own, &bad, &target, "Credential: none"], &ours.https("f"));
+    let reply = copy(context, &[&own, &bad, &target, "Credential: none"], &ours.https("f"));
     failed(&reply, &theirs, &[401, 403, 502]);
 }
 
-fn exists(scene: &CaseContext) {
-    let (room, theirs) = (scene.open(), scene.stock());
-    room.put("g", b"old");
+fn exists(context: &CaseContext) {
+    let (dir, theirs) = (context.open(), context.stock());
+    dir.put("g", b"old");
     theirs.put("f", FORTY);
-    pull(scene, &room, &theirs.http("f"), &["Overwrite: F"]).is(412);
-    assert_eq!(room.get("g"), b"old");
+    pull(context, &dir, &theirs.http("f"), &["Overwrite: F"]).expect_status(412);
+    assert_eq!(dir.get("g"), b"old");
 }
 
-fn both(scene: &CaseContext) {
-    let (room, theirs) = (scene.open(), scene.stock());
+fn both(context: &CaseContext) {
+    let (dir, theirs) = (context.open(), context.stock());
     theirs.put("f", FORTY);
-    pull(scene, &room, &theirs.http("f"), &[&format!("Destination: {}", theirs.http("h"))]).is(400);
-    assert!(room.names().is_empty() && theirs.names() == ["f"]);
+    pull(context, &dir, &theirs.http("f"), &[&format!("Destination: {}", theirs.http("h"))]).expect_status(400);
+    assert!(dir.names().is_empty() && theirs.names() == ["f"]);
 }
 
-fn neither(scene: &CaseContext) {
-    copy(scene, &[], &scene.open().http("g")).is(400);
+fn neither(context: &CaseContext) {
+    copy(context, &[], &context.open().http("g")).expect_status(400);
 }
 
-fn gridsite(scene: &CaseContext) {
-    let (room, theirs) = (scene.open(), scene.stock());
+fn gridsite(context: &CaseContext) {
+    let (dir, theirs) = (context.open(), context.stock());
     theirs.put("f", FORTY);
-    pull(scene, &room, &theirs.http("f"), &["Credential: gridsite"]).is(400);
-    assert!(room.names().is_empty());
+    pull(context, &dir, &theirs.http("f"), &["Credential: gridsite"]).expect_status(400);
+    assert!(dir.names().is_empty());
 }
 
-fn overwrite(scene: &CaseContext) {
-    let (room, theirs) = (scene.open(), scene.stock());
+fn overwrite(context: &CaseContext) {
+    let (dir, theirs) = (context.open(), context.stock());
     theirs.put("f", FORTY);
-    pull(scene, &room, &theirs.http("f"), &["Overwrite: perhaps"]).is(400);
-    assert!(room.names().is_empty());
+    pull(context, &dir, &theirs.http("f"), &["Overwrite: perhaps"]).expect_status(400);
+    assert!(dir.names().is_empty());
 }
 
-fn streams(scene: &CaseContext) {
-    let (room, theirs) = (scene.open(), scene.stock());
+fn streams(context: &CaseContext) {
+    let (dir, theirs) = (context.open(), context.stock());
     theirs.put("f", FORTY);
-    pull(scene, &room, &theirs.http("f"), &["X-Number-Of-Streams: 101"]).is(400);
-    assert!(room.names().is_empty());
+    pull(context, &dir, &theirs.http("f"), &["X-Number-Of-Streams: 101"]).expect_status(400);
+    assert!(dir.names().is_empty());
 }
 
-fn scheme(scene: &CaseContext) {
-    let room = scene.open();
+fn scheme(context: &CaseContext) {
+    let dir = context.open();
     for source in ["ftp://127.0.0.1/f", "file:///etc/hostname", "gopher://127.0.0.1/", "no-url"] {
-        pull(scene, &room, source, &[]).is(400);
+        pull(context, &dir, source, &[]).expect_status(400);
     }
-    assert!(room.names().is_empty());
+    assert!(dir.names().is_empty());
 }
 
-fn refused(scene: &CaseContext) {
-    let room = scene.open();
-    // Port 1 of this machine: whoever listens there is nobody's test.
-    let reply = pull(scene, &room, "http://127.0.0.1:1/f", &[]);
-    failed(&reply, &room, &[502, 504]);
+fn refused(context: &CaseContext) {
+    let dir = context.open();
+    // Port 1 of this machine: a program that listens there is none of the tests'.
+    let reply = pull(context, &dir, "http://127.0.0.1:1/f", &[]);
+    failed(&reply, &dir, &[502, 504]);
 }
 
-fn local(scene: &CaseContext) {
-    let (room, theirs) = (scene.cautious(), scene.stock());
+fn local(context: &CaseContext) {
+    let (dir, theirs) = (context.cautious(), context.stock());
     theirs.put("f", FORTY);
-    let reply = pull(scene, &room, &theirs.http("f"), &[]).is(403).keeps_silent_of("0123456789");
+    let reply = pull(context, &dir, &theirs.http("f"), &[]).expect_status(403).expect_without("0123456789");
     assert_eq!(reply.status, 403);
-    pull(scene, &room, "http://169.254.169.254/latest/", &[]).is(403);
-    assert!(room.names().is_empty());
+    pull(context, &dir, "http://169.254.169.254/latest/", &[]).expect_status(403);
+    assert!(dir.names().is_empty());
 }
 
-fn untrusted(scene: &CaseContext) {
-    let (room, theirs) = (scene.open(), scene.stock());
+fn untrusted(context: &CaseContext) {
+    let (dir, theirs) = (context.open(), context.stock());
     theirs.put("f", FORTY);
     // The certificate names localhost and its addresses, of which this is none.
     let source = theirs.https("f").replace("localhost", "127.0.0.2");
-    let reply = pull(scene, &room, &source, &[]);
-    failed(&reply, &room, &[502]);
+    let reply = pull(context, &dir, &source, &[]);
+    failed(&reply, &dir, &[502]);
 }
 
 /// A file system of 4 MB in the case's directory, for as long as the case lasts.
@@ -190,11 +190,11 @@ impl Drop for SmallFileSystem {
     }
 }
 
-fn full(scene: &CaseContext) {
-    let (room, theirs) = (scene.open(), scene.stock());
+fn full(context: &CaseContext) {
+    let (dir, theirs) = (context.open(), context.stock());
     theirs.put("f", &pattern(16_000_000));
-    room.make_dir("small");
-    let at = room.disk("small");
+    dir.make_dir("small");
+    let at = dir.disk("small");
     let mounted =
         std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=4m,mode=777", "tmpfs"]).arg(&at).output();
     if !mounted.is_ok_and(|output| output.status.success()) {
@@ -202,23 +202,23 @@ fn full(scene: &CaseContext) {
     }
     let _small = SmallFileSystem(at.clone());
     let source = format!("Source: {}", theirs.http("f"));
-    let reply = copy(scene, &[&source], &room.http("small/g"));
+    let reply = copy(context, &[&source], &dir.http("small/g"));
     if reply.status == 202 {
         assert!(reply.text().contains("failure: "), "{}", reply.text());
     } else {
         assert_eq!(reply.status, 507, "{reply:?}");
     }
     until("nothing is left of it", LONG, || std::fs::read_dir(&at).unwrap().next().is_none());
-    let file = scene.write("up", &pattern(16_000_000));
-    scene.curl(&["-T", &file, &room.http("small/h")]).is(507);
+    let file = context.write("up", &pattern(16_000_000));
+    context.curl(&["-T", &file, &dir.http("small/h")]).expect_status(507);
     until("nothing is left of it", LONG, || std::fs::read_dir(&at).unwrap().next().is_none());
 }
 
-fn cancel(scene: &CaseContext) {
-    let (room, slow) = (scene.open(), EndlessServer::start());
-    let (source, url) = (format!("Source: http://{}/f", slow.address), room.http("g"));
-    let client = scene.begin(&["curl", "-sS", "-X", "COPY", "-H", &source, &url]);
-    until("the pull has begun", LONG, || slow.gets() > 0);
+fn cancel(context: &CaseContext) {
+    let (dir, slow) = (context.open(), EndlessServer::start());
+    let (source, url) = (format!("Source: http://{}/f", slow.address), dir.http("g"));
+    let client = context.begin(&["curl", "-sS", "-X", "COPY", "-H", &source, &url]);
+    until("the pull has begun", LONG, || slow.get_count() > 0);
     drop(client);
-    until("nothing is left of it", LONG, || room.names().is_empty());
+    until("nothing is left of it", LONG, || dir.names().is_empty());
 }

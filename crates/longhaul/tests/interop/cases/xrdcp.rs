@@ -2,7 +2,7 @@
 
 use super::{FORTY, pattern};
 use crate::case::Case;
-use crate::scene::CaseContext;
+use crate::context::CaseContext;
 
 const XRDCP: &str = "xrdcp";
 
@@ -17,51 +17,51 @@ pub const CASES: &[Case] = &[
 
 const XRD: [&str; 5] = ["xrdcp", "--allow-http", "--nopbar", "-f", "-s"];
 
-fn xrdcp(scene: &CaseContext, from: &str, to: &str) -> crate::clients::ClientOutput {
-    scene.run(&[&XRD[..], &[from, to]].concat())
+fn xrdcp(context: &CaseContext, from: &str, to: &str) -> crate::clients::ClientOutput {
+    context.run(&[&XRD[..], &[from, to]].concat())
 }
 
-fn get(scene: &CaseContext) {
-    let (room, bytes) = (scene.open(), pattern(20_000_000));
-    room.put("f", &bytes);
-    for (url, name) in [(room.http("f"), "clear"), (room.https("f"), "tls")] {
-        let path = scene.path(name).display().to_string();
-        xrdcp(scene, &url, &path).well();
+fn get(context: &CaseContext) {
+    let (dir, bytes) = (context.open(), pattern(20_000_000));
+    dir.put("f", &bytes);
+    for (url, name) in [(dir.http("f"), "clear"), (dir.https("f"), "tls")] {
+        let path = context.path(name).display().to_string();
+        xrdcp(context, &url, &path).expect_success();
         assert!(std::fs::read(path).unwrap() == bytes, "{name}");
     }
 }
 
-fn put(scene: &CaseContext) {
-    let (room, bytes) = (scene.open(), pattern(20_000_000));
-    let file = scene.write("f", &bytes);
-    for (url, name) in [(room.http("clear"), "clear"), (room.https("tls"), "tls")] {
-        xrdcp(scene, &file, &url).well();
-        assert!(room.get(name) == bytes, "{name}");
+fn put(context: &CaseContext) {
+    let (dir, bytes) = (context.open(), pattern(20_000_000));
+    let file = context.write("f", &bytes);
+    for (url, name) in [(dir.http("clear"), "clear"), (dir.https("tls"), "tls")] {
+        xrdcp(context, &file, &url).expect_success();
+        assert!(dir.get(name) == bytes, "{name}");
     }
 }
 
-fn get_missing(scene: &CaseContext) {
-    let path = scene.path("f").display().to_string();
-    xrdcp(scene, &scene.open().http("f"), &path).badly();
+fn get_missing(context: &CaseContext) {
+    let path = context.path("f").display().to_string();
+    xrdcp(context, &context.open().http("f"), &path).expect_failure();
 }
 
-fn stat(scene: &CaseContext) {
-    let room = scene.open();
-    room.put("f", FORTY);
-    let root = format!("http://{}", room.address());
-    scene.run(&["xrdfs", &root, "stat", &room.target("f")]).well().says("Size:   40");
+fn stat(context: &CaseContext) {
+    let dir = context.open();
+    dir.put("f", FORTY);
+    let root = format!("http://{}", dir.address());
+    context.run(&["xrdfs", &root, "stat", &dir.target("f")]).expect_success().expect_text("Size:   40");
 }
 
-fn from_root(scene: &CaseContext) {
-    let (ours, theirs, bytes) = (scene.open(), scene.stock(), pattern(5_000_000));
+fn from_root(context: &CaseContext) {
+    let (ours, theirs, bytes) = (context.open(), context.stock(), pattern(5_000_000));
     theirs.put("f", &bytes);
-    xrdcp(scene, &theirs.root("f"), &ours.http("g")).well();
+    xrdcp(context, &theirs.root("f"), &ours.http("g")).expect_success();
     assert!(ours.get("g") == bytes);
 }
 
-fn to_root(scene: &CaseContext) {
-    let (ours, theirs, bytes) = (scene.open(), scene.stock(), pattern(5_000_000));
+fn to_root(context: &CaseContext) {
+    let (ours, theirs, bytes) = (context.open(), context.stock(), pattern(5_000_000));
     ours.put("f", &bytes);
-    xrdcp(scene, &ours.http("f"), &theirs.root("g")).well();
+    xrdcp(context, &ours.http("f"), &theirs.root("g")).expect_success();
     assert!(theirs.get("g") == bytes);
 }

@@ -1,4 +1,4 @@
-"""Each function of FTS's easy bindings, against a hub. One argument: JSON that says where it is, and what there is."""
+"""Each function of FTS's easy bindings, against a hub. One argument: JSON with its URL and its contents."""
 
 import json
 import sys
@@ -39,12 +39,12 @@ def ended(job_id):
     return job
 
 
-# Who one is; nothing is delegated with a token.
+# The identity of the client; nothing is delegated with a token.
 assert fts3.whoami(user)["user_dn"] == "/CN=ann"
 assert user.get_endpoint_info()["api"]["major"] == 3
 assert fts3.delegate(user) == ""
 
-# A job with everything that a job can be told.
+# A job with every parameter of a job.
 first = fts3.new_transfer(sources[0], targets[0], checksum="ADLER32:091e01de", filesize=9, activity="production", scitag=66,
                           metadata={"part": 1}, source_token="", destination_token="")
 first_id = fts3.submit(user, fts3.new_job([first], verify_checksum="both", overwrite=True, metadata={"run": 7}, retry=1, priority=4,
@@ -56,7 +56,7 @@ assert (job["files"][0]["file_metadata"], job["dm"]) == ({"part": 1}, []), job
 again = lambda: fts3.submit(user, fts3.new_job([transfer(0)], id_generator=fts3.JobIdGenerator.deterministic, sid="first"))
 assert "409" in refused(ClientError, again)
 
-# Storages that are held: what waits can be listed and cancelled.
+# Held storages: waiting files can be listed and cancelled.
 assert fts3.ban_se(admin, storages[0], status="wait", allow_submit=True) == []
 second, third = submit(1), submit(2)
 assert {job["job_id"] for job in fts3.list_jobs(user)} == {second, third}
@@ -93,7 +93,7 @@ assert "banned" in refused(Unauthorized, lambda: fts3.whoami(user))
 fts3.unban_dn(admin, "/CN=ann")
 fts3.unban_se(admin, storages[0])
 
-# What is not done here.
+# Functions that the hub does not have.
 assert "tape" in refused(ClientError, lambda: fts3.submit(user, fts3.new_staging_job([sources[0]], bring_online=60)))
 assert "delete at the storage" in refused((ClientError, MethodNotAllowed), lambda: fts3.submit(user, fts3.new_delete_job([sources[0]])))
 print("all of them")

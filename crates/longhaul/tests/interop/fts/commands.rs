@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::COMMANDS;
 use super::stage::HubWithNodes;
 use crate::case::Case;
-use crate::scene::CaseContext;
+use crate::context::CaseContext;
 
 pub const CASES: &[Case] = &[
     Case::new(COMMANDS, "whoami", "whoami, and with --json", "name, VO, delegation id, base id", whoami),
@@ -51,19 +51,21 @@ pub const CASES: &[Case] = &[
     ),
 ];
 
-fn whoami(scene: &CaseContext) {
-    let stage = HubWithNodes::set(scene, 0, &[]);
-    let seen = stage.fts("whoami", &[]).well();
-    seen.says("User DN: /CN=ann").says("VO: astro").says("Base id: 01874efb-4735-4595-bc9c-591aef8240c9");
-    let seen = stage.fts("whoami", &["--json"]).well();
+fn whoami(context: &CaseContext) {
+    let stage = HubWithNodes::set(context, 0, &[]);
+    let seen = stage.fts("whoami", &[]).expect_success();
+    seen.expect_text("User DN: /CN=ann")
+        .expect_text("VO: astro")
+        .expect_text("Base id: 01874efb-4735-4595-bc9c-591aef8240c9");
+    let seen = stage.fts("whoami", &["--json"]).expect_success();
     let who: Value = serde_json::from_str(&seen.out).unwrap();
     assert_eq!((&who["method"], &who["is_root"], &who["vos"]), (&json!("oauth2"), &json!(false), &json!(["astro"])));
     assert_eq!(who["delegation_id"].as_str().unwrap().len(), 16);
-    stage.fts_as("nonsense", "whoami", &[]).badly().says("Unauthorized");
+    stage.fts_as("nonsense", "whoami", &[]).expect_failure().expect_text("Unauthorized");
 }
 
-fn submit(scene: &CaseContext) {
-    let stage = HubWithNodes::set(scene, 2, &[]);
+fn submit(context: &CaseContext) {
+    let stage = HubWithNodes::set(context, 2, &[]);
     let (source, target) = (stage.put(0, "run7", b"123456789"), stage.at(1, "in/run7"));
     let words = [
         "-b",
@@ -96,25 +98,28 @@ fn submit(scene: &CaseContext) {
         &target,
         "ADLER32:091e01de",
     ];
-    let seen = stage.fts("transfer-submit", &words).well().says("Job successfully submitted");
-    let seen = seen.says("Job finished with state FINISHED");
+    let seen = stage.fts("transfer-submit", &words).expect_success().expect_text("Job successfully submitted");
+    let seen = seen.expect_text("Job finished with state FINISHED");
     let id = seen.lines().into_iter().find_map(|line| line.strip_prefix("Job id: ").map(str::to_owned)).unwrap();
     assert_eq!(stage.get(1, "in/run7"), b"123456789");
-    let seen = stage.fts("transfer-status", &[&id]).well();
-    seen.says(&format!("Request ID: {id}")).says("Status: FINISHED").says("Priority: 5").says("VO Name: astro");
+    let seen = stage.fts("transfer-status", &[&id]).expect_success();
+    seen.expect_text(&format!("Request ID: {id}"))
+        .expect_text("Status: FINISHED")
+        .expect_text("Priority: 5")
+        .expect_text("VO Name: astro");
     let job = stage.job(&id);
     assert_eq!((&job["job_type"], &job["retry"], &job["job_metadata"]["run"]), (&json!("N"), &json!(2), &json!(7)));
     let file = &job["files"][0];
     assert_eq!((&file["file_state"], &file["file_metadata"]), (&json!("FINISHED"), &json!({"part": 1})));
     assert_eq!((&file["filesize"], &file["activity"]), (&json!(9), &json!("production")));
     assert_eq!((&file["source_surl"], &file["dest_surl"]), (&json!(source), &json!(target)));
-    stage.fts("transfer-status", &["0197f2a0-0000-7000-8000-000000000001"]).badly().says("not found");
+    stage.fts("transfer-status", &["0197f2a0-0000-7000-8000-000000000001"]).expect_failure().expect_text("not found");
     let words = ["--dry-run", "--src-access-token", "", "--dst-access-token", "", &source, &target];
-    stage.fts("transfer-submit", &words).well().says("\"sources\"");
+    stage.fts("transfer-submit", &words).expect_success().expect_text("\"sources\"");
 }
 
-fn bulk(scene: &CaseContext) {
-    let stage = HubWithNodes::set(scene, 2, &[]);
+fn bulk(context: &CaseContext) {
+    let stage = HubWithNodes::set(context, 2, &[]);
     let content = |at: usize| format!("file {at}").repeat(at + 1).into_bytes();
     let file = |at: usize| {
         let source = stage.put(0, &format!("f{at}"), &content(at));
@@ -128,8 +133,8 @@ fn bulk(scene: &CaseContext) {
     (0..20).for_each(|at| assert_eq!(stage.get(1, &format!("in/g{at}")), content(at)));
 }
 
-fn sources(scene: &CaseContext) {
-    let stage = HubWithNodes::set(scene, 3, &[]);
+fn sources(context: &CaseContext) {
+    let stage = HubWithNodes::set(context, 3, &[]);
     let there = stage.put(1, "copy", b"from the second");
     let missing = stage.at(0, "copy");
     let document = json!({"files": [{"sources": [missing, there], "destinations": [stage.at(2, "copy")],
@@ -141,8 +146,8 @@ fn sources(scene: &CaseContext) {
     assert_eq!(stage.get(2, "copy"), b"from the second");
 }
 
-fn hops(scene: &CaseContext) {
-    let stage = HubWithNodes::set(scene, 3, &[]);
+fn hops(context: &CaseContext) {
+    let stage = HubWithNodes::set(context, 3, &[]);
     let (first, between, last) = (stage.put(0, "h", b"hop, hop"), stage.at(1, "h"), stage.at(2, "h"));
     let hop = |from: &str, to: &str| json!({"sources": [from], "destinations": [to], "source_tokens": [""], "destination_tokens": [""]});
     let document = json!({"files": [hop(&first, &between), hop(&between, &last)]});
@@ -152,8 +157,8 @@ fn hops(scene: &CaseContext) {
     assert_eq!((stage.get(1, "h"), stage.get(2, "h")), (b"hop, hop".to_vec(), b"hop, hop".to_vec()));
 }
 
-fn overwrite(scene: &CaseContext) {
-    let stage = HubWithNodes::set(scene, 2, &[]);
+fn overwrite(context: &CaseContext) {
+    let stage = HubWithNodes::set(context, 2, &[]);
     let source = stage.put(0, "f", b"new");
     let target = stage.put(1, "f", b"of somebody else");
     let job = stage.ended(&stage.submit(&[&source, &target]));
@@ -164,11 +169,11 @@ fn overwrite(scene: &CaseContext) {
     assert_eq!(job["job_state"], "FINISHED", "{job}");
     assert_eq!(stage.get(1, "f"), b"new");
     let both = ["-o", "--overwrite-on-retry", "--src-access-token", "", "--dst-access-token", "", &source, &target];
-    stage.fts("transfer-submit", &both).badly().says("Incompatible overwrite flags");
+    stage.fts("transfer-submit", &both).expect_failure().expect_text("Incompatible overwrite flags");
 }
 
-fn checksum(scene: &CaseContext) {
-    let stage = HubWithNodes::set(scene, 2, &[]);
+fn checksum(context: &CaseContext) {
+    let stage = HubWithNodes::set(context, 2, &[]);
     let (source, target) = (stage.put(0, "f", b"123456789"), stage.at(1, "f"));
     let job = stage.ended(&stage.submit(&["-C", "both", "--retry", "-1", &source, &target, "ADLER32:091e01df"]));
     assert_eq!(job["job_state"], "FAILED", "{job}");
@@ -179,20 +184,20 @@ fn checksum(scene: &CaseContext) {
 /// Makes jobs wait at a node.
 fn hold(stage: &HubWithNodes, node: usize) {
     let words = ["--storage", &stage.storage(node), "--status", "wait", "--allow-submit"];
-    stage.fts_as(&stage.admin, "ban", &words).well().says("No jobs affected");
+    stage.fts_as(&stage.admin, "ban", &words).expect_success().expect_text("No jobs affected");
 }
 
 fn release(stage: &HubWithNodes, node: usize) {
-    stage.fts_as(&stage.admin, "ban", &["--storage", &stage.storage(node), "--unban"]).well();
+    stage.fts_as(&stage.admin, "ban", &["--storage", &stage.storage(node), "--unban"]).expect_success();
 }
 
-fn list(scene: &CaseContext) {
-    let stage = HubWithNodes::set(scene, 3, &[]);
+fn list(context: &CaseContext) {
+    let stage = HubWithNodes::set(context, 3, &[]);
     hold(&stage, 0);
     let source = stage.put(0, "f", b"x");
     let (one, two) = (stage.submit(&[&source, &stage.at(1, "f")]), stage.submit(&[&source, &stage.at(2, "f")]));
     let listed = |words: &[&str]| -> Vec<String> {
-        let seen = stage.fts("transfer-list", &[&["--json"], words].concat()).well();
+        let seen = stage.fts("transfer-list", &[&["--json"], words].concat()).expect_success();
         let jobs: Vec<Value> = serde_json::from_str(&seen.out).unwrap();
         let mut ids: Vec<String> = jobs.iter().map(|job| job["job_id"].as_str().unwrap().to_owned()).collect();
         ids.sort();
@@ -204,25 +209,29 @@ fn list(scene: &CaseContext) {
     assert_eq!(listed(&["-u", "/CN=ann", "-o", "astro", "--source", &stage.storage(0)]), both);
     assert_eq!(listed(&["--destination", &stage.storage(2)]), std::slice::from_ref(&two));
     assert!(listed(&["-o", "other"]).is_empty() && listed(&["-u", "/CN=bob"]).is_empty());
-    stage.fts("transfer-list", &[]).well().says(&format!("Request ID: {one}")).says("Status: SUBMITTED");
+    stage
+        .fts("transfer-list", &[])
+        .expect_success()
+        .expect_text(&format!("Request ID: {one}"))
+        .expect_text("Status: SUBMITTED");
 }
 
-fn cancel(scene: &CaseContext) {
-    let stage = HubWithNodes::set(scene, 2, &[]);
+fn cancel(context: &CaseContext) {
+    let stage = HubWithNodes::set(context, 2, &[]);
     hold(&stage, 0);
     let id = stage.submit(&[&stage.put(0, "f", b"x"), &stage.at(1, "f")]);
-    stage.fts("transfer-cancel", &[&id]).well().says("CANCELED");
+    stage.fts("transfer-cancel", &[&id]).expect_success().expect_text("CANCELED");
     let job = stage.ended(&id);
     assert_eq!((&job["job_state"], &job["files"][0]["file_state"]), (&json!("CANCELED"), &json!("CANCELED")));
     release(&stage, 0);
     let id = stage.submit(&[&stage.at(0, "f"), &stage.at(1, "g")]);
     assert_eq!(stage.ended(&id)["job_state"], "FINISHED");
     assert!(!stage.has(1, "f"), "what was cancelled arrived");
-    stage.fts("transfer-cancel", &[&id]).well().says("FINISHED");
+    stage.fts("transfer-cancel", &[&id]).expect_success().expect_text("FINISHED");
 }
 
-fn cancel_files(scene: &CaseContext) {
-    let stage = HubWithNodes::set(scene, 2, &[]);
+fn cancel_files(context: &CaseContext) {
+    let stage = HubWithNodes::set(context, 2, &[]);
     hold(&stage, 0);
     let file = |at: usize| {
         json!({"sources": [stage.put(0, &format!("f{at}"), b"x")], "destinations": [stage.at(1, &format!("f{at}"))],
@@ -230,9 +239,9 @@ fn cancel_files(scene: &CaseContext) {
     };
     let id = stage.submit_document(&json!({"files": (0..4).map(file).collect::<Vec<_>>()}), &[]);
     let number = |at: usize| stage.job(&id)["files"][at]["file_id"].as_i64().unwrap();
-    let seen = stage.fts("transfer-cancel", &[&format!("{id}:{}", number(0))]).well();
+    let seen = stage.fts("transfer-cancel", &[&format!("{id}:{}", number(0))]).expect_success();
     assert_eq!(seen.lines(), ["CANCELED"]);
-    let seen = stage.fts("transfer-cancel", &[&format!("{id}:{},{}", number(1), number(2))]).well();
+    let seen = stage.fts("transfer-cancel", &[&format!("{id}:{},{}", number(1), number(2))]).expect_success();
     assert_eq!(seen.lines(), ["CANCELED", "CANCELED"]);
     release(&stage, 0);
     let job = stage.ended(&id);
@@ -241,17 +250,17 @@ fn cancel_files(scene: &CaseContext) {
     assert_eq!((stage.has(1, "f0"), stage.has(1, "f3")), (false, true));
 }
 
-fn ban(scene: &CaseContext) {
-    let stage = HubWithNodes::set(scene, 3, &[]);
+fn ban(context: &CaseContext) {
+    let stage = HubWithNodes::set(context, 3, &[]);
     hold(&stage, 0);
     let (source, storage) = (stage.put(0, "f", b"x"), stage.storage(1));
     let (gone, kept) = (stage.submit(&[&source, &stage.at(1, "f")]), stage.submit(&[&source, &stage.at(2, "f")]));
-    let seen = stage.fts_as(&stage.admin, "ban", &["--storage", &storage]).well();
-    let seen = seen.says("Affected jobs:").says(&gone).keeps_silent_of(&kept);
+    let seen = stage.fts_as(&stage.admin, "ban", &["--storage", &storage]).expect_success();
+    let seen = seen.expect_text("Affected jobs:").expect_text(&gone).expect_without(&kept);
     assert_eq!(stage.job(&gone)["job_state"], "CANCELED", "{seen:?}");
     let words = ["--src-access-token", "", "--dst-access-token", "", &source, &stage.at(1, "g")];
-    stage.fts("transfer-submit", &words).badly().says("banned");
-    stage.fts("ban", &["--storage", &storage]).badly().says("takes the role");
+    stage.fts("transfer-submit", &words).expect_failure().expect_text("banned");
+    stage.fts("ban", &["--storage", &storage]).expect_failure().expect_text("needs the role");
     release(&stage, 1);
     release(&stage, 0);
     assert_eq!(stage.ended(&kept)["job_state"], "FINISHED");
@@ -259,88 +268,96 @@ fn ban(scene: &CaseContext) {
     assert_eq!(stage.ended(&again)["job_state"], "FINISHED");
 }
 
-fn ban_user(scene: &CaseContext) {
-    let stage = HubWithNodes::set(scene, 2, &[]);
+fn ban_user(context: &CaseContext) {
+    let stage = HubWithNodes::set(context, 2, &[]);
     hold(&stage, 0);
     let id = stage.submit(&[&stage.put(0, "f", b"x"), &stage.at(1, "f")]);
-    let seen = stage.fts_as(&stage.admin, "ban", &["--user", "/CN=ann"]).well();
-    seen.says("Affected jobs:").says(&id);
-    stage.fts("transfer-list", &[]).badly().says("banned");
-    stage.fts_as(&stage.admin, "ban", &["--user", "/CN=root"]).badly().says("409");
-    stage.fts_as(&stage.admin, "ban", &["--user", "/CN=ann", "--unban"]).well();
+    let seen = stage.fts_as(&stage.admin, "ban", &["--user", "/CN=ann"]).expect_success();
+    seen.expect_text("Affected jobs:").expect_text(&id);
+    stage.fts("transfer-list", &[]).expect_failure().expect_text("banned");
+    stage.fts_as(&stage.admin, "ban", &["--user", "/CN=root"]).expect_failure().expect_text("409");
+    stage.fts_as(&stage.admin, "ban", &["--user", "/CN=ann", "--unban"]).expect_success();
     assert_eq!(stage.job(&id)["job_state"], "CANCELED");
 }
 
-fn tape(scene: &CaseContext) {
-    let stage = HubWithNodes::set(scene, 2, &[]);
+fn tape(context: &CaseContext) {
+    let stage = HubWithNodes::set(context, 2, &[]);
     let (source, target) = (stage.put(0, "f", b"x"), stage.at(1, "f"));
     for option in ["--bring-online", "--copy-pin-lifetime", "--archive-timeout"] {
         let words = ["--src-access-token", "", "--dst-access-token", "", option, "60", &source, &target];
-        stage.fts("transfer-submit", &words).badly().says("no tape");
+        stage.fts("transfer-submit", &words).expect_failure().expect_text("no tape");
     }
 }
 
-fn server_status(scene: &CaseContext) {
-    let stage = HubWithNodes::set(scene, 0, &[]);
-    stage.fts("server-status", &[]).well().says("longhaul").says("active: 0").says("staging: 0");
-    stage.fts("server-status", &["--is-active"]).well();
+fn server_status(context: &CaseContext) {
+    let stage = HubWithNodes::set(context, 0, &[]);
+    stage
+        .fts("server-status", &[])
+        .expect_success()
+        .expect_text("longhaul")
+        .expect_text("active: 0")
+        .expect_text("staging: 0");
+    stage.fts("server-status", &["--is-active"]).expect_success();
 }
 
-fn certificate(scene: &CaseContext) {
-    let stage = HubWithNodes::set(scene, 2, &[]);
-    stage.fts_by_certificate("whoami", &[]).well().says("/DC=test/CN=robot");
-    let seen = stage.fts_by_certificate("delegate", &["-f", "-H", "8"]).well().says("Delegation id: ");
-    let who = stage.fts_by_certificate("whoami", &["--json"]).well();
+fn certificate(context: &CaseContext) {
+    let stage = HubWithNodes::set(context, 2, &[]);
+    stage.fts_by_certificate("whoami", &[]).expect_success().expect_text("/DC=test/CN=robot");
+    let seen = stage.fts_by_certificate("delegate", &["-f", "-H", "8"]).expect_success().expect_text("Delegation id: ");
+    let who = stage.fts_by_certificate("whoami", &["--json"]).expect_success();
     let who: Value = serde_json::from_str(&who.out).unwrap();
     assert!(seen.out.contains(who["delegation_id"].as_str().unwrap()), "{seen:?}");
     let (source, target) = (stage.put(0, "f", b"by certificate"), stage.at(1, "f"));
     let words = ["-b", "-i", "1", "--activity", "production", &source, &target];
-    stage.fts_by_certificate("transfer-submit", &words).well().says("Job finished with state FINISHED");
+    stage
+        .fts_by_certificate("transfer-submit", &words)
+        .expect_success()
+        .expect_text("Job finished with state FINISHED");
     assert_eq!(stage.get(1, "f"), b"by certificate");
     hold(&stage, 0);
-    let seen = stage.fts_by_certificate("transfer-submit", &["--json", &source, &stage.at(1, "g")]).well();
+    let seen = stage.fts_by_certificate("transfer-submit", &["--json", &source, &stage.at(1, "g")]).expect_success();
     let id: String = serde_json::from_str(seen.out.trim()).unwrap();
-    stage.fts_by_certificate("transfer-list", &["-u", "/DC=test/CN=robot"]).well().says(&id);
-    stage.fts("transfer-status", &[&id]).badly().says("not found");
-    stage.fts_by_certificate("transfer-cancel", &[&id]).well().says("CANCELED");
-    // Bans are by the name that whoami says.
+    stage.fts_by_certificate("transfer-list", &["-u", "/DC=test/CN=robot"]).expect_success().expect_text(&id);
+    stage.fts("transfer-status", &[&id]).expect_failure().expect_text("not found");
+    stage.fts_by_certificate("transfer-cancel", &[&id]).expect_success().expect_text("CANCELED");
+    // Bans are by the name that whoami prints.
     let words = ["--user", "/DC=test/CN=robot"];
-    stage.fts_as(&stage.admin, "ban", &words).well().says("No jobs affected");
-    stage.fts_by_certificate("whoami", &[]).badly().says("banned");
+    stage.fts_as(&stage.admin, "ban", &words).expect_success().expect_text("No jobs affected");
+    stage.fts_by_certificate("whoami", &[]).expect_failure().expect_text("banned");
 }
 
-fn delete_submit(scene: &CaseContext) {
-    let stage = HubWithNodes::set(scene, 1, &[]);
+fn delete_submit(context: &CaseContext) {
+    let stage = HubWithNodes::set(context, 1, &[]);
     let source = stage.put(0, "f", b"stays");
     stage
         .fts_by_certificate("delete-submit", &[&source])
-        .badly()
-        .says("deletions are not done here: delete at the storage");
+        .expect_failure()
+        .expect_text("deletions are not done here: delete at the storage");
     assert_eq!(stage.get(0, "f"), b"stays");
 }
 
-fn tokens(scene: &CaseContext) {
-    let (closed, guarded) = (scene.closed(), scene.guarded());
+fn tokens(context: &CaseContext) {
+    let (closed, guarded) = (context.closed(), context.guarded());
     closed.put("f", b"behind a token");
-    let policy = scene.write("access.toml", b"[third_party]\nlocal = true\n");
-    let stage = HubWithNodes::set(scene, 0, &["--access", &policy]);
-    let (read, write) = (scene.token(&["read"]), scene.token(&["read", "create", "modify"]));
+    let policy = context.write("access.toml", b"[third_party]\nlocal = true\n");
+    let stage = HubWithNodes::set(context, 0, &["--access", &policy]);
+    let (read, write) = (context.token(&["read"]), context.token(&["read", "create", "modify"]));
     let (source, target) = (closed.https("f"), guarded.https("f"));
     let seen = stage
         .fts(
             "transfer-submit",
             &["--json", "--src-access-token", &read, "--dst-access-token", &write, &source, &target],
         )
-        .well();
+        .expect_success();
     let id: String = serde_json::from_str(seen.out.trim()).unwrap();
     let job = stage.ended(&id);
     assert_eq!(job["job_state"], "FINISHED", "{job}");
     assert_eq!(guarded.get("f"), b"behind a token");
-    let log = std::fs::read_to_string(scene.path("hub.log")).unwrap();
+    let log = std::fs::read_to_string(context.path("hub.log")).unwrap();
     for token in [&read, &write] {
-        assert!(!job.to_string().contains(token.as_str()) && !log.contains(token.as_str()), "a token is told");
+        assert!(!job.to_string().contains(token.as_str()) && !log.contains(token.as_str()), "a token is printed");
     }
-    let wrong = scene.token(&["read"]);
+    let wrong = context.token(&["read"]);
     let words = [
         "--json",
         "--retry",
@@ -352,7 +369,7 @@ fn tokens(scene: &CaseContext) {
         &source,
         &guarded.https("g"),
     ];
-    let seen = stage.fts("transfer-submit", &words).well();
+    let seen = stage.fts("transfer-submit", &words).expect_success();
     let job = stage.ended(&serde_json::from_str::<String>(seen.out.trim()).unwrap());
     assert_eq!(job["job_state"], "FAILED", "{job}");
     assert!(!guarded.has("g"));

@@ -1,5 +1,5 @@
 """Rucio with its own core and its own conveyor, on a database of its own: rules are made, what they order moves through FTS's API of a hub, and
-what arrived is compared with what was sent. One argument: a JSON file that says where everything is."""
+what arrived is compared with what was sent. One argument: a JSON file with all paths and URLs."""
 
 import json
 import logging
@@ -13,7 +13,7 @@ SETTINGS = json.loads(pathlib.Path(sys.argv[1]).read_text())
 HOME = pathlib.Path(SETTINGS["home"])
 # How long all rules together may take.
 PATIENCE_S = 300
-# Of what is not as it should be, so much is told.
+# The most that is reported of what is not as expected.
 EXAMPLES = 5
 
 
@@ -138,7 +138,7 @@ class Storage:
         return self.disk / "test" / digest[0:2] / digest[2:4] / name
 
     def put(self, files):
-        """Writes files, and tells Rucio of them; a few hundred at once, which is what SQLite takes."""
+        """Writes files, and registers them in Rucio; a few hundred at once, which is what SQLite takes."""
         described = []
         for name, content in files.items():
             path = self.path(name)
@@ -206,13 +206,13 @@ def unavailable(storage, files):
 
 
 def prepare():
-    """Rucio's own first day."""
+    """Sets Rucio up."""
     build_database()
     create_base_vo()
     create_root_account()
     in_session(lambda session: scope.add_scope(SCOPE, ROOT, session=session))
     a, b, c = (Storage(name, place) for name, place in SETTINGS["rses"].items())
-    # From A to C there is no way but by B.
+    # From A to C there is only the path over B.
     for source, target in [(a, b), (b, c), (c, b)]:
         in_session(lambda session: distance.add_distance(source.id, target.id, distance=1, session=session))
     in_session(lambda session: rse.add_rse_attribute(b.id, "available_for_multihop", True, session=session))

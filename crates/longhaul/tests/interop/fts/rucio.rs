@@ -8,9 +8,9 @@ use super::RUCIO;
 use super::postgres::{MISSING, Postgres};
 use super::stage::{HubWithNodes, environment};
 use crate::case::Case;
-use crate::scene::{CaseContext, skip};
+use crate::context::{CaseContext, skip};
 
-/// What one file, several sources, hops and a thousand files take together, and much more.
+/// Much longer than one file, several sources, hops and a thousand files take together.
 const PATIENCE: Duration = Duration::from_secs(400);
 /// Files of the data sets.
 const MANY: usize = 1000;
@@ -32,50 +32,50 @@ pub const CASES: &[Case] = &[
     ),
 ];
 
-fn sqlite(scene: &CaseContext) {
+fn sqlite(context: &CaseContext) {
     let python = environment("rucio");
-    let stage = HubWithNodes::set(scene, 3, &["--anonymous", "rw"]);
-    let database = format!("sqlite:///{}", scene.path("rucio.db").display());
+    let stage = HubWithNodes::set(context, 3, &["--anonymous", "rw"]);
+    let database = format!("sqlite:///{}", context.path("rucio.db").display());
     let hub = stage.endpoint().replace("https://", "http://");
-    conveyor(scene, &stage, &python, &json!({"database": database, "hub": hub, "usercert": null}));
+    conveyor(context, &stage, &python, &json!({"database": database, "hub": hub, "usercert": null}));
 }
 
-fn postgresql(scene: &CaseContext) {
+fn postgresql(context: &CaseContext) {
     let python = environment("rucio");
-    // In the conveyor's name a proxy is delegated by whoever runs it, as at any FTS.
+    // The operator of the conveyor delegates a proxy in its name, as at any FTS.
     environment("fts3");
-    let stage = HubWithNodes::set(scene, 3, &[]);
-    stage.fts_by_certificate("delegate", &["-f"]).well();
+    let stage = HubWithNodes::set(context, 3, &[]);
+    stage.fts_by_certificate("delegate", &["-f"]).expect_success();
     let server = Postgres::start().unwrap_or_else(|| skip(MISSING));
     server.database("rucio");
     server.rows("rucio", "CREATE SCHEMA rucio");
     // As SQLAlchemy writes it.
     let database = format!("postgresql+psycopg://longhaul@/rucio?host={}", server.socket_dir().display());
-    let robot = &scene.world.pki.robot;
+    let robot = &context.world.pki.robot;
     let both = [&robot.certificate, &robot.key].map(|file| std::fs::read(file).unwrap()).concat();
-    let certificate = scene.write("robot.pem", &both);
+    let certificate = context.write("robot.pem", &both);
     let settings = json!({"database": database, "hub": stage.endpoint(), "usercert": certificate});
-    conveyor(scene, &stage, &python, &settings);
+    conveyor(context, &stage, &python, &settings);
 }
 
 /// Runs the conveyor until all rules are as they should be.
-fn conveyor(scene: &CaseContext, stage: &HubWithNodes, python: &std::path::Path, settings: &Value) {
+fn conveyor(context: &CaseContext, stage: &HubWithNodes, python: &std::path::Path, settings: &Value) {
     let mut settings = settings.clone();
-    settings["home"] = json!(scene.path(""));
+    settings["home"] = json!(context.path(""));
     settings["many"] = json!(MANY);
     for (name, node) in ["A", "B", "C"].iter().zip(&stage.nodes) {
         settings["rses"][name] = json!({"host": "127.0.0.1", "port": node.port, "disk": node.data("")});
     }
-    let script = scene.write("conveyor.py", include_bytes!("conveyor.py"));
-    let file = scene.write("settings.json", settings.to_string().as_bytes());
+    let script = context.write("conveyor.py", include_bytes!("conveyor.py"));
+    let file = context.write("settings.json", settings.to_string().as_bytes());
     let python = python.join("bin/python").display().to_string();
-    let seen = scene.run_for(PATIENCE, &[&python, &script, &file]).well();
+    let seen = context.run_for(PATIENCE, &[&python, &script, &file]).expect_success();
     let report: Value = seen.out.lines().last().and_then(|line| serde_json::from_str(line).ok()).expect("a report");
     assert_eq!(report["rules"], json!(["OK"]), "{report}");
     assert_eq!((&report["other_bytes"], &report["unavailable"]), (&json!([]), &json!([])), "{report}");
     assert_eq!(report["files"], json!(MANY + 3));
     let finished = format!("{}/jobs?state_in=FINISHED", stage.endpoint());
-    let reply = scene.curl(&["--oauth2-bearer", &stage.admin, &finished]).is(200);
+    let reply = context.curl(&["--oauth2-bearer", &stage.admin, &finished]).expect_status(200);
     let jobs: Vec<Value> = serde_json::from_slice(&reply.body).unwrap();
     let of_type = |kind: &str| jobs.iter().filter(|job| job["job_type"] == kind).count();
     assert_eq!((of_type("R"), of_type("H")), (1, 1), "several sources, and hops");

@@ -8,13 +8,13 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 use crate::clients::ClientOutput;
+use crate::context::{CaseContext, skip};
 use crate::node::{LONGHAUL, Node};
-use crate::scene::{CaseContext, skip};
 use crate::wait::{LONG, until_some};
 
 /// A hub with nodes, of which each has a site and an endpoint of its own.
 pub struct HubWithNodes<'a> {
-    scene: &'a CaseContext<'a>,
+    context: &'a CaseContext<'a>,
     pub nodes: Vec<Node>,
     child: Child,
     /// `https://127.0.0.1:PORT`.
@@ -24,7 +24,7 @@ pub struct HubWithNodes<'a> {
     pub user: String,
 }
 
-/// Where set-up puts an environment of Python; the case is skipped where it is not.
+/// The directory into which set-up installs an environment of Python; the case is skipped where it is missing.
 pub fn environment(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools").join(name);
     if !path.join("bin/python").exists() {
@@ -35,15 +35,15 @@ pub fn environment(name: &str) -> PathBuf {
 
 impl<'a> HubWithNodes<'a> {
     /// Starts `count` nodes, and a hub with these options.
-    pub fn set(scene: &'a CaseContext<'a>, count: usize, options: &[&str]) -> HubWithNodes<'a> {
-        HubWithNodes::of(scene, (0..count).map(|_| Node::closed()).collect(), options)
+    pub fn set(context: &'a CaseContext<'a>, count: usize, options: &[&str]) -> HubWithNodes<'a> {
+        HubWithNodes::of(context, (0..count).map(|_| Node::closed()).collect(), options)
     }
 
     /// A hub with these nodes, in which the catalogue may store files below `data/c`.
-    pub fn of(scene: &'a CaseContext<'a>, nodes: Vec<Node>, options: &[&str]) -> HubWithNodes<'a> {
-        let settings = scene.write("hub.toml", described(&nodes).as_bytes());
-        let log = File::create(scene.path("hub.log")).unwrap();
-        let pki = &scene.world.pki;
+    pub fn of(context: &'a CaseContext<'a>, nodes: Vec<Node>, options: &[&str]) -> HubWithNodes<'a> {
+        let settings = context.write("hub.toml", described(&nodes).as_bytes());
+        let log = File::create(context.path("hub.log")).unwrap();
+        let pki = &context.world.pki;
         let mut command = Command::new(LONGHAUL);
         command.args(["hub", "serve", "--listen", "127.0.0.1:0", "--plain", "--config", &settings]);
         for (flag, path) in [
@@ -54,15 +54,15 @@ impl<'a> HubWithNodes<'a> {
         ] {
             command.arg(flag).arg(path);
         }
-        command.args(options).arg("--state").arg(scene.path("hub"));
+        command.args(options).arg("--state").arg(context.path("hub"));
         command.env_remove("LONGHAUL_KEY").env_remove("LONGHAUL_HUB").env_remove("LONGHAUL_STATE");
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let said = || fs::read_to_string(scene.path("hub.log")).unwrap_or_default();
+        let log = || fs::read_to_string(context.path("hub.log")).unwrap_or_default();
         let url = line.trim_end().strip_prefix("listening on ");
-        let url = url.unwrap_or_else(|| panic!("the hub said {line:?} and {}", said())).to_owned();
-        let mut stage = HubWithNodes { scene, nodes, child, url, admin: String::new(), user: String::new() };
+        let url = url.unwrap_or_else(|| panic!("the hub printed {line:?}; its log: {}", log())).to_owned();
+        let mut stage = HubWithNodes { context, nodes, child, url, admin: String::new(), user: String::new() };
         stage.admin = stage.grant(&["--role", "admin", "--name", "root"]);
         stage.user = stage.grant(&["--role", "user", "--name", "ann", "--community", "astro"]);
         stage
@@ -70,7 +70,7 @@ impl<'a> HubWithNodes<'a> {
 
     fn grant(&self, options: &[&str]) -> String {
         let mut command = Command::new(LONGHAUL);
-        command.args(["hub", "grant"]).args(options).arg("--state").arg(self.scene.path("hub"));
+        command.args(["hub", "grant"]).args(options).arg("--state").arg(self.context.path("hub"));
         let output = command.env_remove("LONGHAUL_STATE").output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().lines().last().unwrap().to_owned()
@@ -94,7 +94,7 @@ impl<'a> HubWithNodes<'a> {
         self.nodes[node].at(&format!("data/{name}"))
     }
 
-    /// The storage that a node is, in FTS's words.
+    /// The name of a node's storage in FTS.
     pub fn storage(&self, node: usize) -> String {
         self.nodes[node].at("").trim_end_matches('/').to_owned()
     }
@@ -116,18 +116,18 @@ impl<'a> HubWithNodes<'a> {
         let endpoint = self.endpoint();
         let mut all = vec![program.as_str(), "-s", &endpoint, "--fts-access-token", key];
         all.extend(words);
-        self.scene.run(&all)
+        self.context.run(&all)
     }
 
     /// Runs one of FTS's commands with the certificate of the robot.
     pub fn fts_by_certificate(&self, command: &str, words: &[&str]) -> ClientOutput {
         let program = environment("fts3").join("bin").join(format!("fts-rest-{command}")).display().to_string();
-        let robot = &self.scene.world.pki.robot;
+        let robot = &self.context.world.pki.robot;
         let [certificate, key] = [&robot.certificate, &robot.key].map(|path| path.display().to_string());
         let endpoint = self.endpoint();
         let mut all = vec![program.as_str(), "-s", &endpoint, "--cert", &certificate, "--key", &key];
         all.extend(words);
-        self.scene.run(&all)
+        self.context.run(&all)
     }
 
     /// Runs one of FTS's commands as the user who submits for `astro`.
@@ -139,21 +139,21 @@ impl<'a> HubWithNodes<'a> {
     #[track_caller]
     pub fn submit(&self, words: &[&str]) -> String {
         let tokens = ["--json", "--src-access-token", "", "--dst-access-token", ""];
-        let seen = self.fts("transfer-submit", &[&tokens, words].concat()).well();
+        let seen = self.fts("transfer-submit", &[&tokens, words].concat()).expect_success();
         serde_json::from_str(seen.out.trim()).unwrap_or_else(|error| panic!("{error}: {seen:#?}"))
     }
 
     /// Submits the files and parameters of a document.
     #[track_caller]
     pub fn submit_document(&self, document: &Value, words: &[&str]) -> String {
-        let file = self.scene.write("job.json", document.to_string().as_bytes());
+        let file = self.context.write("job.json", document.to_string().as_bytes());
         self.submit(&[&["-f", &file], words].concat())
     }
 
     /// A job with its files, as the client shows it.
     #[track_caller]
     pub fn job(&self, id: &str) -> Value {
-        let seen = self.fts("transfer-status", &["--json", id]).well();
+        let seen = self.fts("transfer-status", &["--json", id]).expect_success();
         serde_json::from_str(&seen.out).unwrap_or_else(|error| panic!("{error}: {seen:#?}"))
     }
 
@@ -169,11 +169,11 @@ impl<'a> HubWithNodes<'a> {
 }
 
 impl Drop for HubWithNodes<'_> {
-    #[allow(clippy::print_stdout, reason = "what the hub said belongs to the failed test's own output")]
+    #[allow(clippy::print_stdout, reason = "the hub's log belongs to the failed test's own output")]
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let log = fs::read_to_string(self.scene.path("hub.log")).unwrap_or_default();
+        let log = fs::read_to_string(self.context.path("hub.log")).unwrap_or_default();
         if std::thread::panicking() {
             println!("the hub's log:\n{log}");
         } else {
@@ -182,7 +182,7 @@ impl Drop for HubWithNodes<'_> {
     }
 }
 
-/// What the hub is told of the nodes: each by its own URLs, and by those that WebDAV has.
+/// How the nodes are described to the hub: each by its own URLs, and by those that WebDAV has.
 fn described(nodes: &[Node]) -> String {
     let endpoint = |(at, node): (usize, &Node)| {
         let key = node.grant(&["--export", "data", "--write"]);

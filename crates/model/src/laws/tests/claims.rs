@@ -1,5 +1,5 @@
-//! What operators and projects say of their paths, computed again: numbers that hold, numbers that do not, and numbers
-//! that they leave to the reader. What does not hold is told in docs/claims.md, under the same names.
+//! Numbers that operators and projects publish about their paths, computed again: numbers that hold, numbers that do not, and numbers
+//! that follow from published ones. docs/claims.md lists those that do not hold, under the same names.
 //!
 //! Names: W windows and ramps, R recovery and loss, U packets, D volumes, B rate times distance, P disks, tape and
 //! samples, C cost and capacity, S score card.
@@ -13,7 +13,7 @@ const HOUR: f64 = 3_600.0;
 const TB: f64 = 1e12;
 const PB: f64 = 1e15;
 
-/// A name, what we compute, what is said, and how far the two may be apart, as a fraction of what is said.
+/// A name, the computed number, the published number, and how far the two may be apart, as a fraction of the published one.
 type Claim = (&'static str, f64, f64, f64);
 
 #[track_caller]
@@ -100,7 +100,7 @@ fn volumes_hold() {
     ]);
 }
 
-/// Said as bounds, and they hold as such.
+/// Claims that are published as bounds.
 #[test]
 fn bounds_hold() {
     assert!(transfer_s(PB, 400.0 * GBIT, 1.0) <= 8.0 * HOUR, "P11 1 PB in a shift at 400 Gbit/s");
@@ -124,7 +124,7 @@ fn records_hold() {
     ]);
 }
 
-/// Sums, growth and means: no law of ours, but the planner starts from these numbers.
+/// Sums, growth and means: no path law, but the planner starts from these numbers.
 #[test]
 fn sums_hold() {
     let cubic = [197.963, 197.941, 197.804, 197.762, 197.985, 197.705, 197.874, 198.116, 197.928];
@@ -149,10 +149,10 @@ fn sums_hold() {
     ]);
 }
 
-/// Numbers that do not hold: a name, what we compute, what is said, and by how much ours differs (a fraction of what is
-/// said). A claim that came out right here would be a fault of ours.
+/// Numbers that do not hold: a name, the computed number, the published number, and by which fraction of the published one they
+/// differ. A claim that holds after all makes this test fail.
 #[test]
-fn claims_that_are_off_are_off_by_so_much() {
+fn claims_that_do_not_hold_differ_by_the_documented_fraction() {
     let ramp_303_ms = slow_start_s(bdp_bytes(28.3 * GBIT, 0.303), 8948.0, 0.303);
     // From one segment instead of ten: as long as from ten to a window that is ten times as large.
     let ramp_from_one = slow_start_s(INITIAL_WINDOW_SEGMENTS * 97e6, 8948.0, 0.259);
@@ -175,13 +175,13 @@ fn claims_that_are_off_are_off_by_so_much() {
         let found = computed / stated - 1.0;
         assert!((found - difference).abs() <= 0.0002, "{name}: {computed} is off {stated} by {found}");
     }
-    // W3 as printed, 2^(16 + 2^14), is no size of anything.
+    // W3 as it is printed, 2^(16 + 2^14), is not a size.
     assert!(2f64.powi(16 + (1 << 14)).is_infinite());
 }
 
-/// Numbers that follow from what is said, and that nobody has put down.
+/// Numbers that follow from published ones and that nobody has published.
 #[test]
-fn what_follows() {
+fn numbers_that_follow_from_the_claims_hold() {
     hold(&[
         ("W4 the largest window over 303 ms", window_rate_bit_s(WINDOW_BYTES_MAX as f64, 0.303), 28.35 * GBIT, 0.001),
         ("W10 100 MB in what 210 of 259 ms leave", window_rate_bit_s(100e6, 0.259 - 0.210), 16.33 * GBIT, 0.001),
@@ -210,12 +210,12 @@ fn what_follows() {
     ]);
 }
 
-/// What UDP datagrams at a spacing take of the line, bit/s.
+/// The rate that UDP datagrams at a spacing take on the line, bit/s.
 fn on_the_line(payload_bytes: f64, spacing_s: f64) -> f64 {
     needed_bit_s(wire_bytes(payload_bytes + UDP_IPV4_BYTES), spacing_s)
 }
 
-/// What a rate carries in a year, TB.
+/// The volume that a rate carries in a year, TB.
 fn tb_of_a_year(rate_bit_s: f64) -> f64 {
     carried_bytes(rate_bit_s, 365.0 * DAY) / TB
 }

@@ -1,4 +1,4 @@
-//! Audits: what is at an endpoint, compared with what the catalogue says.
+//! Audits: the files at an endpoint, compared with the catalogue.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,4 +1,4 @@
-//! Why files wait, and who has what.
+//! Why files wait, and which share each community has.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

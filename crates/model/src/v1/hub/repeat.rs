@@ -1,4 +1,4 @@
-//! Orders before they are submitted: how long they would take, and those that are submitted again and again.
+//! Estimates of an order before it is submitted, and orders that are submitted regularly.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

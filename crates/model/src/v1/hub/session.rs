@@ -1,4 +1,4 @@
-//! Who one is to the hub, and where one signs in.
+//! The member that a request is authenticated as, and the providers to sign in with.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

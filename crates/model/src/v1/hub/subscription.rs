@@ -1,4 +1,4 @@
-//! Subscriptions: rules that new data gets by itself, by its name and by what is said of it. The flows of an observatory are written in them.
+//! Subscriptions: rules that new data gets automatically, by its name and metadata. The data flows of an observatory are written as subscriptions.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

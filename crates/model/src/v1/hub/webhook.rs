@@ -1,4 +1,4 @@
-//! Webhooks: what happens to names is posted to a URL, signed as Standard Webhooks says.
+//! Webhooks: events of names are posted to a URL, signed as Standard Webhooks says.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,4 +1,4 @@
-//! Tests that a node makes for whoever orders them: from it to another node.
+//! Tests that a client orders from a node: from that node to another one.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! A path from all sides: what each test found, and what that means.
+//! `probe all`: the results of every test of a path, and the causes that follow from them.
 
 use serde::{Deserialize, Serialize};
 

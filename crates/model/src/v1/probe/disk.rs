@@ -1,4 +1,4 @@
-//! What a disk test is asked for, and what it found.
+//! Disk tests: the order and the result.
 
 use serde::{Deserialize, Serialize};
 

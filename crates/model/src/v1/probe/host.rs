@@ -1,4 +1,4 @@
-//! What a test should say about the hosts it ran on.
+//! The hosts of a test: software, processors, load.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

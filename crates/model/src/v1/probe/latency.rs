@@ -1,7 +1,7 @@
-//! What a latency test found.
+//! The result of a latency test.
 //!
-//! Forward is from the end that asks to the end that answers, reverse the other way. What could not be told is absent,
-//! and a sentence beside it says why.
+//! Forward is from the end that asks to the end that answers, reverse the other direction. A number that could not be determined
+//! is absent, and a sentence beside it says why.
 
 use serde::{Deserialize, Serialize};
 

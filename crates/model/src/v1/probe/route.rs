@@ -1,4 +1,4 @@
-//! What a path test found: hops, other paths to the same target, MTU, and what has changed.
+//! The result of a path test: hops, other paths to the same target, MTU, and changes.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! TCP tests: the order and what was found.
+//! TCP tests: the order and the result.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! UDP tests: the order and what was found.
+//! UDP tests: the order and the result.
 //!
 //! Numbers of datagrams count from 0 in each run. A rate is of payload unless it is a wire rate, which adds
 //! [`WIRE_BYTES`] to each datagram, as udpmon does.

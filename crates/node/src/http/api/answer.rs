@@ -1,4 +1,4 @@
-//! Answers to the questions of the API, but for the streams of events.
+//! The answers of the API's routes, except for tests, schedules, tape and the streams of events.
 
 use auth::Action;
 use model::id::Uuid;
@@ -14,17 +14,18 @@ use web::target::pairs;
 use super::{BODY_BYTES_MAX, EVENT_STREAMS_MAX, PAGE, expect};
 use crate::http::refused::{Outcome, Refused, Trouble, refuse};
 use crate::http::request_context::RequestContext;
-use crate::http::short_body::read_little;
+use crate::http::short_body::read_short_body;
 use crate::http::text::Text;
 use crate::test_orders;
 use crate::transfers::{PageQuery, REMEMBERED_MAX, RUNNING_MAX, SCHEMES, SPENT, UNENDED_MAX, Unaccepted, places_here};
 
-/// Sends JSON.
+/// Sends a value as JSON.
 pub(super) fn send(context: &mut RequestContext<'_>, status: u16, answer: &impl Serialize) -> Outcome {
     let text = serde_json::to_vec(answer).map_err(|e| refuse(500, format!("the answer cannot be written: {e}")))?;
     send_text(context, status, text)
 }
 
+/// Sends a text that is JSON, with a line feed at its end.
 pub(super) fn send_text(context: &mut RequestContext<'_>, status: u16, mut text: Vec<u8>) -> Outcome {
     if text.last() != Some(&b'\n') {
         text.push(b'\n');
@@ -51,11 +52,11 @@ pub(super) fn read_within<T: DeserializeOwned>(
     if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(JSON)) {
         return Err(refuse(415, format!("{what} is JSON: send it with Content-Type: {JSON}")));
     }
-    // A body without a length may have as many bytes as are allowed.
-    let comes = context.exchange.body_length().map_or(bytes_max, |bytes| bytes.min(bytes_max as u64) as usize);
+    // A body without a length counts as one of the greatest length.
+    let expected = context.exchange.body_length().map_or(bytes_max, |bytes| bytes.min(bytes_max as u64) as usize);
     let mut memory = context.web.services.memory.part(context.access().holder());
-    memory.grow(comes).map_err(|full| Refused::new(503, full.to_string()).with("Retry-After", "5"))?;
-    let body = read_little(context.exchange, bytes_max, what)?;
+    memory.grow(expected).map_err(|full| Refused::new(503, full.to_string()).with("Retry-After", "5"))?;
+    let body = read_short_body(context.exchange, bytes_max, what)?;
     Ok(web::json::read(&body, what)?)
 }
 
@@ -110,7 +111,7 @@ pub(super) fn capabilities(context: &mut RequestContext<'_>, _: Option<Uuid>) ->
 }
 
 /// The parameters of an audit of the host; the defaults are those of `longhaul tune audit`.
-fn judged_by(context: &RequestContext<'_>) -> Outcome<Ask> {
+fn audit_parameters(context: &RequestContext<'_>) -> Outcome<Ask> {
     let mut ask = Ask { rate_bit_s: None, rtt_s: 0.1, role: "dtn".into() };
     for (name, value) in pairs(context.target.query.as_deref().unwrap_or_default()) {
         let wrong = || refuse(400, "rate_bit_s is a number of bit/s, and rtt_s one of seconds, at most 60");
@@ -119,7 +120,7 @@ fn judged_by(context: &RequestContext<'_>) -> Outcome<Ask> {
             "rtt_s" => ask.rtt_s = value.parse().ok().filter(|rtt| *rtt > 0.0 && *rtt <= 60.0).ok_or_else(wrong)?,
             "role" => ask.role = value,
             "authz" | "access_token" | "" => {}
-            _ => return Err(refuse(400, "a host is judged by rate_bit_s, rtt_s and role, and nothing else")),
+            _ => return Err(refuse(400, "the parameters of an audit are rate_bit_s, rtt_s and role, and no others")),
         }
     }
     Ok(ask)
@@ -127,13 +128,13 @@ fn judged_by(context: &RequestContext<'_>) -> Outcome<Ask> {
 
 /// GET /api/v1/host.
 pub(super) fn host(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
-    let ask = judged_by(context)?;
+    let ask = audit_parameters(context)?;
     let lines = context.web.services.audit(context.access(), &ask)?;
     let read = |line: &String| serde_json::from_str::<serde_json::Value>(line);
     let lines = lines.iter().map(read).collect::<Result<Vec<_>, _>>();
     let mut lines = lines.map_err(|e| refuse(500, format!("the audit is not valid JSON: {e}")))?.into_iter();
-    let whose = lines.next().unwrap_or_default();
-    send(context, 200, &serde_json::json!({"host": whose, "findings": lines.collect::<Vec<_>>()}))
+    let host = lines.next().unwrap_or_default();
+    send(context, 200, &serde_json::json!({"host": host, "findings": lines.collect::<Vec<_>>()}))
 }
 
 /// POST /api/v1/transfers.
@@ -142,12 +143,12 @@ pub(super) fn create(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outco
     // The call-out program may be asked as well, as for every other request over HTTP.
     let (writes, places) = places_here(&order)?;
     for (export, path) in &places {
-        context.reach(if writes { Action::Create } else { Action::Read }, export, path)?;
+        context.resolved(if writes { Action::Create } else { Action::Read }, export, path)?;
     }
     match context.web.services.transfers.accept(context.access(), order) {
         Ok((transfer, is_new)) => send(context, if is_new { 201 } else { 200 }, &*transfer),
         Err(Unaccepted::Refused(refusal)) => Err(context.deny(refusal.into())),
-        Err(Unaccepted::Known) => Err(refuse(409, "this id is that of another order; choose another one")),
+        Err(Unaccepted::Known) => Err(refuse(409, "this id belongs to another order; choose another one")),
         Err(Unaccepted::Spent) => Err(refuse(409, SPENT)),
         Err(Unaccepted::Full(why)) => Err(Refused::new(503, why).with("Retry-After", "60").into()),
     }
@@ -180,7 +181,7 @@ pub(super) fn page_query<S: Copy>(
                 _ => return wrong(format!("limit is a number from 1 to {}", PAGE.1)),
             },
             "authz" | "access_token" | "" => {}
-            _ => return wrong("a list is asked for with state, after and limit, and nothing else".into()),
+            _ => return wrong("the parameters of a list are state, after and limit, and no others".into()),
         }
     }
     Ok(query)
@@ -197,15 +198,14 @@ pub(super) fn list(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome
     }
     let query = page_query(context, &Stage::ALL, Stage::word)?;
     let page = context.web.services.transfers.page(context.access().holder(), &query);
-    let page =
-        page.ok_or_else(|| refuse(404, "the transfer that the page is to begin behind is not known here (any more)"))?;
+    let page = page.ok_or_else(|| refuse(404, "the transfer that `after` names is not known here, or no longer"))?;
     let listed =
         BorrowedTransfers { transfers: page.found.iter().map(|transfer| &**transfer).collect(), next: page.next };
     send(context, 200, &listed)
 }
 
 fn unknown(id: &Uuid) -> Trouble {
-    refuse(404, format!("there is no transfer {id} here, or none that you may know of"))
+    refuse(404, format!("there is no transfer {id} here, or you may not see it"))
 }
 
 /// GET /api/v1/transfers/ID.
@@ -218,9 +218,11 @@ pub(super) fn one(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome
 /// GET /api/v1/transfers/ID/files.
 pub(super) fn files(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
     let id = expect(id)?;
-    let (mut after, mut limit) = (0, PAGE.0);
+    let mut after = 0;
+    let mut limit = PAGE.0;
     for (name, value) in pairs(context.target.query.as_deref().unwrap_or_default()) {
-        let wrong = || refuse(400, "files are asked for with after and limit, which are numbers, and nothing else");
+        let wrong =
+            || refuse(400, "the parameters of a list of files are after and limit, which are numbers, and no others");
         match name.as_str() {
             "after" => after = value.parse().map_err(|_| wrong())?,
             "limit" => limit = value.parse().ok().filter(|limit| (1..=PAGE.1).contains(limit)).ok_or_else(wrong)?,
@@ -241,23 +243,24 @@ pub(super) fn change(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outc
     transfers.get(&holder, &id).ok_or_else(|| unknown(&id))?;
     let change: Change = read(context, "a change")?;
     if change.cancel && change != (Change { cancel: true, ..Change::default() }) {
-        return Err(refuse(400, "a change that cancels a transfer changes nothing else of it"));
+        return Err(refuse(400, "a change with cancel has no other fields"));
     }
     let changed = transfers.change(&holder, &id, &change);
-    let changed = changed.ok_or_else(|| refuse(409, "the transfer has ended: there is nothing left to change"))?;
+    let changed = changed.ok_or_else(|| refuse(409, "the transfer has ended and can no longer be changed"))?;
     send(context, status_of_change(&change, &changed), &*changed)
 }
 
-/// 202 where a cancelled transfer is still ending.
-fn status_of_change(change: &Change, left: &Transfer) -> u16 {
-    if change.cancel && !left.state.is_last() { 202 } else { 200 }
+/// The status of the answer to a change: 202 if a cancelled transfer has not ended yet.
+fn status_of_change(change: &Change, transfer: &Transfer) -> u16 {
+    if change.cancel && !transfer.state.is_last() { 202 } else { 200 }
 }
 
 /// DELETE /api/v1/transfers/ID.
 pub(super) fn cancel(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
     let id = expect(id)?;
-    let left = context.web.services.transfers.cancel(context.access().holder(), &id).ok_or_else(|| unknown(&id))?;
-    send(context, status_of_change(&Change { cancel: true, ..Change::default() }, &left), &*left)
+    let transfer = context.web.services.transfers.cancel(context.access().holder(), &id);
+    let transfer = transfer.ok_or_else(|| unknown(&id))?;
+    send(context, status_of_change(&Change { cancel: true, ..Change::default() }, &transfer), &*transfer)
 }
 
 /// GET /api/v1/transfers/ID/receipt.
@@ -266,7 +269,7 @@ pub(super) fn receipt(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Out
     let holder = context.access().holder();
     let found = context.web.services.transfers.get(holder, &id).ok_or_else(|| unknown(&id))?;
     if !found.state.is_last() {
-        return Err(refuse(409, "the transfer has not ended; its receipt comes with its end"));
+        return Err(refuse(409, "the transfer has not ended: it has no receipt yet"));
     }
     let text = context.web.services.transfers.receipt(holder, &id);
     let text = text.ok_or_else(|| refuse(404, "the transfer ended without having begun: there is no receipt"))?;

@@ -1,5 +1,5 @@
-//! The document of the API (OpenAPI 3.1), made of the table of routes and of the public types. `docs/openapi.json` is what it was
-//! when it was committed; a test holds the two together.
+//! The document of the API (OpenAPI 3.1), generated from the table of routes and the public types. A test compares it with the
+//! committed `docs/openapi.json`.
 
 use model::v1::Receipt;
 use model::v1::flows::Flows;
@@ -69,12 +69,12 @@ fn tape_schemas() -> [(String, Value); 5] {
     let array = |items: Value| json!({"type": "array", "items": items});
     let object = |properties: Value| json!({"type": "object", "properties": properties});
     let file = object(json!({"path": text(), "diskLifetime": text()}));
-    let told = object(json!({
+    let staged = object(json!({
         "path": text(), "onDisk": {"type": "boolean"}, "error": text(), "startedAt": {"type": "integer"}, "finishedAt": {"type": "integer"},
         "state": {"type": "string", "enum": ["SUBMITTED", "STARTED", "CANCELLED", "FAILED", "COMPLETED"]}}));
     let progress = object(json!({
         "id": text(), "createdAt": {"type": "integer"}, "startedAt": {"type": "integer"}, "completedAt": {"type": "integer"},
-        "files": array(told)}));
+        "files": array(staged)}));
     let locality = object(json!({"path": text(), "locality": text(), "error": text()}));
     [
         ("TapeStage".into(), object(json!({"files": array(file)}))),
@@ -96,12 +96,12 @@ fn parameter(name: &str) -> Value {
     }
 }
 
-/// Whether a question needs a credential.
+/// Whether a route needs a credential.
 fn security(handler: &Handler) -> Security {
     match handler.access {
-        RouteAccess::Anybody => Security::Public,
-        RouteAccess::Guests | RouteAccess::Watchers => Security::Optional,
-        RouteAccess::Named => Security::Required,
+        RouteAccess::Public => Security::Public,
+        RouteAccess::Admitted | RouteAccess::Monitoring => Security::Optional,
+        RouteAccess::Authenticated => Security::Required,
     }
 }
 
@@ -118,7 +118,7 @@ fn document(routes: &[Route<Handler>]) -> Value {
     openapi::document(api, routes)
 }
 
-/// The document as it is sent, and committed.
+/// The document as text, as it is sent and committed.
 pub(super) fn text(routes: &[Route<Handler>]) -> String {
     let mut text = serde_json::to_string_pretty(&document(routes)).unwrap_or_default();
     text.push('\n');
@@ -142,9 +142,9 @@ mod tests {
         assert!(committed == text(ROUTES), "docs/openapi.json is not what the types and the routes say; {remedy}");
     }
 
-    /// Every reference leads somewhere, and every type that is spoken of is described.
+    /// Every reference has its schema, and every type of a body or an answer is described.
     #[test]
-    fn references_lead_somewhere() {
+    fn every_reference_has_a_schema() {
         let document = document(ROUTES);
         let known = document["components"]["schemas"].as_object().unwrap();
         let text = text(ROUTES);
@@ -161,9 +161,9 @@ mod tests {
         assert!(known.len() > 15, "{:?}", known.keys());
     }
 
-    /// What is said of a type is what serde writes of it.
+    /// The description of a type has the fields that serde writes.
     #[test]
-    fn types_are_described_as_they_are_written() {
+    fn a_type_is_described_as_serde_writes_it() {
         let document = document(ROUTES);
         let written =
             serde_json::to_value(Transfer { error: Some("x".into()), exit: Some(1), ..Transfer::default() }).unwrap();

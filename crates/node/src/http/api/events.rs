@@ -1,8 +1,8 @@
 //! Server-sent events (the HTML standard, section 9.2): transfers as they change. An event is written on every change of state, and
-//! once a second while bytes move; a comment every 15 s says that both ends are still there.
+//! once a second while bytes move; a comment every 15 s shows both ends that the connection lives.
 //!
-//! The id of an event is the number of the change that it reports, and these numbers grow over restarts of the node: a client that
-//! returns with `Last-Event-ID` receives the changes since. A stream holds a thread, which polls the table four times a second.
+//! The id of an event is the number of the change that it reports, and these numbers keep growing over restarts of the node: a client
+//! that returns with `Last-Event-ID` receives the changes since. A stream holds a thread, which polls the table four times a second.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -22,9 +22,9 @@ use crate::http::request_context::RequestContext;
 use crate::transfers::TransferChange;
 
 /// How often the table of transfers is polled.
-const LOOK: Duration = Duration::from_millis(250);
+const CHECK_EVERY: Duration = Duration::from_millis(250);
 /// How often the progress of a running transfer is reported.
-const PROGRESS: Duration = Duration::from_secs(1);
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// The longest time without an event or a comment.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
@@ -41,7 +41,7 @@ impl EventSubscribers {
     fn take(&self, holder: &str) -> Result<SubscriberPermit<'_>, Refused> {
         let mut counts = self.counts();
         let full = |most: usize, whose: &str| {
-            let reason = format!("{most} streams of events{whose} are open on this node already; ask again later");
+            let reason = format!("{most} streams of events{whose} are open on this node already; try again later");
             Err(Refused::new(503, reason).with("Retry-After", "30"))
         };
         if counts.values().sum::<usize>() >= EVENT_STREAMS_MAX {
@@ -55,7 +55,7 @@ impl EventSubscribers {
     }
 }
 
-/// A permit for one stream of events, given back when dropped.
+/// A permit for one stream of events, released when dropped.
 struct SubscriberPermit<'a> {
     subscribers: &'a EventSubscribers,
     holder: String,
@@ -82,21 +82,22 @@ pub(super) fn of_all(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outco
 pub(super) fn of_one(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
     let id = expect(id)?;
     if context.web.services.transfers.get(context.access().holder(), &id).is_none() {
-        return Err(refuse(404, format!("there is no transfer {id} here, or none that you may know of")));
+        return Err(refuse(404, format!("there is no transfer {id} here, or you may not see it")));
     }
     listen(context, Some(id))
 }
 
 fn listen(context: &mut RequestContext<'_>, only: Option<Uuid>) -> Outcome {
     if context.request().method == web::Method::Head {
-        // A stream without its body has no end.
-        let refused = Refused::new(405, "a stream of events has no head of its own: GET it").with("Allow", "GET");
+        // HEAD of a stream that does not end has no sensible answer.
+        let refused = Refused::new(405, "a stream of events has no HEAD: use GET").with("Allow", "GET");
         return Err(refused.into());
     }
     let web = context.web;
     let _permit = web.api.subscribers.take(context.access().holder())?;
     let last = context.request().headers.get("last-event-id").map(str::trim).filter(|text| !text.is_empty());
-    let last = last.map(|text| text.parse::<u64>().map_err(|_| refuse(400, "Last-Event-ID is none of this node's")));
+    let last = last
+        .map(|text| text.parse::<u64>().map_err(|_| refuse(400, "Last-Event-ID is not an id of this node's events")));
     let last = last.transpose()?;
     let transfers = &web.services.transfers;
     let holder = context.access().holder().to_owned();
@@ -120,8 +121,8 @@ fn listen(context: &mut RequestContext<'_>, only: Option<Uuid>) -> Outcome {
         only,
         mark: 0,
         sent: HashMap::new(),
-        wrote: Instant::now(),
-        asked: Instant::now(),
+        written_at: Instant::now(),
+        checked: Instant::now(),
         bytes: 0,
     };
     let done = stream.run(context, last);
@@ -143,9 +144,10 @@ struct EventStream {
     /// The number of the last change that was read.
     mark: u64,
     sent: HashMap<Uuid, LastEvent>,
-    wrote: Instant,
+    /// When the last event or comment was written.
+    written_at: Instant,
     /// When the client's credential was last checked.
-    asked: Instant,
+    checked: Instant,
     bytes: u64,
 }
 
@@ -154,55 +156,55 @@ impl EventStream {
         let transfers = &context.web.services.transfers;
         match (last, self.only) {
             (Some(last), _) => self.mark = last,
-            // The one transfer is reported whatever its state.
+            // From the mark 0 the transfer is reported in any state.
             (None, Some(_)) => {}
             (None, None) => {
-                let (now, mark) = transfers.unended_of(&self.holder, None);
-                for changed in now {
-                    self.tell(context, &changed)?;
+                let (unended, mark) = transfers.unended_of(&self.holder, None);
+                for changed in unended {
+                    self.send_event(context, &changed)?;
                 }
                 self.mark = mark;
             }
         }
         loop {
-            let (news, mark) = transfers.changed_since(self.mark, &self.holder, self.only.as_ref());
+            let (changes, mark) = transfers.changed_since(self.mark, &self.holder, self.only.as_ref());
             self.mark = mark;
-            for changed in news {
-                self.tell(context, &changed)?;
+            for changed in changes {
+                self.send_event(context, &changed)?;
                 if self.only.is_some() && changed.transfer.state.is_last() {
                     return Ok(());
                 }
             }
             for changed in transfers.under_way_of(&self.holder, self.only.as_ref()) {
-                if self.is_news(&changed) {
-                    self.tell(context, &changed)?;
+                if self.is_due(&changed) {
+                    self.send_event(context, &changed)?;
                 }
             }
-            if self.asked.elapsed() >= HEARTBEAT {
-                self.asked = Instant::now();
-                if !is_welcome(context) {
+            if self.checked.elapsed() >= HEARTBEAT {
+                self.checked = Instant::now();
+                if !is_still_authenticated(context) {
                     return Ok(());
                 }
             }
-            if self.wrote.elapsed() >= HEARTBEAT {
+            if self.written_at.elapsed() >= HEARTBEAT {
                 self.write(context, ": still here\n\n")?;
             }
             if context.web.services.is_stopping() || context.exchange.is_gone() {
                 return Ok(());
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_EVERY);
         }
     }
 
     /// Whether a running transfer is to be reported again: a new state at once, more bytes once a second.
-    fn is_news(&self, changed: &TransferChange) -> bool {
+    fn is_due(&self, changed: &TransferChange) -> bool {
         let now = &changed.transfer;
         self.sent.get(&now.id).is_none_or(|before| {
-            before.state != now.state || before.bytes != now.bytes && before.at.elapsed() >= PROGRESS
+            before.state != now.state || before.bytes != now.bytes && before.at.elapsed() >= PROGRESS_EVERY
         })
     }
 
-    fn tell(&mut self, context: &mut RequestContext<'_>, changed: &TransferChange) -> std::io::Result<()> {
+    fn send_event(&mut self, context: &mut RequestContext<'_>, changed: &TransferChange) -> std::io::Result<()> {
         let transfer = &*changed.transfer;
         let data = serde_json::to_string(transfer)?;
         if transfer.state.is_last() {
@@ -216,16 +218,16 @@ impl EventStream {
 
     fn write(&mut self, context: &mut RequestContext<'_>, text: &str) -> std::io::Result<()> {
         context.exchange.write(text.as_bytes())?;
-        self.wrote = Instant::now();
+        self.written_at = Instant::now();
         self.bytes += text.len() as u64;
         Ok(())
     }
 }
 
 /// Whether the client's credential is still valid.
-fn is_welcome(context: &RequestContext<'_>) -> bool {
+fn is_still_authenticated(context: &RequestContext<'_>) -> bool {
     let access = context.access();
-    context.web.rules.stands(access.holder()) && access.expires().is_none_or(|ends| ends > now().seconds)
+    context.web.rules.is_holder_valid(access.holder()) && access.expires().is_none_or(|ends| ends > now().seconds)
 }
 
 #[cfg(test)]
@@ -233,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_takes_all_the_places() {
+    fn one_holder_leaves_event_streams_for_others() {
         let subscribers = EventSubscribers::default();
         let mut mine: Vec<SubscriberPermit<'_>> =
             (0..EVENT_STREAMS_EACH_MAX).map(|_| subscribers.take("me").unwrap()).collect();
@@ -245,6 +247,6 @@ mod tests {
         mine.pop();
         drop(subscribers.take("another").unwrap());
         drop((mine, others));
-        assert!(subscribers.counts().is_empty(), "whoever leaves is forgotten");
+        assert!(subscribers.counts().is_empty(), "holders without streams are removed");
     }
 }

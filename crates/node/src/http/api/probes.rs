@@ -10,7 +10,7 @@ use crate::http::request_context::RequestContext;
 use crate::transfers::{SPENT, Unaccepted};
 
 fn unknown(id: &Uuid) -> Trouble {
-    refuse(404, format!("there is no test {id} here (any more), or none that you may know of"))
+    refuse(404, format!("there is no test {id} here, or no longer, or you may not see it"))
 }
 
 /// POST /api/v1/probes.
@@ -19,7 +19,7 @@ pub(super) fn create(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outco
     match context.web.services.test_orders.accept(context.access(), order) {
         Ok((probe, is_new)) => send(context, if is_new { 201 } else { 200 }, &probe),
         Err(Unaccepted::Refused(refusal)) => Err(context.deny(refusal.into())),
-        Err(Unaccepted::Known) => Err(refuse(409, "this id is that of another order; choose another one")),
+        Err(Unaccepted::Known) => Err(refuse(409, "this id belongs to another order; choose another one")),
         Err(Unaccepted::Spent) => Err(refuse(409, SPENT)),
         Err(Unaccepted::Full(why)) => Err(Refused::new(503, why).with("Retry-After", "60").into()),
     }
@@ -30,7 +30,7 @@ pub(super) fn list(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome
     let query = page_query(context, &ProbeStage::ALL, ProbeStage::word)?;
     let page = context.web.services.test_orders.page(context.access().holder(), &query);
     let (probes, next) =
-        page.ok_or_else(|| refuse(404, "the test that the page is to begin behind is not known here (any more)"))?;
+        page.ok_or_else(|| refuse(404, "the test that `after` names is not known here, or no longer"))?;
     send(context, 200, &Probes { probes, next })
 }
 
@@ -44,6 +44,6 @@ pub(super) fn one(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome
 /// DELETE /api/v1/probes/ID.
 pub(super) fn cancel(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
     let id = expect(id)?;
-    let left = context.web.services.test_orders.cancel(context.access().holder(), &id).ok_or_else(|| unknown(&id))?;
-    send(context, if left.state.is_last() { 200 } else { 202 }, &left)
+    let probe = context.web.services.test_orders.cancel(context.access().holder(), &id).ok_or_else(|| unknown(&id))?;
+    send(context, if probe.state.is_last() { 200 } else { 202 }, &probe)
 }

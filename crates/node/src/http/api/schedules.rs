@@ -14,7 +14,7 @@ use crate::measurements::{PAGE_MAX, WAIT_S_MAX};
 use crate::transfers::{SPENT, Unaccepted};
 
 fn unknown(id: &Uuid) -> Trouble {
-    refuse(404, format!("there is no schedule {id} here, or none that you may know of"))
+    refuse(404, format!("there is no schedule {id} here, or you may not see it"))
 }
 
 /// POST /api/v1/schedules.
@@ -24,7 +24,7 @@ pub(super) fn create(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outco
         Ok((status, is_new)) => send(context, if is_new { 201 } else { 200 }, &status),
         Err(Unaccepted::Refused(refusal)) => Err(context.deny(refusal.into())),
         Err(Unaccepted::Known) => {
-            Err(refuse(409, "this id is that of another schedule; remove that one, or choose another id"))
+            Err(refuse(409, "this id belongs to another schedule; remove that one, or choose another id"))
         }
         Err(Unaccepted::Spent) => Err(refuse(409, SPENT)),
         Err(Unaccepted::Full(why)) => Err(Refused::new(503, why).with("Retry-After", "600").into()),
@@ -47,22 +47,21 @@ pub(super) fn one(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome
 /// DELETE /api/v1/schedules/ID.
 pub(super) fn remove(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
     let id = expect(id)?;
-    let gone = context.web.services.schedules.remove(context.access().holder(), &id).ok_or_else(|| unknown(&id))?;
-    send(context, 200, &gone)
+    let removed = context.web.services.schedules.remove(context.access().holder(), &id).ok_or_else(|| unknown(&id))?;
+    send(context, 200, &removed)
 }
 
 /// GET /api/v1/measurements.
 pub(super) fn measurements(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
-    let (mut after, mut limit, mut wait_s) = (0u64, PAGE_MAX, 0.0f64);
+    let mut after = 0u64;
+    let mut limit = PAGE_MAX;
+    let mut wait_s = 0.0f64;
     for (name, value) in pairs(context.target.query.as_deref().unwrap_or_default()) {
         let wrong = || {
-            let (most, wait) = (PAGE_MAX, WAIT_S_MAX);
-            refuse(
-                400,
-                format!(
-                    "after is a number, limit one from 1 to {most}, wait_s one from 0 to {wait}; there is nothing else"
-                ),
-            )
+            let reason = format!(
+                "the parameters are after, a number, limit, from 1 to {PAGE_MAX}, and wait_s, from 0 to {WAIT_S_MAX}"
+            );
+            refuse(400, reason)
         };
         match name.as_str() {
             "after" => after = value.parse().map_err(|_| wrong())?,
@@ -79,6 +78,8 @@ pub(super) fn measurements(context: &mut RequestContext<'_>, _: Option<Uuid>) ->
     let log = services.schedules.log();
     match log.after(context.access().holder(), after, limit, wait, services.shutdown()) {
         Some(page) => send(context, 200, &page),
-        None => Err(Refused::new(503, "too many wait for measurements already").with("Retry-After", "5").into()),
+        None => {
+            Err(Refused::new(503, "too many requests wait for measurements already").with("Retry-After", "5").into())
+        }
     }
 }

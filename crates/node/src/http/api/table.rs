@@ -20,7 +20,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         query: &[],
         body: None,
         answers: &[Answer::json(200, "the questions of this API", "Index")],
-        handler: Handler { access: RouteAccess::Guests, answer: index },
+        handler: Handler { access: RouteAccess::Admitted, answer: index },
     },
     Route {
         method: "GET",
@@ -30,7 +30,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         query: &[],
         body: None,
         answers: &[Answer::any(200, "an OpenAPI document")],
-        handler: Handler { access: RouteAccess::Guests, answer: openapi },
+        handler: Handler { access: RouteAccess::Admitted, answer: openapi },
     },
     Route {
         method: "GET",
@@ -40,7 +40,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         query: &[],
         body: None,
         answers: &[Answer::json(200, "it is", "Health"), Answer::json(503, "it is stopping", "Health")],
-        handler: Handler { access: RouteAccess::Anybody, answer: answer::health },
+        handler: Handler { access: RouteAccess::Public, answer: answer::health },
     },
     Route {
         method: "GET",
@@ -50,7 +50,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         query: &[],
         body: None,
         answers: &[Answer::json(200, "addresses, exports, protocols, limits, load", "Capabilities")],
-        handler: Handler { access: RouteAccess::Guests, answer: answer::capabilities },
+        handler: Handler { access: RouteAccess::Admitted, answer: answer::capabilities },
     },
     Route {
         method: "GET",
@@ -67,7 +67,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
             Answer::json(200, "whose audit it is, and its findings", "Host"),
             Answer::problem(403, "it does not tell"),
         ],
-        handler: Handler { access: RouteAccess::Named, answer: answer::host },
+        handler: Handler { access: RouteAccess::Authenticated, answer: answer::host },
     },
     Route {
         method: "GET",
@@ -81,7 +81,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
             "of everybody for who may see the whole node, of himself for anybody else",
             "Flows",
         )],
-        handler: Handler { access: RouteAccess::Named, answer: |context, _| flows::answer(context) },
+        handler: Handler { access: RouteAccess::Authenticated, answer: |context, _| flows::answer(context) },
     },
     Route {
         method: "POST",
@@ -99,7 +99,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
             ),
             Answer::problem(503, "as much is ordered already as may be"),
         ],
-        handler: Handler { access: RouteAccess::Named, answer: answer::create },
+        handler: Handler { access: RouteAccess::Authenticated, answer: answer::create },
     },
     Route {
         method: "GET",
@@ -113,7 +113,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         ],
         body: None,
         answers: &[Answer::json(200, "a page", "Transfers")],
-        handler: Handler { access: RouteAccess::Named, answer: answer::list },
+        handler: Handler { access: RouteAccess::Authenticated, answer: answer::list },
     },
     Route {
         method: "GET",
@@ -123,7 +123,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         query: &[],
         body: None,
         answers: &[Answer::json(200, "how it fares", "Transfer"), Answer::problem(404, "there is none")],
-        handler: Handler { access: RouteAccess::Named, answer: answer::one },
+        handler: Handler { access: RouteAccess::Authenticated, answer: answer::one },
     },
     Route {
         method: "PATCH",
@@ -137,7 +137,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
             Answer::json(200, "how it fares", "Transfer"),
             Answer::problem(409, "it has ended"),
         ],
-        handler: Handler { access: RouteAccess::Named, answer: answer::change },
+        handler: Handler { access: RouteAccess::Authenticated, answer: answer::change },
     },
     Route {
         method: "DELETE",
@@ -147,7 +147,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         query: &[],
         body: None,
         answers: &[Answer::json(200, "it has ended", "Transfer"), Answer::json(202, "it is ending", "Transfer")],
-        handler: Handler { access: RouteAccess::Named, answer: answer::cancel },
+        handler: Handler { access: RouteAccess::Authenticated, answer: answer::cancel },
     },
     Route {
         method: "GET",
@@ -161,7 +161,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
             Answer::problem(404, "it ended without having begun"),
             Answer::problem(409, "it has not ended"),
         ],
-        handler: Handler { access: RouteAccess::Named, answer: answer::receipt },
+        handler: Handler { access: RouteAccess::Authenticated, answer: answer::receipt },
     },
     Route {
         method: "GET",
@@ -171,7 +171,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         query: &[("after", "the `next` of the page before"), ("limit", "how many; 1,000 unless said, 10,000 at most")],
         body: None,
         answers: &[Answer::json(200, "files in the order in which they ended", "FileResults")],
-        handler: Handler { access: RouteAccess::Named, answer: answer::files },
+        handler: Handler { access: RouteAccess::Authenticated, answer: answer::files },
     },
     Route {
         method: "GET",
@@ -184,7 +184,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
             Answer::events(200, "server-sent events, each a Transfer"),
             Answer::any(204, "it has ended, and its end was heard"),
         ],
-        handler: Handler { access: RouteAccess::Named, answer: events::of_one },
+        handler: Handler { access: RouteAccess::Authenticated, answer: events::of_one },
     },
     Route {
         method: "GET",
@@ -197,7 +197,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
             Answer::events(200, "server-sent events, each a Transfer"),
             Answer::problem(503, "too many listen already"),
         ],
-        handler: Handler { access: RouteAccess::Named, answer: events::of_all },
+        handler: Handler { access: RouteAccess::Authenticated, answer: events::of_all },
     },
     Route {
         method: "POST",
@@ -211,7 +211,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
             Answer::json(200, "it was ordered before", "Probe"),
             Answer::problem(409, "the id is that of another order"),
         ],
-        handler: Handler { access: RouteAccess::Named, answer: probes::create },
+        handler: Handler { access: RouteAccess::Authenticated, answer: probes::create },
     },
     Route {
         method: "GET",
@@ -225,7 +225,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         ],
         body: None,
         answers: &[Answer::json(200, "a page", "Probes")],
-        handler: Handler { access: RouteAccess::Named, answer: probes::list },
+        handler: Handler { access: RouteAccess::Authenticated, answer: probes::list },
     },
     Route {
         method: "GET",
@@ -235,7 +235,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         query: &[],
         body: None,
         answers: &[Answer::json(200, "how it fares, or what it found", "Probe"), Answer::problem(404, "there is none")],
-        handler: Handler { access: RouteAccess::Named, answer: probes::one },
+        handler: Handler { access: RouteAccess::Authenticated, answer: probes::one },
     },
     Route {
         method: "DELETE",
@@ -245,7 +245,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         query: &[],
         body: None,
         answers: &[Answer::json(200, "it has ended", "Probe"), Answer::json(202, "it is ending", "Probe")],
-        handler: Handler { access: RouteAccess::Named, answer: probes::cancel },
+        handler: Handler { access: RouteAccess::Authenticated, answer: probes::cancel },
     },
     Route {
         method: "POST",
@@ -255,7 +255,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         query: &[],
         body: Some("TapeStage"),
         answers: &[Answer::json(201, "a request", "TapeRequest"), Answer::problem(413, "it has too many files")],
-        handler: Handler { access: RouteAccess::Named, answer: tape::stage },
+        handler: Handler { access: RouteAccess::Authenticated, answer: tape::stage },
     },
     Route {
         method: "GET",
@@ -265,7 +265,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         query: &[],
         body: None,
         answers: &[Answer::json(200, "its files", "TapeProgress"), Answer::problem(404, "there is none")],
-        handler: Handler { access: RouteAccess::Named, answer: tape::progress },
+        handler: Handler { access: RouteAccess::Authenticated, answer: tape::progress },
     },
     Route {
         method: "DELETE",
@@ -275,7 +275,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         query: &[],
         body: None,
         answers: &[Answer::any(200, "it is gone"), Answer::problem(404, "there is none")],
-        handler: Handler { access: RouteAccess::Named, answer: tape::remove },
+        handler: Handler { access: RouteAccess::Authenticated, answer: tape::remove },
     },
     Route {
         method: "POST",
@@ -288,7 +288,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
             Answer::any(200, "they are not brought"),
             Answer::problem(400, "one is none of its files: nothing is done"),
         ],
-        handler: Handler { access: RouteAccess::Named, answer: tape::cancel },
+        handler: Handler { access: RouteAccess::Authenticated, answer: tape::cancel },
     },
     Route {
         method: "POST",
@@ -298,7 +298,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         query: &[],
         body: Some("TapePaths"),
         answers: &[Answer::any(200, "they may go"), Answer::problem(400, "one is none of its files: nothing is done")],
-        handler: Handler { access: RouteAccess::Named, answer: tape::release },
+        handler: Handler { access: RouteAccess::Authenticated, answer: tape::release },
     },
     Route {
         method: "POST",
@@ -308,7 +308,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         query: &[],
         body: Some("TapePaths"),
         answers: &[Answer::json(200, "path by path", "TapeLocalities")],
-        handler: Handler { access: RouteAccess::Named, answer: tape::archive_info },
+        handler: Handler { access: RouteAccess::Authenticated, answer: tape::archive_info },
     },
     Route {
         method: "POST",
@@ -323,7 +323,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
             Answer::problem(409, "the id is that of another schedule"),
             Answer::problem(503, "as many are repeated already as may be"),
         ],
-        handler: Handler { access: RouteAccess::Named, answer: schedules::create },
+        handler: Handler { access: RouteAccess::Authenticated, answer: schedules::create },
     },
     Route {
         method: "GET",
@@ -333,7 +333,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         query: &[],
         body: None,
         answers: &[Answer::json(200, "all of them", "Schedules")],
-        handler: Handler { access: RouteAccess::Named, answer: schedules::list },
+        handler: Handler { access: RouteAccess::Authenticated, answer: schedules::list },
     },
     Route {
         method: "GET",
@@ -343,7 +343,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         query: &[],
         body: None,
         answers: &[Answer::json(200, "how it fares", "ScheduleStatus"), Answer::problem(404, "there is none")],
-        handler: Handler { access: RouteAccess::Named, answer: schedules::one },
+        handler: Handler { access: RouteAccess::Authenticated, answer: schedules::one },
     },
     Route {
         method: "DELETE",
@@ -353,7 +353,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         query: &[],
         body: None,
         answers: &[Answer::json(200, "it is removed", "ScheduleStatus"), Answer::problem(404, "there is none")],
-        handler: Handler { access: RouteAccess::Named, answer: schedules::remove },
+        handler: Handler { access: RouteAccess::Authenticated, answer: schedules::remove },
     },
     Route {
         method: "GET",
@@ -370,7 +370,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
             Answer::json(200, "some of them, and where the next begin", "Measurements"),
             Answer::problem(503, "too many wait already"),
         ],
-        handler: Handler { access: RouteAccess::Named, answer: schedules::measurements },
+        handler: Handler { access: RouteAccess::Authenticated, answer: schedules::measurements },
     },
     Route {
         method: "GET",
@@ -380,7 +380,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         query: &[],
         body: None,
         answers: &[Answer::any(200, "a report")],
-        handler: Handler { access: RouteAccess::Watchers, answer: wlcg::srr },
+        handler: Handler { access: RouteAccess::Monitoring, answer: wlcg::srr },
     },
     Route {
         method: "GET",
@@ -390,7 +390,7 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         query: &[],
         body: None,
         answers: &[Answer::any(200, "rates, bytes per second")],
-        handler: Handler { access: RouteAccess::Watchers, answer: wlcg::network },
+        handler: Handler { access: RouteAccess::Monitoring, answer: wlcg::network },
     },
 ];
 

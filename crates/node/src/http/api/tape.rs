@@ -36,14 +36,14 @@ struct Paths {
 }
 
 /// Whether a GET asks for the discovery document.
-pub(crate) fn is_asked_about(context: &RequestContext<'_>) -> bool {
+pub(crate) fn is_discovery(context: &RequestContext<'_>) -> bool {
     context.target.path.as_bytes() == DISCOVERY
 }
 
 /// Answers with the discovery document.
 pub(crate) fn describe(context: &mut RequestContext<'_>) -> Outcome {
     if !context.web.rules.has_tape() {
-        return Err(refuse(404, "no export of this node has tape behind it"));
+        return Err(refuse(404, "no export of this node has tape"));
     }
     let uri = format!("{}/api/v1/tape", context.origin());
     let described = json!({
@@ -60,7 +60,10 @@ struct ExportPath {
     below: RelPath,
 }
 
-/// Resolves a path of the API; an error text where the principal lacks the right.
+/// Resolves a path of the API.
+///
+/// # Errors
+/// The path names no export, or the principal lacks the right.
 fn place(context: &RequestContext<'_>, path: &str, needed: Actions) -> Result<ExportPath, String> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let Some((export, rest)) = parts.split_first() else { return Err("it names no export".to_owned()) };
@@ -93,38 +96,43 @@ pub(super) fn stage(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcom
             is_released: false,
         };
         match place(context, &file.path, Actions::STAGE) {
-            Err(why) => (file.state, file.error) = (FileState::Failed, Some(why)),
+            Err(why) => {
+                file.state = FileState::Failed;
+                file.error = Some(why);
+            }
             Ok(ExportPath { export, below }) => {
                 if context.web.rules.tape(&export).is_none() {
-                    (file.state, file.error) = on_disk_alone(context, &export, &below);
+                    (file.state, file.error) = state_without_tape(context, &export, &below);
                 }
-                (file.export, file.below) = (export, below.to_string());
+                file.export = export;
+                file.below = below.to_string();
             }
         }
         file
     };
     let files: Vec<StagedFile> = order.files.into_iter().map(|ordered| file(ordered.path)).collect();
     if files.iter().all(|file| file.error.as_deref() == Some("Permission denied")) {
-        return Err(context.deny(refuse(403, "none of these files may be brought from tape with what was shown")));
+        return Err(context.deny(refuse(403, "your credential permits the recall of none of these files")));
     }
-    let id = context.web.services.stage_requests.accept(context.access().holder(), files).map_err(not_done)?;
+    let id = context.web.services.stage_requests.accept(context.access().holder(), files).map_err(refusal_of)?;
     send(context, 201, &json!({"requestId": id}))
 }
 
-/// The state of a file in an export without tape.
-fn on_disk_alone(context: &RequestContext<'_>, export: &str, below: &RelPath) -> (FileState, Option<String>) {
-    match context.reach(Action::Stat, export, below).map(|at| at.store.stat(&at.path).is_ok()) {
+/// The state of a file in an export without tape, and the reason of a failure.
+fn state_without_tape(context: &RequestContext<'_>, export: &str, below: &RelPath) -> (FileState, Option<String>) {
+    match context.resolved(Action::Stat, export, below).map(|at| at.store.stat(&at.path).is_ok()) {
         Ok(true) => (FileState::Completed, None),
         _ => (FileState::Failed, Some("No such file".to_owned())),
     }
 }
 
-fn not_done(why: StageError) -> Trouble {
+/// The refusal for an error of the stage requests.
+fn refusal_of(why: StageError) -> Trouble {
     match why {
-        StageError::Unknown => refuse(404, "there is no such request, or none that you may know of"),
-        StageError::NotOfIt(path) => refuse(400, format!("{path} is none of the request's files: nothing was done")),
+        StageError::Unknown => refuse(404, "there is no such request, or you may not see it"),
+        StageError::NotAFile(path) => refuse(400, format!("{path} is not a file of the request: nothing was done")),
         StageError::Full => {
-            Refused::new(503, "as many requests are under way as may be").with("Retry-After", "600").into()
+            Refused::new(503, "the node has as many requests as it accepts").with("Retry-After", "600").into()
         }
     }
 }
@@ -133,56 +141,58 @@ fn not_done(why: StageError) -> Trouble {
 pub(super) fn progress(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
     let id = expect(id)?;
     let request = context.web.services.stage_requests.get(context.access().holder(), &id);
-    let request = request.ok_or_else(|| not_done(StageError::Unknown))?;
-    let mut told = Map::new();
-    told.insert("id".into(), json!(id));
-    told.insert("createdAt".into(), json!(request.created));
+    let request = request.ok_or_else(|| refusal_of(StageError::Unknown))?;
+    let mut answer = Map::new();
+    answer.insert("id".into(), json!(id));
+    answer.insert("createdAt".into(), json!(request.created));
     if let Some(started) = request.files.iter().filter_map(|file| file.started).min() {
-        told.insert("startedAt".into(), json!(started));
+        answer.insert("startedAt".into(), json!(started));
     }
     if request.is_over() {
         let finished = request.files.iter().filter_map(|file| file.finished).max();
-        told.insert("completedAt".into(), json!(finished.unwrap_or(request.created)));
+        answer.insert("completedAt".into(), json!(finished.unwrap_or(request.created)));
     }
-    told.insert("files".into(), request.files.iter().map(file_progress).collect());
-    send(context, 200, &told)
+    answer.insert("files".into(), request.files.iter().map(file_progress).collect());
+    send(context, 200, &answer)
 }
 
 /// A file as JSON: with `onDisk` or with `state`, never both.
 fn file_progress(file: &StagedFile) -> Value {
-    let mut told = Map::new();
-    told.insert("path".into(), json!(file.path));
+    let mut answer = Map::new();
+    answer.insert("path".into(), json!(file.path));
     match file.state {
-        FileState::Completed => told.insert("onDisk".into(), json!(true)),
-        state => told.insert("state".into(), json!(state)),
+        FileState::Completed => answer.insert("onDisk".into(), json!(true)),
+        state => answer.insert("state".into(), json!(state)),
     };
     let facts = [("startedAt", file.started.map(|at| json!(at))), ("finishedAt", file.finished.map(|at| json!(at)))];
     for (name, value) in facts.into_iter().chain([("error", file.error.as_ref().map(|error| json!(error)))]) {
-        told.extend(value.map(|value| (name.to_owned(), value)));
+        answer.extend(value.map(|value| (name.to_owned(), value)));
     }
-    Value::Object(told)
+    Value::Object(answer)
 }
 
 /// POST /api/v1/tape/stage/ID/cancel.
 pub(super) fn cancel(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
-    let (id, order) = (expect(id)?, read_within::<Paths>(context, "paths", BODY_BYTES_MAX)?);
+    let id = expect(id)?;
+    let order: Paths = read_within(context, "paths", BODY_BYTES_MAX)?;
     let holder = context.access().holder();
-    context.web.services.stage_requests.cancel(holder, &id, &order.paths).map_err(not_done)?;
+    context.web.services.stage_requests.cancel(holder, &id, &order.paths).map_err(refusal_of)?;
     send(context, 200, &json!({}))
 }
 
 /// DELETE /api/v1/tape/stage/ID.
 pub(super) fn remove(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
     let id = expect(id)?;
-    context.web.services.stage_requests.remove(context.access().holder(), &id).map_err(not_done)?;
+    context.web.services.stage_requests.remove(context.access().holder(), &id).map_err(refusal_of)?;
     send(context, 200, &json!({}))
 }
 
 /// POST /api/v1/tape/release/ID.
 pub(super) fn release(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Outcome {
-    let (id, order) = (expect(id)?, read_within::<Paths>(context, "paths", BODY_BYTES_MAX)?);
+    let id = expect(id)?;
+    let order: Paths = read_within(context, "paths", BODY_BYTES_MAX)?;
     let holder = context.access().holder();
-    context.web.services.stage_requests.release(holder, &id, &order.paths).map_err(not_done)?;
+    context.web.services.stage_requests.release(holder, &id, &order.paths).map_err(refusal_of)?;
     send(context, 200, &json!({}))
 }
 
@@ -190,24 +200,24 @@ pub(super) fn release(context: &mut RequestContext<'_>, id: Option<Uuid>) -> Out
 pub(super) fn archive_info(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
     let order: Paths = read_within(context, "paths", BODY_BYTES_MAX)?;
     if order.paths.len() > FILES_MAX {
-        return Err(refuse(413, format!("{FILES_MAX} paths are told of at once; send several requests")));
+        return Err(refuse(413, format!("a request has at most {FILES_MAX} paths; send several requests")));
     }
-    let mut told: HashMap<usize, Result<String, String>> = HashMap::new();
-    let mut asked: HashMap<String, Vec<(usize, String)>> = HashMap::new();
+    let mut localities: HashMap<usize, Result<String, String>> = HashMap::new();
+    let mut on_tape: HashMap<String, Vec<(usize, String)>> = HashMap::new();
     for (at, path) in order.paths.iter().enumerate() {
         match place(context, path, Actions::POLL) {
-            Err(why) => drop(told.insert(at, Err(why))),
+            Err(why) => drop(localities.insert(at, Err(why))),
             Ok(ExportPath { export, below }) if context.web.rules.tape(&export).is_none() => {
-                let outcome = match on_disk_alone(context, &export, &below) {
+                let outcome = match state_without_tape(context, &export, &below) {
                     (FileState::Completed, _) => Ok("DISK".to_owned()),
                     (_, why) => Err(why.unwrap_or_default()),
                 };
-                told.insert(at, outcome);
+                localities.insert(at, outcome);
             }
-            Ok(ExportPath { export, below }) => asked.entry(export).or_default().push((at, below.to_string())),
+            Ok(ExportPath { export, below }) => on_tape.entry(export).or_default().push((at, below.to_string())),
         }
     }
-    for (export, files) in asked {
+    for (export, files) in on_tape {
         let Some(library) = context.web.rules.tape(&export) else { continue };
         let paths: Vec<String> = files.iter().map(|(_, path)| path.clone()).collect();
         let known = library.localities(&paths);
@@ -215,18 +225,18 @@ pub(super) fn archive_info(context: &mut RequestContext<'_>, _: Option<Uuid>) ->
             let outcome = match &known {
                 Ok(known) => known.get(&path).cloned().unwrap_or_else(|| Ok("UNAVAILABLE".to_owned())),
                 Err(why) => {
-                    tracing::warn!(export, why, "it cannot be told where files are");
+                    tracing::warn!(export, why, "the localities of files cannot be determined");
                     Ok("UNAVAILABLE".to_owned())
                 }
             };
-            told.insert(at, outcome);
+            localities.insert(at, outcome);
         }
     }
     let lines: Vec<Value> = order
         .paths
         .iter()
         .enumerate()
-        .map(|(at, path)| match told.remove(&at) {
+        .map(|(at, path)| match localities.remove(&at) {
             Some(Ok(locality)) => json!({"path": path, "locality": locality}),
             Some(Err(error)) => json!({"path": path, "error": error}),
             None => json!({"path": path, "locality": "UNAVAILABLE"}),

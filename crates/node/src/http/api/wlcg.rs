@@ -22,23 +22,25 @@ fn host_name() -> String {
 /// GET /api/v1/srr.
 pub(super) fn srr(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcome {
     let rules = &context.web.rules;
-    let is_watcher = rules.tells_numbers_to(context.exchange.peer().ip());
-    let filled = rules.filled((!is_watcher).then(|| context.access()));
+    let is_monitoring = rules.may_read_metrics(context.exchange.peer().ip());
+    let spaces = rules.export_spaces((!is_monitoring).then(|| context.access()));
     let state = if context.web.services.is_stopping() { "draining" } else { "open" };
-    let report = report(&host_name(), &context.origin(), &filled, state, now().seconds);
+    let report = report(&host_name(), &context.origin(), &spaces, state, now().seconds);
     send(context, 200, &report)
 }
 
-fn report(name: &str, origin: &str, filled: &[ExportSpace], state: &str, now: i64) -> Value {
-    let (mut devices, mut total, mut used) = (Vec::new(), 0, 0);
-    for share in filled {
+fn report(name: &str, origin: &str, spaces: &[ExportSpace], state: &str, now: i64) -> Value {
+    let mut devices = Vec::new();
+    let mut total = 0;
+    let mut used = 0;
+    for share in spaces {
         if !devices.contains(&share.device) {
             devices.push(share.device);
             total += share.total_bytes;
             used += share.total_bytes.saturating_sub(share.free_bytes);
         }
     }
-    let shares: Vec<Value> = filled
+    let shares: Vec<Value> = spaces
         .iter()
         .map(|share| {
             json!({
@@ -50,7 +52,7 @@ fn report(name: &str, origin: &str, filled: &[ExportSpace], state: &str, now: i6
             })
         })
         .collect();
-    let names: Vec<&str> = filled.iter().map(|share| share.export.as_str()).collect();
+    let names: Vec<&str> = spaces.iter().map(|share| share.export.as_str()).collect();
     json!({"storageservice": {
         "name": name, "id": name, "servicetype": "longhaul", "implementation": "longhaul",
         "implementationversion": env!("CARGO_PKG_VERSION"), "qualitylevel": "production", "capabilities": CAPABILITIES,
@@ -87,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_counts_once() {
+    fn a_device_of_several_exports_is_counted_once() {
         let share = |export: &str, device| ExportSpace {
             export: export.into(),
             is_writable: export == "a",
@@ -96,13 +98,13 @@ mod tests {
             free_bytes: 40,
             communities: vec!["ska".into()],
         };
-        let told = report("h", "https://h:1", &[share("a", 1), share("b", 1), share("c", 2)], "open", 7);
-        let service = &told["storageservice"];
+        let report = report("h", "https://h:1", &[share("a", 1), share("b", 1), share("c", 2)], "open", 7);
+        let service = &report["storageservice"];
         assert_eq!(service["storagecapacity"]["online"], json!({"totalsize": 200, "usedsize": 120, "reservedsize": 0}));
         assert_eq!(service["storageendpoints"][0]["assignedshares"], json!(["a", "b", "c"]));
         let first = &service["storageshares"][0];
         assert_eq!((&first["path"], &first["usedsize"]), (&json!(["/a"]), &json!(60)));
-        // What the schema wants (version 4.2).
+        // The fields that the schema requires (version 4.2).
         for name in
             ["name", "implementation", "implementationversion", "storagecapacity", "storageendpoints", "storageshares"]
         {

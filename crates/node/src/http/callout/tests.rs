@@ -12,8 +12,17 @@ fn script(text: &str) -> Callout {
 fn question<'a>(path: &'a str) -> Question<'a> {
     let credential = CredentialFacts { kind: "token", issuer: Some("https://i"), ..CredentialFacts::default() };
     let peer = "192.0.2.1".parse().unwrap();
-    let (method, export, action, policy) = ("GET", "data", "read", "refuses");
-    Question { v: 1, peer, who: "a@i", method, export, path, action, policy, credential }
+    Question {
+        v: 1,
+        peer,
+        who: "a@i",
+        method: "GET",
+        export: "data",
+        path,
+        action: "read",
+        policy: "refuses",
+        credential,
+    }
 }
 
 fn ask(text: &str) -> Verdict {
@@ -21,7 +30,7 @@ fn ask(text: &str) -> Verdict {
 }
 
 #[test]
-fn it_is_told_and_it_answers() {
+fn the_program_gets_the_question_and_its_answer_decides() {
     let yes = ask(r#"grep -q '"path":"p".*"kind":"token","issuer":"https://i"' && echo '{"allow":true}'"#);
     assert_eq!(yes, Verdict { allow: true, reason: String::new() });
     let no = ask(r#"cat >/dev/null; printf '{"allow":false,"reason":"not\\non Sundays"}'"#);
@@ -31,7 +40,7 @@ fn it_is_told_and_it_answers() {
 }
 
 #[test]
-fn anything_but_a_yes_is_a_no() {
+fn anything_but_a_valid_permission_is_a_refusal() {
     for text in ["exit 0", "echo yes", "echo '{\"allow\":true}'; exit 1", "echo '{\"allow\":\"true\"}'", "kill -9 $$"] {
         assert!(!ask(text).allow, "{text}");
     }
@@ -40,7 +49,7 @@ fn anything_but_a_yes_is_a_no() {
 }
 
 #[test]
-fn who_does_not_answer_is_ended_with_all_it_started() {
+fn a_program_that_does_not_answer_is_killed_with_its_children() {
     let dir = tempfile::tempdir().unwrap();
     let mark = dir.path().join("mark");
     let slow = Callout {
@@ -55,7 +64,7 @@ fn who_does_not_answer_is_ended_with_all_it_started() {
 }
 
 #[test]
-fn an_answer_is_remembered_for_who_and_where() {
+fn a_verdict_is_remembered_by_holder_and_path() {
     let dir = tempfile::tempdir().unwrap();
     let count = dir.path().join("count");
     let callout = script(&format!("echo >>{}; echo '{{\"allow\":true}}'", count.display()));
@@ -67,7 +76,7 @@ fn an_answer_is_remembered_for_who_and_where() {
 }
 
 #[test]
-fn silence_is_not_remembered() {
+fn a_missing_answer_is_not_remembered() {
     let dir = tempfile::tempdir().unwrap();
     let mark = dir.path().join("mark");
     let callout = script(&format!("test -e {0} && echo '{{\"allow\":true}}'; touch {0}", mark.display()));
@@ -77,30 +86,31 @@ fn silence_is_not_remembered() {
 }
 
 #[test]
-fn strangers_leave_room_for_others() {
-    let (callouts, at_once) = (Callouts::default(), Duration::ZERO);
+fn programs_about_anonymous_clients_leave_room_for_others() {
+    let callouts = Callouts::default();
+    let at_once = Duration::ZERO;
     let site = |last: u8| IpAddr::from([192, 0, 2, last]);
     let mut held = Vec::new();
-    let mut fill = |last: u8, is_somebody: bool| {
+    let mut fill = |last: u8, has_credential: bool| {
         let before = held.len();
-        held.extend(std::iter::from_fn(|| callouts.enter(site(last), is_somebody, at_once).ok()));
+        held.extend(std::iter::from_fn(|| callouts.acquire(site(last), has_credential, at_once).ok()));
         held.len() - before
     };
-    assert_eq!(fill(1, false), ABOUT_NOBODY_THERE_MAX);
+    assert_eq!(fill(1, false), ANONYMOUS_OF_CLIENT_MAX);
     let others: usize = (2..20).map(|last| fill(last, false)).sum();
-    assert_eq!(ABOUT_NOBODY_THERE_MAX + others, ABOUT_NOBODY_MAX);
-    assert_eq!(fill(1, true), ABOUT_SOMEBODY_THERE_MAX, "behind the same address as strangers");
-    assert_eq!(fill(2, true), RUNNING_MAX - ABOUT_NOBODY_MAX - ABOUT_SOMEBODY_THERE_MAX);
+    assert_eq!(ANONYMOUS_OF_CLIENT_MAX + others, ANONYMOUS_MAX);
+    assert_eq!(fill(1, true), AUTHENTICATED_OF_CLIENT_MAX, "behind the same address as strangers");
+    assert_eq!(fill(2, true), RUNNING_MAX - ANONYMOUS_MAX - AUTHENTICATED_OF_CLIENT_MAX);
     held.clear();
-    assert!(callouts.running.lock().there.is_empty());
+    assert!(callouts.running.lock().by_client.is_empty());
 }
 
 #[test]
-fn full_is_no_verdict_and_a_place_is_waited_for() {
+fn without_a_permit_there_is_no_verdict_and_a_question_waits_for_one() {
     let callouts = Callouts::default();
     let peer = question("p").peer;
     let mut held: Vec<_> =
-        (0..ABOUT_SOMEBODY_THERE_MAX).map(|_| callouts.enter(peer, true, Duration::ZERO).unwrap()).collect();
+        (0..AUTHENTICATED_OF_CLIENT_MAX).map(|_| callouts.acquire(peer, true, Duration::ZERO).unwrap()).collect();
     let callout = Callout { timeout: Duration::from_millis(50), ..script("echo '{\"allow\":true}'") };
     assert_eq!(callouts.ask(&callout, "h", b"p", &question("p")), Err(Full));
     let patient = script("echo '{\"allow\":true}'");

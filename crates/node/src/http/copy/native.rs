@@ -1,7 +1,7 @@
 //! A copy between two Longhaul nodes by the native engine, with as many streams as the path needs.
 //!
-//! The other node delegates a key for the one file, against the credentials that our client gave us for that node. A copy that
-//! cannot begin this way goes over HTTP, which every node speaks.
+//! The other node delegates a key for the one file, by the client's credentials for that node. A copy that cannot begin this way
+//! goes over HTTP, which every node speaks.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use crate::http::refused::Outcome;
 use crate::http::request_context::RequestContext;
 use crate::services::Services;
 
-/// How long a copy is tried again without progress; FTS itself tries again after that.
+/// How long a copy without progress is tried again; after that FTS tries again itself.
 const RETRY_FOR: Duration = Duration::from_secs(60);
 /// Bytes of the reply to a request for a key.
 const ANSWER_BYTES_MAX: usize = 8192;
@@ -55,13 +55,14 @@ pub(crate) struct CopyResult {
 }
 
 impl NativeCopy {
-    /// Requests a key from the other server; none where it is no node, or delegates no key.
-    pub fn offered(dialer: &Dialer, found: &RemoteFile, write: bool) -> Option<NativeCopy> {
+    /// Requests a key from the other server; none if it is not a node, or delegates no key.
+    pub fn request(dialer: &Dialer, found: &RemoteFile, write: bool) -> Option<NativeCopy> {
         let node: Fingerprint = found.node.as_ref()?.parse().ok()?;
         let job = JobId::random().0;
         let request = serde_json::to_vec(&KeyRequest { v: 1, write, job }).ok()?;
         let mut client = Client::new(dialer, &found.url).ok()?;
-        let at = client.conn().peer();
+        // The guard has checked this address.
+        let address = client.conn().peer();
         let length = request.len().to_string();
         let headers = found.headers.clone().with("Content-Type", MEDIA_TYPE).with("Content-Length", length);
         client.send(&Method::Post, found.url.path_and_query(), &headers).ok()?;
@@ -74,8 +75,7 @@ impl NativeCopy {
         let reply: KeyReply = serde_json::from_slice(&client.read_all(&mut body, ANSWER_BYTES_MAX).ok()?).ok()?;
         let key: AccessKey = reply.key.parse().ok()?;
         let path = RelPath::parse(&STANDARD.decode(reply.path).ok()?).ok()?;
-        // The address that the guard has checked.
-        let (address, at) = (at, HostPort { host: at.ip().to_canonical().to_string(), port: at.port() });
+        let at = HostPort { host: address.ip().to_canonical().to_string(), port: address.port() };
         let place = NodePlace::Path { export: reply.export, path };
         Some(NativeCopy { node, key, place, at, address, plain: !found.url.is_secure(), job })
     }
@@ -106,7 +106,7 @@ impl NativeCopy {
         };
         let label = Label { id: self.job, role: "copy", source, target };
         let control = Control::new(label, Steer::default(), Arc::default());
-        let _held = services.jobs.begin(*self.job.as_bytes(), "copy", holder, &control);
+        let _entry = services.jobs.begin(*self.job.as_bytes(), "copy", holder, &control);
         let checksums = vec![Algorithm::Crc32c, Algorithm::Adler32];
         let options = Options { sync: Sync::None, no_overwrite: !overwrite, checksums, ..Options::default() };
         let transfer = Transfer {
@@ -152,19 +152,19 @@ impl NativeCopy {
     /// Copies the file to this node; `replace` says whether it may replace another one.
     ///
     /// # Errors
-    /// The reason of the failed copy.
+    /// The copy has failed.
     pub fn pull(
         &self,
         context: &NativeContext<'_>,
         progress: &CopyProgress,
         replace: bool,
     ) -> Result<CopyResult, Failure> {
-        let reach = context.reach;
+        let resolved = context.resolved;
         let make = |options: &Options, waker| {
             let tag = engine::identity::random_tag()
                 .map_err(|_| engine::Error::Order("the system gives no random numbers".into()))?;
-            let opening = context.services.access.watch_leftovers(reach, &tag);
-            let place = TargetPlace { opening, ..TargetPlace::new(Arc::clone(&reach.store), reach.path.clone()) };
+            let opening = context.services.access.record_leftovers(resolved, &tag);
+            let place = TargetPlace { opening, ..TargetPlace::new(Arc::clone(&resolved.store), resolved.path.clone()) };
             Ok(place.receive(options.clone(), tag, waker))
         };
         let ends = Ends::Pull { sources: vec![self.place.clone()], target: &make };
@@ -174,41 +174,42 @@ impl NativeCopy {
     /// Copies the file to the other node, whose key says whether it may replace another one there.
     ///
     /// # Errors
-    /// The reason of the failed copy.
+    /// The copy has failed.
     pub fn push(
         &self,
         context: &NativeContext<'_>,
         progress: &CopyProgress,
         overwrite: bool,
     ) -> Result<CopyResult, Failure> {
-        let reach = context.reach;
-        let name = reach.path.name().ok_or_else(|| Failure::new(Fault::Config, 409, "a copy begins with a file"))?;
-        let sources =
-            || Ok(vec![SourceRoot { store: Arc::clone(&reach.store), path: reach.path.clone(), name: name.clone() }]);
+        let resolved = context.resolved;
+        let name = resolved.path.name().ok_or_else(|| Failure::new(Fault::Config, 409, "a copy begins with a file"))?;
+        let sources = || {
+            Ok(vec![SourceRoot { store: Arc::clone(&resolved.store), path: resolved.path.clone(), name: name.clone() }])
+        };
         let ends = Ends::Push { sources: &sources, target: self.place.clone() };
         self.run(&context.services, &context.holder, progress, ends, overwrite)
     }
 }
 
-/// What a native copy needs of a request, shared with the thread that moves the bytes.
+/// The parts of a request that a native copy needs, shared with the thread that moves the bytes.
 pub(crate) struct NativeContext<'a> {
     pub services: Arc<Services>,
     pub holder: String,
-    pub reach: &'a ResolvedPath,
+    pub resolved: &'a ResolvedPath,
 }
 
 impl<'a> NativeContext<'a> {
-    /// The context of a request that copies to or from `reach`.
-    pub fn new(context: &RequestContext<'_>, reach: &'a ResolvedPath) -> NativeContext<'a> {
+    /// The context of a request that copies to or from `resolved`.
+    pub fn new(context: &RequestContext<'_>, resolved: &'a ResolvedPath) -> NativeContext<'a> {
         NativeContext {
             services: Arc::clone(&context.web.services),
             holder: context.access().holder().to_owned(),
-            reach,
+            resolved,
         }
     }
 }
 
-/// Copies by the native engine; none where the copy could not begin and HTTP may succeed.
+/// Copies by the native engine; none if the copy could not begin and HTTP may succeed.
 pub(crate) fn attempt(
     context: &mut RequestContext<'_>,
     native: &NativeCopy,
@@ -216,7 +217,7 @@ pub(crate) fn attempt(
     pulls: bool,
     copy: impl FnOnce() -> Result<CopyResult, Failure> + Send,
 ) -> Outcome<Option<Result<CopyResult, Failure>>> {
-    progress.is_with(native.at());
+    progress.add_remote(native.at());
     match watch::run(context, progress, pulls, copy)? {
         Err(failure) if may_fall_back(&failure, progress) => {
             tracing::info!(error = failure.text, "the native copy could not begin; the copy goes over HTTP");
@@ -228,8 +229,8 @@ pub(crate) fn attempt(
 
 /// Whether HTTP may succeed: no byte has moved, and the failure is not one of the copy itself.
 fn may_fall_back(failure: &Failure, progress: &CopyProgress) -> bool {
-    let our_own = matches!(failure.fault, Fault::Storage | Fault::Interrupted | Fault::Integrity | Fault::Missing);
-    progress.bytes() == 0 && !progress.is_cancelled() && !our_own
+    let is_final = matches!(failure.fault, Fault::Storage | Fault::Interrupted | Fault::Integrity | Fault::Missing);
+    progress.bytes() == 0 && !progress.is_cancelled() && !is_final
 }
 
 /// An error of the engine as the failure of a copy.
@@ -246,10 +247,10 @@ fn of_engine(error: &engine::Error) -> Failure {
     Failure { fault: error.fault(), retry: error.retry(), status, text: refusal.reason }
 }
 
-/// Asks a destination whether it is a node, before a push; none where it is not.
-pub(crate) fn ask(dialer: &Dialer, url: &HttpUrl, headers: &Headers) -> Option<RemoteFile> {
-    let asked = headers.clone().with("Longhaul-Offer", "1");
-    let answer = web::client::ask(dialer, &Method::Options, url, &asked).ok()?;
+/// Asks a destination whether it is a node, before a push; none if it is not.
+pub(crate) fn find_node(dialer: &Dialer, url: &HttpUrl, headers: &Headers) -> Option<RemoteFile> {
+    let fields = headers.clone().with("Longhaul-Offer", "1");
+    let answer = web::client::ask(dialer, &Method::Options, url, &fields).ok()?;
     let found = super::remote::read(&answer.response, answer.url, headers.clone());
     (answer.response.status == 200 && found.node.is_some() && found.url.is_same_origin(url)).then_some(found)
 }

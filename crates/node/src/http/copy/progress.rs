@@ -26,6 +26,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// A failure. Only failures of the path may pass by themselves.
     pub fn new(fault: Fault, status: u16, text: impl Into<String>) -> Failure {
         let retry = if fault == Fault::Path { Retry::After } else { Retry::Never };
         Failure { fault, retry, status, text: text.into() }
@@ -37,7 +38,7 @@ impl Failure {
     }
 
     /// Whether another attempt may succeed.
-    pub fn passes(&self) -> bool {
+    pub fn may_pass(&self) -> bool {
         self.retry != Retry::Never
     }
 }
@@ -80,14 +81,14 @@ pub(crate) struct CopyProgress {
     moved: AtomicBool,
     mark: Option<FlowMark>,
     /// The meter of this copy, and whether this node sends.
-    moving: Option<(WorkMeter, bool)>,
+    meter: Option<(WorkMeter, bool)>,
 }
 
 /// The SciTag of a copy, and the collectors of its fireflies.
 pub(crate) struct FlowMark {
     pub tag: SciTag,
     pub fireflies: Fireflies,
-    pub we_send: bool,
+    pub is_sender: bool,
 }
 
 /// A connection's membership in a copy, which ends when this is dropped.
@@ -102,27 +103,27 @@ impl Drop for ConnectionGuard<'_> {
 
 impl CopyProgress {
     /// The progress of a copy that begins; `mark` is its SciTag.
-    pub fn new(mark: Option<FlowMark>, moving: WorkMeter, we_send: bool) -> CopyProgress {
-        CopyProgress { mark, moving: Some((moving, we_send)), ..CopyProgress::default() }
+    pub fn new(mark: Option<FlowMark>, meter: WorkMeter, is_sender: bool) -> CopyProgress {
+        CopyProgress { mark, meter: Some((meter, is_sender)), ..CopyProgress::default() }
     }
 
     fn count(&self, more: u64) {
-        match &self.moving {
-            Some((moving, true)) => moving.went(more),
-            Some((moving, false)) => moving.came(more),
+        match &self.meter {
+            Some((meter, true)) => meter.sent(more),
+            Some((meter, false)) => meter.received(more),
             None => {}
         }
     }
 
-    /// The copy has ended; where it is done, the file is in place.
-    pub fn ends(&self, how: JobOutcome) {
-        let Some((moving, we_send)) = &self.moving else { return };
-        match (how, we_send) {
-            (JobOutcome::Done, true) => moving.file_went(),
-            (JobOutcome::Done, false) => moving.file_came(),
+    /// Counts the end of the copy; a copy that succeeded has its file in place.
+    pub fn end(&self, how: JobOutcome) {
+        let Some((meter, is_sender)) = &self.meter else { return };
+        match (how, is_sender) {
+            (JobOutcome::Done, true) => meter.file_sent(),
+            (JobOutcome::Done, false) => meter.file_received(),
             _ => {}
         }
-        moving.ends(how);
+        meter.set_outcome(how);
     }
 
     fn connections(&self) -> MutexGuard<'_, HashMap<u64, (TcpStream, FlowGuard)>> {
@@ -142,7 +143,7 @@ impl CopyProgress {
     }
 
     /// Sets the progress back to 0: all bytes are sent again, to another address.
-    pub fn begin_again(&self) {
+    pub fn reset(&self) {
         self.bytes.store(0, Ordering::Relaxed);
     }
 
@@ -162,9 +163,9 @@ impl CopyProgress {
     }
 
     /// Adds a remote address, of connections that this copy does not close itself.
-    pub fn is_with(&self, remote: SocketAddr) {
-        if let Some((moving, _)) = &self.moving {
-            moving.is_with(remote.ip());
+    pub fn add_remote(&self, remote: SocketAddr) {
+        if let Some((meter, _)) = &self.meter {
+            meter.add_remote(remote.ip());
         }
         self.remotes.lock().insert(remote);
     }
@@ -173,10 +174,10 @@ impl CopyProgress {
     pub fn join(&self, socket: &TcpStream) -> ConnectionGuard<'_> {
         let number = self.joined.fetch_add(1, Ordering::Relaxed);
         if let Ok(peer) = socket.peer_addr() {
-            self.is_with(peer);
+            self.add_remote(peer);
         }
         if let Ok(own) = socket.try_clone() {
-            let flow = self.mark.as_ref().map(|mark| mark.fireflies.begin(mark.tag, socket, mark.we_send));
+            let flow = self.mark.as_ref().map(|mark| mark.fireflies.begin(mark.tag, socket, mark.is_sender));
             self.connections().insert(number, (own, flow.unwrap_or_default()));
         }
         if self.is_cancelled() {
@@ -186,7 +187,7 @@ impl CopyProgress {
     }
 
     /// Sends a firefly for each connection.
-    pub fn tell(&self) {
+    pub fn report_flows(&self) {
         self.connections().values().for_each(|(_, flow)| flow.ongoing());
     }
 
@@ -213,7 +214,7 @@ impl CopyProgress {
 
 /// A connection to the other server, and its membership in the copy.
 pub(crate) struct CopyConnection<'a> {
-    /// Dropped first, while the connection can still be asked for its statistics.
+    /// Dropped first, while the statistics of the connection can still be read.
     _joined: ConnectionGuard<'a>,
     pub client: Client,
 }
@@ -236,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_room_is_told_whenever_it_is_found() {
+    fn a_full_device_has_status_507_whenever_it_is_found() {
         for (errno, status) in [(Errno::NOSPC, 507), (Errno::DQUOT, 507), (Errno::IO, 500)] {
             let (path, source) = (String::from("run/f"), std::io::Error::from(errno));
             let late = store::Error::Late { path: path.clone(), source };

@@ -15,8 +15,8 @@ use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response};
 
 use super::progress::{CopyConnection, CopyProgress, Failure};
 use super::ranges::{RangeQueue, RangeTask};
-use super::remote::{self, RemoteFile, before};
-use super::{accept, done, early, native, watch};
+use super::remote::{self, RemoteFile, as_status};
+use super::{accept, end_copy, fail_early, native, watch};
 use crate::access::ResolvedPath;
 use crate::clock::now;
 use crate::digests::Stamp;
@@ -28,34 +28,38 @@ use crate::secrets::Secrets;
 
 /// Bytes of a file for each further connection.
 const CONNECTION_BYTES: u64 = 64 << 20;
-/// Connections by default, at most.
+/// The most connections by default.
 const CONNECTIONS: u64 = 4;
 /// How often a connection may break without a byte in between.
 const BREAKS_MAX: u32 = 4;
 
-/// Everything that the threads of a pull share.
+/// The parts that the threads of a pull share.
 struct Pull<'a> {
     dialer: &'a Dialer,
     found: &'a RemoteFile,
     sink: &'a dyn Sink,
     progress: &'a CopyProgress,
     secrets: Secrets,
-    /// A digest is known that the bytes must have.
+    /// A digest of the file is known, and will be compared.
     has_promise: bool,
-    /// Connections at most.
-    most: u64,
+    /// The most connections.
+    connections_max: u64,
     /// The trailers of the bodies that the source sent.
     trailers: Mutex<Headers>,
 }
 
 impl Pull<'_> {
-    /// Reads the trailers of a body that has ended: they may report a failure, or digests. Digests behind a part of the file are
+    /// Reads the trailers of a body that has ended: they may report a failure, or digests. Digests after a part of the file are
     /// those of the part and are not kept.
-    fn ends(&self, body: &Body, is_whole: bool) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// The trailers report a failure.
+    fn read_trailers(&self, body: &Body, is_whole: bool) -> Result<(), Failure> {
         let trailers = body.trailers();
         // xrootd reports a failed read in this trailer, because it has sent the status long before.
-        if let Some(said) = trailers.get("x-transfer-status").filter(|said| !said.trim_start().starts_with("200")) {
-            let quoted: String = said.chars().filter(|c| !c.is_control()).take(200).collect();
+        let status = trailers.get("x-transfer-status");
+        if let Some(status) = status.filter(|status| !status.trim_start().starts_with("200")) {
+            let quoted: String = status.chars().filter(|c| !c.is_control()).take(200).collect();
             return Err(Failure::new(Fault::Peer, 502, format!("the source says at the end of its file: {quoted}")));
         }
         if !is_whole {
@@ -67,68 +71,75 @@ impl Pull<'_> {
     }
 
     /// The digests of the whole file in its trailers.
-    fn behind(&self) -> Vec<Digest> {
+    fn trailer_digests(&self) -> Vec<Digest> {
         let all = self.trailers.lock();
         remote::digests(&all)
     }
 }
 
-/// The target of the copy and the kind of the entry there: everything that can be refused before the source is asked.
+/// Resolves the target of the copy, and makes every check that is possible before the source is asked. Returns the kind of the
+/// existing entry as well.
 fn target(context: &RequestContext<'_>, order: &Order) -> Outcome<(ResolvedPath, Option<Kind>)> {
     let Some((export, path)) = context.place()? else { return Err(refuse(405, "a file needs a name below an export")) };
-    let reach = context.reach(Action::Create, &export, &path)?;
-    let there = put::target(context, &reach, context.target.is_dir)?;
-    if there.is_some() {
+    let resolved = context.resolved(Action::Create, &export, &path)?;
+    let existing = put::target(context, &resolved, context.target.is_dir)?;
+    if existing.is_some() {
         if !order.overwrite {
             return Err(refuse(
                 412,
                 format!("{} exists already, and the copy may not replace it (Overwrite: F)", context.shown()),
             ));
         }
-        context.reach(Action::Overwrite, &export, &path)?;
+        context.resolved(Action::Overwrite, &export, &path)?;
     }
-    put::conditions(context, &reach, there.is_some())?;
-    Ok((reach, there))
+    put::conditions(context, &resolved, existing.is_some())?;
+    Ok((resolved, existing))
 }
 
 /// Answers a COPY with a Source.
 pub(crate) fn answer(context: &mut RequestContext<'_>, order: &Order, source: &HttpUrl) -> Outcome {
-    let (reach, there) = target(context, order)?;
-    let said = remote::promised(context.request())?;
+    let (resolved, existing) = target(context, order)?;
+    let requested = remote::promised(context.request())?;
     let dialer = remote::dialer(context, order);
-    let found = remote::look(&dialer, order, source, &said).map_err(before)?;
-    let promised = expected(order, &found, &said)?;
-    put::room(&*reach.store, &reach.path, found.size.unwrap_or(0))?;
+    let found = remote::find_source(&dialer, order, source, &requested).map_err(as_status)?;
+    let promised = expected(order, &found, &requested)?;
+    put::room(&*resolved.store, &resolved.path, found.size.unwrap_or(0))?;
     let progress = remote::progress(context, order, false);
     // A native copy does not evaluate the conditions once more at its end.
     let has_conditions = context.request().headers.iter().any(|(name, _)| name.to_ascii_lowercase().starts_with("if"));
     let mut accepted = false;
     if let Some(native) =
-        native::NativeCopy::offered(&dialer, &found, false).filter(|_| said.is_empty() && !has_conditions)
+        native::NativeCopy::request(&dialer, &found, false).filter(|_| requested.is_empty() && !has_conditions)
     {
         accept(context)?;
         accepted = true;
         // As over HTTP: a principal that may only create does not replace a file that has appeared meanwhile.
         let replace = order.overwrite && put::may_replace(context)?;
-        if let Some(result) = natively(context, &native, &reach, &progress, replace)? {
-            return done(context, &progress, result);
+        if let Some(result) = copy_natively(context, &native, &resolved, &progress, replace)? {
+            return end_copy(context, &progress, result);
         }
     }
-    let unfinished = match put::begin(context, &reach, found.size) {
+    let unfinished = match put::begin(context, &resolved, found.size) {
         Ok(unfinished) => unfinished,
-        Err(trouble) => return early(context, &progress, accepted, failed(trouble, Fault::Storage)),
+        Err(trouble) => return fail_early(context, &progress, accepted, as_failure(trouble, Fault::Storage)),
     };
-    let (secrets, has_promise) = (remote::secrets(order), !promised.is_empty());
     // A store that takes files in order gets one connection.
-    let anywhere = reach.store.capabilities().writes == Writes::Anywhere;
-    let most = if anywhere { context.web.rules.policy().third_party.max_streams.into() } else { 1 };
+    let anywhere = resolved.store.capabilities().writes == Writes::Anywhere;
     let sink = &*unfinished.0;
-    let trailers = Mutex::default();
-    let pull = Pull { dialer: &dialer, found: &found, sink, progress: &progress, secrets, has_promise, most, trailers };
+    let pull = Pull {
+        dialer: &dialer,
+        found: &found,
+        sink,
+        progress: &progress,
+        secrets: remote::secrets(order),
+        has_promise: !promised.is_empty(),
+        connections_max: if anywhere { context.web.rules.policy().third_party.max_streams.into() } else { 1 },
+        trailers: Mutex::default(),
+    };
     // The first marker names this connection.
     let first = match connect(&pull) {
         Ok(first) => first,
-        Err(failure) => return early(context, &progress, accepted, failure),
+        Err(failure) => return fail_early(context, &progress, accepted, failure),
     };
     if !accepted {
         accept(context)?;
@@ -136,41 +147,41 @@ pub(crate) fn answer(context: &mut RequestContext<'_>, order: &Order, source: &H
     let serial: Vec<Algorithm> = promised.iter().map(Digest::algorithm).filter(|a| a.is_serial()).collect();
     let fetched = watch::run(context, &progress, true, || fetch(&pull, order, first, &serial))?;
     let result = fetched.and_then(|mut sums| {
-        let behind = if order.require_checksum == Some(false) { Vec::new() } else { pull.behind() };
-        sums.complete(sink, &behind)?;
-        for promised in [&promised, &behind] {
-            put::compare(&sums, promised).map_err(|trouble| failed(trouble, Fault::Integrity))?;
+        let in_trailers = if order.require_checksum == Some(false) { Vec::new() } else { pull.trailer_digests() };
+        sums.complete(sink, &in_trailers)?;
+        for promised in [&promised, &in_trailers] {
+            put::compare(&sums, promised).map_err(|trouble| as_failure(trouble, Fault::Integrity))?;
         }
         let place = || {
-            let _turn = context.web.unfinished.turn(&reach);
-            let is_there = get::kind(&reach)?.is_some();
-            put::conditions(context, &reach, is_there)?;
-            let replace = is_there && order.overwrite && (there.is_some() || put::may_replace(context)?);
-            put::put_in_place(context, &reach, &*unfinished.0, &sums, now(), replace)
+            let _name_lock = context.web.unfinished.lock_name(&resolved);
+            let is_there = get::kind(&resolved)?.is_some();
+            put::conditions(context, &resolved, is_there)?;
+            let replace = is_there && order.overwrite && (existing.is_some() || put::may_replace(context)?);
+            put::commit(context, &resolved, &*unfinished.0, &sums, now(), replace)
         };
-        place().map_err(|trouble| failed(trouble, Fault::Storage))?;
+        place().map_err(|trouble| as_failure(trouble, Fault::Storage))?;
         Ok(sums.size)
     });
-    // Before the last line, which tells the client that the file can be read.
+    // Dropped before the last line, after which the client may read the file.
     drop(unfinished);
-    done(context, &progress, result)
+    end_copy(context, &progress, result)
 }
 
-/// By the native engine; none where that could not begin.
-fn natively(
+/// Copies by the native engine; none if that could not begin.
+fn copy_natively(
     context: &mut RequestContext<'_>,
     native: &native::NativeCopy,
-    reach: &ResolvedPath,
+    resolved: &ResolvedPath,
     progress: &CopyProgress,
     replace: bool,
 ) -> Outcome<Option<Result<u64, Failure>>> {
-    let native_context = native::NativeContext::new(context, reach);
+    let native_context = native::NativeContext::new(context, resolved);
     let moved = native::attempt(context, native, progress, true, || {
-        store::make_dirs(&*reach.store, &reach.path.parent())?;
+        store::make_dirs(&*resolved.store, &resolved.path.parent())?;
         native.pull(&native_context, progress, replace)
     })?;
     if let Some(Ok(moved)) = &moved
-        && let Ok((stat, source)) = reach.store.open(&reach.path).and_then(|source| Ok((source.stat()?, source)))
+        && let Ok((stat, source)) = resolved.store.open(&resolved.path).and_then(|source| Ok((source.stat()?, source)))
     {
         let stamp = Stamp { size: stat.meta.size, mtime: stat.meta.mtime, inode: stat.identity.1 };
         context.web.services.digests.keep(&*source, stat.identity, stamp, &moved.digests);
@@ -178,18 +189,18 @@ fn natively(
     Ok(moved.map(|result| result.map(|moved| moved.bytes)))
 }
 
-/// A refusal of this node as a failure, once its status cannot be sent any more.
-fn failed(trouble: Trouble, fault: Fault) -> Failure {
+/// A refusal of this node as a failure, when its status can no longer be sent.
+fn as_failure(trouble: Trouble, fault: Fault) -> Failure {
     match trouble {
         Trouble::Refused(refused) => Failure::new(fault, refused.status, refused.reason.clone()),
         Trouble::Broken(error) => Failure::new(Fault::Local, 500, error.to_string()),
     }
 }
 
-/// The digests that the bytes must have: what the client knows, and what the source says.
-fn expected(order: &Order, found: &RemoteFile, said: &[Digest]) -> Outcome<Vec<Digest>> {
+/// The digests that the bytes must have: those of the request and those of the source.
+fn expected(order: &Order, found: &RemoteFile, requested: &[Digest]) -> Outcome<Vec<Digest>> {
     let mut promised = found.digests.clone();
-    for wanted in said {
+    for wanted in requested {
         if let Some(says) = found.digests.iter().find(|d| d.algorithm() == wanted.algorithm() && *d != wanted) {
             let reason = format!("checksum mismatch: the source has {says}, and the request says {wanted}");
             return Err(refuse(412, reason));
@@ -201,8 +212,8 @@ fn expected(order: &Order, found: &RemoteFile, said: &[Digest]) -> Outcome<Vec<D
         return Err(refuse(412, reason));
     }
     if order.require_checksum == Some(false) {
-        // The client compares by itself; what it said in so many words still holds.
-        promised.retain(|digest| said.contains(digest));
+        // The client compares by itself; only the digests of its request are compared here.
+        promised.retain(|digest| requested.contains(digest));
     }
     Ok(promised)
 }
@@ -214,22 +225,24 @@ fn fetch<'a>(
     serial: &[Algorithm],
 ) -> Result<FileSums, Failure> {
     let (size, block) = match pull.found.size {
-        Some(size) if size > 0 => (size, in_parts(pull, order, first, size)?),
-        // An empty file is requested as well: some servers answer HEAD with 0 where they do not know the size.
-        _ => of_unknown_size(pull, first)?,
+        Some(size) if size > 0 => (size, fetch_ranges(pull, order, first, size)?),
+        // An empty file is requested as well: some servers answer HEAD with 0 if they do not know the size.
+        _ => fetch_unknown_size(pull, first)?,
     };
     pull.progress.all_moved();
     let serial = match serial {
         [] => Vec::new(),
-        // Read back from the page cache: bytes came in parts, and these digests need them in order.
+        // Read back from the page cache: the bytes arrived in parts, and these digests need them in order.
         serial => store::digest::of_file(&*pull.sink.as_source()?, &model::RelPath::root(), serial)?,
     };
     Ok(FileSums { size, block, serial })
 }
 
-fn in_parts<'a>(pull: &Pull<'a>, order: &Order, first: CopyConnection<'a>, size: u64) -> Result<BlockSum, Failure> {
-    let asked = order.streams.map_or(CONNECTIONS.min(size / CONNECTION_BYTES), u64::from).clamp(1, pull.most);
-    let connections = if pull.found.takes_ranges { asked.min(size.div_ceil(1 << 20).max(1)) } else { 1 };
+/// Fetches a file of known size, over several connections if the source takes ranges.
+fn fetch_ranges<'a>(pull: &Pull<'a>, order: &Order, first: CopyConnection<'a>, size: u64) -> Result<BlockSum, Failure> {
+    let wanted = order.streams.map_or(CONNECTIONS.min(size / CONNECTION_BYTES), u64::from);
+    let wanted = wanted.clamp(1, pull.connections_max);
+    let connections = if pull.found.takes_ranges { wanted.min(size.div_ceil(1 << 20).max(1)) } else { 1 };
     let parts = RangeQueue::new(size, connections);
     let results = std::thread::scope(|scope| {
         let others: Vec<_> = (1..connections).map(|_| scope.spawn(|| work(pull, &parts, None, connections))).collect();
@@ -239,10 +252,10 @@ fn in_parts<'a>(pull: &Pull<'a>, order: &Order, first: CopyConnection<'a>, size:
         results.insert(0, own);
         results
     });
-    // The first to fail ends the others: what broke them is not the reason.
-    let failure = results.into_iter().filter_map(Result::err).min_by_key(Failure::passes);
-    // A source that broke the protocol is not trusted even where all bytes have come.
-    if let Some(sum) = parts.whole(size).filter(|_| failure.as_ref().is_none_or(Failure::passes)) {
+    // The first failure cancels the other connections, so their own failures are not the reason.
+    let failure = results.into_iter().filter_map(Result::err).min_by_key(Failure::may_pass);
+    // A source that broke the protocol is not trusted even if all bytes have arrived.
+    if let Some(sum) = parts.whole(size).filter(|_| failure.as_ref().is_none_or(Failure::may_pass)) {
         return Ok(sum);
     }
     Err(failure.unwrap_or_else(|| Failure::new(Fault::Path, 502, "the source sent less than it said")))
@@ -255,21 +268,26 @@ fn work<'a>(
     mut connection: Option<CopyConnection<'a>>,
     connections: u64,
 ) -> Result<(), Failure> {
-    let (mut breaks, mut last) = (0, u64::MAX);
+    let mut breaks = 0;
+    let mut last = u64::MAX;
     while let Some(task) = parts.take() {
         let result = match connection.take().map_or_else(|| connect(pull), Ok) {
             Ok(connection) => part(pull, parts, &task, connection, connections),
             Err(failure) => Err(failure),
         };
         match result {
-            Ok(kept) => (connection, breaks) = (kept, 0),
+            Ok(kept) => {
+                connection = kept;
+                breaks = 0;
+            }
             Err(failure) => {
-                parts.give_back(&task);
-                let came_further = task.at != last;
-                (breaks, last) = (if came_further { 1 } else { breaks + 1 }, task.at);
+                parts.release(&task);
+                let has_advanced = task.at != last;
+                breaks = if has_advanced { 1 } else { breaks + 1 };
+                last = task.at;
                 // A source without ranges can only send the whole file again.
                 let begun = pull.progress.bytes() > 0 && !pull.found.takes_ranges;
-                if !failure.passes() || breaks > BREAKS_MAX || pull.progress.is_cancelled() || begun {
+                if !failure.may_pass() || breaks > BREAKS_MAX || pull.progress.is_cancelled() || begun {
                     pull.progress.cancel();
                     return Err(failure);
                 }
@@ -284,7 +302,7 @@ fn connect<'a>(pull: &Pull<'a>) -> Result<CopyConnection<'a>, Failure> {
     CopyConnection::dial(pull.dialer, &pull.found.url, pull.progress)
 }
 
-/// Fetches a part; gives the connection back if it can be used again.
+/// Fetches a part. Returns the connection if it can be used again.
 fn part<'a>(
     pull: &Pull<'a>,
     parts: &RangeQueue,
@@ -302,10 +320,12 @@ fn part<'a>(
     match response.status {
         200 if whole => {}
         206 if !whole => check_range(&response, task, pull.found)?,
-        200 => return Err(Failure::new(Fault::Peer, 502, "the source takes no ranges, though it said so")),
+        200 => {
+            return Err(Failure::new(Fault::Peer, 502, "the source takes no ranges, though its answer to HEAD says so"));
+        }
         _ => return Err(remote::refused(&mut connection.client, &response, body, "GET", &url, &pull.secrets)),
     }
-    remote::uncoded(&response, &url, pull.has_promise)?;
+    remote::check_coding(&response, &url, pull.has_promise)?;
     // After a redirect the server of the bytes may use other entity tags than the server of the names.
     let moved_on = url.as_str() != pull.found.url.as_str();
     if !moved_on {
@@ -313,8 +333,9 @@ fn part<'a>(
     }
     let length = body.length();
     if length.is_some_and(|length| length != task.end - task.at) {
-        let (said, sends) = (task.end - task.at, length.unwrap_or(0));
-        return Err(Failure::new(Fault::Peer, 502, format!("the source sends {sends} bytes where {said} were due")));
+        let due = task.end - task.at;
+        let sends = length.unwrap_or(0);
+        return Err(Failure::new(Fault::Peer, 502, format!("the source sends {sends} bytes where {due} were due")));
     }
     let reached = copy(pull, parts, task, &mut connection.client, body)?;
     let keeps = reached == task.end && !moved_on && !response.headers.lists("connection", "close");
@@ -329,7 +350,7 @@ struct GetResponse<'a> {
     url: HttpUrl,
 }
 
-/// Sends a GET and follows redirects: a server of names redirects to the server of the bytes.
+/// Sends a GET and follows redirects: a name server of a storage redirects to the server that has the bytes.
 fn fetch_from<'a>(
     pull: &Pull<'a>,
     mut connection: CopyConnection<'a>,
@@ -364,7 +385,7 @@ fn check_range(response: &web::Response, task: &RangeTask, found: &RemoteFile) -
     }
 }
 
-/// Checks that the file has not changed at the source: parts of two versions make no file.
+/// Checks that the file has not changed at the source: parts of two versions must not be mixed.
 fn unchanged(response: &web::Response, found: &RemoteFile) -> Result<(), Failure> {
     let now = response.headers.get("etag");
     match (&found.etag, now) {
@@ -375,7 +396,7 @@ fn unchanged(response: &web::Response, found: &RemoteFile) -> Result<(), Failure
     }
 }
 
-/// Writes the bytes of a part up to its present end: another connection may have taken the rest.
+/// Writes the bytes of a part up to its current end: another connection may have taken the rest.
 fn copy(
     pull: &Pull<'_>,
     parts: &RangeQueue,
@@ -388,12 +409,12 @@ fn copy(
         loop {
             let end = parts.end(task);
             if at >= end {
-                // A chunked body tells its length only at its end.
+                // The length of a chunked body is known only at its end.
                 if end == task.end && body.length().is_none() {
                     if client.read(&mut body, &mut buffer[..1])? > 0 {
                         return Err(Failure::new(Fault::Peer, 502, "the source sends more bytes than it said"));
                     }
-                    pull.ends(&body, task.at == 0 && Some(task.end) == pull.found.size)?;
+                    pull.read_trailers(&body, task.at == 0 && Some(task.end) == pull.found.size)?;
                 }
                 return Ok(at);
             }
@@ -402,7 +423,7 @@ fn copy(
             let got = *filled.as_ref().unwrap_or_else(|(got, _)| got);
             let piece = &buffer[..got];
             pull.sink.write_at(piece, at)?;
-            parts.came(task, at, got as u64, BlockSum::of(piece, true));
+            parts.record(task, at, got as u64, BlockSum::of(piece, true));
             at += got as u64;
             match filled {
                 Err((_, error)) => return Err(error),
@@ -415,10 +436,10 @@ fn copy(
     })
 }
 
-/// Fills the buffer as far as bytes come.
+/// Fills the buffer unless the body ends before.
 ///
 /// # Errors
-/// The connection broke; the number of bytes that came before counts.
+/// The connection broke; the number is that of the bytes that arrived before.
 fn fill(pull: &Pull<'_>, client: &mut Client, body: &mut Body, buffer: &mut [u8]) -> Result<usize, (usize, Failure)> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -426,7 +447,7 @@ fn fill(pull: &Pull<'_>, client: &mut Client, body: &mut Body, buffer: &mut [u8]
             Ok(0) => break,
             Ok(got) => {
                 filled += got;
-                // Counted as they come: a slow source does not count as stalled.
+                // Counted as they arrive: a slow source does not count as stalled.
                 pull.progress.add(got as u64);
             }
             Err(error) => return Err((filled, error.into())),
@@ -436,25 +457,26 @@ fn fill(pull: &Pull<'_>, client: &mut Client, body: &mut Body, buffer: &mut [u8]
 }
 
 /// Gets a file of unknown size over one connection, until the body ends.
-fn of_unknown_size<'a>(pull: &Pull<'a>, connection: CopyConnection<'a>) -> Result<(u64, BlockSum), Failure> {
+fn fetch_unknown_size<'a>(pull: &Pull<'a>, connection: CopyConnection<'a>) -> Result<(u64, BlockSum), Failure> {
     let headers = pull.found.headers.clone().with("TE", "trailers").with("Connection", "TE");
     let GetResponse { mut connection, response, mut body, url } = fetch_from(pull, connection, headers)?;
     let client = &mut connection.client;
     if response.status != 200 {
         return Err(remote::refused(client, &response, body, "GET", &url, &pull.secrets));
     }
-    remote::uncoded(&response, &url, pull.has_promise)?;
+    remote::check_coding(&response, &url, pull.has_promise)?;
     if body.ends_with_line() && client.conn().tls().is_none() && !pull.has_promise {
-        let text = "the source does not say how long its file is, and over a line in clear a file that was cut short looks \
-                    whole; a digest (Repr-Digest, or one that the source tells) or https would show it";
+        let text = "the source does not state the length of its file, and over a connection in clear text a truncated file \
+                    looks complete; a digest (Repr-Digest, or one of the source) or https would show it";
         return Err(Failure::new(Fault::Peer, 502, text));
     }
-    let (mut at, mut sum) = (0, BlockSum::of(&[], true));
+    let mut at = 0;
+    let mut sum = BlockSum::of(&[], true);
     buffer::with(|buffer| {
         loop {
             let got = fill(pull, client, &mut body, buffer).map_err(|(_, failure)| failure)?;
             if got == 0 {
-                pull.ends(&body, true)?;
+                pull.read_trailers(&body, true)?;
                 return Ok((at, sum));
             }
             pull.sink.write_at(&buffer[..got], at)?;

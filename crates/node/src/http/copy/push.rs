@@ -15,8 +15,8 @@ use web::copy::Order;
 use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response, digest};
 
 use super::progress::{CopyConnection, CopyProgress, Failure};
-use super::remote::{self, before};
-use super::{accept, done, early, native, watch};
+use super::remote::{self, as_status};
+use super::{accept, end_copy, fail_early, native, watch};
 use crate::access::ResolvedPath;
 use crate::digests::Digests;
 use crate::http::get;
@@ -25,14 +25,14 @@ use crate::http::request_context::RequestContext;
 use crate::secrets::Secrets;
 
 /// How long `100 Continue` is waited for; then the body is sent anyway (RFC 9110, section 10.1.1).
-const GO_ON_WITHIN: Duration = Duration::from_secs(30);
+const CONTINUE_WITHIN: Duration = Duration::from_secs(30);
 /// How long the destination may take after the last byte, its own digest included.
 const FINISH_WITHIN: Duration = Duration::from_secs(300);
 
 /// Bytes between two checks for an early answer of the destination.
-const LOOK_EVERY_BYTES: u64 = 4 << 20;
+const CHECK_EVERY_BYTES: u64 = 4 << 20;
 /// How long the rest of an answer's head may take.
-const WORD_WITHIN: Duration = Duration::from_secs(20);
+const HEAD_WITHIN: Duration = Duration::from_secs(20);
 
 /// The outcome of sending a body.
 enum BodyOutcome {
@@ -46,9 +46,10 @@ enum BodyOutcome {
 struct Push<'a> {
     dialer: &'a Dialer,
     source: &'a dyn Source,
-    /// The facts of the file when it was opened, and how many of its digests were noted then.
+    /// The facts of the file when it was opened.
     stat: Stat,
-    known: usize,
+    /// How many digests of the file were known then.
+    known_digests: usize,
     digests: &'a Digests,
     size: u64,
     /// The digest to compare afterwards, if one is known or required.
@@ -62,77 +63,75 @@ struct Push<'a> {
 pub(crate) fn answer(context: &mut RequestContext<'_>, order: &Order, destination: &HttpUrl) -> Outcome {
     let shown = context.shown();
     let Some((export, path)) = context.place()? else { return Err(refuse(404, "a copy begins with a file")) };
-    let reach = context.reach(Action::Read, &export, &path)?;
-    if reach.store.is_dir(&reach.path) {
+    let resolved = context.resolved(Action::Read, &export, &path)?;
+    if resolved.store.is_dir(&resolved.path) {
         return Err(refuse(409, format!("{shown} is a directory; files are copied one by one")));
     }
-    let source = reach.store.open(&reach.path)?;
+    let source = resolved.store.open(&resolved.path)?;
     let stat = source.stat()?;
     let current = get::current(&stat);
     if get::judge(context.request(), false, Some(&current)) != web::conditions::Verdict::Proceed {
-        return Err(refuse(412, "the file is not the one that If-Match or If-None-Match mean"));
+        return Err(refuse(412, "If-Match or If-None-Match does not hold for the current file"));
     }
-    is_promised(context, &source, &reach.path)?;
-    let digest = known(context, order, &source, &reach.path)?;
+    check_promised(context, &source, &resolved.path)?;
+    let digest = known(context, order, &source, &resolved.path)?;
     let dialer = remote::dialer(context, order);
     let progress = remote::progress(context, order, true);
     let headers = remote::without_authorization(destination, remote::headers(order));
     if !order.overwrite && !order.no_head {
-        refuse_existing(&dialer, destination, &headers).map_err(before)?;
+        refuse_existing(&dialer, destination, &headers).map_err(as_status)?;
     }
     let mut accepted = false;
-    let asked = native::ask(&dialer, destination, &headers);
-    if let Some(native) = asked.and_then(|found| native::NativeCopy::offered(&dialer, &found, true)) {
+    let node = native::find_node(&dialer, destination, &headers);
+    if let Some(native) = node.and_then(|found| native::NativeCopy::request(&dialer, &found, true)) {
         accept(context)?;
         accepted = true;
-        if let Some(result) = natively(context, &native, &reach, &progress, order.overwrite)? {
-            return done(context, &progress, result);
+        if let Some(result) = copy_natively(context, &native, &resolved, &progress, order.overwrite)? {
+            return end_copy(context, &progress, result);
         }
     }
     let connection = match CopyConnection::dial(&dialer, destination, &progress) {
         Ok(connection) => connection,
-        Err(failure) => return early(context, &progress, accepted, failure),
+        Err(failure) => return fail_early(context, &progress, accepted, failure),
     };
     if !accepted {
         accept(context)?;
     }
-    let must_verify = order.require_checksum == Some(true);
-    // A digest that was just computed may have been noted with the file, which changes the file's facts.
-    let (stat, digests) = (source.stat()?, &context.web.services.digests);
-    let known = digests.known(&*source)?.len();
-    let (size, secrets) = (stat.meta.size, remote::secrets(order));
+    // A digest that was just computed may have been noted on the file, which changes the file's facts.
+    let stat = source.stat()?;
+    let digests = &context.web.services.digests;
     let push = Push {
         dialer: &dialer,
         source: &*source,
-        stat,
-        known,
+        known_digests: digests.known(&*source)?.len(),
         digests,
-        size,
+        size: stat.meta.size,
+        stat,
         digest,
-        must_verify,
-        secrets,
+        must_verify: order.require_checksum == Some(true),
+        secrets: remote::secrets(order),
         progress: &progress,
     };
     let result = watch::run(context, &progress, false, || send(&push, connection, destination, &headers))?;
-    done(context, &progress, result)
+    end_copy(context, &progress, result)
 }
 
-/// By the native engine; none where that could not begin.
-fn natively(
+/// Copies by the native engine; none if that could not begin.
+fn copy_natively(
     context: &mut RequestContext<'_>,
     native: &native::NativeCopy,
-    reach: &ResolvedPath,
+    resolved: &ResolvedPath,
     progress: &CopyProgress,
     overwrite: bool,
 ) -> Outcome<Option<Result<u64, Failure>>> {
-    let native_context = native::NativeContext::new(context, reach);
+    let native_context = native::NativeContext::new(context, resolved);
     let moved =
         native::attempt(context, native, progress, false, || native.push(&native_context, progress, overwrite))?;
     Ok(moved.map(|result| result.map(|moved| moved.bytes)))
 }
 
 /// Checks that the file has the digests that the request names.
-fn is_promised(context: &RequestContext<'_>, source: &Arc<dyn Source>, path: &RelPath) -> Outcome<()> {
+fn check_promised(context: &RequestContext<'_>, source: &Arc<dyn Source>, path: &RelPath) -> Outcome<()> {
     for wanted in remote::promised(context.request())? {
         let have = context.web.services.digests.make(&**source, path, wanted.algorithm())?;
         if have != wanted {
@@ -162,7 +161,10 @@ fn known(
     }
 }
 
-/// Refuses an existing destination: PUT does not know `Overwrite: F`, so HEAD asks first.
+/// Checks by HEAD that the destination does not exist, because PUT has no `Overwrite: F`.
+///
+/// # Errors
+/// It exists, or the server cannot be asked.
 fn refuse_existing(dialer: &Dialer, destination: &HttpUrl, headers: &Headers) -> Result<(), Failure> {
     let answer = web::client::ask(dialer, &Method::Head, destination, headers)?;
     match answer.response.status {
@@ -180,7 +182,9 @@ fn send<'a>(
     destination: &HttpUrl,
     headers: &Headers,
 ) -> Result<u64, Failure> {
-    let (mut connection, mut url, mut headers) = (Some(first), destination.clone(), headers.clone());
+    let mut connection = Some(first);
+    let mut url = destination.clone();
+    let mut headers = headers.clone();
     for _ in 0..=REDIRECTS_MAX {
         let mut connection =
             connection.take().map_or_else(|| CopyConnection::dial(push.dialer, &url, push.progress), Ok)?;
@@ -201,7 +205,7 @@ fn send<'a>(
             headers = for_others(&headers);
         }
         url = to;
-        push.progress.begin_again();
+        push.progress.reset();
     }
     Err(Failure::new(Fault::Peer, 508, "the destination redirects in circles"))
 }
@@ -217,13 +221,13 @@ fn put(push: &Push<'_>, client: &mut Client, url: &HttpUrl, headers: &Headers) -
     }
     client.send(&Method::Put, url.path_and_query(), &headers)?;
     if push.size > 0
-        && let Some((response, body)) = word(client)?
+        && let Some((response, body)) = answer_to_head(client)?
     {
-        return not_yet(response, body);
+        return check_early(response, body);
     }
     match body(push, client) {
         Ok(BodyOutcome::All) => {}
-        Ok(BodyOutcome::Answered(response, body)) => return not_yet(response, body),
+        Ok(BodyOutcome::Answered(response, body)) => return check_early(response, body),
         Err(failure) => {
             // A server that stops reading has usually answered with a reason or a redirect.
             return match client.receive_within(&Method::Put, Duration::from_secs(2)) {
@@ -237,20 +241,21 @@ fn put(push: &Push<'_>, client: &mut Client, url: &HttpUrl, headers: &Headers) -
     Ok(client.answer_within(&Method::Put, FINISH_WITHIN)?)
 }
 
-/// Checks an answer that came before the body was sent: it may be a refusal or a redirect, but not a success.
-fn not_yet(response: Response, body: Body) -> Result<(Response, Body), Failure> {
+/// Checks an answer that arrived before the body was sent: it may be a refusal or a redirect, but not a success.
+fn check_early(response: Response, body: Body) -> Result<(Response, Body), Failure> {
     match response.status {
         300.. => Ok((response, body)),
         status => {
-            let text = format!("the destination said {status} before all bytes had been sent: it cannot have them");
+            let text =
+                format!("the destination answered {status} before all bytes had been sent, so it cannot have the file");
             Err(Failure::new(Fault::Peer, 502, text))
         }
     }
 }
 
-/// The answer to the head; none where the body may be sent.
-fn word(client: &mut Client) -> Result<Option<(Response, Body)>, Failure> {
-    match client.receive_within(&Method::Put, GO_ON_WITHIN) {
+/// The answer to the head of the request; none if the body may be sent.
+fn answer_to_head(client: &mut Client) -> Result<Option<(Response, Body)>, Failure> {
+    match client.receive_within(&Method::Put, CONTINUE_WITHIN) {
         Ok((response, _)) if response.status < 200 => Ok(None),
         Ok(answer) => Ok(Some(answer)),
         Err(web::ClientError::Broken { source, .. }) if source.kind() == std::io::ErrorKind::TimedOut => Ok(None),
@@ -264,24 +269,24 @@ fn body(push: &Push<'_>, client: &mut Client) -> Result<BodyOutcome, Failure> {
     let last = push.size.saturating_sub(1);
     let mut at = 0;
     while at < last {
-        let end = last.min(at + LOOK_EVERY_BYTES);
+        let end = last.min(at + CHECK_EVERY_BYTES);
         span(push, client, at..end)?;
         at = end;
-        if let Some((response, body)) = said_early(client)? {
+        if let Some((response, body)) = early_answer(client)? {
             return Ok(BodyOutcome::Answered(response, body));
         }
     }
-    still(push)?;
+    check_unchanged(push)?;
     span(push, client, last..push.size)?;
-    still(push).map(|()| BodyOutcome::All)
+    check_unchanged(push).map(|()| BodyOutcome::All)
 }
 
-/// The answer of the destination while the body is being sent. Some servers redirect after `100 Continue`: a manager that knows
-/// only then which server has room.
-fn said_early(client: &mut Client) -> Result<Option<(Response, Body)>, Failure> {
+/// The answer of the destination while the body is being sent, if there is one. Some managers redirect only after `100 Continue`,
+/// when they know which server has room.
+fn early_answer(client: &mut Client) -> Result<Option<(Response, Body)>, Failure> {
     let lost = |error| Failure::new(Fault::Path, 502, format!("the connection to the destination broke: {error}"));
     while client.conn_mut().has_word().map_err(lost)? {
-        let (response, body) = client.receive_within(&Method::Put, WORD_WITHIN)?;
+        let (response, body) = client.receive_within(&Method::Put, HEAD_WITHIN)?;
         if response.status >= 200 {
             return Ok(Some((response, body)));
         }
@@ -290,11 +295,12 @@ fn said_early(client: &mut Client) -> Result<Option<(Response, Body)>, Failure> 
 }
 
 /// Checks that the file has not changed since it was opened.
-fn still(push: &Push<'_>) -> Result<(), Failure> {
-    let (then, now) = (&push.stat, push.source.stat()?);
+fn check_unchanged(push: &Push<'_>) -> Result<(), Failure> {
+    let then = &push.stat;
+    let now = push.source.stat()?;
     let is_same = (then.meta.size, then.meta.mtime) == (now.meta.size, now.meta.mtime);
-    // A digest that another client asked for meanwhile is noted with the file, which changes the file's facts.
-    let is_noted = || push.digests.known(push.source).is_ok_and(|known| known.len() > push.known);
+    // A digest that another client asked for meanwhile is noted on the file, which changes the file's facts.
+    let is_noted = || push.digests.known(push.source).is_ok_and(|known| known.len() > push.known_digests);
     if is_same && (then.changed == now.changed || is_noted()) {
         return Ok(());
     }
@@ -339,8 +345,8 @@ fn verify(push: &Push<'_>, url: &HttpUrl, headers: &Headers) -> Result<(), Failu
     let Some(ours) = push.digest.filter(|_| !url.is_presigned()) else {
         return if push.must_verify { Err(unverified()) } else { Ok(()) };
     };
-    let asked = headers.clone().with("Want-Digest", digest::want(&[ours.algorithm()]));
-    let answer = web::client::ask(push.dialer, &Method::Head, url, &asked);
+    let fields = headers.clone().with("Want-Digest", digest::want(&[ours.algorithm()]));
+    let answer = web::client::ask(push.dialer, &Method::Head, url, &fields);
     let answer = match answer {
         Ok(answer) if answer.response.status == 200 => answer,
         _ if push.must_verify => return Err(unverified()),

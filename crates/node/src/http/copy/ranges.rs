@@ -1,11 +1,11 @@
-//! The byte ranges of a file, one for each connection; a connection that is done takes half of the largest rest.
+//! The byte ranges of a file, one for each connection; a connection that has finished takes half of the largest remaining range.
 
 use std::collections::BTreeMap;
 
 use model::checksum::BlockSum;
 use parking_lot::Mutex;
 
-/// A rest shorter than this is not divided: a new request costs a round trip.
+/// A remaining range shorter than this is not divided: a new request costs a round trip.
 const DIVIDED_FROM: u64 = 16 << 20;
 
 /// A byte range that one connection fetches.
@@ -16,7 +16,7 @@ struct ByteRange {
     taken: bool,
 }
 
-/// All ranges of a file, and the checksums of the bytes that have come.
+/// All ranges of a file, and the checksums of the bytes that have arrived.
 #[derive(Debug)]
 pub(crate) struct RangeQueue {
     parts: Mutex<Vec<ByteRange>>,
@@ -45,7 +45,7 @@ impl RangeQueue {
         RangeQueue { parts: Mutex::new(parts), sums: Mutex::default() }
     }
 
-    /// The next range to fetch: one that no connection has, else half of the largest rest.
+    /// The next range to fetch: one that no connection has, else half of the largest remaining range.
     pub fn take(&self) -> Option<RangeTask> {
         let mut parts = self.parts.lock();
         if let Some(index) = parts.iter().position(|part| !part.taken && part.at < part.end) {
@@ -66,13 +66,13 @@ impl RangeQueue {
         Some(RangeTask { index: parts.len() - 1, at: middle, end })
     }
 
-    /// The present end of a task's range.
+    /// The current end of a task's range.
     pub fn end(&self, task: &RangeTask) -> u64 {
         self.parts.lock()[task.index].end
     }
 
-    /// Records bytes of a task that have come, with their checksum.
-    pub fn came(&self, task: &RangeTask, at: u64, bytes: u64, sum: BlockSum) {
+    /// Records bytes of a task that have arrived, with their checksum.
+    pub fn record(&self, task: &RangeTask, at: u64, bytes: u64, sum: BlockSum) {
         self.parts.lock()[task.index].at = at + bytes;
         let mut sums = self.sums.lock();
         // Adjacent pieces are merged, so that there are as many entries as ranges.
@@ -85,15 +85,16 @@ impl RangeQueue {
         sums.insert(at, (bytes, sum));
     }
 
-    /// Gives back the rest of a range whose connection broke.
-    pub fn give_back(&self, task: &RangeTask) {
+    /// Releases the rest of a range whose connection broke.
+    pub fn release(&self, task: &RangeTask) {
         self.parts.lock()[task.index].taken = false;
     }
 
-    /// The checksum of the whole file, if all bytes have come.
+    /// The checksum of the whole file, if all bytes have arrived.
     pub fn whole(&self, size: u64) -> Option<BlockSum> {
         let sums = self.sums.lock();
-        let (mut at, mut all) = (0, BlockSum::of(&[], true));
+        let mut at = 0;
+        let mut all = BlockSum::of(&[], true);
         for (start, (length, sum)) in sums.iter() {
             if *start != at {
                 return None;
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_is_fetched_once_and_the_sum_is_that_of_the_whole() {
+    fn every_byte_is_fetched_once_and_the_checksum_is_that_of_the_file() {
         let size = 40u64 << 20;
         // One block is computed and copied, with its number in front: this is compiled without optimisation.
         let block: Vec<u8> = (0..1_u64 << 16).map(|i| (i * 7 + i / 1000) as u8).collect();
@@ -128,13 +129,14 @@ mod tests {
                 while at < parts.end(&task) {
                     let bytes = (parts.end(&task) - at).min(3 << 20);
                     let piece = &data[at as usize..(at + bytes) as usize];
-                    parts.came(&task, at, bytes, BlockSum::of(piece, true));
-                    (at, covered) = (at + bytes, covered + bytes);
+                    parts.record(&task, at, bytes, BlockSum::of(piece, true));
+                    at += bytes;
+                    covered += bytes;
                 }
             }
             assert_eq!(parts.whole(size), None);
             let rest = &data[slow.at as usize..parts.end(&slow) as usize];
-            parts.came(&slow, slow.at, rest.len() as u64, BlockSum::of(rest, true));
+            parts.record(&slow, slow.at, rest.len() as u64, BlockSum::of(rest, true));
             covered += rest.len() as u64;
             assert!(rest.len() as u64 <= DIVIDED_FROM + (1 << 20), "{connections}: {}", rest.len());
             assert_eq!((covered, parts.whole(size)), (size, Some(BlockSum::of(&data, true))), "{connections}");
@@ -142,12 +144,12 @@ mod tests {
     }
 
     #[test]
-    fn what_broke_is_taken_again_where_it_stopped() {
+    fn a_released_range_is_taken_again_where_it_stopped() {
         let parts = RangeQueue::new(10, 3);
         let task = parts.take().unwrap();
         assert_eq!((task.at, task.end, parts.take()), (0, 10, None));
-        parts.came(&task, 0, 4, BlockSum::of(&[1; 4], true));
-        parts.give_back(&task);
+        parts.record(&task, 0, 4, BlockSum::of(&[1; 4], true));
+        parts.release(&task);
         let again = parts.take().unwrap();
         assert_eq!((again.at, again.end), (4, 10));
     }

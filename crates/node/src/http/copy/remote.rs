@@ -1,4 +1,4 @@
-//! The other server of a copy: its dialling, the facts that it tells of the file, and what its refusals mean to our client.
+//! The other server of a copy: how it is dialled, the facts of its file, and the meaning of its refusals for the client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,16 +35,16 @@ pub(crate) fn dialer(context: &RequestContext<'_>, order: &Order) -> Dialer {
     }
 }
 
-/// The progress of a copy, with its mark.
-pub(crate) fn progress(context: &RequestContext<'_>, order: &Order, we_send: bool) -> CopyProgress {
+/// The progress of a copy, with its SciTag.
+pub(crate) fn progress(context: &RequestContext<'_>, order: &Order, is_sender: bool) -> CopyProgress {
     let fireflies = (*context.web.fireflies()).clone();
-    let mark = order.scitag.filter(|tag| tag.is_marked()).map(|tag| FlowMark { tag, fireflies, we_send });
-    CopyProgress::new(mark, context.web.services.meters.copy(user(context.access())), we_send)
+    let mark = order.scitag.filter(|tag| tag.is_marked()).map(|tag| FlowMark { tag, fireflies, is_sender });
+    CopyProgress::new(mark, context.web.services.meters.copy(user(context.access())), is_sender)
 }
 
 /// The name of a field with the capital letters that are usual in HTTP/1.1. HTTP/2 has lower-case names only, and some servers
 /// recognise `Authorization` only with its capital letter.
-fn as_of_old(name: &str) -> String {
+fn with_capitals(name: &str) -> String {
     if name.contains(|c: char| c.is_ascii_uppercase()) {
         return name.to_owned();
     }
@@ -59,7 +59,8 @@ fn as_of_old(name: &str) -> String {
 
 /// The fields of every request to the other server.
 pub(crate) fn headers(order: &Order) -> Headers {
-    let mut headers: Headers = order.transfer_headers.iter().map(|(name, value)| (as_of_old(name), value)).collect();
+    let mut headers: Headers =
+        order.transfer_headers.iter().map(|(name, value)| (with_capitals(name), value)).collect();
     if headers.get("user-agent").is_none() {
         headers.add("User-Agent", concat!("longhaul/", env!("CARGO_PKG_VERSION"), " (third-party copy)"));
     }
@@ -74,7 +75,8 @@ pub(crate) fn secrets(order: &Order) -> Secrets {
     Secrets::of(order.transfer_headers.iter().map(|(_, value)| value))
 }
 
-/// A refusal of the other server. Its text goes to our client, the log and the audit log, without the secrets that were sent.
+/// The failure of a refusal by the other server. Its text goes to the client, the log and the audit log, without the secrets that were
+/// sent.
 pub(crate) fn refused(
     client: &mut Client,
     answer: &Response,
@@ -83,19 +85,19 @@ pub(crate) fn refused(
     url: &HttpUrl,
     secrets: &Secrets,
 ) -> Failure {
-    let said = client.read_all(&mut body, 16 << 10).unwrap_or_default();
-    let mut said = String::from_utf8_lossy(&said);
+    let bytes = client.read_all(&mut body, 16 << 10).unwrap_or_default();
+    let mut text = String::from_utf8_lossy(&bytes);
     // The answer to a HEAD has no body: the reason may be in the challenge.
     let challenge = answer.headers.get("www-authenticate").unwrap_or_default();
-    if said.is_empty()
+    if text.is_empty()
         && let Some((_, why)) = challenge.split_once("error_description=\"")
     {
-        said = why.split('"').next().unwrap_or_default().into();
+        text = why.split('"').next().unwrap_or_default().into();
     }
     // The first line of an HTML page holds no reason.
-    let said = said.trim().lines().next().filter(|line| !line.starts_with('<')).unwrap_or_default();
-    let said = secrets.hide(said, &[&url.to_string()]);
-    let quoted: String = said.chars().filter(|c| !c.is_control()).take(QUOTED_BYTES).collect();
+    let reason = text.trim().lines().next().filter(|line| !line.starts_with('<')).unwrap_or_default();
+    let reason = secrets.hide(reason, &[&url.to_string()]);
+    let quoted: String = reason.chars().filter(|c| !c.is_control()).take(QUOTED_BYTES).collect();
     let quoted = if quoted.is_empty() { String::new() } else { format!("; error message: \"{quoted}\"") };
     let text = format!("Remote side failed with status code {} ({what} {}){quoted}", answer.status, url.redacted());
     of_status(answer.status, text)
@@ -115,22 +117,23 @@ pub(crate) fn of_status(status: u16, text: String) -> Failure {
     Failure { fault, retry, status, text }
 }
 
-/// A failure before an answer has begun: a status.
-pub(crate) fn before(failure: Failure) -> Trouble {
+/// A failure before the answer has begun, as a refusal with its status.
+pub(crate) fn as_status(failure: Failure) -> Trouble {
     refuse(failure.status, failure.text)
 }
 
 /// The facts of a file at the other server.
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteFile {
-    /// The URL after redirects, and the fields that may be sent there.
+    /// The URL after redirects.
     pub url: HttpUrl,
+    /// The fields that may be sent there.
     pub headers: Headers,
     pub size: Option<u64>,
     pub etag: Option<String>,
     pub takes_ranges: bool,
     pub digests: Vec<Digest>,
-    /// The fingerprint, where the server is a Longhaul node.
+    /// The fingerprint, if the server is a Longhaul node.
     pub node: Option<String>,
 }
 
@@ -150,15 +153,15 @@ pub(crate) fn promised(request: &Request) -> Outcome<Vec<Digest>> {
     put::promised(&headers)
 }
 
-/// Checks that an answer has no content coding: a compressed body would be stored compressed under the file's name. A promised
-/// digest makes the check unnecessary: some servers declare a coding for files that are stored compressed.
-pub(crate) fn uncoded(response: &Response, url: &HttpUrl, has_promise: bool) -> Result<(), Failure> {
+/// Checks that an answer has no content coding, because a compressed body would be stored compressed under the file's name. A
+/// promised digest makes the check unnecessary; some servers declare a coding for files that are stored compressed.
+pub(crate) fn check_coding(response: &Response, url: &HttpUrl, has_promise: bool) -> Result<(), Failure> {
     match response.headers.get("content-encoding").map(str::trim) {
         Some(coding) if !has_promise && !coding.is_empty() && !coding.eq_ignore_ascii_case("identity") => {
             let coding: String = coding.chars().filter(|c| !c.is_control()).take(40).collect();
             let text = format!(
-                "the source sends {} packed (Content-Encoding: {coding}), though it was asked for the file as it is; its server \
-                 has to stop that for this file",
+                "the source sends {} encoded (Content-Encoding: {coding}), though the file was requested as it is stored; its \
+                 server must not encode this file",
                 url.redacted()
             );
             Err(Failure::new(Fault::Peer, 502, text))
@@ -167,7 +170,7 @@ pub(crate) fn uncoded(response: &Response, url: &HttpUrl, has_promise: bool) -> 
     }
 }
 
-/// The fields that a pull looks for in an answer.
+/// Reads the facts of a file from an answer.
 pub(crate) fn read(response: &Response, url: HttpUrl, headers: Headers) -> RemoteFile {
     let fields = &response.headers;
     RemoteFile {
@@ -182,7 +185,12 @@ pub(crate) fn read(response: &Response, url: HttpUrl, headers: Headers) -> Remot
 }
 
 /// Asks the source for the facts of its file, before anything is created here.
-pub(crate) fn look(dialer: &Dialer, order: &Order, source: &HttpUrl, said: &[Digest]) -> Result<RemoteFile, Failure> {
+pub(crate) fn find_source(
+    dialer: &Dialer,
+    order: &Order,
+    source: &HttpUrl,
+    requested: &[Digest],
+) -> Result<RemoteFile, Failure> {
     let base = headers(order);
     if order.no_head {
         let nothing = Response::new(200);
@@ -192,23 +200,23 @@ pub(crate) fn look(dialer: &Dialer, order: &Order, source: &HttpUrl, said: &[Dig
         .want_digest
         .clone()
         .unwrap_or_else(|| digest::want(&[Algorithm::Adler32, Algorithm::Crc32c, Algorithm::Md5]));
-    let mut asked = base.clone().with("Want-Digest", wanted).with("Longhaul-Offer", "1");
-    if let Some(digest) = said.first() {
-        asked.add("Want-Repr-Digest", digest::repr::want(&[digest.algorithm()]));
+    let mut fields = base.clone().with("Want-Digest", wanted).with("Longhaul-Offer", "1");
+    if let Some(digest) = requested.first() {
+        fields.add("Want-Repr-Digest", digest::repr::want(&[digest.algorithm()]));
     }
-    let mut answer = ask(dialer, &Method::Head, source, &asked)?;
+    let mut answer = ask(dialer, &Method::Head, source, &fields)?;
     match answer.response.status {
         200 if answer.url.is_directory_of(source) => {
-            let text = format!("{} is a directory, of which its server shows a page", source.redacted());
+            let text = format!("{} is a directory, for which its server sends a page", source.redacted());
             Err(Failure { fault: Fault::Config, retry: Retry::Never, status: 409, text })
         }
         200 => {
-            let has_promise = !said.is_empty() || !digests(&answer.response.headers).is_empty();
-            uncoded(&answer.response, &answer.url, has_promise)?;
+            let has_promise = !requested.is_empty() || !digests(&answer.response.headers).is_empty();
+            check_coding(&answer.response, &answer.url, has_promise)?;
             let headers = if answer.url.is_same_origin(source) { base } else { for_others(&base) };
             Ok(read(&answer.response, answer.url, headers))
         }
-        // Some servers know no HEAD: the GET will tell.
+        // Some servers do not support HEAD: the answer to GET has the facts.
         405 | 501 => Ok(read(&Response::new(200), source.clone(), base)),
         _ => {
             let Answer { client, response, body, url, .. } = &mut answer;
@@ -217,7 +225,7 @@ pub(crate) fn look(dialer: &Dialer, order: &Order, source: &HttpUrl, said: &[Dig
     }
 }
 
-/// A signed URL is sent without another credential.
+/// The fields for a URL: a signed URL is sent without another credential.
 pub(crate) fn without_authorization(url: &HttpUrl, headers: Headers) -> Headers {
     if url.is_presigned() { without_credentials(&headers) } else { headers }
 }
@@ -227,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_shown_is_not_quoted() {
+    fn secrets_are_not_quoted() {
         let order = Order::from_headers([
             ("Source", "https://there.example/f"),
             ("TransferHeaderAuthorization", "Bearer eyJ0b2tlbg.x=="),
@@ -242,9 +250,9 @@ mod tests {
     }
 
     #[test]
-    fn names_that_http2_made_small_are_written_as_of_old() {
-        assert_eq!(as_of_old("authorization"), "Authorization");
-        assert_eq!(as_of_old("x-amz-date"), "X-Amz-Date");
-        assert_eq!(as_of_old("X-oddCase"), "X-oddCase");
+    fn lower_case_field_names_get_their_capitals() {
+        assert_eq!(with_capitals("authorization"), "Authorization");
+        assert_eq!(with_capitals("x-amz-date"), "X-Amz-Date");
+        assert_eq!(with_capitals("X-oddCase"), "X-oddCase");
     }
 }

@@ -1,5 +1,5 @@
-//! Reports the progress of a copy to the client while other threads move its bytes: a marker at once and every few seconds. Ends
-//! a copy that stalls, and one whose client hangs up.
+//! Reports the progress of a copy to the client while other threads move its bytes: a marker at once and every few seconds. Cancels
+//! a copy that stalls or whose client hangs up.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -16,9 +16,9 @@ use crate::http::request_context::RequestContext;
 /// Time between two markers, as clients expect it.
 const MARKER_EVERY: Duration = Duration::from_secs(5);
 /// How often the client's connection is checked.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const CHECK_EVERY: Duration = Duration::from_millis(200);
 /// The timeouts of a copy.
-struct Patience {
+struct CopyTimeouts {
     /// Time between two markers.
     marker: Duration,
     /// A copy has stalled after this time without a byte.
@@ -27,19 +27,19 @@ struct Patience {
     first: Duration,
 }
 
-const PATIENCE: Patience =
-    Patience { marker: MARKER_EVERY, stall: Duration::from_secs(60), first: Duration::from_secs(120) };
+const TIMEOUTS: CopyTimeouts =
+    CopyTimeouts { marker: MARKER_EVERY, stall: Duration::from_secs(60), first: Duration::from_secs(120) };
 
 /// The client of a copy.
 trait Listener {
     /// Sends a text to the client.
-    fn tell(&mut self, text: &str) -> std::io::Result<()>;
+    fn send_marker(&mut self, text: &str) -> std::io::Result<()>;
     /// Whether the client has hung up.
     fn is_gone(&self) -> bool;
 }
 
 impl Listener for RequestContext<'_> {
-    fn tell(&mut self, text: &str) -> std::io::Result<()> {
+    fn send_marker(&mut self, text: &str) -> std::io::Result<()> {
         self.exchange.write(text.as_bytes())
     }
 
@@ -48,11 +48,16 @@ impl Listener for RequestContext<'_> {
     }
 }
 
-/// The marker of the present progress.
+/// The marker of the current progress.
 pub(crate) fn marker(progress: &CopyProgress) -> String {
     let mut text = String::new();
-    let (timestamp_s, bytes, remotes) = (now().seconds, progress.bytes(), progress.remotes());
-    Marker { timestamp_s, bytes, remotes, ..Marker::default() }.write(&mut text);
+    let marker = Marker {
+        timestamp_s: now().seconds,
+        bytes: progress.bytes(),
+        remotes: progress.remotes(),
+        ..Marker::default()
+    };
+    marker.write(&mut text);
     text
 }
 
@@ -74,17 +79,17 @@ pub(crate) fn run<T: Send>(
     pulls: bool,
     work: impl FnOnce() -> Result<T, Failure> + Send,
 ) -> Outcome<Result<T, Failure>> {
-    Ok(attend(context, progress, pulls, &PATIENCE, work)?)
+    Ok(run_with(context, progress, pulls, &TIMEOUTS, work)?)
 }
 
-fn attend<T: Send>(
+fn run_with<T: Send>(
     client: &mut dyn Listener,
     progress: &CopyProgress,
     pulls: bool,
-    patience: &Patience,
+    timeouts: &CopyTimeouts,
     work: impl FnOnce() -> Result<T, Failure> + Send,
 ) -> std::io::Result<Result<T, Failure>> {
-    client.tell(&marker(progress))?;
+    client.send_marker(&marker(progress))?;
     let (sender, result) = channel();
     let run = move || {
         let bug = |_| Err(Failure::new(Fault::Bug, 500, "the node failed while copying; its log says where"));
@@ -95,12 +100,12 @@ fn attend<T: Send>(
         if let Err(error) = spawned {
             return Ok(Err(Failure::new(Fault::Local, 503, format!("no thread for the copy: {error}"))));
         }
-        let mut told = Instant::now();
+        let mut last_marker = Instant::now();
         let mut last_progress = (Instant::now(), 0);
-        let mut ends = None;
+        let mut cancelled = None;
         loop {
-            match result.recv_timeout(LOOK_EVERY) {
-                Ok(result) => return Ok(ends.map_or(result, Err)),
+            match result.recv_timeout(CHECK_EVERY) {
+                Ok(result) => return Ok(cancelled.map_or(result, Err)),
                 Err(RecvTimeoutError::Disconnected) => {
                     return Ok(Err(Failure::new(Fault::Bug, 500, "the copy ended without a result")));
                 }
@@ -109,7 +114,7 @@ fn attend<T: Send>(
             if last_progress.1 != progress.bytes() || progress.has_all_moved() {
                 last_progress = (Instant::now(), progress.bytes());
             }
-            let bound = if last_progress.1 == 0 { patience.first } else { patience.stall };
+            let bound = if last_progress.1 == 0 { timeouts.first } else { timeouts.stall };
             let reason = if client.is_gone() {
                 Some(Failure::new(Fault::Interrupted, 499, "the client hung up"))
             } else if last_progress.0.elapsed() > bound {
@@ -117,15 +122,15 @@ fn attend<T: Send>(
             } else {
                 None
             };
-            if let (Some(reason), None) = (reason, &ends) {
-                ends = Some(reason);
+            if let (Some(reason), None) = (reason, &cancelled) {
+                cancelled = Some(reason);
                 progress.cancel();
             }
-            if told.elapsed() >= patience.marker && ends.is_none() {
-                told = Instant::now();
-                progress.tell();
-                if client.tell(&marker(progress)).is_err() {
-                    ends = Some(Failure::new(Fault::Interrupted, 499, "the client hung up"));
+            if last_marker.elapsed() >= timeouts.marker && cancelled.is_none() {
+                last_marker = Instant::now();
+                progress.report_flows();
+                if client.send_marker(&marker(progress)).is_err() {
+                    cancelled = Some(Failure::new(Fault::Interrupted, 499, "the client hung up"));
                     progress.cancel();
                 }
             }
@@ -143,7 +148,7 @@ mod tests {
     struct HangsUpAfter(Vec<String>, usize);
 
     impl Listener for HangsUpAfter {
-        fn tell(&mut self, text: &str) -> std::io::Result<()> {
+        fn send_marker(&mut self, text: &str) -> std::io::Result<()> {
             self.0.push(text.to_owned());
             Ok(())
         }
@@ -157,9 +162,9 @@ mod tests {
     struct CountingListener<'a>(HangsUpAfter, &'a AtomicUsize);
 
     impl Listener for CountingListener<'_> {
-        fn tell(&mut self, text: &str) -> std::io::Result<()> {
+        fn send_marker(&mut self, text: &str) -> std::io::Result<()> {
             self.1.fetch_add(1, Ordering::SeqCst);
-            self.0.tell(text)
+            self.0.send_marker(text)
         }
 
         fn is_gone(&self) -> bool {
@@ -167,9 +172,9 @@ mod tests {
         }
     }
 
-    fn patience(marker_ms: u64, stall_ms: u64, first_ms: u64) -> Patience {
+    fn timeouts(marker_ms: u64, stall_ms: u64, first_ms: u64) -> CopyTimeouts {
         let [marker, stall, first] = [marker_ms, stall_ms, first_ms].map(Duration::from_millis);
-        Patience { marker, stall, first }
+        CopyTimeouts { marker, stall, first }
     }
 
     fn until_cancelled(progress: &CopyProgress) -> Result<(), Failure> {
@@ -180,55 +185,58 @@ mod tests {
     }
 
     #[test]
-    fn what_stalls_is_ended_and_says_so() {
-        let bounds = patience(60_000, 400, 1200);
-        for (bytes, pulls, least, said) in [(0, true, 1200, "received from the source"), (9, false, 400, "destination")]
+    fn a_stalled_copy_fails_with_its_reason() {
+        let bounds = timeouts(60_000, 400, 1200);
+        for (bytes, pulls, least, reason) in
+            [(0, true, 1200, "received from the source"), (9, false, 400, "destination")]
         {
             let (progress, mut client) = (CopyProgress::default(), HangsUpAfter(Vec::new(), 99));
             progress.add(bytes);
             let began = Instant::now();
             let failure =
-                attend(&mut client, &progress, pulls, &bounds, || until_cancelled(&progress)).unwrap().unwrap_err();
+                run_with(&mut client, &progress, pulls, &bounds, || until_cancelled(&progress)).unwrap().unwrap_err();
             assert!(began.elapsed() >= Duration::from_millis(least), "{:?}", began.elapsed());
             let last = failure.last().line();
-            // These words FTS takes for a reason to try again.
-            assert!(last.contains(said) && last.contains("operation timeout"), "{last}");
+            // FTS tries again after these words.
+            assert!(last.contains(reason) && last.contains("operation timeout"), "{last}");
             assert_eq!((failure.status, client.0.len()), (504, 1));
         }
     }
 
     #[test]
-    fn bytes_that_have_moved_leave_time_for_the_rest() {
-        let (progress, heard) = (CopyProgress::default(), AtomicUsize::new(0));
-        let mut client = CountingListener(HangsUpAfter(Vec::new(), 99), &heard);
+    fn a_copy_whose_bytes_have_all_moved_does_not_count_as_stalled() {
+        let progress = CopyProgress::default();
+        let markers = AtomicUsize::new(0);
+        let mut client = CountingListener(HangsUpAfter(Vec::new(), 99), &markers);
         let work = || {
             progress.add(1);
             progress.all_moved();
-            // Without a byte that moves, for a second or more: after that the third marker comes.
-            while heard.load(Ordering::SeqCst) < 3 && !progress.is_cancelled() {
+            // No byte moves for a second or more, until the third marker was sent.
+            while markers.load(Ordering::SeqCst) < 3 && !progress.is_cancelled() {
                 std::thread::sleep(Duration::from_millis(5));
             }
             Ok(())
         };
-        attend(&mut client, &progress, true, &patience(500, 300, 60_000), work).unwrap().unwrap();
-        let told = client.0.0;
-        assert!(told.len() >= 3 && told.iter().all(|marker| marker.ends_with("End\n")), "{told:?}");
+        run_with(&mut client, &progress, true, &timeouts(500, 300, 60_000), work).unwrap().unwrap();
+        let sent = client.0.0;
+        assert!(sent.len() >= 3 && sent.iter().all(|marker| marker.ends_with("End\n")), "{sent:?}");
     }
 
     #[test]
-    fn a_client_that_hangs_up_ends_it() {
+    fn a_client_that_hangs_up_ends_the_copy() {
         let (progress, mut client) = (CopyProgress::default(), HangsUpAfter(Vec::new(), 1));
         let began = Instant::now();
-        let bounds = patience(60_000, 60_000, 60_000);
+        let bounds = timeouts(60_000, 60_000, 60_000);
         let failure =
-            attend(&mut client, &progress, true, &bounds, || until_cancelled(&progress)).unwrap().unwrap_err();
+            run_with(&mut client, &progress, true, &bounds, || until_cancelled(&progress)).unwrap().unwrap_err();
         assert!(failure.last().line().starts_with("aborted: ") && began.elapsed() < Duration::from_secs(30));
     }
 
     #[test]
-    fn work_that_panics_is_a_failure() {
+    fn a_panic_of_the_copy_is_a_failure() {
         let (progress, mut client) = (CopyProgress::default(), HangsUpAfter(Vec::new(), 99));
-        let result = attend(&mut client, &progress, true, &PATIENCE, || -> Result<(), Failure> { panic!("meant to") });
+        let result =
+            run_with(&mut client, &progress, true, &TIMEOUTS, || -> Result<(), Failure> { panic!("meant to") });
         assert_eq!(result.unwrap().unwrap_err().status, 500);
     }
 }

@@ -48,8 +48,8 @@ fn pass(from: &mut TcpStream, to: &mut TcpStream, bytes: usize) {
     to.read_exact(&mut vec![0; bytes]).unwrap();
 }
 
-fn ports(told: &Value) -> (u64, u64) {
-    (told["flow-id"]["src-port"].as_u64().unwrap(), told["flow-id"]["dst-port"].as_u64().unwrap())
+fn ports(report: &Value) -> (u64, u64) {
+    (report["flow-id"]["src-port"].as_u64().unwrap(), report["flow-id"]["dst-port"].as_u64().unwrap())
 }
 
 #[test]
@@ -61,24 +61,24 @@ fn each_flow_of_a_connection_has_its_own_numbers() {
     let peer = u64::from(near.peer_addr().unwrap().port());
     pass(&mut near, &mut far, 5000);
     for bytes in [20_000, 30_000] {
-        let flying = fireflies.begin(SciTag::parse(TAG), &near, true);
-        let told = next(&collector);
-        assert_eq!((&told["flow-lifecycle"]["state"], ports(&told)), (&"start".into(), (local, peer)));
+        let flow = fireflies.begin(SciTag::parse(TAG), &near, true);
+        let report = next(&collector);
+        assert_eq!((&report["flow-lifecycle"]["state"], ports(&report)), (&"start".into(), (local, peer)));
         pass(&mut near, &mut far, bytes);
-        flying.ongoing();
+        flow.ongoing();
         assert_eq!(next(&collector)["flow-lifecycle"]["state"], "ongoing");
         pass(&mut far, &mut near, 10);
-        flying.end();
-        let told = next(&collector);
-        assert_eq!(told["flow-lifecycle"]["state"], "end");
-        assert_eq!((&told["usage"]["sent"], &told["usage"]["received"]), (&bytes.into(), &10.into()));
-        assert!(told["netlink"]["rtt"].as_f64().unwrap() > 0.0, "{told}");
+        flow.end();
+        let report = next(&collector);
+        assert_eq!(report["flow-lifecycle"]["state"], "end");
+        assert_eq!((&report["usage"]["sent"], &report["usage"]["received"]), (&bytes.into(), &10.into()));
+        assert!(report["netlink"]["rtt"].as_f64().unwrap() > 0.0, "{report}");
     }
     assert!(is_silent(&collector));
 }
 
 #[test]
-fn a_taker_speaks_for_the_source() {
+fn a_receiver_reports_the_numbers_of_the_source() {
     let (collector, address) = collector();
     let fireflies = Fireflies::new(vec![address], "here".into());
     let (mut near, mut far) = pair();
@@ -89,21 +89,21 @@ fn a_taker_speaks_for_the_source() {
     while sys::tcp::unread_bytes(&near) < 300 {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let flying = fireflies.begin(SciTag::parse(TAG), &near, false).with_unread(200);
+    let flow = fireflies.begin(SciTag::parse(TAG), &near, false).with_unread(200);
     assert_eq!(ports(&next(&collector)), ends);
     near.read_exact(&mut [0; 300]).unwrap();
-    // The owner is gone and the connection closed, and still it can be told.
+    // The owner is gone and the connection closed, and its end is reported nevertheless.
     drop(near);
     drop(far);
-    drop(flying);
-    let told = next(&collector);
+    drop(flow);
+    let report = next(&collector);
     // The kernel counts the end of a connection as a byte, in either direction.
-    let (sent, received) = (told["usage"]["sent"].as_u64().unwrap(), told["usage"]["received"].as_u64().unwrap());
-    assert!(ports(&told) == ends && (500..=501).contains(&sent) && received <= 1, "{told}");
+    let (sent, received) = (report["usage"]["sent"].as_u64().unwrap(), report["usage"]["received"].as_u64().unwrap());
+    assert!(ports(&report) == ends && (500..=501).contains(&sent) && received <= 1, "{report}");
 }
 
 #[test]
-fn nothing_is_said_where_nothing_is_marked() {
+fn a_flow_without_a_scitag_is_not_reported() {
     let (collector, address) = collector();
     let (near, _far) = pair();
     let fireflies = Fireflies::new(vec![address], "here".into());
@@ -114,18 +114,18 @@ fn nothing_is_said_where_nothing_is_marked() {
 }
 
 #[test]
-fn a_collector_out_of_reach_costs_the_others_nothing() {
+fn a_collector_that_cannot_be_reached_does_not_affect_the_others() {
     let (collector, address) = collector();
-    // Broadcasts are not allowed to a socket that did not ask.
+    // A socket may send broadcasts only after it has enabled them.
     let fireflies = Fireflies::new(vec!["255.255.255.255:10514".parse().unwrap(), address], "here".into());
     let (near, _far) = pair();
     fireflies.begin(SciTag::parse(TAG), &near, true).end();
     assert_eq!(next(&collector)["flow-lifecycle"]["state"], "start");
     assert_eq!(next(&collector)["flow-lifecycle"]["state"], "end");
-    assert!(fireflies.0.unwrap().complained.load(Ordering::Relaxed));
+    assert!(fireflies.0.unwrap().has_warned.load(Ordering::Relaxed));
 }
 
-/// The label that the other end sees on a connection made as copies make theirs.
+/// The label that the other end sees on a connection that is made as those of copies.
 fn arrived(listener: &TcpListener, tag: Option<SciTag>) -> u32 {
     let tls = rustls::ClientConfig::builder_with_provider(engine::identity::provider())
         .with_safe_default_protocol_versions()
@@ -158,11 +158,11 @@ fn copies_are_labelled() {
     };
     let tag = SciTag::parse(TAG);
     let own = tag.flow_label(0).unwrap();
-    let chance = tag.flow_label(u32::MAX).unwrap() & !own;
+    let random_bits = tag.flow_label(u32::MAX).unwrap() & !own;
     let seen: BTreeSet<u32> = (0..12).map(|_| arrived(&listener, Some(tag))).collect();
-    assert!(seen.iter().all(|label| label & !chance == own), "{seen:?}");
-    // Of 32 values twelve throws are the same one with a probability of 32^-11.
+    assert!(seen.iter().all(|label| label & !random_bits == own), "{seen:?}");
+    // Twelve random draws from 32 values are all equal with a probability of 32^-11.
     assert!(seen.len() > 1, "{seen:?}");
-    // The kernel's own label could be any: twice it is ours by chance in one of 2^30 cases.
-    assert!((0..2).any(|_| arrived(&listener, None) & !chance != own));
+    // The kernel's own label is random: it equals the SciTag's twice in one of 2^30 cases.
+    assert!((0..2).any(|_| arrived(&listener, None) & !random_bits != own));
 }

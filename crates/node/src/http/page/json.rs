@@ -63,12 +63,12 @@ mod tests {
     use model::{Kind, Timestamp};
 
     #[test]
-    fn what_is_no_text_is_told_as_bytes() {
+    fn a_name_that_is_not_text_is_listed_as_bytes() {
         let modified = Some(Timestamp { seconds: 0, nanos: 0 });
         let file = ListingRow { name: b"a\xff".to_vec(), kind: Kind::File, size: Some(7), modified };
-        let told = entry(&file).to_string();
+        let text = entry(&file).to_string();
         assert_eq!(
-            told,
+            text,
             "{\"kind\":\"file\",\"mtime\":\"1970-01-01T00:00:00Z\",\"path\":\"a\u{fffd}\",\"path_b64\":\"Yf8=\",\"size\":7}"
         );
         let dir = ListingRow { name: b"d".to_vec(), kind: Kind::Dir, size: None, modified: None };

@@ -12,7 +12,7 @@ use authn::sessions::FORM;
 /// The forms that a page has.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PageActions {
-    /// Show a key or token.
+    /// Begin a session with a key or token.
     pub enters: bool,
     /// End the session.
     pub leaves: bool,
@@ -25,16 +25,16 @@ pub(super) struct Page<'a> {
     pub title: &'a str,
     pub order: SortOrder,
     pub is_root: bool,
-    /// The part of a long directory that it shows, counted from 1; none where it shows all.
+    /// The part of a long directory that it shows, counted from 1; none if it shows all.
     pub part: Option<usize>,
     /// The command that does the same.
     pub help: &'a str,
     pub actions: PageActions,
     /// The query of links, empty or with a question mark.
-    pub carried: &'a str,
+    pub link_query: &'a str,
 }
 
-/// A name or another text from outside, escaped for HTML.
+/// A name or another untrusted text, escaped for HTML.
 pub(super) fn escaped(bytes: &[u8]) -> String {
     text(&String::from_utf8_lossy(bytes))
 }
@@ -67,7 +67,7 @@ impl Page<'_> {
         }
         out.push_str("</tr>\n");
         if !self.is_root {
-            let _ = writeln!(out, "<tr><td><a href=\"../{}\">../</a></td><td></td><td></td></tr>", self.carried);
+            let _ = writeln!(out, "<tr><td><a href=\"../{}\">../</a></td><td></td><td></td></tr>", self.link_query);
         }
         out
     }
@@ -77,19 +77,19 @@ impl Page<'_> {
         let slash = if line.is_dir() { "/" } else { "" };
         let size = line.size.map_or_else(String::new, |bytes| model::units::Bytes(bytes).to_string());
         let modified = line.modified.map_or_else(String::new, date::http);
-        // With ./ in front, no name is taken for a scheme.
+        // With ./ in front, no name is read as a scheme.
         format!(
             "<tr><td><a href=\"./{}{slash}{}\">{}{slash}</a></td><td class=\"n\">{size}</td><td class=\"t\">{modified}</td></tr>\n",
             target::encode(&line.name),
-            self.carried,
+            self.link_query,
             escaped(&line.name),
         )
     }
 
-    /// The HTML behind the entries, of which `shown` were sent.
-    pub fn tail(&self, shown: usize, goes_on: bool) -> String {
+    /// The HTML after the entries, of which `sent` were sent.
+    pub fn tail(&self, sent: usize, has_more: bool) -> String {
         let mut out = "</table>\n".to_owned();
-        if shown == 0 && self.part.is_none_or(|part| part == 1) {
+        if sent == 0 && self.part.is_none_or(|part| part == 1) {
             let nothing = if self.is_root && self.actions.enters {
                 "Nothing is shown to guests."
             } else {
@@ -97,7 +97,7 @@ impl Page<'_> {
             };
             let _ = writeln!(out, "<p>{nothing}</p>");
         }
-        self.others(&mut out, goes_on);
+        self.others(&mut out, has_more);
         self.forms(&mut out);
         let help = escaped(self.help.as_bytes());
         let _ = writeln!(
@@ -109,13 +109,13 @@ impl Page<'_> {
     }
 
     /// Links to the other parts of a long directory.
-    fn others(&self, out: &mut String, goes_on: bool) {
-        let Some(part) = self.part.filter(|part| *part > 1 || goes_on) else { return };
+    fn others(&self, out: &mut String, has_more: bool) {
+        let Some(part) = self.part.filter(|part| *part > 1 || has_more) else { return };
         let _ = write!(out, "<p>Page {part}, of {PAGE_ENTRIES} entries each.");
         if part > 1 {
             let _ = write!(out, " <a rel=\"prev\" href=\"{}\">← before</a>", self.order.part_link(part - 1));
         }
-        if goes_on {
+        if has_more {
             let _ = write!(out, " <a rel=\"next\" href=\"{}\">next →</a>", self.order.part_link(part + 1));
         }
         out.push_str("</p>\n");
@@ -164,15 +164,22 @@ mod tests {
     use super::*;
 
     fn page(lines: &[ListingRow], actions: PageActions) -> String {
-        let (order, help) = (SortOrder::default(), "longhaul cp -r lh://h/<d>/ d");
-        let page = Page { title: "/d/<b>", order, is_root: false, part: Some(1), help, actions, carried: "" };
+        let page = Page {
+            title: "/d/<b>",
+            order: SortOrder::default(),
+            is_root: false,
+            part: Some(1),
+            help: "longhaul cp -r lh://h/<d>/ d",
+            actions,
+            link_query: "",
+        };
         let rows: String = lines.iter().map(|line| page.row(line)).collect();
         [page.head(true), rows, page.tail(lines.len(), false)].concat()
     }
 
     #[test]
     fn a_long_directory_has_pages() {
-        let order = SortOrder { is_downwards: true, ..SortOrder::default() };
+        let order = SortOrder { is_descending: true, ..SortOrder::default() };
         let page = Page {
             title: "",
             order,
@@ -180,7 +187,7 @@ mod tests {
             part: Some(2),
             help: "",
             actions: PageActions::default(),
-            carried: "",
+            link_query: "",
         };
         let tail = page.tail(1, true);
         assert!(tail.contains("\"?page=1&amp;sort=name&amp;order=desc\"") && tail.contains("\"?page=3&amp;"), "{tail}");
@@ -191,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_text_and_links_lead_where_they_say() {
+    fn names_are_escaped_in_text_and_in_links() {
         let lines = [
             ListingRow { name: b"<script>&\"'".to_vec(), kind: Kind::File, size: Some(1500), modified: None },
             ListingRow { name: b"a:b %\xff".to_vec(), kind: Kind::Dir, size: None, modified: None },
@@ -205,10 +212,10 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_done_has_a_form() {
+    fn each_permitted_action_has_a_form() {
         let all = page(&[], PageActions { enters: true, leaves: true, uploads: true, makes_dirs: true });
-        for said in ["Send files", "New folder", "Access key or token", "Take my key back", "There is nothing here"] {
-            assert!(all.contains(said), "{said}: {all}");
+        for text in ["Send files", "New folder", "Access key or token", "Take my key back", "There is nothing here"] {
+            assert!(all.contains(text), "{text}: {all}");
         }
         assert!(!page(&[], PageActions::default()).contains("<form"));
     }

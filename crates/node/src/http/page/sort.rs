@@ -38,7 +38,7 @@ impl SortKey {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SortOrder {
     pub key: SortKey,
-    pub is_downwards: bool,
+    pub is_descending: bool,
 }
 
 impl SortOrder {
@@ -48,10 +48,10 @@ impl SortOrder {
         let value = |wanted: &str| pairs(query).find(|(name, _)| name == wanted).map(|(_, value)| value);
         let sort = value("sort").unwrap_or_default();
         let key = SortKey::ALL.iter().find(|(_, word, _)| *word == sort).map(|(key, ..)| *key).unwrap_or_default();
-        SortOrder { key, is_downwards: value("order").as_deref() == Some("desc") }
+        SortOrder { key, is_descending: value("order").as_deref() == Some("desc") }
     }
 
-    /// Sorts entries: directories first, and by name where the key does not decide.
+    /// Sorts entries: directories first, and entries with equal keys by name.
     pub fn sort(self, lines: &mut [ListingRow]) {
         lines.sort_by(|a, b| {
             let by_key = match self.key {
@@ -59,26 +59,26 @@ impl SortOrder {
                 SortKey::Size => a.size.cmp(&b.size),
                 SortKey::Time => a.modified.cmp(&b.modified),
             };
-            let by_key = if self.is_downwards { by_key.reverse() } else { by_key };
+            let by_key = if self.is_descending { by_key.reverse() } else { by_key };
             b.is_dir().cmp(&a.is_dir()).then(by_key).then_with(|| a.name.cmp(&b.name))
         });
     }
 
-    /// The query of the link in a column's head: the reverse order where the page is sorted by that column.
+    /// The query of the link in a column's head: the reverse order if the page is sorted by that column.
     pub fn link(self, key: SortKey, word: &str) -> String {
-        let downwards = self.key == key && !self.is_downwards;
-        format!("?sort={word}&amp;order={}", if downwards { "desc" } else { "asc" })
+        let is_descending = self.key == key && !self.is_descending;
+        format!("?sort={word}&amp;order={}", if is_descending { "desc" } else { "asc" })
     }
 
     /// The query of the link to another part of the directory.
     pub fn part_link(self, part: usize) -> String {
         let (_, word, _) = SortKey::ALL.iter().find(|(key, ..)| *key == self.key).unwrap_or(&SortKey::ALL[0]);
-        format!("?page={part}&amp;sort={word}&amp;order={}", if self.is_downwards { "desc" } else { "asc" })
+        format!("?page={part}&amp;sort={word}&amp;order={}", if self.is_descending { "desc" } else { "asc" })
     }
 
     /// The arrow in a column's head.
     pub fn arrow(self, key: SortKey) -> &'static str {
-        match (self.key == key, self.is_downwards) {
+        match (self.key == key, self.is_descending) {
             (false, _) => "",
             (true, false) => " ↑",
             (true, true) => " ↓",
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_order_can_be_asked_for() {
+    fn entries_are_sorted_in_the_requested_order() {
         let line = |name: &str, is_dir, size: u64, seconds| ListingRow {
             name: name.into(),
             kind: if is_dir { Kind::Dir } else { Kind::File },
@@ -115,8 +115,8 @@ mod tests {
     }
 
     #[test]
-    fn a_column_that_sorts_is_turned_round() {
-        let order = SortOrder { key: SortKey::Size, is_downwards: false };
+    fn the_link_of_the_sorted_column_reverses_the_order() {
+        let order = SortOrder { key: SortKey::Size, is_descending: false };
         assert_eq!(order.link(SortKey::Size, "size"), "?sort=size&amp;order=desc");
         assert_eq!(order.link(SortKey::Name, "name"), "?sort=name&amp;order=asc");
         assert_eq!((order.arrow(SortKey::Size), order.arrow(SortKey::Name)), (" ↑", ""));

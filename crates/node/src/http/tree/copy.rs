@@ -6,12 +6,12 @@ use serve::buffer;
 use store::{Extent, FileAnnouncement, Finish, Source, Writes};
 
 use super::failures::EntryFailures;
-use super::{EndKinds, SourceAndTarget, brief, clear, ends, look};
+use super::{EndKinds, SourceAndTarget, brief, check_ends, ends, remove_replaced};
 use crate::access::ResolvedPath;
 use crate::clock::now;
 use crate::http::refused::{Outcome, RequestOutcome, Trouble, refuse};
 use crate::http::request_context::RequestContext;
-use crate::http::{dead, put};
+use crate::http::{dead_properties, put};
 
 /// Levels of directories that are copied at once.
 const DEPTH_MAX: usize = 256;
@@ -25,37 +25,37 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
         Some(other) if other.eq_ignore_ascii_case("infinity") => false,
         Some(_) => return Err(refuse(400, "COPY has Depth 0 or infinity")),
     };
-    let there = look(context, &ends)?;
-    can_come(&ends, &there)?;
-    let stayed = clear(context, &ends, &there)?;
-    if !stayed.is_empty() {
-        return stayed.answer(context);
+    let kinds = check_ends(context, &ends)?;
+    can_be_copied(&ends, &kinds)?;
+    let failures = remove_replaced(context, &ends, &kinds)?;
+    if !failures.is_empty() {
+        return failures.answer(context);
     }
     let SourceAndTarget { from, to, source, place, .. } = &ends;
-    let mut copy = TreeCopy { context, from: &source.0, to: &place.0, bytes: 0, stayed };
-    let from = StoreEntry { reach: from, path: from.path.clone() };
-    let to = StoreEntry { reach: to, path: to.path.clone() };
-    match there.kind {
+    let mut copy = TreeCopy { context, from: &source.0, to: &place.0, bytes: 0, failures };
+    let from = StoreEntry { resolved: from, path: from.path.clone() };
+    let to = StoreEntry { resolved: to, path: to.path.clone() };
+    match kinds.kind {
         Kind::Dir if shallow => {
-            to.reach.store.make_dir(&to.path)?;
+            to.resolved.store.make_dir(&to.path)?;
             properties(&from, &to);
         }
         Kind::Dir => copy.directory(&from, &to, (&source.1, &place.1), DEPTH_MAX)?,
-        _ => copy.bytes += file(context, &from, &to, there.replaces.is_some())?,
+        _ => copy.bytes += file(context, &from, &to, kinds.replaces.is_some())?,
     }
-    let TreeCopy { bytes, mut stayed, .. } = copy;
-    stayed.is_partial = true;
-    let status = if there.replaces.is_some() { 204 } else { 201 };
-    let done = if stayed.is_empty() { brief(context, status) } else { stayed.answer(context) };
+    let TreeCopy { bytes, mut failures, .. } = copy;
+    failures.is_partial = true;
+    let status = if kinds.replaces.is_some() { 204 } else { 201 };
+    let done = if failures.is_empty() { brief(context, status) } else { failures.answer(context) };
     done.map(|done| RequestOutcome { bytes, ..done })
 }
 
 /// Checks before the target is removed, as far as possible, that the source can be read and fits.
-fn can_come(ends: &SourceAndTarget, there: &EndKinds) -> Outcome<()> {
+fn can_be_copied(ends: &SourceAndTarget, kinds: &EndKinds) -> Outcome<()> {
     let SourceAndTarget { from, to, .. } = ends;
-    match there.kind {
+    match kinds.kind {
         Kind::Dir => from.store.list(&from.path).map(drop).map_err(Into::into),
-        Kind::Special => Err(refuse(409, "a FIFO, a socket or a device is no file to copy")),
+        Kind::Special => Err(refuse(409, "a FIFO, a socket or a device cannot be copied")),
         _ => {
             let size = from.store.open(&from.path)?.stat()?.meta.size;
             put::room(&*to.store, &to.path, size)
@@ -65,13 +65,13 @@ fn can_come(ends: &SourceAndTarget, there: &EndKinds) -> Outcome<()> {
 
 /// An entry of a store.
 struct StoreEntry<'a> {
-    reach: &'a ResolvedPath,
+    resolved: &'a ResolvedPath,
     path: RelPath,
 }
 
 impl StoreEntry<'_> {
     fn join(&self, name: &Name) -> Self {
-        StoreEntry { reach: self.reach, path: self.path.join(name) }
+        StoreEntry { resolved: self.resolved, path: self.path.join(name) }
     }
 }
 
@@ -82,12 +82,12 @@ struct TreeCopy<'a, 'b> {
     from: &'a str,
     to: &'a str,
     bytes: u64,
-    stayed: EntryFailures,
+    failures: EntryFailures,
 }
 
 impl TreeCopy<'_, '_> {
     /// Copies a directory; `places` are the paths of both ends in their exports. An entry that cannot be copied is reported, and the
-    /// others are copied all the same.
+    /// others are copied nevertheless.
     fn directory(
         &mut self,
         from: &StoreEntry<'_>,
@@ -98,11 +98,12 @@ impl TreeCopy<'_, '_> {
         if levels == 0 {
             return Err(refuse(409, format!("directories lie more than {DEPTH_MAX} deep in each other")));
         }
-        to.reach.store.make_dir(&to.path)?;
+        to.resolved.store.make_dir(&to.path)?;
         properties(from, to);
-        let names: Result<Vec<_>, _> = from.reach.store.list(&from.path)?.finished().collect();
+        let names: Result<Vec<_>, _> = from.resolved.store.list(&from.path)?.finished().collect();
         for (name, stat) in names? {
-            let (below, there) = (from.join(&name), to.join(&name));
+            let source = from.join(&name);
+            let target = to.join(&name);
             let places = (&places.0.join(&name), &places.1.join(&name));
             let may = || {
                 self.context.may(Action::Read, self.from, places.0)?;
@@ -110,13 +111,13 @@ impl TreeCopy<'_, '_> {
             };
             let stat = may().and_then(|()| stat.map_err(Trouble::from));
             let copied = stat.and_then(|stat| match stat.meta.kind {
-                Kind::Dir => self.directory(&below, &there, places, levels - 1),
-                Kind::File => file(self.context, &below, &there, false).map(|bytes| self.bytes += bytes),
-                Kind::Symlink => symlink(self.context, &below, &there, stat.meta.mtime),
+                Kind::Dir => self.directory(&source, &target, places, levels - 1),
+                Kind::File => file(self.context, &source, &target, false).map(|bytes| self.bytes += bytes),
+                Kind::Symlink => symlink(self.context, &source, &target, stat.meta.mtime),
                 Kind::Special => Ok(()),
             });
             if let Err(trouble) = copied {
-                self.stayed.note(self.to, places.1, trouble)?;
+                self.failures.note(self.to, places.1, trouble)?;
             }
         }
         Ok(())
@@ -124,39 +125,39 @@ impl TreeCopy<'_, '_> {
 }
 
 fn symlink(context: &RequestContext<'_>, from: &StoreEntry<'_>, to: &StoreEntry<'_>, mtime: Timestamp) -> Outcome<()> {
-    let leads = from.reach.store.read_link(&from.path)?;
-    let tag = context.web.unfinished.tag(to.reach);
-    to.reach.store.make_symlink(&to.path, &leads, mtime, false, &tag).map_err(Into::into)
+    let link_target = from.resolved.store.read_link(&from.path)?;
+    let tag = context.web.unfinished.tag(to.resolved);
+    to.resolved.store.make_symlink(&to.path, &link_target, mtime, false, &tag).map_err(Into::into)
 }
 
 /// Copies dead properties (RFC 4918, section 9.8.2); a failure leaves the copy without them.
 fn properties(from: &StoreEntry<'_>, to: &StoreEntry<'_>) {
-    let kept = dead::copy((&*from.reach.store, &from.path), (&*to.reach.store, &to.path));
+    let kept = dead_properties::copy((&*from.resolved.store, &from.path), (&*to.resolved.store, &to.path));
     if let Err(error) = kept {
-        tracing::warn!(%error, "a copy is without the properties of its source");
+        tracing::warn!(%error, "a copy has lost the properties of its source");
     }
 }
 
 fn file(context: &RequestContext<'_>, from: &StoreEntry<'_>, to: &StoreEntry<'_>, replace: bool) -> Outcome<u64> {
-    let source = from.reach.store.open(&from.path)?;
+    let source = from.resolved.store.open(&from.path)?;
     let stat = source.stat()?;
     let size = stat.meta.size;
-    put::room(&*to.reach.store, &to.path, size)?;
-    let reach = ResolvedPath { path: to.path.clone(), ..to.reach.clone() };
-    let tag = context.web.unfinished.tag(&reach);
-    let sink = put::UncommittedSink(reach.store.create(&to.path, &tag)?);
+    put::room(&*to.resolved.store, &to.path, size)?;
+    let resolved = ResolvedPath { path: to.path.clone(), ..to.resolved.clone() };
+    let tag = context.web.unfinished.tag(&resolved);
+    let sink = put::UncommittedSink(resolved.store.create(&to.path, &tag)?);
     let now = now();
     sink.0.announce(&FileAnnouncement { size: Some(size), mtime: now, replace })?;
-    let with_holes = to.reach.store.capabilities().writes == Writes::Anywhere;
-    pour(&*source, size, with_holes, &mut |piece, at| sink.0.write_at(piece, at))?;
-    let (mode, mtime) = (stat.meta.mode & 0o777, now);
-    sink.0.commit(&Finish { size, mode, mtime, durable: false, replace, attributes: None })?;
+    let with_holes = to.resolved.store.capabilities().writes == Writes::Anywhere;
+    copy_data(&*source, size, with_holes, &mut |piece, at| sink.0.write_at(piece, at))?;
+    let mode = stat.meta.mode & 0o777;
+    sink.0.commit(&Finish { size, mode, mtime: now, durable: false, replace, attributes: None })?;
     properties(from, to);
     Ok(size)
 }
 
-/// The bytes of a file, without its holes where those may be left out.
-fn pour(
+/// Copies the bytes of a file, without its holes if those may be left out.
+fn copy_data(
     source: &dyn Source,
     size: u64,
     with_holes: bool,

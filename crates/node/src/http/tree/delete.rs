@@ -13,73 +13,75 @@ use crate::http::refused::{Outcome, Trouble, refuse, status_in_store};
 use crate::http::request_context::RequestContext;
 
 /// Entries between two checks of the client's connection.
-const LOOK_EVERY: u32 = 64;
+const CHECK_EVERY: u32 = 64;
 
 /// Answers DELETE.
 pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let Some((export, path)) = context.place()? else { return Err(refuse(403, "the root cannot be removed")) };
-    let reach = context.reach(Action::Remove, &export, &path)?;
+    let resolved = context.resolved(Action::Remove, &export, &path)?;
     let shown = context.shown();
-    if reach.path.is_root() {
-        return Err(refuse(403, "the top of an export, or of what a key opens, cannot be removed"));
+    if resolved.path.is_root() {
+        return Err(refuse(403, "the root of an export, or of the part that a key opens, cannot be removed"));
     }
     // Locked, so that the removed entry is the one that the conditions were evaluated against.
-    let turn = context.web.unfinished.turn(&reach);
-    conditions(context, &reach)?;
-    let stat = reach.store.stat(&reach.path)?;
+    let name_lock = context.web.unfinished.lock_name(&resolved);
+    conditions(context, &resolved)?;
+    let stat = resolved.store.stat(&resolved.path)?;
     if stat.meta.kind != Kind::Dir {
         if context.target.is_dir {
-            return Err(refuse(404, format!("{shown} is no directory, as the slash at its end says")));
+            return Err(refuse(404, format!("{shown} is not a directory, but the path ends with a slash")));
         }
         context.judge_if()?;
-        reach.store.remove(&reach.path)?;
-        drop(turn);
+        resolved.store.remove(&resolved.path)?;
+        drop(name_lock);
         return brief(context, 204);
     }
     context.judge_if()?;
     // The removal of a tree takes time, and the conditions do not cover the entries below.
-    drop(turn);
+    drop(name_lock);
     match Depth::parse(context.request().headers.get("depth")) {
         Ok(Depth::Infinity) => {}
         _ => return Err(refuse(400, "DELETE of a directory has Depth infinity, or none")),
     }
-    let stayed = tree(context, &reach, &(export, path))?;
-    if stayed.is_empty() { brief(context, 204) } else { stayed.answer(context) }
+    let failures = tree(context, &resolved, &(export, path))?;
+    if failures.is_empty() { brief(context, 204) } else { failures.answer(context) }
 }
 
-/// Removes a directory with its content; an export may keep directories that are not empty.
+/// Removes a directory with its content, or only an empty one if the export is configured so.
 pub(super) fn tree(
     context: &RequestContext<'_>,
-    reach: &ResolvedPath,
+    resolved: &ResolvedPath,
     place: &(String, RelPath),
 ) -> Outcome<EntryFailures> {
     let (export, path) = place;
     if !context.web.rules.deletes_trees(export) {
-        if reach.store.list(&reach.path)?.next().is_some() {
+        if resolved.store.list(&resolved.path)?.next().is_some() {
             let why = format!(
-                "the directory /{export}/{path} is not empty, and this export keeps such (recursive_delete = false): remove \
-                 what is in it first"
+                "the directory /{export}/{path} is not empty, and this export removes only empty ones \
+                 (recursive_delete = false): remove its entries first"
             );
             return Err(refuse(409, why));
         }
-        reach.store.remove(&reach.path)?;
+        resolved.store.remove(&resolved.path)?;
         return Ok(EntryFailures::default());
     }
     // Checked first: the content of a directory that stays is not removed.
-    context.web.rules.locks.may_go_empty(export, path, &context.shown)?;
-    let Some(name) = reach.path.name() else { return Err(refuse(403, "the top of what is open stays")) };
+    context.web.rules.locks.may_remove_entry(export, path, &context.submitted)?;
+    let Some(name) = resolved.path.name() else {
+        return Err(refuse(403, "the root of what your credential opens cannot be removed"));
+    };
     // No link is followed from here on, even if a directory is replaced by one meanwhile.
-    let store = store::below_of(&reach.store, &reach.path.parent(), Reached::FreelyThenNoLink)?;
-    let mut removal = Removal { context, place, stayed: EntryFailures::default(), entries: 0, broken: None };
+    let store = store::below_of(&resolved.store, &resolved.path.parent(), Reached::FreelyThenNoLink)?;
+    let mut removal = Removal { context, place, failures: EntryFailures::default(), entries: 0, broken: None };
     let removed = store::remove_tree(&*store, &RelPath::root().join(&name), &mut removal);
-    let Removal { mut stayed, entries, broken, .. } = removal;
+    let Removal { mut failures, entries, broken, .. } = removal;
     if let Some(broken) = broken {
         return Err(broken);
     }
-    stayed.is_partial = entries > 0;
+    failures.is_partial = entries > 0;
     match removed? {
-        false if stayed.is_empty() => Err(refuse(499, "the client hung up before all of the tree was gone")),
-        _ => Ok(stayed),
+        false if failures.is_empty() => Err(refuse(499, "the client hung up before the whole tree was removed")),
+        _ => Ok(failures),
     }
 }
 
@@ -87,7 +89,7 @@ pub(super) fn tree(
 struct Removal<'a, 'b> {
     context: &'a RequestContext<'b>,
     place: &'a (String, RelPath),
-    stayed: EntryFailures,
+    failures: EntryFailures,
     entries: u32,
     /// The failure that ended the removal.
     broken: Option<Trouble>,
@@ -103,7 +105,7 @@ impl Removal<'_, '_> {
 impl Overseer for Removal<'_, '_> {
     fn goes_on(&mut self) -> bool {
         self.entries += 1;
-        !self.entries.is_multiple_of(LOOK_EVERY) || !self.context.exchange.is_gone()
+        !self.entries.is_multiple_of(CHECK_EVERY) || !self.context.exchange.is_gone()
     }
 
     fn may_go(&mut self, path: &RelPath) -> store::Result<()> {
@@ -124,7 +126,7 @@ impl Overseer for Removal<'_, '_> {
             return Err(why);
         }
         let path = self.in_export(path);
-        self.stayed.add(&self.place.0, &path, status_in_store(&why), why.to_string());
+        self.failures.add(&self.place.0, &path, status_in_store(&why), why.to_string());
         Ok(())
     }
 }

@@ -31,7 +31,7 @@ impl UploadId {
         Ok(UploadId(model::hex::encode(&bytes)))
     }
 
-    /// The id that a client names; none where the text is no id.
+    /// The id that a client names; none if the text is not an id.
     pub fn parse(text: &str) -> Option<UploadId> {
         let is_one =
             text.len() == 2 * ID_BYTES && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
@@ -98,7 +98,7 @@ impl Uploads {
         }
     }
 
-    /// Writes down the state of an upload.
+    /// Stores the state of an upload.
     ///
     /// # Errors
     /// The upload is new and too many are unfinished, or the state directory cannot be written.
@@ -108,7 +108,10 @@ impl Uploads {
             self.sweep(SystemTime::now());
             let waiting = fs::read_dir(&self.dir).map_or(0, Iterator::count);
             if waiting >= WAITING_MAX {
-                return Err(refuse(503, format!("{waiting} uploads wait here already: end some, or come back later")));
+                return Err(refuse(
+                    503,
+                    format!("{waiting} uploads are unfinished on this node: end some, or try again later"),
+                ));
             }
         }
         let not_text = |_| refuse(400, "a name that is not UTF-8 cannot be sent in parts: send the file in one piece");
@@ -122,7 +125,7 @@ impl Uploads {
         written.map_err(|error| unreadable(&error))
     }
 
-    /// Forgets an upload.
+    /// Removes the entry of an upload.
     pub fn remove(&self, id: &UploadId) {
         let _ = fs::remove_file(self.file(id));
     }
@@ -149,8 +152,8 @@ impl Uploads {
 }
 
 fn unreadable(error: &io::Error) -> crate::http::refused::Trouble {
-    tracing::error!(%error, "uploads cannot be written down in the state directory");
-    refuse(500, "the node cannot write down how far uploads are; its operator must look at its log")
+    tracing::error!(%error, "uploads cannot be recorded in the state directory");
+    refuse(500, "the node cannot record the state of uploads; its operator must look at its log")
 }
 
 #[cfg(test)]
@@ -170,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upload_is_known_after_a_restart_and_given_up_after_a_week() {
+    fn an_upload_outlives_a_restart_and_is_removed_after_a_week() {
         let (state, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let Ok(id) = UploadId::new() else { panic!("no random numbers") };
         let uploads = Uploads::new(state.path());
@@ -184,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_an_id() {
+    fn an_id_of_another_form_is_refused() {
         assert!(UploadId::parse(&"0a".repeat(16)).is_some());
         for text in ["", "../../etc/passwd", &"0A".repeat(16), &"0".repeat(31), &"g".repeat(32)] {
             assert!(UploadId::parse(text).is_none(), "{text}");

@@ -1,5 +1,5 @@
-//! Jobs as the estimator would see them, without a network: rates, ramps, losses, noise, files, bursts; and a judgement
-//! of the forecasts.
+//! Simulated progress of jobs, without a network: rates, ramps, losses, noise, files, bursts; and a judgement
+//! of the predictions.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use super::Estimator;
 
 /// Steps of the simulation, s.
 const STEP: f64 = 0.01;
-/// How often a job's numbers are looked at, in steps.
-const LOOK: u32 = 10;
-/// What arrives at once.
+/// The interval between two samples of a job's progress, in steps.
+const SAMPLE_EVERY: u32 = 10;
+/// Bytes that arrive at once.
 const RECORD: u64 = 1 << 20;
 
 /// A seeded random generator, the same on every run: xorshift64 (Marsaglia, 2003).
@@ -42,19 +42,19 @@ impl SeededRandom {
 #[derive(Clone, Debug)]
 pub struct SimulatedJob {
     pub files: Vec<u64>,
-    /// What a file costs beside its bytes, s.
+    /// The time that a file costs beside its bytes, s.
     pub file_seconds: f64,
-    /// B/s.
+    /// Bytes per second.
     pub rate: f64,
-    /// Round-trip time: the rate doubles with each until it is there.
+    /// The round-trip time, s: at first the rate doubles in each.
     pub rtt: f64,
-    /// Least to most of a sawtooth, and its period, s.
+    /// The lowest part of a sawtooth's highest rate, and its period, s.
     pub saw: Option<(f64, f64)>,
-    /// Standard deviation of a rate that wanders, of itself.
+    /// The standard deviation of a randomly changing rate, as a part of the rate.
     pub noise: f64,
-    /// Arrivals count only so often, s.
+    /// The interval at which arrivals are reported, s.
     pub burst: f64,
-    /// A cache takes so much at five times the rate first.
+    /// Bytes that a cache takes first, at five times the rate.
     pub cache: f64,
     pub seed: u64,
 }
@@ -78,8 +78,11 @@ impl SimulatedJob {
     pub fn trace(&self) -> Vec<(f64, Progress)> {
         let mut out = Vec::new();
         let mut chance = SeededRandom::new(self.seed);
-        let (mut wander, mut flushed) = (0.0, 0.0);
-        let (mut file, mut bytes, mut opened) = (0, 0.0, 0.0);
+        let mut wander = 0.0;
+        let mut flushed = 0.0;
+        let mut file = 0;
+        let mut bytes = 0.0;
+        let mut opened = 0.0;
         let total = self.files.iter().sum::<u64>();
         let count = self.files.len();
         let mut before = 0u64;
@@ -93,11 +96,16 @@ impl SimulatedJob {
             let rate = self.rate_at(now - 2.0 * self.rtt, before as f64 + bytes) * f64::max(0.1, 1.0 + wander);
             while time > 0.0 && file < count {
                 let opening = (self.file_seconds - opened).min(time);
-                (opened, time) = (opened + opening, time - opening);
+                opened += opening;
+                time -= opening;
                 let moving = ((self.files[file] as f64 - bytes) / rate).min(time);
-                (bytes, time) = (bytes + moving * rate, time - moving);
+                bytes += moving * rate;
+                time -= moving;
                 if bytes >= self.files[file] as f64 - 0.5 && opened >= self.file_seconds {
-                    (before, bytes, opened, file) = (before + self.files[file], 0.0, 0.0, file + 1);
+                    before += self.files[file];
+                    bytes = 0.0;
+                    opened = 0.0;
+                    file += 1;
                 }
             }
             if now - flushed >= self.burst || file == count {
@@ -105,7 +113,7 @@ impl SimulatedJob {
                 shown = (before + bytes as u64 / RECORD * RECORD, file as u64);
             }
             step += 1;
-            if step.is_multiple_of(LOOK) || file == count {
+            if step.is_multiple_of(SAMPLE_EVERY) || file == count {
                 let progress = Progress {
                     bytes_offered: total,
                     files_offered: count as u64,
@@ -129,7 +137,7 @@ impl SimulatedJob {
     }
 }
 
-/// Files of sizes that spread, of so many bytes in all.
+/// Files of mixed sizes, of so many bytes in all.
 pub fn mixed(seed: u64, bytes: f64, spread: f64) -> Vec<u64> {
     let mut chance = SeededRandom::new(seed ^ 77);
     let mut files = Vec::new();
@@ -142,18 +150,18 @@ pub fn mixed(seed: u64, bytes: f64, spread: f64) -> Vec<u64> {
     files
 }
 
-/// How good the predictions of one job were.
+/// The quality of the predictions of one job.
 #[derive(Debug, Default)]
 pub struct Verdict {
-    /// Seconds looked at, from the first tenth of the bytes on.
+    /// The number of predictions, one a second from the first tenth of the bytes on.
     pub moments: u32,
-    /// Of these, with an error below a tenth of the job's time.
+    /// Those with an error below a tenth of the job's time.
     pub good: u32,
-    /// With an error within the bound.
+    /// Those with an error within the predicted error.
     pub within: u32,
-    /// The largest error, of the job's time.
+    /// The largest error, as a part of the job's time.
     pub worst: f64,
-    /// Its time, s.
+    /// The job's time, s.
     pub seconds: f64,
 }
 
@@ -171,7 +179,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Asks once a second what is foretold, and compares it with what came.
+/// Compares a prediction in each second with the real end.
 pub fn judge(trace: &[(f64, Progress)]) -> Verdict {
     let mut estimator = Estimator::default();
     let end = trace.last().map_or(0.0, |(now, _)| *now);

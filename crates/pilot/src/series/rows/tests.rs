@@ -1,4 +1,4 @@
-//! Series as we write them, as they break off, and as strangers make them.
+//! Tests series as Longhaul writes them, as they are cut short, and as strangers make them.
 
 use model::account::Account;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use super::super::RowWriter;
 use super::*;
 use crate::Sample;
 
-/// A series of one look.
+/// A series of one sample and one account.
 fn written(sample: &Sample, far: &Account) -> String {
     let mut writer = RowWriter::new("01987654-3210".into());
     let mut text = format!("{COLUMNS}\n");
@@ -38,7 +38,7 @@ fn all(text: &str) -> Vec<Result<Row, RowError>> {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn a_series_is_read_as_written() {
     let mut far = Account::default();
     far.spent.records = 2;
     far.spent.wall[Stage::Socket as usize] = Duration::from_millis(500);
@@ -61,7 +61,7 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn columns_may_stand_in_any_order_and_some_may_lack() {
+fn columns_may_be_in_any_order_and_later_ones_missing() {
     let text = written(&sample(), &Account::default());
     let turned: Vec<String> = text
         .lines()
@@ -80,7 +80,7 @@ fn columns_may_stand_in_any_order_and_some_may_lack() {
 }
 
 #[test]
-fn what_is_no_series_is_refused() {
+fn a_file_that_is_not_a_series_is_refused() {
     for (text, why) in [
         ("", "line 1: nothing is there"),
         ("\n", "line 1: has no column time_s"),
@@ -95,7 +95,7 @@ fn what_is_no_series_is_refused() {
 }
 
 #[test]
-fn a_bad_row_is_named_and_the_others_are_read() {
+fn a_bad_row_is_reported_and_the_others_are_read() {
     let text = written(&sample(), &Account::default());
     let (head, good) = text.trim_end().split_once('\n').unwrap();
     let with = |column: &str, cell: &str| {
@@ -122,8 +122,8 @@ fn a_bad_row_is_named_and_the_others_are_read() {
     ] {
         let rows = all(&format!("{head}\n{good}\n{}\n{good}\n", with(column, cell)));
         assert!(rows.len() == 3 && rows[0].is_ok() && rows[2].is_ok(), "{rows:?}");
-        let said = rows[1].as_ref().unwrap_err().to_string();
-        assert!(said.starts_with(&format!("line 3: {why}")), "{said} is not {why}");
+        let message = rows[1].as_ref().unwrap_err().to_string();
+        assert!(message.starts_with(&format!("line 3: {why}")), "{message} is not {why}");
     }
     let long = all(&format!("{head}\n{}\n{good}\n", "9".repeat(200_000)));
     assert!(long.len() == 2 && long[1].is_ok(), "{}", long.len());
@@ -138,8 +138,8 @@ fn a_series_that_was_cut_short_is_read_as_far_as_it_goes() {
     let (head, good) = text.trim_end().split_once('\n').unwrap();
     let rows = all(&format!("{head}\n{good}\n{}", &good[..good.len() / 2]));
     assert!(rows.len() == 2 && rows[0].is_ok());
-    let said = rows[1].as_ref().unwrap_err().to_string();
-    assert!(said.starts_with("line 3: ") && said.ends_with("the file ends in the middle of it"), "{said}");
+    let message = rows[1].as_ref().unwrap_err().to_string();
+    assert!(message.starts_with("line 3: ") && message.ends_with("the file ends in the middle of it"), "{message}");
     assert!(all(&format!("{head}\n{good}"))[0].is_ok(), "only its line end lacks");
     assert!(all(head).is_empty());
 }

@@ -9,7 +9,7 @@ use super::super::order::SpaceNeeded;
 use super::super::test_directory::Ground;
 use super::*;
 
-/// A temporary directory, and the same as the ground of a test.
+/// A temporary directory, and the same directory opened for a test.
 fn ground() -> (tempfile::TempDir, Ground) {
     let above = tempfile::tempdir().unwrap();
     let ground = Ground::open(above.path()).unwrap();
@@ -27,7 +27,7 @@ fn calls_are_counted_and_timed() {
     let (_above, ground) = ground();
     let place = place(&ground);
     let work = |worker: &mut Worker<'_>, calls: &mut u64| {
-        while worker.calls() < *calls && worker.goes_on() {
+        while worker.calls() < *calls && worker.may_continue() {
             worker.call("sleep on", Path::new("it"), || {
                 std::thread::sleep(Duration::from_millis(2));
                 Ok(10)
@@ -35,7 +35,8 @@ fn calls_are_counted_and_timed() {
         }
         Ok(())
     };
-    let (from, first) = (Instant::now(), Mutex::new(Duration::ZERO));
+    let from = Instant::now();
+    let first = Mutex::new(Duration::ZERO);
     let flush = |calls: &u64| {
         std::thread::sleep(Duration::from_millis(30));
         if *calls == 5 {
@@ -56,11 +57,11 @@ fn calls_are_counted_and_timed() {
 }
 
 #[test]
-fn time_ends_it() {
+fn the_time_limit_ends_the_workers() {
     let (_above, ground) = ground();
     let place = place(&ground);
     let work = |worker: &mut Worker<'_>, _: &mut ()| {
-        while worker.goes_on() {
+        while worker.may_continue() {
             worker.call("sleep on", Path::new("it"), || {
                 std::thread::sleep(Duration::from_millis(5));
                 Ok(1)
@@ -76,11 +77,11 @@ fn time_ends_it() {
 }
 
 #[test]
-fn one_that_fails_ends_all() {
+fn a_worker_that_fails_ends_all() {
     let (_above, ground) = ground();
     let place = place(&ground);
     let work = |worker: &mut Worker<'_>, number: &mut u32| {
-        while worker.goes_on() {
+        while worker.may_continue() {
             let fails = *number == 1 && worker.calls() == 3;
             worker.call("write", Path::new("it"), || {
                 std::thread::sleep(Duration::from_millis(1));
@@ -101,7 +102,7 @@ fn a_stop_ends_all_without_a_flush() {
     let place = place(&ground);
     let stop = Stop::default();
     let work = |worker: &mut Worker<'_>, _: &mut ()| {
-        while worker.goes_on() {
+        while worker.may_continue() {
             worker.call("sleep on", Path::new("it"), || {
                 std::thread::sleep(Duration::from_millis(1));
                 Ok(1)
@@ -118,7 +119,7 @@ fn a_stop_ends_all_without_a_flush() {
 }
 
 #[test]
-fn a_panic_goes_on_and_hangs_nobody() {
+fn a_panic_is_passed_on_and_ends_all_workers() {
     let (_above, ground) = ground();
     let place = place(&ground);
     let work = |_: &mut Worker<'_>, number: &mut u32| if *number == 1 { panic!("a defect") } else { Ok(()) };
@@ -128,7 +129,7 @@ fn a_panic_goes_on_and_hangs_nobody() {
 
 /// Runs in a thread with a private file system of 64 MiB in memory.
 #[test]
-fn a_disk_that_others_fill_ends_it() {
+fn a_disk_that_another_program_fills_ends_the_workers() {
     let test = || {
         let above = tempfile::tempdir().unwrap();
         let made = Namespaces::make().and_then(|namespaces| {
@@ -138,7 +139,10 @@ fn a_disk_that_others_fill_ends_it() {
         let _namespaces = match made {
             Ok(namespaces) => namespaces,
             Err(error) => {
-                let _ = writeln!(io::stderr(), "SKIPPED a_disk_that_others_fill_ends_it: no mount here: {error}");
+                let _ = writeln!(
+                    io::stderr(),
+                    "SKIPPED a_disk_that_another_program_fills_ends_the_workers: no mount here: {error}"
+                );
                 return;
             }
         };
@@ -146,7 +150,7 @@ fn a_disk_that_others_fill_ends_it() {
         let place = place(&ground);
         let others = above.path().join("others");
         let work = |worker: &mut Worker<'_>, _: &mut ()| {
-            while worker.goes_on() {
+            while worker.may_continue() {
                 worker.call("sleep on", Path::new("it"), || {
                     std::thread::sleep(Duration::from_millis(5));
                     Ok(1)

@@ -17,8 +17,9 @@ use crate::stop::Stop;
 use crate::tcp::stream::{StreamPool, StreamSettings, TestStream};
 
 /// The longest that a test waits for earlier tests of its address to gather their UDP streams.
-const TURN: Duration = Duration::from_secs(3);
-const LOOK: Duration = Duration::from_millis(5);
+const TURN_MAX: Duration = Duration::from_secs(3);
+/// Time between checks whether it is a test's turn.
+const TURN_INTERVAL: Duration = Duration::from_millis(5);
 /// Datagrams that a socket can have queued before it was connected to its peer.
 const QUEUED_MAX: usize = 16 << 10;
 
@@ -41,7 +42,7 @@ fn roles(params: &Params) -> Vec<(u32, bool)> {
 }
 
 /// The reason to end a wait early, if there is one.
-fn given_up(control: &Control, stop: &Stop) -> Option<Error> {
+fn why_end_waiting(control: &Control, stop: &Stop) -> Option<Error> {
     if stop.is_stopped() {
         return Some(Error::Interrupted);
     }
@@ -57,7 +58,7 @@ fn wait<T>(arrivals: &Receiver<T>, deadline: Instant, stop: &Stop, control: &Con
             Err(RecvTimeoutError::Disconnected) => return Err(Error::Interrupted),
             Err(RecvTimeoutError::Timeout) => {}
         }
-        if let Some(error) = given_up(control, stop) {
+        if let Some(error) = why_end_waiting(control, stop) {
             return Err(error);
         }
         if left.is_zero() {
@@ -69,8 +70,9 @@ fn wait<T>(arrivals: &Receiver<T>, deadline: Instant, stop: &Stop, control: &Con
 fn gather_streams(control: &mut Control, params: &Params, slot: &TestSlot, stop: &Stop) -> Result<StreamPool> {
     let roles = roles(params);
     let streams = slot.await_streams(roles.len());
-    control.say(State::CreateStreams)?;
-    let (mut sockets, deadline) = (Vec::new(), Instant::now() + PATIENCE);
+    control.send_state(State::CreateStreams)?;
+    let mut sockets = Vec::new();
+    let deadline = Instant::now() + PATIENCE;
     while sockets.len() < roles.len() {
         sockets.push(wait(&streams, deadline, stop, control)?);
     }
@@ -78,21 +80,21 @@ fn gather_streams(control: &mut Control, params: &Params, slot: &TestSlot, stop:
     sockets.sort_by_key(|(accepted, _)| *accepted);
     let mut flows = Vec::new();
     for ((id, sends), (_, socket)) in roles.into_iter().zip(sockets) {
-        settle_stream(&socket, params, sends);
-        // No quota even where the parameters give bytes: the client ends the test once it has them all, and a faster stream
-        // must make up for a slower one.
-        flows.push(TestStream { id, up: !sends, sends, socket, quota: u64::MAX });
+        apply_settings(&socket, params, sends);
+        // There is no quota even where the parameters give bytes: the client ends the test once it has them all, and a faster
+        // stream must make up for a slower one.
+        flows.push(TestStream { id, is_forward: !sends, sends, socket, quota: u64::MAX });
     }
     let block_bytes = if params.block_bytes == 0 { 128 << 10 } else { params.block_bytes as usize };
     StreamPool::start(flows, StreamSettings { block_bytes, cores: &[], lasts: crate::tcp::LASTS_MAX, shuts: false })
 }
 
-/// Applies the client's settings. Those that this host refuses are skipped, as stock clients send what their own host has.
-fn settle_stream(socket: &TcpStream, params: &Params, sends: bool) {
+/// Applies the client's settings. A setting that this host refuses is skipped: a stock client sends the settings of its own host.
+fn apply_settings(socket: &TcpStream, params: &Params, sends: bool) {
     let reference = SockRef::from(socket);
     let _ = reference.set_tcp_nodelay(true);
     if let Ok(peer) = socket.peer_addr() {
-        classify(&reference, peer.ip(), params.tos);
+        set_service_type(&reference, peer.ip(), params.tos);
     }
     if params.window_bytes > 0 {
         let bytes = params.window_bytes as usize;
@@ -102,7 +104,7 @@ fn settle_stream(socket: &TcpStream, params: &Params, sends: bool) {
         let _ = sys::tcp::set_congestion(socket, name);
     }
     if sends {
-        // A target rate is kept by the kernel's pacing.
+        // The kernel's pacing keeps a target rate.
         let rate = [params.pacing_bit_s, params.rate_bit_s].into_iter().filter(|rate| *rate > 0).min();
         if let Some(rate) = rate {
             let _ = sys::tcp::set_pacing(socket, (rate / 8).max(1));
@@ -112,7 +114,7 @@ fn settle_stream(socket: &TcpStream, params: &Params, sends: bool) {
 
 /// Sets the client's type of service for all packets to it, acknowledgements included, as stock does. An IPv4 peer may have an
 /// IPv4-mapped address.
-fn classify(socket: &SockRef<'_>, peer: IpAddr, tos: u32) {
+fn set_service_type(socket: &SockRef<'_>, peer: IpAddr, tos: u32) {
     if tos > 0 {
         let _ = if peer.to_canonical().is_ipv4() { socket.set_tos_v4(tos) } else { socket.set_tclass_v6(tos) };
     }
@@ -122,13 +124,13 @@ fn classify(socket: &SockRef<'_>, peer: IpAddr, tos: u32) {
 fn turn(control: &Control, count: usize, slot: &TestSlot, stop: &Stop) -> Result<Receiver<SocketAddr>> {
     let from = Instant::now();
     loop {
-        if let Some(hellos) = slot.await_datagrams(count, from.elapsed() >= TURN) {
+        if let Some(hellos) = slot.await_datagrams(count, from.elapsed() >= TURN_MAX) {
             return Ok(hellos);
         }
-        if let Some(error) = given_up(control, stop) {
+        if let Some(error) = why_end_waiting(control, stop) {
             return Err(error);
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(TURN_INTERVAL);
     }
 }
 
@@ -142,7 +144,7 @@ fn gather_datagrams(
     let local = control.socket().local_addr().map_err(host("read a socket's address"))?;
     let roles = roles(params);
     let hellos = turn(control, roles.len(), slot, stop)?;
-    control.say(State::CreateStreams)?;
+    control.send_state(State::CreateStreams)?;
     let deadline = Instant::now() + PATIENCE;
     let mut streams: Vec<(SocketAddr, datagrams::Stream)> = Vec::new();
     for (id, sends) in roles {
@@ -154,9 +156,9 @@ fn gather_datagrams(
                 None => break from,
             }
         };
-        let socket = crate::flow::beside(local, from).map_err(host("make a socket for datagrams"))?;
+        let socket = crate::flow::flow_socket(local, from).map_err(host("make a socket for datagrams"))?;
         drain(&socket, from, slot.registry()).map_err(host("set up a socket"))?;
-        classify(&SockRef::from(&socket), from.ip(), params.tos);
+        set_service_type(&SockRef::from(&socket), from.ip(), params.tos);
         socket.send(&WELCOME).map_err(host("send a datagram"))?;
         streams.push((from, datagrams::Stream { id, sends, socket }));
     }
@@ -187,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_strangers_left_in_a_socket_is_not_the_peers() {
+    fn datagrams_of_other_senders_are_removed_from_a_new_socket() {
         let [socket, peer, stranger] = [(); 3].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
         let at = socket.local_addr().unwrap();
         stranger.send_to(&[7; 1_000], at).unwrap();
@@ -205,15 +207,15 @@ mod tests {
     }
 
     #[test]
-    fn the_type_of_service_is_taken() {
+    fn the_type_of_service_is_set() {
         let v4 = UdpSocket::bind("127.0.0.1:0").unwrap();
-        classify(&SockRef::from(&v4), "127.0.0.1".parse().unwrap(), 0xb8);
+        set_service_type(&SockRef::from(&v4), "127.0.0.1".parse().unwrap(), 0xb8);
         assert_eq!(SockRef::from(&v4).tos_v4().unwrap(), 0xb8);
-        // A host may be without IPv6.
+        // The host may have no IPv6.
         if let Ok(v6) = UdpSocket::bind("[::]:0") {
-            classify(&SockRef::from(&v6), "::1".parse().unwrap(), 0x28);
+            set_service_type(&SockRef::from(&v6), "::1".parse().unwrap(), 0x28);
             assert_eq!(SockRef::from(&v6).tclass_v6().unwrap(), 0x28);
-            classify(&SockRef::from(&v6), "::ffff:192.0.2.1".parse().unwrap(), 0x48);
+            set_service_type(&SockRef::from(&v6), "::ffff:192.0.2.1".parse().unwrap(), 0x48);
             assert_eq!(SockRef::from(&v6).tos_v4().unwrap(), 0x48);
         }
     }

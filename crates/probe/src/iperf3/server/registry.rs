@@ -1,6 +1,6 @@
 //! The tests in progress, and the streams that each of them still waits for.
 //!
-//! A TCP stream names its test by the cookie. A UDP hello carries its source address only: it is assigned to the test of that
+//! A TCP stream names its test by the cookie. A UDP hello has only its source address: it is assigned to the test of that
 //! address that has waited longest. Tests of one address gather their UDP streams one after another where possible, so that
 //! each gets its own.
 
@@ -15,8 +15,8 @@ use super::super::control::Cookie;
 use super::Bounds;
 use crate::error::{Error, Result};
 
-/// Repeated hellos that a test's queue holds beside one for each stream; more are dropped.
-const AGAIN: usize = 16;
+/// Repeated hellos that a test's queue holds in addition to one for each stream; more are dropped.
+const REPEATED_HELLOS: usize = 16;
 
 /// The queue for the streams that a test waits for.
 enum StreamSink {
@@ -119,7 +119,10 @@ impl TestRegistry {
         }
         // Of two connections with one cookie at the same moment, the first one has the test.
         if table.entries.contains_key(&cookie) {
-            return Err(Error::Refused { peer: "this node".into(), why: "a test of this name is in progress".into() });
+            return Err(Error::Refused {
+                peer: "this node".into(),
+                why: "a test with this cookie is in progress".into(),
+            });
         }
         table.entries.insert(cookie, TestEntry { address, awaited: None, taken: Vec::new(), streams: 0 });
         Ok(TestSlot { registry: self.clone(), cookie, address })
@@ -185,34 +188,34 @@ impl TestSlot {
         }
     }
 
-    /// From now on connections with the test's cookie are its streams.
+    /// Makes later connections with the test's cookie its streams.
     pub(super) fn await_streams(&self, count: usize) -> Receiver<(u64, TcpStream)> {
         let (sender, streams) = sync_channel(count);
         self.gather(&mut self.registry.table(), count, StreamSink::Streams(sender));
         streams
     }
 
-    /// From now on hellos from the test's address are its streams. None while another test of that address waits for its
-    /// own, unless this one has waited too `long`.
-    pub(super) fn await_datagrams(&self, count: usize, long: bool) -> Option<Receiver<SocketAddr>> {
+    /// Makes later hellos from the test's address its streams. None while another test of that address waits for its
+    /// own, unless this test `has_waited` long enough.
+    pub(super) fn await_datagrams(&self, count: usize, has_waited: bool) -> Option<Receiver<SocketAddr>> {
         let mut table = self.registry.table();
         let waits = |entry: &TestEntry| entry.address == self.address && entry.waits_for_datagrams();
-        if !long && table.entries.values().any(waits) {
+        if !has_waited && table.entries.values().any(waits) {
             return None;
         }
-        let (sender, hellos) = sync_channel(count + AGAIN);
+        let (sender, hellos) = sync_channel(count + REPEATED_HELLOS);
         self.gather(&mut table, count, StreamSink::Datagrams(sender));
         Some(hellos)
     }
 
-    /// All streams are there: the test waits for no more.
+    /// Notes that the test has all its streams, and waits for no more.
     pub(super) fn has_gathered(&self) {
         if let Some(entry) = self.registry.table().entries.get_mut(&self.cookie) {
             entry.awaited = None;
         }
     }
 
-    /// The streams are over: a hello from one of their addresses belongs to a new test.
+    /// Notes that the streams have ended: a hello from one of their addresses belongs to a new test.
     pub(super) fn has_ended(&self) {
         if let Some(entry) = self.registry.table().entries.get_mut(&self.cookie) {
             entry.taken.clear();
@@ -239,13 +242,13 @@ mod tests {
         let streams = over_tcp.await_streams(1);
         assert!(!registry.hello(from(1)), "nobody waits for datagrams");
         let one = first.await_datagrams(2, false).unwrap();
-        assert!(second.await_datagrams(1, false).is_none(), "another one's turn");
+        assert!(second.await_datagrams(1, false).is_none(), "it is another test's turn");
         let other = second.await_datagrams(1, true).unwrap();
         assert!([1, 2, 3].into_iter().all(|port| registry.hello(from(port))) && !registry.hello(from(4)));
         assert_eq!(other.try_iter().collect::<Vec<_>>(), [from(3)]);
-        assert!(registry.hello(from(1)), "asked again");
+        assert!(registry.hello(from(1)), "a repeated hello");
         first.has_gathered();
-        assert!(registry.hello(from(1)), "is not taken for another one's");
+        assert!(registry.hello(from(1)), "a repeated hello does not go to another test");
         assert_eq!(one.try_iter().collect::<Vec<_>>(), [1, 2, 1].map(from));
         assert!(streams.try_recv().is_err());
         first.has_ended();
@@ -275,8 +278,8 @@ mod tests {
         for _ in 0..1_000 {
             assert!(registry.hello(from(7)));
         }
-        assert_eq!(hellos.try_iter().count(), 1 + AGAIN);
+        assert_eq!(hellos.try_iter().count(), 1 + REPEATED_HELLOS);
         let bounds = Bounds::default();
-        assert!(registry.admit(slot.cookie, from(0).ip(), &bounds).is_err(), "one test of a name");
+        assert!(registry.admit(slot.cookie, from(0).ip(), &bounds).is_err(), "a cookie names one test");
     }
 }

@@ -1,4 +1,4 @@
-//! A running test over TCP or UDP: its counters, less the start that the client leaves out.
+//! A running test over TCP or UDP: its counters, without the start that the client leaves out.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -37,23 +37,23 @@ impl Baseline {
     }
 
     /// Subtracts the start from the results.
-    pub(super) fn take_off(&self, results: &mut Results) {
-        results.streams.iter_mut().for_each(|result| self.take_off_one(result));
+    pub(super) fn subtract_from(&self, results: &mut Results) {
+        results.streams.iter_mut().for_each(|result| self.subtract_from_stream(result));
     }
 
-    fn take_off_one(&self, result: &mut StreamResult) {
+    fn subtract_from_stream(&self, result: &mut StreamResult) {
         let before = self.of(result.id);
         result.bytes = result.bytes.saturating_sub(before.bytes);
         result.retransmits = result.retransmits.map(|sum| sum.saturating_sub(before.retransmits));
-        // For datagrams the client wants the whole counts, and the part that is left out beside them.
+        // For datagrams the client expects the whole counts, and the part that is left out in fields of its own.
         result.omitted = Some((before.lost, before.packets));
         result.span_s = (0.0, (result.span_s.1 - self.at.as_secs_f64()).max(0.0));
     }
 }
 
-/// Data in flight when the client ends the test may still arrive. The server waits until nothing arrives for [`QUIET`], and
-/// no longer than this.
-const SETTLE: Duration = Duration::from_secs(1);
+/// The longest wait for data that is in flight when the client ends the test.
+const IN_FLIGHT_MAX: Duration = Duration::from_secs(1);
+/// The wait ends when no data has arrived for so long.
 const QUIET: Duration = Duration::from_millis(80);
 
 impl Running {
@@ -71,13 +71,15 @@ impl Running {
         }
     }
 
-    pub(super) fn settle(&self) {
+    /// Stops sending, and waits until data in flight has arrived.
+    pub(super) fn wait_for_data_in_flight(&self) {
         match self {
-            Running::Streams(pool) => pool.hush(),
-            Running::Datagrams(pool) => pool.hush(),
+            Running::Streams(pool) => pool.stop_sending(),
+            Running::Datagrams(pool) => pool.stop_sending(),
         }
-        let (from, mut last) = (Instant::now(), self.bytes());
-        while from.elapsed() < SETTLE {
+        let from = Instant::now();
+        let mut last = self.bytes();
+        while from.elapsed() < IN_FLIGHT_MAX {
             std::thread::sleep(QUIET);
             let now = self.bytes();
             if now == last {
@@ -115,7 +117,7 @@ impl Running {
     pub(super) fn finish(self, over: Duration) -> Results {
         match self {
             Running::Streams(pool) => {
-                pool.hush();
+                pool.stop_sending();
                 pool.abandon();
                 of_streams(&pool.finish(), over)
             }
@@ -157,14 +159,14 @@ pub(super) struct TextReport {
 }
 
 impl TextReport {
-    /// `most` bounds the lines of seconds, in bytes; 0 for none.
-    pub(super) fn new(begins: Vec<(u32, u64)>, most: usize) -> TextReport {
+    /// `bytes` of each stream at the start. `most` bounds the text of the lines of single seconds, in bytes; 0 for none.
+    pub(super) fn new(bytes: Vec<(u32, u64)>, most: usize) -> TextReport {
         let text = "[ ID] Interval           Transfer     Bitrate\n".into();
-        TextReport { text, last: (Duration::ZERO, begins), most }
+        TextReport { text, last: (Duration::ZERO, bytes), most }
     }
 
     /// Takes the bytes of each stream at `now`; adds lines once a second.
-    pub(super) fn saw(&mut self, now: Duration, bytes: Vec<(u32, u64)>) {
+    pub(super) fn record(&mut self, now: Duration, bytes: Vec<(u32, u64)>) {
         if now.saturating_sub(self.last.0) >= Duration::from_secs(1) && self.text.len() < self.most {
             lines(&mut self.text, (self.last.0, now), &self.last.1, &bytes);
             self.last = (now, bytes);
@@ -181,7 +183,8 @@ impl TextReport {
 
 fn lines(output: &mut String, (from, to): (Duration, Duration), before: &[(u32, u64)], after: &[(u32, u64)]) {
     for ((id, then), (_, now)) in before.iter().zip(after) {
-        let (bytes, span) = (now.saturating_sub(*then), to.saturating_sub(from).as_secs_f64());
+        let bytes = now.saturating_sub(*then);
+        let span = to.saturating_sub(from).as_secs_f64();
         let rate = BitRate::mean(Bytes(bytes), span);
         let _ = writeln!(
             output,

@@ -1,4 +1,4 @@
-//! Changes between routes that are made up.
+//! Changes between invented routes.
 
 use model::v1::probe::route::{Path, Router, RouterReply};
 use proptest::prelude::*;
@@ -33,15 +33,15 @@ fn texts(before: &str, after: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_same_is_no_change() {
+fn equal_routes_have_no_change() {
     assert_eq!(texts("a=1 b=5 c=9", "a=1.2 b=5.4 c=9.4"), [""; 0]);
-    assert_eq!(texts("a b ? d", "a ? c d"), [""; 0], "silence says nothing");
+    assert_eq!(texts("a b ? d", "a ? c d"), [""; 0], "a silent hop contradicts none");
     assert_eq!(texts("a b|c d", "a c d"), [""; 0], "one of several");
     assert_eq!(texts("", ""), [""; 0]);
 }
 
 #[test]
-fn hops_are_named() {
+fn changed_hops_are_named() {
     assert_eq!(texts("a b c d", "a x c d"), ["hop 2 replaced: b before, x now"]);
     assert_eq!(texts("a b c d", "a x y z d"), ["hops 2 to 3 replaced: b, c before, x, y, z now"]);
     assert_eq!(texts("a b d", "a b c d"), ["hop 3 new: c"]);
@@ -52,7 +52,7 @@ fn hops_are_named() {
 }
 
 #[test]
-fn a_step_of_the_round_trip_has_a_place() {
+fn a_step_of_the_round_trip_has_a_hop() {
     let found = texts("a=1 b=5 c=9 d=20", "a=1 b=5.1 c=39 d=50.2");
     assert_eq!(found, ["round trips are 30.2 ms longer from hop 3 on (c)"]);
     assert_eq!(
@@ -62,7 +62,7 @@ fn a_step_of_the_round_trip_has_a_place() {
     assert_eq!(texts("a=1 b=5 c=9 d=20", "a=1 b=80 c=9 d=20"), [""; 0], "one busy router");
     assert_eq!(texts("a=1 b=5 d=20", "a=1 b=5 d=20.9"), [""; 0]);
     assert_eq!(texts("a=1 b=5 d=200", "a=1 b=5 d=209"), [""; 0]);
-    // Who was busy in one of them: its answers differ by as much among themselves.
+    // The router was busy in one trace: its answers differ as much among themselves.
     let (before, mut after) = (route("a=1 b=5"), route("a=1 b=9"));
     assert_eq!(compare(&before, &after).len(), 1);
     after.path.hops[1].rtt_median_s = Some(0.012);
@@ -80,20 +80,27 @@ fn ends_and_mtus_are_named() {
     let found: Vec<_> = compare(&before, &after).into_iter().map(|one| (one.what, one.text)).collect();
     let wanted = [
         (ChangeOf::Removed, "hop 3 gone: c"),
-        (ChangeOf::End, "the trace ended at the target; now it ends where nobody answers any more"),
-        (ChangeOf::Mtu, "packets up to 9000 bytes fit before; now: 1500, and larger ones vanish without a word"),
+        (ChangeOf::End, "the trace ended at the target; now it ends where no hop answers any more"),
+        (
+            ChangeOf::Mtu,
+            "packets up to 9000 bytes fit before; now: 1500, and larger ones vanish without an ICMP message",
+        ),
     ];
     assert_eq!(found, wanted.map(|(what, text)| (what, text.to_owned())));
     after.path.end = End::Interrupted;
-    assert!(!compare(&before, &after).iter().any(|one| one.what == ChangeOf::End), "that was not the path");
+    assert!(
+        !compare(&before, &after).iter().any(|one| one.what == ChangeOf::End),
+        "an interruption is no change of the path"
+    );
 }
 
 #[test]
 fn directions_are_compared() {
-    let (mut there, mut back) = (route("a b=8 c=20"), route("c x y a=26"));
-    there.mtu = Some(Mtu { mtu_bytes: 9_000, ..Mtu::default() });
-    back.mtu = Some(Mtu { mtu_bytes: 1_500, ..Mtu::default() });
-    let found: Vec<_> = asymmetries(&there, &back).into_iter().map(|one| (one.what, one.before, one.after)).collect();
+    let (mut forward, mut reverse) = (route("a b=8 c=20"), route("c x y a=26"));
+    forward.mtu = Some(Mtu { mtu_bytes: 9_000, ..Mtu::default() });
+    reverse.mtu = Some(Mtu { mtu_bytes: 1_500, ..Mtu::default() });
+    let found: Vec<_> =
+        asymmetries(&forward, &reverse).into_iter().map(|one| (one.what, one.before, one.after)).collect();
     let wanted =
         [(ChangeOf::Distance, "3", "4"), (ChangeOf::Rtt, "0.020000", "0.026000"), (ChangeOf::Mtu, "9000", "1500")];
     assert_eq!(found, wanted.map(|(what, one, other)| (what, one.to_owned(), other.to_owned())));
@@ -105,9 +112,9 @@ fn directions_are_compared() {
 }
 
 proptest! {
-    /// Each hop of both is in one pair, in order; and what is the same compares as the same.
+    /// Each hop of both routes is in one pair, in order, and equal routes have no change.
     #[test]
-    fn pairs_are_whole(old in "([?abcd]( [?abcd]){0,8})?", new in "([?abcd]( [?abcd]){0,8})?") {
+    fn every_hop_is_in_one_pair(old in "([?abcd]( [?abcd]){0,8})?", new in "([?abcd]( [?abcd]){0,8})?") {
         let (old, new) = (route(&old), route(&new));
         let pairs = align(&old.path.hops, &new.path.hops);
         let olds: Vec<_> = pairs.iter().filter_map(|pair| pair.earlier()).collect();

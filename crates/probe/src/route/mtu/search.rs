@@ -1,4 +1,4 @@
-//! Chooses the sizes to try next. Pure; knows sizes only, not lost probes.
+//! Chooses the sizes to try next. Pure; it knows only sizes, not lost probes.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ const USUAL: [u32; 14] =
     [9_216, 9_000, 8_972, 8_950, 4_464, 4_352, 1_500, 1_492, 1_476, 1_450, 1_420, 1_400, 1_280, 576];
 /// Sizes of one round. With eight, a gap of 4,700 bytes takes four rounds.
 const ROUND: u32 = 8;
-/// Most hints that are kept: a bound on input from the network.
+/// Most hints that are stored: a bound on input from the network.
 const HINTS_MAX: usize = 16;
 
 /// The bounds of the largest size, as far as they are known.
@@ -36,7 +36,7 @@ impl Search {
         self.passed
     }
 
-    /// The largest that is tried.
+    /// The largest size to try.
     pub fn top(&self) -> u32 {
         self.top
     }
@@ -65,7 +65,7 @@ impl Search {
         sizes.into_iter().collect()
     }
 
-    /// A size passed. If it was thought not to, all that is larger is open again.
+    /// Notes that a size passed. If a smaller size had counted as failed, all larger sizes are open again.
     pub fn pass(&mut self, size: u32) {
         self.passed = self.passed.max(size.min(self.top));
         if self.passed >= self.failed {
@@ -73,15 +73,15 @@ impl Search {
         }
     }
 
-    /// A size did not pass.
+    /// Notes that a size did not pass.
     pub fn fail(&mut self, size: u32) {
         if size > self.passed {
             self.failed = self.failed.min(size);
         }
     }
 
-    /// Larger ones cannot be sent.
-    pub fn bound(&mut self, top: u32) {
+    /// Lowers the largest size to try: larger packets cannot be sent.
+    pub fn lower_top(&mut self, top: u32) {
         self.top = self.top.min(top).max(self.passed);
         self.failed = self.failed.min(self.top + 1);
     }
@@ -100,9 +100,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Where sizes up to the truth pass and others do not, few rounds find it, whatever hints there were.
+        /// Where sizes up to an MTU pass and others do not, few rounds find it, whatever the hints.
         #[test]
-        fn it_is_found(truth in 60u32..=65_535, top in 576u32..=65_535, hints: Vec<u32>) {
+        fn the_largest_size_is_found_in_few_rounds(truth in 60u32..=65_535, top in 576u32..=65_535, hints: Vec<u32>) {
             let truth = truth.min(top);
             let mut search = Search::new(60, top);
             hints.iter().for_each(|hint| search.hint(*hint));
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_usual_one_is_found_in_two_rounds_with_a_hint() {
+    fn a_hinted_size_is_found_in_two_rounds() {
         let mut search = Search::new(60, 9_216);
         for size in search.round() {
             if size <= 1_437 { search.pass(size) } else { search.fail(size) }
@@ -136,14 +136,14 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_after_all_reopens_what_is_larger() {
+    fn a_size_that_passes_after_all_reopens_the_larger_ones() {
         let mut search = Search::new(60, 2_000);
         search.fail(1_000);
         search.pass(999);
         assert!(search.is_found());
         search.pass(1_000);
         assert!(!search.is_found());
-        search.bound(1_000);
+        search.lower_top(1_000);
         assert!(search.is_found());
         assert_eq!((search.passed(), search.top()), (1_000, 1_000));
     }

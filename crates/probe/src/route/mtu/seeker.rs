@@ -1,7 +1,7 @@
 //! The probes of a search for the MTU: their number for each size, the time to wait for answers, and the use of ICMP. Pure.
 //!
 //! It begins with many of the smallest probes, which show that the far end answers, the round trip, and the loss of the path.
-//! The loss determines how many probes of one size must be lost before the size is to blame. At the end the largest size that
+//! The loss determines how many probes of one size must be lost until the size counts as failed. At the end the largest size that
 //! passed and the next larger one are tried again, so that a burst of loss does not look like an MTU.
 
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use model::v1::probe::route::{Mtu, MtuBound, MtuSaid, MtuTried, RouterReply};
 
 use super::super::drive::{Next, Script};
-use super::super::flow::{ProbeEvent, ProbeFlow, Shot};
+use super::super::flow::{ProbeEvent, ProbeFlow, ProbeSpec};
 use super::Plan;
 use super::search::Search;
 
@@ -18,7 +18,7 @@ use super::search::Search;
 const TTL: u8 = 64;
 /// Number of smallest probes at the start.
 const FIRST: usize = 16;
-/// Random loss alone takes all probes of a size once in this many sizes.
+/// Random loss alone affects all probes of a size once in this many sizes.
 const ODDS: f64 = 1e7;
 /// Probes of one size in a round.
 const COPIES_MIN: u32 = 5;
@@ -27,12 +27,12 @@ const COPIES_MAX: u32 = 32;
 const GRACE: Duration = Duration::from_millis(100);
 /// Attempts to confirm the result.
 const CONFIRMATIONS: u32 = 3;
-/// Most reports of routers that are kept.
+/// Most reports of routers that are stored.
 const SAID_MAX: usize = 16;
-/// Most rounds: a search that needs more is on a path that changes all the time.
+/// Most rounds: a search needs more only if the path keeps changing.
 const ROUNDS_MAX: u32 = 64;
 
-/// A size in this round.
+/// A size that is tried in this round.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     bytes: u32,
@@ -61,11 +61,12 @@ pub struct Seeker {
     phase: Phase,
     trials: Vec<Trial>,
     /// Size of each probe, and whether it was answered.
-    shots: Vec<(u32, bool)>,
+    probes: Vec<(u32, bool)>,
     tried: Vec<MtuTried>,
     copies: u32,
     rtt_max: Duration,
-    last: Duration,
+    /// When the last probe was sent.
+    last_sent: Duration,
     rounds: u32,
     interface: Option<u32>,
     said: Vec<MtuSaid>,
@@ -85,11 +86,11 @@ impl Seeker {
             search: Search::new(floor, plan.bytes_max),
             phase: Phase::First,
             trials: Vec::new(),
-            shots: Vec::new(),
+            probes: Vec::new(),
             tried: Vec::new(),
             copies: COPIES_MAX,
             rtt_max: Duration::ZERO,
-            last: Duration::ZERO,
+            last_sent: Duration::ZERO,
             rounds: 0,
             interface: None,
             said: Vec::new(),
@@ -100,7 +101,7 @@ impl Seeker {
 
     /// The MTU, as far as it is known; none if not even the smallest probes were answered.
     pub fn found(&self) -> Option<Mtu> {
-        if !self.shots.iter().any(|(_, is_answered)| *is_answered) {
+        if !self.probes.iter().any(|(_, is_answered)| *is_answered) {
             return None;
         }
         let mtu_bytes = self.search.passed();
@@ -110,9 +111,10 @@ impl Seeker {
             Some(_) => MtuBound::Interface,
             None => MtuBound::Limit,
         };
-        let is_told = |said: &&MtuSaid| confirmed && bound == MtuBound::Path && said.mtu_bytes == mtu_bytes;
-        let said: Vec<_> = self.said.iter().map(|said| MtuSaid { confirmed: is_told(&said), ..said.clone() }).collect();
-        // Who refuses the next larger size without saying what fits makes no black hole either.
+        let is_right = |said: &&MtuSaid| confirmed && bound == MtuBound::Path && said.mtu_bytes == mtu_bytes;
+        let said: Vec<_> =
+            self.said.iter().map(|said| MtuSaid { confirmed: is_right(&said), ..said.clone() }).collect();
+        // A router that refuses the next larger size without reporting one that fits is no black hole either.
         let next = self.tried.iter().find(|tried| tried.bytes == mtu_bytes + 1);
         let is_refused = bound == MtuBound::Path && next.is_some_and(|next| next.refused > 0);
         let icmp = is_refused || said.iter().any(|said| said.confirmed);
@@ -132,43 +134,43 @@ impl Seeker {
     }
 
     fn tried(&mut self, bytes: u32) -> &mut MtuTried {
-        let place = match self.tried.iter().position(|one| one.bytes == bytes) {
-            Some(place) => place,
+        let index = match self.tried.iter().position(|one| one.bytes == bytes) {
+            Some(index) => index,
             None => {
                 self.tried.push(MtuTried { bytes, ..MtuTried::default() });
                 self.tried.len() - 1
             }
         };
-        &mut self.tried[place]
+        &mut self.tried[index]
     }
 
-    fn shoot(&mut self, now: Duration, bytes: u32) -> Next {
-        self.last = now;
-        self.shots.push((bytes, false));
+    fn send(&mut self, now: Duration, bytes: u32) -> Next {
+        self.last_sent = now;
+        self.probes.push((bytes, false));
         self.tried(bytes).sent += 1;
-        Next::Shoot(Shot { ttl: TTL, bytes })
+        Next::Send(ProbeSpec { ttl: TTL, bytes })
     }
 
-    /// When no more answers are to be expected.
-    fn over(&self) -> Duration {
-        self.last + (self.rtt_max + self.rtt_max / 2 + GRACE).min(self.plan.patience.max(GRACE))
+    /// The time from which no more answers are expected.
+    fn answers_until(&self) -> Duration {
+        self.last_sent + (self.rtt_max + self.rtt_max / 2 + GRACE).min(self.plan.patience.max(GRACE))
     }
 
-    /// Nothing more can be learnt of a size in this round.
+    /// Whether further probes of a size would show nothing new in this round.
     fn is_settled(&self, trial: &Trial) -> bool {
         match self.phase {
-            // There it is the answer that counts, not that it came once.
+            // To confirm a size, an answer of this round is required.
             Phase::Confirm(_) if trial.bytes == self.search.passed() => self.is_seen,
             _ => trial.is_refused || trial.bytes <= self.search.passed() || trial.bytes > self.search.top(),
         }
     }
 
     fn first(&mut self, now: Duration) -> Next {
-        if self.shots.len() < FIRST {
-            return self.shoot(now, self.floor);
+        if self.probes.len() < FIRST {
+            return self.send(now, self.floor);
         }
-        let answered = self.shots.iter().filter(|(_, is_answered)| *is_answered).count();
-        let until = if answered == 0 { self.last + self.plan.patience } else { self.over() };
+        let answered = self.probes.iter().filter(|(_, is_answered)| *is_answered).count();
+        let until = if answered == 0 { self.last_sent + self.plan.patience } else { self.answers_until() };
         if answered < FIRST && now < until {
             return Next::Wait(until);
         }
@@ -176,14 +178,14 @@ impl Seeker {
             self.phase = Phase::Over(false);
             return Next::Done;
         }
-        // As if two more had been lost and two more answered (Agresti and Coull, 1998): 16 of 16 do not prove that
-        // nothing is ever lost.
+        // Two more probes count as lost and two more as answered (Agresti and Coull, 1998): 16 of 16 do not prove that the path
+        // never loses one.
         let loss = (FIRST - answered + 2) as f64 / (FIRST + 4) as f64;
         self.copies = ((ODDS.ln() / -loss.ln()).ceil() as u32).clamp(COPIES_MIN, COPIES_MAX);
         self.begin(Phase::Round)
     }
 
-    /// Begins a round; asks for its first probe at once.
+    /// Begins a round, whose first probe is due at once.
     fn begin(&mut self, phase: Phase) -> Next {
         self.rounds += 1;
         self.phase = if self.rounds > ROUNDS_MAX { Phase::Over(false) } else { phase };
@@ -197,25 +199,26 @@ impl Seeker {
             }
             Phase::First | Phase::Over(_) => return Next::Done,
         };
-        (self.began, self.is_seen) = (self.shots.len(), false);
+        self.began = self.probes.len();
+        self.is_seen = false;
         self.trials = sizes.into_iter().map(|bytes| Trial { bytes, sent: 0, is_refused: false }).collect();
-        Next::Wait(self.last)
+        Next::Wait(self.last_sent)
     }
 
-    /// One probe of each size, then the next of each: an answer spares the rest.
+    /// Sends one probe of each size, then a second one of each, and so on: an answer makes further ones unnecessary.
     fn round(&mut self, now: Duration) -> Option<Next> {
         let open = self.trials.iter().enumerate().filter(|(_, trial)| !self.is_settled(trial));
-        let (place, trial) = open.min_by_key(|(_, trial)| trial.sent)?;
+        let (index, trial) = open.min_by_key(|(_, trial)| trial.sent)?;
         if trial.sent >= self.copies {
-            let until = self.over();
+            let until = self.answers_until();
             return (now < until).then_some(Next::Wait(until));
         }
         let bytes = trial.bytes;
-        self.trials[place].sent += 1;
-        Some(self.shoot(now, bytes))
+        self.trials[index].sent += 1;
+        Some(self.send(now, bytes))
     }
 
-    /// Ends a round: sizes without an answer did not pass.
+    /// Ends a round: sizes without an answer count as failed.
     fn close(&mut self) -> Next {
         let passed = self.search.passed();
         for trial in std::mem::take(&mut self.trials) {
@@ -225,7 +228,7 @@ impl Seeker {
         }
         match self.phase {
             _ if !self.search.is_found() => self.begin(Phase::Round),
-            // All that can be sent passes: nothing to confirm.
+            // All sizes that can be sent pass: there is nothing to confirm.
             _ if passed == self.search.top() => self.end(true),
             Phase::Confirm(_) if self.is_seen => self.end(true),
             Phase::Confirm(CONFIRMATIONS..) => self.end(false),
@@ -239,8 +242,8 @@ impl Seeker {
         Next::Done
     }
 
-    fn answered(&mut self, shot: usize, rtt: Duration) {
-        let Some((bytes, is_answered)) = self.shots.get_mut(shot).filter(|(_, is_answered)| !is_answered) else {
+    fn answered(&mut self, probe: usize, rtt: Duration) {
+        let Some((bytes, is_answered)) = self.probes.get_mut(probe).filter(|(_, is_answered)| !is_answered) else {
             return;
         };
         *is_answered = true;
@@ -249,15 +252,15 @@ impl Seeker {
         self.rtt_max = self.rtt_max.max(rtt);
         if bytes > self.search.passed() {
             self.search.pass(bytes);
-            // The end is another one now, and wants its own confirmation.
+            // The result has changed, and must be confirmed again.
             self.is_seen = false;
-        } else if bytes == self.search.passed() && shot >= self.began {
+        } else if bytes == self.search.passed() && probe >= self.began {
             self.is_seen = true;
         }
     }
 
-    fn refused(&mut self, shot: usize) -> Option<u32> {
-        let (bytes, _) = *self.shots.get(shot).filter(|(_, is_answered)| !is_answered)?;
+    fn refused(&mut self, probe: usize) -> Option<u32> {
+        let (bytes, _) = *self.probes.get(probe).filter(|(_, is_answered)| !is_answered)?;
         self.tried(bytes).refused += 1;
         self.trials.iter_mut().filter(|trial| trial.bytes == bytes).for_each(|trial| trial.is_refused = true);
         Some(bytes)
@@ -266,7 +269,7 @@ impl Seeker {
 
 impl Script for Seeker {
     fn next(&mut self, now: Duration) -> Next {
-        // A step may begin a new round, which may be over at once; there are so many rounds at most.
+        // A step may begin a new round, which may be over at once. There are at most `ROUNDS_MAX` of them.
         for _ in 0..=ROUNDS_MAX {
             let next = match self.phase {
                 Phase::First => self.first(now),
@@ -284,11 +287,11 @@ impl Script for Seeker {
         self.end(false)
     }
 
-    fn heard(&mut self, _: Duration, heard: &ProbeEvent) {
-        match heard {
-            ProbeEvent::Answer { shot, rtt, .. } => self.answered(*shot, *rtt),
-            ProbeEvent::Icmp { shot: Some(shot), said: RouterReply::TooBig, from, mtu, .. } => {
-                let Some(bytes) = self.refused(*shot) else { return };
+    fn handle(&mut self, _: Duration, event: &ProbeEvent) {
+        match event {
+            ProbeEvent::Answer { probe, rtt, .. } => self.answered(*probe, *rtt),
+            ProbeEvent::Icmp { probe: Some(probe), said: RouterReply::TooBig, from, mtu, .. } => {
+                let Some(bytes) = self.refused(*probe) else { return };
                 let said = MtuSaid { by: from.to_string(), mtu_bytes: *mtu, confirmed: false };
                 if self.said.len() < SAID_MAX && !self.said.contains(&said) {
                     self.said.push(said);
@@ -298,11 +301,11 @@ impl Script for Seeker {
                 }
             }
             ProbeEvent::Icmp { .. } => {}
-            ProbeEvent::TooBigHere { shot, mtu } => {
-                let Some(bytes) = self.refused(*shot) else { return };
+            ProbeEvent::TooBigHere { probe, mtu } => {
+                let Some(bytes) = self.refused(*probe) else { return };
                 let mtu = mtu.map_or(bytes.saturating_sub(1), |mtu| mtu.min(bytes.saturating_sub(1)));
                 self.interface = Some(self.interface.map_or(mtu, |known| known.min(mtu)));
-                self.search.bound(mtu);
+                self.search.lower_top(mtu);
             }
         }
     }

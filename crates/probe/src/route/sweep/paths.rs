@@ -18,15 +18,15 @@ pub struct Group {
 /// Groups flows, the largest group first. A silent hop contradicts no group: a flow with silent hops belongs to the group with
 /// which it shares most hops.
 pub fn group(known: &[FlowStats]) -> Vec<Group> {
-    // Flows with most known hops come first, and make the groups.
+    // The flows with the most known hops are first, and make the groups.
     let mut order: Vec<usize> = (0..known.len()).collect();
     order.sort_by_key(|flow| std::cmp::Reverse(known[*flow].hops.iter().filter(|hop| !hop.is_empty()).count()));
     let mut groups: Vec<Group> = Vec::new();
     for flow in order {
         let one = &known[flow];
-        let like = |(place, group): (usize, &Group)| Some((group.likeness(one)?, std::cmp::Reverse(place)));
-        match groups.iter().enumerate().filter_map(like).max() {
-            Some((_, std::cmp::Reverse(place))) => groups[place].add(flow, one),
+        let shared = |(index, group): (usize, &Group)| Some((group.shared_hops(one)?, std::cmp::Reverse(index)));
+        match groups.iter().enumerate().filter_map(shared).max() {
+            Some((_, std::cmp::Reverse(index))) => groups[index].add(flow, one),
             None => {
                 let mut group = Group::default();
                 group.add(flow, one);
@@ -41,34 +41,35 @@ pub fn group(known: &[FlowStats]) -> Vec<Group> {
 
 impl Group {
     /// Number of hops shared with a flow; none if group and flow contradict each other.
-    fn likeness(&self, flow: &FlowStats) -> Option<usize> {
+    fn shared_hops(&self, flow: &FlowStats) -> Option<usize> {
         if self.is_reached && flow.is_reached && self.hops.len() != flow.hops.len() {
             return None;
         }
         // A flow of the same path cannot have hops after the target.
-        let (is_longer, is_shorter) = (flow.hops.len() > self.hops.len(), flow.hops.len() < self.hops.len());
+        let is_longer = flow.hops.len() > self.hops.len();
+        let is_shorter = flow.hops.len() < self.hops.len();
         if (self.is_reached && is_longer) || (flow.is_reached && is_shorter) {
             return None;
         }
         let mut shared = 0;
-        for (own, its) in self.hops.iter().zip(&flow.hops) {
-            if own.is_empty() || its.is_empty() {
+        for (of_group, of_flow) in self.hops.iter().zip(&flow.hops) {
+            if of_group.is_empty() || of_flow.is_empty() {
                 continue;
             }
-            its.iter().any(|address| own.contains(address)).then_some(())?;
+            of_flow.iter().any(|address| of_group.contains(address)).then_some(())?;
             shared += 1;
         }
         Some(shared)
     }
 
-    fn add(&mut self, place: usize, flow: &FlowStats) {
-        self.flows.push(place);
+    fn add(&mut self, index: usize, flow: &FlowStats) {
+        self.flows.push(index);
         self.is_reached |= flow.is_reached;
         if self.hops.len() < flow.hops.len() {
             self.hops.resize(flow.hops.len(), BTreeSet::new());
         }
-        for (own, its) in self.hops.iter_mut().zip(&flow.hops) {
-            own.extend(its.iter().cloned());
+        for (of_group, of_flow) in self.hops.iter_mut().zip(&flow.hops) {
+            of_group.extend(of_flow.iter().cloned());
         }
     }
 }

@@ -8,9 +8,9 @@ use super::FlowStats;
 use super::odds::{chance, choose};
 use super::paths::Group;
 
-/// The significance level: chance alone raises a suspect in fewer than one sweep of a hundred.
+/// The significance level: chance alone makes a suspect in fewer than one sweep of a hundred.
 const CHANCE_MAX: f64 = 0.01;
-/// A longer path is longer by this at least, and by this share: less is jitter of the hosts.
+/// A longer path is longer by at least this time, and by this share: a smaller difference is jitter of the hosts.
 const LONGER_S_MIN: f64 = 0.001;
 const LONGER_SHARE: f64 = 0.05;
 
@@ -53,7 +53,7 @@ fn lost_forward(known: &[FlowStats], flows: &Flows) -> u32 {
     flows.iter().map(|flow| known[*flow].lost_forward).sum()
 }
 
-/// The flows that lose most, two of them, three, up to half of all: a member of a bundle has no address of its own.
+/// The two, three, up to half of all flows that lose most: a member of a bundle has no address of its own.
 fn worst(known: &[FlowStats], among: &Flows) -> Vec<Flows> {
     let share = |flow: &usize| {
         f64::from(known[*flow].sent - known[*flow].answered.min(known[*flow].sent))
@@ -64,21 +64,23 @@ fn worst(known: &[FlowStats], among: &Flows) -> Vec<Flows> {
     (2..=flows.len() / 2).map(|count| flows[..count].iter().copied().collect()).collect()
 }
 
-/// Sets of flows that lose more than the rest, the surest first: those behind one address, those of one way, each by
-/// itself, and the worst ones together. After one is found, the rest is looked at again without it.
-pub fn by_loss(known: &[FlowStats], ways: &[Group]) -> Vec<Suspect> {
+/// Sets of flows that lose more than the rest, the most certain first: those behind one address, those of one path, each flow by
+/// itself, and the worst flows together. After one set is found, the remaining flows are examined again without it.
+pub fn by_loss(known: &[FlowStats], groups: &[Group]) -> Vec<Suspect> {
     let mut among: Flows = (0..known.len()).collect();
     let mut found = Vec::new();
     while among.len() > 1 {
         let mut sets: Vec<Flows> = by_address(known, &among).into_iter().map(|(.., flows)| flows).collect();
-        sets.extend(ways.iter().map(|way| way.flows.iter().copied().filter(|flow| among.contains(flow)).collect()));
+        sets.extend(
+            groups.iter().map(|group| group.flows.iter().copied().filter(|flow| among.contains(flow)).collect()),
+        );
         sets.extend(among.iter().map(|flow| Flows::from([*flow])));
         sets.retain(|set| !set.is_empty() && set.len() < among.len());
         let mut seen = BTreeSet::new();
         sets.retain(|set| seen.insert(set.clone()));
         let (all_sent, all_lost) = losses(known, &among);
         let compared = sets.len() as f64;
-        // A set that was put together for its losses competes with all sets of its size that could have been.
+        // A set that was chosen by its losses competes with all possible sets of its size.
         let worst = worst(known, &among)
             .into_iter()
             .map(|set| (choose(among.len() as u64, set.len() as u64) * among.len() as f64, set));
@@ -88,9 +90,9 @@ pub fn by_loss(known: &[FlowStats], ways: &[Group]) -> Vec<Suspect> {
             let by_chance = chance(sent.into(), lost.into(), all_sent.into(), all_lost.into());
             (by_chance * compared, set)
         });
-        // Of equals, the larger set: it says as much of more flows.
-        let surest = judged.min_by(|(a, one), (b, other)| a.total_cmp(b).then(other.len().cmp(&one.len())));
-        let Some((by_chance, set)) = surest.filter(|(by_chance, _)| *by_chance < CHANCE_MAX) else { break };
+        // Of equals, the larger set.
+        let most_certain = judged.min_by(|(a, one), (b, other)| a.total_cmp(b).then(other.len().cmp(&one.len())));
+        let Some((by_chance, set)) = most_certain.filter(|(by_chance, _)| *by_chance < CHANCE_MAX) else { break };
         let (sent, lost) = losses(known, &set);
         let mut suspect = Suspect {
             by: SuspectBy::Loss,
@@ -106,14 +108,14 @@ pub fn by_loss(known: &[FlowStats], ways: &[Group]) -> Vec<Suspect> {
             address: None,
             text: String::new(),
         };
-        name(&mut suspect, own_hop(known, &set, &among));
+        describe(&mut suspect, own_hop(known, &set, &among));
         found.push(suspect);
         among.retain(|flow| !set.contains(flow));
     }
     found
 }
 
-/// Ports as people look for them, and as the flows are listed.
+/// The ports of a set, in ascending order.
 fn ports(known: &[FlowStats], set: &Flows) -> Vec<u16> {
     let mut ports: Vec<u16> = set.iter().map(|flow| known[*flow].port).collect();
     ports.sort_unstable();
@@ -144,12 +146,12 @@ pub fn by_delay(known: &[FlowStats]) -> Vec<Suspect> {
         address: None,
         text: String::new(),
     };
-    name(&mut suspect, own_hop(known, &set, &all));
+    describe(&mut suspect, own_hop(known, &set, &all));
     vec![suspect]
 }
 
-/// Writes down the hop, and everything in words.
-fn name(suspect: &mut Suspect, hop: Option<(u8, String)>) {
+/// Sets the hop of a suspect, and its description in words.
+fn describe(suspect: &mut Suspect, hop: Option<(u8, String)>) {
     let percent = |lost: u32, sent: u32| 100.0 * f64::from(lost) / f64::from(sent.max(1));
     let ports: Vec<String> = suspect.ports.iter().map(u16::to_string).collect();
     let what = match suspect.by {
@@ -169,7 +171,7 @@ fn name(suspect: &mut Suspect, hop: Option<(u8, String)>) {
     };
     let place = match &hop {
         Some((ttl, address)) => format!("only they pass {address} (hop {ttl})"),
-        None => "no visible hop is theirs alone: look for a member of a bundle of links".to_owned(),
+        None => "no visible hop belongs only to them: look for a member of a bundle of links".to_owned(),
     };
     suspect.text = format!("flows from ports {} {what}; {place}", ports.join(", "));
     (suspect.hop, suspect.address) = hop.unzip();

@@ -1,4 +1,4 @@
-//! Ways and suspects of flows that are made up.
+//! Paths and suspects of invented flows.
 
 use model::v1::probe::route::SuspectBy;
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ fn flow(port: u16, hops: &str, sent: u32, lost: u32, rtt_ms: f64) -> FlowStats {
 }
 
 fn ports(sweep: &Sweep) -> Vec<Vec<u16>> {
-    sweep.paths.iter().map(|way| way.ports.clone()).collect()
+    sweep.paths.iter().map(|path| path.ports.clone()).collect()
 }
 
 #[test]
@@ -38,7 +38,10 @@ fn flows_are_grouped_by_hops() {
     let sweep = judge(&flows, true);
     let found = ports(&sweep);
     assert!(found.contains(&vec![2, 6]) && found.contains(&vec![5]), "{found:?}");
-    assert!(found[0].starts_with(&[1, 3]), "the one with most flows comes first, and what is not known is no way");
+    assert!(
+        found[0].starts_with(&[1, 3]),
+        "the path with the most flows is first, and silent hops make no path of their own"
+    );
     assert_eq!(found.iter().map(Vec::len).sum::<usize>(), 7);
     let first = &sweep.paths[0];
     assert_eq!((first.sent, first.answered, first.rtt_min_s), (40, 39, Some(0.008)));
@@ -47,7 +50,7 @@ fn flows_are_grouped_by_hops() {
 }
 
 #[test]
-fn a_flow_that_ends_early_goes_with_those_that_go_on() {
+fn a_flow_that_ends_early_belongs_to_the_path_of_longer_ones() {
     let mut cut = flow(2, "r a", 10, 10, 9.0);
     cut.is_reached = false;
     let sweep = judge(&[flow(1, "r a x", 10, 0, 9.0), cut, flow(3, "r b x", 10, 0, 9.0)], true);
@@ -76,7 +79,7 @@ fn a_bad_member_is_named_with_its_hop() {
 
 /// A bundle of links has no hops of its own.
 #[test]
-fn a_bad_member_that_nobody_sees_is_found_by_its_flows() {
+fn a_bad_member_without_a_hop_is_found_by_its_flows() {
     let of = |number: u16| flow(number, "r x", 200, if number % 8 == 5 { 20 } else { 0 }, 9.0);
     let sweep = judge(&(0..16).map(of).collect::<Vec<_>>(), true);
     assert_eq!(sweep.paths.len(), 1);
@@ -85,7 +88,7 @@ fn a_bad_member_that_nobody_sees_is_found_by_its_flows() {
     assert!(sweep.suspects[0].text.ends_with("look for a member of a bundle of links"));
 }
 
-/// Each of its flows alone could be chance.
+/// The loss of each flow alone could be chance.
 #[test]
 fn a_member_that_loses_little_is_found_by_all_its_flows() {
     let of = |number: u16| flow(number, "r x", 200, if number % 4 == 1 { 3 } else { 0 }, 9.0);
@@ -95,7 +98,7 @@ fn a_member_that_loses_little_is_found_by_all_its_flows() {
 }
 
 #[test]
-fn a_longer_way_is_named() {
+fn a_longer_path_is_named() {
     let of = |number: u16| match number % 2 {
         0 => flow(number, "r a x", 10, 0, 20.0),
         _ => flow(number, "r b x", 10, 0, 27.5),
@@ -115,16 +118,16 @@ fn losses_of_a_host_that_is_no_node_are_not_judged() {
 }
 
 #[test]
-fn one_flow_is_compared_with_nobody() {
+fn a_single_flow_has_no_suspects() {
     assert!(judge(&[flow(1, "r x", 100, 50, 9.0)], true).suspects.is_empty());
     assert_eq!(judge(&[], true).paths, []);
 }
 
-/// Where all flows are alike, a sweep of a hundred may accuse somebody.
+/// Where all flows are alike, one sweep of a hundred may have a suspect.
 #[test]
-fn alike_flows_are_not_accused() {
+fn equal_flows_are_rarely_suspects() {
     let mut chance = fastrand::Rng::with_seed(7);
-    let accused = (0..400).filter(|_| {
+    let with_suspects = (0..400).filter(|_| {
         let lost = |chance: &mut fastrand::Rng| (0..100).filter(|_| chance.f64() < 0.03).count() as u32;
         let flows: Vec<_> = (0..16)
             .map(|number| {
@@ -135,13 +138,13 @@ fn alike_flows_are_not_accused() {
         !judge(&flows, true).suspects.is_empty()
     });
     // 4 are expected at most; 12 would be a chance of 1 in 1,000.
-    assert!(accused.count() < 12);
+    assert!(with_suspects.count() < 12);
 }
 
 proptest! {
-    /// Every flow has one way, whatever is known of it, and ways differ.
+    /// Every flow has one path, whatever is known of it, and paths differ.
     #[test]
-    fn every_flow_has_a_way(hops in proptest::collection::vec("[?abc]( [?abc]){0,4}", 0..20)) {
+    fn every_flow_has_one_path(hops in proptest::collection::vec("[?abc]( [?abc]){0,4}", 0..20)) {
         let flows: Vec<_> = hops.iter().zip(0..).map(|(hops, port)| flow(port, hops, 1, 0, 1.0)).collect();
         let sweep = judge(&flows, true);
         prop_assert_eq!(sweep.flows.len(), flows.len());

@@ -1,6 +1,6 @@
 //! Chooses the TTL of the next probe, and evaluates the answers of the hops. Pure.
 //!
-//! It makes rounds over all hops instead of sending all probes of a hop at once, as routers answer a few in a row and are then
+//! It probes all hops once per round instead of sending all probes of a hop at once, as routers answer a few in a row and are then
 //! silent for a while. In the first round TTLs rise, a window of them at a time, until the end is known.
 
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use model::v1::probe::route::{End, Hop, Path, Router, RouterReply};
 
 use super::super::drive::{Next, Script};
-use super::super::flow::{ProbeEvent, ProbeFlow, Shot};
+use super::super::flow::{ProbeEvent, ProbeFlow, ProbeSpec};
 use super::Plan;
 
 /// Most routers of one hop: a bound on input from the network.
@@ -39,7 +39,7 @@ pub struct Tracer {
     probes: Vec<Probe>,
     /// Probes that are neither answered nor given up, oldest first.
     open: VecDeque<usize>,
-    found: Vec<HopRecord>,
+    hops: Vec<HopRecord>,
     round: u32,
     rounds: u32,
     /// The next TTL in this round.
@@ -65,7 +65,7 @@ impl Tracer {
             bytes: ProbeFlow::bytes_min(far),
             probes: Vec::new(),
             open: VecDeque::new(),
-            found: vec![HopRecord::default(); usize::from(plan.ttl_max)],
+            hops: vec![HopRecord::default(); usize::from(plan.ttl_max)],
             round: 0,
             rounds: plan.queries.into(),
             ttl: 1,
@@ -84,7 +84,7 @@ impl Tracer {
         self.end.map_or(self.highest.saturating_add(self.plan.gap), |(ttl, _)| ttl).min(most)
     }
 
-    /// Gives up probes that are too old; returns when the oldest of the others will be.
+    /// Gives up probes that are too old; returns the time at which the oldest of the others will be given up.
     fn expire(&mut self, now: Duration) -> Option<Duration> {
         while let Some(oldest) = self.open.front() {
             let until = self.probes[*oldest].at + self.plan.patience;
@@ -97,31 +97,33 @@ impl Tracer {
     }
 
     /// Takes an answer to a probe; returns the probe's TTL if it is the first answer.
-    fn close(&mut self, shot: usize) -> Option<u8> {
-        let probe = self.probes.get_mut(shot).filter(|probe| !probe.answered)?;
-        probe.answered = true;
-        self.open.retain(|open| *open != shot);
-        Some(probe.ttl)
+    fn close(&mut self, probe: usize) -> Option<u8> {
+        let sent = self.probes.get_mut(probe).filter(|sent| !sent.answered)?;
+        sent.answered = true;
+        self.open.retain(|open| *open != probe);
+        Some(sent.ttl)
     }
 
-    fn note(&mut self, ttl: u8, rtt: Duration, router: Router) {
+    /// Records an answer of a hop.
+    fn record(&mut self, ttl: u8, rtt: Duration, router: Router) {
         self.highest = self.highest.max(ttl);
-        let Some(found) = self.found.get_mut(usize::from(ttl).wrapping_sub(1)) else { return };
-        found.rtts.push(rtt);
-        let same = |one: &&mut Router| one.address == router.address && one.icmp == router.icmp;
-        let has_room = found.routers.len() < ROUTERS_MAX;
-        match found.routers.iter_mut().find(same) {
+        let Some(hop) = self.hops.get_mut(usize::from(ttl).wrapping_sub(1)) else { return };
+        hop.rtts.push(rtt);
+        let same = |known: &&mut Router| known.address == router.address && known.icmp == router.icmp;
+        let has_room = hop.routers.len() < ROUTERS_MAX;
+        match hop.routers.iter_mut().find(same) {
             Some(known) => {
                 known.answers += 1;
                 known.ttl_reverse = router.ttl_reverse;
             }
-            None if has_room => found.routers.push(router),
+            None if has_room => hop.routers.push(router),
             None => {}
         }
     }
 
-    fn ends(&mut self, ttl: u8, end: End) {
-        // A probe that reached the target was not blocked, whatever a router reports.
+    /// Takes a TTL at which the route ends.
+    fn set_end(&mut self, ttl: u8, end: End) {
+        // A probe that reached the target was not blocked, even if a router reports that it was.
         let is_better = |(known, why): (u8, End)| match (why, end) {
             (End::Reached, End::Blocked) => false,
             (End::Blocked, End::Reached) => true,
@@ -143,23 +145,23 @@ impl Tracer {
         only
     }
 
-    fn heard_icmp(&mut self, now: Duration, heard: &ProbeEvent) {
-        let ProbeEvent::Icmp { shot, rtt, from, said, icmp, ttl_reverse, .. } = heard else { return };
-        let Some(shot) = shot.or_else(|| self.attribute()) else { return };
-        let Some(ttl) = self.close(shot) else { return };
-        let rtt = rtt.unwrap_or_else(|| now.saturating_sub(self.probes[shot].at));
+    fn handle_icmp(&mut self, now: Duration, event: &ProbeEvent) {
+        let ProbeEvent::Icmp { probe, rtt, from, said, icmp, ttl_reverse, .. } = event else { return };
+        let Some(probe) = probe.or_else(|| self.attribute()) else { return };
+        let Some(ttl) = self.close(probe) else { return };
+        let rtt = rtt.unwrap_or_else(|| now.saturating_sub(self.probes[probe].at));
         let router =
             Router { address: from.to_string(), said: *said, icmp: Some(*icmp), answers: 1, ttl_reverse: *ttl_reverse };
-        self.note(ttl, rtt, router);
+        self.record(ttl, rtt, router);
         match said {
             // Only an end host knows its ports, whatever the source address of its report.
-            RouterReply::PortUnreachable => self.ends(ttl, End::Reached),
-            RouterReply::ProtocolUnreachable if *from == self.target => self.ends(ttl, End::Reached),
+            RouterReply::PortUnreachable => self.set_end(ttl, End::Reached),
+            RouterReply::ProtocolUnreachable if *from == self.target => self.set_end(ttl, End::Reached),
             RouterReply::NetworkUnreachable
             | RouterReply::HostUnreachable
             | RouterReply::ProtocolUnreachable
             | RouterReply::AdminProhibited
-            | RouterReply::TooBig => self.ends(ttl, End::Blocked),
+            | RouterReply::TooBig => self.set_end(ttl, End::Blocked),
             RouterReply::TimeExceeded | RouterReply::Answered | RouterReply::Other => {}
         }
     }
@@ -167,7 +169,7 @@ impl Tracer {
     /// The path, as far as is known.
     pub fn path(&self) -> Path {
         let last = self.end.map_or(self.highest, |(ttl, _)| ttl);
-        let hops = self.found.iter().zip(1..=last).map(|(found, ttl)| found.hop(ttl));
+        let hops = self.hops.iter().zip(1..=last).map(|(hop, ttl)| hop.hop(ttl));
         let end = match self.end {
             Some((_, end)) => end,
             None if self.highest == self.plan.ttl_max => End::TooFar,
@@ -200,7 +202,8 @@ impl Script for Tracer {
             if let Some(until) = oldest.filter(|_| may_grow) {
                 return Next::Wait(until);
             }
-            (self.round, self.ttl) = (self.round + 1, 1);
+            self.round += 1;
+            self.ttl = 1;
             if self.round < self.rounds {
                 self.resume = now + self.plan.pause;
             }
@@ -212,26 +215,26 @@ impl Script for Tracer {
         }
         let ttl = self.ttl;
         self.ttl += 1;
-        self.found[usize::from(ttl) - 1].sent += 1;
+        self.hops[usize::from(ttl) - 1].sent += 1;
         self.open.push_back(self.probes.len());
         self.probes.push(Probe { ttl, at: now, answered: false });
-        Next::Shoot(Shot { ttl, bytes: self.bytes })
+        Next::Send(ProbeSpec { ttl, bytes: self.bytes })
     }
 
-    fn heard(&mut self, now: Duration, heard: &ProbeEvent) {
-        match heard {
-            ProbeEvent::Answer { shot, rtt, hops, hops_reverse, ttl_reverse, .. } => {
-                let Some(ttl) = self.close(*shot) else { return };
+    fn handle(&mut self, now: Duration, event: &ProbeEvent) {
+        match event {
+            ProbeEvent::Answer { probe, rtt, hops, hops_reverse, ttl_reverse, .. } => {
+                let Some(ttl) = self.close(*probe) else { return };
                 let address = self.target.to_string();
                 let said = RouterReply::Answered;
-                self.note(ttl, *rtt, Router { address, said, icmp: None, answers: 1, ttl_reverse: *ttl_reverse });
-                // A router may have changed the TTL in the probe; the end is at this probe's TTL or before.
-                self.ends(hops.unwrap_or(ttl).min(ttl), End::Reached);
+                self.record(ttl, *rtt, Router { address, said, icmp: None, answers: 1, ttl_reverse: *ttl_reverse });
+                // A router may have changed the probe's TTL; the end is at the TTL that it was sent with, or before.
+                self.set_end(hops.unwrap_or(ttl).min(ttl), End::Reached);
                 self.distance_reverse = hops_reverse.or(self.distance_reverse);
             }
-            ProbeEvent::Icmp { .. } => self.heard_icmp(now, heard),
-            // This is the smallest probe already.
-            ProbeEvent::TooBigHere { shot, .. } => drop(self.close(*shot)),
+            ProbeEvent::Icmp { .. } => self.handle_icmp(now, event),
+            // The tracer sends only the smallest probes, so there is no smaller one to try.
+            ProbeEvent::TooBigHere { probe, .. } => drop(self.close(*probe)),
         }
     }
 }
@@ -254,7 +257,7 @@ impl HopRecord {
 pub(in super::super) fn least_and_median(rtts: &[Duration]) -> (Option<f64>, Option<f64>) {
     let mut rtts = rtts.to_vec();
     rtts.sort_unstable();
-    let at = |place: usize| rtts.get(place).map(Duration::as_secs_f64);
+    let at = |index: usize| rtts.get(index).map(Duration::as_secs_f64);
     (at(0), at(rtts.len() / 2))
 }
 

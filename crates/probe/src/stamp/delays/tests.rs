@@ -1,39 +1,44 @@
-//! Delays from times that are known.
+//! Delays computed from known times.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// The far clock is ahead of the near real-time clock by this, which nobody is told.
+/// The far clock is ahead of the near real-time clock by this; the code under test does not know it.
 const AHEAD: i64 = 123_456_789;
 const OFFSET: i64 = 1_700_000_000_000_000_000;
 
-/// A packet that leaves at `at` and takes so long there, at the other end and back.
-fn times(at: i64, there: i64, stay: i64, back: i64) -> Times {
-    let came_ns = at + there + OFFSET + AHEAD;
-    Times { left_ns: at, came_ns, answered_ns: came_ns + stay, back_ns: at + there + stay + back }
+/// The times of a packet that leaves at `at`, with these delays and this residence time, nanoseconds.
+fn times(at: i64, forward: i64, residence: i64, reverse: i64) -> Times {
+    let received_ns = at + forward + OFFSET + AHEAD;
+    Times {
+        sent_ns: at,
+        received_ns,
+        answered_ns: received_ns + residence,
+        returned_ns: at + forward + residence + reverse,
+    }
 }
 
 #[test]
-fn round_trips_are_without_the_stay() {
+fn round_trips_do_not_include_the_residence_time() {
     let mut delays = Delays::new(OFFSET, 10, 10.0);
-    for (n, stay) in [1_000_000, 50_000_000, 3_000].into_iter().enumerate() {
-        delays.note(n as u64, &times(n as i64 * 1_000_000_000, 7_000_000, stay, 5_000_000));
+    for (n, residence) in [1_000_000, 50_000_000, 3_000].into_iter().enumerate() {
+        delays.record(n as u64, &times(n as i64 * 1_000_000_000, 7_000_000, residence, 5_000_000));
     }
     let round_trip = delays.round_trip.delay().unwrap();
     assert_eq!((round_trip.min_s, round_trip.median_s, round_trip.max_s), (0.012, 0.012, 0.012));
-    let stay = delays.residence.delay().unwrap();
-    assert_eq!((stay.min_s, stay.max_s), (3e-6, 0.05));
+    let residence = delays.residence.delay().unwrap();
+    assert_eq!((residence.min_s, residence.max_s), (3e-6, 0.05));
     assert_eq!(delays.forward.least_ns(), Some(7_000_000 + AHEAD as u64));
-    assert_eq!((delays.impossible, delays.nonsense), (3, 0), "a way back of less than nothing");
+    assert_eq!((delays.impossible, delays.nonsense), (3, 0), "the reverse delay is negative");
 }
 
 #[test]
-fn variation_is_of_neighbours_and_needs_no_clock() {
+fn variation_is_between_neighbours_and_does_not_depend_on_clocks() {
     let mut delays = Delays::new(OFFSET, 10, 10.0);
     // 3 is missing: 4 has no neighbour before it.
-    for (n, there, back) in [(0, 100, 50), (1, 130, 50), (2, 110, 90), (4, 900, 900), (5, 905, 890)] {
-        delays.note(n, &times(n as i64 * 1_000, there * 1_000, 0, back * 1_000));
+    for (n, forward, reverse) in [(0, 100, 50), (1, 130, 50), (2, 110, 90), (4, 900, 900), (5, 905, 890)] {
+        delays.record(n, &times(n as i64 * 1_000, forward * 1_000, 0, reverse * 1_000));
     }
     let forward = delays.variation_forward.variation().unwrap();
     assert_eq!((forward.pairs, forward.p99_s), (3, 30e-6));
@@ -44,10 +49,10 @@ fn variation_is_of_neighbours_and_needs_no_clock() {
 }
 
 #[test]
-fn a_stay_that_cannot_be_is_told() {
+fn an_impossible_residence_time_is_counted() {
     let mut delays = Delays::new(OFFSET, 10, 10.0);
-    delays.note(0, &Times { left_ns: 0, came_ns: 500, answered_ns: 400, back_ns: 1_000 });
-    delays.note(1, &Times { left_ns: 0, came_ns: 500, answered_ns: 9_000, back_ns: 1_000 });
+    delays.record(0, &Times { sent_ns: 0, received_ns: 500, answered_ns: 400, returned_ns: 1_000 });
+    delays.record(1, &Times { sent_ns: 0, received_ns: 500, answered_ns: 9_000, returned_ns: 1_000 });
     assert_eq!(delays.nonsense, 2);
     let round_trip = delays.round_trip.delay().unwrap();
     assert_eq!((round_trip.min_s, round_trip.max_s), (0.0, 1e-6));
@@ -55,9 +60,9 @@ fn a_stay_that_cannot_be_is_told() {
 
 #[test]
 fn buckets_are_ten_to_a_decade() {
-    let mut spread = DelayHistogram::default();
-    [1_000_000, 1_100_000, 1_300_000, 99_000_000].into_iter().for_each(|ns| spread.note(ns));
-    let buckets = spread.buckets();
+    let mut histogram = DelayHistogram::default();
+    [1_000_000, 1_100_000, 1_300_000, 99_000_000].into_iter().for_each(|ns| histogram.record(ns));
+    let buckets = histogram.buckets();
     assert_eq!(buckets.iter().map(|b| b.count).collect::<Vec<_>>(), [2, 1, 1]);
     assert!((buckets[0].from_s - 1e-3).abs() < 1e-9 && (buckets[2].to_s - 0.1).abs() < 1e-9, "{buckets:?}");
     assert!((buckets[0].to_s / buckets[0].from_s - 1.2589).abs() < 1e-3);
@@ -68,28 +73,29 @@ fn buckets_are_ten_to_a_decade() {
 proptest! {
     #[test]
     fn percentiles_are_those_of_a_sorted_list(mut values in proptest::collection::vec(0i64..60_000_000_000, 1..300)) {
-        let mut spread = DelayHistogram::default();
-        values.iter().for_each(|ns| spread.note(*ns));
+        let mut histogram = DelayHistogram::default();
+        values.iter().for_each(|ns| histogram.record(*ns));
         values.sort_unstable();
-        let delay = spread.delay().unwrap();
+        let delay = histogram.delay().unwrap();
         prop_assert_eq!((delay.min_s, delay.max_s), (values[0] as f64 / 1e9, values[values.len() - 1] as f64 / 1e9));
         for (quantile, got) in [(0.5, delay.median_s), (0.95, delay.p95_s), (0.99, delay.p99_s)] {
             // Where the rank is a whole number, its last bit decides between two neighbours.
             let rank = values.len() as f64 * quantile;
             let exact = |rank: f64| values[(rank.ceil() as usize).clamp(1, values.len()) - 1] as f64 / 1e9;
-            let (least, most) = (exact(rank - 1e-9), exact(rank + 1e-9));
+            let least = exact(rank - 1e-9);
+            let most = exact(rank + 1e-9);
             prop_assert!(got >= least * 0.999 && got <= most * 1.001 + 1e-9, "{} at {}", got, quantile);
         }
         let mean = values.iter().map(|ns| *ns as f64).sum::<f64>() / values.len() as f64 / 1e9;
         prop_assert!((delay.mean_s - mean).abs() <= 1e-9 * mean.max(1.0));
-        prop_assert_eq!(spread.buckets().iter().map(|b| b.count).sum::<u64>(), values.len() as u64);
+        prop_assert_eq!(histogram.buckets().iter().map(|b| b.count).sum::<u64>(), values.len() as u64);
     }
 
     #[test]
-    fn any_times_are_taken(times in proptest::collection::vec((any::<i64>(), any::<i64>(), any::<i64>(), any::<i64>()), 0..50)) {
+    fn any_times_are_counted(times in proptest::collection::vec((any::<i64>(), any::<i64>(), any::<i64>(), any::<i64>()), 0..50)) {
         let mut delays = Delays::new(OFFSET, 50, 10.0);
-        for (n, (left_ns, came_ns, answered_ns, back_ns)) in times.iter().copied().enumerate() {
-            delays.note(n as u64, &Times { left_ns, came_ns, answered_ns, back_ns });
+        for (n, (sent_ns, received_ns, answered_ns, returned_ns)) in times.iter().copied().enumerate() {
+            delays.record(n as u64, &Times { sent_ns, received_ns, answered_ns, returned_ns });
         }
         prop_assert_eq!(delays.round_trip.count(), times.len() as u64);
         let _ = (delays.far_step_ns(), delays.forward.delay(), delays.variation_forward.variation());

@@ -1,4 +1,4 @@
-//! Packets octet by octet, and any octets at all.
+//! Packets octet by octet, and arbitrary octets.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use super::*;
 const WHEN: RealNs = 1_767_323_045_250_000_000;
 
 #[test]
-fn golden_question() {
+fn a_question_has_its_golden_octets() {
     let error = ErrorEstimate { synchronised: true, ptp: false, scale: 14, multiplier: 7 };
     let question = Question { sequence: 0x0102_0304, at: Timestamp::of(WHEN), error, ssid: 0xbeef };
     let mut packet = [0xff; 48];
@@ -22,7 +22,7 @@ fn golden_question() {
 }
 
 #[test]
-fn golden_light_question() {
+fn a_question_of_twamp_light_has_its_golden_octets() {
     let error = ErrorEstimate { synchronised: false, ptp: false, scale: 0, multiplier: 1 };
     let question = Question { sequence: 9, at: Timestamp(0x0011_2233_4455_6677), error, ssid: 5 };
     let mut packet = [0xff; 14];
@@ -33,7 +33,7 @@ fn golden_light_question() {
 }
 
 #[test]
-fn golden_answer() {
+fn an_answer_has_its_golden_octets() {
     let answer = Answer {
         sequence: 3,
         at: Timestamp(0x0102_0304_0506_0708),
@@ -58,7 +58,7 @@ fn golden_answer() {
 }
 
 #[test]
-fn times_of_both_eras_and_both_formats() {
+fn times_of_both_eras_and_both_formats_are_read() {
     for at in [0, WHEN, WHEN + 1, 2_085_978_495_999_999_999, 2_085_978_496_000_000_000, 3_000_000_000_000_000_001] {
         assert_eq!(Timestamp::of(at).ntp_ns(), at);
     }
@@ -86,7 +86,8 @@ fn an_answer_is_no_question() {
     let mut packet = [0; BASE];
     question.write(&mut packet);
     assert!(!is_answer(&packet) && !is_answer(&packet[..14]) && !is_answer(&[0; BASE]));
-    let (at, received) = (Timestamp::of(WHEN + 5 * SECOND_NS), Timestamp::of(WHEN));
+    let at = Timestamp::of(WHEN + 5 * SECOND_NS);
+    let received = Timestamp::of(WHEN);
     assert!(is_answer(&Answer { at, received, ..Answer::default() }.write()));
     let long_ago = Timestamp::of(WHEN - 3_600 * SECOND_NS);
     assert!(!is_answer(&Answer { at, received: long_ago, ..Answer::default() }.write()));
@@ -111,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn errors_within_one_part_in_128(nanos in 100u64..u64::MAX / 4) {
+    fn an_error_is_kept_within_one_part_in_128(nanos in 100u64..u64::MAX / 4) {
         let error = Duration::from_nanos(nanos);
         let read = ErrorEstimate::of(true, error).error().unwrap();
         // Written upwards in steps of 2^-32 s, read downwards to whole nanoseconds.
@@ -120,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn times_come_back(at in 0i64..i64::MAX / 4) {
+    fn a_time_is_read_as_it_was_written(at in 0i64..i64::MAX / 4) {
         prop_assert_eq!(Timestamp::of(at).ntp_ns(), at);
     }
 }

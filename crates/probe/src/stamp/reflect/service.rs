@@ -20,7 +20,7 @@ pub struct ReflectorCounts {
     pub answered: u64,
     /// Datagrams that are not questions.
     pub not_questions: u64,
-    /// Questions of senders that may have no answer, or none to so short a question.
+    /// Questions of senders that may have no answer, or no answer to a question that is so short.
     pub refused: u64,
     /// Questions for which there was no room in the table of sessions.
     pub full: u64,
@@ -29,7 +29,7 @@ pub struct ReflectorCounts {
 }
 
 /// The longest wait before the stop is checked.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Datagrams taken before the stop is checked.
 const BATCH: usize = 64;
 /// Time between queries of the clock's quality.
@@ -47,10 +47,11 @@ pub struct Responder<'a> {
     quality: Option<ClockQuality>,
     quality_ns: i64,
     /// Answers whose departure has not been reported, with the number that the kernel gives them.
-    leaving: VecDeque<(u32, SessionKey, u32)>,
+    departing: VecDeque<(u32, SessionKey, u32)>,
     /// The kernel's next number; none where it does not report departures.
     number: Option<u32>,
-    written: Vec<u8>,
+    /// Buffer of the answer.
+    answer: Vec<u8>,
 }
 
 /// Answers questions until stopped. `trust` is called for every datagram, and returns the answers that its sender may have.
@@ -69,7 +70,7 @@ pub fn serve(
     let mut buffer = vec![0; PACKET_MAX];
     while !stop.is_stopped() {
         let mut waits = [PollFd::new(socket, PollFlags::IN)];
-        match poll(&mut waits, Some(&LOOK)) {
+        match poll(&mut waits, Some(&CHECK_INTERVAL)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(failed("wait for questions")(error.into())),
         }
@@ -78,7 +79,7 @@ pub fn serve(
             match stamps::receive(socket, &mut buffer) {
                 Ok(Some(arrival)) => service.take(&buffer, &arrival),
                 Ok(None) => break,
-                Err(error) if is_passing(&error) => {}
+                Err(error) if is_temporary(&error) => {}
                 Err(error) => return Err(failed("receive questions")(error)),
             }
         }
@@ -87,7 +88,7 @@ pub fn serve(
 }
 
 /// Whether an error is temporary: the peer, or the path to it, is gone for the moment.
-pub(in crate::stamp) fn is_passing(error: &io::Error) -> bool {
+pub(in crate::stamp) fn is_temporary(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable};
     matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable | Interrupted)
 }
@@ -121,14 +122,16 @@ impl<'a> Responder<'a> {
         reflector: &'a mut Reflector,
         trust: &'a dyn Fn(SocketAddr) -> Trust,
     ) -> Result<Responder<'a>> {
-        // Without kernel stamps the times are those of this process, which are late by its wait for a processor.
+        // Without kernel stamps the times are those of this process, which are late by the time it waits for a processor.
         let number = stamps::enable(socket, true).ok().map(|()| 0);
-        let _ = stamps::tell_ttl(socket);
+        let _ = stamps::enable_ttl(socket);
         set_ttl(socket).map_err(|source| Error::Host { doing: "set the TTL of answers", source })?;
         let quality_ns = clock.read().mono_ns;
-        let (served, leaving, quality) = (ReflectorCounts::default(), VecDeque::new(), clock.quality());
-        let written = Vec::with_capacity(PACKET_MAX);
-        Ok(Responder { socket, clock, reflector, trust, served, quality, quality_ns, leaving, number, written })
+        let served = ReflectorCounts::default();
+        let departing = VecDeque::new();
+        let quality = clock.quality();
+        let answer = Vec::with_capacity(PACKET_MAX);
+        Ok(Responder { socket, clock, reflector, trust, served, quality, quality_ns, departing, number, answer })
     }
 
     /// Takes a datagram that may be a question, and answers it.
@@ -144,34 +147,35 @@ impl<'a> Responder<'a> {
             self.quality_ns = reading.mono_ns;
         }
         let at = arrival.at.and_then(|at| self.clock.of_kernel(at)).unwrap_or(reading.real_ns);
-        // Not after the answer, even if the clock was set.
+        // The arrival is not later than the answer, even if the clock was set.
         let at = at.min(reading.real_ns);
-        let came = QuestionArrival { from: arrival.from, at, ttl: arrival.ttl, trust: (self.trust)(arrival.from) };
+        let question = QuestionArrival { from: arrival.from, at, ttl: arrival.ttl, trust: (self.trust)(arrival.from) };
         let now = AnswerClock { reading, quality: self.quality };
-        let mut answer = std::mem::take(&mut self.written);
-        match self.reflector.answer(&buffer[..arrival.bytes], &came, &now, &mut answer) {
+        let mut answer = std::mem::take(&mut self.answer);
+        match self.reflector.answer(&buffer[..arrival.bytes], &question, &now, &mut answer) {
             Ok((key, sequence)) => self.send(&answer, key, sequence),
             Err(Refusal::NotAQuestion) => self.served.not_questions += 1,
             Err(Refusal::Untrusted | Refusal::Longer) => self.served.refused += 1,
             Err(Refusal::Full) => self.served.full += 1,
         }
-        self.written = answer;
+        self.answer = answer;
     }
 
     fn send(&mut self, answer: &[u8], key: SessionKey, sequence: u32) {
         if self.socket.send_to(answer, key.from).is_err() {
-            // The sender sees it as lost in reverse, which it is. The kernel may have counted it, so numbering begins anew.
+            // The sender counts this answer as lost in reverse, which is right. The kernel may have counted it, so numbering begins
+            // again.
             self.served.not_sent += 1;
-            self.leaving.clear();
+            self.departing.clear();
             self.number = stamps::enable(self.socket, self.number.is_some()).ok().and(self.number).map(|_| 0);
             return;
         }
         self.served.answered += 1;
         if let Some(number) = &mut self.number {
-            if self.leaving.len() == DEPARTURES_MAX {
-                self.leaving.pop_front();
+            if self.departing.len() == DEPARTURES_MAX {
+                self.departing.pop_front();
             }
-            self.leaving.push_back((*number, key, sequence));
+            self.departing.push_back((*number, key, sequence));
             *number = number.wrapping_add(1);
         }
     }
@@ -180,12 +184,12 @@ impl<'a> Responder<'a> {
     pub fn departures(&mut self) {
         while self.number.is_some() {
             let Ok(Some(departure)) = stamps::departure(self.socket) else { return };
-            while let Some((number, key, sequence)) = self.leaving.pop_front() {
+            while let Some((number, key, sequence)) = self.departing.pop_front() {
                 if number != departure.number {
                     continue;
                 }
                 if let Some(at) = self.clock.of_kernel(departure.at) {
-                    self.reflector.left(&key, sequence, at);
+                    self.reflector.record_departure(&key, sequence, at);
                 }
                 break;
             }

@@ -1,4 +1,4 @@
-//! The reflector without a socket: what it answers, to whom, and what it never does.
+//! The reflector without a socket: its answers, who gets them, and its bounds.
 
 use proptest::prelude::*;
 
@@ -49,7 +49,7 @@ fn an_answer_holds_all_four_times_and_the_question() {
 }
 
 #[test]
-fn each_session_is_counted_for_itself() {
+fn each_session_has_its_own_count() {
     let mut reflector = Reflector::default();
     let mut number = |port, ssid, sequence| {
         ask(&mut reflector, &question(sequence, ssid, 44), &came(port, Trust::Whole), 0).unwrap().sequence
@@ -59,14 +59,14 @@ fn each_session_is_counted_for_itself() {
 }
 
 #[test]
-fn nobody_gets_more_than_was_sent() {
+fn an_answer_is_not_longer_than_its_question() {
     let mut reflector = Reflector::default();
     for length in [14, 20, 41, 43] {
         let packet = question(0, 0, length);
         assert_eq!(ask(&mut reflector, &packet, &came(1, Trust::Symmetric), 0), Err(Refusal::Longer), "{length}");
         assert_eq!(ask(&mut reflector, &packet, &came(1, Trust::None), 0), Err(Refusal::Untrusted));
     }
-    assert_eq!(reflector.sessions(), 0, "a refusal leaves nothing behind");
+    assert_eq!(reflector.sessions(), 0, "a refusal makes no session");
     for length in [14, 41, 44, 60, 1_400] {
         let mut answer = Vec::new();
         let packet = question(0, 0, length);
@@ -101,8 +101,8 @@ fn tlvs_are_filled_from_the_session() {
     let ((key, first), one) = tail(&mut reflector);
     assert_eq!(one[..16], [0, 5, 0, 12, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0, 1]);
     assert_eq!(one[16..], [&[0, 7, 0, 16][..], &[0; 16]].concat(), "nothing was sent before");
-    reflector.left(&key, first, REAL + 2_000);
-    reflector.left(&key, 99, REAL + 7_000);
+    reflector.record_departure(&key, first, REAL + 2_000);
+    reflector.record_departure(&key, 99, REAL + 7_000);
     let (_, two) = tail(&mut reflector);
     assert_eq!(two[8..16], [0, 0, 0, 2, 0, 0, 0, 2]);
     assert_eq!(two[20..24], [0; 4], "the number of the first answer");
@@ -112,7 +112,7 @@ fn tlvs_are_filled_from_the_session() {
 }
 
 #[test]
-fn a_full_table_turns_away_the_new_and_forgets_the_silent() {
+fn a_full_table_refuses_new_sessions_and_removes_silent_ones() {
     let mut reflector = Reflector::new(2);
     let packet = question(0, 1, 44);
     let mut number = |port, seconds| {
@@ -120,14 +120,14 @@ fn a_full_table_turns_away_the_new_and_forgets_the_silent() {
     };
     assert_eq!((number(1, 0), number(2, 0)), (Ok(0), Ok(0)));
     assert_eq!(number(3, 5), Err(Refusal::Full));
-    assert_eq!(number(1, 20), Ok(1), "those that are there stay");
+    assert_eq!(number(1, 20), Ok(1), "existing sessions stay");
     assert_eq!(number(3, 35), Ok(0), "the second was silent for 35 s");
     assert_eq!(number(1, 36), Ok(2));
     assert_eq!(number(2, 37), Err(Refusal::Full));
 }
 
 #[test]
-fn a_session_ends_after_its_time() {
+fn a_silent_session_is_removed() {
     let mut reflector = Reflector::default();
     let packet = question(0, 1, 44);
     ask(&mut reflector, &packet, &came(1, Trust::Whole), 0).unwrap();

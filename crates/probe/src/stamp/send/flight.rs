@@ -14,7 +14,7 @@ pub struct Slot {
     /// The clocks at that time.
     pub left: Reading,
     /// When it left: by this process at first, by the kernel once it has reported the departure.
-    pub left_ns: i64,
+    pub sent_ns: i64,
     /// Its first answer.
     pub answer: Option<Times>,
 }
@@ -33,13 +33,13 @@ impl Flight {
         self.slots.push_back(slot);
     }
 
-    /// The packet of this number, if it is still waited for.
+    /// The packet of this number, if its timeout is not over.
     pub fn get(&self, sequence: u64) -> Option<&Slot> {
         let at = sequence.checked_sub(self.first)?;
         self.slots.get(usize::try_from(at).ok()?)
     }
 
-    /// The same, to be changed.
+    /// The same, mutable.
     pub fn get_mut(&mut self, sequence: u64) -> Option<&mut Slot> {
         let at = sequence.checked_sub(self.first)?;
         self.slots.get_mut(usize::try_from(at).ok()?)

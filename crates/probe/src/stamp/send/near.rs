@@ -18,8 +18,9 @@ pub struct NearClock {
     /// The reading since which the clock has not been set.
     reference: Reading,
     step_ns: i64,
-    asked_ns: i64,
-    /// The host has told the quality at every query.
+    /// When the quality was queried last, monotonic.
+    queried_ns: i64,
+    /// Every query returned a quality.
     pub is_known: bool,
     synchronised: bool,
     error: Duration,
@@ -27,17 +28,20 @@ pub struct NearClock {
 }
 
 impl NearClock {
-    /// Reads the clock for the first time.
+    /// Reads the clock at the beginning of a test.
     pub fn new(clock: &dyn Clock) -> NearClock {
         let reference = clock.read();
         let estimate = ErrorEstimate::of(false, Duration::ZERO);
-        let (step_ns, asked_ns, error) = (0, reference.mono_ns, Duration::ZERO);
-        let mut near = NearClock { reference, step_ns, asked_ns, is_known: true, synchronised: true, error, estimate };
-        near.ask(clock);
+        let step_ns = 0;
+        let queried_ns = reference.mono_ns;
+        let error = Duration::ZERO;
+        let mut near =
+            NearClock { reference, step_ns, queried_ns, is_known: true, synchronised: true, error, estimate };
+        near.query_quality(clock);
         near
     }
 
-    fn ask(&mut self, clock: &dyn Clock) {
+    fn query_quality(&mut self, clock: &dyn Clock) {
         let quality = clock.quality();
         self.is_known &= quality.is_some();
         let quality = quality.unwrap_or_default();
@@ -47,7 +51,7 @@ impl NearClock {
     }
 
     /// Compares a reading with the earlier ones, and queries the quality again if that is due.
-    pub fn look(&mut self, reading: &Reading, clock: &dyn Clock) {
+    pub fn update(&mut self, reading: &Reading, clock: &dyn Clock) {
         let moved_ns = reading.offset_ns().saturating_sub(self.reference.offset_ns());
         if moved_ns.saturating_abs() > STEP_MIN_NS + self.reference.apart_ns + reading.apart_ns {
             self.reference = *reading;
@@ -55,9 +59,9 @@ impl NearClock {
                 self.step_ns = moved_ns;
             }
         }
-        if reading.mono_ns.saturating_sub(self.asked_ns) >= QUALITY_EVERY_NS {
-            self.asked_ns = reading.mono_ns;
-            self.ask(clock);
+        if reading.mono_ns.saturating_sub(self.queried_ns) >= QUALITY_EVERY_NS {
+            self.queried_ns = reading.mono_ns;
+            self.query_quality(clock);
         }
     }
 
@@ -104,36 +108,36 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_is_seen_and_the_largest_step_stays() {
+    fn a_clock_that_is_set_is_detected_and_the_largest_step_is_kept() {
         let clock = fixed(true, 1);
         let mut near = NearClock::new(&clock);
-        near.look(&at(1, 90_000, 0), &clock);
-        near.look(&at(2, 400_000, 350_000), &clock);
-        assert_eq!(near.step_ns(), None, "small, or no larger than what came between two reads");
-        near.look(&at(3, 5_000_000, 0), &clock);
-        near.look(&at(4, 5_000_000, 0), &clock);
-        near.look(&at(5, 4_000_000, 0), &clock);
+        near.update(&at(1, 90_000, 0), &clock);
+        near.update(&at(2, 400_000, 350_000), &clock);
+        assert_eq!(near.step_ns(), None, "the steps are small, or no larger than the time between two reads");
+        near.update(&at(3, 5_000_000, 0), &clock);
+        near.update(&at(4, 5_000_000, 0), &clock);
+        near.update(&at(5, 4_000_000, 0), &clock);
         assert_eq!(near.step_ns(), Some(5_000_000));
     }
 
     #[test]
-    fn many_small_steps_are_one_large() {
+    fn many_small_steps_add_up_to_a_large_one() {
         let clock = fixed(true, 1);
         let mut near = NearClock::new(&clock);
-        (1..=6).for_each(|n| near.look(&at(n, -n * 20_000, 0), &clock));
+        (1..=6).for_each(|n| near.update(&at(n, -n * 20_000, 0), &clock));
         assert_eq!(near.step_ns(), Some(-120_000));
     }
 
     #[test]
-    fn the_worst_of_the_keepers_words_counts() {
+    fn the_worst_quality_of_the_test_counts() {
         let mut near = NearClock::new(&fixed(true, 3));
-        near.look(&at(999, 0, 0), &fixed(false, 9));
-        assert_eq!(near.worst(), latency::Clock { synchronised: true, error_s: 3e-3, ptp: false }, "not yet asked");
-        near.look(&at(1_000, 0, 0), &fixed(false, 9));
-        near.look(&at(2_000, 0, 0), &fixed(true, 1));
+        near.update(&at(999, 0, 0), &fixed(false, 9));
+        assert_eq!(near.worst(), latency::Clock { synchronised: true, error_s: 3e-3, ptp: false }, "not yet queried");
+        near.update(&at(1_000, 0, 0), &fixed(false, 9));
+        near.update(&at(2_000, 0, 0), &fixed(true, 1));
         assert_eq!(near.worst(), latency::Clock { synchronised: false, error_s: 9e-3, ptp: false });
-        assert!(near.is_known && near.estimate().synchronised, "packets say how it is now");
-        near.look(&at(3_000, 0, 0), &FixedClock(None));
+        assert!(near.is_known && near.estimate().synchronised, "packets carry the current quality");
+        near.update(&at(3_000, 0, 0), &FixedClock(None));
         assert!(!near.is_known && !near.estimate().synchronised);
     }
 }

@@ -9,9 +9,9 @@ use crate::{Error, Result};
 /// How long a test is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// So many packets.
+    /// A number of packets.
     Packets(u64),
-    /// As many packets as go out in this time.
+    /// The packets that are sent in this time.
     Time(Duration),
 }
 
@@ -37,7 +37,8 @@ pub struct Order {
 impl Default for Order {
     /// Ten seconds of ten packets a second, with a random session number.
     fn default() -> Order {
-        let (extent, timeout) = (Extent::Time(Duration::from_secs(10)), Duration::from_secs(2));
+        let extent = Extent::Time(Duration::from_secs(10));
+        let timeout = Duration::from_secs(2);
         let ssid = fastrand::u16(1..);
         Order { rate_packets_s: 10.0, extent, packet_bytes: BASE, dscp: 0, ssid, timeout, one_clock: false }
     }
@@ -64,18 +65,18 @@ impl Order {
         let flight = self.rate_packets_s * self.timeout.as_secs_f64();
         let packets = self.packets();
         let wrong = if !RATES.contains(&self.rate_packets_s) {
-            format!("a rate of {} packets/s: from 0.01 to 100,000 can be had", self.rate_packets_s)
+            format!("a rate of {} packets/s: it is from 0.01 to 100,000", self.rate_packets_s)
         } else if !(1..=PACKETS_MAX).contains(&packets) {
-            format!("{packets} packets: from 1 to {PACKETS_MAX} can be sent; a lower rate makes fewer")
+            format!("{packets} packets: a test has from 1 to {PACKETS_MAX}; a lower rate makes fewer")
         } else if !(QUESTION_MIN..=PACKET_MAX).contains(&self.packet_bytes) {
             format!("packets of {} bytes: they have from {QUESTION_MIN} to {PACKET_MAX}", self.packet_bytes)
         } else if self.dscp > 63 {
             format!("a code point of {}: the largest is 63", self.dscp)
         } else if self.timeout.is_zero() || self.timeout > TIMEOUT_MAX {
-            format!("waiting {} s for an answer: up to 60 s can be had", self.timeout.as_secs_f64())
+            format!("a timeout of {} s: it is more than 0 and at most 60 s", self.timeout.as_secs_f64())
         } else if flight > FLIGHT_MAX {
             format!(
-                "{} packets/s, each waited for {} s: more than a million on their way; lower one of the two",
+                "{} packets/s with a timeout of {} s: more than a million packets in flight; lower one of the two",
                 self.rate_packets_s,
                 self.timeout.as_secs_f64()
             )
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_done_is_refused_with_its_bounds() {
+    fn an_order_out_of_bounds_is_refused_with_the_bounds() {
         let good = Order::default();
         assert!(good.check().is_ok());
         assert_eq!((good.packets(), good.packet_bytes), (100, 44));
@@ -107,8 +108,8 @@ mod tests {
             (Order { rate_packets_s: 50_000.0, timeout: Duration::from_secs(21), ..good }, "a million"),
         ];
         for (order, part) in bad {
-            let said = order.check().unwrap_err().to_string();
-            assert!(said.contains(part), "{said}");
+            let refusal = order.check().unwrap_err().to_string();
+            assert!(refusal.contains(part), "{refusal}");
         }
     }
 }

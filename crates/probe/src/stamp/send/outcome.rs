@@ -30,24 +30,24 @@ impl Default for FarEndSummary {
 /// Initial TTLs of packets: those of operating systems, and the one that RFC 5357 requires.
 const USUAL_TTLS: [u8; 4] = [32, 64, 128, 255];
 
-fn note(hops: &mut Option<Hops>, count: u8) {
+fn widen(hops: &mut Option<Hops>, count: u8) {
     let seen = hops.get_or_insert(Hops { least: count, most: count });
     *seen = Hops { least: seen.least.min(count), most: seen.most.max(count) };
 }
 
 impl FarEndSummary {
-    /// Adds an answer, and the TTL that it arrived with. The question left with 255.
-    pub fn note(&mut self, answer: &Answer, ttl: Option<u8>) {
+    /// Adds an answer, and its TTL on arrival. The question left with 255.
+    pub fn record(&mut self, answer: &Answer, ttl: Option<u8>) {
         self.answers += 1;
         self.synchronised &= answer.error.synchronised;
         self.ptp |= answer.error.ptp;
         self.error = self.error.zip(answer.error.error()).map(|(most, error)| most.max(error));
         if answer.ttl != 0 {
-            note(&mut self.hops_forward, 255 - answer.ttl);
+            widen(&mut self.hops_forward, 255 - answer.ttl);
         }
-        let began = |ttl: u8| USUAL_TTLS.into_iter().find(|usual| *usual >= ttl);
-        if let Some(count) = ttl.filter(|ttl| *ttl != 0).and_then(|ttl| Some(began(ttl)? - ttl)) {
-            note(&mut self.hops_reverse, count);
+        let initial = |ttl: u8| USUAL_TTLS.into_iter().find(|usual| *usual >= ttl);
+        if let Some(count) = ttl.filter(|ttl| *ttl != 0).and_then(|ttl| Some(initial(ttl)? - ttl)) {
+            widen(&mut self.hops_reverse, count);
         }
     }
 
@@ -110,7 +110,7 @@ impl Sender<'_> {
         })
     }
 
-    /// Why one-way delays would say more about the clocks than about the path, in words; none if they are sound.
+    /// Why one-way delays are withheld because of the clocks, in words; none if they are valid.
     fn why_no_one_way(&self, step: Option<&ClockStep>) -> Option<String> {
         let least_s = self.delays.round_trip.least_ns()? as f64 / 1e9;
         let (near, far) = (self.near.worst(), self.far.clock().unwrap_or_default());
@@ -141,7 +141,7 @@ impl Sender<'_> {
             )
         } else if self.delays.impossible > 0 {
             let packets = self.delays.impossible;
-            format!("{packets} packets took less than no time on one way: a clock is worse than it says")
+            format!("{packets} packets have a negative delay in one direction: a clock is worse than its host reports")
         } else if self.delays.nonsense > 0 {
             format!(
                 "the far end says of {} packets that they were answered before they came, or stayed longer than they \

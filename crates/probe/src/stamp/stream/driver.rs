@@ -27,7 +27,7 @@ pub type EventSink = Box<dyn FnMut(u64, Event) + Send>;
 pub enum Far {
     /// A reflector of STAMP or TWAMP-Light.
     Stamp(SocketAddr),
-    /// A session that TWAMP-Control has begun, over its connected socket. It lasts as long as `control`.
+    /// A session that TWAMP-Control has begun, over its connected socket. The session lasts until `control` is dropped.
     Twamp {
         /// The test's socket.
         socket: UdpSocket,
@@ -138,7 +138,8 @@ struct Driver {
     buffer: Vec<u8>,
     near: NearClockError,
     estimate: ErrorEstimate,
-    asked_ns: i64,
+    /// When the clock's quality was queried last, monotonic.
+    queried_ns: i64,
 }
 
 impl Driver {
@@ -157,9 +158,9 @@ impl Driver {
             buffer: vec![0; PACKET_BYTES + BASE],
             near: None,
             estimate: ErrorEstimate::of(false, Duration::ZERO),
-            asked_ns: 0,
+            queried_ns: 0,
         };
-        driver.ask_clock(HostClock.read().mono_ns);
+        driver.query_quality(HostClock.read().mono_ns);
         Ok(driver)
     }
 
@@ -191,11 +192,11 @@ impl Driver {
         }
     }
 
-    fn ask_clock(&mut self, now_ns: i64) {
+    fn query_quality(&mut self, now_ns: i64) {
         let quality = HostClock.quality().unwrap_or_default();
         self.near = quality.synchronised.then_some(quality.error);
         self.estimate = ErrorEstimate::of(quality.synchronised, quality.error);
-        self.asked_ns = now_ns;
+        self.queried_ns = now_ns;
     }
 
     fn add(&mut self, key: u64, settings: Settings, far: Far) -> io::Result<()> {
@@ -237,7 +238,7 @@ impl Driver {
                 continue;
             }
             let socket = running.open()?;
-            running.stream.bound(port, socket.local_addr().map_or(0, |address| address.port()));
+            running.stream.set_port_number(port, socket.local_addr().map_or(0, |address| address.port()));
             let data = epoll::EventData::new_u64(self.next_token);
             epoll::add(&self.epoll, &socket, data, epoll::EventFlags::IN)?;
             self.tokens.insert(self.next_token, (key, port));
@@ -249,8 +250,8 @@ impl Driver {
 
     fn send_due(&mut self) {
         let now_ns = HostClock.read().mono_ns;
-        if now_ns - self.asked_ns >= QUALITY_EVERY_NS {
-            self.ask_clock(now_ns);
+        if now_ns - self.queried_ns >= QUALITY_EVERY_NS {
+            self.query_quality(now_ns);
         }
         while let Some(Reverse((due_ns, key))) = self.due.peek().copied() {
             if due_ns > now_ns {
@@ -259,8 +260,8 @@ impl Driver {
             self.due.pop();
             let Some(running) = self.running.get_mut(&key) else { continue };
             let outgoing = running.stream.poll(&HostClock.read());
-            // The packet may be that of a new port, whose socket is opened before. If that fails, the packet counts as not sent, and
-            // the next turn tries again.
+            // The packet may be the first of a new port, whose socket is opened here. If that fails, the packet counts as not sent,
+            // and the next turn tries again.
             if running.stream.ports().any(|port| !running.sockets.contains_key(&port)) {
                 let _ = self.open_ports(key);
             }
@@ -284,11 +285,11 @@ impl Driver {
                 Ok(Some(arrival)) => {
                     let now = HostClock.read();
                     if let Some(reply) = running.read(&self.buffer[..arrival.bytes], arrival.ttl) {
-                        let back = back(&now, arrival.at);
-                        running.stream.handle(port, &reply, &back, self.near);
+                        let arrived = arrival_time(&now, arrival.at);
+                        running.stream.handle(port, &reply, &arrived, self.near);
                     }
                 }
-                // An error is the ICMP error of an earlier packet, which is lost.
+                // An error here is the ICMP error of an earlier packet, which counts as lost.
                 Ok(None) => break,
                 Err(_) => {}
             }
@@ -300,7 +301,7 @@ impl Driver {
 }
 
 /// When an answer arrived: the kernel's time stamp, if it is plausible.
-fn back(now: &Reading, at: Option<Duration>) -> Reading {
+fn arrival_time(now: &Reading, at: Option<Duration>) -> Reading {
     let stamp = at.and_then(|at| HostClock.of_kernel(at));
     match stamp {
         Some(real_ns) if (0..1_000_000_000).contains(&(now.real_ns - real_ns)) => {
@@ -310,7 +311,7 @@ fn back(now: &Reading, at: Option<Duration>) -> Reading {
     }
 }
 
-/// The octets of a question behind the 44: one TLV of padding where there is room for its head, so that the answer is as long.
+/// A question of this length. The octets after the 44 are one TLV of padding if its head fits, so that the answer is as long.
 fn blank(length: usize) -> Vec<u8> {
     let mut packet = vec![0; length];
     if let Some(tail) = packet.get_mut(BASE..).filter(|tail| tail.len() >= tlv::HEAD) {
@@ -323,7 +324,7 @@ fn blank(length: usize) -> Vec<u8> {
 }
 
 impl RunningStream {
-    /// A socket for one port.
+    /// Opens a socket for one port.
     fn open(&mut self) -> io::Result<UdpSocket> {
         let socket = match &mut self.far {
             FarKind::Stamp(to) => {
@@ -345,7 +346,7 @@ impl RunningStream {
             if socket.local_addr()?.is_ipv6() { reference.set_tclass_v6(class) } else { reference.set_tos_v4(class) };
         let _ = reference.set_recv_buffer_size(BUFFER_BYTES);
         let _ = stamps::enable(&socket, false);
-        let _ = stamps::tell_ttl(&socket);
+        let _ = stamps::enable_ttl(&socket);
         Ok(socket)
     }
 
@@ -373,7 +374,7 @@ impl RunningStream {
     fn read(&self, packet: &[u8], ttl: Option<u8>) -> Option<Reply> {
         if let FarKind::Ping(to) = &self.far {
             let asked = ping::read(packet, to.is_ipv6(), self.session)?;
-            return Some(Reply { asked, ttl_here: ttl, ..Reply::default() });
+            return Some(Reply { asked, ttl_reverse: ttl, ..Reply::default() });
         }
         let answer = Answer::read(packet)?;
         if matches!(self.far, FarKind::Stamp(_)) && answer.ssid != self.session as u16 && answer.ssid != 0 {
@@ -382,10 +383,10 @@ impl RunningStream {
         Some(Reply {
             asked: answer.asked,
             number: Some(answer.sequence),
-            there: Some((answer.error.read(answer.received), answer.error.read(answer.at))),
+            far_ns: Some((answer.error.read(answer.received), answer.error.read(answer.at))),
             error: Some(answer.error),
-            ttl_there: Some(answer.ttl),
-            ttl_here: ttl,
+            ttl_forward: Some(answer.ttl),
+            ttl_reverse: ttl,
         })
     }
 }

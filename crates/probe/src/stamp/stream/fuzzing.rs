@@ -7,7 +7,7 @@ use model::v1::node::StreamTest;
 use super::{Event, Reply, Settings, Stream};
 use crate::stamp::clock::Reading;
 
-/// Steps of 16 octets: a pause, then an answer to a packet with a number. Packets received and lost are never more than those
+/// Steps of 16 octets: a pause, then an answer to a packet, with a number. Packets received and lost are never more than those
 /// sent.
 pub fn stream_replies(bytes: &[u8]) {
     let test = StreamTest { report_s: 1.0, timeout_s: 0.1, rate_packets_s: 100.0, ports: 3, ..StreamTest::default() };
@@ -22,9 +22,9 @@ pub fn stream_replies(bytes: &[u8]) {
         for _ in 0..8 {
             let _ = stream.poll(&now);
         }
-        let there = (octet(2) > 128).then(|| (i64::from(word(3)) << 32, i64::from(word(4))));
+        let far_ns = (octet(2) > 128).then(|| (i64::from(word(3)) << 32, i64::from(word(4))));
         let small = |number: u32| if octet(14) < 200 { number & 15 } else { number };
-        let reply = Reply { asked: small(word(7)), number: Some(small(word(11))), there, ..Reply::default() };
+        let reply = Reply { asked: small(word(7)), number: Some(small(word(11))), far_ns, ..Reply::default() };
         stream.handle(u64::from(small(word(3))), &reply, &now, Some(Duration::from_micros(1)));
         while let Some(event) = stream.event() {
             if let Event::Report { report, .. } = event {

@@ -23,7 +23,7 @@ pub(super) enum Direction {
 
 /// A smaller step of this host's clock may come from reading the two clocks one after the other.
 const STEP_MIN_NS: i64 = 500_000;
-/// Delays are doubted if more than one in this many packets left late.
+/// Delays are doubtful if more than one in this many packets left late.
 const LATE_SHARE: u64 = 20;
 /// Initial TTLs of packets: those of operating systems, and the one that RFC 5357 requires.
 const USUAL_TTLS: [u8; 4] = [32, 64, 128, 255];
@@ -40,7 +40,7 @@ pub(super) struct Minute {
     /// The real-time clock minus the monotonic one, at the first packet.
     offset_ns: Option<i64>,
     late: u64,
-    /// Every answer so far said that the far clock is synchronised, and this host's clock is as well.
+    /// At every answer so far, both clocks were synchronised.
     synchronised: bool,
     has_clocks: bool,
 }
@@ -64,7 +64,7 @@ impl Minute {
         }
     }
 
-    /// One more packet left.
+    /// Counts a packet that was sent.
     pub fn sent(&mut self, now: &Reading, is_late: bool) {
         self.report.sent += 1;
         self.late += u64::from(is_late);
@@ -74,16 +74,16 @@ impl Minute {
         }
     }
 
-    /// What an answer says about clocks and routers.
-    pub fn clocks(&mut self, reply: &Reply, near: NearClockError) {
+    /// Takes the clock errors and the numbers of hops of an answer.
+    pub fn record_clocks(&mut self, reply: &Reply, near: NearClockError) {
         let most = |seen: &mut Option<u8>, hops: u8| *seen = Some(seen.map_or(hops, |known| known.max(hops)));
-        if let Some(ttl) = reply.ttl_there.filter(|ttl| *ttl != 0) {
+        if let Some(ttl) = reply.ttl_forward.filter(|ttl| *ttl != 0) {
             most(&mut self.report.hops_forward, 255 - ttl);
         }
-        if let Some(ttl) = reply.ttl_here.filter(|ttl| *ttl != 0)
-            && let Some(began) = USUAL_TTLS.into_iter().find(|usual| *usual >= ttl)
+        if let Some(ttl) = reply.ttl_reverse.filter(|ttl| *ttl != 0)
+            && let Some(initial) = USUAL_TTLS.into_iter().find(|usual| *usual >= ttl)
         {
-            most(&mut self.report.hops_reverse, began - ttl);
+            most(&mut self.report.hops_reverse, initial - ttl);
         }
         let Some(error) = reply.error else { return };
         let far = error.error().filter(|_| error.synchronised && !error.ptp);
@@ -97,13 +97,13 @@ impl Minute {
         }
     }
 
-    /// A packet of this minute was answered.
+    /// Counts an answered packet of this minute.
     pub fn received(&mut self, sample: Sample) {
         self.report.received += 1;
         self.samples.push(sample);
     }
 
-    /// Packets of this minute were lost.
+    /// Counts lost packets of this minute.
     pub fn lost(&mut self, count: u64, direction: Direction) {
         match direction {
             Direction::Forward => self.report.lost_forward += count,
@@ -112,12 +112,12 @@ impl Minute {
         }
     }
 
-    /// The same by port.
-    pub fn port(&mut self, loss: PortLoss) {
+    /// Adds the counts of one port.
+    pub fn add_port(&mut self, loss: PortLoss) {
         self.report.by_port.push(loss);
     }
 
-    /// All that is known.
+    /// Ends the measurement; returns its report.
     pub fn end(mut self, ports: u16) -> Event {
         self.report.round_trip = delays(self.samples.iter().map(|sample| sample.round_trip_us).collect());
         let one_way = |of: fn((i64, i64)) -> i64| self.samples.iter().filter_map(|s| s.one_way_us.map(of)).collect();

@@ -1,4 +1,4 @@
-//! ICMP echo (RFC 792, RFC 4443) as the packets of a stream, for a far end that answers nothing else.
+//! ICMP echo (RFC 792, RFC 4443) as the packets of a stream, for a far end that answers only pings.
 //!
 //! ```text
 //! 0 type · 1 code · 2 checksum · 4 identifier · 6 number · 8 session · 12 sequence · padding
@@ -14,10 +14,10 @@ const ECHO_V4: (u8, u8) = (8, 0);
 const ECHO_V6: (u8, u8) = (128, 129);
 const HEAD: usize = 16;
 
-/// Opens the kernel's socket for ICMP echo, connected. `net.ipv4.ping_group_range` tells which groups may open one.
+/// Opens the kernel's socket for ICMP echo, connected. `net.ipv4.ping_group_range` holds the groups that may open one.
 pub(super) fn open(to: IpAddr) -> io::Result<UdpSocket> {
-    let (domain, protocol) =
-        if to.is_ipv4() { (Domain::IPV4, Protocol::ICMPV4) } else { (Domain::IPV6, Protocol::ICMPV6) };
+    let protocol = if to.is_ipv4() { Protocol::ICMPV4 } else { Protocol::ICMPV6 };
+    let domain = if to.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
     let socket = Socket::new(domain, Type::DGRAM, Some(protocol)).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => {
             io::Error::new(error.kind(), "this user may not ping: net.ipv4.ping_group_range leaves out its groups")
@@ -42,7 +42,7 @@ pub(super) fn write(packet: &mut [u8], is_ipv6: bool, session: u32, sequence: u3
     // The kernel fills in the identifier and the checksum of either version.
 }
 
-/// The sequence of an answer to this session; none where it is none.
+/// The sequence number of an answer to this session; none where the packet is no such answer.
 pub(super) fn read(packet: &[u8], is_ipv6: bool, session: u32) -> Option<u32> {
     let kind = if is_ipv6 { ECHO_V6.1 } else { ECHO_V4.1 };
     let word = |at: usize| packet.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
@@ -55,10 +55,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_echo_of_ours_is_read_and_no_other() {
+    fn only_an_echo_reply_of_the_session_is_read() {
         let mut packet = [7; 24];
         write(&mut packet, false, 0xdead_beef, 70_000);
-        assert_eq!(read(&packet, false, 0xdead_beef), None, "the question itself, which a raw socket hears");
+        assert_eq!(read(&packet, false, 0xdead_beef), None, "the question itself, which a raw socket receives");
         packet[0] = 0;
         assert_eq!(read(&packet, false, 0xdead_beef), Some(70_000));
         assert_eq!(

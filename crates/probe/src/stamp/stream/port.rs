@@ -1,7 +1,7 @@
 //! One source port of a stream: its packets in flight, and the direction in which packets were lost.
 //!
-//! The reflector numbers its answers to each port. Between two answered packets the sender's numbers grew by all packets, the
-//! reflector's by those that arrived there: packets that the reflector counted were lost in reverse, the others forward.
+//! The reflector numbers its answers to each port. Between two answered packets, the sender's numbers grow by all packets, the
+//! reflector's by those that arrived there. Lost packets that the reflector counted were lost in reverse, the others forward.
 
 use std::collections::VecDeque;
 
@@ -23,8 +23,8 @@ pub(super) struct SentPacket {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FirstAnswer {
     reply: Reply,
-    back: Reading,
-    /// It arrived after an answer that left later.
+    arrived: Reading,
+    /// It arrived after an answer that was sent later.
     is_overtaken: bool,
 }
 
@@ -34,21 +34,21 @@ pub(super) enum ReplyKind {
     First,
     /// A duplicate, of a packet of this minute.
     Copy(u64),
-    /// The packet was never sent, counts as lost, or is no longer known.
+    /// The packet was never sent, counts as lost, or is no longer stored.
     Stranger,
 }
 
-/// Answers overtake each other by this many at most; a larger distance means that the reflector began a new count.
+/// Most answers by which one may be overtaken; a larger distance means that the reflector began a new count.
 const REORDER_MAX: u32 = 64;
 /// Settled packets whose duplicates are recognised.
 const REMEMBERED: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Port {
-    pub name: u64,
-    /// Its UDP port; 0 until it is bound.
+    pub id: u64,
+    /// The number of its UDP port; 0 until it is bound.
     pub number: u16,
-    /// It sends no more, and is removed when none of its packets is in flight.
+    /// It sends no more packets, and is removed when none of its packets is in flight.
     pub is_retiring: bool,
     next: u32,
     /// The number of the first of `flight`.
@@ -58,20 +58,20 @@ pub(super) struct Port {
     settled: VecDeque<Option<u64>>,
     /// The last settled packet that was answered: its number, and the reflector's number.
     anchor: Option<(u32, u32)>,
-    /// Numbers of the reflector below the anchor's that no answer has had yet.
+    /// Numbers of the reflector below the anchor's that no answer has carried yet.
     unseen: u64,
     /// Packets lost since the anchor, by minute.
     pending: Vec<(u64, u64)>,
-    /// The largest number of the reflector so far, in the order in which answers came.
+    /// The largest number of the reflector so far, in the order of arrival.
     highest: Option<u32>,
     /// Sent and lost, by minute.
     by_minute: Vec<(u64, PortLoss)>,
 }
 
 impl Port {
-    pub fn new(name: u64) -> Port {
+    pub fn new(id: u64) -> Port {
         Port {
-            name,
+            id,
             number: 0,
             is_retiring: false,
             next: 1,
@@ -91,9 +91,9 @@ impl Port {
         self.flight.is_empty()
     }
 
-    /// Counts a packet that leaves; returns its number.
+    /// Counts a packet that is sent; returns its number.
     pub fn send(&mut self, sent: SentPacket) -> u32 {
-        self.tally(sent.minute).sent += 1;
+        self.counts(sent.minute).sent += 1;
         self.flight.push_back(sent);
         let sequence = self.next;
         self.next = self.next.wrapping_add(1);
@@ -107,12 +107,13 @@ impl Port {
         }
         let sent = self.flight.pop_back()?;
         self.next = sequence;
-        let tally = self.tally(sent.minute);
-        tally.sent = tally.sent.saturating_sub(1);
+        let counts = self.counts(sent.minute);
+        counts.sent = counts.sent.saturating_sub(1);
         Some(sent)
     }
 
-    fn tally(&mut self, minute: u64) -> &mut PortLoss {
+    /// This port's counts of a minute.
+    fn counts(&mut self, minute: u64) -> &mut PortLoss {
         let at = self.by_minute.iter().position(|(known, _)| *known == minute).unwrap_or_else(|| {
             self.by_minute.push((minute, PortLoss::default()));
             self.by_minute.len() - 1
@@ -121,20 +122,20 @@ impl Port {
     }
 
     /// Takes an answer.
-    pub fn reply(&mut self, reply: &Reply, back: &Reading) -> ReplyKind {
+    pub fn reply(&mut self, reply: &Reply, arrived: &Reading) -> ReplyKind {
         let is_overtaken = reply
             .number
             .zip(self.highest)
             .is_some_and(|(number, highest)| number < highest && highest - number <= REORDER_MAX);
         let Some(sent) = self.flight.get_mut(reply.asked.wrapping_sub(self.first) as usize) else {
-            let ago = self.first.wrapping_sub(reply.asked).wrapping_sub(1) as usize;
-            let minute = self.settled.get(ago).copied().flatten();
+            let index = self.first.wrapping_sub(reply.asked).wrapping_sub(1) as usize;
+            let minute = self.settled.get(index).copied().flatten();
             return minute.map_or(ReplyKind::Stranger, ReplyKind::Copy);
         };
         if sent.answer.is_some() {
             return ReplyKind::Copy(sent.minute);
         }
-        sent.answer = Some(FirstAnswer { reply: *reply, back: *back, is_overtaken });
+        sent.answer = Some(FirstAnswer { reply: *reply, arrived: *arrived, is_overtaken });
         if !is_overtaken {
             self.highest = reply.number;
         }
@@ -161,7 +162,7 @@ impl Port {
     }
 
     fn overdue(&mut self, minute: u64) {
-        self.tally(minute).lost += 1;
+        self.counts(minute).lost += 1;
         match self.pending.iter_mut().find(|(known, _)| *known == minute) {
             Some((_, count)) => *count += 1,
             None => self.pending.push((minute, 1)),
@@ -173,14 +174,15 @@ impl Port {
         let Some(minute) = minutes.iter_mut().find(|minute| minute.number == sent.minute) else { return };
         minute.report.reordered_forward += u64::from(is_overtaken_forward);
         minute.report.reordered_reverse += u64::from(answer.is_overtaken);
-        minute.received(sample(sent, &answer.reply, &answer.back));
+        minute.received(sample(sent, &answer.reply, &answer.arrived));
     }
 
-    /// Places the packets that were lost before this answer; returns whether its packet was overtaken in forward direction.
+    /// Assigns directions to the packets that were lost before this answer; returns whether its packet was overtaken in forward
+    /// direction.
     fn place(&mut self, sequence: u32, number: u32, minutes: &mut VecDeque<Minute>) -> bool {
         let lost: u64 = self.pending.iter().map(|(_, count)| count).sum();
         if number == sequence {
-            // The reflector copies the sender's numbers, which then tell nothing.
+            // The reflector copies the sender's numbers, which show no direction.
             self.give_up(minutes);
             return false;
         }
@@ -190,7 +192,7 @@ impl Port {
             Some((_, last)) if number > last => Some(u64::from(number - last - 1)),
             Some(_) if self.unseen > 0 => {
                 self.unseen -= 1;
-                self.spread(lost, minutes);
+                self.place_pending(lost, minutes);
                 return true;
             }
             // The reflector began a new count.
@@ -200,7 +202,7 @@ impl Port {
         match between {
             Some(between) => {
                 self.unseen += between.saturating_sub(lost);
-                self.spread(lost.saturating_sub(between), minutes);
+                self.place_pending(lost.saturating_sub(between), minutes);
             }
             None => {
                 self.unseen = 0;
@@ -210,20 +212,20 @@ impl Port {
         false
     }
 
-    /// Places the pending packets: the first `forward` of them were lost forward, the rest in reverse.
-    fn spread(&mut self, mut forward: u64, minutes: &mut VecDeque<Minute>) {
+    /// Counts the first `forward` pending packets as lost forward, the rest as lost in reverse.
+    fn place_pending(&mut self, mut forward: u64, minutes: &mut VecDeque<Minute>) {
         for (number, count) in std::mem::take(&mut self.pending) {
-            let there = count.min(forward);
-            forward -= there;
-            self.tally(number).lost_reverse += (count - there) as u32;
+            let lost_forward = count.min(forward);
+            forward -= lost_forward;
+            self.counts(number).lost_reverse += (count - lost_forward) as u32;
             if let Some(minute) = minutes.iter_mut().find(|minute| minute.number == number) {
-                minute.lost(there, Direction::Forward);
-                minute.lost(count - there, Direction::Reverse);
+                minute.lost(lost_forward, Direction::Forward);
+                minute.lost(count - lost_forward, Direction::Reverse);
             }
         }
     }
 
-    /// Leaves the pending packets unplaced: their direction cannot be known any more.
+    /// Counts the pending packets as lost without a direction, which cannot be found any more.
     pub fn give_up(&mut self, minutes: &mut VecDeque<Minute>) {
         for (number, count) in std::mem::take(&mut self.pending) {
             if let Some(minute) = minutes.iter_mut().find(|minute| minute.number == number) {
@@ -232,8 +234,8 @@ impl Port {
         }
     }
 
-    /// Closes a minute that is reported: its pending packets stay unplaced.
-    pub fn leave(&mut self, minute: &mut Minute) {
+    /// Closes a minute that is about to be reported: its pending packets count as lost without a direction.
+    pub fn close_minute(&mut self, minute: &mut Minute) {
         self.pending.retain(|(number, count)| {
             let is_its = *number <= minute.number;
             if is_its {
@@ -245,20 +247,20 @@ impl Port {
         self.by_minute.retain(|(number, loss)| {
             let is_its = *number <= minute.number;
             if is_its {
-                minute.port(PortLoss { port, ..*loss });
+                minute.add_port(PortLoss { port, ..*loss });
             }
             !is_its
         });
     }
 }
 
-fn sample(sent: &SentPacket, reply: &Reply, back: &Reading) -> Sample {
-    let away_ns = back.mono_ns - sent.left.mono_ns;
-    let held_ns = reply.there.map_or(0, |(came, answered)| answered.saturating_sub(came));
+fn sample(sent: &SentPacket, reply: &Reply, arrived: &Reading) -> Sample {
+    let elapsed_ns = arrived.mono_ns - sent.left.mono_ns;
+    let residence_ns = reply.far_ns.map_or(0, |(received, answered)| answered.saturating_sub(received));
     // A residence time longer than the round trip cannot be true.
-    let held_ns = if (0..=away_ns).contains(&held_ns) { held_ns } else { 0 };
-    let one_way = reply.there.map(|(came, answered)| {
-        (came.saturating_sub(sent.left.real_ns) / 1_000, back.real_ns.saturating_sub(answered) / 1_000)
+    let residence_ns = if (0..=elapsed_ns).contains(&residence_ns) { residence_ns } else { 0 };
+    let one_way = reply.far_ns.map(|(received, answered)| {
+        (received.saturating_sub(sent.left.real_ns) / 1_000, arrived.real_ns.saturating_sub(answered) / 1_000)
     });
-    Sample { round_trip_us: (away_ns - held_ns) / 1_000, one_way_us: one_way }
+    Sample { round_trip_us: (elapsed_ns - residence_ns) / 1_000, one_way_us: one_way }
 }

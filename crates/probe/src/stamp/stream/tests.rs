@@ -1,4 +1,4 @@
-//! A stream against a reflector in virtual time: what was lost, copied and delayed is what it reports.
+//! A stream against a reflector in virtual time: the stream reports the losses, duplicates and delays that the path made.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -30,12 +30,12 @@ struct SimulatedPath {
     /// The reflector's next number, by port.
     counts: HashMap<u64, u32>,
     is_stateful: bool,
-    /// The reflector's clock minus ours.
+    /// The reflector's clock minus the near clock.
     far_offset_ns: i64,
-    /// Answers on their way.
-    coming: BTreeMap<(i64, u64), (u64, Reply)>,
-    /// Questions on their way.
-    going: BTreeMap<(i64, u64), (Outgoing, PacketFate)>,
+    /// Answers in flight.
+    answers: BTreeMap<(i64, u64), (u64, Reply)>,
+    /// Questions in flight.
+    questions: BTreeMap<(i64, u64), (Outgoing, PacketFate)>,
     order: u64,
     /// Packets that left.
     sent: u64,
@@ -51,8 +51,8 @@ impl SimulatedPath {
             counts: HashMap::new(),
             is_stateful,
             far_offset_ns: 0,
-            coming: BTreeMap::new(),
-            going: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            questions: BTreeMap::new(),
             order: 0,
             sent: 0,
             now_ns: 0,
@@ -60,16 +60,16 @@ impl SimulatedPath {
         }
     }
 
-    /// Goes on for so long; `fate` of each packet.
+    /// Advances the time by `seconds`; `fate` returns the fate of each packet.
     fn run(&mut self, seconds: f64, mut fate: impl FnMut(u64) -> PacketFate) {
         let end_ns = self.now_ns + (seconds * 1e9) as i64;
         while self.now_ns < end_ns {
-            let next = [self.stream.due_ns(), first(&self.going), first(&self.coming), end_ns];
+            let next = [self.stream.due_ns(), first(&self.questions), first(&self.answers), end_ns];
             self.now_ns = next.into_iter().min().unwrap().max(self.now_ns);
-            while let Some(((_, _), (outgoing, fate))) = pop(&mut self.going, self.now_ns) {
+            while let Some(((_, _), (outgoing, fate))) = pop(&mut self.questions, self.now_ns) {
                 self.reflect(&outgoing, &fate);
             }
-            while let Some((_, (port, reply))) = pop(&mut self.coming, self.now_ns) {
+            while let Some((_, (port, reply))) = pop(&mut self.answers, self.now_ns) {
                 self.stream.handle(port, &reply, &at(self.now_ns), Some(Duration::from_micros(10)));
             }
             if let Some(outgoing) = self.stream.poll(&at(self.now_ns)) {
@@ -77,7 +77,7 @@ impl SimulatedPath {
                 self.sent += 1;
                 self.order += 1;
                 if !fate.lost_forward {
-                    self.going.insert((self.now_ns + fate.forward_ns, self.order), (outgoing, fate));
+                    self.questions.insert((self.now_ns + fate.forward_ns, self.order), (outgoing, fate));
                 }
             }
             while let Some(event) = self.stream.event() {
@@ -93,19 +93,19 @@ impl SimulatedPath {
         if fate.lost_reverse {
             return;
         }
-        let there = at(self.now_ns).real_ns + self.far_offset_ns;
+        let received_ns = at(self.now_ns).real_ns + self.far_offset_ns;
         let error = Some(ErrorEstimate::of(true, Duration::from_micros(20)));
         let reply = Reply {
             asked: outgoing.sequence,
             number: Some(number),
-            there: Some((there, there + MS)),
+            far_ns: Some((received_ns, received_ns + MS)),
             error,
-            ttl_there: Some(250),
-            ttl_here: Some(60),
+            ttl_forward: Some(250),
+            ttl_reverse: Some(60),
         };
         for copy in 0..=u64::from(fate.copied) {
             self.order += 1;
-            self.coming.insert((self.now_ns + MS + fate.reverse_ns + copy as i64, self.order), (outgoing.port, reply));
+            self.answers.insert((self.now_ns + MS + fate.reverse_ns + copy as i64, self.order), (outgoing.port, reply));
         }
     }
 
@@ -139,7 +139,7 @@ fn clean() -> PacketFate {
 }
 
 #[test]
-fn a_quiet_path_loses_nothing_and_its_delays_are_told() {
+fn a_quiet_path_has_no_loss_and_its_delays_are_reported() {
     let mut path = SimulatedPath::new(StreamTest::default(), true);
     path.far_offset_ns = 5 * MS;
     path.run(310.0, |_| clean());
@@ -167,7 +167,7 @@ fn a_quiet_path_loses_nothing_and_its_delays_are_told() {
 }
 
 #[test]
-fn one_port_after_the_other_is_renewed() {
+fn ports_are_replaced_one_after_the_other() {
     let mut path = SimulatedPath::new(StreamTest { ports: 4, ..StreamTest::default() }, true);
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..12 {
@@ -176,14 +176,14 @@ fn one_port_after_the_other_is_renewed() {
         assert!(path.stream.ports().count() <= 5);
     }
     assert!(seen.len() >= 14, "{seen:?}");
-    assert_eq!(path.sum(StreamReport::lost), 0, "renewing loses nothing");
+    assert_eq!(path.sum(StreamReport::lost), 0, "replacing a port loses nothing");
 }
 
 #[test]
-fn loss_on_one_port_is_told_by_port() {
+fn loss_is_reported_by_port() {
     let mut path = SimulatedPath::new(StreamTest { ports: 2, ..StreamTest::default() }, true);
-    path.stream.bound(0, 1_000);
-    path.stream.bound(1, 1_001);
+    path.stream.set_port_number(0, 1_000);
+    path.stream.set_port_number(1, 1_001);
     path.run(20.0, |_| clean());
     let lossy = |order: u64| PacketFate { lost_forward: order.is_multiple_of(10), ..clean() };
     path.run(100.0, lossy);
@@ -193,15 +193,16 @@ fn loss_on_one_port_is_told_by_port() {
 }
 
 #[test]
-fn a_reflector_that_copies_numbers_tells_no_direction() {
+fn a_reflector_that_copies_numbers_leaves_losses_without_direction() {
     let mut path = SimulatedPath::new(StreamTest::default(), false);
     path.run(200.0, |order| PacketFate { lost_reverse: order % 50 == 3, ..clean() });
-    let (lost, unplaced) = (path.sum(StreamReport::lost), path.sum(|report| report.lost_unplaced));
+    let lost = path.sum(StreamReport::lost);
+    let unplaced = path.sum(|report| report.lost_unplaced);
     assert!(lost > 20 && lost == unplaced, "{lost} {unplaced}");
 }
 
 #[test]
-fn a_reflector_that_begins_anew_costs_no_false_loss() {
+fn a_reflector_that_restarts_its_count_causes_no_false_loss() {
     let mut path = SimulatedPath::new(StreamTest::default(), true);
     path.run(130.0, |_| clean());
     path.counts.clear();
@@ -210,7 +211,7 @@ fn a_reflector_that_begins_anew_costs_no_false_loss() {
 }
 
 #[test]
-fn silence_is_told_within_seconds_and_its_end_too() {
+fn silence_and_its_end_are_reported_within_seconds() {
     let mut path = SimulatedPath::new(StreamTest::default(), true);
     path.run(30.0, |_| clean());
     path.run(100.0, |_| PacketFate { lost_forward: true, ..clean() });
@@ -230,7 +231,7 @@ fn silence_is_told_within_seconds_and_its_end_too() {
 }
 
 #[test]
-fn a_clock_that_is_set_is_told_and_delays_stay() {
+fn a_far_clock_that_is_set_does_not_change_round_trips() {
     let mut path = SimulatedPath::new(StreamTest { report_s: 10.0, ..StreamTest::default() }, true);
     path.run(20.0, |_| clean());
     // The far clock jumps: forward grows, reverse shrinks, round trips stay.
@@ -263,27 +264,29 @@ proptest! {
 
     /// Loss of either direction is placed exactly, whatever is lost and copied, as long as an answer follows.
     #[test]
-    fn loss_is_placed(seed in any::<u64>(), forward in 0.0..0.3f64, reverse in 0.0..0.3f64, copies in 0.0..0.1f64) {
+    fn every_loss_has_its_direction(seed in any::<u64>(), forward in 0.0..0.3f64, reverse in 0.0..0.3f64, copies in 0.0..0.1f64) {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut path = SimulatedPath::new(StreamTest { report_s: 30.0, ports: 3, ..StreamTest::default() }, true);
-        let (mut lost_forward, mut lost_reverse, mut copied) = (0, 0, 0);
+        let mut lost_forward = 0;
+        let mut lost_reverse = 0;
+        let mut copied = 0;
         path.run(300.0, |_| {
-            let there = random.f64() < forward;
-            let back = !there && random.f64() < reverse;
-            let copy = !there && !back && random.f64() < copies;
-            lost_forward += u64::from(there);
-            lost_reverse += u64::from(back);
-            copied += u64::from(copy);
-            PacketFate { lost_forward: there, lost_reverse: back, copied: copy, ..clean() }
+            let is_lost_forward = random.f64() < forward;
+            let is_lost_reverse = !is_lost_forward && random.f64() < reverse;
+            let is_copied = !is_lost_forward && !is_lost_reverse && random.f64() < copies;
+            lost_forward += u64::from(is_lost_forward);
+            lost_reverse += u64::from(is_lost_reverse);
+            copied += u64::from(is_copied);
+            PacketFate { lost_forward: is_lost_forward, lost_reverse: is_lost_reverse, copied: is_copied, ..clean() }
         });
-        // What is still open, and what the ports that were renewed lost last, is not placed.
+        // Losses of open minutes, and the last losses of replaced ports, have no direction.
         path.run(90.0, |_| clean());
         let unplaced = path.sum(|report| report.lost_unplaced);
         prop_assert_eq!(path.sum(StreamReport::lost), lost_forward + lost_reverse);
         prop_assert!(unplaced <= 30, "{} unplaced", unplaced);
         prop_assert!(path.sum(|report| report.lost_forward) <= lost_forward);
         prop_assert!(path.sum(|report| report.lost_reverse) <= lost_reverse);
-        // A port that is renewed does not wait for copies of its last answer.
+        // A port that is replaced does not wait for duplicates of its last answer.
         let duplicates = path.sum(|report| report.duplicates);
         prop_assert!(duplicates <= copied && duplicates + 13 >= copied, "{} of {}", duplicates, copied);
         prop_assert_eq!(path.sum(|report| report.reordered_forward + report.reordered_reverse), 0);
@@ -291,17 +294,19 @@ proptest! {
 
     /// Packets that overtake each other are neither lost nor copied.
     #[test]
-    fn order_is_told(seed in any::<u64>(), forward in any::<bool>()) {
+    fn reordering_is_counted_by_direction(seed in any::<u64>(), forward in any::<bool>()) {
         let mut random = fastrand::Rng::with_seed(seed);
         let test = StreamTest { ports: 1, rate_packets_s: 100.0, ..StreamTest::default() };
         let mut path = SimulatedPath::new(test, true);
         path.run(200.0, |_| {
             let late = if random.f64() < 0.05 { 40 * MS } else { 0 };
-            let (there, back) = if forward { (late, 0) } else { (0, late) };
-            PacketFate { forward_ns: 20 * MS + there, reverse_ns: 30 * MS + back, ..PacketFate::default() }
+            let (late_forward, late_reverse) = if forward { (late, 0) } else { (0, late) };
+            PacketFate { forward_ns: 20 * MS + late_forward, reverse_ns: 30 * MS + late_reverse, ..PacketFate::default() }
         });
-        let (there, back) = (path.sum(|r| r.reordered_forward), path.sum(|r| r.reordered_reverse));
+        let in_forward = path.sum(|r| r.reordered_forward);
+        let in_reverse = path.sum(|r| r.reordered_reverse);
         prop_assert_eq!(path.sum(StreamReport::lost), 0);
-        prop_assert!(if forward { there > 100 && back == 0 } else { back > 100 && there == 0 }, "{} {}", there, back);
+        let (expected, other) = if forward { (in_forward, in_reverse) } else { (in_reverse, in_forward) };
+        prop_assert!(expected > 100 && other == 0, "{} {}", in_forward, in_reverse);
     }
 }

@@ -1,10 +1,10 @@
-//! Counts against an injected truth: a path that loses, copies and swaps packets by direction, and says how many.
+//! The tally on a simulated path that loses, copies and reorders packets in each direction, and knows how many.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// What happens to one packet on one way.
+/// What happens to one packet in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PacketFate {
     Passes,
@@ -15,7 +15,7 @@ enum PacketFate {
 }
 use PacketFate::{Copied, Lost, Overtaken, Passes};
 
-/// What comes out of a way, of what went in.
+/// The packets that leave one direction of the path, of those that entered it.
 fn pass<T: Copy>(packets: &[T], fate: impl Fn(T) -> PacketFate) -> Vec<T> {
     let mut out = Vec::new();
     let mut held: Option<T> = None;
@@ -36,12 +36,12 @@ fn pass<T: Copy>(packets: &[T], fate: impl Fn(T) -> PacketFate) -> Vec<T> {
     out
 }
 
-/// Which of the numbers stand behind a larger one.
-fn behind(numbers: &[u64]) -> u64 {
+/// How many of the numbers follow a larger one.
+fn reordered(numbers: &[u64]) -> u64 {
     (0..numbers.len()).filter(|at| numbers[..*at].iter().any(|earlier| *earlier > numbers[*at])).count() as u64
 }
 
-fn first_ones(numbers: impl Iterator<Item = u64>) -> Vec<u64> {
+fn without_repeats(numbers: impl Iterator<Item = u64>) -> Vec<u64> {
     let mut seen = Vec::new();
     numbers.for_each(|n| {
         if !seen.contains(&n) {
@@ -51,8 +51,8 @@ fn first_ones(numbers: impl Iterator<Item = u64>) -> Vec<u64> {
     seen
 }
 
-/// Numbers, and how often.
-type Runs = Vec<(u64, u32)>;
+/// Packets, and the reflector's number of each answer.
+type Answers = Vec<(u64, u32)>;
 
 /// A test of `forward.len()` packets with a reflector that counts from `start`, or copies the sender's numbers.
 struct Path<'a> {
@@ -63,8 +63,8 @@ struct Path<'a> {
 }
 
 impl Path<'_> {
-    /// Fate of the answer to a packet; of a copied packet, to both copies.
-    fn run(&self) -> (Packets, Runs, Runs) {
+    /// Runs the test. Returns its result, the answers that were sent, and those that arrived.
+    fn run(&self) -> (Packets, Answers, Answers) {
         let count = self.forward.len() as u64;
         let mut tally = Tally::new(8);
         (0..count).for_each(|_| tally.sent());
@@ -73,18 +73,18 @@ impl Path<'_> {
         let numbered = at_reflector.iter().zip(self.start..);
         let answers: Vec<(u64, u32)> =
             numbered.map(|(n, number)| (*n, if self.counts { number } else { *n as u32 })).collect();
-        let came = pass(&answers, |(n, _)| self.reverse[n as usize]);
-        for (sequence, number) in &came {
-            assert_ne!(tally.answer(*sequence as u32, *number, true), Verdict::Stranger);
+        let arrived = pass(&answers, |(n, _)| self.reverse[n as usize]);
+        for (sequence, number) in &arrived {
+            assert_ne!(tally.answer(*sequence as u32, *number, true), AnswerKind::Stranger);
         }
         if tally.wants_closing() {
             let sequence = tally.next_closer();
             tally.closer_sent();
             let number = if self.counts { self.start + at_reflector.len() as u32 } else { sequence };
-            assert_eq!(tally.answer(sequence, number, true), Verdict::First);
+            assert_eq!(tally.answer(sequence, number, true), AnswerKind::First);
             assert!(!tally.wants_closing(), "one that is answered is enough");
         }
-        (tally.packets(), answers, came)
+        (tally.packets(), answers, arrived)
     }
 }
 
@@ -94,36 +94,37 @@ fn count(fates: &[PacketFate], fate: PacketFate) -> u64 {
 
 proptest! {
     #[test]
-    fn every_loss_copy_and_swap_is_found_on_its_way(
+    fn every_loss_copy_and_swap_is_found_in_its_direction(
         fates in proptest::collection::vec((0u8..20, 0u8..20), 2..150),
     ) {
         let fate = |n| [Lost, Lost, Copied, Overtaken].get(usize::from(n)).copied().unwrap_or(Passes);
         let forward: Vec<PacketFate> = fates.iter().map(|(f, _)| fate(*f)).collect();
         let mut reverse: Vec<PacketFate> = fates.iter().map(|(_, b)| fate(*b)).collect();
-        // What nobody can see: the answer of a copied packet, or of a lost one, that does anything of its own.
+        // The fate of an answer to a copied or a lost packet cannot be observed, so these answers pass.
         for (f, b) in forward.iter().zip(&mut reverse) {
             if *f != Passes && *f != Overtaken {
                 *b = Passes;
             }
         }
         let path = Path { forward: &forward, reverse: &reverse, start: 0, counts: true };
-        let (packets, answers, came) = path.run();
+        let (packets, answers, arrived) = path.run();
         prop_assume!(packets.received > 0);
-        let (there, back) = (count(&forward, Lost), count(&reverse, Lost));
-        prop_assert_eq!(packets.lost, there + back);
+        let lost_forward = count(&forward, Lost);
+        let lost_reverse = count(&reverse, Lost);
+        prop_assert_eq!(packets.lost, lost_forward + lost_reverse);
         if packets.stateful == Some(true) {
-            prop_assert_eq!((packets.lost_forward, packets.lost_reverse), (Some(there), Some(back)));
+            prop_assert_eq!((packets.lost_forward, packets.lost_reverse), (Some(lost_forward), Some(lost_reverse)));
             prop_assert_eq!(packets.duplicates_forward, Some(count(&forward, Copied)));
             prop_assert_eq!(packets.duplicates_reverse, Some(count(&reverse, Copied)));
         } else {
-            // Nothing was odd but what cannot be: then nothing is to be told apart.
-            prop_assert_eq!((there, back, packets.duplicates, packets.reordered), (0, 0, 0, 0));
+            // Only where nothing was lost, copied or reordered can the reflector's state stay unknown.
+            prop_assert_eq!((lost_forward, lost_reverse, packets.duplicates, packets.reordered), (0, 0, 0, 0));
         }
         prop_assert_eq!(packets.lost_unplaced, 0);
-        prop_assert_eq!(packets.reordered, behind(&first_ones(came.iter().map(|c| c.0))));
-        let by_number = answers.iter().filter(|a| came.contains(a)).map(|a| a.0);
-        prop_assert_eq!(packets.reordered_forward, Some(behind(&first_ones(by_number))));
-        prop_assert_eq!(packets.reordered_reverse, Some(behind(&first_ones(came.iter().map(|c| c.1.into())))));
+        prop_assert_eq!(packets.reordered, reordered(&without_repeats(arrived.iter().map(|a| a.0))));
+        let by_number = answers.iter().filter(|a| arrived.contains(a)).map(|a| a.0);
+        prop_assert_eq!(packets.reordered_forward, Some(reordered(&without_repeats(by_number))));
+        prop_assert_eq!(packets.reordered_reverse, Some(reordered(&without_repeats(arrived.iter().map(|a| a.1.into())))));
     }
 
     #[test]
@@ -136,8 +137,8 @@ proptest! {
         (0..sent).for_each(|_| tally.sent());
         (0..closers).for_each(|_| tally.closer_sent());
         for (sequence, number, in_time) in answers {
-            let verdict = tally.answer(sequence, number, in_time);
-            prop_assert_eq!(verdict == Verdict::Stranger, sequence as u64 == sent || sequence as u64 > sent + closers
+            let kind = tally.answer(sequence, number, in_time);
+            prop_assert_eq!(kind == AnswerKind::Stranger, sequence as u64 == sent || sequence as u64 > sent + closers
                 || (closers == 0 && sequence as u64 >= sent));
         }
         let packets = tally.packets();
@@ -149,7 +150,7 @@ proptest! {
 }
 
 #[test]
-fn a_reflector_that_copies_is_found_out() {
+fn a_reflector_that_copies_is_recognised() {
     let forward = [Passes, Lost, Passes, Passes];
     let path = Path { forward: &forward, reverse: &[Passes; 4], start: 0, counts: false };
     let (packets, ..) = path.run();
@@ -158,7 +159,7 @@ fn a_reflector_that_copies_is_found_out() {
 }
 
 #[test]
-fn losses_on_the_way_back_alone_need_the_gap_in_the_closing_numbers() {
+fn losses_in_reverse_alone_are_placed_by_the_gap_in_the_closing_numbers() {
     let reverse = [Passes, Lost, Passes, Lost];
     let path = Path { forward: &[Passes; 4], reverse: &reverse, start: 0, counts: true };
     let (packets, ..) = path.run();
@@ -166,19 +167,19 @@ fn losses_on_the_way_back_alone_need_the_gap_in_the_closing_numbers() {
 }
 
 #[test]
-fn a_reflector_that_had_counted_before() {
+fn a_loss_before_the_first_answer_of_a_stale_count_has_no_direction() {
     let forward = [Passes, Passes, Lost, Passes, Passes];
     let reverse = [Lost, Passes, Passes, Lost, Passes];
     let (packets, ..) = Path { forward: &forward, reverse: &reverse, start: 4_000_000_000, counts: true }.run();
-    assert_eq!((packets.lost, packets.lost_unplaced), (3, 1), "nobody knows where the first one went");
+    assert_eq!((packets.lost, packets.lost_unplaced), (3, 1), "the direction of the first one is unknown");
     assert_eq!((packets.lost_forward, packets.lost_reverse), (Some(1), Some(1)));
 }
 
 #[test]
-fn what_is_lost_at_the_end_of_a_peer_that_vanishes_is_not_placed() {
+fn losses_after_the_last_answer_of_a_vanished_peer_have_no_direction() {
     let mut tally = Tally::new(8);
     (0..10).for_each(|_| tally.sent());
-    // The third was lost on the way there; four answers in all.
+    // The third packet was lost forward; there are four answers.
     for (sequence, number) in [(0, 0), (1, 1), (3, 2), (4, 3)] {
         tally.answer(sequence, number, true);
     }
@@ -191,11 +192,11 @@ fn what_is_lost_at_the_end_of_a_peer_that_vanishes_is_not_placed() {
 }
 
 #[test]
-fn a_lost_closing_packet_leaves_one_in_doubt() {
-    // Six sent, the last two unanswered: one lost each way. The first closing packet is lost too, on the way back.
+fn a_lost_closing_packet_leaves_one_loss_without_direction() {
+    // Six packets, the last two unanswered: one was lost in each direction. The first closing packet is lost in reverse, too.
     let mut tally = Tally::new(8);
     (0..6).for_each(|_| tally.sent());
-    (0..4).for_each(|n| assert_eq!(tally.answer(n, n, true), Verdict::First));
+    (0..4).for_each(|n| assert_eq!(tally.answer(n, n, true), AnswerKind::First));
     (0..2).for_each(|_| tally.closer_sent());
     tally.answer(8, 6, true);
     let packets = tally.packets();
@@ -203,13 +204,13 @@ fn a_lost_closing_packet_leaves_one_in_doubt() {
 }
 
 #[test]
-fn late_answers_are_told_and_not_placed() {
+fn a_late_answer_is_counted_and_has_no_direction() {
     let mut tally = Tally::new(8);
     (0..3).for_each(|_| tally.sent());
     tally.answer(0, 0, true);
     tally.answer(2, 2, true);
     tally.answer(1, 1, false);
-    assert_eq!(tally.answer(1, 1, false), Verdict::Copy);
+    assert_eq!(tally.answer(1, 1, false), AnswerKind::Copy);
     let closer = tally.next_closer();
     assert_eq!(closer, 4, "3 is left out");
     tally.closer_sent();
@@ -220,7 +221,7 @@ fn late_answers_are_told_and_not_placed() {
 }
 
 #[test]
-fn a_reflector_that_begins_again_says_nothing_about_directions() {
+fn a_reflector_that_restarts_its_count_leaves_losses_without_direction() {
     let mut tally = Tally::new(8);
     (0..6).for_each(|_| tally.sent());
     for (sequence, number) in [(0, 0), (1, 1), (3, 2), (4, 0), (5, 1)] {
@@ -232,7 +233,7 @@ fn a_reflector_that_begins_again_says_nothing_about_directions() {
 }
 
 #[test]
-fn nothing_at_all() {
+fn a_test_without_answers_has_no_directions() {
     let packets = Tally::new(8).packets();
     assert_eq!((packets.sent, packets.lost_forward, packets.direction_unknown), (0, Some(0), None));
     let mut tally = Tally::new(8);

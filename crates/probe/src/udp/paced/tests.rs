@@ -1,4 +1,4 @@
-//! Pacing on a clock that is told what time it is.
+//! Pacing on a clock that the test advances.
 
 use model::v1::probe::udp::{UdpOrder, UdpPace};
 
@@ -6,16 +6,16 @@ use super::super::datagram::Token;
 use super::*;
 use crate::Error;
 
-/// Time that passes only here: a little at each look, and more where a test says so.
+/// A clock that advances a little at each reading, and by a sleep.
 struct ManualClock {
     now: u64,
-    look_ns: u64,
+    read_ns: u64,
     naps: u64,
 }
 
 impl Clock for ManualClock {
     fn now(&mut self) -> u64 {
-        self.now += self.look_ns;
+        self.now += self.read_ns;
         self.now
     }
 
@@ -32,7 +32,7 @@ impl Clock for ManualClock {
 const FLOW: FlowId = FlowId { token: Token([7; 16]), run: 1 };
 
 fn clock() -> ManualClock {
-    ManualClock { now: 1_000, look_ns: 20, naps: 0 }
+    ManualClock { now: 1_000, read_ns: 20, naps: 0 }
 }
 
 fn plan(pace: UdpPace, count: u64) -> Plan {
@@ -45,8 +45,9 @@ fn spaced(us: u64, count: u64) -> Plan {
 
 /// Runs a plan; `stall` says how long the system call of each number takes. Returns the send times in the datagrams.
 fn run(plan: &Plan, clock: &mut ManualClock, stall: impl Fn(u64) -> u64) -> (UdpSent, Vec<u64>) {
-    let (mut times, mut took) = (Vec::new(), 0);
-    // The clock is lent out while the datagram leaves, so a stall is put into the time between looks.
+    let mut times = Vec::new();
+    let mut took = 0;
+    // `paced` borrows the clock while a datagram is sent, so the stall is added at the next reading of the clock.
     struct Stalling<'a>(&'a mut ManualClock, std::rc::Rc<std::cell::Cell<u64>>);
     impl Clock for Stalling<'_> {
         fn now(&mut self) -> u64 {
@@ -94,7 +95,7 @@ fn a_stall_never_becomes_a_burst() {
 }
 
 #[test]
-fn a_host_that_is_too_slow_is_said_to_be() {
+fn a_host_that_is_too_slow_is_reported() {
     let (sent, times) = run(&spaced(10, 100), &mut clock(), |n| if n % 20 == 0 { 50_000 } else { 0 });
     assert!(steps(&times).iter().all(|step| *step >= 10_000));
     assert!(sent.host_limited.is_some_and(|why| why.contains("10.0 µs were asked for")));
@@ -107,7 +108,7 @@ fn a_host_that_is_too_slow_is_said_to_be() {
 }
 
 #[test]
-fn long_waits_are_slept_and_short_ones_are_not() {
+fn a_long_wait_sleeps_and_a_short_one_spins() {
     let (mut long, mut short) = (clock(), clock());
     let (sent, times) = run(&spaced(300_000, 5), &mut long, |_| 0);
     assert!(long.naps >= 4 * 6, "in slices, to notice a stop: {}", long.naps);
@@ -132,7 +133,7 @@ fn bursts_have_gaps_between_them() {
 }
 
 #[test]
-fn time_ends_a_run_as_well() {
+fn a_run_ends_after_its_time() {
     let order = UdpOrder { bytes: 100, pace: UdpPace::Spacing { spacing_s: 1e-3 }, count: None, seconds: Some(0.01) };
     let (sent, _) = run(&Plan::of(&order).unwrap(), &mut clock(), |_| 0);
     assert_eq!(sent.datagrams, 10);
@@ -143,9 +144,10 @@ fn time_ends_a_run_as_well() {
 }
 
 #[test]
-fn what_the_kernel_does_not_take_is_counted_and_sent_again() {
+fn a_datagram_that_the_kernel_refuses_is_counted_and_sent_again() {
     let errors = [11, 105, 111, 4];
-    let (mut tries, mut numbers) = (0, Vec::new());
+    let mut tries = 0;
+    let mut numbers = Vec::new();
     let out = |datagram: &[u8]| {
         tries += 1;
         match errors.get(tries - 1) {
@@ -156,14 +158,15 @@ fn what_the_kernel_does_not_take_is_counted_and_sent_again() {
             }
         }
     };
-    let (stop, watch) = (Stop::default(), Watch::default());
+    let stop = Stop::default();
+    let watch = Watch::default();
     let sent = paced(&spaced(1, 3), FLOW, "peer", &mut clock(), out, &stop, &watch).unwrap();
     assert_eq!((sent.would_block, sent.no_buffers, sent.refused, sent.datagrams), (1, 1, 1, 3));
     assert_eq!((numbers, watch.datagrams()), (vec![0, 1, 2], 3));
 }
 
 #[test]
-fn patience_ends() {
+fn a_lasting_error_fails_the_run() {
     let fails = |error| {
         let out = |_: &[u8]| Err(io::Error::from_raw_os_error(error));
         let mut clock = clock();

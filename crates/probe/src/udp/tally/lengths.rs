@@ -22,23 +22,23 @@ impl Default for Lengths {
 }
 
 impl Lengths {
-    /// One more of this length.
+    /// Counts one more of this length.
     pub fn record(&mut self, length: u64) {
         self.count += 1;
         match length {
             0..=64 => self.single[length as usize] += 1,
-            // 65 to 128 have 6 as the logarithm of one less, and are the first.
+            // The first of these bins is for 65 to 128: one less than any of them has the logarithm 6.
             _ => self.doubling[((length - 1).ilog2() - SINGLE.ilog2()) as usize] += 1,
         }
     }
 
-    /// All of them.
+    /// Number of lengths.
     pub fn count(&self) -> u64 {
         self.count
     }
 
     /// The bins that are not empty, shortest first.
-    pub fn told(&self) -> Vec<UdpBin> {
+    pub fn bins(&self) -> Vec<UdpBin> {
         let single =
             (0u64..).zip(&self.single).map(|(length, count)| UdpBin { from: length, to: length, count: *count });
         let doubling = self.doubling.iter().enumerate().map(|(n, count)| {
@@ -58,10 +58,10 @@ mod tests {
         for length in [0, 1, 63, 64, 65, 128, 129, 1 << 40, (1 << 40) + 1, 1 << 63, (1 << 63) + 1, u64::MAX] {
             let mut lengths = Lengths::default();
             lengths.record(length);
-            let told = lengths.told();
-            assert_eq!((told.len(), told[0].count, lengths.count()), (1, 1, 1));
-            assert!(told[0].from <= length && length <= told[0].to, "{length}: {told:?}");
-            assert!(length > 64 || told[0].from == told[0].to, "{length}: {told:?}");
+            let bins = lengths.bins();
+            assert_eq!((bins.len(), bins[0].count, lengths.count()), (1, 1, 1));
+            assert!(bins[0].from <= length && length <= bins[0].to, "{length}: {bins:?}");
+            assert!(length > 64 || bins[0].from == bins[0].to, "{length}: {bins:?}");
         }
     }
 }

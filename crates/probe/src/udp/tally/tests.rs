@@ -1,4 +1,4 @@
-//! The tally against one that keeps everything.
+//! The tally compared with one that stores every number.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ impl Naive {
         let highest = self.seen.last().copied();
         if !self.seen.insert(number) {
             self.duplicates += 1;
-            return Arrival::Again;
+            return Arrival::Duplicate;
         }
         match highest.filter(|highest| number < *highest) {
             Some(highest) => {
@@ -47,10 +47,10 @@ fn bins(counts: impl IntoIterator<Item = (u64, u64)>) -> Vec<UdpBin> {
     for (length, count) in counts {
         (0..count).for_each(|_| lengths.record(length));
     }
-    lengths.told()
+    lengths.bins()
 }
 
-/// Numbers from 0 to `sent`, some dropped, some twice, in an order that is more or less theirs.
+/// Numbers from 0 to `sent`, some lost, some twice, in almost ascending order.
 fn arrivals() -> impl Strategy<Value = (u64, Vec<u64>)> {
     let fates = prop::collection::vec((0..4u8, 0..60u64, 0..60u64), 1..300);
     fates.prop_map(|fates| {
@@ -71,11 +71,11 @@ fn arrivals() -> impl Strategy<Value = (u64, Vec<u64>)> {
 }
 
 #[test]
-fn a_story_with_everything() {
+fn losses_duplicates_and_late_numbers_are_counted() {
     let mut tally = Tally::new(20);
-    let came: Vec<Arrival> = [0, 1, 4, 3, 4, 1, 9, 20].iter().map(|number| tally.take(*number)).collect();
-    use Arrival::{Again, Ahead, Late, Strange};
-    assert_eq!(came, [Ahead, Ahead, Ahead, Late { distance: 1 }, Again, Again, Ahead, Strange]);
+    let arrivals: Vec<Arrival> = [0, 1, 4, 3, 4, 1, 9, 20].iter().map(|number| tally.take(*number)).collect();
+    use Arrival::{Ahead, Duplicate, Late, OutOfRange};
+    assert_eq!(arrivals, [Ahead, Ahead, Ahead, Late { distance: 1 }, Duplicate, Duplicate, Ahead, OutOfRange]);
     assert_eq!((tally.received(), tally.duplicates(), tally.missing(), tally.next()), (5, 2, 5, 10));
     let missing = tally.missing_of(None, 10);
     assert_eq!((missing.lost, missing.runs), (5, vec![(2, 1), (5, 4)]));
@@ -88,16 +88,16 @@ fn a_story_with_everything() {
 }
 
 #[test]
-fn a_run_that_was_lost_whole() {
+fn a_run_without_arrivals_is_lost_entirely() {
     let missing = Tally::new(100).missing_of(Some(100), 10);
     assert_eq!((missing.lost, missing.runs), (100, vec![(0, 100)]));
     assert_eq!(Tally::new(100).missing_of(None, 10), Missing::default());
 }
 
 #[test]
-fn the_highest_numbers_are_no_trap() {
+fn the_highest_numbers_do_not_overflow() {
     let mut tally = Tally::new(u64::MAX);
-    assert_eq!(tally.take(u64::MAX), Arrival::Strange);
+    assert_eq!(tally.take(u64::MAX), Arrival::OutOfRange);
     assert_eq!(tally.take(u64::MAX - 1), Arrival::Ahead);
     assert_eq!(tally.take(0), Arrival::Late { distance: u64::MAX - 1 });
     assert_eq!(tally.missing_of(Some(u64::MAX), 10).lost, u64::MAX - 2);
@@ -107,14 +107,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn like_one_that_keeps_everything((sent, came) in arrivals()) {
+    fn the_tally_counts_as_one_that_stores_every_number((sent, came) in arrivals()) {
         let (mut tally, mut naive) = (Tally::new(sent), Naive::default());
         for number in came {
             prop_assert_eq!(tally.take(number), naive.take(number));
         }
         prop_assert_eq!(tally.received(), naive.seen.len() as u64);
         prop_assert_eq!(tally.duplicates(), naive.duplicates);
-        prop_assert_eq!(tally.reordered().told(), bins(naive.distances.clone()));
+        prop_assert_eq!(tally.reordered().bins(), bins(naive.distances.clone()));
         let missing = tally.missing_of(Some(sent), usize::MAX);
         prop_assert_eq!(missing.lost, sent - naive.seen.len() as u64);
         prop_assert_eq!(&missing.runs, &naive.runs(sent));
@@ -126,13 +126,14 @@ proptest! {
     }
 
     #[test]
-    fn what_is_given_up_bounds_the_truth((sent, came) in arrivals(), gaps_max in 0..5usize) {
+    fn a_tally_that_gives_gaps_up_bounds_the_loss((sent, came) in arrivals(), gaps_max in 0..5usize) {
         let (mut tally, mut naive) = (Tally::with_gaps(sent, gaps_max), Naive::default());
         for number in came {
             let (judged, truth) = (tally.take(number), naive.take(number));
             prop_assert!(judged == truth || judged == Arrival::Unjudged, "{:?} is {:?}", judged, truth);
         }
-        let (missing, truth) = (tally.missing_of(Some(sent), usize::MAX), sent - naive.seen.len() as u64);
+        let missing = tally.missing_of(Some(sent), usize::MAX);
+        let truth = sent - naive.seen.len() as u64;
         prop_assert!(tally.gaps.len() <= gaps_max);
         prop_assert!(missing.lost >= truth && missing.lost <= truth + tally.unjudged());
         prop_assert!(tally.is_bounded() || missing.lost == truth);

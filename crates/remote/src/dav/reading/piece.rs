@@ -1,4 +1,5 @@
-//! Reading a range of a file that several servers have: one try, passed on as it comes, which another thread can give up.
+//! Reading a range of a file that several servers have: one try, whose bytes are passed on as they come, and which another thread can
+//! give up.
 //!
 //! Does not know: the other servers.
 
@@ -10,17 +11,17 @@ use web::{Headers, Method};
 
 use super::DavFile;
 use crate::dav::Dav;
-use crate::failed::Failed;
-use crate::known::{Facts, Namespace};
-use crate::pieces::{Flight, MemberFailure, RangeSource};
+use crate::facts_cache::{Facts, Namespace};
+use crate::range_source::{MemberFailure, RangeSource, ReadHandle};
+use crate::request_error::RequestError;
 use crate::server::ClientRequest;
 
 /// Bytes that are read from a connection at a time.
-const SIP_BYTES: usize = 64 << 10;
+const READ_BYTES: usize = 64 << 10;
 
 impl Dav {
     /// Opens a file that other servers have too, for reading by ranges. Returns its size in bytes with it.
-    pub(crate) fn pieces(&self, path: &RelPath) -> Result<(u64, Box<dyn RangeSource>), MemberFailure> {
+    pub(crate) fn open_ranges(&self, path: &RelPath) -> Result<(u64, Box<dyn RangeSource>), MemberFailure> {
         let facts = self.facts_to_read(path).map_err(|failed| MemberFailure::of(failed, "open", path))?;
         let size = if facts.kind == model::Kind::File { facts.size } else { return Err(MemberFailure::dir(path)) };
         Ok((size, Box::new(fetching(self, path, facts))))
@@ -33,16 +34,16 @@ fn fetching(dav: &Dav, path: &RelPath, facts: Facts) -> DavFile {
 }
 
 impl RangeSource for DavFile {
-    fn bring(
+    fn read_range(
         &self,
         span: Range<u64>,
-        flight: &Flight,
+        handle: &ReadHandle,
         take: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<(), MemberFailure> {
-        self.bring_once(&span, flight, take).map_err(|failed| match failed.status {
+        self.read_range_once(&span, handle, take).map_err(|failed| match failed.status {
             Some(404 | 410 | 412 | 416) => {
-                self.dav.0.known.forget(&self.path);
-                MemberFailure::of(Failed { status: None, again: false, ..failed }, "read", &self.path)
+                self.dav.0.cache.forget(&self.path);
+                MemberFailure::of(RequestError { status: None, may_retry: false, ..failed }, "read", &self.path)
             }
             _ => MemberFailure::of(failed, "read", &self.path),
         })
@@ -50,12 +51,12 @@ impl RangeSource for DavFile {
 }
 
 impl DavFile {
-    fn bring_once(
+    fn read_range_once(
         &self,
         span: &Range<u64>,
-        flight: &Flight,
+        handle: &ReadHandle,
         take: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), RequestError> {
         let url = self.dav.url(&self.path, false)?;
         let mut headers = Headers::new().with("Accept-Encoding", "identity");
         if !self.is_whole(span) {
@@ -66,33 +67,33 @@ impl DavFile {
         match begun.response.status {
             206 if !self.is_whole(span) => self.check_range(&begun, span)?,
             200 if self.is_whole(span) => self.check_facts(&begun, begun.body.length())?,
-            200 => return Err(Failed::peer(format!("{} knows no ranges", self.dav.host()))),
+            200 => return Err(RequestError::peer(format!("{} knows no ranges", self.dav.host()))),
             status if (200..300).contains(&status) => {
-                return Err(Failed::peer(format!("{} answered {status} to a GET", self.dav.host())));
+                return Err(RequestError::peer(format!("{} answered {status} to a GET", self.dav.host())));
             }
             _ => return Err(begun.refusal()),
         }
-        flight.over(begun.client.conn().socket());
+        handle.set_connection(begun.client.conn().socket());
         let mut left = span.end - span.start;
-        let mut sip = vec![0; SIP_BYTES];
+        let mut buffer = vec![0; READ_BYTES];
         while left > 0 {
-            let got = begun.client.read(&mut begun.body, &mut sip)?;
+            let got = begun.client.read(&mut begun.body, &mut buffer)?;
             if got == 0 || got as u64 > left {
                 let why = format!(
-                    "{} sends another number of bytes than the {} that were due",
+                    "{} sends another number of bytes than the {} that were expected",
                     self.dav.host(),
                     span.end - span.start
                 );
-                return Err(Failed { again: got == 0, ..Failed::peer(why) });
+                return Err(RequestError { may_retry: got == 0, ..RequestError::peer(why) });
             }
             left -= got as u64;
-            if !take(&sip[..got]) {
+            if !take(&buffer[..got]) {
                 return Ok(());
             }
         }
-        // A chunked body ends behind its last byte.
-        let ended = begun.body.length().is_some() || begun.client.read(&mut begun.body, &mut sip)? == 0;
-        if flight.landed() && ended && !begun.body.ends_with_line() {
+        // A chunked body ends after its last byte, with a further read.
+        let ended = begun.body.length().is_some() || begun.client.read(&mut begun.body, &mut buffer)? == 0;
+        if handle.finish_unless_given_up() && ended && !begun.body.ends_with_line() {
             self.dav.0.server.keep(&begun.url, &begun.response, begun.client);
         }
         Ok(())

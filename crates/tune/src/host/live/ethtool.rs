@@ -1,15 +1,15 @@
 //! The settings of a NIC's driver by the names that rules use, and the text of each value.
 //!
-//! Numbers are decimal; switches are `on` or `off`; questions `yes` or `no`; lists have a space between.
+//! Numbers are decimal; switches are `on` or `off`; facts `yes` or `no`; the items of a list are separated by spaces.
 
 use std::collections::BTreeMap;
 
 use sys::ethtool::{Nic, Number};
 
-use super::{known, number, unknown};
+use super::{host_result, number, unknown};
 use crate::host::{HostError, HostResult};
 
-/// The least power that a module tells from darkness, mW: 0.1 uW, -40 dBm (SFF-8472, SFF-8636).
+/// The least power that a module measures, mW: 0.1 uW, -40 dBm (SFF-8472, SFF-8636).
 const DARK_MW: f64 = 1e-4;
 
 /// Counters of pause frames in both directions, by the drivers' names: mlx5; bnxt, cxgb4, tg3; mlx4, sfc; igb, e1000e, ixgbe; i40e; ice.
@@ -79,12 +79,14 @@ fn named(what: &str) -> Option<SettingKind> {
 
 /// Reads a setting.
 pub(super) fn read(nic: &str, what: &str) -> HostResult<String> {
-    let nic = known(Nic::new(nic))?;
+    let nic = host_result(Nic::new(nic))?;
     match (named(what), what.split_once('.')) {
-        (Some(SettingKind::Count(which) | SettingKind::Bound(which)), _) => Ok(known(nic.number(which))?.to_string()),
-        (Some(SettingKind::Switch(which)), _) => Ok(switch(known(nic.number(which))? != 0)),
+        (Some(SettingKind::Count(which) | SettingKind::Bound(which)), _) => {
+            Ok(host_result(nic.number(which))?.to_string())
+        }
+        (Some(SettingKind::Switch(which)), _) => Ok(switch(host_result(nic.number(which))? != 0)),
         (None, Some(("feature", name))) => feature(&nic, name),
-        (None, Some(("stat", name))) => counter(&known(nic.statistics())?, name),
+        (None, Some(("stat", name))) => counter(&host_result(nic.statistics())?, name),
         (None, Some(("link", what))) => link(&nic, what),
         (None, _) => fact(&nic, what),
     }
@@ -92,11 +94,11 @@ pub(super) fn read(nic: &str, what: &str) -> HostResult<String> {
 
 /// Changes a setting that can be changed.
 pub(super) fn write(nic: &str, what: &str, value: &str) -> HostResult<()> {
-    let nic = known(Nic::new(nic))?;
+    let nic = host_result(Nic::new(nic))?;
     match (named(what), what.strip_prefix("feature.")) {
-        (Some(SettingKind::Count(which)), _) => known(nic.set_number(which, number(value)?)),
-        (Some(SettingKind::Switch(which)), _) => known(nic.set_number(which, u32::from(is_on(value)?))),
-        (None, Some(name)) => known(nic.set_feature(name, is_on(value)?)),
+        (Some(SettingKind::Count(which)), _) => host_result(nic.set_number(which, number(value)?)),
+        (Some(SettingKind::Switch(which)), _) => host_result(nic.set_number(which, u32::from(is_on(value)?))),
+        (None, Some(name)) => host_result(nic.set_feature(name, is_on(value)?)),
         _ => unknown(what),
     }
 }
@@ -104,21 +106,23 @@ pub(super) fn write(nic: &str, what: &str, value: &str) -> HostResult<()> {
 fn fact(nic: &Nic, what: &str) -> HostResult<String> {
     match what {
         // Name and release: a rule's `has = mlx5` compares the beginning.
-        "driver" => known(nic.driver()).map(|driver| format!("{} {}", driver.name, driver.version).trim().to_owned()),
-        "firmware" => known(nic.driver()).and_then(|driver| said(driver.firmware)),
-        "bus" => known(nic.driver()).and_then(|driver| said(driver.bus)),
-        "fec" => known(nic.error_correction()).and_then(|kinds| said(kinds.join(" "))),
-        "timestamping" => known(nic.stamping_kinds()).and_then(|kinds| said(kinds.join(" "))),
-        "timestamping.on" => known(nic.stamps_arrivals()).map(yes),
-        "ntuple.rules" => known(nic.steering_rules()).map(|rules| rules.to_string()),
-        "rss.spread" => known(nic.spread()).and_then(|(table, queues)| is_even(&table, queues)).map(yes),
-        "module.rx_dbm" => known(nic.light_mw()).map(|lanes| dbm(&lanes)),
+        "driver" => {
+            host_result(nic.driver()).map(|driver| format!("{} {}", driver.name, driver.version).trim().to_owned())
+        }
+        "firmware" => host_result(nic.driver()).and_then(|driver| non_empty(driver.firmware)),
+        "bus" => host_result(nic.driver()).and_then(|driver| non_empty(driver.bus)),
+        "fec" => host_result(nic.error_correction()).and_then(|kinds| non_empty(kinds.join(" "))),
+        "timestamping" => host_result(nic.stamping_kinds()).and_then(|kinds| non_empty(kinds.join(" "))),
+        "timestamping.on" => host_result(nic.stamps_arrivals()).map(yes),
+        "ntuple.rules" => host_result(nic.steering_rules()).map(|rules| rules.to_string()),
+        "rss.spread" => host_result(nic.spread()).and_then(|(table, queues)| is_even(&table, queues)).map(yes),
+        "module.rx_dbm" => host_result(nic.light_mw()).map(|lanes| dbm(&lanes)),
         _ => unknown(what),
     }
 }
 
 /// Some drivers leave a field empty, or fill it with a placeholder.
-fn said(text: String) -> HostResult<String> {
+fn non_empty(text: String) -> HostResult<String> {
     if text.is_empty() || text == "N/A" { Err(HostError::Absent) } else { Ok(text) }
 }
 
@@ -138,9 +142,9 @@ fn is_on(value: &str) -> HostResult<bool> {
     }
 }
 
-/// `NAME`: whether a feature is on; `NAME.fixed`: whether the driver keeps it so.
+/// `NAME`: whether a feature is on; `NAME.fixed`: whether the driver does not let it be changed.
 fn feature(nic: &Nic, name: &str) -> HostResult<String> {
-    let all = known(nic.features())?;
+    let all = host_result(nic.features())?;
     let find = |name: &str| all.iter().find(|(known, _)| known == name).map(|(_, feature)| *feature);
     match name.strip_suffix(".fixed") {
         Some(name) => find(name).map(|feature| yes(feature.fixed)),
@@ -151,14 +155,14 @@ fn feature(nic: &Nic, name: &str) -> HostResult<String> {
 
 /// A counter; for pause frames, the sum of all counters of the driver.
 fn counter(all: &[(String, u64)], name: &str) -> HostResult<String> {
-    let is_meant = |known: &str| if name == "pause_frames" { PAUSE_FRAMES.contains(&known) } else { known == name };
-    let meant = all.iter().filter(|(known, _)| is_meant(known)).map(|(_, count)| *count);
-    meant.reduce(u64::saturating_add).map(|count| count.to_string()).ok_or(HostError::Absent)
+    let matches = |known: &str| if name == "pause_frames" { PAUSE_FRAMES.contains(&known) } else { known == name };
+    let counts = all.iter().filter(|(known, _)| matches(known)).map(|(_, count)| *count);
+    counts.reduce(u64::saturating_add).map(|count| count.to_string()).ok_or(HostError::Absent)
 }
 
 fn link(nic: &Nic, what: &str) -> HostResult<String> {
-    let link = known(nic.link())?;
-    let not_known = || HostError::Failed("the link is down, or the driver does not say".into());
+    let link = host_result(nic.link())?;
+    let not_known = || HostError::Failed("the link is down, or the driver does not report it".into());
     match what {
         "speed_mbit_s" => link.speed_mbit_s.map(|speed| speed.to_string()).ok_or_else(not_known),
         "duplex" => link.full_duplex.map(|full| if full { "full" } else { "half" }.to_owned()).ok_or_else(not_known),
@@ -191,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_that_spread_flows() {
+    fn a_table_that_spreads_flows_evenly_is_recognised() {
         assert_eq!(is_even(&[0, 1, 2, 3, 0, 1, 2, 3], 4), Ok(true));
         assert_eq!(is_even(&[0, 1, 2, 0, 1, 2, 0, 1], 3), Ok(true), "three do not divide eight");
         assert_eq!(is_even(&[0, 1, 0, 1, 0, 1, 0, 1], 4), Ok(false), "two queues have nothing");
@@ -201,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_of_several_drivers() {
+    fn pause_counters_are_summed() {
         let all = [
             ("rx_pause_ctrl_phy".to_owned(), 3),
             ("tx_pause_ctrl_phy".to_owned(), 4),
@@ -209,15 +213,15 @@ mod tests {
         ];
         assert_eq!(counter(&all, "pause_frames"), Ok("7".into()));
         assert_eq!(counter(&all, "rx_prio0_pause"), Ok("9".into()));
-        assert_eq!(counter(&all[2..], "pause_frames"), Err(HostError::Absent), "it does not count them");
+        assert_eq!(counter(&all[2..], "pause_frames"), Err(HostError::Absent), "the driver does not count them");
     }
 
     #[test]
-    fn light_and_words() {
+    fn light_power_and_switches_are_converted() {
         assert_eq!(dbm(&[1.0, 0.5, 0.0]), "0.00 -3.01 -40.00");
         assert_eq!((is_on("on"), is_on("off")), (Ok(true), Ok(false)));
         assert!(is_on("off [fixed]").is_err() && number("-1").is_err());
-        assert_eq!(said("N/A".into()), Err(HostError::Absent));
+        assert_eq!(non_empty("N/A".into()), Err(HostError::Absent));
     }
 
     #[test]

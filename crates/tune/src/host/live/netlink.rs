@@ -4,25 +4,25 @@ use std::collections::BTreeSet;
 
 use sys::rtnetlink::{self, Link, Qdisc, ROOT, Size};
 
-use super::{known, number, unknown};
+use super::{host_result, number, unknown};
 use crate::host::{HostError, HostResult};
 
 /// Reads a setting.
 pub(super) fn read(nic: &str, what: &str) -> HostResult<String> {
     match what {
-        "qdisc" => Ok(root(&known(rtnetlink::qdiscs(nic))?)?.kind.clone()),
-        "qdisc.children" => kinds(&known(rtnetlink::qdiscs(nic))?),
-        "qdisc.fq_maxrate_bit_s" => flow_rate(&known(rtnetlink::qdiscs(nic))?),
-        _ => of_link(&known(rtnetlink::link(nic))?, what),
+        "qdisc" => Ok(root(&host_result(rtnetlink::qdiscs(nic))?)?.kind.clone()),
+        "qdisc.children" => kinds(&host_result(rtnetlink::qdiscs(nic))?),
+        "qdisc.fq_maxrate_bit_s" => flow_rate(&host_result(rtnetlink::qdiscs(nic))?),
+        _ => link_setting(&host_result(rtnetlink::link(nic))?, what),
     }
 }
 
 /// Changes a setting that can be changed.
 pub(super) fn write(nic: &str, what: &str, value: &str) -> HostResult<()> {
     match (what, size(what)) {
-        ("qdisc", _) => known(rtnetlink::replace_qdisc(nic, value, ROOT, 0)),
+        ("qdisc", _) => host_result(rtnetlink::replace_qdisc(nic, value, ROOT, 0)),
         ("qdisc.children", _) => set_children(nic, value),
-        (_, Some(size)) => known(rtnetlink::set_size(nic, size, number(value)?)),
+        (_, Some(size)) => host_result(rtnetlink::set_size(nic, size, number(value)?)),
         _ => unknown(what),
     }
 }
@@ -39,7 +39,7 @@ fn size(what: &str) -> Option<Size> {
     })
 }
 
-fn of_link(link: &Link, what: &str) -> HostResult<String> {
+fn link_setting(link: &Link, what: &str) -> HostResult<String> {
     let text = |number: Option<u32>| number.map(|number| number.to_string()).ok_or(HostError::Absent);
     match what {
         "mtu" => text(link.mtu_bytes),
@@ -77,7 +77,7 @@ fn kinds(all: &[Qdisc]) -> HostResult<String> {
     if kinds.is_empty() { Err(HostError::Absent) } else { Ok(kinds.into_iter().collect::<Vec<_>>().join(" ")) }
 }
 
-/// The maximum rate of one flow, if fq sets one: the least of all queues.
+/// The maximum rate of one flow, if fq sets one: the lowest of all queues.
 fn flow_rate(all: &[Qdisc]) -> HostResult<String> {
     match all.iter().filter_map(|qdisc| qdisc.flow_rate_max_bytes_s).min() {
         None => Err(HostError::Absent),
@@ -90,20 +90,23 @@ fn flow_rate(all: &[Qdisc]) -> HostResult<String> {
 fn set_children(nic: &str, value: &str) -> HostResult<()> {
     let kind = match value.split_whitespace().collect::<Vec<_>>()[..] {
         [kind] => kind,
-        // An undo for queues that differed: their order is not known.
-        _ => return Err(HostError::Failed(format!("which queue is to have which of {value:?} is not known"))),
+        // Undo for queues that differed: their order is not known.
+        _ => return Err(HostError::Failed(format!("which queue had which of {value:?} is not known"))),
     };
-    let mut all = known(rtnetlink::qdiscs(nic))?;
-    let above = root(&all)?;
-    if above.kind != "mq" {
-        return Err(HostError::Failed(format!("the root is {}; only below mq are queues alike", above.kind)));
+    let mut all = host_result(rtnetlink::qdiscs(nic))?;
+    let root = root(&all)?;
+    if root.kind != "mq" {
+        return Err(HostError::Failed(format!(
+            "the root is {}, and only mq has one discipline for each queue",
+            root.kind
+        )));
     }
     // A discipline that the kernel put there by itself has no handle, and no other can be put below it by name.
-    if above.handle == 0 {
-        known(rtnetlink::replace_qdisc(nic, "mq", ROOT, 0))?;
-        all = known(rtnetlink::qdiscs(nic))?;
+    if root.handle == 0 {
+        host_result(rtnetlink::replace_qdisc(nic, "mq", ROOT, 0))?;
+        all = host_result(rtnetlink::qdiscs(nic))?;
     }
-    children(&all)?.iter().try_for_each(|queue| known(rtnetlink::replace_qdisc(nic, kind, queue.parent, 0)))
+    children(&all)?.iter().try_for_each(|queue| host_result(rtnetlink::replace_qdisc(nic, kind, queue.parent, 0)))
 }
 
 #[cfg(test)]
@@ -115,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_below_the_root() {
+    fn kinds_and_rates_below_the_root_are_read() {
         let mut all =
             vec![qdisc("mq", 0, ROOT, None), qdisc("fq", 0, 2, Some(u32::MAX)), qdisc("fq", 0, 1, Some(1_250_000))];
         assert_eq!((kinds(&all), flow_rate(&all)), (Ok("fq".into()), Ok("10000000".into())));
@@ -128,11 +131,14 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_an_old_kernel_does_not_know() {
+    fn numbers_that_an_old_kernel_lacks_are_absent() {
         let link = Link { mtu_bytes: Some(9_000), operstate: Some(6), ..Link::default() };
-        assert_eq!((of_link(&link, "mtu"), of_link(&link, "operstate")), (Ok("9000".into()), Ok("up".into())));
-        assert_eq!(of_link(&link, "gso_ipv4_max_size"), Err(HostError::Absent));
-        assert!(matches!(of_link(&link, "no_such_thing"), Err(HostError::Failed(_))));
+        assert_eq!(
+            (link_setting(&link, "mtu"), link_setting(&link, "operstate")),
+            (Ok("9000".into()), Ok("up".into()))
+        );
+        assert_eq!(link_setting(&link, "gso_ipv4_max_size"), Err(HostError::Absent));
+        assert!(matches!(link_setting(&link, "no_such_thing"), Err(HostError::Failed(_))));
         assert_eq!(operstate(200), "unknown");
     }
 }

@@ -7,18 +7,18 @@ use std::path::Path;
 use super::unknown;
 use crate::host::{HostError, HostResult};
 
-/// The bytes of it that users other than root can read.
+/// The bytes of the space that users other than root can read.
 const HEAD_BYTES: usize = 64;
-/// The size of all of it, with the extension of PCI Express.
+/// The size of the whole space, with the extension of PCI Express.
 const BYTES_MAX: u64 = 4_096;
-/// The most capabilities: they are in the first 256 bytes, at multiples of four, behind the head.
+/// The most capabilities: they are in the first 256 bytes, at multiples of four, after the head.
 const CAPABILITIES_MAX: usize = 48;
 const PCI_EXPRESS: u8 = 0x10;
 
 /// The payload sizes of a device, supported and set, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Payloads {
-    able: u32,
+    supported: u32,
     set: u32,
     read_request: u32,
 }
@@ -31,12 +31,12 @@ pub(super) fn read(nics: &Path, nic: &str, what: &str) -> HostResult<String> {
         "payload_reduced" => {
             let own = payloads(&space(&device)?)?;
             // The bridge above; a device that is part of the processor has none.
-            let able = match space(&device.join("..")).and_then(|bytes| payloads(&bytes)) {
-                Ok(bridge) => own.able.min(bridge.able),
-                Err(HostError::Absent) => own.able,
+            let supported = match space(&device.join("..")).and_then(|bytes| payloads(&bytes)) {
+                Ok(bridge) => own.supported.min(bridge.supported),
+                Err(HostError::Absent) => own.supported,
                 Err(why) => return Err(why),
             };
-            Ok(if own.set < able { "yes" } else { "no" }.to_owned())
+            Ok(if own.set < supported { "yes" } else { "no" }.to_owned())
         }
         _ => unknown(what),
     }
@@ -49,17 +49,18 @@ fn space(device: &Path) -> HostResult<Vec<u8>> {
 }
 
 fn payloads(space: &[u8]) -> HostResult<Payloads> {
-    let at = express(space)?;
+    let at = express_capability(space)?;
     let number = |at: usize| Some(u16::from_le_bytes(*space.get(at..)?.first_chunk()?));
-    let odd = || HostError::Failed("its configuration space makes no sense".into());
-    let (able, told) = (number(at + 4).ok_or_else(odd)?, number(at + 8).ok_or_else(odd)?);
+    let invalid = || HostError::Failed("its configuration space is invalid".into());
+    let capabilities = number(at + 4).ok_or_else(invalid)?;
+    let control = number(at + 8).ok_or_else(invalid)?;
     // 128, 256, ... 4096; the last two of eight codes are reserved.
-    let bytes = |code: u16| if code & 7 <= 5 { Ok(128u32 << (code & 7)) } else { Err(odd()) };
-    Ok(Payloads { able: bytes(able)?, set: bytes(told >> 5)?, read_request: bytes(told >> 12)? })
+    let bytes = |code: u16| if code & 7 <= 5 { Ok(128u32 << (code & 7)) } else { Err(invalid()) };
+    Ok(Payloads { supported: bytes(capabilities)?, set: bytes(control >> 5)?, read_request: bytes(control >> 12)? })
 }
 
 /// The offset of the PCI Express capability.
-fn express(space: &[u8]) -> HostResult<usize> {
+fn express_capability(space: &[u8]) -> HostResult<usize> {
     if space.len() <= HEAD_BYTES {
         return Err(HostError::Denied);
     }
@@ -83,44 +84,44 @@ fn express(space: &[u8]) -> HostResult<usize> {
 mod tests {
     use super::*;
 
-    fn made(able: u16, told: u16) -> Vec<u8> {
+    fn config_space(capabilities: u16, control: u16) -> Vec<u8> {
         let mut space = vec![0u8; 256];
         (space[6], space[0x34]) = (0x10, 0x40);
         (space[0x40], space[0x41]) = (0x01, 0x60);
         space[0x60] = PCI_EXPRESS;
-        space[0x64..0x66].copy_from_slice(&able.to_le_bytes());
-        space[0x68..0x6a].copy_from_slice(&told.to_le_bytes());
+        space[0x64..0x66].copy_from_slice(&capabilities.to_le_bytes());
+        space[0x68..0x6a].copy_from_slice(&control.to_le_bytes());
         space
     }
 
     #[test]
-    fn what_was_agreed_on() {
+    fn agreed_payload_sizes_are_read() {
         let dir = tempfile::tempdir().unwrap();
         let slot = dir.path().join("slot/nic");
         std::fs::create_dir_all(&slot).unwrap();
         std::fs::create_dir_all(dir.path().join("net/ens1")).unwrap();
         std::os::unix::fs::symlink(&slot, dir.path().join("net/ens1/device")).unwrap();
         let says = |what: &str| read(&dir.path().join("net"), "ens1", what);
-        assert_eq!(says("payload_reduced"), Err(HostError::Absent), "no device of PCI");
+        assert_eq!(says("payload_reduced"), Err(HostError::Absent), "no PCI device");
         // Supports 512 bytes, set to 256; reads 4096 at once.
-        std::fs::write(slot.join("config"), made(2, 0x5000 | 1 << 5)).unwrap();
+        std::fs::write(slot.join("config"), config_space(2, 0x5000 | 1 << 5)).unwrap();
         assert_eq!((says("max_read_request_bytes"), says("payload_reduced")), (Ok("4096".into()), Ok("yes".into())));
         // The bridge above supports no more.
-        std::fs::write(slot.join("../config"), made(1, 0)).unwrap();
+        std::fs::write(slot.join("../config"), config_space(1, 0)).unwrap();
         assert_eq!(says("payload_reduced"), Ok("no".into()));
-        std::fs::write(slot.join("config"), &made(2, 0)[..64]).unwrap();
-        assert_eq!(says("payload_reduced"), Err(HostError::Denied), "what others than root see");
+        std::fs::write(slot.join("config"), &config_space(2, 0)[..64]).unwrap();
+        assert_eq!(says("payload_reduced"), Err(HostError::Denied), "the part that users other than root see");
     }
 
     #[test]
-    fn nonsense_is_no_answer_and_ends() {
-        let mut endless = made(0, 0);
+    fn an_invalid_configuration_space_is_an_error() {
+        let mut endless = config_space(0, 0);
         endless[0x41] = 0x40;
-        assert_eq!(payloads(&endless), Err(HostError::Absent), "a list that runs in a circle");
-        assert!(matches!(payloads(&made(7, 0)), Err(HostError::Failed(_))));
-        let mut cut = made(0, 0);
+        assert_eq!(payloads(&endless), Err(HostError::Absent), "a list that loops");
+        assert!(matches!(payloads(&config_space(7, 0)), Err(HostError::Failed(_))));
+        let mut cut = config_space(0, 0);
         cut.truncate(0x66);
         assert!(matches!(payloads(&cut), Err(HostError::Failed(_))));
-        assert_eq!(payloads(&[0xff; 256]), Err(HostError::Absent), "a device that is gone");
+        assert_eq!(payloads(&[0xff; 256]), Err(HostError::Absent), "a device that was removed");
     }
 }

@@ -1,4 +1,4 @@
-//! This host: every name of the table has a reader, and a value that is written can be read back.
+//! This host: every name of the table has a reader, and a written value can be read back.
 
 use super::*;
 use crate::audit::Audit;
@@ -9,7 +9,7 @@ use crate::target::Target;
 const DOES_NOT_KNOW: &str = "this release does not know";
 
 /// Names that facts use, beside those of the table.
-const OF_FACTS: [&str; 10] = [
+const NAMES_OF_FACTS: [&str; 10] = [
     "ring.rx.max",
     "ring.tx.max",
     "channels.combined.max",
@@ -32,8 +32,8 @@ fn has_reader(result: &HostResult<String>) -> bool {
 }
 
 #[test]
-fn every_word_of_the_table_has_a_reader() {
-    for what in OF_FACTS {
+fn every_name_of_the_table_has_a_reader() {
+    for what in NAMES_OF_FACTS {
         assert!(has_reader(&Live.ethtool("lo", what)), "{what}");
     }
     for what in ["qdisc.fq_maxrate_bit_s", "tso_max_size"] {
@@ -54,7 +54,7 @@ fn every_word_of_the_table_has_a_reader() {
 }
 
 #[test]
-fn this_host_answers() {
+fn this_host_can_be_read() {
     let release = Live.read(Path::new("/proc/sys/kernel/osrelease")).unwrap();
     assert!(release.contains('.') && !release.ends_with('\n'), "{release:?}");
     assert_eq!(Live.read(Path::new("/proc/no/such/file")), Err(HostError::Absent));
@@ -71,15 +71,15 @@ fn this_host_answers() {
 }
 
 #[test]
-fn an_audit_of_this_host_asks_for_nothing_unheard_of() {
+fn an_audit_of_this_host_finds_a_reader_for_every_name() {
     let subjects = Subjects::find(&Live, &["lo".into()], Vec::new());
     let found = Audit::of(&Live, &rules().unwrap(), &Target::default(), &subjects).findings;
-    let unheard = found.iter().find(|its| its.note.as_ref().is_some_and(|note| note.starts_with(DOES_NOT_KNOW)));
-    assert!(!found.is_empty() && unheard.is_none(), "{unheard:?}");
+    let unread = found.iter().find(|its| its.note.as_ref().is_some_and(|note| note.starts_with(DOES_NOT_KNOW)));
+    assert!(!found.is_empty() && unread.is_none(), "{unread:?}");
 }
 
 #[test]
-fn files_of_ours_come_and_go() {
+fn own_files_are_written_and_removed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("sysctl.d/90-longhaul.conf");
     let text = "# odd   blanks \nnet.core.rmem_max = 1\n";
@@ -87,70 +87,70 @@ fn files_of_ours_come_and_go() {
     assert_eq!(Live.read_exact(&path), Ok(text.into()));
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
     Live.write(&path, "").unwrap();
-    assert_eq!(Live.read_exact(&path), Ok(String::new()), "as a whole: nothing of the old one is left");
+    assert_eq!(Live.read_exact(&path), Ok(String::new()), "nothing of the old text is left");
     assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing else either");
     Live.remove(&path).unwrap();
     Live.remove(&path).unwrap();
     assert_eq!(Live.read_exact(&path), Err(HostError::Absent));
     fs::write(&path, vec![b'x'; FILE_BYTES_MAX as usize + 1]).unwrap();
-    assert!(matches!(Live.read_exact(&path), Err(HostError::Failed(_))), "a part is not the whole");
+    assert!(matches!(Live.read_exact(&path), Err(HostError::Failed(_))), "a part of a file is not returned");
     let absent = Live.write(Path::new("/proc/sys/no/such"), "1");
-    assert_eq!(absent, Err(HostError::Absent), "no file of the kernel is made");
+    assert_eq!(absent, Err(HostError::Absent), "no file of the kernel is created");
 }
 
-/// A time for answers that must come, whatever else runs on this machine.
+/// A patience that suffices on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(50);
 
 #[test]
-fn programs_say_one_line_and_do_not_hold_us_up() {
-    assert_eq!(say("sh", &["-c", "echo inactive; echo more; exit 3"], LONG), Ok("inactive".into()));
-    assert_eq!(Live.say("no-such-program", &[]), Err(HostError::Absent));
-    assert!(matches!(say("true", &[], LONG), Err(HostError::Failed(_))));
+fn the_first_line_of_a_program_is_read_in_limited_time() {
+    assert_eq!(first_output_line("sh", &["-c", "echo inactive; echo more; exit 3"], LONG), Ok("inactive".into()));
+    assert_eq!(Live.first_output_line("no-such-program", &[]), Err(HostError::Absent));
+    assert!(matches!(first_output_line("true", &[], LONG), Err(HostError::Failed(_))));
     let began = std::time::Instant::now();
-    assert!(matches!(say("sleep", &["30"], SHORT), Err(HostError::Failed(_))));
+    assert!(matches!(first_output_line("sleep", &["30"], SHORT), Err(HostError::Failed(_))));
     assert!(began.elapsed() < Duration::from_secs(15));
 }
 
 #[test]
-fn all_of_what_programs_say_counts_only_if_they_end_well() {
-    assert_eq!(say_all("sh", &["-c", "echo one; echo two"], LONG), Ok("one\ntwo".into()));
-    assert_eq!(say_all("true", &[], LONG), Ok(String::new()));
-    assert!(matches!(say_all("sh", &["-c", "echo part; exit 1"], LONG), Err(HostError::Failed(_))));
-    assert_eq!(Live.say_all("no-such-program", &[]), Err(HostError::Absent));
+fn whole_output_counts_only_if_the_program_succeeds() {
+    assert_eq!(whole_output("sh", &["-c", "echo one; echo two"], LONG), Ok("one\ntwo".into()));
+    assert_eq!(whole_output("true", &[], LONG), Ok(String::new()));
+    assert!(matches!(whole_output("sh", &["-c", "echo part; exit 1"], LONG), Err(HostError::Failed(_))));
+    assert_eq!(Live.whole_output("no-such-program", &[]), Err(HostError::Absent));
     let began = std::time::Instant::now();
     let closed = "exec 1>&-; sleep 30";
     for slow in ["sleep 30", "echo; sleep 30", closed] {
-        assert!(matches!(say_all("sh", &["-c", slow], SHORT), Err(HostError::Failed(_))), "{slow}");
+        assert!(matches!(whole_output("sh", &["-c", slow], SHORT), Err(HostError::Failed(_))), "{slow}");
     }
     assert!(began.elapsed() < Duration::from_secs(25));
-    let endless = say_all("sh", &["-c", "while :; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy; done"], LONG);
+    let endless = whole_output("sh", &["-c", "while :; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy; done"], LONG);
     assert!(matches!(endless, Err(HostError::Failed(_))));
     assert!(Live.page_bytes().is_ok_and(|bytes| bytes >= 4_096 && bytes.is_power_of_two()));
 }
 
 #[test]
-fn what_a_process_may_do() {
+fn capabilities_are_read_from_the_status() {
     assert!(has_capability("Name:\tx\nCapEff:\t000001ffffffffff\n", CAP_NET_ADMIN));
     assert!(!has_capability("CapEff:\t0000000000000000\nCapPrm:\t000001ffffffffff\n", CAP_NET_ADMIN));
     assert!(!has_capability("CapEff:\tmany\n", CAP_NET_ADMIN) && !has_capability("", CAP_NET_ADMIN));
 }
 
-/// Makes a pair of devices with four queues, in a network of this thread alone.
-fn queues() -> Result<(), String> {
+/// Makes a pair of devices with four queues, in a network namespace of this thread.
+fn make_queues() -> Result<(), String> {
     let why = |what: &str, error: io::Error| format!("{what}: {error}");
     sys::namespace::Namespaces::make().map_err(|e| why("no namespaces, which takes root", e))?;
     let words = "link add name q0 numtxqueues 4 numrxqueues 4 type veth peer name q1 numtxqueues 4 numrxqueues 4";
     let made = Command::new("ip").args(words.split(' ')).output().map_err(|e| why("no program ip", e))?;
-    let said = String::from_utf8_lossy(&made.stderr).into_owned();
-    if made.status.success() { Ok(()) } else { Err(format!("no pair of devices: {said}")) }
+    let message = String::from_utf8_lossy(&made.stderr).into_owned();
+    if made.status.success() { Ok(()) } else { Err(format!("no pair of devices: {message}")) }
 }
 
 #[test]
 fn queues_of_a_device_are_changed_and_changed_back() {
-    // The thread stays in its new network for the rest of its life.
+    // The thread stays in its new namespace until it ends.
     let tried = std::thread::spawn(|| {
-        queues()?;
+        make_queues()?;
         assert!(Live.may_administer());
         assert_eq!(Live.ethtool("q0", "driver").unwrap().split(' ').next(), Some("veth"));
         assert_eq!(Live.netlink("q0", "kind"), Ok("veth".into()));
@@ -191,7 +191,7 @@ fn queues_of_a_device_are_changed_and_changed_back() {
 #[test]
 fn pacing_by_fq_is_read() {
     let tried = std::thread::spawn(|| {
-        queues()?;
+        make_queues()?;
         Live.set_netlink("q0", "qdisc", "fq").map_err(|e| format!("the kernel has no fq: {e}"))?;
         assert_eq!(Live.netlink("q0", "qdisc.fq_maxrate_bit_s"), Ok("unlimited".into()));
         let words = "qdisc change dev q0 root fq maxrate 10mbit";

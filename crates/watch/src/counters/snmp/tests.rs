@@ -5,13 +5,13 @@ use std::net::UdpSocket;
 use super::*;
 
 #[test]
-fn nonsense_is_no_reading() {
+fn a_malformed_answer_is_an_error() {
     let agent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let at = agent.local_addr().unwrap().to_string();
     let answering = std::thread::spawn(move || {
-        let mut asked = [0; 1_500];
+        let mut request = [0; 1_500];
         for _ in 0..TRIES {
-            let (_, from) = agent.recv_from(&mut asked).unwrap();
+            let (_, from) = agent.recv_from(&mut request).unwrap();
             agent.send_to(&[0x30, 0x84, 0xff, 0xff, 0xff, 0xff, 2], from).unwrap();
         }
     });

@@ -4,7 +4,7 @@ use model::units::BitRate;
 use model::v1::probe::Direction;
 use model::v1::watch::{AlarmKind, Expectation, Explained, Half, Health};
 
-use super::{PathJudge, at};
+use super::{PathJudge, direction_index};
 use crate::judge::expect::{ExpectationInput, expectation};
 use crate::judge::{Finding, percent};
 use crate::mesh::TestKind;
@@ -14,7 +14,7 @@ pub fn rate(bit_s: f64) -> String {
     BitRate(bit_s.max(0.0) as u64).to_string()
 }
 
-/// Which test shows an alarm of a kind.
+/// The test that shows an alarm of a kind.
 pub fn shown_by(kind: AlarmKind) -> TestKind {
     match kind {
         AlarmKind::Throughput | AlarmKind::Asymmetry => TestKind::Throughput,
@@ -26,12 +26,12 @@ pub fn shown_by(kind: AlarmKind) -> TestKind {
 impl PathJudge {
     /// The rate that a direction should give.
     pub fn expectation(&self, direction: Direction) -> Expectation {
-        let side = &self.sides[at(direction)];
+        let side = &self.sides[direction_index(direction)];
         let [(lost, sent), _] = side.loss.totals();
         let known = ExpectationInput {
             link_bit_s: self.knowledge.link_bit_s,
             rtt_s: self.delays.rtt_s().or(side.last.as_ref().and_then(|last| last.min_rtt_s)),
-            // With fewer lost packets the rate of loss is unknown.
+            // Fewer lost packets do not give a rate.
             loss: (lost >= 3).then(|| lost as f64 / sent.max(1) as f64),
             last: side.last.as_ref(),
             normal_bit_s: side.tests.normal(),
@@ -46,11 +46,11 @@ impl PathJudge {
 
     /// Explains a direction; `findings` are those of the path.
     pub fn explain(&self, direction: Direction, findings: &[Finding], now: i64) -> Explained {
-        let side = &self.sides[at(direction)];
+        let side = &self.sides[direction_index(direction)];
         let [six_hours, day] = side.loss.totals();
         let share = |(lost, sent): (u64, u64)| (sent > 0).then(|| lost as f64 / sent as f64);
-        let ways = &self.ways[at(direction)];
-        let health = TestKind::ALL.into_iter().filter(|kind| self.knowledge.every[super::index(*kind)].is_some());
+        let routes = &self.routes[direction_index(direction)];
+        let health = TestKind::ALL.into_iter().filter(|kind| self.knowledge.every[super::kind_index(*kind)].is_some());
         let health = health.map(|kind| self.health(kind, direction, findings, now)).reduce(Health::worse);
         Explained {
             health: health.unwrap_or_default(),
@@ -59,13 +59,13 @@ impl PathJudge {
             loss_6h: share(six_hours),
             loss_24h: share(day),
             packets_24h: day.1,
-            hops: ways.hops().to_vec(),
-            mtu_bytes: ways.mtu_bytes(),
+            hops: routes.hops().to_vec(),
+            mtu_bytes: routes.mtu_bytes(),
         }
     }
 
     fn health(&self, kind: TestKind, direction: Direction, findings: &[Finding], now: i64) -> Health {
-        let latest = &self.latest[super::index(kind)];
+        let latest = &self.latest[super::kind_index(kind)];
         if latest.at.is_none() || self.stale(kind, now).is_some() {
             let is_silent = kind == TestKind::Latency && self.silent_since.is_some();
             return if is_silent { Health::Critical } else { Health::Unknown };
@@ -78,9 +78,9 @@ impl PathJudge {
         findings.iter().filter(counts).map(|finding| finding.severity).fold(Health::Ok, Health::worse)
     }
 
-    /// A half of a cell.
+    /// The half of a cell for a direction.
     pub fn half(&self, kind: TestKind, direction: Direction, findings: &[Finding], now: i64) -> Half {
-        let latest = &self.latest[super::index(kind)];
+        let latest = &self.latest[super::kind_index(kind)];
         let health = self.health(kind, direction, findings, now);
         let (text, value) = match kind {
             _ if latest.at.is_none() => ("no measurement yet".to_owned(), None),
@@ -96,7 +96,7 @@ impl PathJudge {
         if self.silent_since.is_some() {
             return ("nothing answers".into(), None);
         }
-        let [(lost, sent), _] = self.sides[at(direction)].loss.totals();
+        let [(lost, sent), _] = self.sides[direction_index(direction)].loss.totals();
         let share = lost as f64 / sent.max(1) as f64;
         let rtt = self.delays.rtt_s().map_or(String::new(), |rtt| format!(", {:.1} ms", rtt * 1e3));
         let queue = self.delays.last_queue(direction);
@@ -105,18 +105,18 @@ impl PathJudge {
     }
 
     fn throughput_text(&self, direction: Direction) -> (String, Option<f64>) {
-        match self.sides[at(direction)].tests.last() {
+        match self.sides[direction_index(direction)].tests.last() {
             Some(last) => (rate(last), Some(last)),
             None => ("no measurement yet".into(), None),
         }
     }
 
     fn path_text(&self, direction: Direction) -> (String, Option<f64>) {
-        let ways = &self.ways[at(direction)];
-        let mtu = ways.mtu_bytes().map_or(String::new(), |mtu| format!(", MTU {mtu}"));
-        match ways.hops().len() {
+        let routes = &self.routes[direction_index(direction)];
+        let mtu = routes.mtu_bytes().map_or(String::new(), |mtu| format!(", MTU {mtu}"));
+        match routes.hops().len() {
             0 => ("not known".into(), None),
-            hops => (format!("{hops} hops{mtu}"), ways.mtu_bytes().map(f64::from)),
+            hops => (format!("{hops} hops{mtu}"), routes.mtu_bytes().map(f64::from)),
         }
     }
 }

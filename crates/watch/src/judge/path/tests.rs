@@ -1,4 +1,4 @@
-//! A path's days in minutes: what is found, in which direction, and what is not.
+//! The findings of a path after minutes and days of measurements.
 
 use model::v1::node::{Delays as Span, PortLoss};
 
@@ -53,7 +53,7 @@ fn test(direction: Direction, rate: f64) -> Throughput {
     }
 }
 
-fn tested(judge: &mut PathJudge, found: Throughput, at: i64) {
+fn add_test(judge: &mut PathJudge, found: Throughput, at: i64) {
     judge.observe(TestKind::Throughput, &Observation::Throughput(Box::new(found)), at, 20.0);
 }
 
@@ -63,7 +63,7 @@ fn kinds(findings: &[Finding]) -> Vec<(AlarmKind, Option<Direction>, CauseKind)>
 }
 
 #[test]
-fn loss_of_one_direction_is_that_directions() {
+fn loss_is_found_in_its_direction_only() {
     let mut judge = judge();
     minutes(&mut judge, 0, 120, |_| report(0, 0));
     assert!(kinds(&judge.findings(120 * MINUTE)).is_empty());
@@ -110,7 +110,7 @@ fn loss_with_delay_is_congestion_and_of_few_ports_a_member() {
 }
 
 #[test]
-fn silence_is_no_loss_and_what_is_old_is_unknown() {
+fn an_outage_is_not_loss_and_an_old_result_is_unknown() {
     let mut judge = judge();
     minutes(&mut judge, 0, 30, |_| report(0, 0));
     judge.observe(TestKind::Latency, &Observation::Silent, 30 * MINUTE + 10_000, 0.0);
@@ -129,18 +129,18 @@ fn silence_is_no_loss_and_what_is_old_is_unknown() {
 }
 
 #[test]
-fn what_tcp_gets_less_has_a_cause() {
+fn a_shift_of_throughput_has_its_cause() {
     let slow = |change: fn(&mut Throughput)| {
         let mut judge = judge();
         for at in 0..12 {
-            tested(&mut judge, test(Direction::Forward, 9e9), at * 3_600_000);
-            tested(&mut judge, test(Direction::Reverse, 9e9), at * 3_600_000);
+            add_test(&mut judge, test(Direction::Forward, 9e9), at * 3_600_000);
+            add_test(&mut judge, test(Direction::Reverse, 9e9), at * 3_600_000);
         }
         assert!(kinds(&judge.findings(12 * 3_600_000)).is_empty());
         for at in 12..16 {
             let mut found = test(Direction::Forward, 4e9);
             change(&mut found);
-            tested(&mut judge, found, at * 3_600_000);
+            add_test(&mut judge, found, at * 3_600_000);
         }
         let findings = judge.findings(16 * 3_600_000);
         let [(kind, direction, cause)] = kinds(&findings)[..] else { panic!("{findings:?}") };
@@ -156,9 +156,9 @@ fn what_tcp_gets_less_has_a_cause() {
 }
 
 #[test]
-fn a_slow_host_is_told_before_loss_and_another_route_explains_its_delay() {
+fn a_change_of_route_explains_a_change_of_delay() {
     let mut judge = judge();
-    let way = |hop: &str| {
+    let route = |hop: &str| {
         Observation::Path(Box::new(PathFacts {
             forward: Some(DirectionFacts {
                 hops: vec!["r1".into(), hop.into()],
@@ -170,7 +170,7 @@ fn a_slow_host_is_told_before_loss_and_another_route_explains_its_delay() {
         }))
     };
     minutes(&mut judge, 0, 30, |_| report(0, 0));
-    (0..4).for_each(|at| judge.observe(TestKind::Path, &way("b"), at * 10 * MINUTE, 5.0));
+    (0..4).for_each(|at| judge.observe(TestKind::Path, &route("b"), at * 10 * MINUTE, 5.0));
     let longer = |_| {
         let mut report = report(0, 0);
         report.round_trip = Some(Span { min_us: 170_000, median_us: 170_020, p95_us: 170_100, max_us: 170_300 });
@@ -178,7 +178,7 @@ fn a_slow_host_is_told_before_loss_and_another_route_explains_its_delay() {
     };
     minutes(&mut judge, 30, 6, longer);
     assert_eq!(kinds(&judge.findings(36 * MINUTE)), [(AlarmKind::Delay, None, CauseKind::RouteChange)]);
-    judge.observe(TestKind::Path, &way("c"), 36 * MINUTE, 5.0);
+    judge.observe(TestKind::Path, &route("c"), 36 * MINUTE, 5.0);
     assert_eq!(
         kinds(&judge.findings(37 * MINUTE)),
         [(AlarmKind::Route, Some(Direction::Forward), CauseKind::RouteChange)]

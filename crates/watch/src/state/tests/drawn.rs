@@ -1,4 +1,4 @@
-//! Losses drawn by chance on a mesh of two halves and a core between them: what is said of them, many times over.
+//! Random losses on a mesh of two halves with a core between them: the causes and segments that are named, over many seeds.
 
 use std::collections::BTreeMap;
 
@@ -15,17 +15,17 @@ const DAY: i64 = 86_400_000;
 /// Packets of a minute: as few as the lab of `make bench-watch` sends, a sixth of the usual ones.
 const PACKETS: u64 = 100;
 const PORTS: u64 = 4;
-/// Minutes before the fault is there.
+/// Minutes before the faults begin.
 const CLEAN: i64 = 360;
 
 /// How packets are lost.
 #[derive(Clone, Copy, Debug)]
 enum LossPattern {
-    /// Each with this chance.
+    /// Each packet with this chance.
     Evenly(f64),
     /// In bursts: the chance that one begins, and that it ends.
     InBursts(f64, f64),
-    /// Each with this chance, of those ports that routers send over one of four members.
+    /// Each packet with this chance, of those ports that routers send over one of four members.
     OfOneMember(f64),
 }
 
@@ -68,7 +68,7 @@ impl LossProcess {
         }
     }
 
-    /// Lost packets by port. One of the ports is new every minute, as those of a stream are.
+    /// Lost packets by port. One of the ports is replaced every minute, like those of a stream.
     fn minute(&mut self, minute: i64, random: &mut fastrand::Rng) -> Vec<u64> {
         self.members[minute as usize % PORTS as usize] = random.u8(..4);
         let mut lost = vec![0; PORTS as usize];
@@ -90,14 +90,14 @@ impl LossProcess {
     }
 }
 
-/// A minute of a path: what it loses forward and in reverse, by port.
+/// The report of a minute of a path, by the losses of its ports forward and in reverse.
 fn report(minute: i64, forward: &[u64], reverse: &[u64]) -> Observation {
     let [lost_forward, lost_reverse] = [forward, reverse].map(|lost| lost.iter().sum::<u64>());
     let ports = forward.iter().zip(reverse).enumerate();
-    // A port that is new has another name.
-    let name = |at: usize| (minute - (minute - at as i64).rem_euclid(PORTS as i64)) as u16 + 1;
+    // A replaced port has another number.
+    let number = |at: usize| (minute - (minute - at as i64).rem_euclid(PORTS as i64)) as u16 + 1;
     let by_port = ports.map(|(at, (forward, reverse))| PortLoss {
-        port: name(at),
+        port: number(at),
         sent: (PACKETS / PORTS) as u32,
         lost: (forward + reverse) as u32,
         lost_reverse: *reverse as u32,
@@ -131,10 +131,10 @@ struct Mesh {
     watch: Watch,
     changes: mpsc::UnboundedReceiver<Change>,
     tests: Vec<Test>,
-    losing: Vec<[LossProcess; 2]>,
+    losses: Vec<[LossProcess; 2]>,
     random: fastrand::Rng,
     begin: i64,
-    /// The latest of each direction of a path.
+    /// The latest alarm of each direction of a path.
     alarms: BTreeMap<(String, String, bool), Alarm>,
     _dir: tempfile::TempDir,
 }
@@ -148,22 +148,22 @@ impl Mesh {
         let tests: Vec<Test> = tests.cloned().collect();
         let (watch, changes) = Watch::new(watched, archive).await.unwrap();
         let mut random = fastrand::Rng::with_seed(seed);
-        let mut losing = Vec::new();
+        let mut losses = Vec::new();
         for test in &tests {
             let (from, to) = (site(&test.from), site(&test.to));
             let forward = LossProcess::new(from, to, faults, &mut random);
-            losing.push([forward, LossProcess::new(to, from, faults, &mut random)]);
+            losses.push([forward, LossProcess::new(to, from, faults, &mut random)]);
         }
-        // Bins of losses begin where they did the last time.
+        // Bins of losses begin at the same times in every run.
         let begin = time::now() / DAY * DAY;
-        Mesh { watch, changes, tests, losing, random, begin, alarms: BTreeMap::new(), _dir: dir }
+        Mesh { watch, changes, tests, losses, random, begin, alarms: BTreeMap::new(), _dir: dir }
     }
 
-    /// One minute goes by. In four of ten a path is under tests of TCP, and what it loses does not count.
-    fn pass(&mut self, minute: i64) {
+    /// Runs one minute. In four of ten a path is under tests of TCP, and its losses do not count.
+    fn run_minute(&mut self, minute: i64) {
         let at = self.begin + minute * MINUTE;
-        let mut believed = Vec::new();
-        for (number, (test, [forward, reverse])) in self.tests.iter().zip(&mut self.losing).enumerate() {
+        let mut accepted = Vec::new();
+        for (number, (test, [forward, reverse])) in self.tests.iter().zip(&mut self.losses).enumerate() {
             if (minute + 3 * number as i64) % 10 < 4 {
                 continue;
             }
@@ -174,9 +174,9 @@ impl Mesh {
                 let forward = forward.minute(minute, &mut self.random);
                 report(minute, &forward, &reverse.minute(minute, &mut self.random))
             };
-            believed.push((test.clone(), observation, at, 60.0));
+            accepted.push((test.clone(), observation, at, 60.0));
         }
-        self.watch.judge(&believed, at + MINUTE);
+        self.watch.judge(&accepted, at + MINUTE);
         self.watch.look(at + MINUTE + 1);
         while let Ok(change) = self.changes.try_recv() {
             let alarm = change.alarm();
@@ -187,8 +187,8 @@ impl Mesh {
         }
     }
 
-    /// What most alarms of the paths over a fault say; none where there are none.
-    fn said(&self, fault: &DrawnFault) -> Option<(CauseKind, String)> {
+    /// The cause and segment of most alarms of the paths over a fault; none without alarms.
+    fn verdict(&self, fault: &DrawnFault) -> Option<(CauseKind, String)> {
         let mut counts: BTreeMap<(&str, &str), (usize, CauseKind)> = BTreeMap::new();
         for alarm in self.alarms.values().filter(|alarm| is_over(alarm, fault.segment)) {
             counts.entry((alarm.cause.word(), &alarm.segment)).or_insert((0, alarm.cause)).0 += 1;
@@ -198,18 +198,18 @@ impl Mesh {
     }
 }
 
-/// How many of the faults are named rightly an hour after the first alarm of each; nobody else may be accused.
+/// The number of faults that are named rightly an hour after the first alarm of each; panics at an alarm of another path.
 async fn right(faults: &[DrawnFault], minutes: i64, seed: u64) -> usize {
     let mut mesh = Mesh::new(faults, seed).await;
     let mut first: Vec<Option<i64>> = vec![None; faults.len()];
     let mut right = 0;
     for minute in 0..CLEAN + minutes {
-        mesh.pass(minute);
+        mesh.run_minute(minute);
         for (fault, first) in faults.iter().zip(&mut first) {
-            let Some(said) = mesh.said(fault) else { continue };
+            let Some(verdict) = mesh.verdict(fault) else { continue };
             let first = *first.get_or_insert(minute);
             if minute == (first + 60).min(CLEAN + minutes - 1) {
-                right += usize::from(said == (fault.cause(), fault.segment.to_owned()));
+                right += usize::from(verdict == (fault.cause(), fault.segment.to_owned()));
             }
         }
     }
@@ -222,7 +222,7 @@ fn site(name: &str) -> usize {
     SITES.iter().position(|site| *site == name).unwrap()
 }
 
-/// Whether the direction that an alarm is of passes a segment.
+/// Whether the path of an alarm passes a segment in the direction of the alarm.
 fn is_over(alarm: &Alarm, segment: &str) -> bool {
     let (from, to) = (site(&alarm.from), site(&alarm.to));
     match alarm.direction {
@@ -232,10 +232,10 @@ fn is_over(alarm: &Alarm, segment: &str) -> bool {
     }
 }
 
-/// With 60 seeds, and a bad member told from e^10 on, 502 of 540 of these and of rarer faults were named rightly: what comes in bursts is now and then found on one path of a segment only within the
-/// hour.
+/// With 60 seeds, and evidence of e^10 for a bad member, 502 of 540 of these and of rarer faults were named rightly: losses in bursts are sometimes found on
+/// only one path of a segment within the hour.
 #[tokio::test]
-async fn faults_are_named_by_what_little_was_lost() {
+async fn most_faults_are_named_rightly_after_few_losses() {
     let even = |segment, chance| DrawnFault { segment, lost: LossPattern::Evenly(chance) };
     let member = DrawnFault { segment: "core", lost: LossPattern::OfOneMember(0.02) };
     let bursts = DrawnFault { segment: "c in", lost: LossPattern::InBursts(0.0003, 0.3) };
@@ -244,12 +244,13 @@ async fn faults_are_named_by_what_little_was_lost() {
         (vec![even("d in", 0.0005), even("b in", 0.0002)], 300),
         (vec![bursts, even("a out", 0.003)], 200),
     ];
-    let (mut all, mut told) = (0, 0);
+    let mut all = 0;
+    let mut right_count = 0;
     for seed in 0..6 {
         for (faults, minutes) in &rounds {
             all += faults.len();
-            told += right(faults, *minutes, seed).await;
+            right_count += right(faults, *minutes, seed).await;
         }
     }
-    assert!(told * 5 >= all * 4, "{told} of {all}");
+    assert!(right_count * 5 >= all * 4, "{right_count} of {all}");
 }

@@ -1,4 +1,4 @@
-//! What an end says of itself and of its streams.
+//! Decodes an end's account, the facts of its streams, and addresses.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub(super) fn facts(r: &mut Reader) -> Result<v1::Stream> {
     Ok(facts)
 }
 
-/// The name of a congestion control: it is shown to people, and may become part of a command that they are told to run.
+/// The name of a congestion control: it is shown to people, and may become part of a command in a remedy.
 /// Linux has names of 15 letters at most (`TCP_CA_NAME_MAX`).
 fn congestion(r: &mut Reader) -> Result<String> {
     let name = r.text("a congestion control")?;
@@ -68,7 +68,7 @@ pub(super) fn account(r: &mut Reader) -> Result<Account> {
     })
 }
 
-/// An address to connect to: of one machine, which listens there.
+/// An address to connect to: a unicast address and a port.
 pub(super) fn address(r: &mut Reader) -> Result<SocketAddr> {
     let what = "an address";
     let ip: IpAddr = match r.u8(what)? {
@@ -77,6 +77,6 @@ pub(super) fn address(r: &mut Reader) -> Result<SocketAddr> {
         _ => return Err(WireError::Invalid(what)),
     };
     let port = r.number_max(u16::MAX.into(), what)? as u16;
-    let can_be = port != 0 && !ip.is_unspecified() && !ip.is_multicast() && ip == ip.to_canonical();
-    if can_be { Ok(SocketAddr::new(ip, port)) } else { Err(WireError::Invalid(what)) }
+    let is_valid = port != 0 && !ip.is_unspecified() && !ip.is_multicast() && ip == ip.to_canonical();
+    if is_valid { Ok(SocketAddr::new(ip, port)) } else { Err(WireError::Invalid(what)) }
 }

@@ -1,4 +1,4 @@
-//! What head and mover say to each other.
+//! Decodes the messages between a coordinator and a mover.
 
 use model::checksum::BlockSum;
 
@@ -8,24 +8,22 @@ use crate::mover::{Answer, DelegatedAddress, DelegatedSession, FileLocation, HOL
 use crate::range::{Built, Range};
 use crate::record::Part;
 
-pub(super) fn loan(r: &mut Reader) -> Result<DelegatedAddress> {
+pub(super) fn delegated_address(r: &mut Reader) -> Result<DelegatedAddress> {
     Ok(DelegatedAddress { at: address(r)?, session: r.array("a session's id")? })
 }
 
-pub(super) fn lend(r: &mut Reader) -> Result<DelegatedSession> {
-    let (session, secret) = (r.array("a session's id")?, r.array("a session's secret")?);
-    let suite = match r.bool("a seal")? {
-        true => Some(suite(r)?),
-        false => None,
-    };
+pub(super) fn delegated_session(r: &mut Reader) -> Result<DelegatedSession> {
+    let session = r.array("a session's id")?;
+    let secret = r.array("a session's secret")?;
+    let suite = if r.bool("a seal")? { Some(suite(r)?) } else { None };
     Ok(DelegatedSession { session, secret, suite, order: open(r)? })
 }
 
-pub(super) fn word(r: &mut Reader) -> Result<MoverMessage> {
+pub(super) fn message(r: &mut Reader) -> Result<MoverMessage> {
     Ok(match r.u8("a mover's word")? {
         1 => MoverMessage::Ready,
         2 => MoverMessage::Beat(r.number("a time")?),
-        3 => MoverMessage::Ask(stream_id(r)?, ask(r)?),
+        3 => MoverMessage::Ask(stream_id(r)?, query(r)?),
         4 => MoverMessage::Answer(stream_id(r)?, answer(r)?),
         5 => MoverMessage::Surplus(list(r, STREAMS_MAX as usize, "streams", stream_id)?),
         6 => MoverMessage::Gone(stream_id(r)?),
@@ -36,7 +34,7 @@ pub(super) fn word(r: &mut Reader) -> Result<MoverMessage> {
     })
 }
 
-fn ask(r: &mut Reader) -> Result<StreamQuery> {
+fn query(r: &mut Reader) -> Result<StreamQuery> {
     Ok(match r.u8("a stream's question")? {
         1 => StreamQuery::Next,
         2 => StreamQuery::Claim { file: r.number("a file")?, from: r.number("an offset")?, to: r.number("an offset")? },
@@ -50,8 +48,8 @@ fn ask(r: &mut Reader) -> Result<StreamQuery> {
         6 => StreamQuery::Pass(r.bytes(FRAME_BYTES_MAX, "a record")?.to_vec()),
         7 => StreamQuery::Took(list(r, RECORD_PARTS_MAX, "parts", |r| {
             let part = part(r)?;
-            let right = r.bool("a checksum")?;
-            Ok((part, if right { Some(block_sum(r)?) } else { None }))
+            let is_right = r.bool("a checksum")?;
+            Ok((part, if is_right { Some(block_sum(r)?) } else { None }))
         })?),
         _ => return Err(WireError::Invalid("a stream's question")),
     })
@@ -63,10 +61,7 @@ fn answer(r: &mut Reader) -> Result<Answer> {
         2 => Answer::Retire,
         3 => Answer::Over,
         4 => {
-            let claimed = match r.bool("a hole")? {
-                true => Some((r.number("an offset")?, r.number("a length")?)),
-                false => None,
-            };
+            let claimed = if r.bool("a hole")? { Some((r.number("an offset")?, r.number("a length")?)) } else { None };
             Answer::Claimed(claimed, r.bool("the last of a file")?)
         }
         5 => Answer::Noted,
@@ -87,14 +82,11 @@ fn checksum(r: &mut Reader) -> Result<u32> {
 
 fn block_sum(r: &mut Reader) -> Result<BlockSum> {
     let crc32c = checksum(r)?;
-    let adler32 = match r.bool("a checksum")? {
-        true => Some(checksum(r)?),
-        false => None,
-    };
+    let adler32 = if r.bool("a checksum")? { Some(checksum(r)?) } else { None };
     Ok(BlockSum { crc32c, adler32 })
 }
 
-/// Where a range ends must be a length that a file can have.
+/// The offset and length of a range, whose end must be a length that a file can have.
 fn span(r: &mut Reader) -> Result<(u64, u64)> {
     let (offset, len) = (r.number("an offset")?, r.number("a length")?);
     match offset.checked_add(len) {
@@ -124,7 +116,9 @@ fn built(r: &mut Reader) -> Result<Built> {
 fn range(r: &mut Reader) -> Result<Range> {
     let file = r.number("a file")?;
     let source = r.number_max(PATHS_MAX as u64, "a source")? as u32;
-    let (path, size, mtime) = (r.path("a path")?, r.number("a size")?, r.timestamp("a time")?);
+    let path = r.path("a path")?;
+    let size = r.number("a size")?;
+    let mtime = r.timestamp("a time")?;
     let (offset, len) = span(r)?;
     let last = r.bool("the last of a file")?;
     Ok(Range { file, source, path, size, mtime, changed: None, offset, len, last })

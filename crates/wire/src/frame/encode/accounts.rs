@@ -1,4 +1,4 @@
-//! What an end says of itself, of its streams, and of where it is.
+//! Encodes an end's account, the facts of its streams, and addresses.
 
 use std::net::{IpAddr, SocketAddr};
 

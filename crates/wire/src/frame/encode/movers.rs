@@ -1,4 +1,4 @@
-//! What head and mover say to each other.
+//! Encodes the messages between a coordinator and a mover.
 
 use model::checksum::BlockSum;
 
@@ -7,37 +7,37 @@ use crate::mover::{Answer, DelegatedAddress, DelegatedSession, HOLE, MoverMessag
 use crate::range::{Built, Range};
 use crate::record::Part;
 
-pub(super) fn loan(w: &mut Writer, loan: &DelegatedAddress) {
-    address(w, &loan.at);
-    w.raw(&loan.session);
+pub(super) fn delegated_address(w: &mut Writer, delegated: &DelegatedAddress) {
+    address(w, &delegated.at);
+    w.raw(&delegated.session);
 }
 
-pub(super) fn lend(w: &mut Writer, lend: &DelegatedSession) {
-    w.raw(&lend.session);
-    w.raw(&lend.secret);
-    w.bool(lend.suite.is_some());
-    if let Some(chosen) = lend.suite {
+pub(super) fn delegated_session(w: &mut Writer, delegated: &DelegatedSession) {
+    w.raw(&delegated.session);
+    w.raw(&delegated.secret);
+    w.bool(delegated.suite.is_some());
+    if let Some(chosen) = delegated.suite {
         w.u8(suite(chosen));
     }
-    open(w, &lend.order);
+    open(w, &delegated.order);
 }
 
-pub(super) fn word(w: &mut Writer, word: &MoverMessage) {
-    match word {
+pub(super) fn message(w: &mut Writer, message: &MoverMessage) {
+    match message {
         MoverMessage::Ready => w.u8(1),
         MoverMessage::Beat(at) => {
             w.u8(2);
             w.number(*at);
         }
-        MoverMessage::Ask(stream, asked) => {
+        MoverMessage::Ask(stream, content) => {
             w.u8(3);
             w.number((*stream).into());
-            ask(w, asked);
+            query(w, content);
         }
-        MoverMessage::Answer(stream, answered) => {
+        MoverMessage::Answer(stream, content) => {
             w.u8(4);
             w.number((*stream).into());
-            answer(w, answered);
+            answer(w, content);
         }
         MoverMessage::Surplus(streams) => {
             w.u8(5);
@@ -59,8 +59,8 @@ pub(super) fn word(w: &mut Writer, word: &MoverMessage) {
     }
 }
 
-fn ask(w: &mut Writer, ask: &StreamQuery) {
-    match ask {
+fn query(w: &mut Writer, query: &StreamQuery) {
+    match query {
         StreamQuery::Next => w.u8(1),
         StreamQuery::Claim { file, from, to } => {
             w.u8(2);
@@ -116,12 +116,12 @@ fn answer(w: &mut Writer, answer: &Answer) {
             w.bool(*last);
         }
         Answer::Noted => w.u8(5),
-        Answer::Here(here) => {
+        Answer::Here(location) => {
             w.u8(6);
-            w.bytes(here.path.as_bytes());
-            w.text(&here.tag);
-            w.number(here.size);
-            w.bool(here.fills_holes);
+            w.bytes(location.path.as_bytes());
+            w.text(&location.tag);
+            w.number(location.size);
+            w.bool(location.fills_holes);
         }
         Answer::Nowhere => w.u8(7),
     }

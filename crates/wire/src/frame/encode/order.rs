@@ -1,4 +1,4 @@
-//! What is asked for, in bytes: a job's order, and what it is to keep.
+//! Encodes a job's order, and its settings.
 
 use model::spec::{Delete, Options, Steer, Sync};
 
@@ -7,7 +7,7 @@ use super::{list, place};
 use crate::codec::Writer;
 
 fn options(w: &mut Writer, options: &Options) {
-    // Who knows no more than yes and no refuses the rest: links would arrive where what they lead to was asked for.
+    // A version that knows only 0 and 1 refuses the other values: it would copy links where their targets were ordered.
     w.u8(u8::from(options.recursive) + 2 * u8::from(options.copy_links));
     w.bool(options.into);
     w.u8(Sync::ALL.iter().position(|s| *s == options.sync).unwrap_or(0) as u8);
@@ -15,8 +15,8 @@ fn options(w: &mut Writer, options: &Options) {
     w.bool(options.durable);
     list(w, &options.checksums, |w, a| w.u8(a.code()));
     delete(w, options.delete);
-    for said in [options.dry_run, options.owner, options.xattrs] {
-        w.bool(said);
+    for flag in [options.dry_run, options.owner, options.xattrs] {
+        w.bool(flag);
     }
     w.number(options.wait_space.as_secs());
     list(w, &options.filters, |w, filter| {
@@ -25,7 +25,7 @@ fn options(w: &mut Writer, options: &Options) {
     });
 }
 
-/// Who knows no more than yes and no refuses the rest: a bound that is not kept would cost data.
+/// A version that knows only 0 and 1 refuses the other values: a bound that it did not keep would cost data.
 fn delete(w: &mut Writer, delete: Delete) {
     match delete {
         Delete::No => w.u8(0),

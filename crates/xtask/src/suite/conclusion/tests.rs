@@ -1,4 +1,4 @@
-//! What a run says at its end.
+//! Tests of the report at the end of a run.
 
 use super::super::samples::shell;
 use super::*;
@@ -19,7 +19,7 @@ fn conclusion(outcomes: Vec<Outcome>, request: &Request) -> Conclusion {
 }
 
 #[test]
-fn a_failed_test_is_told_with_its_last_lines_and_how_to_run_it() {
+fn a_failed_test_is_reported_with_its_last_lines_and_its_command() {
     let dir = tempfile::tempdir().unwrap();
     let lines: String = (1..=100).map(|n| format!("line {n}\n")).collect();
     let outcomes = vec![
@@ -30,10 +30,10 @@ fn a_failed_test_is_told_with_its_last_lines_and_how_to_run_it() {
     let conclusion = conclusion(outcomes, &Request::default());
     let text = conclusion.text();
     assert!(!conclusion.is_green());
-    for said in
+    for wanted in
         ["a/b bad failed after 2.0 s:", "    line 100\n", "-- --exact bad\n", "a/b stuck was ended, because it hung"]
     {
-        assert!(text.contains(said), "{said:?} is not in\n{text}");
+        assert!(text.contains(wanted), "{wanted:?} is not in\n{text}");
     }
     assert!(!text.contains("line 70\n") && text.contains("line 71\n"), "{text}");
     assert!(!text.contains("all is well"), "{text}");
@@ -41,7 +41,7 @@ fn a_failed_test_is_told_with_its_last_lines_and_how_to_run_it() {
 }
 
 #[test]
-fn what_was_skipped_or_not_judged_is_counted() {
+fn skipped_and_unjudged_tests_are_counted() {
     let dir = tempfile::tempdir().unwrap();
     let printed = "x\nSKIPPED: b::t: no sshd\nNOT JUDGED: b::u: the emulator was late\n";
     let conclusion = conclusion(vec![outcome(&dir, "t", Ending::Passed, 1, printed)], &Request::default());
@@ -53,7 +53,7 @@ fn what_was_skipped_or_not_judged_is_counted() {
 }
 
 #[test]
-fn who_could_not_judge_has_another_try_and_who_failed_has_none() {
+fn a_test_that_could_not_judge_runs_again_and_one_that_failed_does_not() {
     let dir = tempfile::tempdir().unwrap();
     let late = "NOT JUDGED: t: 1 % of the packets were late";
     assert!(is_not_judged(&outcome(&dir, "late", Ending::Passed, 1, late)));
@@ -77,7 +77,7 @@ fn a_program_over_its_budget_fails_the_run_with_its_slowest_tests() {
 }
 
 #[test]
-fn a_program_that_computes_is_held_to_its_processor_time() {
+fn the_processor_time_of_a_program_that_computes_is_compared_with_its_budget() {
     let dir = tempfile::tempdir().unwrap();
     let computing = BUDGET.replace("waits\"", "computes\"");
     let conclusion = |took: u64, processor: u64| {
@@ -86,12 +86,12 @@ fn a_program_that_computes_is_held_to_its_processor_time() {
         let budget = toml::from_str(&computing).unwrap();
         Conclusion::new(vec![outcome], budget, Duration::from_secs(took), &Request::default())
     };
-    assert!(conclusion(269, 48).is_green(), "it gave way to others");
+    assert!(conclusion(269, 48).is_green(), "it ran with a lower priority");
     let text = conclusion(100, 95).text();
     assert!(text.contains("a/b took 95 s of processor, more than 3 times its 30 s"), "{text}");
 }
 
 #[test]
-fn no_test_at_all_is_not_green() {
+fn a_run_without_a_test_is_not_green() {
     assert!(!conclusion(Vec::new(), &Request::default()).is_green());
 }

@@ -1,4 +1,4 @@
-//! Traces over networks that are made up.
+//! Traces over simulated networks.
 
 use proptest::prelude::*;
 
@@ -20,26 +20,26 @@ fn router(ttl: u8) -> IpAddr {
     [10, 1, 0, ttl].into()
 }
 
-fn icmp(shot: Option<usize>, from: IpAddr, icmp: [u8; 2], rtt: Duration) -> (Duration, ProbeEvent) {
+fn icmp(probe: Option<usize>, from: IpAddr, icmp: [u8; 2], rtt: Duration) -> (Duration, ProbeEvent) {
     let said = crate::route::icmp::meaning(true, icmp[0], icmp[1]);
-    (rtt, ProbeEvent::Icmp { shot, rtt: shot.map(|_| rtt), from, said, icmp, mtu: 0, ttl_reverse: Some(60) })
+    (rtt, ProbeEvent::Icmp { probe, rtt: probe.map(|_| rtt), from, said, icmp, mtu: 0, ttl_reverse: Some(60) })
 }
 
-/// Each hop is 10 ms farther; the target, a node, is the hop `distance`.
-fn answer(shot: usize, ttl: u8, distance: u8) -> (Duration, ProbeEvent) {
+/// The answer of a network in which each hop is 10 ms farther than the last, and the target, a node, is hop `distance`.
+fn answer(probe: usize, ttl: u8, distance: u8) -> (Duration, ProbeEvent) {
     let rtt = 10 * MS * u32::from(ttl.min(distance));
     if ttl < distance {
-        icmp(Some(shot), router(ttl), [11, 0], rtt)
+        icmp(Some(probe), router(ttl), [11, 0], rtt)
     } else {
         let hops = Some(distance);
-        (rtt, ProbeEvent::Answer { shot, rtt, hops, hops_reverse: Some(4), ttl_reverse: Some(252), count: 0 })
+        (rtt, ProbeEvent::Answer { probe, rtt, hops, hops_reverse: Some(4), ttl_reverse: Some(252), count: 0 })
     }
 }
 
-fn traced(plan: Plan, network: impl FnMut(usize, Shot) -> Vec<(Duration, ProbeEvent)>) -> (Path, Duration, usize) {
+fn traced(plan: Plan, network: impl FnMut(usize, ProbeSpec) -> Vec<(Duration, ProbeEvent)>) -> (Path, Duration, usize) {
     let mut tracer = Tracer::new(plan, far());
-    let (took, shots) = simulated::run(&mut tracer, &plan.pace(), network);
-    (tracer.path(), took, shots)
+    let (took, probes) = simulated::run(&mut tracer, &plan.pace(), network);
+    (tracer.path(), took, probes)
 }
 
 fn addresses(path: &Path) -> Vec<Vec<String>> {
@@ -48,7 +48,7 @@ fn addresses(path: &Path) -> Vec<Vec<String>> {
 
 #[test]
 fn a_node_is_reached_hop_by_hop() {
-    let (path, took, shots) = traced(plan(), |number, shot| vec![answer(number, shot.ttl, 5)]);
+    let (path, took, probes) = traced(plan(), |number, spec| vec![answer(number, spec.ttl, 5)]);
     let wanted = ["10.1.0.1", "10.1.0.2", "10.1.0.3", "10.1.0.4", "10.0.0.99"].map(|one| vec![one.to_owned()]);
     assert_eq!(addresses(&path), wanted);
     assert_eq!((path.end, path.distance, path.distance_reverse), (End::Reached, Some(5), Some(4)));
@@ -57,14 +57,14 @@ fn a_node_is_reached_hop_by_hop() {
         assert_eq!(hop.rtt_min_s, Some(f64::from(hop.ttl) / 100.0));
     }
     assert_eq!(path.hops[4].routers[0].said, RouterReply::Answered);
-    assert!(shots <= 3 * 5 + 5 && took < 700 * MS, "{shots} {took:?}");
+    assert!(probes <= 3 * 5 + 5 && took < 700 * MS, "{probes} {took:?}");
 }
 
-/// A host that is no node says so by ICMP.
+/// A host that is not a node reports a closed port.
 #[test]
-fn a_closed_port_ends_it() {
-    let (path, ..) = traced(plan(), |number, shot| match shot.ttl {
-        1 | 2 => vec![icmp(Some(number), router(shot.ttl), [11, 0], MS)],
+fn a_closed_port_ends_the_trace() {
+    let (path, ..) = traced(plan(), |number, spec| match spec.ttl {
+        1 | 2 => vec![icmp(Some(number), router(spec.ttl), [11, 0], MS)],
         _ => vec![icmp(Some(number), far().ip(), [3, 3], MS)],
     });
     assert_eq!((path.end, path.distance, path.hops.len()), (End::Reached, Some(3), 3));
@@ -72,8 +72,8 @@ fn a_closed_port_ends_it() {
 }
 
 #[test]
-fn a_filter_is_named() {
-    let (path, ..) = traced(plan(), |number, shot| match shot.ttl {
+fn a_filtering_router_ends_the_trace() {
+    let (path, ..) = traced(plan(), |number, spec| match spec.ttl {
         1 => vec![icmp(Some(number), router(1), [11, 0], MS)],
         _ => vec![icmp(Some(number), router(2), [3, 13], MS)],
     });
@@ -82,61 +82,61 @@ fn a_filter_is_named() {
     assert_eq!((router.said, router.icmp), (RouterReply::AdminProhibited, Some([3, 13])));
 }
 
-/// One router's slip does not end what others let through.
+/// One wrong report of a router does not end a route that reached the target.
 #[test]
-fn who_was_there_was_not_stopped() {
-    let (path, ..) = traced(plan(), |number, shot| match (number, shot.ttl) {
+fn a_target_that_was_reached_is_not_blocked() {
+    let (path, ..) = traced(plan(), |number, spec| match (number, spec.ttl) {
         (7.., 2) => vec![icmp(Some(number), router(2), [3, 1], MS)],
-        _ => vec![answer(number, shot.ttl, 4)],
+        _ => vec![answer(number, spec.ttl, 4)],
     });
     assert_eq!((path.end, path.distance), (End::Reached, Some(4)));
-    assert_eq!(path.hops[1].routers.len(), 2, "both of its words are kept");
+    assert_eq!(path.hops[1].routers.len(), 2, "both of its answers are recorded");
 }
 
 #[test]
-fn silence_ends_it_after_the_gap() {
-    let (path, took, shots) = traced(plan(), |number, shot| match shot.ttl {
-        1 | 3 => vec![icmp(Some(number), router(shot.ttl), [11, 0], MS)],
+fn silent_hops_end_the_trace_after_the_gap() {
+    let (path, took, probes) = traced(plan(), |number, spec| match spec.ttl {
+        1 | 3 => vec![icmp(Some(number), router(spec.ttl), [11, 0], MS)],
         _ => vec![],
     });
     assert_eq!((path.end, path.distance), (End::Silent, None));
     let wanted = [vec!["10.1.0.1".to_owned()], vec![], vec!["10.1.0.3".to_owned()]];
     assert_eq!(addresses(&path), wanted);
-    assert_eq!(shots, 3 * 8, "five hops beyond the last that answered");
+    assert_eq!(probes, 3 * 8, "five hops beyond the last that answered");
     assert!(took < Duration::from_secs(4), "{took:?}");
-    let (path, _, shots) = traced(plan(), |_, _| vec![]);
-    assert_eq!((path.end, path.hops.len(), shots), (End::Silent, 0, 3 * 5));
+    let (path, _, probes) = traced(plan(), |_, _| vec![]);
+    assert_eq!((path.end, path.hops.len(), probes), (End::Silent, 0, 3 * 5));
 }
 
 #[test]
-fn what_is_too_far_is_said_to_be() {
+fn a_target_beyond_the_highest_ttl_is_too_far() {
     let plan = Plan { ttl_max: 8, ..plan() };
-    let (path, ..) = traced(plan, |number, shot| vec![answer(number, shot.ttl, 9)]);
+    let (path, ..) = traced(plan, |number, spec| vec![answer(number, spec.ttl, 9)]);
     assert_eq!((path.end, path.distance, path.hops.len()), (End::TooFar, None, 8));
 }
 
-/// RFC 792 asks routers for 8 bytes of what they drop: ports, no number.
+/// RFC 792 requires routers to quote only 8 bytes of the dropped payload: ports, no number.
 #[test]
-fn routers_that_quote_too_little_are_asked_one_at_a_time() {
-    let (path, ..) = traced(plan(), |number, shot| match answer(number, shot.ttl, 5) {
-        (rtt, ProbeEvent::Icmp { from, .. }) if shot.ttl > 2 => vec![icmp(None, from, [11, 0], rtt)],
+fn routers_that_quote_too_little_are_probed_one_at_a_time() {
+    let (path, ..) = traced(plan(), |number, spec| match answer(number, spec.ttl, 5) {
+        (rtt, ProbeEvent::Icmp { from, .. }) if spec.ttl > 2 => vec![icmp(None, from, [11, 0], rtt)],
         known => vec![known],
     });
     let wanted = ["10.1.0.1", "10.1.0.2", "10.1.0.3", "10.1.0.4", "10.0.0.99"].map(|one| vec![one.to_owned()]);
-    assert_eq!(addresses(&path), wanted, "none of them at a hop that is not its own");
+    assert_eq!(addresses(&path), wanted, "each router is at its own hop");
     assert!(path.anonymous >= 6 && path.hops[3].answered >= 3, "{path:?}");
     assert_eq!(path.hops[3].rtt_min_s, Some(0.04));
 }
 
-/// Duplicates and answers that come after all hope count once.
+/// Duplicates, and answers to probes that were given up, count once.
 #[test]
-fn late_and_double_answers_count_once() {
+fn late_and_duplicate_answers_count_once() {
     let plan = Plan { patience: 100 * MS, ..plan() };
-    let (path, ..) = traced(plan, |number, shot| {
-        let (rtt, heard) = answer(number, shot.ttl, 3);
-        match shot.ttl {
-            2 => vec![(rtt + 150 * MS, heard)],
-            _ => vec![(rtt, heard.clone()), (rtt + MS, heard)],
+    let (path, ..) = traced(plan, |number, spec| {
+        let (rtt, event) = answer(number, spec.ttl, 3);
+        match spec.ttl {
+            2 => vec![(rtt + 150 * MS, event)],
+            _ => vec![(rtt, event.clone()), (rtt + MS, event)],
         }
     });
     let answered: Vec<_> = path.hops.iter().map(|hop| (hop.sent, hop.answered)).collect();
@@ -145,35 +145,34 @@ fn late_and_double_answers_count_once() {
 }
 
 #[test]
-fn what_comes_from_outside_is_bounded() {
+fn the_routers_of_a_hop_are_bounded() {
     let plan = Plan { queries: 16, ..plan() };
     let mut number_of_router = 0;
-    let (path, ..) = traced(plan, |number, shot| {
+    let (path, ..) = traced(plan, |number, spec| {
         number_of_router += 1;
         let [high, low] = u16::to_be_bytes(number_of_router);
         let stranger = icmp(Some(number + 1_000_000), router(1), [11, 0], MS);
-        vec![stranger, icmp(Some(number), [10, 9, high, low].into(), [11, 0], MS * u32::from(shot.ttl))]
+        vec![stranger, icmp(Some(number), [10, 9, high, low].into(), [11, 0], MS * u32::from(spec.ttl))]
     });
     assert!(path.hops.iter().all(|hop| hop.routers.len() <= ROUTERS_MAX && hop.answered <= hop.sent));
     assert_eq!(path.end, End::TooFar);
 }
 
 proptest! {
-    /// Whatever is lost: it ends, and no hop has a router that is not its own; with every probe of a round lost or not,
-    /// the target is found where one of its answers came.
+    /// With any losses the trace ends, each hop has only its own router, and the target is found if one of its answers arrives.
     #[test]
-    fn loss_leaves_holes_and_no_lies(distance in 1u8..28, loss in 0.0..0.6, seed: u64) {
+    fn loss_makes_hops_silent_and_never_wrong(distance in 1u8..28, loss in 0.0..0.6, seed: u64) {
         let mut chance = fastrand::Rng::with_seed(seed);
-        let mut was_there = false;
-        let (path, ..) = traced(plan(), |number, shot| {
+        let mut is_reached = false;
+        let (path, ..) = traced(plan(), |number, spec| {
             if chance.f64() < loss {
                 return vec![];
             }
-            was_there |= shot.ttl >= distance;
-            vec![answer(number, shot.ttl, distance)]
+            is_reached |= spec.ttl >= distance;
+            vec![answer(number, spec.ttl, distance)]
         });
-        prop_assert_eq!(path.end == End::Reached, was_there);
-        prop_assert_eq!(path.distance, was_there.then_some(distance));
+        prop_assert_eq!(path.end == End::Reached, is_reached);
+        prop_assert_eq!(path.distance, is_reached.then_some(distance));
         for hop in &path.hops {
             let own = if hop.ttl < distance { router(hop.ttl) } else { far().ip() };
             prop_assert!(hop.routers.iter().all(|one| one.address == own.to_string()), "{:?}", hop);

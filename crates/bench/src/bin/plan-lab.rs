@@ -1,0 +1,100 @@
+//! `make bench-plan-lab`: completion times of the simulator beside those of real transfers in the lab. Writes docs/results/plan-lab.md.
+#![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, ensure};
+use bench::machine;
+use bench::plan::cells::{self, Cell};
+use bench::plan::lab_run::{CellTimes, LabBench, simulated};
+use bench::program::{self, Binary, Results};
+use clap::Parser;
+
+/// The error up to which a cell is right.
+const ERROR_MAX: f64 = 0.10;
+/// Cells that have to be right, of 24.
+const RIGHT_MIN: usize = 22;
+
+/// The simulator beside real transfers over emulated paths. Needs root.
+#[derive(Debug, Parser)]
+struct Args {
+    /// Only cells whose name contains this; may be given again
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
+    /// Where files are read and written; default: beside the build
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+    #[command(flatten)]
+    binary: Binary,
+    /// Where plan-lab.md goes; default: docs/results
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    program::exit_code("bench-plan-lab", run(&Args::parse()))
+}
+
+/// Runs the cells; whether at least 22 of 24 are right.
+fn run(args: &Args) -> Result<bool> {
+    program::require_root()?;
+    let longhaul = args.binary.find()?;
+    let scratch = program::scratch("plan-lab", args.scratch.as_deref())?;
+    let stop = program::stopped_by_signals()?;
+    ensure!(
+        args.out.is_some() || args.only.is_empty(),
+        "--only needs --out DIR: a part of the table must not replace the whole one"
+    );
+    let bench = LabBench { longhaul: &longhaul, scratch: scratch.path(), stop: &stop };
+    let mut rows: Vec<(Cell, CellTimes)> = Vec::new();
+    for cell in cells::all().into_iter().filter(|cell| program::is_wanted(&args.only, &cell.name)) {
+        let simulated_s = simulated(&cell)?;
+        let (real_s, limited) = bench.run(&cell)?;
+        let times = CellTimes { real_s, simulated_s, limited };
+        println!("{}", row(&cell, &times));
+        rows.push((cell, times));
+    }
+    // The worst first.
+    rows.sort_by(|(_, a), (_, b)| b.error().abs().total_cmp(&a.error().abs()));
+    let right = rows.iter().filter(|(_, times)| times.error().abs() <= ERROR_MAX).count();
+    let mut text = format!(
+        "# The simulator beside real transfers\n\n- Date: {}\n- Machine: {}\n- Command: `make bench-plan-lab`\n\
+         - One scenario file for both. In the lab: `longhaul cp` of files between namespaces over emulated paths. Simulated: `plan::simulate`, \
+         without a scheduler, rates computed at each change\n- Times are those until the last copy of a cell is complete; in brackets those of each copy\n\n\
+         **{right} of {}** within 10 %. The worst first.\n\n| cell | real | simulated | error |\n|---|---|---|---|\n",
+        machine::date(),
+        machine::describe("emulated network")?,
+        rows.len()
+    );
+    for (cell, times) in &rows {
+        let _ = writeln!(text, "{}", row(cell, times));
+    }
+    let limited: Vec<String> =
+        rows.iter().filter_map(|(cell, times)| Some(format!("- {}: {}", cell.name, times.limited.as_ref()?))).collect();
+    if !limited.is_empty() {
+        let _ = write!(text, "\nThe lab itself was the limit in:\n\n{}\n", limited.join("\n"));
+    }
+    let out = Results::open(args.out.as_deref())?;
+    out.write("plan-lab.md", text)?;
+    out.print_path("plan-lab.md");
+    Ok(right >= RIGHT_MIN.min(rows.len()))
+}
+
+fn row(cell: &Cell, times: &CellTimes) -> String {
+    format!(
+        "| {} | {} | {} | {:+.1} % |",
+        cell.name,
+        shown(&times.real_s),
+        shown(&times.simulated_s),
+        times.error() * 100.0
+    )
+}
+
+/// The longest time; with those of each copy if there are several.
+fn shown(times: &[f64]) -> String {
+    let last = times.iter().copied().fold(0.0, f64::max);
+    let each: Vec<String> = times.iter().map(|time| format!("{time:.1}")).collect();
+    if times.len() == 1 { format!("{last:.2} s") } else { format!("{last:.2} s ({})", each.join(", ")) }
+}

@@ -1,0 +1,7 @@
+//! Scenarios that `make bench-plan` computes: the high-luminosity LHC at full scale, questions about replicas and selfish sites; and the cells of
+//! `make bench-plan-lab`, where the simulator is held against real transfers.
+
+pub mod cells;
+pub mod hl_lhc;
+pub mod lab_run;
+pub mod questions;

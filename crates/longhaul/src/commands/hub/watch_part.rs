@@ -1,0 +1,56 @@
+//! The watch in a hub: it is opened before the hub starts, runs beside it, and is reloaded with it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use hub::api::Part;
+use model::fault::Fault;
+use tokio::runtime::Runtime;
+use tokio::sync::watch::Receiver;
+use watch::config::Config;
+use watch::run::{Opened, WatchError};
+use watch::state::{Watch, Watched};
+
+use crate::failure::Failure;
+use crate::settings::Settings;
+
+fn failed(error: WatchError) -> Failure {
+    let fault = if matches!(error, WatchError::Config(_)) { Fault::Config } else { Fault::Local };
+    Failure::from_chain(fault, &error)
+}
+
+/// Opens the archive of a watch.
+///
+/// # Errors
+/// The file or the archive cannot be read.
+pub fn open(runtime: &Runtime, file: &Path, state: &Path, settings: &Settings) -> Result<Opened, Failure> {
+    let config = Config::read(file).map_err(|error| Failure::usage(error.to_string()))?;
+    runtime.block_on(watch::run::open(config, state, settings.authorities())).map_err(failed)
+}
+
+/// The part of the hub's API that the watch serves.
+pub fn api_part(opened: &Opened) -> Part {
+    Part { prefix: watch::api::PREFIX, router: watch::api::router(opened.watch()) }
+}
+
+/// Runs the watch until the hub stops.
+pub fn start(runtime: &Runtime, opened: Opened, stop: Receiver<bool>) -> Arc<Watch> {
+    let watch = opened.watch();
+    runtime.spawn(async move {
+        if let Err(error) = opened.run(stop).await {
+            tracing::error!(%error, "the watch has ended: nothing is measured any more");
+        }
+    });
+    watch
+}
+
+/// Reloads the configuration of the watch.
+pub fn reload(watch: &Watch, file: &Path) {
+    match Config::read(file).and_then(Watched::of) {
+        Ok(watched) => {
+            watch.replace(watched);
+            tracing::info!(file = %file.display(), "the configuration of the watch was read again");
+        }
+        Err(error) => tracing::error!(%error, "the new settings are refused; the former ones stay in force"),
+    }
+}

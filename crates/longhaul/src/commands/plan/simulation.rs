@@ -1,0 +1,121 @@
+//! `plan simulate`: the work of a scenario in virtual time. Ctrl-C ends the simulation, not the program: what was simulated until then is reported.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use model::Exit;
+use model::v1::plan::PlanSimulation;
+use plan::{Outcome, Progress, simulate};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use super::{LoadedScenario, page, show_rate, show_time};
+use crate::args::PlanSimulate;
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+/// How often progress is shown.
+const PROGRESS_EVERY: Duration = Duration::from_millis(500);
+/// Resources that are printed.
+const RESOURCES_SHOWN: usize = 12;
+
+/// Simulates, and prints the results.
+///
+/// # Errors
+/// The scenario has no work, or the page cannot be written.
+pub fn run(args: &PlanSimulate, mut loaded: LoadedScenario, printer: &Printer) -> Result<Exit, Failure> {
+    if let Some(seed) = args.seed {
+        loaded.scenario.seed = seed;
+    }
+    let outcome = run_to_the_end(&loaded, printer)?;
+    let document = outcome.document(&loaded.name, loaded.scenario.seed, loaded.year);
+    if let Some(file) = &args.out {
+        page::write(file, &page::simulation(&loaded.name, &document))?;
+    }
+    if printer.is_json() {
+        printer.object(&document);
+    } else {
+        print(&document, printer);
+    }
+    Ok(match (document.stopped, document.complete) {
+        (true, _) => Exit::Interrupted,
+        (false, true) => Exit::Done,
+        (false, false) => Exit::Partial,
+    })
+}
+
+/// Simulates until everything is done, the simulated time is over, or somebody presses Ctrl-C.
+pub fn run_to_the_end(loaded: &LoadedScenario, printer: &Printer) -> Result<Outcome, Failure> {
+    if loaded.scenario.work.is_empty() {
+        let message = format!("{} has no work: add a table like [work.raw-export]", loaded.name);
+        return Err(Failure::usage(message));
+    }
+    let cancelled = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        let set = signal_hook::flag::register(signal, Arc::clone(&cancelled));
+        set.map_err(|error| Failure::local(format!("cannot handle signals: {error}")))?;
+    }
+    let mut shown = Instant::now();
+    let mut carry_on = |progress: Progress| {
+        if printer.is_watched() && shown.elapsed() >= PROGRESS_EVERY {
+            shown = Instant::now();
+            show_progress(progress);
+        }
+        !cancelled.load(Ordering::Relaxed)
+    };
+    Ok(simulate(&loaded.scenario, loaded.year, &mut carry_on))
+}
+
+fn show_progress(progress: Progress) {
+    let part = progress.now_s / progress.duration_s * 100.0;
+    Printer::stderr_line(&format!(
+        "simulated {} of {} ({part:.0} %), {} events",
+        show_time(progress.now_s),
+        show_time(progress.duration_s),
+        progress.events
+    ));
+}
+
+fn print(document: &PlanSimulation, printer: &Printer) {
+    let how = match (document.stopped, document.complete) {
+        (true, _) => "stopped before the end",
+        (false, true) => "all work done",
+        (false, false) => "NOT ALL DONE when the simulated time was over",
+    };
+    printer.line(&format!("simulated {}, {} events: {how}", show_time(document.simulated_s), document.events));
+    for work in &document.work {
+        let late = if work.late > 0 { format!(", {} LATE", work.late) } else { String::new() };
+        let failed = if work.failed > 0 { format!(", {} attempts repeated", work.failed) } else { String::new() };
+        printer.line(&format!(
+            "{:<24} {} of {} files, the last after {}{late}{failed}",
+            work.name,
+            work.done,
+            work.files,
+            show_time(work.last_s)
+        ));
+        printer.line(&format!(
+            "    took, from a file's arrival: median {}, 95 % {}, 99 % {}, longest {}",
+            show_time(work.took.median_s),
+            show_time(work.took.p95_s),
+            show_time(work.took.p99_s),
+            show_time(work.took.max_s)
+        ));
+    }
+    for resource in document.resources.iter().take(RESOURCES_SHOWN) {
+        let usable = resource.usable_bit_s.map_or("no rate stated".to_owned(), |usable| {
+            format!("{:>3.0} % of {}", resource.mean_bit_s / usable * 100.0, show_rate(usable))
+        });
+        printer.line(&format!(
+            "{:<34} mean {:>14}, peak {:>14}  {usable}, bound {:.0} % of the time",
+            resource.name,
+            show_rate(resource.mean_bit_s),
+            show_rate(resource.peak_bit_s),
+            resource.bound * 100.0
+        ));
+    }
+    let buffer = document.course.iter().map(|moment| moment.buffered_bytes).fold(0.0, f64::max);
+    printer.line(&format!("waiting at the sources at most: {:.2} TB", buffer / 1e12));
+    for ignored in &document.ignored {
+        printer.line(&format!("not simulated: {ignored} changes neither rate nor reachability"));
+    }
+}

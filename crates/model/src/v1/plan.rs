@@ -1,0 +1,221 @@
+//! The documents of `longhaul plan`.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Figures of a scenario: demand, cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanFigures {
+    /// 1.
+    pub v: u8,
+    /// `plan_figures`.
+    pub event: String,
+    /// The scenario, as it was named.
+    pub scenario: String,
+    /// The year that the figures are for; none for all years together.
+    pub year: Option<u16>,
+    /// The figures, in the order of the text output.
+    pub figures: Vec<PlanFigure>,
+}
+
+/// A computed number with what it takes to check it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanFigure {
+    /// What the number says.
+    pub name: String,
+    /// The value.
+    pub value: f64,
+    /// The unit of the value; empty for a count or a ratio.
+    pub unit: String,
+    /// The formula over the names of the inputs.
+    pub formula: String,
+    /// The inputs, in the order of the formula.
+    pub inputs: Vec<PlanInput>,
+    /// Where inputs and formula come from; empty if the scenario does not say.
+    pub source: String,
+    /// The lower end of the interval that holds the value in nine of ten draws; none for a certain value.
+    pub low: Option<f64>,
+    /// The upper end of that interval.
+    pub high: Option<f64>,
+}
+
+/// An input of a formula.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanInput {
+    /// The name in the formula.
+    pub name: String,
+    /// The value.
+    pub value: f64,
+    /// The unit of the value.
+    pub unit: String,
+}
+
+/// The loads of links.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanLinks {
+    /// 1.
+    pub v: u8,
+    /// `plan_links`.
+    pub event: String,
+    /// The scenario, as it was named.
+    pub scenario: String,
+    /// The year of the network; none for all links that the scenario has.
+    pub year: Option<u16>,
+    /// Links that carry something, the fullest first.
+    pub links: Vec<PlanLink>,
+    /// Flows that have no route.
+    pub unreachable: Vec<PlanFlow>,
+    /// The failure of each path and of each shared risk, if these were asked for; the worst first.
+    pub failures: Vec<PlanFailure>,
+    /// The two routes between the pair that was asked for, which share nothing; empty if there are none.
+    pub diverse: Vec<PlanRoute>,
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanLink {
+    /// The path's name and the direction.
+    pub name: String,
+    /// What the link carries at most; none if the scenario does not say.
+    pub capacity_bit_s: Option<f64>,
+    /// The sum of its flows.
+    pub load_bit_s: f64,
+    /// Whether that is more than transfers may use of it.
+    pub overloaded: bool,
+    /// The flows on it.
+    pub flows: Vec<PlanFlow>,
+}
+
+/// A flow from one site to one other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanFlow {
+    /// The name of the flow in the scenario.
+    pub flow: String,
+    /// The sending site.
+    pub from: String,
+    /// The receiving site.
+    pub to: String,
+    /// The rate.
+    pub rate_bit_s: f64,
+}
+
+/// What a failure does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanFailure {
+    /// The path or the shared risk that fails.
+    pub name: String,
+    /// Flows that take another route.
+    pub rerouted: usize,
+    /// Flows that have no route any more.
+    pub cut: Vec<PlanFlow>,
+    /// Links that are overloaded then, and were not before.
+    pub overloaded: Vec<String>,
+    /// Flows without a route, and flows over links that are overloaded then.
+    pub suffering: usize,
+}
+
+/// A route.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanRoute {
+    /// The sites, ends included.
+    pub sites: Vec<String>,
+    /// The sum of the one-way delays.
+    pub delay_s: f64,
+    /// The least capacity; none if the scenario states none.
+    pub capacity_bit_s: Option<f64>,
+}
+
+/// The results of a simulation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlanSimulation {
+    /// 1.
+    pub v: u8,
+    /// `plan_simulation`.
+    pub event: String,
+    /// The scenario, as it was named.
+    pub scenario: String,
+    /// The seed of all draws.
+    pub seed: u64,
+    /// The year of the network; none for all links that the scenario has.
+    pub year: Option<u16>,
+    /// The simulated time.
+    pub simulated_s: f64,
+    /// Whether it was stopped before its end.
+    pub stopped: bool,
+    /// Whether all work was done before its end.
+    pub complete: bool,
+    /// Begins and ends of files.
+    pub events: u64,
+    /// Each work, in the order of the scenario.
+    pub work: Vec<PlanWork>,
+    /// What was used, the fullest first.
+    pub resources: Vec<PlanResource>,
+    /// The state over time.
+    pub course: Vec<PlanMoment>,
+    /// What the simulator does not know of the scenario.
+    pub ignored: Vec<String>,
+}
+
+/// The results of one work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlanWork {
+    /// Its name.
+    pub name: String,
+    /// Its files; each copy is one.
+    pub files: u64,
+    /// Files that arrived.
+    pub done: u64,
+    /// Their bytes.
+    pub bytes: f64,
+    /// Attempts that failed and were repeated.
+    pub failed: u64,
+    /// Files that arrived after the deadline.
+    pub late: u64,
+    /// When the last file was complete.
+    pub last_s: f64,
+    /// From the arrival of a file at the source to its begin.
+    pub waited: PlanQuantiles,
+    /// From the arrival of a file at the source to its completion.
+    pub took: PlanQuantiles,
+}
+
+/// Quantiles of a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlanQuantiles {
+    /// Half of the files took less.
+    pub median_s: f64,
+    /// 95 % took less.
+    pub p95_s: f64,
+    /// 99 % took less.
+    pub p99_s: f64,
+    /// The longest.
+    pub max_s: f64,
+}
+
+/// The use of a link, an uplink, disks, tape or nodes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlanResource {
+    /// Its name.
+    pub name: String,
+    /// What transfers may use of it; none if the scenario does not say.
+    pub usable_bit_s: Option<f64>,
+    /// The mean rate.
+    pub mean_bit_s: f64,
+    /// The highest mean of one round.
+    pub peak_bit_s: f64,
+    /// The share of the queues' active time in which it was what bound them.
+    pub bound: f64,
+}
+
+/// The state at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlanMoment {
+    /// The simulated time.
+    pub at_s: f64,
+    /// The rate of all transfers, on average since the moment before.
+    pub rate_bit_s: f64,
+    /// Files that wait.
+    pub waiting: u64,
+    /// Bytes that wait at their sources.
+    pub buffered_bytes: f64,
+}

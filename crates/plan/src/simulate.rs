@@ -1,0 +1,328 @@
+//! A simulator at flow level. It steps the code that runs for real (`sched` for rates, retries and shares, `pilot` for streams, `replicas` for the
+//! choice of targets) against modelled paths, in virtual time. The same scenario and seed give the same result.
+//!
+//! Between two rounds rates are constant, so queues are advanced one by one and do not meet; see `docs/design/plan.md`.
+//!
+//! Does not know: packets, clocks. Congestion is a share of a link, not a queue of packets.
+
+mod document;
+mod files;
+mod law;
+mod outages;
+mod outcome;
+mod placement;
+mod queue;
+mod rates;
+mod resources;
+
+use std::collections::BTreeSet;
+
+use scenario::Scenario;
+
+use self::outages::{Disturbance, Effect, disturbances};
+use self::placement::{Feed, Placement, place};
+use self::queue::Queue;
+use self::rates::Rates;
+use self::resources::Resources;
+use crate::network::Network;
+use crate::routes::{self, Avoid, Route};
+
+pub use law::PathTerms;
+pub use outcome::{Moment, Outcome, ResourceOutcome, WorkOutcome};
+pub use resources::Resource;
+
+/// The most rounds at one moment: a step of no length that repeats is a fault of the simulator, and must not hang it.
+const ROUNDS_WITHOUT_PROGRESS_MAX: u32 = 10_000;
+
+/// How far a simulation is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    /// The simulated time so far, seconds.
+    pub now_s: f64,
+    /// The time to simulate, seconds.
+    pub duration_s: f64,
+    /// Begins and ends of files so far.
+    pub events: u64,
+}
+
+/// A simulation under way.
+struct Simulator<'a> {
+    scenario: &'a Scenario,
+    network: Network,
+    resources: Resources,
+    capacities: Vec<f64>,
+    queues: Vec<Queue>,
+    feeds: Vec<Feed>,
+    rates: Rates,
+    /// The earliest is the last.
+    disturbances: Vec<Disturbance>,
+    now_s: f64,
+    meters: Meters,
+    outcome: Outcome,
+}
+
+/// Sums over the simulated time.
+struct Meters {
+    /// Bytes over each resource.
+    carried: Vec<f64>,
+    /// Bytes over each resource in the present round.
+    round: Vec<f64>,
+    peak_bytes_s: Vec<f64>,
+    /// Seconds in which each resource bound a queue.
+    bound_s: Vec<f64>,
+    /// Seconds in which queues were active.
+    active_s: f64,
+    /// Bytes moved since the last point of the course.
+    since_point: f64,
+}
+
+/// Simulates the work of a scenario in its network of a year. `carry_on` is called each round; if it returns false, the simulation ends there,
+/// and the outcome holds what happened until then.
+pub fn simulate(scenario: &Scenario, year: Option<u16>, carry_on: &mut dyn FnMut(Progress) -> bool) -> Outcome {
+    let mut simulator = Simulator::new(scenario, Network::new(scenario, year));
+    simulator.run(carry_on);
+    simulator.finish()
+}
+
+impl<'a> Simulator<'a> {
+    fn new(scenario: &'a Scenario, network: Network) -> Simulator<'a> {
+        let resources = Resources::new(scenario, &network);
+        let Placement { queues, feeds } = place(scenario);
+        let (mut disturbances, ignored) = disturbances(scenario, &network, &resources);
+        disturbances.reverse();
+        let count = resources.all.len();
+        let mut simulator = Simulator {
+            rates: Rates::new(scenario, &queues),
+            outcome: Outcome {
+                simulated_s: 0.0,
+                stopped: false,
+                complete: false,
+                events: 0,
+                rounds: 0,
+                work: work_outcomes(scenario, &queues, &feeds),
+                resources: Vec::new(),
+                course: Vec::new(),
+                ignored,
+            },
+            meters: Meters {
+                carried: vec![0.0; count],
+                round: vec![0.0; count],
+                peak_bytes_s: vec![0.0; count],
+                bound_s: vec![0.0; count],
+                active_s: 0.0,
+                since_point: 0.0,
+            },
+            capacities: resources.usable.clone(),
+            now_s: 0.0,
+            scenario,
+            network,
+            resources,
+            queues,
+            feeds,
+            disturbances,
+        };
+        simulator.route(&BTreeSet::new());
+        simulator
+    }
+
+    fn run(&mut self, carry_on: &mut dyn FnMut(Progress) -> bool) {
+        let duration_s = self.scenario.simulation.duration.as_secs_f64();
+        let mut idle_rounds = 0;
+        self.point();
+        while self.now_s < duration_s {
+            self.disturb();
+            let waits = self.waiting_queues();
+            self.rates.set(self.scenario, self.now_s, &self.capacities, &mut self.queues, &waits);
+            let until_s = self.next_round_s(duration_s, &waits);
+            idle_rounds = if until_s > self.now_s { 0 } else { idle_rounds + 1 };
+            self.advance(until_s, &waits);
+            self.outcome.rounds += 1;
+            if self.now_s >= duration_s * self.outcome.course.len() as f64 / outcome::POINTS as f64 {
+                self.point();
+            }
+            if self.queues.iter().all(Queue::is_done) {
+                self.outcome.complete = true;
+                break;
+            }
+            let progress = Progress { now_s: self.now_s, duration_s, events: self.outcome.events };
+            if !carry_on(progress) || idle_rounds > ROUNDS_WITHOUT_PROGRESS_MAX {
+                self.outcome.stopped = true;
+                break;
+            }
+        }
+        self.point();
+    }
+
+    /// Applies the disturbances that are due.
+    fn disturb(&mut self) {
+        while let Some(due) = self.disturbances.pop_if(|next| next.at_s <= self.now_s) {
+            match due.effect {
+                Effect::Capacity { resource, fraction } => {
+                    let usable = self.resources.usable[resource as usize];
+                    self.capacities[resource as usize] = if fraction == 0.0 { 0.0 } else { usable * fraction };
+                }
+                Effect::Routes(closed) => self.route(&closed),
+            }
+            self.rates.paths_changed(&self.queues);
+        }
+    }
+
+    /// Gives each queue its route.
+    fn route(&mut self, closed: &BTreeSet<usize>) {
+        let avoid = Avoid { links: closed.clone(), ..Avoid::default() };
+        let mut known: std::collections::HashMap<(usize, usize), Option<Route>> = Default::default();
+        for queue in &mut self.queues {
+            let mut find = |from: usize, to: usize| {
+                let find = || routes::between(&self.network, from, to, &avoid);
+                known.entry((from, to)).or_insert_with(find).clone()
+            };
+            let work = &self.scenario.work[queue.work];
+            // The way back carries acknowledgements; where there is none, nothing moves.
+            let ways = find(queue.source, queue.target).zip(find(queue.target, queue.source));
+            queue.terms = ways
+                .as_ref()
+                .map(|(there, back)| PathTerms::new(self.scenario, &self.network, work, queue.source, there, back));
+            queue.path = ways.map_or_else(Vec::new, |(there, _)| {
+                self.resources.path(queue.source, queue.target, &there, work.on_tape)
+            });
+        }
+        self.rates.paths_changed(&self.queues);
+    }
+
+    /// Which queues wait until another is done.
+    fn waiting_queues(&self) -> Vec<bool> {
+        self.queues.iter().map(|queue| queue.after.is_some_and(|after| !self.queues[after].is_done())).collect()
+    }
+
+    /// The end of the round: after the step of the scheduler, or at the next change where that is exact; at the next disturbance at the latest.
+    fn next_round_s(&self, duration_s: f64, waits: &[bool]) -> f64 {
+        let step_s = self.scenario.simulation.step.as_secs_f64();
+        let next = if step_s > 0.0 {
+            self.now_s + step_s
+        } else {
+            let queues = self.queues.iter().zip(waits).filter(|(_, waits)| !**waits);
+            queues.map(|(queue, _)| queue.next_event_s(self.now_s)).fold(f64::INFINITY, f64::min)
+        };
+        let disturbance = self.disturbances.last().map_or(f64::INFINITY, |next| next.at_s);
+        next.min(disturbance).min(duration_s)
+    }
+
+    /// Advances all queues to a time.
+    fn advance(&mut self, until_s: f64, waits: &[bool]) {
+        let from_s = self.now_s;
+        let seconds = until_s - from_s;
+        self.meters.round.fill(0.0);
+        for at in 0..self.queues.len() {
+            if waits[at] {
+                continue;
+            }
+            let queue = &mut self.queues[at];
+            let deadline_s = deadline_s(&self.scenario.work[queue.work]);
+            let outcome = &mut self.outcome.work[queue.work];
+            let events = &mut self.outcome.events;
+            queue.advance(from_s, until_s, &mut |done| {
+                *events += 2;
+                outcome.record(&done, deadline_s);
+            });
+            self.meter(at, seconds);
+        }
+        for (resource, bytes) in self.meters.round.iter().enumerate() {
+            self.meters.carried[resource] += bytes;
+            if seconds > 0.0 {
+                let peak = &mut self.meters.peak_bytes_s[resource];
+                *peak = peak.max(bytes / seconds);
+            }
+        }
+        self.now_s = until_s;
+        self.feed();
+    }
+
+    /// Counts what a queue moved in this round.
+    fn meter(&mut self, at: usize, seconds: f64) {
+        let queue = &mut self.queues[at];
+        let bytes = queue.take_moved_bytes();
+        if bytes > 0.0 {
+            queue.path.iter().for_each(|resource| self.meters.round[*resource as usize] += bytes);
+            self.meters.since_point += bytes;
+            self.meters.active_s += seconds;
+            if let Some(resource) = self.rates.bound_by[at] {
+                self.meters.bound_s[resource as usize] += seconds;
+            }
+        }
+        if seconds > 0.0 {
+            self.rates.used(at, self.now_s + seconds, bytes / seconds, queue.rate_bytes_s);
+        }
+    }
+
+    /// Passes completed files to the queues that relays feed.
+    fn feed(&mut self) {
+        for parent in 0..self.queues.len() {
+            if !self.queues[parent].feeds {
+                continue;
+            }
+            let completed = self.queues[parent].take_completed();
+            for feed in self.feeds.iter().filter(|feed| feed.from == parent) {
+                if let files::Files::Fed(files) = &mut self.queues[feed.to].files {
+                    files.extend(completed.iter().copied());
+                }
+            }
+        }
+    }
+
+    /// Notes the state at this moment.
+    fn point(&mut self) {
+        let since = self.outcome.course.last().map_or(0.0, |last| last.at_s);
+        let seconds = self.now_s - since;
+        if seconds <= 0.0 && !self.outcome.course.is_empty() {
+            return;
+        }
+        let arrived = self.queues.iter().map(|queue| queue.waiting(self.now_s) as f64 * queue.files.mean_bytes());
+        self.outcome.course.push(Moment {
+            at_s: self.now_s,
+            rate_bit_s: if seconds > 0.0 { self.meters.since_point * 8.0 / seconds } else { 0.0 },
+            waiting: self.queues.iter().map(|queue| queue.waiting(self.now_s)).sum(),
+            buffered_bytes: arrived.sum(),
+        });
+        self.meters.since_point = 0.0;
+    }
+
+    fn finish(mut self) -> Outcome {
+        self.outcome.simulated_s = self.now_s;
+        let meters = &self.meters;
+        let used = (0..self.resources.all.len()).filter(|at| meters.carried[*at] > 0.0);
+        let mut resources: Vec<ResourceOutcome> = used
+            .map(|at| ResourceOutcome {
+                name: self.resources.all[at].name(&self.network),
+                usable_bit_s: self.resources.usable[at] * 8.0,
+                mean_bit_s: meters.carried[at] * 8.0 / self.now_s.max(f64::MIN_POSITIVE),
+                peak_bit_s: meters.peak_bytes_s[at] * 8.0,
+                bound: meters.bound_s[at] / meters.active_s.max(f64::MIN_POSITIVE),
+            })
+            .collect();
+        let utilisation = |resource: &ResourceOutcome| resource.mean_bit_s / resource.usable_bit_s;
+        resources.sort_by(|a, b| utilisation(b).total_cmp(&utilisation(a)).then_with(|| a.name.cmp(&b.name)));
+        self.outcome.resources = resources;
+        self.outcome
+    }
+}
+
+/// When the files of a work are late, seconds.
+fn deadline_s(work: &scenario::Work) -> f64 {
+    work.deadline.map_or(f64::INFINITY, |deadline| (work.at + deadline).as_secs_f64())
+}
+
+/// The outcomes of work before it begins. The files of a queue that a relay feeds are those of the relay.
+fn work_outcomes(scenario: &Scenario, queues: &[Queue], feeds: &[Feed]) -> Vec<WorkOutcome> {
+    let mut files: Vec<u64> = queues.iter().map(|queue| queue.files.left()).collect();
+    // A feed comes after the queue that it is from.
+    for feed in feeds {
+        files[feed.to] = files[feed.from];
+    }
+    let of_work = |number: usize| {
+        queues.iter().zip(&files).filter(move |(queue, _)| queue.work == number).map(|(_, files)| files).sum()
+    };
+    scenario.work.iter().enumerate().map(|(number, work)| WorkOutcome::new(&work.name, of_work(number))).collect()
+}
+
+#[cfg(test)]
+mod tests;

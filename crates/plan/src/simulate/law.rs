@@ -1,0 +1,161 @@
+//! What one transfer can carry over a route, and how long it takes to get there: the laws of `model::laws` with the stream counts of `pilot`.
+//!
+//! Does not know: other transfers.
+
+use std::time::Duration;
+
+use model::laws;
+use pilot::Known;
+use scenario::{Congestion, Profile, Scenario, Work};
+
+use crate::network::Network;
+use crate::routes::Route;
+
+/// Bytes of a packet that are not payload: IPv6 and TCP with time stamps.
+const HEADER_BYTES: f64 = 72.0;
+/// The payload of a TLS record, and the bytes that the record adds (RFC 8446, section 5.2).
+const RECORD_BYTES: f64 = 16_384.0;
+const RECORD_ADDED_BYTES: f64 = 22.0;
+/// Loss up to which BBR keeps its rate (Cardwell and others, BBR congestion control, 2016, figure 8).
+const BBR_TOLERATES: f64 = 0.15;
+/// Round trips before the first byte of payload: TCP and the handshake of the session.
+const SESSION_ROUND_TRIPS: f64 = 2.0;
+/// Processors of a data transfer node, where the scenario does not say.
+const PROCESSORS: u32 = 8;
+/// The send buffer of a host that was never tuned: `tcp_wmem` of Linux.
+const STOCK_BUFFER_BYTES: u64 = 4 << 20;
+/// The send buffer of a tuned host.
+const DTN_BUFFER_BYTES: u64 = 1 << 30;
+
+/// The terms of a transfer over one route.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PathTerms {
+    /// Round-trip time without queues.
+    pub rtt_s: f64,
+    /// Share of the packets that is lost whatever is sent.
+    pub loss: f64,
+    /// Payload of a segment.
+    pub mss_bytes: f64,
+    /// The window of one stream.
+    pub window_bytes: f64,
+    /// The congestion control.
+    pub congestion: Congestion,
+    /// The number of streams that the work states; none leaves it to the pilot.
+    pub streams: Option<u32>,
+}
+
+/// The part of a link's rate that is payload of encrypted streams. The rate of a link counts IP bytes.
+pub(super) fn payload_part(mtu_bytes: f64) -> f64 {
+    (mtu_bytes - HEADER_BYTES) / mtu_bytes * RECORD_BYTES / (RECORD_BYTES + RECORD_ADDED_BYTES)
+}
+
+impl PathTerms {
+    /// The terms between two sites over a route and the route back.
+    pub fn new(
+        scenario: &Scenario,
+        network: &Network,
+        work: &Work,
+        source: usize,
+        there: &Route,
+        back: &Route,
+    ) -> PathTerms {
+        let mtu = there.links.iter().map(|link| network.links[*link].mtu_bytes).fold(f64::INFINITY, f64::min);
+        let buffer = match scenario.sites[source].profile {
+            Profile::Dtn => DTN_BUFFER_BYTES,
+            Profile::Stock => STOCK_BUFFER_BYTES,
+        };
+        PathTerms {
+            rtt_s: there.delay_s + back.delay_s,
+            loss: there.loss(network),
+            mss_bytes: if mtu.is_finite() { mtu - HEADER_BYTES } else { 1428.0 },
+            // Half of a buffer is payload: the kernel counts its own structures too.
+            window_bytes: (buffer / 2) as f64,
+            congestion: scenario.simulation.congestion,
+            streams: work.streams,
+        }
+    }
+
+    /// The most that one stream carries, bytes per second.
+    pub fn stream_bytes_s(&self) -> f64 {
+        let by_window = if self.rtt_s > 0.0 { self.window_bytes / self.rtt_s } else { f64::INFINITY };
+        let by_loss = match self.congestion {
+            _ if self.loss <= 0.0 || self.rtt_s <= 0.0 => f64::INFINITY,
+            Congestion::Bbr if self.loss <= BBR_TOLERATES => f64::INFINITY,
+            Congestion::Bbr | Congestion::Reno => laws::mathis_bit_s(self.mss_bytes, self.rtt_s, self.loss) / 8.0,
+            Congestion::Cubic => laws::cubic_bit_s(self.mss_bytes, self.rtt_s, self.loss) / 8.0,
+        };
+        by_window.min(by_loss)
+    }
+
+    /// The most that one transfer carries, bytes per second of payload.
+    pub fn cap_bytes_s(&self) -> f64 {
+        f64::from(self.streams.unwrap_or(pilot::STREAMS_MAX)) * self.stream_bytes_s()
+    }
+
+    /// The streams that a transfer has at a rate: as many as its work states, else as many as the pilot begins with, or adds because one stream is the limit.
+    pub fn streams_at(&self, rate_bytes_s: f64) -> u32 {
+        let by_limit = (rate_bytes_s / self.stream_bytes_s()).ceil().min(f64::from(pilot::STREAMS_MAX)) as u32;
+        self.streams.unwrap_or_else(|| self.first_streams().max(by_limit))
+    }
+
+    fn first_streams(&self) -> u32 {
+        let known =
+            Known { processors: PROCESSORS, send_buffer_bytes: 2 * self.window_bytes as u64, ..Known::default() };
+        pilot::first_streams(Duration::from_secs_f64(self.rtt_s), &known)
+    }
+
+    /// The weight of a transfer with so many streams where links are shared by congestion control alone: loss-based streams share in inverse proportion to
+    /// their round-trip times; BBR shares by the number of streams.
+    pub fn weight(&self, streams: u32) -> f64 {
+        match self.congestion {
+            Congestion::Bbr => f64::from(streams),
+            Congestion::Cubic | Congestion::Reno => f64::from(streams) / self.rtt_s.max(1e-4),
+        }
+    }
+
+    /// The time until a transfer has its rate, less what it moves meanwhile: the session, and slow start from ten segments in each stream. While a window
+    /// doubles each round trip, it carries in sum what one round trip carries at the full rate.
+    pub fn startup_s(&self, rate_bytes_s: f64) -> f64 {
+        let session = SESSION_ROUND_TRIPS * self.rtt_s;
+        if !rate_bytes_s.is_finite() || rate_bytes_s <= 0.0 {
+            return session;
+        }
+        let window = rate_bytes_s * self.rtt_s / f64::from(self.streams_at(rate_bytes_s));
+        let ramp = laws::slow_start_s(window, self.mss_bytes, self.rtt_s.max(1e-9));
+        session + (ramp - self.rtt_s).max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms(congestion: Congestion, loss: f64, streams: Option<u32>) -> PathTerms {
+        PathTerms { rtt_s: 0.303, loss, mss_bytes: 8948.0, window_bytes: 512e6, congestion, streams }
+    }
+
+    #[test]
+    fn loss_holds_cubic_and_reno_but_not_bbr() {
+        let cap = |congestion| terms(congestion, 4.6e-5, Some(1)).cap_bytes_s() * 8.0 / 1e6;
+        assert!((cap(Congestion::Reno) - 42.7).abs() < 0.1, "{}", cap(Congestion::Reno));
+        assert!(cap(Congestion::Cubic) > cap(Congestion::Reno));
+        assert!(
+            (cap(Congestion::Bbr) - 13_518.0).abs() < 1.0,
+            "a window of 512 MB each 303 ms: {}",
+            cap(Congestion::Bbr)
+        );
+    }
+
+    #[test]
+    fn a_transfer_starts_with_the_streams_of_the_pilot() {
+        assert_eq!(terms(Congestion::Bbr, 0.0, None).streams_at(1e6), 16, "one for each 20 ms, 16 at most");
+        assert_eq!(terms(Congestion::Bbr, 0.0, Some(4)).streams_at(1e9), 4);
+    }
+
+    #[test]
+    fn start_up_is_the_session_and_slow_start() {
+        let terms = terms(Congestion::Bbr, 0.0, Some(1));
+        // 125 MB/s × 303 ms = 37.9 MB: 8.7 doublings of ten segments, less one round trip of payload.
+        assert!((terms.startup_s(125e6) - 0.303 * (2.0 + 8.725 - 1.0)).abs() < 0.01, "{}", terms.startup_s(125e6));
+    }
+}

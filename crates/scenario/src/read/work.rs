@@ -1,0 +1,135 @@
+//! Reads work: files that are to be at sites; and the settings of the simulator.
+//!
+//! Does not know: how transfers share links.
+
+use std::time::Duration;
+
+use super::facts;
+use super::flow::{check_pairs, required, sites};
+use crate::planning::{Congestion, Order, Scheduler, Simulation, Sizes, Work};
+use crate::problem::{Problem, instead};
+use crate::source::{Entry, Table};
+use crate::{Scenario, quantity};
+
+pub(super) const WORK_REMEDY: &str = "write a table with a header, like [work.raw-export]";
+const WORK_WORDS: [&str; 16] = [
+    "from", "to", "bytes", "file", "sizes", "at", "over", "copies", "order", "relays", "activity", "priority",
+    "deadline", "failures", "streams", "on_tape",
+];
+const SIMULATION_WORDS: [&str; 5] = ["duration", "step", "scheduler", "congestion", "reroute"];
+const RELAYS_REMEDY: &str = "write which site feeds which, like relays = { singapore = [\"london\", \"tokyo\"] }";
+
+/// Reads work between sites that were read before.
+pub(super) fn work(entry: &Entry, scenario: &Scenario) -> Result<Work, Problem> {
+    let table = entry.table(WORK_REMEDY)?;
+    table.only(&WORK_WORDS, "work")?;
+    let size = |key: &str, remedy: &str| required(entry, table, key, remedy).and_then(quantity::size);
+    let from = sites(required(entry, table, "from", "say who has the files, like from = \"cern\"")?, scenario)?;
+    let to = sites(required(entry, table, "to", "say who gets them, like to = \"tier1\"")?, scenario)?;
+    check_pairs(entry, &from, &to, scenario)?;
+    let work = Work {
+        name: entry.key.clone(),
+        line: entry.line,
+        bytes: size("bytes", "add the bytes of all files, like bytes = \"3PB\"")?,
+        file: size("file", "add the mean size of a file, like file = \"2GB\"")?,
+        sizes: word(table, "sizes", &[("equal", Sizes::Equal), ("lognormal", Sizes::Lognormal)])?,
+        at: time(table, "at")?,
+        over: time(table, "over")?,
+        copies: table.get("copies").map_or(Ok(1), |entry| entry.whole(1..=to.len() as i128))?,
+        order: word(table, "order", &[("parallel", Order::Parallel), ("in-turn", Order::InTurn)])?,
+        relays: table.get("relays").map_or(Ok(Vec::new()), |entry| relays(entry, scenario))?,
+        activity: facts::text(table, "activity")?.unwrap_or_else(|| "default".to_owned()),
+        priority: table.get("priority").map_or(Ok(3), |entry| entry.whole(1..=5))?,
+        deadline: table.get("deadline").map(quantity::time).transpose()?,
+        failures: table.get("failures").map_or(Ok(0.0), failures)?,
+        streams: table.get("streams").map(|entry| entry.whole(1..=10_000)).transpose()?,
+        on_tape: table.get("on_tape").map_or(Ok(false), Entry::truth)?,
+        from,
+        to,
+    };
+    if let Some(relays) = table.get("relays") {
+        check_relays(relays, &work, scenario)?;
+    }
+    Ok(work)
+}
+
+/// Reads the settings of the simulator.
+pub(super) fn simulation(entry: &Entry) -> Result<Simulation, Problem> {
+    let table = entry.table("write a table with a header: [simulate]")?;
+    table.only(&SIMULATION_WORDS, "simulate")?;
+    let usual = Simulation::default();
+    let time = |key: &str, usual: Duration| table.get(key).map_or(Ok(usual), quantity::time);
+    let duration = time("duration", usual.duration)?;
+    if let (Duration::ZERO, Some(entry)) = (duration, table.get("duration")) {
+        return Err(entry.problem("duration is zero", "write how long is simulated, like \"1d\""));
+    }
+    let congestion = [("bbr", Congestion::Bbr), ("cubic", Congestion::Cubic), ("reno", Congestion::Reno)];
+    Ok(Simulation {
+        duration,
+        step: time("step", usual.step)?,
+        scheduler: word(table, "scheduler", &[("hub", Scheduler::Hub), ("none", Scheduler::None)])?,
+        congestion: word(table, "congestion", &congestion)?,
+        reroute: time("reroute", usual.reroute)?,
+    })
+}
+
+/// One of some words; the default if there is none.
+fn word<T: Copy + Default>(table: &Table, key: &str, words: &[(&str, T)]) -> Result<T, Problem> {
+    let Some(entry) = table.get(key) else { return Ok(T::default()) };
+    let names = words.iter().map(|(name, _)| *name);
+    let text = entry.text(&instead("", names.clone()))?;
+    match words.iter().find(|(name, _)| *name == text) {
+        Some((_, value)) => Ok(*value),
+        None => Err(entry.wrong(instead(text, names))),
+    }
+}
+
+fn time(table: &Table, key: &str) -> Result<Duration, Problem> {
+    table.get(key).map_or(Ok(Duration::ZERO), quantity::time)
+}
+
+fn failures(entry: &Entry) -> Result<f64, Problem> {
+    match quantity::probability(entry)? {
+        1.0 => Err(entry.problem("all attempts fail", "write the share of attempts that fail, below 100%")),
+        share => Ok(share),
+    }
+}
+
+fn relays(entry: &Entry, scenario: &Scenario) -> Result<Vec<(usize, Vec<usize>)>, Problem> {
+    let table = entry.table(RELAYS_REMEDY)?;
+    let mut relays = Vec::new();
+    for item in &table.entries {
+        let feeder = super::path::site_of(item, &item.key, scenario)?;
+        relays.push((feeder, sites(item, scenario)?));
+    }
+    Ok(relays)
+}
+
+/// Relays form a tree: each site is fed by one site, and the way back from any site ends at a source.
+fn check_relays(entry: &Entry, work: &Work, scenario: &Scenario) -> Result<(), Problem> {
+    let name = |site: usize| &scenario.sites[site].name;
+    let feeders =
+        |site: usize| work.relays.iter().filter(move |(_, fed)| fed.contains(&site)).map(|(feeder, _)| *feeder);
+    for (feeder, fed) in &work.relays {
+        if let Some(site) = fed.iter().find(|site| feeders(**site).count() > 1) {
+            let what = format!("{} is fed by more than one relay", name(*site));
+            return Err(entry.problem(what, "name each site below one relay only"));
+        }
+        let mut at = *feeder;
+        for _ in 0..=work.relays.len() {
+            match feeders(at).next() {
+                Some(next) => at = next,
+                None => break,
+            }
+        }
+        if feeders(at).next().is_some() {
+            let what = format!("the relays form a cycle through {}", name(*feeder));
+            return Err(entry.problem(what, "let each relay get its files from a source, or from a relay that does"));
+        }
+        if !work.to.contains(&at) && !work.from.contains(&at) {
+            let what = format!("{} feeds others but gets no files itself", name(at));
+            return Err(entry.problem(what, "name it among the targets in to"));
+        }
+    }
+    Ok(())
+}
