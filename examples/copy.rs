@@ -11,14 +11,14 @@ use anyhow::{Context, Result, bail};
 use auth::AccessKey;
 use engine::control::{Control, Label};
 use engine::scan::SourceRoot;
-use engine::session::{Connect, Means, Session};
-use engine::transfer::{Ends, Note, Transfer};
+use engine::session::{Connect, Session, SessionParts};
+use engine::transfer::{Ends, Transfer, TransferEvent};
 use engine::{Timeouts, Trust, identity};
 use model::HostPort;
 use model::id::JobId;
 use model::locator::Locator;
 use model::name::RelPath;
-use model::spec::{Options, Steer};
+use model::spec::{LiveSettings, Options};
 use store::posix::{Links, Posix};
 
 /// How long the transfer is tried again without a byte of progress.
@@ -33,23 +33,23 @@ fn main() -> Result<()> {
     let key = std::env::var("LONGHAUL_KEY").ok().map(|text| text.parse::<AccessKey>()).transpose()?;
 
     let root = source_root(&source)?;
-    let control = Control::new(Label::default(), Steer::default(), Arc::default());
+    let control = Control::new(Label::default(), LiveSettings::default(), Arc::default());
     let transfer = Transfer {
         id: JobId::random(),
         options: Options { recursive: true, ..Options::default() },
         congestion: None,
-        means: Means::default(),
+        means: SessionParts::default(),
         ends: Ends::Push { sources: &|| Ok(vec![root.clone()]), target: place },
         files: None,
         retry_for: RETRY_FOR,
         once: false,
         begun: false,
-        fares_better: None,
+        is_retry_useful: None,
         control: &control,
         keep: None,
     };
     let outcome = transfer.run(&mut || connect(&at, key.as_slice()), &mut |note| {
-        if let Note::Again(error, pause) = note {
+        if let TransferEvent::Again(error, pause) = note {
             println!("{error}; next attempt in {pause:?}");
         }
     })?;
@@ -69,7 +69,15 @@ fn connect(at: &HostPort, keys: &[AccessKey]) -> engine::Result<Session> {
     let session = identity::random().map_err(no_random)?;
     Session::connect(
         at,
-        &Connect { trust, keys, plain: false, timeouts, session, guard: None, elsewhere: Default::default() },
+        &Connect {
+            trust,
+            keys,
+            plain: false,
+            timeouts,
+            session,
+            guard: None,
+            advertised_addresses: Default::default(),
+        },
     )
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use serve::{Exchange, Length, Protocols, Rejection, Server, Service, Waits};
+use serve::{Exchange, Length, Protocols, Rejection, Server, Service, Timeouts};
 use store::Store;
 use store::posix::{Links, Posix};
 use web::{Headers, Response};
@@ -42,7 +42,7 @@ impl Protocols for Files {}
 fn main() -> Result<()> {
     let directory = std::env::args_os().nth(1).map(PathBuf::from).context("no DIRECTORY is given")?;
     let files = Arc::new(Files(Posix::open(&directory, Links::Inside)?));
-    let server = Server::new(std::net::TcpListener::bind(("127.0.0.1", 0))?, files, None, Waits::default())?;
+    let server = Server::new(std::net::TcpListener::bind(("127.0.0.1", 0))?, files, None, Timeouts::default())?;
     println!("http://{}/", server.address()?);
     Ok(server.run()?)
 }

@@ -37,7 +37,7 @@ fn paris_address(lab: &Lab) -> IpAddr {
 
 #[test]
 fn a_connection_takes_the_round_trip_of_the_scenario() {
-    let Some(lab) = lab::rig::up("a_connection_takes_the_round_trip_of_the_scenario", SCENARIO) else { return };
+    let Some(lab) = lab::fixture::up("a_connection_takes_the_round_trip_of_the_scenario", SCENARIO) else { return };
     let time = connect_time(&lab);
     assert!(time >= Duration::from_millis(303), "{time:?}");
 

@@ -12,9 +12,9 @@ pub(crate) mod granted_path;
 mod ticket;
 
 pub use denied::Denied;
-pub use granted_path::{Ground, PathKind};
+pub use granted_path::{GrantedPath, PathKind};
 pub(crate) use ticket::Basis;
-pub use ticket::{GUEST, Permit, Ticket};
+pub use ticket::{ANONYMOUS, Permit, Ticket};
 
 /// The rights of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,8 +66,8 @@ impl Access {
     }
 
     /// Whether it was given without a credential: the client may then try a refused request again with one.
-    pub fn is_guest(&self) -> bool {
-        self.grant().is_none() && self.ticket().is_none_or(|ticket| ticket.holder == GUEST)
+    pub fn is_anonymous(&self) -> bool {
+        self.grant().is_none() && self.ticket().is_none_or(|ticket| ticket.holder == ANONYMOUS)
     }
 
     /// When its credential expires, seconds since 1970.
@@ -114,11 +114,13 @@ impl Access {
     }
 
     /// The path, at or above `path`, that confines an allowed action: no link may lead out of it.
-    pub fn ground(&self, action: Action, export: &str, path: &RelPath) -> Ground {
+    pub fn ground(&self, action: Action, export: &str, path: &RelPath) -> GrantedPath {
         match self {
             Access::Ticket(ticket) => ticket.ground(action, export, path),
-            Access::Granted(grant) => grant.ground().filter(|g| path.starts_with(&g.prefix)).unwrap_or(Ground::whole()),
-            Access::Anonymous(_) => Ground::whole(),
+            Access::Granted(grant) => {
+                grant.ground().filter(|g| path.starts_with(&g.prefix)).unwrap_or(GrantedPath::whole())
+            }
+            Access::Anonymous(_) => GrantedPath::whole(),
         }
     }
 
@@ -182,7 +184,10 @@ fn within(grant: &Grant, action: Action, export: &str, path: &RelPath) -> Result
     let reached = path.starts_with(&prefix) || (action.reaches_up() && prefix.starts_with(path));
     if grant.export != export || !reached {
         let place = |export: &str, path: &RelPath| format!("{export}/{path}");
-        return Err(Denied::Elsewhere { granted: place(&grant.export, &prefix), wanted: place(export, path) });
+        return Err(Denied::AdvertisedAddresses {
+            granted: place(&grant.export, &prefix),
+            wanted: place(export, path),
+        });
     }
     Ok(())
 }
@@ -231,7 +236,10 @@ mod tests {
         assert!(access.allow(Action::Read, "data", true, &path("a/b/c")).is_ok());
         assert!(access.allow(Action::Read, "data", true, &path("a/b")).is_ok());
         for outside in ["a", "a/bc", ""] {
-            assert!(matches!(access.allow(Action::Read, "data", true, &path(outside)), Err(Denied::Elsewhere { .. })));
+            assert!(matches!(
+                access.allow(Action::Read, "data", true, &path(outside)),
+                Err(Denied::AdvertisedAddresses { .. })
+            ));
         }
         assert!(access.allow(Action::Read, "other", true, &path("a/b")).is_err());
     }
@@ -281,7 +289,7 @@ mod tests {
             assert_eq!(access_with(actions).rights(), rights, "{actions:?}");
         }
         let reader = access_with(&[Actions::FOR_READ]);
-        assert!(reader.may_see("data") && !reader.may_see("other") && !reader.is_guest());
+        assert!(reader.may_see("data") && !reader.may_see("other") && !reader.is_anonymous());
         assert_eq!((reader.prefix(), reader.expires(), reader.grant()), (path("a"), Some(5), None));
         assert!(matches!(reader.allow(Action::Create, "data", true, &path("a")), Err(Denied::Lacks { .. })));
         let writer = access_with(&[Actions::FOR_MODIFY]);

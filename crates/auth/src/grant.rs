@@ -5,7 +5,7 @@ use model::name::RelPath;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::access::granted_path::{Ground, PathKind};
+use crate::access::granted_path::{GrantedPath, PathKind};
 use crate::actions::Actions;
 
 /// The rights of a grant.
@@ -64,12 +64,12 @@ pub struct Grant {
     pub secret_sha256: String,
     /// The one transfer that the grant was delegated for, to another node that carries it for the holder of an ordinary key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub errand: Option<Errand>,
+    pub errand: Option<DelegatedScope>,
 }
 
 /// The one transfer that a grant was delegated for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Errand {
+pub struct DelegatedScope {
     /// The transfer's id.
     pub job: String,
     /// Its target below the export, hexadecimal: a path need not be text. `None` for a transfer to memory.
@@ -112,16 +112,16 @@ impl Grant {
     }
 
     /// The path that the key opens; `None` if it is malformed. A key for one transfer opens the target of that transfer alone.
-    pub(crate) fn ground(&self) -> Option<Ground> {
+    pub(crate) fn ground(&self) -> Option<GrantedPath> {
         let prefix = self.prefix_path()?;
         let Some(target) = self.errand.as_ref().and_then(|errand| errand.path.as_ref()) else {
-            return Some(Ground::at(prefix, PathKind::Tree));
+            return Some(GrantedPath::at(prefix, PathKind::Tree));
         };
         let target = RelPath::parse(&model::hex::decode(target)?).ok()?;
         Some(if target == prefix {
-            Ground::at(prefix, PathKind::Entry)
+            GrantedPath::at(prefix, PathKind::Entry)
         } else {
-            Ground { entry: Some(target), ..Ground::at(prefix, PathKind::Tree) }
+            GrantedPath { entry: Some(target), ..GrantedPath::at(prefix, PathKind::Tree) }
         })
     }
 }

@@ -36,7 +36,7 @@ pub mod x509;
 
 pub use access::{Access, Denied, Permit, Ticket};
 pub use actions::{Action, Actions};
-pub use grant::{Errand, Grant, Rights, hex};
+pub use grant::{DelegatedScope, Grant, Rights, hex};
 pub use grants::Grants;
 pub use issuer::Issuer;
 pub use key::{AccessKey, Fingerprint};

@@ -45,9 +45,9 @@ pub fn fingerprint(certificate: &CertificateDer<'_>) -> Option<Fingerprint> {
 ///
 /// # Errors
 /// The authorities cannot be used.
-pub fn client_config(trust: &Trust, alpn: Vec<Vec<u8>>) -> Result<(Arc<ClientConfig>, Seen), rustls::Error> {
+pub fn client_config(trust: &Trust, alpn: Vec<Vec<u8>>) -> Result<(Arc<ClientConfig>, SeenFingerprint), rustls::Error> {
     let provider = provider();
-    let seen = Seen::default();
+    let seen = SeenFingerprint::default();
     let authority = match trust {
         Trust::Fingerprints(_) => None,
         Trust::Authorities(roots) => {
@@ -72,9 +72,9 @@ pub fn client_config(trust: &Trust, alpn: Vec<Vec<u8>>) -> Result<(Arc<ClientCon
 
 /// The fingerprint of the server's certificate, also where the certificate was refused.
 #[derive(Clone, Debug, Default)]
-pub struct Seen(Arc<Mutex<Option<Fingerprint>>>);
+pub struct SeenFingerprint(Arc<Mutex<Option<Fingerprint>>>);
 
-impl Seen {
+impl SeenFingerprint {
     /// The fingerprint, once the certificate has been shown.
     pub fn get(&self) -> Option<Fingerprint> {
         *self.0.lock()
@@ -84,7 +84,7 @@ impl Seen {
 struct Verifier {
     authority: Option<Arc<WebPkiServerVerifier>>,
     accepted: Vec<Fingerprint>,
-    seen: Seen,
+    seen: SeenFingerprint,
     provider: Arc<CryptoProvider>,
 }
 

@@ -296,7 +296,7 @@ impl Authenticator {
                 certificate.unwrap_or(Credential::None)
             }
         };
-        Ok(Principal { is_anonymous: access.is_guest(), access, credential, rejected: None })
+        Ok(Principal { is_anonymous: access.is_anonymous(), access, credential, rejected: None })
     }
 
     /// The refusal of a request for which an anonymous client must authenticate.

@@ -64,6 +64,6 @@ impl Credential {
 
 /// No rights: those of an anonymous client where nothing is public.
 pub(crate) fn no_access() -> Access {
-    let (who, holder) = ("nobody".to_owned(), auth::access::GUEST.to_owned());
+    let (who, holder) = ("nobody".to_owned(), auth::access::ANONYMOUS.to_owned());
     Access::Ticket(Arc::new(Ticket { who, holder, permits: Vec::new(), everywhere: Actions::NONE, expires: None }))
 }

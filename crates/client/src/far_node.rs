@@ -20,7 +20,7 @@ use wire::frame::Request;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A node as the peer of a test.
-pub struct FarNode {
+pub struct RemoteNode {
     session: Session,
     address: SocketAddr,
     name: String,
@@ -32,17 +32,17 @@ pub struct FarNode {
     received_max: Option<(usize, TcpStream)>,
 }
 
-impl FarNode {
+impl RemoteNode {
     /// A peer over a session that is logged in. Datagrams and streams of the tests go to `address`.
-    pub fn new(session: Session, address: SocketAddr, name: String) -> FarNode {
-        FarNode { session, address, name, first_stream: 0, hosts: None, received_max: None }
+    pub fn new(session: Session, address: SocketAddr, name: String) -> RemoteNode {
+        RemoteNode { session, address, name, first_stream: 0, hosts: None, received_max: None }
     }
 
     /// Limits the bytes that the node may send in one test; the connection is shut when it sends more.
     ///
     /// # Errors
     /// The host cannot duplicate the connection's descriptor.
-    pub fn hear_at_most(&mut self, bytes: usize) -> std::io::Result<()> {
+    pub fn limit_received_bytes(&mut self, bytes: usize) -> std::io::Result<()> {
         self.received_max = Some((bytes, self.session.hold()?));
         Ok(())
     }
@@ -160,7 +160,7 @@ impl FarNode {
     }
 }
 
-impl task::Peer for FarNode {
+impl task::Peer for RemoteNode {
     fn address(&self) -> SocketAddr {
         self.address
     }
@@ -193,7 +193,7 @@ fn test_error(error: engine::Error) -> probe::Error {
     }
 }
 
-impl Peer for FarNode {
+impl Peer for RemoteNode {
     fn dial(&mut self, ids: &[u32], order: &Order) -> probe::Result<Vec<(u32, TcpStream)>> {
         // The node accepts streams only after it has answered a request of the session.
         self.limits()?;

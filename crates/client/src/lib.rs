@@ -1,5 +1,5 @@
 //! What a client process needs beside the engine: the state directory with its identity and grants ([`StateDir`]), a node as the
-//! peer of a test ([`FarNode`]), and stores on remote servers, opened by their URL ([`remote_store`]).
+//! peer of a test ([`RemoteNode`]), and stores on remote servers, opened by their URL ([`remote_store`]).
 //!
 //! What this crate does not know: command lines, the environment, what a node offers.
 //!
@@ -18,5 +18,5 @@ mod far_node;
 pub mod remote_store;
 mod state;
 
-pub use far_node::FarNode;
+pub use far_node::RemoteNode;
 pub use state::{StateDir, StateError};

@@ -8,7 +8,7 @@ use model::fault::{Blame, Fault};
 use model::name::{Name, NameError, RelPath};
 use remote::mirrored::SourceStore;
 use remote::s3::Bucket;
-use remote::{Dav, Means, Redirects, S3, TokenSource};
+use remote::{Dav, Redirects, S3, ServerSettings, TokenSource};
 use rustls::ClientConfig;
 use store::Store;
 use web::client::Guard;
@@ -130,8 +130,8 @@ pub fn open(url: &str, settings: RemoteSettings, credentials: &dyn Credentials) 
     }
 }
 
-fn means(settings: RemoteSettings, token: Arc<TokenSource>) -> Means {
-    Means { dialer: settings.dialer, token, redirects: settings.redirects, patience: settings.patience }
+fn means(settings: RemoteSettings, token: Arc<TokenSource>) -> ServerSettings {
+    ServerSettings { dialer: settings.dialer, token, redirects: settings.redirects, patience: settings.patience }
 }
 
 fn open_dav(url: &str, settings: RemoteSettings, credentials: &dyn Credentials) -> Result<RemoteStore, Error> {

@@ -230,7 +230,7 @@ impl StateDir {
     ///
     /// # Errors
     /// The state directory cannot be read, written or locked.
-    pub fn keep_address(&self, address: SocketAddr) -> Result<()> {
+    pub fn store_address(&self, address: SocketAddr) -> Result<()> {
         let _lock = self.lock()?;
         self.write(ADDRESS, format!("{address}\n").as_bytes())
     }
@@ -239,7 +239,7 @@ impl StateDir {
     ///
     /// # Errors
     /// The state directory cannot be read, written or locked.
-    pub fn keep_exports(&self, names: &[String]) -> Result<()> {
+    pub fn store_exports(&self, names: &[String]) -> Result<()> {
         let _lock = self.lock()?;
         let lines: String = names.iter().map(|name| format!("{name}\n")).collect();
         self.write(EXPORTS, lines.as_bytes())
@@ -269,7 +269,7 @@ impl StateDir {
     ///
     /// # Errors
     /// The state directory cannot be read, written or locked.
-    pub fn keep_locks(&self, bytes: &[u8]) -> Result<()> {
+    pub fn store_locks(&self, bytes: &[u8]) -> Result<()> {
         let _lock = self.lock()?;
         self.write(LOCKS, bytes)
     }
@@ -290,7 +290,7 @@ impl StateDir {
     ///
     /// # Errors
     /// The file cannot be read, or is damaged.
-    pub fn errand_grants(&self) -> Result<Grants> {
+    pub fn transfer_grants(&self) -> Result<Grants> {
         self.read_grants(ERRAND_GRANTS)
     }
 
@@ -312,7 +312,7 @@ impl StateDir {
     ///
     /// # Errors
     /// As for [`StateDir::change_grants`].
-    pub fn change_errand_grants<T>(&self, change: impl FnOnce(&mut Grants) -> T) -> Result<T> {
+    pub fn change_transfer_grants<T>(&self, change: impl FnOnce(&mut Grants) -> T) -> Result<T> {
         self.change(ERRAND_GRANTS, change)
     }
 
@@ -333,12 +333,12 @@ impl StateDir {
                 let _ = fs::remove_file(self.path.join(format!("{name}.new")));
                 let _ = fs::remove_file(&reserve);
                 let written = self.write(name, bytes);
-                self.set_aside();
+                self.reserve_room();
                 written
             }
             other => {
                 if name == GRANTS {
-                    self.set_aside();
+                    self.reserve_room();
                 }
                 other
             }
@@ -346,7 +346,7 @@ impl StateDir {
     }
 
     /// Reserves room for the grants if there are any. A failure is ignored: it harms only when the disk is full later.
-    pub fn set_aside(&self) {
+    pub fn reserve_room(&self) {
         if !self.path.join(GRANTS).exists() {
             return;
         }
@@ -471,7 +471,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::open(dir.path()).unwrap();
         let room = || fs::metadata(dir.path().join(RESERVE)).map(|there| (there.len(), there.blocks() * 512)).ok();
-        state.change_errand_grants(|grants| grants.list.clear()).unwrap();
+        state.change_transfer_grants(|grants| grants.list.clear()).unwrap();
         assert_eq!(room(), None);
         state.change_grants(|grants| grants.list.clear()).unwrap();
         let (length, taken) = room().unwrap();

@@ -8,7 +8,7 @@ use auth::Access;
 use crate::stream::Joined;
 
 /// The client whose question is being answered, and its connection.
-pub struct Asker<'a> {
+pub struct Requester<'a> {
     /// The client's rights.
     pub access: &'a Access,
     /// The client's address.

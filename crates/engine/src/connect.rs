@@ -34,7 +34,7 @@ pub struct Connect<'a> {
     /// Checks each address before it is dialled, where a client ordered the connection.
     pub guard: Option<Arc<dial::Guard>>,
     /// Further addresses that nodes have advertised, for the next connection.
-    pub elsewhere: dial::Elsewhere,
+    pub advertised_addresses: dial::AdvertisedAddresses,
 }
 
 impl<'a> Connect<'a> {
@@ -54,7 +54,7 @@ impl<'a> Connect<'a> {
             timeouts: Timeouts::default(),
             session,
             guard: None,
-            elsewhere: dial::Elsewhere::default(),
+            advertised_addresses: dial::AdvertisedAddresses::default(),
         })
     }
 
@@ -69,8 +69,8 @@ impl<'a> Connect<'a> {
     /// Connects to the node, and logs in.
     pub(crate) fn dial(&self, to: &HostPort) -> Result<LoggedIn> {
         let started = Instant::now();
-        let socket = dial::dial(to, &self.timeouts, self.guard.as_deref(), &self.elsewhere)?;
-        let mut login = self.log_in(socket, to).inspect_err(|_| self.elsewhere.forget(&to.to_string()))?;
+        let socket = dial::dial(to, &self.timeouts, self.guard.as_deref(), &self.advertised_addresses)?;
+        let mut login = self.log_in(socket, to).inspect_err(|_| self.advertised_addresses.forget(&to.to_string()))?;
         login.connected_after = started.elapsed();
         Ok(login)
     }

@@ -1,6 +1,6 @@
 //! The control of a running job: changes its settings while it runs, and shows its status.
 //!
-//! Each end of a job has one. A change at one end is sent to the other ([`wire::Frame::Steer`]), so that both show the same
+//! Each end of a job has one. A change at one end is sent to the other ([`wire::Frame::LiveSettings`]), so that both show the same
 //! settings. The sending end enforces the limit; the client opens and closes streams.
 
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use model::Progress;
 use model::id::Uuid;
-use model::spec::Steer;
+use model::spec::LiveSettings;
 use model::v1;
 use parking_lot::{Mutex, MutexGuard};
 use sys::waker::Waker;
@@ -55,7 +55,7 @@ struct ControlState {
     moved: Moved,
     /// Bytes and files of this attempt that `moved` includes.
     counted: (u64, u64),
-    steer: Steer,
+    steer: LiveSettings,
     /// When the limit lapses; none for a limit that does not.
     limit_until: Option<Instant>,
     /// Counts the changes made at this end, which must be sent to the other.
@@ -113,7 +113,7 @@ impl ControlState {
 
 impl Control {
     /// The control of a job that begins with these settings. Setting `cancel` ends the job.
-    pub fn new(label: Label, steer: Steer, cancel: Arc<AtomicBool>) -> Control {
+    pub fn new(label: Label, steer: LiveSettings, cancel: Arc<AtomicBool>) -> Control {
         let state = ControlState {
             label,
             peer: None,
@@ -143,7 +143,7 @@ impl Control {
     }
 
     /// From now on every settled file is reported to the watcher of the job.
-    pub fn tell_files(&self) {
+    pub fn report_files(&self) {
         self.state().reports_files = true;
     }
 
@@ -171,7 +171,7 @@ impl Control {
     }
 
     /// The job's settings, and how often they were changed at this end.
-    pub fn steer(&self) -> (Steer, u64) {
+    pub fn steer(&self) -> (LiveSettings, u64) {
         let mut state = self.state();
         if state.limit_until.is_some_and(|until| until <= Instant::now()) {
             // The limit lapses: it was not renewed in time.
@@ -186,7 +186,7 @@ impl Control {
     pub fn change(&self, change: &v1::Change) {
         let mut state = self.state();
         let steer = state.steer;
-        state.steer = Steer {
+        state.steer = LiveSettings {
             limit_bit_s: change.limit_bit_s.unwrap_or(steer.limit_bit_s),
             streams: change.streams.unwrap_or(steer.streams).min(wire::limits::STREAMS_MAX / 4),
             paused: change.paused.unwrap_or(steer.paused),
@@ -208,7 +208,7 @@ impl Control {
     }
 
     /// Takes over the settings that the other end has sent.
-    pub fn adopt(&self, steer: Steer) {
+    pub fn adopt(&self, steer: LiveSettings) {
         let mut state = self.state();
         if steer.limit_bit_s != state.steer.limit_bit_s {
             state.limit_is_remote = true;
@@ -356,17 +356,17 @@ mod tests {
     use super::*;
 
     fn control() -> Control {
-        Control::new(Label::default(), Steer { limit_bit_s: 5, ..Steer::default() }, Arc::default())
+        Control::new(Label::default(), LiveSettings { limit_bit_s: 5, ..LiveSettings::default() }, Arc::default())
     }
 
     #[test]
     fn a_change_keeps_the_other_settings_and_counts_once() {
         let control = control();
         control.change(&v1::Change { streams: Some(3), ..v1::Change::default() });
-        assert_eq!(control.steer(), (Steer { limit_bit_s: 5, streams: 3, paused: false }, 1));
+        assert_eq!(control.steer(), (LiveSettings { limit_bit_s: 5, streams: 3, paused: false }, 1));
         control.change(&v1::Change { streams: Some(3), ..v1::Change::default() });
         assert_eq!(control.steer().1, 1);
-        control.adopt(Steer { paused: true, ..Steer::default() });
+        control.adopt(LiveSettings { paused: true, ..LiveSettings::default() });
         assert_eq!((control.steer().1, control.show().state), (1, v1::Stage::Paused));
         control.change(&v1::Change { paused: Some(false), cancel: true, ..v1::Change::default() });
         assert!(control.is_cancelled() && control.show().state == v1::Stage::Running);

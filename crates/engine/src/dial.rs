@@ -44,9 +44,9 @@ pub type Guard = dyn Fn(IpAddr) -> std::result::Result<(), String> + Send + Sync
 /// Further addresses that nodes have advertised. A client that connects again tries them too: the former path may be down. Clones
 /// share the addresses.
 #[derive(Clone, Debug, Default)]
-pub struct Elsewhere(Arc<Mutex<HashMap<String, Vec<SocketAddr>>>>);
+pub struct AdvertisedAddresses(Arc<Mutex<HashMap<String, Vec<SocketAddr>>>>);
 
-impl Elsewhere {
+impl AdvertisedAddresses {
     /// Remembers the addresses that a node has advertised. An empty list changes nothing: the node may not have had time to advertise.
     pub fn note(&self, node: &str, at: &[SocketAddr]) {
         let mut known = self.0.lock();
@@ -90,7 +90,12 @@ const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(400);
 ///
 /// # Errors
 /// The name does not resolve, the guard refuses an address, or no address answers.
-pub fn dial(to: &HostPort, timeouts: &Timeouts, guard: Option<&Guard>, elsewhere: &Elsewhere) -> Result<TcpStream> {
+pub fn dial(
+    to: &HostPort,
+    timeouts: &Timeouts,
+    guard: Option<&Guard>,
+    advertised_addresses: &AdvertisedAddresses,
+) -> Result<TcpStream> {
     let addresses: Vec<SocketAddr> = (to.host.as_str(), to.port)
         .to_socket_addrs()
         .map_err(|source| Error::Resolve { host: to.host.clone(), source })?
@@ -100,7 +105,7 @@ pub fn dial(to: &HostPort, timeouts: &Timeouts, guard: Option<&Guard>, elsewhere
         let reason = format!("nothing is carried to {to} for others: {why}");
         return Err(Error::Refused { peer: "this node".into(), refusal: Refusal::new(Fault::Auth, reason) });
     }
-    let advertised = elsewhere.of(&to.to_string());
+    let advertised = advertised_addresses.of(&to.to_string());
     let advertised: Vec<SocketAddr> = advertised
         .into_iter()
         .filter(|at| !addresses.contains(at) && addresses.iter().any(|own| may_dial_advertised(own.ip(), at.ip())))
@@ -175,14 +180,14 @@ mod tests {
 
     #[test]
     fn the_number_of_remembered_nodes_is_bounded() {
-        let elsewhere = Elsewhere::default();
+        let advertised_addresses = AdvertisedAddresses::default();
         let at = ["192.0.2.7:9".parse().unwrap()];
-        (0..2 * NODES_MAX).for_each(|node| elsewhere.note(&node.to_string(), &at));
-        assert_eq!((elsewhere.of("7"), elsewhere.of("2000")), (at.to_vec(), Vec::new()));
-        elsewhere.note("7", &[]);
-        assert_eq!(elsewhere.of("7"), at, "an empty list changes nothing");
-        elsewhere.forget("7");
-        assert_eq!(elsewhere.of("7"), Vec::new());
+        (0..2 * NODES_MAX).for_each(|node| advertised_addresses.note(&node.to_string(), &at));
+        assert_eq!((advertised_addresses.of("7"), advertised_addresses.of("2000")), (at.to_vec(), Vec::new()));
+        advertised_addresses.note("7", &[]);
+        assert_eq!(advertised_addresses.of("7"), at, "an empty list changes nothing");
+        advertised_addresses.forget("7");
+        assert_eq!(advertised_addresses.of("7"), Vec::new());
     }
 
     /// The first address does not answer, the advertised one does.
@@ -191,12 +196,15 @@ mod tests {
         let node = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let to = HostPort { host: "127.0.0.1".into(), port: gone.port() };
-        let elsewhere = Elsewhere::default();
+        let advertised_addresses = AdvertisedAddresses::default();
         let timeouts = Timeouts::default();
-        assert!(dial(&to, &timeouts, None, &elsewhere).is_err());
-        elsewhere.note(&to.to_string(), &[node.local_addr().unwrap()]);
-        assert_eq!(dial(&to, &timeouts, None, &elsewhere).unwrap().peer_addr().unwrap(), node.local_addr().unwrap());
+        assert!(dial(&to, &timeouts, None, &advertised_addresses).is_err());
+        advertised_addresses.note(&to.to_string(), &[node.local_addr().unwrap()]);
+        assert_eq!(
+            dial(&to, &timeouts, None, &advertised_addresses).unwrap().peer_addr().unwrap(),
+            node.local_addr().unwrap()
+        );
         let no_loopback: Box<Guard> = Box::new(|ip| if ip.is_loopback() { Err("no".into()) } else { Ok(()) });
-        assert!(matches!(dial(&to, &timeouts, Some(&*no_loopback), &elsewhere), Err(Error::Refused { .. })));
+        assert!(matches!(dial(&to, &timeouts, Some(&*no_loopback), &advertised_addresses), Err(Error::Refused { .. })));
     }
 }

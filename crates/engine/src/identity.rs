@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use auth::Fingerprint;
 use auth::trust;
-pub use auth::trust::{HTTP_BY_KEY_ALPN, Seen, Trust, fingerprint, provider};
+pub use auth::trust::{HTTP_BY_KEY_ALPN, SeenFingerprint, Trust, fingerprint, provider};
 use model::HostPort;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{AlertDescription, ClientConfig, ServerConfig};
@@ -73,18 +73,21 @@ pub fn server_config(identity: &NodeIdentity) -> Result<Arc<ServerConfig>, rustl
 ///
 /// # Errors
 /// The configuration cannot be made of the trusted authorities.
-pub fn client_config(trust: &Trust, offered: &[Version]) -> Result<(Arc<ClientConfig>, Seen), rustls::Error> {
+pub fn client_config(
+    trust: &Trust,
+    offered: &[Version],
+) -> Result<(Arc<ClientConfig>, SeenFingerprint), rustls::Error> {
     trust::client_config(trust, offered.iter().map(|v| v.alpn()).collect())
 }
 
 /// The error that a failed handshake stands for.
-pub(crate) fn handshake_error(error: Error, to: &HostPort, trust: &Trust, seen: &Seen) -> Error {
+pub(crate) fn handshake_error(error: Error, to: &HostPort, trust: &Trust, seen: &SeenFingerprint) -> Error {
     let to = to.to_string();
     let Error::Broken { source, .. } = &error else { return error };
     let tls = source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match (tls, seen.get(), trust) {
         (Some(rustls::Error::InvalidCertificate(why)), _, Trust::Authorities(_)) => {
-            Error::Certificate { to, why: model::fault::in_words(why.to_string()) }
+            Error::Certificate { to, why: model::fault::explain_library_message(why.to_string()) }
         }
         (Some(rustls::Error::InvalidCertificate(_)), Some(shown), Trust::Fingerprints(expected)) => {
             let expected: Vec<String> = expected.iter().map(Fingerprint::to_string).collect();

@@ -14,9 +14,9 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use model::account::{Account, Spent, Waited};
+use model::account::{Account, StageTimes, TargetWaits};
 use model::name::RelPath;
-use model::spec::Steer;
+use model::spec::LiveSettings;
 use model::{Progress, v1};
 use pilot::{Evidence, Known, PathHistory, Permitted};
 use wire::frame::{Counts, Open, Plan, Removal, Suite};
@@ -80,7 +80,7 @@ pub struct StreamTerms {
     /// The shares of paths among this node's jobs, and the address of this job's other end.
     pub path_shares: Option<(PathShares, IpAddr)>,
     /// The limit, streams and pause of the job's order, which the other end applies until they are changed.
-    pub ordered: Steer,
+    pub ordered: LiveSettings,
     /// How long a stream may be unable to send: a receiver that waits for space closes its window.
     pub patience: Duration,
     /// Streams are kept for the session's next job, where the other end agrees and this job succeeds.
@@ -185,7 +185,7 @@ pub struct Driven {
     /// The other end's counts.
     pub peer_counts: Counts,
     /// How long the receiver waited for its target.
-    pub waited: Waited,
+    pub waited: TargetWaits,
     /// How long the other end was silent, beyond the time after which it is pinged.
     pub silent: Duration,
     /// The history of the paths, for the next job, by the address of the other end.
@@ -201,10 +201,10 @@ pub struct Driven {
 }
 
 /// An event of a running job, for its caller.
-pub enum News<'a> {
+pub enum JobEvent<'a> {
     /// Its numbers, about ten times a second, and the file under way.
     Progress(&'a Progress, Option<RelPath>),
-    /// A file is settled; reported after [`Control::tell_files`].
+    /// A file is settled; reported after [`Control::report_files`].
     File(SettledFile),
     /// A step of a dry run.
     Plan(&'a Plan),
@@ -212,8 +212,8 @@ pub enum News<'a> {
     Removing(Removal),
 }
 
-/// Receives the [`News`] of a running job.
-pub type Watch<'a> = &'a mut dyn FnMut(News<'_>);
+/// Receives the [`JobEvent`] of a running job.
+pub type Watch<'a> = &'a mut dyn FnMut(JobEvent<'_>);
 
 const TICK: Duration = Duration::from_millis(100);
 
@@ -241,7 +241,7 @@ pub fn drive(
     driven.account = sampler.account(&pool.samples());
     driven.past = sampler.past();
     driven.peer = sampler.peer.take().map(|peer| *peer);
-    if driven.waited == Waited::default() {
+    if driven.waited == TargetWaits::default() {
         driven.waited = side.waited();
     }
     control.saw(&side.progress(), pool.running as u32);
@@ -270,7 +270,7 @@ pub fn drive(
 }
 
 impl Driven {
-    fn note(&mut self, end: StreamEnd, ended: &mut Spent) -> Result<()> {
+    fn note(&mut self, end: StreamEnd, ended: &mut StageTimes) -> Result<()> {
         if end.facts.bytes > 0 || end.result.is_ok() {
             self.streams.push(end.facts);
         }
@@ -289,8 +289,8 @@ fn send_pending(link: &mut Link, pool: &StreamPool, sampler: &mut Sampler) -> Re
         }
         if matches!(frame, Frame::Finished(_)) {
             let waited = pool.side.waited();
-            if waited != Waited::default() {
-                link.send(&Frame::Waited(waited))?;
+            if waited != TargetWaits::default() {
+                link.send(&Frame::TargetWaits(waited))?;
             }
             // The other end receives nothing after `Finished`.
             link.send(&Frame::Account(Box::new(sampler.account(&pool.samples()))))?;
@@ -330,14 +330,14 @@ fn run(
         steering.apply_changes(link, &*side)?;
         side.pump()?;
         send_pending(link, pool, sampler)?;
-        side.take_plans().iter().for_each(|plan| watch(News::Plan(plan)));
-        side.take_files().into_iter().for_each(|file| watch(News::File(file)));
-        side.take_removal().into_iter().for_each(|removal| watch(News::Removing(removal)));
+        side.take_plans().iter().for_each(|plan| watch(JobEvent::Plan(plan)));
+        side.take_files().into_iter().for_each(|file| watch(JobEvent::File(file)));
+        side.take_removal().into_iter().for_each(|removal| watch(JobEvent::Removing(removal)));
         if let Some(error) = side.take_failure() {
             return Err(error);
         }
         if side.is_finished() {
-            side.take_files().into_iter().for_each(|file| watch(News::File(file)));
+            side.take_files().into_iter().for_each(|file| watch(JobEvent::File(file)));
             return Ok(());
         }
         supervisor.step(link, pool, streams, steering.applied.streams, sampler, driven)?;
@@ -349,7 +349,7 @@ fn run(
             ticked = Instant::now();
             side.tick();
             let progress = side.progress();
-            watch(News::Progress(&progress, side.current()));
+            watch(JobEvent::Progress(&progress, side.current()));
             control.saw(&progress, (pool.running + movers.collect_reports(sampler)) as u32);
             driven.note_progress(&progress, started.elapsed());
             driven.silent = silence.update(link.silence(), link.timeouts().pace.ping_after * 2);
@@ -361,11 +361,11 @@ fn run(
         link.exchange(TICK.saturating_sub(ticked.elapsed()))?;
         while let Some(frame) = link.next_frame()? {
             match frame {
-                Frame::Steer(to) => control.adopt(to),
+                Frame::LiveSettings(to) => control.adopt(to),
                 Frame::Account(of) => movers.take_peer_account(of, sampler),
                 Frame::Spread(over) => sampler.spread = over,
                 Frame::Counts(of) => driven.peer_counts = of,
-                Frame::Waited(of) => driven.waited = of,
+                Frame::TargetWaits(of) => driven.waited = of,
                 Frame::Busy(why) => steering.peer_busy = Some((why, Instant::now())),
                 frame => {
                     let handled = side.handle(frame);

@@ -16,7 +16,7 @@ use store::posix::{Links, Posix};
 
 /// A living job's list of directories.
 #[derive(Debug)]
-pub struct Leftovers {
+pub struct UnfinishedFileLog {
     path: PathBuf,
     inner: Mutex<DirectoryList>,
 }
@@ -32,12 +32,12 @@ struct DirectoryList {
 /// The bound on the bytes of one job's list. In directories beyond it, the files of a killed job stay.
 const LIST_BYTES_MAX: usize = 16 << 20;
 
-impl Leftovers {
+impl UnfinishedFileLog {
     /// Starts the list of a job that writes below `root`, with `tag` in the names of its unfinished files.
     ///
     /// # Errors
     /// The list cannot be created, locked or written.
-    pub fn begin(state: &Path, root: &Path, tag: &str) -> io::Result<Leftovers> {
+    pub fn begin(state: &Path, root: &Path, tag: &str) -> io::Result<UnfinishedFileLog> {
         let dir = state.join("unfinished");
         fs::create_dir_all(&dir)?;
         let path = dir.join(tag);
@@ -48,7 +48,7 @@ impl Leftovers {
         writeln!(file, "{}", hex::encode(root.as_os_str().as_bytes()))?;
         fs::rename(&unnamed, &path)?;
         let listed = DirectoryList { file, dirs: HashSet::new(), bytes: 0, bytes_max: LIST_BYTES_MAX };
-        Ok(Leftovers { path, inner: Mutex::new(listed) })
+        Ok(UnfinishedFileLog { path, inner: Mutex::new(listed) })
     }
 
     /// Lists a directory in which an unfinished file is about to be made.
@@ -71,7 +71,7 @@ impl Leftovers {
     }
 }
 
-impl Drop for Leftovers {
+impl Drop for UnfinishedFileLog {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }
@@ -116,7 +116,7 @@ mod tests {
     fn a_list_has_an_end() {
         const MOST: usize = LIST_BYTES_MAX / 16;
         let state = tempfile::tempdir().unwrap();
-        let list = Leftovers::begin(state.path(), Path::new("/nowhere"), "many").unwrap();
+        let list = UnfinishedFileLog::begin(state.path(), Path::new("/nowhere"), "many").unwrap();
         assert_eq!(std::mem::replace(&mut list.inner.lock().bytes_max, MOST), LIST_BYTES_MAX);
         let dir = |n: usize| RelPath::parse(format!("{n}/{}", "d/".repeat(1000)).as_bytes()).unwrap();
         (0..2 * MOST / 2000).for_each(|n| list.opening(&dir(n)));
@@ -133,17 +133,17 @@ mod tests {
         let names = ["a/b/.longhaul-dead-1f.part", "a/b/.longhaul-alive-1.part", "a/b/kept", ".longhaul-dead-2.part"];
         names.iter().for_each(|name| fs::write(root.path().join(name), "x").unwrap());
         let dir = |text: &str| RelPath::parse(text.as_bytes()).unwrap();
-        let dead = Leftovers::begin(state.path(), root.path(), "dead").unwrap();
+        let dead = UnfinishedFileLog::begin(state.path(), root.path(), "dead").unwrap();
         dead.opening(&dir("a/b"));
         dead.opening(&RelPath::root());
-        let alive = Leftovers::begin(state.path(), root.path(), "alive").unwrap();
+        let alive = UnfinishedFileLog::begin(state.path(), root.path(), "alive").unwrap();
         alive.opening(&dir("a/b"));
-        assert_eq!(Leftovers::sweep(state.path()), 0, "both jobs live");
+        assert_eq!(UnfinishedFileLog::sweep(state.path()), 0, "both jobs live");
         // A killed process drops its locks and nothing else.
         dead.inner.lock().file.unlock().unwrap();
-        assert_eq!(Leftovers::sweep(state.path()), 2);
+        assert_eq!(UnfinishedFileLog::sweep(state.path()), 2);
         let left: Vec<bool> = names.iter().map(|name| root.path().join(name).exists()).collect();
         assert_eq!(left, [false, true, true, false]);
-        assert_eq!(Leftovers::sweep(state.path()), 0);
+        assert_eq!(UnfinishedFileLog::sweep(state.path()), 0);
     }
 }

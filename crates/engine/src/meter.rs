@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-pub use model::account::{Spent, Stage};
+pub use model::account::{Stage, StageTimes};
 use parking_lot::{Mutex, MutexGuard};
 
 #[derive(Debug)]
@@ -14,7 +14,7 @@ struct Laps {
     stage: Stage,
     entered: Instant,
     cpu: Duration,
-    spent: Spent,
+    spent: StageTimes,
 }
 
 /// The meter of one thread.
@@ -25,7 +25,7 @@ impl Default for Meter {
     fn default() -> Meter {
         let entered = Instant::now();
         let cpu = sys::clock::thread_cpu();
-        Meter(Mutex::new(Laps { stage: Stage::Idle, entered, cpu, spent: Spent::default() }))
+        Meter(Mutex::new(Laps { stage: Stage::Idle, entered, cpu, spent: StageTimes::default() }))
     }
 }
 
@@ -67,7 +67,7 @@ impl Meter {
     }
 
     /// The time spent so far, the running stage included.
-    pub fn read(&self) -> Spent {
+    pub fn read(&self) -> StageTimes {
         let laps = self.laps();
         let mut spent = laps.spent;
         spent.wall[laps.stage as usize] += laps.entered.elapsed();

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use auth::AccessKey;
 use model::account::Account;
-use model::spec::Steer;
+use model::spec::LiveSettings;
 use model::{HostPort, Progress, v1};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use sys::waker::Waker;
@@ -313,8 +313,8 @@ impl Movers {
     }
 
     /// Sends the job's new settings to all movers.
-    pub(crate) fn steer(&self, to: &Steer) {
-        self.send_to_all(&Frame::Steer(*to));
+    pub(crate) fn steer(&self, to: &LiveSettings) {
+        self.send_to_all(&Frame::LiveSettings(*to));
     }
 
     /// Passes the client's account to all movers.

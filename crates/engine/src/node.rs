@@ -20,7 +20,7 @@ use wire::frame::{Direction, KeyProof, Open, Request, Suite, Totals};
 use wire::{Frame, WireError};
 
 use crate::SOFTWARE;
-pub use crate::asker::Asker;
+pub use crate::asker::Requester;
 use crate::budget::Part;
 use crate::control::{Control, Label};
 use crate::error::{Error, Result};
@@ -136,7 +136,7 @@ impl<'a> ClientSession<'a> {
         let (sender, joined) = channel();
         let secret = link.secret()?;
         let open = OpenRendezvous { secret: secret.clone(), sealed: !plain, joined: sender, waker: link.waker() };
-        let rendezvous = match host.open_gate(session, open) {
+        let rendezvous = match host.open_rendezvous(session, open) {
             Ok(guard) => guard,
             Err(refusal) => return Ok(Err(refusal)),
         };
@@ -157,7 +157,7 @@ impl<'a> ClientSession<'a> {
             history: None,
             series: None,
             path_shares: host.path_shares().map(|path_shares| (path_shares, peer.ip())),
-            ordered: model::spec::Steer::default(),
+            ordered: model::spec::LiveSettings::default(),
             patience: Duration::ZERO,
             keep: false,
             help: StreamHelpers::None,
@@ -170,7 +170,7 @@ impl<'a> ClientSession<'a> {
         let mut idle_since = Instant::now();
         loop {
             match self.link.next_frame() {
-                Ok(Some(Frame::Ask(id, request))) => match self.host.still_stands(&self.access) {
+                Ok(Some(Frame::Ask(id, request))) => match self.host.check_access(&self.access) {
                     Ok(()) => self.answer(id, &request)?,
                     Err(refusal) => self.deny(id, &request, refusal)?,
                 },
@@ -237,7 +237,8 @@ impl<'a> ClientSession<'a> {
         let local = self.link.socket().local_addr().ok();
         let gone = GoneFlag::default();
         let is_gone = || gone.0.load(Ordering::Acquire);
-        let asker = Asker { access: &self.access, peer: self.peer, local, joined: &mut self.joined, is_gone: &is_gone };
+        let asker =
+            Requester { access: &self.access, peer: self.peer, local, joined: &mut self.joined, is_gone: &is_gone };
         let (lines, batches) = sync_channel::<AnswerPart>(4);
         let link = &mut self.link;
         let refusal = std::thread::scope(|scope| -> Result<Option<Refusal>> {
@@ -293,7 +294,7 @@ impl<'a> ClientSession<'a> {
         self.had_job = true;
         // Streams that the client has not named are not used again.
         self.kept_streams.clear();
-        let result = match self.host.still_stands(&self.access) {
+        let result = match self.host.check_access(&self.access) {
             Ok(()) if order.direction == Direction::Push => self.push(&order),
             Ok(()) => self.pull(&order),
             Err(refusal) => Err((Totals::default(), refused(refusal))),

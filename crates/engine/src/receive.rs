@@ -19,10 +19,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use model::Progress;
-use model::account::Waited;
+use model::account::TargetWaits;
 use model::checksum::{BlockSum, Digest};
 use model::name::RelPath;
-use model::spec::{Options, Steer};
+use model::spec::{LiveSettings, Options};
 use model::{Algorithm, Expected, Refusal};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use store::Store;
@@ -101,7 +101,7 @@ pub struct Receiving {
     /// Blocks that wait for those before them, where the target takes files in order.
     held_blocks: Arc<HeldBlocks>,
     busy: Mutex<String>,
-    waited: Mutex<Waited>,
+    waited: Mutex<TargetWaits>,
     /// How many files wait for another job that writes them, and since when.
     others_write: Mutex<(u32, Option<Instant>)>,
     /// Files that are not skipped by length and time alone.
@@ -149,7 +149,7 @@ impl Receiving {
         opening: Box<dyn Fn(&model::RelPath) + Send + Sync>,
     ) -> Arc<Receiving> {
         let mut machine = Receiver::new(target.clone(), policy.options.checksums.clone());
-        if policy.options.delete.is_asked() {
+        if policy.options.delete.is_allowed() {
             machine = machine.deleting();
         }
         if policy.options.dry_run {
@@ -204,7 +204,9 @@ impl Receiving {
         let target = if path.is_root() { "the target".to_owned() } else { path.to_string() };
         let error = match nested {
             Some(Nested::TargetWithin) if self.policy.options.recursive => Error::TargetWithinSource { target },
-            Some(Nested::SourceWithin) if self.policy.options.delete.is_asked() => Error::SourceWithinTarget { target },
+            Some(Nested::SourceWithin) if self.policy.options.delete.is_allowed() => {
+                Error::SourceWithinTarget { target }
+            }
             _ => return,
         };
         self.fail(error);
@@ -265,7 +267,7 @@ impl Receiving {
     }
 
     /// Adds the time of a wait.
-    fn note_wait(&self, note: impl FnOnce(&mut Waited)) {
+    fn note_wait(&self, note: impl FnOnce(&mut TargetWaits)) {
         note(&mut self.waited.lock());
     }
 
@@ -423,7 +425,7 @@ impl Side for Receiving {
     }
 
     /// Nothing to do: the sender keeps the limit, the client the number of streams.
-    fn steer(&self, _to: &Steer) {}
+    fn steer(&self, _to: &LiveSettings) {}
 
     fn sends(&self) -> bool {
         false
@@ -451,7 +453,7 @@ impl Side for Receiving {
         Counts { refreshed: self.refreshed.load(Ordering::Relaxed), ..Counts::default() }
     }
 
-    fn waited(&self) -> Waited {
+    fn waited(&self) -> TargetWaits {
         let mut waited = *self.waited.lock();
         waited.space += self.full_for();
         waited

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use auth::Fingerprint;
-use model::account::{Account, Waited};
+use model::account::{Account, TargetWaits};
 use model::checksum::Digest;
 use model::tcp::TcpInfo;
 use model::{HostPort, RelPath, v1};
@@ -41,7 +41,7 @@ use crate::stream::DataStream;
 
 /// The streams, history and series that a job uses.
 #[derive(Clone, Debug, Default)]
-pub struct Means {
+pub struct SessionParts {
     /// Streams to begin with; 0 leaves it to the evidence.
     pub streams: u32,
     /// Streams at most, whatever the evidence and the job's settings say; 0 for no bound.
@@ -63,7 +63,7 @@ pub struct Session {
     id: SessionId,
     dial: Arc<dyn Dial>,
     pub(crate) extra_paths: ExtraPaths,
-    elsewhere: Option<dial::Elsewhere>,
+    advertised_addresses: Option<dial::AdvertisedAddresses>,
     pub(crate) opened: u32,
     /// The id of the last question.
     last_question: u32,
@@ -104,7 +104,7 @@ pub struct Report {
     /// The other end's last account.
     pub peer: Option<Account>,
     /// How long the receiver waited for its target.
-    pub waited: Waited,
+    pub waited: TargetWaits,
     /// How long the other end was silent.
     pub silent: Duration,
     /// When the tree was known in full, after the job's start.
@@ -143,7 +143,7 @@ impl Session {
         // Another address of the same host may be another node: further connections go to this address.
         let mut session = Session::of(login, Arc::new(address), connect)?;
         session.extra_paths = ExtraPaths::Allowed(connect.guard.clone());
-        session.elsewhere = Some(connect.elsewhere.clone());
+        session.advertised_addresses = Some(connect.advertised_addresses.clone());
         Ok(session)
     }
 
@@ -162,7 +162,7 @@ impl Session {
             id: connect.session,
             dial,
             extra_paths: ExtraPaths::None,
-            elsewhere: None,
+            advertised_addresses: None,
             opened: 0,
             last_question: 0,
             fingerprint: login.fingerprint,
@@ -296,7 +296,7 @@ impl Session {
         Error::Protocol { peer: self.link.peer().to_owned(), source }
     }
 
-    fn terms(&self, order: &Open, means: &Means) -> StreamTerms {
+    fn terms(&self, order: &Open, means: &SessionParts) -> StreamTerms {
         let past = means.history.as_ref().filter(|_| order.direction == Direction::Push);
         let past = past.and_then(|history| history.recall(self.peer_ip()?, self.rtt()));
         StreamTerms {
@@ -323,7 +323,7 @@ impl Session {
         order: Open,
         sources: Vec<SourceRoot>,
         files: Option<FileList>,
-        means: &Means,
+        means: &SessionParts,
         control: &Control,
         watch: Watch<'_>,
     ) -> Report {
@@ -364,7 +364,7 @@ impl Session {
         &mut self,
         order: Open,
         files: Option<FileList>,
-        means: &Means,
+        means: &SessionParts,
         receiving: impl FnOnce(sys::waker::Waker) -> Option<Arc<Receiving>>,
         control: &Control,
         watch: Watch<'_>,
@@ -408,7 +408,7 @@ impl Session {
     }
 
     /// How many streams to begin with.
-    fn first_streams(&self, means: &Means, terms: &StreamTerms) -> u32 {
+    fn first_streams(&self, means: &SessionParts, terms: &StreamTerms) -> u32 {
         match means.streams {
             0 => pilot::first_streams(self.rtt(), &terms.known()),
             asked => asked,
@@ -454,8 +454,8 @@ impl Session {
     }
 
     fn report(&mut self, driven: Driven, result: Result<()>) -> Report {
-        if let Some(elsewhere) = &self.elsewhere {
-            elsewhere.note(self.link.peer(), self.link.addresses());
+        if let Some(advertised_addresses) = &self.advertised_addresses {
+            advertised_addresses.note(self.link.peer(), self.link.addresses());
         }
         let streams = if driven.facts.is_empty() {
             driven.streams

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::account::{Spent, Waited};
+use model::account::{StageTimes, TargetWaits};
 use model::name::RelPath;
-use model::spec::Steer;
+use model::spec::LiveSettings;
 use model::{Progress, v1};
 use wire::frame::{Counts, Plan, Removal};
 use wire::{Frame, SettledFile, WireError};
@@ -19,7 +19,7 @@ pub struct StreamEnd {
     /// The kernel's facts about it.
     pub facts: v1::Stream,
     /// Where its thread's time went.
-    pub spent: Spent,
+    pub spent: StageTimes,
     /// Its error, if it failed.
     pub result: Result<()>,
     /// The stream itself, where it is kept for another job.
@@ -38,7 +38,7 @@ impl StreamEnd {
     /// The end of a stream that never began.
     pub(crate) fn failed(id: u32, error: Error) -> StreamEnd {
         let facts = v1::Stream { id, ..v1::Stream::default() };
-        StreamEnd { facts, spent: Spent::default(), result: Err(error), stream: None }
+        StreamEnd { facts, spent: StageTimes::default(), result: Err(error), stream: None }
     }
 }
 
@@ -59,7 +59,7 @@ pub trait Side: Send + Sync + 'static {
     /// Called about ten times a second.
     fn tick(&self);
     /// Applies the job's limit, streams and pause.
-    fn steer(&self, to: &Steer);
+    fn steer(&self, to: &LiveSettings);
     /// Whether this side sends.
     fn sends(&self) -> bool;
     /// Whether data is known to have arrived on a stream. Only a sender knows.
@@ -113,8 +113,8 @@ pub trait Side: Send + Sync + 'static {
         Counts::default()
     }
     /// How long it had to wait at its target.
-    fn waited(&self) -> Waited {
-        Waited::default()
+    fn waited(&self) -> TargetWaits {
+        TargetWaits::default()
     }
     /// The error with which the job must end, if there is one.
     fn take_failure(&self) -> Option<Error>;

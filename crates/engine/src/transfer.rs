@@ -17,12 +17,12 @@ use crate::SOFTWARE;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::filelist::FileList;
-use crate::job::News;
+use crate::job::JobEvent;
 use crate::patience::Patience;
 use crate::receipt::{self, Context};
 use crate::receive::Receiving;
 use crate::scan::SourceRoot;
-use crate::session::{Means, Report, Session};
+use crate::session::{Report, Session, SessionParts};
 
 /// Makes the receiving side of an attempt.
 pub type MakeReceiving<'a> = &'a dyn Fn(&Options, Waker) -> Result<Arc<Receiving>>;
@@ -54,7 +54,7 @@ pub struct Transfer<'a> {
     /// Congestion control asked for.
     pub congestion: Option<String>,
     /// The streams, history and series of its attempts.
-    pub means: Means,
+    pub means: SessionParts,
     /// Its source and target.
     pub ends: Ends<'a>,
     /// The files to move, where that is not all of the source.
@@ -67,7 +67,7 @@ pub struct Transfer<'a> {
     pub begun: bool,
     /// Whether a failed attempt may succeed if it is tried again at once: one of several sources was excluded, or there is another access
     /// key.
-    pub fares_better: Option<&'a dyn Fn(&Report) -> bool>,
+    pub is_retry_useful: Option<&'a dyn Fn(&Report) -> bool>,
     /// Its control.
     pub control: &'a Control,
     /// Takes over the session after a transfer without error.
@@ -92,9 +92,9 @@ pub struct Outcome {
 }
 
 /// An event of a running transfer, for its caller.
-pub enum Note<'a> {
+pub enum TransferEvent<'a> {
     /// An event of the running attempt.
-    News(News<'a>),
+    JobEvent(JobEvent<'a>),
     /// The path broke; the next attempt comes after this pause.
     Again(&'a Error, Duration),
 }
@@ -107,7 +107,7 @@ impl Transfer<'_> {
     pub fn run<E>(
         &self,
         connect: &mut dyn FnMut() -> std::result::Result<Session, E>,
-        note: &mut dyn FnMut(Note<'_>),
+        note: &mut dyn FnMut(TransferEvent<'_>),
     ) -> std::result::Result<Outcome, E>
     where
         E: From<Error> + Into<Error>,
@@ -122,11 +122,11 @@ impl Transfer<'_> {
         loop {
             let attempt = connect().and_then(|session| {
                 away += broken_since.take().map_or(Duration::ZERO, |since| since.elapsed());
-                let mut watch = |news: News<'_>| {
-                    if let News::Progress(progress, _) = &news {
+                let mut watch = |news: JobEvent<'_>| {
+                    if let JobEvent::Progress(progress, _) = &news {
                         patience.saw(progress);
                     }
-                    note(Note::News(news));
+                    note(TransferEvent::JobEvent(news));
                 };
                 self.attempt(session, self.begun || total.is_some(), &mut watch).map_err(E::from)
             });
@@ -143,7 +143,7 @@ impl Transfer<'_> {
             merged.away = away + broken_since.map_or(Duration::ZERO, |since| since.elapsed()) + merged.report.silent;
             let again = merged.report.error.as_ref().filter(|e| e.fault() == Fault::Path && !self.once);
             if let (Some(error), Some(pause)) = (again, patience.pause().filter(|_| again.is_some())) {
-                note(Note::Again(error, pause));
+                note(TransferEvent::Again(error, pause));
                 broken_since.get_or_insert_with(Instant::now);
                 self.control.wait_for(&format!("the path: {error}"));
                 if Patience::wait(pause, self.control.cancel_flag()) {
@@ -152,7 +152,7 @@ impl Transfer<'_> {
                 }
                 merged.report.error = Some(Error::Interrupted);
             }
-            if !self.once && self.fares_better.is_some_and(|fares_better| fares_better(&merged.report)) {
+            if !self.once && self.is_retry_useful.is_some_and(|is_retry_useful| is_retry_useful(&merged.report)) {
                 total = Some(merged);
                 continue;
             }
@@ -169,7 +169,7 @@ impl Transfer<'_> {
         options
     }
 
-    fn attempt(&self, mut session: Session, again: bool, watch: &mut dyn FnMut(News<'_>)) -> Result<Outcome> {
+    fn attempt(&self, mut session: Session, again: bool, watch: &mut dyn FnMut(JobEvent<'_>)) -> Result<Outcome> {
         let (direction, places) = match &self.ends {
             Ends::Push { target, .. } => (Direction::Push, vec![target.clone()]),
             Ends::Pull { sources, .. } => (Direction::Pull, sources.clone()),

@@ -22,10 +22,10 @@ use std::time::{Duration, Instant};
 use dice::Rng;
 use engine::Error;
 use engine::receive::Policy;
-use engine::session::{Means, Report};
+use engine::session::{Report, SessionParts};
 use faulty::{FaultyStore, Plan};
 use model::Algorithm;
-use model::spec::{Options, Steer, Sync};
+use model::spec::{LiveSettings, Options, Sync};
 use scene::FaultScenario;
 use store::Store;
 use store::posix::Links;
@@ -101,14 +101,14 @@ impl Attempt {
         Arc::new(FaultyStore { inner: scene.world.near(links), plan: Arc::clone(&self.plan) })
     }
 
-    fn steer(&self) -> Steer {
-        Steer { limit_bit_s: self.limit_bit_s, ..Steer::default() }
+    fn steer(&self) -> LiveSettings {
+        LiveSettings { limit_bit_s: self.limit_bit_s, ..LiveSettings::default() }
     }
 
     fn job(&self, direction: Direction) -> TestTransfer {
         let order =
             Open { steer: self.steer(), options: self.options.clone(), ..NodeFixture::order(direction, "tree") };
-        let means = Means { streams: 3, ..Means::default() };
+        let means = SessionParts { streams: 3, ..SessionParts::default() };
         TestTransfer { order, means, control: control(self.steer()) }
     }
 

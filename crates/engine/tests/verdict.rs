@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::receive::Policy;
-use engine::session::{Means, Report};
+use engine::session::{Report, SessionParts};
 use model::v1::Limit;
 use pilot::verdict as judge;
 use slow::SlowStore;
@@ -47,7 +47,10 @@ fn a_slow_disk_at_the_source_is_the_verdict() {
         world.write("near/one", BYTES, 1);
         let store = Arc::new(SlowStore::new(world.near(Links::Inside), RATE));
         let mut session = world.connect(world.node(), false).unwrap();
-        let job = TestTransfer::new(NodeFixture::order(Direction::Push, "one"), Means { streams, ..Means::default() });
+        let job = TestTransfer::new(
+            NodeFixture::order(Direction::Push, "one"),
+            SessionParts { streams, ..SessionParts::default() },
+        );
         let report = job.push(&mut session, store, "near/one");
         session.close();
         let limit = verdict(&report, true);
@@ -68,7 +71,7 @@ fn a_slow_disk_at_the_target_is_the_verdict() {
         let policy = Policy { journals: None, ..world.policy(&order.options) };
         let store = Arc::new(SlowStore::new(world.near(Links::Refuse), RATE));
         let mut session = world.connect(world.node(), false).unwrap();
-        let job = TestTransfer::new(order, Means { streams, ..Means::default() });
+        let job = TestTransfer::new(order, SessionParts { streams, ..SessionParts::default() });
         let report = job.pull(&mut session, store, world.target("near/one"), policy);
         session.close();
         let limit = verdict(&report, false);

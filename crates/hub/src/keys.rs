@@ -2,7 +2,7 @@
 
 use tokio::runtime::Runtime;
 
-pub use crate::database::roles::RoleGrant;
+pub use crate::database::roles::KeyGrant;
 use crate::database::{Database, DatabaseError, WriterEnd};
 
 /// The grants in a hub's database.
@@ -28,7 +28,7 @@ impl Keys {
     ///
     /// # Errors
     /// The database cannot be written.
-    pub fn add(&self, grant: RoleGrant) -> Result<(), DatabaseError> {
+    pub fn add(&self, grant: KeyGrant) -> Result<(), DatabaseError> {
         self.runtime.block_on(self.database.add_role_grant(grant))
     }
 
@@ -36,7 +36,7 @@ impl Keys {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub fn list(&self) -> Result<Vec<RoleGrant>, DatabaseError> {
+    pub fn list(&self) -> Result<Vec<KeyGrant>, DatabaseError> {
         self.runtime.block_on(self.database.role_grants())
     }
 

@@ -14,7 +14,7 @@ use subtle::ConstantTimeEq;
 use tokio::runtime::Handle;
 
 use crate::database::Database;
-use crate::database::roles::RoleGrant;
+use crate::database::roles::KeyGrant;
 use crate::time;
 
 /// A principal with its role at the hub.
@@ -213,7 +213,7 @@ impl Credentials for HubCredentials {
         let none = || Refusal::new(Fault::Auth, "there is no such key at this hub, or it has expired");
         // Authentication runs on a thread that may block.
         let found = self.runtime.block_on(self.database.role_grant(&id)).map_err(unreadable)?.ok_or_else(none)?;
-        let RoleGrant { secret_sha256, role, .. } = &found;
+        let KeyGrant { secret_sha256, role, .. } = &found;
         let digest = model::hex::encode(&Sha256::digest(key.expose_secret()));
         if !bool::from(digest.as_bytes().ct_eq(secret_sha256.as_bytes())) {
             return Err(none());

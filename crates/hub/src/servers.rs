@@ -10,7 +10,7 @@ use auth::trust::{HTTP_BY_KEY_ALPN, Trust, client_config};
 use auth::{AccessKey, Fingerprint};
 use model::RelPath;
 use model::v1::hub::{Endpoint, EndpointKind};
-use remote::{Dav, Means, Redirects};
+use remote::{Dav, Redirects, ServerSettings};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use web::client::Guard;
@@ -87,10 +87,10 @@ impl Servers {
     pub fn file(&self, topology: &Topology, endpoint: &str, url: &str) -> Result<(Dav, RelPath), String> {
         let HttpAccess { address, dialer, key } = self.http_access(topology, endpoint, url)?;
         let target = web::target::parse(address.path()).map_err(|error| error.to_string())?;
-        let means = Means {
+        let means = ServerSettings {
             dialer,
             token: Arc::new(move || Ok(key.clone())),
-            redirects: Redirects::OfItsKind,
+            redirects: Redirects::SameKind,
             patience: PATIENCE,
         };
         Ok((Dav::new(means, &address, RelPath::root()), target.path))

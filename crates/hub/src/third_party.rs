@@ -7,8 +7,8 @@ use std::time::Duration;
 use model::Expected;
 use model::fault::Blame;
 use model::v1::hub::Endpoint;
-use remote::dav::third::{Between, CopyError};
-use remote::{Dav, Means, Redirects};
+use remote::dav::third::{CopyError, ServerCopyPair};
+use remote::{Dav, Redirects, ServerSettings};
 use rustls::ClientConfig;
 use web::client::Guard;
 use web::{Dialer, HttpUrl};
@@ -45,10 +45,10 @@ impl ThirdPartyEnd {
             silence: SILENCE,
         };
         let token = self.endpoint.key.clone();
-        let means = Means {
+        let means = ServerSettings {
             dialer,
             token: Arc::new(move || Ok(token.clone())),
-            redirects: Redirects::OfItsKind,
+            redirects: Redirects::SameKind,
             patience: PATIENCE,
         };
         Ok((Dav::new(means, &address, model::RelPath::root()), target.path))
@@ -81,7 +81,7 @@ pub fn copy(
     };
     let ThirdPartyOptions { replace, expected, scitag } = options.clone();
     let (from, to) = ((&source, &source_path), (&target, &target_path));
-    let between = Between { from, to, replace, expected, scitag, progress };
+    let between = ServerCopyPair { from, to, replace, expected, scitag, progress };
     match between.run() {
         Ok(bytes) => TransferResult::Done { bytes },
         Err(CopyError::Cancelled) => TransferResult::Cancelled,

@@ -114,7 +114,7 @@ impl Api {
     }
 
     /// How many files and bytes of a name each endpoint has.
-    pub fn whereabouts(&self, name: &str) -> Result<DataWhere> {
+    pub fn locations(&self, name: &str) -> Result<DataWhere> {
         self.0.get(&format!("/api/v1/data/{}/where", part(name)))
     }
 

@@ -45,7 +45,7 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// Path and direction.
-    pub where_: String,
+    pub path_and_direction: String,
     /// `rtt`, `rate` or `loss`.
     pub what: &'static str,
     /// As the scenario says, with its unit.
@@ -168,7 +168,7 @@ impl<'a> MeasuredDirection<'a> {
     }
 
     fn finding(&self, what: &'static str, wanted: String, measured: String, verdict: Verdict) -> Finding {
-        Finding { where_: self.name.clone(), what, wanted, measured, verdict }
+        Finding { path_and_direction: self.name.clone(), what, wanted, measured, verdict }
     }
 
     fn rtt(&self) -> Result<Finding, Error> {

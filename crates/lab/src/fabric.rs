@@ -167,7 +167,8 @@ impl Fabric {
 
     fn note_withdrawn(&mut self, link: usize) {
         if let Owner::Path { path, direction, member } = self.topology.links[link].owner {
-            self.scenario.paths[path].ways[direction].members[member].withdrawn = self.links[link].settings().withdrawn;
+            self.scenario.paths[path].directions[direction].members[member].withdrawn =
+                self.links[link].settings().withdrawn;
         }
     }
 

@@ -75,7 +75,7 @@ fn link(lab: &Lab, planned: &PlannedLink, reading: &LinkReading) -> v1::LabLink 
         Owner::Path { path, direction, member } => {
             let its = &scenario.paths[path];
             let end = |end: usize| scenario.sites[its.ends[end].site].name.clone();
-            let several = its.ways[direction].members.len() > 1;
+            let several = its.directions[direction].members.len() > 1;
             let member = several.then_some(member as u32 + 1);
             ("path", its.name.clone(), end(direction), end(1 - direction), member)
         }

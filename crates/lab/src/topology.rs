@@ -161,7 +161,7 @@ impl Topology {
 fn links(scenario: &Scenario) -> Vec<PlannedLink> {
     let mut links = Vec::new();
     for (path, its) in scenario.paths.iter().enumerate() {
-        for (direction, path_direction) in its.ways.iter().enumerate() {
+        for (direction, path_direction) in its.directions.iter().enumerate() {
             // A direction that goes over other sites has no link of its own.
             if !path_direction.via.is_empty() {
                 continue;

@@ -176,7 +176,7 @@ fn check_name(name: &str) -> Result<(), String> {
     if name.is_empty() || !name.chars().all(is_permitted) {
         return Err("a node's name has letters, digits, - _ and . only".to_owned());
     }
-    if RESERVED.contains(&name) || locator::FOREIGN.contains(&name) {
+    if RESERVED.contains(&name) || locator::REMOTE_SCHEMES.contains(&name) {
         return Err(format!("{name}: means something else already; take another name"));
     }
     Ok(())

@@ -55,7 +55,7 @@ fn dialer(tls: Arc<ClientConfig>) -> Dialer {
     Dialer { tls, guard: Arc::new(|_| Ok(())), prepare: None, connect: CONNECT_TIMEOUT, silence: SILENCE_MAX }
 }
 
-fn tls(trust: &Trust, alpn: &[u8]) -> Result<(Arc<ClientConfig>, auth::trust::Seen), Failure> {
+fn tls(trust: &Trust, alpn: &[u8]) -> Result<(Arc<ClientConfig>, auth::trust::SeenFingerprint), Failure> {
     client_config(trust, vec![alpn.to_vec()]).map_err(|error| Failure::local(format!("cannot set up TLS: {error}")))
 }
 

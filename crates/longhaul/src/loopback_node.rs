@@ -31,7 +31,7 @@ pub fn prepare(
         exports: export.into_iter().collect(),
         grants: Grants { list: vec![grant] },
         plain: true,
-        own_guests: true,
+        serves_one_copy: true,
         ..NodeConfig::new(listen, state)
     };
     Ok((config, key))

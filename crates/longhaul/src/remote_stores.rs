@@ -87,7 +87,7 @@ pub fn export(place: &Path, roots: Option<&Arc<RootCertStore>>) -> Result<Option
     match locator {
         Locator::Foreign { url, .. } => {
             let roots = roots.map_or_else(|| Arc::new(RootCertStore::empty()), Arc::clone);
-            let access = RemoteSettings { redirects: Redirects::OfItsKind, ..unrestricted(roots, PATIENCE)? };
+            let access = RemoteSettings { redirects: Redirects::SameKind, ..unrestricted(roots, PATIENCE)? };
             let RemoteStore { store, path, .. } = open(&url, access)?;
             Ok(Some(subtree(&store, &path, &shown)?))
         }

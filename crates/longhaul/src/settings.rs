@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use auth::{AccessKey, Fingerprint};
 use client::StateDir;
-use engine::dial::Elsewhere;
+use engine::dial::AdvertisedAddresses;
 use engine::session::{Connect, Session};
 use engine::{Error, Timeouts, Trust};
 use model::{HostPort, Locator};
@@ -46,7 +46,7 @@ pub struct Settings {
     config: ClientConfig,
     authorities: Option<Arc<RootCertStore>>,
     /// Further addresses that nodes have advertised.
-    advertised_addresses: Elsewhere,
+    advertised_addresses: AdvertisedAddresses,
 }
 
 /// The path of the state directory: from the option, else the environment, else the default of this user.
@@ -145,7 +145,7 @@ impl Settings {
             keys: read_keys(common)?,
             config: ClientConfig::load()?,
             authorities: common.cacert.as_ref().map(|file| read_authorities(file, "--cacert")).transpose()?,
-            advertised_addresses: Elsewhere::default(),
+            advertised_addresses: AdvertisedAddresses::default(),
         })
     }
 
@@ -244,8 +244,8 @@ impl Settings {
             Some(roots) => Trust::Authorities(Arc::clone(roots)),
             None => Trust::Fingerprints(accepted),
         };
-        let elsewhere = self.advertised_addresses.clone();
-        let connect = Connect { plain, timeouts, elsewhere, ..Connect::new(trust, &keys)? };
+        let advertised_addresses = self.advertised_addresses.clone();
+        let connect = Connect { plain, timeouts, advertised_addresses, ..Connect::new(trust, &keys)? };
         let session = Session::connect(to, &connect).map_err(|e| with_remedy(e, pinned, known.as_ref()))?;
         let shown = session.fingerprint();
         if !session.has_key() && !keys.is_empty() && !self.has_warned_of_other_nodes.swap(true, Ordering::Relaxed) {

@@ -22,7 +22,7 @@ pub const STAGES: usize = 5;
 
 /// Time spent in each stage, in the order of [`Stage`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
+pub struct StageTimes {
     /// Wall time.
     pub wall: [Duration; STAGES],
     /// Processor time.
@@ -33,7 +33,7 @@ pub struct Spent {
     pub longest: [Duration; STAGES],
 }
 
-impl Spent {
+impl StageTimes {
     /// Wall time in a stage.
     pub fn wall_in(&self, stage: Stage) -> Duration {
         self.wall[stage as usize]
@@ -50,7 +50,7 @@ impl Spent {
     }
 
     /// Adds the times of another thread.
-    pub fn add(&mut self, other: &Spent) {
+    pub fn add(&mut self, other: &StageTimes) {
         for stage in 0..STAGES {
             self.wall[stage] += other.wall[stage];
             self.cpu[stage] += other.cpu[stage];
@@ -60,7 +60,7 @@ impl Spent {
     }
 
     /// The difference to `before`, an earlier reading.
-    pub fn since(&self, before: &Spent) -> Spent {
+    pub fn since(&self, before: &StageTimes) -> StageTimes {
         let mut out = *self;
         for stage in 0..STAGES {
             out.wall[stage] = self.wall[stage].saturating_sub(before.wall[stage]);
@@ -73,7 +73,7 @@ impl Spent {
 
 /// How long a target kept a transfer waiting, for reasons that no thread's time shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Waited {
+pub struct TargetWaits {
     /// For space: the target was full.
     pub space: Duration,
     /// For another job that was writing the file.
@@ -86,7 +86,7 @@ pub struct Account {
     /// Threads that run streams.
     pub threads: u32,
     /// The time of all of them, by stage.
-    pub spent: Spent,
+    pub spent: StageTimes,
     /// Processors of the host.
     pub processors: u32,
     /// How busy all processors were, with work of any process, in thousandths.

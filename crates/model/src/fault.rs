@@ -50,7 +50,7 @@ const EXPLANATIONS: [(&str, &str); 1] = [(
 )];
 
 /// A library's message, or its explanation where the message is only the name of an error type.
-pub fn in_words(message: String) -> String {
+pub fn explain_library_message(message: String) -> String {
     EXPLANATIONS.iter().find(|(name, _)| message.contains(name)).map_or(message, |(_, words)| (*words).to_owned())
 }
 
@@ -59,7 +59,7 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
-        let message = in_words(inner.to_string());
+        let message = explain_library_message(inner.to_string());
         if !text.contains(&message) {
             text = format!("{text}: {message}");
         }

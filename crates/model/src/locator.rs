@@ -117,7 +117,7 @@ pub enum LocatorError {
 }
 
 /// Schemes of remote servers, in lower case; not all of them are supported.
-pub const FOREIGN: [&str; 8] = ["https", "http", "davs", "dav", "s3", "root", "roots", "gsiftp"];
+pub const REMOTE_SCHEMES: [&str; 8] = ["https", "http", "davs", "dav", "s3", "root", "roots", "gsiftp"];
 
 /// The part before `://`, if it could be a scheme (RFC 3986, section 3.1).
 fn scheme(text: &[u8]) -> Option<(&str, &[u8])> {
@@ -222,7 +222,7 @@ impl Locator {
             return match scheme.as_str() {
                 "lh" => parse_node(text, rest),
                 "file" => Ok(Locator::Local(PathBuf::from(OsStr::from_bytes(rest)))),
-                known if FOREIGN.contains(&known) => Ok(Locator::Foreign { scheme, url: show_bytes(bytes) }),
+                known if REMOTE_SCHEMES.contains(&known) => Ok(Locator::Foreign { scheme, url: show_bytes(bytes) }),
                 _ => Err(LocatorError::Scheme(scheme)),
             };
         }

@@ -54,12 +54,12 @@ pub fn show_text(text: &str) -> String {
 }
 
 /// A text as one line for a peer's terminal or log: each character that steers a terminal is replaced by a space.
-pub fn tame(text: &str) -> String {
+pub fn to_plain_line(text: &str) -> String {
     text.replace(steers, " ")
 }
 
 /// Whether a text has neither line ends nor other characters that steer a terminal.
-pub fn is_tame(text: &str) -> bool {
+pub fn is_plain_line(text: &str) -> bool {
     !text.contains(steers)
 }
 
@@ -246,8 +246,8 @@ mod tests {
         assert_eq!(show_text(text), "\\x1b[2Jgone\\xc2\\x9b31m\\x0d\n\tnext \\xe2\\x80\\xaegpj.exe");
         assert_eq!(show_text("Größe: 3 µs → 5"), "Größe: 3 µs → 5");
         assert_eq!(show_bytes("a\nb".as_bytes()), "a\\x0ab");
-        assert_eq!(tame(text), " [2Jgone 31m   next  gpj.exe");
-        assert!(is_tame(&tame(text)) && !is_tame(text));
+        assert_eq!(to_plain_line(text), " [2Jgone 31m   next  gpj.exe");
+        assert!(is_plain_line(&to_plain_line(text)) && !is_plain_line(text));
     }
 
     #[test]

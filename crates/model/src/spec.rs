@@ -65,12 +65,12 @@ impl Delete {
     }
 
     /// Whether any entry may be removed.
-    pub fn is_asked(self) -> bool {
+    pub fn is_allowed(self) -> bool {
         self != Delete::No
     }
 
     /// The most entries that may be removed from a target that has `present`.
-    pub fn most_of(self, present: u64) -> u64 {
+    pub fn max_removals(self, present: u64) -> u64 {
         match self {
             Delete::No => 0,
             Delete::Careful if present > Delete::CAREFUL_FROM => present / 2,
@@ -150,7 +150,7 @@ impl Step {
 
 /// The settings that can be changed while a transfer runs. Both ends hold the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Steer {
+pub struct LiveSettings {
     /// The limit on the payload rate of all streams together, bit/s; 0 for none.
     pub limit_bit_s: u64,
     /// How many streams; 0 leaves it to the client.

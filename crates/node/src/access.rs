@@ -20,7 +20,7 @@ use auth::{Access, Action, Actions, Grants, Issuer};
 use client::StateDir;
 use engine::history::History;
 use engine::journal::{self, Journals};
-use engine::leftovers::Leftovers;
+use engine::leftovers::UnfinishedFileLog;
 use engine::movers::Peers;
 use engine::path_shares::PathShares;
 use engine::receive::TargetPlace;
@@ -28,7 +28,7 @@ use engine::scan::SourceRoot;
 use model::fault::{Blame, Fault};
 use model::locator::NodePlace;
 use model::name::{Name, RelPath};
-use probe::disk::Ground;
+use probe::disk::OpenDirectory;
 use store::ends::{self, End};
 use wire::frame::Open;
 
@@ -54,7 +54,7 @@ pub(crate) struct AccessControl {
     /// The shares of paths among the transfers of this node.
     path_shares: PathShares,
     /// The node exists for one copy, and its only client is its operator.
-    own_guests: bool,
+    serves_one_copy: bool,
 }
 
 /// Size and free space of an export, bytes.
@@ -85,7 +85,7 @@ pub(crate) fn refuse(error: &(impl Blame + std::error::Error)) -> Refusal {
 impl AccessControl {
     /// Access control with this configuration.
     pub fn new(live: LiveConfiguration, config: &NodeConfig) -> AccessControl {
-        if !config.own_guests {
+        if !config.serves_one_copy {
             live.warn();
         }
         AccessControl {
@@ -94,9 +94,9 @@ impl AccessControl {
             state: config.state.clone(),
             address: config.listen,
             delegations: Delegations::default(),
-            locks: Arc::new(Locks::of((!config.own_guests).then_some(&config.state))),
+            locks: Arc::new(Locks::of((!config.serves_one_copy).then_some(&config.state))),
             path_shares: PathShares::default(),
-            own_guests: config.own_guests,
+            serves_one_copy: config.serves_one_copy,
         }
     }
 
@@ -130,7 +130,7 @@ impl AccessControl {
     /// # Errors
     /// The client may not create there, the path is not such a root, the export lies on a remote server, or the directory has
     /// been replaced.
-    pub fn disk_test_directory(&self, access: &Access, place: &str) -> Result<Ground, Refusal> {
+    pub fn disk_test_directory(&self, access: &Access, place: &str) -> Result<OpenDirectory, Refusal> {
         let (export, path) = place.split_once('/').unwrap_or((place, ""));
         let path = RelPath::parse(path.as_bytes()).map_err(|e| Refusal::new(Fault::Config, e.to_string()))?;
         let resolved = self.allowed(access, Action::Create, &NodePlace::Path { export: export.into(), path })?;
@@ -143,7 +143,7 @@ impl AccessControl {
             return Err(Refusal::new(Fault::Config, why));
         }
         let identity = resolved.store.stat(&RelPath::root()).map_err(storage)?.identity;
-        Ground::open_same(&resolved.dir, identity).map_err(|e| refuse(&e))
+        OpenDirectory::open_same(&resolved.dir, identity).map_err(|e| refuse(&e))
     }
 
     /// The names of the exports that a principal may see.
@@ -155,7 +155,7 @@ impl AccessControl {
     pub fn describe(&self, access: &Access) -> Vec<(String, bool, bool)> {
         let live = self.live.load_full();
         let facts = |served: &ServedExport| {
-            (served.export.name.clone(), served.export.writable, served.export.abroad.is_some())
+            (served.export.name.clone(), served.export.writable, served.export.remote_store.is_some())
         };
         live.visible(access).map(facts).collect()
     }
@@ -173,7 +173,7 @@ impl AccessControl {
     /// The directories of the exports that lie on this host, by name.
     pub fn dirs(&self) -> Vec<(String, PathBuf)> {
         let live = self.live.load_full();
-        let local = live.served.iter().filter(|served| served.export.abroad.is_none());
+        let local = live.served.iter().filter(|served| served.export.remote_store.is_none());
         local.map(|served| (served.export.name.clone(), served.export.dir.clone())).collect()
     }
 
@@ -198,8 +198,8 @@ impl AccessControl {
             // A remote server is not swept; the store removes unfinished files as far as it can reach the server.
             return Box::new(|_| {});
         }
-        Leftovers::sweep(self.state.path());
-        match Leftovers::begin(self.state.path(), &resolved.dir, tag) {
+        UnfinishedFileLog::sweep(self.state.path());
+        match UnfinishedFileLog::begin(self.state.path(), &resolved.dir, tag) {
             Ok(leftovers) => Box::new(move |dir| leftovers.opening(dir)),
             Err(error) => {
                 tracing::warn!(%error, "cannot record unfinished files; they stay if this job is killed");
@@ -216,21 +216,21 @@ impl AccessControl {
     /// Whether a client at this address may read the metrics without a credential over TLS: a monitoring address, or
     /// this host itself unless the node exists for one copy.
     pub fn may_read_metrics(&self, address: IpAddr) -> bool {
-        self.is_monitoring_address(address) || (address.to_canonical().is_loopback() && !self.own_guests)
+        self.is_monitoring_address(address) || (address.to_canonical().is_loopback() && !self.serves_one_copy)
     }
 
     /// Whether a principal may see what others do on this node: its credential allows it to read every export as a whole.
     pub fn may_see_all(&self, access: &Access) -> bool {
         let live = self.live.load_full();
         let reads = |export: &str| access.actions_below(export, false, &RelPath::root()).contains(Actions::FOR_READ);
-        !access.is_guest() && !live.served.is_empty() && live.served.iter().all(|s| reads(&s.export.name))
+        !access.is_anonymous() && !live.served.is_empty() && live.served.iter().all(|s| reads(&s.export.name))
     }
 
     /// Sizes and free space of the exports that lie on this host: those that a principal may see, or all.
     pub fn export_spaces(&self, access: Option<&Access>) -> Vec<ExportSpace> {
         let live = self.live.load_full();
         let policy = self.policy();
-        let local = live.served.iter().filter(|served| served.export.abroad.is_none());
+        let local = live.served.iter().filter(|served| served.export.remote_store.is_none());
         let visible = local.filter(|served| access.is_none_or(|access| access.may_see(&served.export.name)));
         let spaces = visible.filter_map(|served| {
             let name = &served.export.name;
@@ -314,7 +314,7 @@ impl AccessControl {
             _ => None,
         };
         let job = model::id::Uuid::from_bytes(order.job).to_string();
-        if access.grant().is_some_and(|grant| !grant.is_for(&job, path, order.options.delete.is_asked())) {
+        if access.grant().is_some_and(|grant| !grant.is_for(&job, path, order.options.delete.is_allowed())) {
             let reason = "the access key is for another job, another target of it, or a job that removes nothing";
             return Err(Refusal::new(Fault::Auth, reason));
         }

@@ -50,7 +50,7 @@ pub struct NodeConfig {
     pub web: WebConfig,
     /// The node exists for one copy, and its only client is its operator: transfers may go to any address, loopback as well, and
     /// a later node does not continue them.
-    pub own_guests: bool,
+    pub serves_one_copy: bool,
 }
 
 impl NodeConfig {
@@ -72,7 +72,7 @@ impl NodeConfig {
             metrics: Networks::default(),
             audit: None,
             web: WebConfig::default(),
-            own_guests: false,
+            serves_one_copy: false,
         }
     }
 }

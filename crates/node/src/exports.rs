@@ -21,7 +21,7 @@ pub struct Export {
     /// Whether anything below it may be changed.
     pub writable: bool,
     /// The store of a place on a remote server; none for a directory of this host.
-    pub abroad: Option<Arc<dyn Store>>,
+    pub remote_store: Option<Arc<dyn Store>>,
     /// The program that recalls files from tape and archives them to tape.
     pub tape: Option<TapeProgram>,
     /// Whether HTTP removes a directory with its content (RFC 4918, section 9.6.1); otherwise only an empty directory is removed.
@@ -31,7 +31,7 @@ pub struct Export {
 impl Export {
     /// A directory of this host.
     pub fn here(name: impl Into<String>, dir: impl Into<PathBuf>, writable: bool) -> Export {
-        Export { name: name.into(), dir: dir.into(), writable, abroad: None, tape: None, recursive_delete: true }
+        Export { name: name.into(), dir: dir.into(), writable, remote_store: None, tape: None, recursive_delete: true }
     }
 }
 
@@ -124,13 +124,13 @@ impl ServedExport {
     /// # Errors
     /// The directory cannot be opened or entered.
     pub fn open(export: Export, state: &Path) -> Result<ServedExport, ExportError> {
-        if let Some(store) = &export.abroad {
+        if let Some(store) = &export.remote_store {
             return Ok(ServedExport { store: Arc::clone(store), tape: None, export });
         }
         let store = Posix::open(&export.dir, Links::Inside)
             .map_err(|source| ExportError::Directory { name: export.name.clone(), source })?;
         // Nothing lies outside the root directory.
-        let store = if export.dir == Path::new("/") { store.of_the_user() } else { store };
+        let store = if export.dir == Path::new("/") { store.without_owner_checks() } else { store };
         // A directory may be opened without the permission to enter it.
         std::fs::metadata(export.dir.join(".")).map_err(|error| {
             let path = export.dir.display().to_string();

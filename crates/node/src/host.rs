@@ -8,7 +8,7 @@ use engine::budget::Part;
 use engine::control::Control;
 use engine::history::History;
 use engine::movers::Peers;
-use engine::node::{AnswerPart, Asker, Event, Host, OpenRendezvous};
+use engine::node::{AnswerPart, Event, Host, OpenRendezvous, Requester};
 use engine::path_shares::PathShares;
 use engine::receive::TargetPlace;
 use engine::scan::SourceRoot;
@@ -26,11 +26,11 @@ impl Host for Services {
         access.inspect_err(|refusal| self.log_refused_login(peer, refusal))
     }
 
-    fn still_stands(&self, access: &Access) -> Result<(), Refusal> {
+    fn check_access(&self, access: &Access) -> Result<(), Refusal> {
         self.access.check_session(access)
     }
 
-    fn open_gate(&self, session: SessionId, gate: OpenRendezvous) -> Result<Box<dyn Send>, Refusal> {
+    fn open_rendezvous(&self, session: SessionId, gate: OpenRendezvous) -> Result<Box<dyn Send>, Refusal> {
         self.rendezvous.open(session, gate)
     }
 
@@ -75,7 +75,7 @@ impl Host for Services {
 
     fn ask(
         &self,
-        asker: Asker<'_>,
+        asker: Requester<'_>,
         request: &Request,
         emit: &mut dyn FnMut(AnswerPart) -> bool,
     ) -> Result<(), Refusal> {

@@ -193,10 +193,10 @@ impl Jobs {
 mod tests {
     use super::*;
     use engine::control::Label;
-    use model::spec::Steer;
+    use model::spec::LiveSettings;
 
     fn control() -> Control {
-        Control::new(Label::default(), Steer::default(), Arc::default())
+        Control::new(Label::default(), LiveSettings::default(), Arc::default())
     }
 
     #[test]

@@ -14,7 +14,7 @@ use model::{Refusal, v1};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use serve::tls::{Certificate, ClientAuthorities, OtherProtocol, TlsSettings};
-use serve::{Server, Waits};
+use serve::{Server, Timeouts};
 use wire::frame::JobName;
 use wire::version::Version;
 
@@ -81,10 +81,10 @@ impl Node {
     /// The address is taken, an export cannot be opened, or the state directory, the policy or the certificate cannot be used.
     pub fn bind(config: NodeConfig) -> Result<Node, NodeError> {
         let identity = config.state.identity()?;
-        config.state.set_aside();
+        config.state.reserve_room();
         let live = LiveConfiguration::open(&config)?;
         let tls = tls_settings(&identity, &config.web)?;
-        let swept = engine::leftovers::Leftovers::sweep(config.state.path());
+        let swept = engine::leftovers::UnfinishedFileLog::sweep(config.state.path());
         if swept > 0 {
             tracing::info!(files = swept, "removed unfinished files of interrupted jobs");
         }
@@ -114,7 +114,7 @@ impl Node {
             NodeError::Listen { address: configured, source }
         })?;
         let port = Port { services, web, responders, sessions: Sessions::default(), timeouts };
-        let waits = Waits { handshake: timeouts.handshake, gone_after: timeouts.pace.gone_after };
+        let waits = Timeouts { handshake: timeouts.handshake, gone_after: timeouts.pace.gone_after };
         let server = Server::new(listener, Arc::new(port), Some(tls), waits)?;
         let handle = server.downgrade();
         let count = move || handle.upgrade().map(|server| connection_counts(&server)).unwrap_or_default();

@@ -2,7 +2,7 @@
 //! change them, to delegate one.
 
 use auth::Action;
-use engine::node::{AnswerPart, Asker};
+use engine::node::{AnswerPart, Requester};
 use model::entry::{Kind, Meta, Timestamp};
 use model::fault::Fault;
 use model::id::Uuid;
@@ -44,7 +44,12 @@ pub(crate) fn describe(request: &Request) -> String {
 ///
 /// # Errors
 /// The principal lacks the right, or the request fails; the refusal says why.
-pub(crate) fn answer(services: &Services, asker: &Asker<'_>, request: &Request, emit: Emit<'_>) -> Result<(), Refusal> {
+pub(crate) fn answer(
+    services: &Services,
+    asker: &Requester<'_>,
+    request: &Request,
+    emit: Emit<'_>,
+) -> Result<(), Refusal> {
     let access = asker.access;
     match request {
         Request::List(NodePlace::Exports) | Request::Stat(NodePlace::Exports) => {
@@ -108,7 +113,7 @@ pub(crate) fn answer(services: &Services, asker: &Asker<'_>, request: &Request, 
 }
 
 /// Removes an entry, with the entries below it if `below` is set.
-fn remove(services: &Services, asker: &Asker<'_>, place: &NodePlace, below: bool) -> Result<(), Refusal> {
+fn remove(services: &Services, asker: &Requester<'_>, place: &NodePlace, below: bool) -> Result<(), Refusal> {
     let ResolvedPath { store, path, .. } = services.access.allowed(asker.access, Action::Modify, place)?;
     check_not_root(&path, "removed")?;
     let removed = if below {
@@ -123,7 +128,7 @@ fn remove(services: &Services, asker: &Asker<'_>, place: &NodePlace, below: bool
 fn job_message(mut job: model::v1::Transfer) -> serde_json::Result<String> {
     let text = serde_json::to_string(&job)?;
     match &mut job.receipt {
-        Some(receipt) if text.len() > wire::limits::TOLD_BYTES_MAX => {
+        Some(receipt) if text.len() > wire::limits::ANSWER_LINE_BYTES_MAX => {
             receipt.failures.truncate(20);
             serde_json::to_string(&job)
         }

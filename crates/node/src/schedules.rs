@@ -95,7 +95,7 @@ pub(crate) struct Schedules {
 impl Schedules {
     /// The schedules of a node with this configuration. Nothing runs before [`Schedules::run`].
     pub fn new(services: ScheduleServices, config: &NodeConfig) -> Schedules {
-        let (state, is_lasting) = (config.state.path(), !config.own_guests);
+        let (state, is_lasting) = (config.state.path(), !config.serves_one_copy);
         let dir = |name: &str| is_lasting.then(|| state.join(name));
         Schedules {
             services,
@@ -104,7 +104,7 @@ impl Schedules {
             table: Mutex::default(),
             changed: Condvar::new(),
             streams: Mutex::default(),
-            on_loopback: config.listen.ip().is_loopback() || config.own_guests,
+            on_loopback: config.listen.ip().is_loopback() || config.serves_one_copy,
         }
     }
 

@@ -107,7 +107,7 @@ impl Services {
             claims,
             memory: Budget::new(MEMORY_BYTES.0, MEMORY_BYTES.1),
             // A node that exists for one copy of its operator keeps no audit log.
-            audit_log: if config.own_guests { AuditLog::none() } else { AuditLog::new(state) },
+            audit_log: if config.serves_one_copy { AuditLog::none() } else { AuditLog::new(state) },
             meters: Arc::default(),
             shutdown,
         }

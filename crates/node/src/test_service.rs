@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use auth::Access;
-use engine::node::{AnswerPart, Asker};
+use engine::node::{AnswerPart, Requester};
 use model::fault::{Blame, Fault};
 use model::units::{BitRate, Bytes};
 use model::v1::probe::tcp::{Order, TcpSampleLine};
@@ -19,7 +19,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::claims::TestClaims;
 use crate::pscheduler::Participant;
 use probe::Stop;
-use probe::disk::Ground;
+use probe::disk::OpenDirectory;
 use probe::tcp::Bounds;
 
 /// Audits the host's settings: a line that names the host, then one for each finding.
@@ -183,7 +183,7 @@ fn task(task: &Task) -> &'static str {
 }
 
 /// Opens the directory of a disk test for the principal.
-pub(crate) type Directory<'a> = &'a dyn Fn(&str) -> Result<Ground, Refusal>;
+pub(crate) type Directory<'a> = &'a dyn Fn(&str) -> Result<OpenDirectory, Refusal>;
 
 impl TestService {
     /// The test service of a node that takes part in tests of pSchedulers.
@@ -266,7 +266,7 @@ impl TestService {
     /// The test is unknown or invalid, exceeds a bound, or is not offered to this principal.
     pub fn answer(
         &self,
-        asker: Asker<'_>,
+        asker: Requester<'_>,
         ask: &str,
         (directory, audit): (Directory<'_>, Option<Audit>),
         claims: (&TestClaims, u64),
@@ -295,11 +295,11 @@ impl TestService {
             )));
         }
         // Anonymous clients have no holder: they are counted by their network.
-        let is_guest = asker.access.is_guest();
-        let holder = if is_guest { network(peer).to_string() } else { asker.access.holder().to_owned() };
-        let bound = if is_guest { LIMITS.anonymous_udp_bit_s as f64 } else { f64::INFINITY };
+        let is_anonymous = asker.access.is_anonymous();
+        let holder = if is_anonymous { network(peer).to_string() } else { asker.access.holder().to_owned() };
+        let bound = if is_anonymous { LIMITS.anonymous_udp_bit_s as f64 } else { f64::INFINITY };
         let udp_bit_s = match &ask.test {
-            Test::Flows(flows) if is_guest => datagrams_bit_s(&flows.task),
+            Test::Flows(flows) if is_anonymous => datagrams_bit_s(&flows.task),
             _ => 0.0,
         };
         let _permit = self.permit(&holder, udp_bit_s, bound)?.with_load(is_heavy(&ask.test));
@@ -329,7 +329,7 @@ impl TestService {
 
     fn tcp(
         &self,
-        asker: Asker<'_>,
+        asker: Requester<'_>,
         order: &Order,
         first: u32,
         emit: &mut dyn FnMut(AnswerPart) -> bool,
@@ -356,7 +356,12 @@ impl TestService {
         Ok(())
     }
 
-    fn flows(&self, asker: &Asker<'_>, flows: &Flows, emit: &mut dyn FnMut(AnswerPart) -> bool) -> Result<(), Refusal> {
+    fn flows(
+        &self,
+        asker: &Requester<'_>,
+        flows: &Flows,
+        emit: &mut dyn FnMut(AnswerPart) -> bool,
+    ) -> Result<(), Refusal> {
         within(probe::task::longest(flows).map_err(|error| invalid(&error))?.as_secs_f64())?;
         let Some(local) = asker.local else {
             return Err(Refusal::new(Fault::Local, "this node does not know the local address of your connection"));
@@ -376,7 +381,7 @@ impl TestService {
 
     fn disk(
         &self,
-        ground: &Ground,
+        ground: &OpenDirectory,
         order: &disk::Order,
         emit: &mut dyn FnMut(AnswerPart) -> bool,
     ) -> Result<(), Refusal> {
@@ -396,7 +401,7 @@ impl TestService {
 fn audit_lines(audit: Option<Audit>, access: &Access, ask: &v1::tune::Ask) -> Result<Vec<String>, Refusal> {
     let refused = |why: &str| Refusal::new(Fault::Auth, why);
     let audit = audit.ok_or_else(|| refused("this node tells nobody how its settings stand: `serve --audit` does"))?;
-    if access.is_guest() {
+    if access.is_anonymous() {
         return Err(refused(
             "this node shows the audit of its settings only to clients with an access key: ask its operator for one",
         ));

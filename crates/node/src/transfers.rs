@@ -29,7 +29,7 @@ use model::v1::node::{FileResults, Order};
 use model::v1::{Change, Stage, Transfer};
 use model::{Refusal, v1};
 use parking_lot::{Mutex, MutexGuard};
-use wire::frame::Errand;
+use wire::frame::DelegationOrder;
 
 use self::connector::Connector;
 use self::file_list::EndedOutcomes;
@@ -37,7 +37,7 @@ use self::order::OtherEnd;
 pub(crate) use self::order::{identity_of, locator};
 use self::records::{ClaimOutcome, TransferRecords};
 use self::run::TransferRun;
-use self::spent::Spent;
+use self::spent::StageTimes;
 use self::table::{Entry, Table, UNENDED_BYTES_MAX};
 pub(crate) use self::table::{REMEMBERED_MAX, RUNNING_MAX, TransferChange, UNENDED_MAX};
 use crate::access::AccessControl;
@@ -72,7 +72,7 @@ pub(crate) struct Transfers {
     /// The memory of orders that have not ended.
     budget: Budget,
     /// Ids of transfers that are no longer remembered.
-    spent: Mutex<Spent>,
+    spent: Mutex<StageTimes>,
     /// Locked while a record is written, so that the last record is the valid one.
     writing: Mutex<()>,
     /// The outcomes of the files of ended transfers.
@@ -87,7 +87,7 @@ pub(crate) enum Unaccepted {
     /// The id belongs to another order; the answer does not name its holder.
     Known,
     /// The transfer of this id has ended and is no longer remembered.
-    Spent,
+    StageTimes,
     /// There are too many orders, or they take too much memory.
     Full(String),
 }
@@ -124,13 +124,14 @@ impl Transfers {
     /// The transfers of a node with this configuration.
     pub fn new(access: Arc<AccessControl>, jobs: Jobs, shutdown: Shutdown, config: &NodeConfig) -> Transfers {
         let state = config.state.path();
-        let is_lasting = !config.own_guests;
-        let spent = if is_lasting { Spent::open(&state.join("transfers-spent"), now_s()) } else { Spent::default() };
+        let is_lasting = !config.serves_one_copy;
+        let spent =
+            if is_lasting { StageTimes::open(&state.join("transfers-spent"), now_s()) } else { StageTimes::default() };
         Transfers {
             access,
             jobs,
             shutdown,
-            connector: Connector::new(config.timeouts, config.listen, config.own_guests),
+            connector: Connector::new(config.timeouts, config.listen, config.serves_one_copy),
             records: is_lasting.then(|| TransferRecords::new(state.join("transfers"))),
             table: Mutex::default(),
             budget: Budget::new(UNENDED_BYTES_MAX.1, UNENDED_BYTES_MAX.0),
@@ -195,7 +196,7 @@ impl Transfers {
             let is_same = known.holder == access.holder() && known.is_of(order);
             return Some(if is_same { Ok((known.show(), false)) } else { Err(Unaccepted::Known) });
         }
-        self.spent().has(&order.id, now_s()).then_some(Err(Unaccepted::Spent))
+        self.spent().has(&order.id, now_s()).then_some(Err(Unaccepted::StageTimes))
     }
 
     /// The outcomes of a transfer's files, without the first `after`; none if the holder has no such transfer.
@@ -212,7 +213,7 @@ impl Transfers {
     ///
     /// # Errors
     /// The node runs as many transfers as it may, or the order is refused.
-    pub fn accept_native(self: &Arc<Self>, access: &Access, errand: &Errand) -> Result<(), Refusal> {
+    pub fn accept_native(self: &Arc<Self>, access: &Access, errand: &DelegationOrder) -> Result<(), Refusal> {
         let order = native_order::order(errand);
         {
             let table = self.table();
@@ -231,7 +232,7 @@ impl Transfers {
             Ok(_) => Ok(()),
             Err(Unaccepted::Refused(refusal)) => Err(refusal),
             Err(Unaccepted::Known) => Err(Refusal::new(Fault::Auth, "a job of this name belongs to another client")),
-            Err(Unaccepted::Spent) => Err(Refusal::new(Fault::Config, SPENT)),
+            Err(Unaccepted::StageTimes) => Err(Refusal::new(Fault::Config, SPENT)),
             Err(Unaccepted::Full(why)) => Err(Refusal::new(Fault::Path, why)),
         }
     }
@@ -277,7 +278,7 @@ impl Transfers {
                 }
                 return;
             }
-            Some(Ok(ClaimOutcome::Elsewhere)) => return self.table().remove(id),
+            Some(Ok(ClaimOutcome::AdvertisedAddresses)) => return self.table().remove(id),
             Some(Err(error)) => {
                 drop(writing);
                 return self.fail(id, &format!("the node cannot read the job in its state directory: {error}"));

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use model::account::{Spent, Stage};
+use model::account::{Stage, StageTimes};
 
 use crate::Sample;
 
@@ -17,7 +17,7 @@ pub(super) struct Sums {
     pub busy: Duration,
     pub receive_window_limited: Duration,
     pub send_buffer_limited: Duration,
-    pub spent: Spent,
+    pub spent: StageTimes,
     /// The mean of the streams' smoothed round-trip times at this moment.
     pub rtt: Duration,
     pub mss: u32,

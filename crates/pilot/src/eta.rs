@@ -17,7 +17,7 @@ mod tests;
 use std::time::Duration;
 
 use model::Progress;
-use model::spec::Steer;
+use model::spec::LiveSettings;
 
 use history::{History, Span};
 
@@ -65,13 +65,13 @@ pub struct Estimator {
     /// The work since a break, while the connection has not reached its rate again.
     recovering: Option<Span>,
     /// The work left and the settings when data last moved.
-    basis: Option<(Duration, Progress, Steer)>,
+    basis: Option<(Duration, Progress, LiveSettings)>,
 }
 
 impl Estimator {
     /// Takes the transfer's progress at a time (from any origin), its settings, and whether it waits for something other than the
     /// path.
-    pub fn observe(&mut self, now: Duration, progress: &Progress, steer: &Steer, waits: bool) {
+    pub fn observe(&mut self, now: Duration, progress: &Progress, steer: &LiveSettings, waits: bool) {
         let before = self.last.replace((now, *progress));
         let Some((then, before)) = before else { return };
         if steer.paused || waits || progress.bytes_arrived < before.bytes_arrived {
@@ -137,7 +137,7 @@ impl Estimator {
         Some(Eta { left: eta.left.saturating_sub(now.saturating_sub(*at)), ..eta })
     }
 
-    fn predict(&self, progress: &Progress, steer: &Steer) -> Option<Eta> {
+    fn predict(&self, progress: &Progress, steer: &LiveSettings) -> Option<Eta> {
         if !progress.scanned || progress.is_endless() {
             return None;
         }

@@ -18,7 +18,7 @@ mod steering;
 mod stream_count;
 pub mod verdict;
 
-use model::account::{Account, Spent};
+use model::account::{Account, StageTimes};
 use model::tcp::TcpInfo;
 
 pub use accumulator::{Accumulator, PathEstimate};
@@ -37,7 +37,7 @@ pub struct Sample {
     /// Its congestion control.
     pub congestion: String,
     /// The time of its thread, by stage.
-    pub spent: Spent,
+    pub spent: StageTimes,
     /// Bytes that have arrived and were not read yet.
     pub unread_bytes: u64,
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use model::account::{Account, Spent, Stage};
+use model::account::{Account, Stage, StageTimes};
 
 use crate::Sample;
 
@@ -27,8 +27,8 @@ const KERNEL_COLUMNS: usize = 18;
 pub struct RowWriter {
     /// The transfer's id, until it is written.
     job: Option<String>,
-    before: HashMap<u32, (Spent, u32, Duration)>,
-    far: Spent,
+    before: HashMap<u32, (StageTimes, u32, Duration)>,
+    far: StageTimes,
 }
 
 fn ms(span: Duration) -> f64 {
@@ -36,7 +36,7 @@ fn ms(span: Duration) -> f64 {
 }
 
 /// Records, then milliseconds per record in each stage, then the longest.
-fn stages(rows: &mut String, spent: &Spent) {
+fn stages(rows: &mut String, spent: &StageTimes) {
     let each = |stage| ms(spent.wall_in(stage)) / spent.records.max(1) as f64;
     let _ = write!(rows, "{}", spent.records);
     for stage in [Stage::Storage, Stage::Compute, Stage::Socket, Stage::Pace, Stage::Idle] {
@@ -48,7 +48,7 @@ fn stages(rows: &mut String, spent: &Spent) {
 }
 
 /// The processor time of each stage. A thread that waits for a limit or for orders uses none.
-fn processor(rows: &mut String, spent: &Spent) {
+fn processor(rows: &mut String, spent: &StageTimes) {
     for stage in [Stage::Storage, Stage::Compute, Stage::Socket] {
         let _ = write!(rows, ",{:.3}", ms(spent.cpu_in(stage)) / spent.records.max(1) as f64);
     }
@@ -57,13 +57,13 @@ fn processor(rows: &mut String, spent: &Spent) {
 impl RowWriter {
     /// A writer for the transfer with this id, which its receipt has too.
     pub fn new(job: String) -> RowWriter {
-        RowWriter { job: Some(job), before: HashMap::new(), far: Spent::default() }
+        RowWriter { job: Some(job), before: HashMap::new(), far: StageTimes::default() }
     }
 
     /// Appends a row for a stream from a sample.
     pub fn stream(&mut self, rows: &mut String, now: Duration, sample: &Sample) {
         let t = &sample.tcp;
-        let fresh = (Spent::default(), 0, now.saturating_sub(sample.spent.total()));
+        let fresh = (StageTimes::default(), 0, now.saturating_sub(sample.spent.total()));
         let before = self.before.insert(sample.stream, (sample.spent, t.delivered_segments, now));
         // After a break of the path, stream numbers are used again: a total that is lower than before belongs to another stream.
         let before = before.filter(|(spent, ..)| spent.total() <= sample.spent.total());
@@ -112,7 +112,7 @@ impl RowWriter {
         self.end(rows, &spent);
     }
 
-    fn end(&mut self, rows: &mut String, spent: &Spent) {
+    fn end(&mut self, rows: &mut String, spent: &StageTimes) {
         processor(rows, spent);
         let _ = writeln!(rows, ",{}", self.job.take().unwrap_or_default());
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use model::account::{Account, Spent};
+use model::account::{Account, StageTimes};
 
 use crate::congestion::{self, Evidence, choose, wanted};
 use crate::pace::{self, Pacer};
@@ -222,7 +222,7 @@ impl Pilot {
 
 /// Whether the receiver's threads mostly waited for this end since their last account: then a full window is too small, and
 /// not one that the receiver fails to empty.
-fn waits_for_sender(peer: &Account, before: &mut (Spent, bool)) -> bool {
+fn waits_for_sender(peer: &Account, before: &mut (StageTimes, bool)) -> bool {
     let spent = peer.spent.since(&before.0);
     let total = spent.total().as_secs_f64();
     if total > 0.2 {

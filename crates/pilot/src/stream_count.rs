@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use model::account::Spent;
+use model::account::StageTimes;
 use model::laws;
 
 use crate::accumulator::{Accumulator, IntervalRates};
@@ -101,7 +101,7 @@ pub(super) struct StreamCount {
     first: Option<u32>,
     /// More streams were put on trial since `Pilot::tick` last read this.
     pub(super) has_widened: bool,
-    pub(super) peer_before: (Spent, bool),
+    pub(super) peer_before: (StageTimes, bool),
 }
 
 impl StreamCount {

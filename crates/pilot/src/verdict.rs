@@ -10,7 +10,7 @@ mod waits;
 
 use std::time::Duration;
 
-use model::account::{Account, Stage, Waited};
+use model::account::{Account, Stage, TargetWaits};
 use model::units::BitRate;
 use model::v1::{self, Limit, Stream};
 
@@ -32,7 +32,7 @@ pub struct Measured {
     /// Files that were in place before.
     pub skipped: u64,
     /// How long the receiving end waited at its target.
-    pub waited: Waited,
+    pub waited: TargetWaits,
     /// The time from the start of the transfer until the whole tree was known.
     pub scanned_after: Option<Duration>,
     /// The transfer failed.

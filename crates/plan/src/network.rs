@@ -80,7 +80,7 @@ impl Network {
         for (number, path) in scenario.paths.iter().enumerate().filter(|(_, path)| exists(path)) {
             for direction in 0..2 {
                 // A direction that goes over other sites has no link of its own.
-                if !path.ways[direction].via.is_empty() {
+                if !path.directions[direction].via.is_empty() {
                     continue;
                 }
                 risk_names.extend(path.facts.shared_risk.iter().map(|name| (name.clone(), links.len())));
@@ -152,7 +152,7 @@ impl Network {
 
 fn link(scenario: &Scenario, number: usize, direction: usize) -> Link {
     let path = &scenario.paths[number];
-    let way: &PathDirection = &path.ways[direction];
+    let way: &PathDirection = &path.directions[direction];
     let key = ["ab", "ba"][direction];
     let members = way.members.iter().filter(|member| !member.down && !member.withdrawn);
     let rate = |member: &scenario::LinkSettings| {

@@ -39,24 +39,24 @@ pub struct DiversePair {
 
 /// A site that the search has reached.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Reached {
+struct ReachedSite {
     delay_s: f64,
     hops: usize,
     site: usize,
 }
 
-impl Eq for Reached {}
+impl Eq for ReachedSite {}
 
-impl Ord for Reached {
+impl Ord for ReachedSite {
     /// The least delay is the greatest; then the fewest links, then the first site: the result does not depend on chance.
-    fn cmp(&self, other: &Reached) -> Ordering {
+    fn cmp(&self, other: &ReachedSite) -> Ordering {
         let by_delay = other.delay_s.total_cmp(&self.delay_s);
         by_delay.then_with(|| other.hops.cmp(&self.hops)).then_with(|| other.site.cmp(&self.site))
     }
 }
 
-impl PartialOrd for Reached {
-    fn partial_cmp(&self, other: &Reached) -> Option<Ordering> {
+impl PartialOrd for ReachedSite {
+    fn partial_cmp(&self, other: &ReachedSite) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
@@ -77,7 +77,7 @@ pub fn between(network: &Network, from: usize, to: usize, avoid: &Avoid) -> Opti
 pub fn shortest(network: &Network, from: usize, to: usize, avoid: &Avoid) -> Option<Route> {
     let mut least = vec![f64::INFINITY; network.sites.len()];
     let mut reached_by: Vec<Option<usize>> = vec![None; network.sites.len()];
-    let mut open = BinaryHeap::from([Reached { delay_s: 0.0, hops: 0, site: from }]);
+    let mut open = BinaryHeap::from([ReachedSite { delay_s: 0.0, hops: 0, site: from }]);
     least[from] = 0.0;
     while let Some(reached) = open.pop() {
         if reached.site == to {
@@ -96,7 +96,7 @@ pub fn shortest(network: &Network, from: usize, to: usize, avoid: &Avoid) -> Opt
             if delay_s < least[link.to] {
                 least[link.to] = delay_s;
                 reached_by[link.to] = Some(*at);
-                open.push(Reached { delay_s, hops: reached.hops + 1, site: link.to });
+                open.push(ReachedSite { delay_s, hops: reached.hops + 1, site: link.to });
             }
         }
     }

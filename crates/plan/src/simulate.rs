@@ -178,11 +178,11 @@ impl<'a> Simulator<'a> {
             };
             let work = &self.scenario.work[queue.work];
             // The way back carries acknowledgements; where there is none, nothing moves.
-            let ways = find(queue.source, queue.target).zip(find(queue.target, queue.source));
-            queue.terms = ways
+            let directions = find(queue.source, queue.target).zip(find(queue.target, queue.source));
+            queue.terms = directions
                 .as_ref()
                 .map(|(there, back)| PathTerms::new(self.scenario, &self.network, work, queue.source, there, back));
-            queue.path = ways.map_or_else(Vec::new, |(there, _)| {
+            queue.path = directions.map_or_else(Vec::new, |(there, _)| {
                 self.resources.path(queue.source, queue.target, &there, work.on_tape)
             });
         }

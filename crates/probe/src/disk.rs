@@ -42,7 +42,7 @@ use test_directory::TestDirectory;
 
 pub use answer::answer;
 pub use order::{check, longest};
-pub use test_directory::Ground;
+pub use test_directory::OpenDirectory;
 
 /// Measures the disk of a directory. `note` is called in this thread with each finished point. All files are made in one
 /// new directory below it, which is removed before this returns, also after an error.
@@ -53,14 +53,14 @@ pub use test_directory::Ground;
 /// written, read or removed. [`Error::Interrupted`](crate::Error::Interrupted): stopped; the points so far went to `note`.
 pub fn measure(directory: &Path, order: &Order, stop: &Stop, note: &mut dyn FnMut(&Point)) -> Result<Report> {
     order::check(order)?;
-    measure_on(&Ground::open(directory)?, order, stop, note)
+    measure_on(&OpenDirectory::open(directory)?, order, stop, note)
 }
 
 /// Measures the disk of an open directory; otherwise as [`measure`].
 ///
 /// # Errors
 /// As [`measure`].
-pub fn measure_on(ground: &Ground, order: &Order, stop: &Stop, note: &mut dyn FnMut(&Point)) -> Result<Report> {
+pub fn measure_on(ground: &OpenDirectory, order: &Order, stop: &Stop, note: &mut dyn FnMut(&Point)) -> Result<Report> {
     let begun = Instant::now();
     let watch = Watch::begin();
     order::check(order)?;

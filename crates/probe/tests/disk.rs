@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use model::Blame;
 use model::v1::probe::DiskLine;
 use model::v1::probe::disk::{IoMode, Order, Point, Report, Test};
-use probe::disk::{Ground, answer, measure, measure_on};
+use probe::disk::{OpenDirectory, answer, measure, measure_on};
 use probe::{Error, Stop};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use sys::namespace::Namespaces;
@@ -244,7 +244,7 @@ fn a_link_in_the_place_of_the_directory_is_not_followed() {
     let elsewhere = tempfile::tempdir().unwrap();
     let ordered = above.path().join("ordered");
     std::fs::create_dir(&ordered).unwrap();
-    let ground = Ground::open(&ordered).unwrap();
+    let ground = OpenDirectory::open(&ordered).unwrap();
     let swap = |path: &Path, to: &str| {
         std::fs::rename(path, above.path().join(to)).unwrap();
         std::os::unix::fs::symlink(elsewhere.path(), path).unwrap();
@@ -291,7 +291,7 @@ fn a_far_test_ends_with_its_client_and_its_node() {
             }
             listens || lines < 2
         };
-        let outcome = answer(&Ground::open(above.path()).unwrap(), &endless(), &ends, &mut tell);
+        let outcome = answer(&OpenDirectory::open(above.path()).unwrap(), &endless(), &ends, &mut tell);
         assert!(matches!(outcome, Err(Error::Interrupted)), "{outcome:?}");
         assert!(lines >= 2 && begun.elapsed() < Duration::from_secs(45), "{lines} lines, {:?}", begun.elapsed());
         assert_eq!(names(above.path()), Vec::<String>::new());
@@ -309,7 +309,7 @@ fn a_far_test_sends_a_line_for_each_point() {
         true
     };
     let order = Order { tests: vec![Test::Write, Test::Fsync], ..small_order() };
-    let report = answer(&Ground::open(above.path()).unwrap(), &order, &Stop::default(), &mut tell).unwrap();
+    let report = answer(&OpenDirectory::open(above.path()).unwrap(), &order, &Stop::default(), &mut tell).unwrap();
     assert!(!points.is_empty() && report.points == points);
     assert_eq!(names(above.path()), Vec::<String>::new());
 }

@@ -23,7 +23,7 @@ use web::{Headers, HttpUrl, Method, digest, target};
 
 use crate::facts_cache::{Entry, Facts, FactsCache, Namespace};
 use crate::request_error::RequestError;
-use crate::server::{ClientRequest, Means, Server};
+use crate::server::{ClientRequest, Server, ServerSettings};
 
 /// The server has not answered yet.
 const UNKNOWN_PROTOCOL: u8 = 0;
@@ -45,7 +45,7 @@ struct DavShared {
     query: String,
     base: RelPath,
     cache: FactsCache,
-    leftovers: leftovers::Leftovers,
+    leftovers: leftovers::UnfinishedFiles,
     protocol: AtomicU8,
     /// Whether the server reports that it can rename files; unset until it is asked.
     can_rename: OnceLock<bool>,
@@ -59,7 +59,7 @@ fn unsupported<T>(what: &'static str) -> Result<T> {
 
 impl Dav {
     /// The directory `base` of the server at an address, whose query goes with every request. Makes no request.
-    pub fn new(means: Means, address: &HttpUrl, base: RelPath) -> Dav {
+    pub fn new(means: ServerSettings, address: &HttpUrl, base: RelPath) -> Dav {
         let scheme = if address.is_secure() { "https" } else { "http" };
         Dav(Arc::new(DavShared {
             server: Arc::new(Server::new(means)),
@@ -67,7 +67,7 @@ impl Dav {
             query: address.query().map(|query| format!("?{query}")).unwrap_or_default(),
             base,
             cache: FactsCache::default(),
-            leftovers: leftovers::Leftovers::default(),
+            leftovers: leftovers::UnfinishedFiles::default(),
             // The signature covers one file, and only GET.
             protocol: AtomicU8::new(if address.is_presigned() { PLAIN_HTTP } else { UNKNOWN_PROTOCOL }),
             can_rename: OnceLock::new(),
@@ -144,7 +144,7 @@ impl Namespace for Dav {
 }
 
 impl Store for Dav {
-    fn carried(&self) -> Option<store::Carried> {
+    fn carried(&self) -> Option<store::PayloadProtection> {
         self.0.server.carried()
     }
 

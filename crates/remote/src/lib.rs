@@ -19,4 +19,4 @@ mod server;
 pub use dav::Dav;
 pub use mirrored::Mirrored;
 pub use s3::S3;
-pub use server::{Means, Redirects, TokenSource};
+pub use server::{Redirects, ServerSettings, TokenSource};

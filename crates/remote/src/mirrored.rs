@@ -23,7 +23,7 @@ use model::name::RelPath;
 use model::{Kind, Timestamp};
 use parking_lot::{Mutex, MutexGuard};
 use store::error::shown;
-use store::{Capabilities, Carried, Entries, Error, Result, Sink, Source, Stat, Store};
+use store::{Capabilities, Entries, Error, PayloadProtection, Result, Sink, Source, Stat, Store};
 
 use crate::dav::Dav;
 use crate::range_source::{MemberFailure, RangeSource, StoreFile};
@@ -71,7 +71,7 @@ pub struct Share {
     /// The reason why it was left out, of one file or of all.
     pub left_out: Option<String>,
     /// Whether its bytes came by TLS or in clear.
-    pub carried: Option<Carried>,
+    pub carried: Option<PayloadProtection>,
     /// Files in which only samples of its bytes were compared with the first source's, since no source reports a digest.
     pub unproven_files: u64,
 }
@@ -149,7 +149,7 @@ impl Mirrored {
 
     /// Whether a file has failed that may succeed if it is read again, because a source with other bytes than the first has been
     /// excluded. Returns `true` once for such failures.
-    pub fn fares_better(&self) -> bool {
+    pub fn is_retry_useful(&self) -> bool {
         self.sources.take_retry_may_succeed()
     }
 

@@ -29,7 +29,7 @@ use store::{Capabilities, Entries, Error, Result, Sink, Source, Stat, Store, Wri
 
 use crate::facts_cache::{Entry, Facts, FactsCache, Namespace};
 use crate::request_error::RequestError;
-use crate::server::{Means, Server};
+use crate::server::{Server, ServerSettings};
 use drive::drive;
 use keys::Keys;
 use listing::Listing;
@@ -133,7 +133,7 @@ impl S3 {
     ///
     /// # Errors
     /// The key cannot be read, or the bucket's settings do not make an address.
-    pub fn new(means: Means, bucket: &Bucket, base: RelPath) -> Result<S3> {
+    pub fn new(means: ServerSettings, bucket: &Bucket, base: RelPath) -> Result<S3> {
         let server = Arc::new(Server::new(means));
         let mut builder = AmazonS3Builder::new()
             .with_bucket_name(&bucket.name)
@@ -333,7 +333,7 @@ impl Namespace for S3 {
 }
 
 impl Store for S3 {
-    fn carried(&self) -> Option<store::Carried> {
+    fn carried(&self) -> Option<store::PayloadProtection> {
         self.0.server.carried()
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use model::fault::Fault;
 use parking_lot::{Mutex, MutexGuard};
-use store::Carried;
+use store::PayloadProtection;
 use web::client::ClientError;
 use web::target::pairs;
 use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response};
@@ -30,7 +30,7 @@ pub type TokenSource = dyn Fn() -> Result<Option<String>, String> + Send + Sync;
 
 /// Settings for requests to servers.
 #[derive(Clone)]
-pub struct Means {
+pub struct ServerSettings {
     /// Makes connections, and holds the authorities that are trusted.
     pub dialer: Dialer,
     /// The credential of this client.
@@ -53,7 +53,7 @@ pub(crate) const SETTLE: Duration = Duration::from_secs(600);
 
 /// A client of servers, with its idle connections.
 pub(crate) struct Server {
-    means: Means,
+    means: ServerSettings,
     idle: Mutex<Vec<(String, Client)>>,
     /// Whether files were carried by TLS (index 0), and in clear (index 1).
     carried: [AtomicBool; 2],
@@ -140,7 +140,7 @@ fn is_persistent(response: &Response) -> bool {
 }
 
 impl Server {
-    pub fn new(means: Means) -> Server {
+    pub fn new(means: ServerSettings) -> Server {
         Server { means, idle: Mutex::default(), carried: Default::default(), was_reached: AtomicBool::new(false) }
     }
 
@@ -177,7 +177,7 @@ impl Server {
             };
             match kept {
                 // A connection that is closed, or has bytes that belong to no request, cannot be used.
-                Some(client) if client.conn().is_gone() || client.conn().has_unread() => {}
+                Some(client) if client.conn().is_closed_by_peer() || client.conn().has_unread() => {}
                 Some(client) => return Ok((client, true)),
                 None => return Ok((self.dial(redirects)?, false)),
             }
@@ -252,9 +252,9 @@ impl Server {
     }
 
     /// Whether files were carried by TLS or, at least one of them, in clear.
-    pub fn carried(&self) -> Option<Carried> {
+    pub fn carried(&self) -> Option<PayloadProtection> {
         let [tls, plain] = [0, 1].map(|kind| self.carried[kind].load(Ordering::Relaxed));
-        plain.then_some(Carried::Plain).or(tls.then_some(Carried::Tls))
+        plain.then_some(PayloadProtection::Plain).or(tls.then_some(PayloadProtection::Tls))
     }
 
     /// Sends a request once and follows redirects. The body of the response is unread.
@@ -336,7 +336,7 @@ impl Server {
             }
             Err(error) => return Err(error.into()),
         };
-        if !begun.body.ends_with_line() {
+        if !begun.body.ends_with_connection() {
             self.keep(&begun.url, &begun.response, begun.client);
         }
         Ok(BufferedResponse { response: begun.response, url: begun.url, body, repeated: false })

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use model::fault::{Blame, Fault};
 use model::{RelPath, Timestamp};
-use remote::{Dav, Means};
+use remote::{Dav, ServerSettings};
 use script::{Reply, Script, ScriptedRequest};
 use servers::{means, path};
 use store::{FileAnnouncement, Finish, Store};
@@ -35,11 +35,11 @@ fn content(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at % 251) as u8 ^ (at >> 16) as u8).collect()
 }
 
-fn impatient() -> Means {
-    Means { patience: Duration::from_secs(2), ..means() }
+fn impatient() -> ServerSettings {
+    ServerSettings { patience: Duration::from_secs(2), ..means() }
 }
 
-fn dav(script: &Script, means: Means) -> Dav {
+fn dav(script: &Script, means: ServerSettings) -> Dav {
     Dav::new(means, &script.url(), RelPath::root())
 }
 
@@ -244,12 +244,12 @@ fn a_token_that_expires_is_read_again() {
         Reply::new(401, Headers::new(), b"expired")
     });
     let fresh = move || Ok(Some(format!("token{}", issued.load(Ordering::SeqCst))));
-    let dav = dav(&script, Means { token: Arc::new(fresh), ..script.means() });
+    let dav = dav(&script, ServerSettings { token: Arc::new(fresh), ..script.means() });
     assert!(read_all(&dav, LARGE).unwrap() == content(LARGE));
     assert!(renewed.load(Ordering::SeqCst) > 0);
     // One that is not renewed is refused, with the remedy.
     let script = Script::secure(|_| Reply::new(401, Headers::new(), b"expired"));
-    let stale = self::dav(&script, Means { token: Arc::new(|| Ok(Some("old".into()))), ..script.means() });
+    let stale = self::dav(&script, ServerSettings { token: Arc::new(|| Ok(Some("old".into()))), ..script.means() });
     refused(read_all(&stale, 10), Fault::Auth, "BEARER_TOKEN");
 }
 
@@ -262,14 +262,14 @@ fn a_token_is_sent_neither_in_clear_nor_to_another_server() {
         Reply::honest(asked, &content(100))
     });
     let token: Arc<remote::TokenSource> = Arc::new(|| Ok(Some("secret".into())));
-    let dav_clear = dav(&clear, Means { token: Arc::clone(&token), ..impatient() });
+    let dav_clear = dav(&clear, ServerSettings { token: Arc::clone(&token), ..impatient() });
     assert!(read_all(&dav_clear, 100).is_ok());
     assert!(seen.lock().unwrap().iter().all(Option::is_none), "no token in clear text");
     // A redirect to another server is followed without the token. A redirect from TLS to clear text is not followed.
     let to = clear.url();
     let sends_on =
         Script::secure(move |_| Reply::new(307, Headers::new().with("Location", to.join("/f").unwrap().as_str()), b""));
-    let store = dav(&sends_on, Means { token: Arc::clone(&token), ..sends_on.means() });
+    let store = dav(&sends_on, ServerSettings { token: Arc::clone(&token), ..sends_on.means() });
     refused(read_all(&store, 100), Fault::Auth, "clear line");
     let noted = Arc::clone(&seen);
     let other = Script::secure(move |asked| {
@@ -280,7 +280,7 @@ fn a_token_is_sent_neither_in_clear_nor_to_another_server() {
     let from = Script::secure_as(&other, move |_| {
         Reply::new(302, Headers::new().with("Location", to.join("/f").unwrap().as_str()), b"")
     });
-    let store = dav(&from, Means { token, ..from.means() });
+    let store = dav(&from, ServerSettings { token, ..from.means() });
     assert!(read_all(&store, 100).unwrap() == content(100));
     assert!(seen.lock().unwrap().iter().all(Option::is_none));
 }

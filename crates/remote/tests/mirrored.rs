@@ -186,7 +186,7 @@ fn samples_of_other_sources_bytes_are_compared_with_the_first_source() {
     assert_eq!(set.shares()[1].unproven_files, 1);
     let text = messages.lock().unwrap().join("\n");
     assert!(text.contains("no source reports a digest of f: samples of all"), "{text}");
-    assert!(!set.fares_better());
+    assert!(!set.is_retry_useful());
     // The wrong source is found by the sample of the middle, or at the end by samples of the bytes that it sent.
     for same in [0..0, 10 << 20..11 << 20] {
         let lies = other(&bytes, same.clone());
@@ -206,7 +206,7 @@ fn samples_of_other_sources_bytes_are_compared_with_the_first_source() {
         // It is found before it sends a wrong byte, or the file is read again without it.
         match read_first {
             Ok(read) => assert!(read == bytes, "{same:?}: {:?}", set.shares()),
-            Err(error) => assert!(error.fault() == Fault::Integrity && set.fares_better(), "{error}"),
+            Err(error) => assert!(error.fault() == Fault::Integrity && set.is_retry_useful(), "{error}"),
         }
         assert!(read_then.unwrap() == bytes, "{same:?}: {:?}", set.shares());
         let shares = set.shares();
@@ -248,11 +248,11 @@ fn a_first_source_whose_bytes_differ_from_its_own_digest_fails_the_file() {
         // It is read again as long as that may help, as in a job.
         let mut last = read(&set, &path("f"), bytes.len());
         for _ in 0..3 {
-            if last.is_err() && set.fares_better() {
+            if last.is_err() && set.is_retry_useful() {
                 last = read(&set, &path("f"), bytes.len());
             }
         }
-        assert!(!set.fares_better(), "it would go on for ever: {messages:?}");
+        assert!(!set.is_retry_useful(), "it would go on for ever: {messages:?}");
         // A file of which all bytes came from the first source is not verified.
         let is_proven = set.shares()[1].bytes > 0;
         match last {

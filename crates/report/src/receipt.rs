@@ -129,7 +129,7 @@ pub fn part(name: &str) -> &str {
 
 /// The protection of the payload, leg by leg if the legs differ.
 fn payload(receipt: &v1::Receipt) -> String {
-    let in_words = |word: &str| match word {
+    let explain_library_message = |word: &str| match word {
         "tls" => "within TLS".to_owned(),
         "plain" => "in clear".to_owned(),
         "unseen" => "between the servers, unseen".to_owned(),
@@ -139,14 +139,16 @@ fn payload(receipt: &v1::Receipt) -> String {
         // A receipt of an older program, which reports streams only.
         [] => {
             let last = receipt.streams.iter().max_by_key(|stream| stream.id);
-            format!("payload {}", in_words(last.map_or("sealed", |stream| stream.payload.as_str())))
+            format!("payload {}", explain_library_message(last.map_or("sealed", |stream| stream.payload.as_str())))
         }
         [only] if only.payload == "local" => "payload stayed on this host".to_owned(),
         [first, rest @ ..] if rest.iter().all(|leg| leg.payload == first.payload) => {
-            format!("payload {}", in_words(&first.payload))
+            format!("payload {}", explain_library_message(&first.payload))
         }
         legs => {
-            let leg = |leg: &v1::Carried| format!("from {} to {} {}", leg.from, leg.to, in_words(&leg.payload));
+            let leg = |leg: &v1::Carried| {
+                format!("from {} to {} {}", leg.from, leg.to, explain_library_message(&leg.payload))
+            };
             format!("payload {}", legs.iter().map(leg).collect::<Vec<_>>().join(", "))
         }
     }

@@ -7,7 +7,7 @@ mod facts;
 
 use std::collections::BTreeMap;
 
-use model::account::{Account, STAGES, Spent};
+use model::account::{Account, STAGES, StageTimes};
 use pilot::verdict::{self, LimitingPart, Shares};
 
 pub use facts::StreamFacts;
@@ -36,14 +36,14 @@ impl Times {
     fn account(&self) -> Account {
         let spans = |of: &[f64; STAGES]| of.map(std::time::Duration::from_secs_f64);
         Account {
-            spent: Spent { wall: spans(&self.0[0]), cpu: spans(&self.0[1]), ..Spent::default() },
+            spent: StageTimes { wall: spans(&self.0[0]), cpu: spans(&self.0[1]), ..StageTimes::default() },
             ..Account::default()
         }
     }
 }
 
-impl From<&Spent> for Times {
-    fn from(spent: &Spent) -> Times {
+impl From<&StageTimes> for Times {
+    fn from(spent: &StageTimes) -> Times {
         Times([spent.wall.map(|wall| wall.as_secs_f64()), spent.cpu.map(|cpu| cpu.as_secs_f64())])
     }
 }

@@ -14,7 +14,7 @@ pub(super) fn scenario(scenario: &Scenario, lines: &ScenarioLines) -> Result<(),
     if is_for_lab {
         addresses(scenario, lines)?;
     }
-    let has_via = scenario.paths.iter().flat_map(|path| &path.ways).any(|way| !way.via.is_empty());
+    let has_via = scenario.paths.iter().flat_map(|path| &path.directions).any(|way| !way.via.is_empty());
     let reachability = if has_via { Reachability::of(scenario) } else { Reachability(Vec::new()) };
     for (number, path) in scenario.paths.iter().enumerate() {
         let line = lines.paths[number].header;
@@ -166,7 +166,7 @@ fn reachable(scenario: &Scenario, from: usize) -> Vec<bool> {
     let mut open = vec![from];
     while let Some(site) = open.pop() {
         for path in &scenario.paths {
-            for (direction, path_direction) in path.ways.iter().enumerate() {
+            for (direction, path_direction) in path.directions.iter().enumerate() {
                 let (start, end) = (path.ends[direction].site, path.ends[1 - direction].site);
                 if start == site && path_direction.via.is_empty() && !found[end] {
                     found[end] = true;
@@ -187,7 +187,7 @@ fn check_via(
     line: usize,
 ) -> Result<(), Problem> {
     let path = &scenario.paths[number];
-    let via = &path.ways[direction].via;
+    let via = &path.directions[direction].via;
     let (from, to) = (path.ends[direction].site, path.ends[1 - direction].site);
     if via.is_empty() {
         return Ok(());

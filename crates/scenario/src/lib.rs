@@ -137,7 +137,7 @@ pub struct Path {
     /// The largest packet that the path's routers let through, bytes; they report larger ones.
     pub mtu: Option<u16>,
     /// `ab` and `ba`.
-    pub ways: [PathDirection; 2],
+    pub directions: [PathDirection; 2],
     /// What planning knows of the link that it stands for.
     pub facts: LinkFacts,
 }
@@ -305,8 +305,8 @@ impl Path {
     /// The sum of the delays of both directions, by their first members. A direction that goes over other sites has no delay of its own and
     /// counts as much as the other direction.
     pub fn rtt(&self) -> Duration {
-        let delay = |direction: usize| self.ways[direction].members[0].delay;
-        match [0, 1].map(|direction: usize| self.ways[direction].via.is_empty()) {
+        let delay = |direction: usize| self.directions[direction].members[0].delay;
+        match [0, 1].map(|direction: usize| self.directions[direction].via.is_empty()) {
             [true, false] => 2 * delay(0),
             [false, true] => 2 * delay(1),
             _ => delay(0) + delay(1),

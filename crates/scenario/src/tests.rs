@@ -68,16 +68,20 @@ fn all_words_of_a_path_are_read() {
         down: false,
         withdrawn: false,
     };
-    assert_eq!(path.ways[1].members, [wanted]);
-    assert_eq!(path.ways[0].members, [LinkSettings::default()], "the words are those of the other direction only");
-    assert_eq!(path.ways[0].via, [2]);
+    assert_eq!(path.directions[1].members, [wanted]);
+    assert_eq!(
+        path.directions[0].members,
+        [LinkSettings::default()],
+        "the words are those of the other direction only"
+    );
+    assert_eq!(path.directions[0].via, [2]);
     assert_eq!(path.rtt(), Duration::from_millis(303), "a direction over others counts as much as the other one");
 }
 
 #[test]
 fn the_more_specific_word_wins() {
     let scenario = read(WHOLE);
-    let [ab, ba] = &scenario.paths[scenario.path("balanced").unwrap()].ways;
+    let [ab, ba] = &scenario.paths[scenario.path("balanced").unwrap()].directions;
     let losses = |members: &[LinkSettings]| members.iter().map(|settings| settings.loss.clone()).collect::<Vec<_>>();
     let (path, direction) = (Loss::Every(1000), Loss::Random(0.03));
     assert_eq!(losses(&ab.members), [direction.clone(), Loss::List(vec![17, 400]), direction]);

@@ -14,7 +14,7 @@ const SLOW_FOR: Duration = Duration::from_secs(30);
 
 /// A file that is being transferred.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct UnderWay {
+pub struct MovingFile {
     /// How long its attempt has taken so far.
     pub elapsed: Duration,
     /// The median of files of its size on its pair; none where too few have ended.
@@ -23,7 +23,7 @@ pub struct UnderWay {
     pub slow_for: Duration,
 }
 
-impl UnderWay {
+impl MovingFile {
     /// Whether it is a straggler.
     pub fn is_straggler(&self) -> bool {
         self.median.is_some_and(|median| self.elapsed > median.mul_f64(LATE)) || self.slow_for >= SLOW_FOR
@@ -59,13 +59,13 @@ mod tests {
     #[test]
     fn a_straggler_is_found_by_comparison_with_similar_files() {
         let median = Some(Duration::from_secs(10));
-        let of = |elapsed, slow_for| UnderWay {
+        let of = |elapsed, slow_for| MovingFile {
             elapsed: Duration::from_secs(elapsed),
             median,
             slow_for: Duration::from_secs(slow_for),
         };
         assert!(!of(29, 0).is_straggler() && of(31, 0).is_straggler() && of(1, 30).is_straggler());
-        assert!(!UnderWay { median: None, ..of(1000, 0) }.is_straggler(), "nothing to compare with");
+        assert!(!MovingFile { median: None, ..of(1000, 0) }.is_straggler(), "nothing to compare with");
         assert!(is_slow(1.9, 10.0) && !is_slow(2.0, 10.0));
     }
 

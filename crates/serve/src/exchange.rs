@@ -77,7 +77,7 @@ pub trait Exchange {
     /// Whether the answer's head was sent.
     fn has_begun(&self) -> bool;
     /// Whether the client has hung up.
-    fn is_gone(&self) -> bool;
+    fn is_closed_by_peer(&self) -> bool;
     /// Asks a client of HTTP/2 to come again over HTTP/1.1, which is cheaper for many bytes. Only before the answer has begun, and
     /// only to clients that are known to do it. If true, the service must not answer here.
     fn leave_to_http1(&mut self) -> bool {

@@ -125,7 +125,7 @@ impl Connection {
             return false;
         }
         match body::of_request(&request) {
-            Ok(_) if request.expects_too_much() => {
+            Ok(_) if request.has_unknown_expectation() => {
                 self.refuse(service, 417, "of expectations, only 100-continue is known here")
             }
             Ok(framing) => {
@@ -464,8 +464,8 @@ impl Exchange for H1<'_> {
         self.answer != Answer::None
     }
 
-    fn is_gone(&self) -> bool {
-        self.connection.conn.is_gone()
+    fn is_closed_by_peer(&self) -> bool {
+        self.connection.conn.is_closed_by_peer()
     }
 
     fn socket(&self) -> Option<&TcpStream> {

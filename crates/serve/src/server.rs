@@ -25,16 +25,16 @@ const IDLE_FOR: Duration = Duration::from_secs(300);
 
 /// How long the server waits for its clients.
 #[derive(Clone, Copy, Debug)]
-pub struct Waits {
+pub struct Timeouts {
     /// For the first message of a connection, the TLS handshake included.
     pub handshake: Duration,
     /// Until a client whose kernel no longer answers counts as disconnected.
     pub gone_after: Duration,
 }
 
-impl Default for Waits {
-    fn default() -> Waits {
-        Waits { handshake: Duration::from_secs(20), gone_after: Duration::from_secs(60) }
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts { handshake: Duration::from_secs(20), gone_after: Duration::from_secs(60) }
     }
 }
 
@@ -93,7 +93,7 @@ struct ServerState<S> {
     listener: TcpListener,
     service: Arc<S>,
     tls: Option<ArcSwap<TlsSettings>>,
-    waits: Waits,
+    waits: Timeouts,
     limits: Arc<ConnectionLimits>,
     admission: AdmissionQueue<Waiting>,
     idle: IdleConnections<Waiting>,
@@ -147,7 +147,7 @@ impl<S: Protocols> Server<S> {
         listener: TcpListener,
         service: Arc<S>,
         tls: Option<TlsSettings>,
-        waits: Waits,
+        waits: Timeouts,
     ) -> io::Result<Server<S>> {
         listener.set_nonblocking(true)?;
         let idle = IdleConnections::new()?;

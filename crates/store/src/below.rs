@@ -11,8 +11,8 @@ use model::name::RelPath;
 use model::{Algorithm, Timestamp};
 
 use crate::{
-    AttributeSelection, Capabilities, Carried, Entries, Error, Facts, Lineage, Reached, Result, Sink, Source, Space,
-    Stat, Store, make_dirs,
+    AttributeSelection, Capabilities, Entries, Error, Facts, Lineage, PathRules, PayloadProtection, Result, Sink,
+    Source, Space, Stat, Store, make_dirs,
 };
 
 /// The store below a directory; none of its paths leads out of it. Links on the path to the directory are followed as everywhere in
@@ -21,7 +21,7 @@ use crate::{
 /// # Errors
 /// The directory does not exist, or leads out of the store.
 pub fn below(store: &Arc<dyn Store>, dir: &RelPath) -> Result<Arc<dyn Store>> {
-    below_of(store, dir, Reached::Freely)
+    below_of(store, dir, PathRules::Freely)
 }
 
 /// The store below the directory that a credential is for. The directory itself must not be a link; with `make`, missing directories
@@ -30,21 +30,21 @@ pub fn below(store: &Arc<dyn Store>, dir: &RelPath) -> Result<Arc<dyn Store>> {
 /// # Errors
 /// The directory does not exist, is another kind of entry (for example a link), or leads out of the store.
 pub fn granted_dir(store: &Arc<dyn Store>, dir: &RelPath, make: bool) -> Result<Arc<dyn Store>> {
-    below_of(store, dir, Reached::Strictly { make })
+    below_of(store, dir, PathRules::Strictly { make })
 }
 
 /// The store below a directory, with the rules on links that `reached` gives.
 ///
 /// # Errors
 /// The directory does not exist, is another kind of entry, or leads out of the store.
-pub fn below_of(store: &Arc<dyn Store>, dir: &RelPath, reached: Reached) -> Result<Arc<dyn Store>> {
+pub fn below_of(store: &Arc<dyn Store>, dir: &RelPath, reached: PathRules) -> Result<Arc<dyn Store>> {
     if let Some(confined) = store.confined(dir, reached)? {
         return Ok(confined);
     }
     if dir.is_root() {
         return Ok(Arc::clone(store));
     }
-    if let Reached::Strictly { make: true } | Reached::StrictlyThenNoLink { make: true } = reached {
+    if let PathRules::Strictly { make: true } | PathRules::StrictlyThenNoLink { make: true } = reached {
         make_dirs(&**store, dir)?;
     }
     if !store.is_dir(dir) {
@@ -71,7 +71,7 @@ impl Store for Below {
         self.store.capabilities()
     }
 
-    fn carried(&self) -> Option<Carried> {
+    fn carried(&self) -> Option<PayloadProtection> {
         self.store.carried()
     }
 

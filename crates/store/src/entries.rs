@@ -15,7 +15,7 @@ pub struct Entries {
 }
 
 /// Whether a name is that of an unfinished file, in a directory of a store or on a remote server.
-pub fn is_left_behind(name: &[u8]) -> bool {
+pub fn is_unfinished_name(name: &[u8]) -> bool {
     is_temporary_name(name) || name.starts_with(b".longhaul-") && name.ends_with(b".upload")
 }
 
@@ -28,7 +28,7 @@ impl Entries {
     /// The same without unfinished files of any kind.
     #[must_use]
     pub fn finished(self) -> Entries {
-        self.hiding(is_left_behind)
+        self.hiding(is_unfinished_name)
     }
 
     /// The same without entries of such names, which are counted.

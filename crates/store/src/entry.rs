@@ -14,12 +14,12 @@ use model::{Algorithm, Kind, Timestamp};
 
 use crate::error::{kind_phrase, shown};
 use crate::{
-    AttributeSelection, Capabilities, Carried, Entries, Error, Facts, Lineage, Reached, Result, Sink, Source, Space,
-    Stat, Store, below_of,
+    AttributeSelection, Capabilities, Entries, Error, Facts, Lineage, PathRules, PayloadProtection, Result, Sink,
+    Source, Space, Stat, Store, below_of,
 };
 
 /// The entry at `path` of a store as a store of its own, and its path in that store. `strictly`: the path is one that a
-/// credential names ([`Reached::Strictly`]); `make`: missing directories of the path are made.
+/// credential names ([`PathRules::Strictly`]); `make`: missing directories of the path are made.
 ///
 /// # Errors
 /// The directory that holds it does not exist or leads out of the store, or the path is the store's root.
@@ -32,7 +32,7 @@ pub fn granted_entry(
     let Some(name) = path.name() else {
         return Err(Error::Unsupported { what: "taking the root for one entry", store: "a store" });
     };
-    let reached = if strictly { Reached::StrictlyThenNoLink { make } } else { Reached::FreelyThenNoLink };
+    let reached = if strictly { PathRules::StrictlyThenNoLink { make } } else { PathRules::FreelyThenNoLink };
     let parent = below_of(store, &path.parent(), reached)?;
     let entry = GrantedEntry { parent, name, inside: OnceLock::new() };
     let at = entry.itself();
@@ -78,7 +78,7 @@ impl GrantedEntry {
         if let Some(inside) = self.inside.get() {
             return Ok(&**inside);
         }
-        let opened = below_of(&self.parent, &self.itself(), Reached::Strictly { make: false })?;
+        let opened = below_of(&self.parent, &self.itself(), PathRules::Strictly { make: false })?;
         Ok(&**self.inside.get_or_init(|| opened))
     }
 
@@ -105,7 +105,7 @@ impl Store for GrantedEntry {
         self.parent.capabilities()
     }
 
-    fn carried(&self) -> Option<Carried> {
+    fn carried(&self) -> Option<PayloadProtection> {
         self.parent.carried()
     }
 

@@ -152,7 +152,7 @@ impl Error {
     }
 
     /// Whether the unfinished file is worth keeping: space may become free, and after a loss the next attempt reads back what is left.
-    pub fn may_go_on(&self) -> bool {
+    pub fn keeps_file(&self) -> bool {
         self.is_full() || matches!(self, Error::Late { .. })
     }
 

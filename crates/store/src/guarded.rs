@@ -10,8 +10,8 @@ use model::name::RelPath;
 use model::{Algorithm, Timestamp};
 
 use crate::{
-    AttributeSelection, Capabilities, Carried, Entries, Facts, FileAnnouncement, Finish, Lineage, Reached, Result,
-    Sink, Source, Space, Stat, Store,
+    AttributeSelection, Capabilities, Entries, Facts, FileAnnouncement, Finish, Lineage, PathRules, PayloadProtection,
+    Result, Sink, Source, Space, Stat, Store,
 };
 
 /// A change of an entry.
@@ -33,7 +33,7 @@ pub trait Guard: Send + Sync + Debug {
     /// Called after an entry was removed.
     fn is_gone(&self, path: &RelPath);
     /// Called after a file got its name.
-    fn has_come(&self, _path: &RelPath) {}
+    fn added(&self, _path: &RelPath) {}
 }
 
 /// A store with a guard. The guard gets the paths of the store with `dir` before them.
@@ -63,11 +63,11 @@ impl Store for Guarded {
         self.store.capabilities()
     }
 
-    fn carried(&self) -> Option<Carried> {
+    fn carried(&self) -> Option<PayloadProtection> {
         self.store.carried()
     }
 
-    fn confined(&self, dir: &RelPath, reached: Reached) -> Result<Option<Arc<dyn Store>>> {
+    fn confined(&self, dir: &RelPath, reached: PathRules) -> Result<Option<Arc<dyn Store>>> {
         let confined = self.store.confined(dir, reached)?;
         Ok(confined.map(|store| guarded(store, self.dir.join_path(dir), Arc::clone(&self.guard))))
     }
@@ -177,7 +177,7 @@ impl Store for Guarded {
         self.agree(to, Change::Put)?;
         self.store.rename(from, to, replace)?;
         self.guard.is_gone(&self.dir.join_path(from));
-        self.guard.has_come(&self.dir.join_path(to));
+        self.guard.added(&self.dir.join_path(to));
         Ok(())
     }
 
@@ -236,8 +236,8 @@ impl Sink for GuardedSink {
         self.sink.flush()
     }
 
-    fn distrust(&self) {
-        self.sink.distrust();
+    fn drop_cache(&self) {
+        self.sink.drop_cache();
     }
 
     fn keep(&self) {
@@ -254,7 +254,7 @@ impl Sink for GuardedSink {
             return Err(refused);
         }
         self.sink.commit(finish)?;
-        self.store.guard.has_come(&self.store.dir.join_path(&self.path));
+        self.store.guard.added(&self.store.dir.join_path(&self.path));
         Ok(())
     }
 

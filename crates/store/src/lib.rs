@@ -44,7 +44,7 @@ use model::name::RelPath;
 use model::{Algorithm, Meta, Timestamp};
 
 pub use below::{below, below_of, granted_dir};
-pub use entries::{Entries, is_left_behind};
+pub use entries::{Entries, is_unfinished_name};
 pub use entry::granted_entry;
 pub use error::{Error, Result};
 pub use guarded::{Change, Guard, guarded};
@@ -180,7 +180,7 @@ pub struct Finish {
 
 /// How the directory is reached that a confined store is rooted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reached {
+pub enum PathRules {
     /// As every path of the store: links that stay inside are followed, in the confined store too.
     Freely,
     /// As every path of the store; in the confined store no link is followed.
@@ -200,7 +200,7 @@ pub enum Reached {
 
 /// Whether the bytes of files crossed a network by TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Carried {
+pub enum PayloadProtection {
     /// All of them by TLS.
     Tls,
     /// Some of them in clear text.
@@ -281,11 +281,11 @@ pub trait Store: Send + Sync + Debug {
     fn rename(&self, from: &RelPath, to: &RelPath, replace: bool) -> Result<()>;
     /// A store rooted in a directory of this one; no path leads out of it. `None` where no path could anyway, so that [`below`] need
     /// only put the directory before each path.
-    fn confined(&self, _dir: &RelPath, _reached: Reached) -> Result<Option<Arc<dyn Store>>> {
+    fn confined(&self, _dir: &RelPath, _reached: PathRules) -> Result<Option<Arc<dyn Store>>> {
         Ok(None)
     }
     /// Whether the bytes of files have crossed the network by TLS so far; `None` where none have crossed a network.
-    fn carried(&self) -> Option<Carried> {
+    fn carried(&self) -> Option<PayloadProtection> {
         None
     }
     /// Those of the wanted digests that the back end itself reports, without reading the file here. Idempotent.
@@ -370,7 +370,7 @@ pub trait Sink: Send + Sync + Debug {
     }
     /// Drops cached pages of the file, as far as the system permits, so that later reads come from the device: some writes may not have
     /// reached it, or another host may have written.
-    fn distrust(&self) {}
+    fn drop_cache(&self) {}
     /// Keeps the file under its temporary name, for [`Store::resume`].
     fn keep(&self) {
         self.discard();

@@ -31,7 +31,7 @@ use self::file::UnfinishedFile;
 pub use self::names::{is_temporary_name, temporary_name};
 use crate::error::{kind_phrase, shown};
 use crate::{
-    AttributeSelection, Capabilities, Entries, Error, Facts, Lineage, Reached, Result, Sink, Source, Space, Stat,
+    AttributeSelection, Capabilities, Entries, Error, Facts, Lineage, PathRules, Result, Sink, Source, Space, Stat,
     Store, Writes,
 };
 
@@ -135,7 +135,7 @@ impl Posix {
     }
 
     /// Links that are followed ([`Store::following_links`]) may lead anywhere: the tree is the user's own.
-    pub fn of_the_user(mut self) -> Posix {
+    pub fn without_owner_checks(mut self) -> Posix {
         self.resolve_following = ResolveFlags::NO_MAGICLINKS;
         self
     }
@@ -268,7 +268,7 @@ impl Store for Posix {
         }
     }
 
-    fn confined(&self, dir: &RelPath, reached: Reached) -> Result<Option<Arc<dyn Store>>> {
+    fn confined(&self, dir: &RelPath, reached: PathRules) -> Result<Option<Arc<dyn Store>>> {
         Ok(Some(Arc::new(self.below(dir, reached)?)))
     }
 

@@ -10,7 +10,7 @@ use crate::facts;
 use crate::host::{Host, HostError, HostResult, sysctl};
 use crate::judge::{Judgement, judge, wanted};
 use crate::plan;
-use crate::rule::{Condition, Means, Nature, Read, Rule, Severity};
+use crate::rule::{ChangeMethod, Condition, Nature, Read, Rule, Severity};
 use crate::subjects::{Subject, Subjects};
 use crate::target::{ResolveContext, Target};
 
@@ -148,11 +148,11 @@ fn apply_to(audit: AuditContext<'_>, rule: &Rule, subject: Subject<'_>) -> Findi
     };
     let command = fill(&rule.command, value.as_deref(), &all_fields, subject);
     let manual_reason = if status == Status::Differs { manual_reason(host, &rule.read, subject) } else { None };
-    let set = if manual_reason.is_some() { Means::Manual } else { rule.set };
+    let set = if manual_reason.is_some() { ChangeMethod::Manual } else { rule.set };
     Finding {
         observed: observed.ok(),
         wanted: goal.ok().map(|goal| goal.words),
-        writable: set != Means::Manual && is_writable(host, &rule.read, subject),
+        writable: set != ChangeMethod::Manual && is_writable(host, &rule.read, subject),
         set,
         value,
         command,

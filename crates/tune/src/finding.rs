@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::rule::{Area, Confidence, Conflict, Means, Nature, Persist, Severity};
+use crate::rule::{Area, ChangeMethod, Confidence, Conflict, Nature, Persist, Severity};
 
 /// The status of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -64,7 +64,7 @@ pub struct Finding {
     pub writable: bool,
     /// How it is changed; by a person where undo could not restore the present value, whatever the rule says.
     #[serde(skip)]
-    pub set: Means,
+    pub set: ChangeMethod,
     /// The nature of the value.
     #[serde(skip)]
     pub nature: Nature,

@@ -8,7 +8,7 @@ use crate::facts;
 use crate::finding::{Finding, Status};
 use crate::host::{Host, HostResult, sysctl, sysctl_path};
 use crate::judge::selected;
-use crate::rule::{Means, Persist, Read, Rule, Want};
+use crate::rule::{ChangeMethod, Persist, Read, Rule, Want};
 use crate::subjects::{Subject, Subjects};
 
 /// Where a setting is read and written.
@@ -143,7 +143,7 @@ pub fn plan(
         if let Some(why) = unknown(of_rule()) {
             return Err(PlanError::Unknown { id: id.clone(), why });
         }
-        let manual = rule.set == Means::Manual || of_rule().all(|finding| finding.set == Means::Manual);
+        let manual = rule.set == ChangeMethod::Manual || of_rule().all(|finding| finding.set == ChangeMethod::Manual);
         if manual || !of_rule().any(|finding| finding.writable || finding.status == Status::Ok) {
             let first = of_rule().next();
             let command = first.map_or(rule.command.clone(), |finding| finding.command.clone());
@@ -167,7 +167,7 @@ pub fn plan(
 /// Makes the commands of findings that share a setting contain all of their values: otherwise each command would undo the effect of the
 /// one before it.
 pub(crate) fn merge_commands(host: &dyn Host, rules: &[Rule], findings: &mut [Finding], subjects: &Subjects) {
-    let as_writable = |finding: &Finding| Finding { writable: finding.set != Means::Manual, ..finding.clone() };
+    let as_writable = |finding: &Finding| Finding { writable: finding.set != ChangeMethod::Manual, ..finding.clone() };
     let all: Vec<Finding> = findings.iter().map(as_writable).collect();
     let changes = plan(host, rules, &all, subjects, &[]).unwrap_or_default();
     for change in changes.iter().filter(|change| !change.follows) {

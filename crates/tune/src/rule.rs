@@ -47,7 +47,7 @@ pub struct Rule {
     /// A recommendation that differs, and why this is the default all the same.
     pub conflict: Option<Conflict>,
     /// How it is changed.
-    pub set: Means,
+    pub set: ChangeMethod,
     /// The exact command, or what to do, with `{want}`, `{nic}`, `{disk}`.
     pub command: String,
     /// How it survives a reboot.
@@ -228,7 +228,7 @@ pub struct Conflict {
 /// How a value is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Means {
+pub enum ChangeMethod {
     /// By sysctl.
     Sysctl,
     /// By writing to its file.

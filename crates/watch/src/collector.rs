@@ -14,7 +14,7 @@ use web::{Dialer, HttpUrl};
 
 use crate::config::{PlaceKind, WatchedPlace};
 use crate::mesh::Test;
-use crate::state::{Watch, Watched};
+use crate::state::{Watch, WatchPlan};
 
 /// How long connecting may take, and how long a node may be silent.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -142,7 +142,7 @@ impl Collector {
     }
 
     /// Makes the missing schedules at the node, and removes those of the watch that are not wanted any more.
-    fn sync_schedules(&self, api: &Api, watched: &Watched) -> Result<(), String> {
+    fn sync_schedules(&self, api: &Api, watched: &WatchPlan) -> Result<(), String> {
         let existing = api.schedules().map_err(with_causes)?.schedules;
         let wanted: Vec<(model::id::Uuid, &Test)> = watched.tests_of(&self.node).collect();
         for status in &existing {
@@ -173,7 +173,7 @@ impl Collector {
         Ok(())
     }
 
-    fn schedule(&self, watched: &Watched, id: model::id::Uuid, test: &Test) -> Result<Schedule, String> {
+    fn schedule(&self, watched: &WatchPlan, id: model::id::Uuid, test: &Test) -> Result<Schedule, String> {
         let target = watched.config.places.get(&test.to).ok_or("the configuration has no such target")?;
         // Streams need no key: a STAMP responder has its own access rules.
         let needs_key = matches!(test.order, ScheduledTest::Repeat(_));
@@ -189,7 +189,7 @@ impl Collector {
 }
 
 /// The URL at which a node reaches a place.
-fn url(watched: &Watched, name: &str) -> String {
+fn url(watched: &WatchPlan, name: &str) -> String {
     match watched.config.places.get(name).map(|place| &place.kind) {
         Some(PlaceKind::Node { address, .. }) => format!("lh://{address}"),
         Some(PlaceKind::Target { url }) => url.clone(),

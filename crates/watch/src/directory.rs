@@ -14,7 +14,7 @@ use model::v1::watch::{Directory, DirectoryPlace};
 use serde_json::{Value, json};
 
 use crate::config::{Config, PlaceKind};
-use crate::lookup::Found;
+use crate::lookup::FoundService;
 use crate::time;
 
 /// How long a directory is valid, milliseconds.
@@ -169,14 +169,14 @@ pub fn verify(text: &str, key: &str) -> Result<Directory, DirectoryError> {
 }
 
 /// The nodes of another domain's directory, as targets.
-pub fn found(directory: &Directory) -> Vec<Found> {
+pub fn found(directory: &Directory) -> Vec<FoundService> {
     let domain = Some(directory.domain.clone()).filter(|domain| !domain.is_empty());
     let places = directory.places.iter().filter_map(|place| {
         let host = crate::lookup::host_of(&place.url)?;
         let authority = place.url.strip_prefix("lh://")?;
         let is_host_and_port =
             authority == host || authority.strip_prefix(&host)?.strip_prefix(':')?.parse::<u16>().is_ok();
-        is_host_and_port.then(|| Found {
+        is_host_and_port.then(|| FoundService {
             url: place.url.clone(),
             host,
             site: Some(place.site.clone()).filter(|site| !site.is_empty()),

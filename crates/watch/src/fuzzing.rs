@@ -37,7 +37,7 @@ pub fn day(bytes: &[u8]) {
 
 /// A configuration.
 pub fn configuration(bytes: &[u8]) {
-    let _ = Config::parse(&String::from_utf8_lossy(bytes)).and_then(crate::state::Watched::of);
+    let _ = Config::parse(&String::from_utf8_lossy(bytes)).and_then(crate::state::WatchPlan::of);
 }
 
 #[cfg(test)]

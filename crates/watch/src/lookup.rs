@@ -12,4 +12,4 @@ mod tests;
 mod write;
 
 pub(crate) use read::host_of;
-pub use read::{Found, find, targets};
+pub use read::{FoundService, find, targets};

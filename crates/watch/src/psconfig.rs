@@ -23,7 +23,7 @@ const INCLUDES_MAX: usize = 64;
 
 /// A configuration, and remarks on the parts of the template that are not in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Imported {
+pub struct PsconfigImport {
     /// The configuration.
     pub toml: String,
     /// The parts that were not understood or have no counterpart, each by name.
@@ -55,7 +55,7 @@ pub type Fetch<'a> = &'a mut dyn FnMut(&str) -> Result<String, String>;
 ///
 /// # Errors
 /// The text is not a template, or a value in it is invalid.
-pub fn import(text: &str) -> ImportResult<Imported> {
+pub fn import(text: &str) -> ImportResult<PsconfigImport> {
     import_with(text, &mut |url| Err(format!("{url} is not fetched")))
 }
 
@@ -63,7 +63,7 @@ pub fn import(text: &str) -> ImportResult<Imported> {
 ///
 /// # Errors
 /// The text is not a template, a value in it is invalid, or it includes itself.
-pub fn import_with(text: &str, fetch: Fetch<'_>) -> ImportResult<Imported> {
+pub fn import_with(text: &str, fetch: Fetch<'_>) -> ImportResult<PsconfigImport> {
     let mut remarks = Vec::new();
     let mut whole = serde_json::Map::new();
     let mut includes = Includes { fetch, seen: BTreeSet::new(), open: Vec::new() };
@@ -81,7 +81,7 @@ pub fn import_with(text: &str, fetch: Fetch<'_>) -> ImportResult<Imported> {
     Config::parse(&toml).map_err(|error| ImportError::new(error.place, error.what))?;
     remarks.sort();
     remarks.dedup();
-    Ok(Imported { toml, remarks })
+    Ok(PsconfigImport { toml, remarks })
 }
 
 struct Includes<'a> {

@@ -20,7 +20,7 @@ use crate::directory::{DirectoryError, DirectoryKey};
 use crate::lookup::register;
 use crate::notify::{Notifier, dialer, minute_of_day};
 use crate::outgoing::Outgoing;
-use crate::state::{Watch, Watched};
+use crate::state::{Watch, WatchPlan};
 use crate::time;
 
 /// How often all paths are judged.
@@ -53,7 +53,7 @@ pub enum WatchError {
 }
 
 /// A watch that is open, but does not run yet.
-pub struct Opened {
+pub struct OpenWatch {
     watch: Arc<Watch>,
     changes: mpsc::UnboundedReceiver<Change>,
     authorities: Arc<RootCertStore>,
@@ -63,18 +63,18 @@ pub struct Opened {
 ///
 /// # Errors
 /// The configuration has too many tests, or the key or the archive cannot be opened.
-pub async fn open(config: Config, state: &Path, authorities: Arc<RootCertStore>) -> Result<Opened, WatchError> {
+pub async fn open(config: Config, state: &Path, authorities: Arc<RootCertStore>) -> Result<OpenWatch, WatchError> {
     let key = DirectoryKey::open(&state.join("watch-directory.key"))?;
     let archive = format!("sqlite:{}", state.join("watch.db").display());
     let archive = Archive::open(config.archive.as_deref().unwrap_or(&archive)).await?;
-    let watched = Watched::of(config)?;
+    let watched = WatchPlan::of(config)?;
     watched.mesh.remarks.iter().for_each(|remark| tracing::warn!(remark, "the plan of heavy tests"));
     let (watch, changes) = Watch::new(watched, archive).await?;
     watch.sign_with(key);
-    Ok(Opened { watch: Arc::new(watch), changes, authorities })
+    Ok(OpenWatch { watch: Arc::new(watch), changes, authorities })
 }
 
-impl Opened {
+impl OpenWatch {
     /// The shared state of the watch.
     pub fn watch(&self) -> Arc<Watch> {
         Arc::clone(&self.watch)
@@ -85,7 +85,7 @@ impl Opened {
     /// # Errors
     /// TLS to the recipients of alarms cannot be set up, or the host has no thread to give.
     pub async fn run(self, mut stop: signal::Receiver<bool>) -> Result<(), WatchError> {
-        let Opened { watch, mut changes, authorities } = self;
+        let OpenWatch { watch, mut changes, authorities } = self;
         let tls = auth::client_certificate::http_client_config(authorities, None)?;
         let dialer = dialer(tls);
         let mut watched = watch.watched.load_full();

@@ -42,7 +42,7 @@ const EVENTS_SPAN_MS: i64 = 12 * 3_600_000;
 
 /// A configuration and the tests that follow from it; it is replaced as a whole.
 #[derive(Debug, Default)]
-pub struct Watched {
+pub struct WatchPlan {
     /// The configuration.
     pub config: Config,
     /// Its tests.
@@ -51,12 +51,12 @@ pub struct Watched {
     pub by_schedule: HashMap<Uuid, usize>,
 }
 
-impl Watched {
+impl WatchPlan {
     /// Derives the tests of a configuration.
     ///
     /// # Errors
     /// It has too many tests.
-    pub fn of(config: Config) -> Result<Watched, ConfigError> {
+    pub fn of(config: Config) -> Result<WatchPlan, ConfigError> {
         let mesh = Mesh::of(&config)?;
         let by_schedule = mesh
             .tests
@@ -64,7 +64,7 @@ impl Watched {
             .enumerate()
             .map(|(at, test)| (schedule_id(&test.from, &test.to, &test.word()), at))
             .collect();
-        Ok(Watched { config, mesh, by_schedule })
+        Ok(WatchPlan { config, mesh, by_schedule })
     }
 
     /// The tests that a node makes, with their schedules' ids.
@@ -108,7 +108,7 @@ pub struct NodeStatus {
 /// A running watch.
 pub struct Watch {
     /// The configuration and its tests.
-    pub watched: ArcSwap<Watched>,
+    pub watched: ArcSwap<WatchPlan>,
     /// The archive of measurements.
     pub archive: Archive,
     paths: Mutex<BTreeMap<(String, String), WatchedPath>>,
@@ -132,7 +132,7 @@ impl Watch {
     /// # Errors
     /// The archive cannot be read.
     pub async fn new(
-        watched: Watched,
+        watched: WatchPlan,
         archive: Archive,
     ) -> Result<(Watch, mpsc::UnboundedReceiver<Change>), ArchiveError> {
         let now = time::now();
@@ -141,7 +141,7 @@ impl Watch {
         let events = archive.annotations(now - EVENTS_SPAN_MS, i64::MAX).await?;
         let alarms = Alarms::new(lasting, watched.config.judge.scale, now);
         let watch = Watch {
-            watched: ArcSwap::from_pointee(Watched::default()),
+            watched: ArcSwap::from_pointee(WatchPlan::default()),
             archive,
             paths: Mutex::default(),
             alarms: Mutex::new(alarms),
@@ -159,7 +159,7 @@ impl Watch {
     }
 
     /// Replaces the configuration; the judges of paths that stay are kept.
-    pub fn replace(&self, watched: Watched) {
+    pub fn replace(&self, watched: WatchPlan) {
         let now = time::now();
         let mut wanted: BTreeMap<(String, String), PathKnowledge> = BTreeMap::new();
         for test in &watched.mesh.tests {
@@ -443,7 +443,7 @@ fn level_for(since: i64, until: i64, rows_max: usize) -> (Level, Option<i64>) {
     }
 }
 
-impl Watched {
+impl WatchPlan {
     fn has(&self, from: &str, to: &str, kind: TestKind) -> bool {
         self.by_schedule.contains_key(&schedule_id(from, to, kind.word()))
     }

@@ -322,7 +322,7 @@ pub fn follow(response: &Response, from: &HttpUrl, headers: &mut Headers) -> Res
         return Err(ClientError::Forbidden { host: to.authority().to_owned(), why });
     }
     if !from.is_same_origin(&to) {
-        *headers = for_others(headers);
+        *headers = fields_for_other_servers(headers);
     }
     Ok(Some(to))
 }
@@ -332,7 +332,7 @@ fn is_among(names: &[&str], name: &str) -> bool {
 }
 
 /// The fields that may be sent to another server.
-pub fn for_others(headers: &Headers) -> Headers {
+pub fn fields_for_other_servers(headers: &Headers) -> Headers {
     headers.iter().filter(|(name, _)| is_among(&NOT_SECRET, name)).collect()
 }
 
@@ -392,7 +392,7 @@ mod tests {
             .with("Want-Digest", "adler32")
             .with("User-Agent", "me");
         let names = |headers: &Headers| headers.iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>();
-        assert_eq!(names(&for_others(&all)), ["range", "Want-Digest", "User-Agent"]);
+        assert_eq!(names(&fields_for_other_servers(&all)), ["range", "Want-Digest", "User-Agent"]);
         let signed = without_credentials(&all);
         assert!(signed.get("x-amz-meta-run").is_some() && signed.get("authorization").is_none());
     }

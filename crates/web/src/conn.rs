@@ -90,7 +90,7 @@ impl Body {
     }
 
     /// Whether the end of the connection is the end of the body.
-    pub fn ends_with_line(&self) -> bool {
+    pub fn ends_with_connection(&self) -> bool {
         self.framing == Framing::UntilClose
     }
 
@@ -224,7 +224,7 @@ impl Conn {
     }
 
     /// Whether the peer has closed the connection. Does not wait, and reads nothing.
-    pub fn is_gone(&self) -> bool {
+    pub fn is_closed_by_peer(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, poll};
         let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
         let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };

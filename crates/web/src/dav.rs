@@ -89,14 +89,14 @@ pub struct Resource {
     /// The media type of its bytes, as in `Content-Type`.
     pub content_type: Option<String>,
     /// Properties that clients have set.
-    pub dead: Vec<Dead>,
+    pub dead: Vec<DeadProperty>,
     /// Locks on it.
-    pub locks: Vec<lock::Active>,
+    pub locks: Vec<lock::ActiveLock>,
 }
 
 /// A dead property (RFC 4918, section 4.4): one that a client has set, without a meaning to the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dead {
+pub struct DeadProperty {
     /// Its name.
     pub prop: Prop,
     /// The language of its value, where given.
@@ -113,7 +113,7 @@ impl Resource {
     }
 }
 
-impl Dead {
+impl DeadProperty {
     /// Whether a stored property is well-formed: another program may have changed it.
     pub fn is_sound(&self) -> bool {
         let language = self.language.as_deref().unwrap_or_default();

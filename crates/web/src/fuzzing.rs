@@ -140,7 +140,7 @@ pub fn proppatch(bytes: &[u8]) {
 /// Parses the body of a LOCK, and writes and parses a listing with the lock.
 pub fn lock(bytes: &[u8]) {
     let Ok(Some(wanted)) = dav::lock::parse(bytes) else { return };
-    let active = dav::lock::Active {
+    let active = dav::lock::ActiveLock {
         scope: wanted.scope,
         is_deep: false,
         owner: wanted.owner,

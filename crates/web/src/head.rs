@@ -200,7 +200,7 @@ impl Request {
     }
 
     /// Whether it has an expectation that is not supported: 417 (RFC 9110, section 10.1.1).
-    pub fn expects_too_much(&self) -> bool {
+    pub fn has_unknown_expectation(&self) -> bool {
         let mut all = self.headers.all("expect").flat_map(|value| value.split(',')).map(ows);
         self.minor > 0 && all.any(|one| !one.is_empty() && !one.eq_ignore_ascii_case("100-continue"))
     }

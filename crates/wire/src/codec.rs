@@ -59,7 +59,7 @@ impl Writer {
 
     /// Text for people at the other end: one line, without control characters for a terminal.
     pub fn words(&mut self, value: &str) {
-        self.text(&model::name::tame(value));
+        self.text(&model::name::to_plain_line(value));
     }
 
     /// A point in time.
@@ -208,7 +208,7 @@ impl<'a> Reader<'a> {
     /// The text cannot be read, or has control characters.
     pub fn words(&mut self, what: &'static str) -> Result<String, WireError> {
         let words = self.text(what)?;
-        if model::name::is_tame(&words) { Ok(words) } else { Err(WireError::Invalid(what)) }
+        if model::name::is_plain_line(&words) { Ok(words) } else { Err(WireError::Invalid(what)) }
     }
 
     /// A file name.

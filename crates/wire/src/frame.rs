@@ -10,12 +10,12 @@ pub(crate) mod order;
 use model::{Algorithm, Refusal};
 use std::net::SocketAddr;
 
-use model::account::{Account, Waited};
+use model::account::{Account, TargetWaits};
 use model::checksum::Digest;
 use model::entry::{Attributes, Kind, Meta, Timestamp};
 use model::locator::{HostPort, NodePlace};
 use model::name::{Name, RelPath};
-use model::spec::{Steer, Step};
+use model::spec::{LiveSettings, Step};
 use model::v1;
 
 use crate::join::SessionId;
@@ -73,7 +73,7 @@ pub enum Request {
         delete: bool,
     },
     /// A delegated transfer: a job to another node, which this node carries.
-    Carry(Box<Errand>),
+    Carry(Box<DelegationOrder>),
     /// The jobs of this node that the client may see, or one of them.
     Jobs(Option<JobName>),
     /// Change a running job.
@@ -84,7 +84,7 @@ pub enum Request {
 
 /// A delegated transfer: a job that a node carries to another node (third-party copy).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Errand {
+pub struct DelegationOrder {
     /// The order, as a client would give it to the other node: a push to one place there.
     pub order: Open,
     /// The sources at this node.
@@ -341,7 +341,7 @@ pub enum Frame {
     /// Sender: claimed ranges (file, offset, length) that equal the source's.
     Held(Vec<(u64, u64, u64)>),
     /// Either end: the job's limit, streams and pause from now on.
-    Steer(Steer),
+    LiveSettings(LiveSettings),
     /// Either end: why nothing moves for a while, as text for people. The job is not stalled.
     Busy(String),
     /// Receiver, in a dry run: the steps that would be done.
@@ -384,7 +384,7 @@ pub enum Frame {
     /// Receiver: entries that the source lacks are about to be removed.
     Removing(Removal),
     /// Receiver, before it has finished: how long it waited for its target. Sent only where it had to wait.
-    Waited(Waited),
+    TargetWaits(TargetWaits),
     /// Sender, before it offers them: files that have changed since they were last copied to this target; they are compared by content.
     Doubted(Vec<u64>),
 }
@@ -409,7 +409,7 @@ impl Frame {
                 | Frame::Same(_)
                 | Frame::Inline(_)
                 | Frame::Held(_)
-                | Frame::Steer(_)
+                | Frame::LiveSettings(_)
                 | Frame::Busy(_)
                 | Frame::Account(_)
                 | Frame::Spread(_)

@@ -55,7 +55,7 @@ pub const XATTRS_MAX: usize = 256;
 /// Bytes of one extended attribute's value (Linux: XATTR_SIZE_MAX).
 pub const XATTR_BYTES_MAX: usize = 64 << 10;
 /// Bytes of a line of an answer in text or JSON.
-pub const TOLD_BYTES_MAX: usize = 512 << 10;
+pub const ANSWER_LINE_BYTES_MAX: usize = 512 << 10;
 /// Files named one by one in a job.
 pub const FILES_MAX: usize = 1 << 20;
 /// Bytes of the names of files named one by one.
@@ -83,4 +83,4 @@ const _: () = assert!(FRAME_BYTES_AIM + 2 * model::name::PATH_BYTES_MAX < FRAME_
 const _: () = assert!(PACK_FILES_MAX <= RECORD_PARTS_MAX && PACK_BYTES <= BLOCK_BYTES);
 const _: () = assert!(RANGES_MAX * 24 < FRAME_BYTES_MAX);
 const _: () = assert!(PLANS_MAX * (model::name::PATH_BYTES_MAX / 2) < FRAME_BYTES_MAX);
-const _: () = assert!(TOLD_BYTES_MAX < FRAME_BYTES_MAX);
+const _: () = assert!(ANSWER_LINE_BYTES_MAX < FRAME_BYTES_MAX);

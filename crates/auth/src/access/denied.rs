@@ -26,7 +26,7 @@ pub enum Denied {
     },
     /// The key is for another export or path.
     #[error("the access key is for {granted}, not for {wanted}")]
-    Elsewhere {
+    AdvertisedAddresses {
         /// The path that it is for.
         granted: String,
         /// The requested path.

@@ -15,7 +15,7 @@ pub enum PathKind {
 
 /// The path that a credential opens, and the kind of entry there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ground {
+pub struct GrantedPath {
     /// The path that confines the credential; the root for a whole export.
     pub prefix: RelPath,
     /// The kind of entry at that path.
@@ -24,14 +24,14 @@ pub struct Ground {
     pub entry: Option<RelPath>,
 }
 
-impl Ground {
+impl GrantedPath {
     /// The whole of an export.
-    pub fn whole() -> Ground {
-        Ground::at(RelPath::root(), PathKind::Tree)
+    pub fn whole() -> GrantedPath {
+        GrantedPath::at(RelPath::root(), PathKind::Tree)
     }
 
     /// A path of an export.
-    pub fn at(prefix: RelPath, opens: PathKind) -> Ground {
-        Ground { prefix, opens, entry: None }
+    pub fn at(prefix: RelPath, opens: PathKind) -> GrantedPath {
+        GrantedPath { prefix, opens, entry: None }
     }
 }

@@ -4,11 +4,11 @@ use ipnet::IpNet;
 use model::name::RelPath;
 
 use super::denied::Denied;
-use super::granted_path::{Ground, PathKind};
+use super::granted_path::{GrantedPath, PathKind};
 use crate::actions::{Action, Actions};
 
 /// The holder of a ticket without a credential. All anonymous clients share it.
-pub const GUEST: &str = "guest";
+pub const ANONYMOUS: &str = "guest";
 
 /// The actions that are allowed at and below one path of one export.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Permit {
 pub struct Ticket {
     /// The principal's name, for logs and refusals: `sub@issuer`, a distinguished name, `macaroon NAME`.
     pub who: String,
-    /// The stable id that owns its transfers. It has a colon, or is [`GUEST`]: never a grant's id, never empty.
+    /// The stable id that owns its transfers. It has a colon, or is [`ANONYMOUS`]: never a grant's id, never empty.
     pub holder: String,
     /// The permits, path by path.
     pub permits: Vec<Permit>,
@@ -120,18 +120,18 @@ impl Ticket {
 
     /// The path that confines an action: of the widest permit that alone allows it, else of the widest permit that it needs. The whole
     /// export for a directory above the permits.
-    pub fn ground(&self, action: Action, export: &str, path: &RelPath) -> Ground {
+    pub fn ground(&self, action: Action, export: &str, path: &RelPath) -> GrantedPath {
         if self.everywhere.contains(action.needs()) {
-            return Ground::whole();
+            return GrantedPath::whole();
         }
         let deciding = self.deciding(action, export, path);
         let alone: Vec<_> = deciding.iter().filter(|p| p.actions.contains(action.needs())).copied().collect();
         let counting = if alone.is_empty() { deciding } else { alone };
         let widest = counting.iter().map(|p| &p.prefix).min_by_key(|prefix| prefix.as_bytes().len());
-        let Some(widest) = widest.filter(|prefix| path.starts_with(prefix)) else { return Ground::whole() };
+        let Some(widest) = widest.filter(|prefix| path.starts_with(prefix)) else { return GrantedPath::whole() };
         let here = || counting.iter().filter(|p| p.prefix == *widest);
         let opens = here().map(|p| p.opens).find(|opens| *opens != PathKind::Entry).unwrap_or(PathKind::Entry);
-        Ground::at(widest.clone(), opens)
+        GrantedPath::at(widest.clone(), opens)
     }
 
     /// The longest path that all permits have in common; the root where they are for several exports.
@@ -152,7 +152,7 @@ impl Ticket {
     /// The refusal of an action.
     pub(super) fn refusal(&self, action: Action, export: &str, path: &RelPath) -> Denied {
         let (needed, place) = (action.words(), format!("{export}/{path}"));
-        if self.holder == GUEST {
+        if self.holder == ANONYMOUS {
             return Denied::Guest { needed, place };
         }
         let show = |p: &Permit| format!("{} {}/{}", p.actions, p.export, p.prefix);
@@ -207,10 +207,10 @@ mod tests {
         }
         assert!(!ticket.allows(Action::Stat, "data", &path("fox")));
         assert!(!ticket.allows(Action::MakeDir, "data", &path("foo/bargain")));
-        assert_eq!(ticket.ground(Action::Stat, "data", &path("foo")), Ground::whole());
+        assert_eq!(ticket.ground(Action::Stat, "data", &path("foo")), GrantedPath::whole());
         assert_eq!(
             ticket.ground(Action::Create, "data", &path("foo/bar/x")),
-            Ground::at(path("foo/bar"), PathKind::Entry)
+            GrantedPath::at(path("foo/bar"), PathKind::Entry)
         );
     }
 

@@ -120,7 +120,7 @@ fn identifier(context: &MacaroonContext<'_>, basis: Option<Basis>) -> String {
 
 /// Checks that a requester may have macaroons.
 fn check_requester(access: &Access) -> Result<(), Denied> {
-    if access.is_guest() {
+    if access.is_anonymous() {
         return Err(Denied::NoKey);
     }
     if access.grant().is_some_and(|grant| grant.errand.is_some()) {

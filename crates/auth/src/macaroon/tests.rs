@@ -246,7 +246,7 @@ fn anonymous_clients_delegated_keys_and_macaroons_get_no_macaroon() {
     grant.expires = Some(NOW - 1);
     assert_eq!(ask(&Access::Granted(grant.clone()), "", all), Err(Denied::Expired { seconds_ago: 1 }));
     let (job, parent) = ("j".to_owned(), String::new());
-    grant.errand = Some(crate::grant::Errand { job, path: None, parent, delete: false });
+    grant.errand = Some(crate::grant::DelegatedScope { job, path: None, parent, delete: false });
     assert!(matches!(ask(&Access::Granted(grant), "", all), Err(Denied::Rights { .. })));
 }
 

@@ -13,7 +13,7 @@ use super::Policy;
 use super::address::is_in;
 use super::dn::DistinguishedName;
 use super::rule::{Rule, RuleSubject};
-use crate::access::{Access, Denied, GUEST, PathKind, Permit, Ticket};
+use crate::access::{ANONYMOUS, Access, Denied, PathKind, Permit, Ticket};
 use crate::actions::Actions;
 use crate::grant::{Grant, Rights, hex};
 use crate::issuer::Issuer;
@@ -78,7 +78,7 @@ impl Policy {
                 return Ok(Access::Granted(grant.clone()));
             }
         }
-        if ticket.holder == GUEST && extra.is_empty() {
+        if ticket.holder == ANONYMOUS && extra.is_empty() {
             return client.anonymous.map(Access::Anonymous).ok_or(Denied::NoKey);
         }
         ticket.permits.extend(extra);
@@ -98,7 +98,7 @@ impl Policy {
             return self.of_token(client, claims);
         }
         let Some(dn) = client.dn else {
-            return Ok(ticket(GUEST.into(), GUEST.into(), None));
+            return Ok(ticket(ANONYMOUS.into(), ANONYMOUS.into(), None));
         };
         // A certificate with a malformed name has only the permits of rules for anyone.
         let Ok(dn) = DistinguishedName::parse(dn) else {

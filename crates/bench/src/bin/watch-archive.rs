@@ -18,7 +18,7 @@ use watch::archive::columns::{LATENCY, roll_up};
 use watch::archive::store::{Archive, SeriesKey};
 use watch::archive::{DAY, Level, Row};
 use watch::config::{Config, schedule_id};
-use watch::state::{Watch, Watched};
+use watch::state::{Watch, WatchPlan};
 
 const MINUTE: i64 = 60_000;
 /// Pairs of a mesh of 100 sites, in both directions.
@@ -117,7 +117,7 @@ async fn views(watch: &Watch, pairs: usize, span: i64) -> Result<Vec<f64>> {
 }
 
 /// A mesh of 100 sites, each pair in both directions.
-fn mesh() -> Result<Watched> {
+fn mesh() -> Result<WatchPlan> {
     let nodes: String = (0..NODES).map(|at| format!("[node.n{at}]\naddress = \"n{at}\"\n")).collect();
     let groups: String = (0..NODES)
         .map(|from| {
@@ -128,7 +128,7 @@ fn mesh() -> Result<Watched> {
             )
         })
         .collect();
-    Ok(Watched::of(Config::parse(&format!("{nodes}{groups}"))?)?)
+    Ok(WatchPlan::of(Config::parse(&format!("{nodes}{groups}"))?)?)
 }
 
 /// The measurements of a node's 99 pairs in a minute, in the form of the wire.
@@ -234,7 +234,7 @@ fn run(args: &Args) -> Result<bool> {
     let archive = open("year")?;
     let bytes = runtime.block_on(year(&archive, args.pairs, &file("year")))?;
     let gigabytes = bytes as f64 / args.pairs as f64 * PAIRS as f64 / 1e9;
-    let (watch, _changes) = runtime.block_on(Watch::new(Watched::default(), archive))?;
+    let (watch, _changes) = runtime.block_on(Watch::new(WatchPlan::default(), archive))?;
     let spans = [("a day", DAY), ("a month", 30 * DAY), ("a year", DAYS * DAY - 1)];
     let mut took = Vec::new();
     for (_, span) in spans {

@@ -305,9 +305,9 @@ mod tests {
             seed: 7,
         };
         let read = |path: &PathSettings| Scenario::read(&path.scenario()).unwrap_or_else(|problem| panic!("{problem}"));
-        assert_eq!(read(&plain).paths[0].ways[0].members[0].rate, None);
+        assert_eq!(read(&plain).paths[0].directions[0].members[0].rate, None);
         let scenario = read(&full);
-        let [ab, ba] = [0, 1].map(|n| &scenario.paths[0].ways[n].members[0]);
+        let [ab, ba] = [0, 1].map(|n| &scenario.paths[0].directions[n].members[0]);
         assert_eq!((ab.queue_bytes(full.rtt()), ab.corrupt, ba.corrupt), (40_000_000, 0.0005, 0.0));
         assert_eq!((scenario.sites[1].sysctl.len(), scenario.seed), (2, 7));
         assert_eq!(full.bdp(), 37_875_000);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use lab::Counts;
-use lab::rig::{Fixture, up};
+use lab::fixture::{Fixture, up};
 use serde_json::Value;
 
 use super::report::Verdict;

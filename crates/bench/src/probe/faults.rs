@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
-use lab::rig::{Fixture, up};
+use lab::fixture::{Fixture, up};
 use serde_json::Value;
 
 use crate::node::Node;

@@ -144,8 +144,8 @@ mod tests {
         for cell in all() {
             let scenario = settings.read(cell, 7, "cubic").unwrap();
             let path = &scenario.paths[0];
-            assert_eq!(!matches!(path.ways[0].members[0].loss, Loss::None), cell.loss_ppm > 0, "{cell}");
-            assert!(matches!(path.ways[1].members[0].loss, Loss::None), "{cell}");
+            assert_eq!(!matches!(path.directions[0].members[0].loss, Loss::None), cell.loss_ppm > 0, "{cell}");
+            assert!(matches!(path.directions[1].members[0].loss, Loss::None), "{cell}");
         }
         let wrong = BottleneckSettings { queue: "much".into(), ..settings };
         assert!(wrong.read(all()[0], 7, "cubic").is_err());

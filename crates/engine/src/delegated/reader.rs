@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::Progress;
-use model::spec::Steer;
+use model::spec::LiveSettings;
 use model::{Algorithm, Refusal};
 use sys::waker::Waker;
 use wire::limits::BLOCK_BYTES;
@@ -147,7 +147,7 @@ impl Side for Reader {
         self.coordinator.tick();
     }
 
-    fn steer(&self, _to: &Steer) {}
+    fn steer(&self, _to: &LiveSettings) {}
 
     fn sends(&self) -> bool {
         true

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use model::Algorithm;
 use model::Progress;
 use model::name::RelPath;
-use model::spec::Steer;
+use model::spec::LiveSettings;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use store::{Sink, Store};
 use sys::waker::Waker;
@@ -291,7 +291,7 @@ impl Side for WriterSide {
         self.0.coordinator.tick();
     }
 
-    fn steer(&self, _to: &Steer) {}
+    fn steer(&self, _to: &LiveSettings) {}
 
     fn sends(&self) -> bool {
         false

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::account::Account;
-use model::spec::Steer;
+use model::spec::LiveSettings;
 use model::v1;
 
 use super::StreamHelpers;
@@ -19,11 +19,11 @@ use crate::side::Side;
 pub(super) struct MoverCoordination {
     movers: Option<Movers>,
     /// The settings that were last sent to the movers.
-    sent_settings: Option<Steer>,
+    sent_settings: Option<LiveSettings>,
 }
 
 impl MoverCoordination {
-    pub(super) fn step(&mut self, link: &mut Link, pool: &StreamPool, steer: &Steer) -> Result<()> {
+    pub(super) fn step(&mut self, link: &mut Link, pool: &StreamPool, steer: &LiveSettings) -> Result<()> {
         self.begin(link, pool);
         let Some(movers) = &self.movers else { return Ok(()) };
         movers.send_addresses(link)?;

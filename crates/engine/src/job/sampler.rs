@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use model::account::{Account, Spent};
+use model::account::{Account, StageTimes};
 use pilot::path_set::{Path, PathSet};
 use pilot::{Action, Context, PathHistory, Permitted, STREAMS_MAX, Sample};
 use sys::clock::Processors;
@@ -62,7 +62,7 @@ pub(super) struct Sampler {
     /// How many streams each path should have, by the other end's last report.
     pub(super) spread: Vec<(u32, u32)>,
     /// Time of threads whose streams have ended.
-    pub(super) ended: Spent,
+    pub(super) ended: StageTimes,
     share: Option<Share>,
     /// When the job's share was last computed, and the bytes that had arrived by then.
     arrived: Option<(Instant, u64)>,
@@ -93,7 +93,7 @@ impl Sampler {
             last_report: None,
             peer: None,
             spread: Vec::new(),
-            ended: Spent::default(),
+            ended: StageTimes::default(),
             share: terms.path_shares.as_ref().map(|(shares, peer)| shares.join(*peer)),
             arrived: None,
             share_bytes_s: 0,

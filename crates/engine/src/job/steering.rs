@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use model::spec::Steer;
+use model::spec::LiveSettings;
 use wire::Frame;
 
 use crate::control::Control;
@@ -13,7 +13,7 @@ use crate::side::Side;
 /// Passes changes of a running job's settings, and the reasons why nothing moves.
 pub(super) struct Steering<'a> {
     control: &'a Control,
-    pub(super) applied: Steer,
+    pub(super) applied: LiveSettings,
     /// The settings have not been passed to the side yet.
     is_first: bool,
     /// The version of the settings that the other end knows.
@@ -30,7 +30,7 @@ impl<'a> Steering<'a> {
 
     /// Steers a job that was ordered with these settings. A change made since the order, before this end began, is still sent to the
     /// other end.
-    pub(super) fn new(control: &'a Control, ordered: &Steer) -> Steering<'a> {
+    pub(super) fn new(control: &'a Control, ordered: &LiveSettings) -> Steering<'a> {
         let (applied, version) = control.steer();
         let sent_version = if applied == *ordered { version } else { version.wrapping_sub(1) };
         Steering { control, applied, is_first: true, sent_version, peer_busy: None, busy_sent: None }
@@ -44,7 +44,7 @@ impl<'a> Steering<'a> {
         }
         if version != self.sent_version {
             self.sent_version = version;
-            link.send(&Frame::Steer(steer))?;
+            link.send(&Frame::LiveSettings(steer))?;
         }
         Ok(())
     }
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn a_change_before_this_end_began_is_still_sent() {
         let label = Label { role: "send", ..Label::default() };
-        let ordered = Steer { limit_bit_s: 16_000_000, ..Steer::default() };
+        let ordered = LiveSettings { limit_bit_s: 16_000_000, ..LiveSettings::default() };
         let control = Control::new(label, ordered, Arc::default());
         let is_sent = |steering: &Steering<'_>| steering.sent_version == control.steer().1;
         assert!(is_sent(&Steering::new(&control, &ordered)), "the settings are those of the order");

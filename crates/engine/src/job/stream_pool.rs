@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use model::account::Spent;
+use model::account::StageTimes;
 use model::tcp::TcpInfo;
 use parking_lot::{Mutex, MutexGuard};
 use pilot::Sample;
@@ -286,7 +286,7 @@ impl StreamPool {
             self.running -= 1;
             driven.kept.extend(end.stream.take());
             // The job is over: how a stream ended no longer matters.
-            let _ = driven.note(end, &mut Spent::default());
+            let _ = driven.note(end, &mut StageTimes::default());
         }
         driven.kept.sort_by_key(DataStream::id);
     }

@@ -23,7 +23,7 @@ fn movers(here: usize) -> Movers {
         places: Vec::new(),
         options: Options::default(),
         congestion: None,
-        steer: Steer::default(),
+        steer: LiveSettings::default(),
         listed: false,
     };
     let delegation = DelegationTerms { secret: Secret::new(&[0; 32]), suite: None, order };

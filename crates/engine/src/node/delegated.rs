@@ -57,7 +57,7 @@ impl ClientSession<'_> {
 
     /// This mover's part in the job, if the coordinator has the rights for it here.
     fn mover_role(&self, delegated: &DelegatedSession) -> std::result::Result<MoverRole, Refusal> {
-        self.host.still_stands(&self.access)?;
+        self.host.check_access(&self.access)?;
         let order = &delegated.order;
         let waker = self.link.waker();
         if order.places.is_empty() {
@@ -93,7 +93,7 @@ impl ClientSession<'_> {
         let sealed = delegated.suite.is_some();
         let waker = self.link.waker();
         let rendezvous = OpenRendezvous { secret: secret.clone(), sealed, joined: sender, waker };
-        let _rendezvous = self.host.open_gate(delegated.session, rendezvous).map_err(refused)?;
+        let _rendezvous = self.host.open_rendezvous(delegated.session, rendezvous).map_err(refused)?;
         self.link.send(&Frame::Word(MoverMessage::Ready))?;
         let terms = StreamTerms {
             session: delegated.session,

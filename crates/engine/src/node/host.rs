@@ -12,7 +12,7 @@ use sys::waker::Waker;
 use wire::frame::{KeyProof, Listed, Open, Request, Totals};
 use wire::join::SessionId;
 
-use crate::asker::Asker;
+use crate::asker::Requester;
 use crate::budget::Part;
 use crate::control::Control;
 use crate::error::Error;
@@ -89,12 +89,12 @@ pub trait Host: Send + Sync {
     ///
     /// # Errors
     /// The access no longer holds.
-    fn still_stands(&self, access: &Access) -> std::result::Result<(), Refusal>;
+    fn check_access(&self, access: &Access) -> std::result::Result<(), Refusal>;
     /// Lets streams find their session, until the returned guard is dropped.
     ///
     /// # Errors
     /// A session of this id is open already.
-    fn open_gate(&self, session: SessionId, gate: OpenRendezvous) -> std::result::Result<Box<dyn Send>, Refusal>;
+    fn open_rendezvous(&self, session: SessionId, gate: OpenRendezvous) -> std::result::Result<Box<dyn Send>, Refusal>;
     /// Whether payload may go in clear.
     fn allows_plain(&self) -> bool;
     /// Further addresses at which the node takes streams: each is a path of its own.
@@ -116,7 +116,7 @@ pub trait Host: Send + Sync {
     /// The question is refused, or its answer fails.
     fn ask(
         &self,
-        asker: Asker<'_>,
+        asker: Requester<'_>,
         request: &Request,
         emit: &mut dyn FnMut(AnswerPart) -> bool,
     ) -> std::result::Result<(), Refusal>;

@@ -161,7 +161,7 @@ impl Receiving {
             ));
         }
         let delete = self.policy.options.delete;
-        if extras > delete.most_of(total) {
+        if extras > delete.max_removals(total) {
             let bound = match delete {
                 Delete::AtMost(max) => format!("more than --max-delete {max}"),
                 _ => "more than half of them".to_owned(),

@@ -159,7 +159,7 @@ impl Receiving {
     }
 
     fn make_dir(&self, id: u64, path: &RelPath) -> store::Result<()> {
-        let is_checked = self.policy.may_replace.is_err() || self.policy.options.delete.is_asked();
+        let is_checked = self.policy.may_replace.is_err() || self.policy.options.delete.is_allowed();
         let exists = is_checked && self.store.is_dir(path);
         self.count_found(exists && *path != self.target.path);
         if self.policy.may_replace.is_err() && exists {

@@ -124,7 +124,7 @@ impl Receiving {
             let _ = self.store.forget(&wanted.path, journal.tag());
             return None;
         };
-        sink.distrust();
+        sink.drop_cache();
         let verified_rows = self.verified(wanted, &*sink.as_source().ok()?, rows);
         self.set_busy(String::new());
         if self.is_over() {

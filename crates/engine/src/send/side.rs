@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use model::Progress;
 use model::name::RelPath;
-use model::spec::Steer;
+use model::spec::LiveSettings;
 use wire::frame::{Counts, Plan, Removal};
 use wire::limits::{PATHS_MAX, RANGES_MAX};
 use wire::{Frame, SettledFile, WireError};
@@ -48,7 +48,7 @@ impl Side for Sending {
 
     fn tick(&self) {}
 
-    fn steer(&self, to: &Steer) {
+    fn steer(&self, to: &LiveSettings) {
         // A limit below a byte a second is not none.
         self.pace.set(to.limit_bit_s.div_ceil(8), to.paused);
         let mut state = self.state();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use engine::control::{Control, Label};
 use engine::receive::{Policy, Receiving};
 use engine::scan::SourceRoot;
-use engine::session::{Means, Report, Session};
-use model::spec::Steer;
+use engine::session::{Report, Session, SessionParts};
+use model::spec::LiveSettings;
 use store::Store;
 use wire::frame::Open;
 use wire::receiver::Target;
@@ -16,14 +16,14 @@ use super::world::rel;
 /// The order and settings of one transfer.
 pub struct TestTransfer {
     pub order: Open,
-    pub means: Means,
+    pub means: SessionParts,
     pub control: Control,
 }
 
 impl TestTransfer {
     /// A transfer whose settings do not change.
-    pub fn new(order: Open, means: Means) -> TestTransfer {
-        TestTransfer { order, means, control: control(Steer::default()) }
+    pub fn new(order: Open, means: SessionParts) -> TestTransfer {
+        TestTransfer { order, means, control: control(LiveSettings::default()) }
     }
 
     /// Sends one source out of a store.
@@ -40,6 +40,6 @@ impl TestTransfer {
     }
 }
 
-pub fn control(steer: Steer) -> Control {
+pub fn control(steer: LiveSettings) -> Control {
     Control::new(Label::default(), steer, Default::default())
 }

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use auth::{AccessKey, Grants};
-use engine::dial::Elsewhere;
+use engine::dial::AdvertisedAddresses;
 use engine::journal::Journals;
 use engine::receive::Policy;
-use engine::session::{Connect, Means, Report, Session};
+use engine::session::{Connect, Report, Session, SessionParts};
 use engine::{Timeouts, Trust};
 use model::locator::NodePlace;
 use model::name::RelPath;
-use model::spec::{Options, Steer};
+use model::spec::{LiveSettings, Options};
 use model::{Algorithm, HostPort};
 use store::posix::{Links, Posix};
 use wire::frame::{Direction, Open};
@@ -116,7 +116,7 @@ impl NodeFixture {
                 timeouts: self.timeouts,
                 session,
                 guard: None,
-                elsewhere: Elsewhere::default(),
+                advertised_addresses: AdvertisedAddresses::default(),
             },
         )
     }
@@ -125,7 +125,15 @@ impl NodeFixture {
         let job = engine::identity::random().unwrap();
         let place = NodePlace::Path { export: "far".into(), path: rel(path) };
         let options = Options { recursive: true, checksums: vec![Algorithm::Crc32c], ..Options::default() };
-        Open { job, direction, places: vec![place], options, congestion: None, steer: Steer::default(), listed: false }
+        Open {
+            job,
+            direction,
+            places: vec![place],
+            options,
+            congestion: None,
+            steer: LiveSettings::default(),
+            listed: false,
+        }
     }
 
     pub fn near(&self, links: Links) -> Arc<Posix> {
@@ -248,6 +256,6 @@ impl NodeFixture {
 }
 
 /// Three streams: the number is not left to the pilot.
-fn means() -> Means {
-    Means { streams: 3, streams_max: 3, ..Means::default() }
+fn means() -> SessionParts {
+    SessionParts { streams: 3, streams_max: 3, ..SessionParts::default() }
 }

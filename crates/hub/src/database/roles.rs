@@ -7,7 +7,7 @@ use super::{Database, Result};
 
 /// The grant behind a key of a hub. The hub stores a hash of the key's secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RoleGrant {
+pub struct KeyGrant {
     /// Its id, hexadecimal.
     pub id: String,
     /// The role that it gives.
@@ -24,8 +24,8 @@ pub struct RoleGrant {
     pub secret_sha256: String,
 }
 
-fn read(row: &sqlx::any::AnyRow) -> Result<RoleGrant> {
-    Ok(RoleGrant {
+fn read(row: &sqlx::any::AnyRow) -> Result<KeyGrant> {
+    Ok(KeyGrant {
         id: row.try_get(0)?,
         // A role that only a newer hub knows counts as the role of a user.
         role: Role::of_word(&row.try_get::<String, _>(1)?).unwrap_or_default(),
@@ -42,7 +42,7 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be written.
-    pub async fn add_role_grant(&self, grant: RoleGrant) -> Result<()> {
+    pub async fn add_role_grant(&self, grant: KeyGrant) -> Result<()> {
         self.writer
             .change(move |connection| {
                 Box::pin(async move {
@@ -66,7 +66,7 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn role_grant(&self, id: &str) -> Result<Option<RoleGrant>> {
+    pub async fn role_grant(&self, id: &str) -> Result<Option<KeyGrant>> {
         let sql = "SELECT id, role, community, name, created, expires, secret_sha256 FROM grants WHERE id = $1";
         sqlx::query(sql).bind(id).fetch_optional(&self.pool).await?.as_ref().map(read).transpose()
     }
@@ -75,7 +75,7 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn role_grants(&self) -> Result<Vec<RoleGrant>> {
+    pub async fn role_grants(&self) -> Result<Vec<KeyGrant>> {
         let sql = "SELECT id, role, community, name, created, expires, secret_sha256 FROM grants ORDER BY created, id";
         sqlx::query(sql).fetch_all(&self.pool).await?.iter().map(read).collect()
     }

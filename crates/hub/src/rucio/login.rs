@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::errors::RucioError;
 use super::{RucioRequest, RucioResult, TOKEN, done, json_answer, unknown};
-use crate::database::roles::RoleGrant;
+use crate::database::roles::KeyGrant;
 use crate::time;
 
 /// How long the key of a client with a certificate lasts, milliseconds.
@@ -61,7 +61,7 @@ async fn temporary_key(request: &RucioRequest) -> Result<String, RucioError> {
         let filled = auth::trust::provider().secure_random.fill(bytes);
         filled.map_err(|_| RucioError::new(500, "RucioException", "the system gives no random numbers"))?;
     }
-    let grant = RoleGrant {
+    let grant = KeyGrant {
         id: model::hex::encode(&id),
         role: member.role,
         community: member.community.clone(),

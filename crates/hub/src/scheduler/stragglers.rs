@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use sched::endgame::{HedgeBudget, UnderWay, is_slow};
+use sched::endgame::{HedgeBudget, MovingFile, is_slow};
 use sched::sources::Source;
 
 use super::Scheduler;
@@ -40,7 +40,7 @@ impl Scheduler {
             let is_slower = is_open && !is_limited && is_slow(running.rate, expected);
             running.slow_since = is_slower.then(|| running.slow_since.unwrap_or(now));
             let slow_for = running.slow_since.map_or(Duration::ZERO, |since| now.saturating_sub(since));
-            let under_way = UnderWay { elapsed: running.elapsed(now), median: None, slow_for };
+            let under_way = MovingFile { elapsed: running.elapsed(now), median: None, slow_for };
             let Some(job) = running.claim.files.first().map(|file| file.job) else { continue };
             let budget = self.budgets.entry(job).or_default();
             if under_way.is_straggler() && budget.take(running.partial_bytes(), next.job_bytes as f64) {

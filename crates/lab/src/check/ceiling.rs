@@ -27,10 +27,10 @@ pub struct Ceiling {
 /// The path with the longest RTT, alone, with only its delay.
 fn bare(scenario: &Scenario) -> Option<Scenario> {
     let path =
-        scenario.paths.iter().filter(|path| path.ways.iter().all(|path_direction| path_direction.via.is_empty()));
+        scenario.paths.iter().filter(|path| path.directions.iter().all(|path_direction| path_direction.via.is_empty()));
     let path = path.max_by_key(|path| path.rtt())?;
     let mut bare = Scenario { paths: vec![path.clone()], events: Vec::new(), ..scenario.clone() };
-    for path_direction in &mut bare.paths[0].ways {
+    for path_direction in &mut bare.paths[0].directions {
         let delay = path_direction.members[0].delay;
         *path_direction =
             PathDirection { members: vec![LinkSettings { delay, ..LinkSettings::default() }], via: Vec::new() };

@@ -68,11 +68,11 @@ impl<'a> Finder<'a> {
         }
         let direct = scenario.paths.iter().enumerate().find_map(|(path, its)| {
             let direction = [[a, b], [b, a]].iter().position(|ends| *ends == its.ends)?;
-            (!its.ways[direction].is_withdrawn()).then_some(RouteStep { path, direction })
+            (!its.directions[direction].is_withdrawn()).then_some(RouteStep { path, direction })
         });
         let steps = match direct {
             Some(step) => {
-                let via = &scenario.paths[step.path].ways[step.direction].via;
+                let via = &scenario.paths[step.path].directions[step.direction].via;
                 if via.is_empty() { vec![step] } else { self.steps_via(a.site, via, b.site)? }
             }
             None => self.chain(a.site, b.site)?,
@@ -101,7 +101,7 @@ fn steps_from(scenario: &Scenario, site: usize) -> impl Iterator<Item = (RouteSt
     scenario.paths.iter().enumerate().flat_map(move |(path, its)| {
         [0, 1].into_iter().filter_map(move |direction| {
             let (near, far) = (its.ends[direction], its.ends[1 - direction]);
-            let path_direction = &its.ways[direction];
+            let path_direction = &its.directions[direction];
             let is_step = path_direction.via.is_empty() && !path_direction.is_withdrawn();
             (near.site == site && is_step).then_some((RouteStep { path, direction }, far.site, its.rtt()))
         })
@@ -159,7 +159,7 @@ fn route(scenario: &Scenario, topology: &Topology, from: Port, to: Port, steps: 
             let (v4, v6) = router_addresses(path, number);
             Router { leg: legs.len(), along, v4, v6 }
         }));
-        let members = its.ways[direction].members.iter().enumerate().filter(|(_, settings)| !settings.withdrawn);
+        let members = its.directions[direction].members.iter().enumerate().filter(|(_, settings)| !settings.withdrawn);
         let members =
             members.filter_map(|(member, _)| topology.link(Owner::Path { path, direction, member })).collect();
         legs.push(Leg { members });

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lab::rig;
+use lab::fixture;
 
 use super::probe::{counts, drained, not_judged, settle, udp};
 
@@ -10,7 +10,7 @@ use super::probe::{counts, drained, not_judged, settle, udp};
 fn a_lab_without_memory_reports_itself_as_the_limit() {
     let text = "memory = \"4MB\"\n[site.a]\n[site.b]\n[path.a-b]\nrtt = \"1s\"";
     let test = "a_lab_without_memory_reports_itself_as_the_limit";
-    let Some(lab) = rig::up(test, text) else { return };
+    let Some(lab) = fixture::up(test, text) else { return };
     let (near, far) = (udp(&lab, "a"), udp(&lab, "b"));
     assert_eq!(lab.limited(&lab.reading().unwrap()), None);
     sys::udp::set_datagram_bytes(&near, 8_000).unwrap();

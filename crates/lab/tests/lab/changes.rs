@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lab::rig;
+use lab::fixture;
 use lab::scenario::Change;
 
 use super::probe::{arrives, counts, drained, is_judged, not_judged, settle, udp};
@@ -13,7 +13,7 @@ const PATH: &str = "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"4ms\"";
 
 #[test]
 fn a_path_goes_down_and_up_again() {
-    let Some(lab) = rig::up("a_path_goes_down_and_up_again", PATH) else { return };
+    let Some(lab) = fixture::up("a_path_goes_down_and_up_again", PATH) else { return };
     let (near, far) = (udp(&lab, "a"), udp(&lab, "b"));
     assert!(arrives(&near, &far, 100, TIMEOUT));
     lab.set("a-b", &[("down", "true")]).unwrap();
@@ -26,7 +26,7 @@ fn a_path_goes_down_and_up_again() {
 
 #[test]
 fn a_change_for_a_while_ends_by_itself() {
-    let Some(lab) = rig::up("a_change_for_a_while_ends_by_itself", PATH) else { return };
+    let Some(lab) = fixture::up("a_change_for_a_while_ends_by_itself", PATH) else { return };
     let (near, far) = (udp(&lab, "a"), udp(&lab, "b"));
     let words = [("down".to_owned(), "true".to_owned())];
     // On a busy machine a change may be over before the packet arrives.
@@ -43,7 +43,7 @@ fn a_change_for_a_while_ends_by_itself() {
 
 #[test]
 fn an_invalid_change_is_refused() {
-    let Some(lab) = rig::up("an_invalid_change_is_refused", PATH) else { return };
+    let Some(lab) = fixture::up("an_invalid_change_is_refused", PATH) else { return };
     for (target, word, value, expected) in
         [("a-c", "down", "true", "a-b"), ("a-b", "dwon", "true", "down"), ("a-b", "rate", "fast", "Mbit/s")]
     {
@@ -57,7 +57,7 @@ fn an_invalid_change_is_refused() {
 fn an_event_happens_and_ends() {
     let test = "an_event_happens_and_ends";
     let event = "[[event]]\nat = \"400ms\"\npath = \"a-b\"\nset = { down = true }\nfor = \"300ms\"";
-    let Some(lab) = rig::up(test, &format!("{PATH}\n{event}")) else { return };
+    let Some(lab) = fixture::up(test, &format!("{PATH}\n{event}")) else { return };
     let (near, far) = (udp(&lab, "a"), udp(&lab, "b"));
     let mut sent = Vec::new();
     let at = || lab.reading().unwrap().at;

@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use lab::control::{LabDirectory, Remote, Set, list};
-use lab::rig::{self, LabLock};
+use lab::fixture::{self, LabLock};
 use lab::{Error, Lab, Scenario};
 
 use super::probe::not_judged;
@@ -29,7 +29,7 @@ fn with_lab_of(
     prepare: impl FnOnce(LabDirectory) -> LabDirectory,
     act: impl FnOnce(&Path, Remote),
 ) {
-    if !rig::able(test) {
+    if !fixture::able(test) {
         return;
     }
     let state = tempfile::tempdir().unwrap();
@@ -213,7 +213,7 @@ fn words_that_contradict_the_settings_are_refused() {
 #[test]
 fn leftovers_of_a_killed_lab_are_removed() {
     let test = "leftovers_of_a_killed_lab_are_removed";
-    if !rig::able(test) {
+    if !fixture::able(test) {
         return;
     }
     let state = tempfile::tempdir().unwrap();

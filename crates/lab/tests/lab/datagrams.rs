@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lab::rig;
+use lab::fixture;
 
 use super::probe::{address_of, counter, counts, drained, is_judged, settle, udp, udp_at};
 
@@ -12,7 +12,7 @@ const SILENCE: Duration = Duration::from_millis(300);
 fn a_round_trip_takes_the_configured_delay() {
     let test = "a_round_trip_takes_the_configured_delay";
     let text = "[site.a]\n[site.b]\n[path.a-b]\nab = { delay = \"12ms\" }\nba = { delay = \"28ms\" }";
-    let Some(lab) = rig::up(test, text) else { return };
+    let Some(lab) = fixture::up(test, text) else { return };
     for v6 in [false, true] {
         let [near, far] = ["a", "b"].map(|site| udp_at(&lab, site, address_of(&lab, site, 0, v6)));
         let to = far.local_addr().unwrap();
@@ -52,7 +52,7 @@ fn a_round_trip_takes_the_configured_delay() {
 fn loss_is_exact() {
     let text = "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"4ms\"\nab = { loss = { list = [1, 100, 101, 5000] } }";
     let test = "loss_is_exact";
-    let Some(lab) = rig::up(test, text) else { return };
+    let Some(lab) = fixture::up(test, text) else { return };
     let (near, far) = (udp(&lab, "a"), udp(&lab, "b"));
     for number in 1..=10_000u32 {
         near.send_to(&number.to_be_bytes(), far.local_addr().unwrap()).unwrap();
@@ -69,7 +69,7 @@ fn loss_is_exact() {
 fn rows_of_datagrams_are_counted_one_by_one() {
     let text = "[site.a]\nmtu = 1500\n[site.b]\nmtu = 1500\n[path.a-b]\nrtt = \"4ms\"\nloss = \"1%\"\nduplicate = \"2%\"\n\
                 reorder = \"1%\"\ncorrupt = \"1%\"\ncorrupt_silent = \"1%\"";
-    let Some(lab) = rig::up("rows_of_datagrams_are_counted_one_by_one", text) else { return };
+    let Some(lab) = fixture::up("rows_of_datagrams_are_counted_one_by_one", text) else { return };
     for v6 in [false, true] {
         let before = counts(&lab, "a-b", 0);
         let [near, far] = ["a", "b"].map(|site| udp_at(&lab, site, address_of(&lab, site, 0, v6)));
@@ -102,7 +102,7 @@ fn counter_v6(lab: &lab::Lab, site: &str, name: &str) -> u64 {
 #[test]
 fn jitter_keeps_datagrams_in_order_and_reordering_does_not() {
     let text = "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"10ms\"\njitter = \"4ms\"";
-    let Some(lab) = rig::up("jitter_keeps_datagrams_in_order_and_reordering_does_not", text) else { return };
+    let Some(lab) = fixture::up("jitter_keeps_datagrams_in_order_and_reordering_does_not", text) else { return };
     let (near, far) = (udp(&lab, "a"), udp(&lab, "b"));
     let found = || {
         // A sleep between two datagrams may last 4 ms on a busy machine, and then neither overtakes the other.

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use lab::rig::{self, LabLock};
+use lab::fixture::{self, LabLock};
 use lab::{Error, Lab, Scenario};
 
 use super::probe::{address, address_of, arrives, counts, not_judged, udp};
@@ -19,7 +19,7 @@ fn output_of(lab: &Lab, site: &str, program: &str, words: &[&str]) -> String {
 fn sites_know_each_other_by_name() {
     let text = "[site.cape-town]\n[site.london]\n[site.london.interface.eth1]\n\
                 [path.cape-town-london]\nrtt = \"2ms\"\nhops = 2";
-    let Some(lab) = rig::up("sites_know_each_other_by_name", text) else { return };
+    let Some(lab) = fixture::up("sites_know_each_other_by_name", text) else { return };
     let own = rustix::system::uname();
     assert_eq!(output_of(&lab, "cape-town", "uname", &["-n"]), "cape-town");
     assert_eq!(output_of(&lab, "london", "uname", &["-n"]), "london");
@@ -44,7 +44,7 @@ fn sites_know_each_other_by_name() {
 fn sysctl_settings_are_applied() {
     let text = "[site.a]\nmtu = 1400\nsysctl = { \"net.ipv4.tcp_sack\" = 0 }\n[site.b]\nprofile = \"stock\"\n\
                 [path.a-b]\nrtt = \"2ms\"";
-    let Some(lab) = rig::up("sysctl_settings_are_applied", text) else { return };
+    let Some(lab) = fixture::up("sysctl_settings_are_applied", text) else { return };
     let read = |site: &str, path: &str| output_of(&lab, site, "cat", &[path]);
     let setting = |site: &str, name: &str| read(site, &format!("/proc/sys/net/ipv4/{name}"));
     assert_eq!((setting("a", "tcp_sack"), setting("b", "tcp_sack")), ("0".into(), "1".into()));
@@ -83,7 +83,7 @@ fn networks_held() -> usize {
 #[test]
 fn a_wrong_setting_is_reported_and_leaves_nothing_behind() {
     let test = "a_wrong_setting_is_reported_and_leaves_nothing_behind";
-    if !rig::able(test) {
+    if !fixture::able(test) {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -110,7 +110,7 @@ fn a_wrong_setting_is_reported_and_leaves_nothing_behind() {
 #[test]
 fn a_site_has_its_share_of_the_processors() {
     let test = "a_site_has_its_share_of_the_processors";
-    if !rig::able(test) {
+    if !fixture::able(test) {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -148,7 +148,7 @@ fn a_site_has_its_share_of_the_processors() {
 /// Labs share no address space.
 #[test]
 fn two_labs_may_have_the_same_addresses() {
-    if !rig::able("two_labs_may_have_the_same_addresses") {
+    if !fixture::able("two_labs_may_have_the_same_addresses") {
         return;
     }
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

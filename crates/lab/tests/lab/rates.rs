@@ -3,7 +3,7 @@
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use lab::{Lab, rig};
+use lab::{Lab, fixture};
 use sys::datagrams::{MESSAGES_MAX, ReceiveBuffers, stamp_arrivals};
 
 use super::probe::{is_judged, not_judged, udp};
@@ -93,7 +93,7 @@ fn a_bottleneck_sends_at_its_rate() {
     let test = "a_bottleneck_sends_at_its_rate";
     let text =
         "[site.a]\nmtu = 1500\n[site.b]\nmtu = 1500\n[path.a-b]\nrtt = \"20ms\"\nrate = \"200Mbit/s\"\nqueue = \"1MB\"";
-    let Some(lab) = rig::up(test, text) else { return };
+    let Some(lab) = fixture::up(test, text) else { return };
     let (near, far) = (udp(&lab, "a"), [udp(&lab, "b")]);
     is_within(test, &lab, 200e6, 0.01, Duration::MAX, || one_second(&near, &far, 25));
     let counts = super::probe::counts(&lab, "a-b", 0);
@@ -114,7 +114,7 @@ fn an_uplink_is_shared_by_the_paths_of_its_site() {
     let test = "an_uplink_is_shared_by_the_paths_of_its_site";
     let text = "[site.a]\nmtu = 1500\nuplink = { rate = \"100Mbit/s\", queue = \"500KB\" }\n[site.b]\n[site.c]\n\
                 [path.a-b]\nrtt = \"10ms\"\n[path.a-c]\nrtt = \"20ms\"";
-    let Some(lab) = rig::up(test, text) else { return };
+    let Some(lab) = fixture::up(test, text) else { return };
     let (near, far) = (udp(&lab, "a"), [udp(&lab, "b"), udp(&lab, "c")]);
     is_within(test, &lab, 100e6, 0.02, Duration::MAX, || {
         let Offered { arrived, gap } = offered(&near, &far, 14, Duration::from_secs(1));
@@ -129,7 +129,7 @@ fn a_policer_lets_its_rate_through_without_a_queue() {
     let test = "a_policer_lets_its_rate_through_without_a_queue";
     let text = "[site.a]\nmtu = 1500\n[site.b]\nmtu = 1500\n[path.a-b]\nrtt = \"20ms\"\n\
                 policer = { rate = \"40Mbit/s\", burst = \"30KB\" }";
-    let Some(lab) = rig::up(test, text) else { return };
+    let Some(lab) = fixture::up(test, text) else { return };
     let (near, far) = (udp(&lab, "a"), [udp(&lab, "b")]);
     // The burst of 30 KB is the volume of 6 ms: it does not make up for a longer pause.
     is_within(test, &lab, 40e6, 0.02, Duration::from_millis(6), || one_second(&near, &far, 8));

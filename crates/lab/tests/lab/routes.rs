@@ -4,7 +4,7 @@ use std::io::Read;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use lab::{Lab, rig};
+use lab::{Lab, fixture};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::probe::{address, address_of, arrives, counts, udp, udp_at};
@@ -36,7 +36,7 @@ fn next_message(socket: &mut Socket, v6: bool) -> Option<(u8, u8, Option<IpAddr>
 #[test]
 fn routers_answer_when_the_ttl_ends() {
     let text = "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"8ms\"\nhops = 3";
-    let Some(lab) = rig::up("routers_answer_when_the_ttl_ends", text) else { return };
+    let Some(lab) = fixture::up("routers_answer_when_the_ttl_ends", text) else { return };
     let hosts = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
     assert!(!hosts.contains("a-b-hop2"), "this host's own names are its own");
     for v6 in [false, true] {
@@ -70,7 +70,7 @@ fn connects(lab: &Lab, from: &str, to: SocketAddr, timeout: Duration) -> bool {
 #[test]
 fn a_firewall_lets_in_answers_and_open_ports() {
     let text = "[site.campus]\nfirewall = { open = [2811] }\n[site.out]\n[path.campus-out]\nrtt = \"2ms\"";
-    let Some(lab) = rig::up("a_firewall_lets_in_answers_and_open_ports", text) else { return };
+    let Some(lab) = fixture::up("a_firewall_lets_in_answers_and_open_ports", text) else { return };
     let listen = |site: &str, port: u16| {
         let at = SocketAddr::new(address(&lab, site), port);
         lab.site(site).unwrap().within(|| TcpListener::bind(at)).unwrap().unwrap()
@@ -89,7 +89,7 @@ fn a_firewall_lets_in_answers_and_open_ports() {
 #[test]
 fn many_flows_use_all_members() {
     let text = "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"2ms\"\necmp = 4";
-    let Some(lab) = rig::up("many_flows_use_all_members", text) else { return };
+    let Some(lab) = fixture::up("many_flows_use_all_members", text) else { return };
     let far = udp(&lab, "b");
     for _ in 0..80 {
         let near = udp(&lab, "a");
@@ -109,7 +109,7 @@ fn many_flows_use_all_members() {
 #[test]
 fn a_black_hole_drops_large_packets() {
     let text = "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"2ms\"\nmtu_black_hole = 1400";
-    let Some(lab) = rig::up("a_black_hole_drops_large_packets", text) else { return };
+    let Some(lab) = fixture::up("a_black_hole_drops_large_packets", text) else { return };
     let (near, far) = (udp(&lab, "a"), udp(&lab, "b"));
     assert!(arrives(&near, &far, 1_372, TIMEOUT));
     assert!(!arrives(&near, &far, 1_373, SOON));
@@ -122,7 +122,7 @@ fn a_black_hole_drops_large_packets() {
 #[test]
 fn the_kernel_learns_the_mtu_of_a_path() {
     let text = "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"2ms\"\nmtu = 1400";
-    let Some(lab) = rig::up("the_kernel_learns_the_mtu_of_a_path", text) else { return };
+    let Some(lab) = fixture::up("the_kernel_learns_the_mtu_of_a_path", text) else { return };
     for v6 in [false, true] {
         let [near, far] = ["a", "b"].map(|site| udp_at(&lab, site, address_of(&lab, site, 0, v6)));
         near.connect(far.local_addr().unwrap()).unwrap();
@@ -147,7 +147,7 @@ fn the_kernel_learns_the_mtu_of_a_path() {
 #[test]
 fn the_kernel_learns_that_a_destination_is_unreachable() {
     let text = "[site.a]\n[site.b]\n[site.c]\n[path.a-b]\nrtt = \"2ms\"";
-    let Some(lab) = rig::up("the_kernel_learns_that_a_destination_is_unreachable", text) else { return };
+    let Some(lab) = fixture::up("the_kernel_learns_that_a_destination_is_unreachable", text) else { return };
     let mut icmp = listener(&lab, "a", false);
     udp(&lab, "a").send_to(&[1], SocketAddr::new(address(&lab, "c"), 9)).unwrap();
     assert_eq!(next_message(&mut icmp, false), Some((3, 0, Some(IpAddr::from([10, 79, 1, 1])))));
@@ -157,7 +157,7 @@ fn the_kernel_learns_that_a_destination_is_unreachable() {
 fn one_direction_goes_over_another_site() {
     let text = "[site.a]\n[site.b]\n[site.c]\n[path.a-b]\nrtt = \"4ms\"\nab = { via = [\"c\"] }\n\
                 [path.a-c]\nrtt = \"20ms\"\n[path.c-b]\nrtt = \"40ms\"";
-    let Some(lab) = rig::up("one_direction_goes_over_another_site", text) else { return };
+    let Some(lab) = fixture::up("one_direction_goes_over_another_site", text) else { return };
     let (near, far) = (udp(&lab, "a"), udp(&lab, "b"));
     let started = std::time::Instant::now();
     assert!(arrives(&near, &far, 10, TIMEOUT));
@@ -172,7 +172,7 @@ fn one_direction_goes_over_another_site() {
 #[test]
 fn two_paths_are_chosen_by_address() {
     let text = lab::scenario::shipped("two-paths").unwrap().text;
-    let Some(lab) = rig::up("two_paths_are_chosen_by_address", text) else { return };
+    let Some(lab) = fixture::up("two_paths_are_chosen_by_address", text) else { return };
     for v6 in [false, true] {
         for (interface, path) in [(0, "short"), (1, "long")] {
             let [near, far] = ["here", "there"].map(|site| udp_at(&lab, site, address_of(&lab, site, interface, v6)));

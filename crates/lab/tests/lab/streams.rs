@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use lab::{Lab, rig};
+use lab::{Lab, fixture};
 
 use super::probe::{address_of, counter, counts, is_judged, settle};
 
@@ -74,7 +74,7 @@ fn path(mtu: u16, words: &str) -> String {
 /// Both IP versions, both directions, one after the other over one path.
 fn bytes_arrive(test: &str, mtu: u16) {
     let disturbed = "loss = 0.0002\nduplicate = 0.0005\nreorder = 0.0005\nreorder_by = \"0.5ms\"\ncorrupt = 0.0003";
-    let Some(lab) = rig::up(test, &path(mtu, disturbed)) else { return };
+    let Some(lab) = fixture::up(test, &path(mtu, disturbed)) else { return };
     for v6 in [false, true] {
         assert_eq!(wrong_bits(&lab, v6, 50 * MEGABYTES), 0, "v6: {v6}");
     }
@@ -105,7 +105,7 @@ fn each_lost_segment_is_sent_again() {
     let list: Vec<String> = (1..=100).map(|n| (n * 250).to_string()).collect();
     let loss = format!("ab = {{ loss = {{ list = [{}] }} }}", list.join(", "));
     let test = "each_lost_segment_is_sent_again";
-    let Some(lab) = rig::up(test, &path(1_500, &loss)) else { return };
+    let Some(lab) = fixture::up(test, &path(1_500, &loss)) else { return };
     assert_eq!(wrong_bits(&lab, false, 50 * MEGABYTES), 0);
     settle(&lab);
     let lost = counts(&lab, "a-b", 0).lost;
@@ -124,7 +124,7 @@ fn each_lost_segment_is_sent_again() {
 #[test]
 fn silent_damage_passes_all_checksums() {
     let words = path(1_500, "ab = { corrupt_silent = 0.001 }");
-    let Some(lab) = rig::up("silent_damage_passes_all_checksums", &words) else { return };
+    let Some(lab) = fixture::up("silent_damage_passes_all_checksums", &words) else { return };
     let wrong = [false, true].map(|v6| wrong_bits(&lab, v6, 20 * MEGABYTES)).iter().sum::<u64>();
     settle(&lab);
     let damaged = counts(&lab, "a-b", 0).corrupted_silently;

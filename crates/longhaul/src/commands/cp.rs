@@ -17,14 +17,14 @@ use engine::control::{Control, Label};
 use engine::filelist::FileList;
 use engine::history::History;
 use engine::identity::random_tag;
-use engine::job::News;
+use engine::job::JobEvent;
 use engine::journal::{self, Journals};
-use engine::leftovers::Leftovers;
+use engine::leftovers::UnfinishedFileLog;
 use engine::receive::{Receiving, TargetPlace};
 use engine::scan::{SourceRoot, distinct_names};
 use engine::series::Series;
-use engine::session::{Means, Report};
-use engine::transfer::{Ends, Note, Transfer};
+use engine::session::{Report, SessionParts};
+use engine::transfer::{Ends, Transfer, TransferEvent};
 use model::fault::{Blame, Exit, Fault};
 use model::id::{JobId, Uuid};
 use model::locator::NodePlace;
@@ -250,7 +250,7 @@ impl CopyJob<'_> {
             (Some(_), _) => false,
         };
         if self.cp.verbose {
-            control.tell_files();
+            control.report_files();
         }
         let transfer = Transfer {
             keep: None,
@@ -264,23 +264,23 @@ impl CopyJob<'_> {
             // A pipe cannot be read or written a second time.
             once: self.is_piped(),
             begun: false,
-            fares_better: Some(&is_retry_useful),
+            is_retry_useful: Some(&is_retry_useful),
             control: &control,
         };
         let mut display = Display::new(self.printer, self.is_test());
         let done = transfer.run(&mut || peer.connect(self.settings, self.cp.is_plain()), &mut |note| match note {
-            Note::News(News::Progress(progress, file)) => {
+            TransferEvent::JobEvent(JobEvent::Progress(progress, file)) => {
                 display.print_above(|| self.print_mirror_notes());
                 display.set_file(file);
                 display.update(progress, &control.waiting_for(), control.eta());
             }
-            Note::News(News::File(file)) => display.print_above(|| self.show_file(&file)),
-            Note::News(News::Plan(plan)) => display.print_above(|| self.show_step(plan)),
-            Note::News(News::Removing(Removal { extras, there })) => display.print_above(|| {
+            TransferEvent::JobEvent(JobEvent::File(file)) => display.print_above(|| self.show_file(&file)),
+            TransferEvent::JobEvent(JobEvent::Plan(plan)) => display.print_above(|| self.show_step(plan)),
+            TransferEvent::JobEvent(JobEvent::Removing(Removal { extras, there })) => display.print_above(|| {
                 let extras = receipt::count(extras, "entry");
                 Printer::note(&format!("--delete: removing {extras} of {there} at the target that the source lacks"));
             }),
-            Note::Again(error, pause) => display.print_above(|| {
+            TransferEvent::Again(error, pause) => display.print_above(|| {
                 let error = peer.without_loopback_address(&error.to_string());
                 Printer::note(&format!("{error}; trying again in {:.0} s", pause.as_secs_f64()));
             }),
@@ -303,7 +303,7 @@ impl CopyJob<'_> {
 
     /// The history, series and last copy for the session. The number of streams is not among them: `--streams` is a setting of the
     /// job, which can be changed while the job runs.
-    fn means(&self, job: JobId) -> Result<Means, Failure> {
+    fn means(&self, job: JobId) -> Result<SessionParts, Failure> {
         let history = self.settings.state().ok().map(|state| History::new(state.path()));
         let series = match &self.cp.series {
             None => None,
@@ -313,7 +313,7 @@ impl CopyJob<'_> {
                 Some(Series::new(Box::new(out), job.to_string()).map_err(failed)?)
             }
         };
-        Ok(Means { series, history, last_copy: self.last_copy(), ..Means::default() })
+        Ok(SessionParts { series, history, last_copy: self.last_copy(), ..SessionParts::default() })
     }
 
     /// Opens the target, with its journal and its list of unfinished files.
@@ -323,9 +323,9 @@ impl CopyJob<'_> {
         self.note_remote_store(self.target, &store);
         let records = root.as_ref().filter(|_| !options.dry_run).and_then(|root| {
             let state = self.settings.state().ok()?;
-            Leftovers::sweep(state.path());
+            UnfinishedFileLog::sweep(state.path());
             journal::sweep(state.path(), journal::KEPT_FOR);
-            Some((Leftovers::begin(state.path(), root, &tag).ok()?, Journals::new(state.path(), root)))
+            Some((UnfinishedFileLog::begin(state.path(), root, &tag).ok()?, Journals::new(state.path(), root)))
         });
         let (leftovers, journals) = records.unzip();
         let opening: Box<dyn Fn(&RelPath) + Send + Sync> = match leftovers {

@@ -60,7 +60,7 @@ pub fn run(data: &Args, settings: &Settings, printer: &Printer) -> Result<Exit, 
         }
         DataAction::Verify { name, declare } => return verify::run(name, *declare, &api, settings, printer),
         DataAction::Where { name, files: false } => {
-            let found = api.whereabouts(name).map_err(failure)?;
+            let found = api.locations(name).map_err(failure)?;
             if printer.is_json() {
                 printer.object(&found);
             } else {

@@ -10,7 +10,7 @@ use model::fault::{Exit, Fault};
 use model::id::JobId;
 use model::locator::NodePlace;
 use model::{Blame, v1};
-use wire::frame::{Direction, Errand, KeyProof, Open, Request};
+use wire::frame::{DelegationOrder, Direction, KeyProof, Open, Request};
 
 use super::cp::job::CopyJob;
 use super::cp::peer::Peer;
@@ -104,7 +104,7 @@ impl DelegatedTransfer<'_> {
             steer: self.job.steer(),
             listed: false,
         };
-        let errand = Errand {
+        let errand = DelegationOrder {
             order,
             sources: sources.to_vec(),
             to: to.at().clone(),

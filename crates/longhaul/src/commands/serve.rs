@@ -108,8 +108,8 @@ pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Fai
         Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|e| Failure::local(format!("cannot handle signals: {e}")))?;
     let node = Arc::new(bind(config, &addresses)?);
     let address = node.address().map_err(NodeError::Host)?;
-    let _ = state.keep_exports(&exports);
-    if let Err(error) = state.keep_address(address) {
+    let _ = state.store_exports(&exports);
+    if let Err(error) = state.store_address(address) {
         Printer::note(&format!("links that longhaul grant prints will not name this node's port: {error}"));
     }
     let _control_socket = job_control::listen(state.path(), Arc::new(NodeJobSource(node.jobs())))

@@ -20,7 +20,7 @@ use model::spec::{self, Options};
 use model::{Expected, Kind, Refusal, v1};
 use parking_lot::Mutex;
 use remote::Dav;
-use remote::dav::third::{Between, CopyError};
+use remote::dav::third::{CopyError, ServerCopyPair};
 use store::{Stat, Store};
 use wire::frame::Totals;
 use wire::sender::Miss;
@@ -326,7 +326,7 @@ impl ThirdPartyCopy<'_> {
                 self.moving.fetch_add(bytes.saturating_sub(before), Ordering::Relaxed);
                 !self.is_cancelled()
             };
-            let between = Between {
+            let between = ServerCopyPair {
                 from: (self.from, &task.from),
                 to: (self.to, &task.to),
                 replace: !self.options.no_overwrite,

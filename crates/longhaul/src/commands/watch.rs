@@ -149,7 +149,7 @@ fn find_signed(url: &str, key: &str, settings: &Settings, printer: &Printer) -> 
 }
 
 /// Prints services as tables of targets.
-fn print_targets(found: &[watch::lookup::Found], printer: &Printer) -> Result<Exit, Failure> {
+fn print_targets(found: &[watch::lookup::FoundService], printer: &Printer) -> Result<Exit, Failure> {
     if found.is_empty() {
         Printer::stderr_line("no registered service can be tested");
     } else {

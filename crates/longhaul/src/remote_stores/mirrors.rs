@@ -14,9 +14,9 @@ use model::name::{Name, RelPath};
 use model::{Fault, HostPort, Locator, v1};
 use parking_lot::Mutex;
 use remote::mirrored::{MEMBERS_MAX, Member, Share, SourceStore};
-use remote::{Dav, Means, Mirrored, Redirects};
+use remote::{Dav, Mirrored, Redirects, ServerSettings};
 use rustls::ClientConfig;
-use store::Carried;
+use store::PayloadProtection;
 use web::{Dialer, HttpUrl};
 
 use super::{open, unrestricted};
@@ -94,14 +94,14 @@ impl Mirrors {
     }
 
     /// Whether the payload of each source was encrypted; only sources that delivered payload are listed.
-    pub fn carried(&self) -> Vec<(String, Carried)> {
+    pub fn carried(&self) -> Vec<(String, PayloadProtection)> {
         let shares = self.set.shares().into_iter().filter(|share| share.bytes > 0);
         shares.filter_map(|share| Some((share.source, share.carried?))).collect()
     }
 
     /// Whether a new attempt may copy a file that failed: the source that had other bytes is excluded now.
     pub fn is_retry_useful(&self) -> bool {
-        self.set.fares_better()
+        self.set.is_retry_useful()
     }
 
     /// How much each source delivered, and the sources that were left out.
@@ -145,7 +145,12 @@ fn node(at: &HostPort, settings: &Settings) -> Result<Dav, Failure> {
     let token = key.as_ref().map(AccessKey::expose_text);
     let url = HttpUrl::parse(&format!("https://{at}/")).map_err(|e| Failure::usage(e.to_string()))?;
     let token = Arc::new(move || Ok(token.clone()));
-    let means = Means { dialer: dialer(identity)?, token, redirects: Redirects::Anywhere, patience: REQUEST_RETRY_MAX };
+    let means = ServerSettings {
+        dialer: dialer(identity)?,
+        token,
+        redirects: Redirects::Anywhere,
+        patience: REQUEST_RETRY_MAX,
+    };
     Ok(Dav::new(means, &url, RelPath::root()))
 }
 

@@ -8,7 +8,7 @@ use auth::{AccessKey, Fingerprint};
 use model::RelPath;
 use model::locator::NodePlace;
 use wire::Frame;
-use wire::frame::{Direction, Errand, KeyProof, Open};
+use wire::frame::{DelegationOrder, Direction, KeyProof, Open};
 
 use crate::client::{Client, words};
 use crate::node::Node;
@@ -21,7 +21,7 @@ use crate::wait::{LONG, until};
 struct DelegationFixture {
     target: Node,
     keys: [AccessKey; 2],
-    delegation: Errand,
+    delegation: DelegationOrder,
     frames: Vec<Frame>,
 }
 
@@ -99,8 +99,8 @@ fn a_delegated_key_is_for_one_job_and_one_path() {
         let (own, other_job) = (delegated.order(), Open { job: [9; 16], ..delegated.order() });
         assert!(delegated.refuses(other_job), "{rights}: another job");
         for path in ["in", "in/other", "in/t/below", "", "in/t2"] {
-            let elsewhere = Open { places: vec![place(path)], ..delegated.order() };
-            assert!(delegated.refuses(elsewhere), "{rights}: {path:?}");
+            let advertised_addresses = Open { places: vec![place(path)], ..delegated.order() };
+            assert!(delegated.refuses(advertised_addresses), "{rights}: {path:?}");
         }
         assert!(
             delegated.refuses(Open { places: vec![NodePlace::Null], ..delegated.order() }),

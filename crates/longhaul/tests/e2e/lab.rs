@@ -20,7 +20,7 @@ use std::process::Stdio;
 use std::time::Instant;
 
 use lab::control::{Remote, list};
-use lab::rig::{Fixture, LabLock, able};
+use lab::fixture::{Fixture, LabLock, able};
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -290,16 +290,17 @@ fn a_restarted_coordinator_resumes_from_what_movers_wrote() {
 
 #[test]
 fn unusable_movers_are_left_out_by_name() {
-    let (shared, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (shared, advertised_addresses) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let write = ["--export", "data", "--write"];
-    let strange = mover(elsewhere.path());
+    let strange = mover(advertised_addresses.path());
     let timid = mover(shared.path());
     let closed = mover(shared.path());
     let mut gone = mover(shared.path());
     gone.kill();
     let other = Setup::new().export("other", shared.path(), "rw").start();
     // The key of one export is not that of another; among several keys of a mover the right one is found.
-    let several = Setup::new().export("data", shared.path(), "rw").export("more", elsewhere.path(), "rw").start();
+    let several =
+        Setup::new().export("data", shared.path(), "rw").export("more", advertised_addresses.path(), "rw").start();
     let keys = [
         strange.grant(&write),
         timid.grant(&["--export", "data", "--create"]),

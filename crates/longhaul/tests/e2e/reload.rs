@@ -185,9 +185,9 @@ fn invalid_settings_are_refused_as_a_whole() {
 #[test]
 fn settings_that_need_a_restart_are_named_and_the_others_apply() {
     let settled = ConfiguredNode::new("state = \"/nonexistent\"\n");
-    let elsewhere = "listen = \"127.0.0.1:1\"\nexport = [\"other=OTHER\"]\nanonymous = \"ro\"\n";
+    let advertised_addresses = "listen = \"127.0.0.1:1\"\nexport = [\"other=OTHER\"]\nanonymous = \"ro\"\n";
     // The command line has precedence, as at the start: the address has not changed.
-    settled.reload(elsewhere);
+    settled.reload(advertised_addresses);
     assert_eq!(settled.listed(&Client::new()), "other/\n");
     assert!(!settled.node.log().contains("restart it"), "{}", settled.node.log());
 

@@ -35,15 +35,15 @@ fn all_keys_for_a_node_are_tried() {
     let listed = String::from_utf8(node.grant_command(&["list"]).stdout).unwrap();
     let id = listed.lines().last().unwrap().split_whitespace().next().unwrap().to_owned();
     assert!(node.grant_command(&["revoke", &id]).status.success());
-    let (elsewhere, good) =
+    let (advertised_addresses, good) =
         (node.grant(&["--export", "data", "--path", "d"]), node.grant(&["--export", "data", "--write"]));
-    let client = Client::with_key(&[revoked.as_str(), &elsewhere, &good].join(","));
+    let client = Client::with_key(&[revoked.as_str(), &advertised_addresses, &good].join(","));
     assert_eq!(client.run(words!["ls", node.at("data")]).expect(0).text(), "f\n");
-    let client = Client::with_key(&[elsewhere.as_str(), &good].join(","));
+    let client = Client::with_key(&[advertised_addresses.as_str(), &good].join(","));
     assert_eq!(client.cp(0, words![node.at("data/f"), "f"])["files"], 1);
     client.cp(0, words!["f", node.at("data/g")]);
     // None of them: the last one's refusal.
-    let client = Client::with_key(&[revoked.as_str(), &elsewhere].join(","));
+    let client = Client::with_key(&[revoked.as_str(), &advertised_addresses].join(","));
     client.run(words!["ls", node.at("data")]).refused(4, &["data"]);
     client.run(words!["cp", "--quiet", node.at("data/f"), "f"]).expect(4);
 }

@@ -12,7 +12,7 @@ use engine::{Error, Timeouts};
 use rustls::{Connection, ServerConnection};
 use tempfile::TempDir;
 use wire::Frame;
-use wire::frame::{Direction, Errand, Request, Suite};
+use wire::frame::{DelegationOrder, Direction, Request, Suite};
 use wire::join::{JOIN_BYTES, Join, SessionId};
 
 use crate::client::{Client, Outcome, words};
@@ -63,7 +63,7 @@ impl ScriptedNode {
 
     /// Admits the next client, reads its order of a delegated transfer and accepts it. Returns the order, and all other frames of
     /// the client.
-    pub fn accept_delegated(&self) -> (Errand, Vec<Frame>) {
+    pub fn accept_delegated(&self) -> (DelegationOrder, Vec<Frame>) {
         let (mut link, login) = self.admit();
         let request = receive(&mut link).unwrap();
         let Frame::Ask(number, Request::Carry(errand)) = &request else { panic!("no errand but {request:?}") };

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use ::tune::rule::{Means, rules};
+use ::tune::rule::{ChangeMethod, rules};
 use serde_json::Value;
 
 use crate::client::{Client, Outcome, words};
@@ -188,7 +188,7 @@ fn an_invalid_option_is_refused() {
         assert!(refused.err.contains(option) && refused.err.contains(absurd), "{}", refused.err);
     }
     // What only a person can change is shown, not tried.
-    let manual = rules().unwrap().into_iter().find(|rule| rule.set == Means::Manual).unwrap().id;
+    let manual = rules().unwrap().into_iter().find(|rule| rule.set == ChangeMethod::Manual).unwrap().id;
     tree.tune_for_target(&["apply", &manual]).refused(1, &[manual.as_str(), "by hand"]);
 }
 

@@ -4,7 +4,7 @@ use model::Refusal;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use auth::access::GUEST;
+use auth::access::ANONYMOUS;
 use auth::{Access, AccessKey, Action, Denied, Grant, Grants, Policy, PresentedCredentials, Rights};
 use model::fault::Fault;
 use model::locator::NodePlace;
@@ -92,7 +92,7 @@ impl AccessControl {
         if let Some((grant, parent)) = self.delegations.check(id, secret, unix_seconds()) {
             return if self.is_holder_valid(&parent) { Ok(grant) } else { Err(refuse(&Denied::UnknownKey)) };
         }
-        let errands = self.state.errand_grants().map_err(|e| unreadable(&e))?;
+        let errands = self.state.transfer_grants().map_err(|e| unreadable(&e))?;
         if let Ok(access) = errands.check(id, secret, unix_seconds()) {
             // The grant of the holder who requested the key may have been revoked since.
             return granted(access).and_then(|grant| match &grant.errand {
@@ -143,7 +143,7 @@ impl AccessControl {
         match &grant.errand {
             None => self.grant(&grant.id).is_some(),
             Some(errand) => {
-                let known = self.state.errand_grants().unwrap_or_default();
+                let known = self.state.transfer_grants().unwrap_or_default();
                 known.list.iter().any(|known| known.id == grant.id) && self.is_holder_valid(&errand.parent)
             }
         }
@@ -177,11 +177,11 @@ impl AccessControl {
             _ => return Err(Refusal::new(Fault::Config, format!("{place} cannot be written to"))),
         };
         let job = model::id::Uuid::from_bytes(job).to_string();
-        if access.grant().is_some_and(|grant| !grant.is_for(&job, Some(path), options.delete.is_asked())) {
+        if access.grant().is_some_and(|grant| !grant.is_for(&job, Some(path), options.delete.is_allowed())) {
             return Err(Refusal::new(Fault::Auth, "the access key is for another job"));
         }
         self.allowed(access, Action::Create, place)?;
-        if options.delete.is_asked() {
+        if options.delete.is_allowed() {
             self.allowed(access, Action::Modify, place)?;
         }
         Ok(())
@@ -198,7 +198,7 @@ impl AccessControl {
         let policy = || Policy { addresses: auth::policy::Addresses::default(), ..(*live.policy.policy()).clone() };
         let credentials =
             PresentedCredentials { anonymous: live.anonymous, ..PresentedCredentials::new(unknown_address) };
-        if holder == GUEST {
+        if holder == ANONYMOUS {
             return policy().access(&credentials).ok();
         }
         let Some(id) = holder.strip_prefix("key:") else { return self.grant(holder).map(Access::Granted) };
@@ -241,7 +241,7 @@ impl AccessControl {
         grant.expires = Some(ends.map_or(most, |ends| ends.min(most)));
         let job = model::id::Uuid::from_bytes(*job).to_string();
         let path = path.map(|path| auth::hex(path.as_bytes()));
-        grant.errand = Some(auth::Errand { job, path, parent: access.holder().to_owned(), delete });
+        grant.errand = Some(auth::DelegatedScope { job, path, parent: access.holder().to_owned(), delete });
         self.store_transfer_grant(grant, now)?;
         let node = self.state.fingerprint().map_err(|error| unwritable(&error))?;
         Ok(AccessKey::new(id, secret, node))
@@ -259,7 +259,7 @@ impl AccessControl {
             }
             room
         };
-        if !self.state.change_errand_grants(keep).map_err(|error| unwritable(&error))? {
+        if !self.state.change_transfer_grants(keep).map_err(|error| unwritable(&error))? {
             let reason = "too many keys for single jobs are in use; they end with their jobs";
             return Err(Refusal::new(Fault::Auth, reason));
         }
@@ -269,7 +269,7 @@ impl AccessControl {
     /// Removes the key of a transfer that has succeeded.
     pub fn remove_transfer_key(&self, access: &Access) {
         let Some(grant) = access.grant().filter(|grant| grant.errand.is_some()) else { return };
-        let _ = self.state.change_errand_grants(|grants| grants.list.retain(|g| g.id != grant.id));
+        let _ = self.state.change_transfer_grants(|grants| grants.list.retain(|g| g.id != grant.id));
     }
 }
 

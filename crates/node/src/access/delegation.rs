@@ -157,7 +157,7 @@ impl AccessControl {
         // A delegated key does not outlive the credential that it is delegated from.
         let most = now + DELEGATED_SECONDS;
         grant.expires = Some(access.expires().map_or(most, |ends| ends.min(most)));
-        grant.errand = job.map(|job| auth::Errand {
+        grant.errand = job.map(|job| auth::DelegatedScope {
             job: model::id::Uuid::from_bytes(job).to_string(),
             path: Some(auth::hex(path.as_bytes())),
             parent: access.holder().to_owned(),

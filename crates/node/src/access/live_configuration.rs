@@ -43,7 +43,7 @@ impl LiveConfiguration {
     /// The policy is not valid, an export cannot be opened, or two exports have one name.
     pub fn open(config: &NodeConfig) -> Result<LiveConfiguration, NodeError> {
         // A node that exists for one copy serves only its operator: it reads no policy file.
-        let policy = if config.own_guests {
+        let policy = if config.serves_one_copy {
             PolicyFile::none()
         } else {
             PolicyFile::open(config.web.access.as_deref(), config.state.path())?
@@ -81,7 +81,7 @@ impl LiveConfiguration {
     /// Logs warnings about parts of the configuration that will not work as intended.
     pub fn warn(&self) {
         self.policy.compare(self.served.iter().map(|served| served.export.name.as_str()));
-        let is_local = |export: &&Export| export.writable && export.abroad.is_none();
+        let is_local = |export: &&Export| export.writable && export.remote_store.is_none();
         for export in self.served.iter().map(|served| &served.export).filter(is_local) {
             if let Err(error) = may_write(&export.dir) {
                 let (export, dir) = (&export.name, export.dir.display());

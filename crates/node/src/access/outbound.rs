@@ -18,7 +18,7 @@ impl AccessControl {
     /// The client is anonymous and the policy does not allow it: the node would connect for anybody to hosts that only the
     /// node can reach, and tell whether they answer.
     pub fn may_send_out(&self, access: &Access, other: &str) -> Result<(), Refusal> {
-        if access.is_guest() && !self.own_guests && !self.policy().third_party.guests {
+        if access.is_anonymous() && !self.serves_one_copy && !self.policy().third_party.guests {
             return Err(refuse(&Denied::GuestCopies(other.to_owned())));
         }
         Ok(())
@@ -42,7 +42,7 @@ impl AccessControl {
     fn rules(&self, on_loopback: bool) -> ThirdParty {
         let rules = self.policy().third_party.clone();
         // The operator of a node that exists for one copy may dial any address.
-        ThirdParty { local: rules.local || self.own_guests, loopback: on_loopback, ..rules }
+        ThirdParty { local: rules.local || self.serves_one_copy, loopback: on_loopback, ..rules }
     }
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use auth::access::{Ground, PathKind};
+use auth::access::{GrantedPath, PathKind};
 use auth::{Access, Action, Denied};
 use model::fault::Fault;
 use model::locator::NodePlace;
@@ -115,7 +115,7 @@ impl AccessControl {
             path: below,
             dir: served.export.dir.join(OsStr::from_bytes(rooted)),
             export: export.clone(),
-            is_remote: served.export.abroad.is_some(),
+            is_remote: served.export.remote_store.is_some(),
             ground: ground.entry.unwrap_or(ground.prefix),
         })
     }
@@ -125,7 +125,7 @@ impl AccessControl {
 fn open(
     served: &Arc<dyn Store>,
     export: &str,
-    ground: &Ground,
+    ground: &GrantedPath,
     path: &RelPath,
     makes: bool,
 ) -> Result<StorePath, Refusal> {
@@ -154,7 +154,7 @@ fn open(
 fn open_prefix(
     store: &Arc<dyn Store>,
     export: &str,
-    ground: &Ground,
+    ground: &GrantedPath,
     below: &RelPath,
     makes: bool,
 ) -> Result<StorePath, Refusal> {

@@ -4,7 +4,7 @@
 use model::RelPath;
 use serde::{Deserialize, Serialize};
 use store::Store;
-use web::dav::{Dead, Prop};
+use web::dav::{DeadProperty, Prop};
 
 /// The note's name.
 const NOTE: &str = "dav";
@@ -20,19 +20,19 @@ struct Row {
 }
 
 /// The properties of an entry; none if the entry has none, or the store keeps none.
-pub(super) fn read(store: &dyn Store, path: &RelPath) -> Vec<Dead> {
+pub(super) fn read(store: &dyn Store, path: &RelPath) -> Vec<DeadProperty> {
     let note = store.note(path, NOTE).ok().flatten().unwrap_or_default();
     let rows: Vec<Row> = serde_json::from_slice(&note).unwrap_or_default();
-    let dead = |Row { namespace, name, language, xml }| Dead { prop: Prop { namespace, name }, language, xml };
-    rows.into_iter().map(dead).filter(Dead::is_sound).collect()
+    let dead = |Row { namespace, name, language, xml }| DeadProperty { prop: Prop { namespace, name }, language, xml };
+    rows.into_iter().map(dead).filter(DeadProperty::is_sound).collect()
 }
 
 /// Replaces the properties of an entry by these.
 ///
 /// # Errors
 /// The store cannot write them.
-pub(super) fn write(store: &dyn Store, path: &RelPath, all: &[Dead]) -> store::Result<()> {
-    let row = |dead: &Dead| Row {
+pub(super) fn write(store: &dyn Store, path: &RelPath, all: &[DeadProperty]) -> store::Result<()> {
+    let row = |dead: &DeadProperty| Row {
         namespace: dead.prop.namespace.clone(),
         name: dead.prop.name.clone(),
         language: dead.language.clone(),

@@ -13,7 +13,7 @@ const TOP_MAX: usize = 1000;
 
 /// Answers GET and HEAD of `/api/v1/flows`.
 pub(super) fn answer(context: &mut RequestContext<'_>) -> Outcome {
-    if context.access().is_guest() {
+    if context.access().is_anonymous() {
         let refused = refuse(403, "the flows of this node are shown to authenticated clients only");
         return Err(context.deny(refused));
     }

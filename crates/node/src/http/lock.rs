@@ -17,9 +17,9 @@ use crate::http::short_body::read_short_body;
 use crate::locks::{self, LONGEST, Lock, OWNER_BYTES_MAX, Submitted};
 
 /// A lock in the form of documents.
-pub(super) fn active(lock: Lock) -> document::Active {
+pub(super) fn active(lock: Lock) -> document::ActiveLock {
     let top = RelPath::parse(lock.export.as_bytes()).unwrap_or_else(|_| RelPath::root());
-    document::Active {
+    document::ActiveLock {
         scope: lock.scope,
         is_deep: lock.is_deep,
         left: lock.left(),

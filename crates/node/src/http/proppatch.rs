@@ -5,7 +5,7 @@ use auth::Action;
 use model::{Kind, RelPath, Timestamp};
 use store::{AttributeSelection, Facts, Stat, Store};
 use web::dav::proppatch::{self, Change, Done as ChangeOutcome};
-use web::dav::{self, Dead, Prop, multistatus};
+use web::dav::{self, DeadProperty, Prop, multistatus};
 use web::{Response, date, target};
 
 use super::dead_properties;
@@ -29,7 +29,7 @@ enum Meaning {
     /// A property that only the server sets.
     Protected,
     /// A dead property: kept without a meaning.
-    Dead,
+    DeadProperty,
 }
 
 fn meaning(prop: &Prop) -> Meaning {
@@ -52,7 +52,7 @@ fn meaning(prop: &Prop) -> Meaning {
         )
         | (dav::OWNCLOUD, "checksums")
         | (dav::DCACHE, "Checksums") => Meaning::Protected,
-        _ => Meaning::Dead,
+        _ => Meaning::DeadProperty,
     }
 }
 
@@ -61,20 +61,20 @@ fn meaning(prop: &Prop) -> Meaning {
 struct EntryProperties {
     modified: Timestamp,
     mode: u32,
-    dead: Vec<Dead>,
+    dead: Vec<DeadProperty>,
 }
 
 impl EntryProperties {
     /// Applies a change to these values; returns its outcome.
     fn take(&mut self, change: &Change, is_dir: bool) -> ChangeOutcome {
         match (meaning(change.prop()), change) {
-            (Meaning::Dead, Change::Set(value)) => {
+            (Meaning::DeadProperty, Change::Set(value)) => {
                 self.dead.retain(|dead| dead.prop != value.prop);
                 self.dead.push(value.clone());
                 ChangeOutcome::Made
             }
             // Removing an absent property succeeds.
-            (Meaning::Dead, Change::Remove(prop)) => {
+            (Meaning::DeadProperty, Change::Remove(prop)) => {
                 self.dead.retain(|dead| dead.prop != *prop);
                 ChangeOutcome::Made
             }
@@ -189,7 +189,7 @@ mod tests {
 
     fn set(namespace: &str, name: &str, xml: &str) -> Change {
         let prop = Prop { namespace: namespace.into(), name: name.into() };
-        Change::Set(Dead { prop, language: None, xml: xml.into() })
+        Change::Set(DeadProperty { prop, language: None, xml: xml.into() })
     }
 
     #[test]

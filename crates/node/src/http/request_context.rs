@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 
-use auth::access::{GUEST, PathKind};
+use auth::access::{ANONYMOUS, PathKind};
 use auth::policy::{Callout, When};
 use auth::{Access, Action, Actions, Permit, Ticket};
 use model::locator::NodePlace;
@@ -274,7 +274,7 @@ impl RequestContext<'_> {
     fn single_permission(&self, action: Action, export: &str, path: &RelPath) -> Access {
         let access = self.access();
         let holder = match access {
-            Access::Anonymous(_) => GUEST.to_owned(),
+            Access::Anonymous(_) => ANONYMOUS.to_owned(),
             Access::Granted(grant) => format!("key:{}", grant.id),
             Access::Ticket(ticket) => ticket.holder.clone(),
         };

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::leftovers::Leftovers;
+use engine::leftovers::UnfinishedFileLog;
 use model::RelPath;
 use parking_lot::{Mutex, MutexGuard};
 
@@ -43,7 +43,7 @@ fn lock_index(resolved: &ResolvedPath) -> usize {
 /// A list of leftovers, and the common part of the names on it.
 struct LeftoverList {
     tag: String,
-    leftovers: Option<Leftovers>,
+    leftovers: Option<UnfinishedFileLog>,
     /// Names that the list has given.
     given: AtomicU64,
 }
@@ -118,7 +118,7 @@ impl UnfinishedFiles {
         // Without random numbers the process id and a counter make tags unique.
         let tag = engine::identity::random_tag().unwrap_or_else(|_| format!("{}x{number}", std::process::id()));
         let begin = || {
-            Leftovers::begin(&self.state, root, &tag).inspect_err(|error| {
+            UnfinishedFileLog::begin(&self.state, root, &tag).inspect_err(|error| {
                 tracing::warn!(%error, "cannot record unfinished files; they stay if this node is killed");
             })
         };

@@ -34,7 +34,7 @@ pub(crate) fn add_digest(
         digest::repr::wanted(request.headers.all("want-repr-digest"), &OFFERED).map(|algorithm| (algorithm, true))
     });
     let Some((algorithm, is_repr)) = wanted else { return Ok(()) };
-    match digests.compute_for(&**source, path, algorithm, &|| exchange.is_gone()) {
+    match digests.compute_for(&**source, path, algorithm, &|| exchange.is_closed_by_peer()) {
         Ok(made) if is_repr => headers.add("Repr-Digest", digest::repr::format(&made)),
         Ok(made) => headers.add("Digest", digest::format(&made)),
         Err(NoDigest::Busy) if request.method == Method::Get => {}

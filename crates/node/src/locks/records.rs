@@ -65,7 +65,7 @@ pub(super) fn write<'a>(state: &StateDir, locks: impl Iterator<Item = &'a Lock>)
         })
         .collect();
     let written = serde_json::to_vec(&rows).map_err(|error| error.to_string());
-    let written = written.and_then(|bytes| state.keep_locks(&bytes).map_err(|error| error.to_string()));
+    let written = written.and_then(|bytes| state.store_locks(&bytes).map_err(|error| error.to_string()));
     if let Err(error) = written {
         tracing::error!(%error, "locks cannot be written; they end with this process");
     }

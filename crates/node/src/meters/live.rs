@@ -260,7 +260,7 @@ mod tests {
     use super::*;
     use engine::control::Label;
     use model::Progress;
-    use model::spec::Steer;
+    use model::spec::LiveSettings;
     use model::v1;
 
     fn user() -> User {
@@ -268,7 +268,7 @@ mod tests {
     }
 
     fn control() -> Control {
-        Control::new(Label::default(), Steer::default(), Arc::default())
+        Control::new(Label::default(), LiveSettings::default(), Arc::default())
     }
 
     fn arrived(control: &Control, bytes_arrived: u64) {

@@ -33,7 +33,7 @@ impl Services {
     /// Logs an event of a session.
     pub(crate) fn log_event(&self, peer: SocketAddr, access: &Access, event: &Event<'_>) {
         let who = access.who();
-        let principal = (who.as_str(), access.is_guest());
+        let principal = (who.as_str(), access.is_anonymous());
         match event {
             Event::Login { software } => {
                 self.meters.logged_in();
@@ -93,7 +93,7 @@ impl Services {
             reason,
             bytes,
             seconds,
-            ..decision(peer, (who, access.is_guest()), event, &places)
+            ..decision(peer, (who, access.is_anonymous()), event, &places)
         });
     }
 }

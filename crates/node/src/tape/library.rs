@@ -240,7 +240,7 @@ impl Guard for ArchiveGuard {
         self.0.notes.remove(&path);
     }
 
-    fn has_come(&self, path: &RelPath) {
+    fn added(&self, path: &RelPath) {
         let path = path.to_string();
         self.0.archive(path.clone());
         // Noted after it is queued: a run that ends in between removes only the note of the former file.
@@ -304,7 +304,7 @@ mod tests {
         let library = library(dir.path(), "[ $1 = archive ] && tee -a archived");
         let guard = ArchiveGuard(Arc::clone(&library));
         let path = |name: &str| RelPath::parse(name.as_bytes()).unwrap();
-        ["a", "b", "gone"].into_iter().for_each(|name| guard.has_come(&path(name)));
+        ["a", "b", "gone"].into_iter().for_each(|name| guard.added(&path(name)));
         guard.is_gone(&path("gone"));
         wait("both are on tape", || {
             std::fs::read_to_string(dir.path().join("archived")).is_ok_and(|text| text.lines().count() == 2)
@@ -322,7 +322,7 @@ mod tests {
         // The first program archives nothing.
         let guard = ArchiveGuard(library(dir.path(), "exit 1"));
         for name in ["a", "b/c", "gone", "removed"] {
-            guard.has_come(&path(name));
+            guard.added(&path(name));
         }
         guard.is_gone(&path("gone"));
         std::fs::create_dir(dir.path().join("b")).unwrap();

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use auth::Access;
-use client::FarNode;
+use client::RemoteNode;
 use engine::Session;
 use model::fault::{Blame, Fault, with_causes};
 use model::v1::node::ProbeOrder;
@@ -109,8 +109,8 @@ impl TestRun {
             .peer_address()
             .ok_or_else(|| TestFailure::new(Fault::Path, format!("the connection to {} failed at once", plan.to)))?;
         let hold = session.hold().map_err(local)?;
-        let mut node = FarNode::new(session, address, plan.to.to_string());
-        node.hear_at_most(MESSAGES_BYTES_MAX).map_err(local)?;
+        let mut node = RemoteNode::new(session, address, plan.to.to_string());
+        node.limit_received_bytes(MESSAGES_BYTES_MAX).map_err(local)?;
         let (ends, over) = channel::<()>();
         std::thread::scope(|scope| {
             let test = scope.spawn(move || {
@@ -147,7 +147,7 @@ impl TestRun {
     }
 
     /// Claims the other node, if the run has a claim, and runs the test.
-    fn run_with_claim(&self, what: &PlannedTest, node: &mut FarNode) -> Result<String, TestFailure> {
+    fn run_with_claim(&self, what: &PlannedTest, node: &mut RemoteNode) -> Result<String, TestFailure> {
         let Some(claim) = self.claim else { return self.test(what, node) };
         if let ClaimLine::Busy { why } = node.claim(claim)? {
             return Err(TestFailure { is_busy: true, ..TestFailure::new(Fault::Peer, why) });
@@ -158,7 +158,7 @@ impl TestRun {
         outcome
     }
 
-    fn test(&self, what: &PlannedTest, node: &mut FarNode) -> Result<String, TestFailure> {
+    fn test(&self, what: &PlannedTest, node: &mut RemoteNode) -> Result<String, TestFailure> {
         let stop = &self.stop;
         match what {
             PlannedTest::Tcp(order) => {
@@ -186,7 +186,7 @@ impl TestRun {
     }
 
     /// The line that `longhaul probe --json` would print.
-    fn report<T: Serialize>(&self, what: &T, node: Option<&mut FarNode>) -> Result<String, TestFailure> {
+    fn report<T: Serialize>(&self, what: &T, node: Option<&mut RemoteNode>) -> Result<String, TestFailure> {
         let hosts = node.and_then(|node| node.hosts().cloned());
         let document = ProbeDocument::of("result", self.order.test.word(), &self.order.target, what).on(hosts.as_ref());
         let text = serde_json::to_string(&document).map_err(|e| TestFailure::new(Fault::Bug, e.to_string()))?;

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use auth::{Access, AccessKey, Fingerprint};
-use engine::dial::Elsewhere;
+use engine::dial::AdvertisedAddresses;
 use engine::session::{Connect, Session};
 use engine::{Timeouts, Trust};
 use model::fault::Fault;
@@ -28,7 +28,7 @@ pub(super) struct Connector {
     /// The address that this node listens on.
     own: SocketAddr,
     /// Further addresses that nodes have advertised.
-    elsewhere: Elsewhere,
+    advertised_addresses: AdvertisedAddresses,
     /// How servers are dialled on behalf of clients.
     dialling: OnceLock<Arc<ArcSwap<Dialling>>>,
 }
@@ -38,7 +38,14 @@ impl Connector {
         // A node that exists for one copy has no second transfer that could use a pooled session.
         let pool = SessionPool::new(if serves_one_copy { Duration::ZERO } else { timeouts.warm });
         let allows_loopback = serves_one_copy || own.ip().is_loopback();
-        Connector { timeouts, allows_loopback, pool, own, elsewhere: Elsewhere::default(), dialling: OnceLock::new() }
+        Connector {
+            timeouts,
+            allows_loopback,
+            pool,
+            own,
+            advertised_addresses: AdvertisedAddresses::default(),
+            dialling: OnceLock::new(),
+        }
     }
 
     /// Sets how servers are dialled.
@@ -81,7 +88,7 @@ impl Connector {
             plain: to.plain,
             timeouts: self.timeouts,
             guard: Some(guard),
-            elsewhere: self.elsewhere.clone(),
+            advertised_addresses: self.advertised_addresses.clone(),
             ..Connect::new(trust, keys)?
         };
         Session::connect(&to.to, &connect)

@@ -7,7 +7,7 @@ use model::id::Uuid;
 use model::locator::NodePlace;
 use model::spec::Delete;
 use model::v1::node::{Credentials, Filter, Options, Order};
-use wire::frame::Errand;
+use wire::frame::DelegationOrder;
 
 /// A place of this node, in the form of orders.
 fn here(place: &NodePlace) -> String {
@@ -15,7 +15,7 @@ fn here(place: &NodePlace) -> String {
 }
 
 /// The order of an errand.
-pub(super) fn order(errand: &Errand) -> Order {
+pub(super) fn order(errand: &DelegationOrder) -> Order {
     let native = &errand.order;
     let place = native.places.first().cloned().unwrap_or(NodePlace::Exports);
     // A target in memory is not a directory.
@@ -48,7 +48,7 @@ fn options(native: &model::spec::Options) -> Options {
         no_overwrite: native.no_overwrite,
         durable: native.durable,
         checksums: Some(native.checksums.iter().map(|algorithm| algorithm.name().to_owned()).collect()),
-        delete: native.delete.is_asked(),
+        delete: native.delete.is_allowed(),
         max_delete: match native.delete {
             Delete::AtMost(max) => Some(max),
             _ => None,
@@ -70,13 +70,13 @@ fn options(native: &model::spec::Options) -> Options {
 mod tests {
     use super::super::order::{OtherEnd, read, steer};
     use super::*;
-    use model::spec::{self, Steer};
+    use model::spec::{self, LiveSettings};
     use model::v1::Change;
     use model::{Algorithm, HostPort, RelPath};
     use std::time::Duration;
     use wire::frame::{Direction, KeyProof, Open};
 
-    fn errand(into: bool, delete: Delete, target: NodePlace) -> Errand {
+    fn errand(into: bool, delete: Delete, target: NodePlace) -> DelegationOrder {
         let options = spec::Options {
             recursive: true,
             into,
@@ -87,14 +87,14 @@ mod tests {
             filters: vec![spec::Filter { include: false, pattern: "*.tmp".into() }],
             ..spec::Options::default()
         };
-        Errand {
+        DelegationOrder {
             order: Open {
                 job: [9; 16],
                 direction: Direction::Push,
                 places: vec![target],
                 options,
                 congestion: Some("reno".into()),
-                steer: Steer { limit_bit_s: 5, streams: 3, paused: true },
+                steer: LiveSettings { limit_bit_s: 5, streams: 3, paused: true },
                 listed: false,
             },
             sources: vec![NodePlace::Path { export: "d".into(), path: RelPath::parse(b"a \xff%?/b").unwrap() }],

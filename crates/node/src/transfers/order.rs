@@ -9,7 +9,7 @@ use auth::{AccessKey, Fingerprint};
 use model::checksum::Digest;
 use model::fault::Fault;
 use model::locator::NodePlace;
-use model::spec::{self, Steer};
+use model::spec::{self, LiveSettings};
 use model::v1;
 use model::v1::Change;
 use model::v1::node::{Options, Order, OrderFile};
@@ -370,7 +370,7 @@ fn options(said: &Options, into: bool) -> Result<spec::Options, Refusal> {
 }
 
 /// The limit, streams and pause of a transfer: those of its order, with later changes.
-pub(crate) fn steer(order: &Order, changes: &Change) -> Steer {
+pub(crate) fn steer(order: &Order, changes: &Change) -> LiveSettings {
     let has_server = order
         .source
         .iter()
@@ -382,7 +382,7 @@ pub(crate) fn steer(order: &Order, changes: &Change) -> Steer {
         0 if has_server => SERVER_STREAMS,
         streams => streams,
     };
-    Steer {
+    LiveSettings {
         limit_bit_s: changes.limit_bit_s.unwrap_or(order.limit_bit_s),
         streams: streams.min(wire::limits::STREAMS_MAX / 4),
         paused: changes.paused.unwrap_or(order.paused),
@@ -480,6 +480,6 @@ mod tests {
         let order = Order { limit_bit_s: 5, ..order("/d/a", "https://s/x") };
         let first = Change { paused: Some(true), ..Change::default() };
         let both = first.then(&Change { limit_bit_s: Some(7), ..Change::default() });
-        assert_eq!(steer(&order, &both), Steer { limit_bit_s: 7, streams: SERVER_STREAMS, paused: true });
+        assert_eq!(steer(&order, &both), LiveSettings { limit_bit_s: 7, streams: SERVER_STREAMS, paused: true });
     }
 }

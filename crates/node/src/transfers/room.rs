@@ -6,7 +6,7 @@ use engine::budget::Part;
 use model::id::Uuid;
 use model::v1::node::Order;
 
-use super::spent::{SPENT_MAX, Spent};
+use super::spent::{SPENT_MAX, StageTimes};
 use super::table::{UNENDED_MAX, footprint};
 use super::{Transfers, Unaccepted, now_s};
 
@@ -36,7 +36,7 @@ impl Transfers {
         Ok(part)
     }
 
-    pub(super) fn spent(&self) -> MutexGuard<'_, Spent> {
+    pub(super) fn spent(&self) -> MutexGuard<'_, StageTimes> {
         self.spent.lock()
     }
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use auth::Access;
 use engine::control::Control;
-use engine::job::News;
+use engine::job::JobEvent;
 use engine::receive::{Receiving, TargetPlace};
 use engine::scan::SourceRoot;
-use engine::session::{Means, Session};
-use engine::transfer::{Ends, Note, Outcome};
+use engine::session::{Session, SessionParts};
+use engine::transfer::{Ends, Outcome, TransferEvent};
 use engine::{Error, identity::random_tag};
 use model::fault::Fault;
 use model::id::JobId;
@@ -93,11 +93,11 @@ impl TransferRun<'_> {
         };
         // A session with this node itself has no path whose history or shares would matter.
         let has_path = self.destination().is_some();
-        let means = Means {
+        let means = SessionParts {
             history: has_path.then(|| self.rules.history()),
             path_shares: has_path.then(|| self.rules.path_shares()),
             streams_max: self.rules.policy().third_party.max_streams.into(),
-            ..Means::default()
+            ..SessionParts::default()
         };
         let transfer = engine::transfer::Transfer {
             id: JobId(self.order.id),
@@ -109,17 +109,17 @@ impl TransferRun<'_> {
             retry_for: self.plan.retry_for,
             once: false,
             begun: self.begun,
-            fares_better: None,
+            is_retry_useful: None,
             control: self.control,
             keep: Some(&keep),
         };
         if self.plan.files.is_some() {
-            self.control.tell_files();
+            self.control.report_files();
         }
-        let mut note = |note: Note<'_>| match (note, &self.plan.files) {
-            (Note::News(News::File(settled)), Some(files)) => self.outcomes.add(files, &settled),
-            (Note::News(_), _) => {}
-            (Note::Again(error, pause), _) => {
+        let mut note = |note: TransferEvent<'_>| match (note, &self.plan.files) {
+            (TransferEvent::JobEvent(JobEvent::File(settled)), Some(files)) => self.outcomes.add(files, &settled),
+            (TransferEvent::JobEvent(_), _) => {}
+            (TransferEvent::Again(error, pause), _) => {
                 let error = self.without_secrets(&error.to_string());
                 tracing::info!(job = %transfer.id, error, pause_s = pause.as_secs(), "the path broke; trying again");
             }

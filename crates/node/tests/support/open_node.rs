@@ -34,7 +34,7 @@ impl OpenNode {
             anonymous: Some(Rights::Write),
             plain: true,
             // The peer of a test is on loopback, which anonymous clients' copies must not reach otherwise.
-            own_guests: true,
+            serves_one_copy: true,
             ..NodeConfig::new(([127, 0, 0, 1], 0).into(), StateDir::open(&dir.path().join("state")).unwrap())
         };
         change(&mut config);

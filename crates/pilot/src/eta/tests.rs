@@ -5,7 +5,7 @@ mod simulated;
 use std::time::Duration;
 
 use model::Progress;
-use model::spec::Steer;
+use model::spec::LiveSettings;
 use proptest::prelude::*;
 
 use super::{Estimator, Eta};
@@ -31,7 +31,7 @@ fn feed(estimator: &mut Estimator, from: (f64, u64), rate: f64, seconds: f64, to
     for tick in 1..=ticks {
         let passed = f64::from(tick) / 10.0;
         now = (from.0 + passed, from.1 + (rate * passed) as u64);
-        estimator.observe(at(now.0), &progress(now.1, total), &Steer::default(), false);
+        estimator.observe(at(now.0), &progress(now.1, total), &LiveSettings::default(), false);
     }
     now
 }
@@ -74,10 +74,11 @@ fn nothing_is_predicted_before_anything_is_known() {
     let mut estimator = Estimator::default();
     assert_eq!(estimator.eta(at(1.0)), None);
     let unscanned = |bytes| Progress { scanned: false, ..progress(bytes, 1 << 40) };
-    (0..100).for_each(|n| estimator.observe(at(n as f64 / 10.0), &unscanned(n << 20), &Steer::default(), false));
+    (0..100).for_each(|n| estimator.observe(at(n as f64 / 10.0), &unscanned(n << 20), &LiveSettings::default(), false));
     assert_eq!(estimator.eta(at(10.0)), None, "the tree is not known");
     let mut estimator = Estimator::default();
-    (0..100).for_each(|n| estimator.observe(at(n as f64 / 10.0), &progress(0, 1 << 40), &Steer::default(), false));
+    (0..100)
+        .for_each(|n| estimator.observe(at(n as f64 / 10.0), &progress(0, 1 << 40), &LiveSettings::default(), false));
     assert_eq!(estimator.eta(at(10.0)), None, "nothing moved");
     let endless = model::locator::ENDLESS.0;
     let mut estimator = Estimator::default();
@@ -106,7 +107,7 @@ fn files_in_place_are_no_evidence_of_a_rate() {
         let found = if tick > 20 { 10_000_000_000 } else { 0 };
         in_place.bytes_arrived = tick * 10_000_000 + found;
         in_place.bytes_in_place = found;
-        estimator.observe(at(tick as f64 / 10.0), &in_place, &Steer::default(), false);
+        estimator.observe(at(tick as f64 / 10.0), &in_place, &LiveSettings::default(), false);
     }
     let wanted = (total - in_place.bytes_arrived) as f64 / 1e8;
     assert!(is_near(left(&estimator, 9.9), wanted, 0.05), "{} for {wanted}", left(&estimator, 9.9));
@@ -129,7 +130,7 @@ fn a_new_limit_counts_at_once() {
     let mut estimator = Estimator::default();
     let total = 10_000_000_000;
     let (now, bytes) = feed(&mut estimator, (0.0, 0), 1e8, 10.0, total);
-    let steer = Steer { limit_bit_s: 80_000_000, ..Steer::default() };
+    let steer = LiveSettings { limit_bit_s: 80_000_000, ..LiveSettings::default() };
     estimator.observe(at(now + 0.1), &progress(bytes + 1_000_000, total), &steer, false);
     assert!(is_near(left(&estimator, now + 0.1), (total - bytes) as f64 / 1e7, 0.01));
 }
@@ -139,7 +140,7 @@ fn a_pause_does_not_lower_the_rate() {
     let mut estimator = Estimator::default();
     let total = 10_000_000_000;
     let (now, bytes) = feed(&mut estimator, (0.0, 0), 1e8, 10.0, total);
-    let paused = Steer { paused: true, ..Steer::default() };
+    let paused = LiveSettings { paused: true, ..LiveSettings::default() };
     (1..300).for_each(|n| estimator.observe(at(now + n as f64 / 10.0), &progress(bytes, total), &paused, false));
     assert_eq!(estimator.eta(at(now + 30.0)), None);
     // Back through slow start.
@@ -153,10 +154,15 @@ fn a_new_attempt_keeps_the_history() {
     let mut estimator = Estimator::default();
     let total = 10_000_000_000;
     let (now, bytes) = feed(&mut estimator, (0.0, 0), 1e8, 10.0, total);
-    estimator.observe(at(now + 5.0), &progress(0, total), &Steer::default(), false);
+    estimator.observe(at(now + 5.0), &progress(0, total), &LiveSettings::default(), false);
     let found = |moved: u64| Progress { bytes_in_place: bytes, ..progress(bytes + moved, total) };
     for tick in 0..20u64 {
-        estimator.observe(at(now + 5.0 + tick as f64 / 10.0), &found(tick * 10_000_000), &Steer::default(), false);
+        estimator.observe(
+            at(now + 5.0 + tick as f64 / 10.0),
+            &found(tick * 10_000_000),
+            &LiveSettings::default(),
+            false,
+        );
     }
     let wanted = (total - bytes - 190_000_000) as f64 / 1e8;
     assert!(is_near(left(&estimator, now + 6.9), wanted, 0.05), "{}", left(&estimator, now + 6.9));
@@ -172,7 +178,7 @@ fn the_cost_of_small_files_is_predicted_for_those_left() {
     let mut estimator = Estimator::default();
     let end = trace.last().unwrap().0;
     for (now, progress) in trace {
-        estimator.observe(at(now), &progress, &Steer::default(), false);
+        estimator.observe(at(now), &progress, &LiveSettings::default(), false);
         if (5.0..end - 2.0).contains(&now) {
             let predicted = left(&estimator, now);
             assert!(
@@ -218,7 +224,7 @@ proptest! {
                 bytes_offered: a, files_offered: b, bytes_arrived: c, files_settled: d,
                 bytes_in_place: e, bytes_of_holes: 0, files_in_place: f, scanned,
             };
-            estimator.observe(now, &progress, &Steer { limit_bit_s: f, ..Steer::default() }, waits);
+            estimator.observe(now, &progress, &LiveSettings { limit_bit_s: f, ..LiveSettings::default() }, waits);
             let _ = estimator.eta(now);
         }
     }

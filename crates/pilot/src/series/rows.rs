@@ -6,7 +6,7 @@
 use std::io::{self, BufRead, Read};
 use std::time::Duration;
 
-use model::account::{Spent, Stage};
+use model::account::{Stage, StageTimes};
 
 use super::COLUMNS;
 
@@ -45,7 +45,7 @@ pub struct Row {
     /// Seconds since the start of the job.
     pub time_s: f64,
     /// The threads' time by stage. A series without processor columns has no processor times.
-    pub spent: Spent,
+    pub spent: StageTimes,
     /// The kernel's counters of the stream; none for the other end.
     pub kernel: Option<Kernel>,
     /// The job, where the row names it.
@@ -284,7 +284,7 @@ fn row(positions: &[Option<usize>], text: &str, is_last: bool) -> Result<Row, St
         "far" => None,
         number => Some(number.parse::<u32>().map_err(|_| cells.wrong(number))?),
     };
-    let mut spent = Spent { records: cells.count()?, ..Spent::default() };
+    let mut spent = StageTimes { records: cells.count()?, ..StageTimes::default() };
     for stage in [Stage::Storage, Stage::Compute, Stage::Socket, Stage::Pace, Stage::Idle] {
         spent.wall[stage as usize] = cells.time(spent.records)?;
     }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use model::account::{Account, Spent, Stage};
+use model::account::{Account, Stage, StageTimes};
 use model::tcp::TcpInfo;
 
 use super::*;
@@ -115,7 +115,7 @@ impl SimulatedJob {
     fn sample(&self, id: u32, path: &Path, rtt: f64, windowed: bool) -> Sample {
         let each = f64::from(self.streams);
         let span = Duration::from_secs_f64;
-        let mut spent = Spent::default();
+        let mut spent = StageTimes::default();
         spent.wall[Stage::Socket as usize] = span(self.busy);
         let tcp = TcpInfo {
             rtt: span(rtt),
@@ -290,7 +290,7 @@ fn the_limit_is_divided_among_streams_that_send() {
                     stream: at as u32,
                     tcp: TcpInfo { bytes_sent: sent[at], ..TcpInfo::default() },
                     congestion: "reno".into(),
-                    spent: Spent::default(),
+                    spent: StageTimes::default(),
                     unread_bytes: 0,
                 })
                 .collect();

@@ -1,6 +1,6 @@
 //! Verdicts on made-up measurements of jobs.
 
-use model::account::{Spent, Waited};
+use model::account::{StageTimes, TargetWaits};
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn account(wall: [f64; 5], cpu: [f64; 5]) -> Account {
     let spans = |of: [f64; 5]| of.map(Duration::from_secs_f64);
     Account {
         threads: 2,
-        spent: Spent { wall: spans(wall), cpu: spans(cpu), records: 100, ..Spent::default() },
+        spent: StageTimes { wall: spans(wall), cpu: spans(cpu), records: 100, ..StageTimes::default() },
         processors: 2,
         scales_windows: true,
         ..Account::default()
@@ -235,7 +235,7 @@ fn outages_and_waits_at_the_target_are_named() {
     let s = Duration::from_secs;
     expect(&of(&full(), s(45)), "outage", "away for 45.0 s of 60.0 s", "probe path");
     expect(&of(&full(), s(5)), "network", "", "");
-    let waited = |space, writer| Measured { waited: Waited { space: s(space), writer: s(writer) }, ..full() };
+    let waited = |space, writer| Measured { waited: TargetWaits { space: s(space), writer: s(writer) }, ..full() };
     expect(&of(&waited(30, 4), s(5)), "space", "full for 30.0 s", "--wait-space");
     expect(&of(&waited(3, 40), s(5)), "lock", "another job", "longhaul job list");
     // Hardly begun.

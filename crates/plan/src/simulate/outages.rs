@@ -88,7 +88,7 @@ fn route_changes(closures: &[Closure], reroute_s: f64) -> Vec<Disturbance> {
 /// The capacity that a change leaves, as a fraction; none if it changes no capacity.
 fn fraction(scenario: &Scenario, change: &Change) -> Option<f64> {
     let stated = match change.target {
-        Target::Path { path, direction, .. } => scenario.paths[path].ways[direction.unwrap_or(0)].members[0].rate,
+        Target::Path { path, direction, .. } => scenario.paths[path].directions[direction.unwrap_or(0)].members[0].rate,
         Target::Uplink { site } => scenario.sites[site].uplink.as_ref().and_then(|uplink| uplink.rate),
     };
     change.words.iter().find_map(|word| match (word, stated) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use model::v1::probe::DiskLine;
 use model::v1::probe::disk::{Order, Point, Report};
 
-use super::test_directory::Ground;
+use super::test_directory::OpenDirectory;
 use crate::{Error, Result, Stop};
 
 /// The longest time without a line.
@@ -19,7 +19,12 @@ const LINE_INTERVAL: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// As [`measure_on`](super::measure_on); [`Error::Host`]: the test's thread cannot be started.
-pub fn answer(ground: &Ground, order: &Order, ends: &Stop, tell: &mut dyn FnMut(&DiskLine) -> bool) -> Result<Report> {
+pub fn answer(
+    ground: &OpenDirectory,
+    order: &Order,
+    ends: &Stop,
+    tell: &mut dyn FnMut(&DiskLine) -> bool,
+) -> Result<Report> {
     let stop = Stop::default();
     let (points, done) = channel();
     let outcome = std::thread::scope(|scope| {

@@ -23,24 +23,24 @@ const LEFT_BEHIND_MAX: usize = 16;
 
 /// An open directory to test. It stays the same directory, even if its name is moved.
 #[derive(Debug)]
-pub struct Ground(Dir);
+pub struct OpenDirectory(Dir);
 
-impl Ground {
+impl OpenDirectory {
     /// Opens a directory, following links.
     ///
     /// # Errors
     /// [`Error::File`]: it is not a directory, or may not be read; with the remedy.
-    pub fn open(directory: &Path) -> Result<Ground> {
-        Dir::open(directory).map(Ground).map_err(|e| failed("open", directory, e))
+    pub fn open(directory: &Path) -> Result<OpenDirectory> {
+        Dir::open(directory).map(OpenDirectory).map_err(|e| failed("open", directory, e))
     }
 
     /// Opens a directory if it has this device and inode: for one that other users can move, and replace by a link or another
     /// directory.
     ///
     /// # Errors
-    /// [`Error::File`]: as [`Ground::open`], or the name is now another directory's.
-    pub fn open_same(directory: &Path, identity: (u64, u64)) -> Result<Ground> {
-        let ground = Ground::open(directory)?;
+    /// [`Error::File`]: as [`OpenDirectory::open`], or the name is now another directory's.
+    pub fn open_same(directory: &Path, identity: (u64, u64)) -> Result<OpenDirectory> {
+        let ground = OpenDirectory::open(directory)?;
         let found = ground.0.identity().map_err(|e| failed("examine", directory, e))?;
         if found == identity {
             return Ok(ground);
@@ -127,7 +127,7 @@ impl<'a> TestDirectory<'a> {
     ///
     /// # Errors
     /// [`Error::File`]: `ground` may not be written, or there is no room; with the remedy.
-    pub(super) fn make(ground: &'a Ground, needed: SpaceNeeded) -> Result<TestDirectory<'a>> {
+    pub(super) fn make(ground: &'a OpenDirectory, needed: SpaceNeeded) -> Result<TestDirectory<'a>> {
         let parent = &ground.0;
         let room = FreeSpace::of(parent.handle()).map_err(|e| failed("ask for the room below", parent.path(), e))?;
         if let Some(why) = room.lacks(needed) {
@@ -246,7 +246,7 @@ mod tests {
     fn the_directory_is_removed_however_the_test_ends() {
         let parent = tempfile::tempdir().unwrap();
         let needed = SpaceNeeded { bytes: 4096, files: 1 };
-        let ground = Ground::open(parent.path()).unwrap();
+        let ground = OpenDirectory::open(parent.path()).unwrap();
         let place = TestDirectory::make(&ground, needed).unwrap();
         std::fs::create_dir(place.dir().at("d-1")).unwrap();
         std::fs::write(place.dir().at("d-1").join("f"), "x").unwrap();
@@ -267,7 +267,7 @@ mod tests {
     fn directories_left_behind_are_reported() {
         let parent = tempfile::tempdir().unwrap();
         let needed = SpaceNeeded { bytes: 4096, files: 1 };
-        let ground = Ground::open(parent.path()).unwrap();
+        let ground = OpenDirectory::open(parent.path()).unwrap();
         let [place, other] = [(); 2].map(|()| TestDirectory::make(&ground, needed).unwrap());
         assert_eq!(place.left_behind(), Vec::<String>::new(), "a directory in use is not reported");
         let old = parent.path().join(".longhaul-probe-0");
@@ -281,7 +281,7 @@ mod tests {
     fn refusals_name_the_remedy() {
         let parent = tempfile::tempdir().unwrap();
         let needed = SpaceNeeded { bytes: 4096, files: 1 };
-        let why = |directory: &Path, needed| match Ground::open(directory)
+        let why = |directory: &Path, needed| match OpenDirectory::open(directory)
             .and_then(|ground| TestDirectory::make(&ground, needed).map(drop))
         {
             Err(Error::File { source, path, .. }) => (source.kind(), format!("{path}: {source}")),
@@ -303,11 +303,11 @@ mod tests {
         let path = parent.path().join("d");
         std::fs::create_dir(&path).unwrap();
         let identity = Dir::open(&path).unwrap().identity().unwrap();
-        Ground::open_same(&path, identity).unwrap();
+        OpenDirectory::open_same(&path, identity).unwrap();
         std::fs::rename(&path, parent.path().join("moved")).unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(elsewhere.path(), &path).unwrap();
-        let outcome = Ground::open_same(&path, identity);
+        let outcome = OpenDirectory::open_same(&path, identity);
         assert!(
             matches!(&outcome, Err(Error::File { source, .. }) if source.to_string().contains("another directory"))
         );
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn a_directory_that_was_moved_is_emptied_where_it_is() {
         let parent = tempfile::tempdir().unwrap();
-        let ground = Ground::open(parent.path()).unwrap();
+        let ground = OpenDirectory::open(parent.path()).unwrap();
         let place = TestDirectory::make(&ground, SpaceNeeded { bytes: 4096, files: 1 }).unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
         std::fs::write(elsewhere.path().join("theirs"), "x").unwrap();

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use lab::{Lab, rig};
+use lab::{Lab, fixture};
 use model::v1::probe::route::{ChangeOf, End, MtuBound, Route, RouterReply, SuspectBy};
 use probe::route::{asymmetries, compare, mtu, open, sweep, trace};
 use probe::{Error, Stop};
@@ -48,7 +48,7 @@ fn trace_by(plan: &trace::Plan, lab: &Lab, v6: bool, to: SocketAddr) -> Route {
 fn hops_of_a_node_are_found_with_their_distances() {
     let test = "hops_of_a_node_are_found_with_their_distances";
     let text = "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"40ms\"\nhops = 3";
-    let Some(lab) = rig::up(test, text) else { return };
+    let Some(lab) = fixture::up(test, text) else { return };
     for v6 in [false, true] {
         let node = socket(&lab, "b", v6, None);
         let path = while_answering(&node, |to| trace_to(&lab, v6, to)).path;
@@ -78,7 +78,7 @@ fn hops_of_a_node_are_found_with_their_distances() {
 #[test]
 fn a_host_without_a_node_ends_a_trace() {
     let text = "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"10ms\"\nhops = 2";
-    let Some(lab) = rig::up("a_host_without_a_node_ends_a_trace", text) else { return };
+    let Some(lab) = fixture::up("a_host_without_a_node_ends_a_trace", text) else { return };
     for v6 in [false, true] {
         let nobody = SocketAddr::new(address(&lab, "b", v6), 33_434);
         // The kernel limits the rate of its answers for a port without a listener.
@@ -96,7 +96,7 @@ fn a_host_without_a_node_ends_a_trace() {
 #[test]
 fn a_dead_path_is_silent() {
     let text = "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"10ms\"\nhops = 2\ndown = true";
-    let Some(lab) = rig::up("a_dead_path_is_silent", text) else { return };
+    let Some(lab) = fixture::up("a_dead_path_is_silent", text) else { return };
     let to = SocketAddr::new(address(&lab, "b", false), 33_434);
     let plan = trace::Plan { patience: Duration::from_millis(300), ..quick() };
     let path = trace_by(&plan, &lab, false, to).path;
@@ -111,7 +111,7 @@ fn a_dead_path_is_silent() {
 #[test]
 fn mtus_are_found_in_each_direction() {
     let text = "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"10ms\"\nmtu = 4470\nba = { mtu_black_hole = 1437 }";
-    let Some(lab) = rig::up("mtus_are_found_in_each_direction", text) else { return };
+    let Some(lab) = fixture::up("mtus_are_found_in_each_direction", text) else { return };
     for v6 in [false, true] {
         let found = [("a", "b"), ("b", "a")].map(|(near, far)| {
             let node = socket(&lab, far, v6, None);
@@ -142,7 +142,7 @@ fn mtus_are_found_in_each_direction() {
 #[test]
 fn an_mtu_is_found_over_a_long_and_lossy_path() {
     let text = "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"303ms\"\nmtu = 1420\nloss = \"5%\"";
-    let Some(lab) = rig::up("an_mtu_is_found_over_a_long_and_lossy_path", text) else { return };
+    let Some(lab) = fixture::up("an_mtu_is_found_over_a_long_and_lossy_path", text) else { return };
     let node = socket(&lab, "b", false, None);
     let found = while_answering(&node, |to| {
         let near = socket(&lab, "a", false, Some(to));
@@ -159,7 +159,7 @@ fn a_lossy_member_and_a_longer_one_are_found() {
     // With so many flows, one sweep in a million misses one of four members.
     const FLOWS: usize = 48;
     let test = "a_lossy_member_and_a_longer_one_are_found";
-    let Some(lab) = rig::up(test, text) else { return };
+    let Some(lab) = fixture::up(test, text) else { return };
     let node = socket(&lab, "b", false, None);
     let found = while_answering(&node, |to| {
         let flows: Vec<_> = (0..FLOWS).map(|_| socket(&lab, "a", false, Some(to))).collect();
@@ -197,7 +197,7 @@ fn a_lossy_member_and_a_longer_one_are_found() {
 fn a_longer_path_is_a_change() {
     // The routers are at one and two thirds of the path; the step counts from the first hop that has half of it.
     let text = "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"20ms\"\nhops = 2";
-    let Some(lab) = rig::up("a_longer_path_is_a_change", text) else { return };
+    let Some(lab) = fixture::up("a_longer_path_is_a_change", text) else { return };
     let node = socket(&lab, "b", false, None);
     while_answering(&node, |to| {
         let before = trace_to(&lab, false, to);
@@ -219,7 +219,7 @@ fn a_longer_path_is_a_change() {
 #[test]
 fn a_trace_can_be_stopped_and_ends_in_time() {
     let text = "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"303ms\"\nhops = 10";
-    let Some(lab) = rig::up("a_trace_can_be_stopped_and_ends_in_time", text) else { return };
+    let Some(lab) = fixture::up("a_trace_can_be_stopped_and_ends_in_time", text) else { return };
     let node = socket(&lab, "b", false, None);
     let to = node.local_addr().unwrap();
     let near = socket(&lab, "a", false, Some(to));

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use lab::rig::LabLock;
+use lab::fixture::LabLock;
 use sys::namespace::Namespaces;
 
 /// A host, which exists as long as this.
@@ -19,7 +19,7 @@ pub struct TestNetwork {
 impl TestNetwork {
     /// None if namespaces cannot be made, which is reported on stderr.
     pub fn new(test: &str) -> Option<TestNetwork> {
-        lab::rig::able(test).then(|| TestNetwork { _lock: LabLock::take().unwrap() })
+        lab::fixture::able(test).then(|| TestNetwork { _lock: LabLock::take().unwrap() })
     }
 
     /// A host that forwards, and whose ICMP has no rate limit.

@@ -21,7 +21,7 @@ const DIRS_MAX: usize = 1000;
 
 /// Abandoned temporary files that were listed, by directory.
 #[derive(Debug, Default)]
-pub(super) struct Leftovers(Mutex<BTreeMap<RelPath, Vec<RelPath>>>);
+pub(super) struct UnfinishedFiles(Mutex<BTreeMap<RelPath, Vec<RelPath>>>);
 
 /// Seconds of the epoch.
 fn now() -> u64 {

@@ -133,7 +133,7 @@ impl DavFile {
             }
             match begun.client.read_all(&mut begun.body, most) {
                 Ok(bytes) if bytes.len() == most => {
-                    if !begun.body.ends_with_line() {
+                    if !begun.body.ends_with_connection() {
                         self.dav.0.server.keep(&begun.url, &begun.response, begun.client);
                     }
                     return Ok(RangeAnswer::Bytes(bytes));

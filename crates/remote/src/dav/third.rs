@@ -32,7 +32,7 @@ pub enum CopyError {
 }
 
 /// A copy between two servers.
-pub struct Between<'a> {
+pub struct ServerCopyPair<'a> {
     /// The source: a server, and the file's path on it.
     pub from: (&'a Dav, &'a RelPath),
     /// The target: a server, and the file's path on it.
@@ -56,7 +56,7 @@ enum CopyEnd {
 /// Statuses of servers that do not support COPY from or to other servers, or refuse it to this client.
 const UNSUPPORTED: [u16; 5] = [400, 403, 405, 501, 502];
 
-impl Between<'_> {
+impl ServerCopyPair<'_> {
     /// Has the file copied, and verifies the copy. Returns its size in bytes.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ pub enum Redirects {
     /// All addresses: the user who typed the address makes the request.
     Anywhere,
     /// Public addresses, and those of the server's own kind (loopback, link, private).
-    OfItsKind,
+    SameKind,
 }
 
 /// A request, and the redirects that it has followed.
@@ -54,9 +54,9 @@ impl RedirectChain {
         Ok(true)
     }
 
-    /// The dialer for the next server: with [`Redirects::OfItsKind`] its guard checks the address.
+    /// The dialer for the next server: with [`Redirects::SameKind`] its guard checks the address.
     pub fn dialer(&self, dialer: &Dialer, redirects: Redirects) -> Dialer {
-        let Some(origin) = self.origin.filter(|_| !self.is_first_server && redirects == Redirects::OfItsKind) else {
+        let Some(origin) = self.origin.filter(|_| !self.is_first_server && redirects == Redirects::SameKind) else {
             return dialer.clone();
         };
         let guard = Arc::clone(&dialer.guard);

@@ -156,7 +156,7 @@ impl Upload {
             let late = (300..400).contains(&response.status);
             return Err(if late { RequestError { fault: Fault::Path, general: true, ..failed } } else { failed });
         }
-        if text.is_ok() && !body.ends_with_line() {
+        if text.is_ok() && !body.ends_with_connection() {
             self.server.keep(&self.url, &response, self.client);
         }
         Ok(response)

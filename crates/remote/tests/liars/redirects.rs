@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use model::fault::Fault;
-use remote::{Means, Redirects};
+use remote::{Redirects, ServerSettings};
 use web::{Headers, Response};
 
 use super::{content, dav, impatient, put, read_all, refused};
 use crate::script::{Reply, Script};
 
-fn exported() -> Means {
-    Means { redirects: Redirects::OfItsKind, ..impatient() }
+fn exported() -> ServerSettings {
+    ServerSettings { redirects: Redirects::SameKind, ..impatient() }
 }
 
 fn sends_to(to: String) -> Script {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use model::fault::{Blame, Fault};
-use remote::Means;
+use remote::ServerSettings;
 use store::Store;
 use web::Headers;
 
@@ -31,7 +31,7 @@ fn busy(retry_after: &'static str) -> (Script, Arc<Mutex<Vec<Instant>>>) {
 fn a_pause_holds_for_all_requests_to_the_server() {
     let (script, asked_at) = busy("2");
     // The first request is alone: the pause is known before the others begin.
-    let hasty = Means { patience: Duration::from_secs(1), ..means() };
+    let hasty = ServerSettings { patience: Duration::from_secs(1), ..means() };
     assert!(dav(&script, hasty).stat(&path("f")).is_err());
     std::thread::scope(|scope| {
         // Other files, other connections, other stores.

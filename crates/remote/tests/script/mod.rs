@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use remote::Means;
+use remote::ServerSettings;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ClientConfig, Connection, RootCertStore, ServerConfig, ServerConnection};
 use web::conn::Body;
@@ -164,7 +164,7 @@ impl Script {
     }
 
     /// Settings that trust this server.
-    pub fn means(&self) -> Means {
+    pub fn means(&self) -> ServerSettings {
         let mut roots = RootCertStore::empty();
         self.identity.iter().for_each(|identity| roots.add(identity.certificate.clone()).unwrap());
         let builder = ClientConfig::builder_with_provider(engine::identity::provider());

@@ -13,20 +13,20 @@ use std::time::Duration;
 use model::RelPath;
 use open_node::OpenNode;
 use remote::s3::{Bucket, Credentials};
-use remote::{Dav, Means, Redirects, S3};
+use remote::{Dav, Redirects, S3, ServerSettings};
 use rustls::{ClientConfig, RootCertStore};
 use web::{Dialer, HttpUrl};
 
 pub use s3::{KEY, S3Server};
 
 /// Settings that trust no authority, have no token, and give up soon.
-pub fn means() -> Means {
+pub fn means() -> ServerSettings {
     let tls = ClientConfig::builder_with_provider(engine::identity::provider()).with_safe_default_protocol_versions();
     let tls = tls.unwrap().with_root_certificates(RootCertStore::empty()).with_no_client_auth();
     let (connect, silence) = (Duration::from_secs(5), Duration::from_secs(20));
     let dialer = Dialer { tls: Arc::new(tls), guard: Arc::new(|_| Ok(())), prepare: None, connect, silence };
     let (redirects, patience) = (Redirects::Anywhere, Duration::from_secs(5));
-    Means { dialer, token: Arc::new(|| Ok(None)), redirects, patience }
+    ServerSettings { dialer, token: Arc::new(|| Ok(None)), redirects, patience }
 }
 
 pub fn path(text: &str) -> RelPath {

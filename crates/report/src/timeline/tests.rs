@@ -56,7 +56,7 @@ fn the_number_of_streams_is_bounded() {
 
 fn times(wall: [u64; 5], cpu: [u64; 5]) -> Times {
     let spans = |of: [u64; 5]| of.map(Duration::from_millis);
-    Times::from(&Spent { wall: spans(wall), cpu: spans(cpu), ..Spent::default() })
+    Times::from(&StageTimes { wall: spans(wall), cpu: spans(cpu), ..StageTimes::default() })
 }
 
 #[test]
@@ -101,7 +101,7 @@ proptest! {
             let before_s = now_s;
             now_s += gap_s;
             add_sent(&mut timeline, before_s, now_s, *stream, *moved);
-            let times = Times::from(&Spent { wall: [Duration::from_secs_f64(gap_s * worked); 5], ..Spent::default() });
+            let times = Times::from(&StageTimes { wall: [Duration::from_secs_f64(gap_s * worked); 5], ..StageTimes::default() });
             timeline.threads(Side::Near, before_s, now_s, &times);
             timeline.round_trip(before_s, now_s, *worked);
             bytes += moved;

@@ -78,7 +78,7 @@ fn direction_of(entry: &Entry) -> Result<usize, Problem> {
 }
 
 fn number_of(entry: &Entry, scenario: &Scenario, path: usize) -> Result<usize, Problem> {
-    let count = scenario.paths[path].ways[0].members.len();
+    let count = scenario.paths[path].directions[0].members.len();
     let number: usize = entry.whole(1..=i128::MAX)?;
     if number <= count { Ok(number - 1) } else { Err(no_member(entry.line, number, count)) }
 }
@@ -131,12 +131,12 @@ fn check_path(
         return Err(Problem::new(line, "there is no such path", "name one of the scenario's"));
     };
     let path_directions = match direction {
-        Some(direction @ 0..=1) => &path.ways[direction..=direction],
+        Some(direction @ 0..=1) => &path.directions[direction..=direction],
         Some(_) => return Err(Problem::new(line, "there is no such direction", "write ab or ba")),
-        None => &path.ways[..],
+        None => &path.directions[..],
     };
-    if let Some(member) = member.filter(|member| *member >= path.ways[0].members.len()) {
-        return Err(no_member(line, member.saturating_add(1), path.ways[0].members.len()));
+    if let Some(member) = member.filter(|member| *member >= path.directions[0].members.len()) {
+        return Err(no_member(line, member.saturating_add(1), path.directions[0].members.len()));
     }
     if path_directions.iter().all(|one| !one.via.is_empty()) {
         let what = format!("{} goes over other sites, and has nothing of its own to change", path.name);

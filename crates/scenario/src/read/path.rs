@@ -52,7 +52,7 @@ pub(super) fn read(entry: &Entry, scenario: &Scenario) -> Result<(Path, PathLine
         ends,
         hops: hops.unwrap_or(0),
         mtu: table.get("mtu").map(quantity::mtu).transpose()?,
-        ways: [PathDirection { members: ab_members, via: ab }, PathDirection { members: ba_members, via: ba }],
+        directions: [PathDirection { members: ab_members, via: ab }, PathDirection { members: ba_members, via: ba }],
         facts: facts::link(table)?,
     };
     Ok((path, lines))

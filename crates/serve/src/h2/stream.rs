@@ -38,7 +38,7 @@ pub(super) struct H2<'a> {
     waits_to_send: bool,
     body_pace: BodyPace,
     client_pace: ClientPace,
-    /// In a cell, because [`Exchange::is_gone`] polls it through a shared reference.
+    /// In a cell, because [`Exchange::is_closed_by_peer`] polls it through a shared reference.
     out: RefCell<ResponseStream>,
     /// Bytes of the answer that are still to be sent, if their number is known.
     left: Option<u64>,
@@ -348,7 +348,7 @@ impl Exchange for H2<'_> {
         self.left_to_http1 || self.out.borrow().body.is_some()
     }
 
-    fn is_gone(&self) -> bool {
+    fn is_closed_by_peer(&self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         let ResponseStream { respond, body } = &mut *self.out.borrow_mut();
         // After a complete answer the client may close the stream.

@@ -8,20 +8,20 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::{Posix, error};
-use crate::{Reached, Result};
+use crate::{PathRules, Result};
 
 impl Posix {
     /// The store below a directory of this one. No path leads out of it, not even by a link that stays inside this store.
     ///
     /// # Errors
     /// The directory cannot be opened or made, or lies outside of this store.
-    pub fn below(&self, path: &RelPath, reached: Reached) -> Result<Posix> {
+    pub fn below(&self, path: &RelPath, reached: PathRules) -> Result<Posix> {
         let is_dir = OFlags::PATH | OFlags::DIRECTORY;
         let (root, holds_entry) = match reached {
-            Reached::Freely => (self.open_at(path, is_dir, Mode::empty()), false),
-            Reached::FreelyThenNoLink => (self.open_at(path, is_dir, Mode::empty()), true),
-            Reached::Strictly { make } => (self.walk(path, make, is_dir | OFlags::NOFOLLOW), false),
-            Reached::StrictlyThenNoLink { make } => (self.walk(path, make, is_dir), true),
+            PathRules::Freely => (self.open_at(path, is_dir, Mode::empty()), false),
+            PathRules::FreelyThenNoLink => (self.open_at(path, is_dir, Mode::empty()), true),
+            PathRules::Strictly { make } => (self.walk(path, make, is_dir | OFlags::NOFOLLOW), false),
+            PathRules::StrictlyThenNoLink { make } => (self.walk(path, make, is_dir), true),
         };
         let root = root.map_err(|e| error("open the directory", path, e))?;
         Ok(Posix { root, holds_entry, ..*self })

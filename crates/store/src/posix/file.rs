@@ -353,7 +353,7 @@ impl Sink for PosixSink {
         rustix::fs::fdatasync(&self.file.fd).map_err(|e| crate::Error::late(&self.file.path, e))
     }
 
-    fn distrust(&self) {
+    fn drop_cache(&self) {
         // Pages that could not be written are still in memory, and clean (fsync(2)).
         let _ = rustix::fs::fadvise(&self.file.fd, 0, None, rustix::fs::Advice::DontNeed);
     }
@@ -373,7 +373,7 @@ impl Sink for PosixSink {
         match &result {
             Ok(()) => self.settled.store(true, Ordering::Release),
             // The caller tries again, or keeps it for later.
-            Err(error) if error.may_go_on() => {}
+            Err(error) if error.keeps_file() => {}
             Err(_) => self.discard(),
         }
         result

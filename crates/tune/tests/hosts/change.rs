@@ -6,7 +6,7 @@ use super::tree::Tree;
 use super::{Audit, Status, neglected};
 use tune::apply::{self, ApplyError};
 use tune::plan::{Change, PlanError, SettingLocation, plan, script};
-use tune::rule::Means;
+use tune::rule::ChangeMethod;
 
 #[test]
 fn every_change_is_made_and_restored_byte_for_byte() {
@@ -17,7 +17,7 @@ fn every_change_is_made_and_restored_byte_for_byte() {
     let Audit { findings } = fixture.audit();
     let changes = plan(&host, &fixture.rules, &findings, &fixture.subjects, &[]).unwrap();
     let planned: Vec<&String> = changes.iter().flat_map(|change| &change.ids).collect();
-    let changeable = findings.iter().filter(|f| f.status == Status::Differs && f.set != Means::Manual);
+    let changeable = findings.iter().filter(|f| f.status == Status::Differs && f.set != ChangeMethod::Manual);
     let left: Vec<&String> = changeable.map(|finding| &finding.id).filter(|id| !planned.contains(id)).collect();
     assert!(left.is_empty(), "not planned: {left:?}");
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use super::{AuditFixture, FAR, Finding, Status, Target, neglected};
 use tune::plan::{PlanError, plan};
-use tune::rule::{Means, Want, rules};
+use tune::rule::{ChangeMethod, Want, rules};
 use tune::subjects::Subjects;
 
 const NIC: &str = "ens1f0np0";
@@ -56,7 +56,7 @@ fn a_shaper_that_somebody_configured_is_left_to_a_person() {
         let fixture = with("two-sockets-100g", FAR, &[(&root, root_is), (&children, children_are)]);
         let finding = finding_of(&fixture, id, NIC);
         assert_eq!((finding.status, finding.writable), (Status::Differs, false), "{finding:?}");
-        assert_eq!(finding.set, Means::Manual, "root does not change it either");
+        assert_eq!(finding.set, ChangeMethod::Manual, "root does not change it either");
         assert!(finding.note.as_ref().is_some_and(|note| note.contains("by hand")), "{finding:?}");
         let host = fixture.tree.host();
         let findings = fixture.audit().findings;

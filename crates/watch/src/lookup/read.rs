@@ -13,7 +13,7 @@ const RECORDS_MAX: usize = 1_000;
 
 /// A service that another domain has registered.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct FoundService {
     /// Its host.
     pub host: String,
     /// Its URL as a target of tests.
@@ -30,7 +30,7 @@ pub struct Found {
 ///
 /// # Errors
 /// The service does not answer, or its answer has no records.
-pub fn find(url: &str, community: Option<&str>, dialer: &Dialer) -> Result<Vec<Found>, String> {
+pub fn find(url: &str, community: Option<&str>, dialer: &Dialer) -> Result<Vec<FoundService>, String> {
     let is_search = url.trim_end_matches('/').ends_with("_search");
     let answer = if is_search { search(url, community, dialer)? } else { pull(url, community, dialer)? };
     let records: Vec<&Value> = match (&answer, answer["hits"]["hits"].as_array()) {
@@ -61,7 +61,7 @@ fn search(url: &str, community: Option<&str>, dialer: &Dialer) -> Result<Value, 
 }
 
 /// The services of a record of either form.
-fn services(record: &Value) -> Vec<Found> {
+fn services(record: &Value) -> Vec<FoundService> {
     if record["host"].is_object() {
         services_of_interface(record)
     } else {
@@ -75,14 +75,14 @@ fn text<'a>(record: &'a Value, name: &str) -> Option<&'a str> {
     value.as_array().and_then(|all| all.first()).unwrap_or(value).as_str().filter(|text| !text.is_empty())
 }
 
-fn service_of_flat(record: &Value) -> Option<Found> {
+fn service_of_flat(record: &Value) -> Option<FoundService> {
     if text(record, "type") != Some("service") {
         return None;
     }
     let locator = text(record, "service-locator")?;
     let host = host_of(locator)?;
     let number = |name: &str| text(record, name)?.parse().ok();
-    Some(Found {
+    Some(FoundService {
         url: url(text(record, "service-type")?, &host)?,
         host,
         site: text(record, "location-sitename").map(str::to_owned),
@@ -91,7 +91,7 @@ fn service_of_flat(record: &Value) -> Option<Found> {
     })
 }
 
-fn services_of_interface(record: &Value) -> Vec<Found> {
+fn services_of_interface(record: &Value) -> Vec<FoundService> {
     let host = &record["host"];
     let location = &host["location"];
     let urls = host["pscheduler_service"]["urls"].as_array();
@@ -99,7 +99,7 @@ fn services_of_interface(record: &Value) -> Vec<Found> {
     locators
         .filter_map(|locator| {
             let name = host_of(locator)?;
-            Some(Found {
+            Some(FoundService {
                 url: url("pscheduler", &name)?,
                 host: name,
                 site: location["sitename"].as_str().map(str::to_owned),
@@ -132,8 +132,8 @@ pub(crate) fn host_of(locator: &str) -> Option<String> {
 }
 
 /// Tables of a configuration: a target for each host, with the first of its services.
-pub fn targets(found: &[Found]) -> String {
-    let by_host: BTreeMap<&str, &Found> = found.iter().rev().map(|found| (found.host.as_str(), found)).collect();
+pub fn targets(found: &[FoundService]) -> String {
+    let by_host: BTreeMap<&str, &FoundService> = found.iter().rev().map(|found| (found.host.as_str(), found)).collect();
     let mut text = String::new();
     for found in by_host.into_values() {
         let name: String = found.host.chars().map(|c| if c == '[' || c == ']' { '_' } else { c }).collect();

@@ -9,7 +9,7 @@ use web::Dialer;
 
 use super::facts::HostFacts;
 use super::write::{RegisteredNode, interface, legacy};
-use super::{Found, find, targets};
+use super::{FoundService, find, targets};
 use crate::config::Config;
 
 const CONFIG: &str = "[node.jbo]\naddress = \"dtn.example\"\nsite = \"jodrell\"\nlocation = [53.2, -2.3]\nlink = \"100G\"\ndomain = \"janet\"\n\
@@ -110,7 +110,7 @@ fn service(answers: Vec<(u16, Value)>) -> (String, std::thread::JoinHandle<Vec<S
 #[test]
 fn a_registered_node_is_found_by_either_form() {
     let (flat, document) = written();
-    let expected = |url: &str, domain: Option<&str>| Found {
+    let expected = |url: &str, domain: Option<&str>| FoundService {
         host: "dtn.example".into(),
         url: url.into(),
         site: Some("jodrell".into()),

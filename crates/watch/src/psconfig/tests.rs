@@ -18,7 +18,7 @@ const COLLAB: &str = r#"{"_meta":{"display-name":"Collab"},
  "tasks":{"t1":{"group":"mesh","test":"tp","schedule":"s6h","archives":["ours"]},"t2":{"group":"mesh","test":"lb"},
    "t3":{"group":"hub","test":"lb"},"t4":{"group":"mesh","test":"tr","schedule":"s6h"}}}"#;
 
-fn mesh(imported: &Imported) -> Vec<(String, String, TestKind)> {
+fn mesh(imported: &PsconfigImport) -> Vec<(String, String, TestKind)> {
     let mesh = Mesh::of(&Config::parse(&imported.toml).unwrap()).unwrap();
     mesh.tests.into_iter().map(|test| (test.from, test.to, test.kind)).collect()
 }

@@ -14,7 +14,7 @@ const CONFIG: &str = "[judge]\nscale = 0.01\n[[group]]\nthroughput = false\npath
 
 async fn watch(dir: &tempfile::TempDir) -> (Watch, mpsc::UnboundedReceiver<Change>) {
     let archive = Archive::open(&format!("sqlite:{}/watch.db", dir.path().display())).await.unwrap();
-    Watch::new(Watched::of(Config::parse(CONFIG).unwrap()).unwrap(), archive).await.unwrap()
+    Watch::new(WatchPlan::of(Config::parse(CONFIG).unwrap()).unwrap(), archive).await.unwrap()
 }
 
 fn stream(from: &str, to: &str, at: i64, number: u64, lost_forward: u64) -> Measurement {
@@ -99,7 +99,7 @@ async fn another_configuration_keeps_the_state_of_its_paths() {
     let (watch, _changes) = watch(&dir).await;
     watch.take("a", vec![stream("a", "b", time::now() - 61_000, 1, 0)], 1).await.unwrap();
     let fewer = CONFIG.replace("[node.c]\naddress = \"c\"\n", "");
-    watch.replace(Watched::of(Config::parse(&fewer).unwrap()).unwrap());
+    watch.replace(WatchPlan::of(Config::parse(&fewer).unwrap()).unwrap());
     let grid = watch.grid(None, &|_, _| true);
     assert_eq!((grid.cells.len(), grid.cells[0].forward.health), (1, Health::Ok));
 }
@@ -109,7 +109,7 @@ async fn counters_continue_after_a_restart_and_explain_loss() {
     let dir = tempfile::tempdir().unwrap();
     let counted = format!("{CONFIG}[[interface]]\nname = \"border\"\nsite = \"b\"\ncapacity = \"1G\"\ncsv = \"x\"\n");
     let archive = Archive::open(&format!("sqlite:{}/watch.db", dir.path().display())).await.unwrap();
-    let watched = || Watched::of(Config::parse(&counted).unwrap()).unwrap();
+    let watched = || WatchPlan::of(Config::parse(&counted).unwrap()).unwrap();
     let (watch, mut changes) = Watch::new(watched(), archive.clone()).await.unwrap();
     let now = time::now();
     let reading = |minute: i64| Reading {
@@ -179,7 +179,7 @@ async fn losses_under_tests_of_the_watch_do_not_count() {
     let dir = tempfile::tempdir().unwrap();
     let archive = Archive::open(&format!("sqlite:{}/watch.db", dir.path().display())).await.unwrap();
     let heavy = CONFIG.replace("throughput = false\n", "");
-    let watched = Watched::of(Config::parse(&heavy).unwrap()).unwrap();
+    let watched = WatchPlan::of(Config::parse(&heavy).unwrap()).unwrap();
     let (watch, _changes) = Watch::new(watched, archive).await.unwrap();
     let now = time::now();
     let begin = now - 130 * 60_000;
@@ -216,7 +216,7 @@ async fn a_fault_is_not_located_by_earlier_losses() {
     }
     let dir = tempfile::tempdir().unwrap();
     let archive = Archive::open(&format!("sqlite:{}/watch.db", dir.path().display())).await.unwrap();
-    let watched = Watched::of(Config::parse(&config).unwrap()).unwrap();
+    let watched = WatchPlan::of(Config::parse(&config).unwrap()).unwrap();
     let (watch, mut changes) = Watch::new(watched, archive).await.unwrap();
     let now = time::now();
     let begin = now - 330 * 60_000;

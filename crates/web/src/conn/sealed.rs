@@ -37,7 +37,7 @@ impl Conn {
     ///
     /// # Errors
     /// The socket cannot be read, or the bytes are not TLS.
-    pub fn has_word(&mut self) -> io::Result<bool> {
+    pub fn has_input(&mut self) -> io::Result<bool> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         loop {
             if self.taken < self.inbox.len() || self.decrypted > 0 {

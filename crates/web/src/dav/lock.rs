@@ -36,7 +36,7 @@ pub struct LockRequest {
 
 /// A lock on a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Active {
+pub struct ActiveLock {
     /// Shared or exclusive.
     pub scope: Scope,
     /// The lock covers everything below the resource too.
@@ -118,7 +118,7 @@ pub fn timeout(value: Option<&str>) -> Option<Duration> {
 }
 
 /// The content of the property `lockdiscovery`.
-pub(super) fn discovery(locks: &[Active]) -> String {
+pub(super) fn discovery(locks: &[ActiveLock]) -> String {
     let mut out = String::new();
     for lock in locks {
         let depth = if lock.is_deep { "infinity" } else { "0" };
@@ -143,7 +143,7 @@ pub(super) fn discovery(locks: &[Active]) -> String {
 }
 
 /// The body of the response to a LOCK.
-pub fn answer(locks: &[Active]) -> String {
+pub fn answer(locks: &[ActiveLock]) -> String {
     format!(
         "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:prop xmlns:D=\"DAV:\"><D:lockdiscovery>{}</D:lockdiscovery></D:prop>\n",
         discovery(locks)
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn the_response_to_a_lock_is_well_formed() {
-        let lock = Active {
+        let lock = ActiveLock {
             scope: Scope::Exclusive,
             is_deep: true,
             owner: "<a xmlns=\"urn:a\">me</a>".into(),

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use model::Digest;
 
 use super::xml::escape;
-use super::{APACHE, Ask, DAV, DCACHE, Dead, OWNCLOUD, Prop, Resource, lock};
+use super::{APACHE, Ask, DAV, DCACHE, DeadProperty, OWNCLOUD, Prop, Resource, lock};
 use crate::{date, digest};
 
 /// The `Content-Type` of the document.
@@ -124,7 +124,7 @@ fn is_usual(prop: &Prop) -> bool {
 }
 
 /// Writes the element of a dead property.
-fn dead_element(out: &mut String, dead: &Dead) {
+fn dead_element(out: &mut String, dead: &DeadProperty) {
     let language = dead.language.as_deref().map(|language| format!(" xml:lang=\"{}\"", escape(language)));
     let (tag, declared) = tag(&dead.prop.namespace, &dead.prop.name);
     let _ = write!(out, "<{tag}{declared}{}>{}</{tag}>", language.unwrap_or_default(), dead.xml);
@@ -261,8 +261,8 @@ mod tests {
     #[test]
     fn dead_properties_are_returned_once() {
         let prop = |name: &str| Prop { namespace: "urn:z".into(), name: name.into() };
-        let dead = Dead { prop: prop("a"), language: Some("de".into()), xml: "<b xmlns=\"\">1</b>".into() };
-        let display_name = Dead { prop: Prop::dav("displayname"), language: None, xml: "other".into() };
+        let dead = DeadProperty { prop: prop("a"), language: Some("de".into()), xml: "<b xmlns=\"\">1</b>".into() };
+        let display_name = DeadProperty { prop: Prop::dav("displayname"), language: None, xml: "other".into() };
         let content_type = Some("text/plain".to_owned());
         let resource = Resource { dead: vec![dead, display_name], content_type, ..file(b"f") };
         let value = "<x:a xmlns:x=\"urn:z\" xml:lang=\"de\"><b xmlns=\"\">1</b></x:a>";

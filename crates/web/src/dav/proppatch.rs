@@ -2,13 +2,13 @@
 
 use super::multistatus::{element, propstat};
 use super::xml::{self, Document, XmlEvent, escape};
-use super::{BODY_BYTES_MAX, DAV, DavError, Dead, PROPS_MAX, Prop};
+use super::{BODY_BYTES_MAX, DAV, DavError, DeadProperty, PROPS_MAX, Prop};
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Set the property to this value.
-    Set(Dead),
+    Set(DeadProperty),
     /// Remove the property.
     Remove(Prop),
 }
@@ -17,7 +17,7 @@ impl Change {
     /// The property that changes.
     pub fn prop(&self) -> &Prop {
         match self {
-            Change::Set(Dead { prop, .. }) | Change::Remove(prop) => prop,
+            Change::Set(DeadProperty { prop, .. }) | Change::Remove(prop) => prop,
         }
     }
 }
@@ -75,7 +75,7 @@ pub fn parse(body: &[u8]) -> Result<Vec<Change>, DavError> {
                     let language = document.language().map(str::to_owned);
                     let xml = document.fragment()?;
                     changes.push(if is_set {
-                        Change::Set(Dead { prop: element, language, xml })
+                        Change::Set(DeadProperty { prop: element, language, xml })
                     } else {
                         Change::Remove(element)
                     });
@@ -131,7 +131,7 @@ mod tests {
         let changes = parse(UPDATE.as_bytes()).unwrap();
         let prop = |namespace: &str, name: &str| Prop { namespace: namespace.into(), name: name.into() };
         let set = |prop, language: &str, xml: &str| {
-            Change::Set(Dead { prop, language: Some(language.to_owned()), xml: xml.to_owned() })
+            Change::Set(DeadProperty { prop, language: Some(language.to_owned()), xml: xml.to_owned() })
         };
         let expected = [
             set(prop("urn:z", "authors"), "en", "<Z:a xmlns:Z=\"urn:z\">Jim</Z:a>"),

@@ -5,27 +5,27 @@ mod movers;
 
 use model::Algorithm;
 use model::Refusal;
-use model::account::Waited;
+use model::account::TargetWaits;
 use model::checksum::Digest;
 use model::entry::{Attributes, Kind, Meta, Owner, Xattr};
 use model::fault::Fault;
 use model::locator::{HostPort, NodePlace};
 use model::name::PATH_BYTES_MAX;
-use model::spec::{Delete, Filter, Options, Steer, Step, Sync};
+use model::spec::{Delete, Filter, LiveSettings, Options, Step, Sync};
 use model::{Bytes, v1};
 use std::time::Duration;
 
 use super::encode::WITH_ATTRIBUTES;
 use super::{
-    Claim, Counts, Direction, End, Entry, Errand, Frame, HEAD_BYTES, KeyProof, Listed, MICROS_MAX, Offered, Open,
-    Outcome, Plan, Removal, Request, Suite, Totals, Verdict,
+    Claim, Counts, DelegationOrder, Direction, End, Entry, Frame, HEAD_BYTES, KeyProof, Listed, MICROS_MAX, Offered,
+    Open, Outcome, Plan, Removal, Request, Suite, Totals, Verdict,
 };
 use crate::codec::Reader;
 use crate::error::WireError;
 use crate::limits::MISSES_NAMED_MAX;
 use crate::limits::{
-    ADDRESSES_MAX, FILTERS_MAX, FRAME_BYTES_MAX, LINEAGE_MAX, PATHS_MAX, RANGES_MAX, STREAMS_MAX, TOLD_BYTES_MAX,
-    XATTR_BYTES_MAX, XATTRS_MAX,
+    ADDRESSES_MAX, ANSWER_LINE_BYTES_MAX, FILTERS_MAX, FRAME_BYTES_MAX, LINEAGE_MAX, PATHS_MAX, RANGES_MAX,
+    STREAMS_MAX, XATTR_BYTES_MAX, XATTRS_MAX,
 };
 
 use accounts::{account, address, facts};
@@ -123,7 +123,7 @@ pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
         20 => Frame::Finished(totals(r)?),
         21 => Frame::Facts(list(r, STREAMS_MAX as usize + 1, "streams", facts)?),
         22 => Frame::Held(list(r, RANGES_MAX, "ranges", range)?),
-        23 => Frame::Steer(steer(r)?),
+        23 => Frame::LiveSettings(steer(r)?),
         24 => Frame::Busy(r.words("a reason")?),
         25 => Frame::Plans(list(r, ITEMS_MAX, "steps", plan)?),
         26 => {
@@ -147,7 +147,7 @@ pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
         41 => Frame::Doubted(list(r, RANGES_MAX, "files", |r| r.number("a file"))?),
         40 => {
             let mut span = || Ok(Duration::from_micros(r.number_max(MICROS_MAX, "a time")?));
-            Frame::Waited(Waited { space: span()?, writer: span()? })
+            Frame::TargetWaits(TargetWaits { space: span()?, writer: span()? })
         }
         39 => Frame::Removing(Removal { extras: r.number("extras")?, there: r.number("entries")? }),
         38 => Frame::Missed(list(r, MISSES_NAMED_MAX, "failures", |r| Ok((r.path("a path")?, refusal(r)?)))?),
@@ -176,9 +176,9 @@ fn range(r: &mut Reader) -> Result<(u64, u64, u64)> {
     Ok((r.number("a file")?, r.number("an offset")?, r.number("a length")?))
 }
 
-fn steer(r: &mut Reader) -> Result<Steer> {
+fn steer(r: &mut Reader) -> Result<LiveSettings> {
     let (limit_bit_s, streams) = (r.number("a limit")?, stream_id(r)?);
-    Ok(Steer { limit_bit_s, streams, paused: r.bool("a pause")? })
+    Ok(LiveSettings { limit_bit_s, streams, paused: r.bool("a pause")? })
 }
 
 fn plan(r: &mut Reader) -> Result<Plan> {
@@ -187,7 +187,7 @@ fn plan(r: &mut Reader) -> Result<Plan> {
 }
 
 fn long_text(r: &mut Reader) -> Result<String> {
-    let bytes = r.bytes(TOLD_BYTES_MAX, "an answer")?.to_vec();
+    let bytes = r.bytes(ANSWER_LINE_BYTES_MAX, "an answer")?.to_vec();
     String::from_utf8(bytes).map_err(|_| WireError::Invalid("an answer"))
 }
 
@@ -195,7 +195,7 @@ fn proof(r: &mut Reader) -> Result<KeyProof> {
     Ok(KeyProof { id: r.array("a key's id")?, secret: r.array("a key's secret")? })
 }
 
-fn errand(r: &mut Reader) -> Result<Errand> {
+fn errand(r: &mut Reader) -> Result<DelegationOrder> {
     let order = open(r)?;
     let sources = list(r, PATHS_MAX, "places", place)?;
     if sources.is_empty() || order.direction != Direction::Push {
@@ -203,7 +203,7 @@ fn errand(r: &mut Reader) -> Result<Errand> {
     }
     let host = r.text("a host")?;
     let port = r.number_max(u16::MAX.into(), "a port")? as u16;
-    Ok(Errand {
+    Ok(DelegationOrder {
         order,
         sources,
         to: HostPort { host, port },

@@ -5,14 +5,15 @@ mod movers;
 mod order;
 
 use model::Refusal;
-use model::account::Waited;
+use model::account::TargetWaits;
 use model::checksum::Digest;
 use model::entry::{Attributes, Kind, Meta};
 use model::locator::NodePlace;
 use model::spec::Step;
 
 use super::{
-    End, Entry, Errand, Frame, KeyProof, Listed, MICROS_MAX, Offered, Outcome, Removal, Request, Suite, Totals, Verdict,
+    DelegationOrder, End, Entry, Frame, KeyProof, Listed, MICROS_MAX, Offered, Outcome, Removal, Request, Suite,
+    Totals, Verdict,
 };
 use crate::codec::Writer;
 
@@ -42,7 +43,7 @@ pub fn encode(frame: &Frame, out: &mut Vec<u8>) {
             | Frame::Counts(_)
             | Frame::Missed(_)
             | Frame::Removing(_)
-            | Frame::Waited(_)
+            | Frame::TargetWaits(_)
             | Frame::Doubted(_)
             | Frame::Lineage(_)
     )));
@@ -77,7 +78,7 @@ pub(super) fn tag(frame: &Frame) -> u8 {
         Frame::Finished(_) => 20,
         Frame::Facts(_) => 21,
         Frame::Held(_) => 22,
-        Frame::Steer(_) => 23,
+        Frame::LiveSettings(_) => 23,
         Frame::Busy(_) => 24,
         Frame::Plans(_) => 25,
         Frame::Files(..) => 26,
@@ -94,7 +95,7 @@ pub(super) fn tag(frame: &Frame) -> u8 {
         Frame::Lineage(_) => 37,
         Frame::Missed(_) => 38,
         Frame::Removing(_) => 39,
-        Frame::Waited(_) => 40,
+        Frame::TargetWaits(_) => 40,
         Frame::Doubted(_) => 41,
     }
 }
@@ -129,7 +130,7 @@ fn body(w: &mut Writer, frame: &Frame) {
             refusal(w, r);
         }
         Frame::Open(order) => open(w, order),
-        Frame::Steer(to) => steer(w, to),
+        Frame::LiveSettings(to) => steer(w, to),
         Frame::Busy(why) => w.words(why),
         Frame::Account(of) => account(w, of),
         Frame::Addresses(at) => list(w, at, address),
@@ -190,7 +191,7 @@ fn job_body(w: &mut Writer, frame: &Frame) {
             w.number(*records);
         }),
         Frame::Doubted(files) => list(w, files, |w, id| w.number(*id)),
-        Frame::Waited(Waited { space, writer }) => {
+        Frame::TargetWaits(TargetWaits { space, writer }) => {
             [space, writer].iter().for_each(|span| w.number((span.as_micros() as u64).min(MICROS_MAX)));
         }
         Frame::Removing(Removal { extras, there }) => {
@@ -317,7 +318,7 @@ fn request(w: &mut Writer, request: &Request) {
     }
 }
 
-fn errand(w: &mut Writer, errand: &Errand) {
+fn errand(w: &mut Writer, errand: &DelegationOrder) {
     open(w, &errand.order);
     list(w, &errand.sources, place);
     w.text(&errand.to.host);

@@ -1,7 +1,7 @@
 //! A job's order, from the client.
 
 use model::locator::NodePlace;
-use model::spec::{Options, Steer};
+use model::spec::{LiveSettings, Options};
 
 /// A job's id (a UUID).
 pub type JobName = [u8; 16];
@@ -29,7 +29,7 @@ pub struct Open {
     /// The congestion control that the client requests for the node's sockets.
     pub congestion: Option<String>,
     /// The limit, streams and pause to begin with.
-    pub steer: Steer,
+    pub steer: LiveSettings,
     /// Only the files of the [`Frame::Files`](super::Frame::Files) that follow are sent, not the whole source.
     pub listed: bool,
 }

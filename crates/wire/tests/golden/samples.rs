@@ -1,6 +1,6 @@
 //! One message of every type, with values that fill every field.
 
-use model::account::{Account, Spent, Waited};
+use model::account::{Account, StageTimes, TargetWaits};
 use model::checksum::Digest;
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use model::entry::{Attributes, Kind, Meta, Owner, Timestamp, Xattr};
 use model::fault::Fault;
 use model::locator::{HostPort, NodePlace};
 use model::name::{Name, RelPath};
-use model::spec::{Delete, Filter, Options, Steer, Step, Sync};
+use model::spec::{Delete, Filter, LiveSettings, Options, Step, Sync};
 use model::{Algorithm, Bytes, Refusal, v1};
 use wire::Frame;
 use wire::frame::{
-    Claim, Counts, Direction, End, Entry, Errand, KeyProof, Listed, Offered, Open, Outcome, Plan, Removal, Request,
-    Suite, Totals, UNKNOWN_SIZE, Verdict,
+    Claim, Counts, DelegationOrder, Direction, End, Entry, KeyProof, Listed, Offered, Open, Outcome, Plan, Removal,
+    Request, Suite, Totals, UNKNOWN_SIZE, Verdict,
 };
 use wire::join::Join;
 use wire::record::Part;
@@ -79,7 +79,7 @@ fn proof() -> KeyProof {
     KeyProof { id: [7; 8], secret: [9; 32] }
 }
 
-const STEER: Steer = Steer { limit_bit_s: 10 << 30, streams: 1024, paused: true };
+const STEER: LiveSettings = LiveSettings { limit_bit_s: 10 << 30, streams: 1024, paused: true };
 
 fn order(direction: Direction, places: Vec<NodePlace>, options: Options, congestion: Option<&str>) -> Open {
     let congestion = congestion.map(str::to_owned);
@@ -119,7 +119,7 @@ fn account() -> Account {
     let spans = [1, 20, 300, 4000, 50_000].map(std::time::Duration::from_micros);
     Account {
         threads: 8,
-        spent: Spent { wall: spans, cpu: spans, longest: spans, records: 1 << 33 },
+        spent: StageTimes { wall: spans, cpu: spans, longest: spans, records: 1 << 33 },
         processors: 128,
         busy_permille: 1000,
         receive_buffer_max: 1 << 30,
@@ -176,7 +176,7 @@ fn job_and_tool_frames() -> Vec<(&'static str, Vec<Frame>)> {
             Filter { include: false, pattern: "**".into() },
         ],
     };
-    let errand = Errand {
+    let errand = DelegationOrder {
         order: order(Direction::Push, vec![at(b"there")], Options::default(), None),
         sources: vec![at(b"here"), NodePlace::Zero(Bytes(5))],
         to: HostPort { host: "dtn.example.org".into(), port: 7411 },
@@ -209,7 +209,7 @@ fn job_and_tool_frames() -> Vec<(&'static str, Vec<Frame>)> {
         ),
         ("files", vec![Frame::Files(vec![(path(b"a/b"), path(b"c")), (path(b"d"), path(b"d\xff"))], true)]),
         ("told", vec![Frame::Told(9, "{\"v\":1}".into(), true), Frame::Told(10, String::new(), false)]),
-        ("steer", vec![Frame::Steer(STEER), Frame::Steer(Steer::default())]),
+        ("steer", vec![Frame::LiveSettings(STEER), Frame::LiveSettings(LiveSettings::default())]),
         ("busy", vec![Frame::Busy("the target is full".into())]),
         ("keep", vec![Frame::Keep(60)]),
         (
@@ -236,7 +236,10 @@ fn job_and_tool_frames() -> Vec<(&'static str, Vec<Frame>)> {
             ],
         ),
         ("doubted", vec![Frame::Doubted(vec![1, 300])]),
-        ("waited", vec![Frame::Waited(Waited { space: Duration::from_millis(30_500), writer: Duration::ZERO })]),
+        (
+            "waited",
+            vec![Frame::TargetWaits(TargetWaits { space: Duration::from_millis(30_500), writer: Duration::ZERO })],
+        ),
         ("removing", vec![Frame::Removing(Removal { extras: 7, there: 1_000 })]),
         ("counts", vec![Frame::Counts(Counts { unfinished: 3, refreshed: 300 }), Frame::Counts(Counts::default())]),
         ("account", vec![Frame::Account(Box::default()), Frame::Account(Box::new(account()))]),

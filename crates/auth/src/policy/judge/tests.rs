@@ -103,7 +103,7 @@ fn with_token(claims: &Claims) -> Result<Access, Denied> {
 #[test]
 fn an_anonymous_client_gets_the_permits_for_anyone() {
     let guest = policy().access(&client()).unwrap();
-    assert!(guest.is_guest() && may(&guest, Action::Read, "public/x") && !may(&guest, Action::Create, "inbox/x"));
+    assert!(guest.is_anonymous() && may(&guest, Action::Read, "public/x") && !may(&guest, Action::Create, "inbox/x"));
     assert_eq!(guest.holder(), "guest");
     let denied = guest.allow(Action::Create, "public", true, &path("x")).unwrap_err();
     assert!(denied.is_unauthenticated(), "{denied}");
@@ -137,7 +137,7 @@ fn scopes_are_relative_to_the_issuers_path() {
     }
     assert!(may(&access, Action::Read, "public/x"), "what anyone may, everybody may");
     assert_eq!((access.who().as_str(), access.expires()), ("bob@https://one.example", Some(99)));
-    assert!(!access.is_guest());
+    assert!(!access.is_anonymous());
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn a_key_without_a_rule_gives_its_grant() {
     known.id = "0101010101010101".into();
     assert!(may(&of(&closed, &known).unwrap(), Action::Read, "scratch/x"));
     let (job, parent) = ("j".to_owned(), String::new());
-    known.errand = Some(crate::grant::Errand { job, path: None, parent, delete: false });
+    known.errand = Some(crate::grant::DelegatedScope { job, path: None, parent, delete: false });
     assert!(matches!(of(&policy(), &known), Ok(Access::Granted(_))), "one job is one job");
 }
 

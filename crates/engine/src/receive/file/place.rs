@@ -23,7 +23,7 @@ impl Incoming {
         let algorithms: Vec<Algorithm> = expected.iter().map(Digest::algorithm).collect();
         let path = &self.wanted.path;
         let _busy = sinks.busy_with(format!("reading {path} back: a mover was lost that had it open"));
-        sink.distrust();
+        sink.drop_cache();
         let source = sink.as_source()?;
         let found = digest::of_unfinished(&*source, path, &algorithms, complete.size)?;
         if expected.iter().all(|digest| found.contains(digest)) {
@@ -96,7 +96,7 @@ impl Receiving {
                 self.settle(complete.id, Outcome::Failed(refusal));
             }
             Err(PutError::Store(error)) => {
-                if error.may_go_on() {
+                if error.keeps_file() {
                     incoming.keep(self);
                 } else {
                     incoming.discard();

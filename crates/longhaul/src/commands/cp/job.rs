@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use engine::filelist::FileList;
 use model::Locator;
-use model::spec::{self, Options, Steer};
+use model::spec::{self, LiveSettings, Options};
 use parking_lot::Mutex;
 use store::Store;
 
@@ -70,14 +70,14 @@ impl CopyJob<'_> {
     }
 
     /// The limit and the number of streams at the start.
-    pub fn steer(&self) -> Steer {
+    pub fn steer(&self) -> LiveSettings {
         let streams = match self.cp.streams {
             _ if self.is_piped() => 1,
             Some(streams) => streams,
             None if self.has_remote_store() => REMOTE_STORE_STREAMS,
             None => 0,
         };
-        Steer { limit_bit_s: self.cp.limit.map_or(0, |rate| rate.0), streams, paused: false }
+        LiveSettings { limit_bit_s: self.cp.limit.map_or(0, |rate| rate.0), streams, paused: false }
     }
 
     /// Sources as typed.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{Locator, v1};
-use store::{Carried, Store};
+use store::{PayloadProtection, Store};
 
 use super::job::{CopyJob, is_on_remote_server, is_opened_here};
 use super::peer::Peer;
@@ -14,10 +14,10 @@ use crate::remote_stores::mirrors::Mirrors;
 /// The name of this host as the end of a leg.
 const HERE: &str = "here";
 
-fn word(carried: Carried) -> String {
+fn word(carried: PayloadProtection) -> String {
     match carried {
-        Carried::Tls => "tls",
-        Carried::Plain => "plain",
+        PayloadProtection::Tls => "tls",
+        PayloadProtection::Plain => "plain",
     }
     .to_owned()
 }
@@ -36,7 +36,7 @@ impl CopyJob<'_> {
     pub(super) fn legs(&self, peer: &Peer, native: Vec<v1::Carried>) -> Vec<v1::Carried> {
         let remote_stores = self.remote_stores.lock();
         // Each attempt opens the stores again. The least protected of all attempts counts.
-        let mut by_name: BTreeMap<String, Carried> = BTreeMap::new();
+        let mut by_name: BTreeMap<String, PayloadProtection> = BTreeMap::new();
         let opened = remote_stores.iter().filter_map(|(name, store)| Some((name.clone(), store.carried()?)));
         for (name, carried) in opened.chain(self.mirrors.iter().flat_map(Mirrors::carried)) {
             let worst = by_name.entry(name).or_insert(carried);

@@ -23,7 +23,7 @@ pub(super) fn to_target(job: &CopyJob<'_>) -> Result<Exit, Failure> {
         Some(dir) => Some(Export::here("here", dir, true)),
         None if is_on_remote_server(job.target) => {
             let dir = job.target.to_string();
-            Some(Export { abroad: Some(target.store), ..Export::here("here", dir, true) })
+            Some(Export { remote_store: Some(target.store), ..Export::here("here", dir, true) })
         }
         None => None,
     };
@@ -38,7 +38,7 @@ pub(super) fn to_target(job: &CopyJob<'_>) -> Result<Exit, Failure> {
 pub(super) fn to_standard_output(job: &CopyJob<'_>) -> Result<Exit, Failure> {
     let SourceRoot { store, path, .. } = job.roots()?.remove(0);
     let dir = job.sources[0].to_string();
-    let export = Export { abroad: Some(store), ..Export::here("here", dir, false) };
+    let export = Export { remote_store: Some(store), ..Export::here("here", dir, false) };
     let places = vec![NodePlace::Path { export: "here".into(), path }];
     with_loopback_node(job, Some(export), Rights::Read, |peer| job.pull(peer, places))
 }

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use auth::AccessKey;
-use hub::keys::{Keys, RoleGrant};
+use hub::keys::{KeyGrant, Keys};
 use jiff::Timestamp;
 use model::fault::{Exit, Fault};
 use model::v1::hub::Role;
@@ -34,7 +34,7 @@ fn date(at_ms: i64) -> String {
     Timestamp::from_millisecond(at_ms).map_or_else(|_| at_ms.to_string(), |at| at.to_string())
 }
 
-fn line(grant: &RoleGrant) -> RoleGrantLine<'_> {
+fn line(grant: &KeyGrant) -> RoleGrantLine<'_> {
     RoleGrantLine {
         v: 1,
         event: "grant",
@@ -85,7 +85,7 @@ pub fn run(args: HubGrant, settings: &Settings, printer: &Printer) -> Result<Exi
     let id: [u8; 8] = random()?;
     let secret: [u8; 32] = random()?;
     let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
-    let grant = RoleGrant {
+    let grant = KeyGrant {
         id: model::hex::encode(&id),
         role,
         community: args.community,
@@ -107,7 +107,7 @@ pub fn run(args: HubGrant, settings: &Settings, printer: &Printer) -> Result<Exi
     Ok(Exit::Done)
 }
 
-fn describe(grant: &RoleGrant) -> String {
+fn describe(grant: &KeyGrant) -> String {
     let of = if grant.community.is_empty() { "all communities" } else { &grant.community };
     let until = grant.expires.map_or_else(|| "without end".to_owned(), |at| format!("until {}", date(at)));
     let name = if grant.name.is_empty() { String::new() } else { format!(" ({})", grant.name) };

@@ -8,8 +8,8 @@ use model::fault::Fault;
 use tokio::runtime::Runtime;
 use tokio::sync::watch::Receiver;
 use watch::config::Config;
-use watch::run::{Opened, WatchError};
-use watch::state::{Watch, Watched};
+use watch::run::{OpenWatch, WatchError};
+use watch::state::{Watch, WatchPlan};
 
 use crate::failure::Failure;
 use crate::settings::Settings;
@@ -23,18 +23,18 @@ fn failed(error: WatchError) -> Failure {
 ///
 /// # Errors
 /// The file or the archive cannot be read.
-pub fn open(runtime: &Runtime, file: &Path, state: &Path, settings: &Settings) -> Result<Opened, Failure> {
+pub fn open(runtime: &Runtime, file: &Path, state: &Path, settings: &Settings) -> Result<OpenWatch, Failure> {
     let config = Config::read(file).map_err(|error| Failure::usage(error.to_string()))?;
     runtime.block_on(watch::run::open(config, state, settings.authorities())).map_err(failed)
 }
 
 /// The part of the hub's API that the watch serves.
-pub fn api_part(opened: &Opened) -> Part {
+pub fn api_part(opened: &OpenWatch) -> Part {
     Part { prefix: watch::api::PREFIX, router: watch::api::router(opened.watch()) }
 }
 
 /// Runs the watch until the hub stops.
-pub fn start(runtime: &Runtime, opened: Opened, stop: Receiver<bool>) -> Arc<Watch> {
+pub fn start(runtime: &Runtime, opened: OpenWatch, stop: Receiver<bool>) -> Arc<Watch> {
     let watch = opened.watch();
     runtime.spawn(async move {
         if let Err(error) = opened.run(stop).await {
@@ -46,7 +46,7 @@ pub fn start(runtime: &Runtime, opened: Opened, stop: Receiver<bool>) -> Arc<Wat
 
 /// Reloads the configuration of the watch.
 pub fn reload(watch: &Watch, file: &Path) {
-    match Config::read(file).and_then(Watched::of) {
+    match Config::read(file).and_then(WatchPlan::of) {
         Ok(watched) => {
             watch.replace(watched);
             tracing::info!(file = %file.display(), "the configuration of the watch was read again");

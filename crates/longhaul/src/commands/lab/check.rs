@@ -60,13 +60,14 @@ fn verdict_words(verdict: &Verdict) -> (&'static str, Option<&str>) {
 
 fn print_finding(finding: &Finding, printer: &Printer) {
     let (verdict, why) = verdict_words(&finding.verdict);
-    let Finding { where_, what, wanted, measured, .. } = finding;
+    let Finding { path_and_direction, what, wanted, measured, .. } = finding;
     if printer.is_json() {
-        let line = FindingLine { v: 1, event: "lab_finding", path: where_, what, wanted, measured, verdict, why };
+        let line =
+            FindingLine { v: 1, event: "lab_finding", path: path_and_direction, what, wanted, measured, verdict, why };
         return printer.object(&line);
     }
     let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
-    printer.line(&format!("{where_:40} {what:5} wanted {wanted}, measured {measured}: {verdict}{why}"));
+    printer.line(&format!("{path_and_direction:40} {what:5} wanted {wanted}, measured {measured}: {verdict}{why}"));
 }
 
 fn ceiling_line(ceiling: &Ceiling) -> String {

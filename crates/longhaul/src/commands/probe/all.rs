@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use client::FarNode;
+use client::RemoteNode;
 use model::HostPort;
 use model::units::BitRate;
 use model::v1::probe::Direction;
@@ -156,7 +156,7 @@ impl TestSequence<'_> {
     fn run_test<T>(
         &mut self,
         name: &str,
-        test: impl FnOnce(&mut FarNode, &Stop) -> Result<T, Failure>,
+        test: impl FnOnce(&mut RemoteNode, &Stop) -> Result<T, Failure>,
     ) -> Result<Option<T>, Failure> {
         if self.is_chatty {
             Printer::stderr_line(&format!("{name} …"));

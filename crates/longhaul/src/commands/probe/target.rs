@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::net::{SocketAddr, ToSocketAddrs};
 
-use client::FarNode;
+use client::RemoteNode;
 use engine::Timeouts;
 use model::locator::NodePlace;
 use model::{HostPort, Locator};
@@ -98,10 +98,10 @@ pub fn resolve(at: &HostPort) -> Result<SocketAddr, Failure> {
 ///
 /// # Errors
 /// The node cannot be reached, or refuses the login.
-pub fn connect(at: &HostPort, settings: &Settings) -> Result<FarNode, Failure> {
+pub fn connect(at: &HostPort, settings: &Settings) -> Result<RemoteNode, Failure> {
     let session = settings.connect(at, false, Timeouts::default())?;
     let address = session.peer_address().map_or_else(|| resolve(at), Ok)?;
-    Ok(FarNode::new(session, address, at.to_string()))
+    Ok(RemoteNode::new(session, address, at.to_string()))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use client::FarNode;
+use client::RemoteNode;
 use model::v1::probe::tcp::{Interval, Order, Report};
 use probe::Stop;
 
@@ -12,7 +12,7 @@ use crate::settings::Settings;
 
 /// The other end of a TCP test, connected.
 pub enum TcpPeer {
-    Node(Box<FarNode>),
+    Node(Box<RemoteNode>),
     Iperf3(SocketAddr),
 }
 

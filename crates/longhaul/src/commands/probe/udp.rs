@@ -1,6 +1,6 @@
 //! `longhaul probe udp`: rate, loss and order of datagrams, and the round trips of requests.
 
-use client::FarNode;
+use client::RemoteNode;
 use model::HostPort;
 use model::units::{BitRate, Bytes};
 use model::v1::probe::host::Hosts;
@@ -231,7 +231,7 @@ fn print_point(point: &UdpPoint, reverse: bool, printer: &Printer) {
     }
 }
 
-fn request(udp: &ProbeUdp, node: &mut FarNode, printer: &Printer, stop: &Stop) -> Result<Vec<Figure>, Failure> {
+fn request(udp: &ProbeUdp, node: &mut RemoteNode, printer: &Printer, stop: &Stop) -> Result<Vec<Figure>, Failure> {
     let size =
         |bytes: &Bytes| u32::try_from(bytes.0).map_err(|_| Failure::usage(format!("answers of {bytes}: too large")));
     let order = UdpRequestOrder {

@@ -188,7 +188,7 @@ impl SettingsSource {
             typed => typed.iter().map(|text| text.parse::<Export>()).collect::<Result<Vec<_>, _>>()?,
         };
         for export in &mut exports {
-            export.abroad = remote_stores::export(&export.dir, web.authorities.as_ref())?;
+            export.remote_store = remote_stores::export(&export.dir, web.authorities.as_ref())?;
         }
         Ok(NodeSettings {
             listen: serve.listen.clone().or(file.listen),

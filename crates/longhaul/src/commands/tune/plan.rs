@@ -6,7 +6,7 @@ use model::Exit;
 use serde::Serialize;
 use tune::audit::{Finding, Status};
 use tune::plan::{Change, barred, diff, plan, script};
-use tune::rule::Means;
+use tune::rule::ChangeMethod;
 
 use super::{AuditedHost, ids};
 use crate::args::TunePlan;
@@ -53,14 +53,15 @@ pub fn run(args: &TunePlan, audited: &AuditedHost<'_>, printer: &Printer) -> Res
 
 /// A finding as root would see it: a plan also has the settings that this user cannot write.
 fn as_root(finding: &Finding) -> Finding {
-    let is_settable = finding.status == Status::Differs && finding.set != Means::Manual;
+    let is_settable = finding.status == Status::Differs && finding.set != ChangeMethod::Manual;
     Finding { writable: finding.writable || is_settable, ..finding.clone() }
 }
 
 /// The rules that differ and can be changed only by hand.
 fn by_hand(findings: &[Finding], only: &[String]) -> Vec<String> {
     let is_selected = |finding: &&Finding| only.is_empty() || only.contains(&finding.id);
-    let manual = findings.iter().filter(|f| f.status == Status::Differs && f.set == Means::Manual).filter(is_selected);
+    let manual =
+        findings.iter().filter(|f| f.status == Status::Differs && f.set == ChangeMethod::Manual).filter(is_selected);
     let mut ids: Vec<String> = manual.map(|finding| finding.id.clone()).collect();
     ids.dedup();
     ids

@@ -9,7 +9,7 @@ use model::name::RelPath;
 use model::spec::Filter;
 use serde_json::Value;
 use wire::Frame;
-use wire::frame::{Direction, Errand, KeyProof, Request};
+use wire::frame::{DelegationOrder, Direction, KeyProof, Request};
 
 use super::measures::{bytes_below, memory};
 use super::requests::Requests;
@@ -103,7 +103,8 @@ fn large_native_orders_of_one_holder_are_bounded() {
         order.options.filters = vec![filter.clone(); 2];
         let to = HostPort { host: "127.0.0.1".into(), port: 1 };
         let key = KeyProof { id: [7; 8], secret: [7; 32] };
-        let errand = Errand { order, sources: sources.clone(), to, node: [7; 32], key, plain: false, retry_for_s: 0 };
+        let errand =
+            DelegationOrder { order, sources: sources.clone(), to, node: [7; 32], key, plain: false, retry_for_s: 0 };
         taken += usize::from(session.ask_text(Request::Carry(Box::new(errand))).is_ok());
     }
     before.assert_bounded(&node, &format!("{taken} orders of 480 KB were taken"));

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use model::fault::Fault;
 use model::locator::HostPort;
-use wire::frame::{Direction, Errand, KeyProof, Request};
+use wire::frame::{DelegationOrder, Direction, KeyProof, Request};
 
 use super::session::{Session, order_at, place};
 use crate::client::{Client, words};
@@ -34,7 +34,7 @@ fn bait() -> (TcpListener, u16) {
 }
 
 fn errand(port: u16) -> Request {
-    Request::Carry(Box::new(Errand {
+    Request::Carry(Box::new(DelegationOrder {
         order: order_at(Direction::Push, place("data", "x")),
         sources: vec![place("data", "f")],
         to: HostPort { host: "127.0.0.1".into(), port },

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use lab::rig::{self, Fixture};
+use lab::fixture::{self, Fixture};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -100,7 +100,7 @@ struct Observatory {
 
 impl Observatory {
     fn up(test: &str) -> Option<Observatory> {
-        let rig = rig::up(test, &scenario())?;
+        let rig = fixture::up(test, &scenario())?;
         let dir = tempfile::tempdir().unwrap();
         let config = dir.path().join("hub.toml");
         let keys: Vec<String> = SITES.iter().map(|(site, _)| grant(&dir, site)).collect();

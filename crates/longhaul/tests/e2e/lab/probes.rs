@@ -3,7 +3,7 @@
 
 use std::process::Stdio;
 
-use lab::rig::up;
+use lab::fixture::up;
 use serde_json::Value;
 
 use super::{CpuWaitBaseline, is_judged, serve_at_b};

@@ -42,8 +42,8 @@ fn a_dry_run_reads_and_makes_nothing() {
 fn names_that_lead_elsewhere_are_refused() {
     let client = Client::new();
     fs::create_dir_all(client.path("elsewhere/sites")).unwrap();
-    let elsewhere = client.path("elsewhere");
-    for name in ["", ".", "..", "../..", "a/b", elsewhere.to_str().unwrap()] {
+    let advertised_addresses = client.path("elsewhere");
+    for name in ["", ".", "..", "../..", "a/b", advertised_addresses.to_str().unwrap()] {
         run(&client, words!["down", name]).refused(2, &["cannot be a lab's name", "--lab"]);
         for words in [words!["status"], words!["exec", "a", "--", "true"], words!["up", "lan"]] {
             run(&client, [words!["--lab", name], words].concat()).refused(2, &["cannot be a lab's name"]);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use lab::rig::{Fixture, up};
+use lab::fixture::{Fixture, up};
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -115,8 +115,8 @@ fn forged_clear(context: &CaseContext) {
 fn less(context: &CaseContext) {
     let (dir, file) = (context.closed(), context.write("f", FORTY));
     dir.put("f", FORTY);
-    let elsewhere = context.world.tokens.wlcg("storage.read:/elsewhere");
-    bearer(context, &elsewhere, &[], &dir.https("f")).expect_status(403);
+    let advertised_addresses = context.world.tokens.wlcg("storage.read:/elsewhere");
+    bearer(context, &advertised_addresses, &[], &dir.https("f")).expect_status(403);
     let reads = context.token(&["read"]);
     bearer(context, &reads, &["-T", &file], &dir.https("g")).expect_status(403);
     bearer(context, &reads, &["-X", "DELETE"], &dir.https("f")).expect_status(403);

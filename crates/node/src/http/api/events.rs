@@ -189,7 +189,7 @@ impl EventStream {
             if self.written_at.elapsed() >= HEARTBEAT {
                 self.write(context, ": still here\n\n")?;
             }
-            if context.web.services.is_stopping() || context.exchange.is_gone() {
+            if context.web.services.is_stopping() || context.exchange.is_closed_by_peer() {
                 return Ok(());
             }
             std::thread::sleep(CHECK_EVERY);

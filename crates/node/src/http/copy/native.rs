@@ -14,12 +14,12 @@ use engine::Trust;
 use engine::control::{Control, Label};
 use engine::receive::TargetPlace;
 use engine::scan::SourceRoot;
-use engine::session::{Connect, Means, Session};
-use engine::transfer::{Ends, Note, Transfer};
+use engine::session::{Connect, Session, SessionParts};
+use engine::transfer::{Ends, Transfer, TransferEvent};
 use model::fault::Blame;
 use model::id::{JobId, Uuid};
 use model::locator::NodePlace;
-use model::spec::{Options, Steer, Sync};
+use model::spec::{LiveSettings, Options, Sync};
 use model::{Algorithm, Digest, Fault, HostPort, RelPath};
 use web::{Client, Dialer, Headers, HttpUrl, Method};
 
@@ -105,7 +105,7 @@ impl NativeCopy {
             Ends::Push { .. } => (vec!["here".to_owned()], format!("lh://{}/{}", self.at.host, self.place)),
         };
         let label = Label { id: self.job, role: "copy", source, target };
-        let control = Control::new(label, Steer::default(), Arc::default());
+        let control = Control::new(label, LiveSettings::default(), Arc::default());
         let _entry = services.jobs.begin(*self.job.as_bytes(), "copy", holder, &control);
         let checksums = vec![Algorithm::Crc32c, Algorithm::Adler32];
         let options = Options { sync: Sync::None, no_overwrite: !overwrite, checksums, ..Options::default() };
@@ -113,24 +113,24 @@ impl NativeCopy {
             id: JobId(self.job),
             options,
             congestion: None,
-            means: Means {
+            means: SessionParts {
                 streams_max: services.access.policy().third_party.max_streams.into(),
                 history: Some(services.access.history()),
                 path_shares: Some(services.access.path_shares()),
-                ..Means::default()
+                ..SessionParts::default()
             },
             ends,
             files: None,
             retry_for: RETRY_FOR,
             once: false,
             begun: false,
-            fares_better: None,
+            is_retry_useful: None,
             control: &control,
             keep: None,
         };
         let mut connect = || self.session();
-        let mut note = |note: Note<'_>| {
-            if let Note::News(engine::job::News::Progress(reached, _)) = note {
+        let mut note = |note: TransferEvent<'_>| {
+            if let TransferEvent::JobEvent(engine::job::JobEvent::Progress(reached, _)) = note {
                 progress.set(reached.bytes_arrived);
             }
             if progress.is_cancelled() {

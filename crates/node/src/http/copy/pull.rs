@@ -8,7 +8,7 @@ use model::{Algorithm, Fault, Kind};
 use parking_lot::Mutex;
 use serve::buffer;
 use store::{Sink, Writes};
-use web::client::{REDIRECTS_MAX, for_others, redirect};
+use web::client::{REDIRECTS_MAX, fields_for_other_servers, redirect};
 use web::copy::Order;
 use web::range::ContentRange;
 use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response};
@@ -321,7 +321,11 @@ fn part<'a>(
         200 if whole => {}
         206 if !whole => check_range(&response, task, pull.found)?,
         200 => {
-            return Err(Failure::new(Fault::Peer, 502, "the source takes no ranges, though its answer to HEAD says so"));
+            return Err(Failure::new(
+                Fault::Peer,
+                502,
+                "the source takes no ranges, though its answer to HEAD says so",
+            ));
         }
         _ => return Err(remote::refused(&mut connection.client, &response, body, "GET", &url, &pull.secrets)),
     }
@@ -365,7 +369,7 @@ fn fetch_from<'a>(
             return Err(Failure::new(Fault::Auth, 403, "the source redirects from TLS to a clear line"));
         }
         if !url.is_same_origin(&to) {
-            headers = for_others(&headers);
+            headers = fields_for_other_servers(&headers);
         }
         url = to;
         connection = CopyConnection::dial(pull.dialer, &url, pull.progress)?;
@@ -465,7 +469,7 @@ fn fetch_unknown_size<'a>(pull: &Pull<'a>, connection: CopyConnection<'a>) -> Re
         return Err(remote::refused(client, &response, body, "GET", &url, &pull.secrets));
     }
     remote::check_coding(&response, &url, pull.has_promise)?;
-    if body.ends_with_line() && client.conn().tls().is_none() && !pull.has_promise {
+    if body.ends_with_connection() && client.conn().tls().is_none() && !pull.has_promise {
         let text = "the source does not state the length of its file, and over a connection in clear text a truncated file \
                     looks complete; a digest (Repr-Digest, or one of the source) or https would show it";
         return Err(Failure::new(Fault::Peer, 502, text));

@@ -10,7 +10,7 @@ use model::{Algorithm, Fault, RelPath};
 use serve::PIECE_BYTES;
 use serve::buffer;
 use store::{Source, Stat};
-use web::client::{REDIRECTS_MAX, for_others, redirect};
+use web::client::{REDIRECTS_MAX, fields_for_other_servers, redirect};
 use web::copy::Order;
 use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response, digest};
 
@@ -202,7 +202,7 @@ fn send<'a>(
             return Err(Failure::new(Fault::Auth, 403, "the destination redirects from TLS to a clear line"));
         }
         if !url.is_same_origin(&to) {
-            headers = for_others(&headers);
+            headers = fields_for_other_servers(&headers);
         }
         url = to;
         push.progress.reset();
@@ -285,7 +285,7 @@ fn body(push: &Push<'_>, client: &mut Client) -> Result<BodyOutcome, Failure> {
 /// when they know which server has room.
 fn early_answer(client: &mut Client) -> Result<Option<(Response, Body)>, Failure> {
     let lost = |error| Failure::new(Fault::Path, 502, format!("the connection to the destination broke: {error}"));
-    while client.conn_mut().has_word().map_err(lost)? {
+    while client.conn_mut().has_input().map_err(lost)? {
         let (response, body) = client.receive_within(&Method::Put, HEAD_WITHIN)?;
         if response.status >= 200 {
             return Ok(Some((response, body)));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::{Algorithm, Digest, Fault, Retry};
-use web::client::{Answer, ask, for_others, without_credentials};
+use web::client::{Answer, ask, fields_for_other_servers, without_credentials};
 use web::copy::Order;
 use web::{Client, Dialer, Headers, HttpUrl, Method, Request, Response, digest};
 
@@ -213,7 +213,7 @@ pub(crate) fn find_source(
         200 => {
             let has_promise = !requested.is_empty() || !digests(&answer.response.headers).is_empty();
             check_coding(&answer.response, &answer.url, has_promise)?;
-            let headers = if answer.url.is_same_origin(source) { base } else { for_others(&base) };
+            let headers = if answer.url.is_same_origin(source) { base } else { fields_for_other_servers(&base) };
             Ok(read(&answer.response, answer.url, headers))
         }
         // Some servers do not support HEAD: the answer to GET has the facts.

@@ -44,7 +44,7 @@ impl Listener for RequestContext<'_> {
     }
 
     fn is_gone(&self) -> bool {
-        self.exchange.is_gone()
+        self.exchange.is_closed_by_peer()
     }
 }
 

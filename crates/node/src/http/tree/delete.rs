@@ -3,7 +3,7 @@
 
 use auth::Action;
 use model::{Kind, RelPath};
-use store::{Overseer, Reached};
+use store::{Overseer, PathRules};
 use web::dav::Depth;
 
 use super::failures::EntryFailures;
@@ -71,7 +71,7 @@ pub(super) fn tree(
         return Err(refuse(403, "the root of what your credential opens cannot be removed"));
     };
     // No link is followed from here on, even if a directory is replaced by one meanwhile.
-    let store = store::below_of(&resolved.store, &resolved.path.parent(), Reached::FreelyThenNoLink)?;
+    let store = store::below_of(&resolved.store, &resolved.path.parent(), PathRules::FreelyThenNoLink)?;
     let mut removal = Removal { context, place, failures: EntryFailures::default(), entries: 0, broken: None };
     let removed = store::remove_tree(&*store, &RelPath::root().join(&name), &mut removal);
     let Removal { mut failures, entries, broken, .. } = removal;
@@ -105,7 +105,7 @@ impl Removal<'_, '_> {
 impl Overseer for Removal<'_, '_> {
     fn goes_on(&mut self) -> bool {
         self.entries += 1;
-        !self.entries.is_multiple_of(CHECK_EVERY) || !self.context.exchange.is_gone()
+        !self.entries.is_multiple_of(CHECK_EVERY) || !self.context.exchange.is_closed_by_peer()
     }
 
     fn may_go(&mut self, path: &RelPath) -> store::Result<()> {

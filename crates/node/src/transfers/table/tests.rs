@@ -3,7 +3,7 @@
 use super::*;
 use auth::{Grant, Rights};
 use engine::control::Label;
-use model::spec::Steer;
+use model::spec::LiveSettings;
 
 fn access(name: u8) -> Access {
     Access::Granted(Grant::new([name; 8], &[2; 32], "d".into(), &model::RelPath::root(), Rights::Write, 0))
@@ -21,7 +21,7 @@ fn end(table: &mut Table, id: Uuid) -> Vec<(Uuid, String)> {
 }
 
 fn control() -> Control {
-    Control::new(Label::default(), Steer::default(), Arc::default())
+    Control::new(Label::default(), LiveSettings::default(), Arc::default())
 }
 
 fn all(limit: usize) -> PageQuery<Stage> {

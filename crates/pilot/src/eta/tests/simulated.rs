@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use model::Progress;
-use model::spec::Steer;
+use model::spec::LiveSettings;
 
 use super::Estimator;
 
@@ -186,7 +186,7 @@ pub fn judge(trace: &[(f64, Progress)]) -> Verdict {
     let mut verdict = Verdict { seconds: end, ..Verdict::default() };
     let mut next = 0.0;
     for (now, progress) in trace {
-        estimator.observe(Duration::from_secs_f64(*now), progress, &Steer::default(), false);
+        estimator.observe(Duration::from_secs_f64(*now), progress, &LiveSettings::default(), false);
         if *now < next || progress.bytes_arrived * 10 < progress.bytes_offered {
             continue;
         }

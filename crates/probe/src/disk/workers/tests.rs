@@ -6,17 +6,17 @@ use rustix::mount::{MountFlags, mount};
 use sys::namespace::Namespaces;
 
 use super::super::order::SpaceNeeded;
-use super::super::test_directory::Ground;
+use super::super::test_directory::OpenDirectory;
 use super::*;
 
 /// A temporary directory, and the same directory opened for a test.
-fn ground() -> (tempfile::TempDir, Ground) {
+fn ground() -> (tempfile::TempDir, OpenDirectory) {
     let above = tempfile::tempdir().unwrap();
-    let ground = Ground::open(above.path()).unwrap();
+    let ground = OpenDirectory::open(above.path()).unwrap();
     (above, ground)
 }
 
-fn place(ground: &Ground) -> TestDirectory<'_> {
+fn place(ground: &OpenDirectory) -> TestDirectory<'_> {
     TestDirectory::make(ground, SpaceNeeded { bytes: 4096, files: 1 }).unwrap()
 }
 
@@ -146,7 +146,7 @@ fn a_disk_that_another_program_fills_ends_the_workers() {
                 return;
             }
         };
-        let ground = Ground::open(above.path()).unwrap();
+        let ground = OpenDirectory::open(above.path()).unwrap();
         let place = place(&ground);
         let others = above.path().join("others");
         let work = |worker: &mut Worker<'_>, _: &mut ()| {

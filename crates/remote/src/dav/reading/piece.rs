@@ -93,7 +93,7 @@ impl DavFile {
         }
         // A chunked body ends after its last byte, with a further read.
         let ended = begun.body.length().is_some() || begun.client.read(&mut begun.body, &mut buffer)? == 0;
-        if handle.finish_unless_given_up() && ended && !begun.body.ends_with_line() {
+        if handle.finish_unless_given_up() && ended && !begun.body.ends_with_connection() {
             self.dav.0.server.keep(&begun.url, &begun.response, begun.client);
         }
         Ok(())

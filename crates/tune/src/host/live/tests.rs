@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::audit::Audit;
-use crate::rule::{Means, Read, rules};
+use crate::rule::{ChangeMethod, Read, rules};
 use crate::subjects::Subjects;
 use crate::target::Target;
 
@@ -46,7 +46,7 @@ fn every_name_of_the_table_has_a_reader() {
             _ => continue,
         };
         assert!(has_reader(&result), "{}: {result:?}", rule.id);
-        if rule.set != Means::Manual {
+        if rule.set != ChangeMethod::Manual {
             assert!(has_reader(&written.clone().map(|()| String::new())), "{}: {written:?}", rule.id);
             assert!(written.is_err(), "{}: there is no such NIC", rule.id);
         }

@@ -143,7 +143,7 @@ impl Mesh {
     async fn new(faults: &[DrawnFault], seed: u64) -> Mesh {
         let dir = tempfile::tempdir().unwrap();
         let archive = Archive::open(&format!("sqlite:{}/watch.db", dir.path().display())).await.unwrap();
-        let watched = Watched::of(Config::parse(&configuration()).unwrap()).unwrap();
+        let watched = WatchPlan::of(Config::parse(&configuration()).unwrap()).unwrap();
         let tests = watched.mesh.tests.iter().filter(|test| test.kind == TestKind::Latency);
         let tests: Vec<Test> = tests.cloned().collect();
         let (watch, changes) = Watch::new(watched, archive).await.unwrap();

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use model::account::{Account, STAGES, Spent};
+use model::account::{Account, STAGES, StageTimes};
 use model::v1;
 
 use super::{MICROS_MAX, Reader, Result, STREAMS_MAX, WireError, stream_id};
@@ -54,7 +54,7 @@ pub(super) fn account(r: &mut Reader) -> Result<Account> {
     let (wall, cpu, longest) = (spans(r)?, spans(r)?, spans(r)?);
     Ok(Account {
         threads,
-        spent: Spent { wall, cpu, longest, records: r.number(what)? },
+        spent: StageTimes { wall, cpu, longest, records: r.number(what)? },
         processors: small(r)?,
         busy_permille: r.number_max(1000, what)? as u32,
         receive_buffer_max: r.number(what)?,

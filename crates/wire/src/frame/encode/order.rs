@@ -1,6 +1,6 @@
 //! Encodes a job's order, and its settings.
 
-use model::spec::{Delete, Options, Steer, Sync};
+use model::spec::{Delete, LiveSettings, Options, Sync};
 
 use super::super::{Direction, Open};
 use super::{list, place};
@@ -48,7 +48,7 @@ pub(super) fn open(w: &mut Writer, order: &Open) {
     w.bool(order.listed);
 }
 
-pub(super) fn steer(w: &mut Writer, steer: &Steer) {
+pub(super) fn steer(w: &mut Writer, steer: &LiveSettings) {
     w.number(steer.limit_bit_s);
     w.number(steer.streams.into());
     w.bool(steer.paused);

@@ -1,7 +1,7 @@
 //! Labs for tests: one at a time on a machine, and a message on standard error where there can be none.
 //!
 //! ```no_run
-//! let Some(lab) = lab::rig::up("my_test", "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"100ms\"") else { return };
+//! let Some(lab) = lab::fixture::up("my_test", "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"100ms\"") else { return };
 //! let output = lab.command("a", "ping").unwrap().args(["-c", "1", "b"]).output().unwrap();
 //! lab.set("a-b", &[("loss", "1%")]).unwrap();
 //! let truth = lab.reading().unwrap();
