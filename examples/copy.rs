@@ -48,8 +48,8 @@ fn main() -> Result<()> {
         control: &control,
         keep: None,
     };
-    let outcome = transfer.run(&mut || connect(&at, key.as_slice()), &mut |note| {
-        if let TransferEvent::Again(error, pause) = note {
+    let outcome = transfer.run(&mut || connect(&at, key.as_slice()), &mut |event| {
+        if let TransferEvent::Again(error, pause) = event {
             println!("{error}; next attempt in {pause:?}");
         }
     })?;
@@ -64,9 +64,10 @@ fn main() -> Result<()> {
 /// Connects to the node. A key has the fingerprint of its node, so that no other host can pose as the node.
 fn connect(at: &HostPort, keys: &[AccessKey]) -> engine::Result<Session> {
     let trust = Trust::Fingerprints(keys.iter().map(|key| key.node).collect());
-    let no_random = |error| engine::Error::Host { doing: "draw random numbers", source: std::io::Error::other(error) };
+    let random_error =
+        |error| engine::Error::Host { doing: "draw random numbers", source: std::io::Error::other(error) };
     let timeouts = Timeouts::default();
-    let session = identity::random().map_err(no_random)?;
+    let session = identity::random().map_err(random_error)?;
     Session::connect(
         at,
         &Connect {

@@ -1,4 +1,4 @@
-//! An HTTP server of files in thirty lines: `cargo run -p examples --bin files -- DIRECTORY`, then `curl http://ADDRESS/NAME`.
+//! An HTTP file server in thirty lines: `cargo run -p examples --bin files -- DIRECTORY`, then `curl http://ADDRESS/NAME`.
 
 #![allow(clippy::print_stdout, reason = "a program prints its address")]
 
@@ -27,7 +27,7 @@ impl Files {
 impl Service for Files {
     fn answer(&self, exchange: &mut dyn Exchange) {
         if self.send(exchange).is_err() && !exchange.has_begun() {
-            // The answer fails only if the client has hung up.
+            // The response fails only if the client has closed the connection.
             let _ = exchange.begin(Response::new(404), Length::Known(0)).and_then(|()| exchange.end(&Headers::new()));
         }
     }

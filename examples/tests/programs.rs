@@ -58,12 +58,12 @@ fn a_file_is_served() {
     let get = |name: &str| {
         let mut socket = TcpStream::connect(address).unwrap();
         write!(socket, "GET /{name} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = Vec::new();
-        socket.read_to_end(&mut answer).unwrap();
-        answer
+        let mut response = Vec::new();
+        socket.read_to_end(&mut response).unwrap();
+        response
     };
-    let answer = get("events");
-    assert!(answer.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&answer[..100]));
-    assert!(answer.ends_with(&vec![7; 300_000]));
+    let response = get("events");
+    assert!(response.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&response[..100]));
+    assert!(response.ends_with(&vec![7; 300_000]));
     assert!(get("nothing").starts_with(b"HTTP/1.1 404 "));
 }

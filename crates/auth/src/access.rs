@@ -184,10 +184,7 @@ fn within(grant: &Grant, action: Action, export: &str, path: &RelPath) -> Result
     let reached = path.starts_with(&prefix) || (action.reaches_up() && prefix.starts_with(path));
     if grant.export != export || !reached {
         let place = |export: &str, path: &RelPath| format!("{export}/{path}");
-        return Err(Denied::AdvertisedAddresses {
-            granted: place(&grant.export, &prefix),
-            wanted: place(export, path),
-        });
+        return Err(Denied::OtherPath { granted: place(&grant.export, &prefix), wanted: place(export, path) });
     }
     Ok(())
 }
@@ -236,10 +233,7 @@ mod tests {
         assert!(access.allow(Action::Read, "data", true, &path("a/b/c")).is_ok());
         assert!(access.allow(Action::Read, "data", true, &path("a/b")).is_ok());
         for outside in ["a", "a/bc", ""] {
-            assert!(matches!(
-                access.allow(Action::Read, "data", true, &path(outside)),
-                Err(Denied::AdvertisedAddresses { .. })
-            ));
+            assert!(matches!(access.allow(Action::Read, "data", true, &path(outside)), Err(Denied::OtherPath { .. })));
         }
         assert!(access.allow(Action::Read, "other", true, &path("a/b")).is_err());
     }

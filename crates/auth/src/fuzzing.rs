@@ -1,5 +1,5 @@
-//! The parsers of bytes from peers, as plain functions: the property tests run them in every `make test`, `make fuzz`
-//! (`fuzz/` at the root of the workspace) for as long as it is given.
+//! The parsers of bytes from peers, as plain functions: the property tests run them in every `make test`, and
+//! `make fuzz` (`fuzz/` at the root of the workspace) runs them for a given time.
 //!
 //! Each function takes any bytes and must return without a panic, and no bytes give access that no secret or signature proves.
 
@@ -51,8 +51,8 @@ pub fn macaroon(bytes: &[u8]) {
     let good = macaroon::mint(&secret, "l", "u:h", &caveats);
     let narrowed = macaroon::attenuate(&good, text).and_then(|text| macaroon::verify(&secret, &text, 0));
     let (Ok(before), Ok(after)) = (macaroon::verify(&secret, &good, 0), narrowed) else { return };
-    assert!(before.actions().contains(after.actions()), "a caveat gave something");
-    assert!(after.path.starts_with(&before.path), "a caveat led elsewhere");
+    assert!(before.actions().contains(after.actions()), "a caveat added an action");
+    assert!(after.path.starts_with(&before.path), "a caveat allowed another path");
 }
 
 /// Parses a policy, and a distinguished name.
@@ -103,7 +103,7 @@ pub fn grants(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(grants) = toml::from_str::<Grants>(text) else { return };
     let written = toml::to_string(&grants);
-    assert!(written.is_ok_and(|text| toml::from_str(&text).as_ref() == Ok(&grants)), "grants read otherwise");
+    assert!(written.is_ok_and(|text| toml::from_str(&text).as_ref() == Ok(&grants)), "grants are parsed differently");
     for grant in &grants.list {
         let _ = grant.prefix_path();
         let [with, without] = [true, false].map(|delete| grant.is_for("job", None, delete));

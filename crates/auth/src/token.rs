@@ -113,14 +113,14 @@ pub fn peek(token: &str) -> Result<UnverifiedToken, TokenError> {
 /// # Errors
 /// [`TokenError`], with the reason. Only [`TokenError::UnknownKid`] could pass with newer keys.
 pub fn verify(token: &str, issuer: &Issuer, jwks: &Jwks, audiences: &[String], now: i64) -> Result<Claims, TokenError> {
-    claims::read(&genuine(token, &issuer.iss, jwks)?, issuer, audiences, now)
+    claims::read(&verified_payload(token, &issuer.iss, jwks)?, issuer, audiences, now)
 }
 
 /// The claims of a token as JSON, if the issuer signed it. The caller checks audience and times.
 ///
 /// # Errors
 /// It is malformed, another issuer's, or not signed by one of these keys.
-pub fn genuine(token: &str, iss: &str, jwks: &Jwks) -> Result<Vec<u8>, TokenError> {
+pub fn verified_payload(token: &str, iss: &str, jwks: &Jwks) -> Result<Vec<u8>, TokenError> {
     let parts = split(token)?;
     let peek = peek_parts(&parts)?;
     if peek.issuer != iss {

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use model::client_prefix;
 
 /// Failures without a wait: people make typing errors.
-const FREE: u32 = 5;
+const FAILURES_WITHOUT_WAIT: u32 = 5;
 /// The wait after the next failure; it doubles with each further one.
 const FIRST: Duration = Duration::from_millis(100);
 /// The longest wait: it bounds the rate of guesses, and is short enough that a client with a stale token still reads its answer.
@@ -31,7 +31,7 @@ pub(crate) struct Backoff {
 
 /// The wait after this number of failures.
 fn wait(failures: u32) -> Duration {
-    match failures.checked_sub(FREE + 1) {
+    match failures.checked_sub(FAILURES_WITHOUT_WAIT + 1) {
         None => Duration::ZERO,
         Some(beyond) => FIRST.saturating_mul(1 << beyond.min(16)).min(LONGEST),
     }
@@ -88,8 +88,8 @@ mod tests {
         let (backoff, now) = (Backoff::default(), Instant::now());
         let (guesser, other) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
         let waits: Vec<Duration> = (0..20).map(|_| backoff.failed(guesser, now)).collect();
-        assert!(waits[..FREE as usize].iter().all(Duration::is_zero), "{waits:?}");
-        assert_eq!(waits[FREE as usize], FIRST);
+        assert!(waits[..FAILURES_WITHOUT_WAIT as usize].iter().all(Duration::is_zero), "{waits:?}");
+        assert_eq!(waits[FAILURES_WITHOUT_WAIT as usize], FIRST);
         assert!(waits.windows(2).all(|pair| pair[0] <= pair[1]));
         assert_eq!(waits[19], LONGEST);
         assert_eq!(backoff.failed(other, now), Duration::ZERO);

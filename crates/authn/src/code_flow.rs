@@ -148,7 +148,7 @@ impl Provider {
         let kid = auth::token::peek(token).map_err(refused)?.kid;
         let issuer = Issuer { iss: self.issuer.clone(), ..Issuer::default() };
         let jwks = issuers.keys(&issuer, &kid, now)?;
-        let payload = auth::token::genuine(token, &self.issuer, &jwks).map_err(refused)?;
+        let payload = auth::token::verified_payload(token, &self.issuer, &jwks).map_err(refused)?;
         self.read(flow, &payload, now).map_err(|why| format!("the provider's ID token is not accepted: {why}"))
     }
 

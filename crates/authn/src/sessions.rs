@@ -13,7 +13,7 @@ use web::{Headers, Method, Request, form};
 /// The most sessions; beyond that the least recently used one ends.
 const SESSIONS_MAX: usize = 4_096;
 /// The most sessions with the same credential.
-const OF_ONE_MAX: usize = 64;
+const SESSIONS_PER_CREDENTIAL_MAX: usize = 64;
 /// The most bytes of a credential.
 const CREDENTIAL_BYTES_MAX: usize = 8 << 10;
 /// The time without a request after which a session ends.
@@ -44,7 +44,7 @@ impl Sessions {
         let id = auth::hex(&random_id()?);
         let mut sessions = self.lock();
         sessions.retain(|_, session| session.used.elapsed() < IDLE_MAX);
-        make_room(&mut sessions, OF_ONE_MAX, |session| session.credential == credential);
+        make_room(&mut sessions, SESSIONS_PER_CREDENTIAL_MAX, |session| session.credential == credential);
         make_room(&mut sessions, SESSIONS_MAX, |_| true);
         sessions.insert(id.clone(), Session { credential, used: Instant::now() });
         Some(id)
@@ -146,8 +146,8 @@ mod tests {
     fn the_least_recently_used_session_makes_room_for_a_new_one() {
         let sessions = Sessions::default();
         let first = sessions.open("first".into()).unwrap();
-        (0..2 * OF_ONE_MAX).for_each(|_| drop(sessions.open("one".into())));
-        assert_eq!(sessions.lock().len(), 1 + OF_ONE_MAX, "a credential replaces its own sessions");
+        (0..2 * SESSIONS_PER_CREDENTIAL_MAX).for_each(|_| drop(sessions.open("one".into())));
+        assert_eq!(sessions.lock().len(), 1 + SESSIONS_PER_CREDENTIAL_MAX, "a credential replaces its own sessions");
         (0..SESSIONS_MAX).for_each(|other| drop(sessions.open(format!("other {other}"))));
         assert_eq!(sessions.lock().len(), SESSIONS_MAX);
         assert!(!sessions.lock().contains_key(&first));

@@ -44,8 +44,8 @@ const READING: &str = "\
 - Wall: from the client's start to its end, median (least to most). CPU: all processes of a side, median; kernel threads
   that write back are not in it. Others: processors that everybody else kept busy meanwhile, mean (write-back included).
   Memory: peak resident, summed over a side's processes, the most of all runs.
-- `cp` and the bare loop (one thread: create, write, rename; it reads nothing) cross no network: lines to read the others
-  by, not peers. iperf3 moves no files.
+- `cp` and the bare loop (one thread: create, write, rename; it reads nothing) cross no network: they are
+  references, not peers. iperf3 moves no files.
 ";
 
 /// Writes the document.

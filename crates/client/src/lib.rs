@@ -14,9 +14,9 @@
 //!
 //! `examples/copy.rs` copies a tree to a node with this crate.
 
-mod far_node;
+mod remote_node;
 pub mod remote_store;
 mod state;
 
-pub use far_node::RemoteNode;
+pub use remote_node::RemoteNode;
 pub use state::{StateDir, StateError};

@@ -95,7 +95,7 @@ pub enum Error {
     #[error("{0}")]
     Credentials(String),
     /// The URL is the root of a server: a copy of it has no name.
-    #[error("that place has no name")]
+    #[error("the URL is the root of a server, and a copy of it has no name; choose a directory below it")]
     Nameless,
     /// The store failed.
     #[error(transparent)]
@@ -130,7 +130,7 @@ pub fn open(url: &str, settings: RemoteSettings, credentials: &dyn Credentials) 
     }
 }
 
-fn means(settings: RemoteSettings, token: Arc<TokenSource>) -> ServerSettings {
+fn server_settings(settings: RemoteSettings, token: Arc<TokenSource>) -> ServerSettings {
     ServerSettings { dialer: settings.dialer, token, redirects: settings.redirects, patience: settings.patience }
 }
 
@@ -139,7 +139,7 @@ fn open_dav(url: &str, settings: RemoteSettings, credentials: &dyn Credentials) 
     let target = web::target::parse(address.path())
         .map_err(|source| Error::Path { url: address.redacted().to_string(), source })?;
     let server = format!("{}:{}", address.host(), address.port());
-    let dav = Arc::new(Dav::new(means(settings, credentials.token()), &address, RelPath::root()));
+    let dav = Arc::new(Dav::new(server_settings(settings, credentials.token()), &address, RelPath::root()));
     let place = SourceStore::Dav(Dav::clone(&dav));
     Ok(RemoteStore { store: Arc::clone(&dav) as Arc<dyn Store>, path: target.path, server, dav: Some(dav), place })
 }
@@ -155,12 +155,12 @@ fn open_bucket(url: &str, settings: RemoteSettings, credentials: &dyn Credential
     let bucket = credentials.bucket(name)?;
     let server = format!("{}/{name}", bucket.endpoint.as_deref().unwrap_or("s3"));
     // S3 takes a signature of each request, and no token.
-    let s3 = S3::new(means(settings, Arc::new(|| Ok(None))), &bucket, RelPath::root())?;
+    let s3 = S3::new(server_settings(settings, Arc::new(|| Ok(None))), &bucket, RelPath::root())?;
     Ok(RemoteStore { store: Arc::new(s3.clone()), path, server, dav: None, place: SourceStore::S3(s3) })
 }
 
 impl RemoteStore {
-    /// Checks by one request that the server can be reached, before anything is scanned.
+    /// Checks with one request that the server can be reached, before anything is scanned.
     ///
     /// # Errors
     /// The server cannot be reached, or refuses the credentials. A place that does not exist yet is no error.

@@ -68,7 +68,7 @@ const RESERVE_BYTES: u64 = 1 << 20;
 const IDENTITY_KEY: &str = "identity.key.der";
 const IDENTITY_CERTIFICATE: &str = "identity.cert.der";
 const GRANTS: &str = "grants.toml";
-const ERRAND_GRANTS: &str = "errand-grants.toml";
+const TRANSFER_GRANTS: &str = "errand-grants.toml";
 const MACAROON_KEY: &str = "macaroon.key";
 const ADDRESS: &str = "address";
 /// The WebDAV locks.
@@ -184,7 +184,7 @@ impl StateDir {
     /// Fails where other files show that there was an identity, which is lost. A new identity would make all keys void, and clients
     /// that know the node would take it for an impostor.
     fn refuse_another_identity(&self) -> Result<()> {
-        let traces = [IDENTITY_CERTIFICATE, GRANTS, ERRAND_GRANTS];
+        let traces = [IDENTITY_CERTIFICATE, GRANTS, TRANSFER_GRANTS];
         let found: Vec<&str> = traces.into_iter().filter(|name| self.path.join(name).exists()).collect();
         if found.is_empty() {
             return Ok(());
@@ -291,7 +291,7 @@ impl StateDir {
     /// # Errors
     /// The file cannot be read, or is damaged.
     pub fn transfer_grants(&self) -> Result<Grants> {
-        self.read_grants(ERRAND_GRANTS)
+        self.read_grants(TRANSFER_GRANTS)
     }
 
     fn read_grants(&self, name: &str) -> Result<Grants> {
@@ -313,7 +313,7 @@ impl StateDir {
     /// # Errors
     /// As for [`StateDir::change_grants`].
     pub fn change_transfer_grants<T>(&self, change: impl FnOnce(&mut Grants) -> T) -> Result<T> {
-        self.change(ERRAND_GRANTS, change)
+        self.change(TRANSFER_GRANTS, change)
     }
 
     fn change<T>(&self, name: &str, change: impl FnOnce(&mut Grants) -> T) -> Result<T> {
@@ -467,14 +467,14 @@ mod tests {
     }
 
     #[test]
-    fn room_is_set_aside_for_grants() {
+    fn room_for_grants_is_reserved() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::open(dir.path()).unwrap();
-        let room = || fs::metadata(dir.path().join(RESERVE)).map(|there| (there.len(), there.blocks() * 512)).ok();
+        let reserve = || fs::metadata(dir.path().join(RESERVE)).map(|meta| (meta.len(), meta.blocks() * 512)).ok();
         state.change_transfer_grants(|grants| grants.list.clear()).unwrap();
-        assert_eq!(room(), None);
+        assert_eq!(reserve(), None);
         state.change_grants(|grants| grants.list.clear()).unwrap();
-        let (length, taken) = room().unwrap();
+        let (length, taken) = reserve().unwrap();
         assert!(length == RESERVE_BYTES && taken >= RESERVE_BYTES, "{taken}");
     }
 

@@ -50,9 +50,9 @@ async fn insert_with<T>(
     bind: impl for<'q> Fn(Query<'q>, &'q T) -> Query<'q>,
     suffix: &str,
 ) -> Result<()> {
-    for some in statements(rows) {
-        let sql = format!("INSERT INTO {into} VALUES {}{suffix}", values(is_sqlite(connection), some.len(), columns));
-        let query = some.iter().fold(sqlx::query(AssertSqlSafe(sql)), &bind);
+    for chunk in chunks(rows) {
+        let sql = format!("INSERT INTO {into} VALUES {}{suffix}", values(is_sqlite(connection), chunk.len(), columns));
+        let query = chunk.iter().fold(sqlx::query(AssertSqlSafe(sql)), &bind);
         query.execute(&mut *connection).await?;
     }
     Ok(())
@@ -69,9 +69,9 @@ pub async fn texts<T>(
     text: impl Fn(&T) -> &str,
 ) -> Result<Vec<AnyRow>> {
     let mut rows = Vec::new();
-    for some in statements(items) {
-        let sql = format!("{select} {}", values(is_sqlite(connection), 1, some.len()));
-        let query = some.iter().fold(sqlx::query(AssertSqlSafe(sql)), |query, item| query.bind(text(item)));
+    for chunk in chunks(items) {
+        let sql = format!("{select} {}", values(is_sqlite(connection), 1, chunk.len()));
+        let query = chunk.iter().fold(sqlx::query(AssertSqlSafe(sql)), |query, item| query.bind(text(item)));
         rows.extend(query.fetch_all(&mut *connection).await?);
     }
     Ok(rows)
@@ -82,19 +82,20 @@ pub fn is_sqlite(connection: &AnyConnection) -> bool {
     connection.backend_name() == "SQLite"
 }
 
-/// Divides rows among statements whose lengths are powers of two: there are few lengths, so each connection prepares few statements.
-fn statements<T>(rows: &[T]) -> impl Iterator<Item = &[T]> {
+/// Divides rows into chunks, one for each statement. Their lengths are powers of two: there are few lengths, so a connection prepares few
+/// statements.
+fn chunks<T>(rows: &[T]) -> impl Iterator<Item = &[T]> {
     let mut left = rows;
     std::iter::from_fn(move || {
         let length = 1 << left.len().min(ROWS_MAX).checked_ilog2()?;
-        let (some, rest) = left.split_at(length);
+        let (chunk, rest) = left.split_at(length);
         left = rest;
-        Some(some)
+        Some(chunk)
     })
 }
 
-/// `(…), (…)` with placeholders. SQLite gets `?`: it looks a numbered placeholder up among all before it, and again to bind it. PostgreSQL
-/// has only numbered ones.
+/// `(…), (…)` with placeholders: `?` for SQLite, which searches all earlier placeholders for each numbered one; `$1`, `$2`, … for PostgreSQL,
+/// which has only numbered ones.
 pub fn values(is_sqlite: bool, rows: usize, columns: usize) -> String {
     let mut text = String::with_capacity(rows * columns * 6);
     for row in 0..rows {
@@ -127,7 +128,7 @@ mod tests {
 
     #[test]
     fn rows_are_divided_into_few_lengths() {
-        let lengths = |rows: usize| statements(&vec![0u8; rows]).map(<[u8]>::len).collect::<Vec<_>>();
+        let lengths = |rows: usize| chunks(&vec![0u8; rows]).map(<[u8]>::len).collect::<Vec<_>>();
         assert_eq!(lengths(1000), [256, 256, 256, 128, 64, 32, 8]);
         assert_eq!(lengths(1), [1]);
         assert!(lengths(0).is_empty());

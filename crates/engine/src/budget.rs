@@ -28,10 +28,12 @@ struct Usage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Full {
     /// All holders together have the whole budget.
-    #[error("this node keeps as much for others as it may already; try again later")]
+    #[error("the memory that this node keeps for all its clients is used up; try again later")]
     All,
     /// This holder has as much as one holder may have.
-    #[error("this node keeps as much for one holder as it may already; try again when something of it has ended")]
+    #[error(
+        "the memory that this node keeps for one holder is used up; try again when one of its transfers or tests has ended"
+    )]
     Holder,
 }
 

@@ -93,9 +93,7 @@ impl ControlState {
         self.moved.files += files.saturating_sub(self.counted.1);
         self.counted = (bytes.max(self.counted.0), files.max(self.counted.1));
     }
-}
 
-impl ControlState {
     /// The stage of the transfer: what it does, or how it ended.
     fn stage(&self) -> v1::Stage {
         match self.receipt.as_ref().map(|receipt| receipt.state) {
@@ -208,7 +206,7 @@ impl Control {
     }
 
     /// Takes over the settings that the other end has sent.
-    pub fn adopt(&self, steer: LiveSettings) {
+    pub fn adopt_settings(&self, steer: LiveSettings) {
         let mut state = self.state();
         if steer.limit_bit_s != state.steer.limit_bit_s {
             state.limit_is_remote = true;
@@ -223,7 +221,7 @@ impl Control {
     }
 
     /// Sets the waker of the thread that carries out changes.
-    pub fn attach(&self, waker: Waker) {
+    pub fn set_waker(&self, waker: Waker) {
         self.state().waker = Some(waker);
     }
 
@@ -366,7 +364,7 @@ mod tests {
         assert_eq!(control.steer(), (LiveSettings { limit_bit_s: 5, streams: 3, paused: false }, 1));
         control.change(&v1::Change { streams: Some(3), ..v1::Change::default() });
         assert_eq!(control.steer().1, 1);
-        control.adopt(LiveSettings { paused: true, ..LiveSettings::default() });
+        control.adopt_settings(LiveSettings { paused: true, ..LiveSettings::default() });
         assert_eq!((control.steer().1, control.show().state), (1, v1::Stage::Paused));
         control.change(&v1::Change { paused: Some(false), cancel: true, ..v1::Change::default() });
         assert!(control.is_cancelled() && control.show().state == v1::Stage::Running);

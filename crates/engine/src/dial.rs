@@ -102,7 +102,7 @@ pub fn dial(
         .collect();
     let refused = guard.and_then(|guard| addresses.iter().find_map(|address| guard(address.ip()).err()));
     if let Some(why) = refused {
-        let reason = format!("nothing is carried to {to} for others: {why}");
+        let reason = format!("this node makes no connection to {to} for a client: {why}");
         return Err(Error::Refused { peer: "this node".into(), refusal: Refusal::new(Fault::Auth, reason) });
     }
     let advertised = advertised_addresses.of(&to.to_string());

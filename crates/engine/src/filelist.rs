@@ -71,7 +71,8 @@ impl FileList {
             None => Ok(self),
             Some(two) => {
                 let (a, b) = (&two[0].1, &two[1].1);
-                let reason = format!("the list of files puts {a} and {b} in each other's place at the target");
+                let reason =
+                    format!("the list of files gives {a} and {b} the same path at the target, or puts {b} below {a}");
                 Err(Refusal::new(Fault::Config, reason))
             }
         }

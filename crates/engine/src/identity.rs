@@ -26,13 +26,6 @@ pub struct NodeIdentity {
     pub key: PrivateKeyDer<'static>,
 }
 
-/// The identity of the peer, by the handshake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PeerCheck {
-    /// The fingerprint of its key, of which the handshake proves possession.
-    pub fingerprint: Fingerprint,
-}
-
 /// Random bytes for session names, keys and ids.
 ///
 /// # Errors

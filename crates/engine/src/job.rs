@@ -156,7 +156,7 @@ pub enum Streams<'a> {
         /// The number of streams to begin with on each path, where the job's settings do not set one.
         count: u32,
         /// The bound on the number of streams; 0 for none.
-        most: u32,
+        streams_max: u32,
         /// Streams opened in this session so far: numbers are never used twice.
         opened: &'a mut u32,
         /// Streams that were kept from the last job.
@@ -175,7 +175,7 @@ pub enum Streams<'a> {
 
 /// The facts about a job that has ended, for its receipt.
 #[derive(Default)]
-pub struct Driven {
+pub struct JobFacts {
     /// Facts about each stream of this end.
     pub streams: Vec<v1::Stream>,
     /// This end in numbers, at the end.
@@ -193,7 +193,7 @@ pub struct Driven {
     /// Streams that are kept for the session's next job.
     pub kept: Vec<DataStream>,
     /// The node's facts about the streams that it sent on; they arrive after the job's last message.
-    pub facts: Vec<v1::Stream>,
+    pub sender_streams: Vec<v1::Stream>,
     /// When the tree was known in full.
     pub scanned_after: Option<Duration>,
     /// When the last byte had arrived.
@@ -226,23 +226,23 @@ pub fn drive(
     mut streams: Streams<'_>,
     control: &Control,
     watch: Watch<'_>,
-) -> (Driven, Result<()>) {
+) -> (JobFacts, Result<()>) {
     let mut pool = StreamPool::new(link, side, terms);
-    let mut driven = Driven::default();
+    let mut job_facts = JobFacts::default();
     link.forget_movers();
-    control.attach(link.waker());
+    control.set_waker(link.waker());
     if control.reports_files() {
         side.report_files();
     }
     control.meets(link.socket().peer_addr().ok().map(|peer| peer.ip()));
     let mut observers = Observers { sampler: Sampler::new(&pool.terms, &**side), movers: MoverCoordination::default() };
-    let result = run(link, &mut pool, &mut streams, control, watch, &mut driven, &mut observers);
+    let result = run(link, &mut pool, &mut streams, control, watch, &mut job_facts, &mut observers);
     let Observers { mut sampler, movers } = observers;
-    driven.account = sampler.account(&pool.samples());
-    driven.past = sampler.past();
-    driven.peer = sampler.peer.take().map(|peer| *peer);
-    if driven.waited == TargetWaits::default() {
-        driven.waited = side.waited();
+    job_facts.account = sampler.account(&pool.samples());
+    job_facts.past = sampler.past();
+    job_facts.peer = sampler.peer.take().map(|peer| *peer);
+    if job_facts.waited == TargetWaits::default() {
+        job_facts.waited = side.waited();
     }
     control.saw(&side.progress(), pool.running as u32);
     let keeps_streams =
@@ -262,20 +262,33 @@ pub fn drive(
         // The other side's threads end with the last message.
         link.drain(pool.timeouts.handshake);
     }
-    driven.streams.extend(movers.end(&**side));
-    pool.shut_down(&mut driven, keeps_streams);
-    control.saw_end(&driven.streams);
-    driven.streams.sort_by_key(|s| s.id);
-    (driven, result)
+    job_facts.streams.extend(movers.end(&**side));
+    pool.shut_down(&mut job_facts, keeps_streams);
+    control.saw_end(&job_facts.streams);
+    job_facts.streams.sort_by_key(|s| s.id);
+    (job_facts, result)
 }
 
-impl Driven {
-    fn note(&mut self, end: StreamEnd, ended: &mut StageTimes) -> Result<()> {
+impl JobFacts {
+    /// Notes the end of a stream, and adds the time of its thread to `ended`.
+    ///
+    /// # Errors
+    /// The stream failed.
+    fn note_stream_end(&mut self, end: StreamEnd, ended: &mut StageTimes) -> Result<()> {
         if end.facts.bytes > 0 || end.result.is_ok() {
             self.streams.push(end.facts);
         }
         ended.add(&end.spent);
         end.result
+    }
+
+    fn note_progress(&mut self, progress: &Progress, elapsed: Duration) {
+        if progress.scanned && self.scanned_after.is_none() {
+            self.scanned_after = Some(elapsed);
+        }
+        if progress.scanned && progress.bytes_arrived >= progress.bytes_offered && self.arrived_after.is_none() {
+            self.arrived_after = Some(elapsed);
+        }
     }
 }
 
@@ -312,13 +325,13 @@ fn run(
     streams: &mut Streams<'_>,
     control: &Control,
     watch: Watch<'_>,
-    driven: &mut Driven,
+    job_facts: &mut JobFacts,
     observers: &mut Observers,
 ) -> Result<()> {
     let Observers { sampler, movers } = observers;
     let side = Arc::clone(&pool.side);
     let started = Instant::now();
-    let mut ticked = started;
+    let mut last_tick = started;
     let mut supervisor = StreamSupervisor::default();
     let mut steering = Steering::new(control, &pool.terms.ordered);
     let mut stall = Stall::new(started);
@@ -340,49 +353,38 @@ fn run(
             side.take_files().into_iter().for_each(|file| watch(JobEvent::File(file)));
             return Ok(());
         }
-        supervisor.step(link, pool, streams, steering.applied.streams, sampler, driven)?;
+        supervisor.step(link, pool, streams, steering.applied.streams, sampler, job_facts)?;
         movers.step(link, pool, &steering.applied)?;
         if sampler.control_is_cut(link) {
             return Err(Error::Silent { peer: link.peer().to_owned(), seconds: link.silence().as_secs() });
         }
-        if ticked.elapsed() >= TICK {
-            ticked = Instant::now();
+        if last_tick.elapsed() >= TICK {
+            last_tick = Instant::now();
             side.tick();
             let progress = side.progress();
             watch(JobEvent::Progress(&progress, side.current()));
             control.saw(&progress, (pool.running + movers.collect_reports(sampler)) as u32);
-            driven.note_progress(&progress, started.elapsed());
-            driven.silent = silence.update(link.silence(), link.timeouts().pace.ping_after * 2);
+            job_facts.note_progress(&progress, started.elapsed());
+            job_facts.silent = silence.update(link.silence(), link.timeouts().pace.ping_after * 2);
             let waits = steering.report_wait(link, &*side)?;
             stall.check(&progress, waits || !side.watches_progress(), link)?;
             sampler.tick(link, pool, &steering)?;
             pool.stop_pacing();
         }
-        link.exchange(TICK.saturating_sub(ticked.elapsed()))?;
+        link.exchange(TICK.saturating_sub(last_tick.elapsed()))?;
         while let Some(frame) = link.next_frame()? {
             match frame {
-                Frame::LiveSettings(to) => control.adopt(to),
+                Frame::LiveSettings(to) => control.adopt_settings(to),
                 Frame::Account(of) => movers.take_peer_account(of, sampler),
                 Frame::Spread(over) => sampler.spread = over,
-                Frame::Counts(of) => driven.peer_counts = of,
-                Frame::TargetWaits(of) => driven.waited = of,
+                Frame::Counts(of) => job_facts.peer_counts = of,
+                Frame::TargetWaits(of) => job_facts.waited = of,
                 Frame::Busy(why) => steering.peer_busy = Some((why, Instant::now())),
                 frame => {
                     let handled = side.handle(frame);
                     handled.map_err(|source| Error::Protocol { peer: link.peer().to_owned(), source })?;
                 }
             }
-        }
-    }
-}
-
-impl Driven {
-    fn note_progress(&mut self, progress: &Progress, elapsed: Duration) {
-        if progress.scanned && self.scanned_after.is_none() {
-            self.scanned_after = Some(elapsed);
-        }
-        if progress.scanned && progress.bytes_arrived >= progress.bytes_offered && self.arrived_after.is_none() {
-            self.arrived_after = Some(elapsed);
         }
     }
 }

@@ -120,7 +120,7 @@ impl Journals {
         let tag = self.tag(path);
         let at = self.dir.join(&tag);
         let Some(file) = self.had_any.then(|| File::open(&at).ok()).flatten() else { return };
-        if file.try_lock().is_ok() && is_still(&file, &at) && store.forget(path, &tag).is_ok() {
+        if file.try_lock().is_ok() && is_at_path(&file, &at) && store.forget(path, &tag).is_ok() {
             let _ = fs::remove_file(&at);
         }
     }
@@ -156,7 +156,7 @@ fn lock(at: &Path, patience: Duration, waits: &mut dyn FnMut(Option<String>)) ->
     loop {
         let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(at)?;
         match file.try_lock() {
-            Ok(()) if is_still(&file, at) => return Ok(Some(file)),
+            Ok(()) if is_at_path(&file, at) => return Ok(Some(file)),
             Ok(()) => {}
             Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
                 waits(read_head(&mut BufReader::new(&file)).and_then(|head| head.job));
@@ -168,7 +168,8 @@ fn lock(at: &Path, patience: Duration, waits: &mut dyn FnMut(Option<String>)) ->
     }
 }
 
-fn is_still(file: &File, at: &Path) -> bool {
+/// Whether the path still names this open file.
+fn is_at_path(file: &File, at: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let identity = |meta: fs::Metadata| (meta.dev(), meta.ino());
     match (file.metadata(), fs::metadata(at)) {

@@ -17,7 +17,7 @@ use std::time::SystemTime;
 use model::{Timestamp, hex};
 
 /// The number of copies whose time is stored. Files of older copies are compared by length and time.
-const MOST: usize = 1_000;
+const COPIES_MAX: usize = 1_000;
 
 /// The last copy of these sources to this target.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ fn forget_oldest(dir: &Path) {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let mut all: Vec<_> = entries.filter_map(|e| Some((e.metadata().ok()?.modified().ok()?, e.path()))).collect();
     all.sort();
-    all.iter().take(all.len().saturating_sub(MOST)).for_each(|(_, path)| drop(fs::remove_file(path)));
+    all.iter().take(all.len().saturating_sub(COPIES_MAX)).for_each(|(_, path)| drop(fs::remove_file(path)));
 }
 
 #[cfg(test)]
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_complete_copy_counts() {
+    fn the_time_of_the_last_complete_copy_is_stored() {
         let state = tempfile::tempdir().unwrap();
         let of = |what: &[&str]| LastCopy::of(state.path(), &what.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>());
         let first = of(&["a", "b"]);
@@ -80,7 +80,7 @@ mod tests {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() as i64;
         assert!((now - 10..=now).contains(&from.seconds), "{from:?} at {now}");
         assert_eq!((of(&["ab", ""]).unseen_from(), of(&["a"]).unseen_from()), (None, None));
-        (0..MOST + 5).for_each(|number| of(&[&number.to_string()]).keep().unwrap());
-        assert_eq!(fs::read_dir(state.path().join("copies")).unwrap().count(), MOST);
+        (0..COPIES_MAX + 5).for_each(|number| of(&[&number.to_string()]).keep().unwrap());
+        assert_eq!(fs::read_dir(state.path().join("copies")).unwrap().count(), COPIES_MAX);
     }
 }

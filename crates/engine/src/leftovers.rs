@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_has_an_end() {
+    fn the_list_of_directories_is_bounded() {
         const MOST: usize = LIST_BYTES_MAX / 16;
         let state = tempfile::tempdir().unwrap();
         let list = UnfinishedFileLog::begin(state.path(), Path::new("/nowhere"), "many").unwrap();

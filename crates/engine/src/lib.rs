@@ -10,7 +10,6 @@
 //!
 //! `examples/copy.rs` copies a tree to a node with this crate and [`client`](../client/index.html), in thirty lines.
 
-mod asker;
 pub mod budget;
 pub mod connect;
 pub mod control;
@@ -34,6 +33,7 @@ pub mod path_shares;
 pub mod patience;
 pub mod receipt;
 pub mod receive;
+mod requester;
 pub mod scan;
 pub mod seal;
 pub mod send;
@@ -46,7 +46,7 @@ pub mod timeouts;
 pub mod transfer;
 
 pub use error::{Error, Result};
-pub use identity::{NodeIdentity, PeerCheck, Trust};
+pub use identity::{NodeIdentity, Trust};
 pub use session::Session;
 pub use timeouts::Timeouts;
 

@@ -43,7 +43,7 @@ use crate::timeouts::Timeouts;
 /// How long a mover may write after it asked for the lease.
 pub(crate) const LEASE: Duration = Duration::from_secs(3);
 /// How often a mover asks for the lease.
-pub(crate) const BEAT: Duration = Duration::from_millis(500);
+pub(crate) const LEASE_REQUEST_EVERY: Duration = Duration::from_millis(500);
 /// A mover that is silent for so long is gone.
 const GONE_AFTER: Duration = Duration::from_secs(5);
 /// The tolerance for late clocks and threads.
@@ -248,7 +248,7 @@ impl Mover {
 
 impl Movers {
     /// Whether a transfer is large enough for movers.
-    pub(crate) fn pay_off(progress: &Progress) -> bool {
+    pub(crate) fn are_worthwhile(progress: &Progress) -> bool {
         progress.bytes_offered >= JOB_BYTES_MIN
     }
 
@@ -276,10 +276,10 @@ impl Movers {
             chosen,
         });
         for at in 0..shared.chosen.len() {
-            let of_client = Arc::clone(&shared);
+            let shared_by_client = Arc::clone(&shared);
             let name = format!("mover-{at}");
             // Without a thread this mover takes no streams.
-            let _ = std::thread::Builder::new().name(name).spawn(move || mover_client::run(&of_client, at));
+            let _ = std::thread::Builder::new().name(name).spawn(move || mover_client::run(&shared_by_client, at));
         }
         let movers = Movers(shared);
         side.attach_movers(&movers);

@@ -20,7 +20,6 @@ use wire::frame::{Direction, KeyProof, Open, Request, Suite, Totals};
 use wire::{Frame, WireError};
 
 use crate::SOFTWARE;
-pub use crate::asker::Requester;
 use crate::budget::Part;
 use crate::control::{Control, Label};
 use crate::error::{Error, Result};
@@ -28,6 +27,7 @@ use crate::filelist::FileList;
 use crate::filter::Filters;
 use crate::job::{self, StreamHelpers, StreamTerms, Streams};
 use crate::link::Link;
+pub use crate::requester::Requester;
 use crate::scan::{Scanner, SourceRoot};
 use crate::seal;
 use crate::send::Sending;
@@ -117,7 +117,7 @@ impl<'a> ClientSession<'a> {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Ok(Err(Refusal::new(Fault::Peer, "no login came in time")));
+                return Ok(Err(Refusal::new(Fault::Peer, "no login arrived in time")));
             }
             link.exchange(left)?;
         };
@@ -237,7 +237,7 @@ impl<'a> ClientSession<'a> {
         let local = self.link.socket().local_addr().ok();
         let gone = GoneFlag::default();
         let is_gone = || gone.0.load(Ordering::Acquire);
-        let asker =
+        let requester =
             Requester { access: &self.access, peer: self.peer, local, joined: &mut self.joined, is_gone: &is_gone };
         let (lines, batches) = sync_channel::<AnswerPart>(4);
         let link = &mut self.link;
@@ -250,7 +250,7 @@ impl<'a> ClientSession<'a> {
                     waker.wake();
                     sent
                 };
-                let result = host.ask(asker, request, &mut emit);
+                let result = host.ask(requester, request, &mut emit);
                 drop(lines);
                 waker.wake();
                 result.err()
@@ -355,8 +355,8 @@ impl<'a> ClientSession<'a> {
     #[allow(clippy::result_large_err, reason = "once a job; the totals of a failed job count")]
     fn push(&mut self, order: &Open) -> std::result::Result<Totals, (Totals, Error)> {
         let none = Totals::default();
-        let bug = |_| (none, refused(Refusal::new(Fault::Local, "the node's system gives no random numbers")));
-        let tag = crate::identity::random_tag().map_err(bug)?;
+        let no_random = |_| (none, refused(Refusal::new(Fault::Local, "the node's system gives no random numbers")));
+        let tag = crate::identity::random_tag().map_err(no_random)?;
         let (control, _guard) = self.job_control(order, "receive").map_err(|e| (none, e))?;
         let place = self.host.target(&self.access, order, &tag).map_err(|r| (none, refused(r)))?;
         let mut options = order.options.clone();
@@ -403,13 +403,13 @@ impl<'a> ClientSession<'a> {
         });
         let totals = sending.totals();
         match result {
-            (driven, Ok(())) if driven.streams.is_empty() => Ok(totals),
-            (driven, Ok(())) => {
+            (job_facts, Ok(())) if job_facts.streams.is_empty() => Ok(totals),
+            (job_facts, Ok(())) => {
                 if let Some(history) = self.host.history().filter(|_| control.steer().0.streams == 0) {
-                    driven.past.iter().for_each(|(peer, past)| history.keep(*peer, past));
+                    job_facts.past.iter().for_each(|(peer, past)| history.keep(*peer, past));
                 }
-                let sent = self.link.send(&Frame::Account(Box::new(driven.account)));
-                let sent = sent.and_then(|()| self.link.send(&Frame::Facts(driven.streams)));
+                let sent = self.link.send(&Frame::Account(Box::new(job_facts.account)));
+                let sent = sent.and_then(|()| self.link.send(&Frame::Facts(job_facts.streams)));
                 sent.map(|()| totals).map_err(|e| (totals, e))
             }
             (_, Err(error)) => Err((totals, error)),
@@ -431,7 +431,7 @@ impl<'a> ClientSession<'a> {
                         return list.sorted().map_err(refused);
                     }
                 }
-                Some(_) => return Err(unexpected(&self.link, "a list of files was to come")),
+                Some(_) => return Err(unexpected(&self.link, "a message came where a list of files was expected")),
                 None if Instant::now() > deadline => {
                     return Err(unexpected(&self.link, "the list of files has no end"));
                 }

@@ -43,7 +43,7 @@ pub struct Context {
 }
 
 /// The limit in the receipt of a dry run.
-fn of_a_dry_run() -> v1::Limit {
+fn dry_run_limit() -> v1::Limit {
     v1::Limit { part: "unknown".into(), evidence: "a dry run moves nothing".into(), remedy: String::new() }
 }
 
@@ -128,7 +128,7 @@ pub fn build(report: &Report, context: Context) -> v1::Receipt {
         phases,
         digests: checksums.iter().map(verified).collect(),
         streams: report.streams.clone(),
-        limited_by: if context.dry_run { of_a_dry_run() } else { context.limited_by },
+        limited_by: if context.dry_run { dry_run_limit() } else { context.limited_by },
         ends: if context.dry_run { Vec::new() } else { context.ends },
         carried: context.carried,
         mirrors: Vec::new(),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn exit_codes() {
+    fn the_exit_code_follows_from_the_errors_and_the_totals() {
         assert_eq!(exit(&report(3, 0, 0, Fault::Bug)), Exit::Done);
         assert_eq!(exit(&report(3, 0, 1, Fault::Bug)), Exit::Partial);
         assert_eq!(exit(&report(3, 1, 0, Fault::Storage)), Exit::Partial);

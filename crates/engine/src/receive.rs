@@ -92,7 +92,7 @@ pub struct Receiving {
     incoming: Mutex<HashMap<u64, Arc<Incoming>>>,
     /// Directories that existed before and may not be changed.
     kept_dirs: Mutex<HashSet<u64>>,
-    opening: Box<dyn Fn(&model::RelPath) + Send + Sync>,
+    before_unfinished_file: Box<dyn Fn(&model::RelPath) + Send + Sync>,
     filters: Filters,
     slow: Mutex<VecDeque<SlowFile>>,
     /// The resume verifier waits here.
@@ -139,14 +139,13 @@ const RECORDS_PER_WAKE: u64 = 16;
 const DOUBTED_MAX: usize = ENTRIES_IN_FLIGHT_MAX;
 
 impl Receiving {
-    /// The receiving side of a job into `target` of `store`. `opening` is called with each directory before an unfinished file is made
-    /// there.
+    /// The receiving side of a job. `before_unfinished_file` gets each directory before an unfinished file is made there.
     pub fn new(
         store: Arc<dyn Store>,
         target: Target,
         policy: Policy,
         waker: Waker,
-        opening: Box<dyn Fn(&model::RelPath) + Send + Sync>,
+        before_unfinished_file: Box<dyn Fn(&model::RelPath) + Send + Sync>,
     ) -> Arc<Receiving> {
         let mut machine = Receiver::new(target.clone(), policy.options.checksums.clone());
         if policy.options.delete.is_allowed() {
@@ -165,7 +164,7 @@ impl Receiving {
             policy,
             incoming: Mutex::default(),
             kept_dirs: Mutex::default(),
-            opening,
+            before_unfinished_file,
             filters,
             slow: Mutex::default(),
             slow_work: Condvar::new(),

@@ -45,8 +45,9 @@ pub fn distinct_names(sources: &[SourceRoot]) -> Result<(), Refusal> {
     let mut seen = HashSet::new();
     match sources.iter().find(|s| !seen.insert(&s.name)) {
         None => Ok(()),
-        Some(twice) => {
-            let reason = format!("two sources are named {}; copy them one by one, each to its own name", twice.name);
+        Some(duplicate) => {
+            let reason =
+                format!("two sources are named {}; copy them one by one, each to its own name", duplicate.name);
             Err(Refusal::new(Fault::Config, reason))
         }
     }
@@ -56,27 +57,27 @@ pub fn distinct_names(sources: &[SourceRoot]) -> Result<(), Refusal> {
 struct LinkedFile {
     id: u64,
     source: u32,
-    placed: RelPath,
+    target_path: RelPath,
     names_left: u64,
 }
 
 /// The paths of an entry: below the source root, and below the target. The two differ only for a list of files that renames.
 struct EntryPaths {
     path: RelPath,
-    placed: RelPath,
+    target_path: RelPath,
     name: Name,
 }
 
 impl EntryPaths {
     fn below(level: &OpenDirectory, name: Name) -> EntryPaths {
-        EntryPaths { path: level.path.join(&name), placed: level.placed.join(&name), name }
+        EntryPaths { path: level.path.join(&name), target_path: level.target_path.join(&name), name }
     }
 }
 
 /// A directory whose entries are being read.
 struct OpenDirectory {
     path: RelPath,
-    placed: RelPath,
+    target_path: RelPath,
     /// Identifies the directory: a link may lead back to it.
     identity: (u64, u64),
     entries: Entries,
@@ -159,7 +160,7 @@ impl<'a> Scanner<'a> {
     fn walk(&mut self, source: u32, root: &SourceRoot) -> Option<()> {
         let stat = root.store.stat(&root.path);
         let mut levels: Vec<OpenDirectory> = Vec::new();
-        let at = EntryPaths { path: RelPath::root(), placed: RelPath::root(), name: root.name.clone() };
+        let at = EntryPaths { path: RelPath::root(), target_path: RelPath::root(), name: root.name.clone() };
         // A store that cannot list cannot tell a file from a page that lists files.
         let is_dir = stat.as_ref().is_ok_and(|stat| stat.meta.kind == Kind::Dir);
         if stat.is_ok() && (self.recursive || is_dir) && !root.store.capabilities().lists {
@@ -188,7 +189,7 @@ impl<'a> Scanner<'a> {
                 Some(Err(error)) => {
                     // The rest of this directory cannot be read: its name stands for what is missing.
                     let name = level.path.name().unwrap_or_else(|| root.name.clone());
-                    let at = EntryPaths { path: level.path.clone(), placed: level.placed.clone(), name };
+                    let at = EntryPaths { path: level.path.clone(), target_path: level.target_path.clone(), name };
                     self.fail(source, at, &error)?;
                     levels.pop();
                     self.sink.leave()?;
@@ -200,7 +201,7 @@ impl<'a> Scanner<'a> {
 
     /// Offers the listed files, below directories that are made where they are missing.
     fn walk_list(&mut self, root: &SourceRoot, list: &FileList) -> Option<()> {
-        let top = EntryPaths { path: RelPath::root(), placed: RelPath::root(), name: root.name.clone() };
+        let top = EntryPaths { path: RelPath::root(), target_path: RelPath::root(), name: root.name.clone() };
         self.implied_dir(top)?;
         let mut open: Vec<Name> = Vec::new();
         for (from, to) in list.files() {
@@ -211,14 +212,14 @@ impl<'a> Scanner<'a> {
             }
             open.truncate(same);
             for name in &dirs[same..] {
-                let placed = open.iter().fold(RelPath::root(), |path, name| path.join(name)).join(name);
-                self.implied_dir(EntryPaths { path: placed.clone(), placed, name: name.clone() })?;
+                let target_path = open.iter().fold(RelPath::root(), |path, name| path.join(name)).join(name);
+                self.implied_dir(EntryPaths { path: target_path.clone(), target_path, name: name.clone() })?;
                 open.push(name.clone());
             }
             let stat = root.store.stat(&root.path.join_path(from));
             let name = to.name().unwrap_or_else(|| root.name.clone());
             let mut levels = Vec::new();
-            self.entry(0, root, EntryPaths { path: from.clone(), placed: to.clone(), name }, stat, &mut levels)?;
+            self.entry(0, root, EntryPaths { path: from.clone(), target_path: to.clone(), name }, stat, &mut levels)?;
             self.walk_levels(0, root, levels)?;
         }
         for _ in 0..=open.len() {
@@ -306,8 +307,12 @@ impl<'a> Scanner<'a> {
             Err(error) => return self.fail(source, at, &error),
         };
         let offered = Offered::Dir { mode: stat.meta.mode, mtime: stat.meta.mtime };
-        let level =
-            OpenDirectory { path: at.path.clone(), placed: at.placed.clone(), identity: stat.identity, entries };
+        let level = OpenDirectory {
+            path: at.path.clone(),
+            target_path: at.target_path.clone(),
+            identity: stat.identity,
+            entries,
+        };
         self.offer(source, at, offered, attributes)?;
         levels.push(level);
         Some(())
@@ -324,7 +329,7 @@ impl<'a> Scanner<'a> {
         let endless = !root.store.capabilities().sized;
         let size = if endless { UNKNOWN_SIZE } else { stat.meta.size };
         let offered = Offered::File { mode: stat.meta.mode, mtime: stat.meta.mtime, size };
-        let expected = self.expected.remove(&at.placed);
+        let expected = self.expected.remove(&at.target_path);
         if !endless && let Some(Err(refusal)) = expected.map(|expected| expected.check_bytes(size)) {
             return self.refuse(source, at, refusal);
         }
@@ -335,17 +340,17 @@ impl<'a> Scanner<'a> {
             return self.sink.offer(ScannedEntry { changed: stat.changed, expected, ..found }).map(drop);
         }
         if let Some(first) = self.linked.get_mut(&stat.identity).filter(|first| first.source == source) {
-            let offered = Offered::HardLink { to: first.id, path: first.placed.clone() };
+            let offered = Offered::HardLink { to: first.id, path: first.target_path.clone() };
             first.names_left -= 1;
             if first.names_left == 0 {
                 self.linked.remove(&stat.identity);
             }
             return self.offer(source, at, offered, None);
         }
-        let placed = at.placed.clone();
+        let target_path = at.target_path.clone();
         let found = found(source, at, offered, attributes);
         let id = self.sink.offer(ScannedEntry { changed: stat.changed, ..found })?;
-        self.linked.insert(stat.identity, LinkedFile { id, source, placed, names_left: stat.names - 1 });
+        self.linked.insert(stat.identity, LinkedFile { id, source, target_path, names_left: stat.names - 1 });
         Some(())
     }
 

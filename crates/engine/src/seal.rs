@@ -5,9 +5,9 @@
 //! The session's TLS 1.3 connection exports a 32-byte secret (RFC 8446, section 7.5). Everything else is HMAC-SHA-256
 //! of a label under it: the code that lets a stream join, and one AEAD key for every (stream, direction, epoch). A
 //! stream's number is never used twice in a session, a direction has one sender, and an epoch is 2^18 records, so a
-//! key belongs to exactly one row of at most 2^18 records, and the nonce is the record's number in that row's stream.
-//! No nonce can come twice under a key. At 1 MiB a record, a key seals at most 256 GiB, 2^34 AES blocks: below the
-//! 2^34.5 at which RFC 8446 (section 5.5) puts a TLS key's end.
+//! key seals exactly one run of at most 2^18 records, and the nonce is the number of the record in its stream.
+//! No nonce is used twice under a key. At 1 MiB a record, a key seals at most 256 GiB, 2^34 AES blocks: below the
+//! 2^34.5 that RFC 8446 (section 5.5) allows a TLS key.
 //!
 //! A record's head is authenticated with it, so that its length cannot be changed. Records of one stream arrive in order
 //! (TCP) or not at all; one that is missing, repeated or swapped does not open.

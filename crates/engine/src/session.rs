@@ -27,7 +27,7 @@ use crate::dial::Dial;
 use crate::error::{Error, Result};
 use crate::filelist::FileList;
 use crate::history::History;
-use crate::job::{self, Driven, ExtraPaths, StreamHelpers, StreamTerms, Streams, Watch};
+use crate::job::{self, ExtraPaths, JobFacts, StreamHelpers, StreamTerms, Streams, Watch};
 use crate::lastcopy::LastCopy;
 use crate::link::Link;
 use crate::path_shares::PathShares;
@@ -296,8 +296,8 @@ impl Session {
         Error::Protocol { peer: self.link.peer().to_owned(), source }
     }
 
-    fn terms(&self, order: &Open, means: &SessionParts) -> StreamTerms {
-        let past = means.history.as_ref().filter(|_| order.direction == Direction::Push);
+    fn terms(&self, order: &Open, parts: &SessionParts) -> StreamTerms {
+        let past = parts.history.as_ref().filter(|_| order.direction == Direction::Push);
         let past = past.and_then(|history| history.recall(self.peer_ip()?, self.rtt()));
         StreamTerms {
             session: self.id,
@@ -307,9 +307,9 @@ impl Session {
             plain: self.plain,
             permitted: job::permitted(order.congestion.clone()),
             past,
-            history: means.history.clone().filter(|_| order.direction == Direction::Push),
-            series: means.series.clone(),
-            path_shares: means.path_shares.clone().zip(self.peer_ip()),
+            history: parts.history.clone().filter(|_| order.direction == Direction::Push),
+            series: parts.series.clone(),
+            path_shares: parts.path_shares.clone().zip(self.peer_ip()),
             ordered: order.steer,
             patience: order.options.wait_space.saturating_add(Duration::from_secs(60)),
             keep: self.keeps && order.direction == Direction::Push,
@@ -323,33 +323,33 @@ impl Session {
         order: Open,
         sources: Vec<SourceRoot>,
         files: Option<FileList>,
-        means: &SessionParts,
+        parts: &SessionParts,
         control: &Control,
         watch: Watch<'_>,
     ) -> Report {
         debug_assert_eq!(order.direction, Direction::Push);
-        let terms = self.terms(&order, means);
-        let count = self.first_streams(means, &terms);
+        let terms = self.terms(&order, parts);
+        let count = self.first_streams(parts, &terms);
         let kept = std::mem::take(&mut self.kept);
         let sending = Sending::new(sources, &order.options, self.link.waker());
         sending.send_lineage(&order.job);
-        means.last_copy.as_ref().and_then(LastCopy::unseen_from).into_iter().for_each(|from| sending.doubt_from(from));
+        parts.last_copy.as_ref().and_then(LastCopy::unseen_from).into_iter().for_each(|from| sending.doubt_from(from));
         let opened = self.link.send(&Frame::Open(order.clone()));
-        let (mut driven, result) = std::thread::scope(|scope| {
+        let (mut job_facts, result) = std::thread::scope(|scope| {
             scope.spawn(|| Scanner::new(&*sending, &order.options).run(files));
             let side: Arc<dyn Side> = sending.clone();
             let to = Arc::clone(&self.dial);
-            let most = means.streams_max;
+            let streams_max = parts.streams_max;
             let extra_paths = self.extra_paths.clone();
-            let streams = Streams::Dial { to, extra_paths, count, most, opened: &mut self.opened, kept };
+            let streams = Streams::Dial { to, extra_paths, count, streams_max, opened: &mut self.opened, kept };
             job::drive(&mut self.link, &side, terms, streams, control, watch)
         });
-        self.kept = std::mem::take(&mut driven.kept);
+        self.kept = std::mem::take(&mut job_facts.kept);
         // A rate with a number of streams that the user has set says less about the path.
-        if let Some(history) = means.history.as_ref().filter(|_| control.steer().0.streams == 0) {
-            driven.past.iter().for_each(|(peer, past)| history.keep(*peer, past));
+        if let Some(history) = parts.history.as_ref().filter(|_| control.steer().0.streams == 0) {
+            job_facts.past.iter().for_each(|(peer, past)| history.keep(*peer, past));
         }
-        let mut report = self.report(driven, opened.and(result));
+        let mut report = self.report(job_facts, opened.and(result));
         report.totals = sending.totals();
         report.counts.unfinished = sending.counts().unfinished;
         report.misses = sending.misses();
@@ -364,32 +364,32 @@ impl Session {
         &mut self,
         order: Open,
         files: Option<FileList>,
-        means: &SessionParts,
+        parts: &SessionParts,
         receiving: impl FnOnce(sys::waker::Waker) -> Option<Arc<Receiving>>,
         control: &Control,
         watch: Watch<'_>,
     ) -> Report {
         debug_assert_eq!(order.direction, Direction::Pull);
-        let terms = self.terms(&order, means);
-        let count = self.first_streams(means, &terms);
+        let terms = self.terms(&order, parts);
+        let count = self.first_streams(parts, &terms);
         self.kept.clear();
         let Some(receiving) = receiving(self.link.waker()) else { return Report::default() };
         receiving.expect_lineage(order.job);
         let mut files = files;
         files.iter_mut().for_each(|files| receiving.set_expected(files.take_expected()));
         let opened = self.link.send(&Frame::Open(order)).and_then(|()| self.send_list(files));
-        let (mut driven, result) = std::thread::scope(|scope| {
+        let (mut job_facts, result) = std::thread::scope(|scope| {
             scope.spawn(|| receiving.run_metadata_worker());
             let side: Arc<dyn Side> = receiving.clone();
             let to = Arc::clone(&self.dial);
-            let most = means.streams_max;
+            let streams_max = parts.streams_max;
             let extra_paths = self.extra_paths.clone();
             let kept = Vec::new();
-            let streams = Streams::Dial { to, extra_paths, count, most, opened: &mut self.opened, kept };
+            let streams = Streams::Dial { to, extra_paths, count, streams_max, opened: &mut self.opened, kept };
             job::drive(&mut self.link, &side, terms, streams, control, watch)
         });
-        let result = opened.and(result).and_then(|()| self.await_facts(&mut driven));
-        let mut report = self.report(driven, result);
+        let result = opened.and(result).and_then(|()| self.await_facts(&mut job_facts));
+        let mut report = self.report(job_facts, result);
         report.totals = receiving.totals();
         report.counts.refreshed = receiving.counts().refreshed;
         report.misses = receiving.misses();
@@ -408,10 +408,10 @@ impl Session {
     }
 
     /// How many streams to begin with.
-    fn first_streams(&self, means: &SessionParts, terms: &StreamTerms) -> u32 {
-        match means.streams {
+    fn first_streams(&self, parts: &SessionParts, terms: &StreamTerms) -> u32 {
+        match parts.streams {
             0 => pilot::first_streams(self.rtt(), &terms.known()),
-            asked => asked,
+            count => count,
         }
     }
 
@@ -428,9 +428,9 @@ impl Session {
     }
 
     /// Waits for the node's facts about the streams that it sent on. Without streams there are none.
-    fn await_facts(&mut self, driven: &mut Driven) -> Result<()> {
+    fn await_facts(&mut self, job_facts: &mut JobFacts) -> Result<()> {
         let deadline = Instant::now() + Duration::from_secs(2);
-        if driven.streams.is_empty() {
+        if job_facts.streams.is_empty() {
             self.link.drain(Duration::from_secs(5));
             return Ok(());
         }
@@ -438,10 +438,10 @@ impl Session {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.link.next_frame() {
                 Ok(Some(Frame::Facts(facts))) => {
-                    driven.facts = facts;
+                    job_facts.sender_streams = facts;
                     return Ok(());
                 }
-                Ok(Some(Frame::Account(of))) => driven.peer = Some(*of),
+                Ok(Some(Frame::Account(of))) => job_facts.peer = Some(*of),
                 // The sender had sent these messages before the job was over.
                 Ok(Some(frame)) if frame.is_late() => {}
                 Ok(Some(_)) => return Err(self.unexpected()),
@@ -453,24 +453,24 @@ impl Session {
         }
     }
 
-    fn report(&mut self, driven: Driven, result: Result<()>) -> Report {
+    fn report(&mut self, job_facts: JobFacts, result: Result<()>) -> Report {
         if let Some(advertised_addresses) = &self.advertised_addresses {
             advertised_addresses.note(self.link.peer(), self.link.addresses());
         }
-        let streams = if driven.facts.is_empty() {
-            driven.streams
+        let streams = if job_facts.sender_streams.is_empty() {
+            job_facts.streams
         } else {
-            crate::send::with_addresses(driven.facts, &driven.streams)
+            crate::send::with_addresses(job_facts.sender_streams, &job_facts.streams)
         };
         let mut report = Report {
             streams,
-            account: driven.account,
-            peer: driven.peer,
-            counts: driven.peer_counts,
-            waited: driven.waited,
-            silent: driven.silent,
-            scanned_after: driven.scanned_after,
-            arrived_after: driven.arrived_after,
+            account: job_facts.account,
+            peer: job_facts.peer,
+            counts: job_facts.peer_counts,
+            waited: job_facts.waited,
+            silent: job_facts.silent,
+            scanned_after: job_facts.scanned_after,
+            arrived_after: job_facts.arrived_after,
             ..Report::default()
         };
         report.error = result.err();

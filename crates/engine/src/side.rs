@@ -67,7 +67,7 @@ pub trait Side: Send + Sync + 'static {
         false
     }
     /// Whether a stream has sent data whose arrival has not been reported yet. Only a sender knows.
-    fn owes(&self, _stream: u32) -> bool {
+    fn has_unacknowledged(&self, _stream: u32) -> bool {
         false
     }
     /// Sets the surplus streams: they end once all that they carried has arrived.

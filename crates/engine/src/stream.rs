@@ -157,7 +157,7 @@ impl DataStream {
     pub fn new(socket: TcpStream, id: u32, peer: String, sealers: Option<(Sealer, Sealer)>) -> DataStream {
         let (seal, open) = sealers.unzip();
         DataStream {
-            addresses: (shown(socket.local_addr()), shown(socket.peer_addr())),
+            addresses: (address_text(socket.local_addr()), address_text(socket.peer_addr())),
             socket,
             permit: None,
             id,
@@ -363,13 +363,13 @@ pub fn facts(socket: &TcpStream, id: u32, bytes: u64, payload: &str, base: &TcpI
         window_scaling: info.window_scaling,
         congestion: sys::tcp::congestion(socket),
         payload: payload.into(),
-        address: shown(socket.local_addr()),
-        peer_address: shown(socket.peer_addr()),
+        address: address_text(socket.local_addr()),
+        peer_address: address_text(socket.peer_addr()),
     }
 }
 
 /// An address in the usual form; empty where the connection is over.
-fn shown(address: io::Result<SocketAddr>) -> String {
+fn address_text(address: io::Result<SocketAddr>) -> String {
     address.map_or_else(|_| String::new(), |at| SocketAddr::new(at.ip().to_canonical(), at.port()).to_string())
 }
 

@@ -6,12 +6,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
-#[path = "faults/dice.rs"]
-mod dice;
 #[path = "faults/store.rs"]
 mod faulty;
-#[path = "faults/scene.rs"]
-mod scene;
+#[path = "faults/rng.rs"]
+mod rng;
+#[path = "faults/scenario.rs"]
+mod scenario;
 mod support;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,19 +19,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use dice::Rng;
 use engine::Error;
 use engine::receive::Policy;
 use engine::session::{Report, SessionParts};
 use faulty::{FaultyStore, Plan};
 use model::Algorithm;
 use model::spec::{LiveSettings, Options, Sync};
-use scene::FaultScenario;
+use rng::Rng;
+use scenario::FaultScenario;
 use store::Store;
 use store::posix::Links;
+use support::fixture::NodeFixture;
 use support::job::{TestTransfer, control};
 use support::relay::{Relay, Rules};
-use support::world::NodeFixture;
 use wire::frame::{Direction, Open};
 use wire::liveness::Pace;
 
@@ -52,34 +52,34 @@ struct Attempt {
     limit_bit_s: u64,
 }
 
-fn rules(dice: &mut Rng) -> Rules {
-    let none = Rules { one_way: Duration::from_millis(dice.below(20)), ..Rules::default() };
-    let after = dice.below(40 << 20);
-    match dice.below(9) {
-        0 => Rules { cut_streams_after: Some(after), streams_to_cut: 1 + dice.below(4) as usize, ..none },
+fn rules(rng: &mut Rng) -> Rules {
+    let none = Rules { one_way: Duration::from_millis(rng.below(20)), ..Rules::default() };
+    let after = rng.below(40 << 20);
+    match rng.below(9) {
+        0 => Rules { cut_streams_after: Some(after), streams_to_cut: 1 + rng.below(4) as usize, ..none },
         1 => Rules { flip_stream_bit_every: Some((1 << 20) + after), ..none },
         2 => Rules { cut_everything_after: Some(after), ..none },
         3 => Rules { mute_after: Some(after), ..none },
         4 | 5 => Rules { reset_after: Some(after), ..none },
-        6 => Rules { swallow_after: Some((after, dice.chance(50))), ..none },
-        7 => Rules { stall_after: Some((after, Duration::from_millis(dice.below(900)))), ..none },
+        6 => Rules { swallow_after: Some((after, rng.chance(50))), ..none },
+        7 => Rules { stall_after: Some((after, Duration::from_millis(rng.below(900)))), ..none },
         _ => none,
     }
 }
 
 impl Attempt {
-    fn new(dice: &mut Rng, checksums: &[Algorithm]) -> Attempt {
-        let wait_space = if dice.chance(50) { Duration::from_secs(2) } else { Duration::ZERO };
+    fn new(rng: &mut Rng, checksums: &[Algorithm]) -> Attempt {
+        let wait_space = if rng.chance(50) { Duration::from_secs(2) } else { Duration::ZERO };
         let options = Options {
             recursive: true,
             sync: Sync::Digest,
-            durable: dice.chance(30),
+            durable: rng.chance(30),
             checksums: checksums.to_vec(),
             wait_space,
             ..Options::default()
         };
-        let limit_bit_s = [0, 200_000_000, 600_000_000][dice.below(3) as usize];
-        Attempt { rules: rules(dice), plan: Plan::new(dice), options, plain: dice.chance(30), limit_bit_s }
+        let limit_bit_s = [0, 200_000_000, 600_000_000][rng.below(3) as usize];
+        Attempt { rules: rules(rng), plan: Plan::new(rng), options, plain: rng.chance(30), limit_bit_s }
     }
 
     /// An attempt without faults.
@@ -90,15 +90,15 @@ impl Attempt {
     }
 
     /// The result of the attempt, and the number of faults that happened in it.
-    fn run(self, scene: &FaultScenario) -> (engine::Result<Report>, u64) {
-        let relay = Relay::start(scene.world.node(), self.rules.clone());
-        let report = if scene.pull { self.pull(scene, &relay) } else { self.push(scene, &relay) };
+    fn run(self, scenario: &FaultScenario) -> (engine::Result<Report>, u64) {
+        let relay = Relay::start(scenario.fixture.node(), self.rules.clone());
+        let report = if scenario.pull { self.pull(scenario, &relay) } else { self.push(scenario, &relay) };
         // A rule that flips a bit every so many bytes counts as a few faults, not as hundreds.
         (report, relay.faults().min(FLIPS_MAX) as u64 + self.plan.fault_count())
     }
 
-    fn faulty_store(&self, scene: &FaultScenario, links: Links) -> Arc<dyn Store> {
-        Arc::new(FaultyStore { inner: scene.world.near(links), plan: Arc::clone(&self.plan) })
+    fn faulty_store(&self, scenario: &FaultScenario, links: Links) -> Arc<dyn Store> {
+        Arc::new(FaultyStore { inner: scenario.fixture.near(links), plan: Arc::clone(&self.plan) })
     }
 
     fn steer(&self) -> LiveSettings {
@@ -108,23 +108,24 @@ impl Attempt {
     fn job(&self, direction: Direction) -> TestTransfer {
         let order =
             Open { steer: self.steer(), options: self.options.clone(), ..NodeFixture::order(direction, "tree") };
-        let means = SessionParts { streams: 3, ..SessionParts::default() };
-        TestTransfer { order, means, control: control(self.steer()) }
+        let parts = SessionParts { streams: 3, ..SessionParts::default() };
+        TestTransfer { order, parts, control: control(self.steer()) }
     }
 
-    fn push(&self, scene: &FaultScenario, relay: &Relay) -> engine::Result<Report> {
-        let mut session = scene.world.connect(relay.address(), self.plain)?;
-        let report = self.job(Direction::Push).push(&mut session, self.faulty_store(scene, Links::Inside), "near/tree");
+    fn push(&self, scenario: &FaultScenario, relay: &Relay) -> engine::Result<Report> {
+        let mut session = scenario.fixture.connect(relay.address(), self.plain)?;
+        let report =
+            self.job(Direction::Push).push(&mut session, self.faulty_store(scenario, Links::Inside), "near/tree");
         session.close();
         Ok(report)
     }
 
-    fn pull(&self, scene: &FaultScenario, relay: &Relay) -> engine::Result<Report> {
-        let mut session = scene.world.connect(relay.address(), self.plain)?;
+    fn pull(&self, scenario: &FaultScenario, relay: &Relay) -> engine::Result<Report> {
+        let mut session = scenario.fixture.connect(relay.address(), self.plain)?;
         let tag = format!("near{:x}", relay.address().port());
-        let policy = Policy { tag, ..scene.world.policy(&self.options) };
-        let store = self.faulty_store(scene, Links::Refuse);
-        let target = scene.world.target("near/tree");
+        let policy = Policy { tag, ..scenario.fixture.policy(&self.options) };
+        let store = self.faulty_store(scenario, Links::Refuse);
+        let target = scenario.fixture.target("near/tree");
         let report = self.job(Direction::Pull).pull(&mut session, store, target, policy);
         session.close();
         Ok(report)
@@ -133,10 +134,10 @@ impl Attempt {
 
 /// Runs an attempt without faults. A machine that halts for longer than a peer waits ends the attempt as a fault does; then another
 /// attempt is made.
-fn run_without_faults(scene: &FaultScenario, checksums: &[Algorithm]) -> Report {
+fn run_without_faults(scenario: &FaultScenario, checksums: &[Algorithm]) -> Report {
     let mut tries = 1;
     loop {
-        let (report, _) = Attempt::without_faults(checksums).run(scene);
+        let (report, _) = Attempt::without_faults(checksums).run(scenario);
         let ended = report.as_ref().map_or_else(Some, |report| report.error.as_ref());
         if tries == 10 || !matches!(ended, Some(Error::Silent { .. } | Error::Broken { .. })) {
             return report.unwrap();
@@ -148,45 +149,45 @@ fn run_without_faults(scene: &FaultScenario, checksums: &[Algorithm]) -> Report 
 /// Runs one job, from its first attempt to an attempt without faults. Returns the number of faults that happened, and of bytes that
 /// an attempt took over from an earlier one.
 fn run_job(seed: u64) -> (u64, u64) {
-    let mut dice = Rng::new(seed);
+    let mut rng = Rng::new(seed);
     let pace = Pace { ping_after: Duration::from_millis(300), gone_after: Duration::from_millis(1500) };
-    let mut scene = FaultScenario::new(NodeFixture::with_pace(pace), dice.chance(50), &mut dice);
-    let checksums = match dice.below(4) {
+    let mut scenario = FaultScenario::new(NodeFixture::with_pace(pace), rng.chance(50), &mut rng);
+    let checksums = match rng.below(4) {
         0 => vec![Algorithm::Md5],
         1 => vec![Algorithm::Adler32],
         _ => vec![Algorithm::Crc32c],
     };
     let mut faults = 0;
     let mut resumed = 0;
-    for _ in 0..1 + dice.below(4) {
-        scene.remember_source();
-        let (report, attempt_faults) = Attempt::new(&mut dice, &checksums).run(&scene);
+    for _ in 0..1 + rng.below(4) {
+        scenario.remember_source();
+        let (report, attempt_faults) = Attempt::new(&mut rng, &checksums).run(&scenario);
         faults += attempt_faults;
-        scene.assert_whole();
+        scenario.assert_whole();
         resumed += report.as_ref().map_or(0, |report| report.totals.resumed_bytes);
         match report {
-            Ok(report) if report.error.is_none() && report.totals.failed == 0 => scene.assert_done(),
+            Ok(report) if report.error.is_none() && report.totals.failed == 0 => scenario.assert_done(),
             // The report names what is missing.
             Ok(report) => assert!(report.error.is_some() || !report.misses.is_empty(), "{report:?}"),
             Err(_) => {}
         }
-        faults += scene.damage(&mut dice);
-        if dice.chance(40) {
-            faults += scene.change(&mut dice);
+        faults += scenario.damage(&mut rng);
+        if rng.chance(40) {
+            faults += scenario.change(&mut rng);
         }
     }
-    scene.remember_source();
-    let report = run_without_faults(&scene, &checksums);
+    scenario.remember_source();
+    let report = run_without_faults(&scenario, &checksums);
     resumed += report.totals.resumed_bytes;
     assert!(report.error.is_none() && report.totals.failed == 0, "{:?} {:?}", report.error, report.misses);
-    scene.assert_done();
+    scenario.assert_done();
     let deadline = Instant::now() + Duration::from_secs(60);
-    while !scene.leftovers().is_empty() {
-        assert!(Instant::now() < deadline, "left behind: {:?}", scene.leftovers());
+    while !scenario.leftovers().is_empty() {
+        assert!(Instant::now() < deadline, "left behind: {:?}", scenario.leftovers());
         std::thread::sleep(Duration::from_millis(50));
     }
     // Earlier attempts that were still ending must not undo the result of the last one.
-    scene.assert_done();
+    scenario.assert_done();
     (faults, resumed)
 }
 
@@ -231,36 +232,36 @@ fn after_random_faults_the_target_equals_the_source() {
 #[test]
 fn a_hole_replaces_the_bytes_of_an_earlier_attempt_by_zeros() {
     for pull in [false, true] {
-        let mut dice = Rng::new(7);
-        let world = NodeFixture::new();
-        let mut scene = FaultScenario::new(world, pull, &mut dice);
-        let path = scene.source().join("large/0");
+        let mut rng = Rng::new(7);
+        let fixture = NodeFixture::new();
+        let mut scenario = FaultScenario::new(fixture, pull, &mut rng);
+        let path = scenario.source().join("large/0");
         let len = 24 << 20;
-        std::fs::write(&path, dice.bytes(len)).unwrap();
+        std::fs::write(&path, rng.bytes(len)).unwrap();
         let time = std::fs::metadata(&path).unwrap().modified().unwrap();
-        scene.remember_source();
+        scenario.remember_source();
         let checksums = [Algorithm::Crc32c];
         // On a machine without free processors, all that the relay passed on may still be in sockets: then another attempt is cut.
         let leaves_an_unfinished_file = || {
             let rules = Rules { cut_everything_after: Some(12 << 20), ..Rules::default() };
             let (report, _) =
-                Attempt { rules, limit_bit_s: 150_000_000, ..Attempt::without_faults(&checksums) }.run(&scene);
+                Attempt { rules, limit_bit_s: 150_000_000, ..Attempt::without_faults(&checksums) }.run(&scenario);
             assert!(report.unwrap().error.is_some(), "the path was cut");
-            scene.world.wait_until_idle();
-            scene.leftovers().iter().any(|path| path.starts_with("large"))
+            scenario.fixture.wait_until_idle();
+            scenario.leftovers().iter().any(|path| path.starts_with("large"))
         };
         assert!(
             (0..10).any(|_| leaves_an_unfinished_file()),
             "no attempt left an unfinished file: {:?}",
-            scene.leftovers()
+            scenario.leftovers()
         );
         // The source is one hole now, with its former length and time.
         let file = std::fs::File::create(&path).unwrap();
         file.set_len(len).unwrap();
         file.set_modified(time).unwrap();
-        scene.remember_source();
-        let (report, _) = Attempt::without_faults(&checksums).run(&scene);
+        scenario.remember_source();
+        let (report, _) = Attempt::without_faults(&checksums).run(&scenario);
         assert!(report.unwrap().error.is_none());
-        scene.assert_done();
+        scenario.assert_done();
     }
 }

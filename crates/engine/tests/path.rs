@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use engine::Error;
 use engine::session::Report;
 use model::fault::{Blame, Fault};
+use support::fixture::NodeFixture;
 use support::relay::{Relay, Rules};
-use support::world::NodeFixture;
 use wire::liveness::Pace;
 
 const RTT: Duration = Duration::from_millis(200);
@@ -23,16 +23,16 @@ fn assert_three_round_trips(from: &str, to: &str, job: impl Fn(&NodeFixture, Soc
     const ROUND_TRIP: Duration = Duration::from_secs(1);
     let mut took = Vec::new();
     for _ in 0..5 {
-        let world = NodeFixture::new();
-        world.write(from, 1024, 1);
-        let relay = Relay::start(world.node(), Rules { one_way: ROUND_TRIP / 2, ..Rules::default() });
+        let fixture = NodeFixture::new();
+        fixture.write(from, 1024, 1);
+        let relay = Relay::start(fixture.node(), Rules { one_way: ROUND_TRIP / 2, ..Rules::default() });
         let started = Instant::now();
-        let report = job(&world, relay.address());
+        let report = job(&fixture, relay.address());
         let elapsed = started.elapsed();
         assert!(report.error.is_none(), "{:?}", report.error);
         assert_eq!((report.totals.files, report.totals.bytes), (1, 1024));
         assert_eq!(relay.connections(), 1, "one connection carries it all");
-        world.assert_same(from, to);
+        fixture.assert_same(from, to);
         // The relay must really be in between, or this test means nothing.
         assert!(elapsed >= ROUND_TRIP * 5 / 2, "it took only {elapsed:?}: the relay does not delay");
         took.push(elapsed);
@@ -45,133 +45,133 @@ fn assert_three_round_trips(from: &str, to: &str, job: impl Fn(&NodeFixture, Soc
 
 #[test]
 fn a_cold_push_of_one_kib_takes_three_round_trips() {
-    assert_three_round_trips("near/one", "far/one", |world, to| world.push(to, "near/one", "one", false).unwrap());
+    assert_three_round_trips("near/one", "far/one", |fixture, to| fixture.push(to, "near/one", "one", false).unwrap());
 }
 
 #[test]
 fn a_cold_pull_of_one_kib_takes_three_round_trips() {
-    assert_three_round_trips("far/one", "near/one", |world, to| world.pull(to, "one", "near/one", false).unwrap());
+    assert_three_round_trips("far/one", "near/one", |fixture, to| fixture.pull(to, "one", "near/one", false).unwrap());
 }
 
 #[test]
 fn small_files_cost_no_round_trip_each() {
-    let world = NodeFixture::new();
+    let fixture = NodeFixture::new();
     for at in 0..2_000 {
-        world.write(&format!("near/tree/{}/{at}", at % 20), 4096, at);
+        fixture.write(&format!("near/tree/{}/{at}", at % 20), 4096, at);
     }
-    let relay = Relay::start(world.node(), Rules { one_way: RTT / 2, ..Rules::default() });
+    let relay = Relay::start(fixture.node(), Rules { one_way: RTT / 2, ..Rules::default() });
     let started = Instant::now();
-    let report = world.push(relay.address(), "near/tree", "tree", false).unwrap();
+    let report = fixture.push(relay.address(), "near/tree", "tree", false).unwrap();
     let elapsed = started.elapsed();
     assert!(report.error.is_none(), "{:?}", report.error);
     assert_eq!(report.totals.files, 2_000);
     // A round trip each would be 400 s. It takes seven; the rest is for a busy machine.
     assert!(elapsed < Duration::from_secs(60), "2,000 files took {elapsed:?}");
-    world.assert_same("near/tree", "far/tree");
+    fixture.assert_same("near/tree", "far/tree");
 }
 
 #[test]
 fn lost_streams_are_replaced_and_nothing_is_lost() {
     for pull in [false, true] {
-        let world = NodeFixture::new();
+        let fixture = NodeFixture::new();
         let (from, to) = if pull { ("far/tree", "near/tree") } else { ("near/tree", "far/tree") };
-        world.write(&format!("{from}/large"), 20 << 20, 1);
-        (0..300).for_each(|at| world.write(&format!("{from}/small/{at}"), 20_000, at + 2));
+        fixture.write(&format!("{from}/large"), 20 << 20, 1);
+        (0..300).for_each(|at| fixture.write(&format!("{from}/small/{at}"), 20_000, at + 2));
         // Each of the first streams is cut after a few MiB, in the middle of a record.
         let rules = Rules { cut_streams_after: Some((2 << 20) + 12_345), streams_to_cut: 5, ..Rules::default() };
-        let relay = Relay::start(world.node(), rules);
-        let report = world.copy(relay.address(), pull, "tree");
+        let relay = Relay::start(fixture.node(), rules);
+        let report = fixture.copy(relay.address(), pull, "tree");
         assert!(report.error.is_none(), "{:?}", report.error);
         assert_eq!(report.totals.files, 301);
         assert!(relay.cut() >= 2, "only {} streams were cut", relay.cut());
-        world.assert_same(from, to);
+        fixture.assert_same(from, to);
     }
 }
 
 #[test]
 fn flipped_bits_are_noticed_and_sent_again() {
     for plain in [true, false] {
-        let world = NodeFixture::new();
-        world.write("near/large", 24 << 20, 3);
+        let fixture = NodeFixture::new();
+        fixture.write("near/large", 24 << 20, 3);
         let rules = Rules { flip_stream_bit_every: Some(7 << 20), ..Rules::default() };
-        let relay = Relay::start(world.node(), rules);
-        let report = world.push(relay.address(), "near/large", "large", plain).unwrap();
+        let relay = Relay::start(fixture.node(), rules);
+        let report = fixture.push(relay.address(), "near/large", "large", plain).unwrap();
         assert!(report.error.is_none(), "plain {plain}: {:?}", report.error);
         assert!(relay.flipped() > 0, "plain {plain}: no bit was flipped");
         assert!(report.resent_bytes > 0, "plain {plain}: nothing was sent again");
-        world.assert_same("near/large", "far/large");
-        world.assert_no_leftovers();
+        fixture.assert_same("near/large", "far/large");
+        fixture.assert_no_leftovers();
     }
 }
 
 #[test]
 fn a_cut_job_is_resumed() {
     for pull in [false, true] {
-        let world = NodeFixture::new();
+        let fixture = NodeFixture::new();
         let (from, to) = if pull { ("far/large", "near/large") } else { ("near/large", "far/large") };
-        world.write(from, 64 << 20, 4);
+        fixture.write(from, 64 << 20, 4);
         let rules = Rules { cut_everything_after: Some(48 << 20), ..Rules::default() };
-        let relay = Relay::start(world.node(), rules);
-        let report = world.copy(relay.address(), pull, "large");
+        let relay = Relay::start(fixture.node(), rules);
+        let report = fixture.copy(relay.address(), pull, "large");
         let error = report.error.expect("the path was cut");
         assert_eq!(error.fault(), Fault::Path, "{error}");
-        assert!(!world.path(to).exists(), "an incomplete file has its final name");
-        world.wait_until_idle();
-        assert!(world.unfinished() == 1, "what arrived is kept");
+        assert!(!fixture.path(to).exists(), "an incomplete file has its final name");
+        fixture.wait_until_idle();
+        assert!(fixture.unfinished() == 1, "what arrived is kept");
         // The same job again, over a path that holds.
-        let report = world.copy(world.node(), pull, "large");
+        let report = fixture.copy(fixture.node(), pull, "large");
         assert!(report.error.is_none(), "{:?}", report.error);
         // The relay passed on 48 MiB, including records' seals and TLS. Bytes in the receiver's sockets are lost: more than half of
         // all on a machine without free processors.
         let resumed = report.totals.resumed_bytes;
         assert!((1..=48 << 20).contains(&resumed), "{resumed} bytes were resumed");
-        world.assert_same(from, to);
-        world.assert_no_leftovers();
+        fixture.assert_same(from, to);
+        fixture.assert_no_leftovers();
     }
 }
 
 #[test]
 fn silence_is_noticed_by_both_ends() {
     let pace = Pace { ping_after: Duration::from_millis(500), gone_after: Duration::from_secs(4) };
-    let world = NodeFixture::with_pace(pace);
-    world.write("near/large", 64 << 20, 5);
+    let fixture = NodeFixture::with_pace(pace);
+    fixture.write("near/large", 64 << 20, 5);
     let rules = Rules { mute_after: Some(8 << 20), ..Rules::default() };
-    let relay = Relay::start(world.node(), rules);
+    let relay = Relay::start(fixture.node(), rules);
     let started = Instant::now();
-    let report = world.push(relay.address(), "near/large", "large", false).unwrap();
+    let report = fixture.push(relay.address(), "near/large", "large", false).unwrap();
     let error = report.error.expect("the node is silent");
     assert_eq!(relay.faults(), 1);
     assert!(matches!(error, Error::Silent { .. } | Error::Broken { .. }), "{error:?}");
     assert!(started.elapsed() < Duration::from_secs(60), "it took {:?}", started.elapsed());
     // The node has noticed the silence when it no longer locks the journal.
     let waited = Instant::now();
-    world.wait_until_idle();
+    fixture.wait_until_idle();
     assert!(waited.elapsed() < Duration::from_secs(60), "it took the node {:?}", waited.elapsed());
-    assert!(!world.path("far/large").exists());
-    assert!(world.unfinished() == 1, "what arrived is kept");
+    assert!(!fixture.path("far/large").exists());
+    assert!(fixture.unfinished() == 1, "what arrived is kept");
 }
 
 #[test]
 fn jobs_can_follow_each_other_without_a_pause() {
-    let world = NodeFixture::new();
-    world.write("near/one", 1024, 1);
-    world.write("near/more", 3 << 20, 1);
+    let fixture = NodeFixture::new();
+    fixture.write("near/one", 1024, 1);
+    fixture.write("near/more", 3 << 20, 1);
     for job in 0..60 {
         let from = if job % 3 == 0 { "near/more" } else { "near/one" };
-        let report = world.push(world.node(), from, &format!("copy-{job}"), false).unwrap();
+        let report = fixture.push(fixture.node(), from, &format!("copy-{job}"), false).unwrap();
         assert!(report.error.is_none(), "job {job}: {:?}", report.error);
-        world.assert_same(from, &format!("far/copy-{job}"));
+        fixture.assert_same(from, &format!("far/copy-{job}"));
     }
 }
 
 #[test]
 fn one_session_carries_twenty_jobs() {
-    let world = NodeFixture::new();
-    world.write("near/more", 3 << 20, 1);
-    let mut session = world.connect(world.node(), false).unwrap();
+    let fixture = NodeFixture::new();
+    fixture.write("near/more", 3 << 20, 1);
+    let mut session = fixture.connect(fixture.node(), false).unwrap();
     for job in 0..20 {
-        let report = world.push_on(&mut session, "near/more", &format!("copy-{job}"));
+        let report = fixture.push_on(&mut session, "near/more", &format!("copy-{job}"));
         assert!(report.error.is_none(), "job {job}: {:?}", report.error);
-        world.assert_same("near/more", &format!("far/copy-{job}"));
+        fixture.assert_same("near/more", &format!("far/copy-{job}"));
     }
 }

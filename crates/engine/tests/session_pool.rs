@@ -10,8 +10,8 @@ use auth::{AccessKey, Grant, Grants, Rights};
 use engine::Timeouts;
 use engine::session::Session;
 use model::fault::{Blame, Fault};
+use support::fixture::{NodeFixture, patient, rel};
 use support::relay::{Relay, Rules};
-use support::world::{NodeFixture, patient, rel};
 use wire::liveness::Pace;
 
 const RTT: Duration = Duration::from_millis(100);
@@ -22,12 +22,12 @@ fn pace() -> Pace {
 }
 
 /// A kept session over the relay, with its first job done.
-fn kept_session(world: &NodeFixture, relay: &Relay, plain: bool) -> Session {
-    let mut session = world.connect(relay.address(), plain).unwrap();
+fn kept_session(fixture: &NodeFixture, relay: &Relay, plain: bool) -> Session {
+    let mut session = fixture.connect(relay.address(), plain).unwrap();
     session.keep(KEPT).unwrap();
-    let report = world.push_on(&mut session, "near/large", "first");
+    let report = fixture.push_on(&mut session, "near/large", "first");
     assert!(report.error.is_none(), "{:?}", report.error);
-    world.assert_same("near/large", "far/first");
+    fixture.assert_same("near/large", "far/first");
     assert_eq!(session.may_wait(), Some(Timeouts::default().idle));
     session
 }
@@ -35,11 +35,11 @@ fn kept_session(world: &NodeFixture, relay: &Relay, plain: bool) -> Session {
 #[test]
 fn the_next_job_goes_over_the_same_connections() {
     for plain in [false, true] {
-        let world = NodeFixture::new();
-        world.write("near/large", 16 << 20, 1);
-        world.write("near/other", (16 << 20) + 7, 2);
-        let relay = Relay::start(world.node(), Rules { one_way: RTT / 2, ..Rules::default() });
-        let mut session = kept_session(&world, &relay, plain);
+        let fixture = NodeFixture::new();
+        fixture.write("near/large", 16 << 20, 1);
+        fixture.write("near/other", (16 << 20) + 7, 2);
+        let relay = Relay::start(fixture.node(), Rules { one_way: RTT / 2, ..Rules::default() });
+        let mut session = kept_session(&fixture, &relay, plain);
         let before = relay.connections();
         assert_eq!(before, 4, "a control connection and three streams");
         for name in ["second", "third"] {
@@ -47,7 +47,7 @@ fn the_next_job_goes_over_the_same_connections() {
             session.renew(&[]).unwrap();
             // A new connection would take at least two round trips.
             assert!(session.connected_after() < RTT * 3 / 2);
-            let report = world.push_on(&mut session, "near/other", name);
+            let report = fixture.push_on(&mut session, "near/other", name);
             assert!(report.error.is_none(), "{name}: {:?}", report.error);
             assert_eq!(report.totals.bytes, (16 << 20) + 7);
             // The report counts this job's bytes only.
@@ -55,7 +55,7 @@ fn the_next_job_goes_over_the_same_connections() {
             assert_eq!((carried, report.streams.len()), ((16 << 20) + 7, 4), "{:?}", report.streams);
             let sent: u64 = report.streams.iter().map(|stream| stream.sent_bytes).sum();
             assert!((16 << 20..18 << 20).contains(&sent), "{sent}");
-            world.assert_same("near/other", &format!("far/{name}"));
+            fixture.assert_same("near/other", &format!("far/{name}"));
         }
         assert_eq!(relay.connections(), before);
         session.close();
@@ -64,49 +64,49 @@ fn the_next_job_goes_over_the_same_connections() {
 
 #[test]
 fn small_jobs_keep_streams_that_they_do_not_use() {
-    let world = NodeFixture::new();
-    world.write("near/large", 24 << 20, 1);
-    world.write("near/small", 1024, 2);
+    let fixture = NodeFixture::new();
+    fixture.write("near/large", 24 << 20, 1);
+    fixture.write("near/small", 1024, 2);
     // Much longer than the delays of a busy machine.
     let rtt = Duration::from_millis(500);
-    let relay = Relay::start(world.node(), Rules { one_way: rtt / 2, ..Rules::default() });
-    let mut session = kept_session(&world, &relay, false);
+    let relay = Relay::start(fixture.node(), Rules { one_way: rtt / 2, ..Rules::default() });
+    let mut session = kept_session(&fixture, &relay, false);
     // The job alone takes one round trip. A machine that halts for a moment delays one of the jobs, not all.
     let took = |name: &str, session: &mut Session| {
         session.renew(&[]).unwrap();
         let started = Instant::now();
-        let report = world.push_on(session, "near/small", name);
+        let report = fixture.push_on(session, "near/small", name);
         assert!(report.error.is_none(), "{:?}", report.error);
         started.elapsed()
     };
     let names = ["one", "two", "three", "four", "five"];
     assert!(names.into_iter().any(|name| took(name, &mut session) < rtt * 2), "each took two round trips or more");
     session.renew(&[]).unwrap();
-    let report = world.push_on(&mut session, "near/large", "again");
+    let report = fixture.push_on(&mut session, "near/large", "again");
     assert!(report.error.is_none(), "{:?}", report.error);
-    world.assert_same("near/large", "far/again");
+    fixture.assert_same("near/large", "far/again");
     assert_eq!(relay.connections(), 4);
 }
 
 #[test]
 fn streams_that_are_lost_between_jobs_are_replaced() {
-    let world = NodeFixture::new();
-    world.write("near/large", 24 << 20, 1);
+    let fixture = NodeFixture::new();
+    fixture.write("near/large", 24 << 20, 1);
     // Each stream is cut in its second job, or at its end.
     let rules = Rules { cut_streams_after: Some(12 << 20), streams_to_cut: 3, ..Rules::default() };
-    let relay = Relay::start(world.node(), rules);
-    let mut session = kept_session(&world, &relay, false);
+    let relay = Relay::start(fixture.node(), rules);
+    let mut session = kept_session(&fixture, &relay, false);
     for name in ["second", "third"] {
         session.renew(&[]).unwrap();
-        let report = world.push_on(&mut session, "near/large", name);
+        let report = fixture.push_on(&mut session, "near/large", name);
         assert!(report.error.is_none(), "{name}: {:?}", report.error);
-        world.assert_same("near/large", &format!("far/{name}"));
+        fixture.assert_same("near/large", &format!("far/{name}"));
     }
     assert!(relay.cut() > 0);
 }
 
-fn fingerprint(world: &NodeFixture) -> auth::Fingerprint {
-    client::StateDir::open(&world.path("state")).unwrap().fingerprint().unwrap()
+fn fingerprint(fixture: &NodeFixture) -> auth::Fingerprint {
+    client::StateDir::open(&fixture.path("state")).unwrap().fingerprint().unwrap()
 }
 
 /// Adds a grant for each path. Returns the identifiers and secrets of their keys.
@@ -124,26 +124,26 @@ fn add_keys(grants: &mut Grants, paths: &[&str]) -> Vec<([u8; 8], [u8; 32])> {
 fn the_rights_of_a_key_end_with_the_next_login() {
     let mut grants = Grants::default();
     let keys = add_keys(&mut grants, &["a", "b"]);
-    let world = NodeFixture::with(Timeouts { handshake: Duration::from_secs(15), ..patient(pace()) }, grants);
-    world.write("near/large", 9 << 20, 1);
-    let node = fingerprint(&world);
+    let fixture = NodeFixture::with(Timeouts { handshake: Duration::from_secs(15), ..patient(pace()) }, grants);
+    fixture.write("near/large", 9 << 20, 1);
+    let node = fingerprint(&fixture);
     let [a, b] = [0, 1].map(|at: usize| [AccessKey::new(keys[at].0, keys[at].1, node)]);
-    let mut session = world.connect_with(world.node(), false, &a).unwrap();
+    let mut session = fixture.connect_with(fixture.node(), false, &a).unwrap();
     session.keep(KEPT).unwrap();
     let refused = |session: &mut Session, to: &str| {
-        let error = world.push_on(session, "near/large", to).error;
+        let error = fixture.push_on(session, "near/large", to).error;
         error.is_some_and(|error| error.fault() == Fault::Auth)
     };
-    assert!(world.push_on(&mut session, "near/large", "a/1").error.is_none());
+    assert!(fixture.push_on(&mut session, "near/large", "a/1").error.is_none());
     session.renew(&b).unwrap();
-    assert!(world.push_on(&mut session, "near/large", "b/1").error.is_none());
+    assert!(fixture.push_on(&mut session, "near/large", "b/1").error.is_none());
     session.renew(&a).unwrap();
     assert!(refused(&mut session, "b/2"), "the rights of the key before");
-    assert!(!world.path("far/b/2").exists() && world.path("far/b/1").exists());
+    assert!(!fixture.path("far/b/2").exists() && fixture.path("far/b/1").exists());
     // A key that the node does not know ends the session.
-    let mut session = world.connect_with(world.node(), false, &a).unwrap();
+    let mut session = fixture.connect_with(fixture.node(), false, &a).unwrap();
     session.keep(KEPT).unwrap();
-    assert!(world.push_on(&mut session, "near/large", "a/2").error.is_none());
+    assert!(fixture.push_on(&mut session, "near/large", "a/2").error.is_none());
     session.renew(&[AccessKey::new([9; 8], [9; 32], node)]).unwrap();
     assert!(refused(&mut session, "a/3"));
 }
@@ -151,12 +151,12 @@ fn the_rights_of_a_key_end_with_the_next_login() {
 #[test]
 fn a_kept_session_ends_when_its_time_is_over() {
     let timeouts = Timeouts { idle: Duration::from_millis(600), handshake: Duration::from_secs(5), ..patient(pace()) };
-    let world = NodeFixture::with(timeouts, Grants::default());
-    world.write("near/large", 9 << 20, 1);
-    let mut session = world.connect(world.node(), false).unwrap();
+    let fixture = NodeFixture::with(timeouts, Grants::default());
+    fixture.write("near/large", 9 << 20, 1);
+    let mut session = fixture.connect(fixture.node(), false).unwrap();
     session.keep(KEPT).unwrap();
     let started = Instant::now();
-    assert!(world.push_on(&mut session, "near/large", "one").error.is_none());
+    assert!(fixture.push_on(&mut session, "near/large", "one").error.is_none());
     // The node keeps the session for longer than one that did not ask to be kept, and then closes it.
     while session.tend().is_ok() {
         assert!(started.elapsed() < Duration::from_secs(120));

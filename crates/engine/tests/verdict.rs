@@ -15,8 +15,8 @@ use model::v1::Limit;
 use pilot::verdict as judge;
 use slow::SlowStore;
 use store::posix::Links;
+use support::fixture::NodeFixture;
 use support::job::TestTransfer;
-use support::world::NodeFixture;
 use wire::frame::Direction;
 
 /// The rate of the slow disk, in bytes per second: the job takes two seconds.
@@ -43,10 +43,10 @@ fn is_judged(test: &str, limit: &Limit) -> bool {
 #[test]
 fn a_slow_disk_at_the_source_is_the_verdict() {
     for streams in [1, 4] {
-        let world = NodeFixture::new();
-        world.write("near/one", BYTES, 1);
-        let store = Arc::new(SlowStore::new(world.near(Links::Inside), RATE));
-        let mut session = world.connect(world.node(), false).unwrap();
+        let fixture = NodeFixture::new();
+        fixture.write("near/one", BYTES, 1);
+        let store = Arc::new(SlowStore::new(fixture.near(Links::Inside), RATE));
+        let mut session = fixture.connect(fixture.node(), false).unwrap();
         let job = TestTransfer::new(
             NodeFixture::order(Direction::Push, "one"),
             SessionParts { streams, ..SessionParts::default() },
@@ -65,14 +65,14 @@ fn a_slow_disk_at_the_source_is_the_verdict() {
 #[test]
 fn a_slow_disk_at_the_target_is_the_verdict() {
     for streams in [1, 4] {
-        let world = NodeFixture::new();
-        world.write("far/one", BYTES, 1);
+        let fixture = NodeFixture::new();
+        fixture.write("far/one", BYTES, 1);
         let order = NodeFixture::order(Direction::Pull, "one");
-        let policy = Policy { journals: None, ..world.policy(&order.options) };
-        let store = Arc::new(SlowStore::new(world.near(Links::Refuse), RATE));
-        let mut session = world.connect(world.node(), false).unwrap();
+        let policy = Policy { journals: None, ..fixture.policy(&order.options) };
+        let store = Arc::new(SlowStore::new(fixture.near(Links::Refuse), RATE));
+        let mut session = fixture.connect(fixture.node(), false).unwrap();
         let job = TestTransfer::new(order, SessionParts { streams, ..SessionParts::default() });
-        let report = job.pull(&mut session, store, world.target("near/one"), policy);
+        let report = job.pull(&mut session, store, fixture.target("near/one"), policy);
         session.close();
         let limit = verdict(&report, false);
         if !is_judged("a_slow_disk_at_the_target_is_the_verdict", &limit) {

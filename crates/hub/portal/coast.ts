@@ -10,10 +10,10 @@ interface Topology {
   arcs: [number, number][][];
 }
 
-/** Lines shorter than this, in tenths of a degree, are islets that nobody sees on a map of the world. */
+/** Lines shorter than this, in tenths of a degree, are islets that are too small for a map of the world. */
 const LENGTH_MIN = 15;
-/** No coast goes so far at once, in tenths of a degree. */
-const HALF_WAY_ROUND = 1800;
+/** Half the width of the map, in tenths of a degree: a longer step of a line is a jump to the other edge of the map. */
+const HALF_WIDTH = 1800;
 
 /** The lines as differences of tenths of a degree, x from the date line, y from the north pole down. */
 function path({ transform, arcs }: Topology): string {
@@ -25,26 +25,26 @@ function path({ transform, arcs }: Topology): string {
       y += dy;
       return [Math.round((x * scale[0] + translate[0] + 180) * 10), Math.round((90 - (y * scale[1] + translate[1])) * 10)] as const;
     });
-    return drawn(points);
+    return svgPath(points);
   });
   return lines.join("").replaceAll(" -", "-");
 }
 
-/** A line; where it jumps to the other edge of the map, at the date line, it begins anew. */
-function drawn(points: (readonly [number, number])[]): string {
+/** A line as an SVG path. At the date line, where the line jumps to the other edge of the map, a new line begins. */
+function svgPath(points: (readonly [number, number])[]): string {
   const moves = points.slice(1).map(([px, py], at) => [px - points[at]![0], py - points[at]![1]] as const);
   const length = moves.reduce((sum, [dx, dy]) => sum + Math.abs(dx) + Math.abs(dy), 0);
   if (length < LENGTH_MIN) return "";
   let path = `M${points[0]!.join(" ")}l`;
   moves.forEach(([dx, dy], at) => {
-    if (Math.abs(dx) > HALF_WAY_ROUND) path += `M${points[at + 1]!.join(" ")}l`;
+    if (Math.abs(dx) > HALF_WIDTH) path += `M${points[at + 1]!.join(" ")}l`;
     else if (dx !== 0 || dy !== 0) path += `${dx} ${dy} `;
   });
-  // A line that begins anew at once has nothing between two beginnings.
+  // Removes lines without a step.
   return path.replace(/M[^Ml]*l(?=M|$)/g, "").trimEnd();
 }
 
-/** Has `virtual:coast` be the path. */
+/** Provides the path as the module `virtual:coast`. */
 export function coast(): Plugin {
   const id = "virtual:coast";
   return {

@@ -5,13 +5,13 @@ import { defineConfig, type Plugin } from "vite";
 
 import { coast } from "./coast";
 
-/** What the hub has in its binary: beside the build of the program, which finds it there. */
+/** The directory of the built portal, from which crates/hub/build.rs includes the files in the program. */
 const OUT = join(__dirname, "../../../target/portal");
 
-/** All that a browser may ever fetch, compressed. */
+/** The most bytes of all files of the portal together, compressed. */
 const BYTES_MAX = 250_000;
 
-/** Leaves files compressed, as the hub sends them, and fails where they have become too large. */
+/** Replaces the built files by compressed ones, as the hub sends them; fails if they have become too large. */
 function compressed(): Plugin {
   return {
     name: "compressed",

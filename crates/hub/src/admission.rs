@@ -40,7 +40,7 @@ pub fn admit(order: &JobOrder, member: &Member, topology: &Topology, now: i64) -
         owner: member.owner.clone(),
         priority: i64::from(priority.number()),
         deadline: deadline.unwrap_or(0),
-        limited: 0,
+        limited_job: 0,
     };
     let mut files = Vec::with_capacity(order.files.len());
     for (at, file) in order.files.iter().enumerate() {
@@ -161,7 +161,7 @@ fn metadata(whose: &str, metadata: &std::collections::BTreeMap<String, Value>) -
     let text = serde_json::to_string(metadata).map_err(|error| refuse(error.to_string()))?;
     if text.len() > limits::METADATA_BYTES_MAX {
         return Err(refuse(format!(
-            "the metadata of {whose} has {} bytes; {} are kept",
+            "the metadata of {whose} has {} bytes, and may have {} at most",
             text.len(),
             limits::METADATA_BYTES_MAX
         )));
@@ -346,7 +346,10 @@ mod tests {
                 ),
                 "give one of the two",
             ),
-            (format!(r#"{{"files": [{{{file}}}], "metadata": {{"x": "{}"}}}}"#, "y".repeat(5000)), "4096 are kept"),
+            (
+                format!(r#"{{"files": [{{{file}}}], "metadata": {{"x": "{}"}}}}"#, "y".repeat(5000)),
+                "may have 4096 at most",
+            ),
         ] {
             let refusal = admitted(&json).unwrap_err();
             assert!(refusal.reason.contains(reason), "{json}: {}", refusal.reason);

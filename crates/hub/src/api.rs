@@ -177,8 +177,8 @@ async fn answer_part(hub: &HubState, mut part: Part, request: axum::extract::Req
 
 /// The member who sends a request: by a credential, else by a session of the portal, else by the connection's certificate.
 async fn member(hub: &HubState, principal: &Principal, browser: BrowserRequest<'_>) -> Result<Member, Refused> {
-    let has_shown = !matches!(principal.credential, Credential::None | Credential::Certificate { .. });
-    if !has_shown && let Some(member) = sessions::member(hub, browser).await? {
+    let has_credential = !matches!(principal.credential, Credential::None | Credential::Certificate { .. });
+    if !has_credential && let Some(member) = sessions::member(hub, browser).await? {
         return Ok(hub.credentials.require_not_banned(member)?);
     }
     hub.credentials.member(principal).await.map_err(|refusal| unauthenticated(principal, refusal))

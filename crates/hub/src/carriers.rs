@@ -70,15 +70,15 @@ impl Carriers {
         reports: mpsc::Sender<TransferReport>,
     ) {
         if claim.carrier == THIRD_PARTY {
-            let finished = self.third_party(&claim, control, &reports).await;
-            let _ = reports.send(TransferReport::Ended { transfer: claim.number, finished }).await;
+            let result = self.third_party(&claim, control, &reports).await;
+            let _ = reports.send(TransferReport::Ended { transfer: claim.number, result }).await;
             return;
         }
-        let finished = match self.api(&claim) {
+        let result = match self.api(&claim) {
             Err(reason) => TransferResult::Failed { fault: "config".into(), reason },
             Ok(api) => self.order_and_follow(&api, &claim, control, &reports).await,
         };
-        let _ = reports.send(TransferReport::Ended { transfer: claim.number, finished }).await;
+        let _ = reports.send(TransferReport::Ended { transfer: claim.number, result }).await;
     }
 
     /// Orders a transfer at the node of its claim. `limit` is in bytes per second.
@@ -114,7 +114,7 @@ impl Carriers {
         match self.begin(api, claim, sent_limit).await {
             Ok(transfer) if transfer.state.is_last() => {
                 self.report_files(api, claim, &mut 0, reports).await;
-                return finished(api, &transfer).await;
+                return result_of(api, &transfer).await;
             }
             Ok(_) => {}
             Err(ended) => return ended,
@@ -145,7 +145,7 @@ impl Carriers {
                 Ok(transfer) if transfer.state.is_last() => {
                     self.report_files(api, claim, &mut next_file, reports).await;
                     report_limit(api, claim.number, &transfer, reports).await;
-                    return finished(api, &transfer).await;
+                    return result_of(api, &transfer).await;
                 }
                 Ok(transfer) => {
                     self.report_files(api, claim, &mut next_file, reports).await;
@@ -400,7 +400,7 @@ async fn report_limit(api: &Api, number: i64, transfer: &Transfer, reports: &mps
 }
 
 /// The result of a transfer that has ended at its node. The receipt says what failed, and whose fault it was.
-async fn finished(api: &Api, transfer: &Transfer) -> TransferResult {
+async fn result_of(api: &Api, transfer: &Transfer) -> TransferResult {
     match transfer.state {
         Stage::Done => return TransferResult::Done { bytes: transfer.bytes },
         Stage::Cancelled => return TransferResult::Cancelled,

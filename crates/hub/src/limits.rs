@@ -50,8 +50,8 @@ pub const SHUTDOWN_MAX: std::time::Duration = std::time::Duration::from_secs(5);
 /// The most streams of events at the same time.
 pub const EVENT_STREAMS_MAX: usize = 256;
 /// How often a hub records that it is alive.
-pub const HUB_BEATS: std::time::Duration = std::time::Duration::from_secs(2);
+pub const HUB_BEAT_EVERY: std::time::Duration = std::time::Duration::from_secs(2);
 /// How long a hub may be silent before others take over its transfers.
 pub const HUB_SILENT_MAX: std::time::Duration = std::time::Duration::from_secs(8);
 
-const _: () = assert!(HUB_SILENT_MAX.as_secs() >= 3 * HUB_BEATS.as_secs());
+const _: () = assert!(HUB_SILENT_MAX.as_secs() >= 3 * HUB_BEAT_EVERY.as_secs());

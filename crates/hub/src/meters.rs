@@ -35,19 +35,19 @@ pub struct Meters {
     /// Failed attempts that another attempt follows.
     pub failed_attempts: Count,
     /// Rounds of the scheduler that failed.
-    pub failed_looks: Count,
+    pub failed_rounds: Count,
     /// The duration of the scheduler's last round, microseconds.
-    look_us: AtomicU64,
+    round_us: AtomicU64,
 }
 
 impl Meters {
     /// Records the duration of a round of the scheduler.
-    pub fn record_look(&self, took: Duration) {
-        self.look_us.store(took.as_micros().min(u128::from(u64::MAX)) as u64, Ordering::Relaxed);
+    pub fn record_round(&self, took: Duration) {
+        self.round_us.store(took.as_micros().min(u128::from(u64::MAX)) as u64, Ordering::Relaxed);
     }
 
     /// The duration of the scheduler's last round.
-    pub fn last_look(&self) -> Duration {
-        Duration::from_micros(self.look_us.load(Ordering::Relaxed))
+    pub fn last_round(&self) -> Duration {
+        Duration::from_micros(self.round_us.load(Ordering::Relaxed))
     }
 }

@@ -146,7 +146,7 @@ fn with_limits(input: &PlanInput<'_>, paths: &mut [Vec<u32>]) -> Vec<f64> {
     let mut of_job: HashMap<i64, u32> = HashMap::new();
     for (queue, path) in input.queues.iter().zip(paths) {
         let Some(limit) = queue.limit else { continue };
-        path.push(*of_job.entry(queue.key.limited).or_insert_with(|| {
+        path.push(*of_job.entry(queue.key.limited_job).or_insert_with(|| {
             usable.push(limit);
             usable.len() as u32 - 1
         }));

@@ -42,7 +42,7 @@ pub enum TransferReport {
         /// Its number.
         transfer: i64,
         /// The result of these files.
-        finished: TransferResult,
+        result: TransferResult,
     },
 }
 

@@ -220,12 +220,12 @@ impl PromiseRefusal {
                  (longhaul hub link add) or the endpoints' rates, or submit without a deadline"
             ),
             PromiseRefusal::Full { deadline: Some(deadline), bytes } => format!(
-                "it does not fit before {wanted} beside the existing promises: all of it would by {}, and {} by {wanted}",
+                "it does not fit before {wanted} beside the existing promises: all of it fits by {}, and {} of it by {wanted}",
                 time::show(*deadline),
                 model::Bytes((*bytes).max(0) as u64)
             ),
             PromiseRefusal::Full { deadline: None, bytes } => format!(
-                "it does not fit before {wanted}, nor long after it: {} would by {wanted}",
+                "it does not fit before {wanted}, nor long after it: only {} of it fits by {wanted}",
                 model::Bytes((*bytes).max(0) as u64)
             ),
         }
@@ -271,7 +271,7 @@ mod tests {
             owner: "ann".into(),
             priority: 3,
             deadline: deadline_s * 1000,
-            limited: 0,
+            limited_job: 0,
         };
         Queue { id, key, queued: 1, staging: 0, queued_bytes: bytes, running: 0, running_bytes: 0, limit: None }
     }

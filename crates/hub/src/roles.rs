@@ -60,7 +60,7 @@ impl Member {
         self.owner == owner || self.role >= Role::Operator && (self.community.is_empty() || self.community == community)
     }
 
-    /// Refuses a member with less than a role.
+    /// Refuses a member whose role is lower than `role`.
     ///
     /// # Errors
     /// The member's role is lower.
@@ -255,7 +255,7 @@ mod tests {
     use auth::x509::VomsAttributes;
 
     #[test]
-    fn roles_are_in_order() {
+    fn a_higher_role_has_the_rights_of_the_lower_ones() {
         let user = Member::user("ann", "astro");
         let operator = Member { role: Role::Operator, ..Member::user("op", "") };
         assert!(user.may_submit_for("astro") && !user.may_submit_for("other") && operator.may_submit_for("other"));

@@ -23,7 +23,7 @@ use crate::database::members::UnendedTransfer;
 use crate::database::outcomes::{Outcome, TransferOutcome};
 use crate::database::queues::Queue;
 use crate::database::{DatabaseError, Kind, Result};
-use crate::limits::{HUB_BEATS, TRANSFER_FILES_MAX};
+use crate::limits::{HUB_BEAT_EVERY, TRANSFER_FILES_MAX};
 use crate::members::Members;
 use crate::planner::{self, Begin, Plan, PlanInput, PlannedTransfer};
 use crate::progress::{TransferControl, TransferReport, TransferResult};
@@ -96,10 +96,10 @@ pub async fn run(hub: Arc<HubState>, carriers: Arc<Carriers>, mut stop: watch::R
             () = tokio::time::sleep_until(next) => {
                 let begun = Instant::now();
                 if let Err(error) = scheduler.run_round().await {
-                    hub.meters.failed_looks.add(1);
+                    hub.meters.failed_rounds.add(1);
                     tracing::error!(%error, "a round of the scheduler failed; it is tried again");
                 }
-                hub.meters.record_look(begun.elapsed());
+                hub.meters.record_round(begun.elapsed());
                 next = tokio::time::Instant::now() + ROUND_EVERY;
             }
         }
@@ -116,7 +116,7 @@ impl Scheduler {
 
     /// Records that this hub is alive, and reads from the database what other hubs have changed.
     async fn refresh_members(&mut self) -> Result<()> {
-        if self.beat_at.is_some_and(|at| at.elapsed() < HUB_BEATS) {
+        if self.beat_at.is_some_and(|at| at.elapsed() < HUB_BEAT_EVERY) {
             return Ok(());
         }
         // A database in a file has one hub.
@@ -346,7 +346,8 @@ impl Scheduler {
 
     /// The number of files that may be opened now at both endpoints of a queue. Several hubs share the limit equally.
     fn files_left(&mut self, topology: &Topology, queue: &Queue) -> usize {
-        let (now, hubs) = (self.now(), self.members.count() as f64);
+        let now = self.now();
+        let hubs = self.members.count() as f64;
         let mut left = usize::MAX;
         for name in [&queue.key.source, &queue.key.target] {
             if let Some(files_s) = topology.files_s(name) {
@@ -357,15 +358,16 @@ impl Scheduler {
     }
 
     fn start_transfer(&mut self, claim: Claim, queue: &Queue, limit: f64) {
-        let (control, controlled) = watch::channel(TransferControl { limit, is_cancelled: false });
+        let (control, control_receiver) = watch::channel(TransferControl { limit, is_cancelled: false });
         let carriers = Arc::clone(&self.carriers);
-        let (number, reports, to_carry) = (claim.number, self.reports.clone(), claim.clone());
-        tokio::spawn(async move { carriers.run_transfer(to_carry, controlled, reports).await });
+        let reports = self.reports.clone();
+        let carried_claim = claim.clone();
+        tokio::spawn(async move { carriers.run_transfer(carried_claim, control_receiver, reports).await });
         let pair = (queue.key.source.clone(), queue.key.target.clone());
         for name in [&pair.0, &pair.1] {
             self.breakers.entry(name.clone()).or_default().began();
         }
-        self.transfers.insert(number, RunningTransfer::new(claim, pair, control, self.now()));
+        self.transfers.insert(claim.number, RunningTransfer::new(claim, pair, control, self.now()));
     }
 
     /// Fails the first files of a queue without a carrier: neither endpoint is a node, and there is no gateway.
@@ -414,23 +416,23 @@ impl Scheduler {
                     self.store_outcome(TransferOutcome { transfer, now: time::now(), files, is_over: false }).await;
                 }
             }
-            TransferReport::Ended { transfer, finished } => {
+            TransferReport::Ended { transfer, result } => {
                 let Some(running) = self.transfers.remove(&transfer) else { return };
                 let now = self.now();
-                if let TransferResult::Done { bytes } = finished {
+                if let TransferResult::Done { bytes } = result {
                     self.pairs.moved(&running.pair, bytes.saturating_sub(running.arrived_bytes));
                 }
-                self.pairs.ended(&running.pair, is_worth_another_try(&finished));
+                self.pairs.ended(&running.pair, is_worth_another_try(&result));
                 for name in [&running.pair.0, &running.pair.1] {
                     let breaker = self.breakers.entry(name.clone()).or_default();
-                    match finished {
+                    match result {
                         // Only the carrier is known to be unreachable: the other endpoint may be reachable.
                         TransferResult::Unreachable { .. } if *name != running.claim.carrier => {}
                         TransferResult::Unreachable { .. } => breaker.failed(now),
                         _ => breaker.succeeded(),
                     }
                 }
-                let files = running.all_ended(&finished);
+                let files = running.all_ended(&result);
                 self.store_outcome(TransferOutcome { transfer, now: time::now(), files, is_over: true }).await;
                 self.hub.wake.notify_one();
             }

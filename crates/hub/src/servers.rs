@@ -87,13 +87,13 @@ impl Servers {
     pub fn file(&self, topology: &Topology, endpoint: &str, url: &str) -> Result<(Dav, RelPath), String> {
         let HttpAccess { address, dialer, key } = self.http_access(topology, endpoint, url)?;
         let target = web::target::parse(address.path()).map_err(|error| error.to_string())?;
-        let means = ServerSettings {
+        let settings = ServerSettings {
             dialer,
             token: Arc::new(move || Ok(key.clone())),
             redirects: Redirects::SameKind,
             patience: PATIENCE,
         };
-        Ok((Dav::new(means, &address, RelPath::root()), target.path))
+        Ok((Dav::new(settings, &address, RelPath::root()), target.path))
     }
 
     /// A signed link to a file of a described endpoint: its server makes a macaroon for one activity with this file, which expires after a
@@ -190,6 +190,9 @@ fn dialer(tls: Arc<ClientConfig>) -> Dialer {
 }
 
 /// The fingerprint of a node: as described, or from its key.
+///
+/// # Errors
+/// The described fingerprint cannot be read.
 pub fn fingerprint(endpoint: &Endpoint) -> Result<Option<Fingerprint>, String> {
     if let Some(fingerprint) = &endpoint.node {
         return fingerprint.parse().map(Some).map_err(|error: auth::key::KeyError| error.to_string());

@@ -60,7 +60,8 @@ enum Task {
 }
 
 async fn run_round(stager: &Arc<Stager>, stop: &watch::Receiver<bool>) -> Result<()> {
-    let (database, now) = (&stager.hub.database, time::now());
+    let database = &stager.hub.database;
+    let now = time::now();
     let until = Instant::now() + WORK_MAX;
     let mut by_endpoint: BTreeMap<String, Vec<Task>> = BTreeMap::new();
     let mut add = |request: StageRequest, task: fn(StageRequest) -> Task| {

@@ -61,7 +61,7 @@ pub struct HubState {
     /// Serialises promises of deadlines.
     promise_lock: Mutex<()>,
     /// The version of the description in force.
-    description: AtomicI64,
+    description_version: AtomicI64,
 }
 
 impl HubState {
@@ -85,7 +85,7 @@ impl HubState {
         credentials.describe(&topology.described);
         Ok(HubState {
             name,
-            description: AtomicI64::new(version),
+            description_version: AtomicI64::new(version),
             database,
             topology: ArcSwap::from_pointee(topology),
             authenticator,
@@ -103,8 +103,8 @@ impl HubState {
         })
     }
 
-    /// Stores an order of a member as a job; `complete` fills in the fields of the job that an order does not have. Returns the job as it
-    /// is if it is new, and whether it is.
+    /// Stores an order of a member as a job; `complete` fills in the fields of the job that an order does not have. Returns the job as a new
+    /// job would be, and whether it is new: if it is known already, the stored job may differ.
     ///
     /// # Errors
     /// The order cannot be carried out, its deadline cannot be promised, or the database does not answer. Nothing is stored then.
@@ -139,7 +139,7 @@ impl HubState {
             sources::order(&mut job, &self.topology.load(), &self.snapshot.load());
         }
         // One deadline is promised at a time, and its job is stored before the next one is considered.
-        let _promising = match job.deadline {
+        let _promise_guard = match job.deadline {
             Some(deadline) => Some(self.promise(&job, deadline).await?),
             None => None,
         };
@@ -152,9 +152,9 @@ impl HubState {
     /// Checks that a job can be done before its deadline without breaking the existing promises. The returned guard must be held until the
     /// job is stored.
     async fn promise(&self, job: &NewJob, deadline: i64) -> Result<MutexGuard<'_, ()>, SubmitError> {
-        let promising = self.promise_lock.lock().await;
+        let guard = self.promise_lock.lock().await;
         if self.database.job(&job.id).await.map_err(unavailable)?.is_some() {
-            return Ok(promising);
+            return Ok(guard);
         }
         let queues = self.database.queues().await.map_err(unavailable)?;
         let topology = self.topology.load();
@@ -177,7 +177,7 @@ impl HubState {
         promises
             .accept(&wanted)
             .map_err(|refusal| SubmitError::NotPromised { text: refusal.text(deadline), offer: refusal.offer() })?;
-        Ok(promising)
+        Ok(guard)
     }
 
     /// Changes a job; returns false if it has ended.
@@ -258,13 +258,13 @@ impl HubState {
 
     async fn read_description(&self) -> Result<(), DatabaseError> {
         let version = self.database.description_version().await?;
-        if self.description.load(Ordering::Relaxed) == version {
+        if self.description_version.load(Ordering::Relaxed) == version {
             self.follow_downtimes();
             return Ok(());
         }
         let described = self.database.collaboration().await?;
         // The version is stored last: a description that could not be read is read again.
-        self.description.store(version, Ordering::Relaxed);
+        self.description_version.store(version, Ordering::Relaxed);
         match Topology::new(described) {
             Ok(topology) => self.put_in_force(topology),
             Err(error) => {

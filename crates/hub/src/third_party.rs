@@ -45,13 +45,13 @@ impl ThirdPartyEnd {
             silence: SILENCE,
         };
         let token = self.endpoint.key.clone();
-        let means = ServerSettings {
+        let settings = ServerSettings {
             dialer,
             token: Arc::new(move || Ok(token.clone())),
             redirects: Redirects::SameKind,
             patience: PATIENCE,
         };
-        Ok((Dav::new(means, &address, model::RelPath::root()), target.path))
+        Ok((Dav::new(settings, &address, model::RelPath::root()), target.path))
     }
 }
 

@@ -10,11 +10,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use model::v1::hub::{Collaboration, Endpoint, EndpointKind, Route, Stopped};
 
-use self::downtimes::{check_downtimes, downtimes, is_in_force};
+use self::downtimes::{all_stops, check_downtimes, is_in_force};
 use self::resources::resources;
 pub use self::resources::{Resource, ResourceOf};
 pub use self::storage::StoragePlace;
-use self::urls::{authority, is_below, normal, prefixes};
+use self::urls::{authority, is_below, normalised, prefixes};
 
 /// The most transfers of an endpoint at once in each direction, by default.
 pub const TRANSFERS_DEFAULT: u32 = 20;
@@ -79,7 +79,7 @@ impl Topology {
             let Some(storage) = &endpoint.storage else { continue };
             let what = || format!("endpoint {name}");
             if self.endpoint(&storage.url).as_ref() != Some(name) {
-                return Err(wrong(what(), "the url of its storage is none of its urls, and lies below none"));
+                return Err(wrong(what(), "the url of its storage is not one of its urls, and not below one"));
             }
             let place = StoragePlace::new(name, endpoint, storage).map_err(|why| wrong(what(), why))?;
             // In a shared directory, the data of one endpoint would be unknown files of the other.
@@ -100,7 +100,7 @@ impl Topology {
     /// The endpoint of a URL: the described one with the longest prefix, otherwise `SCHEME://HOST[:PORT]`. `None` if it is not a URL of a
     /// scheme that the hub supports.
     pub fn endpoint(&self, url: &str) -> Option<String> {
-        let normal = normal(url)?;
+        let normal = normalised(url)?;
         let described = self.prefixes.iter().find(|(prefix, _)| is_below(&normal, prefix));
         described.map(|(_, name)| name.clone()).or_else(|| Some(authority(&normal)?.to_owned()))
     }
@@ -149,7 +149,7 @@ impl Topology {
         let (from, to) = (site(source), site(target));
         let Some((route, reverse)) = self.route(from, to) else { return Vec::new() };
         let of = |link: &String| {
-            let (name, is_against) = crossed(link);
+            let (name, is_against) = parse_link(link);
             let duplex = self.described.links.get(name).is_some_and(|link| link.duplex);
             ResourceOf::Link { name: name.to_owned(), reverse: reverse != is_against && duplex }
         };
@@ -193,7 +193,7 @@ impl Topology {
 
     /// When the next downtime begins or ends, if there is one: the topology must be rebuilt then.
     pub fn next_change(&self) -> Option<i64> {
-        let times = downtimes(&self.described).flat_map(|(_, stopped)| [&stopped.from, &stopped.until]);
+        let times = all_stops(&self.described).flat_map(|(_, stopped)| [&stopped.from, &stopped.until]);
         times.filter_map(|text| crate::time::parse(text)).filter(|time| *time > self.at).min()
     }
 
@@ -249,8 +249,8 @@ impl Topology {
     }
 }
 
-/// The name of a link that a route crosses, and whether it is crossed against its own direction, written `!NAME`.
-fn crossed(link: &str) -> (&str, bool) {
+/// Parses a link of a route: its name, and whether the route crosses it against its own direction, written `!NAME`.
+fn parse_link(link: &str) -> (&str, bool) {
     link.strip_prefix('!').map_or((link, false), |name| (name, true))
 }
 
@@ -286,7 +286,9 @@ fn check(described: &Collaboration) -> Result<(), TopologyError> {
                 return Err(wrong(what(), format!("there is no site {site}")));
             }
         }
-        if let Some(link) = links.iter().map(|link| crossed(link).0).find(|link| !described.links.contains_key(*link)) {
+        if let Some(link) =
+            links.iter().map(|link| parse_link(link).0).find(|link| !described.links.contains_key(*link))
+        {
             return Err(wrong(what(), format!("there is no link {link}")));
         }
     }

@@ -264,7 +264,7 @@ struct Names {
 
 impl Names {
     /// The longest beginning of a name that is kept; the name of a site has 32 characters at most.
-    const KEPT: usize = 20;
+    const PREFIX_CHARS: usize = 20;
 
     fn add(&mut self, end: &str) -> String {
         let name = format!("{}-{}", plain(end), self.sites.len());
@@ -290,7 +290,7 @@ impl Names {
 /// The letters, digits and hyphens of a name.
 fn plain(name: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    let text: String = name.chars().take(Names::KEPT).map(letter).collect();
+    let text: String = name.chars().take(Names::PREFIX_CHARS).map(letter).collect();
     let text = text.trim_matches('-');
     if text.is_empty() || text.bytes().all(|c| c.is_ascii_digit()) { format!("x{text}") } else { text.to_owned() }
 }

@@ -26,7 +26,10 @@ pub use web::api_client::ApiError as Error;
 
 type Result<T> = std::result::Result<T, Error>;
 
-/// A hub's API. Every method fails as [`ApiClient::ask`] does.
+/// A hub's API.
+///
+/// # Errors
+/// Every method fails as [`ApiClient::ask`] does.
 #[derive(Clone)]
 pub struct Api(ApiClient);
 

@@ -110,7 +110,7 @@ pub struct Fabric {
     /// The number of the last parcel.
     number: u64,
     refused: RefusedCounts,
-    /// Empty; kept for its memory.
+    /// A buffer that is empty between calls: its memory is used again.
     runs: Vec<SegmentRun>,
 }
 

@@ -36,8 +36,8 @@ pub fn packet(bytes: &[u8]) {
         let each: u32 = (0..segments).map(|index| shape.bytes(index..index + 1)).sum();
         assert_eq!(each, shape.bytes(0..segments));
     }
-    damages(frame, &shape, [0, some, segments - 1, n], bit);
-    answers(frame, &shape, n);
+    check_damage(frame, &shape, [0, some, segments - 1, n], bit);
+    check_answers(frame, &shape, n);
 }
 
 /// Cuts a run of segments out of a frame.
@@ -47,7 +47,7 @@ fn run(frame: &[u8], shape: &Shape, segments: Range<u16>) -> Vec<u8> {
     [&headers[..length], &frame[payload]].concat()
 }
 
-fn damages(frame: &[u8], shape: &Shape, segments: [u16; 4], bit: u64) {
+fn check_damage(frame: &[u8], shape: &Shape, segments: [u16; 4], bit: u64) {
     let mut out = Vec::new();
     for damage in [Damage::Seen, Damage::Silent] {
         for segment in segments {
@@ -58,7 +58,7 @@ fn damages(frame: &[u8], shape: &Shape, segments: [u16; 4], bit: u64) {
     }
 }
 
-fn answers(frame: &[u8], shape: &Shape, mtu: u16) {
+fn check_answers(frame: &[u8], shape: &Shape, mtu: u16) {
     for router in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
         let answers = [
             time_exceeded(frame, shape, router),

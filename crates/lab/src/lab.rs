@@ -64,9 +64,9 @@ impl Lab {
         let mut ports = Vec::new();
         for number in 0..scenario.sites.len() {
             match Site::up(scenario, number, dir) {
-                Ok((site, its_ports)) => {
+                Ok((site, site_ports)) => {
                     sites.push(site);
-                    ports.extend(its_ports);
+                    ports.extend(site_ports);
                 }
                 Err(error) => {
                     sites.iter().filter_map(Site::group).for_each(Group::remove);
@@ -174,9 +174,9 @@ impl Lab {
     /// The RTT of a link's path at a reading.
     fn rtt(&self, link: &PlannedLink, reading: &Reading) -> Duration {
         let Owner::Path { path, .. } = link.owner else { return link.rtt };
-        let its = &self.scenario.paths[path];
+        let scenario_path = &self.scenario.paths[path];
         let delay = |direction: usize| {
-            let number = self.link(&its.name, direction)?;
+            let number = self.link(&scenario_path.name, direction)?;
             Some(reading.links[number].settings.delay)
         };
         match (delay(0), delay(1)) {

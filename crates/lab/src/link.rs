@@ -17,7 +17,7 @@ use crate::scenario::{LinkSettings, Word};
 
 /// A super-packet that takes longer on the bottleneck leaves in several runs of this length, as it would leave a real one.
 const GRANULE_NS: u64 = 500_000;
-const PS: u64 = 1_000;
+const PS_PER_NS: u64 = 1_000;
 /// A shorter pause is that of a sender that could not keep up, a longer one that of a sender that had no data.
 pub const PAUSE_NS: u64 = 100_000_000;
 
@@ -150,7 +150,8 @@ impl Link {
 
     fn set_one(&mut self, now: u64, word: &Word) -> Word {
         let backlog = self.backlog(now);
-        let spent = self.settings.policer.map_or(0, |old| bytes_in(self.full_ps.saturating_sub(now * PS), old.rate.0));
+        let spent =
+            self.settings.policer.map_or(0, |old| bytes_in(self.full_ps.saturating_sub(now * PS_PER_NS), old.rate.0));
         let before = self.settings.set(word.clone());
         let settings = &self.settings;
         let random = &mut self.random;
@@ -163,15 +164,15 @@ impl Link {
             // The queue stays, for a bottleneck of another rate.
             Word::Rate(_) => {
                 self.earlier_ps = self.earlier_ps.max(self.free_ps);
-                self.free_ps = now * PS + settings.rate.map_or(0, |rate| time_ps(backlog, rate.0));
+                self.free_ps = now * PS_PER_NS + settings.rate.map_or(0, |rate| time_ps(backlog, rate.0));
             }
             // The tokens that were spent stay spent, and are refilled at the new rate.
             Word::Policer(Some(policer)) => {
                 let owed = spent.min(policer.burst.0);
-                self.full_ps = now * PS + time_ps(owed, policer.rate.0);
+                self.full_ps = now * PS_PER_NS + time_ps(owed, policer.rate.0);
             }
             // There was no cross traffic before.
-            Word::CrossTraffic(_) => self.cross_ps = now * PS,
+            Word::CrossTraffic(_) => self.cross_ps = now * PS_PER_NS,
             _ => {}
         }
         before
@@ -189,7 +190,7 @@ impl Link {
 
     /// The bytes in the bottleneck's queue.
     pub fn backlog(&self, now: u64) -> u64 {
-        self.settings.rate.map_or(0, |rate| queued_bytes(self.free_ps.saturating_sub(now * PS), rate.0))
+        self.settings.rate.map_or(0, |rate| queued_bytes(self.free_ps.saturating_sub(now * PS_PER_NS), rate.0))
     }
 
     /// Takes segments that arrive together at `now`. Runs that are passed on are appended to `out`.
@@ -205,8 +206,8 @@ impl Link {
         let segments = self.drop_above_black_hole(shape, segments);
         let segments = self.police(now, shape, segments);
         match self.settings.rate {
-            None => self.wire(now * PS, shape, segments, out),
-            Some(rate) => self.bottleneck(now, rate.0, shape, segments, out),
+            None => self.send_over_wire(now * PS_PER_NS, shape, segments, out),
+            Some(rate) => self.pass_bottleneck(now, rate.0, shape, segments, out),
         }
     }
 
@@ -225,7 +226,7 @@ impl Link {
 
     fn police(&mut self, now: u64, shape: &Shape, segments: Range<u16>) -> Range<u16> {
         let Some(policer) = self.settings.policer else { return segments };
-        let now_ps = now * PS;
+        let now_ps = now * PS_PER_NS;
         let filled = self.full_ps.max(now_ps);
         // Rounded up: a burst, which may be just one packet, is never a byte shorter than the scenario says.
         let burst_ps = time_ps(policer.burst.0, policer.rate.0) + 1;
@@ -237,7 +238,7 @@ impl Link {
     }
 
     /// Queues the cross traffic up to now.
-    fn cross(&mut self, now_ps: u64, rate: u64, queue: u64) {
+    fn queue_cross_traffic(&mut self, now_ps: u64, rate: u64, queue: u64) {
         let Some(cross_rate) = self.settings.cross_traffic else { return };
         let bytes = CROSS_BYTES * cross_rate.0.div_ceil(CROSS_ALONE_BIT_S).clamp(1, CROSS_ROW_MAX);
         let mean_ps = time_ps(bytes, cross_rate.0);
@@ -262,10 +263,10 @@ impl Link {
         }
     }
 
-    fn bottleneck(&mut self, now: u64, rate: u64, shape: &Shape, segments: Range<u16>, out: &mut Vec<SegmentRun>) {
-        let now_ps = now * PS;
+    fn pass_bottleneck(&mut self, now: u64, rate: u64, shape: &Shape, segments: Range<u16>, out: &mut Vec<SegmentRun>) {
+        let now_ps = now * PS_PER_NS;
         let queue = self.settings.queue_bytes(self.rtt);
-        self.cross(now_ps, rate, queue);
+        self.queue_cross_traffic(now_ps, rate, queue);
         let backlog = queued_bytes(self.free_ps.saturating_sub(now_ps), rate);
         let mut passing = first_fitting(shape, segments.clone(), queue.saturating_sub(backlog));
         if passing.is_empty() && backlog == 0 && !segments.is_empty() {
@@ -277,11 +278,11 @@ impl Link {
         self.counts.queue_peak = self.counts.queue_peak.max(backlog + bytes);
         // Packets that were queued when the rate changed leave first, at the old rate.
         self.free_ps = self.free_ps.max(self.earlier_ps);
-        let idle_ns = now_ps.saturating_sub(self.free_ps) / PS;
+        let idle_ns = now_ps.saturating_sub(self.free_ps) / PS_PER_NS;
         self.counts.idle_ns += if idle_ns < PAUSE_NS { idle_ns } else { 0 };
         self.free_ps = self.free_ps.max(now_ps);
         let whole_ps = time_ps(bytes, rate);
-        let pieces = (whole_ps / PS).div_ceil(GRANULE_NS).clamp(1, passing.len().max(1) as u64) as usize;
+        let pieces = (whole_ps / PS_PER_NS).div_ceil(GRANULE_NS).clamp(1, passing.len().max(1) as u64) as usize;
         let segments_each = passing.len().div_ceil(pieces).max(1) as u16;
         let start_ps = self.free_ps;
         let mut sent = 0;
@@ -290,13 +291,13 @@ impl Link {
             passing.start = run.end;
             sent += u64::from(shape.bytes(run.clone()));
             self.free_ps = start_ps + time_ps(sent, rate);
-            self.wire(self.free_ps, shape, run, out);
+            self.send_over_wire(self.free_ps, shape, run, out);
         }
     }
 
     /// Sends segments over the wire, which loses, repeats, holds back and damages some.
-    fn wire(&mut self, sent_ps: u64, shape: &Shape, segments: Range<u16>, out: &mut Vec<SegmentRun>) {
-        let sent = sent_ps.max(self.earlier_ps) / PS;
+    fn send_over_wire(&mut self, sent_ps: u64, shape: &Shape, segments: Range<u16>, out: &mut Vec<SegmentRun>) {
+        let sent = sent_ps.max(self.earlier_ps) / PS_PER_NS;
         let mut start = segments.start;
         let mut at = segments.start;
         while at < segments.end {

@@ -240,8 +240,8 @@ impl SitePlan<'_> {
         let mut lines = Vec::new();
         if is_v4 {
             lines.push("link set lo up".to_owned());
-            lines.extend(self.site().interfaces.iter().flat_map(|its| {
-                let (device, mtu) = (&its.name, its.mtu);
+            lines.extend(self.site().interfaces.iter().flat_map(|interface| {
+                let (device, mtu) = (&interface.name, interface.mtu);
                 [format!("link set {device} mtu {mtu} txqueuelen {DEVICE_QUEUE}"), format!("link set {device} up")]
             }));
         }

@@ -73,11 +73,11 @@ fn link(lab: &Lab, planned: &PlannedLink, reading: &LinkReading) -> v1::LabLink 
     let scenario = lab.scenario();
     let (kind, name, from, to, member) = match planned.owner {
         Owner::Path { path, direction, member } => {
-            let its = &scenario.paths[path];
-            let end = |end: usize| scenario.sites[its.ends[end].site].name.clone();
-            let several = its.directions[direction].members.len() > 1;
+            let scenario_path = &scenario.paths[path];
+            let end = |end: usize| scenario.sites[scenario_path.ends[end].site].name.clone();
+            let several = scenario_path.directions[direction].members.len() > 1;
             let member = several.then_some(member as u32 + 1);
-            ("path", its.name.clone(), end(direction), end(1 - direction), member)
+            ("path", scenario_path.name.clone(), end(direction), end(1 - direction), member)
         }
         Owner::Uplink { site, direction } => {
             let name = scenario.sites[site].name.clone();

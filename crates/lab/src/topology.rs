@@ -85,8 +85,8 @@ impl Topology {
     pub fn of(scenario: &Scenario) -> Topology {
         let mut ports = Vec::new();
         let mut by_address = HashMap::new();
-        for (site, its) in scenario.sites.iter().enumerate() {
-            for (interface, one) in its.interfaces.iter().enumerate() {
+        for (site, scenario_site) in scenario.sites.iter().enumerate() {
+            for (interface, one) in scenario_site.interfaces.iter().enumerate() {
                 let v4 = one.v4.map(|(address, _)| IpAddr::from(address));
                 let v6 = one.v6.map(|(address, _)| IpAddr::from(address));
                 by_address.extend([v4, v6].into_iter().flatten().map(|address| (address, ports.len())));
@@ -139,8 +139,8 @@ impl Topology {
         let is_target = move |owner: Owner| match (target, owner) {
             (
                 Target::Path { path, direction, member },
-                Owner::Path { path: of, direction: its_direction, member: its_member },
-            ) => path == of && direction.is_none_or(|d| d == its_direction) && member.is_none_or(|m| m == its_member),
+                Owner::Path { path: of, direction: link_direction, member: link_member },
+            ) => path == of && direction.is_none_or(|d| d == link_direction) && member.is_none_or(|m| m == link_member),
             (Target::Uplink { site }, Owner::Uplink { site: of, .. }) => site == of,
             _ => false,
         };
@@ -160,20 +160,20 @@ impl Topology {
 
 fn links(scenario: &Scenario) -> Vec<PlannedLink> {
     let mut links = Vec::new();
-    for (path, its) in scenario.paths.iter().enumerate() {
-        for (direction, path_direction) in its.directions.iter().enumerate() {
+    for (path, scenario_path) in scenario.paths.iter().enumerate() {
+        for (direction, path_direction) in scenario_path.directions.iter().enumerate() {
             // A direction that goes over other sites has no link of its own.
             if !path_direction.via.is_empty() {
                 continue;
             }
             for (member, settings) in path_direction.members.iter().enumerate() {
                 let owner = Owner::Path { path, direction, member };
-                links.push(PlannedLink { owner, settings: settings.clone(), rtt: its.rtt() });
+                links.push(PlannedLink { owner, settings: settings.clone(), rtt: scenario_path.rtt() });
             }
         }
     }
-    for (site, its) in scenario.sites.iter().enumerate() {
-        let Some(settings) = &its.uplink else { continue };
+    for (site, scenario_site) in scenario.sites.iter().enumerate() {
+        let Some(settings) = &scenario_site.uplink else { continue };
         let joined = scenario.paths.iter().filter(|path| path.ends.iter().any(|end| end.site == site));
         let rtt = joined.map(|path| path.rtt()).max().unwrap_or_default();
         links.extend([0, 1].map(|direction| {

@@ -1,4 +1,4 @@
-//! Packets from a TUN device with offloads: cuts, damages and answers, compared with segments made one by one.
+//! Packets from a TUN device with offloads: cuts, damage and answers, compared with segments made one by one.
 
 // Tests may unwrap; clippy.toml knows test functions only, not what they call.
 #![allow(clippy::unwrap_used, missing_docs)]

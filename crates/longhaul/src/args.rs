@@ -36,7 +36,7 @@ pub use data::{
 };
 pub use demo::Demo;
 pub use hub::{
-    CommunityFacts, EndpointFacts, EndpointKindWord, Hub, HubAction, HubAt, HubGrant, HubGrantAction, HubServe,
+    CommunityFacts, EndpointFacts, EndpointKindWord, Hub, HubAction, HubGrant, HubGrantAction, HubOption, HubServe,
     HubStop, LinkFacts, Named, NamedAction, RoleWord, SiteFacts, StorageFacts,
 };
 pub use lab::{Lab, LabAction, LabDirection, LabFile};

@@ -75,8 +75,8 @@ pub struct ClientConfig {
 
 /// The path of the configuration file; none without a home directory.
 pub fn path() -> Option<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let base = set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")))?;
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = variable("XDG_CONFIG_HOME").or_else(|| variable("HOME").map(|home| home.join(".config")))?;
     Some(base.join("longhaul/config.toml"))
 }
 
@@ -136,8 +136,8 @@ impl ClientConfig {
     }
 
     /// The defaults of a copy from or to this node, or of a copy without a node.
-    pub fn copy_defaults(&self, with: Option<&HostPort>) -> &CopyDefaults {
-        with.and_then(|at| self.node(at)).map_or(&self.copy_defaults, |node| &node.copy_defaults)
+    pub fn copy_defaults(&self, node: Option<&HostPort>) -> &CopyDefaults {
+        node.and_then(|at| self.node(at)).map_or(&self.copy_defaults, |named| &named.copy_defaults)
     }
 }
 
@@ -177,7 +177,7 @@ fn check_name(name: &str) -> Result<(), String> {
         return Err("a node's name has letters, digits, - _ and . only".to_owned());
     }
     if RESERVED.contains(&name) || locator::REMOTE_SCHEMES.contains(&name) {
-        return Err(format!("{name}: means something else already; take another name"));
+        return Err(format!("`{name}:` has another meaning in a locator; take another name"));
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use rustls::ClientConfig;
 use web::client::Dialer;
 use web::{Client, Headers, HttpUrl, Method};
 
-use crate::args::HubAt;
+use crate::args::HubOption;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
@@ -26,7 +26,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// No hub is named.
-pub fn origin(at: &HubAt) -> Result<String, Failure> {
+pub fn origin(at: &HubOption) -> Result<String, Failure> {
     let url = at.hub.clone().or_else(|| std::env::var("LONGHAUL_HUB").ok().filter(|url| !url.is_empty()));
     let url = url.ok_or_else(|| Failure::usage("say which hub: --hub https://HOST:PORT, or LONGHAUL_HUB"))?;
     Ok(url.trim_end_matches('/').to_owned())
@@ -36,7 +36,7 @@ pub fn origin(at: &HubAt) -> Result<String, Failure> {
 ///
 /// # Errors
 /// No hub is named, it cannot be reached, or its identity is not the remembered one.
-pub fn api(at: &HubAt, settings: &Settings) -> Result<Api, Failure> {
+pub fn api(at: &HubOption, settings: &Settings) -> Result<Api, Failure> {
     let url = origin(at)?;
     let origin = HttpUrl::parse(&url).map_err(|error| Failure::usage(format!("--hub: {error}")))?;
     let keys = settings.keys();
@@ -73,8 +73,8 @@ fn authenticate(
         None => keys.iter().map(|key| key.node).collect(),
     };
     let (config, seen) = tls(&Trust::Fingerprints(accepted.clone()), HTTP_BY_KEY_ALPN)?;
-    let probed = probe_identity(origin, &config);
-    let shown = match (probed, seen.get()) {
+    let probe_result = probe_identity(origin, &config);
+    let shown = match (probe_result, seen.get()) {
         (Ok(()), Some(shown)) => shown,
         (Err(_), Some(shown)) if !accepted.contains(&shown) && !accepted.is_empty() => {
             return Err(wrong_identity(&at, shown, &accepted, pinned.is_some(), settings));
@@ -107,12 +107,12 @@ fn wrong_identity(
     at: &HostPort,
     shown: Fingerprint,
     accepted: &[Fingerprint],
-    pinned: bool,
+    is_pinned: bool,
     settings: &Settings,
 ) -> Failure {
     let expected: Vec<String> = accepted.iter().map(ToString::to_string).collect();
     let file = settings.known_nodes().map(|known| known.path().display().to_string()).unwrap_or_default();
-    let remedy = if pinned {
+    let remedy = if is_pinned {
         format!(
             "If its operator confirms the change, remove the line of {at} from {file} and try again; if not, somebody may be in between"
         )

@@ -124,7 +124,7 @@ fn send(path: &Path, request: &JobRequest) -> io::Result<Vec<String>> {
 fn sockets(state: &Path) -> Vec<PathBuf> {
     let dir = dir(state);
     // Stale sockets are removed, so a link that another user may have put there must not be followed.
-    let is_dir = std::fs::symlink_metadata(&dir).is_ok_and(|facts| facts.is_dir());
+    let is_dir = std::fs::symlink_metadata(&dir).is_ok_and(|metadata| metadata.is_dir());
     let Some(entries) = std::fs::read_dir(dir).ok().filter(|_| is_dir) else { return Vec::new() };
     let paths =
         entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "sock"));
@@ -162,17 +162,17 @@ pub fn list(state: &Path) -> Vec<v1::Transfer> {
 /// No process has the job, every process refused the change, or a socket broke; the text says why.
 pub fn change(state: &Path, id: Uuid, change: &v1::Change) -> Result<(), String> {
     let request = JobRequest { v: 1, id: Some(id), change: *change };
-    let mut refused = format!("no job {id} runs here any more");
-    let mut done = false;
+    let mut reason = format!("no job {id} runs here any more");
+    let mut is_changed = false;
     for path in sockets(state) {
         let lines = send(&path, &request).map_err(|e| format!("{}: {e}", path.display()))?;
         match lines.first().and_then(|line| serde_json::from_str::<ChangeReply>(line).ok()) {
-            Some(ChangeReply { error: None, .. }) => done = true,
-            Some(ChangeReply { error: Some(error), .. }) => refused = error,
+            Some(ChangeReply { error: None, .. }) => is_changed = true,
+            Some(ChangeReply { error: Some(error), .. }) => reason = error,
             None => {}
         }
     }
-    if done { Ok(()) } else { Err(refused) }
+    if is_changed { Ok(()) } else { Err(reason) }
 }
 
 #[cfg(test)]
@@ -205,13 +205,13 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         assert!(list(state.path()).is_empty());
         let one = Arc::new(OneJob(Mutex::new(None)));
-        let bound = listen(state.path(), one.clone()).unwrap();
+        let control_socket = listen(state.path(), one.clone()).unwrap();
         assert_eq!(list(state.path()).iter().map(|j| j.id).collect::<Vec<_>>(), [ONE]);
         let pause = v1::Change { paused: Some(true), ..v1::Change::default() };
         change(state.path(), ONE, &pause).unwrap();
         assert_eq!(one.0.lock().take(), Some(pause));
         assert_eq!(change(state.path(), Uuid::from_u128(2), &pause), Err("not mine".into()));
-        drop(bound);
+        drop(control_socket);
         assert!(list(state.path()).is_empty());
     }
 
@@ -226,8 +226,8 @@ mod tests {
                 }
             });
             let lost = (0..500).filter(|_| {
-                let bound = listen(state.path(), Arc::new(OneJob(Mutex::new(None)))).unwrap();
-                !bound.path.exists()
+                let control_socket = listen(state.path(), Arc::new(OneJob(Mutex::new(None)))).unwrap();
+                !control_socket.path.exists()
             });
             let lost = lost.count();
             over.store(true, Ordering::Relaxed);
@@ -254,13 +254,13 @@ mod tests {
     fn a_change_that_ends_the_process_gets_its_reply() {
         let state = tempfile::tempdir().unwrap();
         let (begin_sender, begin_receiver) = mpsc::channel();
-        let bound = listen(state.path(), Arc::new(SlowJob(Mutex::new(begin_sender)))).unwrap();
-        let mut socket = UnixStream::connect(&bound.path).unwrap();
+        let control_socket = listen(state.path(), Arc::new(SlowJob(Mutex::new(begin_sender)))).unwrap();
+        let mut socket = UnixStream::connect(&control_socket.path).unwrap();
         let cancel = v1::Change { cancel: true, ..v1::Change::default() };
         let request = JobRequest { v: 1, id: Some(ONE), change: cancel };
         socket.write_all(line_of(&request).unwrap().as_bytes()).unwrap();
         begin_receiver.recv().unwrap();
-        drop(bound);
+        drop(control_socket);
         // Here the process would end: the reply must have been sent.
         socket.set_nonblocking(true).unwrap();
         let mut bytes = [0; 64];

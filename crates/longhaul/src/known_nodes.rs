@@ -16,7 +16,7 @@ pub struct KnownNodes {
 }
 
 impl KnownNodes {
-    /// The list of a state directory.
+    /// The list in a state directory.
     pub fn new(state: &Path) -> KnownNodes {
         KnownNodes { path: state.join("known_nodes") }
     }

@@ -178,6 +178,7 @@ impl<'a> Display<'a> {
         }
     }
 
+    /// The numbers in full, for a line that stays: with the mean rate and the error of the time left.
     fn text(&self, progress: &Progress, eta: Option<Eta>) -> String {
         let elapsed = self.started.elapsed();
         let mean = BitRate::mean(Bytes(progress.bytes_sent()), elapsed.as_secs_f64());
@@ -191,7 +192,7 @@ impl<'a> Display<'a> {
         }
         let left = match eta {
             Some(Eta { left, error }) => format!("  {} left (± {})", duration::show(left), duration::show(error)),
-            None if !progress.scanned => "  still looking".into(),
+            None if !progress.scanned => "  still scanning".into(),
             None => String::new(),
         };
         format!(

@@ -25,7 +25,7 @@ use crate::settings::Settings;
 
 /// Access without restrictions, for a server whose address the user typed: any address and any redirect is permitted.
 fn unrestricted(roots: Arc<RootCertStore>, patience: Duration) -> Result<RemoteSettings, Failure> {
-    let tls = http_client_config(roots, None).map_err(|e| Failure::local(format!("no TLS: {e}")))?;
+    let tls = http_client_config(roots, None).map_err(|e| Failure::local(format!("cannot set up TLS: {e}")))?;
     let dialer = remote_store::dialer(tls, Arc::new(|_| Ok(())));
     Ok(RemoteSettings { dialer, redirects: Redirects::Anywhere, patience })
 }
@@ -34,7 +34,7 @@ fn unrestricted(roots: Arc<RootCertStore>, patience: Duration) -> Result<RemoteS
 fn open(url: &str, access: RemoteSettings) -> Result<RemoteStore, Failure> {
     remote_store::open(url, access, &Environment).map_err(|error| match error {
         remote_store::Error::Address(UrlError::Userinfo(_)) => Failure::usage(format!(
-            "{error}; a token belongs into BEARER_TOKEN or the file that BEARER_TOKEN_FILE names, not into the address"
+            "{error}; a token belongs in BEARER_TOKEN or in the file that BEARER_TOKEN_FILE names, not in the address"
         )),
         error => error.into(),
     })

@@ -40,7 +40,7 @@ pub struct Settings {
     /// Whether the user was warned that the access keys are for other nodes.
     has_warned_of_other_nodes: AtomicBool,
     /// Ids of access keys that a node has refused although there are further keys for it.
-    refused: Mutex<HashSet<[u8; 8]>>,
+    refused_key_ids: Mutex<HashSet<[u8; 8]>>,
     /// The access keys of the environment and of `--key-file`.
     keys: Vec<AccessKey>,
     config: ClientConfig,
@@ -54,14 +54,14 @@ pub struct Settings {
 /// # Errors
 /// Neither an option nor the environment names a place.
 pub fn state_dir(option: Option<&PathBuf>) -> Result<PathBuf, Failure> {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(dir) = option.cloned().or_else(|| set("LONGHAUL_STATE")) {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(dir) = option.cloned().or_else(|| variable("LONGHAUL_STATE")) {
         return Ok(dir);
     }
     if rustix::process::geteuid().is_root() {
         return Ok(PathBuf::from("/var/lib/longhaul"));
     }
-    let base = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
+    let base = variable("XDG_STATE_HOME").or_else(|| variable("HOME").map(|home| home.join(".local/state")));
     Ok(base.ok_or_else(no_state_dir)?.join("longhaul"))
 }
 
@@ -141,7 +141,7 @@ impl Settings {
         Ok(Settings {
             state: state_dir(common.state.as_ref()).ok(),
             has_warned_of_other_nodes: AtomicBool::new(false),
-            refused: Mutex::default(),
+            refused_key_ids: Mutex::default(),
             keys: read_keys(common)?,
             config: ClientConfig::load()?,
             authorities: common.cacert.as_ref().map(|file| read_authorities(file, "--cacert")).transpose()?,
@@ -171,8 +171,8 @@ impl Settings {
     }
 
     /// The defaults of a copy from or to this node; the command line overrides them.
-    pub fn copy_defaults(&self, with: Option<&HostPort>) -> &CopyDefaults {
-        self.config.copy_defaults(with)
+    pub fn copy_defaults(&self, node: Option<&HostPort>) -> &CopyDefaults {
+        self.config.copy_defaults(node)
     }
 
     /// Access keys to try with this node: those of the key file that the configuration names for it, then all others.
@@ -233,7 +233,7 @@ impl Settings {
         // A known node must show its remembered identity, whatever keys the user has: otherwise another node for which the user has
         // a key could take its place. At first contact the keys say which identities are accepted.
         let mut keys = self.keys_for(to)?;
-        if let Some(refused) = Some(self.refused()).filter(|refused| !refused.is_empty()) {
+        if let Some(refused) = Some(self.refused_key_ids()).filter(|refused| !refused.is_empty()) {
             keys.to_mut().retain(|key| !refused.contains(&key.id));
         }
         let accepted: Vec<Fingerprint> = match pinned {
@@ -267,8 +267,8 @@ impl Settings {
         self.state.as_deref().map(KnownNodes::new)
     }
 
-    fn refused(&self) -> MutexGuard<'_, HashSet<[u8; 8]>> {
-        self.refused.lock()
+    fn refused_key_ids(&self) -> MutexGuard<'_, HashSet<[u8; 8]>> {
+        self.refused_key_ids.lock()
     }
 
     /// Marks the access key that this process last showed to a node as refused. Returns whether there is another key for the node;
@@ -276,9 +276,10 @@ impl Settings {
     pub fn try_another_key(&self, node: &HostPort) -> bool {
         let (Some(known), Ok(keys)) = (self.known_nodes(), self.keys_for(node)) else { return false };
         let Ok(Some(identity)) = known.find(node) else { return false };
-        let mut refused = self.refused();
-        let mut left = keys.iter().filter(|key| key.node == identity && !refused.contains(&key.id)).map(|key| key.id);
-        match (left.next(), left.next()) {
+        let mut refused = self.refused_key_ids();
+        let mut usable_ids =
+            keys.iter().filter(|key| key.node == identity && !refused.contains(&key.id)).map(|key| key.id);
+        match (usable_ids.next(), usable_ids.next()) {
             (Some(shown), Some(_)) => refused.insert(shown),
             _ => false,
         }
@@ -330,12 +331,12 @@ impl Settings {
     }
 }
 
-/// The failure of a connection. To an unexpected identity of the node it adds what the user can do.
+/// The failure of a connection. If the node has an unexpected identity, the message says what the user can do.
 fn with_remedy(error: Error, pinned: Option<Fingerprint>, known: Option<&KnownNodes>) -> Failure {
     let Error::Identity { to, shown, expected, .. } = error else { return error.into() };
     let remedy = match (pinned, known) {
         (Some(_), Some(known)) => format!(
-            "If its operator confirms the change (a new key is a sign), remove the line of {to} from {} and try \
+            "If its operator confirms the change (a new access key for it is a sign of one), remove the line of {to} from {} and try \
              again; if not, somebody may be in between",
             known.path().display()
         ),

@@ -62,7 +62,7 @@ pub struct Ready {
     /// The paths below its one export, base64.
     #[serde(default)]
     pub places: Vec<String>,
-    /// The address under which ssh was reached there.
+    /// The address of that host to which ssh connected.
     #[serde(default)]
     pub address: String,
     /// Why the far end did not start.
@@ -262,7 +262,9 @@ impl Dial for FarDial {
                     Ok(socket)
                 }
                 Err(error) => {
-                    Printer::note(&format!("its port cannot be reached ({error}); asking it to connect back"));
+                    Printer::note(&format!(
+                        "the far end's port cannot be reached ({error}); asking it to connect back"
+                    ));
                     let socket = self.dial_back(timeouts)?;
                     *direction = Some(DialDirection::Back);
                     Ok(socket)
@@ -316,7 +318,7 @@ impl BackChannel {
             None => {
                 let any = TcpListener::bind("[::]:0").or_else(|_| TcpListener::bind("0.0.0.0:0"))?;
                 any.set_nonblocking(true)?;
-                Printer::note(&format!("waiting for it on port {} here", any.local_addr()?.port()));
+                Printer::note(&format!("waiting for the far end on port {} of this host", any.local_addr()?.port()));
                 any
             }
         };
@@ -332,7 +334,7 @@ fn accept(listener: &TcpListener, token: &[u8], within: Duration) -> io::Result<
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "it did not connect back"));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the far end did not connect back"));
         }
         match listener.accept() {
             Ok((mut socket, _)) => {

@@ -289,7 +289,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn rfc_3720_vectors() {
+    fn crc32c_gives_the_values_of_rfc_3720() {
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
         assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
         assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);

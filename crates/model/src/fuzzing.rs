@@ -1,7 +1,7 @@
-//! The parsers of text that people type and other programs write, as plain functions: the property tests run them in every `make test`,
-//! `make fuzz` (`fuzz/` at the root of the workspace) for as long as it is given.
+//! The parsers of text that people type and other programs write, as plain functions. The property tests run them in every `make test`;
+//! `make fuzz` (`fuzz/` at the root of the workspace) runs them for a given time.
 //!
-//! Each function takes any bytes and must return without a panic; the text that a parsed value is written as must parse to the same value.
+//! Each function takes any bytes and must return without a panic. A parsed value is written as text, which must parse to the same value.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -21,7 +21,7 @@ pub fn locator(bytes: &[u8]) {
     assert!(!shown.contains(char::is_control), "one line stays one line: {shown:?}");
     locator.into_dir();
     if let Locator::Node { place, .. } = &locator {
-        assert_eq!(Locator::parse(OsStr::new(&shown)).as_ref(), Ok(&locator), "{shown} reads otherwise");
+        assert_eq!(Locator::parse(OsStr::new(&shown)).as_ref(), Ok(&locator), "{shown} is parsed differently");
         if let NodePlace::Path { export, .. } = place {
             assert!(!export.contains(['/', ':']) && export != "..", "{export}");
         }
@@ -32,7 +32,7 @@ pub fn locator(bytes: &[u8]) {
 pub fn path(bytes: &[u8]) {
     let Ok(path) = RelPath::parse(bytes) else { return };
     assert!(path.as_bytes().len() <= PATH_BYTES_MAX);
-    assert_eq!(RelPath::parse(path.as_bytes()).as_ref(), Ok(&path), "a path reads otherwise");
+    assert_eq!(RelPath::parse(path.as_bytes()).as_ref(), Ok(&path), "a path is parsed differently");
     let names = path.as_bytes().split(|byte| *byte == b'/').filter(|name| !name.is_empty());
     for name in names {
         assert!(name != b".." && name != b"." && name.len() <= NAME_BYTES_MAX && !name.contains(&0));
@@ -48,7 +48,7 @@ pub fn path(bytes: &[u8]) {
 pub fn quantity(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(size) = text.parse::<Bytes>() {
-        assert_eq!(size.0.to_string().parse(), Ok(size), "a size reads otherwise");
+        assert_eq!(size.0.to_string().parse(), Ok(size), "a size is parsed differently");
         size.to_string();
     }
     if let Ok(rate) = text.parse::<BitRate>() {
@@ -59,26 +59,26 @@ pub fn quantity(bytes: &[u8]) {
         duration::show(time);
     }
     if let Ok(algorithm) = text.parse::<Algorithm>() {
-        assert_eq!(algorithm.name().parse(), Ok(algorithm), "a checksum's name reads otherwise");
+        assert_eq!(algorithm.name().parse(), Ok(algorithm), "a checksum's name is parsed differently");
     }
 }
 
 /// Parses JSON of other programs: receipts, jobs, orders to a node, and its answers.
 pub fn json(bytes: &[u8]) {
-    reads_back::<v1::Receipt>(bytes);
-    reads_back::<v1::Change>(bytes);
-    reads_back::<v1::node::Order>(bytes);
-    reads_back::<v1::Transfer>(bytes);
-    reads_back::<v1::Transfers>(bytes);
-    reads_back::<v1::node::Health>(bytes);
-    reads_back::<v1::node::Capabilities>(bytes);
-    reads_back::<v1::node::Problem>(bytes);
+    parses_again::<v1::Receipt>(bytes);
+    parses_again::<v1::Change>(bytes);
+    parses_again::<v1::node::Order>(bytes);
+    parses_again::<v1::Transfer>(bytes);
+    parses_again::<v1::Transfers>(bytes);
+    parses_again::<v1::node::Health>(bytes);
+    parses_again::<v1::node::Capabilities>(bytes);
+    parses_again::<v1::node::Problem>(bytes);
 }
 
-fn reads_back<T: Serialize + DeserializeOwned + PartialEq>(bytes: &[u8]) {
-    let Ok(read) = serde_json::from_slice::<T>(bytes) else { return };
-    let again = serde_json::to_vec(&read).and_then(|written| serde_json::from_slice::<T>(&written));
-    assert!(again.is_ok_and(|again| again == read), "{} reads otherwise", std::any::type_name::<T>());
+fn parses_again<T: Serialize + DeserializeOwned + PartialEq>(bytes: &[u8]) {
+    let Ok(value) = serde_json::from_slice::<T>(bytes) else { return };
+    let again = serde_json::to_vec(&value).and_then(|written| serde_json::from_slice::<T>(&written));
+    assert!(again.is_ok_and(|again| again == value), "{} is parsed differently", std::any::type_name::<T>());
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The nouns and the laws: sizes, rates, names, locators, checksums, the shape of a transfer and its receipt, and the
-//! laws that say what a path can carry. No IO.
+//! The shared types: sizes, rates, names, locators, checksums, the form of a transfer and of its receipt; and the laws that say what a
+//! path can carry. No IO.
 //!
 //! What this crate does not know: clocks, sockets, files, runtimes, randomness. Everything here is a value or a pure
 //! function of values, so that every other crate can share it. The public JSON forms are in [`v1`], apart from the

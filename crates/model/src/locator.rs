@@ -457,7 +457,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn printed_form_reads_back(parts in proptest::collection::vec("[^/\0]{1,12}", 0..4), into: bool, port in 1u16..) {
+        fn a_written_locator_is_parsed_unchanged(parts in proptest::collection::vec("[^/\0]{1,12}", 0..4), into: bool, port in 1u16..) {
             let parts: Vec<_> = parts.into_iter().filter(|p| p != "." && p != "..").collect();
             let below = RelPath::parse(parts.join("/").as_bytes()).expect("valid");
             let place = NodePlace::Path { export: "data".into(), path: below };

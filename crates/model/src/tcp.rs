@@ -69,18 +69,18 @@ impl TcpInfo {
     }
 
     /// The counters since an earlier reading of the same connection; values that are a state rather than a count stay as they are.
-    pub fn since(&self, then: &TcpInfo) -> TcpInfo {
+    pub fn since(&self, earlier: &TcpInfo) -> TcpInfo {
         TcpInfo {
-            retransmits: self.retransmits.saturating_sub(then.retransmits),
-            busy: self.busy.saturating_sub(then.busy),
-            receive_window_limited: self.receive_window_limited.saturating_sub(then.receive_window_limited),
-            send_buffer_limited: self.send_buffer_limited.saturating_sub(then.send_buffer_limited),
-            bytes_acked: self.bytes_acked.saturating_sub(then.bytes_acked),
-            bytes_received: self.bytes_received.saturating_sub(then.bytes_received),
-            bytes_sent: self.bytes_sent.saturating_sub(then.bytes_sent),
-            bytes_retransmitted: self.bytes_retransmitted.saturating_sub(then.bytes_retransmitted),
-            delivered_segments: self.delivered_segments.wrapping_sub(then.delivered_segments),
-            spurious: self.spurious.wrapping_sub(then.spurious),
+            retransmits: self.retransmits.saturating_sub(earlier.retransmits),
+            busy: self.busy.saturating_sub(earlier.busy),
+            receive_window_limited: self.receive_window_limited.saturating_sub(earlier.receive_window_limited),
+            send_buffer_limited: self.send_buffer_limited.saturating_sub(earlier.send_buffer_limited),
+            bytes_acked: self.bytes_acked.saturating_sub(earlier.bytes_acked),
+            bytes_received: self.bytes_received.saturating_sub(earlier.bytes_received),
+            bytes_sent: self.bytes_sent.saturating_sub(earlier.bytes_sent),
+            bytes_retransmitted: self.bytes_retransmitted.saturating_sub(earlier.bytes_retransmitted),
+            delivered_segments: self.delivered_segments.wrapping_sub(earlier.delivered_segments),
+            spurious: self.spurious.wrapping_sub(earlier.spurious),
             ..*self
         }
     }

@@ -137,7 +137,7 @@ pub struct Miss {
     pub reason: String,
 }
 
-/// What became of a file, told as it happens (`cp --verbose --json`).
+/// The outcome of a file, printed when the file is done (`cp --verbose --json`).
 #[derive(Clone, Debug, Serialize)]
 pub struct FileOutcome {
     /// Version of this format.

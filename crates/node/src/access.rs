@@ -133,13 +133,13 @@ impl AccessControl {
     pub fn disk_test_directory(&self, access: &Access, place: &str) -> Result<OpenDirectory, Refusal> {
         let (export, path) = place.split_once('/').unwrap_or((place, ""));
         let path = RelPath::parse(path.as_bytes()).map_err(|e| Refusal::new(Fault::Config, e.to_string()))?;
-        let resolved = self.allowed(access, Action::Create, &NodePlace::Path { export: export.into(), path })?;
+        let resolved = self.resolve(access, Action::Create, &NodePlace::Path { export: export.into(), path })?;
         if !resolved.path.is_root() {
             let why = format!("the disk is tested where an export, or your part of it, begins: lh://HOST/{export}");
             return Err(Refusal::new(Fault::Config, why));
         }
         if resolved.is_remote {
-            let why = format!("{export} is no disk of that node: it lies on somebody else's server");
+            let why = format!("{export} lies on a remote server: only a directory of that node can be tested");
             return Err(Refusal::new(Fault::Config, why));
         }
         let identity = resolved.store.stat(&RelPath::root()).map_err(storage)?.identity;
@@ -293,7 +293,7 @@ impl AccessControl {
             let store = Arc::new(End::Zero(size.0));
             return Ok(SourceRoot { store, path: RelPath::root(), name: ends::zero_name() });
         }
-        let resolved = self.allowed(access, Action::Read, place)?;
+        let resolved = self.resolve(access, Action::Read, place)?;
         let named = match place {
             NodePlace::Path { path, .. } => path.name(),
             _ => None,
@@ -321,8 +321,8 @@ impl AccessControl {
         if *place == NodePlace::Null {
             return Ok(TargetPlace::new(Arc::new(End::Null), RelPath::root()));
         }
-        let resolved = self.allowed(access, Action::Create, place)?;
-        let may_replace = self.allowed(access, Action::Modify, place).map(drop);
+        let resolved = self.resolve(access, Action::Create, place)?;
+        let may_replace = self.resolve(access, Action::Modify, place).map(drop);
         if order.options.dry_run {
             return Ok(TargetPlace { may_replace, ..TargetPlace::new(resolved.store, resolved.path) });
         }

@@ -25,9 +25,9 @@ const TEXT_BYTES_MAX: usize = 512;
 pub(crate) struct Decision<'a> {
     /// When, RFC 3339.
     pub time: String,
-    /// The client has shown no valid credential.
+    /// The client has shown no valid credential: the line goes into the file about anonymous clients.
     #[serde(skip)]
-    pub is_nobody: bool,
+    pub is_anonymous: bool,
     /// The client's address.
     pub peer: SocketAddr,
     /// The node's name for the principal.
@@ -107,12 +107,12 @@ impl AuditLog {
 
     /// Adds a line. A failure to write is logged and does not stop the node.
     pub fn add(&self, decision: &Decision<'_>) {
-        let Some((principals, nobody)) = &self.0 else { return };
+        let Some((about_principals, about_anonymous)) = &self.0 else { return };
         let Ok(line) = decision.line() else { return };
-        let log_file = if decision.is_nobody { nobody } else { principals };
+        let log_file = if decision.is_anonymous { about_anonymous } else { about_principals };
         if let Err(error) = log_file.add(&line) {
             let path = log_file.path.display();
-            tracing::error!(%path, %error, "a decision could not be written to the audit trail");
+            tracing::error!(%path, %error, "a decision could not be written to the audit log");
         }
     }
 }
@@ -155,7 +155,7 @@ mod tests {
     fn decision<'a>(who: &'a str, target: &'a str) -> Decision<'a> {
         Decision {
             time: "2026-01-01T00:00:00Z".into(),
-            is_nobody: who == "nobody",
+            is_anonymous: who == "nobody",
             peer: "127.0.0.1:1".parse().unwrap(),
             who,
             by: "https",
@@ -178,24 +178,24 @@ mod tests {
     #[test]
     fn each_decision_is_one_line_of_json() {
         let state = tempfile::tempdir().unwrap();
-        let trail = AuditLog::new(state.path());
-        trail.add(&decision("a\nb", "/d/f"));
-        trail.add(&Decision { other: Some("https://h/f"), ..decision("a\nb", "/d/f") });
+        let log = AuditLog::new(state.path());
+        log.add(&decision("a\nb", "/d/f"));
+        log.add(&Decision { other: Some("https://h/f"), ..decision("a\nb", "/d/f") });
         let lines = lines(&state.path().join("audit.jsonl"));
         assert_eq!((lines.len(), &lines[0]["who"]), (2, &serde_json::json!("a\nb")));
         assert_eq!((lines[0].get("other"), &lines[1]["other"]), (None, &serde_json::json!("https://h/f")));
-        assert_eq!(lines[0].get("is_nobody"), None);
+        assert_eq!(lines[0].get("is_anonymous"), None);
     }
 
     #[test]
     fn lines_about_anonymous_clients_displace_only_each_other() {
         let state = tempfile::tempdir().unwrap();
-        let trail = AuditLog(Some((
+        let log = AuditLog(Some((
             LogFile::new(state.path().join("audit.jsonl"), 4000),
             LogFile::new(state.path().join("audit-nobody.jsonl"), 4000),
         )));
-        trail.add(&decision("alice", "/d/f"));
-        (0..1000).for_each(|_| trail.add(&decision("nobody", "/d/f")));
+        log.add(&decision("alice", "/d/f"));
+        (0..1000).for_each(|_| log.add(&decision("nobody", "/d/f")));
         assert_eq!(lines(&state.path().join("audit.jsonl")).len(), 1);
         assert!(!state.path().join("audit.jsonl.1").exists());
         for name in ["audit-nobody.jsonl", "audit-nobody.jsonl.1"] {
@@ -208,8 +208,9 @@ mod tests {
     fn long_texts_of_clients_are_cut() {
         let (long, two) = ("x".repeat(8000), "é".repeat(4000));
         for text in [&long, &two] {
-            let said = Decision { reason: Some(text), action: text, other: Some(text), ..decision(text, text) };
-            let line = said.line().unwrap();
+            let long_decision =
+                Decision { reason: Some(text), action: text, other: Some(text), ..decision(text, text) };
+            let line = long_decision.line().unwrap();
             assert!(line.len() < 6 * TEXT_BYTES_MAX, "{}", line.len());
             let read: serde_json::Value = serde_json::from_slice(&line).unwrap();
             assert!(read["target"].as_str().unwrap().ends_with('…'));

@@ -79,8 +79,8 @@ mod tests {
         assert_eq!(claims.claim(&claim(1, 10.0), None), ClaimLine::Granted);
         assert!(busy(claims.claim(&claim(2, 10.0), None)));
         assert_eq!(claims.claim(&claim(1, 10.0), None), ClaimLine::Granted, "it is prolonged");
-        assert_eq!(claims.claim(&claim(2, 0.0), None), ClaimLine::Granted, "what is not there is ended");
-        assert!(busy(claims.claim(&claim(2, 10.0), None)), "but not that of another client");
+        assert_eq!(claims.claim(&claim(2, 0.0), None), ClaimLine::Granted, "a claim that does not exist can be ended");
+        assert!(busy(claims.claim(&claim(2, 10.0), None)), "the claim of another client stays");
         assert_eq!(claims.claim(&claim(1, 0.0), None), ClaimLine::Granted);
         assert!(busy(claims.claim(&claim(2, 10.0), Some("a transfer runs".into()))));
         assert_eq!(claims.claim(&claim(2, 0.02), None), ClaimLine::Granted);

@@ -72,7 +72,7 @@ impl From<NoPermit> for NoDigest {
 }
 
 /// The answer if too many digests are being computed.
-pub(crate) const BUSY: &str = "too many digests are being made on this node; try again later";
+pub(crate) const BUSY: &str = "this node computes too many digests at once; try again later";
 
 impl Stamp {
     fn of(source: &dyn Source) -> store::Result<(Stamp, Key)> {
@@ -165,7 +165,7 @@ impl Digests {
     ///
     /// # Errors
     /// Too many digests are being computed, or the file cannot be read.
-    pub fn make(&self, source: &dyn Source, path: &RelPath, algorithm: Algorithm) -> Result<Digest, NoDigest> {
+    pub fn compute(&self, source: &dyn Source, path: &RelPath, algorithm: Algorithm) -> Result<Digest, NoDigest> {
         self.compute_for(source, path, algorithm, &|| false)
     }
 
@@ -186,10 +186,10 @@ impl Digests {
         store::digest::of_file_while(source, path, algorithms, &|| !is_gone())?.ok_or(NoDigest::Gone)
     }
 
-    /// The same as [`Digests::make`], for a client that may hang up meanwhile.
+    /// The same as [`Digests::compute`], for a client that may hang up meanwhile.
     ///
     /// # Errors
-    /// Those of [`Digests::make`], and that the client has hung up.
+    /// Those of [`Digests::compute`], and that the client has hung up.
     pub fn compute_for(
         &self,
         source: &dyn Source,
@@ -252,14 +252,14 @@ mod tests {
         std::fs::write(data.path().join("f"), "abc").unwrap();
         std::thread::sleep(SETTLED_AFTER * 2);
         let source = file(data.path(), "f");
-        let made = digests.make(&*source, &RelPath::root(), Algorithm::Adler32).unwrap();
+        let made = digests.compute(&*source, &RelPath::root(), Algorithm::Adler32).unwrap();
         assert_eq!(made.hex(), "024d0127");
         let known = digests.known(&*source).unwrap();
         assert_eq!(known.len(), 2, "CRC-32C came with it: {known:?}");
         // The same size, another content, another time.
         std::fs::write(data.path().join("f"), "abd").unwrap();
         assert_eq!(digests.known(&*file(data.path(), "f")).unwrap(), []);
-        let other = digests.make(&*file(data.path(), "f"), &RelPath::root(), Algorithm::Adler32).unwrap();
+        let other = digests.compute(&*file(data.path(), "f"), &RelPath::root(), Algorithm::Adler32).unwrap();
         assert_ne!(other, made);
     }
 
@@ -271,7 +271,7 @@ mod tests {
         let ahead = SystemTime::now() + Duration::from_secs(60);
         std::fs::File::options().write(true).open(data.path().join("f")).unwrap().set_modified(ahead).unwrap();
         let source = file(data.path(), "f");
-        digests.make(&*source, &RelPath::root(), Algorithm::Md5).unwrap();
+        digests.compute(&*source, &RelPath::root(), Algorithm::Md5).unwrap();
         assert_eq!(digests.known(&*source).unwrap(), []);
     }
 
@@ -279,7 +279,7 @@ mod tests {
     fn nothing_is_read_for_a_client_that_is_gone() {
         let (data, state) = (tempfile::tempdir_in("/var/tmp").unwrap(), tempfile::tempdir().unwrap());
         let digests = Digests::new(state.path());
-        let (len, looks) = (64 << 20, std::cell::Cell::new(0));
+        let (len, polls) = (64 << 20, std::cell::Cell::new(0));
         for is_hole in [false, true] {
             let made = std::fs::File::create(data.path().join("f")).unwrap();
             if is_hole {
@@ -288,14 +288,14 @@ mod tests {
                 std::fs::write(data.path().join("f"), vec![7; 4 << 20]).unwrap()
             }
             let source = file(data.path(), "f");
-            looks.set(0);
+            polls.set(0);
             let gone = || {
-                looks.set(looks.get() + 1);
-                looks.get() >= 2
+                polls.set(polls.get() + 1);
+                polls.get() >= 2
             };
             let result = digests.compute_for(&*source, &RelPath::root(), Algorithm::Md5, &gone);
             assert!(matches!(result, Err(NoDigest::Gone)), "{result:?}");
-            assert_eq!(looks.get(), 2);
+            assert_eq!(polls.get(), 2);
             assert_eq!(digests.known(&*source).unwrap(), []);
         }
     }
@@ -311,7 +311,7 @@ mod tests {
         let finish = store::Finish { size: 3, mode: 0o644, mtime, durable: false, replace: true, attributes: None };
         sink.commit(&finish).unwrap();
         let source = memory.open(&path).unwrap();
-        let made = Digests::new(state.path()).make(&*source, &path, Algorithm::Md5).unwrap();
+        let made = Digests::new(state.path()).compute(&*source, &path, Algorithm::Md5).unwrap();
         assert_eq!(Digests::new(state.path()).known(&*source).unwrap(), [made], "another node of the same state");
     }
 

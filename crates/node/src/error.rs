@@ -33,7 +33,7 @@ pub enum NodeError {
     #[error("the node's certificate and key cannot be used")]
     Tls(#[from] rustls::Error),
     /// New settings of a running node need its UDP port, which the node could not bind when it started.
-    #[error("no test with datagrams can be answered: this node could not have the UDP port when it started")]
+    #[error("no test with datagrams can be answered: this node could not bind the UDP port when it started")]
     Datagrams(#[source] io::Error),
     /// The host cannot wait for connections.
     #[error("cannot wait for connections on this host")]

@@ -17,8 +17,9 @@ use model::{Fault, Refusal};
 use wire::frame::{Direction, KeyProof, Open, Request};
 use wire::join::SessionId;
 
-use crate::questions;
+use crate::native_requests;
 use crate::services::{Services, user};
+use crate::test_service::TestEnvironment;
 
 impl Host for Services {
     fn login(&self, key: Option<&KeyProof>, peer: SocketAddr) -> Result<Access, Refusal> {
@@ -30,8 +31,8 @@ impl Host for Services {
         self.access.check_session(access)
     }
 
-    fn open_rendezvous(&self, session: SessionId, gate: OpenRendezvous) -> Result<Box<dyn Send>, Refusal> {
-        self.rendezvous.open(session, gate)
+    fn open_rendezvous(&self, session: SessionId, rendezvous: OpenRendezvous) -> Result<Box<dyn Send>, Refusal> {
+        self.rendezvous.open(session, rendezvous)
     }
 
     fn memory(&self, access: &Access) -> Part {
@@ -75,26 +76,26 @@ impl Host for Services {
 
     fn ask(
         &self,
-        asker: Requester<'_>,
+        requester: Requester<'_>,
         request: &Request,
         emit: &mut dyn FnMut(AnswerPart) -> bool,
     ) -> Result<(), Refusal> {
-        if asker.access.grant().is_some_and(|grant| grant.errand.is_some() || self.access.is_delegated(grant)) {
+        if requester.access.grant().is_some_and(|grant| grant.errand.is_some() || self.access.is_delegated(grant)) {
             return Err(Refusal::new(Fault::Auth, "this access key is for one job, and for nothing else"));
         }
         match request {
             Request::Probe(ask) => {
-                let access = asker.access;
+                let access = requester.access;
                 let directory = |place: &str| self.access.disk_test_directory(access, place);
-                self.tests.answer(
-                    asker,
-                    ask,
-                    (&directory, self.access.audit()),
-                    (&self.claims, self.jobs.under_way()),
-                    emit,
-                )
+                let environment = TestEnvironment {
+                    directory: &directory,
+                    audit: self.access.audit(),
+                    claims: &self.claims,
+                    transfers: self.jobs.under_way(),
+                };
+                self.tests.answer(requester, ask, &environment, emit)
             }
-            other => questions::answer(self, &asker, other, emit),
+            other => native_requests::answer(self, &requester, other, emit),
         }
     }
 

@@ -53,7 +53,7 @@ use crate::audit::Decision;
 use crate::clock::now;
 use crate::config::WebConfig;
 use crate::dialling::Dialling;
-use crate::locks::Submitted;
+use crate::locks::SubmittedLocks;
 use crate::meters::Protocol;
 use crate::origins::Origins;
 use crate::services::{Services, user};
@@ -181,8 +181,8 @@ impl HttpService {
             Err(Trouble::Refused(refused)) => {
                 let (status, reason) = (refused.status, refused.reason.clone());
                 let sent = if exchange.has_begun() { Ok(()) } else { send_refusal(exchange, *refused) };
-                let lost = sent.err().map(|e| format!("{reason} (not heard: {e})"));
-                (RequestOutcome { status, bytes: 0 }, Some(lost.unwrap_or(reason)))
+                let unsent = sent.err().map(|e| format!("{reason} (the answer could not be sent: {e})"));
+                (RequestOutcome { status, bytes: 0 }, Some(unsent.unwrap_or(reason)))
             }
             Err(Trouble::Broken(error)) => {
                 (RequestOutcome { status: 0, bytes: 0 }, Some(format!("the connection broke: {error}")))
@@ -208,7 +208,7 @@ impl HttpService {
             meter,
             condition: None,
             is_judged: Cell::new(false),
-            submitted: Submitted::none(),
+            submitted: SubmittedLocks::none(),
         }
     }
 
@@ -226,7 +226,7 @@ impl HttpService {
         }
         let mut authenticate = |exchange: &mut dyn Exchange, target: &Target| -> Outcome<Principal> {
             let principal = self.authenticator.authenticate(&auth_request(exchange, target))?;
-            *audited = Some(AuditedPrincipal { name: principal.access.who(), is_nobody: principal.is_anonymous });
+            *audited = Some(AuditedPrincipal { name: principal.access.who(), is_anonymous: principal.is_anonymous });
             Ok(principal)
         };
         if pscheduler::is_addressed(&target) && self.services.responders.load().answers_pscheduler(peer) {
@@ -280,8 +280,9 @@ impl HttpService {
         began: Instant,
     ) {
         let request = exchange.request();
-        let (target, peer) = (target::redacted(&request.target), exchange.peer());
-        let (who, is_nobody) = who.map_or(("nobody", true), |who| (who.name.as_str(), who.is_nobody));
+        let target = target::redacted(&request.target);
+        let peer = exchange.peer();
+        let (who, is_anonymous) = who.map_or(("nobody", true), |who| (who.name.as_str(), who.is_anonymous));
         let other = other_end(request);
         let other = other.as_deref();
         let outcome = match done.status {
@@ -290,7 +291,8 @@ impl HttpService {
             _ => "failed",
         };
         self.services.meters.answered(protocol(exchange), done.status);
-        let (seconds, status) = (began.elapsed().as_secs_f64(), done.status);
+        let seconds = began.elapsed().as_secs_f64();
+        let status = done.status;
         let by = if exchange.is_secure() { "https" } else { "http" };
         let agent = request.headers.get("user-agent").unwrap_or_default();
         tracing::info!(
@@ -303,7 +305,7 @@ impl HttpService {
         let target = &target;
         self.services.audit_log.add(&Decision {
             time,
-            is_nobody,
+            is_anonymous,
             peer,
             who,
             by,
@@ -365,7 +367,7 @@ fn protocol(exchange: &dyn Exchange) -> Protocol {
 /// The principal of a request, for the audit log.
 struct AuditedPrincipal {
     name: String,
-    is_nobody: bool,
+    is_anonymous: bool,
 }
 
 /// The other end of a copy or a move, without secrets.
@@ -403,7 +405,7 @@ fn conditions(context: &mut RequestContext<'_>) -> Outcome<()> {
     let condition =
         If::parse(value).ok_or_else(|| refuse(400, "the field If is not valid (RFC 4918, section 10.4)"))?;
     let tokens = condition.tokens().map(str::to_owned).collect();
-    context.submitted = Submitted { holder: context.access().holder().to_owned(), tokens };
+    context.submitted = SubmittedLocks { holder: context.access().holder().to_owned(), tokens };
     context.condition = Some(condition);
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! operator may see and change all jobs, over the node's own socket.
 //!
 //! This is not an `OrderTable`: nothing waits here, one id may have two parts, a second attempt replaces the first, and the control
-//! of a job says whether it has ended. Ended jobs are removed in the same order as there (`Remembered`).
+//! of a job says whether it has ended. Ended jobs are removed in the same order as there (`Retention`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use model::{Refusal, v1};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use wire::frame::JobName;
 
-use crate::remembered::Remembered;
+use crate::retention::Retention;
 
 /// How long an earlier attempt at the same job may take to end.
 const TAKEOVER: Duration = Duration::from_secs(10);
@@ -62,10 +62,10 @@ impl Drop for Guard {
 
 /// Removes ended jobs until there is room for another one: each time the oldest of the holder with the most.
 fn make_room(table: &mut Table) {
-    let mut remembered = Remembered::default();
+    let mut retention = Retention::default();
     let ended = table.entries.values().filter(|entry| entry.control.has_ended());
-    ended.for_each(|entry| remembered.add(&entry.holder, entry.number, 0));
-    while let Some(number) = remembered.take_beyond(ENDED_MAX - 1, 0) {
+    ended.for_each(|entry| retention.add(&entry.holder, entry.number, 0));
+    while let Some(number) = retention.take_beyond(ENDED_MAX - 1, 0) {
         table.entries.retain(|_, entry| entry.number != number);
     }
 }
@@ -129,8 +129,8 @@ impl Jobs {
         number
     }
 
-    /// Adds a job that is listed after its end as well; `false` if it is known already.
-    pub fn keep(&self, job: JobName, role: &'static str, holder: &str, control: &Control) -> bool {
+    /// Adds a job that is listed after its end as well. Returns `false` if it is known already.
+    pub fn add_lasting(&self, job: JobName, role: &'static str, holder: &str, control: &Control) -> bool {
         let mut table = self.table();
         if table.entries.contains_key(&(job, role)) {
             return false;
@@ -241,8 +241,8 @@ mod tests {
         let jobs = Jobs::default();
         for n in 0..ENDED_MAX + 10 {
             let control = control();
-            assert!(jobs.keep((n as u128).to_be_bytes(), "carry", "me", &control));
-            assert!(!jobs.keep((n as u128).to_be_bytes(), "carry", "me", &control));
+            assert!(jobs.add_lasting((n as u128).to_be_bytes(), "carry", "me", &control));
+            assert!(!jobs.add_lasting((n as u128).to_be_bytes(), "carry", "me", &control));
             control.end(None);
         }
         assert_eq!(jobs.list(None, None).len(), ENDED_MAX);

@@ -60,7 +60,7 @@ impl Lock {
 
 /// The owner of a lock, for people: the client's text without its markup, and the holder of the credential.
 fn owner_text(lock: &Lock) -> String {
-    let holder = if lock.holder.is_empty() { "a guest" } else { &lock.holder };
+    let holder = if lock.holder.is_empty() { "an anonymous client" } else { &lock.holder };
     let mut is_markup = false;
     let text = lock.owner.chars().filter(|c| {
         is_markup |= *c == '<';
@@ -78,15 +78,15 @@ fn owner_text(lock: &Lock) -> String {
 /// The lock tokens that a request submits (RFC 4918, section 6.5), and the holder of its credential: only the holder of a lock can
 /// use it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Submitted {
+pub(crate) struct SubmittedLocks {
     pub holder: String,
     pub tokens: Vec<String>,
 }
 
-impl Submitted {
+impl SubmittedLocks {
     /// No tokens.
-    pub fn none() -> Submitted {
-        Submitted::default()
+    pub fn none() -> SubmittedLocks {
+        SubmittedLocks::default()
     }
 
     fn has(&self, lock: &Lock) -> bool {
@@ -120,7 +120,7 @@ pub(crate) struct Locks {
 /// The locks by path, and the version of this table.
 #[derive(Debug, Default)]
 struct HeldLocks {
-    places: BTreeMap<LockedPath, Vec<Lock>>,
+    by_path: BTreeMap<LockedPath, Vec<Lock>>,
     version: u64,
     /// A lower bound of the first expiry, seconds since 1970.
     first_end: i64,
@@ -145,9 +145,9 @@ impl Locks {
     pub fn of(state: Option<&StateDir>) -> Locks {
         let mut held = HeldLocks::default();
         for lock in state.map(records::read).unwrap_or_default() {
-            held.places.entry(place(&lock.export, &lock.path)).or_default().push(lock);
+            held.by_path.entry(place(&lock.export, &lock.path)).or_default().push(lock);
         }
-        let any = AtomicBool::new(!held.places.is_empty());
+        let any = AtomicBool::new(!held.by_path.is_empty());
         Locks { held: Mutex::new(held), any, state: state.cloned(), written: Mutex::default() }
     }
 
@@ -161,13 +161,13 @@ impl Locks {
         let mut held = self.held.lock();
         let now = unix_seconds();
         if held.first_end <= now {
-            held.places.retain(|_, locks| {
+            held.by_path.retain(|_, locks| {
                 locks.retain(|lock| lock.expires > now);
                 !locks.is_empty()
             });
-            let ends = held.places.values().flatten().map(|lock| lock.expires).min();
+            let ends = held.by_path.values().flatten().map(|lock| lock.expires).min();
             held.first_end = ends.unwrap_or(i64::MAX);
-            self.any.store(!held.places.is_empty(), Ordering::Release);
+            self.any.store(!held.by_path.is_empty(), Ordering::Release);
         }
         held
     }
@@ -175,9 +175,9 @@ impl Locks {
     /// Counts a change. Returns the version for the caller to write after it has released the mutex.
     fn changed(&self, held: &mut HeldLocks) -> Snapshot {
         held.version += 1;
-        held.first_end = held.places.values().flatten().map(|lock| lock.expires).min().unwrap_or(i64::MAX);
-        self.any.store(!held.places.is_empty(), Ordering::Release);
-        Snapshot { version: held.version, locks: held.places.values().flatten().cloned().collect() }
+        held.first_end = held.by_path.values().flatten().map(|lock| lock.expires).min().unwrap_or(i64::MAX);
+        self.any.store(!held.by_path.is_empty(), Ordering::Release);
+        Snapshot { version: held.version, locks: held.by_path.values().flatten().cloned().collect() }
     }
 
     fn keep(&self, snapshot: &Snapshot) {
@@ -194,7 +194,7 @@ impl Locks {
         if self.is_empty() {
             return Vec::new();
         }
-        covering(&self.held().places, export, path).into_iter().cloned().collect()
+        covering(&self.held().by_path, export, path).into_iter().cloned().collect()
     }
 
     /// Takes a lock.
@@ -203,18 +203,18 @@ impl Locks {
     /// Another lock covers the path, or there are too many.
     pub fn take(&self, lock: Lock) -> Result<(), LockRefused> {
         let mut held = self.held();
-        let places = &held.places;
+        let by_path = &held.by_path;
         let conflicts = |other: &&Lock| lock.scope == Scope::Exclusive || other.scope == Scope::Exclusive;
-        let inside = if lock.is_deep { below(places, &lock.export, &lock.path) } else { Vec::new() };
-        let conflict = covering(places, &lock.export, &lock.path).into_iter().chain(inside).find(conflicts);
+        let inside = if lock.is_deep { below(by_path, &lock.export, &lock.path) } else { Vec::new() };
+        let conflict = covering(by_path, &lock.export, &lock.path).into_iter().chain(inside).find(conflicts);
         if let Some(other) = conflict {
             return Err(LockRefused::Conflict(Box::new(other.clone())));
         }
-        let count = |of: &dyn Fn(&Lock) -> bool| places.values().flatten().filter(|lock| of(lock)).count();
+        let count = |of: &dyn Fn(&Lock) -> bool| by_path.values().flatten().filter(|lock| of(lock)).count();
         if count(&|_| true) >= LOCKS_MAX.0 || count(&|other| other.holder == lock.holder) >= LOCKS_MAX.1 {
             return Err(LockRefused::Full);
         }
-        held.places.entry(place(&lock.export, &lock.path)).or_default().push(lock);
+        held.by_path.entry(place(&lock.export, &lock.path)).or_default().push(lock);
         let snapshot = self.changed(&mut held);
         drop(held);
         self.keep(&snapshot);
@@ -222,10 +222,10 @@ impl Locks {
     }
 
     /// Prolongs a lock; none if the request submits no lock that covers this path.
-    pub fn refresh(&self, export: &str, path: &RelPath, submitted: &Submitted, span: Duration) -> Option<Lock> {
+    pub fn refresh(&self, export: &str, path: &RelPath, submitted: &SubmittedLocks, span: Duration) -> Option<Lock> {
         let mut held = self.held();
-        let token = covering(&held.places, export, path).into_iter().find(|lock| submitted.has(lock))?.token.clone();
-        let lock = held.places.values_mut().flatten().find(|lock| lock.token == token)?;
+        let token = covering(&held.by_path, export, path).into_iter().find(|lock| submitted.has(lock))?.token.clone();
+        let lock = held.by_path.values_mut().flatten().find(|lock| lock.token == token)?;
         lock.expires = unix_seconds().saturating_add(i64::try_from(span.as_secs()).unwrap_or(0));
         let lock = lock.clone();
         let snapshot = self.changed(&mut held);
@@ -234,15 +234,15 @@ impl Locks {
         Some(lock)
     }
 
-    /// Releases a lock; `false` if the request submits no lock that covers this path.
-    pub fn release(&self, export: &str, path: &RelPath, submitted: &Submitted) -> bool {
+    /// Releases a lock. Returns `false` if the request submits no lock that covers this path.
+    pub fn release(&self, export: &str, path: &RelPath, submitted: &SubmittedLocks) -> bool {
         let mut held = self.held();
-        let found = covering(&held.places, export, path).into_iter().find(|lock| submitted.has(lock)).cloned();
+        let found = covering(&held.by_path, export, path).into_iter().find(|lock| submitted.has(lock)).cloned();
         let Some(lock) = found else { return false };
-        if let Some(locks) = held.places.get_mut(&place(&lock.export, &lock.path)) {
+        if let Some(locks) = held.by_path.get_mut(&place(&lock.export, &lock.path)) {
             locks.retain(|one| one.token != lock.token);
         }
-        held.places.retain(|_, locks| !locks.is_empty());
+        held.by_path.retain(|_, locks| !locks.is_empty());
         let snapshot = self.changed(&mut held);
         drop(held);
         self.keep(&snapshot);
@@ -253,7 +253,7 @@ impl Locks {
     ///
     /// # Errors
     /// The lock that the principal would have to hold.
-    pub fn may_remove(&self, export: &str, path: &RelPath, submitted: &Submitted) -> Result<(), store::Error> {
+    pub fn may_remove(&self, export: &str, path: &RelPath, submitted: &SubmittedLocks) -> Result<(), store::Error> {
         self.check(export, path, Change::Gone, &|| true, submitted)
     }
 
@@ -261,7 +261,7 @@ impl Locks {
     ///
     /// # Errors
     /// The lock that the principal would have to hold.
-    pub fn may_change(&self, export: &str, path: &RelPath, submitted: &Submitted) -> Result<(), store::Error> {
+    pub fn may_change(&self, export: &str, path: &RelPath, submitted: &SubmittedLocks) -> Result<(), store::Error> {
         self.check(export, path, Change::Put, &|| true, submitted)
     }
 
@@ -269,12 +269,17 @@ impl Locks {
     ///
     /// # Errors
     /// The lock that the principal would have to hold.
-    pub fn may_remove_entry(&self, export: &str, path: &RelPath, submitted: &Submitted) -> Result<(), store::Error> {
+    pub fn may_remove_entry(
+        &self,
+        export: &str,
+        path: &RelPath,
+        submitted: &SubmittedLocks,
+    ) -> Result<(), store::Error> {
         if self.is_empty() {
             return Ok(());
         }
         let held = self.held();
-        let sets = [covering(&held.places, export, path), covering(&held.places, export, &path.parent())];
+        let sets = [covering(&held.by_path, export, path), covering(&held.by_path, export, &path.parent())];
         check_submitted(&sets, path, submitted)
     }
 
@@ -288,7 +293,7 @@ impl Locks {
         path: &RelPath,
         change: Change,
         is_there: &dyn Fn() -> bool,
-        submitted: &Submitted,
+        submitted: &SubmittedLocks,
     ) -> Result<(), store::Error> {
         if self.is_empty() {
             return Ok(());
@@ -296,12 +301,12 @@ impl Locks {
         // A name that is created or removed is a change of its directory (RFC 4918, section 7.4).
         let is_of_directory = !path.is_root() && (change == Change::Gone || !is_there());
         let held = self.held();
-        let mut sets = vec![covering(&held.places, export, path)];
+        let mut sets = vec![covering(&held.by_path, export, path)];
         if is_of_directory {
-            sets.push(covering(&held.places, export, &path.parent()));
+            sets.push(covering(&held.by_path, export, &path.parent()));
         }
         if change == Change::Gone {
-            sets.extend(below(&held.places, export, path).into_iter().map(|lock| vec![lock]));
+            sets.extend(below(&held.by_path, export, path).into_iter().map(|lock| vec![lock]));
         }
         check_submitted(&sets, path, submitted)
     }
@@ -312,9 +317,9 @@ impl Locks {
             return;
         }
         let mut held = self.held();
-        let before = held.places.len();
-        held.places.retain(|(of, at), _| of != export || RelPath::parse(at).is_ok_and(|at| !at.starts_with(path)));
-        if held.places.len() != before {
+        let before = held.by_path.len();
+        held.by_path.retain(|(of, at), _| of != export || RelPath::parse(at).is_ok_and(|at| !at.starts_with(path)));
+        if held.by_path.len() != before {
             let snapshot = self.changed(&mut held);
             drop(held);
             self.keep(&snapshot);
@@ -326,7 +331,7 @@ impl Locks {
 ///
 /// # Errors
 /// A lock that would have to be submitted.
-fn check_submitted(sets: &[Vec<&Lock>], path: &RelPath, submitted: &Submitted) -> Result<(), store::Error> {
+fn check_submitted(sets: &[Vec<&Lock>], path: &RelPath, submitted: &SubmittedLocks) -> Result<(), store::Error> {
     match sets.iter().find(|locks| !locks.is_empty() && !locks.iter().any(|lock| submitted.has(lock))) {
         Some(locks) => Err(locks[0].refusal(path)),
         None => Ok(()),

@@ -144,7 +144,7 @@ pub(crate) struct ConnectionCounts {
     /// Idle: without a thread.
     pub idle: usize,
     /// Served by a thread.
-    pub attended: usize,
+    pub served: usize,
     /// Waiting for a thread.
     pub waiting: usize,
     /// Sessions of the native protocol.
@@ -169,7 +169,7 @@ struct ProtocolTotals {
 /// The metrics of a node.
 pub(crate) struct Meters {
     began: SystemTime,
-    by: [ProtocolTotals; Protocol::ALL.len()],
+    totals: [ProtocolTotals; Protocol::ALL.len()],
     resent_segments: Counter,
     resent_segment_bytes: Counter,
     resent_bytes: Counter,
@@ -187,7 +187,7 @@ impl Default for Meters {
     fn default() -> Meters {
         Meters {
             began: SystemTime::now(),
-            by: Default::default(),
+            totals: Default::default(),
             resent_segments: Counter::default(),
             resent_segment_bytes: Counter::default(),
             resent_bytes: Counter::default(),
@@ -210,7 +210,7 @@ impl Meters {
 
     /// Adds bytes and files that moved.
     fn moved(&self, by: Protocol, peer: Option<IpAddr>, user: &Arc<User>, more: &Volume) {
-        let sums = &self.by[by as usize];
+        let sums = &self.totals[by as usize];
         sums.bytes_in.add(more.bytes_in);
         sums.bytes_out.add(more.bytes_out);
         sums.files_in.add(more.files_in);
@@ -223,11 +223,11 @@ impl Meters {
     }
 
     fn began(&self, by: Protocol) {
-        self.by[by as usize].begun.add(1);
+        self.totals[by as usize].begun.add(1);
     }
 
     fn ended(&self, by: Protocol, how: JobOutcome) {
-        self.by[by as usize].ended[how as usize].add(1);
+        self.totals[by as usize].ended[how as usize].add(1);
     }
 
     /// A client's job has ended with these totals, which hold the bytes that were sent again.
@@ -239,7 +239,7 @@ impl Meters {
     /// A request was answered, with this status, or with none.
     pub fn answered(&self, by: Protocol, status: u16) {
         let class = usize::from(status / 100).min(STATUSES.len() - 1);
-        self.by[by as usize].statuses[class].add(1);
+        self.totals[by as usize].statuses[class].add(1);
         if let Some(why) = RefusalReason::of_status(status) {
             self.refused(why);
         }

@@ -106,7 +106,8 @@ impl Node {
             responders,
             datagrams,
             twamp,
-            (services.tests.flows.clone(), services.tests.stop.clone()),
+            services.tests.flows.clone(),
+            services.tests.stop.clone(),
             Arc::clone(&services.participant),
         );
         let responders = responders.map_err(|source| {
@@ -114,8 +115,8 @@ impl Node {
             NodeError::Listen { address: configured, source }
         })?;
         let port = Port { services, web, responders, sessions: Sessions::default(), timeouts };
-        let waits = Timeouts { handshake: timeouts.handshake, gone_after: timeouts.pace.gone_after };
-        let server = Server::new(listener, Arc::new(port), Some(tls), waits)?;
+        let server_timeouts = Timeouts { handshake: timeouts.handshake, gone_after: timeouts.pace.gone_after };
+        let server = Server::new(listener, Arc::new(port), Some(tls), server_timeouts)?;
         let handle = server.downgrade();
         let count = move || handle.upgrade().map(|server| connection_counts(&server)).unwrap_or_default();
         server.service().services.meters.count_connections_by(count);
@@ -200,7 +201,7 @@ fn connection_counts(server: &Server<Port>) -> ConnectionCounts {
     let counts = server.counts();
     ConnectionCounts {
         idle: counts.idle,
-        attended: counts.served,
+        served: counts.served,
         waiting: counts.waiting,
         sessions: server.service().sessions.len(),
     }

@@ -6,7 +6,7 @@ use std::ops::Bound;
 
 use model::id::Uuid;
 
-use crate::remembered::Remembered;
+use crate::retention::Retention;
 
 /// An entry of a table, and the bounds of the table: each pair is the bound of one holder, and of all.
 pub(crate) trait OrderEntry {
@@ -46,7 +46,7 @@ pub(crate) struct OrderTable<T> {
     ids: HashMap<Uuid, u64>,
     queued: BTreeSet<u64>,
     under_way: BTreeSet<u64>,
-    ended: Remembered,
+    ended: Retention,
     /// The highest number that was given.
     numbers: u64,
 }
@@ -58,7 +58,7 @@ impl<T> Default for OrderTable<T> {
             ids: HashMap::new(),
             queued: BTreeSet::new(),
             under_way: BTreeSet::new(),
-            ended: Remembered::default(),
+            ended: Retention::default(),
             numbers: 0,
         }
     }

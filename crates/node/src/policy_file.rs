@@ -136,7 +136,7 @@ impl LoadedPolicy {
                 self.policy = Arc::new(policy);
             }
             Err(error) => {
-                tracing::error!(%file, error = error.why, "the changed policy cannot be read: the one before it counts on");
+                tracing::error!(%file, error = error.why, "the changed policy cannot be read; the former one stays in force");
             }
         }
     }

@@ -103,9 +103,9 @@ fn length(spec: &Value) -> ParticipantResult<f64> {
     let seconds = |key: &str, default: f64| match spec.get(key) {
         None => Ok(default),
         Some(Value::String(text)) => {
-            seconds_of(text).ok_or_else(|| refuse(400, format!("{key} is no duration: {text}")))
+            seconds_of(text).ok_or_else(|| refuse(400, format!("{key} is not a duration: {text}")))
         }
-        Some(other) => Err(refuse(400, format!("{key} is no duration: {other}"))),
+        Some(other) => Err(refuse(400, format!("{key} is not a duration: {other}"))),
     };
     let duration = seconds("duration", 10.0)?;
     let omit = seconds("omit", 0.0)?;
@@ -222,7 +222,8 @@ impl Participant {
     pub fn runtimes(&self, id: &Uuid, from_s: f64, to_s: f64, now_s: f64) -> ParticipantResult<Value> {
         let booked = self.booked();
         self.with(id, now_s, |task| {
-            let (mut at, end) = (from_s.max(now_s), to_s.min(now_s + HORIZON_S));
+            let mut at = from_s.max(now_s);
+            let end = to_s.min(now_s + HORIZON_S);
             let mut free = Vec::new();
             for (start, stop) in booked {
                 if start - at >= task.seconds {
@@ -356,13 +357,13 @@ impl Participant {
     /// Whether a run expects iperf3 from this address now.
     pub fn is_expected(&self, from: IpAddr, now_s: f64) -> bool {
         let tasks = self.tasks.lock();
-        tasks.values().any(|task| task.lead_or_source_is(from) && task.current(now_s).is_some())
+        tasks.values().any(|task| task.is_lead_or_source(from) && task.current(now_s).is_some())
     }
 
     /// Records the result of iperf3 from this address for the current run.
     pub fn served(&self, from: IpAddr, served: &ServedTest, now_s: f64) {
         let mut tasks = self.tasks.lock();
-        for task in tasks.values_mut().filter(|task| task.lead_or_source_is(from)) {
+        for task in tasks.values_mut().filter(|task| task.is_lead_or_source(from)) {
             if let Some(run) = task.current(now_s)
                 && let Some(run) = task.runs.get_mut(&run)
             {
@@ -383,7 +384,7 @@ impl Task {
     }
 
     /// iperf3 comes from the lead, or from the source that the test names by its address.
-    fn lead_or_source_is(&self, from: IpAddr) -> bool {
+    fn is_lead_or_source(&self, from: IpAddr) -> bool {
         let source = self.task["test"]["spec"]["source"].as_str().and_then(|text| text.parse::<IpAddr>().ok());
         self.lead == from || source == Some(from)
     }

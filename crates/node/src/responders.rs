@@ -56,12 +56,12 @@ impl Responders {
                     ));
                 }
             };
-            let everybody = matches!(allowed, Some(networks) if networks.is_empty());
+            let is_for_all = matches!(allowed, Some(networks) if networks.is_empty());
             let networks = allowed.get_or_insert_default();
             match prefix {
                 None => networks.clear(),
                 // All addresses include this network.
-                Some(_) if everybody => {}
+                Some(_) if is_for_all => {}
                 Some(prefix) => networks.push(network(prefix).ok_or_else(|| {
                     format!(
                         "--responders {word}: {prefix} is not a network; write it like 192.0.2.0/24 or 2001:db8::/32"
@@ -122,7 +122,8 @@ impl TestResponders {
         allowed: Responders,
         datagrams: io::Result<UdpSocket>,
         twamp: Option<SocketAddr>,
-        (flows, stop): (Flows, Stop),
+        flows: Flows,
+        stop: Stop,
         participant: Arc<Participant>,
     ) -> io::Result<TestResponders> {
         let datagrams = match datagrams {
@@ -197,13 +198,12 @@ impl TestResponders {
             Ok(None) => {}
             Ok(Some(done)) => {
                 tests.counts.count_begun("iperf3");
-                let moved = done.results.streams.iter().map(|stream| stream.bytes).sum();
-                let served = ServedTest { bytes: moved, seconds: done.elapsed.as_secs_f64(), error: None };
-                self.report_to_participant(peer, served);
                 let bytes: u64 = done.results.streams.iter().map(|stream| stream.bytes).sum();
-                let rate = BitRate::mean(Bytes(bytes), done.elapsed.as_secs_f64()).to_string();
+                let seconds = done.elapsed.as_secs_f64();
+                self.report_to_participant(peer, ServedTest { bytes, seconds, error: None });
+                let rate = BitRate::mean(Bytes(bytes), seconds).to_string();
                 let what = if done.params.udp { "iperf3 UDP" } else { "iperf3 TCP" };
-                let (streams, seconds) = (done.results.streams.len(), done.elapsed.as_secs_f64());
+                let streams = done.results.streams.len();
                 tracing::info!(target: "access", %peer, event = "test", what, outcome = "done", streams, bytes, seconds, rate);
             }
             Err(error) => {
@@ -232,7 +232,8 @@ impl TestResponders {
     /// Serves the datagrams that belong to no flow yet, until the node stops.
     pub fn serve_datagrams(&self, stop: &Waker) {
         let Some(socket) = &self.datagrams else { return };
-        let (mut reflector, trust) = (Reflector::default(), |from| self.trusts(from));
+        let mut reflector = Reflector::default();
+        let trust = |from| self.trusts(from);
         let stamp = Responder::new(socket, &HostClock, &mut reflector, &trust);
         let mut stamp = match stamp {
             Ok(stamp) => stamp,

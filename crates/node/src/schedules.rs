@@ -95,7 +95,8 @@ pub(crate) struct Schedules {
 impl Schedules {
     /// The schedules of a node with this configuration. Nothing runs before [`Schedules::run`].
     pub fn new(services: ScheduleServices, config: &NodeConfig) -> Schedules {
-        let (state, is_lasting) = (config.state.path(), !config.serves_one_copy);
+        let state = config.state.path();
+        let is_lasting = !config.serves_one_copy;
         let dir = |name: &str| is_lasting.then(|| state.join(name));
         Schedules {
             services,
@@ -257,7 +258,8 @@ impl Table {
     }
 
     fn insert(&mut self, record: Arc<ScheduleRecord>, plan: &order::SchedulePlan) {
-        let (id, key) = (record.schedule.id, self.next_key);
+        let id = record.schedule.id;
+        let key = self.next_key;
         self.next_key += 1;
         let due_s = plan.next_s(unix_seconds_f());
         let entry = Entry { record, key, due_s, is_running: false, measurements: 0, error: None };

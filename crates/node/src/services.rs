@@ -1,7 +1,7 @@
 //! The services of a node for its clients: transfers, tests, digests, metrics.
 
-mod notes;
-mod numbers;
+mod metrics;
+mod session_log;
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use auth::Access;
 use engine::budget::Budget;
 use model::Refusal;
 
-pub(crate) use self::numbers::user;
+pub(crate) use self::metrics::user;
 use crate::access::AccessControl;
 use crate::audit::AuditLog;
 use crate::claims::TestClaims;

@@ -72,27 +72,27 @@ struct PoolState<S> {
     /// A thread tends the idle sessions.
     has_thread: bool,
     /// The node stops.
-    over: bool,
+    is_closed: bool,
 }
 
 /// The session pool.
 pub(crate) struct SessionPool<S = Session> {
     state: Mutex<PoolState<S>>,
-    within: Duration,
+    idle_max: Duration,
 }
 
 impl<S: PooledSession> SessionPool<S> {
-    /// A pool that keeps idle sessions for `within`.
-    pub fn new(within: Duration) -> Arc<SessionPool<S>> {
+    /// A pool that keeps idle sessions for `idle_max`.
+    pub fn new(idle_max: Duration) -> Arc<SessionPool<S>> {
         Arc::new(SessionPool {
-            state: Mutex::new(PoolState { idle: Vec::new(), has_thread: false, over: false }),
-            within,
+            state: Mutex::new(PoolState { idle: Vec::new(), has_thread: false, is_closed: false }),
+            idle_max,
         })
     }
 
     /// How long idle sessions are kept.
-    pub fn within(&self) -> Duration {
-        self.within
+    pub fn idle_max(&self) -> Duration {
+        self.idle_max
     }
 
     fn state(&self) -> MutexGuard<'_, PoolState<S>> {
@@ -118,11 +118,11 @@ impl<S: PooledSession> SessionPool<S> {
 
     /// Puts a session into the pool, if it may be pooled; else closes it.
     pub fn put(self: &Arc<Self>, destination: Destination, session: S) {
-        let Some(wait) = session.idle_limit().map(|wait| wait.min(self.within)).filter(|wait| !wait.is_zero()) else {
+        let Some(wait) = session.idle_limit().map(|wait| wait.min(self.idle_max)).filter(|wait| !wait.is_zero()) else {
             return session.close();
         };
         let mut state = self.state();
-        if state.over {
+        if state.is_closed {
             drop(state);
             return session.close();
         }
@@ -130,7 +130,7 @@ impl<S: PooledSession> SessionPool<S> {
         state.idle.push(IdleSession { destination, session, until: Instant::now() + wait });
         if !mem::replace(&mut state.has_thread, true) {
             let pool = Arc::downgrade(self);
-            let pause = TEND_EVERY.min(self.within / 4);
+            let pause = TEND_EVERY.min(self.idle_max / 4);
             let tend_all = move || Self::tend_all(&pool, pause);
             let spawned = std::thread::Builder::new().name("session-pool".into()).spawn(tend_all);
             if spawned.is_err() {
@@ -149,7 +149,7 @@ impl<S: PooledSession> SessionPool<S> {
     pub fn close(&self) {
         let idle = {
             let mut state = self.state();
-            state.over = true;
+            state.is_closed = true;
             mem::take(&mut state.idle)
         };
         idle.into_iter().for_each(|idle| idle.session.close());

@@ -30,11 +30,11 @@ pub(crate) enum JoinRefused {
     /// No session of that name, or a wrong code: a client cannot tell which.
     Unknown,
     /// The number has been used in this session.
-    Again,
+    NumberUsed,
     /// The session has as many streams as it may have.
     Full,
     /// One of the stream and its session is encrypted, and the other is not.
-    Terms,
+    Encryption,
 }
 
 /// Removes a session when dropped.
@@ -75,16 +75,16 @@ impl StreamRendezvous {
             return Err(JoinRefused::Unknown);
         }
         if join.sealed != entry.rendezvous.sealed {
-            return Err(JoinRefused::Terms);
+            return Err(JoinRefused::Encryption);
         }
         if Arc::strong_count(&entry.alive) > STREAMS_MAX as usize {
             return Err(JoinRefused::Full);
         }
         if !entry.used.insert(join.stream) {
-            return Err(JoinRefused::Again);
+            return Err(JoinRefused::NumberUsed);
         }
-        let place = Box::new((permit, Arc::clone(&entry.alive)));
-        let joined = Joined { socket, id: join.stream, place };
+        let permits = Box::new((permit, Arc::clone(&entry.alive)));
+        let joined = Joined { socket, id: join.stream, place: permits };
         entry.rendezvous.joined.send(joined).map_err(|_| JoinRefused::Unknown)?;
         entry.rendezvous.waker.wake();
         Ok(())
@@ -124,7 +124,7 @@ mod tests {
         }
         assert_eq!(join(STREAMS_MAX), Err(JoinRefused::Full));
         held.pop();
-        assert_eq!(join(0), Err(JoinRefused::Again), "a number is used once");
+        assert_eq!(join(0), Err(JoinRefused::NumberUsed), "a number is used once");
         assert_eq!(join(STREAMS_MAX), Ok(()));
     }
 }

@@ -14,13 +14,13 @@ use model::v1::probe::tcp::{Order, TcpSampleLine};
 use model::v1::probe::udp::{UdpOrder, UdpPace};
 use model::v1::probe::{Ask, DiskLine, Failure, FlowLine, Flows, Limits, Task, Test, disk};
 use model::{Refusal, v1};
-use parking_lot::{Mutex, MutexGuard};
-
-use crate::claims::TestClaims;
-use crate::pscheduler::Participant;
+use parking_lot::Mutex;
 use probe::Stop;
 use probe::disk::OpenDirectory;
 use probe::tcp::Bounds;
+
+use crate::claims::TestClaims;
+use crate::pscheduler::Participant;
 
 /// Audits the host's settings: a line that names the host, then one for each finding.
 pub type Audit = fn(&model::v1::tune::Ask) -> Result<Vec<String>, Refusal>;
@@ -106,7 +106,7 @@ struct TestPermit<'a> {
 
 impl Drop for TestPermit<'_> {
     fn drop(&mut self) {
-        let mut running = lock(&self.service.running);
+        let mut running = self.service.running.lock();
         if let Some(of_holder) = running.get_mut(&self.holder) {
             of_holder.tests -= 1;
             of_holder.heavy -= u32::from(self.is_heavy);
@@ -121,7 +121,7 @@ impl Drop for TestPermit<'_> {
 impl TestPermit<'_> {
     /// Records whether the test fills a path or a disk.
     fn with_load(mut self, is_heavy: bool) -> Self {
-        if let Some(of_holder) = lock(&self.service.running).get_mut(&self.holder) {
+        if let Some(of_holder) = self.service.running.lock().get_mut(&self.holder) {
             of_holder.heavy += u32::from(is_heavy);
             self.is_heavy = is_heavy;
         }
@@ -146,10 +146,6 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
-}
-
 fn over_bound(why: String) -> Refusal {
     Refusal::new(Fault::Auth, why)
 }
@@ -158,32 +154,16 @@ fn invalid(error: &probe::Error) -> Refusal {
     Refusal::new(Fault::Config, error.to_string())
 }
 
-/// A description of a test for the access log.
-pub(crate) fn describe(ask: &str) -> String {
-    match serde_json::from_str::<Ask>(ask).map(|ask| ask.test) {
-        Ok(Test::Tcp(order)) => format!("probe tcp {}, {} streams", order.direction.word(), order.streams),
-        Ok(Test::Flows(flows)) => format!("probe {}, {} flows", task(&flows.task), flows.flows),
-        Ok(Test::Disk(ask)) => format!("probe disk {}", ask.place),
-        Ok(Test::Limits) => "probe limits".into(),
-        Ok(Test::Audit(_)) => "audit of the settings".into(),
-        Ok(Test::Claim(claim)) => format!("probe claim, {} s", claim.seconds),
-        Err(_) => "probe of an unknown kind".into(),
-    }
+/// The parts of the node that a test may need.
+pub(crate) struct TestEnvironment<'a> {
+    /// Opens the directory of a disk test for the principal.
+    pub directory: &'a dyn Fn(&str) -> Result<OpenDirectory, Refusal>,
+    /// The audit of the host's settings, if the node offers it.
+    pub audit: Option<Audit>,
+    pub claims: &'a TestClaims,
+    /// Transfers under way.
+    pub transfers: u64,
 }
-
-fn task(task: &Task) -> &'static str {
-    match task {
-        Task::Reflect { .. } => "latency",
-        Task::Receive { .. } => "udp forward",
-        Task::Send { .. } => "udp reverse",
-        Task::Answer { .. } => "udp request",
-        Task::Echo { .. } => "path forward",
-        Task::Explore(_) => "path reverse",
-    }
-}
-
-/// Opens the directory of a disk test for the principal.
-pub(crate) type Directory<'a> = &'a dyn Fn(&str) -> Result<OpenDirectory, Refusal>;
 
 impl TestService {
     /// The test service of a node that takes part in tests of pSchedulers.
@@ -193,7 +173,7 @@ impl TestService {
 
     /// A permit for a test of a holder whose datagrams have this rate; `bound` is the rate that all of the holder's tests may have.
     fn permit(&self, holder: &str, udp_bit_s: f64, bound: f64) -> Result<TestPermit<'_>, Refusal> {
-        let mut running = lock(&self.running);
+        let mut running = self.running.lock();
         let in_all: u32 = running.values().map(|of_holder| of_holder.tests).sum();
         let of_holder = running.entry(holder.to_owned()).or_default();
         let refused = if in_all >= TESTS_IN_ALL {
@@ -226,7 +206,7 @@ impl TestService {
         if self.participant.is_booked(now.seconds as f64, seconds) {
             return Some("a pScheduler has booked this time".into());
         }
-        let heavy: u32 = lock(&self.running).values().map(|of_holder| of_holder.heavy).sum();
+        let heavy: u32 = self.running.lock().values().map(|of_holder| of_holder.heavy).sum();
         match (heavy, transfers) {
             (0, 0) => None,
             (0, transfers) => Some(format!("{transfers} transfers are under way")),
@@ -236,12 +216,12 @@ impl TestService {
 
     /// The number of running tests.
     pub fn running(&self) -> u64 {
-        lock(&self.running).values().map(|of_holder| u64::from(of_holder.tests)).sum()
+        self.running.lock().values().map(|of_holder| u64::from(of_holder.tests)).sum()
     }
 
     /// Bytes that the tests of an address may still move today.
     pub fn bytes_left(&self, address: IpAddr) -> u64 {
-        let mut moved = lock(&self.moved);
+        let mut moved = self.moved.lock();
         moved.retain(|_, (since, _)| since.elapsed() < DAY);
         let moved = moved.get(&network(address)).map_or(0, |(_, bytes)| *bytes);
         LIMITS.bytes_a_day.saturating_sub(moved)
@@ -250,7 +230,8 @@ impl TestService {
     /// Counts bytes that were moved; returns whether the address may move more.
     pub fn count(&self, address: IpAddr, bytes: u64) -> bool {
         self.counts.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let (mut moved, network) = (lock(&self.moved), network(address));
+        let mut moved = self.moved.lock();
+        let network = network(address);
         if moved.len() >= NETWORKS_MAX && !moved.contains_key(&network) {
             let first = moved.iter().min_by_key(|(_, (since, _))| *since).map(|(network, _)| *network);
             first.map(|first| moved.remove(&first));
@@ -260,22 +241,21 @@ impl TestService {
         entry.1 < LIMITS.bytes_a_day
     }
 
-    /// Runs the far half of a test. `directory` opens the directory of a disk test; `audit` is the audit of the host's settings.
+    /// Runs the far half of a test.
     ///
     /// # Errors
     /// The test is unknown or invalid, exceeds a bound, or is not offered to this principal.
     pub fn answer(
         &self,
-        asker: Requester<'_>,
+        requester: Requester<'_>,
         ask: &str,
-        (directory, audit): (Directory<'_>, Option<Audit>),
-        claims: (&TestClaims, u64),
+        environment: &TestEnvironment<'_>,
         emit: &mut dyn FnMut(AnswerPart) -> bool,
     ) -> Result<(), Refusal> {
         let unknown =
             |e: serde_json::Error| Refusal::new(Fault::Config, format!("this node does not know that test: {e}"));
         let ask: Ask = serde_json::from_str(ask).map_err(unknown)?;
-        let peer = asker.peer.ip();
+        let peer = requester.peer.ip();
         let bytes_left = self.bytes_left(peer);
         if matches!(ask.test, Test::Limits) {
             let limits = Limits { bytes_left, clock: probe::host::clock(), ..LIMITS };
@@ -283,8 +263,8 @@ impl TestService {
             return Ok(());
         }
         if let Test::Claim(claim) = &ask.test {
-            let transfers = if claim.is_shy_of_transfers { claims.1 } else { 0 };
-            let answer = claims.0.claim(claim, self.obstacle(transfers, claim.seconds));
+            let transfers = if claim.is_shy_of_transfers { environment.transfers } else { 0 };
+            let answer = environment.claims.claim(claim, self.obstacle(transfers, claim.seconds));
             emit(AnswerPart::Text(serde_json::to_string(&answer).unwrap_or_default()));
             return Ok(());
         }
@@ -295,8 +275,8 @@ impl TestService {
             )));
         }
         // Anonymous clients have no holder: they are counted by their network.
-        let is_anonymous = asker.access.is_anonymous();
-        let holder = if is_anonymous { network(peer).to_string() } else { asker.access.holder().to_owned() };
+        let is_anonymous = requester.access.is_anonymous();
+        let holder = if is_anonymous { network(peer).to_string() } else { requester.access.holder().to_owned() };
         let bound = if is_anonymous { LIMITS.anonymous_udp_bit_s as f64 } else { f64::INFINITY };
         let udp_bit_s = match &ask.test {
             Test::Flows(flows) if is_anonymous => datagrams_bit_s(&flows.task),
@@ -305,11 +285,11 @@ impl TestService {
         let _permit = self.permit(&holder, udp_bit_s, bound)?.with_load(is_heavy(&ask.test));
         self.counts.count_begun(kind(&ask.test));
         match &ask.test {
-            Test::Tcp(order) => self.tcp(asker, order, ask.first_stream, emit),
-            Test::Flows(flows) => self.flows(&asker, flows, emit),
-            Test::Disk(disk) => self.disk(&directory(&disk.place)?, &disk.order, emit),
+            Test::Tcp(order) => self.tcp(requester, order, ask.first_stream, emit),
+            Test::Flows(flows) => self.flows(&requester, flows, emit),
+            Test::Disk(disk) => self.disk(&(environment.directory)(&disk.place)?, &disk.order, emit),
             Test::Audit(ask) => {
-                let lines = audit_lines(audit, asker.access, ask)?;
+                let lines = audit_lines(environment.audit, requester.access, ask)?;
                 // Stops if the client has gone.
                 let _ = lines.into_iter().all(|line| emit(AnswerPart::Text(line)));
                 Ok(())
@@ -329,14 +309,14 @@ impl TestService {
 
     fn tcp(
         &self,
-        asker: Requester<'_>,
+        requester: Requester<'_>,
         order: &Order,
         first: u32,
         emit: &mut dyn FnMut(AnswerPart) -> bool,
     ) -> Result<(), Refusal> {
         within(order.seconds + order.omit_s)?;
         probe::tcp::check(order).map_err(|error| invalid(&error))?;
-        let peer = asker.peer.ip();
+        let peer = requester.peer.ip();
         let mut send =
             |line: &TcpSampleLine| serde_json::to_string(line).is_ok_and(|text| emit(AnswerPart::Text(text)));
         let moved = |bytes| self.count(peer, bytes);
@@ -347,7 +327,7 @@ impl TestService {
         // A stream counts as one of the node's connections for as long as the test may use it.
         let mut places = Vec::new();
         let mut next = |wait| {
-            let joined = asker.joined.recv_timeout(wait)?;
+            let joined = requester.joined.recv_timeout(wait)?;
             places.push(joined.place);
             Ok((joined.socket, number(joined.id)))
         };
@@ -358,15 +338,15 @@ impl TestService {
 
     fn flows(
         &self,
-        asker: &Requester<'_>,
+        requester: &Requester<'_>,
         flows: &Flows,
         emit: &mut dyn FnMut(AnswerPart) -> bool,
     ) -> Result<(), Refusal> {
         within(probe::task::longest(flows).map_err(|error| invalid(&error))?.as_secs_f64())?;
-        let Some(local) = asker.local else {
+        let Some(local) = requester.local else {
             return Err(Refusal::new(Fault::Local, "this node does not know the local address of your connection"));
         };
-        let peer = asker.peer.ip();
+        let peer = requester.peer.ip();
         let mut send = |line: &FlowLine| serde_json::to_string(line).is_ok_and(|text| emit(AnswerPart::Text(text)));
         // A failure has been sent as a line.
         let _ = probe::task::answer(
@@ -381,14 +361,14 @@ impl TestService {
 
     fn disk(
         &self,
-        ground: &OpenDirectory,
+        directory: &OpenDirectory,
         order: &disk::Order,
         emit: &mut dyn FnMut(AnswerPart) -> bool,
     ) -> Result<(), Refusal> {
         probe::disk::check(order).map_err(|error| invalid(&error))?;
         within(probe::disk::longest(order).as_secs_f64())?;
         let mut send = |line: &DiskLine| serde_json::to_string(line).is_ok_and(|text| emit(AnswerPart::Text(text)));
-        let line = match probe::disk::answer(ground, order, &self.stop, &mut send) {
+        let line = match probe::disk::answer(directory, order, &self.stop, &mut send) {
             Ok(report) => DiskLine::Done(Box::new(report)),
             Err(error) => DiskLine::Failed(Failure { fault: error.fault(), why: Refusal::from_error(&error).reason }),
         };
@@ -400,7 +380,9 @@ impl TestService {
 /// The audit of the host's settings, for principals with a key only: it shows the weak points of the host.
 fn audit_lines(audit: Option<Audit>, access: &Access, ask: &v1::tune::Ask) -> Result<Vec<String>, Refusal> {
     let refused = |why: &str| Refusal::new(Fault::Auth, why);
-    let audit = audit.ok_or_else(|| refused("this node tells nobody how its settings stand: `serve --audit` does"))?;
+    let audit = audit.ok_or_else(|| {
+        refused("this node does not show the audit of its settings; its operator can allow it: `serve --audit`")
+    })?;
     if access.is_anonymous() {
         return Err(refused(
             "this node shows the audit of its settings only to clients with an access key: ask its operator for one",
@@ -442,7 +424,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_and_volume_of_a_guest_are_bounded() {
+    fn tests_and_volume_of_a_client_are_bounded() {
         let service = TestService::default();
         let permit = |who: &str| service.permit(who, 0.0, f64::INFINITY);
         let permits: Vec<_> = (0..LIMITS.tests).map(|_| permit("somebody").unwrap()).collect();
@@ -472,13 +454,13 @@ mod tests {
         for number in 0..=NETWORKS_MAX as u32 {
             service.count(std::net::Ipv4Addr::from_bits(number).into(), 1);
         }
-        assert_eq!(lock(&service.moved).len(), NETWORKS_MAX);
+        assert_eq!(service.moved.lock().len(), NETWORKS_MAX);
         let last = std::net::Ipv4Addr::from_bits(NETWORKS_MAX as u32);
         assert_eq!(service.bytes_left(last.into()), LIMITS.bytes_a_day - 1);
     }
 
     #[test]
-    fn datagrams_of_anonymous_guests_are_limited() {
+    fn datagrams_of_anonymous_clients_are_limited() {
         let bit_s = |pace| {
             datagrams_bit_s(&Task::Send {
                 run: 0,

@@ -1,6 +1,6 @@
 //! Delegated transfers: this node runs them between one of its places and another node or a server, and the client may leave.
-//! They are ordered over HTTP (`http::api`) or over the native protocol (an `Errand`). Either way the order is kept as JSON: it is
-//! stored before it is accepted and continues after a restart of the node, and its receipt is kept.
+//! They are ordered over HTTP (`http::api`) or over the native protocol (a [`DelegationOrder`]). Either way the order is kept as
+//! JSON: it is stored before it is accepted and continues after a restart of the node, and its receipt is kept.
 //!
 //! The client's credentials for the other end (a one-time key, a token) are kept with the order while it is under way, never shown,
 //! and removed at its end.
@@ -37,7 +37,7 @@ use self::order::OtherEnd;
 pub(crate) use self::order::{identity_of, locator};
 use self::records::{ClaimOutcome, TransferRecords};
 use self::run::TransferRun;
-use self::spent::StageTimes;
+use self::spent::SpentIds;
 use self::table::{Entry, Table, UNENDED_BYTES_MAX};
 pub(crate) use self::table::{REMEMBERED_MAX, RUNNING_MAX, TransferChange, UNENDED_MAX};
 use crate::access::AccessControl;
@@ -72,7 +72,7 @@ pub(crate) struct Transfers {
     /// The memory of orders that have not ended.
     budget: Budget,
     /// Ids of transfers that are no longer remembered.
-    spent: Mutex<StageTimes>,
+    spent: Mutex<SpentIds>,
     /// Locked while a record is written, so that the last record is the valid one.
     writing: Mutex<()>,
     /// The outcomes of the files of ended transfers.
@@ -87,7 +87,7 @@ pub(crate) enum Unaccepted {
     /// The id belongs to another order; the answer does not name its holder.
     Known,
     /// The transfer of this id has ended and is no longer remembered.
-    StageTimes,
+    IdSpent,
     /// There are too many orders, or they take too much memory.
     Full(String),
 }
@@ -126,7 +126,7 @@ impl Transfers {
         let state = config.state.path();
         let is_lasting = !config.serves_one_copy;
         let spent =
-            if is_lasting { StageTimes::open(&state.join("transfers-spent"), now_s()) } else { StageTimes::default() };
+            if is_lasting { SpentIds::open(&state.join("transfers-spent"), now_s()) } else { SpentIds::default() };
         Transfers {
             access,
             jobs,
@@ -196,7 +196,7 @@ impl Transfers {
             let is_same = known.holder == access.holder() && known.is_of(order);
             return Some(if is_same { Ok((known.show(), false)) } else { Err(Unaccepted::Known) });
         }
-        self.spent().has(&order.id, now_s()).then_some(Err(Unaccepted::StageTimes))
+        self.spent().has(&order.id, now_s()).then_some(Err(Unaccepted::IdSpent))
     }
 
     /// The outcomes of a transfer's files, without the first `after`; none if the holder has no such transfer.
@@ -213,8 +213,8 @@ impl Transfers {
     ///
     /// # Errors
     /// The node runs as many transfers as it may, or the order is refused.
-    pub fn accept_native(self: &Arc<Self>, access: &Access, errand: &DelegationOrder) -> Result<(), Refusal> {
-        let order = native_order::order(errand);
+    pub fn accept_native(self: &Arc<Self>, access: &Access, delegation: &DelegationOrder) -> Result<(), Refusal> {
+        let order = native_order::order(delegation);
         {
             let table = self.table();
             match table.get(&order.id) {
@@ -232,7 +232,7 @@ impl Transfers {
             Ok(_) => Ok(()),
             Err(Unaccepted::Refused(refusal)) => Err(refusal),
             Err(Unaccepted::Known) => Err(Refusal::new(Fault::Auth, "a job of this name belongs to another client")),
-            Err(Unaccepted::StageTimes) => Err(Refusal::new(Fault::Config, SPENT)),
+            Err(Unaccepted::IdSpent) => Err(Refusal::new(Fault::Config, SPENT)),
             Err(Unaccepted::Full(why)) => Err(Refusal::new(Fault::Path, why)),
         }
     }
@@ -250,9 +250,9 @@ impl Transfers {
             }
             table.insert(Entry::from_record(record, access, &self.budget), now_us());
         }
-        let gone = table.forget_oldest();
+        let forgotten = table.forget_oldest();
         drop(table);
-        self.forget(gone);
+        self.forget(forgotten);
         self.start_waiting();
     }
 
@@ -273,12 +273,12 @@ impl Transfers {
             Some(Ok(ClaimOutcome::Ours(file))) => Some(file),
             Some(Ok(ClaimOutcome::Ended(record))) => {
                 if let Some(ended) = record.ended {
-                    let gone = self.table().end(id, ended, None, now_us());
-                    self.forget(gone);
+                    let forgotten = self.table().end(id, ended, None, now_us());
+                    self.forget(forgotten);
                 }
                 return;
             }
-            Some(Ok(ClaimOutcome::AdvertisedAddresses)) => return self.table().remove(id),
+            Some(Ok(ClaimOutcome::NotOurs)) => return self.table().remove(id),
             Some(Err(error)) => {
                 drop(writing);
                 return self.fail(id, &format!("the node cannot read the job in its state directory: {error}"));
@@ -308,7 +308,7 @@ impl Transfers {
             }
         };
         let control = control(&order, &changes);
-        self.jobs.keep(*id.as_bytes(), ROLE, access.holder(), &control);
+        self.jobs.add_lasting(*id.as_bytes(), ROLE, access.holder(), &control);
         self.table().begin(id, control.clone(), locked_record, now_text(), now_us());
         drop(writing);
         let transfers = Arc::clone(self);
@@ -360,12 +360,12 @@ impl Transfers {
         let Some(entry) = table.get(id).filter(|entry| !entry.has_ended()) else { return };
         let ended = as_ended(&entry.show(), stage, receipt, reason);
         let receipt = receipt.and_then(|receipt| serde_json::to_string(receipt).ok());
-        let gone = table.end(id, ended, receipt.map(Arc::from), now_us());
+        let forgotten = table.end(id, ended, receipt.map(Arc::from), now_us());
         drop(table);
         if let Err(error) = self.write_record(id) {
             tracing::error!(job = %id, %error, "the end of a transfer cannot be stored");
         }
-        self.forget(gone);
+        self.forget(forgotten);
         if let Some(outcomes) = self.table().get(id).map(|entry| Arc::clone(&entry.outcomes)) {
             self.ended_outcomes.push(outcomes);
         }
@@ -433,7 +433,7 @@ impl Transfers {
                 self.finish(id, Stage::Cancelled, None, None);
                 self.start_waiting();
             }
-            // It is beginning now, and checks for a cancellation itself.
+            // The transfer is beginning, and checks for a cancellation itself.
             None => {}
         }
         self.get(holder, id)
@@ -443,7 +443,7 @@ impl Transfers {
 fn control(order: &Order, changes: &Change) -> Control {
     let (source, target) = order::ends(order);
     let label = Label { id: order.id, role: ROLE, source: order::first_sources(&source), target };
-    let control = Control::new(label, order::steer(order, changes), Arc::default());
+    let control = Control::new(label, order::live_settings(order, changes), Arc::default());
     if let Some(seconds) = order.limit_for_s {
         let limit = Change { limit_bit_s: Some(order.limit_bit_s), limit_for_s: Some(seconds), ..Change::default() };
         // Changes that were made before the beginning are applied on top of the order's limit.

@@ -190,8 +190,8 @@ impl Api {
     /// # Errors
     /// The node cannot be reached, or refuses the request.
     pub fn create_schedule(&self, schedule: &Schedule) -> Result<(ScheduleStatus, bool)> {
-        let (status, found) = self.0.ask(&Method::Post, "/api/v1/schedules", Some(schedule))?;
-        Ok((found, status == 201))
+        let (code, status) = self.0.ask(&Method::Post, "/api/v1/schedules", Some(schedule))?;
+        Ok((status, code == 201))
     }
 
     /// The client's schedules.
@@ -246,10 +246,10 @@ impl Events {
     /// # Errors
     /// The connection breaks, or an event does not parse.
     pub fn next_event(&mut self) -> Result<Option<Event>> {
-        while let Some(sent) = self.0.next_event()? {
-            if sent.event == "transfer" {
+        while let Some(event) = self.0.next_event()? {
+            if event.event == "transfer" {
                 let why = |e: serde_json::Error| Error::Protocol { server: "node", why: e.to_string() };
-                return Ok(Some(Event { id: sent.id, transfer: serde_json::from_str(&sent.data).map_err(why)? }));
+                return Ok(Some(Event { id: event.id, transfer: serde_json::from_str(&event.data).map_err(why)? }));
             }
         }
         Ok(None)

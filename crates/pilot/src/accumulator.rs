@@ -248,18 +248,18 @@ pub(super) struct IntervalRates {
 
 /// From this share of the busy time on, a window or buffer counts as full where the bytes in flight fill it too: BBR settles at the
 /// rate that a full window gives, and hardly ever runs into it again.
-const TOUCHED_PART: f64 = 0.05;
+const FULL_PART_MIN: f64 = 0.05;
 
 impl IntervalRates {
     /// Share of the busy time in which a window or a buffer was full.
-    pub(super) fn windows(&self) -> f64 {
+    pub(super) fn full_window_part(&self) -> f64 {
         self.receive_window + self.send_buffer
     }
 
     /// Whether windows or buffers are the limit: full for more than this share of the time, or the rate has settled at what they
     /// allow.
     pub(super) fn is_windowed(&self, above: f64) -> bool {
-        self.windows() > above || self.fills && self.windows() > TOUCHED_PART
+        self.full_window_part() > above || self.fills && self.full_window_part() > FULL_PART_MIN
     }
 
     /// Whether more was lost than chance explains at a constant rate of loss `base`: more than three standard deviations (of a Poisson

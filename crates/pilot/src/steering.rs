@@ -189,7 +189,7 @@ impl Pilot {
 
     /// The number of streams that have data to send; all of them where none has. A file whose digest needs the bytes in order goes on one
     /// stream, which then gets the rate that the others do not use.
-    fn busy(&mut self, now: Duration, samples: &[Sample]) -> u64 {
+    fn busy_streams(&mut self, now: Duration, samples: &[Sample]) -> u64 {
         let busy = samples.iter().filter(|Sample { stream, tcp, .. }| {
             let last = self.last_sent.entry(*stream).or_insert((tcp.bytes_sent, now));
             if tcp.bytes_sent != last.0 || tcp.unsent_bytes > 0 || tcp.unacked_segments > 0 {
@@ -205,7 +205,7 @@ impl Pilot {
 
     /// Sets the rate of each stream.
     fn pace(&mut self, now: Duration, samples: &[Sample], context: &Context<'_>, actions: &mut Vec<Action>) {
-        let streams = self.busy(now, samples);
+        let streams = self.busy_streams(now, samples);
         let cap = self.share(context).or(self.pacer.cap());
         // The transfer's schedule enforces the limit itself; the sockets are set a little higher, and only even out bursts.
         let limit = (context.limit_bytes_s > 0).then(|| context.limit_bytes_s.saturating_mul(3) / 2);

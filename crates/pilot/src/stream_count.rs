@@ -182,7 +182,7 @@ impl StreamCount {
         if last.is_windowed(much) && view.peer_waits && !accumulator.queue_stands() {
             // All windows full all the time: twice the streams give twice the rate. Full half of the time: fewer are needed.
             let least = if last.fills { 0.5 } else { 0.25 };
-            let grown = f64::from(streams) * (1.0 + last.windows().clamp(least, 1.0));
+            let grown = f64::from(streams) * (1.0 + last.full_window_part().clamp(least, 1.0));
             return Some((Reason::Window, (grown.ceil() as u32).max(streams + 1)));
         }
         if view.is_full || accumulator.queue_stands() {

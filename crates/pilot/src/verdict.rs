@@ -138,8 +138,8 @@ pub fn of(case: &Case<'_>) -> Limit {
         let evidence = format!("the whole job took {:.0} ms: too little to tell", case.elapsed.as_secs_f64() * 1e3);
         return limit("latency", evidence, "nothing: so little data cannot go faster");
     }
-    let held = held(sender.as_ref().map(|s| &s.shares), receiver.as_ref().map(|r| &r.shares));
-    match (held, &sender, &receiver) {
+    let limiting_part = held(sender.as_ref().map(|s| &s.shares), receiver.as_ref().map(|r| &r.shares));
+    match (limiting_part, &sender, &receiver) {
         (LimitingPart::Cap, Some(s), _) => cap(case, &s.shares),
         (LimitingPart::Target | LimitingPart::ReceiverCpu, _, Some(r)) => {
             receiving(r, sender.as_ref(), &network::idle(case, &streams))
@@ -209,8 +209,12 @@ fn without_streams(case: &Case<'_>) -> Limit {
     }
     if t.skipped > 0 {
         let files = if t.skipped == 1 { "file was" } else { "files were" };
-        let evidence = format!("nothing had to be sent: {} {files} there already, and only looked at", t.skipped);
-        return limit("latency", evidence, "nothing, unless looking takes long: then the directories at both ends");
+        let evidence = format!("nothing had to be sent: {} {files} there already, and only compared", t.skipped);
+        return limit(
+            "latency",
+            evidence,
+            "nothing to do; if the comparison takes long, look at the directories at both ends",
+        );
     }
     limit("unknown", "no stream carried anything".into(), "")
 }
@@ -237,15 +241,15 @@ fn cap(case: &Case<'_>, sender: &Shares) -> Limit {
 }
 
 /// The verdict where the receiving host is the limit.
-fn receiving(r: &AccountedEnd<'_>, sender: Option<&AccountedEnd<'_>>, quiet: &str) -> Limit {
+fn receiving(r: &AccountedEnd<'_>, sender: Option<&AccountedEnd<'_>>, network_idle: &str) -> Limit {
     let network = sender.map_or(String::new(), |s| format!(", senders waiting for it {}", percent(s.shares.waiting())));
     let shares = &r.shares;
     if shares.storage < shares.cpu {
         let evidence = format!("receiving threads kept processors busy {}{}{network}", percent(shares.cpu), shared(r));
-        return limit("receiver_cpu", evidence, relief(shares, "receiving"));
+        return limit("receiver_cpu", evidence, cpu_remedy(shares, "receiving"));
     }
     let evidence =
-        format!("writers busy {}, processors {}{quiet}{network}", percent(shares.storage), percent(shares.cpu));
+        format!("writers busy {}, processors {}{network_idle}{network}", percent(shares.storage), percent(shares.cpu));
     let remedy = if r.pipe {
         "what reads from the pipe is slower than all the rest: look there"
     } else {
@@ -255,15 +259,16 @@ fn receiving(r: &AccountedEnd<'_>, sender: Option<&AccountedEnd<'_>>, quiet: &st
 }
 
 /// The verdict where the sending host is the limit.
-fn sending(s: &AccountedEnd<'_>, receiver: Option<&AccountedEnd<'_>>, quiet: &str) -> Limit {
+fn sending(s: &AccountedEnd<'_>, receiver: Option<&AccountedEnd<'_>>, network_idle: &str) -> Limit {
     let far =
         receiver.map_or(String::new(), |r| format!(", receivers waiting for data {}", percent(r.shares.waiting())));
     let shares = &s.shares;
     if shares.storage < shares.cpu {
         let evidence = format!("sending threads kept processors busy {}{}{far}", percent(shares.cpu), shared(s));
-        return limit("sender_cpu", evidence, relief(shares, "sending"));
+        return limit("sender_cpu", evidence, cpu_remedy(shares, "sending"));
     }
-    let evidence = format!("readers busy {}, processors {}{quiet}{far}", percent(shares.storage), percent(shares.cpu));
+    let evidence =
+        format!("readers busy {}, processors {}{network_idle}{far}", percent(shares.storage), percent(shares.cpu));
     let remedy = if s.pipe {
         "what writes into the pipe is slower than all the rest: look there"
     } else {
@@ -328,7 +333,7 @@ fn shared(end: &AccountedEnd<'_>) -> String {
     }
 }
 
-fn relief(shares: &Shares, doing: &str) -> String {
+fn cpu_remedy(shares: &Shares, doing: &str) -> String {
     if shares.stretch > SHARED {
         return format!(
             "other work takes the processors of the {doing} host, or its share of them is limited: look at `top` there"

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! order ── check ──> test directory (and its room) ──> run ──> points, knees ──> report ──> answer, for clients of a node
-//!                       │ always removed at the end  ├ sequential   write, flush, forget, read
+//!                       │ always removed at the end  ├ sequential   write, flush, drop, read
 //!                       │                            ├ journal      4 KiB and a flush
 //!                       │                            ├ small        make, rename, remove
 //!                       │                            └ sustained    a long write, and its rate over time
@@ -60,21 +60,27 @@ pub fn measure(directory: &Path, order: &Order, stop: &Stop, note: &mut dyn FnMu
 ///
 /// # Errors
 /// As [`measure`].
-pub fn measure_on(ground: &OpenDirectory, order: &Order, stop: &Stop, note: &mut dyn FnMut(&Point)) -> Result<Report> {
+pub fn measure_on(
+    directory: &OpenDirectory,
+    order: &Order,
+    stop: &Stop,
+    note: &mut dyn FnMut(&Point),
+) -> Result<Report> {
     let begun = Instant::now();
     let watch = Watch::begin();
     order::check(order)?;
-    let place = TestDirectory::make(ground, order::needed(order))?;
-    let left_behind = place.left_behind();
+    let test_dir = TestDirectory::make(directory, order::needed(order))?;
+    let left_behind = test_dir.left_behind();
     let seed = order.seed.unwrap_or_else(|| fastrand::u64(..));
-    let room = place.room().map_err(|e| test_directory::failed("ask for the room in", place.dir().path(), e))?;
-    let backing = BackingDevice::of(place.dir().handle(), room);
-    let outcome = all(DiskRun::new(order, &place, &backing, stop, note, seed));
-    let removed = place.remove();
+    let room =
+        test_dir.room().map_err(|e| test_directory::failed("read the free space of", test_dir.dir().path(), e))?;
+    let backing = BackingDevice::of(test_dir.dir().handle(), room);
+    let outcome = all(DiskRun::new(order, &test_dir, &backing, stop, note, seed));
+    let removed = test_dir.remove();
     let found = outcome?;
     removed?;
     Ok(Report {
-        directory: ground.path().display().to_string(),
+        directory: directory.path().display().to_string(),
         order: Order { seed: Some(seed), ..order.clone() },
         device: backing.device,
         points: found.points,

@@ -15,7 +15,7 @@ pub use crate::udp::fuzzing::{udp_counts, udp_run};
 use crate::flow::{self, Flows};
 use crate::iperf3::{Bounds, Server};
 use crate::route::echo;
-use crate::udp::datagram::{Head, wanted_bytes};
+use crate::udp::datagram::{Head, answer_bytes};
 
 const TOKEN: [u8; 16] = *b"0123456789abcdef";
 const FROM: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -26,7 +26,7 @@ pub fn datagram(bytes: &[u8]) {
         let mut rewritten = bytes.to_vec();
         assert!(head.write(&mut rewritten) && rewritten == bytes, "a head has one form");
     }
-    let _ = wanted_bytes(bytes);
+    let _ = answer_bytes(bytes);
     let flows = Flows::default();
     let mut test = flows.begin(TOKEN, FROM);
     let is_ours = flows.datagram((FROM, 9).into(), bytes);
@@ -36,10 +36,10 @@ pub fn datagram(bytes: &[u8]) {
     let answer = echo::answer(bytes, Some(3), 255, 1, |token| *token == TOKEN);
     if let Some(answer) = answer {
         assert!(answer.len() <= bytes.len(), "an answer is longer than its question");
-        assert!(echo::read(&answer, &TOKEN).is_some() && echo::quoted(bytes, &TOKEN).is_some());
+        assert!(echo::read(&answer, &TOKEN).is_some() && echo::quoted_number(bytes, &TOKEN).is_some());
         assert_eq!(echo::answer(&answer, None, 0, 1, |_| true), None, "an answer is answered");
     }
-    let _ = (echo::read(bytes, &TOKEN), echo::quoted(bytes, &TOKEN));
+    let _ = (echo::read(bytes, &TOKEN), echo::quoted_number(bytes, &TOKEN));
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ const SETTINGS: [&str; 14] = [
 pub struct Watch {
     started: Instant,
     processors: Processors,
-    own: std::time::Duration,
+    own_cpu: std::time::Duration,
     held_back: Option<std::time::Duration>,
 }
 
@@ -37,7 +37,7 @@ impl Watch {
     /// Reads the host's counters at the beginning of a test.
     pub fn begin() -> Watch {
         let held_back = sys::cgroup::throttled();
-        Watch { started: Instant::now(), processors: Processors::read(), own: process_cpu(), held_back }
+        Watch { started: Instant::now(), processors: Processors::read(), own_cpu: process_cpu(), held_back }
     }
 
     /// The use of the host since the beginning.
@@ -57,7 +57,7 @@ impl Watch {
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
             processors: processors as u32,
             busy: now.busy_since(&self.processors).unwrap_or_default(),
-            own: if time > 0.0 { ((process_cpu() - self.own).as_secs_f64() / time).min(1.0) } else { 0.0 },
+            own: if time > 0.0 { ((process_cpu() - self.own_cpu).as_secs_f64() / time).min(1.0) } else { 0.0 },
             steal: now.steal_since(&self.processors).unwrap_or_default(),
             held_back,
             congestion: settings.get("net.ipv4.tcp_congestion_control").cloned().unwrap_or_default(),

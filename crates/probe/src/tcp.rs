@@ -1,7 +1,7 @@
 //! TCP tests: streams in either direction, counted at both ends, and the cause that limits them.
 //!
 //! The near end is the host of the command. It connects all streams, whatever their direction, and asks the far end to run its
-//! half. Both halves are the same code ([`half`]).
+//! half. Both halves are the same code ([`run_half`]).
 
 mod expect;
 pub(crate) mod intervals;
@@ -101,7 +101,7 @@ fn planned(order: &Order) -> Vec<PlannedStream> {
 }
 
 /// The streams of one end of a test.
-fn flows(order: &Order, sockets: Vec<(u32, TcpStream)>, near: bool) -> Vec<TestStream> {
+fn test_streams(order: &Order, sockets: Vec<(u32, TcpStream)>, near: bool) -> Vec<TestStream> {
     let planned = planned(order);
     let flow = |(id, socket)| {
         let PlannedStream { is_forward, quota_bytes: quota, .. } = *planned.iter().find(|stream| stream.id == id)?;
@@ -165,7 +165,7 @@ pub(crate) fn apply_settings(flows: &[TestStream], order: &Order, remarks: &mut 
 /// # Errors
 /// [`Error::Broken`]: a stream broke. [`Error::Silent`]: no stream moved for 15 s. [`Error::Interrupted`]: ended by `stop`,
 /// `bounds` or `note`.
-pub fn half(
+pub fn run_half(
     flows: Vec<TestStream>,
     order: &Order,
     cores: &[u32],
@@ -267,30 +267,30 @@ fn progress(sample: &StreamSample) -> u64 {
 /// Waits up to a given time for the far end's next stream; returns it with its number.
 pub type NextStream<'a> = &'a mut dyn FnMut(Duration) -> std::result::Result<(TcpStream, u32), RecvTimeoutError>;
 
-/// Runs the far end's half: gathers the streams, runs [`half`] over them, and reports by `tell`.
+/// Runs the far end's half: gathers the streams, runs [`run_half`] over them, and reports by `report_line`.
 ///
 /// # Errors
-/// As [`half`]; [`Error::Silent`]: streams are missing after 20 s. The failure has been reported to the near end.
+/// As [`run_half`]; [`Error::Silent`]: streams are missing after 20 s. The failure has been reported to the near end.
 pub fn answer(
     order: &Order,
     next: NextStream<'_>,
     (stop, bounds): (&Stop, Bounds<'_>),
-    tell: &mut dyn FnMut(&TcpSampleLine) -> bool,
+    report_line: &mut dyn FnMut(&TcpSampleLine) -> bool,
 ) -> Result<()> {
     let result = gather(order, next, stop).and_then(|sockets| {
-        if !tell(&TcpSampleLine::Ready) {
+        if !report_line(&TcpSampleLine::Ready) {
             return Err(Error::Interrupted);
         }
-        let mut note = |interval: &Interval| tell(&TcpSampleLine::Interval(interval.clone()));
-        half(flows(order, sockets, false), order, &order.far_cores, bounds, stop, &mut note)
+        let mut note = |interval: &Interval| report_line(&TcpSampleLine::Interval(interval.clone()));
+        run_half(test_streams(order, sockets, false), order, &order.far_cores, bounds, stop, &mut note)
     });
     match result {
         Ok(end) => {
-            tell(&TcpSampleLine::End(Box::new(end)));
+            report_line(&TcpSampleLine::End(Box::new(end)));
             Ok(())
         }
         Err(error) => {
-            tell(&TcpSampleLine::Failed(Failure { fault: error.fault(), why: error.to_string() }));
+            report_line(&TcpSampleLine::Failed(Failure { fault: error.fault(), why: error.to_string() }));
             Err(error)
         }
     }
@@ -333,7 +333,7 @@ struct FarReport {
 /// Runs a test from its near end. `note` is called with the near end's intervals while the test runs.
 ///
 /// # Errors
-/// [`Error::Order`]: the order is out of bounds. Otherwise what [`Peer`] and [`half`] return, or the far end's failure.
+/// [`Error::Order`]: the order is out of bounds. Otherwise what [`Peer`] and [`run_half`] return, or the far end's failure.
 pub fn test(
     order: &Order,
     peer: &mut dyn Peer,
@@ -342,7 +342,7 @@ pub fn test(
 ) -> Result<Report> {
     check(order)?;
     let ids: Vec<u32> = planned(order).iter().map(|stream| stream.id).collect();
-    let flows = flows(order, peer.dial(&ids, order)?, true);
+    let flows = test_streams(order, peer.dial(&ids, order)?, true);
     let mut intervals = Vec::new();
     let mut report = FarReport::default();
     let (ready, ready_lines) = channel();
@@ -358,7 +358,7 @@ pub fn test(
                 intervals.push(interval.clone());
                 true
             };
-            half(flows, order, &order.near_cores, Bounds::OWN, stop, &mut take)
+            run_half(flows, order, &order.near_cores, Bounds::OWN, stop, &mut take)
         });
         let session = peer.ask(order, &mut |line| match line {
             TcpSampleLine::Ready => drop(ready.send(())),

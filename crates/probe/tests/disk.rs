@@ -67,7 +67,7 @@ fn in_memory(name: &str, mib: u64, flags: MountFlags, test: impl Fn(&Path) + Syn
     }
 }
 
-fn is_sane(point: &Point) {
+fn assert_sane(point: &Point) {
     let what = format!("{point:?}");
     let latency = point.latency;
     assert!(0.0 < latency.p50_s && latency.p50_s <= latency.p95_s && latency.p95_s <= latency.p99_s, "{what}");
@@ -86,7 +86,7 @@ fn is_sane(point: &Point) {
 }
 
 /// Asserts the counts of each point, which do not depend on the disk.
-fn is_as_ordered(report: &Report, modes: &[IoMode]) {
+fn assert_as_ordered(report: &Report, modes: &[IoMode]) {
     let order = &report.order;
     let mut expected = Vec::new();
     for mode in modes {
@@ -129,8 +129,8 @@ fn every_ordered_point_is_measured_and_no_file_remains() {
     assert_eq!(report.points, noted);
     let modes: &[IoMode] =
         if report.left_out.is_empty() { &[IoMode::Direct, IoMode::Buffered] } else { &[IoMode::Buffered] };
-    is_as_ordered(&report, modes);
-    report.points.iter().for_each(is_sane);
+    assert_as_ordered(&report, modes);
+    report.points.iter().for_each(assert_sane);
     // A sweep for each test, mode and length; the long write has none.
     assert_eq!(report.knees.len(), 2 * 2 * modes.len() + 2);
     assert!(report.knees.iter().all(|knee| knee.rate_bit_s as f64 >= 0.95 * knee.best_rate_bit_s as f64));
@@ -174,7 +174,7 @@ fn a_test_of_reading_has_only_points_of_reading() {
     let long = 3 * MIB + 4096;
     let expected = [(1, MIB), (2, 2 * MIB), (1, long), (2, 2 * long)].map(|(n, all)| (Test::Read, n, all));
     assert_eq!(bytes, expected);
-    report.points.iter().for_each(is_sane);
+    report.points.iter().for_each(assert_sane);
     assert_eq!(names(above.path()), Vec::<String>::new());
 }
 
@@ -244,22 +244,22 @@ fn a_link_in_the_place_of_the_directory_is_not_followed() {
     let elsewhere = tempfile::tempdir().unwrap();
     let ordered = above.path().join("ordered");
     std::fs::create_dir(&ordered).unwrap();
-    let ground = OpenDirectory::open(&ordered).unwrap();
+    let directory = OpenDirectory::open(&ordered).unwrap();
     let swap = |path: &Path, to: &str| {
         std::fs::rename(path, above.path().join(to)).unwrap();
         std::os::unix::fs::symlink(elsewhere.path(), path).unwrap();
     };
-    swap(&ordered, "moved-ground");
-    let moved_ground = above.path().join("moved-ground");
+    swap(&ordered, "moved-directory");
+    let moved_directory = above.path().join("moved-directory");
     let mut points = 0;
     let note = &mut |_: &Point| {
         assert_eq!(names(elsewhere.path()), Vec::<String>::new());
         if points == 0 {
-            swap(&moved_ground.join(&names(&moved_ground)[0]), "moved");
+            swap(&moved_directory.join(&names(&moved_directory)[0]), "moved");
         }
         points += 1;
     };
-    let outcome = measure_on(&ground, &small_order(), &Stop::default(), note);
+    let outcome = measure_on(&directory, &small_order(), &Stop::default(), note);
     let Err(Error::File { doing, source, .. }) = &outcome else { panic!("{outcome:?}") };
     assert!(*doing == "remove" && source.to_string().starts_with("another program moved it away"), "{outcome:?}");
     assert!(points > 10, "{points} points");
@@ -282,16 +282,16 @@ fn a_far_test_ends_with_its_client_and_its_node() {
     for listens in [false, true] {
         let above = tempfile::tempdir().unwrap();
         let begun = Instant::now();
-        let ends = Stop::default();
+        let stop = Stop::default();
         let mut lines = 0;
-        let mut tell = |_: &DiskLine| {
+        let mut report_line = |_: &DiskLine| {
             lines += 1;
             if listens && lines == 2 {
-                ends.stop();
+                stop.stop();
             }
             listens || lines < 2
         };
-        let outcome = answer(&OpenDirectory::open(above.path()).unwrap(), &endless(), &ends, &mut tell);
+        let outcome = answer(&OpenDirectory::open(above.path()).unwrap(), &endless(), &stop, &mut report_line);
         assert!(matches!(outcome, Err(Error::Interrupted)), "{outcome:?}");
         assert!(lines >= 2 && begun.elapsed() < Duration::from_secs(45), "{lines} lines, {:?}", begun.elapsed());
         assert_eq!(names(above.path()), Vec::<String>::new());

@@ -253,7 +253,7 @@ fn clients_that_break_the_protocol_fail_their_test_only() {
 }
 
 #[test]
-fn clients_that_vanish_and_strangers_end() {
+fn tests_of_vanished_clients_and_unknown_cookies_end() {
     let node = node(Bounds::default());
     let (control, mut stream) = begin_stream(node.at, PARAMS);
     stream.write_all(&[7; 5_000]).unwrap();

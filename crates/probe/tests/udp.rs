@@ -56,7 +56,7 @@ fn run(order: UdpOrder) -> UdpPoint {
     run_on(&a, &b, order, || ())
 }
 
-fn is_whole(point: &UdpPoint, count: u64) {
+fn assert_whole(point: &UdpPoint, count: u64) {
     let received = &point.received;
     assert_eq!((point.sent.datagrams, received.datagrams, point.lost), (count, count, 0), "{point:?}");
     assert_eq!((received.expected, received.ended.as_str()), (Some(count), "complete"));
@@ -68,7 +68,7 @@ fn is_whole(point: &UdpPoint, count: u64) {
 #[test]
 fn spaced_datagrams_arrive_and_are_timed() {
     let point = run(order(200, spaced(20.0), 2_000));
-    is_whole(&point, 2_000);
+    assert_whole(&point, 2_000);
     let spacing = point.sent.spacing.as_ref().unwrap();
     assert_eq!(spacing.count, 1_999);
     // The histogram is within 0.1 %.
@@ -85,7 +85,7 @@ fn spaced_datagrams_arrive_and_are_timed() {
 #[test]
 fn a_rate_is_a_spacing() {
     let point = run(order(1_250, UdpPace::Rate { rate_bit_s: 500_000_000 }, 1_000));
-    is_whole(&point, 1_000);
+    assert_whole(&point, 1_000);
     assert_eq!(point.sent.spacing_target_s, Some(20e-6));
     assert!(point.sent.rate_bit_s <= 500_000_000, "{}", point.sent.rate_bit_s);
 }
@@ -93,7 +93,7 @@ fn a_rate_is_a_spacing() {
 #[test]
 fn bursts_arrive() {
     let point = run(order(500, UdpPace::Bursts { length: 10, spacing_s: 0.0, gap_s: 1e-3 }, 200));
-    is_whole(&point, 200);
+    assert_whole(&point, 200);
     let gap = point.sent.gap.as_ref().unwrap();
     assert_eq!((gap.count, point.sent.spacing.as_ref().map(|spread| spread.count)), (19, Some(180)));
     assert!(gap.min_s >= 1e-3 * 0.999, "{gap:?}");
@@ -109,7 +109,7 @@ fn trains_arrive_over_both_families() {
         let (a, b) = pair(address);
         for (bytes, count) in [(1_472, 4_999), (8_972, 1_000), (60_000, 50), (41, 3_000)] {
             let point = run_on(&a, &b, order(bytes, UdpPace::Max, count), || ());
-            is_whole(&point, count);
+            assert_whole(&point, count);
             let sent = point.sent.train_datagrams;
             assert_eq!(sent, (65_000 / bytes).clamp(1, 64), "loopback cuts trains");
             assert_eq!((point.sent.spacing_target_s, point.sent.spacing), (None, None));
@@ -119,7 +119,7 @@ fn trains_arrive_over_both_families() {
         }
         // The same sockets after trains: neither cut nor joined.
         let point = run_on(&a, &b, order(100, spaced(10.0), 500), || ());
-        is_whole(&point, 500);
+        assert_whole(&point, 500);
         assert_eq!((point.sent.train_datagrams, point.received.drops.in_trains), (1, false));
     }
 }
@@ -215,7 +215,7 @@ impl FarEnd for ThreadedFarEnd<'_> {
 }
 
 #[test]
-fn a_sweep_over_one_pair_of_sockets() {
+fn a_sweep_over_one_pair_of_sockets_counts_every_run() {
     let (a, b) = pair("127.0.0.1:0");
     let spacings_s = vec![0.0, 10e-6];
     let plan = UdpSweep { sizes_bytes: vec![1_472, 50], spacings_s, count: Some(300), seconds: None };
@@ -227,7 +227,7 @@ fn a_sweep_over_one_pair_of_sockets() {
     sweep(&a, &all, &mut far, &watch, &stop, |_, point| points.push(point.clone())).unwrap();
     assert_eq!(points.len(), 4);
     for (point, run) in points.iter().zip(&all) {
-        is_whole(point, 300);
+        assert_whole(point, 300);
         assert_eq!(point.order, run.order);
         let row = probe::udp::columns::row(point);
         assert!(row.starts_with(&format!(" {}; 300;", run.order.bytes)), "{row}");

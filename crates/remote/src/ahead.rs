@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn isolated_ranges_are_fetched_as_they_are() {
+    fn only_the_requested_bytes_of_an_isolated_range_are_fetched() {
         let (ahead, fetched) = ahead(100 * CHUNK_BYTES, true, u64::MAX);
         assert_reads_right(&ahead, 50 * CHUNK_BYTES + 7, 1000);
         assert_reads_right(&ahead, 20 * CHUNK_BYTES - 100, 200);
@@ -425,7 +425,7 @@ mod tests {
         assert!(ahead.0.state().chunks.contains_key(&0));
         drop(waiting);
         (30..40).for_each(|chunk| assert_reads_right(&ahead, chunk * CHUNK_BYTES, CHUNK_BYTES as usize));
-        assert!(!ahead.0.state().chunks.contains_key(&0), "nobody comes back for it");
+        assert!(!ahead.0.state().chunks.contains_key(&0), "no reader needs it any more");
         assert_eq!(bytes_requested(&fetched), size);
         assert!(ahead.0.state().readers.is_empty());
     }
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_from_the_middle_is_read_ahead_of_as_it_goes_on() {
+    fn a_run_that_begins_in_the_middle_is_read_further_ahead_as_it_goes_on() {
         let run = |at: &[u64]| {
             let mut state = State::default();
             let comes: Vec<_> = at.iter().map(|chunk| state.run_at(*chunk, AHEAD, BEHIND)).collect();

@@ -59,10 +59,10 @@ fn unsupported<T>(what: &'static str) -> Result<T> {
 
 impl Dav {
     /// The directory `base` of the server at an address, whose query goes with every request. Makes no request.
-    pub fn new(means: ServerSettings, address: &HttpUrl, base: RelPath) -> Dav {
+    pub fn new(settings: ServerSettings, address: &HttpUrl, base: RelPath) -> Dav {
         let scheme = if address.is_secure() { "https" } else { "http" };
         Dav(Arc::new(DavShared {
-            server: Arc::new(Server::new(means)),
+            server: Arc::new(Server::new(settings)),
             origin: format!("{scheme}://{}", address.authority()),
             query: address.query().map(|query| format!("?{query}")).unwrap_or_default(),
             base,

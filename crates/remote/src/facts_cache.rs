@@ -164,7 +164,7 @@ impl FactsCache {
     }
 
     /// Enters a complete listing of a directory.
-    pub fn listed(&self, dir: &RelPath, entries: &[(RelPath, Facts)]) {
+    pub fn learn_listing(&self, dir: &RelPath, entries: &[(RelPath, Facts)]) {
         let mut memory = self.memory();
         if memory.files.len() + entries.len() > FILES_MAX {
             memory.files.clear();
@@ -234,7 +234,7 @@ pub(crate) trait Namespace {
     /// Enters a listing into the cache.
     fn learn(&self, dir: &RelPath, entries: &[Entry]) {
         let known = entries.iter().filter_map(|(name, facts)| Some((dir.join(name), facts.as_ref().ok()?.clone())));
-        self.cache().listed(dir, &known.collect::<Vec<_>>());
+        self.cache().learn_listing(dir, &known.collect::<Vec<_>>());
     }
 
     /// The entries of a directory in the form of [`store::Store::list`]; enters them into the cache.
@@ -266,12 +266,12 @@ mod tests {
         let known = FactsCache::default();
         let answers: Vec<_> = ["d/a", "d/b", "d/c", "d/e"].map(|p| known.look_up(&path(p))).into();
         assert_eq!(answers, [Lookup::Ask, Lookup::Ask, Lookup::Ask, Lookup::List]);
-        known.listed(&path("d"), &[(path("d/a"), file(1))]);
+        known.learn_listing(&path("d"), &[(path("d/a"), file(1))]);
         assert_eq!(known.look_up(&path("d/a")), Lookup::Found(file(1)));
         assert_eq!(known.look_up(&path("d/f")), Lookup::Missing);
         assert_eq!(known.look_up(&path("x/f")), Lookup::Ask, "another directory");
         known.learn(&path("d/f"), file(7));
-        assert_eq!(known.look_up(&path("d/f")), Lookup::Found(file(7)), "what we made is there");
+        assert_eq!(known.look_up(&path("d/f")), Lookup::Found(file(7)), "an entry that this store made is known");
         known.forget(&path("d/f"));
         assert_eq!(known.look_up(&path("d/f")), Lookup::Missing);
         known.forget(&path("d"));
@@ -281,8 +281,8 @@ mod tests {
     #[test]
     fn a_new_listing_forgets_what_is_gone() {
         let known = FactsCache::default();
-        known.listed(&path("d"), &[(path("d/a"), file(1)), (path("d/b"), file(2))]);
-        known.listed(&path("d"), &[(path("d/b"), file(3))]);
+        known.learn_listing(&path("d"), &[(path("d/a"), file(1)), (path("d/b"), file(2))]);
+        known.learn_listing(&path("d"), &[(path("d/b"), file(3))]);
         assert_eq!((known.last(&path("d/a")), known.last(&path("d/b"))), (None, Some(file(3))));
     }
 

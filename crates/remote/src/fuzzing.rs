@@ -1,5 +1,5 @@
-//! The parsers of responses of remote servers, as plain functions: the property tests run them in every `make test`,
-//! `make fuzz` (`fuzz/` at the root of the workspace) for as long as it is given.
+//! The parsers of responses of remote servers, as plain functions: the property tests run them in every `make test`, and
+//! `make fuzz` (`fuzz/` at the root of the workspace) runs them for a given time.
 //!
 //! Each function takes any bytes as a server's response and must return without a panic; no response leads out of a directory, and
 //! none makes an error text of more than one line.

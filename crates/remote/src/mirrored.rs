@@ -134,12 +134,12 @@ fn read_only<T>() -> Result<T> {
 
 impl Mirrored {
     /// A set of these sources, at most [`MEMBERS_MAX`]; the first decides names, sizes and times. A file fails when no source brings a
-    /// byte of it for the time `patience`. `say` is called once for each source that fails, with the reason.
-    pub fn new(mut members: Vec<Member>, patience: Duration, say: Box<dyn Fn(&str) + Send + Sync>) -> Mirrored {
+    /// byte of it for the time `patience`. `report` is called once for each source that fails, with the reason.
+    pub fn new(mut members: Vec<Member>, patience: Duration, report: Box<dyn Fn(&str) + Send + Sync>) -> Mirrored {
         members.truncate(MEMBERS_MAX);
         let root = members.first().map(|first| first.at.clone()).unwrap_or_default();
         members.iter_mut().for_each(|member| member.root = root.clone());
-        Mirrored { sources: Arc::new(SourceSet::new(members, patience, say)), memory: Arc::default() }
+        Mirrored { sources: Arc::new(SourceSet::new(members, patience, report)), memory: Arc::default() }
     }
 
     /// The contribution of each source so far, in the order of [`Mirrored::new`].
@@ -242,7 +242,7 @@ impl Store for Mirrored {
             None => self.stat(path)?,
         };
         if stat.meta.kind != Kind::File {
-            return Err(Error::Kind { path: shown(path), found: "no file", wanted: "a file" });
+            return Err(Error::Kind { path: shown(path), found: "another kind of entry", wanted: "a file" });
         }
         let proof = {
             let mut memory = self.memory();

@@ -105,7 +105,7 @@ impl RequestError {
     }
 
     /// This failure, for an upload whose bytes are lost: a retry has nothing to send.
-    pub fn for_good(self) -> RequestError {
+    pub fn without_retry(self) -> RequestError {
         match self.status {
             Some(507) => RequestError { status: None, fault: Fault::Storage, may_retry: false, ..self },
             _ => self,

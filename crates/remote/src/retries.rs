@@ -30,8 +30,8 @@ impl Retries {
     }
 
     /// The pause before the next try; `None` where no further try is made.
-    fn pause(&mut self, asked: Option<Duration>) -> Option<Duration> {
-        let pause = asked.unwrap_or(self.next).max(self.next.min(FIRST_PAUSE));
+    fn pause(&mut self, requested: Option<Duration>) -> Option<Duration> {
+        let pause = requested.unwrap_or(self.next).max(self.next.min(FIRST_PAUSE));
         self.next = (self.next * 2).min(PAUSE_MAX);
         (pause <= SERVER_PAUSE_MAX && self.began.elapsed() + pause <= self.within).then_some(pause)
     }

@@ -133,8 +133,8 @@ impl S3 {
     ///
     /// # Errors
     /// The key cannot be read, or the bucket's settings do not make an address.
-    pub fn new(means: ServerSettings, bucket: &Bucket, base: RelPath) -> Result<S3> {
-        let server = Arc::new(Server::new(means));
+    pub fn new(settings: ServerSettings, bucket: &Bucket, base: RelPath) -> Result<S3> {
+        let server = Arc::new(Server::new(settings));
         let mut builder = AmazonS3Builder::new()
             .with_bucket_name(&bucket.name)
             .with_region(&bucket.region)
@@ -174,10 +174,13 @@ impl S3 {
     where
         F: Future<Output = object_store::Result<T>>,
     {
-        self.ask_until_answered(|store| drive(question(store)))
+        self.ask_with_current_key(|store| drive(question(store)))
     }
 
-    fn ask_until_answered<'a, T>(&'a self, question: impl Fn(&'a AmazonS3) -> object_store::Result<T>) -> S3Result<T> {
+    fn ask_with_current_key<'a, T>(
+        &'a self,
+        question: impl Fn(&'a AmazonS3) -> object_store::Result<T>,
+    ) -> S3Result<T> {
         let used = self.0.keys.as_ref().map(|keys| (keys, keys.now()));
         let answer = question(&self.0.store).map_err(failed);
         match (&answer, used) {
@@ -192,10 +195,10 @@ impl S3 {
     /// The objects and common prefixes right below a path.
     fn list_below(&self, path: &RelPath, all: bool) -> S3Result<Listing> {
         let dir = self.key(path)?;
-        self.ask_until_answered(|store| listing::list(store, &dir, all))
+        self.ask_with_current_key(|store| listing::list(store, &dir, all))
     }
 
-    fn is_there_as_dir(&self, path: &RelPath) -> S3Result<bool> {
+    fn exists_as_dir(&self, path: &RelPath) -> S3Result<bool> {
         let Listing { dirs, objects, pathless } = self.list_below(path, false)?;
         Ok(!(dirs.is_empty() && objects.is_empty() && pathless.is_empty()))
     }
@@ -308,7 +311,7 @@ impl Namespace for S3 {
         let key = self.key(path)?;
         match self.ask(|store| store.head(&key)) {
             Ok(meta) => Ok(facts(&meta)),
-            Err(failed) if failed.is(&[404]) && self.is_there_as_dir(path)? => Ok(Facts::dir()),
+            Err(failed) if failed.is(&[404]) && self.exists_as_dir(path)? => Ok(Facts::dir()),
             Err(failed) => Err(failed),
         }
     }

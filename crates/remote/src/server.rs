@@ -53,7 +53,7 @@ pub(crate) const SETTLE: Duration = Duration::from_secs(600);
 
 /// A client of servers, with its idle connections.
 pub(crate) struct Server {
-    means: ServerSettings,
+    settings: ServerSettings,
     idle: Mutex<Vec<(String, Client)>>,
     /// Whether files were carried by TLS (index 0), and in clear (index 1).
     carried: [AtomicBool; 2],
@@ -124,7 +124,7 @@ fn refused(url: &HttpUrl, response: &Response, body: &[u8]) -> RequestError {
     match retry_after(response.headers.get("retry-after")).filter(|_| failed.may_retry) {
         Some(pause) => {
             pauses::record(&origin(url), pause);
-            let why = format!("{}; it asks to be left alone for {} s", failed.why, pause.as_secs());
+            let why = format!("{}; it asks for a pause of {} s", failed.why, pause.as_secs());
             RequestError { pause: Some(pause), why, ..failed }
         }
         None => failed,
@@ -140,8 +140,8 @@ fn is_persistent(response: &Response) -> bool {
 }
 
 impl Server {
-    pub fn new(means: ServerSettings) -> Server {
-        Server { means, idle: Mutex::default(), carried: Default::default(), was_reached: AtomicBool::new(false) }
+    pub fn new(settings: ServerSettings) -> Server {
+        Server { settings, idle: Mutex::default(), carried: Default::default(), was_reached: AtomicBool::new(false) }
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<(String, Client)>> {
@@ -151,7 +151,7 @@ impl Server {
     /// Opens a connection to the next server of a chain, unless that server has asked for a pause.
     fn dial(&self, redirects: &RedirectChain) -> Result<Client, RequestError> {
         self.check_pause(&redirects.url)?;
-        Ok(Client::new(&redirects.dialer(&self.means.dialer, self.means.redirects), &redirects.url)?)
+        Ok(Client::new(&redirects.dialer(&self.settings.dialer, self.settings.redirects), &redirects.url)?)
     }
 
     /// Fails while a server's pause (`Retry-After`) lasts.
@@ -160,7 +160,7 @@ impl Server {
             None => Ok(()),
             Some(left) => {
                 let seconds = left.as_secs_f64().ceil();
-                let why = format!("{} asks to be left alone for another {seconds} s", url.authority());
+                let why = format!("{} asks for a pause of another {seconds} s", url.authority());
                 Err(RequestError { status: Some(429), pause: Some(left), ..RequestError::path(why) })
             }
         }
@@ -207,7 +207,7 @@ impl Server {
             return Ok(None);
         }
         let wrong = |why| RequestError { fault: Fault::Config, general: true, ..RequestError::peer(why) };
-        (self.means.token)().map_err(wrong)
+        (self.settings.token)().map_err(wrong)
     }
 
     /// Sends a request, and sends it once more where a kept connection turns out to be dead. A request that changes something
@@ -261,7 +261,7 @@ impl Server {
     ///
     /// # Errors
     /// There is no response, a redirect may not be followed, or the server's pause lasts.
-    pub fn once(&self, request: &ClientRequest<'_>) -> Result<StreamingResponse, RequestError> {
+    pub fn streaming_once(&self, request: &ClientRequest<'_>) -> Result<StreamingResponse, RequestError> {
         let mut headers = request.headers.clone();
         let takes_body = matches!(request.method.name(), "PUT" | "POST" | "PROPFIND");
         if takes_body && headers.get("content-length").is_none() {
@@ -271,15 +271,15 @@ impl Server {
         loop {
             let may_send_token = redirects.is_first_server && redirects.headers.get("authorization").is_none();
             let token = if may_send_token { self.token(&redirects.url)? } else { None };
-            let mut begun = self.send(request, &redirects, token.as_deref())?;
-            if begun.response.status == 401 && token.is_some() {
+            let mut streaming = self.send(request, &redirects, token.as_deref())?;
+            if streaming.response.status == 401 && token.is_some() {
                 let renewed = self.token(&redirects.url)?.filter(|renewed| Some(renewed) != token.as_ref());
                 if renewed.is_some() {
-                    begun = self.send(request, &redirects, renewed.as_deref())?;
+                    streaming = self.send(request, &redirects, renewed.as_deref())?;
                 }
             }
-            if !request.follow || !redirects.advance(&begun.response, begun.client.conn().peer())? {
-                return Ok(begun);
+            if !request.follow || !redirects.advance(&streaming.response, streaming.client.conn().peer())? {
+                return Ok(streaming);
             }
         }
     }
@@ -287,13 +287,13 @@ impl Server {
     /// Sends a request and tries again while it fails for a passing reason. The body of the response is unread.
     ///
     /// # Errors
-    /// As [`Server::once`], and responses that may pass but did not.
-    pub fn begin(&self, request: &ClientRequest<'_>) -> Result<StreamingResponse, RequestError> {
-        let mut retries = Retries::new(self.means.patience);
+    /// As [`Server::streaming_once`], and responses that may pass but did not.
+    pub fn streaming(&self, request: &ClientRequest<'_>) -> Result<StreamingResponse, RequestError> {
+        let mut retries = Retries::new(self.settings.patience);
         loop {
-            let failed = match self.once(request) {
-                Ok(begun) if may_pass(begun.response.status) => begun.refusal(),
-                Ok(begun) => return Ok(begun),
+            let failed = match self.streaming_once(request) {
+                Ok(streaming) if may_pass(streaming.response.status) => streaming.refusal(),
+                Ok(streaming) => return Ok(streaming),
                 Err(failed) => failed,
             };
             self.wait(&mut retries, failed)?;
@@ -311,9 +311,9 @@ impl Server {
     /// Sends a request and reads the whole body of the response. A response that breaks off is requested again.
     ///
     /// # Errors
-    /// As [`Server::begin`]; or the body is longer than the request permits.
+    /// As [`Server::streaming`]; or the body is longer than the request permits.
     pub fn buffered(&self, request: &ClientRequest<'_>) -> Result<BufferedResponse, RequestError> {
-        let mut retries = Retries::new(self.means.patience);
+        let mut retries = Retries::new(self.settings.patience);
         loop {
             match self.buffered_once(request) {
                 Ok(whole) => return Ok(BufferedResponse { repeated: retries.is_repeated(), ..whole }),
@@ -323,29 +323,29 @@ impl Server {
     }
 
     fn buffered_once(&self, request: &ClientRequest<'_>) -> Result<BufferedResponse, RequestError> {
-        let mut begun = self.once(request)?;
-        if may_pass(begun.response.status) {
-            return Err(begun.refusal());
+        let mut streaming = self.streaming_once(request)?;
+        if may_pass(streaming.response.status) {
+            return Err(streaming.refusal());
         }
-        let most = if begun.response.status < 300 { request.most } else { REFUSAL_BYTES.max(request.most) };
-        let body = match begun.client.read_all(&mut begun.body, most) {
+        let most = if streaming.response.status < 300 { request.most } else { REFUSAL_BYTES.max(request.most) };
+        let body = match streaming.client.read_all(&mut streaming.body, most) {
             Ok(body) => body,
             Err(ClientError::Broken { source, .. }) if source.kind() == std::io::ErrorKind::FileTooLarge => {
-                let why = format!("{} sends more than the {most} bytes that were expected", begun.url.authority());
+                let why = format!("{} sends more than the {most} bytes that were expected", streaming.url.authority());
                 return Err(RequestError::peer(why));
             }
             Err(error) => return Err(error.into()),
         };
-        if !begun.body.ends_with_connection() {
-            self.keep(&begun.url, &begun.response, begun.client);
+        if !streaming.body.ends_with_connection() {
+            self.keep(&streaming.url, &streaming.response, streaming.client);
         }
-        Ok(BufferedResponse { response: begun.response, url: begun.url, body, repeated: false })
+        Ok(BufferedResponse { response: streaming.response, url: streaming.url, body, repeated: false })
     }
 
     /// Sends a request without a body.
     ///
     /// # Errors
-    /// As [`Server::whole`], and every response whose status is not 2xx.
+    /// As [`Server::buffered`], and every response whose status is not 2xx.
     pub fn ask(&self, method: &Method, url: &HttpUrl, headers: &Headers) -> Result<BufferedResponse, RequestError> {
         let whole = self.buffered(&ClientRequest::plain(method, url, headers))?;
         // An earlier try has removed the file, and its response was lost.

@@ -39,12 +39,12 @@ fn on_s3(check: fn(&dyn Store)) {
 }
 
 macro_rules! on_every_server {
-    ($($room:ident: $($check:ident)*;)*) => {
+    ($($module:ident: $($check:ident)*;)*) => {
         mod webdav {
-            $($(#[test] fn $check() { crate::on_webdav(crate::$room::$check); })*)*
+            $($(#[test] fn $check() { crate::on_webdav(crate::$module::$check); })*)*
         }
         mod s3 {
-            $($(#[test] fn $check() { crate::on_s3(crate::$room::$check); })*)*
+            $($(#[test] fn $check() { crate::on_s3(crate::$module::$check); })*)*
         }
     };
 }
@@ -52,11 +52,11 @@ macro_rules! on_every_server {
 on_every_server! {
     names: any_byte_is_a_name long_and_odd_names;
     files: sizes_read_back writes_out_of_order reads_past_the_end nothing_has_the_name_before_commit
-        discard_and_drop_leave_nothing replace_is_asked_for a_directory_is_in_the_way commit_sets_the_length
+        discard_and_drop_leave_nothing a_file_is_replaced_only_where_allowed a_directory_is_in_the_way commit_sets_the_length
         a_sink_reads_back a_reader_keeps_what_it_opened durable_files_read_back two_files_at_once
         a_tag_is_only_a_name;
-    dirs: trees_nest make_dir_twice_is_once a_file_is_in_the_way make_dirs_makes_parents remove_takes_what_is_empty
+    dirs: trees_nest making_a_directory_twice_leaves_it_as_it_is a_file_is_in_the_way make_dirs_makes_parents remove_takes_what_is_empty
         remove_all_takes_the_tree rename_moves_trees rename_replaces_files rename_replaces_only_where_allowed
-        rename_refuses_nonsense an_empty_directory_lists_nothing is_dir_tells the_root_stays;
+        rename_refuses_nonsense an_empty_directory_lists_nothing is_dir_is_true_of_directories_only the_root_stays;
     errors: errors_name_the_path_and_the_operation;
 }

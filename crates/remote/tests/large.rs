@@ -9,7 +9,7 @@ use std::sync::Arc;
 use model::fault::{Blame, Fault};
 use model::{Algorithm, RelPath, Timestamp};
 use remote::S3;
-use servers::{OwnNode, S3Server, means, path};
+use servers::{OwnNode, S3Server, path, settings};
 use store::{FileAnnouncement, Finish, Sink, Store};
 
 const MIB: usize = 1 << 20;
@@ -117,15 +117,15 @@ fn a_listing_of_many_pages_is_complete() {
 #[test]
 fn a_wrong_or_missing_key_is_refused() {
     let server = S3Server::new();
-    let store = S3::new(means(), &server.bucket("a wrong secret"), RelPath::root()).unwrap();
+    let store = S3::new(settings(), &server.bucket("a wrong secret"), RelPath::root()).unwrap();
     let error = store.stat(&path("f")).unwrap_err();
     assert_eq!(error.fault(), Fault::Auth, "{error}");
     assert!(!error.to_string().contains("wrong secret"), "{error}");
     let nobody = remote::s3::Bucket { credentials: Arc::new(|| Ok(None)), ..server.bucket("") };
-    let store = S3::new(means(), &nobody, RelPath::root()).unwrap();
+    let store = S3::new(settings(), &nobody, RelPath::root()).unwrap();
     assert_eq!(store.list(&path("")).err().unwrap().fault(), Fault::Auth);
     let elsewhere = remote::s3::Bucket { name: "missing".into(), ..server.bucket(servers::KEY.1) };
-    let store = S3::new(means(), &elsewhere, RelPath::root()).unwrap();
+    let store = S3::new(settings(), &elsewhere, RelPath::root()).unwrap();
     assert!(store.list(&path("")).is_err());
 }
 

@@ -26,7 +26,7 @@ use model::fault::{Blame, Fault};
 use model::{RelPath, Timestamp};
 use remote::{Dav, ServerSettings};
 use script::{Reply, Script, ScriptedRequest};
-use servers::{means, path};
+use servers::{path, settings};
 use store::{FileAnnouncement, Finish, Store};
 use web::{Headers, Response};
 
@@ -36,11 +36,11 @@ fn content(len: usize) -> Vec<u8> {
 }
 
 fn impatient() -> ServerSettings {
-    ServerSettings { patience: Duration::from_secs(2), ..means() }
+    ServerSettings { patience: Duration::from_secs(2), ..settings() }
 }
 
-fn dav(script: &Script, means: ServerSettings) -> Dav {
-    Dav::new(means, &script.url(), RelPath::root())
+fn dav(script: &Script, settings: ServerSettings) -> Dav {
+    Dav::new(settings, &script.url(), RelPath::root())
 }
 
 fn read_all(dav: &Dav, len: usize) -> store::Result<Vec<u8>> {
@@ -57,7 +57,7 @@ fn read_from(
     answer: impl Fn(&ScriptedRequest, &[u8]) -> Reply + Send + Sync + 'static,
 ) -> store::Result<Vec<u8>> {
     let bytes = content(len);
-    let script = Script::new(move |asked| answer(asked, &bytes));
+    let script = Script::new(move |request| answer(request, &bytes));
     read_all(&dav(&script, impatient()), len)
 }
 
@@ -74,12 +74,12 @@ const LARGE: usize = (20 << 20) + 77;
 fn an_honest_server_is_read_over_several_connections() {
     let busy = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
     let seen = Arc::clone(&busy);
-    let read = read_from(LARGE, move |asked, bytes| {
+    let read = read_from(LARGE, move |request, bytes| {
         let now = seen.0.fetch_add(1, Ordering::SeqCst) + 1;
         seen.1.fetch_max(now, Ordering::SeqCst);
-        let reply = Reply::honest(asked, bytes);
+        let reply = Reply::honest(request, bytes);
         let (begun, patience) = (Instant::now(), Duration::from_secs(10));
-        while asked.range().is_some() && seen.1.load(Ordering::SeqCst) < 2 && begun.elapsed() < patience {
+        while request.range().is_some() && seen.1.load(Ordering::SeqCst) < 2 && begun.elapsed() < patience {
             std::thread::sleep(Duration::from_millis(5));
         }
         seen.0.fetch_sub(1, Ordering::SeqCst);
@@ -91,12 +91,12 @@ fn an_honest_server_is_read_over_several_connections() {
 
 #[test]
 fn a_response_with_another_range_is_refused() {
-    let lies = |asked: &ScriptedRequest, bytes: &[u8]| match asked.range() {
+    let lies = |request: &ScriptedRequest, bytes: &[u8]| match request.range() {
         Some((from, to)) => {
             let range = format!("bytes {}-{}/{}", from + 1, to + 1, bytes.len() + 1);
             Reply::new(206, Headers::new().with("Content-Range", range), &bytes[from..=to])
         }
-        None => Reply::honest(asked, bytes),
+        None => Reply::honest(request, bytes),
     };
     refused(read_from(LARGE, lies), Fault::Peer, "when asked for bytes 0-8388607");
 }
@@ -104,18 +104,18 @@ fn a_response_with_another_range_is_refused() {
 #[test]
 fn a_response_of_another_length_is_refused() {
     // More bytes than the range has, with a right head.
-    let more = |asked: &ScriptedRequest, bytes: &[u8]| match asked.range() {
+    let more = |request: &ScriptedRequest, bytes: &[u8]| match request.range() {
         Some((from, to)) => {
             let range = format!("bytes {from}-{to}/{}", bytes.len());
             Reply::new(206, Headers::new().with("Content-Range", range), &[&bytes[from..=to], b"x"].concat())
         }
-        None => Reply::honest(asked, bytes),
+        None => Reply::honest(request, bytes),
     };
     refused(read_from(LARGE, more), Fault::Peer, "bytes where");
     // A file that is shorter than HEAD reported.
-    let less = |asked: &ScriptedRequest, bytes: &[u8]| match asked.method() {
+    let less = |request: &ScriptedRequest, bytes: &[u8]| match request.method() {
         "GET" => Reply::new(200, Headers::new(), &bytes[..1000]),
-        _ => Reply::honest(asked, bytes),
+        _ => Reply::honest(request, bytes),
     };
     refused(read_from(5000, less), Fault::Storage, "changed");
 }
@@ -123,9 +123,9 @@ fn a_response_of_another_length_is_refused() {
 #[test]
 fn a_read_continues_after_its_connection_breaks() {
     let count = AtomicUsize::new(0);
-    let breaks = move |asked: &ScriptedRequest, bytes: &[u8]| match asked.method() {
-        "GET" if count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) => Reply::honest(asked, bytes).cut(3000),
-        _ => Reply::honest(asked, bytes),
+    let breaks = move |request: &ScriptedRequest, bytes: &[u8]| match request.method() {
+        "GET" if count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) => Reply::honest(request, bytes).cut(3000),
+        _ => Reply::honest(request, bytes),
     };
     assert!(read_from(LARGE, breaks).unwrap() == content(LARGE));
 }
@@ -133,9 +133,9 @@ fn a_read_continues_after_its_connection_breaks() {
 #[test]
 fn a_server_that_never_finishes_is_given_up() {
     let began = Instant::now();
-    let cuts = |asked: &ScriptedRequest, bytes: &[u8]| match asked.method() {
-        "GET" => Reply::honest(asked, bytes).cut(3000),
-        _ => Reply::honest(asked, bytes),
+    let cuts = |request: &ScriptedRequest, bytes: &[u8]| match request.method() {
+        "GET" => Reply::honest(request, bytes).cut(3000),
+        _ => Reply::honest(request, bytes),
     };
     refused(read_from(LARGE, cuts), Fault::Peer, "broke");
     assert!(began.elapsed() < Duration::from_secs(60));
@@ -143,9 +143,9 @@ fn a_server_that_never_finishes_is_given_up() {
 
 #[test]
 fn a_server_without_ranges_is_read_in_order() {
-    let whole = |asked: &ScriptedRequest, bytes: &[u8]| match asked.method() {
+    let whole = |request: &ScriptedRequest, bytes: &[u8]| match request.method() {
         "GET" => Reply::new(200, Headers::new().with("ETag", "\"one\""), bytes),
-        _ => Reply::honest(asked, bytes),
+        _ => Reply::honest(request, bytes),
     };
     assert!(read_from(LARGE, whole).unwrap() == content(LARGE));
 }
@@ -153,9 +153,9 @@ fn a_server_without_ranges_is_read_in_order() {
 #[test]
 fn a_server_without_ranges_serves_many_readers() {
     let bytes = content(LARGE);
-    let script = Script::new(move |asked| match asked.method() {
+    let script = Script::new(move |request| match request.method() {
         "GET" => Reply::new(200, Headers::new(), &bytes),
-        _ => Reply::honest(asked, &bytes),
+        _ => Reply::honest(request, &bytes),
     });
     let dav = dav(&script, impatient());
     let source = dav.open(&path("f")).unwrap();
@@ -181,19 +181,19 @@ fn a_server_without_ranges_serves_many_readers() {
 fn a_file_that_changes_while_it_is_read_fails() {
     for (name, changed) in [("ETag", "\"two\""), ("Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT")] {
         let count = AtomicUsize::new(0);
-        let changes = move |asked: &ScriptedRequest, bytes: &[u8]| {
-            let mut reply = Reply::honest(asked, bytes);
+        let changes = move |request: &ScriptedRequest, bytes: &[u8]| {
+            let mut reply = Reply::honest(request, bytes);
             reply.set("Last-Modified", "Sat, 05 Nov 1994 08:49:37 GMT");
-            if asked.method() == "GET" && count.fetch_add(1, Ordering::SeqCst) > 0 {
+            if request.method() == "GET" && count.fetch_add(1, Ordering::SeqCst) > 0 {
                 reply.set(name, changed);
             }
             reply
         };
         refused(read_from(LARGE, changes), Fault::Storage, "changed");
     }
-    let gone = |asked: &ScriptedRequest, bytes: &[u8]| match asked.method() {
+    let gone = |request: &ScriptedRequest, bytes: &[u8]| match request.method() {
         "GET" => Reply::new(404, Headers::new(), b""),
-        _ => Reply::honest(asked, bytes),
+        _ => Reply::honest(request, bytes),
     };
     refused(read_from(1000, gone), Fault::Storage, "changed");
 }
@@ -203,13 +203,13 @@ fn a_throttled_request_is_tried_again_after_the_pause() {
     for status in [429, 503] {
         let count = AtomicUsize::new(0);
         let began = Instant::now();
-        let busy = move |asked: &ScriptedRequest, bytes: &[u8]| match count.fetch_add(1, Ordering::SeqCst) {
+        let busy = move |request: &ScriptedRequest, bytes: &[u8]| match count.fetch_add(1, Ordering::SeqCst) {
             0 => Reply::new(status, Headers::new().with("Retry-After", "1"), b"slow down"),
-            _ => Reply::honest(asked, bytes),
+            _ => Reply::honest(request, bytes),
         };
         let bytes = content(1000);
-        let script = Script::new(move |asked| busy(asked, &bytes));
-        assert!(read_all(&dav(&script, means()), 1000).unwrap() == content(1000));
+        let script = Script::new(move |request| busy(request, &bytes));
+        assert!(read_all(&dav(&script, settings()), 1000).unwrap() == content(1000));
         assert!(began.elapsed() >= Duration::from_secs(1), "the pause that the server asks for is kept");
     }
 }
@@ -232,24 +232,24 @@ fn a_token_that_expires_is_read_again() {
     let (count, issued) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
     let (now, renewed) = (Arc::clone(&issued), Arc::new(AtomicUsize::new(0)));
     let refusals = Arc::clone(&renewed);
-    let script = Script::secure(move |asked| {
+    let script = Script::secure(move |request| {
         if count.fetch_add(1, Ordering::SeqCst) == 2 {
             now.fetch_add(1, Ordering::SeqCst);
         }
         let good = format!("Bearer token{}", now.load(Ordering::SeqCst));
-        if asked.headers().get("authorization") == Some(good.as_str()) {
-            return Reply::honest(asked, &bytes);
+        if request.headers().get("authorization") == Some(good.as_str()) {
+            return Reply::honest(request, &bytes);
         }
         refusals.fetch_add(1, Ordering::SeqCst);
         Reply::new(401, Headers::new(), b"expired")
     });
     let fresh = move || Ok(Some(format!("token{}", issued.load(Ordering::SeqCst))));
-    let dav = dav(&script, ServerSettings { token: Arc::new(fresh), ..script.means() });
+    let dav = dav(&script, ServerSettings { token: Arc::new(fresh), ..script.settings() });
     assert!(read_all(&dav, LARGE).unwrap() == content(LARGE));
     assert!(renewed.load(Ordering::SeqCst) > 0);
     // One that is not renewed is refused, with the remedy.
     let script = Script::secure(|_| Reply::new(401, Headers::new(), b"expired"));
-    let stale = self::dav(&script, ServerSettings { token: Arc::new(|| Ok(Some("old".into()))), ..script.means() });
+    let stale = self::dav(&script, ServerSettings { token: Arc::new(|| Ok(Some("old".into()))), ..script.settings() });
     refused(read_all(&stale, 10), Fault::Auth, "BEARER_TOKEN");
 }
 
@@ -257,9 +257,9 @@ fn a_token_that_expires_is_read_again() {
 fn a_token_is_sent_neither_in_clear_nor_to_another_server() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&seen);
-    let clear = Script::new(move |asked| {
-        noted.lock().unwrap().push(asked.headers().get("authorization").map(str::to_owned));
-        Reply::honest(asked, &content(100))
+    let clear = Script::new(move |request| {
+        noted.lock().unwrap().push(request.headers().get("authorization").map(str::to_owned));
+        Reply::honest(request, &content(100))
     });
     let token: Arc<remote::TokenSource> = Arc::new(|| Ok(Some("secret".into())));
     let dav_clear = dav(&clear, ServerSettings { token: Arc::clone(&token), ..impatient() });
@@ -269,18 +269,18 @@ fn a_token_is_sent_neither_in_clear_nor_to_another_server() {
     let to = clear.url();
     let sends_on =
         Script::secure(move |_| Reply::new(307, Headers::new().with("Location", to.join("/f").unwrap().as_str()), b""));
-    let store = dav(&sends_on, ServerSettings { token: Arc::clone(&token), ..sends_on.means() });
+    let store = dav(&sends_on, ServerSettings { token: Arc::clone(&token), ..sends_on.settings() });
     refused(read_all(&store, 100), Fault::Auth, "clear line");
     let noted = Arc::clone(&seen);
-    let other = Script::secure(move |asked| {
-        noted.lock().unwrap().push(asked.headers().get("authorization").map(str::to_owned));
-        Reply::honest(asked, &content(100))
+    let other = Script::secure(move |request| {
+        noted.lock().unwrap().push(request.headers().get("authorization").map(str::to_owned));
+        Reply::honest(request, &content(100))
     });
     let to = other.url();
     let from = Script::secure_as(&other, move |_| {
         Reply::new(302, Headers::new().with("Location", to.join("/f").unwrap().as_str()), b"")
     });
-    let store = dav(&from, ServerSettings { token, ..from.means() });
+    let store = dav(&from, ServerSettings { token, ..from.settings() });
     assert!(read_all(&store, 100).unwrap() == content(100));
     assert!(seen.lock().unwrap().iter().all(Option::is_none));
 }
@@ -297,10 +297,7 @@ fn listing(entries: &str) -> Reply {
 }
 
 fn entry(href: &str, dir: bool) -> String {
-    let (kind, size) = match dir {
-        true => ("<d:collection/>", ""),
-        false => ("", "<d:getcontentlength>3</d:getcontentlength>"),
-    };
+    let (kind, size) = if dir { ("<d:collection/>", "") } else { ("", "<d:getcontentlength>3</d:getcontentlength>") };
     format!(
         "<d:response><d:href>{href}</d:href><d:propstat><d:prop><d:resourcetype>{kind}</d:resourcetype>{size}</d:prop>\
          <d:status>HTTP/1.1 200 OK</d:status></d:propstat></d:response>"
@@ -312,7 +309,7 @@ fn a_listing_with_an_entry_of_another_directory_is_refused() {
     let honest = [entry("/d/", true), entry("/d/f", false), entry("/d/sub/", true)].concat();
     let list = |text: String| {
         let script = Script::new(move |_| listing(&text));
-        let entries = dav(&script, means()).list(&path("d"))?;
+        let entries = dav(&script, settings()).list(&path("d"))?;
         Ok::<_, store::Error>(entries.map(|e| e.unwrap().0.to_string()).collect::<Vec<_>>())
     };
     assert_eq!(list(honest.clone()).unwrap(), ["f", "sub"]);
@@ -323,16 +320,16 @@ fn a_listing_with_an_entry_of_another_directory_is_refused() {
         assert!(error.to_string().contains("as if it were in d"), "{lie}: {error}");
     }
     let script = Script::new(|_| Reply::new(207, Headers::new(), b"<html>hello"));
-    let error = dav(&script, means()).list(&path("d")).err().unwrap();
+    let error = dav(&script, settings()).list(&path("d")).err().unwrap();
     assert!(error.to_string().contains("listing"), "{error}");
     let script = Script::new(|_| Reply::new(200, Headers::new(), b"<html>hello</html>"));
-    let error = dav(&script, means()).list(&path("d")).err().unwrap();
+    let error = dav(&script, settings()).list(&path("d")).err().unwrap();
     assert!(error.to_string().contains("no WebDAV server"), "{error}");
 }
 
 /// The replies of a server that accepts files; `reports` replies to requests for their facts.
-fn takes(asked: &ScriptedRequest, reports: &dyn Fn() -> Reply) -> Reply {
-    match asked.method() {
+fn takes(request: &ScriptedRequest, reports: &dyn Fn() -> Reply) -> Reply {
+    match request.method() {
         "PUT" => Reply::new(201, Headers::new(), b""),
         "OPTIONS" => Reply::new(200, Headers::new().with("Allow", "GET,PUT,MOVE,DELETE").with("DAV", "1"), b""),
         "MOVE" => Reply::new(201, Headers::new(), b""),
@@ -356,27 +353,28 @@ fn put_at(store: &dyn Store, at: &str, bytes: &[u8]) -> store::Result<()> {
 
 #[test]
 fn a_server_that_reports_other_bytes_than_were_sent_fails_the_file() {
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let (noted, bytes) = (Arc::clone(&asked), content(1000));
-    let script = Script::new(move |asked| {
-        noted.lock().unwrap().push(format!("{} {}", asked.method(), asked.target()));
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&requests);
+    let bytes = content(1000);
+    let script = Script::new(move |request| {
+        noted.lock().unwrap().push(format!("{} {}", request.method(), request.target()));
         let head = Headers::new().with("Content-Length", "999");
-        match asked.method() {
+        match request.method() {
             "PROPFIND" => Reply::new(405, Headers::new(), b""),
-            _ => takes(asked, &|| Reply::head(200, head.clone())),
+            _ => takes(request, &|| Reply::head(200, head.clone())),
         }
     });
     let error = put(&dav(&script, impatient()), &bytes).unwrap_err();
     assert_eq!(error.fault(), Fault::Integrity);
     assert!(error.to_string().contains("accepted 1000 bytes and then reports 999"), "{error}");
-    let asked = asked.lock().unwrap().clone();
+    let requests = requests.lock().unwrap().clone();
     let is_ours = |line: &str| line.starts_with("DELETE /.longhaul-") && line.ends_with("-tag.upload");
-    assert!(asked.iter().any(|line| is_ours(line)), "{asked:?}");
-    assert!(!asked.iter().any(|line| line.starts_with("MOVE")), "{asked:?}");
+    assert!(requests.iter().any(|line| is_ours(line)), "{requests:?}");
+    assert!(!requests.iter().any(|line| line.starts_with("MOVE")), "{requests:?}");
     // The right length, and another digest.
-    let script = Script::new(|asked| match asked.method() {
+    let script = Script::new(|request| match request.method() {
         "PROPFIND" => Reply::new(405, Headers::new(), b""),
-        _ => takes(asked, &|| {
+        _ => takes(request, &|| {
             Reply::head(200, Headers::new().with("Content-Length", "1000").with("Digest", "adler32=00000001"))
         }),
     });
@@ -388,20 +386,20 @@ fn a_server_that_reports_other_bytes_than_were_sent_fails_the_file() {
 fn a_redirected_put_sends_its_bytes_only_to_the_last_server() {
     let stored = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&stored);
-    let keeps = Script::new(move |asked| {
-        *kept.lock().unwrap() = asked.body().to_vec();
+    let keeps = Script::new(move |request| {
+        *kept.lock().unwrap() = request.body().to_vec();
         Reply::new(201, Headers::new(), b"")
     });
     let to = keeps.url();
     let bodies = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&bodies);
-    let names = Script::new(move |asked| match asked.method() {
+    let names = Script::new(move |request| match request.method() {
         "PUT" => {
-            seen.fetch_add(asked.body().len(), Ordering::SeqCst);
+            seen.fetch_add(request.body().len(), Ordering::SeqCst);
             Reply::early(Response { status: 307, minor: 1, headers: Headers::new().with("Location", to.as_str()) })
         }
         "PROPFIND" => listing(&entry("/f", false).replace(">3<", ">1000<")),
-        _ => takes(asked, &|| Reply::head(200, Headers::new().with("Content-Length", "1000"))),
+        _ => takes(request, &|| Reply::head(200, Headers::new().with("Content-Length", "1000"))),
     });
     put(&dav(&names, impatient()), &content(1000)).unwrap();
     assert!(*stored.lock().unwrap() == content(1000));
@@ -410,10 +408,10 @@ fn a_redirected_put_sends_its_bytes_only_to_the_last_server() {
 
 #[test]
 fn a_put_that_breaks_off_is_a_fault_of_the_path() {
-    let script = Script::new(|asked| match asked.method() {
+    let script = Script::new(|request| match request.method() {
         "PUT" => Reply::hang_up(),
         "PROPFIND" => Reply::new(404, Headers::new(), b""),
-        _ => takes(asked, &|| Reply::new(404, Headers::new(), b"")),
+        _ => takes(request, &|| Reply::new(404, Headers::new(), b"")),
     });
     let error = put(&dav(&script, impatient()), &content(100)).unwrap_err();
     assert_eq!((error.fault(), error.is_fatal()), (Fault::Path, true), "{error}");
@@ -423,14 +421,14 @@ fn a_put_that_breaks_off_is_a_fault_of_the_path() {
 fn a_server_whose_rename_fails_gets_later_files_under_their_final_names() {
     let puts = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&puts);
-    let script = Script::new(move |asked| match asked.method() {
+    let script = Script::new(move |request| match request.method() {
         "MOVE" => Reply::new(403, Headers::new(), b"no"),
         "PUT" => {
-            noted.lock().unwrap().push(asked.target().to_owned());
+            noted.lock().unwrap().push(request.target().to_owned());
             Reply::new(201, Headers::new(), b"")
         }
         "PROPFIND" => listing(&entry("/f", false).replace(">3<", ">100<")),
-        _ => takes(asked, &|| Reply::head(200, Headers::new().with("Content-Length", "100"))),
+        _ => takes(request, &|| Reply::head(200, Headers::new().with("Content-Length", "100"))),
     });
     let dav = dav(&script, impatient());
     let error = put(&dav, &content(100)).unwrap_err();

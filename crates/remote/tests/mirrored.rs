@@ -18,7 +18,7 @@ use model::{RelPath, Timestamp};
 use remote::mirrored::{Member, Mirrored, SourceStore};
 use remote::{Dav, S3};
 use script::{Reply, Script};
-use servers::{OwnNode, S3Server, means, path};
+use servers::{OwnNode, S3Server, path, settings};
 use store::{Finish, Store};
 use web::Headers;
 
@@ -35,8 +35,8 @@ fn set(members: Vec<(&str, SourceStore, RelPath)>, patience: Duration) -> (Mirro
     let messages = Messages::default();
     let collected = Arc::clone(&messages);
     let members = members.into_iter().map(|(name, place, at)| Member::new(name.into(), place, at)).collect();
-    let say = move |message: &str| collected.lock().unwrap().push(message.to_owned());
-    (Mirrored::new(members, patience, Box::new(say)), messages)
+    let report = move |message: &str| collected.lock().unwrap().push(message.to_owned());
+    (Mirrored::new(members, patience, Box::new(report)), messages)
 }
 
 fn read(set: &Mirrored, at: &RelPath, len: usize) -> store::Result<Vec<u8>> {
@@ -60,12 +60,12 @@ fn put(store: &dyn Store, at: &RelPath, bytes: &[u8]) {
 /// A slow server, which sends the bytes beyond the first 4 MiB only when `turn` is set: then the others have sent some.
 fn slow(bytes: &[u8], turn: &Arc<AtomicBool>) -> Script {
     let (bytes, turn) = (bytes.to_vec(), Arc::clone(turn));
-    Script::new(move |asked| {
+    Script::new(move |request| {
         std::thread::sleep(Duration::from_millis(20));
-        if asked.range().is_some_and(|(from, _)| from >= 4 << 20) {
+        if request.range().is_some_and(|(from, _)| from >= 4 << 20) {
             wait_until(|| turn.load(Ordering::Relaxed));
         }
-        Reply::honest(asked, &bytes)
+        Reply::honest(request, &bytes)
     })
 }
 
@@ -89,7 +89,7 @@ fn read_in_turn(set: &Mirrored, len: usize, turn: &AtomicBool, had: impl Fn() ->
 }
 
 fn dav(script: &Script) -> SourceStore {
-    SourceStore::Dav(Dav::new(means(), &script.url(), RelPath::root()))
+    SourceStore::Dav(Dav::new(settings(), &script.url(), RelPath::root()))
 }
 
 #[test]
@@ -117,16 +117,16 @@ fn a_source_with_wrong_ranges_or_without_ranges_is_left_out() {
     let bytes = content(20 << 20);
     let turn = Arc::default();
     let (first, own) = (slow(&bytes, &turn), bytes.clone());
-    let shifted = Script::new(move |asked| match asked.range() {
+    let shifted = Script::new(move |request| match request.range() {
         Some((from, to)) => {
             let range = format!("bytes {}-{}/{}", from + 1, to + 1, own.len());
             Reply::new(206, Headers::new().with("Content-Range", range), &own[from..=to])
         }
-        None => Reply::honest(asked, &own),
+        None => Reply::honest(request, &own),
     });
     let own = bytes.clone();
-    let whole = Script::new(move |asked| match asked.method() {
-        "HEAD" => Reply::honest(asked, &own),
+    let whole = Script::new(move |request| match request.method() {
+        "HEAD" => Reply::honest(request, &own),
         "GET" => Reply::new(200, Headers::new(), &own),
         _ => Reply::new(405, Headers::new(), b""),
     });
@@ -137,7 +137,7 @@ fn a_source_with_wrong_ranges_or_without_ranges_is_left_out() {
     assert!(read_in_turn(&set, bytes.len(), &turn, had) == bytes);
     let why: Vec<_> = set.shares().into_iter().map(|share| (share.bytes, share.left_out.unwrap_or_default())).collect();
     assert!(why[1].0 == 0 && why[1].1.contains("when asked for bytes"), "{why:?}");
-    assert!(why[2].0 == 0 && why[2].1.contains("knows no ranges"), "{why:?}");
+    assert!(why[2].0 == 0 && why[2].1.contains("does not support ranges"), "{why:?}");
     assert_eq!(messages.lock().unwrap().len(), 2, "each is named once: {messages:?}");
 }
 
@@ -146,10 +146,12 @@ fn a_file_whose_sources_are_all_unreachable_fails_by_the_path() {
     let bytes = content(20 << 20);
     let gone = Arc::new(AtomicBool::new(false));
     let (away, own) = (Arc::clone(&gone), bytes.clone());
-    let script = Script::new(move |asked| match away.load(Ordering::Relaxed) {
-        true => Reply::hang_up(),
-        false => Reply::honest(asked, &own),
-    });
+    let script =
+        Script::new(
+            move |request| {
+                if away.load(Ordering::Relaxed) { Reply::hang_up() } else { Reply::honest(request, &own) }
+            },
+        );
     let both = vec![("one", dav(&script), path("f")), ("other", dav(&script), path("f"))];
     let (set, _) = set(both, Duration::from_millis(300));
     let source = set.open(&path("f")).unwrap();
@@ -179,7 +181,7 @@ fn samples_of_other_sources_bytes_are_compared_with_the_first_source() {
     let bytes = content(20 << 20);
     let turn = Arc::default();
     let (first, own) = (slow(&bytes, &turn), bytes.clone());
-    let good = Script::new(move |asked| Reply::honest(asked, &own));
+    let good = Script::new(move |request| Reply::honest(request, &own));
     let both = || vec![("first", dav(&first), path("f")), ("good", dav(&good), path("f"))];
     let (set, messages) = set(both(), PATIENT);
     assert!(read_in_turn(&set, bytes.len(), &turn, || set.shares()[1].bytes > 0) == bytes);
@@ -190,7 +192,7 @@ fn samples_of_other_sources_bytes_are_compared_with_the_first_source() {
     // The wrong source is found by the sample of the middle, or at the end by samples of the bytes that it sent.
     for same in [0..0, 10 << 20..11 << 20] {
         let lies = other(&bytes, same.clone());
-        let lying = Script::new(move |asked| Reply::honest(asked, &lies));
+        let lying = Script::new(move |request| Reply::honest(request, &lies));
         let mut three = both();
         three.insert(1, ("lying", dav(&lying), path("f")));
         let (set, messages) = self::set(three, PATIENT);
@@ -221,16 +223,16 @@ fn samples_of_other_sources_bytes_are_compared_with_the_first_source() {
 /// A server that reports this digest, whatever its bytes are.
 fn reporting(bytes: &[u8], digest: &str) -> Script {
     let (bytes, digest) = (bytes.to_vec(), digest.to_owned());
-    Script::new(move |asked| {
+    Script::new(move |request| {
         // Slow, so that the other source sends bytes too.
         std::thread::sleep(Duration::from_millis(10));
-        match asked.method() {
+        match request.method() {
             "HEAD" => {
                 let headers = Headers::new().with("ETag", "\"one\"").with("Accept-Ranges", "bytes");
                 let headers = headers.with("Content-Length", bytes.len().to_string());
                 Reply::head(200, headers.with("Digest", digest.clone()))
             }
-            _ => Reply::honest(asked, &bytes),
+            _ => Reply::honest(request, &bytes),
         }
     })
 }

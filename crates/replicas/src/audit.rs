@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_an_endpoint_says_nothing_of_the_rest() {
+    fn an_audit_of_a_directory_compares_nothing_outside_of_it() {
         let mut audit = Audit::new(listing(&[("s/a", 1), ("t/b", 1)]), "/s/", NOW);
         assert_eq!(audit.compare(known("t/a")), None);
         assert_eq!(audit.compare(known("sa")), None);

@@ -32,7 +32,7 @@ impl Candidate {
 /// How many endpoints are chosen, and for which group of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// How many endpoints, each of which has the group whole.
+    /// How many endpoints; each of them gets the whole group.
     pub copies: usize,
     /// Bytes of the group.
     pub bytes: u64,
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn over_many_groups_each_has_its_weight() {
+    fn over_many_groups_each_endpoint_is_chosen_by_its_weight() {
         let mut candidates = [candidate("a", ""), candidate("b", ""), candidate("c", "")];
         candidates[0].weight = 2.0;
         let mut counts = [0u32; 3];

@@ -41,7 +41,7 @@ pub enum Comparison {
     Greater,
 }
 
-/// How two expressions are joined. All bind alike, from left to right.
+/// How two expressions are joined. All operators have the same precedence and associate to the left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     /// `|`: endpoints that match one of them or both.
@@ -178,7 +178,7 @@ mod tests {
         ]
     }
 
-    fn meant(text: &str) -> Vec<&'static str> {
+    fn matching(text: &str) -> Vec<&'static str> {
         let expression: Expression = text.parse().unwrap();
         let all = endpoints();
         all.into_iter()
@@ -202,14 +202,14 @@ mod tests {
             ("tape=True", vec!["cern"]),
             ("ska-*", vec!["ska-low"]),
             ("region=*u", vec!["cern", "ral", "ska-low"]),
-            // From left to right, whatever the operator.
+            // All operators have the same precedence.
             ("cern|ral&tier=1", vec!["ral"]),
             ("cern|(ral&tier=1)", vec!["cern", "ral"]),
             (r"(region=eu|region=us)\(tier=0|scratch)", vec!["ral"]),
             (" region=eu & tier=1 ", vec!["ral"]),
             ("region=moon", vec![]),
         ] {
-            assert_eq!(meant(text), names, "{text}");
+            assert_eq!(matching(text), names, "{text}");
         }
     }
 

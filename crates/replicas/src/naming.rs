@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_paths() {
+    fn a_name_has_the_path_that_rucio_gives_it() {
         assert_eq!(path(Naming::Identity, "test:run/f0"), "test/run/f0");
         // The path that Rucio itself computes.
         assert_eq!(path(Naming::Hash, "test:f0"), "test/fd/6d/f0");
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_read() {
+    fn a_naming_is_read_from_its_word() {
         assert_eq!("hash".parse(), Ok(Naming::Hash));
         assert!("md5".parse::<Naming>().unwrap_err().contains("identity or hash"));
     }

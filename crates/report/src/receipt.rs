@@ -129,7 +129,7 @@ pub fn part(name: &str) -> &str {
 
 /// The protection of the payload, leg by leg if the legs differ.
 fn payload(receipt: &v1::Receipt) -> String {
-    let explain_library_message = |word: &str| match word {
+    let protection = |word: &str| match word {
         "tls" => "within TLS".to_owned(),
         "plain" => "in clear".to_owned(),
         "unseen" => "between the servers, unseen".to_owned(),
@@ -139,16 +139,14 @@ fn payload(receipt: &v1::Receipt) -> String {
         // A receipt of an older program, which reports streams only.
         [] => {
             let last = receipt.streams.iter().max_by_key(|stream| stream.id);
-            format!("payload {}", explain_library_message(last.map_or("sealed", |stream| stream.payload.as_str())))
+            format!("payload {}", protection(last.map_or("sealed", |stream| stream.payload.as_str())))
         }
         [only] if only.payload == "local" => "payload stayed on this host".to_owned(),
         [first, rest @ ..] if rest.iter().all(|leg| leg.payload == first.payload) => {
-            format!("payload {}", explain_library_message(&first.payload))
+            format!("payload {}", protection(&first.payload))
         }
         legs => {
-            let leg = |leg: &v1::Carried| {
-                format!("from {} to {} {}", leg.from, leg.to, explain_library_message(&leg.payload))
-            };
+            let leg = |leg: &v1::Carried| format!("from {} to {} {}", leg.from, leg.to, protection(&leg.payload));
             format!("payload {}", legs.iter().map(leg).collect::<Vec<_>>().join(", "))
         }
     }

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_has_a_counter_offer_that_does() {
+    fn a_request_that_does_not_fit_gets_a_counter_offer_that_fits() {
         let mut calendar = calendar();
         calendar.accept(&request(5000.0, 0, 10)).unwrap();
         let offer = calendar.accept(&request(8000.0, 0, 10)).unwrap_err();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_is_free_again() {
+    fn room_that_is_given_back_is_free_again() {
         let mut calendar = calendar();
         let id = calendar.accept(&request(10_000.0, 0, 10)).unwrap();
         assert!(calendar.accept(&request(1.0, 0, 10)).is_err());

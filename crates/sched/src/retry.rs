@@ -37,11 +37,11 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The pause after `failed` failed attempts. It doubles each time; `dice` (0 to 1) takes up to half of it away, so that transfers
+    /// The pause after `failed` failed attempts. It doubles each time; `jitter` (0 to 1) takes up to half of it away, so that transfers
     /// that failed together do not come back together.
-    pub fn pause(&self, failed: u32, dice: f64) -> Duration {
+    pub fn pause(&self, failed: u32, jitter: f64) -> Duration {
         let doubled = self.first.saturating_mul(1 << failed.saturating_sub(1).min(20));
-        doubled.min(self.longest).mul_f64(1.0 - 0.5 * dice.clamp(0.0, 1.0))
+        doubled.min(self.longest).mul_f64(1.0 - 0.5 * jitter.clamp(0.0, 1.0))
     }
 }
 

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_activity_leaves_goes_to_its_siblings_first() {
+    fn the_rest_of_an_activity_goes_to_its_siblings_first() {
         let (a, b) = (group(1, 1.0), group(2, 1.0));
         let (production, analysis) = (group(11, 3.0), group(12, 1.0));
         let given = rates(
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_community_leaves_goes_to_the_others() {
+    fn the_rest_of_a_community_goes_to_the_others() {
         let given = rates(&[80.0], &[aggregate(&[group(1, 3.0)], 10.0, &[0]), aggregate(&[group(2, 1.0)], ALL, &[0])]);
         assert_near(&given, &[10.0, 70.0]);
     }

@@ -28,19 +28,19 @@ impl SeededRandom {
 }
 
 fn random_case(seed: u64) -> (Vec<f64>, Vec<Demand>) {
-    let mut dice = SeededRandom(seed);
-    let resources = 1 + dice.below(5);
-    let capacities: Vec<f64> = (0..resources).map(|_| 50.0 + dice.below(1000) as f64).collect();
-    let demands = (0..1 + dice.below(9))
+    let mut rng = SeededRandom(seed);
+    let resources = 1 + rng.below(5);
+    let capacities: Vec<f64> = (0..resources).map(|_| 50.0 + rng.below(1000) as f64).collect();
+    let demands = (0..1 + rng.below(9))
         .map(|_| {
-            let mut path: Vec<u32> = (0..resources as u32).filter(|_| dice.below(2) == 0).collect();
+            let mut path: Vec<u32> = (0..resources as u32).filter(|_| rng.below(2) == 0).collect();
             if path.is_empty() {
-                path.push(dice.below(resources) as u32);
+                path.push(rng.below(resources) as u32);
             }
-            let cap = if dice.below(3) == 0 { 5.0 + dice.below(200) as f64 } else { f64::INFINITY };
+            let cap = if rng.below(3) == 0 { 5.0 + rng.below(200) as f64 } else { f64::INFINITY };
             // Nine floors of at most 5 fit every resource.
-            let floor = if dice.below(3) == 0 { dice.below(6) as f64 } else { 0.0 };
-            Demand { weight: [1.0, 2.0, 4.0, 8.0, 0.5][dice.below(5) as usize], floor, cap, path }
+            let floor = if rng.below(3) == 0 { rng.below(6) as f64 } else { 0.0 };
+            Demand { weight: [1.0, 2.0, 4.0, 8.0, 0.5][rng.below(5) as usize], floor, cap, path }
         })
         .collect();
     (capacities, demands)

@@ -31,7 +31,8 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 /// The places, and the connections that wait for one.
 #[derive(Debug)]
 pub(crate) struct AdmissionQueue<T> {
-    all: usize,
+    /// [`SERVED_MAX`], [`SHARE`] and [`PLENTY`], except in tests.
+    served_max: usize,
     share: usize,
     plenty: usize,
     inner: Mutex<AdmissionState<T>>,
@@ -39,8 +40,9 @@ pub(crate) struct AdmissionQueue<T> {
 
 #[derive(Debug)]
 struct AdmissionState<T> {
+    /// Places that are taken: in all, and by each client.
     taken: usize,
-    each: HashMap<IpAddr, usize>,
+    taken_by_client: HashMap<IpAddr, usize>,
     /// The connections that wait, and since when.
     waiting: FairQueue<IpAddr, (T, Instant)>,
     closed: bool,
@@ -49,11 +51,11 @@ struct AdmissionState<T> {
 impl<T> AdmissionState<T> {
     fn take(&mut self, from: IpAddr) {
         self.taken += 1;
-        *self.each.entry(from).or_default() += 1;
+        *self.taken_by_client.entry(from).or_default() += 1;
     }
 
     fn has(&self, from: &IpAddr) -> usize {
-        self.each.get(from).copied().unwrap_or(0)
+        self.taken_by_client.get(from).copied().unwrap_or(0)
     }
 
     fn wait(&mut self, from: IpAddr, connection: T) {
@@ -69,15 +71,16 @@ impl<T> AdmissionQueue<T> {
         AdmissionQueue::of(SERVED_MAX, SHARE, PLENTY)
     }
 
-    fn of(all: usize, share: usize, plenty: usize) -> AdmissionQueue<T> {
-        let inner = AdmissionState { taken: 0, each: HashMap::new(), waiting: FairQueue::default(), closed: false };
-        AdmissionQueue { all, share, plenty, inner: Mutex::new(inner) }
+    fn of(served_max: usize, share: usize, plenty: usize) -> AdmissionQueue<T> {
+        let inner =
+            AdmissionState { taken: 0, taken_by_client: HashMap::new(), waiting: FairQueue::default(), closed: false };
+        AdmissionQueue { served_max, share, plenty, inner: Mutex::new(inner) }
     }
 
     /// Asks for a place for a connection. Returns the connection with a place taken, or nothing when it waits.
     pub fn enter(&self, from: IpAddr, connection: T) -> Option<T> {
         let mut inner = self.inner.lock();
-        if inner.taken < self.all && (inner.taken < self.plenty || inner.has(&from) < self.share) {
+        if inner.taken < self.served_max && (inner.taken < self.plenty || inner.has(&from) < self.share) {
             inner.take(from);
             return Some(connection);
         }
@@ -105,10 +108,10 @@ impl<T> AdmissionQueue<T> {
     pub fn leave(&self, from: IpAddr) {
         let mut inner = self.inner.lock();
         inner.taken -= 1;
-        if let Some(of_address) = inner.each.get_mut(&from) {
-            *of_address -= 1;
-            if *of_address == 0 {
-                inner.each.remove(&from);
+        if let Some(of_client) = inner.taken_by_client.get_mut(&from) {
+            *of_client -= 1;
+            if *of_client == 0 {
+                inner.taken_by_client.remove(&from);
             }
         }
     }
@@ -117,11 +120,11 @@ impl<T> AdmissionQueue<T> {
     /// [`SERVED_MAX`] / [`SHARE`] clients are passed over.
     pub fn next(&self) -> Option<(IpAddr, T)> {
         let mut inner = self.inner.lock();
-        if inner.taken >= self.all {
+        if inner.taken >= self.served_max {
             return None;
         }
-        let AdmissionState { taken, each, waiting, .. } = &mut *inner;
-        let has = |from: &IpAddr| each.get(from).copied().unwrap_or(0);
+        let AdmissionState { taken, taken_by_client, waiting, .. } = &mut *inner;
+        let has = |from: &IpAddr| taken_by_client.get(from).copied().unwrap_or(0);
         let mut next = waiting.pop(|from| has(from) < self.share);
         if next.is_none() && *taken < self.plenty {
             next = waiting.pop(|_| true);
@@ -158,7 +161,7 @@ pub(crate) trait AdmissionObserver: Send + Sync {
 /// A connection's place among those that are served at once. Dropping it, a panic of its thread included, releases the place to the
 /// connection whose turn it is.
 pub struct Admitted {
-    places: Weak<dyn AdmissionObserver>,
+    observer: Weak<dyn AdmissionObserver>,
     from: IpAddr,
 }
 
@@ -169,15 +172,15 @@ impl std::fmt::Debug for Admitted {
 }
 
 impl Admitted {
-    pub(crate) fn new(places: Weak<dyn AdmissionObserver>, from: IpAddr) -> Admitted {
-        Admitted { places, from }
+    pub(crate) fn new(observer: Weak<dyn AdmissionObserver>, from: IpAddr) -> Admitted {
+        Admitted { observer, from }
     }
 }
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        if let Some(places) = self.places.upgrade() {
-            places.place_released(self.from);
+        if let Some(observer) = self.observer.upgrade() {
+            observer.place_released(self.from);
         }
     }
 }

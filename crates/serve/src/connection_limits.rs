@@ -16,16 +16,16 @@ const RESERVED_ONE_IN: usize = 4;
 /// The open connections, and how many may be open.
 #[derive(Debug)]
 pub(crate) struct ConnectionLimits {
-    most: usize,
+    descriptors_max: usize,
     counts: Mutex<Counts>,
 }
 
 #[derive(Debug, Default)]
 struct Counts {
     connections: usize,
-    /// Descriptors that they stand for.
-    all: usize,
-    each: HashMap<IpAddr, usize>,
+    /// Descriptors that they count as: in all, and of each client.
+    descriptors: usize,
+    descriptors_by_client: HashMap<IpAddr, usize>,
 }
 
 /// Why a connection is refused.
@@ -33,7 +33,7 @@ struct Counts {
 pub enum LimitReached {
     /// The limit on all connections is reached.
     All,
-    /// The limit of this client is reached: half of all.
+    /// The limit of the connection's client prefix is reached: half of all.
     OfNetwork,
 }
 
@@ -53,7 +53,7 @@ pub struct ConnectionPermit {
     limits: Arc<ConnectionLimits>,
     from: IpAddr,
     /// Descriptors that it counts as.
-    takes: usize,
+    descriptors: usize,
 }
 
 impl ConnectionLimits {
@@ -63,8 +63,8 @@ impl ConnectionLimits {
         ConnectionLimits::of((descriptors - descriptors / RESERVED_ONE_IN).min(CONNECTIONS_MAX))
     }
 
-    fn of(most: usize) -> Arc<ConnectionLimits> {
-        Arc::new(ConnectionLimits { most, counts: Mutex::default() })
+    fn of(descriptors_max: usize) -> Arc<ConnectionLimits> {
+        Arc::new(ConnectionLimits { descriptors_max, counts: Mutex::default() })
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
@@ -76,7 +76,7 @@ impl ConnectionLimits {
     /// # Errors
     /// [`LimitReached`]: the limit on all connections, or that of the client.
     pub fn admit(self: &Arc<ConnectionLimits>, address: IpAddr) -> Result<ConnectionPermit, LimitReached> {
-        let mut permit = ConnectionPermit { limits: Arc::clone(self), from: client_prefix(address), takes: 0 };
+        let mut permit = ConnectionPermit { limits: Arc::clone(self), from: client_prefix(address), descriptors: 0 };
         permit.take(1)?;
         self.counts().connections += 1;
         Ok(permit)
@@ -94,20 +94,20 @@ impl ConnectionPermit {
     /// # Errors
     /// The limit does not allow it; the connection counts as before.
     pub fn take(&mut self, descriptors: usize) -> Result<(), LimitReached> {
-        let more = descriptors.saturating_sub(self.takes);
-        let most = self.limits.most;
+        let more = descriptors.saturating_sub(self.descriptors);
+        let descriptors_max = self.limits.descriptors_max;
         let mut counts = self.limits.counts();
-        if counts.all + more > most {
+        if counts.descriptors + more > descriptors_max {
             return Err(LimitReached::All);
         }
-        let of_address = counts.each.get(&self.from).copied().unwrap_or(0);
-        if of_address + more > most.div_ceil(2) {
+        let of_client = counts.descriptors_by_client.get(&self.from).copied().unwrap_or(0);
+        if of_client + more > descriptors_max.div_ceil(2) {
             return Err(LimitReached::OfNetwork);
         }
-        counts.each.insert(self.from, of_address + more);
-        counts.all += more;
+        counts.descriptors_by_client.insert(self.from, of_client + more);
+        counts.descriptors += more;
         drop(counts);
-        self.takes += more;
+        self.descriptors += more;
         Ok(())
     }
 }
@@ -115,13 +115,13 @@ impl ConnectionPermit {
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut counts = self.limits.counts();
-        counts.all -= self.takes;
+        counts.descriptors -= self.descriptors;
         // A connection that was not admitted was not counted.
-        counts.connections -= self.takes.min(1);
-        if let Some(of_address) = counts.each.get_mut(&self.from) {
-            *of_address -= self.takes;
-            if *of_address == 0 {
-                counts.each.remove(&self.from);
+        counts.connections -= self.descriptors.min(1);
+        if let Some(of_client) = counts.descriptors_by_client.get_mut(&self.from) {
+            *of_client -= self.descriptors;
+            if *of_client == 0 {
+                counts.descriptors_by_client.remove(&self.from);
             }
         }
     }
@@ -160,6 +160,6 @@ mod tests {
         assert_eq!(third.take(4), Ok(()));
         drop(third);
         let counts = limits.counts();
-        assert_eq!((counts.connections, counts.all, counts.each.len()), (0, 0, 0));
+        assert_eq!((counts.connections, counts.descriptors, counts.descriptors_by_client.len()), (0, 0, 0));
     }
 }

@@ -246,16 +246,16 @@ mod tests {
     #[test]
     fn a_client_that_reads_too_slowly_fails_and_a_slow_disk_does_not_count() {
         let second = Duration::from_secs(1);
-        let gives = |bytes: u64, waited: Duration, times: u32| {
+        let accepted_writes = |bytes: u64, waited: Duration, times: u32| {
             let mut client_pace = ClientPace::default();
             (0..times).take_while(|_| client_pace.count_sent(bytes, waited).is_ok()).count()
         };
-        assert_eq!(gives(9_000, second, 1000), 120, "9 kB/s");
-        assert_eq!(gives(11_000, second, 1000), 1000, "11 kB/s");
+        assert_eq!(accepted_writes(9_000, second, 1000), 120, "9 kB/s");
+        assert_eq!(accepted_writes(11_000, second, 1000), 1000, "11 kB/s");
         // A slow disk of the server is not the client's fault.
-        assert_eq!(gives(1, Duration::ZERO, 1000), 1000);
+        assert_eq!(accepted_writes(1, Duration::ZERO, 1000), 1000);
         // Bytes that were taken early do not count for ever.
-        assert!(gives(0, second, 1000) < 200);
+        assert!(accepted_writes(0, second, 1000) < 200);
         let mut client_pace = ClientPace::default();
         client_pace.count_sent(1 << 30, Duration::ZERO).unwrap();
         assert!((0..250).any(|_| client_pace.count_sent(1, second).is_err()));

@@ -126,7 +126,7 @@ impl Connection {
         }
         match body::of_request(&request) {
             Ok(_) if request.has_unknown_expectation() => {
-                self.refuse(service, 417, "of expectations, only 100-continue is known here")
+                self.refuse(service, 417, "the only expectation that this server knows is 100-continue")
             }
             Ok(framing) => {
                 let mut exchange = H1::new(self, request, framing);
@@ -254,9 +254,9 @@ impl<'a> H1<'a> {
         result
     }
 
-    /// Counts bytes that were sent. The waiting time comes from the kernel, which counts the time while bytes are unsent or
-    /// unacknowledged; so a slow disk of the server does not count as a slow client.
-    fn sent(&mut self, bytes: u64) -> io::Result<()> {
+    /// Counts bytes that were sent, and the time that the server waited for the client. That time comes from the kernel, which
+    /// counts it while bytes are unsent or unacknowledged; so a slow disk of the server does not count as a slow client.
+    fn count_sent(&mut self, bytes: u64) -> io::Result<()> {
         let is_due = self.kernel_counter.0.elapsed() >= KERNEL_COUNTER_EVERY;
         let waited = if is_due { self.read_kernel_counter() } else { Duration::ZERO };
         self.client_pace.count_sent(bytes, waited)
@@ -270,7 +270,7 @@ impl<'a> H1<'a> {
     }
 
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let sent = self.connection.conn.write_all(bytes).and_then(|()| self.sent(bytes.len() as u64));
+        let sent = self.connection.conn.write_all(bytes).and_then(|()| self.count_sent(bytes.len() as u64));
         self.note_failure(sent)
     }
 
@@ -430,11 +430,11 @@ impl Exchange for H1<'_> {
         self.note_failure(sent)?;
         let mut at = 0;
         while at < bytes {
-            // No more at once: the client's pace is judged only between two calls.
+            // In pieces, because the client's pace is judged only between two calls.
             let most = (bytes - at).min(PIECE_BYTES as u64);
             let sent = match self.connection.conn.send_file(file, offset + at, most) {
                 Ok(0) => Err(became_shorter()),
-                Ok(sent) => self.sent(sent).map(|()| sent),
+                Ok(sent) => self.count_sent(sent).map(|()| sent),
                 other => other,
             };
             at += self.note_failure(sent)?;

@@ -208,26 +208,26 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
 /// Exchanges the preface and the settings.
 async fn handshake(conn: Conn, wide: bool) -> io::Result<(Connection, Transport)> {
     let transport = Transport::new(conn.into_parts())?;
-    let (window, ahead) = if wide { (WIDE_BYTES, WIDE_SEND_BYTES) } else { (NARROW_BYTES, NARROW_SEND_BYTES) };
+    let (window, send_bytes) = if wide { (WIDE_BYTES, WIDE_SEND_BYTES) } else { (NARROW_BYTES, NARROW_SEND_BYTES) };
     let mut builder = Builder::new();
     builder
         .max_concurrent_streams(STREAMS_MAX)
         .max_header_list_size(web::head::HEAD_BYTES_MAX as u32)
         .max_frame_size(FRAME_BYTES)
-        .max_send_buffer_size(ahead)
+        .max_send_buffer_size(send_bytes)
         .initial_connection_window_size(window)
         .initial_window_size(window / 2);
     let mut handshake = pin!(builder.handshake(transport.clone()));
     let done = poll_fn(|cx| {
         let done = handshake.as_mut().poll(cx);
         transport.push(cx)?;
-        done.map_err(broken)
+        done.map_err(to_io_error)
     });
     let connection = tokio::time::timeout(HANDSHAKE_WITHIN, done).await??;
     Ok((connection, transport))
 }
 
-fn broken(error: h2::Error) -> io::Error {
+fn to_io_error(error: h2::Error) -> io::Error {
     if error.is_io() {
         return error.into_io().unwrap_or_else(|| io::ErrorKind::BrokenPipe.into());
     }
@@ -310,11 +310,11 @@ fn prefers_http1<B>(request: &http::Request<B>) -> bool {
 /// The next stream. While the queue has no room, streams stay in the h2 library, which bounds their number.
 fn next(connection: &mut Connection, room: bool, cx: &mut std::task::Context<'_>) -> Poll<Event> {
     if !room {
-        return connection.poll_closed(cx).map(|over| Event::Over(over.map_err(broken)));
+        return connection.poll_closed(cx).map(|over| Event::Over(over.map_err(to_io_error)));
     }
     connection.poll_accept(cx).map(|next| match next {
         Some(Ok((request, respond))) => Event::Stream(Box::new(PendingRequest { request, respond })),
-        Some(Err(error)) => Event::Over(Err(broken(error))),
+        Some(Err(error)) => Event::Over(Err(to_io_error(error))),
         None => Event::Over(Ok(())),
     })
 }

@@ -131,27 +131,29 @@ mod tests {
 
     #[test]
     fn a_readable_connection_is_handed_on_and_a_silent_one_is_dropped() {
-        let (idle, stop) = (IdleConnections::new().unwrap(), Waker::new().unwrap());
+        let idle = IdleConnections::new().unwrap();
+        let stop = Waker::new().unwrap();
         let (mut speaks, near) = UnixStream::pair().unwrap();
         let (silent, silent_near) = UnixStream::pair().unwrap();
         let (_patient, patient_near) = UnixStream::pair().unwrap();
         idle.keep(near, Duration::from_secs(60)).unwrap();
         idle.keep(silent_near, Duration::ZERO).unwrap();
         idle.keep(patient_near, Duration::from_secs(60)).unwrap();
-        let (handed, mut heard) = (std::sync::mpsc::channel(), Vec::new());
+        let (sender, readable) = std::sync::mpsc::channel();
+        let mut handed_on = Vec::new();
         std::thread::scope(|scope| {
-            let watcher = scope.spawn(|| idle.watch(&stop, |connection| handed.0.send(connection).unwrap(), || {}));
+            let watcher = scope.spawn(|| idle.watch(&stop, |connection| sender.send(connection).unwrap(), || {}));
             speaks.write_all(b"x").unwrap();
-            heard.push(handed.1.recv_timeout(Duration::from_secs(10)).unwrap());
+            handed_on.push(readable.recv_timeout(Duration::from_secs(10)).unwrap());
             // The other end of the silent one sees the close.
             silent.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
             assert_eq!(std::io::Read::read(&mut &silent, &mut [0]).unwrap(), 0);
             stop.wake();
             watcher.join().unwrap().unwrap();
         });
-        assert_eq!((heard.len(), idle.len()), (1, 1));
-        // Again, after it was handed on.
-        idle.keep(heard.remove(0), Duration::from_secs(60)).unwrap();
+        assert_eq!((handed_on.len(), idle.len()), (1, 1));
+        // A connection that was handed on may become idle again.
+        idle.keep(handed_on.remove(0), Duration::from_secs(60)).unwrap();
         idle.close();
         assert_eq!(idle.len(), 0);
     }

@@ -93,7 +93,7 @@ struct ServerState<S> {
     listener: TcpListener,
     service: Arc<S>,
     tls: Option<ArcSwap<TlsSettings>>,
-    waits: Timeouts,
+    timeouts: Timeouts,
     limits: Arc<ConnectionLimits>,
     admission: AdmissionQueue<Waiting>,
     idle: IdleConnections<Waiting>,
@@ -147,7 +147,7 @@ impl<S: Protocols> Server<S> {
         listener: TcpListener,
         service: Arc<S>,
         tls: Option<TlsSettings>,
-        waits: Timeouts,
+        timeouts: Timeouts,
     ) -> io::Result<Server<S>> {
         listener.set_nonblocking(true)?;
         let idle = IdleConnections::new()?;
@@ -157,7 +157,7 @@ impl<S: Protocols> Server<S> {
             listener,
             service,
             tls: tls.map(ArcSwap::from_pointee),
-            waits,
+            timeouts,
             limits: ConnectionLimits::new(),
             admission: AdmissionQueue::new(),
             idle,
@@ -270,7 +270,7 @@ impl<S: Protocols> ServerState<S> {
                 Ok((socket, peer)) => self.accept(socket, peer),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 Err(e) => {
-                    // Out of descriptors, mostly: what is running will free some.
+                    // Most likely there are no free descriptors: wait until connections close.
                     tracing::warn!(error = %e, "cannot accept a connection");
                     std::thread::sleep(Duration::from_millis(50));
                 }
@@ -288,7 +288,7 @@ impl<S: Protocols> ServerState<S> {
         };
         let number = self.accepted.fetch_add(1, Ordering::AcqRel);
         let fresh = Fresh { socket, peer, number, permit };
-        if let Err(error) = self.idle.keep(Waiting::Fresh(fresh), self.waits.handshake) {
+        if let Err(error) = self.idle.keep(Waiting::Fresh(fresh), self.timeouts.handshake) {
             tracing::warn!(%peer, %error, "cannot watch a connection");
         }
     }
@@ -313,20 +313,20 @@ impl<S: Protocols> ServerState<S> {
 
     /// Starts the thread of a connection that has a place. Returns whether it has started.
     fn begin(&self, from: IpAddr, connection: Waiting) -> bool {
-        let Some(own) = self.me.upgrade() else { return false };
+        let Some(server) = self.me.upgrade() else { return false };
         let serve = move || {
             // Created in the thread: if it were created before and the thread did not start, dropping the closure would begin the
             // next connection from within this call.
-            let places: Weak<dyn AdmissionObserver> = own.me.clone();
-            let admitted = Admitted::new(places, from);
+            let observer: Weak<dyn AdmissionObserver> = server.me.clone();
+            let admitted = Admitted::new(observer, from);
             match connection {
                 Waiting::Fresh(fresh) => {
                     let peer = fresh.peer;
-                    if let Err(error) = own.serve(fresh, admitted) {
-                        own.service.refused(&Rejection::Failed { peer, reason: &error.to_string() });
+                    if let Err(error) = server.serve(fresh, admitted) {
+                        server.service.refused(&Rejection::Failed { peer, reason: &error.to_string() });
                     }
                 }
-                Waiting::Http(connection) => own.serve_http1(connection),
+                Waiting::Http(connection) => server.serve_http1(connection),
             }
         };
         let begun = std::thread::Builder::new().name("connection".into()).spawn(serve);
@@ -377,9 +377,9 @@ impl<S: Protocols> ServerState<S> {
     fn serve(&self, fresh: Fresh, admitted: Admitted) -> io::Result<()> {
         let Fresh { socket, peer, number, permit } = fresh;
         // The deadline for the whole first message, however slowly its bytes arrive.
-        let deadline = Instant::now() + self.waits.handshake;
+        let deadline = Instant::now() + self.timeouts.handshake;
         socket.set_nonblocking(false)?;
-        sys::tcp::set_common(&socket, self.waits.gone_after)?;
+        sys::tcp::set_common(&socket, self.timeouts.gone_after)?;
         let FirstBytes { protocol, first } = sniff(&socket, &*self.service, deadline)?;
         let incoming = Incoming { socket, peer, number, deadline, permit, admitted, first };
         match protocol {
@@ -423,17 +423,17 @@ impl<S: Protocols> ServerState<S> {
             self.service.refused(&Rejection::Protocol { peer, reason: "TLS is not spoken here" });
             return Ok(());
         };
-        match tls.load().accept(&incoming.socket, self.waits.handshake, self.h2.has_room())? {
+        match tls.load().accept(&incoming.socket, self.timeouts.handshake, self.h2.has_room())? {
             Accepted::Other(tls) => {
                 // The handshake has its own deadline.
-                incoming.deadline = Instant::now() + self.waits.handshake;
+                incoming.deadline = Instant::now() + self.timeouts.handshake;
                 self.service.serve_tls(incoming, tls);
                 Ok(())
             }
             Accepted::Http(tls, clients) => {
                 let Incoming { socket, permit, admitted: _admitted, .. } = incoming;
                 let mut conn = web::Conn::new(socket, Some(tls))?;
-                if let Err(error) = conn.handshake(Instant::now() + self.waits.handshake) {
+                if let Err(error) = conn.handshake(Instant::now() + self.timeouts.handshake) {
                     let reason = format!("no TLS: {error}");
                     self.service.refused(&Rejection::Failed { peer, reason: &reason });
                     return Ok(());

@@ -105,7 +105,8 @@ pub(crate) fn peek_protocol(socket: &TcpStream, others: &impl Protocols) -> Opti
 /// The connection breaks or ends, or the deadline passes.
 pub(crate) fn sniff(socket: &TcpStream, others: &impl Protocols, deadline: Instant) -> io::Result<FirstBytes> {
     let mut first = [0; FIRST_BYTES];
-    let (mut seen, mut pause) = (0, POLL_PAUSE);
+    let mut peeked_before = 0;
+    let mut pause = POLL_PAUSE;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -122,9 +123,9 @@ pub(crate) fn sniff(socket: &TcpStream, others: &impl Protocols, deadline: Insta
         }
         // A peek returns at once while any byte is there. The pauses become longer, so that a thousand clients that send one byte
         // do not keep a processor busy.
-        pause = if got == seen { (pause * 2).min(POLL_PAUSE_MAX) } else { POLL_PAUSE };
+        pause = if got == peeked_before { (pause * 2).min(POLL_PAUSE_MAX) } else { POLL_PAUSE };
         std::thread::sleep(pause.min(left));
-        seen = got;
+        peeked_before = got;
     }
 }
 

@@ -36,7 +36,7 @@ pub enum Error {
     #[error("{0} leads out of its export or directory, which is not allowed")]
     Escapes(String),
     /// Another entry than the one that the credential is for.
-    #[error("what was shown is for {entry} alone, and {path} is something else")]
+    #[error("the credential is for {entry} alone, not for {path}")]
     Outside {
         /// The requested path.
         path: String,
@@ -44,7 +44,7 @@ pub enum Error {
         entry: String,
     },
     /// The entry that the credential is for stays what it is: a file or a directory of that name.
-    #[error("{path} is what the credential is for, and cannot be {refused}")]
+    #[error("the credential is for {path}, which cannot be {refused}")]
     Granted {
         /// The entry.
         path: String,

@@ -195,7 +195,7 @@ impl Store for Guarded {
     }
 }
 
-/// A file that comes to a guarded store.
+/// A file that is being written to a guarded store.
 #[derive(Debug)]
 struct GuardedSink {
     sink: Arc<dyn Sink>,
@@ -310,11 +310,11 @@ mod tests {
         assert_eq!(*guard.0.lock(), ["top/open"]);
     }
 
-    /// Agrees once.
+    /// Agrees to the first change only.
     #[derive(Debug, Default)]
-    struct Once(Mutex<u32>);
+    struct AgreesOnce(Mutex<u32>);
 
-    impl Guard for Once {
+    impl Guard for AgreesOnce {
         fn agree(&self, path: &RelPath, _change: Change, _is_there: &dyn Fn() -> bool) -> Result<()> {
             let mut calls = self.0.lock();
             *calls += 1;
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn the_guard_may_refuse_the_commit_of_a_file_that_it_let_begin() {
-        let store = guarded(Arc::new(Memory::default()), RelPath::root(), Arc::new(Once::default()));
+        let store = guarded(Arc::new(Memory::default()), RelPath::root(), Arc::new(AgreesOnce::default()));
         let sink = store.create(&path("f"), "t").unwrap();
         sink.write_at(b"x", 0).unwrap();
         let finish = Finish {

@@ -1,4 +1,4 @@
-//! Stores: one trait over directories of a file system, memory, pipes, and the endless files `null:` and `zero:`; digests; one
+//! Stores: one trait over directories of a file system, memory, pipes, and the stores without a disk `null:` and `zero:`; digests; one
 //! conformance suite for all.
 //!
 //! All calls are blocking and positional: the data plane is plain threads, and a block is written at its offset, not at a cursor. The
@@ -178,7 +178,7 @@ pub struct Finish {
     pub attributes: Option<Box<Attributes>>,
 }
 
-/// How the directory is reached that a confined store is rooted in.
+/// How the root directory of a confined store is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathRules {
     /// As every path of the store: links that stay inside are followed, in the confined store too.

@@ -15,15 +15,22 @@ use crate::{Capabilities, Entries, Error, Extent, Finish, Result, Sink, Source, 
 
 /// A pipe, to read from or to write to.
 #[derive(Clone, Debug)]
-pub struct Pipe(Arc<Mutex<(File, u64)>>);
+pub struct Pipe(Arc<Mutex<OpenPipe>>);
+
+#[derive(Debug)]
+struct OpenPipe {
+    file: File,
+    /// The offset of the next byte.
+    position: u64,
+}
 
 impl Pipe {
     /// The pipe behind a descriptor.
     pub fn new(descriptor: OwnedFd) -> Pipe {
-        Pipe(Arc::new(Mutex::new((File::from(descriptor), 0))))
+        Pipe(Arc::new(Mutex::new(OpenPipe { file: File::from(descriptor), position: 0 })))
     }
 
-    fn inner(&self) -> MutexGuard<'_, (File, u64)> {
+    fn inner(&self) -> MutexGuard<'_, OpenPipe> {
         self.0.lock()
     }
 }
@@ -103,19 +110,19 @@ impl Store for Pipe {
 impl Source for Pipe {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         let mut inner = self.inner();
-        if offset != inner.1 {
+        if offset != inner.position {
             return Err(out_of_order("read"));
         }
         let mut filled = 0;
         while filled < buffer.len() {
-            match inner.0.read(&mut buffer[filled..]) {
+            match inner.file.read(&mut buffer[filled..]) {
                 Ok(0) => break,
                 Ok(got) => filled += got,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(Error::io("read", &RelPath::root(), error)),
             }
         }
-        inner.1 += filled as u64;
+        inner.position += filled as u64;
         Ok(filled)
     }
 
@@ -134,11 +141,11 @@ impl Source for Pipe {
 impl Sink for Pipe {
     fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
         let mut inner = self.inner();
-        if offset != inner.1 {
+        if offset != inner.position {
             return Err(out_of_order("write"));
         }
-        inner.0.write_all(buffer).map_err(|e| Error::io("write", &RelPath::root(), e))?;
-        inner.1 += buffer.len() as u64;
+        inner.file.write_all(buffer).map_err(|e| Error::io("write", &RelPath::root(), e))?;
+        inner.position += buffer.len() as u64;
         Ok(())
     }
 
@@ -148,7 +155,7 @@ impl Sink for Pipe {
 
     fn commit(&self, finish: &Finish) -> Result<()> {
         // A hole at the end is written as zeros.
-        let at = self.inner().1;
+        let at = self.inner().position;
         let mut left = finish.size.saturating_sub(at);
         let zeros = [0u8; 1 << 16];
         while left > 0 {

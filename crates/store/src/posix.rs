@@ -70,12 +70,12 @@ const PRIVILEGE_BITS: u32 = 0o6000;
 impl Posix {
     /// Opens a file that was begun with this tag. None where there is none, or where another kind of entry has its name.
     fn unfinished(&self, path: &RelPath, tag: &str) -> Result<Option<UnfinishedFile>> {
-        let (dir, name) = self.parent("go on with", path)?;
+        let (dir, name) = self.parent("resume", path)?;
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         match rustix::fs::openat(&dir, &temporary_name(tag)[..], flags, Mode::empty()) {
             Ok(fd) => Ok(Some(UnfinishedFile { dir, name, fd })),
             Err(Errno::NOENT | Errno::LOOP | Errno::NXIO | Errno::ISDIR) => Ok(None),
-            Err(e) => Err(error("go on with", path, e)),
+            Err(e) => Err(error("resume", path, e)),
         }
     }
 
@@ -196,7 +196,7 @@ impl Posix {
     }
 }
 
-/// The length of a file that this process may go on with; none for another user's file, or one that has a second name.
+/// The length of a file that this process may resume; `None` for another user's file, or one that has a second name.
 fn own_size(fd: &OwnedFd, path: &RelPath) -> Result<Option<u64>> {
     let stat = rustix::fs::fstat(fd).map_err(|e| error("examine", path, e))?;
     let found = facts(&stat);
@@ -289,7 +289,8 @@ impl Store for Posix {
         let fd = self.open_at(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
         let mut entries = list::entries(fd.map_err(|e| error("list", path, e))?, path)?;
         if self.follows {
-            let (store, dir) = (self.duplicate()?, path.clone());
+            let store = self.duplicate()?;
+            let dir = path.clone();
             entries = entries.changed(move |name, stat| match stat {
                 Ok(stat) if stat.meta.kind == Kind::Symlink => store.stat(&dir.join(name)),
                 stat => stat,
@@ -460,7 +461,7 @@ impl Store for Posix {
     }
 
     fn remove_unfinished(&self, dir: &RelPath) -> Result<()> {
-        let doing = "remove what is unfinished in";
+        let doing = "remove the unfinished files of";
         let fd = self.open_at(dir, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
         let fd = fd.map_err(|e| error(doing, dir, e))?;
         let at = fd.try_clone().map_err(|e| Error::io(doing, dir, e))?;
@@ -485,7 +486,7 @@ impl Store for Posix {
             // As in `put`; or a directory would come to lie within itself, which fails below too.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if !replace => {
                 match Self::stat_kind(&from_dir, &from_name) {
-                    Some(Kind::Dir) => Self::rename_dir_by_looking((&from_dir, &from_name), (&to_dir, &to_name)),
+                    Some(Kind::Dir) => Self::rename_dir_after_check((&from_dir, &from_name), (&to_dir, &to_name)),
                     _ => Self::rename_by_link(old, new),
                 }
             }

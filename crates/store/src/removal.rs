@@ -69,12 +69,12 @@ pub fn remove_tree(store: &dyn Store, path: &RelPath, overseer: &mut dyn Oversee
         // A path can be 2,000 levels deep, too deep for recursion on a thread's stack.
         removal.left.push(PendingDirectory::Full(path.clone()));
     } else {
-        removal.entry(path)?;
+        removal.remove_entry(path)?;
     }
     while let Some(next) = removal.left.pop() {
         let goes_on = match next {
-            PendingDirectory::Full(path) => removal.directory(path)?,
-            PendingDirectory::Empty(path) => removal.emptied(&path).map(|()| true)?,
+            PendingDirectory::Full(path) => removal.remove_entries(path)?,
+            PendingDirectory::Empty(path) => removal.remove_directory(&path).map(|()| true)?,
         };
         if !goes_on {
             return Ok(false);
@@ -102,7 +102,7 @@ struct Removal<'a> {
 
 impl Removal<'_> {
     /// Reports an entry that stays. An entry that another process has removed meanwhile counts as removed.
-    fn settle(&mut self, path: &RelPath, removed: Result<()>) -> Result<()> {
+    fn report_result(&mut self, path: &RelPath, removed: Result<()>) -> Result<()> {
         match removed {
             Err(why) if !why.is_not_found() => {
                 self.keep(&path.parent());
@@ -121,17 +121,17 @@ impl Removal<'_> {
         }
     }
 
-    fn entry(&mut self, path: &RelPath) -> Result<()> {
+    fn remove_entry(&mut self, path: &RelPath) -> Result<()> {
         let removed = self.overseer.may_go(path).and_then(|()| self.store.remove(path));
-        self.settle(path, removed)
+        self.report_result(path, removed)
     }
 
     /// Removes the entries of a directory, except its directories, which are added to `left`. A listing holds a descriptor, so it ends
     /// before they are opened. Returns whether the removal goes on.
-    fn directory(&mut self, path: RelPath) -> Result<bool> {
+    fn remove_entries(&mut self, path: RelPath) -> Result<bool> {
         let entries = match self.store.list(&path) {
             Ok(entries) => entries,
-            Err(why) => return self.settle(&path, Err(why)).map(|()| true),
+            Err(why) => return self.report_result(&path, Err(why)).map(|()| true),
         };
         self.left.push(PendingDirectory::Empty(path.clone()));
         for entry in entries {
@@ -140,15 +140,15 @@ impl Removal<'_> {
                 Err(why) => {
                     // What is left of the directory is unknown.
                     self.keep(&path);
-                    self.settle(&path, Err(why))?;
+                    self.report_result(&path, Err(why))?;
                     continue;
                 }
             };
             let below = path.join(&name);
             match stat {
                 Ok(stat) if stat.meta.kind == Kind::Dir => self.left.push(PendingDirectory::Full(below)),
-                Ok(_) => self.entry(&below)?,
-                Err(why) => self.settle(&below, Err(why))?,
+                Ok(_) => self.remove_entry(&below)?,
+                Err(why) => self.report_result(&below, Err(why))?,
             }
             if !self.overseer.goes_on() {
                 return Ok(false);
@@ -157,13 +157,13 @@ impl Removal<'_> {
         Ok(true)
     }
 
-    fn emptied(&mut self, path: &RelPath) -> Result<()> {
+    fn remove_directory(&mut self, path: &RelPath) -> Result<()> {
         if self.kept.contains(path) {
             return Ok(());
         }
         let removed = self.overseer.may_go(path);
         let removed = removed.and_then(|()| self.store.remove_unfinished(path)).and_then(|()| self.store.remove(path));
-        self.settle(path, removed)
+        self.report_result(path, removed)
     }
 }
 
@@ -202,7 +202,7 @@ mod tests {
     fn an_entry_that_stays_keeps_the_directories_above_it() {
         let (store, mut keeping) = (tree(), Keeping(&["t/a/b"], Vec::new()));
         assert!(!remove_tree(&store, &path("t"), &mut keeping).unwrap());
-        assert_eq!(keeping.1, ["t/a/b"], "nobody is told of the directories above");
+        assert_eq!(keeping.1, ["t/a/b"], "the overseer is not called for the directories above");
         assert!(store.is_dir(&path("t/a/b")) && !store.is_dir(&path("t/c")));
         assert!(remove_tree(&store, &path("t"), &mut Keeping(&[], Vec::new())).unwrap());
         assert!(!store.is_dir(&path("t")));

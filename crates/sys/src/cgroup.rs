@@ -18,10 +18,10 @@ pub fn cpu_root(mounts: &str) -> Option<(PathBuf, bool)> {
 }
 
 /// The group of this process below the root, from the text of `/proc/self/cgroup`.
-fn own(groups: &str, is_second: bool) -> Option<&str> {
+fn own(groups: &str, is_v2: bool) -> Option<&str> {
     let of = |line: &&str| {
         let controllers = line.split(':').nth(1).unwrap_or_default();
-        if is_second { line.starts_with("0::") } else { controllers.split(',').any(|one| one == "cpu") }
+        if is_v2 { line.starts_with("0::") } else { controllers.split(',').any(|one| one == "cpu") }
     };
     groups.lines().find(of)?.splitn(3, ':').nth(2)
 }
@@ -35,9 +35,9 @@ fn throttled_in(stat: &str) -> Option<Duration> {
 /// How long the quota of the process's control group has throttled it so far, summed over processors; none where there is
 /// no such group.
 pub fn throttled() -> Option<Duration> {
-    let (root, is_second) = cpu_root(&fs::read_to_string("/proc/self/mounts").ok()?)?;
+    let (root, is_v2) = cpu_root(&fs::read_to_string("/proc/self/mounts").ok()?)?;
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let group = Path::new(own(&groups, is_second)?);
+    let group = Path::new(own(&groups, is_v2)?);
     let below = group.strip_prefix("/").unwrap_or(group);
     throttled_in(&fs::read_to_string(root.join(below).join("cpu.stat")).ok()?)
 }

@@ -8,7 +8,7 @@ mod request;
 use std::io;
 
 pub use parse::{Driver, Feature, Link};
-use parse::{counters, driver, feature, light_mw, link, names, short, spread, word, words};
+use parse::{counters, driver, feature, indirection_table, invalid_answer, light_mw, link, names, word, words};
 use request::{EthtoolRequest, NicSocket};
 
 const GDRVINFO: u32 = 0x03;
@@ -149,9 +149,9 @@ impl Nic {
         // Without room for the masks, the kernel answers with the number of their words, negated, and nothing else. A second request with
         // that number gets the full answer. The number is the 16th byte.
         let first = self.request(&[GLINKSETTINGS])?;
-        let wanted = first.bytes().get(15).copied().ok_or_else(short)? as i8;
+        let wanted = first.bytes().get(15).copied().ok_or_else(invalid_answer)? as i8;
         if !(-MASK_WORDS_MAX..0).contains(&wanted) {
-            return Err(short());
+            return Err(invalid_answer());
         }
         let mut second = [GLINKSETTINGS, 0, 0, 0];
         second[3] = u32::from_ne_bytes([0, 0, 0, wanted.unsigned_abs()]);
@@ -176,7 +176,7 @@ impl Nic {
         let now = self.request(&[numbers.read])?;
         let mut all = (0..numbers.words).map(|at| word(now.bytes(), at)).collect::<io::Result<Vec<u32>>>()?;
         all[0] = numbers.read + 1;
-        *all.get_mut(at).ok_or_else(short)? = value;
+        *all.get_mut(at).ok_or_else(invalid_answer)? = value;
         self.request(&all).map(drop)
     }
 
@@ -194,7 +194,7 @@ impl Nic {
         let count = self.count(set)?;
         let names = names(self.request(&[GSTRINGS, set, count])?.bytes())?;
         // The list is empty if the count has changed in between.
-        if names.len() == count as usize { Ok(names) } else { Err(short()) }
+        if names.len() == count as usize { Ok(names) } else { Err(invalid_answer()) }
     }
 
     /// Every feature with its name, in the kernel's order.
@@ -237,16 +237,20 @@ impl Nic {
     pub fn statistics(&self) -> io::Result<Vec<(String, u64)>> {
         let names = self.names(SS_STATS)?;
         let counters = counters(self.request(&[GSTATS, names.len() as u32])?.bytes())?;
-        if counters.len() == names.len() { Ok(names.into_iter().zip(counters).collect()) } else { Err(short()) }
+        if counters.len() == names.len() {
+            Ok(names.into_iter().zip(counters).collect())
+        } else {
+            Err(invalid_answer())
+        }
     }
 
     /// The receive queue of each entry of the table that spreads flows, and the number of receive queues.
     ///
     /// # Errors
     /// See [`Nic`].
-    pub fn spread(&self) -> io::Result<(Vec<u32>, u32)> {
+    pub fn indirection_table(&self) -> io::Result<(Vec<u32>, u32)> {
         let size = word(self.request(&[GRXFHINDIR, 0])?.bytes(), 1)?;
-        let table = spread(self.request(&[GRXFHINDIR, size])?.bytes())?;
+        let table = indirection_table(self.request(&[GRXFHINDIR, size])?.bytes())?;
         Ok((table, word(self.request(&[GRXRINGS])?.bytes(), 2)?))
     }
 
@@ -305,7 +309,7 @@ impl Nic {
         let kind = word(module.bytes(), 1)?;
         let bytes = word(module.bytes(), 2)?.min(MODULE_BYTES_MAX);
         let memory = self.request(&[GMODULEEEPROM, 0, 0, bytes])?;
-        let memory = memory.bytes().get(16..16 + bytes as usize).ok_or_else(short)?;
+        let memory = memory.bytes().get(16..16 + bytes as usize).ok_or_else(invalid_answer)?;
         light_mw(kind, memory).ok_or_else(absent)
     }
 }

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_written_file_is_in_the_cache_until_it_is_forgotten() {
+    fn a_written_file_is_in_the_cache_until_it_is_dropped() {
         let name = Name::new("cache");
         let written = create(&name.0, false).unwrap();
         written.write_all_at(&vec![1; 3 << 20], 0).unwrap();

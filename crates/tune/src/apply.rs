@@ -180,7 +180,7 @@ pub(crate) fn set(host: &dyn Host, snapshot: &Snapshot) -> Result<(), ApplyError
         let value = change.after.clone();
         ApplyError::Refused { place, value, why, undone: take_back(host, snapshot, count) }
     };
-    let made = || snapshot.changes.iter().filter(|change| !change.follows);
+    let written = || snapshot.changes.iter().filter(|change| !change.follows);
     for (at, change) in snapshot.changes.iter().enumerate().filter(|(_, change)| !change.follows) {
         let done = change.place.write(host, &change.after).and_then(|()| verify_written(host, change));
         // A setting that does not exist has not been changed either.
@@ -188,12 +188,12 @@ pub(crate) fn set(host: &dyn Host, snapshot: &Snapshot) -> Result<(), ApplyError
         done.map_err(|why| refused(change, why, count))?;
     }
     // A later change may have reset an earlier one: a disk's scheduler brings its own queue depth.
-    for change in made().filter(|change| verify_written(host, change).is_err()) {
+    for change in written().filter(|change| verify_written(host, change).is_err()) {
         // Whether the changes hold is checked below, for all of them.
         let _ = change.place.write(host, &change.after);
     }
     let all = snapshot.changes.len();
-    made().try_for_each(|change| verify_written(host, change).map_err(|why| refused(change, why, all)))
+    written().try_for_each(|change| verify_written(host, change).map_err(|why| refused(change, why, all)))
 }
 
 /// Removes a snapshot of which nothing is left to undo.

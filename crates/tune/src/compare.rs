@@ -96,7 +96,7 @@ pub fn drift(a: &Side, b: &Side, always_differs: &dyn Fn(&str) -> bool) -> Vec<D
     for ours in a.rules.iter().filter(|rule| !always_differs(&rule.id)) {
         let theirs = pairs
             .iter()
-            .filter(|(ours_is, _)| *ours_is == ours.subject)
+            .filter(|(subject, _)| *subject == ours.subject)
             .find_map(|(_, subject)| b.rules.iter().find(|rule| rule.id == ours.id && rule.subject == *subject));
         if let Some(theirs) = theirs {
             found.extend(drift_of(ours, theirs));
@@ -113,11 +113,11 @@ pub fn alone(a: &Side, b: &Side) -> (Vec<String>, Vec<String>) {
         let nics = host.nics.iter().map(|nic| nic.name.clone());
         nics.chain(host.disks.iter().cloned()).collect::<Vec<_>>()
     };
-    let left = |host: &SideHost, paired: &dyn Fn(&String) -> bool| {
+    let unpaired = |host: &SideHost, paired: &dyn Fn(&String) -> bool| {
         names(host).into_iter().filter(|name| !paired(name)).collect::<Vec<_>>()
     };
-    let of_a = left(&a.host, &|name| pairs.iter().any(|(ours, _)| ours.as_ref() == Some(name)));
-    let of_b = left(&b.host, &|name| pairs.iter().any(|(_, theirs)| theirs.as_ref() == Some(name)));
+    let of_a = unpaired(&a.host, &|name| pairs.iter().any(|(ours, _)| ours.as_ref() == Some(name)));
+    let of_b = unpaired(&b.host, &|name| pairs.iter().any(|(_, theirs)| theirs.as_ref() == Some(name)));
     (of_a, of_b)
 }
 

@@ -115,7 +115,8 @@ pub(crate) fn of_cpus(host: &dyn Host, path: &str) -> HostResult<Vec<(String, St
     Ok(values)
 }
 
-fn yes(is: bool) -> HostResult<String> {
+/// A truth value in words.
+fn yes_or_no(is: bool) -> HostResult<String> {
     Ok(if is { "yes" } else { "no" }.to_owned())
 }
 

@@ -50,6 +50,9 @@ impl From<std::io::Error> for HostError {
 pub const FILE_BYTES_MAX: u64 = 1 << 22;
 
 /// A host.
+///
+/// # Errors
+/// Every method that returns a [`HostResult`] fails with [`HostError`]: absent, denied, or failed.
 pub trait Host {
     /// The text of a file, without the blanks around it.
     fn read(&self, path: &Path) -> HostResult<String>;
@@ -61,7 +64,7 @@ pub trait Host {
     fn ethtool(&self, nic: &str, what: &str) -> HostResult<String>;
     /// A setting of a NIC by rtnetlink.
     fn netlink(&self, nic: &str, what: &str) -> HostResult<String>;
-    /// Whether an external reference holds the clock to UTC, and its largest possible error, in seconds (adjtimex(2)).
+    /// Whether the clock is synchronised to UTC, and its largest possible error, in seconds (adjtimex(2)).
     fn clock(&self) -> HostResult<(bool, f64)>;
     /// Whether this user may write to a file of the kernel.
     fn may_write(&self, path: &Path) -> bool;

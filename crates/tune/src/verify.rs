@@ -111,7 +111,7 @@ impl ToggledHost<'_> {
         apply::remove_snapshot(&self.path)
     }
 
-    /// The same, with the outcome in words.
+    /// Ends as [`ToggledHost::end`] does; returns the outcome in words.
     fn end_in_words(self) -> String {
         match self.end() {
             Ok(()) => "all is as it was".into(),

@@ -298,7 +298,7 @@ impl WatchRequest {
 
     /// A parameter that is required.
     fn required(&self, name: &str) -> Result<String, Refused> {
-        self.parameter(name).ok_or_else(|| Refused::new(400, format!("say {name}: ?{name}=…")))
+        self.parameter(name).ok_or_else(|| Refused::new(400, format!("the parameter {name} is missing: ?{name}=…")))
     }
 
     /// A number within bounds.

@@ -141,7 +141,7 @@ pub struct Group {
     pub name: String,
     /// How its members are paired.
     pub mode: Mode,
-    /// Streams of packets without end.
+    /// Endless streams of packets.
     pub latency: Option<Latency>,
     /// Tests of TCP.
     pub throughput: Option<Throughput>,
@@ -149,7 +149,7 @@ pub struct Group {
     pub path: Option<PathTest>,
 }
 
-/// Streams of packets without end.
+/// Endless streams of packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Latency {
     /// Packets per second.
@@ -275,7 +275,7 @@ pub enum NotifyKind {
 pub struct Show {
     /// The name of the domain that may see it.
     pub to: String,
-    /// Their networks; empty for any.
+    /// The networks of the domain; empty for any.
     pub networks: Vec<IpNet>,
     /// The places, by the beginnings of their names; empty for all.
     pub places: Vec<String>,

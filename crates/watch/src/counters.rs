@@ -90,7 +90,7 @@ fn increase(before: Option<u64>, after: Option<u64>) -> Option<u64> {
     after?.checked_sub(before?)
 }
 
-/// The readings after a time, in order, preceded by the last one up to that time, against which the first is counted.
+/// The readings after `after`, in order. The last reading up to `after` comes before them: the first row is counted from it.
 ///
 /// # Errors
 /// The clock of a reading is ahead.

@@ -149,7 +149,7 @@ impl Includes<'_> {
     }
 }
 
-/// Writes the configuration that the tasks amount to.
+/// Writes the configuration that follows from the tasks.
 fn write(template: &Template, remarks: &mut Vec<String>) -> ImportResult<String> {
     let expander = Expander::new(template);
     let mut used: BTreeSet<String> = BTreeSet::new();
@@ -198,10 +198,10 @@ fn places(template: &Template, used: &BTreeSet<String>) -> (toml::Table, toml::T
         let mut place = BTreeMap::from([("site".to_owned(), address.site(name))]);
         let has_agent = !address.no_agent && address.host(template).is_none_or(|host| !host.no_agent);
         let table = if has_agent {
-            place.insert("address".into(), address.bare_host());
+            place.insert("address".into(), address.url_host());
             &mut nodes
         } else {
-            place.insert("url".into(), format!("twamp://{}", address.bare_host()));
+            place.insert("url".into(), format!("twamp://{}", address.url_host()));
             &mut targets
         };
         let place: toml::Table = place.into_iter().map(|(key, value)| (key, toml::Value::String(value))).collect();

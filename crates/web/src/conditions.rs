@@ -152,11 +152,10 @@ impl Conditions<'_> {
             return Verdict::Failed;
         }
         if let Some(tags) = self.if_none_match {
-            return match Tags::parse(tags).matches(current, ETag::is_same_weak) {
-                true if reading => Verdict::NotModified,
-                true => Verdict::Failed,
-                false => Verdict::Proceed,
-            };
+            if !Tags::parse(tags).matches(current, ETag::is_same_weak) {
+                return Verdict::Proceed;
+            }
+            return if reading { Verdict::NotModified } else { Verdict::Failed };
         }
         match (date_s(self.if_modified_since), modified_s) {
             (Some(since), Some(modified)) if reading && modified <= since => Verdict::NotModified,

@@ -201,7 +201,7 @@ impl Conn {
 
     /// Applies the deadline of the present read before another read of the socket. A peer that sends a TLS record, or the first line
     /// of a chunk, byte by byte must not restart the timeout with each byte.
-    fn read_on(&mut self) -> io::Result<()> {
+    fn apply_deadline(&mut self) -> io::Result<()> {
         self.until.map_or(Ok(()), |until| self.read_before(until))
     }
 
@@ -235,7 +235,7 @@ impl Conn {
     /// Reads the head of a request before the deadline; `None` where the peer closed the connection between two requests.
     ///
     /// # Errors
-    /// The bytes are no head, the connection broke, or the deadline has passed.
+    /// The bytes are not a head, the connection broke, or the deadline has passed.
     pub fn read_request(&mut self, deadline: Instant) -> Result<Option<Request>, ReadError> {
         loop {
             // Empty lines before a request are skipped (RFC 9112, section 2.2).
@@ -259,7 +259,7 @@ impl Conn {
     /// Reads the head of a response before the deadline, interim ones included.
     ///
     /// # Errors
-    /// The bytes are no head, the connection broke or was closed, or the deadline has passed.
+    /// The bytes are not a head, the connection broke or was closed, or the deadline has passed.
     pub fn read_response(&mut self, deadline: Instant) -> Result<Response, ReadError> {
         loop {
             if self.taken < self.inbox.len()
@@ -364,7 +364,7 @@ impl Conn {
                 }
                 ChunkEvent::More => {
                     if std::mem::replace(&mut again, true) {
-                        self.read_on()?;
+                        self.apply_deadline()?;
                     }
                     if self.read_more()? == 0 {
                         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -408,7 +408,7 @@ impl Conn {
     /// Sends all of the bytes.
     ///
     /// # Errors
-    /// The connection broke, or the peer note_read no bytes for too long.
+    /// The connection broke, or the peer took no bytes for too long.
     pub fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.tls.is_none() {
             return (&self.socket).write_all(bytes).map_err(as_timed_out);

@@ -32,7 +32,7 @@ pub fn range(bytes: &[u8]) {
     let Some((size, value)) = bytes.split_first_chunk::<8>() else { return };
     let (size, value) = (u64::from_le_bytes(*size), text(value));
     if let Some(found) = ContentRange::parse(&value) {
-        assert_eq!(ContentRange::parse(&found.to_string()), Some(found), "a range reads otherwise");
+        assert_eq!(ContentRange::parse(&found.to_string()), Some(found), "a range is parsed differently");
     }
     let Some(specs) = range::parse(&value) else { return };
     assert!(!specs.is_empty() && specs.len() <= range::RANGES_MAX + 1);
@@ -42,7 +42,7 @@ pub fn range(bytes: &[u8]) {
         let end = part.start.checked_add(part.len);
         assert!(part.len > 0 && end.is_some_and(|end| end <= size), "{part:?} of {size}");
         let line = ContentRange::Part(*part, Some(size));
-        assert_eq!(ContentRange::parse(&line.to_string()), Some(line), "a part reads otherwise");
+        assert_eq!(ContentRange::parse(&line.to_string()), Some(line), "a part is parsed differently");
     }
     let frame = Multipart::new("b", "text/plain", size);
     let framed = parts.iter().map(|part| u128::from(part.len) + frame.head(*part).len() as u128).sum::<u128>();
@@ -55,7 +55,7 @@ pub fn conditions(bytes: &[u8]) {
     let value = text(bytes);
     let tag = ETag::parse(&value);
     if let Some(tag) = &tag {
-        assert_eq!(ETag::parse(&tag.to_string()).as_ref(), Some(tag), "a tag reads otherwise");
+        assert_eq!(ETag::parse(&tag.to_string()).as_ref(), Some(tag), "a tag is parsed differently");
     }
     let value = Some(&*value);
     let all =
@@ -77,9 +77,9 @@ pub fn digest(bytes: &[u8]) {
         assert!(offered.contains(&wanted), "{wanted} was not offered");
     }
     for found in digest::parse([&*value]).into_iter().chain(digest::parse_oc(&value)).chain(repr::parse([&*value])) {
-        assert_eq!(digest::parse([&*digest::format(&found)]), [found], "a digest reads otherwise");
-        assert_eq!(digest::parse_oc(&digest::format_oc(&found)), [found], "a digest reads otherwise");
-        assert_eq!(repr::parse([&*repr::format(&found)]), [found], "a digest reads otherwise");
+        assert_eq!(digest::parse([&*digest::format(&found)]), [found], "a digest is parsed differently");
+        assert_eq!(digest::parse_oc(&digest::format_oc(&found)), [found], "a digest is parsed differently");
+        assert_eq!(repr::parse([&*repr::format(&found)]), [found], "a digest is parsed differently");
     }
     digest::parse_content_md5(&value);
 }
@@ -95,7 +95,7 @@ pub fn target(bytes: &[u8]) {
     // Escaping may make three bytes of one. So a written path may be too long, but must not be refused for another reason.
     match again {
         Ok(again) => {
-            assert_eq!((again.path, again.is_dir), (found.path.clone(), found.is_dir), "a path reads otherwise")
+            assert_eq!((again.path, again.is_dir), (found.path.clone(), found.is_dir), "a path is parsed differently")
         }
         Err(error) => assert!(matches!(error, target::TargetError::Long(_)), "{error}"),
     }
@@ -191,7 +191,7 @@ pub fn copy(bytes: &[u8]) {
         Err(bad) => return assert!((400..500).contains(&bad.status) && !bad.reason.is_empty()),
     };
     let remote = order.direction.remote();
-    assert_eq!(HttpUrl::parse(remote.as_str()).as_ref(), Ok(remote), "an address reads otherwise");
+    assert_eq!(HttpUrl::parse(remote.as_str()).as_ref(), Ok(remote), "an address is parsed differently");
     assert!(order.transfer_headers.len() <= copy::TRANSFER_HEADERS_MAX);
     for (name, value) in &order.transfer_headers {
         assert!(!name.is_empty() && !name.contains([' ', ':']), "{name:?}");

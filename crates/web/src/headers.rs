@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-/// Trims optional white space (RFC 9110, section 5.6.3): spaces and tabs, and no other white space of Unicode. Trimming more would read
-/// another message than the next server on the path does.
+/// Trims optional white space (RFC 9110, section 5.6.3): spaces and tabs, and no other white space of Unicode. A server that trims more
+/// could read another message than the next server on the path.
 pub(crate) fn ows(text: &str) -> &str {
     text.trim_matches([' ', '\t'])
 }

@@ -58,7 +58,7 @@ impl Writer {
     }
 
     /// Text for people at the other end: one line, without control characters for a terminal.
-    pub fn words(&mut self, value: &str) {
+    pub fn plain_line(&mut self, value: &str) {
         self.text(&model::name::to_plain_line(value));
     }
 
@@ -206,9 +206,9 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// The text cannot be read, or has control characters.
-    pub fn words(&mut self, what: &'static str) -> Result<String, WireError> {
-        let words = self.text(what)?;
-        if model::name::is_plain_line(&words) { Ok(words) } else { Err(WireError::Invalid(what)) }
+    pub fn plain_line(&mut self, what: &'static str) -> Result<String, WireError> {
+        let line = self.text(what)?;
+        if model::name::is_plain_line(&line) { Ok(line) } else { Err(WireError::Invalid(what)) }
     }
 
     /// A file name.

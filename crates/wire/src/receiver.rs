@@ -129,7 +129,7 @@ pub enum Action {
         /// Its path.
         path: RelPath,
         /// Its path in messages: the source root's name, and the path below the root.
-        shown: RelPath,
+        display_path: RelPath,
         /// [`name_key`] of each entry that was offered.
         offered: HashSet<u64>,
     },
@@ -168,7 +168,7 @@ pub enum Judgement {
 #[derive(Debug)]
 struct Dir {
     path: RelPath,
-    shown: RelPath,
+    display_path: RelPath,
     parent: u64,
     mode: u32,
     mtime: Timestamp,
@@ -351,7 +351,7 @@ impl Receiver {
     /// The message breaks the protocol.
     pub fn handle_frame(&mut self, frame: Frame) -> Result<(), WireError> {
         match frame {
-            Frame::Entries(entries) => entries.into_iter().try_for_each(|entry| self.offered(entry)),
+            Frame::Entries(entries) => entries.into_iter().try_for_each(|entry| self.handle_entry(entry)),
             Frame::Inline(record) => {
                 // The inline records of an honest sender are smaller than the charge of their files.
                 self.inline_taken = self.inline_taken.saturating_add(record.len() as u64);
@@ -362,13 +362,13 @@ impl Receiver {
                 self.actions.push_back(Action::Record(record));
                 Ok(())
             }
-            Frame::Ends(ends) => ends.into_iter().try_for_each(|end| self.ended(end)),
+            Frame::Ends(ends) => ends.into_iter().try_for_each(|end| self.handle_end(end)),
             Frame::Drops(drops) => {
-                drops.into_iter().for_each(|(id, refusal)| self.dropped(id, refusal));
+                drops.into_iter().for_each(|(id, refusal)| self.handle_drop(id, refusal));
                 Ok(())
             }
-            Frame::Held(ranges) => ranges.into_iter().try_for_each(|range| self.confirmed(range)),
-            Frame::Same(ids) => ids.into_iter().try_for_each(|id| self.same(id)),
+            Frame::Held(ranges) => ranges.into_iter().try_for_each(|range| self.handle_confirmed(range)),
+            Frame::Same(ids) => ids.into_iter().try_for_each(|id| self.handle_same(id)),
             Frame::ScanEnd(count) => {
                 if self.scan_end.is_some() || count != self.next_id - 1 {
                     return Err(WireError::Unexpected("the count of entries does not match those offered"));
@@ -399,8 +399,8 @@ impl Receiver {
             let end = self.again.len().min(ITEMS);
             return Some(Frame::Again(self.again.drain(..end).collect()));
         }
-        if let Some(received) = self.received() {
-            return Some(received);
+        if let Some(acknowledgements) = self.acknowledgements() {
+            return Some(acknowledgements);
         }
         if !self.outcomes.is_empty() {
             let mut bytes = 0;
@@ -425,7 +425,7 @@ impl Receiver {
     }
 
     /// Acknowledgements, in batches: when a stream has many new records, or when [`Receiver::tick`] asked for all.
-    fn received(&mut self) -> Option<Frame> {
+    fn acknowledgements(&mut self) -> Option<Frame> {
         const BATCH: u64 = 16;
         let all = std::mem::take(&mut self.report_all);
         let due = |s: &StreamReceive| s.records > s.reported && (all || s.records - s.reported >= BATCH);

@@ -443,7 +443,7 @@ impl Sender {
     }
 
     /// An entry's path: its root's name, and what is below it.
-    fn shown(&self, item: &OfferedEntry) -> RelPath {
+    fn display_path(&self, item: &OfferedEntry) -> RelPath {
         match self.roots.get(item.source as usize) {
             Some(root) => RelPath::root().join(root).join_path(&item.path),
             None => item.path.clone(),

@@ -15,7 +15,7 @@ tasks:
           program. [--pure] only tests that need neither root nor system packages; [--unhurried] does not compare the
           seconds with the budgets; [WORD]… only tests whose name contains one of these
   stress  runs all tests five times beside busy loops and a disk writer; writes docs/results/stress.md
-          [--runs N] so many times; [WORD]… only tests whose name contains one of these
+          [--runs N] how often; [WORD]… only tests whose name contains one of these
   demo    starts two nodes on this machine and copies a real tree from one to the other
   soak    random faults by the thousand, then an hour at full rate; writes docs/results
           [--minutes M] [--faults N]
@@ -27,7 +27,7 @@ tasks:
   deb     makes a Debian package of the release program in target/dist
   dist    makes an archive of the release program, with checksums, in target/dist
           both: [--binary FILE] [--version V] [--out DIR]
-  try-deb tries the package on a system of its own: installs, starts, upgrades it under a transfer, removes and purges it;
+  try-deb tries the package in a separate root with its own systemd: installs, starts, upgrades it under a transfer, removes and purges it;
           needs root";
 
 fn main() -> ExitCode {

@@ -88,7 +88,7 @@ impl PackageOptions {
         }
         let binary = program.map_or_else(|| binary("release"), Ok)?;
         let version = version.map_or_else(|| program::version(&binary), Ok)?;
-        Ok(PackageOptions { binary, version, out, epoch: epoch()?, compression: PackageCompression::Hard })
+        Ok(PackageOptions { binary, version, out, epoch: epoch()?, compression: PackageCompression::Best })
     }
 
     /// Makes a Debian package; returns its path.
@@ -98,7 +98,7 @@ impl PackageOptions {
     pub fn deb(&self) -> Result<PathBuf> {
         let generated = GeneratedFiles::of(&self.binary)?;
         let package = deb::build(self, &generated)?;
-        sums(&self.out)?;
+        write_checksums(&self.out)?;
         Ok(package)
     }
 
@@ -109,7 +109,7 @@ impl PackageOptions {
     pub fn dist(&self) -> Result<PathBuf> {
         let generated = GeneratedFiles::of(&self.binary)?;
         let archive = dist::build(self, &generated)?;
-        sums(&self.out)?;
+        write_checksums(&self.out)?;
         Ok(archive)
     }
 }
@@ -151,7 +151,7 @@ fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// Writes SHA256SUMS of the packages and archives in a directory, for `sha256sum --check`.
-fn sums(dir: &Path) -> Result<()> {
+fn write_checksums(dir: &Path) -> Result<()> {
     let mut lines = Vec::new();
     for entry in fs::read_dir(dir)? {
         let name = entry?.file_name().to_string_lossy().into_owned();

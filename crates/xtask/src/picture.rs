@@ -162,7 +162,7 @@ mod tests {
             assert!(x + BOX_WIDTH <= WIDTH, "{name} ends right of the picture");
             let beside =
                 corners.iter().filter(|(other, at)| *other != name && at.1 == *y && at.0.abs_diff(*x) < BOX_WIDTH);
-            assert_eq!(beside.count(), 0, "{name} lies over another crate");
+            assert_eq!(beside.count(), 0, "{name} overlaps another crate");
         }
     }
 }

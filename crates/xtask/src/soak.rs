@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::demo::{Node, binary, fill, repository};
 use crate::suite::build::cargo;
 
-/// The largest growth of memory in an hour, as a share: an allocator's fragmentation.
+/// The largest growth of memory in an hour, as a share: an allowance for the fragmentation of an allocator.
 const GROWTH_PER_HOUR_MAX: f64 = 0.05;
 /// The share of the time at the beginning that warms caches and pools, and does not count.
 const WARM_UP: f64 = 0.1;
@@ -129,7 +129,7 @@ fn run_properties() -> Result<String> {
     let started = Instant::now();
     let suites = [
         ("wire", "hostile", ""),
-        ("wire", "pair", "a_million_entries_in_bounded_state"),
+        ("wire", "pair", "a_million_entries_take_bounded_state"),
         ("wire", "pair", "any_tree_ends_right_under_any_faults"),
         ("lab", "packet", ""),
         ("tune", "hosts", "invalid_files_break_no_audit_and_are_no_fault"),

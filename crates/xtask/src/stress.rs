@@ -120,7 +120,7 @@ fn page(rows: &[Conclusion], commit: &str) -> String {
     let _ = writeln!(page, "- Date: {date}\n- Machine: {}", machine().unwrap_or_default());
     let _ = writeln!(page, "- Command: `make stress`, at {commit}\n");
     page.push_str(
-        "| run | passed | failed | skipped or not judged | seconds | of processor |\n|---|---|---|---|---|---|\n",
+        "| run | passed | failed | skipped or not judged | seconds | processor seconds |\n|---|---|---|---|---|---|\n",
     );
     for (at, row) in rows.iter().enumerate() {
         let _ = writeln!(page, "| {} | {} |", at + 1, row.cells().join(" | "));

@@ -26,7 +26,7 @@ pub enum Denied {
     },
     /// The key is for another export or path.
     #[error("the access key is for {granted}, not for {wanted}")]
-    AdvertisedAddresses {
+    OtherPath {
         /// The path that it is for.
         granted: String,
         /// The requested path.
@@ -44,7 +44,7 @@ pub enum Denied {
     #[error("the export {0} is read-only on this node (its operator serves it without :rw)")]
     ReadOnly(String),
     /// The key was revoked after the session began.
-    #[error("the access key was revoked; what it began goes on, and nothing more begins with it")]
+    #[error("the access key was revoked; its running transfers continue, and it cannot begin new ones")]
     Revoked,
     /// There is no such export, or the key may not see it.
     #[error("there is no export {0:?} here (longhaul ls lh://HOST/ lists those that the key may see)")]
@@ -69,7 +69,9 @@ pub enum Denied {
         why: &'static str,
     },
     /// The credential is valid, and no rule of the node gives it any permit.
-    #[error("{0} is known, but nothing on this node is for it; its operator can add a rule to access.toml")]
+    #[error(
+        "{0} is authenticated, but no rule of this node gives it a right; its operator can add a rule to access.toml"
+    )]
     Nothing(String),
     /// The credential is valid, and allows less or is for another path.
     #[error("{who} may not {needed} {place}; it may {permits}")]
@@ -101,7 +103,7 @@ pub enum Denied {
     #[error("a macaroon is not made from a macaroon; add caveats to the one at hand instead")]
     Derived,
     /// A path caveat outside the path of the request for a macaroon.
-    #[error("the caveat path:/{asked} does not lie below /{path}, for which the macaroon is asked")]
+    #[error("the caveat path:/{asked} does not lie below /{path}, the path of the request for the macaroon")]
     CaveatPath {
         /// The caveat's.
         asked: String,
@@ -113,8 +115,8 @@ pub enum Denied {
 impl Denied {
     /// Whether a credential is missing or bad (HTTP 401). Otherwise it is good, but not for this (403).
     ///
-    /// An [`Access`](crate::Access) that [is a guest's](crate::Access::is_guest) makes every refusal a 401: a credential
-    /// could help.
+    /// For an [`Access`](crate::Access) that [is anonymous](crate::Access::is_anonymous) every refusal is a 401: a credential could
+    /// help.
     pub fn is_unauthenticated(&self) -> bool {
         use Denied::{Expired, Guest, GuestCopies, Macaroon, NoKey, Revoked, Token, UnknownKey};
         matches!(

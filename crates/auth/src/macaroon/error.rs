@@ -59,11 +59,11 @@ pub enum MacaroonError {
     Address(IpAddr),
     /// The rules or the issuer that gave its first holder the rights no longer exist.
     #[error(
-        "what this macaroon was made of gives nothing here any more (a rule or an issuer is gone); ask for a new one"
+        "the rights that this macaroon was made from no longer exist (a rule or an issuer is gone); ask for a new one"
     )]
     Void,
     /// This node accepts no macaroons.
-    #[error("macaroons do not count on this node; its operator can turn them on ([macaroons] in access.toml)")]
+    #[error("this node accepts no macaroons; its operator can turn them on ([macaroons] in access.toml)")]
     Off,
     /// It has expired.
     #[error("the macaroon expired {} ago; ask for a new one",

@@ -58,7 +58,7 @@ impl std::fmt::Debug for Issued {
 /// Makes a macaroon with the requested rights that the requester has.
 ///
 /// # Errors
-/// [`Denied`]: the requester is anonymous (nobody could be held to account), has a key for one transfer or a macaroon, has none of the
+/// [`Denied`]: the requester is anonymous (nobody would be accountable), has a key for one transfer or a macaroon, has none of the
 /// requested rights, or asks for a path outside of the request's.
 pub fn issue(secret: &[u8; 32], context: &MacaroonContext<'_>, request: &MacaroonRequest) -> Result<Issued, Denied> {
     let MacaroonContext { access, export, now, .. } = *context;
@@ -68,11 +68,11 @@ pub fn issue(secret: &[u8; 32], context: &MacaroonContext<'_>, request: &Macaroo
     if let Some(outside) = request.paths.iter().find(|requested| !requested.starts_with(&path)) {
         return Err(Denied::CaveatPath { asked: outside.to_string(), path: path.to_string() });
     }
-    let held = Activities::within(access.actions_below(export, context.writable, context.path));
-    let activities = held & request.activities;
+    let available = Activities::within(access.actions_below(export, context.writable, context.path));
+    let activities = available & request.activities;
     let refused = |needed, permits| Denied::Lacks { who: access.who(), needed, place: path.to_string(), permits };
     if activities.is_empty() {
-        let permits = if held.is_empty() { "do nothing there".to_owned() } else { format!("hand on {held}") };
+        let permits = if available.is_empty() { "do nothing there".to_owned() } else { format!("hand on {available}") };
         return Err(refused("hand on what was asked for at", permits));
     }
     let requested = now.saturating_add_unsigned(request.validity_seconds);
@@ -82,8 +82,8 @@ pub fn issue(secret: &[u8; 32], context: &MacaroonContext<'_>, request: &Macaroo
         return Err(Denied::Expired { seconds_ago: now.saturating_sub(before).max(0) });
     };
     // First the requester's activities, then the requested ones: a reader sees both, as with XrdMacaroons.
-    let mut caveats = vec![format!("name:{}", shown(&access.who())), format!("activity:{held}")];
-    if activities != held {
+    let mut caveats = vec![format!("name:{}", shown(&access.who())), format!("activity:{available}")];
+    if activities != available {
         caveats.push(format!("activity:{activities}"));
     }
     for path in std::iter::once(&path).chain(&request.paths) {
@@ -94,7 +94,7 @@ pub fn issue(secret: &[u8; 32], context: &MacaroonContext<'_>, request: &Macaroo
     caveats.push(format!("before:{time}"));
     // A requester who can examine still can with the macaroon: see `CaveatLimits::after`.
     let effective =
-        if held.contains(Activities::READ_METADATA) { activities | Activities::READ_METADATA } else { activities };
+        if available.contains(Activities::READ_METADATA) { activities | Activities::READ_METADATA } else { activities };
     let basis = access.ticket().map(|ticket| ticket.basis(export, context.path, effective.actions()));
     caveats.extend(basis.iter().flat_map(|basis| &basis.from).map(|from| ip(from)));
     let text = mint(secret, context.location, &identifier(context, basis), &caveats);

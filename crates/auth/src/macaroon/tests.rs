@@ -97,7 +97,7 @@ fn a_macaroon_of_xrootd_is_read() {
 }
 
 #[test]
-fn every_dress_of_base64() {
+fn every_form_of_base64_is_read() {
     let bytes = URL_SAFE_NO_PAD.decode(good()).unwrap();
     for text in [URL_SAFE.encode(&bytes), STANDARD.encode(&bytes), STANDARD_NO_PAD.encode(&bytes)] {
         assert!(held(&text).is_ok(), "{text}");
@@ -208,9 +208,10 @@ fn granted(prefix: &str, rights: Rights) -> Access {
 fn ask(access: &Access, at: &str, request: &str) -> Result<VerifiedMacaroon, Denied> {
     let path = path(at);
     let (export, location, uuid) = ("data", "node", "u-1");
-    let birth = MacaroonContext { access, issuer: None, export, writable: true, path: &path, location, uuid, now: NOW };
+    let context =
+        MacaroonContext { access, issuer: None, export, writable: true, path: &path, location, uuid, now: NOW };
     let request = MacaroonRequest::parse(request.as_bytes(), 3600).unwrap();
-    let issued = issue(&SECRET, &birth, &request)?;
+    let issued = issue(&SECRET, &context, &request)?;
     assert!(!format!("{issued:?}").contains(&issued.text), "it is a secret");
     Ok(verify(&SECRET, &issued.text, NOW)?)
 }
@@ -263,7 +264,7 @@ proptest! {
     }
 
     #[test]
-    fn no_caveat_widens(caveat in "(activity:(LIST|DELETE|UPLOAD|,){1,4}|path:/(data|/|a|\\.\\.){1,5}|before:20[0-9]{2}-01-01T00:00:00Z|.{0,20})") {
+    fn no_caveat_widens_a_macaroon(caveat in "(activity:(LIST|DELETE|UPLOAD|,){1,4}|path:/(data|/|a|\\.\\.){1,5}|before:20[0-9]{2}-01-01T00:00:00Z|.{0,20})") {
         let before = held(&good()).unwrap();
         if let Ok(after) = narrowed(&[&caveat]) {
             prop_assert!(before.actions().contains(after.actions()));

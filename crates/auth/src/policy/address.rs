@@ -72,7 +72,7 @@ impl ThirdParty {
         let embedded = nat64::embedded(address, &self.nat64);
         let all = || std::iter::once(address.to_canonical()).chain(embedded.iter().copied());
         if all().any(|address| is_in(&self.refuse, address)) {
-            return refuse("which its operator shut out");
+            return refuse("which its operator refuses");
         }
         if all().any(is_not_unicast) {
             return refuse("which is not a unicast address");

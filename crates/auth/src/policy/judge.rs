@@ -140,7 +140,7 @@ impl Policy {
         let name = if held.name.is_empty() { &held.uuid } else { &held.name };
         let mut ticket = ticket(format!("macaroon {}", shown(name)), held.holder(), held.before);
         if let Some((export, prefix)) = split(&held.path) {
-            let actions = held.actions() & self.remains(client, held, &export, &prefix);
+            let actions = held.actions() & self.remaining_actions(client, held, &export, &prefix);
             if actions.is_empty() && !held.actions().is_empty() {
                 return Err(MacaroonError::Void.into());
             }
@@ -150,7 +150,7 @@ impl Policy {
     }
 
     /// The actions that the origin of a macaroon still gives to its first holder.
-    fn remains(
+    fn remaining_actions(
         &self,
         client: &PresentedCredentials<'_>,
         held: &VerifiedMacaroon,

@@ -75,7 +75,7 @@ pub enum ChainError {
     )]
     Language(String),
     /// A proxy that breaks a rule of RFC 3820.
-    #[error("the proxy certificate {name} is none by RFC 3820: {why}")]
+    #[error("the proxy certificate {name} does not follow RFC 3820: {why}")]
     Proxy {
         /// Which.
         name: String,

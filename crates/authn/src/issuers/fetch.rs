@@ -1,4 +1,4 @@
-//! Fetches an issuer's metadata (RFC 8414, OpenID Connect Discovery), and the keys that these point to.
+//! Fetches an issuer's metadata (RFC 8414, OpenID Connect Discovery), and the keys at the URL in the metadata.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Result, ensure};
 use bench::machine;
 use bench::plan::cells::{self, Cell};
-use bench::plan::lab_run::{CellTimes, LabBench, simulated};
+use bench::plan::lab_run::{CellTimes, LabBench, simulated_times};
 use bench::program::{self, Binary, Results};
 use clap::Parser;
 
@@ -50,7 +50,7 @@ fn run(args: &Args) -> Result<bool> {
     let bench = LabBench { longhaul: &longhaul, scratch: scratch.path(), stop: &stop };
     let mut rows: Vec<(Cell, CellTimes)> = Vec::new();
     for cell in cells::all().into_iter().filter(|cell| program::is_wanted(&args.only, &cell.name)) {
-        let simulated_s = simulated(&cell)?;
+        let simulated_s = simulated_times(&cell)?;
         let (real_s, limited) = bench.run(&cell)?;
         let times = CellTimes { real_s, simulated_s, limited };
         println!("{}", row(&cell, &times));
@@ -86,14 +86,14 @@ fn row(cell: &Cell, times: &CellTimes) -> String {
     format!(
         "| {} | {} | {} | {:+.1} % |",
         cell.name,
-        shown(&times.real_s),
-        shown(&times.simulated_s),
+        times_text(&times.real_s),
+        times_text(&times.simulated_s),
         times.error() * 100.0
     )
 }
 
 /// The longest time; with those of each copy if there are several.
-fn shown(times: &[f64]) -> String {
+fn times_text(times: &[f64]) -> String {
     let last = times.iter().copied().fold(0.0, f64::max);
     let each: Vec<String> = times.iter().map(|time| format!("{time:.1}")).collect();
     if times.len() == 1 { format!("{last:.2} s") } else { format!("{last:.2} s ({})", each.join(", ")) }

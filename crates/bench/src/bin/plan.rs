@@ -1,4 +1,4 @@
-//! `make bench-plan`: the simulator at the scale of the high-luminosity LHC, and what planning says to questions of the collaboration. Writes docs/results/plan.md.
+//! `make bench-plan`: the simulator at the scale of the high-luminosity LHC, and its answers to questions of a collaboration. Writes docs/results/plan.md.
 #![allow(clippy::print_stdout, reason = "a program that prints its progress and results")]
 
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use clap::Parser;
 use plan::simulate;
 use scenario::Scenario;
 
-/// Targets of the issue that this benchmark answers.
+/// The targets: wall time, memory, and events per second.
 const SECONDS_MAX: f64 = 600.0;
 const MEMORY_MAX_MB: f64 = 4000.0;
 const EVENTS_S_MIN: f64 = 1e6;
@@ -80,7 +80,7 @@ fn scale(seconds: f64) -> Result<ScaleResult> {
     let failed: u64 = outcome.work.iter().map(|work| work.failed).sum();
     let bytes: f64 = outcome.work.iter().map(|work| work.bytes).sum();
     let events_s = outcome.events as f64 / wall_s;
-    // A part of the day is held against its part of the ten minutes.
+    // A part of the day is compared with its part of the ten minutes.
     let wall_max_s = SECONDS_MAX * seconds / 86_400.0;
     let is_met = wall_s < wall_max_s && memory_mb < MEMORY_MAX_MB;
     let met = |is_met: bool| if is_met { "met" } else { "not met" };

@@ -147,7 +147,7 @@ fn plan_cells(args: &Args, bench: &WanBench, kinds: &[Kind], budget_s: f64) -> R
     } else if args.full {
         (plan::ranked(), "all".to_owned())
     } else {
-        let why = "those that an estimate says to fit into {} minutes, in this order: what targets are for at 303 ms (3 \
+        let why = "those that fit into {} minutes by an estimate, in this order: those with targets at 303 ms (3 \
                    rounds), all sets without loss at 0, 56, 7.5 and 142 ms, then the other losses, longest RTT first (1 \
                    round)";
         (plan::ranked(), why.replace("{}", &args.minutes.to_string()))

@@ -212,7 +212,7 @@ fn resident() -> Result<u64> {
     Ok(kilobytes * 1024)
 }
 
-fn shown(all: &[f64]) -> String {
+fn median_and_most(all: &[f64]) -> String {
     let middle = statistics::median(all.iter().copied()).unwrap_or_default();
     let most = all.iter().copied().fold(0.0, f64::max);
     format!("{middle:.1} ({most:.1} at most)")
@@ -251,7 +251,7 @@ fn run(args: &Args) -> Result<bool> {
         ),
         (
             spans.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ") + " of a pair in 1,000 rows at most, ms",
-            took.iter().map(|all| shown(all)).collect::<Vec<_>>().join(", "),
+            took.iter().map(|all| median_and_most(all)).collect::<Vec<_>>().join(", "),
             "100",
             slowest < 100.0,
         ),

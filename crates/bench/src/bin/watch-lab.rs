@@ -98,12 +98,12 @@ fn seconds(after: Option<Duration>) -> String {
 }
 
 fn markdown(head: &str, trials: &Trials, yellow: &[Option<Duration>], year: Option<usize>) -> (String, bool) {
-    let mut text = format!("# Faults in a mesh, and what a watch says\n\n{head}\n");
-    text += "A fault is found when an alarm is raised of a path and direction that meets it. What most alarms of these paths say an hour of compressed time \
-             later (where TCP tells: when all pairs have been tested once more) is held against the truth: cause, direction, segment. Faults of one round are there \
-             together. The last column is perfSONAR's dashboard with its shipped thresholds on the same packets (loss of 600 packets yellow from 1 %; \
+    let mut text = format!("# Faults in a mesh, and the alarms of a watch\n\n{head}\n");
+    text += "A fault is found when an alarm is raised for a path and direction that it affects. The cause, direction and segment of most alarms of these paths, an hour of \
+             compressed time later (for faults that only TCP shows: when all pairs have been tested once more), are compared with the truth. All faults of a round are \
+             present at the same time. The last column is perfSONAR's dashboard with its shipped thresholds on the same packets (loss of 600 packets yellow from 1 %; \
              its thresholds of throughput are 2 and 5 Gbit/s, whatever the link gives: red before and after).\n\n";
-    text += "| fault | found after | said | | 1 % dashboard |\n|---|---|---|---|---|\n";
+    text += "| fault | found after | named | | 1 % dashboard |\n|---|---|---|---|---|\n";
     for (outcome, yellow) in trials.outcomes.iter().zip(yellow) {
         let right = match (outcome.is_right, outcome.found_after) {
             (true, _) => "right",
@@ -133,7 +133,7 @@ fn markdown(head: &str, trials: &Trials, yellow: &[Option<Duration>], year: Opti
     );
     let _ = writeln!(
         text,
-        "| alarms in the lab of paths that met no fault, {:.0} minutes without any at first | {} | 0 | {} |",
+        "| alarms in the lab of paths without a fault, with {:.0} minutes without any fault at the start | {} | 0 | {} |",
         trials.clean.as_secs_f64() / 60.0,
         trials.false_alarms.len(),
         is_met(trials.false_alarms.is_empty())

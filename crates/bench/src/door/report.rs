@@ -138,7 +138,7 @@ fn verdict(row: &Row, met: &mut bool) -> String {
 fn idle(out: &mut String, rows: &[IdleRow]) -> Result<bool> {
     writeln!(
         out,
-        "\n## Idle connections\n\nEach has had one question answered. Target: below {} MB.\n",
+        "\n## Idle connections\n\nEach has had one request answered. Target: below {} MB.\n",
         IDLE_MAX / 1_000_000
     )?;
     out.push_str("| server | | connections | memory before, MB | with them, MB | threads | one more answer, ms | |\n");
@@ -180,10 +180,10 @@ fn idle(out: &mut String, rows: &[IdleRow]) -> Result<bool> {
 fn requests(out: &mut String, rows: &[RequestRow]) -> Result<bool> {
     writeln!(
         out,
-        "\n## Questions\n\nThe server held to one processor, one client on another with one connection; clear. \
+        "\n## Requests\n\nThe server is pinned to one processor, one client on another with one connection; clear. \
          Target: {REQUESTS_S_MIN:.0}/s.\n"
     )?;
-    out.push_str("| question | server | answers/s | |\n|---|---|---|---|\n");
+    out.push_str("| request | server | answers/s | |\n|---|---|---|---|\n");
     let mut met = true;
     for (kind, request, rates) in rows {
         let (text, enough) = match rates {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::judge::Verdict;
-use super::run::shown;
+use super::run::command_line;
 use super::runs::Planned;
 
 /// The circumstances of the measurement.
@@ -34,11 +34,11 @@ pub fn markdown(about: &Circumstances, outcomes: &[Outcome]) -> String {
          - Machine: {machine}\n\
          - Command: `{}`\n\
          - Back end: `tun`. **Every path here is emulated**: both ends and the network share one machine\n\
-         - Counted: every progress line (one a second) from the first tenth of the bytes on. Its error is the end that it\n  \
-           foretold less the end that came, of the job's whole time; a line that foretells nothing counts as 100 %\n\
+         - Counted: every progress line (one a second) from the first tenth of the bytes on. Its error is the\n  \
+           predicted end minus the real end, as a share of the job's whole time; a line without a prediction counts as 100 %\n\
          - A run is good where nine of ten of its lines are off by less than 10 %\n\n\
          **{good} of {} runs are good**; {} of {} lines are off by less than 10 %; {} are within the bound that they \
-         tell.\n",
+         report.\n",
         command.trim(),
         outcomes.len(),
         sum(|v| v.good),
@@ -55,7 +55,7 @@ pub fn markdown(about: &Circumstances, outcomes: &[Outcome]) -> String {
     out.push_str(
         "\n## Commands\n\nThe node, at site b: `longhaul serve --export data=TARGET:rw --anonymous rw`\n\n```text\n",
     );
-    let mut commands: Vec<String> = outcomes.iter().map(|(planned, _)| shown(planned)).collect();
+    let mut commands: Vec<String> = outcomes.iter().map(|(planned, _)| command_line(planned)).collect();
     commands.dedup();
     commands.iter().for_each(|command| out += &format!("{command}\n"));
     out + "```\n"
@@ -66,7 +66,7 @@ pub fn row(planned: &Planned, outcome: &Result<(Verdict, Option<String>), String
     let settings = &planned.path;
     let loss = settings.ab.split('"').nth(1).map(|loss| format!(", {loss}")).unwrap_or_default();
     let path = format!("{} ms, {} Mbit/s{loss}", settings.rtt_ms, settings.rate_mbit.unwrap_or_default());
-    let job = format!("{} {}", planned.load.shown(), planned.options);
+    let job = format!("{} {}", planned.load.description(), planned.options);
     let job = job.trim();
     match outcome {
         Err(error) => format!("| {path} | {job} | failed: {error} |\n"),

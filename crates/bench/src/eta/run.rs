@@ -90,7 +90,7 @@ fn arguments(planned: &Planned, source: &Path) -> Vec<String> {
 }
 
 /// The command as a user types it.
-pub fn shown(planned: &Planned) -> String {
+pub fn command_line(planned: &Planned) -> String {
     format!("longhaul {}", arguments(planned, Path::new("SOURCE")).join(" "))
 }
 

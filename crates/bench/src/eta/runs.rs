@@ -29,7 +29,7 @@ pub struct Planned {
 
 impl Load {
     /// A short description for the table.
-    pub fn shown(&self) -> String {
+    pub fn description(&self) -> String {
         match self {
             Load::Memory { bytes, pull } => {
                 let verb = if *pull { "pulled" } else { "pushed" };
@@ -102,7 +102,7 @@ mod tests {
         for planned in &all {
             assert!(lab::Scenario::read(&planned.path.scenario()).is_ok(), "{planned:?}");
         }
-        assert_eq!(all[0].load.shown(), "2.00 GB of zeros, pushed");
-        assert_eq!(all[21].load.shown(), "2 × 400 MB, then 15000 × 20 kB");
+        assert_eq!(all[0].load.description(), "2.00 GB of zeros, pushed");
+        assert_eq!(all[21].load.description(), "2 × 400 MB, then 15000 × 20 kB");
     }
 }

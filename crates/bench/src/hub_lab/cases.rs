@@ -27,7 +27,7 @@ const SETTLE_MAX: Duration = Duration::from_secs(5);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// The rate of the second that follows each sample, Mbit/s. Samples in the first `from` of the measurement are left out.
-pub fn seconds(samples: &[Sample], from: Duration) -> Vec<f64> {
+pub fn rates_of_seconds(samples: &[Sample], from: Duration) -> Vec<f64> {
     let Some(first) = samples.first() else { return Vec::new() };
     let mut rates = Vec::new();
     for (at, begin) in samples.iter().enumerate().filter(|(_, begin)| begin.at.duration_since(first.at) >= from) {
@@ -43,7 +43,7 @@ fn most(rates: &[f64]) -> f64 {
 }
 
 fn mean(samples: &[Sample], from: Duration) -> f64 {
-    let rates = seconds(samples, from);
+    let rates = rates_of_seconds(samples, from);
     rates.iter().sum::<f64>() / rates.len().max(1) as f64
 }
 
@@ -66,7 +66,7 @@ pub fn shares_and_marks(lab: &mut Collaboration<'_>) -> Result<Vec<Outcome>> {
         ensure!(begun.elapsed() < Duration::from_secs(30), "the transfers do not begin");
     }
     let samples = lab.sample_link(Duration::from_secs(12))?;
-    let all = seconds(&samples, SETTLE_MAX);
+    let all = rates_of_seconds(&samples, SETTLE_MAX);
     let mut sums = [0.0; 3];
     for _ in 0..8 {
         let rates_by_community = lab.rates_by_community()?;
@@ -233,9 +233,9 @@ mod tests {
     fn the_rate_of_every_second_is_taken() {
         // 100 Mbit/s, and 200 in the fourth second.
         let samples = samples(|tenth| if (30..40).contains(&tenth) { 2_500_000 } else { 1_250_000 }, 100);
-        let rates = seconds(&samples, Duration::ZERO);
+        let rates = rates_of_seconds(&samples, Duration::ZERO);
         assert!((most(&rates) - 200.0).abs() < 1e-6 && (rates[0] - 100.0).abs() < 1e-6);
-        assert!((most(&seconds(&samples, SETTLE_MAX)) - 100.0).abs() < 1e-6);
+        assert!((most(&rates_of_seconds(&samples, SETTLE_MAX)) - 100.0).abs() < 1e-6);
     }
 
     #[test]

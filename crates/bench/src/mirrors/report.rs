@@ -50,7 +50,7 @@ pub fn markdown(about: &Circumstances, rows: &[Row]) -> String {
            no loss, one machine for all\n\
          - Beside Longhaul: {other}\n\
          - Tail: (time of the last half) / (time of the first half); half is when the lines have carried half of the file's bytes\n\
-         - Best: what the tail would be if all that lines give were used to the end\n\
+         - Best: the tail if the whole capacity of the lines were used to the end\n\
          - Medians, with the least and the most; every copy is compared with its source\n\n\
          | case | client | runs | tail | best | seconds | carried beside the file |\n|---|---|---|---|---|---|---|\n",
         format!("make bench-mirrors {arguments}").trim(),
@@ -79,7 +79,9 @@ pub fn markdown(about: &Circumstances, rows: &[Row]) -> String {
             }
         }
     }
-    out.push_str("\n## Shares\n\nWhat each line carried of all, beside its part of the rates at first.\n\n");
+    out.push_str(
+        "\n## Shares\n\nThe share of all bytes that each line carried, beside its share of the rates at the start.\n\n",
+    );
     for (case, client, results) in rows.iter().filter(|(case, ..)| case.later.is_empty()) {
         let Ok(results) = results else { continue };
         let all: u64 = case.rates.iter().sum();

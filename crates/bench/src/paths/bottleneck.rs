@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::bed::{Iperf3Run, PathSettings};
 use super::iperf::{Flow, Load};
-use super::runner::{PathBench, Section, lateness_ms, mark, shown};
+use super::runner::{PathBench, Section, lateness_ms, mark, spread_text};
 use crate::statistics::{Spread, median, spread};
 
 /// IPv4 and TCP headers with timestamps.
@@ -93,7 +93,7 @@ fn table(section: &mut Section, paths: &[PathSettings], all: &[Vec<Sample>]) {
             samples.len().to_string(),
             format!("{:.2}", ideal(path)),
             format!("{:.2}", ideal(path) * percent.median / 100.0),
-            shown(percent, 3),
+            spread_text(percent, 3),
             judge(percent),
             format!("{:.2}", of(|sample| sample.late_ms)),
             format!("{:.0}", of(|sample| sample.others_percent)),

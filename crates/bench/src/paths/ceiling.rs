@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::bed::{Iperf3Run, PathSettings};
 use super::iperf::{Flow, Load};
-use super::runner::{PathBench, Section, lateness_ms, mark, shown};
+use super::runner::{PathBench, Section, lateness_ms, mark, spread_text};
 use crate::statistics::{median, spread};
 
 /// A path without a bottleneck.
@@ -106,7 +106,7 @@ fn table(section: &mut Section, cases: &[Case], all: &[Vec<Sample>]) {
         section.row(&[
             case.title.to_owned(),
             samples.len().to_string(),
-            shown(rate, 2),
+            spread_text(rate, 2),
             format!("{:.3}", of(|sample| sample.cpu_s_per_gb)),
             format!(
                 "{:.2}, {:.2}, {largest:.2}",

@@ -223,7 +223,7 @@ fn table(section: &mut Section, reached: &[CellResult]) {
                 };
                 let all: Vec<_> = (0..CONGESTIONS.len()).map(at).collect();
                 let mut cells = vec![ms.to_string(), format!("{:.1}", all[0].0.mathis())];
-                cells.extend(all.iter().map(|(_, reached)| reached.map_or_else(|| "-".to_owned(), shown)));
+                cells.extend(all.iter().map(|(_, reached)| reached.map_or_else(|| "-".to_owned(), result_text)));
                 let measured = || all.iter().filter_map(|(_, reached)| *reached);
                 cells.push(format!("{:.0}", measured().map(|reached| reached.others_percent).fold(0.0, f64::max)));
                 let limited = measured().filter(|reached| reached.limited.is_some());
@@ -240,7 +240,7 @@ fn table(section: &mut Section, reached: &[CellResult]) {
     }
 }
 
-fn shown(reached: &CellResult) -> String {
+fn result_text(reached: &CellResult) -> String {
     let footnote = if reached.is_repeated { "\\*" } else { "" };
     format!("{:.1}{footnote} ({}, {})", reached.mbit_s, reached.lost, reached.dropped)
 }

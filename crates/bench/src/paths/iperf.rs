@@ -72,7 +72,7 @@ impl Flow {
     }
 
     /// The command as a report shows it.
-    pub fn shown(&self) -> String {
+    pub fn command_line(&self) -> String {
         format!("iperf3 {}", self.arguments(if self.v6 { "B6" } else { "B" }).join(" "))
     }
 }
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(flow.arguments("10.0.0.2").join(" "), "-c 10.0.0.2 -J -t 10 -O 12 -C cubic -P 4 -l 1M");
         let flow =
             Flow { load: Load::Udp { bit_s: 2e8, bytes: 1472, buffer: 4096 }, v6: true, omit_s: 0, measure_s: 8 };
-        assert_eq!(flow.shown(), "iperf3 -c B6 -J -t 8 -u -b 200000000 -l 1472 -w 4096");
+        assert_eq!(flow.command_line(), "iperf3 -c B6 -J -t 8 -u -b 200000000 -l 1472 -w 4096");
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub fn markdown(about: &Circumstances, sections: &[Section], has_picture: bool) 
          - Command: `{}`; ceiling and bottleneck in {rounds} interleaved rounds, medians (least to most)\n\
          - Back end: `tun`. **Every number here is emulated**: both ends and the network share one machine.\n\
          - Load: {iperf}, memory to memory; its receiver's rate counts. Sites have the lab's own settings (profile dtn)\n\
-         - others: what everybody else kept processors busy with meanwhile, in % of one: /proc/stat without this program\n  \
+         - others: the processor time of other programs meanwhile, in % of one processor: /proc/stat without this program\n  \
            and its children, by ticks of 10 ms\n\
          - lab: `emulator-limited` and why, where the lab and not its scenario was the limit\n",
         command.trim()

@@ -110,7 +110,7 @@ impl Section {
 
     /// Adds the arguments of iperf3, each only once.
     pub fn command(&mut self, flow: &Flow) {
-        let command = flow.shown();
+        let command = flow.command_line();
         if !self.commands.contains(&command) {
             self.commands.push(command);
         }
@@ -140,7 +140,7 @@ pub fn lateness_ms(lateness: &Lateness) -> [f64; 3] {
 }
 
 /// A median with the least and the largest value, as text.
-pub fn shown(spread: Spread, digits: usize) -> String {
+pub fn spread_text(spread: Spread, digits: usize) -> String {
     let Spread { median, least, most } = spread;
     format!("{median:.digits$} ({least:.digits$} to {most:.digits$})")
 }

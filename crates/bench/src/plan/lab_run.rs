@@ -54,7 +54,7 @@ impl CellTimes {
 ///
 /// # Errors
 /// The cell makes no scenario, or its work does not end.
-pub fn simulated(cell: &Cell) -> Result<Vec<f64>> {
+pub fn simulated_times(cell: &Cell) -> Result<Vec<f64>> {
     let text = cell.scenario();
     let scenario = Scenario::read(&text).map_err(|problem| anyhow!("{problem}\n{text}"))?;
     let outcome = simulate(&scenario, None, &mut |_| true);
@@ -71,7 +71,7 @@ impl LabBench<'_> {
         let dir = tempfile::Builder::new().prefix("cell-").tempdir_in(self.scratch)?;
         let text = cell.scenario();
         let mut scenario = Scenario::read(&text).map_err(|problem| anyhow!("{problem}\n{text}"))?;
-        // Events count from the begin of the copies, as in the simulator: the nodes are up before.
+        // Events count from the beginning of the copies, as in the simulator: the nodes are up before.
         let mut events = std::mem::take(&mut scenario.events);
         events.reverse();
         let sources: Vec<PathBuf> = cell

@@ -67,11 +67,11 @@ pub fn run(bench: &Datagrams<'_>, accounts: &Accounts) -> Result<(String, Vec<Ve
     let mut out = String::from("\n## Datagrams\n");
     let mut verdicts = Vec::new();
     let (node, key) = bench.node(accounts)?;
-    let start_iperf3_server = start_iperf3_server(accounts, "iperf3-udp", bench.scratch)?;
+    let iperf3_server = start_iperf3_server(accounts, "iperf3-udp", bench.scratch)?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..bench.rounds {
         ours.push(bench.run_at_highest_rate(node.port, &key)?);
-        theirs.push(bench.run_iperf3_at_highest_rate(start_iperf3_server.port)?);
+        theirs.push(bench.run_iperf3_at_highest_rate(iperf3_server.port)?);
     }
     out += "\nAs fast as it goes, 8972 bytes each, one flow (least to most):\n\n";
     out += "| | sent, Gbit/s | received, Gbit/s | lost |\n|---|---|---|---|\n";
@@ -99,7 +99,7 @@ pub fn run(bench: &Datagrams<'_>, accounts: &Accounts) -> Result<(String, Vec<Ve
             deviation <= SPACING_ERROR_MAX,
         ));
     }
-    drop((node, start_iperf3_server));
+    drop((node, iperf3_server));
     out += "\nCounts over an emulated path of 10 ms (20,000 datagrams a second; faults for two seconds of four):\n\n";
     out += "| fault | lost: lab, probe | twice: lab, probe | late: lab, probe |\n|---|---|---|---|\n";
     for (name, words) in FAULTS {

@@ -131,7 +131,7 @@ pub const FAULTS: [Fault; 21] = [
     ),
     fault("1 % twice forward", path!("ab = { duplicate = \"1%\" }"), "duplicates", "forward", "network"),
     fault(
-        "one of four ways loses 2 % forward",
+        "one of four members loses 2 % forward",
         path!("hops = 1\necmp = 4\n[path.a-b.member.2]\nab = { loss = \"2%\" }"),
         "lossy_member",
         "forward",
@@ -226,8 +226,9 @@ fn judge(fault: &Fault, result: &Value) -> (String, bool) {
 
 /// Writes the table; returns it, and whether enough faults were found: nine of ten, and none on a clean path.
 pub fn markdown(head: &str, outcomes: &[Outcome]) -> (String, bool) {
-    let mut text = format!("# Faults in emulated paths, and what `longhaul probe all` says first\n\n{head}\n\n");
-    text += "| fault | found | said first, run by run | lab was the limit |\n| --- | --- | --- | --- |\n";
+    let mut text =
+        format!("# Faults in emulated paths, and the first cause that `longhaul probe all` reports\n\n{head}\n\n");
+    text += "| fault | found | first cause, run by run | lab was the limit |\n| --- | --- | --- | --- |\n";
     for outcome in outcomes {
         let first_causes: Vec<&str> = outcome.first_causes.iter().map(|(cause, _)| cause.as_str()).collect();
         let found = if outcome.is_found() { "yes" } else { "**no**" };

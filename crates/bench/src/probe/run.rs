@@ -29,12 +29,12 @@ impl Bench<'_> {
     /// A server does not start, or a test gives no numbers.
     pub fn run(&self, accounts: &Accounts, streams: u32) -> Result<Vec<Row>> {
         let node = self.node(accounts)?;
-        let start_iperf3_server = start_iperf3_server(accounts, "iperf3", self.scratch)?;
+        let iperf3_server = start_iperf3_server(accounts, "iperf3", self.scratch)?;
         let mut rows = Tool::ALL.map(|tool| Row { tool, streams, samples: Vec::new() }).to_vec();
         // The first run of each tool warms caches and does not count.
         for round in 0..=self.rounds {
             for row in &mut rows {
-                let server = if row.tool == Tool::Probe { &node } else { &start_iperf3_server };
+                let server = if row.tool == Tool::Probe { &node } else { &iperf3_server };
                 let sample = self.run_once(accounts, row.tool, server, streams)?;
                 if round > 0 {
                     row.samples.push(sample);

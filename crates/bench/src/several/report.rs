@@ -20,7 +20,7 @@ pub struct Circumstances {
 /// A case and its runs.
 pub type Row = (Case, Vec<Result<TransferResult, String>>);
 
-fn shown(values: impl Iterator<Item = f64>, digits: usize) -> String {
+fn spread_text(values: impl Iterator<Item = f64>, digits: usize) -> String {
     spread(values)
         .map_or_else(|| "–".to_owned(), |s| format!("{:.digits$} ({:.digits$}–{:.digits$})", s.median, s.least, s.most))
 }
@@ -38,15 +38,15 @@ pub fn row((case, results): &Row) -> String {
         notes.push(format!("{limited} emulator-limited"));
     }
     let steady_mbit_s =
-        if case.cut == Cut::None { shown(good.iter().map(|c| c.steady_mbit_s), 1) } else { "–".to_owned() };
-    let payload = shown(good.iter().map(|c| case.bytes as f64 * 8e-6 / c.seconds), 1);
-    let parts = shown(good.iter().map(|c| c.carried_bytes[0] as f64 / c.carried_bytes[1].max(1) as f64), 2);
-    let recovery_s = shown(good.iter().filter_map(|c| c.recovery_s), 1);
+        if case.cut == Cut::None { spread_text(good.iter().map(|c| c.steady_mbit_s), 1) } else { "–".to_owned() };
+    let payload = spread_text(good.iter().map(|c| case.bytes as f64 * 8e-6 / c.seconds), 1);
+    let parts = spread_text(good.iter().map(|c| c.carried_bytes[0] as f64 / c.carried_bytes[1].max(1) as f64), 2);
+    let recovery_s = spread_text(good.iter().filter_map(|c| c.recovery_s), 1);
     format!(
         "| {} | {} | {} | {steady_mbit_s} | {payload} | {parts} | {recovery_s} | {} |\n",
         case.title,
         good.len(),
-        shown(good.iter().map(|c| c.seconds), 1),
+        spread_text(good.iter().map(|c| c.seconds), 1),
         notes.join("; ")
     )
 }
@@ -74,7 +74,7 @@ pub fn markdown(about: &Circumstances, rows: &[Row]) -> String {
          - Two paths, 20 and 60 ms, queues of 50 ms, MTU 1500; {ends}\n\
          - Steady: the most that both paths carried for ten seconds, headers included (payload is 96 % of it). Whole job: its payload\n  \
            over its time, slow start and the search for the rate included. Parts: the path of 20 ms over the one of 60 ms\n\
-         - Back: from the cut (of both: from its end) until what is left carries 90 % of its rate, over half a second, and goes on to\n\
+         - Back: from the cut (of both: from its end) until the remaining paths carry 90 % of their rate over half a second, and continue to\n\
          - Medians, with the least and the most; cut copies are compared with their source\n\n\
          | case | runs | seconds | steady Mbit/s | whole job Mbit/s | parts | back after s | |\n|---|---|---|---|---|---|---|---|\n",
         format!("make bench-{what} {arguments}").trim(),

@@ -6,7 +6,7 @@ use super::cell::{Cell, Set, all};
 use super::ideal::Bottleneck;
 use super::rounds::{Outcome, Results, ToolRuns, Verdict};
 use super::verdict::{JudgedTarget, judge};
-use crate::paths::runner::{mark, shown};
+use crate::paths::runner::{mark, spread_text};
 
 /// The circumstances of the measurement.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ fn head(out: &mut String, about: &Circumstances) {
          - Command: `{}`\n\
          - **Every number here is emulated**: both ends and the network (back end `tun`) share one machine\n\
          - Path: bottleneck {rate} Mbit/s of IP bytes, MTU {mtu}, queue {queue}; loss in the direction of the data alone;\n  \
-           sites with the profile dtn. A lab of its own for each run; tools of a round meet the same seed of chance\n\
+           sites with the profile dtn. A lab of its own for each run; all tools of a round get the same seed\n\
          - Files: {file_system} at both sites; sets are the same for all, hot in memory, their copies removed after each \
          run\n\
          - Congestion control: {congestion}\n\
@@ -72,7 +72,7 @@ fn head(out: &mut String, about: &Circumstances) {
          - capped: ended after {cap_s:.0} s, and not run again in that cell; beside it the share of the bytes that had \
          arrived\n\
          - CPU: seconds of client and server per 10^9 bytes, by /proc in ticks of 10 ms\n\
-         - others: what everybody else kept processors busy with meanwhile, in % of one\n\
+         - others: the processor time of other programs meanwhile, in % of one processor\n\
          - lab: `emulator-limited` and why, where the lab and not its scenario was the limit\n\
          - Longhaul runs without any option (`-r` says that a directory is meant), sealed and verified; peers in clear.\n  \
            memory: zeros into nothing. iperf3 sends for the ideal time, rounded up to seconds; its receiver's rate counts, and\n  \
@@ -90,10 +90,10 @@ fn head(out: &mut String, about: &Circumstances) {
     let _ = write!(
         out,
         "- Cells: {choice}\n\n\
-         Shares of the bottleneck. Gross: payload × 8 / wall / rate. Net, which targets are for: ideal / wall, where\n\n\
+         Shares of the bottleneck. Gross: payload × 8 / wall / rate. Net, to which the targets refer: ideal / wall, where\n\n\
          ```text\nideal = payload × MTU / (MTU - 52) × 8 / rate + slow start\n\
          slow start = RTT × log2(BDP / (10 × (MTU - 52)))      # from ten segments to one BDP, doubling each RTT\n```\n\n\
-         What is carried during slow start is not taken off, so a little more than 100 % is possible.\n"
+         The bytes that slow start carries are not subtracted, so a little more than 100 % is possible.\n"
     );
 }
 
@@ -168,7 +168,7 @@ fn cells(about: &Circumstances, outcome: &Outcome, tool_runs: &ToolRuns) -> Vec<
                 about.bottleneck.net_share(outcome.bytes, rtt_s, wall_s),
             );
             let rate = outcome.bytes as f64 * 8e-6 / wall_s;
-            [shown(spread, 2), format!("{rate:.1}"), percent(gross), percent(net)]
+            [spread_text(spread, 2), format!("{rate:.1}"), percent(gross), percent(net)]
         }
         Some(Verdict::Capped(share)) => {
             let arrived = share.map(|share| format!(" ({} % had arrived)", percent(share))).unwrap_or_default();

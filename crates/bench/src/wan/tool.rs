@@ -341,7 +341,7 @@ mod tests {
         }
     }
 
-    fn shown(kind: Kind, set: Set) -> Vec<String> {
+    fn client_commands(kind: Kind, set: Set) -> Vec<String> {
         let programs = Programs { longhaul: "longhaul".into(), fdt: Some("fdt.jar".into()) };
         let commands = Tool { kind, is_bbr: false }.clients(&programs, &job(set));
         commands.iter().map(|command| command.join(" ")).collect()
@@ -349,15 +349,15 @@ mod tests {
 
     #[test]
     fn clients_run_the_commands_that_users_type() {
-        assert_eq!(shown(Longhaul, Set::Large), ["longhaul cp /s/x lh://10.0.0.2/d/run/copy"]);
-        assert_eq!(shown(Longhaul, Set::Small), ["longhaul cp -r /s/x lh://10.0.0.2/d/run/copy"]);
-        assert_eq!(shown(LonghaulMemory, Set::Large), ["longhaul cp zero:7 lh://10.0.0.2/null:"]);
-        assert_eq!(shown(Iperf3, Set::Large), ["iperf3 -c 10.0.0.2 -J -l 1M -t 11"]);
-        assert_eq!(shown(Xrdcp, Set::Large), ["xrdcp --silent /s/x root://10.0.0.2//t/run/copy"]);
+        assert_eq!(client_commands(Longhaul, Set::Large), ["longhaul cp /s/x lh://10.0.0.2/d/run/copy"]);
+        assert_eq!(client_commands(Longhaul, Set::Small), ["longhaul cp -r /s/x lh://10.0.0.2/d/run/copy"]);
+        assert_eq!(client_commands(LonghaulMemory, Set::Large), ["longhaul cp zero:7 lh://10.0.0.2/null:"]);
+        assert_eq!(client_commands(Iperf3, Set::Large), ["iperf3 -c 10.0.0.2 -J -l 1M -t 11"]);
+        assert_eq!(client_commands(Xrdcp, Set::Large), ["xrdcp --silent /s/x root://10.0.0.2//t/run/copy"]);
         let tuned = "globus-url-copy -r -cd -fast -pp -cc 32 -p 4 file:///s/x/ ftp://10.0.0.2:2811/t/run/copy/";
-        assert_eq!(shown(GridftpTuned, Set::Mixed), [tuned]);
-        assert_eq!(shown(Fdt, Set::Small), ["java -jar fdt.jar -c 10.0.0.2 -p 54321 -P 8 -r -d /t/run /s/x"]);
-        let many = shown(GridftpMany, Set::Split);
+        assert_eq!(client_commands(GridftpTuned, Set::Mixed), [tuned]);
+        assert_eq!(client_commands(Fdt, Set::Small), ["java -jar fdt.jar -c 10.0.0.2 -p 54321 -P 8 -r -d /t/run /s/x"]);
+        let many = client_commands(GridftpMany, Set::Split);
         assert_eq!(many.len(), 16);
         assert!(many[15].ends_with("file:///s/x/00/00015.dat ftp://10.0.0.2:2811/t/run/copy/00/00015.dat"));
     }

@@ -57,11 +57,11 @@ impl ReflectorAtSite {
         socket.set_nonblocking(true)?;
         let clock = Arc::<AdjustableClock>::default();
         let stop = Stop::default();
-        let its_clock = Arc::clone(&clock);
-        let its_stop = stop.clone();
+        let thread_clock = Arc::clone(&clock);
+        let thread_stop = stop.clone();
         let answer = move || {
             // Packets that the reflector cannot answer appear as loss.
-            let _ = serve(&socket, &its_stop, &*its_clock, &mut Reflector::default(), &|_| Trust::Symmetric);
+            let _ = serve(&socket, &thread_stop, &*thread_clock, &mut Reflector::default(), &|_| Trust::Symmetric);
         };
         let thread = std::thread::Builder::new().name("reflector".into()).spawn(answer)?;
         Ok(ReflectorAtSite { clock, stop, thread: Some(thread) })

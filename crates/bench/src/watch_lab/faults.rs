@@ -126,7 +126,7 @@ pub const ROUNDS: [Round; 11] = [
     ),
     minutes(
         &[Fault {
-            name: "packets take the way over the south",
+            name: "packets take the path over the south",
             method: FaultMethod::Path {
                 path: "west-east",
                 direction: Some(0),

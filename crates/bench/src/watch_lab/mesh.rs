@@ -177,7 +177,7 @@ impl<'a> Mesh<'a> {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    fn ask<T: serde::de::DeserializeOwned>(&self, words: &[&str]) -> Result<T> {
+    fn query<T: serde::de::DeserializeOwned>(&self, words: &[&str]) -> Result<T> {
         let text = self.command(words, None)?;
         Ok(serde_json::from_str(text.lines().next().unwrap_or_default())?)
     }
@@ -187,7 +187,7 @@ impl<'a> Mesh<'a> {
     /// # Errors
     /// The watch does not answer.
     pub fn alarms(&self) -> Result<Vec<Alarm>> {
-        let alarms: Alarms = self.ask(&["watch", "alarms", "--since", "12h", "--json"])?;
+        let alarms: Alarms = self.query(&["watch", "alarms", "--since", "12h", "--json"])?;
         Ok(alarms.alarms)
     }
 
@@ -201,7 +201,7 @@ impl<'a> Mesh<'a> {
             let halves = grid.cells.iter().flat_map(|cell| [&cell.forward, &cell.reverse]);
             !grid.cells.is_empty() && halves.into_iter().all(|half| half.health != Health::Unknown)
         };
-        while !is_measured(&self.ask(&["watch", "grid", "--json"])?) {
+        while !is_measured(&self.query(&["watch", "grid", "--json"])?) {
             ensure!(begun.elapsed() < TCP_EVERY * 4, "not all pairs are measured; {}", self.dir.display());
             self.wait(POLL_INTERVAL)?;
         }

@@ -53,7 +53,7 @@ pub fn run(mesh: &Mesh<'_>, wanted: impl Fn(&str) -> bool) -> Result<Trials> {
     let mut trials = Trials { clean: begun.elapsed(), ..Trials::default() };
     trials.false_alarms.extend(mesh.alarms()?.into_iter().filter(|alarm| alarm.kind != AlarmKind::Stale));
     for alarm in &trials.false_alarms {
-        println!("before any fault: {}", shown(alarm));
+        println!("before any fault: {}", alarm_text(alarm));
     }
     for round in ROUNDS.iter().filter(|round| round.faults.iter().any(|fault| wanted(fault.name))) {
         run_round(mesh, round, &mut trials)?;
@@ -99,7 +99,7 @@ fn run_round(mesh: &Mesh<'_>, round: &Round, trials: &mut Trials) -> Result<()> 
         trials.outcomes.push(outcome);
     }
     for alarm in &raised {
-        println!("    {}", shown(alarm));
+        println!("    {}", alarm_text(alarm));
     }
     let met = |alarm: &Alarm| round.faults.iter().any(|fault| passes(alarm, fault.segment));
     trials.false_alarms.extend(raised.into_iter().filter(|alarm| !met(alarm)));
@@ -144,7 +144,7 @@ fn judge(fault: &Fault, found_after: Option<Duration>, span: [SystemTime; 2], ra
     }
 }
 
-fn shown(alarm: &Alarm) -> String {
+fn alarm_text(alarm: &Alarm) -> String {
     let direction = alarm.direction.map(|direction| format!(" {direction:?}")).unwrap_or_default();
     let ended = if alarm.ended.is_some() { " (over)" } else { "" };
     format!(

@@ -12,12 +12,12 @@ use wire::mover::{Answer, MoverMessage, StreamQuery};
 use wire::{Frame, WireError};
 
 use crate::error::Error;
-use crate::movers::{BEAT, LEASE};
+use crate::movers::{LEASE, LEASE_REQUEST_EVERY};
 
 /// How often a stream that waits for an answer checks whether its connection is lost.
-const LOOK: Duration = Duration::from_millis(250);
+const CHECK_EVERY: Duration = Duration::from_millis(250);
 /// How often a stream that waits for the lease checks again.
-const SOON: Duration = Duration::from_millis(20);
+const LEASE_CHECK_EVERY: Duration = Duration::from_millis(20);
 
 /// The channel that all streams of a delegated session share.
 pub(super) struct CoordinatorChannel {
@@ -120,11 +120,11 @@ impl CoordinatorChannel {
         Ok(None)
     }
 
-    /// Asks for a new lease every [`BEAT`].
+    /// Asks for a new lease every [`LEASE_REQUEST_EVERY`].
     pub fn tick(&self) {
         let now = self.now_ms();
         let requested = self.lease_requested_ms.load(Ordering::Acquire);
-        if requested == 0 || now >= requested + BEAT.as_millis() as u64 {
+        if requested == 0 || now >= requested + LEASE_REQUEST_EVERY.as_millis() as u64 {
             self.lease_requested_ms.store(now.max(1), Ordering::Release);
             self.send(MoverMessage::Beat(now));
         }
@@ -137,7 +137,7 @@ impl CoordinatorChannel {
             if self.is_closed() || Instant::now() >= deadline {
                 return false;
             }
-            std::thread::sleep(SOON);
+            std::thread::sleep(LEASE_CHECK_EVERY);
         }
         !self.is_closed()
     }
@@ -166,7 +166,7 @@ impl CoordinatorChannel {
         self.failure.lock().take()
     }
 
-    pub fn moved(&self, bytes: u64) {
+    pub fn note_moved(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
@@ -187,7 +187,7 @@ impl StreamChannel<'_> {
     pub fn query(&self, query: StreamQuery) -> Option<Answer> {
         self.report(query);
         loop {
-            match self.answers.recv_timeout(LOOK) {
+            match self.answers.recv_timeout(CHECK_EVERY) {
                 Ok(answer) => return Some(answer),
                 Err(RecvTimeoutError::Timeout) if !(self.is_lost)() => {}
                 Err(_) => return None,

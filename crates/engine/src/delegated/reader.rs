@@ -95,7 +95,7 @@ impl Reader {
                 return Ok(());
             }
             stream.send(&pending.parts, &mut buffer)?;
-            self.coordinator.moved(bytes);
+            self.coordinator.note_moved(bytes);
         }
     }
 

@@ -133,7 +133,7 @@ impl Writer {
             if !goes_on {
                 return Ok(());
             }
-            self.coordinator.moved(bytes);
+            self.coordinator.note_moved(bytes);
         }
     }
 
@@ -335,7 +335,7 @@ mod tests {
     use store::posix::{Links, Posix};
 
     use super::*;
-    use crate::movers::BEAT;
+    use crate::movers::LEASE_REQUEST_EVERY;
 
     const PART: Part = Part { file: 7, offset: 2, len: 3, crc32c: 0, hole: false, whole: false };
 
@@ -428,11 +428,11 @@ mod tests {
 
     #[test]
     fn nothing_is_written_without_a_lease() {
-        let lasts = Duration::from_millis(200);
-        let fixture = Fixture::leased(lasts);
+        let lease_length = Duration::from_millis(200);
+        let fixture = Fixture::leased(lease_length);
         let began = Instant::now();
         assert!(matches!(fixture.write_block(|| {}), WriteOutcome::Over));
-        assert!(began.elapsed() >= lasts && BEAT < LEASE, "the mover waited for its lease");
+        assert!(began.elapsed() >= lease_length && LEASE_REQUEST_EVERY < LEASE, "the mover waited for its lease");
         assert_eq!(fixture.written(), b"");
     }
 

@@ -40,7 +40,7 @@ impl MoverCoordination {
         let StreamHelpers::Movers(peers, order) = &terms.help else { return };
         let Some(suite) = terms.suite.get().filter(|_| self.movers.is_none()) else { return };
         let Some(side) = Arc::clone(&pool.side).for_movers() else { return };
-        if Movers::pay_off(&pool.side.progress()) {
+        if Movers::are_worthwhile(&pool.side.progress()) {
             let delegation = DelegationTerms { secret: terms.secret.clone(), suite: *suite, order: (**order).clone() };
             self.movers = Some(Movers::begin(peers, delegation, side, link.waker()));
         }

@@ -48,7 +48,7 @@ pub(super) struct StreamDemand {
     /// For all paths together, by the settings of the job.
     pub by_settings: u32,
     /// The bound on all paths together.
-    pub most: u32,
+    pub streams_max: u32,
 }
 
 impl Path {
@@ -176,9 +176,9 @@ impl Paths {
             (0, by_evidence) => by_evidence,
             (by_settings, _) => part(by_settings),
         };
-        let most = demand.most;
-        if most > 0 {
-            wanted = wanted.min(part(most));
+        let streams_max = demand.streams_max;
+        if streams_max > 0 {
+            wanted = wanted.min(part(streams_max));
         }
         let running: usize = self.all.iter().map(|path| path.streams.len()).sum();
         let path = &mut self.all[at];
@@ -189,7 +189,7 @@ impl Paths {
         }
         let wanted = if proven { wanted } else { wanted.min(1) };
         let lacks = wanted.saturating_sub(path.streams.len() as u32);
-        if most > 0 { lacks.min(most.saturating_sub(running as u32)) } else { lacks }
+        if streams_max > 0 { lacks.min(streams_max.saturating_sub(running as u32)) } else { lacks }
     }
 }
 
@@ -205,8 +205,8 @@ mod tests {
         StreamAddress { at: at(number), delegated_session: None }
     }
 
-    fn demand([by_evidence, first, by_settings, most]: [u32; 4]) -> StreamDemand {
-        StreamDemand { by_evidence, first, by_settings, most }
+    fn demand([by_evidence, first, by_settings, streams_max]: [u32; 4]) -> StreamDemand {
+        StreamDemand { by_evidence, first, by_settings, streams_max }
     }
 
     fn paths(others: u8) -> Paths {
@@ -303,8 +303,8 @@ mod tests {
         let now = Instant::now();
         paths.all[0].streams.insert(1);
         paths.all[1].streams.insert(2);
-        let wanted = |paths: &mut Paths, asked, most| {
-            [0, 1].map(|path| paths.lacking(path, now, demand([0, 8, asked, most]), |_| true) + 1)
+        let wanted = |paths: &mut Paths, asked, streams_max| {
+            [0, 1].map(|path| paths.lacking(path, now, demand([0, 8, asked, streams_max]), |_| true) + 1)
         };
         assert_eq!(wanted(&mut paths, 5, 0), [3, 2]);
         assert_eq!(wanted(&mut paths, 0, 6), [3, 3]);

@@ -216,7 +216,9 @@ impl Sampler {
         self.first_seen.retain(|stream, _| ids.contains(stream));
         let carries = ids.iter().any(|stream| pool.has_carried(*stream));
         let is_mute = |stream: &u32, first_seen: &Instant| {
-            now.duration_since(*first_seen) >= MUTE_AFTER && !pool.has_carried(*stream) && pool.side.owes(*stream)
+            now.duration_since(*first_seen) >= MUTE_AFTER
+                && !pool.has_carried(*stream)
+                && pool.side.has_unacknowledged(*stream)
         };
         ids.into_iter()
             .filter(|stream| carries && is_mute(stream, self.first_seen.entry(*stream).or_insert(now)))
@@ -253,8 +255,8 @@ impl Sampler {
         } else {
             self.peer.as_ref().map_or(0, |peer| peer.capacity_bit_s / 8)
         };
-        let most = share.report(arrived.saturating_sub(before) as f64 / span, capacity as f64);
-        self.share_bytes_s = most.map_or(0, |most| most as u64);
+        let share_bytes_s = share.report(arrived.saturating_sub(before) as f64 / span, capacity as f64);
+        self.share_bytes_s = share_bytes_s.map_or(0, |bytes_s| bytes_s as u64);
     }
 
     /// Bounds the unsent bytes of each socket to a tenth of a second: a stream must carry what it was dealt, and a job ends when

@@ -16,7 +16,7 @@ use pilot::path_set::Path;
 use sys::waker::Waker;
 use wire::join::{Join, SessionId};
 
-use super::{Driven, StreamTerms, TICK};
+use super::{JobFacts, StreamTerms, TICK};
 use crate::dial::Dial;
 use crate::error::{Error, Result};
 use crate::link::Link;
@@ -87,7 +87,7 @@ pub(super) fn path(role: SealingEnd, socket: &TcpStream) -> Option<Path> {
 }
 
 /// The state that stream threads share.
-struct Common {
+struct Shared {
     terms: StreamTerms,
     side: Arc<dyn Side>,
     streams: Mutex<HashMap<u32, PooledStream>>,
@@ -103,12 +103,12 @@ struct Common {
 }
 
 /// Counts a connection that is being dialled, until it is dropped.
-struct Dialling(Arc<Common>);
+struct Dialling(Arc<Shared>);
 
 impl Dialling {
-    fn begin(common: &Arc<Common>) -> Dialling {
-        common.dialling.fetch_add(1, Ordering::AcqRel);
-        Dialling(Arc::clone(common))
+    fn begin(shared: &Arc<Shared>) -> Dialling {
+        shared.dialling.fetch_add(1, Ordering::AcqRel);
+        Dialling(Arc::clone(shared))
     }
 }
 
@@ -126,12 +126,12 @@ pub(super) struct StreamPool {
     pub peer: String,
     pub timeouts: Timeouts,
     pub running: usize,
-    common: Arc<Common>,
-    ended: Sender<StreamEnd>,
+    shared: Arc<Shared>,
+    end_sender: Sender<StreamEnd>,
     waker: Waker,
 }
 
-impl Common {
+impl Shared {
     fn streams(&self) -> MutexGuard<'_, HashMap<u32, PooledStream>> {
         self.streams.lock()
     }
@@ -179,10 +179,10 @@ impl Common {
 
 impl StreamPool {
     pub(super) fn new(link: &Link, side: &Arc<dyn Side>, terms: StreamTerms) -> StreamPool {
-        let (ended, ends) = channel();
+        let (end_sender, ends) = channel();
         let peer = link.peer().to_owned();
         let timeouts = *link.timeouts();
-        let common = Common {
+        let shared = Shared {
             terms: terms.clone(),
             side: Arc::clone(side),
             streams: Mutex::default(),
@@ -192,23 +192,25 @@ impl StreamPool {
             dialling: AtomicUsize::new(0),
             probes_paths: AtomicBool::new(false),
         };
-        let common = Arc::new(common);
+        let shared = Arc::new(shared);
         let waker = link.waker();
-        StreamPool { side: Arc::clone(side), terms, ends, peer, timeouts, running: 0, common, ended, waker }
+        StreamPool { side: Arc::clone(side), terms, ends, peer, timeouts, running: 0, shared, end_sender, waker }
     }
 
     /// Opens a stream with `open` and runs it, on a new thread.
     pub(super) fn start(&mut self, open: impl FnOnce(&StreamTerms) -> Result<DataStream> + Send + 'static, id: u32) {
-        let (common, ended, waker) = (Arc::clone(&self.common), self.ended.clone(), self.waker.clone());
+        let shared = Arc::clone(&self.shared);
+        let end_sender = self.end_sender.clone();
+        let waker = self.waker.clone();
         self.running += 1;
         let run = move || {
-            let end = open(&common.terms).and_then(|stream| common.carry(stream));
-            let _ = ended.send(end.unwrap_or_else(|error| StreamEnd::failed(id, error)));
+            let end = open(&shared.terms).and_then(|stream| shared.carry(stream));
+            let _ = end_sender.send(end.unwrap_or_else(|error| StreamEnd::failed(id, error)));
             waker.wake();
         };
         if let Err(source) = std::thread::Builder::new().name(format!("stream-{id}")).spawn(run) {
             // The receiver of this end counts the stream as ended.
-            let _ = self.ended.send(StreamEnd::failed(id, Error::Host { doing: "start a thread", source }));
+            let _ = self.end_sender.send(StreamEnd::failed(id, Error::Host { doing: "start a thread", source }));
         }
     }
 
@@ -229,8 +231,10 @@ impl StreamPool {
     /// Dials a stream after a pause. It joins `delegated_session`, or this session where that is none.
     pub(super) fn dial(&mut self, to: &Arc<dyn Dial>, delegated_session: Option<SessionId>, id: u32, after: Duration) {
         let to = Arc::clone(to);
-        let (timeouts, peer, common) = (self.timeouts, self.peer.clone(), Arc::clone(&self.common));
-        let dialling = Dialling::begin(&common);
+        let timeouts = self.timeouts;
+        let peer = self.peer.clone();
+        let shared = Arc::clone(&self.shared);
+        let dialling = Dialling::begin(&shared);
         let open = move |terms: &StreamTerms| {
             let other = delegated_session.map(|session| terms.delegated(session));
             let terms = other.as_ref().unwrap_or(terms);
@@ -239,7 +243,7 @@ impl StreamPool {
             drop(dialling);
             let socket = dialled.map_err(|source| Error::Connect { to: peer.clone(), source })?;
             // A join for a job that is over might be taken for the next one's.
-            if common.over.load(Ordering::Acquire) {
+            if shared.over.load(Ordering::Acquire) {
                 return Err(Error::Interrupted);
             }
             let mut join = Join { session: terms.session, stream: id, sealed: terms.is_sealed(), code: [0; 32] };
@@ -257,12 +261,12 @@ impl StreamPool {
 
     /// Keeps the streams of a job that has succeeded. Must be called before the job's side is closed, which ends the streams.
     pub(super) fn keep(&self) {
-        self.common.keep.store(true, Ordering::Release);
+        self.shared.keep.store(true, Ordering::Release);
     }
 
     /// Ends all streams and waits for their threads, within bounds.
-    pub(super) fn shut_down(&mut self, driven: &mut Driven, keeps_streams: bool) {
-        self.common.over.store(true, Ordering::Release);
+    pub(super) fn shut_down(&mut self, job_facts: &mut JobFacts, keeps_streams: bool) {
+        self.shared.over.store(true, Ordering::Release);
         // Everything has arrived, or nothing more will: no stream is waited for.
         if !keeps_streams {
             self.hang_up();
@@ -271,7 +275,7 @@ impl StreamPool {
         let _ = self.terms.suite.set(None);
         let patience = if keeps_streams { END_PATIENCE } else { self.timeouts.handshake };
         let deadline = Instant::now() + patience;
-        while self.running > self.common.dialling.load(Ordering::Acquire) {
+        while self.running > self.shared.dialling.load(Ordering::Acquire) {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 self.hang_up();
@@ -284,18 +288,18 @@ impl StreamPool {
                 continue;
             };
             self.running -= 1;
-            driven.kept.extend(end.stream.take());
+            job_facts.kept.extend(end.stream.take());
             // The job is over: how a stream ended no longer matters.
-            let _ = driven.note(end, &mut StageTimes::default());
+            let _ = job_facts.note_stream_end(end, &mut StageTimes::default());
         }
-        driven.kept.sort_by_key(DataStream::id);
+        job_facts.kept.sort_by_key(DataStream::id);
     }
 
     /// Turns on keepalive probes on all streams, now that there are several paths.
     pub(super) fn probe_paths(&self) {
-        if !self.common.probes_paths.swap(true, Ordering::AcqRel) {
+        if !self.shared.probes_paths.swap(true, Ordering::AcqRel) {
             let streams: Vec<u32> = self.streams().keys().copied().collect();
-            streams.into_iter().for_each(|stream| self.common.probe_path(stream));
+            streams.into_iter().for_each(|stream| self.shared.probe_path(stream));
         }
     }
 
@@ -328,7 +332,7 @@ impl StreamPool {
     }
 
     fn streams(&self) -> MutexGuard<'_, HashMap<u32, PooledStream>> {
-        self.common.streams()
+        self.shared.streams()
     }
 
     /// Samples of the running streams, in the order of their numbers.

@@ -9,7 +9,7 @@ use wire::limits::STREAMS_MAX;
 
 use super::paths::{Paths, StreamDemand};
 use super::sampler::Sampler;
-use super::{Driven, ExtraPaths, StreamPool, Streams};
+use super::{ExtraPaths, JobFacts, StreamPool, Streams};
 use crate::dial;
 use crate::error::{Error, Result};
 use crate::link::Link;
@@ -39,15 +39,15 @@ impl StreamSupervisor {
         link: &Link,
         pool: &mut StreamPool,
         streams: &mut Streams<'_>,
-        steered: u32,
+        by_settings: u32,
         sampler: &mut Sampler,
-        driven: &mut Driven,
+        job_facts: &mut JobFacts,
     ) -> Result<()> {
         Self::take_suite(link, pool)?;
-        self.open(link, pool, streams, steered, sampler);
+        self.open(link, pool, streams, by_settings, sampler);
         while let Ok(end) = pool.ends.try_recv() {
             pool.running -= 1;
-            self.handle_end(pool, streams, steered, sampler, driven, end)?;
+            self.handle_end(pool, streams, by_settings, sampler, job_facts, end)?;
         }
         Ok(())
     }
@@ -57,20 +57,20 @@ impl StreamSupervisor {
         &mut self,
         pool: &mut StreamPool,
         streams: &mut Streams<'_>,
-        steered: u32,
+        by_settings: u32,
         sampler: &mut Sampler,
-        driven: &mut Driven,
+        job_facts: &mut JobFacts,
         end: StreamEnd,
     ) -> Result<()> {
         let id = end.facts.id;
         // The job is not over: a stream that ended without an error was retired, refused, or closed by a device on the path.
         let retired = end.result.is_ok() && end.facts.bytes > 0;
         let closed_early = || Error::Broken { peer: pool.peer.clone(), source: ErrorKind::UnexpectedEof.into() };
-        let error = driven.note(end, &mut sampler.ended).map_or_else(|error| error, |()| closed_early());
+        let error = job_facts.note_stream_end(end, &mut sampler.ended).map_or_else(|error| error, |()| closed_early());
         if matches!(error, Error::Connect { .. }) {
             self.free_numbers.push(id);
         }
-        let Streams::Dial { count, most, opened, .. } = &mut *streams else { return Ok(()) };
+        let Streams::Dial { count, streams_max, opened, .. } = &mut *streams else { return Ok(()) };
         let path = self.paths.ended(id);
         // The stream was retired, and has sent all that it was given: nothing is wrong with its path.
         if retired && !self.paths.is_single() {
@@ -84,7 +84,7 @@ impl StreamSupervisor {
         // Fewer streams are wanted by now.
         let lost_on = &self.paths.all[path];
         let wanted = if self.paths.is_single() {
-            wanted(*count, by_settings_or_evidence(steered, sampler, &lost_on.streams), *most)
+            wanted(*count, by_settings_or_evidence(by_settings, sampler, &lost_on.streams), *streams_max)
         } else {
             lost_on.wanted
         };
@@ -116,16 +116,23 @@ impl StreamSupervisor {
     }
 
     /// Opens the streams that are wanted: the first ones, and further ones after a change of the job.
-    fn open(&mut self, link: &Link, pool: &mut StreamPool, streams: &mut Streams<'_>, steered: u32, sampler: &Sampler) {
+    fn open(
+        &mut self,
+        link: &Link,
+        pool: &mut StreamPool,
+        streams: &mut Streams<'_>,
+        by_settings: u32,
+        sampler: &Sampler,
+    ) {
         match streams {
-            Streams::Dial { to, extra_paths, count, most, opened, kept } => {
+            Streams::Dial { to, extra_paths, count, streams_max, opened, kept } => {
                 self.paths.begin(to);
                 self.add_paths(link, extra_paths);
                 let closed = self.paths.close_except(|address| link.stream_addresses().any(|open| open == address));
                 closed.into_iter().for_each(|stream| pool.give_up(stream));
                 // As many streams stayed as the evidence asked for; the settings of this job may ask for fewer.
-                if steered > 0 {
-                    kept.truncate(steered as usize);
+                if by_settings > 0 {
+                    kept.truncate(by_settings as usize);
                 }
                 for stream in std::mem::take(kept) {
                     let path = self.paths.index_of(stream.peer());
@@ -142,9 +149,9 @@ impl StreamSupervisor {
                 }
                 self.dialled = true;
                 if self.paths.is_single() {
-                    self.open_one(pool, *count, *most, opened, steered, sampler);
+                    self.open_one(pool, *count, *streams_max, opened, by_settings, sampler);
                 } else {
-                    self.open_several(pool, *count, *most, opened, steered, sampler);
+                    self.open_several(pool, *count, *streams_max, opened, by_settings, sampler);
                 }
             }
             Streams::Accept { joined, kept, floor } => {
@@ -176,13 +183,13 @@ impl StreamSupervisor {
         &mut self,
         pool: &mut StreamPool,
         count: u32,
-        most: u32,
+        streams_max: u32,
         opened: &mut u32,
-        steered: u32,
+        by_settings: u32,
         sampler: &Sampler,
     ) {
         let path = &mut self.paths.all[0];
-        let wanted = wanted(count, by_settings_or_evidence(steered, sampler, &path.streams), most);
+        let wanted = wanted(count, by_settings_or_evidence(by_settings, sampler, &path.streams), streams_max);
         if wanted == path.wanted {
             return;
         }
@@ -196,15 +203,15 @@ impl StreamSupervisor {
         &mut self,
         pool: &mut StreamPool,
         count: u32,
-        most: u32,
+        streams_max: u32,
         opened: &mut u32,
-        steered: u32,
+        by_settings: u32,
         sampler: &Sampler,
     ) {
         let now = Instant::now();
         for path in 0..self.paths.all.len() {
             let by_evidence = sampler.wanted_streams(&self.paths.all[path].streams);
-            let demand = StreamDemand { by_evidence, first: count, by_settings: steered, most };
+            let demand = StreamDemand { by_evidence, first: count, by_settings, streams_max };
             let lacks = self.paths.lacking(path, now, demand, |stream| pool.has_carried(stream));
             // A session has a bounded number of streams: the last quarter is kept to replace lost ones.
             let lacks = lacks.min((STREAMS_MAX / 4 * 3).saturating_sub(*opened) + self.free_numbers.len() as u32);
@@ -228,15 +235,15 @@ impl StreamSupervisor {
 }
 
 /// The number of streams by the job's settings, else by the evidence; 0 for no opinion.
-fn by_settings_or_evidence(steered: u32, sampler: &Sampler, streams: &BTreeSet<u32>) -> u32 {
-    if steered > 0 { steered } else { sampler.wanted_streams(streams) }
+fn by_settings_or_evidence(by_settings: u32, sampler: &Sampler, streams: &BTreeSet<u32>) -> u32 {
+    if by_settings > 0 { by_settings } else { sampler.wanted_streams(streams) }
 }
 
-/// The number of streams that there should be: `steered` by the job's settings or the evidence, else the client's first `count`; at most
-/// `most`, where that is not 0.
-fn wanted(count: u32, steered: u32, most: u32) -> u32 {
-    let wanted = if steered > 0 { steered } else { count };
-    if most > 0 { wanted.min(most) } else { wanted }
+/// The number of streams that there should be: `preferred`, by the job's settings or the evidence; else the client's first `count`. Never
+/// more than `streams_max`, where that is not 0.
+fn wanted(count: u32, preferred: u32, streams_max: u32) -> u32 {
+    let wanted = if preferred > 0 { preferred } else { count };
+    if streams_max > 0 { wanted.min(streams_max) } else { wanted }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use model::RelPath;
 use store::Store;
 use store::posix::{Links, Posix};
 
-use super::{Head, is_still, read_head};
+use super::{Head, is_at_path, read_head};
 
 /// The number of journals that are kept, and the bytes of all of them: beyond that the oldest that no attempt writes are removed, and
 /// their files are sent again in full.
@@ -51,7 +51,7 @@ fn sweep_beyond(state: &Path, older_than: Duration, most: usize, most_bytes: u64
 fn sweep_one(path: &Path) -> Option<()> {
     let file = File::open(path).ok()?;
     file.try_lock().ok()?;
-    if !is_still(&file, path) {
+    if !is_at_path(&file, path) {
         // An attempt has begun the journal anew meanwhile.
         return None;
     }
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn journals_have_an_end_in_number_and_bytes() {
+    fn the_number_and_bytes_of_journals_are_bounded() {
         let state = tempfile::tempdir().unwrap();
         let journals = Journals::new(state.path(), Path::new("/nowhere"));
         let begin = |name: &str, age_s: u64| {

@@ -13,7 +13,9 @@ use wire::mover::{DelegatedAddress, MoverMessage, StreamQuery};
 use wire::{Frame, WireError};
 
 use super::mover_stream::{Flags, MoverStream};
-use super::{BEAT, GONE_AFTER, LEASE, MARGIN, Mover, MoverEvent, MoverPhase, RETRY_AFTER, Shared, Stream};
+use super::{
+    GONE_AFTER, LEASE, LEASE_REQUEST_EVERY, MARGIN, Mover, MoverEvent, MoverPhase, RETRY_AFTER, Shared, Stream,
+};
 use crate::connect::{Connect, LoggedIn};
 use crate::error::{Error, Result};
 use crate::identity::{self, Trust};
@@ -113,7 +115,7 @@ fn further_keys(keys: &[AccessKey], node: Fingerprint) -> &[AccessKey] {
 }
 
 fn connect(shared: &Shared, at: usize, keys: &[AccessKey]) -> Result<LoggedIn> {
-    let pace = Pace { ping_after: BEAT, gone_after: GONE_AFTER };
+    let pace = Pace { ping_after: LEASE_REQUEST_EVERY, gone_after: GONE_AFTER };
     let timeouts = Timeouts { pace, connect: GONE_AFTER, ..shared.peers.timeouts };
     let trust = Trust::Fingerprints(keys.iter().map(|key| key.node).collect());
     let connect = Connect { timeouts, ..Connect::new(trust, keys)? };
@@ -181,7 +183,7 @@ fn serve(shared: &Arc<Shared>, at: usize, link: &mut Link) -> Result<()> {
             return Err(Error::Expelled { why });
         }
         out.iter().try_for_each(|frame| link.send(frame))?;
-        link.exchange(BEAT)?;
+        link.exchange(LEASE_REQUEST_EVERY)?;
         while let Some(frame) = link.next_frame()? {
             if handle(shared, at, link, frame)? {
                 return Ok(());

@@ -112,7 +112,7 @@ impl ClientSession<'_> {
             help: StreamHelpers::Delegated,
         };
         let streams = Streams::Accept { joined: &joined, kept: Vec::new(), floor: 0 };
-        let (driven, result) = job::drive(&mut self.link, side, terms, streams, &control, &mut |_| {});
+        let (job_facts, result) = job::drive(&mut self.link, side, terms, streams, &control, &mut |_| {});
         let clean = match mover_role {
             MoverRole::Reads(_) => true,
             MoverRole::Writes(writer) => writer.close_all(),
@@ -121,6 +121,6 @@ impl ClientSession<'_> {
         if !clean {
             return Err(Error::WriteUnderWay);
         }
-        self.link.send(&Frame::Facts(driven.streams))
+        self.link.send(&Frame::Facts(job_facts.streams))
     }
 }

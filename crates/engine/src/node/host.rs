@@ -12,7 +12,6 @@ use sys::waker::Waker;
 use wire::frame::{KeyProof, Listed, Open, Request, Totals};
 use wire::join::SessionId;
 
-use crate::asker::Requester;
 use crate::budget::Part;
 use crate::control::Control;
 use crate::error::Error;
@@ -20,6 +19,7 @@ use crate::history::History;
 use crate::movers::Peers;
 use crate::path_shares::PathShares;
 use crate::receive::TargetPlace;
+use crate::requester::Requester;
 use crate::scan::SourceRoot;
 use crate::seal::Secret;
 use crate::stream::Joined;
@@ -41,7 +41,7 @@ pub struct OpenRendezvous {
 pub enum AnswerPart {
     /// Lines of a listing.
     Lines(Vec<Listed>),
-    /// Words or JSON.
+    /// Text or JSON.
     Text(String),
 }
 
@@ -94,7 +94,11 @@ pub trait Host: Send + Sync {
     ///
     /// # Errors
     /// A session of this id is open already.
-    fn open_rendezvous(&self, session: SessionId, gate: OpenRendezvous) -> std::result::Result<Box<dyn Send>, Refusal>;
+    fn open_rendezvous(
+        &self,
+        session: SessionId,
+        rendezvous: OpenRendezvous,
+    ) -> std::result::Result<Box<dyn Send>, Refusal>;
     /// Whether payload may go in clear.
     fn allows_plain(&self) -> bool;
     /// Further addresses at which the node takes streams: each is a path of its own.
@@ -116,7 +120,7 @@ pub trait Host: Send + Sync {
     /// The question is refused, or its answer fails.
     fn ask(
         &self,
-        asker: Requester<'_>,
+        requester: Requester<'_>,
         request: &Request,
         emit: &mut dyn FnMut(AnswerPart) -> bool,
     ) -> std::result::Result<(), Refusal>;

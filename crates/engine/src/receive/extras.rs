@@ -34,7 +34,7 @@ pub(super) struct Extras {
 struct Extra {
     path: RelPath,
     /// Its path in messages: below the name of the source root.
-    shown: RelPath,
+    display_path: RelPath,
 }
 
 impl Receiving {
@@ -43,31 +43,31 @@ impl Receiving {
     }
 
     /// Notes the entries of a directory that were not offered, except for those that filters exclude or other jobs are writing.
-    pub(super) fn note_extras(&self, path: &RelPath, shown: &RelPath, offered: &HashSet<u64>) {
+    pub(super) fn note_extras(&self, path: &RelPath, display_path: &RelPath, offered: &HashSet<u64>) {
         let entries = match self.store.list(path) {
             Ok(entries) => entries.finished(),
             // In a dry run the directory may not exist.
             Err(error) if error.is_not_found() => return,
-            Err(error) => return self.not_removed(shown, &error),
+            Err(error) => return self.not_removed(display_path, &error),
         };
-        if strip_root(shown).is_root() && offered.is_empty() {
+        if strip_root(display_path).is_root() && offered.is_empty() {
             self.extras().is_source_empty = true;
         }
         for entry in entries {
             let (name, stat) = match entry {
                 Ok(entry) => entry,
-                Err(error) => return self.not_removed(shown, &error),
+                Err(error) => return self.not_removed(display_path, &error),
             };
             let is_dir = stat.is_ok_and(|stat| stat.meta.kind == model::Kind::Dir);
-            let (below, shown) = (path.join(&name), shown.join(&name));
-            if offered.contains(&name_key(&name)) || self.is_left_out(&shown, is_dir) {
+            let (below, display_path) = (path.join(&name), display_path.join(&name));
+            if offered.contains(&name_key(&name)) || self.is_left_out(&display_path, is_dir) {
                 continue;
             }
-            match if is_dir { self.entries_in(&below, &shown) } else { Ok(Some(0)) } {
-                Ok(Some(inside)) => self.note(Extra { path: below, shown }, 1 + inside),
+            match if is_dir { self.entries_in(&below, &display_path) } else { Ok(Some(0)) } {
+                Ok(Some(inside)) => self.note(Extra { path: below, display_path }, 1 + inside),
                 // The directory stays, because an entry in it stays.
-                Ok(None) => self.note_extras(&below, &shown, &HashSet::new()),
-                Err(error) => self.not_removed(&shown, &error),
+                Ok(None) => self.note_extras(&below, &display_path, &HashSet::new()),
+                Err(error) => self.not_removed(&display_path, &error),
             }
             if self.is_over() {
                 return;
@@ -85,12 +85,12 @@ impl Receiving {
         }
     }
 
-    fn is_left_out(&self, shown: &RelPath, is_dir: bool) -> bool {
-        !self.filters.takes(&strip_root(shown), is_dir)
+    fn is_left_out(&self, display_path: &RelPath, is_dir: bool) -> bool {
+        !self.filters.takes(&strip_root(display_path), is_dir)
     }
 
     /// The number of entries in a directory that the source lacks; none where an entry in it must stay.
-    fn entries_in(&self, path: &RelPath, shown: &RelPath) -> store::Result<Option<u64>> {
+    fn entries_in(&self, path: &RelPath, display_path: &RelPath) -> store::Result<Option<u64>> {
         // As with removing, only the names of directories are kept after the listing is closed.
         let mut dirs = Vec::new();
         let mut count = 0;
@@ -98,7 +98,7 @@ impl Receiving {
         for entry in entries.by_ref() {
             let (name, stat) = entry?;
             let is_dir = stat?.meta.kind == model::Kind::Dir;
-            if self.is_left_out(&shown.join(&name), is_dir) {
+            if self.is_left_out(&display_path.join(&name), is_dir) {
                 return Ok(None);
             }
             count += 1;
@@ -108,7 +108,7 @@ impl Receiving {
             return Ok(None);
         }
         for name in dirs {
-            let Some(inside) = self.entries_in(&path.join(&name), &shown.join(&name))? else { return Ok(None) };
+            let Some(inside) = self.entries_in(&path.join(&name), &display_path.join(&name))? else { return Ok(None) };
             count += inside;
         }
         Ok(Some(count))
@@ -124,7 +124,7 @@ impl Receiving {
         let refusal = match &self.policy.may_replace {
             Err(refusal) => Some(refusal.clone()),
             Ok(()) => {
-                self.too_much(extras, total, unread, is_source_empty).map(|why| Refusal::new(Fault::Storage, why))
+                self.reason_to_keep(extras, total, unread, is_source_empty).map(|why| Refusal::new(Fault::Storage, why))
             }
         };
         if let Some(refusal) = refusal {
@@ -145,7 +145,7 @@ impl Receiving {
     }
 
     /// Why no extra is removed: the removal of so many is probably a mistake. None where it is not.
-    fn too_much(&self, extras: u64, total: u64, unread: u64, is_source_empty: bool) -> Option<String> {
+    fn reason_to_keep(&self, extras: u64, total: u64, unread: u64, is_source_empty: bool) -> Option<String> {
         let of_target = if self.target.path.is_root() { "the target".to_owned() } else { self.target.path.to_string() };
         let would = format!("--delete would remove {extras} of the {total} entries that are in {of_target}");
         // An empty source is more often a disk that is not mounted than a wish to remove everything.
@@ -184,12 +184,12 @@ impl Receiving {
     fn remove_noted(&self) {
         let noted = std::mem::take(&mut self.extras().noted);
         let mut parents: BTreeMap<RelPath, Option<Meta>> = BTreeMap::new();
-        for Extra { path, shown } in noted {
+        for Extra { path, display_path } in noted {
             let parent = path.parent();
             parents.entry(parent).or_insert_with_key(|parent| self.make_writable(parent));
             match store::remove_all(&*self.store, &path) {
                 Ok(()) => self.state().machine.removed(),
-                Err(error) => self.not_removed(&shown, &error),
+                Err(error) => self.not_removed(&display_path, &error),
             }
             if self.is_over() {
                 break;
@@ -210,13 +210,13 @@ impl Receiving {
         Some(meta)
     }
 
-    fn not_removed(&self, shown: &RelPath, error: &store::Error) {
-        self.state().machine.not_removed(shown.clone(), Refusal::from_error(error));
+    fn not_removed(&self, display_path: &RelPath, error: &store::Error) {
+        self.state().machine.not_removed(display_path.clone(), Refusal::from_error(error));
     }
 }
 
 /// A path below its source root, without the root's own name.
-fn strip_root(shown: &RelPath) -> RelPath {
-    let rest = shown.as_bytes().splitn(2, |b| *b == b'/').nth(1).unwrap_or_default();
+fn strip_root(display_path: &RelPath) -> RelPath {
+    let rest = display_path.as_bytes().splitn(2, |b| *b == b'/').nth(1).unwrap_or_default();
     RelPath::parse(rest).unwrap_or_default()
 }

@@ -13,10 +13,10 @@ use wire::mover::FileLocation;
 use wire::receiver::{Stored, Wanted};
 use wire::record::Part;
 
+mod file_job;
 mod place;
-mod sinks;
 
-pub(super) use self::sinks::Sinks;
+pub(super) use self::file_job::FileJob;
 use super::Receiving;
 use super::reorder::{BlockContent, BlockOutcome, ReorderBuffer};
 use super::space::Promise;
@@ -101,22 +101,22 @@ enum CommitGate {
 
 impl Incoming {
     pub(super) fn new(
-        sinks: &impl Sinks,
+        job: &impl FileJob,
         wanted: Wanted,
         existing: Option<Digest>,
         promise: Option<Promise>,
     ) -> Incoming {
-        let writes = sinks.store().capabilities().writes;
+        let writes = job.store().capabilities().writes;
         Incoming {
             wanted,
             existing,
             sink: Mutex::default(),
-            serial: Mutex::new(InOrder::new(&sinks.policy().options.checksums)),
+            serial: Mutex::new(InOrder::new(&job.policy().options.checksums)),
             gate: RwLock::new(CommitGate::Open),
             promise: Mutex::new(promise),
             journal: Mutex::default(),
             fills_holes: writes != Writes::Anywhere,
-            reorder: (writes == Writes::InOrder).then(|| ReorderBuffer::new(sinks.held_blocks())),
+            reorder: (writes == Writes::InOrder).then(|| ReorderBuffer::new(job.held_blocks())),
         }
     }
 
@@ -154,7 +154,7 @@ impl Incoming {
     /// Writes a block and enters it in the ledger, unless the file is being committed already.
     pub(super) fn take(
         &self,
-        sinks: &impl Sinks,
+        job: &impl FileJob,
         part: &Part,
         payload: Payload<'_>,
         sum: BlockSum,
@@ -165,11 +165,11 @@ impl Incoming {
             return Ok(Ok(Stored::Unwanted));
         }
         let written = match payload {
-            Payload::Bytes(bytes) => self.write(sinks, part, bytes),
+            Payload::Bytes(bytes) => self.write(job, part, bytes),
             Payload::Written => self.note_written(part),
         };
         let written = written.and_then(|outcome| {
-            self.note(sinks, part, sum)?;
+            self.note(job, part, sum)?;
             Ok(outcome)
         });
         match written {
@@ -196,29 +196,29 @@ impl Incoming {
     }
 
     /// The location of the file for a mover; none where the file is complete, or has been given up.
-    pub(super) fn location(&self, sinks: &impl Sinks) -> store::Result<Option<FileLocation>> {
+    pub(super) fn location(&self, job: &impl FileJob) -> store::Result<Option<FileLocation>> {
         let gate = self.gate.read();
         if *gate == CommitGate::Closed {
             return Ok(None);
         }
-        let Some(path) = sinks.below_target(&self.wanted.path) else { return Ok(None) };
-        let tag = self.open(sinks)?.tag;
+        let Some(path) = job.below_target(&self.wanted.path) else { return Ok(None) };
+        let tag = self.open(job)?.tag;
         Ok(Some(FileLocation { path, tag, size: self.wanted.size, fills_holes: self.fills_holes }))
     }
 
-    fn sink(&self, sinks: &impl Sinks) -> store::Result<Arc<dyn Sink>> {
-        self.open(sinks).map(|open| open.sink)
+    fn sink(&self, job: &impl FileJob) -> store::Result<Arc<dyn Sink>> {
+        self.open(job).map(|open| open.sink)
     }
 
     /// The unfinished file, made on first use.
-    fn open(&self, sinks: &impl Sinks) -> store::Result<UnfinishedFile> {
+    fn open(&self, job: &impl FileJob) -> store::Result<UnfinishedFile> {
         let mut sink_state = self.sink_state();
         match &*sink_state {
             SinkState::Open(open) => return Ok(open.clone()),
             SinkState::Gone => return Err(late()),
             SinkState::NotMade => {}
         }
-        match self.begin(sinks) {
+        match self.begin(job) {
             Ok(made) => {
                 *sink_state = SinkState::Open(made.clone());
                 Ok(made)
@@ -231,28 +231,28 @@ impl Incoming {
         }
     }
 
-    fn begin(&self, sinks: &impl Sinks) -> store::Result<UnfinishedFile> {
-        let (made, tag) = match self.begin_journal(sinks) {
+    fn begin(&self, job: &impl FileJob) -> store::Result<UnfinishedFile> {
+        let (made, tag) = match self.begin_journal(job) {
             Some(tag) => {
-                let made = sinks.with_room(|| sinks.store().create(&self.wanted.path, &tag))?;
+                let made = job.with_room(|| job.store().create(&self.wanted.path, &tag))?;
                 made.guard();
                 (made, tag)
             }
             None => {
-                sinks.opening(&self.wanted.path.parent());
-                let tag = format!("{}-{:x}", sinks.policy().tag, self.wanted.id);
-                (sinks.with_room(|| sinks.store().create(&self.wanted.path, &tag))?, tag)
+                job.before_unfinished_file(&self.wanted.path.parent());
+                let tag = format!("{}-{:x}", job.policy().tag, self.wanted.id);
+                (job.with_room(|| job.store().create(&self.wanted.path, &tag))?, tag)
             }
         };
         made.announce(&FileAnnouncement {
             size: Some(self.wanted.size).filter(|size| *size != UNKNOWN_SIZE),
             mtime: self.wanted.mtime,
-            replace: sinks.policy().replaces(),
+            replace: job.policy().replaces(),
         })?;
         let sparse = self.wanted.attributes.as_ref().is_some_and(|a| a.sparse);
         if !sparse && self.wanted.size != UNKNOWN_SIZE && self.wanted.size >= RESERVE_BYTES {
             // Space that was not reserved stays promised until it is written.
-            if sinks.with_room(|| made.reserve(self.wanted.size))? {
+            if job.with_room(|| made.reserve(self.wanted.size))? {
                 self.settle_promise();
             }
         }
@@ -260,16 +260,16 @@ impl Incoming {
     }
 
     /// Takes the file's journal, where the file is worth one and no other job has it. Returns the tag of the unfinished file.
-    fn begin_journal(&self, sinks: &impl Sinks) -> Option<String> {
+    fn begin_journal(&self, job: &impl FileJob) -> Option<String> {
         // Without a writable state directory the file cannot be resumed later, but it can be transferred.
-        let (journals, mut journal, rows) = sinks.journal_of(&self.wanted)?;
+        let (journals, mut journal, rows) = job.journal_of(&self.wanted)?;
         if !rows.is_empty() {
             journal.restart(journals, &self.wanted.path, subject(&self.wanted), &[]).ok()?;
         }
         let tag = journal.tag().to_owned();
         // An unfinished file of this tag is about another subject, or its journal was lost. If it cannot be removed (another user's file, a
         // directory), the file cannot be resumed later, but it can be transferred.
-        if sinks.store().forget(&self.wanted.path, &tag).is_err() {
+        if job.store().forget(&self.wanted.path, &tag).is_err() {
             journal.remove();
             return None;
         }
@@ -278,21 +278,21 @@ impl Incoming {
     }
 
     /// Enters a block that has been written in the journal.
-    fn note(&self, sinks: &impl Sinks, part: &Part, sum: BlockSum) -> store::Result<()> {
+    fn note(&self, job: &impl FileJob, part: &Part, sum: BlockSum) -> store::Result<()> {
         let mut state = self.journal();
         if state.journal.is_none() || state.broken || part.len == 0 {
             return Ok(());
         }
         state.pending.push(Row { offset: part.offset, len: part.len, sum });
         state.pending_bytes += part.len;
-        if sinks.policy().options.durable && state.pending_bytes < FLUSH_BYTES {
+        if job.policy().options.durable && state.pending_bytes < FLUSH_BYTES {
             return Ok(());
         }
-        self.write_rows(sinks, &mut state)
+        self.write_rows(job, &mut state)
     }
 
-    fn write_rows(&self, sinks: &impl Sinks, state: &mut JournalState) -> store::Result<()> {
-        let durable = sinks.policy().options.durable;
+    fn write_rows(&self, job: &impl FileJob, state: &mut JournalState) -> store::Result<()> {
+        let durable = job.policy().options.durable;
         if durable && let SinkState::Open(open) = &*self.sink_state() {
             open.sink.flush()?;
         }
@@ -305,17 +305,17 @@ impl Incoming {
         Ok(())
     }
 
-    fn write(&self, sinks: &impl Sinks, part: &Part, bytes: &[u8]) -> store::Result<BlockOutcome> {
-        let sink = self.sink(sinks)?;
+    fn write(&self, job: &impl FileJob, part: &Part, bytes: &[u8]) -> store::Result<BlockOutcome> {
+        let sink = self.sink(job)?;
         let content = if part.hole { BlockContent::Hole(part.len) } else { BlockContent::Bytes(bytes) };
-        let put = |offset, content: BlockContent<'_>| self.put(sinks, &*sink, offset, content);
+        let put = |offset, content: BlockContent<'_>| self.put(job, &*sink, offset, content);
         match &self.reorder {
-            Some(reorder) => reorder.take(part.offset, content, || sinks.is_over(), put),
+            Some(reorder) => reorder.take(part.offset, content, || job.is_over(), put),
             None => put(part.offset, content).map(|()| BlockOutcome::Taken),
         }
     }
 
-    fn put(&self, sinks: &impl Sinks, sink: &dyn Sink, offset: u64, content: BlockContent<'_>) -> store::Result<()> {
+    fn put(&self, job: &impl FileJob, sink: &dyn Sink, offset: u64, content: BlockContent<'_>) -> store::Result<()> {
         let mut serial = self.serial.lock();
         match content {
             BlockContent::Hole(len) => serial.feed_hole(offset, len),
@@ -323,9 +323,9 @@ impl Incoming {
         }
         drop(serial);
         match content {
-            BlockContent::Hole(len) if self.fills_holes => sinks.with_room(|| sink.clear(offset, len)),
+            BlockContent::Hole(len) if self.fills_holes => job.with_room(|| sink.clear(offset, len)),
             BlockContent::Hole(_) | BlockContent::Bytes([]) => Ok(()),
-            BlockContent::Bytes(bytes) => sinks.with_room(|| sink.write_at(bytes, offset)),
+            BlockContent::Bytes(bytes) => job.with_room(|| sink.write_at(bytes, offset)),
         }
     }
 
@@ -346,12 +346,12 @@ impl Incoming {
 
     /// Keeps the unfinished file for a later attempt, where it is journalled. From then on no block is written to it: a later attempt may
     /// already have resumed it.
-    fn keep(&self, sinks: &impl Sinks) {
+    fn keep(&self, job: &impl FileJob) {
         self.reorder.iter().for_each(ReorderBuffer::give_up);
         *self.gate.write() = CommitGate::Closed;
         let mut state = self.journal();
         if !state.broken && !state.pending.is_empty() {
-            state.broken = self.write_rows(sinks, &mut state).is_err();
+            state.broken = self.write_rows(job, &mut state).is_err();
         }
         let journal = state.journal.take();
         let is_broken = state.broken;

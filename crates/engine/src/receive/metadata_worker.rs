@@ -86,7 +86,7 @@ impl Receiving {
                 let finished = finished.map_err(|e| self.refusal(e));
                 self.state().machine.dir_finished(id, finished);
             }
-            Action::NoteExtras { path, shown, offered } => self.note_extras(&path, &shown, &offered),
+            Action::NoteExtras { path, display_path, offered } => self.note_extras(&path, &display_path, &offered),
             Action::RemoveExtras { unread } => {
                 self.remove_extras(unread);
                 self.state().machine.extras_settled();
@@ -250,14 +250,14 @@ impl Receiving {
         if !matches!(judgement, Judgement::Refuse(_))
             && (matches!(judgement, Judgement::Skip) || !self.is_journalled(&wanted))
         {
-            self.remove_rest(&wanted);
+            self.remove_partial(&wanted);
         }
         let existing = match &judgement {
             Judgement::WantUnless(existing) => Some(*existing),
             Judgement::Want | Judgement::WantRest(_) => None,
             Judgement::Skip | Judgement::Refuse(_) => return self.state().machine.judged(id, judgement),
         };
-        if existing.is_none() && self.has_rest(&wanted) {
+        if existing.is_none() && self.has_partial(&wanted) {
             return self.hand_to_verifier(SlowFile { wanted, existing });
         }
         match self.promise(&wanted, 0) {
@@ -297,11 +297,12 @@ impl Receiving {
         match sync {
             _ if existing.meta.kind != Kind::File => {}
             // An unfinished file of an earlier attempt shows that the existing file differs.
-            Sync::Digest if existing.meta.size == wanted.size && !self.has_rest(wanted) => match self.digest_of(wanted)
-            {
-                Ok(digest) => return Judgement::WantUnless(digest),
-                Err(error) => return Judgement::Refuse(self.refusal(error)),
-            },
+            Sync::Digest if existing.meta.size == wanted.size && !self.has_partial(wanted) => {
+                match self.digest_of(wanted) {
+                    Ok(digest) => return Judgement::WantUnless(digest),
+                    Err(error) => return Judgement::Refuse(self.refusal(error)),
+                }
+            }
             _ if is_same(sync, &existing, wanted, self.store.capabilities().times) => {
                 // To read a file back from a remote server costs as much as to send it.
                 let compares = is_doubted && sync == Sync::Mtime && self.store.capabilities().posix;

@@ -112,7 +112,7 @@ struct Queue {
 pub(super) struct ReorderBuffer {
     held_blocks: Arc<HeldBlocks>,
     queue: Mutex<Queue>,
-    moved: Condvar,
+    changed: Condvar,
 }
 
 /// The result for a block that arrived.
@@ -126,7 +126,7 @@ pub(super) enum BlockOutcome {
 
 impl ReorderBuffer {
     pub fn new(held_blocks: &Arc<HeldBlocks>) -> ReorderBuffer {
-        ReorderBuffer { held_blocks: Arc::clone(held_blocks), queue: Mutex::default(), moved: Condvar::new() }
+        ReorderBuffer { held_blocks: Arc::clone(held_blocks), queue: Mutex::default(), changed: Condvar::new() }
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -140,7 +140,7 @@ impl ReorderBuffer {
         let held: u64 = std::mem::take(&mut queue.held).values().map(OwnedContent::bytes).sum();
         self.held_blocks.held.fetch_sub(held, Ordering::AcqRel);
         drop(queue);
-        self.moved.notify_all();
+        self.changed.notify_all();
     }
 
     /// Writes a block and all held ones that follow it, or holds it. `put` is called for one block at a time, in order.
@@ -179,7 +179,7 @@ impl ReorderBuffer {
                 return Ok(BlockOutcome::Taken);
             }
             self.held_blocks.waiting.fetch_add(1, Ordering::AcqRel);
-            self.moved.wait_for(&mut queue, CHECK_EVERY);
+            self.changed.wait_for(&mut queue, CHECK_EVERY);
             self.held_blocks.waiting.fetch_sub(1, Ordering::AcqRel);
         }
         queue.writing = true;
@@ -193,12 +193,12 @@ impl ReorderBuffer {
             let next = if queue.failed { None } else { queue.held.remove(&end) };
             let Some(next) = next else {
                 queue.writing = false;
-                self.moved.notify_all();
+                self.changed.notify_all();
                 return done.map(|()| BlockOutcome::Taken);
             };
             self.held_blocks.held.fetch_sub(next.bytes(), Ordering::AcqRel);
             drop(queue);
-            self.moved.notify_all();
+            self.changed.notify_all();
             done = put(end, next.content());
             end += next.content().len();
         }

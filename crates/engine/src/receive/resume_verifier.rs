@@ -39,12 +39,12 @@ impl Receiving {
     }
 
     /// Whether an earlier attempt left a part of a file.
-    pub(super) fn has_rest(&self, wanted: &Wanted) -> bool {
+    pub(super) fn has_partial(&self, wanted: &Wanted) -> bool {
         self.is_journalled(wanted) && self.policy.journals.as_ref().is_some_and(|j| j.knows(&wanted.path))
     }
 
     /// Removes the part that an earlier attempt left of a file: the file is complete, or has become too small to resume.
-    pub(super) fn remove_rest(&self, wanted: &Wanted) {
+    pub(super) fn remove_partial(&self, wanted: &Wanted) {
         if let Some(journals) = &self.policy.journals {
             journals.give_up(&*self.store, &wanted.path);
         }
@@ -76,33 +76,36 @@ impl Receiving {
 
     fn judge_slow(&self, SlowFile { wanted, existing }: SlowFile) {
         let id = wanted.id;
-        let (kept, rest) =
-            if self.has_rest(&wanted) && existing.is_none() { self.take_rest(&wanted).unzip() } else { (None, None) };
-        let rest: Vec<Row> = rest.unwrap_or_default();
+        let (kept, rows) = if self.has_partial(&wanted) && existing.is_none() {
+            self.take_partial(&wanted).unzip()
+        } else {
+            (None, None)
+        };
+        let rows: Vec<Row> = rows.unwrap_or_default();
         // Space that an earlier attempt reserved needs no further promise.
         let stat = kept.as_ref().and_then(|(sink, _)| sink.as_source().ok()?.stat().ok());
         let allocated_bytes = stat.map_or(0, |stat| stat.allocated);
         let promise = loop {
             match self.promise(&wanted, allocated_bytes) {
                 Ok(promise) => break promise,
-                Err(full) if !full.never && self.wait_for_room(&full.reason()) => {}
+                Err(full) if !full.is_too_large && self.wait_for_room(&full.reason()) => {}
                 Err(full) => {
                     if self.is_over() {
                         return;
                     }
                     let refusal = Refusal::new(Fault::Storage, full.reason());
-                    if !full.never {
+                    if !full.is_too_large {
                         self.fail(Error::Full { why: full.reason() });
                     }
                     return self.state().machine.judged(id, Judgement::Refuse(refusal));
                 }
             }
         };
-        self.has_room();
+        self.note_room();
         let judgement = match existing {
             Some(digest) => Judgement::WantUnless(digest),
-            None if rest.is_empty() => Judgement::Want,
-            None => Judgement::WantRest(rest.iter().map(|row| (row.offset, row.len, row.sum)).collect()),
+            None if rows.is_empty() => Judgement::Want,
+            None => Judgement::WantRest(rows.iter().map(|row| (row.offset, row.len, row.sum)).collect()),
         };
         let incoming = Incoming::new(self, wanted, existing, promise);
         let incoming = match kept {
@@ -115,7 +118,7 @@ impl Receiving {
 
     /// Takes the unfinished file of an earlier attempt, and the rows of its journal that its bytes match. None where there is no such file,
     /// or another attempt still uses it.
-    fn take_rest(&self, wanted: &Wanted) -> Option<(JournalledFile, Vec<Row>)> {
+    fn take_partial(&self, wanted: &Wanted) -> Option<(JournalledFile, Vec<Row>)> {
         let journals = self.policy.journals.as_ref()?;
         let (mut journal, rows) = self.take_journal(journals, wanted)?;
         let sink = if rows.is_empty() { None } else { self.store.resume(&wanted.path, journal.tag()).ok().flatten() };

@@ -18,7 +18,7 @@ use super::Receiving;
 /// Bytes promised on each device, by all jobs of this process.
 static PROMISED: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
 
-fn promised(change: impl FnOnce(&mut BTreeMap<u64, u64>)) {
+fn with_promises(change: impl FnOnce(&mut BTreeMap<u64, u64>)) {
     change(&mut PROMISED.lock());
 }
 
@@ -34,7 +34,7 @@ impl Promise {
     pub(super) fn reduce(&mut self, bytes: u64) {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
-        promised(|all| {
+        with_promises(|all| {
             let left = all.get(&self.device).copied().unwrap_or(0).saturating_sub(bytes);
             match left {
                 0 => all.remove(&self.device),
@@ -55,14 +55,14 @@ impl Drop for Promise {
 pub(super) struct NoRoom {
     needed: u64,
     free: u64,
-    /// The device is smaller than the file: waiting is of no use.
-    pub never: bool,
+    /// The file is larger than the device: no wait helps.
+    pub is_too_large: bool,
 }
 
 impl NoRoom {
     pub(super) fn reason(self) -> String {
         let (needed, free) = (Bytes(self.needed), Bytes(self.free));
-        if self.never {
+        if self.is_too_large {
             format!("the target's device is too small: {needed} needed")
         } else {
             format!("the target is full: {needed} needed, {free} free")
@@ -97,11 +97,11 @@ impl Receiving {
         // Measured without the lock: a file system that does not answer must not stop the jobs of others.
         let Some(space) = self.space(wanted, needed) else { return Ok(None) };
         let mut result = Ok(None);
-        promised(|all| {
+        with_promises(|all| {
             let taken = all.entry(space.device).or_default();
             let free = space.free_bytes.saturating_sub(*taken);
             if free < needed {
-                result = Err(NoRoom { needed, free, never: needed > space.total_bytes });
+                result = Err(NoRoom { needed, free, is_too_large: needed > space.total_bytes });
                 return;
             }
             *taken += needed;
@@ -115,7 +115,7 @@ impl Receiving {
         let measured = *self.room.measured.lock();
         if let Some((at, space)) = measured {
             let mut taken = 0;
-            promised(|all| taken = all.get(&space.device).copied().unwrap_or(0));
+            with_promises(|all| taken = all.get(&space.device).copied().unwrap_or(0));
             if at.elapsed() < REUSE_FOR && taken.saturating_add(needed) < space.free_bytes / 2 {
                 return Some(space);
             }
@@ -140,7 +140,7 @@ impl Receiving {
                 }
                 other => {
                     if other.is_ok() {
-                        self.has_room();
+                        self.note_room();
                     }
                     return other;
                 }
@@ -149,7 +149,7 @@ impl Receiving {
     }
 
     /// Notes that the target has space, and ends a wait for it.
-    pub(super) fn has_room(&self) {
+    pub(super) fn note_room(&self) {
         let mut since = self.room.full_since.lock();
         if let Some(since) = since.take() {
             self.note_wait(|all| all.space += since.elapsed());

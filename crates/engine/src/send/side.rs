@@ -61,7 +61,7 @@ impl Side for Sending {
         true
     }
 
-    fn owes(&self, stream: u32) -> bool {
+    fn has_unacknowledged(&self, stream: u32) -> bool {
         self.state().machine.unacknowledged(stream) > 0
     }
 

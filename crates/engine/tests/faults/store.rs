@@ -11,7 +11,7 @@ use store::{
     AttributeSelection, Capabilities, Entries, Error, Extent, Finish, Result, Sink, Source, Space, Stat, Store,
 };
 
-use crate::dice::Rng;
+use crate::rng::Rng;
 
 /// Numbers of errno(3).
 const ENOENT: i32 = 2;
@@ -43,18 +43,18 @@ pub struct Plan {
 
 impl Plan {
     /// Some faults among the first operations.
-    pub fn new(dice: &mut Rng) -> Arc<Plan> {
+    pub fn new(rng: &mut Rng) -> Arc<Plan> {
         let mut faults = HashMap::new();
-        for _ in 0..dice.below(4) {
-            let fault = match dice.below(6) {
+        for _ in 0..rng.below(4) {
+            let fault = match rng.below(6) {
                 0 => Fault::Eio,
                 1 => Fault::Eintr,
-                2 => Fault::Full(Duration::from_millis(dice.below(400))),
+                2 => Fault::Full(Duration::from_millis(rng.below(400))),
                 3 => Fault::Short,
                 4 => Fault::Grown,
                 _ => Fault::Vanished,
             };
-            faults.insert(dice.below(150), fault);
+            faults.insert(rng.below(150), fault);
         }
         Arc::new(Plan { faults: Mutex::new(faults), ..Plan::default() })
     }

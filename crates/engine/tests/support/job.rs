@@ -11,32 +11,32 @@ use store::Store;
 use wire::frame::Open;
 use wire::receiver::Target;
 
-use super::world::rel;
+use super::fixture::rel;
 
 /// The order and settings of one transfer.
 pub struct TestTransfer {
     pub order: Open,
-    pub means: SessionParts,
+    pub parts: SessionParts,
     pub control: Control,
 }
 
 impl TestTransfer {
     /// A transfer whose settings do not change.
-    pub fn new(order: Open, means: SessionParts) -> TestTransfer {
-        TestTransfer { order, means, control: control(LiveSettings::default()) }
+    pub fn new(order: Open, parts: SessionParts) -> TestTransfer {
+        TestTransfer { order, parts, control: control(LiveSettings::default()) }
     }
 
     /// Sends one source out of a store.
     pub fn push(self, session: &mut Session, store: Arc<dyn Store>, from: &str) -> Report {
         let path = rel(from);
         let root = SourceRoot { store, name: path.name().unwrap(), path };
-        session.push(self.order, vec![root], None, &self.means, &self.control, &mut |_| {})
+        session.push(self.order, vec![root], None, &self.parts, &self.control, &mut |_| {})
     }
 
     /// Fetches into a store.
     pub fn pull(self, session: &mut Session, store: Arc<dyn Store>, target: Target, policy: Policy) -> Report {
         let receiving = |waker| Some(Receiving::new(store, target, policy, waker, Box::new(|_| {})));
-        session.pull(self.order, None, &self.means, receiving, &self.control, &mut |_| {})
+        session.pull(self.order, None, &self.parts, receiving, &self.control, &mut |_| {})
     }
 }
 

@@ -3,8 +3,8 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub mod fixture;
 pub mod job;
 #[path = "../../../node/tests/support/open_node.rs"]
 pub mod open_node;
 pub mod relay;
-pub mod world;

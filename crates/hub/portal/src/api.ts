@@ -30,13 +30,13 @@ async function request<T>(method: string, path: string, body?: unknown, headers:
     throw new Problem(0, "The hub does not answer. It may be restarting, or this computer is offline; the page retries by itself.");
   }
   const text = await response.text();
-  const value: unknown = text === "" ? {} : parsed(text);
+  const value: unknown = text === "" ? {} : parseJson(text);
   if (response.ok) return value as T;
   if (response.status === 401) signedOut();
   throw new Problem(response.status, reasonOf(value) ?? `The hub answered ${response.status} ${response.statusText}.`);
 }
 
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

@@ -1,8 +1,8 @@
 import { useEffect, useState } from "preact/hooks";
 
 import { get, Problem, remove, onSignedOut, type WhoAmI } from "./api";
-import { go, parts, place } from "./router";
-import { name } from "./shown";
+import { address, go, parts } from "./router";
+import { name } from "./format";
 import { DataViews } from "./views/data";
 import { Actions } from "./views/actions";
 import { Files } from "./views/files";
@@ -44,7 +44,7 @@ function Portal() {
     onSignedOut(() => setWho(null));
     const known = (member: WhoAmI) => {
       const wanted = remembered();
-      if (wanted && place.value === "/") go(wanted);
+      if (wanted && address.value === "/") go(wanted);
       setWho(member);
     };
     get<WhoAmI>("/api/v1/whoami").then(known, (why: Problem) => (why.status === 401 ? setWho(null) : setProblem(why)));
@@ -90,7 +90,7 @@ function skip(event: Event): void {
 }
 
 function Tab({ to, text }: { to: string; text: string }) {
-  const isHere = place.value.startsWith(to) || (to === "/transfers" && place.value === "/");
+  const isHere = address.value.startsWith(to) || (to === "/transfers" && address.value === "/");
   return <a href={to} aria-current={isHere ? "page" : undefined}>{text}</a>;
 }
 

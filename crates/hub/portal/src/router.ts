@@ -3,16 +3,16 @@
 import { signal } from "@preact/signals";
 
 /** The path and query of the current view. */
-export const place = signal(location.pathname + location.search);
+export const address = signal(location.pathname + location.search);
 
 addEventListener("popstate", () => {
-  place.value = location.pathname + location.search;
+  address.value = location.pathname + location.search;
 });
 
 /** Goes to another page of the portal. */
 export function go(to: string): void {
   history.pushState(null, "", to);
-  place.value = to;
+  address.value = to;
   scrollTo(0, 0);
   // A screen reader continues at the new page.
   document.querySelector<HTMLElement>("main")?.focus();
@@ -30,6 +30,6 @@ addEventListener("click", (event) => {
 
 /** The parts of the path of the current view, and its query. */
 export function parts(): { path: string[]; query: URLSearchParams } {
-  const url = new URL(place.value, location.origin);
+  const url = new URL(address.value, location.origin);
   return { path: url.pathname.split("/").filter((part) => part !== "").map(decodeURIComponent), query: url.searchParams };
 }

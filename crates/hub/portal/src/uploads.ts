@@ -24,9 +24,9 @@ async function walk(entry: FileSystemEntry, above: string): Promise<Upload[]> {
   const all: Upload[] = [];
   // A reader returns some entries at a time, and none after the last ones.
   for (;;) {
-    const some = await new Promise<FileSystemEntry[]>((done, failed) => reader.readEntries(done, failed));
-    if (some.length === 0) return all;
-    for (const inner of some) all.push(...(await walk(inner, `${path}/`)));
+    const chunk = await new Promise<FileSystemEntry[]>((done, failed) => reader.readEntries(done, failed));
+    if (chunk.length === 0) return all;
+    for (const inner of chunk) all.push(...(await walk(inner, `${path}/`)));
   }
 }
 
@@ -62,12 +62,12 @@ export function linkOf(request: () => Promise<{ url: string }>): () => Promise<s
 /** Uploads a file with a link of a node; `onProgress` gets the bytes sent. An interrupted upload of a large file is resumed, even after the page was closed. */
 export async function put(link: () => Promise<string>, target: string, file: File, onProgress: (sent: number) => void): Promise<void> {
   if (file.size <= PART_BYTES) return void (await send("PUT", await link(), {}, file, onProgress));
-  const known = `upload ${target} ${file.size} ${file.lastModified}`;
-  let upload = localStorage.getItem(known);
-  let offset = upload === null ? 0 : await offsetOf(await at(link, upload)).catch(() => -1);
+  const storageKey = `upload ${target} ${file.size} ${file.lastModified}`;
+  let upload = localStorage.getItem(storageKey);
+  let offset = upload === null ? 0 : await offsetOf(await uploadUrl(link, upload)).catch(() => -1);
   if (upload === null || offset < 0) {
     upload = await begin(await link(), file.size);
-    localStorage.setItem(known, upload);
+    localStorage.setItem(storageKey, upload);
     offset = 0;
   }
   let failures = 0;
@@ -76,7 +76,7 @@ export async function put(link: () => Promise<string>, target: string, file: Fil
     const headers = { "Upload-Offset": String(offset), "Upload-Complete": end === file.size ? "?1" : "?0", "Content-Type": "application/partial-upload" };
     const from = offset;
     try {
-      await send("PATCH", await at(link, upload), headers, file.slice(offset, end), (sent) => onProgress(from + sent));
+      await send("PATCH", await uploadUrl(link, upload), headers, file.slice(offset, end), (sent) => onProgress(from + sent));
       offset = end;
       failures = 0;
     } catch (why) {
@@ -84,14 +84,14 @@ export async function put(link: () => Promise<string>, target: string, file: Fil
       failures += 1;
       if (isOver || failures > TRIES) throw why;
       await new Promise((done) => setTimeout(done, WAIT_MS * 2 ** Math.min(failures, 6)));
-      offset = await offsetOf(await at(link, upload)).catch(() => offset);
+      offset = await offsetOf(await uploadUrl(link, upload)).catch(() => offset);
     }
     onProgress(offset);
   }
-  localStorage.removeItem(known);
+  localStorage.removeItem(storageKey);
 }
 
-const at = async (link: () => Promise<string>, upload: string): Promise<string> => `${await link()}&upload=${upload}`;
+const uploadUrl = async (link: () => Promise<string>, upload: string): Promise<string> => `${await link()}&upload=${upload}`;
 
 async function begin(url: string, bytes: number): Promise<string> {
   const answer = await send("PUT", url, { "Upload-Complete": "?0", "Upload-Length": String(bytes) });

@@ -9,7 +9,7 @@ const { LINK } = process.env;
 const HUB = new URL(LINK).origin;
 
 try {
-  const { page, complaints } = await reader();
+  const { page, pageErrors } = await reader();
   await page.goto(LINK);
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
   await page.getByRole("button", { name: "Sign in" }).click();
@@ -78,7 +78,7 @@ try {
   await page.getByRole("button", { name: "Look at field.svg" }).click();
   await page.getByRole("img", { name: "field.svg" }).waitFor();
   await isAccessible(page, "an image");
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
 } finally {
   await browser.close();
 }

@@ -8,7 +8,7 @@ import { browser, HUB, isAccessible, KEY, reader, signIn, SOURCE } from "./reade
 const { GONE } = process.env;
 
 try {
-  const { page, complaints } = await reader();
+  const { page, pageErrors } = await reader();
   await page.goto(`${HUB}/files?left=${encodeURIComponent(GONE)}`);
   await signIn(page, KEY);
   const host = new URL(GONE.replace(/^lh:/, "https:")).host;
@@ -24,7 +24,7 @@ try {
   await page.getByRole("heading", { name: /^Transfer / }).waitFor();
   await page.locator("tbody tr").filter({ hasText: /(path|peer|network): .*/ }).waitFor();
   await isAccessible(page, "a transfer that does not get there");
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
 } finally {
   await browser.close();
 }

@@ -17,14 +17,14 @@ export async function reader(options = {}) {
   const page = await context.newPage();
   page.setDefaultTimeout(WAIT_MS);
   const requests = [];
-  const complaints = [];
+  const pageErrors = [];
   page.on("request", (request) => requests.push(request.url()));
-  page.on("pageerror", (error) => complaints.push(error.message));
+  page.on("pageerror", (error) => pageErrors.push(error.message));
   page.on("console", (message) => {
     // The page shows a refusal itself; the browser reports it again.
-    if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) complaints.push(message.text());
+    if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) pageErrors.push(message.text());
   });
-  return { context, page, requests, complaints };
+  return { context, page, requests, pageErrors };
 }
 
 /** Checks that axe finds nothing, at usual widths and in light and dark mode, and that the page is not wider than the window. */

@@ -14,7 +14,7 @@ async function atProvider(page, name) {
 
 /** A member signs in with the provider, has the name that the provider gave, and returns to the page before. */
 async function member() {
-  const { context, page, complaints } = await reader();
+  const { context, page, pageErrors } = await reader();
   await page.goto(`${HUB}/queue`);
   await page.getByRole("link", { name: "Sign in with Institute" }).waitFor();
   await isAccessible(page, "sign in with a provider");
@@ -24,7 +24,7 @@ async function member() {
   await page.getByRole("button", { name: "Sign out" }).click();
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
   assert.equal((await context.request.get(`${HUB}/api/v1/whoami`)).status(), 401);
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
   await context.close();
 }
 

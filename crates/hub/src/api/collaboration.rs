@@ -78,7 +78,8 @@ pub(super) async fn community(request: ApiRequest) -> ApiResult {
 
 /// PUT /api/v1/sites/NAME, and so on.
 pub(super) async fn put_site(request: ApiRequest) -> ApiResult {
-    let (site, name): (Site, _) = (request.read("a site")?, request.id.clone());
+    let site: Site = request.read("a site")?;
+    let name = request.id.clone();
     let change = |all: &mut Collaboration| {
         all.sites.insert(name, site);
         Ok(())
@@ -88,7 +89,8 @@ pub(super) async fn put_site(request: ApiRequest) -> ApiResult {
 }
 
 pub(super) async fn put_endpoint(request: ApiRequest) -> ApiResult {
-    let (mut endpoint, name): (Endpoint, _) = (request.read("an endpoint")?, request.id.clone());
+    let mut endpoint: Endpoint = request.read("an endpoint")?;
+    let name = request.id.clone();
     let change = |all: &mut Collaboration| {
         keep_key(&mut endpoint, all.endpoints.get(&name));
         all.endpoints.insert(name, endpoint);
@@ -99,7 +101,8 @@ pub(super) async fn put_endpoint(request: ApiRequest) -> ApiResult {
 }
 
 pub(super) async fn put_link(request: ApiRequest) -> ApiResult {
-    let (link, name): (Link, _) = (request.read("a link")?, request.id.clone());
+    let link: Link = request.read("a link")?;
+    let name = request.id.clone();
     let change = |all: &mut Collaboration| {
         all.links.insert(name, link);
         Ok(())
@@ -140,7 +143,8 @@ pub(super) async fn host(request: ApiRequest) -> ApiResult {
 }
 
 pub(super) async fn put_community(request: ApiRequest) -> ApiResult {
-    let (community, name): (Community, _) = (request.read("a community")?, request.id.clone());
+    let community: Community = request.read("a community")?;
+    let name = request.id.clone();
     let change = |all: &mut Collaboration| {
         all.communities.insert(name, community);
         Ok(())
@@ -183,7 +187,7 @@ pub(super) async fn start(request: ApiRequest) -> ApiResult {
 
 async fn set_stopped(request: ApiRequest, stopped: Option<Stopped>) -> ApiResult {
     request.hub.describe(|all| stop_field(all, &request.id).map(|field| *field = stopped)).await?;
-    tracing::info!(what = request.id, by = request.member.owner, "stopped or started");
+    tracing::info!(what = request.id, by = request.member.owner, "a stop was set or ended");
     show(request).await
 }
 

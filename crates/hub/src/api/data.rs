@@ -210,13 +210,13 @@ pub(super) async fn history(request: ApiRequest) -> ApiResult {
 /// GET /api/v1/data/NAME/events: all events of the name, from its first one on.
 pub(super) async fn events_of_one(request: ApiRequest) -> ApiResult {
     let row = find_name(&request).await?;
-    let from = events::last_heard(&request)?.unwrap_or(0);
+    let from = events::last_event_id(&request)?.unwrap_or(0);
     follow(&request, from, Some(row.id))
 }
 
 /// GET /api/v1/data/events: the events of all names, from now on.
 pub(super) async fn events_of_all(request: ApiRequest) -> ApiResult {
-    let from = match events::last_heard(&request)? {
+    let from = match events::last_event_id(&request)? {
         Some(last) => last,
         None => request.hub.database.last_of_history().await.map_err(refused)?,
     };

@@ -32,12 +32,12 @@ pub(super) async fn of_all(request: ApiRequest) -> ApiResult {
 
 /// GET /api/v1/jobs/ID/events.
 pub(super) async fn of_one(request: ApiRequest) -> ApiResult {
-    let job = jobs::named(&request).await?.job.id.to_string();
+    let job = jobs::requested_job(&request).await?.job.id.to_string();
     listen(request, Some(job)).await
 }
 
 async fn listen(request: ApiRequest, job: Option<String>) -> ApiResult {
-    let from = match (last_heard(&request)?, &job) {
+    let from = match (last_event_id(&request)?, &job) {
         (Some(last), _) => last,
         (None, Some(_)) => 0,
         (None, None) => events::last(&request.hub.database.pool).await.map_err(unavailable)?,
@@ -61,7 +61,7 @@ async fn listen(request: ApiRequest, job: Option<String>) -> ApiResult {
 }
 
 /// The number of the last event that a client has received, by its `Last-Event-ID`.
-pub(super) fn last_heard(request: &ApiRequest) -> Result<Option<i64>, Refused> {
+pub(super) fn last_event_id(request: &ApiRequest) -> Result<Option<i64>, Refused> {
     let last = request.headers().get("last-event-id").and_then(|id| id.to_str().ok());
     let wrong = |_| Refused::new(400, "Last-Event-ID is not the id of an event of this hub");
     last.map(|id| id.trim().parse::<i64>().map_err(wrong)).transpose()

@@ -6,7 +6,7 @@ use web::Refused;
 
 use super::{ApiRequest, ApiResult, json};
 use crate::catalogue::refused;
-use crate::portal::files::{self, Activity, LINK_LASTS};
+use crate::portal::files::{self, Activity, LINK_LIFETIME};
 
 /// Deletions on a page, unless the request gives a limit.
 const PAGE: usize = 100;
@@ -63,5 +63,5 @@ pub(super) async fn upload(request: ApiRequest) -> ApiResult {
 async fn link(request: ApiRequest, activity: Activity) -> ApiResult {
     let FileUrl { at } = request.read("a link")?;
     tracing::info!(target: "access", by = request.member.owner, url = web::target::redacted(&at), ?activity, "a link was given");
-    json(201, &files::signed_link(&request.hub, at, activity, LINK_LASTS).await?)
+    json(201, &files::signed_link(&request.hub, at, activity, LINK_LIFETIME).await?)
 }

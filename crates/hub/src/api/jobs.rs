@@ -52,7 +52,7 @@ async fn find(request: &ApiRequest, id: &str) -> Result<StoredJob, Refused> {
 }
 
 /// The job of the request's path.
-pub(super) async fn named(request: &ApiRequest) -> Result<StoredJob, Refused> {
+pub(super) async fn requested_job(request: &ApiRequest) -> Result<StoredJob, Refused> {
     find(request, &request.id).await
 }
 
@@ -84,12 +84,12 @@ pub(super) async fn list(request: ApiRequest) -> ApiResult {
 
 /// GET /api/v1/jobs/ID.
 pub(super) async fn show(request: ApiRequest) -> ApiResult {
-    json(200, &named(&request).await?.job)
+    json(200, &requested_job(&request).await?.job)
 }
 
 /// GET /api/v1/jobs/ID/files.
 pub(super) async fn files(request: ApiRequest) -> ApiResult {
-    let job = named(&request).await?;
+    let job = requested_job(&request).await?;
     let limit = request.limit(FILES_PAGE)?;
     let after = request.number("after")?.unwrap_or(0);
     let files = request.hub.database.files(&job, after, limit).await.map_err(unavailable)?;
@@ -99,7 +99,7 @@ pub(super) async fn files(request: ApiRequest) -> ApiResult {
 
 /// GET /api/v1/jobs/ID/transfers.
 pub(super) async fn transfers(request: ApiRequest) -> ApiResult {
-    let job = named(&request).await?;
+    let job = requested_job(&request).await?;
     let rows = request.hub.database.job_transfers(&job, request.limit(PAGE)?).await.map_err(unavailable)?;
     let snapshot = request.hub.snapshot.load();
     let to_api = |row: TransferRow| {
@@ -134,7 +134,7 @@ pub(super) async fn cancel(request: ApiRequest) -> ApiResult {
 
 /// Changes the job of the request's path; returns it as it is then.
 async fn apply_change(request: &ApiRequest, change: JobChange) -> Result<Job, Refused> {
-    let job = named(request).await?;
+    let job = requested_job(request).await?;
     check_limit(job.job.deadline.is_some(), change.limit_bit_s)?;
     let id = job.job.id.to_string();
     let by = request.member.owner.clone();

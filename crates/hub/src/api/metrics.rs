@@ -74,7 +74,7 @@ fn read_resources(snapshot: &Snapshot, all: &mut Reading) {
         rates.collect(),
     );
     let at = snapshot.at as f64 / 1000.0;
-    all.real_gauge("longhaul_hub_last_look_time_seconds", "When the scheduler looked last, since 1970.", at);
+    all.real_gauge("longhaul_hub_last_look_time_seconds", "When the scheduler's last round was, since 1970.", at);
 }
 
 fn read_counts(meters: &Meters, all: &mut Reading) {
@@ -90,10 +90,10 @@ fn read_counts(meters: &Meters, all: &mut Reading) {
     ];
     all.counters("longhaul_hub_attempts", "Attempts of files that ended.", files);
     all.counter("longhaul_hub_done_bytes", "Bytes of files that arrived.", meters.done_bytes.get());
-    all.counter("longhaul_hub_failed_looks", "Looks of the scheduler that failed.", meters.failed_looks.get());
+    all.counter("longhaul_hub_failed_looks", "Rounds of the scheduler that failed.", meters.failed_rounds.get());
     all.real_gauge(
         "longhaul_hub_look_seconds",
-        "How long the scheduler's last look took.",
-        meters.last_look().as_secs_f64(),
+        "How long the scheduler's last round took.",
+        meters.last_round().as_secs_f64(),
     );
 }

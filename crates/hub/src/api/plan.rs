@@ -18,14 +18,14 @@ const SIMULATION_MAX: Duration = Duration::from_secs(4);
 
 /// GET /api/v1/plan/twin.
 pub(super) async fn twin(request: ApiRequest) -> ApiResult {
-    let twin = current(&request).await?;
+    let twin = current_twin(&request).await?;
     json(200, &PlanTwin { scenario: twin.scenario(time::now()).map_err(Refused::from)? })
 }
 
 /// POST /api/v1/plan/what-if.
 pub(super) async fn what_if(request: ApiRequest) -> ApiResult {
     let change: WhatIf = request.read("a what-if question")?;
-    let today = current(&request).await?;
+    let today = current_twin(&request).await?;
     let mut changed = today.clone();
     changed.change(&change).map_err(Refused::from)?;
     // Away from the threads that answer requests.
@@ -34,10 +34,10 @@ pub(super) async fn what_if(request: ApiRequest) -> ApiResult {
 }
 
 fn compare(today: &Twin, changed: &Twin) -> Result<WhatIfAnswer, Refused> {
-    Ok(WhatIfAnswer { today: simulated("today", today)?, changed: simulated("changed", changed)? })
+    Ok(WhatIfAnswer { today: simulate_twin("today", today)?, changed: simulate_twin("changed", changed)? })
 }
 
-async fn current(request: &ApiRequest) -> Result<Twin, Refused> {
+async fn current_twin(request: &ApiRequest) -> Result<Twin, Refused> {
     let queues = request.hub.database.queues().await.map_err(unavailable)?;
     let may_see =
         |queue: &crate::database::queues::Queue| request.member.may_change(&queue.key.owner, &queue.key.community);
@@ -45,7 +45,7 @@ async fn current(request: &ApiRequest) -> Result<Twin, Refused> {
     Ok(Twin::new(&request.hub.topology.load().described, &seen, time::now()))
 }
 
-fn simulated(name: &str, twin: &Twin) -> Result<PlanSimulation, Refused> {
+fn simulate_twin(name: &str, twin: &Twin) -> Result<PlanSimulation, Refused> {
     let text = twin.scenario(time::now()).map_err(Refused::from)?;
     let scenario = Scenario::read(&text).map_err(|problem| {
         Refused::new(500, format!("the twin is not a scenario ({problem}): this is a fault of the hub"))

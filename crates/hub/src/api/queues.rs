@@ -60,7 +60,7 @@ pub(super) async fn shares(request: ApiRequest) -> ApiResult {
 
 /// GET /api/v1/jobs/ID/why.
 pub(super) async fn why(request: ApiRequest) -> ApiResult {
-    let job = jobs::named(&request).await?;
+    let job = jobs::requested_job(&request).await?;
     let limit = request.limit(100)?;
     let mut after = request.number("after")?.unwrap_or(0);
     let snapshot = request.hub.snapshot.load_full();

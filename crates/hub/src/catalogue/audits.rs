@@ -147,7 +147,8 @@ fn list(
 ) -> std::result::Result<HashMap<String, ListedFile>, String> {
     let (server, root) = server(hub, place, below)?;
     let failed = |error: &store::Error| format!("{} cannot be listed: {}", place.endpoint, with_causes(error));
-    let (mut listed, mut dirs) = (HashMap::new(), vec![(root, below.trim_matches('/').to_owned())]);
+    let mut listed = HashMap::new();
+    let mut dirs = vec![(root, below.trim_matches('/').to_owned())];
     while let Some((dir, name)) = dirs.pop() {
         if progress.is_stopped.load(Ordering::Relaxed) {
             return Err("the hub stops".to_owned());
@@ -271,7 +272,7 @@ pub async fn order(
     let now = time::now();
     let begun = match (&order.listing, &order.taken) {
         (None, None) => now,
-        (None, Some(_)) => return Err(bad("taken goes with a listing")),
+        (None, Some(_)) => return Err(bad("taken is the time of a listing: send a listing with it")),
         (Some(_), None) => return Err(bad("a listing needs the time when it was begun: taken")),
         (Some(_), Some(text)) => time::parse(text)
             .filter(|at| *at <= now)
@@ -323,7 +324,7 @@ pub async fn order_clean(hub: &HubState, number: i64) -> std::result::Result<Aud
     if row.state != AuditState::Done {
         return Err(Refused::new(409, format!("the audit {number} is not done, or its files were deleted before")));
     }
-    if row.found.dark > 0 && hub.database.findings(number, 0, 1).await.map_err(refused)?.is_empty() {
+    if row.counts.dark > 0 && hub.database.findings(number, 0, 1).await.map_err(refused)?.is_empty() {
         return Err(Refused::new(
             409,
             format!("the findings of the audit {number} have been removed: run another audit"),
@@ -345,10 +346,10 @@ pub fn to_api(row: &AuditRow) -> Audit {
         begun: time::show(row.begun),
         ended: row.ended.map(time::show),
         listed: count(row.listed),
-        missing: count(row.found.missing),
-        wrong_size: count(row.found.wrong_size),
-        dark: count(row.found.dark),
-        dark_bytes: count(row.found.dark_bytes),
+        missing: count(row.counts.missing),
+        wrong_size: count(row.counts.wrong_size),
+        dark: count(row.counts.dark),
+        dark_bytes: count(row.counts.dark_bytes),
         deleted: count(row.deleted),
         error: row.error.clone(),
     }

@@ -151,7 +151,7 @@ fn metadata_json(name: &DataName, metadata: &Metadata) -> Result<BTreeMap<String
     let bytes: usize = pairs.iter().map(|(key, value)| key.len() + value.len()).sum();
     if bytes > limits::METADATA_BYTES_MAX {
         let most = limits::METADATA_BYTES_MAX;
-        return Err(bad(format!("the metadata of {name} has {bytes} bytes; {most} are kept")));
+        return Err(bad(format!("the metadata of {name} has {bytes} bytes, and may have {most} at most")));
     }
     Ok(pairs)
 }
@@ -247,7 +247,7 @@ pub async fn change(hub: &HubState, member: &Member, name: &str, change: &DataCh
     }
     if let Some(expires) = expires {
         if expires.is_some() {
-            require_no_foreign_rules(hub, member, &row).await?;
+            require_no_rules_of_others(hub, member, &row).await?;
         }
         let (name, by) = (row.name.clone(), member.owner.clone());
         hub.database.end_name(name, by, expires, now).await.map_err(refused)?;
@@ -263,7 +263,7 @@ pub async fn change(hub: &HubState, member: &Member, name: &str, change: &DataCh
 pub async fn remove(hub: &HubState, member: &Member, name: &str, at_once: bool) -> Result<DataRow, Refused> {
     let row = find(hub, name).await?;
     require_scope(hub, member, row.name.scope()).await?;
-    require_no_foreign_rules(hub, member, &row).await?;
+    require_no_rules_of_others(hub, member, &row).await?;
     let now = time::now();
     let at = if at_once { now } else { now + crate::database::catalogue::UNDO_MS };
     hub.database.end_name(row.name.clone(), member.owner.clone(), Some(at), now).await.map_err(refused)?;
@@ -272,7 +272,7 @@ pub async fn remove(hub: &HubState, member: &Member, name: &str, at_once: bool) 
 }
 
 /// Refuses to end a name that other accounts have rules for, unless the member is an operator.
-async fn require_no_foreign_rules(hub: &HubState, member: &Member, row: &DataRow) -> Result<(), Refused> {
+async fn require_no_rules_of_others(hub: &HubState, member: &Member, row: &DataRow) -> Result<(), Refused> {
     let preview = hub.database.removal_preview(row).await.map_err(refused)?;
     let is_others = |(account, community): &&(String, String)| !member.may_change(account, community);
     let mut others: Vec<&str> = preview.holders.iter().filter(is_others).map(|(account, _)| account.as_str()).collect();

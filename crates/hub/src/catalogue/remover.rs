@@ -76,40 +76,45 @@ async fn remove(hub: &Arc<HubState>, removals: Vec<Removal>, until: Instant) -> 
         }
         let Some(ended) = running.join_next().await else { return Ok(()) };
         // The copies of a task that panicked are leased again when their lease has ended.
-        let Ok((gone, left)) = ended else { continue };
-        if !gone.is_empty() {
-            hub.database.record_removed(gone, time::now()).await?;
+        let Ok(RemovalOutcome { deleted, failed }) = ended else { continue };
+        if !deleted.is_empty() {
+            hub.database.record_removed(deleted, time::now()).await?;
         }
-        if !left.is_empty() {
-            hub.database.record_not_removed(left, time::now()).await?;
+        if !failed.is_empty() {
+            hub.database.record_not_removed(failed, time::now()).await?;
         }
     }
 }
 
-type Outcome = (Vec<Removal>, Vec<(Removal, String)>);
+/// The result of deletions at one endpoint. Copies that were not tried are in neither list.
+#[derive(Default)]
+struct RemovalOutcome {
+    deleted: Vec<Removal>,
+    /// Copies that could not be deleted, each with the reason.
+    failed: Vec<(Removal, String)>,
+}
 
-/// Deletes copies at one endpoint. Returns those that are gone, and those that are not, with the reason; copies that were not tried are in
-/// neither.
-fn remove_at(hub: &HubState, endpoint: &str, removals: Vec<Removal>, until: Instant) -> Outcome {
-    let (mut gone, mut left): Outcome = Default::default();
+/// Deletes copies at one endpoint until the time is over.
+fn remove_at(hub: &HubState, endpoint: &str, removals: Vec<Removal>, until: Instant) -> RemovalOutcome {
+    let mut outcome = RemovalOutcome::default();
     let topology = hub.topology.load_full();
     for removal in removals {
         if Instant::now() >= until {
             break;
         }
-        let deleted = match topology.storage.get(endpoint) {
+        let deletion = match topology.storage.get(endpoint) {
             None => Err(format!("{endpoint} has no storage any more")),
             Some(place) => {
                 let url = place.url_of(&removal.name, removal.path.as_deref());
                 hub.servers.file(&topology, endpoint, &url).and_then(|(server, path)| delete(&server, &path))
             }
         };
-        match deleted {
-            Ok(()) => gone.push(removal),
-            Err(why) => left.push((removal, why)),
+        match deletion {
+            Ok(()) => outcome.deleted.push(removal),
+            Err(why) => outcome.failed.push((removal, why)),
         }
     }
-    (gone, left)
+    outcome
 }
 
 /// Deletes a file. A file that does not exist counts as deleted.

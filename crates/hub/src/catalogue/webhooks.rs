@@ -78,8 +78,8 @@ async fn serve(hub: Arc<HubState>, dialer: Dialer, hook: WebhookRow) {
 
 /// Posts the next events to a webhook.
 async fn post_events(hub: &HubState, dialer: &Dialer, hook: WebhookRow) -> Result<()> {
-    let events = hub.database.history_after(None, hook.heard, EVENTS_MAX).await?;
-    let last = events.last().map_or(hook.heard, |(event, _)| event.number);
+    let events = hub.database.history_after(None, hook.last_event, EVENTS_MAX).await?;
+    let last = events.last().map_or(hook.last_event, |(event, _)| event.number);
     let wanted: Vec<_> = events.iter().filter(|(event, name)| is_for(&hook, event, name)).collect();
     let count = wanted.len() as i64;
     let outcome = match wanted.first().zip(wanted.last()) {
@@ -132,7 +132,7 @@ pub fn to_api(row: &WebhookRow) -> Webhook {
         names: list(&row.names),
         account: row.account.clone(),
         created: time::show(row.created),
-        told: u64::try_from(row.told).unwrap_or(0),
+        told: u64::try_from(row.delivered).unwrap_or(0),
         failures: u64::try_from(row.failures).unwrap_or(0),
         error: row.error.clone(),
         not_before: (row.failures > 0).then(|| time::show(row.not_before)),

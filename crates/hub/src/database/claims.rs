@@ -38,7 +38,7 @@ pub struct ClaimedFile {
     /// The options of its job, JSON.
     pub options: String,
     /// Whether it is a hop that another hop follows.
-    pub is_hop_between: bool,
+    pub has_next_hop: bool,
     /// Tokens for its storages.
     pub tokens: FileTokens,
 }
@@ -60,7 +60,7 @@ impl ClaimedFile {
     /// Whether an existing target is replaced.
     pub fn overwrites(&self) -> bool {
         let options = self.options();
-        options.overwrite || options.overwrite_hops && self.is_hop_between
+        options.overwrite || options.overwrite_hops && self.has_next_hop
     }
 }
 
@@ -142,8 +142,8 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be written: nothing is claimed.
-    pub async fn claim(&self, wanted: ClaimRequest) -> Result<Option<Claim>> {
-        self.writer.change(move |connection| Box::pin(claim(connection, wanted))).await
+    pub async fn claim(&self, request: ClaimRequest) -> Result<Option<Claim>> {
+        self.writer.change(move |connection| Box::pin(claim(connection, request))).await
     }
 
     /// The claim of a transfer that has not ended, with its files that have not; `None` if there is no such transfer.
@@ -201,7 +201,7 @@ fn read(row: &sqlx::any::AnyRow) -> Result<ClaimedFile> {
         target: row.try_get(6)?,
         checksum: row.try_get(7)?,
         kind,
-        is_hop_between: kind == JobKind::MultiHop && at + 1 < rows,
+        has_next_hop: kind == JobKind::MultiHop && at + 1 < rows,
         options: row.try_get(9)?,
         tokens: FileTokens {
             source: row.try_get::<Option<String>, _>(10)?.unwrap_or_default(),
@@ -211,8 +211,8 @@ fn read(row: &sqlx::any::AnyRow) -> Result<ClaimedFile> {
 }
 
 /// Whether one more transfer of a queue is within the limits of its endpoints.
-async fn has_room(connection: &mut AnyConnection, wanted: &ClaimRequest) -> Result<bool> {
-    for (column, most) in [("source", wanted.limits.out_transfers), ("target", wanted.limits.in_transfers)] {
+async fn has_room(connection: &mut AnyConnection, request: &ClaimRequest) -> Result<bool> {
+    for (column, most) in [("source", request.limits.out_transfers), ("target", request.limits.in_transfers)] {
         if most == u32::MAX {
             continue;
         }
@@ -220,7 +220,7 @@ async fn has_room(connection: &mut AnyConnection, wanted: &ClaimRequest) -> Resu
             "SELECT COUNT(*) FROM transfers t JOIN queues q ON q.id = t.queue \
              WHERE t.ended IS NULL AND q.{column} = (SELECT {column} FROM queues WHERE id = $1)"
         );
-        let row = sqlx::query(AssertSqlSafe(sql)).bind(wanted.queue).fetch_one(&mut *connection).await?;
+        let row = sqlx::query(AssertSqlSafe(sql)).bind(request.queue).fetch_one(&mut *connection).await?;
         if row.try_get::<i64, _>(0)? >= i64::from(most) {
             return Ok(false);
         }
@@ -229,25 +229,25 @@ async fn has_room(connection: &mut AnyConnection, wanted: &ClaimRequest) -> Resu
 }
 
 /// The space at the target of a queue that is not reserved, bytes.
-async fn space_left(connection: &mut AnyConnection, wanted: &ClaimRequest) -> Result<i64> {
-    if wanted.limits.space_bytes == i64::MAX {
+async fn space_left(connection: &mut AnyConnection, request: &ClaimRequest) -> Result<i64> {
+    if request.limits.space_bytes == i64::MAX {
         return Ok(i64::MAX);
     }
     let sql = "SELECT CAST(COALESCE(SUM(running_bytes), 0) AS BIGINT) FROM queues \
                WHERE target = (SELECT target FROM queues WHERE id = $1) AND running > 0";
-    let row = sqlx::query(sql).bind(wanted.queue).fetch_one(&mut *connection).await?;
-    Ok(wanted.limits.space_bytes - row.try_get::<i64, _>(0)?)
+    let row = sqlx::query(sql).bind(request.queue).fetch_one(&mut *connection).await?;
+    Ok(request.limits.space_bytes - row.try_get::<i64, _>(0)?)
 }
 
-async fn claim(connection: &mut AnyConnection, wanted: ClaimRequest) -> Result<Option<Claim>> {
-    if !has_room(connection, &wanted).await? {
+async fn claim(connection: &mut AnyConnection, request: ClaimRequest) -> Result<Option<Claim>> {
+    if !has_room(connection, &request).await? {
         return Ok(None);
     }
-    let space = space_left(connection, &wanted).await?;
+    let space = space_left(connection, &request).await?;
     let ready = "f.queue = $1 AND f.state = 0 AND (f.not_before <= $2 OR f.not_before > $2 + $4) \
                  AND NOT EXISTS (SELECT 1 FROM stages s WHERE s.file = f.id AND s.state < 2)";
     let sql = AssertSqlSafe(format!("{FILE} WHERE {ready} ORDER BY f.id LIMIT $3"));
-    let query = sqlx::query(sql).bind(wanted.queue).bind(wanted.now).bind(wanted.files as i64).bind(PAUSE_MAX_MS);
+    let query = sqlx::query(sql).bind(request.queue).bind(request.now).bind(request.files as i64).bind(PAUSE_MAX_MS);
     let rows = query.fetch_all(&mut *connection).await?;
     let mut files: Vec<ClaimedFile> = Vec::with_capacity(rows.len());
     let mut bytes = 0i64;
@@ -255,7 +255,8 @@ async fn claim(connection: &mut AnyConnection, wanted: ClaimRequest) -> Result<O
     for row in &rows {
         let file = read(row)?;
         bytes = bytes.saturating_add(file.bytes);
-        let fits = files.first().is_none_or(|first| bytes <= wanted.bytes && (wanted.can_share_transfer)(first, &file));
+        let fits =
+            files.first().is_none_or(|first| bytes <= request.bytes && (request.can_share_transfer)(first, &file));
         // A node reports files by their sources, so a transfer has each source once.
         if !fits || bytes > space || !sources.insert(file.source.clone()) {
             break;
@@ -267,9 +268,9 @@ async fn claim(connection: &mut AnyConnection, wanted: ClaimRequest) -> Result<O
     }
     let number = take_numbers(connection, "transfers", 1).await?;
     let order = files.iter().map(|file| file.id).collect();
-    let (id, created) = (Uuid::now_v7(), wanted.now);
-    let claim = Claim { number, id, queue: wanted.queue, carrier: wanted.carrier, created, files, order };
-    store(connection, &claim, &wanted.hub).await?;
+    let (id, created) = (Uuid::now_v7(), request.now);
+    let claim = Claim { number, id, queue: request.queue, carrier: request.carrier, created, files, order };
+    store(connection, &claim, &request.hub).await?;
     Ok(Some(claim))
 }
 
@@ -281,8 +282,9 @@ async fn store(connection: &mut AnyConnection, claim: &Claim, hub: &str) -> Resu
     let query = query.bind(claim.carrier.as_str()).bind(claim.files.len() as i64).bind(bytes).bind(claim.created);
     let query = query.bind(hub).bind(serde_json::to_string(&claim.order).unwrap_or_default());
     query.execute(&mut *connection).await?;
-    for some in claim.files.chunks(FILES_PER_STATEMENT) {
-        let (state, ids) = (FileState::Running.code(), numbers(some.iter().map(|file| file.id)));
+    for chunk in claim.files.chunks(FILES_PER_STATEMENT) {
+        let state = FileState::Running.code();
+        let ids = numbers(chunk.iter().map(|file| file.id));
         let number = claim.number;
         let sql =
             format!("UPDATE files SET state = {state}, attempt = attempt + 1, transfer = {number} WHERE id IN {ids}");

@@ -125,8 +125,8 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be written: nothing has changed.
-    pub async fn store_outcomes(&self, ended: TransferOutcome) -> Result<()> {
-        self.writer.change(move |connection| Box::pin(store_outcomes(connection, ended))).await
+    pub async fn store_outcomes(&self, outcome: TransferOutcome) -> Result<()> {
+        self.writer.change(move |connection| Box::pin(store_outcomes(connection, outcome))).await
     }
 
     /// Fails files that have waited for longer than their jobs allow; returns their number.
@@ -189,20 +189,20 @@ async fn expire(connection: &mut AnyConnection, now: i64) -> Result<usize> {
     Ok(rows.len())
 }
 
-async fn store_outcomes(connection: &mut AnyConnection, ended: TransferOutcome) -> Result<()> {
+async fn store_outcomes(connection: &mut AnyConnection, outcome: TransferOutcome) -> Result<()> {
     let mut changes = CountChanges::default();
-    for (id, outcome) in &ended.files {
+    for (id, file_outcome) in &outcome.files {
         // A file that was cancelled in the meantime, or that is reported a second time, does not belong to this transfer any more.
-        if let Some(file) = running_file(connection, *id, ended.transfer).await? {
-            apply(connection, &file, outcome, ended.now, &mut changes).await?;
+        if let Some(file) = running_file(connection, *id, outcome.transfer).await? {
+            apply(connection, &file, file_outcome, outcome.now, &mut changes).await?;
         }
     }
     let waiting: Vec<i64> = changes.jobs.iter().filter(|(_, job)| job.queued > 0).map(|(job, _)| *job).collect();
-    apply_counts(connection, changes, ended.now).await?;
+    apply_counts(connection, changes, outcome.now).await?;
     keep_paused(connection, waiting.into_iter()).await?;
-    if ended.is_over {
+    if outcome.is_over {
         let sql = "UPDATE transfers SET ended = $1 WHERE number = $2";
-        sqlx::query(sql).bind(ended.now).bind(ended.transfer).execute(&mut *connection).await?;
+        sqlx::query(sql).bind(outcome.now).bind(outcome.transfer).execute(&mut *connection).await?;
     }
     Ok(())
 }

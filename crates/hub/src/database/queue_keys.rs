@@ -25,7 +25,7 @@ pub struct QueueKey {
     /// The deadline by which its files are promised to arrive, milliseconds since 1970; 0 without a promise.
     pub deadline: i64,
     /// The number of the job that has a limit, and so queues of its own; 0 for all others.
-    pub limited: i64,
+    pub limited_job: i64,
 }
 
 /// The number of the queue with a key; the queue is made if there is none.
@@ -53,12 +53,12 @@ pub(super) fn read_key(row: &AnyRow) -> Result<QueueKey> {
         owner: row.try_get(5)?,
         priority: row.try_get(6)?,
         deadline: row.try_get(7)?,
-        limited: row.try_get(8)?,
+        limited_job: row.try_get(8)?,
     })
 }
 
 fn bind_key<'q>(sql: &'static str, key: &'q QueueKey) -> Query<'q> {
-    let QueueKey { source, target, community, activity, owner, priority, deadline, limited } = key;
+    let QueueKey { source, target, community, activity, owner, priority, deadline, limited_job } = key;
     let query = sqlx::query(sql).bind(source.as_str()).bind(target.as_str()).bind(community.as_str());
-    query.bind(activity.as_str()).bind(owner.as_str()).bind(*priority).bind(*deadline).bind(*limited)
+    query.bind(activity.as_str()).bind(owner.as_str()).bind(*priority).bind(*deadline).bind(*limited_job)
 }

@@ -29,7 +29,7 @@ pub struct Queue {
 
 /// The file of a queue that has waited longest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Oldest {
+pub struct OldestFile {
     /// When its job was submitted, milliseconds since 1970.
     pub submitted: i64,
 }
@@ -73,11 +73,11 @@ impl Database {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn oldest(&self, queue: i64) -> Result<Option<Oldest>> {
+    pub async fn oldest(&self, queue: i64) -> Result<Option<OldestFile>> {
         let sql = "SELECT j.submitted FROM files f JOIN jobs j ON j.number = f.job WHERE f.queue = $1 AND f.state = 0 \
                    ORDER BY f.id LIMIT 1";
         let row = sqlx::query(sql).bind(queue).fetch_optional(&self.pool).await?;
-        row.map(|row| Ok(Oldest { submitted: row.try_get(0)? })).transpose()
+        row.map(|row| Ok(OldestFile { submitted: row.try_get(0)? })).transpose()
     }
 
     /// The number of files that wait before a file in its queue.

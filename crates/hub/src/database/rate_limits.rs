@@ -10,6 +10,6 @@ use super::queue_moves::{JobFiles, MoveSelection, move_files};
 pub(super) async fn set_limit(connection: &mut AnyConnection, job: &JobFiles, limit_bit_s: i64) -> Result<()> {
     let sql = "UPDATE jobs SET limit_bit_s = $1 WHERE number = $2";
     sqlx::query(sql).bind(limit_bit_s).bind(job.job).execute(&mut *connection).await?;
-    let limited = if limit_bit_s > 0 { job.job } else { 0 };
-    move_files(connection, job, MoveSelection::Unended, |key| QueueKey { limited, ..key }).await
+    let limited_job = if limit_bit_s > 0 { job.job } else { 0 };
+    move_files(connection, job, MoveSelection::Unended, |key| QueueKey { limited_job, ..key }).await
 }

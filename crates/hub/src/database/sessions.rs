@@ -7,7 +7,7 @@ use sqlx::any::AnyRow;
 use super::{Database, Result};
 
 /// The most sessions of one owner; a further one ends the least recently used one.
-const OF_OWNER_MAX: i64 = 64;
+const SESSIONS_PER_OWNER_MAX: i64 = 64;
 
 /// A stored session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Database {
                     sqlx::query(ended).bind(row.created).execute(&mut *connection).await?;
                     let many = "DELETE FROM sessions WHERE owner = $1 AND id_sha256 IN \
                                 (SELECT id_sha256 FROM sessions WHERE owner = $1 ORDER BY used DESC LIMIT 1000 OFFSET $2)";
-                    sqlx::query(many).bind(&row.owner).bind(OF_OWNER_MAX - 1).execute(&mut *connection).await?;
+                    sqlx::query(many).bind(&row.owner).bind(SESSIONS_PER_OWNER_MAX - 1).execute(&mut *connection).await?;
                     let sql = "INSERT INTO sessions (id_sha256, owner, role, community, grant_id, created, used, expires) \
                                VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
                     let query = sqlx::query(sql).bind(row.id_sha256).bind(row.owner).bind(row.role.word());

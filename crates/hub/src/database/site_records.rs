@@ -25,7 +25,7 @@ pub struct SiteRecordRow {
     pub reminded: i64,
 }
 
-/// The round.
+/// A round in which every site confirms its record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SiteRoundRow {
     /// The last day on which sites can answer, since 1970.
@@ -89,7 +89,7 @@ impl Database {
             .await
     }
 
-    /// The last round; none if there was none.
+    /// The last round; `None` if there was none.
     ///
     /// # Errors
     /// The database cannot be read.

@@ -109,7 +109,7 @@ impl Writer {
 
 async fn run(pool: AnyPool, kind: Kind, mut waiting: mpsc::Receiver<Write>) {
     let mut queue_ids = QueueIds::default();
-    let mut connections = Connections { pool, kind, kept: None };
+    let mut connections = Connections { pool, kind, idle: None };
     let mut were_several = false;
     while let Some(first) = waiting.recv().await {
         if were_several {
@@ -134,16 +134,16 @@ async fn run(pool: AnyPool, kind: Kind, mut waiting: mpsc::Receiver<Write>) {
 struct Connections {
     pool: AnyPool,
     kind: Kind,
-    kept: Option<PoolConnection<Any>>,
+    idle: Option<PoolConnection<Any>>,
 }
 
 impl Connections {
     /// The connection that was kept, if its server still answers; otherwise a new one.
     async fn take(&mut self) -> Result<PoolConnection<Any>> {
-        if let Some(mut kept) = self.kept.take()
-            && (self.kind == Kind::Sqlite || kept.ping().await.is_ok())
+        if let Some(mut connection) = self.idle.take()
+            && (self.kind == Kind::Sqlite || connection.ping().await.is_ok())
         {
-            return Ok(kept);
+            return Ok(connection);
         }
         let mut connection = self.pool.acquire().await?;
         if self.kind == Kind::Sqlite {
@@ -184,7 +184,7 @@ async fn commit(
     let mut connection = connections.take().await?;
     let written = write(&mut connection, connections.kind, group, queue_ids, answers).await;
     match written {
-        Ok(()) => connections.kept = Some(connection),
+        Ok(()) => connections.idle = Some(connection),
         // The transaction may still be open on the connection: the next one would be nested in it and never be committed.
         Err(_) => drop(connection.close().await),
     }

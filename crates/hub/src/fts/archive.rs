@@ -7,12 +7,12 @@ use super::{FtsRequest, FtsResult, jobs, json_answer};
 
 /// `GET /archive`, with the parameters of `GET /jobs`.
 pub(super) async fn list(request: FtsRequest) -> FtsResult {
-    json_answer(200, &jobs::listed(&request, false, |job| job.job.ended.is_some()).await?)
+    json_answer(200, &jobs::matching_jobs(&request, false, |job| job.job.ended.is_some()).await?)
 }
 
 /// `GET /archive/ID[/FIELD]`.
 pub(super) async fn show(request: FtsRequest, id: &str, field: Option<&str>) -> FtsResult {
-    let job = jobs::one(&request, id).await?;
+    let job = jobs::require_job(&request, id).await?;
     if job.job.ended.is_none() {
         return Err(Refused::new(404, format!("The job \"{id}\" has not ended: it is among /jobs")));
     }

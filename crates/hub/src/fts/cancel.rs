@@ -5,7 +5,7 @@ use serde_json::json;
 use web::Refused;
 
 use super::forms::job as job_form;
-use super::jobs::{Answers, one};
+use super::jobs::{Answers, require_job};
 use super::{FtsRequest, FtsResult, json_answer};
 use crate::database::jobs::{JobFilter, StoredJob};
 use crate::state::unavailable;
@@ -22,7 +22,7 @@ pub(super) async fn jobs(request: FtsRequest, ids: &str) -> FtsResult {
     for id in ids.split(',') {
         let Some(job) = answers.job(&request, id).await? else { continue };
         let changed = cancel(&request, job).await?;
-        let mut form = job_form(&one(&request, id).await?);
+        let mut form = job_form(&require_job(&request, id).await?);
         if changed {
             // Clients expect the final state at once, though a transfer that runs ends later.
             form.insert("job_state".to_owned(), json!("CANCELED"));
@@ -42,7 +42,7 @@ pub(super) async fn cancel(request: &FtsRequest, job: StoredJob) -> Result<bool,
 
 /// `DELETE /jobs/ID/files/FILE[,FILE…]`: the state of one as a text, of several as a list.
 pub(super) async fn files(request: FtsRequest, id: &str, files: &str) -> FtsResult {
-    let job = one(&request, id).await?;
+    let job = require_job(&request, id).await?;
     if job.kind != JobKind::Independent {
         let reason = "files of a job with several sources or hops belong together: cancel the job";
         return Err(Refused::new(400, reason));

@@ -74,7 +74,7 @@ fn check(request: &FtsRequest, id: &str) -> Result<(), Refused> {
 }
 
 /// The delegation of the client.
-async fn own(request: &FtsRequest) -> Result<Option<Delegation>, Refused> {
+async fn own_delegation(request: &FtsRequest) -> Result<Option<Delegation>, Refused> {
     let id = delegation_id(&request.member);
     let found = request.hub.database.delegation(&id, &request.member.owner, time::now()).await;
     found.map_err(|error| unavailable(error).into())
@@ -83,7 +83,7 @@ async fn own(request: &FtsRequest) -> Result<Option<Delegation>, Refused> {
 /// `GET /delegation/ID`: when it ends, or `null`.
 pub(super) async fn show(request: FtsRequest, id: &str) -> FtsResult {
     check(&request, id)?;
-    let body = own(&request).await?.map_or(Value::Null, |delegation| {
+    let body = own_delegation(&request).await?.map_or(Value::Null, |delegation| {
         let ends = time::show(delegation.expires);
         // UTC without a zone, to the second.
         let ends = ends.split(['.', 'Z']).next().unwrap_or_default();
@@ -232,7 +232,7 @@ pub(super) async fn for_job(request: &FtsRequest) -> Result<Option<String>, Refu
     let dn = user_dn(&request.member);
     let id = delegation_id(&request.member);
     let delegate = "delegate a proxy again";
-    match own(request).await? {
+    match own_delegation(request).await? {
         None => {
             Err(Refused::new(419, format!("no valid proxy of {dn} was delegated to this hub under {id}: {delegate}")))
         }

@@ -58,7 +58,7 @@ pub(super) async fn find(request: &FtsRequest, id: &str) -> Result<Option<Stored
 }
 
 /// The job with an id; an unknown id is refused (404).
-pub(super) async fn one(request: &FtsRequest, id: &str) -> Result<StoredJob, Refused> {
+pub(super) async fn require_job(request: &FtsRequest, id: &str) -> Result<StoredJob, Refused> {
     find(request, id).await?.ok_or_else(|| Refused::new(404, format!("No job with the id \"{id}\" has been found")))
 }
 
@@ -123,20 +123,20 @@ pub(super) async fn show(request: FtsRequest, ids: &str) -> FtsResult {
 
 /// `GET /jobs/ID/files`.
 pub(super) async fn files(request: FtsRequest, id: &str) -> FtsResult {
-    let job = one(&request, id).await?;
+    let job = require_job(&request, id).await?;
     let files = files_of(&request, &job).await?;
     json_answer(200, &files.iter().map(|file| Value::Object(file_form(&job, file))).collect::<Vec<_>>())
 }
 
 /// `GET /jobs/ID/dm`: an empty list, because the hub accepts no deletions.
 pub(super) async fn no_deletions(request: FtsRequest, id: &str) -> FtsResult {
-    one(&request, id).await?;
+    require_job(&request, id).await?;
     json_answer(200, &json!([]))
 }
 
 /// `GET /jobs/ID/FIELD`.
 pub(super) async fn field(request: FtsRequest, id: &str, field: &str) -> FtsResult {
-    let form = job_form(&one(&request, id).await?);
+    let form = job_form(&require_job(&request, id).await?);
     match form.get(field) {
         Some(value) => json_answer(200, value),
         None => Err(Refused::new(404, format!("No such field {field}"))),
@@ -145,7 +145,7 @@ pub(super) async fn field(request: FtsRequest, id: &str, field: &str) -> FtsResu
 
 /// `GET /jobs/ID/files/FILE/retries`.
 pub(super) async fn retries(request: FtsRequest, id: &str, file: &str) -> FtsResult {
-    let job = one(&request, id).await?;
+    let job = require_job(&request, id).await?;
     let number: i64 = file.parse().map_err(|_| Refused::new(404, format!("No such file {file}")))?;
     if !(job.first_file..job.first_file + job.file_rows).contains(&number) {
         return Err(Refused::new(404, format!("No such file {file}")));
@@ -165,7 +165,7 @@ pub(super) async fn modify(request: FtsRequest, ids: &str) -> FtsResult {
         let Some(job) = answers.job(&request, id).await? else { continue };
         let change = JobChange { priority: Some(priority.clamp(1, 5) as u8), ..JobChange::default() };
         request.hub.change_job(job, change, request.member.owner.clone()).await?;
-        answers.add(job_form(&one(&request, id).await?));
+        answers.add(job_form(&require_job(&request, id).await?));
     }
     answers.respond(ids)
 }
@@ -173,11 +173,11 @@ pub(super) async fn modify(request: FtsRequest, ids: &str) -> FtsResult {
 /// `GET /jobs`: the jobs that have not ended, or those in the states that the query names.
 pub(super) async fn list(request: FtsRequest) -> FtsResult {
     let is_unended = request.list("state_in").is_empty();
-    json_answer(200, &listed(&request, is_unended, |_| true).await?)
+    json_answer(200, &matching_jobs(&request, is_unended, |_| true).await?)
 }
 
 /// The jobs that match the query and that the client may see.
-pub(super) async fn listed(
+pub(super) async fn matching_jobs(
     request: &FtsRequest,
     unended: bool,
     is_listed: fn(&StoredJob) -> bool,

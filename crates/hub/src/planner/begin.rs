@@ -57,9 +57,12 @@ enum Headroom {
 
 /// The slots and bytes that are taken by transfers that run or are about to begin.
 struct Occupancy<'a> {
+    /// Transfers by source endpoint.
     outgoing: HashMap<&'a str, u32>,
+    /// Transfers by target endpoint.
     incoming: HashMap<&'a str, u32>,
-    own: HashMap<i64, u32>,
+    /// Transfers by queue.
+    by_queue: HashMap<i64, u32>,
     /// Copies between the servers of a pair, and their bound.
     copies: HashMap<(&'a str, &'a str), (u32, u32)>,
     /// Bytes on their way to an endpoint.
@@ -76,7 +79,7 @@ impl<'a> Occupancy<'a> {
         let mut occupancy = Occupancy {
             outgoing: HashMap::new(),
             incoming: HashMap::new(),
-            own: HashMap::new(),
+            by_queue: HashMap::new(),
             copies: most.collect(),
             bytes,
         };
@@ -89,7 +92,7 @@ impl<'a> Occupancy<'a> {
     fn add(&mut self, queue: i64, source: &'a str, target: &'a str) {
         *self.outgoing.entry(source).or_default() += 1;
         *self.incoming.entry(target).or_default() += 1;
-        *self.own.entry(queue).or_default() += 1;
+        *self.by_queue.entry(queue).or_default() += 1;
         if let Some((copies, _)) = self.copies.get_mut(&(source, target)) {
             *copies += 1;
         }
@@ -99,19 +102,19 @@ impl<'a> Occupancy<'a> {
         self.add(queue.id, &queue.key.source, &queue.key.target);
     }
 
-    fn own(&self, queue: &Queue) -> u32 {
-        self.own.get(&queue.id).copied().unwrap_or(0)
+    fn transfers_of(&self, queue: &Queue) -> u32 {
+        self.by_queue.get(&queue.id).copied().unwrap_or(0)
     }
 
     /// The key that queues take turns by, the smallest first. The bits of non-negative floats sort like the floats.
     fn turn(&self, input: &PlanInput<'_>, at: usize) -> u64 {
         let queue = &input.queues[at];
         let is_due = input.promised.get(&queue.id).is_some_and(|promise| promise.floor > 0.0);
-        if is_due && self.own(queue) == 0 {
+        if is_due && self.transfers_of(queue) == 0 {
             return 0;
         }
         let weight = Priority::nearest(queue.key.priority).weight(Duration::ZERO);
-        (f64::from(self.own(queue) + 1) / weight).to_bits()
+        (f64::from(self.transfers_of(queue) + 1) / weight).to_bits()
     }
 
     fn room(&self, input: &PlanInput<'_>, queue: &Queue) -> Headroom {
@@ -128,7 +131,7 @@ impl<'a> Occupancy<'a> {
                      only their number can be set, not their rate"
                 ),
             }),
-            None if self.own(queue) >= QUEUE_TRANSFERS_MAX => Headroom::QueueFull,
+            None if self.transfers_of(queue) >= QUEUE_TRANSFERS_MAX => Headroom::QueueFull,
             _ => Headroom::One,
         }
     }

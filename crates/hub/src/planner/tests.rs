@@ -41,7 +41,7 @@ fn queue(id: i64, target: &str, community: &str, queued: i64) -> Queue {
         owner: "ann".into(),
         priority: 3,
         deadline: 0,
-        limited: 0,
+        limited_job: 0,
     };
     Queue { id, key, queued, staging: 0, queued_bytes: 0, running: 0, running_bytes: 0, limit: None }
 }
@@ -96,7 +96,7 @@ fn communities_share_a_link_below_its_mark() {
 fn the_limit_of_a_job_holds_for_all_its_paths_together() {
     let limited = |id, target| {
         let queue = queue(id, target, "astro", 0);
-        Queue { running: 1, limit: Some(24.0), key: QueueKey { limited: 5, ..queue.key }, ..queue }
+        Queue { running: 1, limit: Some(24.0), key: QueueKey { limited_job: 5, ..queue.key }, ..queue }
     };
     let queues = [limited(1, "b"), limited(2, "c"), Queue { running: 1, ..queue(3, "c", "other", 0) }];
     let active = [running(7, 1, "b"), running(8, 2, "c"), running(9, 3, "c")];

@@ -21,7 +21,7 @@ const PAGE: &str = "index.html";
 /// The content policy of the portal: a page loads nothing from other hosts, runs only files of the portal, and may not be framed.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'ORIGINS; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 /// The content policy of pages without scripts: a page loads nothing.
-const CLOSED: &str = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'";
+const POLICY_WITHOUT_SCRIPTS: &str = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'";
 /// The page that is shown if the portal was not built.
 const NOT_BUILT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Longhaul</title><h1>Longhaul</h1><p>This program was built \
 without its portal: <code>make build</code> builds both (it needs node and npm). Its <a href=\"/api/v1\">API</a> is here, and <code>longhaul</code> on the command line.</p></html>\n";
@@ -72,7 +72,7 @@ pub fn answer(head: &Parts, origins: impl FnOnce() -> BTreeSet<String>) -> Optio
             }
             response
         }
-        None => finished(&head.method, StatusCode::OK, HTML, NOT_BUILT.as_bytes().to_vec()),
+        None => respond(&head.method, StatusCode::OK, HTML, NOT_BUILT.as_bytes().to_vec()),
     })
 }
 
@@ -86,7 +86,7 @@ fn send(head: &Parts, asset: &Asset) -> Response {
         (false, true) => asset.compressed.to_vec(),
         (false, false) => decompressed(asset.compressed),
     };
-    let mut response = finished(&head.method, status, media(asset.name), bytes);
+    let mut response = respond(&head.method, status, media(asset.name), bytes);
     let headers = response.headers_mut();
     if is_compressed && !is_known {
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -96,8 +96,9 @@ fn send(head: &Parts, asset: &Asset) -> Response {
         headers.insert(header::ETAG, etag);
     }
     // The names below `assets/` are made from the content of the files.
-    let keeps = if asset.name.starts_with("assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(keeps));
+    let cache_control =
+        if asset.name.starts_with("assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache_control));
     response
 }
 
@@ -106,12 +107,12 @@ pub fn page(status: StatusCode, body: &str) -> Response {
     let html = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Longhaul</title><main>{body}</main></html>\n"
     );
-    let mut response = finished(&Method::GET, status, HTML, html.into_bytes());
+    let mut response = respond(&Method::GET, status, HTML, html.into_bytes());
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
-fn finished(method: &Method, status: StatusCode, media: &'static str, bytes: Vec<u8>) -> Response {
+fn respond(method: &Method, status: StatusCode, media: &'static str, bytes: Vec<u8>) -> Response {
     let length = bytes.len();
     let mut response = Response::new(Body::from(if *method == Method::HEAD { Vec::new() } else { bytes }));
     *response.status_mut() = status;
@@ -120,7 +121,7 @@ fn finished(method: &Method, status: StatusCode, media: &'static str, bytes: Vec
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     }
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CLOSED));
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY_WITHOUT_SCRIPTS));
     for (name, value) in [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::X_FRAME_OPTIONS, "DENY"),

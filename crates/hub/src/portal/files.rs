@@ -19,7 +19,7 @@ use crate::time;
 use crate::topology::Topology;
 
 /// How long a link to a file may be used. A download that has begun by then goes on.
-pub const LINK_LASTS: Duration = Duration::from_secs(15 * 60);
+pub const LINK_LIFETIME: Duration = Duration::from_secs(15 * 60);
 /// The most entries of a folder that are listed.
 const ENTRIES_MAX: usize = 100_000;
 /// The prefix of the names under which deleted files lie in their folders; such names are not listed.
@@ -85,13 +85,13 @@ pub async fn signed_link(
     hub: &Arc<HubState>,
     at: String,
     activity: Activity,
-    lasts: Duration,
+    lifetime: Duration,
 ) -> Result<Download, Refused> {
-    let (hub, expires) = (Arc::clone(hub), time::now() + lasts.as_millis() as i64);
+    let (hub, expires) = (Arc::clone(hub), time::now() + lifetime.as_millis() as i64);
     let url = blocking(move || {
         let topology = hub.topology.load_full();
         let endpoint = endpoint(&topology, &at)?;
-        let link = hub.servers.signed_link(&topology, &endpoint, &at, activity.word(), lasts);
+        let link = hub.servers.signed_link(&topology, &endpoint, &at, activity.word(), lifetime);
         link.map_err(|why| Refused::new(409, format!("{endpoint}: {why}")))
     });
     Ok(Download { url: url.await?, expires: time::show(expires) })

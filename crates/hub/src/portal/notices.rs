@@ -43,7 +43,8 @@ pub async fn run(hub: Arc<HubState>, mut stop: watch::Receiver<bool>) {
 async fn post_next(hub: &Arc<HubState>) -> Result<bool, DatabaseError> {
     let Some(notice) = hub.database.take_notice(time::now(), LEASE_MS).await? else { return Ok(false) };
     let Some(stored) = hub.database.job(&notice.id).await? else { return Ok(true) };
-    let (dialer, url) = (dialer(hub), notice.url.clone());
+    let dialer = dialer(hub);
+    let url = notice.url.clone();
     let document = json!({"v": 1, "event": "job", "job": stored.job});
     let posted = tokio::task::spawn_blocking(move || web::post::document(&dialer, &url, &[], &document)).await;
     let why = match posted {

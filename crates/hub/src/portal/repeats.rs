@@ -21,7 +21,7 @@ use crate::time;
 const POLL_EVERY: Duration = Duration::from_secs(5);
 const DAY_MS: i64 = 86_400_000;
 /// The most repeats of one owner.
-const OF_OWNER_MAX: usize = 100;
+const REPEATS_PER_OWNER_MAX: usize = 100;
 
 fn span_ms(every: Every) -> i64 {
     match every {
@@ -63,8 +63,8 @@ pub async fn make(hub: &HubState, member: &Member, wanted: RepeatOrder) -> Resul
     let now = time::now();
     admit(&wanted.order, member, &hub.topology.load(), now)?;
     let own = hub.database.repeats(&member.owner).await.map_err(refused)?;
-    if own.len() >= OF_OWNER_MAX {
-        return Err(Refused::new(409, format!("you have {OF_OWNER_MAX} repeats already: end one of them")));
+    if own.len() >= REPEATS_PER_OWNER_MAX {
+        return Err(Refused::new(409, format!("you have {REPEATS_PER_OWNER_MAX} repeats already: end one of them")));
     }
     let row = RepeatRow {
         id: Uuid::now_v7().to_string(),

@@ -1,8 +1,8 @@
 //! Browser sessions: a cookie stands for a member, so that a page need not keep a key.
 //!
 //! Sessions are rows of the database, under digests of their ids: all hubs on the database know them, and they outlive a hub. A session
-//! ends when the member signs out, with the grant or the token that it was begun with, after [`LASTS_UNUSED_MS`] without a request, and
-//! after [`LASTS_MS`] at the latest.
+//! ends when the member signs out, with the grant or the token that it was begun with, after [`IDLE_MAX_MS`] without a request, and
+//! after [`LIFETIME_MAX_MS`] at the latest.
 
 use model::Fault;
 use sha2::{Digest, Sha256};
@@ -18,9 +18,9 @@ use crate::time;
 /// The cookie of a session.
 const COOKIE: &str = "longhaul-hub";
 /// How long a session lasts without a request, milliseconds.
-pub const LASTS_UNUSED_MS: i64 = 12 * 3_600_000;
+pub const IDLE_MAX_MS: i64 = 12 * 3_600_000;
 /// How long a session lasts at most, milliseconds.
-pub const LASTS_MS: i64 = 7 * 24 * 3_600_000;
+pub const LIFETIME_MAX_MS: i64 = 7 * 24 * 3_600_000;
 /// The precision with which the time of the last request is recorded, milliseconds.
 const RECORD_EVERY_MS: i64 = 60_000;
 
@@ -47,7 +47,8 @@ pub async fn begin(
     let mut id = [0; 32];
     let filled = auth::trust::provider().secure_random.fill(&mut id);
     filled.map_err(|_| Refused::new(500, "the system gives no random numbers"))?;
-    let (id, now) = (model::hex::encode(&id), time::now());
+    let id = model::hex::encode(&id);
+    let now = time::now();
     let row = SessionRow {
         id_sha256: digest(&id),
         owner: member.owner.clone(),
@@ -56,7 +57,7 @@ pub async fn begin(
         grant_id: credential.grant_id.clone(),
         created: now,
         used: now,
-        expires: credential.ends.unwrap_or(i64::MAX).min(now + LASTS_MS),
+        expires: credential.ends.unwrap_or(i64::MAX).min(now + LIFETIME_MAX_MS),
     };
     hub.database.begin_session(row).await.map_err(refused)?;
     Ok(cookie(request, Some(&id)))
@@ -81,7 +82,7 @@ pub async fn member(hub: &HubState, request: BrowserRequest<'_>) -> Result<Optio
     let Some(id) = session_id(request) else { return Ok(None) };
     let now = time::now();
     let row = hub.database.session(&digest(id)).await.map_err(refused)?;
-    let Some(row) = row.filter(|row| now < row.expires && now < row.used + LASTS_UNUSED_MS) else { return Ok(None) };
+    let Some(row) = row.filter(|row| now < row.expires && now < row.used + IDLE_MAX_MS) else { return Ok(None) };
     if !row.grant_id.is_empty() {
         let grant = hub.database.role_grant(&row.grant_id).await.map_err(refused)?;
         if grant.is_none_or(|grant| grant.expires.is_some_and(|at| at <= now)) {
@@ -109,5 +110,5 @@ fn session_id<'a>(request: BrowserRequest<'a>) -> Option<&'a str> {
 
 /// The header field that sets or removes the cookie of a session.
 fn cookie(request: BrowserRequest<'_>, id: Option<&str>) -> String {
-    request.set_cookie(COOKIE, id.map(|id| (id, LASTS_MS / 1000)), SameSite::Strict)
+    request.set_cookie(COOKIE, id.map(|id| (id, LIFETIME_MAX_MS / 1000)), SameSite::Strict)
 }

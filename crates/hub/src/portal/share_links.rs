@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use web::Refused;
 
-use super::files::{self, Activity, LINK_LASTS};
+use super::files::{self, Activity, LINK_LIFETIME};
 use crate::catalogue::refused;
 use crate::database::share_links::ShareLinkRow;
 use crate::roles::Member;
@@ -22,9 +22,9 @@ use crate::state::HubState;
 use crate::time;
 
 /// How long a link lasts if its order does not say, seconds.
-const LASTS_S: u64 = 7 * 86_400;
+const LIFETIME_DEFAULT_S: u64 = 7 * 86_400;
 /// How long a link may last, seconds.
-const LASTS_MAX_S: u64 = 366 * 86_400;
+const LIFETIME_MAX_S: u64 = 366 * 86_400;
 /// How many characters a password has.
 const PASSWORD_CHARS: std::ops::RangeInclusive<usize> = 8..=200;
 /// Rounds of PBKDF2: some 0.1 s of a processor.
@@ -36,7 +36,7 @@ const ROUNDS: NonZeroU32 = match NonZeroU32::new(600_000) {
 const TRIES_MAX: i64 = 5;
 const LOCKED_MS: i64 = 60_000;
 /// How long a ticket stands for a password, milliseconds.
-const TICKET_LASTS_MS: i64 = 3_600_000;
+const TICKET_LIFETIME_MS: i64 = 3_600_000;
 /// The most bytes of a file's name.
 const NAME_BYTES_MAX: usize = 255;
 
@@ -81,8 +81,8 @@ fn kind(row: &ShareLinkRow) -> ShareKind {
 /// # Errors
 /// The file or folder does not exist, or the order is invalid.
 pub async fn make(hub: &Arc<HubState>, member: &Member, order: ShareLinkOrder) -> Result<ShareLink, Refused> {
-    let lasts_s = order.lasts_s.unwrap_or(LASTS_S);
-    if !(60..=LASTS_MAX_S).contains(&lasts_s) {
+    let lasts_s = order.lasts_s.unwrap_or(LIFETIME_DEFAULT_S);
+    if !(60..=LIFETIME_MAX_S).contains(&lasts_s) {
         return Err(Refused::new(400, "a link lasts at least a minute and at most 366 days: lasts_s"));
     }
     if order.kind == ShareKind::Drop && !order.at.ends_with('/') {
@@ -179,7 +179,7 @@ pub async fn link(
     }
     let left = Duration::from_millis((row.expires - time::now()).max(0) as u64);
     tracing::info!(target: "access", by = format!("link {} of {}", row.id, row.owner), ?activity, "a link was given");
-    files::signed_link(hub, at, activity, LINK_LASTS.min(left)).await
+    files::signed_link(hub, at, activity, LINK_LIFETIME.min(left)).await
 }
 
 /// The link with a token, if it has not ended.
@@ -218,7 +218,7 @@ async fn check_password(hub: &HubState, row: &ShareLinkRow, query: &SharedQuery)
         return Err(wrong_password());
     }
     hub.database.record_link_opened(row.id.clone()).await.map_err(refused)?;
-    Ok(Some(ticket_of(row, now + TICKET_LASTS_MS)))
+    Ok(Some(ticket_of(row, now + TICKET_LIFETIME_MS)))
 }
 
 /// A ticket: it stands for the password until a time, and cannot be made without the password's digest.

@@ -12,7 +12,7 @@ use crate::time;
 /// The cookie of a sign-in that has begun: it holds the secret of the flow.
 const COOKIE: &str = "longhaul-sign-in";
 /// How long signing in at the provider may take, seconds.
-const FLOW_LASTS_S: i64 = 600;
+const FLOW_MAX_S: i64 = 600;
 
 /// The URL that a browser is sent to, and the header field that sets the cookie with the flow's secret.
 ///
@@ -23,9 +23,10 @@ pub async fn begin(hub: &HubState, id: &str, browser: BrowserRequest<'_>) -> Res
     let mut secret = [0; SECRET_BYTES];
     let filled = auth::trust::provider().secure_random.fill(&mut secret);
     filled.map_err(|_| Refused::new(500, "the system gives no random numbers"))?;
-    let cookie = browser.set_cookie(COOKIE, Some((&model::hex::encode(&secret), FLOW_LASTS_S)), SameSite::Lax);
-    let (issuers, return_to, title) =
-        (hub.authenticator.issuers(), return_to(&sign_in, browser), sign_in.title.clone());
+    let cookie = browser.set_cookie(COOKIE, Some((&model::hex::encode(&secret), FLOW_MAX_S)), SameSite::Lax);
+    let issuers = hub.authenticator.issuers();
+    let return_to = return_to(&sign_in, browser);
+    let title = sign_in.title.clone();
     let page = blocking(move || sign_in.provider.page(&issuers, &Flow::of(&secret), &return_to, time::now() / 1000));
     let page = page.await.map_err(|why| Refused::new(502, format!("{title} does not answer: {why}")))?;
     Ok((page, cookie))
@@ -55,7 +56,9 @@ pub async fn finish(
     if answer.state != flow.state {
         return Err(no_flow());
     }
-    let (issuers, return_to, code) = (hub.authenticator.issuers(), return_to(&sign_in, browser), answer.code.clone());
+    let issuers = hub.authenticator.issuers();
+    let return_to = return_to(&sign_in, browser);
+    let code = answer.code.clone();
     let exchange = move || {
         let signed_in = sign_in.provider.exchange(&issuers, &flow, &code, &return_to, time::now() / 1000)?;
         sign_in.member(&signed_in)

@@ -159,10 +159,10 @@ pub async fn confirm(hub: &HubState, member: &Member, site: &str) -> Result<(), 
 /// Begins a round in which every site is to confirm its record.
 ///
 /// # Errors
-/// The deadline is no day to come, the URL is none, or the database cannot be written.
+/// The deadline is not a future date, the URL is invalid, or the database cannot be written.
 pub async fn begin_round(hub: &HubState, round: SiteRound) -> Result<(), Refused> {
     let deadline = day(&round.deadline).filter(|deadline| *deadline >= i64::from(today())).ok_or_else(|| {
-        Refused::new(400, format!("{:?} is no day to come: write it like 2027-01-31", round.deadline))
+        Refused::new(400, format!("{:?} is not a future date: write it like 2027-01-31", round.deadline))
     })?;
     let notify = round.notify.unwrap_or_default();
     if !notify.is_empty() {
@@ -202,7 +202,8 @@ async fn remind(hub: &Arc<HubState>) -> Result<(), DatabaseError> {
             "v": 1, "event": "site_reminder", "site": reminder.site, "contact": contact,
             "deadline": show_day(stored.deadline), "days_left": reminder.days_left,
         });
-        let (dialer, url) = (hub.servers.dialer(), stored.notify.clone());
+        let dialer = hub.servers.dialer();
+        let url = stored.notify.clone();
         let posted = tokio::task::spawn_blocking(move || web::post::document(&dialer, &url, &[], &document)).await;
         if let Ok(Ok(())) = posted {
             let reminded = round.last_reminder(&row.site).map_or(-1, i64::from);

@@ -69,9 +69,9 @@ async fn scopes_of(request: &RucioRequest, name: &str) -> RucioResult {
     let all = request.hub.database.scopes().await?;
     let mut own: Vec<String> =
         all.into_iter().filter(|(_, account, _)| account == name).map(|(scope, ..)| scope).collect();
-    let users = crate::catalogue::own_scope(name);
-    if !own.contains(&users) {
-        own.push(users);
+    let user_scope = crate::catalogue::own_scope(name);
+    if !own.contains(&user_scope) {
+        own.push(user_scope);
     }
     json_answer(200, &own)
 }
@@ -103,7 +103,8 @@ pub(super) async fn scopes(request: RucioRequest, method: &str, path: &[&str]) -
 async fn usage(request: &RucioRequest, account: &str, endpoint: Option<&str>) -> RucioResult {
     let hub: &HubState = &request.hub;
     let topology = hub.topology.load();
-    let (stores, held) = (hub.database.stores().await?, hub.database.held_bytes(account).await?);
+    let stores = hub.database.stores().await?;
+    let held = hub.database.held_bytes(account).await?;
     let left = hub.database.quotas_left(account, &topology).await?;
     let mut lines = Vec::new();
     for place in topology.storage.values().filter(|place| endpoint.is_none_or(|wanted| wanted == place.endpoint)) {
@@ -126,7 +127,8 @@ async fn usage(request: &RucioRequest, account: &str, endpoint: Option<&str>) ->
 async fn usage_of_expressions(request: &RucioRequest, account: &str) -> RucioResult {
     let hub: &HubState = &request.hub;
     let topology = hub.topology.load();
-    let (stores, held) = (hub.database.stores().await?, hub.database.held_bytes(account).await?);
+    let stores = hub.database.stores().await?;
+    let held = hub.database.held_bytes(account).await?;
     let line = |(text, limit): (String, i64)| -> Option<Value> {
         let expression: replicas::Expression = text.parse().ok()?;
         let matching = topology.storage.values().filter(|place| expression.matches(&place.endpoint, &place.attributes));

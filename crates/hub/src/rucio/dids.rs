@@ -23,7 +23,7 @@ pub(super) async fn answer(request: RucioRequest, method: &str, path: &[&str]) -
         ("POST", ["attachments"]) => attach_many(&request).await,
         ("POST", ["bulkmeta"]) => bulk_metadata(&request).await,
         ("GET", [scope, "dids", "search"]) => search(&request, scope).await,
-        ("GET", [scope]) => below(&request, scope).await,
+        ("GET", [scope]) => descendants(&request, scope).await,
         (_, [scope, name, rest @ ..]) => answer_for_did(request, method, (scope, name), rest).await,
         _ => Err(unknown(method, path)),
     }
@@ -250,7 +250,7 @@ async fn files(request: &RucioRequest, text: &str) -> RucioResult {
 }
 
 /// `dids/SCOPE/?name=N&recursive=True`: everything below a name.
-async fn below(request: &RucioRequest, scope: &str) -> RucioResult {
+async fn descendants(request: &RucioRequest, scope: &str) -> RucioResult {
     let name = request.parameter("name").unwrap_or_default();
     let root = find(request, &format!("{scope}:{name}")).await?;
     let mut lines = vec![line(&root, None, 0)];

@@ -48,7 +48,7 @@ mod tests {
                 owner: String::new(),
                 priority: 3,
                 deadline: 0,
-                limited: 0,
+                limited_job: 0,
             };
             let queue =
                 Queue { id: 1, key, queued: 1, staging: 0, queued_bytes: 0, running: 0, running_bytes: 0, limit: None };

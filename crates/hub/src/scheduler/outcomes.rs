@@ -12,21 +12,19 @@ use crate::time;
 const RETRIES: i64 = 3;
 
 /// The outcome of a file, from its result.
-pub(super) fn outcome(file: &ClaimedFile, finished: &TransferResult) -> Outcome {
-    match finished {
+pub(super) fn outcome(file: &ClaimedFile, result: &TransferResult) -> Outcome {
+    match result {
         TransferResult::Done { bytes } => Outcome::Done { bytes: i64::try_from(*bytes).unwrap_or(i64::MAX) },
         TransferResult::Cancelled => Outcome::Stopped,
         TransferResult::Unreachable { reason } => retry_or_fail(file, "path", reason),
-        TransferResult::Failed { fault, reason } if is_worth_another_try(finished) => {
-            retry_or_fail(file, fault, reason)
-        }
+        TransferResult::Failed { fault, reason } if is_worth_another_try(result) => retry_or_fail(file, fault, reason),
         TransferResult::Failed { fault, reason } => Outcome::Failed { fault: fault.clone(), reason: reason.clone() },
     }
 }
 
 /// Whether the cause of a failure may pass, such as a broken path, a busy server or a full disk. Such failures are also a sign of load.
-pub(super) fn is_worth_another_try(finished: &TransferResult) -> bool {
-    match finished {
+pub(super) fn is_worth_another_try(result: &TransferResult) -> bool {
+    match result {
         TransferResult::Unreachable { .. } => true,
         TransferResult::Failed { reason, .. } if is_taken(reason) => false,
         TransferResult::Failed { fault, .. } => {
@@ -63,7 +61,7 @@ mod tests {
             source: String::new(),
             target: String::new(),
             checksum: None,
-            is_hop_between: false,
+            has_next_hop: false,
             kind: JobKind::Independent,
             options: r#"{"retries": 2}"#.into(),
             tokens: crate::tokens::FileTokens::default(),

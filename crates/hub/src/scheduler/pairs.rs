@@ -184,7 +184,7 @@ mod tests {
     fn queue(running: i64) -> Queue {
         let (source, target) = pair();
         let (community, activity, owner) = ("x".into(), "y".into(), "z".into());
-        let key = QueueKey { source, target, community, activity, owner, priority: 3, deadline: 0, limited: 0 };
+        let key = QueueKey { source, target, community, activity, owner, priority: 3, deadline: 0, limited_job: 0 };
         Queue { id: 1, key, queued: 100, staging: 0, queued_bytes: 100, running, running_bytes: 0, limit: None }
     }
 

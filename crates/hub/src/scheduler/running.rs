@@ -67,25 +67,25 @@ impl RunningTransfer {
         let mut outcomes = Vec::new();
         let ended_bytes = &mut self.ended_bytes;
         self.claim.files.retain(|file| {
-            let Some(finished) = results.get(&file.id) else { return true };
-            if let TransferResult::Done { bytes } = finished {
+            let Some(result) = results.get(&file.id) else { return true };
+            if let TransferResult::Done { bytes } = result {
                 *ended_bytes += bytes;
             }
-            outcomes.push((file.id, outcome(file, finished)));
+            outcomes.push((file.id, outcome(file, result)));
             false
         });
         outcomes
     }
 
     /// The outcomes of the files that were not reported, by the result of the transfer.
-    pub fn all_ended(&self, finished: &TransferResult) -> Vec<(i64, Outcome)> {
+    pub fn all_ended(&self, result: &TransferResult) -> Vec<(i64, Outcome)> {
         let is_one = self.claim.order.len() == 1;
-        let of_file = |file: &ClaimedFile| match finished {
+        let of_file = |file: &ClaimedFile| match result {
             // The bytes of the report are those of all files together.
             TransferResult::Done { .. } if !is_one => Outcome::Done { bytes: file.bytes },
             // Another file may have made the transfer fail: this one was not reported, and is tried again.
             TransferResult::Failed { fault, reason } if !is_one => retry_or_fail(file, fault, reason),
-            finished => outcome(file, finished),
+            result => outcome(file, result),
         };
         self.claim.files.iter().map(|file| (file.id, of_file(file))).collect()
     }
@@ -106,7 +106,7 @@ mod tests {
             source: format!("lh://a/{id}"),
             target: format!("lh://b/{id}"),
             checksum: None,
-            is_hop_between: false,
+            has_next_hop: false,
             tokens: Default::default(),
             kind: JobKind::Independent,
             options: String::new(),

@@ -22,7 +22,8 @@ pub(super) type Budgets = HashMap<i64, HedgeBudget>;
 impl Scheduler {
     /// Ends transfers whose files are to be read from another source.
     pub(super) async fn give_up_stragglers(&mut self, topology: &Topology) -> Result<()> {
-        let (now, snapshot) = (self.now(), self.hub.snapshot.load_full());
+        let now = self.now();
+        let snapshot = self.hub.snapshot.load_full();
         let running = &self.transfers;
         self.budgets.retain(|job, _| running.values().any(|it| it.claim.files.iter().any(|file| file.job == *job)));
         let candidates: Vec<i64> = running
@@ -44,7 +45,8 @@ impl Scheduler {
             let Some(job) = running.claim.files.first().map(|file| file.job) else { continue };
             let budget = self.budgets.entry(job).or_default();
             if under_way.is_straggler() && budget.take(running.partial_bytes(), next.job_bytes as f64) {
-                let (transfer, to) = (running.claim.id, &next.pair.0);
+                let transfer = running.claim.id;
+                let to = &next.pair.0;
                 tracing::info!(%transfer, from = running.pair.0, to, "a slow transfer is ended: its files are read from their next source");
                 running.control.send_if_modified(|control| !std::mem::replace(&mut control.is_cancelled, true));
             }

@@ -12,7 +12,7 @@ pub(super) fn is_in_force(stopped: &Stopped, at: i64) -> bool {
 }
 
 /// All stops of a description, whether in force or not, each with the name of what it stops.
-pub(super) fn downtimes(described: &Collaboration) -> impl Iterator<Item = (String, &Stopped)> {
+pub(super) fn all_stops(described: &Collaboration) -> impl Iterator<Item = (String, &Stopped)> {
     let of = |kind: &str, name: &String| format!("{kind} {name}");
     let everything = described.stopped.iter().map(|stopped| ("everything".to_owned(), stopped));
     let sites = described.sites.iter().filter_map(move |(name, it)| Some((of("site", name), it.stopped.as_ref()?)));
@@ -26,7 +26,7 @@ pub(super) fn downtimes(described: &Collaboration) -> impl Iterator<Item = (Stri
 
 /// Checks that all times of downtimes can be read, and that no downtime ends before it begins.
 pub(super) fn check_downtimes(described: &Collaboration) -> Result<(), TopologyError> {
-    for (what, stopped) in downtimes(described) {
+    for (what, stopped) in all_stops(described) {
         let mut times = Vec::new();
         for text in [&stopped.from, &stopped.until].into_iter().filter(|text| !text.is_empty()) {
             let at = time::parse(text);

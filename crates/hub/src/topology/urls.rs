@@ -12,7 +12,7 @@ pub(super) fn prefixes(described: &Collaboration) -> Result<Vec<(String, String)
     for (name, endpoint) in &described.endpoints {
         for url in &endpoint.urls {
             let what = || format!("endpoint {name}");
-            let prefix = normal(url).ok_or_else(|| {
+            let prefix = normalised(url).ok_or_else(|| {
                 wrong(
                     what(),
                     format!(
@@ -32,7 +32,7 @@ pub(super) fn prefixes(described: &Collaboration) -> Result<Vec<(String, String)
 }
 
 /// A URL with its scheme and host normalised, and without its query and fragment; `None` if it is not a URL of an endpoint.
-pub(super) fn normal(url: &str) -> Option<String> {
+pub(super) fn normalised(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     let (scheme, port) = match scheme.to_ascii_lowercase().as_str() {
         "lh" => ("lh", model::DEFAULT_PORT),
@@ -62,7 +62,7 @@ pub(super) fn authority(normal: &str) -> Option<&str> {
 
 /// Host, port and path of a URL, without its scheme: a server may serve several protocols on one port.
 fn server_and_path(url: &str) -> Option<String> {
-    let normal = normal(url)?;
+    let normal = normalised(url)?;
     let (scheme, rest) = normal.split_once("://")?;
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     // The colons of an address in brackets do not begin a port.

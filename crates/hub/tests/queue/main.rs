@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod databases;
-mod fts_words;
+mod fts;
 mod people;
 #[path = "../servers/postgres.rs"]
 #[allow(dead_code, reason = "the tests of the program need more of it")]
@@ -21,7 +21,7 @@ use model::v1::Stage;
 use model::v1::hub::{FileOrder, Job, JobChange, JobOrder};
 use uuid::Uuid;
 
-use fts_words::{
+use fts::{
     a_cancelled_file_is_not_queued_again, bans_and_config_changes_are_stored,
     tokens_are_kept_until_their_file_has_ended,
 };

@@ -59,7 +59,7 @@ pub async fn a_limited_job_gets_its_own_queues_with_its_transfers(hub: Hub) {
     let limited_to = |limit| JobChange { limit_bit_s: Some(limit), ..JobChange::default() };
     let of_queues = async |hub: &Hub| -> Vec<(bool, Option<f64>, i64, i64)> {
         let queues = hub.database.queues().await.unwrap();
-        queues.iter().map(|queue| (queue.key.limited > 0, queue.limit, queue.queued, queue.running)).collect()
+        queues.iter().map(|queue| (queue.key.limited_job > 0, queue.limit, queue.queued, queue.running)).collect()
     };
     let name = |at: usize| file(&at.to_string(), &[&format!("lh://a/e/{at}")]);
     let (long, other) = (order((0..4).map(name).collect()), order(vec![name(9)]));

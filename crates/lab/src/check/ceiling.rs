@@ -53,8 +53,8 @@ pub fn measure(scenario: &Scenario, dir: &Path) -> Result<Option<Ceiling>, Error
     let [from, to] = path.ends.map(|end| &lab.sites()[end.site]);
     let interface = |end: usize| &bare.sites[path.ends[end].site].interfaces[path.ends[end].interface];
     let address = |end: usize| {
-        let its = interface(end);
-        its.v4.map(|(address, _)| address.into()).or(its.v6.map(|(address, _)| address.into()))
+        let interface = interface(end);
+        interface.v4.map(|(address, _)| address.into()).or(interface.v6.map(|(address, _)| address.into()))
     };
     let (Some(source), Some(destination)) = (address(0), address(1)) else { return Ok(None) };
     let failed = |source| Error::site(&to.name, "carry a stream there", source);

@@ -162,7 +162,7 @@ fn udp_count(table: &str, name: &str) -> u64 {
     let mut lines = table.lines().filter(|line| line.starts_with("Udp:"));
     let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return 0 };
     let pairs = names.split_whitespace().zip(values.split_whitespace());
-    pairs.into_iter().find(|(its, _)| *its == name).and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
+    pairs.into_iter().find(|(column, _)| *column == name).and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
 }
 
 /// Sends datagrams at the offered rate; returns how many.

@@ -123,7 +123,7 @@ impl Remote {
     pub fn command(&self, site: &str, program: impl AsRef<OsStr>) -> Result<Command, Error> {
         let status = self.status()?;
         let known = || status.sites.iter().map(|site| site.site.as_str()).collect::<Vec<_>>().join(", ");
-        let found = status.sites.iter().find(|its| its.site == site);
+        let found = status.sites.iter().find(|known| known.site == site);
         let found = found.ok_or_else(|| Error::NoSite { name: site.to_owned(), known: known() })?;
         let failed = |source| Error::site(site, "enter it", source);
         let namespaces = Arc::new(Namespaces::of(status.pid, found.namespaces).map_err(failed)?);

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use crate::packet::{self, Shape, Transport};
 
 /// How long a silent flow stays known, in nanoseconds: an hour.
-const SILENCE: u64 = 3_600_000_000_000;
+const SILENCE_NS: u64 = 3_600_000_000_000;
 /// The most flows that are known at once.
 const FLOWS_MAX: usize = 100_000;
 
@@ -37,7 +37,7 @@ impl Firewall {
             _ => return,
         };
         if self.flows.len() >= FLOWS_MAX && !self.flows.contains_key(&flow) {
-            self.flows.retain(|_, seen| now.saturating_sub(*seen) < SILENCE);
+            self.flows.retain(|_, seen| now.saturating_sub(*seen) < SILENCE_NS);
         }
         if self.flows.len() < FLOWS_MAX || self.flows.contains_key(&flow) {
             self.flows.insert(flow, now);
@@ -58,7 +58,7 @@ impl Firewall {
         let Some((from, _)) = packet::addresses(frame) else { return false };
         let flow = (tcp, from, destination, source);
         match self.flows.get_mut(&flow) {
-            Some(seen) if now.saturating_sub(*seen) < SILENCE => {
+            Some(seen) if now.saturating_sub(*seen) < SILENCE_NS => {
                 *seen = now;
                 true
             }

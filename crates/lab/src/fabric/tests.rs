@@ -65,9 +65,9 @@ impl Net {
     /// Lets a packet in at the site that has its source address.
     fn put(&mut self, now: u64, packet: &Packet) {
         let from = self.scenario.sites.iter().position(|site| {
-            let its = &site.interfaces[0];
-            its.v4.map(|(address, _)| address.into()) == Some(packet.from)
-                || its.v6.map(|(address, _)| address.into()) == Some(packet.from)
+            let interface = &site.interfaces[0];
+            interface.v4.map(|(address, _)| address.into()) == Some(packet.from)
+                || interface.v6.map(|(address, _)| address.into()) == Some(packet.from)
         });
         let port = self.port(&self.scenario.sites[from.unwrap()].name.clone());
         self.put_at(now, port, &packet.frame());

@@ -24,8 +24,8 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// The header length of UDP.
-    #[allow(clippy::unwrap_used)] // A test that writes no address fails, and shall.
+    /// A UDP packet over IPv4 or IPv6, with `payload` bytes of payload.
+    #[allow(clippy::unwrap_used)] // A test with an invalid address fails.
     pub fn udp(from: &str, to: &str, payload: usize) -> Packet {
         let (from, to) = (from.parse().unwrap(), to.parse().unwrap());
         Packet { from, to, tcp: false, ports: (40_000, 443), ttl: 64, mss: 1_472, payload, number: 0 }

@@ -66,9 +66,9 @@ impl<'a> Finder<'a> {
         if a.site == b.site {
             return None;
         }
-        let direct = scenario.paths.iter().enumerate().find_map(|(path, its)| {
-            let direction = [[a, b], [b, a]].iter().position(|ends| *ends == its.ends)?;
-            (!its.directions[direction].is_withdrawn()).then_some(RouteStep { path, direction })
+        let direct = scenario.paths.iter().enumerate().find_map(|(path, scenario_path)| {
+            let direction = [[a, b], [b, a]].iter().position(|ends| *ends == scenario_path.ends)?;
+            (!scenario_path.directions[direction].is_withdrawn()).then_some(RouteStep { path, direction })
         });
         let steps = match direct {
             Some(step) => {
@@ -98,12 +98,12 @@ impl<'a> Finder<'a> {
 
 /// All steps out of a site, with the site that they lead to. A direction over other sites is no step itself.
 fn steps_from(scenario: &Scenario, site: usize) -> impl Iterator<Item = (RouteStep, usize, Duration)> + '_ {
-    scenario.paths.iter().enumerate().flat_map(move |(path, its)| {
+    scenario.paths.iter().enumerate().flat_map(move |(path, scenario_path)| {
         [0, 1].into_iter().filter_map(move |direction| {
-            let (near, far) = (its.ends[direction], its.ends[1 - direction]);
-            let path_direction = &its.directions[direction];
+            let (near, far) = (scenario_path.ends[direction], scenario_path.ends[1 - direction]);
+            let path_direction = &scenario_path.directions[direction];
             let is_step = path_direction.via.is_empty() && !path_direction.is_withdrawn();
-            (near.site == site && is_step).then_some((RouteStep { path, direction }, far.site, its.rtt()))
+            (near.site == site && is_step).then_some((RouteStep { path, direction }, far.site, scenario_path.rtt()))
         })
     })
 }
@@ -149,17 +149,18 @@ fn route(scenario: &Scenario, topology: &Topology, from: Port, to: Port, steps: 
     let mut routers = Vec::new();
     let mut mtu = scenario.sites[b.site].interfaces[b.interface].mtu;
     for RouteStep { path, direction } in steps.iter().copied() {
-        let its = &scenario.paths[path];
-        mtu = mtu.min(its.mtu.unwrap_or(u16::MAX));
-        let hops = 1..=its.hops;
+        let scenario_path = &scenario.paths[path];
+        mtu = mtu.min(scenario_path.mtu.unwrap_or(u16::MAX));
+        let hops = 1..=scenario_path.hops;
         routers.extend(hops.map(|hop| {
-            let along = f64::from(hop) / f64::from(its.hops + 1);
+            let along = f64::from(hop) / f64::from(scenario_path.hops + 1);
             // Routers are numbered from the path's first end, in both directions of travel.
-            let number = if direction == 0 { hop } else { its.hops + 1 - hop };
+            let number = if direction == 0 { hop } else { scenario_path.hops + 1 - hop };
             let (v4, v6) = router_addresses(path, number);
             Router { leg: legs.len(), along, v4, v6 }
         }));
-        let members = its.directions[direction].members.iter().enumerate().filter(|(_, settings)| !settings.withdrawn);
+        let members =
+            scenario_path.directions[direction].members.iter().enumerate().filter(|(_, settings)| !settings.withdrawn);
         let members =
             members.filter_map(|(member, _)| topology.link(Owner::Path { path, direction, member })).collect();
         legs.push(Leg { members });

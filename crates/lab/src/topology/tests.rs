@@ -18,7 +18,7 @@ fn links_between(
 ) -> Option<String> {
     let port = |(site, interface): (&str, usize)| {
         let end = End { site: scenario.site(site).unwrap(), interface };
-        topology.ports.iter().position(|its| *its == end).unwrap()
+        topology.ports.iter().position(|port| *port == end).unwrap()
     };
     let end = topology.ports[port(to)];
     let route = topology.route(port(from), scenario.interface(end).v4.unwrap().0.into())?;

@@ -66,7 +66,14 @@ fn rate(arrived: &[u64]) -> f64 {
 
 /// One of a few attempts must be within bounds; each is wrong if the machine gave the processor to others at its end. An attempt returns
 /// its rate and the longest time in which nothing was sent.
-fn is_within(test: &str, lab: &Lab, wanted: f64, bound: f64, gap_max: Duration, attempt: impl Fn() -> (f64, Duration)) {
+fn check_rate(
+    test: &str,
+    lab: &Lab,
+    wanted: f64,
+    bound: f64,
+    gap_max: Duration,
+    attempt: impl Fn() -> (f64, Duration),
+) {
     let mut found = Vec::new();
     for _ in 0..4 {
         let idle = |lab: &Lab| lab.reading().unwrap().links.iter().map(|link| link.counts.idle_ns).max();
@@ -95,11 +102,11 @@ fn a_bottleneck_sends_at_its_rate() {
         "[site.a]\nmtu = 1500\n[site.b]\nmtu = 1500\n[path.a-b]\nrtt = \"20ms\"\nrate = \"200Mbit/s\"\nqueue = \"1MB\"";
     let Some(lab) = fixture::up(test, text) else { return };
     let (near, far) = (udp(&lab, "a"), [udp(&lab, "b")]);
-    is_within(test, &lab, 200e6, 0.01, Duration::MAX, || one_second(&near, &far, 25));
+    check_rate(test, &lab, 200e6, 0.01, Duration::MAX, || one_second(&near, &far, 25));
     let counts = super::probe::counts(&lab, "a-b", 0);
     assert!(counts.queue_dropped > 0 && counts.queue_peak <= 1_000_000, "{counts:?}");
     lab.set("a-b", &[("rate", "50Mbit/s")]).unwrap();
-    is_within(test, &lab, 50e6, 0.01, Duration::MAX, || one_second(&near, &far, 8));
+    check_rate(test, &lab, 50e6, 0.01, Duration::MAX, || one_second(&near, &far, 8));
 }
 
 /// The rate at the one receiver under a load of one second.
@@ -116,7 +123,7 @@ fn an_uplink_is_shared_by_the_paths_of_its_site() {
                 [path.a-b]\nrtt = \"10ms\"\n[path.a-c]\nrtt = \"20ms\"";
     let Some(lab) = fixture::up(test, text) else { return };
     let (near, far) = (udp(&lab, "a"), [udp(&lab, "b"), udp(&lab, "c")]);
-    is_within(test, &lab, 100e6, 0.02, Duration::MAX, || {
+    check_rate(test, &lab, 100e6, 0.02, Duration::MAX, || {
         let Offered { arrived, gap } = offered(&near, &far, 14, Duration::from_secs(1));
         assert!(arrived.iter().all(|one| one.len() > 1_500), "both get something");
         // Datagrams that arrive at c are 5 ms older.
@@ -132,7 +139,7 @@ fn a_policer_lets_its_rate_through_without_a_queue() {
     let Some(lab) = fixture::up(test, text) else { return };
     let (near, far) = (udp(&lab, "a"), [udp(&lab, "b")]);
     // The burst of 30 KB is the volume of 6 ms: it does not make up for a longer pause.
-    is_within(test, &lab, 40e6, 0.02, Duration::from_millis(6), || one_second(&near, &far, 8));
+    check_rate(test, &lab, 40e6, 0.02, Duration::from_millis(6), || one_second(&near, &far, 8));
     let reading = lab.reading().unwrap();
     let link = &reading.links[lab.link("a-b", 0).unwrap()];
     assert!(link.counts.policed > 0 && link.backlog == 0);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 
-use super::HubAt;
+use super::HubOption;
 
 /// Data of a collaboration, by name: put there, fetched, kept at as many places as wanted.
 ///
@@ -12,7 +12,7 @@ use super::HubAt;
 #[derive(Debug, ClapArgs)]
 pub struct Data {
     #[command(flatten)]
-    pub at: HubAt,
+    pub at: HubOption,
     #[command(subcommand)]
     pub action: DataAction,
 }

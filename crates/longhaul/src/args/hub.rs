@@ -11,7 +11,7 @@ use crate::copy_defaults::limit;
 
 /// Where the hub is.
 #[derive(Debug, Clone, ClapArgs)]
-pub struct HubAt {
+pub struct HubOption {
     /// The hub: https://HOST:PORT
     ///
     /// Default: LONGHAUL_HUB. Access keys are taken from LONGHAUL_KEY and --key-file.
@@ -26,7 +26,7 @@ pub struct HubAt {
 #[derive(Debug, ClapArgs)]
 pub struct Hub {
     #[command(flatten)]
-    pub at: HubAt,
+    pub at: HubOption,
     #[command(subcommand)]
     pub action: HubAction,
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
 
-use super::HubAt;
+use super::HubOption;
 
 /// Plan a network: what it carries, what it costs, what fails, how long work takes.
 ///
@@ -33,7 +33,7 @@ pub enum PlanAction {
     /// Simulate several scenarios side by side
     Compare(PlanCompare),
     /// Print what a hub knows of its collaboration, and what waits there, as a scenario
-    Twin(HubAt),
+    Twin(HubOption),
     /// Write one page with demand, cost, links and simulation
     Report(PlanReport),
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args as ClapArgs, Subcommand};
 use model::BitRate;
 
-use super::hub::HubAt;
+use super::hub::HubOption;
 use crate::copy_defaults::limit;
 
 /// Submit a job to a hub: it waits there for its turn, and nodes move it.
@@ -15,7 +15,7 @@ use crate::copy_defaults::limit;
 #[derive(Debug, ClapArgs)]
 pub struct Submit {
     #[command(flatten)]
-    pub at: HubAt,
+    pub at: HubOption,
     /// What to copy, and where to: S T; every further T gets a copy too
     ///
     /// lh://HOST/EXPORT/PATH, https://…, davs://… or s3://BUCKET/KEY.
@@ -76,7 +76,7 @@ pub enum EveryWord {
 #[derive(Debug, ClapArgs)]
 pub struct Share {
     #[command(flatten)]
-    pub at: HubAt,
+    pub at: HubOption,
     #[command(subcommand)]
     pub action: ShareAction,
 }
@@ -110,7 +110,7 @@ pub enum ShareAction {
 #[derive(Debug, ClapArgs)]
 pub struct Queue {
     #[command(flatten)]
-    pub at: HubAt,
+    pub at: HubOption,
     #[command(subcommand)]
     pub action: QueueAction,
 }

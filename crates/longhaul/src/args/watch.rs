@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 
-use super::{Anonymous, HubAt};
+use super::{Anonymous, HubOption};
 
 /// Watch paths: regular tests among many nodes, an archive, expectation, alarms.
 ///
@@ -12,7 +12,7 @@ use super::{Anonymous, HubAt};
 #[derive(Debug, ClapArgs)]
 pub struct Watch {
     #[command(flatten)]
-    pub at: HubAt,
+    pub at: HubOption,
     #[command(subcommand)]
     pub action: WatchAction,
 }

@@ -42,8 +42,8 @@ fn settings_of_a_node_override_the_defaults() {
     let others = config.copy_defaults(None);
     assert_eq!((named.limit, named.plain), (Some(BitRate(0)), false));
     assert_eq!((others.limit, others.plain), (Some(BitRate(2_000_000_000)), true));
-    let names = |copies: &CopyDefaults| copies.checksum.as_ref().map(|list| list.0.len());
-    assert_eq!((names(named), names(others)), (Some(2), Some(2)));
+    let algorithm_count = |defaults: &CopyDefaults| defaults.checksum.as_ref().map(|list| list.0.len());
+    assert_eq!((algorithm_count(named), algorithm_count(others)), (Some(2), Some(2)));
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn errors_name_the_line_or_the_section() {
         ("[defaults]\nchecksum = \"sha0\"\n", "[defaults]: checksum: "),
         ("[node.cern]\nkey-file = \"k\"\n", "line 1: missing field `address`"),
         ("[node.cern]\naddress = \"a:b:c\"\n", "[node.cern]: address: "),
-        ("[node.zero]\naddress = \"a\"\n", "[node.zero]: zero: means something else"),
+        ("[node.zero]\naddress = \"a\"\n", "[node.zero]: `zero:` has another meaning"),
         ("[node.\"a/b\"]\naddress = \"a\"\n", "a node's name has letters"),
     ] {
         let message = config(text).unwrap_err().message;

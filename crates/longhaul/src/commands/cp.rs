@@ -66,8 +66,8 @@ pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Fail
     let node = locators.iter().find_map(Locator::node);
     let cp = &cp.with_defaults(settings.copy_defaults(node));
     let target = locators.pop().ok_or_else(|| Failure::usage("say what to copy, then where to"))?;
-    let into = target.into_dir() || locators.len() > 1;
-    checks::all(cp, &locators, &target, into, printer.is_json())?;
+    let into_dir = target.into_dir() || locators.len() > 1;
+    checks::all(cp, &locators, &target, into_dir, printer.is_json())?;
     engine::filter::Filters::new(&cp.filters).map_err(|refusal| Failure::usage(refusal.reason))?;
     let files = file_list(cp, &locators)?;
     let cancel = checks::cancel_on_signals()?;
@@ -76,7 +76,7 @@ pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Fail
         cp,
         settings,
         printer,
-        into,
+        into_dir,
         cancel,
         sources: &locators,
         target: &target,
@@ -121,7 +121,7 @@ pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Fail
     }
 }
 
-/// The end at which all these locators are. An end over ssh is started.
+/// The end at which all these locators are. If they are reached by ssh, the far end is started.
 fn common_end(cp: &Cp, locators: &[Locator], role: Role) -> Result<CopyEnd, Failure> {
     let not_together = || Failure::usage("the sources of one copy must all be here, or all on one node or host");
     match &locators[0] {
@@ -201,7 +201,7 @@ impl JobSource for CopyJobSource {
 impl CopyJob<'_> {
     fn control(&self, id: JobId, role: &'static str) -> Control {
         let label = Label { id: id.0, role, source: self.source_names(), target: self.target_name() };
-        Control::new(label, self.steer(), Arc::clone(&self.cancel))
+        Control::new(label, self.live_settings(), Arc::clone(&self.cancel))
     }
 
     /// Opens the sources that this process reads itself.
@@ -224,7 +224,7 @@ impl CopyJob<'_> {
     fn pull(&self, peer: &Peer, sources: Vec<NodePlace>) -> Result<Exit, Failure> {
         // Errors in local paths are found before a peer is contacted.
         remote_stores::target(self.target, self.settings)?;
-        let target = |options: &Options, waker| self.receiving(options, waker).map_err(Error::from);
+        let target = |options: &Options, waker| self.open_target(options, waker).map_err(Error::from);
         self.transfer(peer, Ends::Pull { sources, target: &target })
     }
 
@@ -257,7 +257,7 @@ impl CopyJob<'_> {
             id,
             options: self.options(),
             congestion: self.cp.congestion.clone(),
-            means: self.means(id)?,
+            means: self.session_parts(id)?,
             ends,
             files: self.files.clone(),
             retry_for: self.cp.retry_for,
@@ -268,7 +268,7 @@ impl CopyJob<'_> {
             control: &control,
         };
         let mut display = Display::new(self.printer, self.is_test());
-        let done = transfer.run(&mut || peer.connect(self.settings, self.cp.is_plain()), &mut |note| match note {
+        let result = transfer.run(&mut || peer.connect(self.settings, self.cp.is_plain()), &mut |event| match event {
             TransferEvent::JobEvent(JobEvent::Progress(progress, file)) => {
                 display.print_above(|| self.print_mirror_notes());
                 display.set_file(file);
@@ -288,8 +288,8 @@ impl CopyJob<'_> {
         let moved = control.show().bytes;
         display.finish(moved);
         self.print_mirror_notes();
-        let done = done.map_err(|failure| failure.with_locators(&self.ends_in_full()))?;
-        let mut receipt = transfer.receipt(&done, self.source_names(), self.target_name());
+        let outcome = result.map_err(|failure| failure.with_locators(&self.ends_in_full()))?;
+        let mut receipt = transfer.receipt(&outcome, self.source_names(), self.target_name());
         receipt.error = receipt.error.map(|error| peer.without_loopback_address(&error));
         receipt.carried = self.legs(peer, std::mem::take(&mut receipt.carried));
         receipt.mirrors = self.mirrors.as_ref().map(Mirrors::shares).unwrap_or_default();
@@ -298,12 +298,12 @@ impl CopyJob<'_> {
         }
         self.remember(&transfer, &receipt);
         self.deliver(&receipt)?;
-        Ok(engine::receipt::exit(&done.report))
+        Ok(engine::receipt::exit(&outcome.report))
     }
 
     /// The history, series and last copy for the session. The number of streams is not among them: `--streams` is a setting of the
     /// job, which can be changed while the job runs.
-    fn means(&self, job: JobId) -> Result<SessionParts, Failure> {
+    fn session_parts(&self, job: JobId) -> Result<SessionParts, Failure> {
         let history = self.settings.state().ok().map(|state| History::new(state.path()));
         let series = match &self.cp.series {
             None => None,
@@ -317,7 +317,7 @@ impl CopyJob<'_> {
     }
 
     /// Opens the target, with its journal and its list of unfinished files.
-    fn receiving(&self, options: &Options, waker: sys::waker::Waker) -> Result<Arc<Receiving>, Failure> {
+    fn open_target(&self, options: &Options, waker: sys::waker::Waker) -> Result<Arc<Receiving>, Failure> {
         let tag = random_tag().map_err(|_| Failure::local("the system gives no random numbers"))?;
         let LocalTarget { store, path, root } = remote_stores::target(self.target, self.settings)?;
         self.note_remote_store(self.target, &store);

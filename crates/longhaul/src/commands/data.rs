@@ -198,7 +198,7 @@ fn history(name: &str, api: &Api, printer: &Printer) -> Result<(), Failure> {
     }
 }
 
-/// Prints events until a signal ends the command. When a hub restarts, the stream breaks and is opened again behind the last event.
+/// Prints events until a signal ends the command. When a hub restarts, the stream breaks and is opened again after the last event.
 fn follow(name: &str, api: &Api, printer: &Printer) -> Result<(), Failure> {
     let mut last: Option<String> = None;
     loop {

@@ -95,17 +95,17 @@ impl DelegatedTransfer<'_> {
         target_session.close();
         let key = reply.first().and_then(|text| text.parse::<AccessKey>().ok());
         let key = key.ok_or_else(|| Failure::local("the target's node gave no key"))?;
-        let order = Open {
+        let open = Open {
             job: name,
             direction: Direction::Push,
             places: vec![target],
             options: self.job.options(),
             congestion: cp.congestion.clone(),
-            steer: self.job.steer(),
+            steer: self.job.live_settings(),
             listed: false,
         };
-        let errand = DelegationOrder {
-            order,
+        let delegation = DelegationOrder {
+            order: open,
             sources: sources.to_vec(),
             to: to.at().clone(),
             node,
@@ -114,7 +114,7 @@ impl DelegatedTransfer<'_> {
             retry_for_s: cp.retry_for.as_secs(),
         };
         let mut source_session = self.from.connect(settings, cp.is_plain())?;
-        source_session.tell(Request::Carry(Box::new(errand)))?;
+        source_session.tell(Request::Carry(Box::new(delegation)))?;
         source_session.close();
         Ok(())
     }
@@ -178,8 +178,8 @@ impl DelegatedTransfer<'_> {
         if session.is_none() {
             *session = Some(self.from.connect(self.job.settings, self.job.cp.is_plain())?);
         }
-        let Some(open) = session.as_mut() else { return Ok(None) };
-        let lines = open.tell(Request::Jobs(Some(*self.id.0.as_bytes())))?;
+        let Some(session) = session.as_mut() else { return Ok(None) };
+        let lines = session.tell(Request::Jobs(Some(*self.id.0.as_bytes())))?;
         Ok(lines
             .iter()
             .filter_map(|line| serde_json::from_str::<v1::Transfer>(line).ok())

@@ -34,7 +34,7 @@ fn reply(ready: &Ready) -> Result<(), Failure> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| Failure::local(e.to_string()))
 }
 
-/// Decodes a path that the user typed behind the colon. It is relative to the home directory, where ssh starts.
+/// Decodes a path that the user typed after the colon. It is relative to the home directory, where ssh starts.
 fn decode_path(encoded: &str) -> Result<PathBuf, Failure> {
     let bytes = STANDARD.decode(encoded).map_err(|e| Failure::usage(e.to_string()))?;
     let home = || std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
@@ -51,9 +51,9 @@ fn export_of(hello: &Hello) -> Result<(PathBuf, Vec<RelPath>), Failure> {
     match hello.role {
         Role::Target => {
             let path = paths.into_iter().next().ok_or_else(|| Failure::usage("no path"))?;
-            let there = local::target(&Locator::Local(path))?;
-            let root = there.root.ok_or_else(|| Failure::usage("not a path"))?;
-            Ok((root, vec![there.path]))
+            let target = local::target(&Locator::Local(path))?;
+            let root = target.root.ok_or_else(|| Failure::usage("not a path"))?;
+            Ok((root, vec![target.path]))
         }
         Role::Source => {
             let below = |path: &PathBuf| -> Result<RelPath, Failure> {

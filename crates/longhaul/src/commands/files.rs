@@ -165,9 +165,9 @@ impl Listing<'_> {
 /// The path does not exist or cannot be listed, or the node refuses the request.
 pub fn ls(ls: &Ls, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let mut listing = Listing { ls, printer, unsorted: Vec::new(), has_failures: false };
-    let listed = list(ls, settings, &mut listing);
+    let result = list(ls, settings, &mut listing);
     listing.show();
-    listed.map(|()| if listing.has_failures { Exit::Partial } else { Exit::Done })
+    result.map(|()| if listing.has_failures { Exit::Partial } else { Exit::Done })
 }
 
 fn list(ls: &Ls, settings: &Settings, listing: &mut Listing<'_>) -> Result<(), Failure> {

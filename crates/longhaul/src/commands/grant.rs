@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use auth::{AccessKey, Grant as Granted, Rights};
+use auth::{AccessKey, Grant, Rights};
 use jiff::Timestamp;
 use model::{DEFAULT_PORT, Exit, RelPath};
 use serde::Serialize;
 
-use crate::args::{Grant, GrantAction, NewGrant};
+use crate::args::{Grant as GrantArgs, GrantAction, NewGrant};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::random::random;
@@ -45,9 +45,9 @@ fn date(seconds: i64) -> String {
 ///
 /// # Errors
 /// An option is wrong, the grant does not exist, or the state directory cannot be used.
-pub fn run(grant: Grant, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
-    match grant.action {
-        None => make(&grant.new, settings, printer),
+pub fn run(args: GrantArgs, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    match args.action {
+        None => make(&args.new, settings, printer),
         Some(GrantAction::List) => list(settings, printer),
         Some(GrantAction::Revoke { id }) => {
             let removed = settings.state()?.change_grants(|grants| {
@@ -82,24 +82,24 @@ fn make(new: &NewGrant, settings: &Settings, printer: &Printer) -> Result<Exit, 
     if let Some(served) = state.last_exports().filter(|served| !served.contains(&export)) {
         let served = if served.is_empty() { "none".to_owned() } else { served.join(", ") };
         Printer::note(&format!(
-            "the node with this state served no export {export} when it started last (it served: {served}): the key opens nothing \
-             until one has that name"
+            "the node with this state served no export {export} when it last started (it served: {served}): the key opens nothing \
+             until the node serves an export of that name"
         ));
     }
     let id = random()?;
     let secret = random()?;
-    let mut granted = Granted::new(id, &secret, export, &prefix, rights, now());
-    granted.name.clone_from(&new.name);
-    granted.expires = new.lasting.map(|span| granted.created.saturating_add(span.as_secs() as i64));
+    let mut grant = Grant::new(id, &secret, export, &prefix, rights, now());
+    grant.name.clone_from(&new.name);
+    grant.expires = new.lasting.map(|span| grant.created.saturating_add(span.as_secs() as i64));
     let key = AccessKey::new(id, secret, state.fingerprint()?);
-    let at = authority(new.at.as_deref(), state.last_address())?;
-    state.change_grants(|grants| grants.list.push(granted.clone()))?;
-    let url = link(&at, &granted, &key);
+    let at = host_and_port(new.at.as_deref(), state.last_address())?;
+    state.change_grants(|grants| grants.list.push(grant.clone()))?;
+    let url = link(&at, &grant, &key);
     if printer.is_json() {
-        printer.object(&GrantLine { url: Some(url), ..line(&granted) });
+        printer.object(&GrantLine { url: Some(url), ..line(&grant) });
     } else if printer.is_chatty() {
         // On stderr, so that standard output has the key alone.
-        Printer::note(&describe(&granted));
+        Printer::note(&describe(&grant));
         // A browser cannot read with a key that only creates.
         let clients = if rights == Rights::Create { "curl -T" } else { "browsers and curl" };
         Printer::note(&format!("URL for {clients}, to be kept as secret as the key: {url}"));
@@ -110,18 +110,18 @@ fn make(new: &NewGrant, settings: &Settings, printer: &Printer) -> Result<Exit, 
 }
 
 /// The URL of the place that a key opens, with the key in it.
-fn link(authority: &str, grant: &Granted, key: &AccessKey) -> String {
+fn link(host_and_port: &str, grant: &Grant, key: &AccessKey) -> String {
     let place = [grant.export.as_str(), grant.prefix.as_str()].join("/");
     let place = web::target::encode(place.trim_end_matches('/').as_bytes());
-    format!("https://{authority}/{place}?authz={}", key.expose_text())
+    format!("https://{host_and_port}/{place}?authz={}", key.expose_text())
 }
 
 /// Host and port for clients of the node: those of `--at`, else the node's address if it listens on one alone, else the name of this
 /// host.
-fn authority(at: Option<&str>, last: Option<SocketAddr>) -> Result<String, Failure> {
-    let port = last.map_or(DEFAULT_PORT, |address| address.port());
+fn host_and_port(at: Option<&str>, last_address: Option<SocketAddr>) -> Result<String, Failure> {
+    let port = last_address.map_or(DEFAULT_PORT, |address| address.port());
     let Some(text) = at else {
-        let only = last.map(|address| address.ip()).filter(|ip| !ip.is_unspecified());
+        let only = last_address.map(|address| address.ip()).filter(|ip| !ip.is_unspecified());
         return Ok(match only {
             Some(ip) => SocketAddr::new(ip, port).to_string(),
             None => format!("{}:{port}", rustix::system::uname().nodename().to_string_lossy()),
@@ -139,7 +139,7 @@ fn authority(at: Option<&str>, last: Option<SocketAddr>) -> Result<String, Failu
     Ok(format!("{host}:{}", port.ok_or_else(wrong)?))
 }
 
-fn describe(grant: &Granted) -> String {
+fn describe(grant: &Grant) -> String {
     let place =
         if grant.prefix.is_empty() { grant.export.clone() } else { format!("{}/{}", grant.export, grant.prefix) };
     let until = grant.expires.map_or_else(|| "for ever".to_owned(), |at| format!("until {}", date(at)));
@@ -148,7 +148,7 @@ fn describe(grant: &Granted) -> String {
     format!("{}  {}  {place}  {until}{name}{expired}", grant.id, grant.rights.word())
 }
 
-fn line(grant: &Granted) -> GrantLine<'_> {
+fn line(grant: &Grant) -> GrantLine<'_> {
     GrantLine {
         v: 1,
         event: "grant",
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_link_has_the_address_of_the_node_and_the_path_of_the_grant() {
         let last = Some("127.0.0.1:9000".parse().unwrap());
-        let at = |text, last| authority(Some(text), last).ok();
+        let at = |text, last| host_and_port(Some(text), last).ok();
         assert_eq!(at("dtn.example.org", last).as_deref(), Some("dtn.example.org:9000"));
         assert_eq!(at("dtn.example.org:443", last).as_deref(), Some("dtn.example.org:443"));
         assert_eq!(at("2001:db8::1", None).as_deref(), Some("[2001:db8::1]:7411"));
@@ -190,11 +190,11 @@ mod tests {
         for bad in ["", ":1", "h:x", "h:0", "h/x", "h:70000", "u@h"] {
             assert_eq!(at(bad, None), None, "{bad}");
         }
-        assert_eq!(authority(None, last).unwrap(), "127.0.0.1:9000");
-        let everywhere = authority(None, Some("[::]:9000".parse().unwrap())).unwrap();
+        assert_eq!(host_and_port(None, last).unwrap(), "127.0.0.1:9000");
+        let everywhere = host_and_port(None, Some("[::]:9000".parse().unwrap())).unwrap();
         assert!(everywhere.ends_with(":9000") && !everywhere.contains("::"), "{everywhere}");
         let path = RelPath::parse("a b/?".as_bytes()).unwrap();
-        let grant = Granted::new([1; 8], &[2; 32], "data".into(), &path, Rights::Read, 0);
+        let grant = Grant::new([1; 8], &[2; 32], "data".into(), &path, Rights::Read, 0);
         let key = AccessKey::new([1; 8], [2; 32], auth::Fingerprint([3; 32]));
         assert_eq!(link("h:1", &grant, &key), format!("https://h:1/data/a%20b/%3F?authz={}", key.expose_text()));
     }

@@ -20,7 +20,7 @@ pub use messages::settings as messages_settings;
 pub use serve::settings;
 
 use self::description::{community, endpoint, link, site};
-use crate::args::{Hub, HubAction, HubAt, HubStop};
+use crate::args::{Hub, HubAction, HubOption, HubStop};
 use crate::failure::Failure;
 use crate::hub_client::{api, failure};
 use crate::printer::Printer;
@@ -67,19 +67,19 @@ pub fn run(hub: Hub, settings: &Settings, printer: &Printer) -> Result<Exit, Fai
 }
 
 /// Stops a part of the collaboration; `set` says how.
-fn stop(at: &HubAt, settings: &Settings, args: HubStop, set: impl Fn(&mut Stopped)) -> Result<(), Failure> {
+fn stop(at: &HubOption, settings: &Settings, args: HubStop, set: impl Fn(&mut Stopped)) -> Result<(), Failure> {
     let mut stopped = Stopped { reason: args.reason, from: args.from, until: args.until, ..Stopped::default() };
     set(&mut stopped);
     api(at, settings)?.stop(&args.what, &stopped).map(drop).map_err(failure)
 }
 
 /// Prints a description, as TOML or as JSON.
-fn show(all: &impl serde::Serialize, printer: &Printer) -> Result<(), Failure> {
+fn show(description: &impl serde::Serialize, printer: &Printer) -> Result<(), Failure> {
     if printer.is_json() {
-        printer.object(all);
+        printer.object(description);
         return Ok(());
     }
-    let text = toml::to_string(all).map_err(|error| Failure::local(error.to_string()))?;
+    let text = toml::to_string(description).map_err(|error| Failure::local(error.to_string()))?;
     printer.line(text.trim_end());
     Ok(())
 }

@@ -99,13 +99,13 @@ impl JobHost<'_> {
 /// # Errors
 /// The node cannot be reached, no job or several jobs have the id, or the change is refused.
 pub fn run(job: &Job, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
-    let mut at = match &job.node {
+    let mut host = match &job.node {
         None => JobHost::Local(settings),
         Some(text) => JobHost::Node(Box::new(settings.connect(&node(text, settings)?, false, Timeouts::default())?)),
     };
     let (id, change) = match &job.action {
         JobAction::List => {
-            let jobs = at.list()?;
+            let jobs = host.list()?;
             if printer.is_json() {
                 jobs.iter().for_each(|job| printer.object(&JobLine::of(job)));
             } else {
@@ -115,7 +115,7 @@ pub fn run(job: &Job, settings: &Settings, printer: &Printer) -> Result<Exit, Fa
             return Ok(Exit::Done);
         }
         JobAction::Show(id) => {
-            let found = at.find(id)?;
+            let found = host.find(id)?;
             if printer.is_json() {
                 printer.object(&JobLine::of(&found));
             } else {
@@ -134,8 +134,8 @@ pub fn run(job: &Job, settings: &Settings, printer: &Printer) -> Result<Exit, Fa
         JobAction::Resume(id) => (id, v1::Change { paused: Some(false), ..v1::Change::default() }),
         JobAction::Cancel(id) => (id, v1::Change { cancel: true, ..v1::Change::default() }),
     };
-    let found = at.find(id)?;
-    at.change(&found, &change)?;
+    let found = host.find(id)?;
+    host.change(&found, &change)?;
     Ok(Exit::Done)
 }
 

@@ -102,7 +102,7 @@ pub fn run(lab: Lab, settings: &Settings, printer: &Printer) -> Result<u8, Failu
             let (program, words) = command.split_first().ok_or_else(|| Failure::usage("no command after --"))?;
             let mut command = find(name, settings)?.command(&site, program)?;
             let error = command.args(words).exec();
-            Err(not_run(program, &error))
+            Err(cannot_run(program, &error))
         }
         LabAction::Set { target, words, direction, member, lasts } => {
             if lasts.is_some_and(|lasts| lasts.is_zero()) {
@@ -128,7 +128,7 @@ pub fn run(lab: Lab, settings: &Settings, printer: &Printer) -> Result<u8, Failu
     }
 }
 
-fn not_run(program: &std::ffi::OsStr, error: &std::io::Error) -> Failure {
+fn cannot_run(program: &std::ffi::OsStr, error: &std::io::Error) -> Failure {
     Failure::local(format!("cannot run {}: {error}", program.display()))
 }
 
@@ -257,7 +257,7 @@ fn run_in(
     if let Ok((Some(last), _)) = remote.down() {
         report(&last, printer);
     }
-    outcome.map(code).map_err(|error| not_run(program, &error))
+    outcome.map(code).map_err(|error| cannot_run(program, &error))
 }
 
 /// The exit code of a command, as shells report it: 128 + N after signal N.

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-/// A valid scenario, and what of it counts.
+/// A valid scenario, with the year and the switches that select its flows.
 struct LoadedScenario {
     /// As it was named.
     name: String,

@@ -45,9 +45,9 @@ pub(super) fn addresses_at(listen: Option<&str>, port: u16) -> Result<Vec<Socket
             "--listen {text} names no host; write HOST:{text}, or [::]:{text} for all"
         )));
     }
-    let unbracketed_v6 = text.parse::<std::net::Ipv6Addr>().is_ok();
+    let is_bare_v6 = text.parse::<std::net::Ipv6Addr>().is_ok();
     let with_port = match text.rsplit_once(':') {
-        _ if unbracketed_v6 => format!("[{text}]:{port}"),
+        _ if is_bare_v6 => format!("[{text}]:{port}"),
         Some((_, port)) if !port.is_empty() && !text.ends_with(']') => text.to_owned(),
         _ => format!("{text}:{port}"),
     };
@@ -102,7 +102,7 @@ pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Fai
     state.grants()?;
     let exports: Vec<String> = settings.exports.iter().map(|export| export.name.clone()).collect();
     let config = settings.config(addresses[0], state.clone());
-    log(printer);
+    init_log(printer);
     // Signals are handled before the node listens: a supervisor may send one as soon as it does.
     let mut signals =
         Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|e| Failure::local(format!("cannot handle signals: {e}")))?;
@@ -127,8 +127,8 @@ pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Fai
     Ok(Exit::Done)
 }
 
-/// The access log goes to stderr: text for people, one JSON object per line with --json.
-pub(super) fn log(printer: &Printer) {
+/// Sets up the log on stderr: text for people, one JSON object per line with --json.
+pub(super) fn init_log(printer: &Printer) {
     let builder = tracing_subscriber::fmt().with_writer(LogLines::writer(printer.is_json()));
     let builder = builder.with_max_level(if printer.is_chatty() || printer.is_json() {
         tracing::Level::INFO

@@ -86,7 +86,7 @@ pub fn run(submit: &Submit, settings: &Settings, printer: &Printer) -> Result<Ex
     let mut last = None;
     loop {
         let mut events = api.events(&id, last.as_deref()).map_err(failure)?;
-        // A hub that restarts ends the stream. It is opened again behind the last event.
+        // A hub that restarts ends the stream. It is opened again after the last event.
         while let Ok(Some((number, event))) = events.next_event() {
             last = Some(number);
             if event.kind == "ended" {

@@ -67,7 +67,7 @@ struct ThirdPartyCopy<'a> {
     /// Files that earlier rounds copied.
     earlier_files: u64,
     /// Bytes of unfinished files.
-    moving: AtomicU64,
+    unfinished_bytes: AtomicU64,
 }
 
 /// Lets the servers copy between themselves. Returns none if they cannot, or if the job needs more than they can do.
@@ -96,7 +96,7 @@ pub fn run(job: &CopyJob<'_>) -> Result<Option<v1::Receipt>, Failure> {
         results: Mutex::default(),
         earlier_bytes: 0,
         earlier_files: 0,
-        moving: AtomicU64::new(0),
+        unfinished_bytes: AtomicU64::new(0),
     };
     // The first request is not retried: a mistyped name stays wrong.
     let stat = from.stat(&source)?;
@@ -166,8 +166,8 @@ impl ThirdPartyCopy<'_> {
                 return Some(engine::Error::Interrupted);
             }
             let error = engine::Error::from(self.results().fatal_error.take()?);
-            let again = error.fault() == Fault::Path;
-            let Some(pause) = patience.pause().filter(|_| again) else { return Some(error) };
+            let is_retry_useful = error.fault() == Fault::Path;
+            let Some(pause) = patience.pause().filter(|_| is_retry_useful) else { return Some(error) };
             Printer::note(&format!(
                 "{}; trying again in {:.0} s",
                 model::fault::with_causes(&error),
@@ -305,7 +305,7 @@ impl ThirdPartyCopy<'_> {
         Progress {
             bytes_offered: self.tasks.iter().map(|task| task.size).sum::<u64>() + skipped_bytes + self.earlier_bytes,
             files_offered: self.tasks.len() as u64 + skipped + self.earlier_files,
-            bytes_arrived: bytes + skipped_bytes + self.moving.load(Ordering::Relaxed),
+            bytes_arrived: bytes + skipped_bytes + self.unfinished_bytes.load(Ordering::Relaxed),
             files_settled: files + skipped,
             bytes_in_place: skipped_bytes,
             bytes_of_holes: 0,
@@ -323,10 +323,10 @@ impl ThirdPartyCopy<'_> {
             let last = AtomicU64::new(0);
             let progress = |bytes: u64| {
                 let before = last.swap(bytes, Ordering::Relaxed);
-                self.moving.fetch_add(bytes.saturating_sub(before), Ordering::Relaxed);
+                self.unfinished_bytes.fetch_add(bytes.saturating_sub(before), Ordering::Relaxed);
                 !self.is_cancelled()
             };
-            let between = ServerCopyPair {
+            let pair = ServerCopyPair {
                 from: (self.from, &task.from),
                 to: (self.to, &task.to),
                 replace: !self.options.no_overwrite,
@@ -334,9 +334,9 @@ impl ThirdPartyCopy<'_> {
                 scitag: None,
                 progress: &progress,
             };
-            let copied = between.run();
-            self.moving.fetch_sub(last.load(Ordering::Relaxed), Ordering::Relaxed);
-            match copied {
+            let result = pair.run();
+            self.unfinished_bytes.fetch_sub(last.load(Ordering::Relaxed), Ordering::Relaxed);
+            match result {
                 Ok(bytes) => {
                     let mut results = self.results();
                     results.totals.files += 1;

@@ -149,7 +149,7 @@ fn memory_bytes(host: &dyn Host) -> u64 {
     kib.and_then(|kib| kib.checked_mul(1_024)).unwrap_or(0)
 }
 
-/// Checks that the typed NICs exist: of a mistyped one all settings would be unknown.
+/// Checks that the typed NICs exist: all settings of a mistyped one would be unknown.
 fn check_nics(host: &dyn Host, typed: &[String]) -> Result<(), Failure> {
     let known = host.list(Path::new("/sys/class/net")).unwrap_or_default();
     match typed.iter().find(|nic| !known.contains(nic)) {

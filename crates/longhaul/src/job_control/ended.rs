@@ -38,7 +38,7 @@ fn write(dir: &Path, job: &v1::Transfer) -> io::Result<()> {
 
 fn files(dir: &Path) -> Vec<PathBuf> {
     // A link is not followed: another user may have put it there.
-    let is_dir = fs::symlink_metadata(dir).is_ok_and(|facts| facts.is_dir());
+    let is_dir = fs::symlink_metadata(dir).is_ok_and(|metadata| metadata.is_dir());
     let entries = fs::read_dir(dir).ok().filter(|_| is_dir).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "json")).collect()
 }

@@ -45,7 +45,7 @@ impl Intervals {
     fn line(&mut self, elapsed: Duration, bytes: u64) -> String {
         let (from, before) = self.last_end;
         let to = elapsed.as_secs_f64();
-        // A new attempt counts from nothing.
+        // A new attempt counts from 0.
         let moved = bytes.saturating_sub(before);
         self.last_end = (to, bytes);
         let rate = BitRate::mean(Bytes(moved), to - from).to_string();

@@ -51,7 +51,7 @@ fn check_token(token: &str, place: &str) -> Result<String, String> {
     if token.bytes().all(fits) {
         Ok(token.to_owned())
     } else {
-        Err(format!("what {place} holds is no token: it has spaces or characters that tokens do not have"))
+        Err(format!("{place} holds no token: a token has no spaces, and only characters that a header may carry"))
     }
 }
 
@@ -69,7 +69,9 @@ fn read(path: &Path) -> Result<Option<String>, String> {
     };
     let metadata = file.metadata().map_err(|error| format!("cannot read the token in {shown}: {error}"))?;
     if !metadata.is_file() || metadata.len() > TOKEN_BYTES_MAX {
-        return Err(format!("{shown} is no file of at most {TOKEN_BYTES_MAX} bytes, as tokens are"));
+        return Err(format!(
+            "the token in {shown} is not used: it is not a regular file of at most {TOKEN_BYTES_MAX} bytes"
+        ));
     }
     let owner = metadata.uid();
     if owner != rustix::process::geteuid().as_raw() && owner != 0 {

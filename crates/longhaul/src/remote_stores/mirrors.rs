@@ -94,7 +94,7 @@ impl Mirrors {
     }
 
     /// Whether the payload of each source was encrypted; only sources that delivered payload are listed.
-    pub fn carried(&self) -> Vec<(String, PayloadProtection)> {
+    pub fn payload_protection(&self) -> Vec<(String, PayloadProtection)> {
         let shares = self.set.shares().into_iter().filter(|share| share.bytes > 0);
         shares.filter_map(|share| Some((share.source, share.carried?))).collect()
     }
@@ -145,19 +145,20 @@ fn node(at: &HostPort, settings: &Settings) -> Result<Dav, Failure> {
     let token = key.as_ref().map(AccessKey::expose_text);
     let url = HttpUrl::parse(&format!("https://{at}/")).map_err(|e| Failure::usage(e.to_string()))?;
     let token = Arc::new(move || Ok(token.clone()));
-    let means = ServerSettings {
+    let server_settings = ServerSettings {
         dialer: dialer(identity)?,
         token,
         redirects: Redirects::Anywhere,
         patience: REQUEST_RETRY_MAX,
     };
-    Ok(Dav::new(means, &url, RelPath::root()))
+    Ok(Dav::new(server_settings, &url, RelPath::root()))
 }
 
 /// A dialer that accepts only the node with this identity.
 fn dialer(identity: Fingerprint) -> Result<Dialer, Failure> {
     let trust = Trust::Fingerprints(vec![identity]);
-    let (tls, _) = engine::identity::client_config(&trust, &[]).map_err(|e| Failure::local(format!("no TLS: {e}")))?;
+    let config = engine::identity::client_config(&trust, &[]);
+    let (tls, _) = config.map_err(|e| Failure::local(format!("cannot set up TLS: {e}")))?;
     let mut tls = ClientConfig::clone(&tls);
     tls.alpn_protocols = vec![HTTP_BY_KEY_ALPN.to_vec(), HTTP_ALPN.to_vec()];
     Ok(remote_store::dialer(Arc::new(tls), Arc::new(|_| Ok(()))))

@@ -250,12 +250,12 @@ fn clients_see_only_their_own_transfers() {
         assert_eq!(status, 404);
     }
     // A client without a credential sees whether the node works, and no more.
-    let nobody = api_at(&format!("http://127.0.0.1:{}/", pair.here.port), None);
-    assert_eq!(nobody.health().unwrap().status, "ok");
-    assert_eq!(problem(nobody.list(Which::default())).status, 401);
-    assert_eq!(problem(nobody.create(&order)).status, 401);
-    assert!(nobody.capabilities().unwrap().exports.is_empty());
-    // A key to read cannot order a copy to this node, and a key for a path none from outside it.
+    let anonymous = api_at(&format!("http://127.0.0.1:{}/", pair.here.port), None);
+    assert_eq!(anonymous.health().unwrap().status, "ok");
+    assert_eq!(problem(anonymous.list(Which::default())).status, 401);
+    assert_eq!(problem(anonymous.create(&order)).status, 401);
+    assert!(anonymous.capabilities().unwrap().exports.is_empty());
+    // A read key cannot order a copy to this node, and a key for one path cannot order a copy from or to another path.
     let reader = api(&pair.here, &pair.here.grant(&["--export", "data"]));
     assert_eq!(problem(reader.create(&pair.pull("data/f", "/data/new"))).fault, "auth");
     let part = api(&pair.here, &pair.here.grant(&["--export", "data", "--path", "sub", "--write"]));
@@ -324,9 +324,9 @@ fn credentials_are_never_returned() {
     order.paused = true;
     let secret = pair.key[pair.key.len() - 24..].to_owned();
     let mut answers = serde_json::to_string(&pair.api.create(&order).unwrap().0).unwrap();
-    let held = pair.here.state().join("transfers").join(order.id.to_string());
-    assert!(fs::read_to_string(&held).unwrap().contains(&secret), "it is needed after a restart");
-    let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&held).unwrap().permissions());
+    let state_file = pair.here.state().join("transfers").join(order.id.to_string());
+    assert!(fs::read_to_string(&state_file).unwrap().contains(&secret), "it is needed after a restart");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&state_file).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
     answers += &serde_json::to_string(
         &pair.api.change(order.id, &Change { paused: Some(false), ..Change::default() }).unwrap(),
@@ -337,9 +337,9 @@ fn credentials_are_never_returned() {
     answers += &serde_json::to_string(&ended(&pair.api, order.id)).unwrap();
     answers += &serde_json::to_string(&pair.api.receipt(order.id).unwrap()).unwrap();
     assert!(!answers.contains(&secret), "{answers}");
-    until("it is written down", LONG, || !any_file_contains(&pair.here.state(), &secret));
-    assert!(fs::read_to_string(&held).unwrap().contains("cancelled"), "the receipt is kept instead");
-    // What cannot be read is not repeated either.
+    until("no file of the node contains the secret", LONG, || !any_file_contains(&pair.here.state(), &secret));
+    assert!(fs::read_to_string(&state_file).unwrap().contains("cancelled"), "the receipt is kept instead");
+    // The refusal of an order that cannot be parsed does not repeat it either.
     let own = full_key(&pair.here);
     let body = format!(
         "{{\"id\":\"{}\",\"source\":[\"/data/f\"],\"target\":\"lh://h/x\",\"credentials\":\"{}\"}}",
@@ -355,7 +355,7 @@ fn credentials_are_never_returned() {
 #[test]
 fn a_limit_lapses_unless_it_is_renewed() {
     let pair = pair();
-    // A third of it in the first second, and the rest in a minute: but for the limit, which holds for two.
+    // At this limit the copy would take almost seven minutes; the limit lapses after two seconds.
     let order = Order { limit_bit_s: 1_000_000, limit_for_s: Some(2), ..pair.slow() };
     pair.api.create(&order).unwrap();
     until("it has its limit", LONG, || {
@@ -424,7 +424,9 @@ fn a_transfer_is_paused_changed_and_ended() {
     let pair = pair();
     let order = Order { paused: true, ..pair.slow() };
     pair.api.create(&order).unwrap();
-    let state = |wanted: Stage| until("it is so", LONG, || pair.api.transfer(order.id).unwrap().state == wanted);
+    let state = |wanted: Stage| {
+        until("the transfer is in this state", LONG, || pair.api.transfer(order.id).unwrap().state == wanted)
+    };
     state(Stage::Paused);
     assert_eq!(problem(pair.api.receipt(order.id)).status, 409);
     let go = Change { paused: Some(false), ..Change::default() };
@@ -437,7 +439,7 @@ fn a_transfer_is_paused_changed_and_ended() {
     assert_eq!(ended(&pair.api, order.id).state, Stage::Done);
     assert_eq!(problem(pair.api.change(order.id, &change)).status, 409);
     assert_eq!(pair.api.cancel(order.id).unwrap().state, Stage::Done, "it stays as it ended");
-    // Ended in the middle: the next one resumes what has arrived.
+    // A transfer that is cancelled halfway puts no file in place.
     let second = Order { limit_bit_s: LIMIT, ..pair.push("/data/large", "data/second") };
     pair.api.create(&second).unwrap();
     until("bytes move", LONG, || pair.api.transfer(second.id).unwrap().bytes > 1 << 20);
@@ -447,7 +449,7 @@ fn a_transfer_is_paused_changed_and_ended() {
         (transfer.state, transfer.exit, pair.there.data("second").exists()),
         (Stage::Cancelled, Some(130), false)
     );
-    // A change may end it as well.
+    // A change may cancel a transfer as well.
     let third = Order { limit_bit_s: LIMIT, ..pair.push("/data/large", "data/third") };
     pair.api.create(&third).unwrap();
     let both = Change { cancel: true, streams: Some(2), ..Change::default() };

@@ -123,14 +123,14 @@ fn an_interrupted_local_copy_leaves_no_incomplete_files() {
     let client = Client::new();
     build(&client.path("s"));
     let from = client.path("s").display().to_string();
-    // Its two ends are one process, which must not end before both have cleaned up; once is no proof of that.
+    // The two ends are one process, which must not end before both have cleaned up. One round would not show that.
     for (round, sent) in [Signal::INT, Signal::TERM].into_iter().cycle().take(8).enumerate() {
         let to = client.path(&format!("t{round}"));
         let running = client.begin(words_of(&from, &to.display().to_string()));
         under_way(&to);
         signal(&running.child, sent);
         running.finish().expect(130);
-        // At once: its end is the end of both.
+        // Without waiting: the end of the process is the end of both ends.
         assert!(has_no_writer(&client.state()), "round {round}");
         assert!(!unfinished(&to).is_empty(), "round {round}");
         assert_whole(&to);
@@ -265,8 +265,10 @@ fn the_retry_limit_is_counted_from_the_last_progress() {
                 words.extend(words!["--retry-for", "10s"]);
                 let started = std::time::Instant::now();
                 let running = fixture.client.begin(words);
-                // It has worked for longer than its patience when the path breaks.
-                until("the job has lasted", LONG, || started.elapsed() > Duration::from_millis(10_200));
+                // The path breaks after the job has run for longer than `--retry-for`.
+                until("the job has run for longer than --retry-for", LONG, || {
+                    started.elapsed() > Duration::from_millis(10_200)
+                });
                 line.cut();
                 until("the client reports that it tries again", LONG, || running.err().contains("trying again"));
                 line.mend();
@@ -280,11 +282,11 @@ fn the_retry_limit_is_counted_from_the_last_progress() {
 #[test]
 fn a_node_that_does_not_return_is_unreachable() {
     std::thread::scope(|scope| {
-        for (push, patience) in [(true, "0s"), (false, "0s"), (true, "3s"), (false, "3s")] {
+        for (push, retry_for) in [(true, "0s"), (false, "0s"), (true, "3s"), (false, "3s")] {
             scope.spawn(move || {
                 let mut fixture = copy_fixture(push);
                 let mut words = words_of(&fixture.from, &fixture.to);
-                words.extend(words!["--retry-for", patience]);
+                words.extend(words!["--retry-for", retry_for]);
                 let running = fixture.client.begin(words);
                 under_way(&fixture.target);
                 fixture.node.kill();
@@ -318,7 +320,7 @@ fn a_stopped_peer_is_noticed() {
     let outcome = running.finish().expect(5);
     assert!(outcome.err.contains("silent") && outcome.err.contains(&fixture.node.address()), "{}", outcome.err);
     fixture.node.thaw();
-    until("the node has let go", Duration::from_secs(90), || has_no_writer(&fixture.node.state()));
+    until("the node has ended its part of the job", Duration::from_secs(90), || has_no_writer(&fixture.node.state()));
     fixture.assert_kept();
     assert_whole(&fixture.target);
 }

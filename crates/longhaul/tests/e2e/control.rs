@@ -269,8 +269,8 @@ fn another_key_cannot_control_the_job() {
     for words in [words!["show", id], words!["pause", id], words!["cancel", id], words!["set", id, "--streams", "9"]] {
         job(&pair.node, &other, ControlPoint::Key, words).refused(1, &[&id]);
     }
-    let stranger = Client::new();
-    stranger.run(words!["job", "list", "--node", pair.node.at("")]).expect(4);
+    let keyless = Client::new();
+    keyless.run(words!["job", "list", "--node", pair.node.at("")]).expect(4);
     let (before, shown) = (progress(&running).len(), pair.show(ControlPoint::Client, &id));
     assert_eq!((&shown["state"], &shown["limit_bit_s"]), (&"running".into(), &40_000_000.into()));
     until("it continues", LONG, || progress(&running).len() > before + 1);
@@ -301,7 +301,7 @@ fn pause_and_resume(push: bool, pauses: ControlPoint, resumes: ControlPoint) {
     if !push {
         fs::write(pair.node.data("f"), &bytes).unwrap();
     }
-    // The pause is longer than the time limit for a broken path: a pause is none.
+    // The pause is longer than `--retry-for`: a pause does not count as a broken path.
     let (running, id) = pair.begin(words![from, to, "--limit", "8Mbit/s", "--retry-for", "2s"]);
     pair.job(pauses, words!["pause", id]).expect(0);
     pair.all_see(&id, "state", "paused");
@@ -314,10 +314,10 @@ fn pause_and_resume(push: bool, pauses: ControlPoint, resumes: ControlPoint) {
         });
         looks[0] == looks[1] && looks[1] == looks[2]
     });
-    let (held, started) = (seen(), Instant::now());
+    let (bytes_at_pause, started) = (seen(), Instant::now());
     while started.elapsed() < Duration::from_secs(2) {
         std::thread::sleep(Duration::from_millis(200));
-        assert_eq!(seen(), held, "push {push}, paused by {pauses:?}");
+        assert_eq!(seen(), bytes_at_pause, "push {push}, paused by {pauses:?}");
     }
     pair.job(resumes, words!["resume", id]).expect(0);
     pair.job(resumes, words!["set", id, "--limit", "none"]).expect(0);
@@ -387,7 +387,7 @@ fn a_cancelled_job_is_resumed_by_the_same_command() {
     });
 }
 
-fn well_begun(target: &Path) -> bool {
+fn has_unfinished_blocks(target: &Path) -> bool {
     unfinished(target).iter().any(|path| written(path) > 4 << 20)
 }
 
@@ -405,7 +405,7 @@ fn cancel_and_resume(push: bool, point: ControlPoint) {
     };
     let (running, id) = pair.begin(words!["-r", from, to, "--limit", "16Mbit/s"]);
     until("blocks have been written", LONG, || {
-        well_begun(&target) && pair.show(ControlPoint::Client, &id)["bytes"].as_u64() > Some(8 << 20)
+        has_unfinished_blocks(&target) && pair.show(ControlPoint::Client, &id)["bytes"].as_u64() > Some(8 << 20)
     });
     pair.job(point, words!["cancel", id]).expect(0);
     let outcome = running.finish().expect(130);

@@ -180,7 +180,7 @@ fn a_link_to_the_target_is_not_copied_without_end() {
     for fixture in fixtures() {
         fill(&fixture.source, &["a"]);
         fs::create_dir_all(fixture.target.join("deep")).unwrap();
-        // Of the same machine, by an absolute path, where the user's own links may lead anywhere.
+        // Only a link of the user's own may lead out by an absolute path: a node follows none, so that a pull has no such link.
         if fixture.name == "pull" {
             continue;
         }

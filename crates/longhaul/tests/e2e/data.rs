@@ -1,4 +1,4 @@
-//! Data of a collaboration, as scientists use it: put under a name, kept at several places by rules, found, fetched and verified; with a real
+//! Data of a collaboration, as scientists use it: put under a name, kept at several sites by rules, found, fetched and verified; with a real
 //! hub and real nodes, some of which lose their files.
 
 use std::fs;
@@ -10,16 +10,17 @@ use crate::node::Node;
 use crate::tree::pattern;
 use crate::wait::{LONG, until, until_some};
 
-/// Three nodes with storage: two in Europe, one of them with Rucio's naming, and one in America. A scientist has keys to all of them.
-struct Places {
+/// Three sites, each with a node with storage: two in Europe, one of them with Rucio's naming, and one in America. A scientist has keys
+/// to all nodes.
+struct Sites {
     nodes: Vec<(&'static str, Node)>,
 }
 
-const PLACES: [(&str, &str, &str); 3] = [("cern", "eu", "identity"), ("ral", "eu", "hash"), ("bnl", "us", "identity")];
+const SITES: [(&str, &str, &str); 3] = [("cern", "eu", "identity"), ("ral", "eu", "hash"), ("bnl", "us", "identity")];
 
-impl Places {
-    fn described_by(admin: &Member<'_>) -> Places {
-        let nodes = PLACES.map(|(site, region, naming)| {
+impl Sites {
+    fn added_by(admin: &Member<'_>) -> Sites {
+        let nodes = SITES.map(|(site, region, naming)| {
             let node = Node::closed();
             let key = admin.write(&format!("{site}.key"), &node.grant(&["--export", "data", "--write"]));
             let (url, storage) = (node.at(""), node.at("data/catalogue"));
@@ -30,7 +31,7 @@ impl Places {
             admin.run(&[words.as_slice(), more.as_slice()].concat()).expect(0);
             (site, node)
         });
-        Places { nodes: nodes.into() }
+        Sites { nodes: nodes.into() }
     }
 
     fn node(&self, site: &str) -> &Node {
@@ -46,9 +47,9 @@ impl Places {
 }
 
 /// A scientist with keys to the hub and to all nodes.
-fn scientist<'a>(hub: &'a Hub, places: &Places, name: &str) -> Member<'a> {
+fn scientist<'a>(hub: &'a Hub, sites: &Sites, name: &str) -> Member<'a> {
     let key = hub.grant(&["--role", "user", "--name", name, "--community", "astro"]);
-    hub.with_key(&format!("{key},{}", places.keys()))
+    hub.with_key(&format!("{key},{}", sites.keys()))
 }
 
 /// Writes a directory with some files, for `data put`.
@@ -78,8 +79,8 @@ fn fulfilled(member: &Member<'_>, name: &str) -> Value {
 fn a_dataset_is_put_copied_found_and_fetched() {
     let hub = Hub::start(&[]);
     let admin = hub.member("admin", "root", "");
-    let places = Places::described_by(&admin);
-    let ann = scientist(&hub, &places, "ann");
+    let sites = Sites::added_by(&admin);
+    let ann = scientist(&hub, &sites, "ann");
     let (dir, files) = observation(&ann);
 
     ann.run(&[
@@ -103,7 +104,7 @@ fn a_dataset_is_put_copied_found_and_fetched() {
     let rule = fulfilled(&ann, "user.ann:obs/7");
     assert_eq!((rule["ok"].as_u64(), rule["bytes_left"].as_u64()), (Some(6), Some(0)));
     for (path, bytes) in &files {
-        let at_cern = places.node("cern").data(&format!("catalogue/user/ann/obs/7/{path}"));
+        let at_cern = sites.node("cern").data(&format!("catalogue/user/ann/obs/7/{path}"));
         assert_eq!(&fs::read(at_cern).unwrap(), bytes, "{path}");
     }
     let whole = ann.json(&["data", "where", "user.ann:obs/7"]).remove(0);
@@ -129,9 +130,9 @@ fn a_dataset_is_put_copied_found_and_fetched() {
     );
 
     // Each file from wherever it is: the one node names files as Rucio does.
-    let mut places = places;
+    let mut sites = sites;
     for stopped in ["ral", "cern"] {
-        let node = places.nodes.iter_mut().find(|(site, _)| *site == stopped).unwrap();
+        let node = sites.nodes.iter_mut().find(|(site, _)| *site == stopped).unwrap();
         node.1.kill();
         let target = ann.write(&format!("without-{stopped}/here"), "");
         let target = target.strip_suffix("/here").unwrap().to_owned();
@@ -147,13 +148,13 @@ fn a_dataset_is_put_copied_found_and_fetched() {
 fn lost_and_changed_replicas_are_reported_and_never_copied() {
     let hub = Hub::start(&[]);
     let admin = hub.member("admin", "root", "");
-    let places = Places::described_by(&admin);
-    let ann = scientist(&hub, &places, "ann");
+    let sites = Sites::added_by(&admin);
+    let ann = scientist(&hub, &sites, "ann");
     let (dir, _) = observation(&ann);
     ann.run(&["data", "put", &dir, "user.ann:obs", "--to", "cern"]).expect(0);
     // A file is changed without the catalogue, and another one is removed.
-    fs::write(places.node("cern").data("catalogue/user/ann/obs/beam 2/visibilities"), pattern(70_000)).unwrap();
-    fs::remove_file(places.node("cern").data("catalogue/user/ann/obs/notes.txt")).unwrap();
+    fs::write(sites.node("cern").data("catalogue/user/ann/obs/beam 2/visibilities"), pattern(70_000)).unwrap();
+    fs::remove_file(sites.node("cern").data("catalogue/user/ann/obs/notes.txt")).unwrap();
     ann.run(&["data", "rule", "add", "user.ann:obs", "--at", "bnl"]).expect(0);
     let why = until_some("two files are stuck", LONG, || {
         let id = rule_of(&ann, "user.ann:obs")["id"].as_str().unwrap().to_owned();
@@ -167,7 +168,7 @@ fn lost_and_changed_replicas_are_reported_and_never_copied() {
     let text = why["text"].as_str().unwrap();
     assert!(text.contains("2 could not be made and are tried again"), "{text}");
     assert!(
-        !places.node("bnl").data("catalogue/user/ann/obs/beam 2/visibilities").exists(),
+        !sites.node("bnl").data("catalogue/user/ann/obs/beam 2/visibilities").exists(),
         "nothing wrong is put in place"
     );
 
@@ -179,31 +180,31 @@ fn lost_and_changed_replicas_are_reported_and_never_copied() {
 fn a_killed_hub_fulfils_its_rules_after_a_restart() {
     let mut hub = Hub::start(&[]);
     let admin_key = hub.grant(&["--role", "admin", "--name", "root"]);
-    let (places, ann_key) = {
+    let (sites, ann_key) = {
         let admin = hub.with_key(&admin_key);
-        let places = Places::described_by(&admin);
+        let sites = Sites::added_by(&admin);
         let key = hub.grant(&["--role", "user", "--name", "ann", "--community", "astro"]);
-        let ann_key = format!("{key},{}", places.keys());
+        let ann_key = format!("{key},{}", sites.keys());
         let ann = hub.with_key(&ann_key);
         let source = ann.write_bytes("run/large", &pattern(12 << 20));
         ann.run(&["data", "put", source.strip_suffix("/large").unwrap(), "user.ann:run", "--to", "cern"]).expect(0);
         admin.run(&["hub", "link", "add", "wan", "--capacity", "40Mbit/s", "--between", "*,*"]).expect(0);
         ann.run(&["data", "rule", "add", "user.ann:run", "--at", "bnl"]).expect(0);
         until("it moves", LONG, || ann.json(&["queue", "list"]).iter().any(|job| job["state"] == "running"));
-        (places, ann_key)
+        (sites, ann_key)
     };
     hub.restart();
     let ann = hub.with_key(&ann_key);
     fulfilled(&ann, "user.ann:run");
-    assert_eq!(fs::read(places.node("bnl").data("catalogue/user/ann/run/large")).unwrap(), pattern(12 << 20));
+    assert_eq!(fs::read(sites.node("bnl").data("catalogue/user/ann/run/large")).unwrap(), pattern(12 << 20));
 }
 
 #[test]
 fn an_impossible_request_is_refused_with_a_possible_one() {
     let hub = Hub::start(&[]);
     let admin = hub.member("admin", "root", "");
-    let places = Places::described_by(&admin);
-    let ann = scientist(&hub, &places, "ann");
+    let sites = Sites::added_by(&admin);
+    let ann = scientist(&hub, &sites, "ann");
     let bob = hub.member("user", "bob", "astro");
     let (dir, _) = observation(&ann);
     ann.run(&["data", "put", &dir, "user.ann:obs", "--to", "cern"]).expect(0);
@@ -213,7 +214,7 @@ fn an_impossible_request_is_refused_with_a_possible_one() {
     rule(&["--at", "region=("]).refused(2, &["is no expression of endpoints", "at character"]);
     rule(&["--at", "ral", "--expires", "1999-01-01T00:00:00Z"]).refused(2, &["expires has passed"]);
     bob.run(&["data", "put", &dir, "user.ann:mine"]).refused(4, &["the scope user.ann is ann's"]);
-    assert!(!places.node("cern").data("catalogue/user/ann/mine").exists(), "nothing was moved for it");
+    assert!(!sites.node("cern").data("catalogue/user/ann/mine").exists(), "nothing was moved for it");
     bob.run(&["data", "scope", "survey"]).refused(4, &["needs the role operator"]);
     admin.run(&["data", "scope", "survey", "--account", "bob"]).expect(0);
     bob.run(&["data", "ls", "survey"]).expect(0);
@@ -225,10 +226,10 @@ fn an_impossible_request_is_refused_with_a_possible_one() {
         .refused(2, &["nowhere means no endpoint with storage"]);
     ann.run(&["data", "put", &dir, "user.ann:done", "--to", "cern", "--close"]).expect(0);
     ann.run(&["data", "put", &dir, "user.ann:done", "--to", "ral"]).refused(2, &["user.ann:done is closed"]);
-    assert!(!places.node("ral").data("catalogue/user/ann/done").exists(), "nothing was moved for it");
+    assert!(!sites.node("ral").data("catalogue/user/ann/done").exists(), "nothing was moved for it");
     ann.write("obs/notes.txt", "rain");
     ann.run(&["data", "put", &dir, "user.ann:obs", "--to", "cern"]).refused(2, &["is not what the catalogue knows"]);
-    let copy = places.node("cern").data("catalogue/user/ann/obs/notes.txt");
+    let copy = sites.node("cern").data("catalogue/user/ann/obs/notes.txt");
     assert_eq!(fs::read(copy).unwrap(), b"clear sky", "nothing was written over it");
 }
 
@@ -236,8 +237,8 @@ fn an_impossible_request_is_refused_with_a_possible_one() {
 fn a_removed_dataset_loses_its_replicas_and_the_removal_can_be_undone() {
     let hub = Hub::start(&[]);
     let admin = hub.member("admin", "root", "");
-    let places = Places::described_by(&admin);
-    let ann = scientist(&hub, &places, "ann");
+    let sites = Sites::added_by(&admin);
+    let ann = scientist(&hub, &sites, "ann");
     let (dir, _) = observation(&ann);
     ann.run(&["data", "put", &dir, "user.ann:obs", "--to", "cern", "--at", "region=eu", "--copies", "2"]).expect(0);
     fulfilled(&ann, "user.ann:obs");
@@ -249,7 +250,7 @@ fn a_removed_dataset_loses_its_replicas_and_the_removal_can_be_undone() {
     assert_eq!(ann.json(&["data", "ls", "user.ann:obs"]).len(), 3);
 
     // No other user removes it, and no user ends another user's rule.
-    let bob = scientist(&hub, &places, "bob");
+    let bob = scientist(&hub, &sites, "bob");
     bob.run(&["data", "rm", "user.ann:obs"]).refused(4, &["the scope user.ann is ann's"]);
     bob.run(&["data", "rule", "add", "user.ann:obs", "--at", "bnl"]).expect(0);
     ann.run(&["data", "rm", "user.ann:obs", "--now"]).refused(2, &["is held by rules of bob"]);
@@ -270,7 +271,7 @@ fn a_removed_dataset_loses_its_replicas_and_the_removal_can_be_undone() {
     let text = String::from_utf8_lossy(&answer.stdout).into_owned();
     assert!(text.contains("is held by rules of bob"), "{text}");
 
-    let file = |site: &str| places.node(site).data("catalogue/user/ann/obs/notes.txt");
+    let file = |site: &str| sites.node(site).data("catalogue/user/ann/obs/notes.txt");
     until("bob has his copy", LONG, || file("bnl").exists());
     admin.run(&["data", "rm", "user.ann:obs", "--now"]).expect(0);
     for site in ["cern", "bnl"] {
@@ -283,15 +284,15 @@ fn a_removed_dataset_loses_its_replicas_and_the_removal_can_be_undone() {
 fn a_bad_replica_is_found_and_replaced() {
     let hub = Hub::start(&[]);
     let admin = hub.member("admin", "root", "");
-    let places = Places::described_by(&admin);
-    let ann = scientist(&hub, &places, "ann");
+    let sites = Sites::added_by(&admin);
+    let ann = scientist(&hub, &sites, "ann");
     let (dir, _) = observation(&ann);
     ann.run(&["data", "put", &dir, "user.ann:obs", "--to", "cern", "--at", "cern|bnl", "--copies", "2"]).expect(0);
     fulfilled(&ann, "user.ann:obs");
     ann.run(&["data", "verify", "user.ann:obs"]).expect(0);
 
     // A user verifies the replicas, and declares what is wrong.
-    let at_bnl = places.node("bnl").data("catalogue/user/ann/obs/notes.txt");
+    let at_bnl = sites.node("bnl").data("catalogue/user/ann/obs/notes.txt");
     fs::write(&at_bnl, b"dark sky!").unwrap();
     let outcome = ann.run(&["data", "verify", "user.ann:obs", "--declare"]);
     assert_eq!(outcome.code, 3, "{}", outcome.err);
@@ -300,7 +301,7 @@ fn a_bad_replica_is_found_and_replaced() {
     fulfilled(&ann, "user.ann:obs");
 
     // Without a verification: a copy for another user detects it, and uses the other replica.
-    let at_cern = places.node("cern").data("catalogue/user/ann/obs/notes.txt");
+    let at_cern = sites.node("cern").data("catalogue/user/ann/obs/notes.txt");
     fs::write(&at_cern, b"cloudy sky").unwrap();
     fs::remove_file(&at_bnl).unwrap();
     fs::write(&at_bnl, b"clear sky").unwrap();
@@ -321,12 +322,12 @@ fn a_bad_replica_is_found_and_replaced() {
 fn an_audit_finds_missing_and_unknown_files() {
     let hub = Hub::start(&[]);
     let admin = hub.member("admin", "root", "");
-    let places = Places::described_by(&admin);
-    let ann = scientist(&hub, &places, "ann");
+    let sites = Sites::added_by(&admin);
+    let ann = scientist(&hub, &sites, "ann");
     let (dir, _) = observation(&ann);
     ann.run(&["data", "put", &dir, "user.ann:obs", "--to", "cern", "--at", "cern|bnl", "--copies", "2"]).expect(0);
     fulfilled(&ann, "user.ann:obs");
-    let bnl = places.node("bnl");
+    let bnl = sites.node("bnl");
     let audit = |words: &[&str], code: i32| {
         let outcome = admin.run(&[&["data", "audit", "run", "bnl", "--json"], words].concat()).expect(code);
         serde_json::from_str::<Value>(outcome.text().lines().last().unwrap()).unwrap()

@@ -1,4 +1,5 @@
-//! The catalogue of two hubs on one PostgreSQL, of which one or the other is killed at any moment: what rules promise is kept, and nothing is promised twice.
+//! The catalogue of two hubs on one PostgreSQL. One or the other hub is killed at any moment: all rules are fulfilled, and nothing is
+//! copied twice.
 
 use std::fs;
 use std::time::Duration;
@@ -41,7 +42,7 @@ const FORBIDDEN_ROWS: [(&str, &str); 5] = [
     ),
 ];
 
-fn described(admin: &Member<'_>) -> Vec<Node> {
+fn add_nodes(admin: &Member<'_>) -> Vec<Node> {
     let node = |site: &&str| {
         let node = Node::closed();
         let key = admin.write(&format!("{site}.key"), &node.grant(&["--export", "data", "--write"]));
@@ -97,7 +98,7 @@ fn two_hubs_fulfil_all_rules_whichever_is_killed() {
     let [key, other_key] =
         [&first, &second].map(|hub| hub.grant(&["--role", "admin", "--name", "root", "--community", ""]));
     let keys = format!("{key},{other_key}");
-    let nodes = described(&first.with_key(&keys));
+    let nodes = add_nodes(&first.with_key(&keys));
     enter_datasets(&first, &key, &nodes);
     {
         let admin = first.with_key(&keys);
@@ -108,7 +109,7 @@ fn two_hubs_fulfil_all_rules_whichever_is_killed() {
         }
     }
     for round in 0..6u64 {
-        // At a moment of whatever activity.
+        // The kill comes at an arbitrary moment of the hubs' work.
         std::thread::sleep(Duration::from_millis(300 + 370 * round));
         let (killed, other) = if round % 2 == 0 { (&mut first, &second) } else { (&mut second, &first) };
         killed.kill();
@@ -146,7 +147,7 @@ fn two_hubs_fulfil_all_rules_whichever_is_killed() {
     }
     // What one hub had begun was continued, and not moved once more by the other.
     for node in &nodes[1..] {
-        let taken = node.log().matches("event=\"push\"").count();
-        assert!(taken <= 2 * DATASETS + 6, "{taken} transfers for {DATASETS} datasets: {}", node.log());
+        let pushes = node.log().matches("event=\"push\"").count();
+        assert!(pushes <= 2 * DATASETS + 6, "{pushes} transfers for {DATASETS} datasets: {}", node.log());
     }
 }

@@ -82,7 +82,7 @@ fn new_data_gets_the_rules_of_a_subscription() {
         assert_eq!((&onward["at"], &onward["from"]), (&"region=au".into(), &"region=eu".into()));
     }
     assert!(rules_of(&ann, "user.ann:mid").is_empty() && rules_of(&ann, "user.ann:run1").is_empty());
-    let (_, _) = ask(&hub, &key, "PATCH", "/api/v1/data/user.ann:run1", &json!({"open": false}));
+    ask(&hub, &key, "PATCH", "/api/v1/data/user.ann:run1", &json!({"open": false}));
     until("what is closed has its rule", LONG, || rules_of(&ann, "user.ann:run1").len() == 1);
     // Later metadata counts, and each name gets its rules once.
     ask(&hub, &key, "PATCH", "/api/v1/data/user.ann:mid", &json!({"metadata": {"telescope": "low"}}));
@@ -229,14 +229,14 @@ fn a_hub_imports_another_hubs_catalogue_and_names_conflicts() {
     let other_key = there.grant(&["--role", "operator", "--name", "ann", "--community", "astro"]);
     let other = there.with_key(&other_key);
     other.run(&["data", "scope", "survey"]).expect(0);
-    let taken = |words: &[&str], code: i32| -> Value {
+    let import = |words: &[&str], code: i32| -> Value {
         let path = other.write("taken.jsonl", &text);
         let outcome = other.run(&[&["data", "import", &path, "--json"], words].concat()).expect(code);
         serde_json::from_str(outcome.text().lines().last().unwrap()).unwrap()
     };
-    let first = taken(&["--rules"], 0);
+    let first = import(&["--rules"], 0);
     assert_eq!((&first["new"], &first["known"], &first["rules"]), (&3.into(), &0.into(), &1.into()));
-    let again = taken(&["--rules"], 0);
+    let again = import(&["--rules"], 0);
     assert_eq!(
         (&again["new"], &again["known"], &again["conflicts"]),
         (&0.into(), &3.into(), &0.into()),

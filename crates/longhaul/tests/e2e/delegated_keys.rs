@@ -99,8 +99,8 @@ fn a_delegated_key_is_for_one_job_and_one_path() {
         let (own, other_job) = (delegated.order(), Open { job: [9; 16], ..delegated.order() });
         assert!(delegated.refuses(other_job), "{rights}: another job");
         for path in ["in", "in/other", "in/t/below", "", "in/t2"] {
-            let advertised_addresses = Open { places: vec![place(path)], ..delegated.order() };
-            assert!(delegated.refuses(advertised_addresses), "{rights}: {path:?}");
+            let other_path = Open { places: vec![place(path)], ..delegated.order() };
+            assert!(delegated.refuses(other_path), "{rights}: {path:?}");
         }
         assert!(
             delegated.refuses(Open { places: vec![NodePlace::Null], ..delegated.order() }),
@@ -133,7 +133,7 @@ fn a_delegated_key_neither_lists_nor_reads_nor_removes() {
     }
     assert!(!client.path("got").exists() && !target.data("in/t").exists());
     assert_eq!(fs::read(target.data("in/secret")).unwrap(), b"secret");
-    // Nor by the job's own name.
+    // Nor under the id of the job.
     let pull = Open { direction: Direction::Pull, places: vec![place("in/secret")], ..delegated.order() };
     let mut raw_client = delegated.raw_client();
     raw_client.send(&Frame::Open(pull));
@@ -154,7 +154,7 @@ fn a_delegated_key_ends_with_its_job() {
         std::thread::sleep(Duration::from_millis(50));
         RawClient::with_key(&delegated.target, Some(&delegated.delegation.key)).is_err()
     });
-    // The client's own key is what it was.
+    // The client's own key still works.
     let [_, own] = &delegated.keys;
     let client = Client::with_key(&own.expose_text());
     client.run(words!["ls", delegated.target.at("data/in")]).expect(0);

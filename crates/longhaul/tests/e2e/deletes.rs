@@ -20,7 +20,7 @@ fn borrowed(names: &[String]) -> Vec<&str> {
 #[test]
 fn more_than_half_of_a_large_target_is_deleted_only_on_request() {
     for fixture in fixtures() {
-        // With the directories that they are in: 56 that are offered, of which one is not there yet, and 61 extras.
+        // Directories count as entries: the target has 56 entries of the source, and 61 extras.
         fill(&fixture.source, &borrowed(&files("kept", 55)));
         fixture.copy(0, &[]);
         fill(&fixture.source, &["new"]);
@@ -38,9 +38,9 @@ fn more_than_half_of_a_large_target_is_deleted_only_on_request() {
             assert!(!outcome.err.contains("removing"), "{}", outcome.err);
         }
         assert!(fixture.target.join("new").exists(), "what was to be copied is: {}", fixture.name);
-        for meant in [&["--max-delete", "61"][..], &["--force"]] {
+        for permission in [&["--max-delete", "61"][..], &["--force"]] {
             extras();
-            let outcome = fixture.run(&[&["--delete"], meant].concat()).expect(0);
+            let outcome = fixture.run(&[&["--delete"], permission].concat()).expect(0);
             // A directory is removed with its contents, and counts as one.
             assert_eq!(outcome.json()["deleted"], 1, "{}", fixture.name);
             let expected = "--delete: removing 61 entries of 118 at the target that the source lacks";

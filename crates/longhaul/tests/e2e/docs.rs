@@ -4,7 +4,7 @@
 //!
 //! The exceptions: `lhk1_…` stands for the key that was granted last, also where a command reads pasted input; a node keeps
 //! running in the background; a command that lasts until Ctrl-C gets it after two seconds, and tests without `-t` take half a
-//! second, or one (`bin`). [`world`]s have all that the documents assume: nodes of other sites, files, certificates, keys in
+//! second, or one (`bin`). [`sites`] prepares what the documents assume: nodes of other sites, files, certificates, keys in
 //! files.
 
 mod page;
@@ -88,7 +88,7 @@ impl Document {
         let world = Machines::new(self.machines);
         let (mut wrong, mut ran) = (Vec::new(), 0);
         for block in page::blocks(self.file) {
-            match &block.fate {
+            match &block.plan {
                 BlockPlan::NotRun(reason) => assert!(!reason.is_empty(), "{}:{}: say why", self.file, block.line),
                 BlockPlan::File { path, machine } => {
                     let written = world.run(machine, &format!("cat > {path} <<'END'\n{}END\n", block.text));

@@ -128,9 +128,10 @@ impl FileCopy {
             self.kind
         );
         assert!(count(&receipt, "resent_bytes") <= IN_FLIGHT, "{receipt}");
-        let crossed: u64 = receipt["streams"].as_array().unwrap().iter().map(|s| s["bytes"].as_u64().unwrap()).sum();
+        let stream_bytes: u64 =
+            receipt["streams"].as_array().unwrap().iter().map(|s| s["bytes"].as_u64().unwrap()).sum();
         let missing = count(&receipt, "bytes") - resumed(&receipt);
-        assert!(crossed <= missing + count(&receipt, "resent_bytes"), "{missing} were missing: {receipt}");
+        assert!(stream_bytes <= missing + count(&receipt, "resent_bytes"), "{missing} were missing: {receipt}");
         receipt
     }
 }
@@ -146,11 +147,11 @@ pub fn resumed(receipt: &Value) -> u64 {
 }
 
 /// Runs a body for each of these items, all at the same time.
-pub fn each<T: Copy + Send>(of: impl IntoIterator<Item = T>, body: impl Fn(T) + Sync) {
+pub fn each<T: Copy + Send>(items: impl IntoIterator<Item = T>, body: impl Fn(T) + Sync) {
     std::thread::scope(|scope| {
-        for one in of {
+        for item in items {
             let body = &body;
-            scope.spawn(move || body(one));
+            scope.spawn(move || body(item));
         }
     });
 }

@@ -122,7 +122,7 @@ fn a_stalled_transfer_moves_to_another_source() {
     fs::write(nodes.a.data("f"), &bytes).unwrap();
     fs::write(other.data("f"), &bytes).unwrap();
     fs::write(other.data("rest"), pattern(64 << 20)).unwrap();
-    // In the order in which they are named, or the one behind the narrow link would not be read.
+    // The sources are tried in the order of the job; otherwise the one behind the narrow link would not be read.
     let file = |sources: &[String], target: &str, size: usize| json!({"sources": sources, "destinations": [nodes.b.at(target)], "filesize": size, "selection_strategy": "orderly"});
     let (narrow, wide) = (nodes.a.at("data/f"), other.at("data/f"));
     let files =
@@ -147,7 +147,7 @@ fn a_stalled_transfer_moves_to_another_source() {
     assert!(given_up["error"].as_str().is_some_and(|why| why.contains("another source")), "{given_up}");
 }
 
-/// Each file of a job that waits at a held storage can be cancelled alone.
+/// Each file of a job that waits for a banned storage can be cancelled alone.
 #[test]
 fn files_of_a_job_are_cancelled_one_by_one() {
     let hub = Hub::start(&["--plain"]);
@@ -160,7 +160,7 @@ fn files_of_a_job_are_cancelled_one_by_one() {
     let files = ask(&hub, &admin, "GET", &format!("/jobs/{id}/files"), None).1;
     let number = |at: usize| files[at]["file_id"].as_i64().unwrap();
     let cancel = |which: &str| ask(&hub, &admin, "DELETE", &format!("/jobs/{id}/files/{which}"), None);
-    assert_eq!(cancel(&number(0).to_string()), (200, json!("CANCELED")), "a text for one");
+    assert_eq!(cancel(&number(0).to_string()), (200, json!("CANCELED")), "the answer for one id is a text, not a list");
     assert_eq!(ask(&hub, &admin, "GET", &format!("/jobs/{id}"), None).1["job_state"], "SUBMITTED");
     let (status, refused) = cancel(&(number(2) + 1).to_string());
     assert_eq!((status, refused["status"].as_str()), (404, Some("404 Not Found")));
@@ -218,7 +218,7 @@ fn a_separate_port_serves_the_fts_api_at_its_root() {
     let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let own = lines.next().unwrap().unwrap().replace("listening on https", "http");
-    let fts = lines.next().unwrap().unwrap().replace("FTS3's words on https", "http");
+    let fts = lines.next().unwrap().unwrap().replace("FTS3's API on https", "http");
     let status = |url: &str| {
         let output = Command::new("curl").args(["-s", "-o", "/dev/null", "-w", "%{http_code}", url]).output().unwrap();
         String::from_utf8(output.stdout).unwrap()

@@ -80,7 +80,8 @@ impl Grid {
         self.openssl(&line.replace("             ", ""), &[subject]);
     }
 
-    /// `NAME.all`: certificates, the first one's key behind them, as curl takes them and as proxies are kept in `/tmp`.
+    /// Writes the certificates to `NAME.chain`; and with the key of the first one after them to `NAME.all`, as curl takes them and as
+    /// proxies are kept in `/tmp`.
     fn bundle(&self, name: &str, chain: &[&str]) {
         let read = |file: String| fs::read_to_string(self.path(&file)).unwrap();
         let mut all = String::new();

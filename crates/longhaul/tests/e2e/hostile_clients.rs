@@ -255,7 +255,7 @@ fn clients_that_vanish_leave_nothing() {
         }
         drop((stream, raw_client));
         // One whole block is kept for a later attempt; here it is removed again.
-        until("the node has let go of it", LONG, || has_no_writer(&node.state()));
+        until("the node has closed the file", LONG, || has_no_writer(&node.state()));
         assert_kept(&node.data("t"), &node.state());
         // The second time it is there already, and sent again all the same.
         assert_eq!(covered(&node.state()), if cut { 2 << 20 } else { 1 << 20 });

@@ -202,13 +202,13 @@ impl IssuerServer {
         let port = listener.local_addr().unwrap().port();
         let iss = format!("https://127.0.0.1:{port}/realms/vo");
         let (key_requests, is_over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        let (own_iss, own_asked, own_over) = (iss.clone(), Arc::clone(&key_requests), Arc::clone(&is_over));
+        let (own_iss, own_key_requests, own_over) = (iss.clone(), Arc::clone(&key_requests), Arc::clone(&is_over));
         let serve = move || {
             for socket in listener.incoming() {
                 if own_over.load(Ordering::Acquire) {
                     return;
                 }
-                let _ = answer(socket.unwrap(), &config, &own_iss, port, &own_asked);
+                let _ = answer(socket.unwrap(), &config, &own_iss, port, &own_key_requests);
             }
         };
         let thread = Some(std::thread::spawn(serve));
@@ -228,7 +228,7 @@ fn answer(
     let mut conn = Conn::new(socket, Some(rustls::Connection::Server(tls)))?;
     conn.handshake(deadline)?;
     let Ok(Some(request)) = conn.read_request(deadline) else { return Ok(()) };
-    // Behind the path, as most servers have it: a request by the path of RFC 8414 is refused first.
+    // The metadata is behind the issuer's path, as at most servers; the path of RFC 8414, which clients try first, is not found.
     let body = match request.target.as_str() {
         "/realms/vo/.well-known/openid-configuration" => {
             Some(json!({"issuer": iss, "jwks_uri": format!("https://127.0.0.1:{port}/keys")}).to_string())
@@ -267,7 +267,7 @@ pub fn assert_not_written(node: &Node, secrets: &[String]) {
 }
 
 /// The certificate that a node shows to clients of HTTP, which the authority must have signed.
-pub fn shown(node: &Node) -> Vec<u8> {
+pub fn shown_certificate(node: &Node) -> Vec<u8> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(AUTHORITY.pem.as_bytes()).unwrap()).unwrap();
     let config = ClientConfig::builder_with_provider(engine::identity::provider());

@@ -1,4 +1,4 @@
-//! Copies between two servers, neither of them a node to the hub: only how many there are at once can be set.
+//! Copies between two servers that the hub does not know as nodes: the hub sets only how many of them run at once.
 
 use std::fs;
 use std::path::Path;

@@ -72,7 +72,7 @@ fn a_deadline_is_promised_and_kept_or_refused_with_a_possible_one() {
     admin.run(&link).expect(0);
     let full = submit("due", 12 << 30, Some(Duration::from_secs(30)));
     assert!(full.code == 2 && full.err.contains("it does not fit before"), "{} {}", full.code, full.err);
-    assert!(full.err.contains("all of it would by 20"), "{}", full.err);
+    assert!(full.err.contains("all of it fits by 20"), "{}", full.err);
 
     let bulk = submit("bulk", 60 << 20, None).expect(0).text().lines().last().unwrap().to_owned();
     until("the bulk moves", LONG, || admin.job(&bulk)["state"] == "running");

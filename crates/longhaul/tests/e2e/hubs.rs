@@ -28,8 +28,8 @@ fn another_hub_finishes_the_transfers_of_a_dead_hub() {
     let Pair { a, b } = pair(&admin);
     // Both have the link, whichever of them it was set at.
     admin.run(&["hub", "link", "add", "wan", "--capacity", "40Mbit/s", "--between", "alpha,beta"]).expect(0);
-    let advertised_addresses = second.member("admin", "other", "");
-    until("the other hub knows the link", LONG, || advertised_addresses.run(&["hub", "link", "show", "wan"]).code == 0);
+    let other = second.member("admin", "other", "");
+    until("the other hub knows the link", LONG, || other.run(&["hub", "link", "show", "wan"]).code == 0);
     const JOBS: usize = 8;
     let ids: Vec<String> = (0..JOBS)
         .map(|at| {
@@ -40,16 +40,16 @@ fn another_hub_finishes_the_transfers_of_a_dead_hub() {
             admin.submit(&[&a.at(&format!("data/f{at}")), &target, "--activity", &activity])
         })
         .collect();
-    until("some of them move", LONG, || ids.iter().any(|id| advertised_addresses.job(id)["state"] == "running"));
+    until("some of them move", LONG, || ids.iter().any(|id| other.job(id)["state"] == "running"));
     first.kill();
-    until("all of them have ended", LONG, || ids.iter().all(|id| done(&advertised_addresses, id)));
+    until("all of them have ended", LONG, || ids.iter().all(|id| done(&other, id)));
     for at in 0..JOBS {
         assert_eq!(fs::read(b.data(&format!("in/f{at}"))).unwrap(), pattern(6 << 20), "f{at}");
     }
-    // No file was moved twice: the receiving node has taken each of them in once.
-    let taken = b.log().matches("event=\"push\"").count();
+    // No file was moved twice: the target's node has received each of them once.
+    let received = b.log().matches("event=\"push\"").count();
     let finished = b.log().matches("outcome=\"done\"").count();
-    assert_eq!((taken, finished), (JOBS, JOBS), "{}", b.log());
+    assert_eq!((received, finished), (JOBS, JOBS), "{}", b.log());
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn both_hubs_begin_transfers_and_each_queue_belongs_to_one() {
     let (first, second) = two_hubs(&server);
     let admin = first.member("admin", "root", "");
     let Pair { a, b } = pair(&admin);
-    let advertised_addresses = second.member("admin", "other", "");
+    let other = second.member("admin", "other", "");
     const JOBS: usize = 12;
     for at in 0..JOBS {
         fs::write(a.data(&format!("f{at}")), "x").unwrap();
@@ -69,7 +69,7 @@ fn both_hubs_begin_transfers_and_each_queue_belongs_to_one() {
     let ids: Vec<String> = (0..JOBS)
         .map(|at| {
             let (activity, target) = (format!("activity{at}"), b.at(&format!("data/in/f{at}")));
-            let member = if at % 2 == 0 { &admin } else { &advertised_addresses };
+            let member = if at % 2 == 0 { &admin } else { &other };
             member.submit(&[&a.at(&format!("data/f{at}")), &target, "--activity", &activity])
         })
         .collect();

@@ -1,5 +1,5 @@
-//! `longhaul lab`, with the real binary: each test has a state directory and a turn of its own, and reports where labs
-//! cannot run.
+//! `longhaul lab`, with the real binary: each test has a state directory of its own, runs while no other lab does, and reports
+//! where labs cannot run.
 
 mod commands;
 mod flows;
@@ -36,15 +36,15 @@ struct Labs {
     client: Client,
     test: &'static str,
     since: CpuWaitBaseline,
-    _turn: LabLock,
+    _lock: LabLock,
 }
 
 impl Labs {
     /// None where labs cannot run, which is reported.
     fn of(test: &'static str) -> Option<Labs> {
         able(test).then(|| {
-            let turn = LabLock::take().unwrap();
-            Labs { client: Client::new(), test, since: CpuWaitBaseline::now(), _turn: turn }
+            let lock = LabLock::take().unwrap();
+            Labs { client: Client::new(), test, since: CpuWaitBaseline::now(), _lock: lock }
         })
     }
 
@@ -105,9 +105,9 @@ impl Labs {
     }
 }
 
-/// Starts a node at site `b` of a rig, which lets anonymous clients write to this directory.
-fn serve_at_b(rig: &Fixture, dir: &TempDir) -> Serving {
-    let mut command = rig.command("b", LONGHAUL).unwrap();
+/// Starts a node at site `b` of a lab, which lets anonymous clients write to this directory.
+fn serve_at_b(fixture: &Fixture, dir: &TempDir) -> Serving {
+    let mut command = fixture.command("b", LONGHAUL).unwrap();
     command.args(["serve", "--listen", "0.0.0.0:0", "--anonymous", "rw", "--state"]).arg(dir.path().join("node"));
     command.arg("--export").arg(format!("d={}:rw", dir.path().display())).stderr(Stdio::null());
     Serving::start(&mut command)

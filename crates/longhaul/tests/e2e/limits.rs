@@ -14,7 +14,7 @@ use crate::wait::{LONG, until_some};
 
 /// The bytes that a pipe moves at once, the pause afterwards, and the number of repetitions.
 const PIECE: usize = 256 << 10;
-const REST: Duration = Duration::from_millis(160);
+const PAUSE: Duration = Duration::from_millis(160);
 const PIECES: usize = 30;
 
 /// Whether the job was limited by something other than the busy processors of the machine; reports where it was not.
@@ -53,7 +53,7 @@ fn a_receipt_names_a_slow_pipe_at_the_source() {
     let mut pipe = child.stdin.take().unwrap();
     for _ in 0..PIECES {
         pipe.write_all(&vec![7; PIECE]).unwrap();
-        std::thread::sleep(REST);
+        std::thread::sleep(PAUSE);
     }
     drop(pipe);
     expect(&receipt(&client, child), "source", "readers busy", "what writes into the pipe");
@@ -67,7 +67,7 @@ fn a_receipt_names_a_slow_pipe_at_the_target() {
     let (mut pipe, mut piece) = (child.stdout.take().unwrap(), vec![0; PIECE]);
     while pipe.read(&mut piece).unwrap() > 0 {
         // A read gives what a pipe holds, 64 KiB.
-        std::thread::sleep(REST / 4);
+        std::thread::sleep(PAUSE / 4);
     }
     expect(&receipt(&client, child), "target", "writers busy", "what reads from the pipe");
 }

@@ -28,7 +28,7 @@ fn a_broker_that_was_away_gets_all_messages_in_order() {
     let port = free_port();
     let (file, password) = (dir.path().join("messages.toml"), dir.path().join("password"));
     fs::write(&password, "guest\n").unwrap();
-    // One queue for both, that keeps its order and its messages; monitoring has topics.
+    // Messages of both kinds go to one exchange, so that the consumer gets them in their order.
     let text = format!(
         "brokers = [\"stomp://127.0.0.1:{port}\"]\nuser = \"guest\"\npassword-file = {password:?}\n\
          destination = \"/exchange/amq.topic/fts.\"\nendpoint = \"hub.example\"\n"

@@ -27,7 +27,7 @@ fn wait_for_values(node: &Node, wanted: &[(&str, f64)]) -> Numbers {
         if others.iter().all(|(_, value, found)| value == found) {
             return all;
         }
-        assert!(Instant::now() < deadline, "in vain (series, wanted, found): {others:#?}");
+        assert!(Instant::now() < deadline, "not all have their values (series, wanted, found): {others:#?}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -190,7 +190,7 @@ fn copies_over_http_are_counted_by_how_they_ended() {
     let moved_in = [(&*moved("copy", "in"), 2.0 * size), (&*files("copy", "in"), 1.0)];
     let failed = [(&*ended("copy", "failed"), 1.0), ("longhaul_integrity_failures_total", 1.0)];
     let all = wait_for_values(&node, &[moved_in, failed].concat());
-    assert_eq!(all.of(&moved("http", "in")), 0.0, "what another protocol moved is not the request's");
+    assert_eq!(all.of(&moved("http", "in")), 0.0, "the bytes of a copy do not count as bytes of http");
 }
 
 #[test]

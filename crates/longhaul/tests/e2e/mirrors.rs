@@ -82,7 +82,7 @@ impl ThrottledLine {
         self.rate.store(ThrottledLine::FREE, Ordering::Relaxed);
     }
 
-    fn has_carried(&self, bytes: u64) {
+    fn wait_until_carried(&self, bytes: u64) {
         until("the line has carried its part", LONG, || self.carried.load(Ordering::Relaxed) >= bytes);
     }
 }
@@ -94,7 +94,7 @@ fn pump(mut from: TcpStream, mut to: TcpStream, carries: impl Fn(u64) -> bool) {
         && carries(len as u64)
         && to.write_all(&buffer[..len]).is_ok()
     {}
-    // Both ways: half a line would hold a client that waits for the end.
+    // In both directions: a connection that is open in one would hold a client that waits for the end.
     let _ = (to.shutdown(Shutdown::Both), from.shutdown(Shutdown::Both));
 }
 
@@ -112,16 +112,16 @@ fn nodes(count: usize, bytes: &[u8]) -> Vec<Node> {
     (0..count).map(node).collect()
 }
 
-fn brought(receipt: &Value) -> Vec<u64> {
+fn mirror_bytes(receipt: &Value) -> Vec<u64> {
     let mirrors = receipt["mirrors"].as_array().unwrap_or_else(|| panic!("no mirrors in {receipt}"));
     mirrors.iter().map(|mirror| mirror["bytes"].as_u64().unwrap()).collect()
 }
 
-/// Asserts that all sources together brought the file, and these sources brought nothing. Bytes that are read twice, as for a
+/// Asserts that all sources together sent the file, and these sources sent nothing. Bytes that are read twice, as for a
 /// stream that was given up, count twice.
 #[track_caller]
-fn assert_brought(receipt: &Value, bytes: u64, idle: &[usize]) {
-    let parts = brought(receipt);
+fn assert_mirror_bytes(receipt: &Value, bytes: u64, idle: &[usize]) {
+    let parts = mirror_bytes(receipt);
     assert!((bytes..bytes + bytes / 4).contains(&parts.iter().sum()), "{receipt}");
     assert!(idle.iter().all(|at| parts[*at] == 0), "{receipt}");
 }
@@ -134,15 +134,15 @@ fn left_out(receipt: &Value, at: usize) -> Option<&str> {
 fn all_sources_send_a_part() {
     let (bytes, client) = (content(40 * MIB + 7), Client::new());
     let nodes = nodes(3, &bytes);
-    // Not faster than that until each has sent something: the first could send it all.
+    // At this rate until each has sent something: otherwise the first could send it all.
     let lines: Vec<ThrottledLine> = nodes.iter().map(|node| ThrottledLine::to(node, SLOW_RATE)).collect();
     let from: Vec<String> = lines.iter().map(|line| line.at("data/f")).collect();
     let running = client.begin(words!["cp", from[0], "g", "--mirror", from[1], "--mirror", from[2], "--json"]);
-    lines.iter().for_each(|line| line.has_carried(2 * MIB));
+    lines.iter().for_each(|line| line.wait_until_carried(2 * MIB));
     lines.iter().for_each(ThrottledLine::mend);
     let receipt = running.finish().expect(0).json();
     assert!(fs::read(client.path("g")).unwrap() == bytes);
-    let parts = brought(&receipt);
+    let parts = mirror_bytes(&receipt);
     assert_eq!((parts.len(), parts.iter().sum::<u64>()), (3, bytes.len() as u64), "{receipt}");
     assert!(parts.iter().all(|part| *part > 0), "{parts:?}");
     assert!(
@@ -169,7 +169,7 @@ fn shares_follow_the_rates_of_the_sources() {
     let lines = [ThrottledLine::to(&nodes[0], 12 << 20), ThrottledLine::to(&nodes[1], 4 << 20)];
     let receipt = client.cp(0, words![lines[0].at("data/f"), "g", "--mirror", lines[1].at("data/f")]);
     assert!(fs::read(client.path("g")).unwrap() == bytes);
-    let parts = brought(&receipt);
+    let parts = mirror_bytes(&receipt);
     let share = parts[1] as f64 / bytes.len() as f64;
     // A quarter, on a machine with other load.
     assert!((0.08..0.45).contains(&share), "{parts:?}");
@@ -183,9 +183,9 @@ fn a_copy_continues_without_a_killed_source() {
         let lines: Vec<ThrottledLine> = nodes.iter().map(|node| ThrottledLine::to(node, 2 << 20)).collect();
         let from: Vec<String> = lines.iter().map(|line| line.at("data/f")).collect();
         let running = client.begin(words!["cp", from[0], "g", "--mirror", from[1], "--mirror", from[2], "--json"]);
-        lines[killed].has_carried(3 * MIB);
+        lines[killed].wait_until_carried(3 * MIB);
         nodes[killed].kill();
-        until("it is missed", LONG, || running.err().contains("is left out"));
+        until("the killed source is left out", LONG, || running.err().contains("is left out"));
         lines.iter().for_each(ThrottledLine::mend);
         let outcome = running.finish().expect(0);
         assert!(fs::read(client.path("g")).unwrap() == bytes);
@@ -240,16 +240,16 @@ fn a_source_with_another_length_is_left_out() {
     let outcome = client.run(words).expect(0);
     let receipt = outcome.json();
     assert!(fs::read(client.path("g")).unwrap() == bytes);
-    assert_brought(&receipt, 20 * MIB, &[1, 2]);
+    assert_mirror_bytes(&receipt, 20 * MIB, &[1, 2]);
     assert!(left_out(&receipt, 1).unwrap().contains("bytes there"), "{receipt}");
     assert!(left_out(&receipt, 2).unwrap().contains("404"), "{receipt}");
     assert_eq!(outcome.err.matches("is left out of").count(), 2, "each once: {}", outcome.err);
 }
 
-/// A node with a file of the same length in which these bytes differ.
-fn node_with_wrong_bytes(bytes: &[u8], others: impl Iterator<Item = usize>) -> Node {
+/// A node with a file of the same length in which the bytes at these positions differ.
+fn node_with_wrong_bytes(bytes: &[u8], positions: impl Iterator<Item = usize>) -> Node {
     let mut wrong_bytes = bytes.to_vec();
-    others.for_each(|at| wrong_bytes[at] ^= 1);
+    positions.for_each(|at| wrong_bytes[at] ^= 1);
     nodes(1, &wrong_bytes).remove(0)
 }
 
@@ -286,9 +286,9 @@ fn a_source_with_other_bytes_is_left_out_and_the_copy_is_whole() {
 #[test]
 fn wrong_bytes_in_a_pipe_fail_the_copy() {
     let (bytes, client) = (content(24 * MIB), Client::new());
-    // In the middle, where all are checked from the beginning, no others differ.
-    let others = (0..bytes.len()).step_by(4096).filter(|at| !(11 << 20..13 << 20).contains(at));
-    let (good, wrong) = (nodes(1, &bytes), node_with_wrong_bytes(&bytes, others));
+    // No byte differs in the middle, where all sources are compared before the copy begins.
+    let positions = (0..bytes.len()).step_by(4096).filter(|at| !(11 << 20..13 << 20).contains(at));
+    let (good, wrong) = (nodes(1, &bytes), node_with_wrong_bytes(&bytes, positions));
     let line = ThrottledLine::to(&good[0], 6 << 20);
     let out = client.run(words!["cp", line.at("data/f"), "-", "--mirror", wrong.at("data/f")]).expect(7);
     assert!(out.err.contains("has other bytes than"), "{}", out.err);
@@ -300,9 +300,11 @@ fn a_copy_waits_while_all_sources_are_unreachable() {
     let mut nodes = nodes(2, &bytes);
     let lines: Vec<ThrottledLine> = nodes.iter().map(|node| ThrottledLine::to(node, 2 << 20)).collect();
     let running = client.begin(words!["cp", lines[0].at("data/f"), "g", "--mirror", lines[1].at("data/f"), "--json"]);
-    lines[0].has_carried(2 * MIB);
+    lines[0].wait_until_carried(2 * MIB);
     nodes.iter_mut().for_each(Node::kill);
-    until("both have been missed", LONG, || running.err().matches("is left out for a while").count() == 2);
+    until("both sources are left out for a while", LONG, || {
+        running.err().matches("is left out for a while").count() == 2
+    });
     nodes.iter_mut().for_each(Node::restart);
     lines.iter().for_each(ThrottledLine::mend);
     running.finish().expect(0);
@@ -324,7 +326,7 @@ fn a_source_that_refuses_is_left_out() {
     // One whose key was revoked, and one for which there is none.
     let receipt = client.cp(0, words![from[0], "g", "--mirror", from[1], "--mirror", from[2]]);
     assert!(fs::read(client.path("g")).unwrap() == bytes);
-    assert_brought(&receipt, 12 * MIB, &[1, 2]);
+    assert_mirror_bytes(&receipt, 12 * MIB, &[1, 2]);
     assert!(left_out(&receipt, 1).is_some() && left_out(&receipt, 2).is_some(), "{receipt}");
     // The first source decides: where it refuses, nothing is copied.
     client.run(words!["cp", "--quiet", from[2], "h", "--mirror", from[0]]).expect(4);
@@ -341,21 +343,21 @@ fn servers_of_all_kinds_are_mixed() {
     let http = format!("http://127.0.0.1:{}/data/f", clear.port);
     let receipt = client.cp(0, words![native[0].at("data/f"), "g", "--mirror", http, "--mirror", near]);
     assert!(fs::read(client.path("g")).unwrap() == bytes);
-    assert_brought(&receipt, bytes.len() as u64, &[]);
+    assert_mirror_bytes(&receipt, bytes.len() as u64, &[]);
     let line = ThrottledLine::to(&native[0], SLOW_RATE);
     let receipt = client.cp(0, words![line.at("data/f"), "http", "--mirror", http]);
-    assert!(brought(&receipt)[1] > 0, "{receipt}");
+    assert!(mirror_bytes(&receipt)[1] > 0, "{receipt}");
     let receipt = client.cp(0, words![line.at("data/f"), "near-too", "--mirror", near]);
-    assert!(brought(&receipt)[1] > 0, "{receipt}");
+    assert!(mirror_bytes(&receipt)[1] > 0, "{receipt}");
     // By the certificate of a site, and by the node's own key although others are shown that certificate.
     let site = https::setup("").arg("--anonymous").arg("ro").start();
     fs::write(site.data("f"), &bytes).unwrap();
     let receipt = client.cp(0, words![line.at("data/f"), "h", "--mirror", site.at("data/f")]);
-    assert!(left_out(&receipt, 1).is_none() && brought(&receipt)[1] > 0, "{receipt}");
+    assert!(left_out(&receipt, 1).is_none() && mirror_bytes(&receipt)[1] > 0, "{receipt}");
     let ca = site.data("../ca.pem");
     let url = format!("https://127.0.0.1:{}/data/f", ThrottledLine::to(&site, SLOW_RATE).port);
     let receipt = client.cp(0, words![url, "i", "--mirror", http, "--cacert", ca]);
-    assert!(left_out(&receipt, 0).is_none() && brought(&receipt)[1] > 0, "{receipt}");
+    assert!(left_out(&receipt, 0).is_none() && mirror_bytes(&receipt)[1] > 0, "{receipt}");
     assert!(fs::read(client.path("i")).unwrap() == bytes);
 }
 
@@ -377,7 +379,7 @@ fn a_tree_is_copied_from_all_mirrors() {
     let receipt = client.cp(0, words!["-r", from[0], "t", "--mirror", from[1], "--mirror", from[2]]);
     assert_eq!((&receipt["files"], &receipt["failed"]), (&40.into(), &0.into()), "{receipt}");
     files.iter().for_each(|(name, bytes)| assert!(fs::read(client.path(name)).unwrap() == *bytes, "{name}"));
-    assert!(brought(&receipt).iter().filter(|part| **part > 0).count() >= 2, "{receipt}");
+    assert!(mirror_bytes(&receipt).iter().filter(|part| **part > 0).count() >= 2, "{receipt}");
     assert_eq!(client.cp(0, words!["-r", from[0], "t", "--mirror", from[1]])["skipped"], 40);
 }
 

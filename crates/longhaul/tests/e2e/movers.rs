@@ -81,7 +81,8 @@ impl Site {
         });
     }
 
-    /// All movers are in the middle of a job: they have its file open, by the end of its name, and more of it arrives there.
+    /// Waits until all movers are in the middle of a job: they have a file open whose name ends with `open`, and more bytes arrive in the
+    /// directory `arrives`.
     fn wait_for_the_open_file(&self, jobs: usize, open: &str, arrives: &Path) {
         self.wait_for_streams(jobs);
         let all_have = || self.movers.iter().all(|mover| has_open(mover, open));
@@ -290,26 +291,25 @@ fn a_restarted_coordinator_resumes_from_what_movers_wrote() {
 
 #[test]
 fn unusable_movers_are_left_out_by_name() {
-    let (shared, advertised_addresses) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (shared, other_dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let write = ["--export", "data", "--write"];
-    let strange = mover(advertised_addresses.path());
-    let timid = mover(shared.path());
+    let unrelated = mover(other_dir.path());
+    let create_only = mover(shared.path());
     let closed = mover(shared.path());
-    let mut gone = mover(shared.path());
-    gone.kill();
+    let mut killed = mover(shared.path());
+    killed.kill();
     let other = Setup::new().export("other", shared.path(), "rw").start();
     // The key of one export is not that of another; among several keys of a mover the right one is found.
-    let several =
-        Setup::new().export("data", shared.path(), "rw").export("more", advertised_addresses.path(), "rw").start();
+    let several = Setup::new().export("data", shared.path(), "rw").export("more", other_dir.path(), "rw").start();
     let keys = [
-        strange.grant(&write),
-        timid.grant(&["--export", "data", "--create"]),
+        unrelated.grant(&write),
+        create_only.grant(&["--export", "data", "--create"]),
         other.grant(&["--export", "other", "--write"]),
         several.grant(&["--export", "more", "--write"]),
         several.grant(&write),
-        gone.grant(&write),
+        killed.grant(&write),
     ];
-    let at = [&strange, &timid, &closed, &gone, &other, &several].map(Node::address);
+    let at = [&unrelated, &create_only, &closed, &killed, &other, &several].map(Node::address);
     let coordinator = coordinator(shared.path(), &at, &keys, &[]);
     let (client, bytes) = (Client::new(), content(LARGE));
     client.write("f", &bytes);
@@ -318,18 +318,18 @@ fn unusable_movers_are_left_out_by_name() {
         let of_it = |line: &str| line.contains("left out") && line.contains(&node.address()) && line.contains(what);
         until(&format!("{what:?} is reported of {}", node.address()), LONG, || coordinator.log().lines().any(of_it));
     };
-    wait_for_report(&strange, "must be the same file system");
-    wait_for_report(&timid, "allows to create only");
+    wait_for_report(&unrelated, "must be the same file system");
+    wait_for_report(&create_only, "allows to create only");
     wait_for_report(&closed, "none of the access keys at hand is its own");
     wait_for_report(&other, "no export");
-    wait_for_report(&gone, "cannot connect");
+    wait_for_report(&killed, "cannot connect");
     until("the one that can help writes", LONG, || has_open(&several, ".part"));
     arrives_more(shared.path(), 6 * MIB);
     lift_limit(&client);
     let receipt = running.finish().expect(0).json();
     assert!(fs::read(shared.path().join("in")).unwrap() == bytes && unfinished(shared.path()).is_empty());
     assert!(by(&receipt, &several) > 0, "{receipt}");
-    assert!([&timid, &closed, &other].iter().all(|node| by(&receipt, node) == 0), "{receipt}");
+    assert!([&create_only, &closed, &other].iter().all(|node| by(&receipt, node) == 0), "{receipt}");
 }
 
 #[test]
@@ -399,12 +399,12 @@ fn run_seed(seed: u64) {
     }
     let running = client.begin(words);
     site.wait_for_streams(1);
-    let struck: Vec<String> = (0..=rng.below(3)).map(|_| inject_fault(&mut site, &mut rng)).collect();
+    let faults: Vec<String> = (0..=rng.below(3)).map(|_| inject_fault(&mut site, &mut rng)).collect();
     let outcome = running.finish();
-    assert_eq!(outcome.code, 0, "{struck:?}: {outcome:?}");
+    assert_eq!(outcome.code, 0, "{faults:?}: {outcome:?}");
     let there = if push { site.path("in") } else { client.path("back") };
-    assert_same(&client.path("t"), &there, &format!("{struck:?}"));
-    assert_eq!(unfinished(site.shared.path()), Vec::<PathBuf>::new(), "{struck:?}");
+    assert_same(&client.path("t"), &there, &format!("{faults:?}"));
+    assert_eq!(unfinished(site.shared.path()), Vec::<PathBuf>::new(), "{faults:?}");
 }
 
 #[test]
@@ -412,11 +412,11 @@ fn run_seed(seed: u64) {
 fn a_copy_is_whole_when_any_node_dies_or_hangs() {
     let seeds = match number("LONGHAUL_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("LONGHAUL_FAULTS").map_or(RANDOM_JOBS, |faults| faults.div_ceil(100)),
+        None => 0..number("LONGHAUL_FAULTS").map_or(RANDOM_JOBS, |count| count.div_ceil(100)),
     };
     println!("movers: {} jobs", seeds.end - seeds.start);
     for seed in seeds {
-        let held = std::panic::catch_unwind(|| run_seed(seed));
-        held.unwrap_or_else(|_| panic!("it fails again with LONGHAUL_SEED={seed}"));
+        let result = std::panic::catch_unwind(|| run_seed(seed));
+        result.unwrap_or_else(|_| panic!("it fails again with LONGHAUL_SEED={seed}"));
     }
 }

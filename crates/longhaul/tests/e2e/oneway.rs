@@ -53,14 +53,14 @@ impl RemoteHost {
         Ok(there)
     }
 
-    fn below(&self) -> Vec<String> {
+    fn wrapper(&self) -> Vec<String> {
         ["nsenter".to_owned(), format!("--net=/proc/{}/ns/net", self.0.id())].into()
     }
 
     fn run(&self, words: &[&str]) -> Result<(), String> {
-        let below = self.below();
-        let below: Vec<&str> = below.iter().map(String::as_str).collect();
-        run(&[&below[..], words].concat())
+        let wrapper = self.wrapper();
+        let wrapper: Vec<&str> = wrapper.iter().map(String::as_str).collect();
+        run(&[&wrapper[..], words].concat())
     }
 
     /// Drops packets that open a connection through a hook of that host, except to the port of ssh. Returns why, where there is no packet
@@ -83,7 +83,7 @@ fn copy_with_closed_hooks(test: &str, closed: &[&str], check: fn(&Sshd, &Outcome
         Ok(there) => there,
         Err(why) => return skipped(test, &why),
     };
-    let setup = Setup { host: THERE, below: there.below(), ..Setup::default() };
+    let setup = Setup { host: THERE, wrapper: there.wrapper(), ..Setup::default() };
     let Some(sshd) = Sshd::start_as(test, &setup) else { return };
     for hook in closed {
         if let Err(why) = there.drop_new(hook, sshd.port) {
@@ -93,7 +93,7 @@ fn copy_with_closed_hooks(test: &str, closed: &[&str], check: fn(&Sshd, &Outcome
     let client = Client::new();
     let file = client.write("f", pattern(20 << 20));
     fs::write(sshd.home().join("there"), pattern(20 << 20)).unwrap();
-    // Slow enough that all streams are open before the end, and both at once: a firewall is waited for long.
+    // Slow enough that all streams are open before the end. Both copies run at once, because a client waits long for a firewall.
     let options = words!["cp", "--ssh", sshd.command(), "--streams", "3", "--limit", "60Mbit/s", "--json"];
     std::thread::scope(|scope| {
         for words in [words![file, sshd.at("f")], words![sshd.at("there"), client.path("back")]] {
@@ -107,31 +107,31 @@ fn copy_with_closed_hooks(test: &str, closed: &[&str], check: fn(&Sshd, &Outcome
     }
 }
 
-fn arrived(outcome: &Outcome, back: bool) {
+fn assert_arrived(outcome: &Outcome, connects_back: bool) {
     assert_eq!(outcome.code, 0, "{}", outcome.err);
     let receipt = outcome.json();
     assert_eq!(receipt["bytes"], 20 << 20);
     let data = receipt["streams"].as_array().unwrap().iter().filter(|stream| stream["id"] != 0).count();
     assert_eq!(data, 3, "{receipt}");
-    assert_eq!(outcome.err.contains("connect back"), back, "{}", outcome.err);
+    assert_eq!(outcome.err.contains("connect back"), connects_back, "{}", outcome.err);
 }
 
 #[test]
 fn the_remote_end_connects_back_where_incoming_connections_are_dropped() {
     const TEST: &str = "oneway::the_remote_end_connects_back_where_incoming_connections_are_dropped";
-    with_network(TEST, || copy_with_closed_hooks(TEST, &["input"], |_, outcome| arrived(outcome, true)));
+    with_network(TEST, || copy_with_closed_hooks(TEST, &["input"], |_, outcome| assert_arrived(outcome, true)));
 }
 
 #[test]
 fn the_client_connects_where_outgoing_connections_are_dropped() {
     const TEST: &str = "oneway::the_client_connects_where_outgoing_connections_are_dropped";
-    with_network(TEST, || copy_with_closed_hooks(TEST, &["output"], |_, outcome| arrived(outcome, false)));
+    with_network(TEST, || copy_with_closed_hooks(TEST, &["output"], |_, outcome| assert_arrived(outcome, false)));
 }
 
 #[test]
 fn an_open_path_is_used_forward() {
     const TEST: &str = "oneway::an_open_path_is_used_forward";
-    with_network(TEST, || copy_with_closed_hooks(TEST, &[], |_, outcome| arrived(outcome, false)));
+    with_network(TEST, || copy_with_closed_hooks(TEST, &[], |_, outcome| assert_arrived(outcome, false)));
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::wait::skipped;
 
 const EPOCH: u64 = 1_700_000_000;
 
-fn order(out: &Path, version: &str) -> PackageOptions {
+fn package_options(out: &Path, version: &str) -> PackageOptions {
     PackageOptions {
         binary: LONGHAUL.into(),
         version: version.into(),
@@ -73,13 +73,13 @@ static PACKAGE: LazyLock<Unpacked> = LazyLock::new(|| {
     let lock = File::create(all.join("lock")).unwrap();
     lock.lock().unwrap();
     let dir = all.join(stamp());
-    // Written last: without it the process that made the directory was ended before.
+    // Written last: where it is missing, the process that made the directory was ended too early.
     let whole = dir.join("whole");
     if !whole.exists() {
         sweep(&all);
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir(&dir).unwrap();
-        let package = order(&dir, "1.2.3").deb().unwrap();
+        let package = package_options(&dir, "1.2.3").deb().unwrap();
         let unpacked = Unpacked { dir: dir.clone(), package };
         unpacked.dpkg_deb(&["--raw-extract"], &[&unpacked.root("")]);
         fs::write(&whole, unpacked.package.to_str().unwrap()).unwrap();
@@ -171,11 +171,11 @@ fn the_same_program_makes_the_same_bytes() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let again = order(dir.path(), "1.2.3").deb().unwrap();
+    let again = package_options(dir.path(), "1.2.3").deb().unwrap();
     assert!(fs::read(again).unwrap() == fs::read(&PACKAGE.package).unwrap(), "two packages differ");
     let archives = ["a", "b"].map(|name| {
         let out = dir.path().join(name);
-        let archive = order(&out, "1.2.3").dist().unwrap();
+        let archive = package_options(&out, "1.2.3").dist().unwrap();
         let checked = Command::new("sha256sum").args(["--check", "--strict", "SHA256SUMS"]).current_dir(&out).output();
         let checked = String::from_utf8(checked.unwrap().stdout).unwrap();
         assert_eq!(checked, format!("{}: OK\n", archive.file_name().unwrap().to_str().unwrap()));
@@ -207,7 +207,7 @@ fn the_same_program_makes_the_same_bytes() {
 }
 
 /// Starts a node with only a settings file and these arguments, and ends it.
-fn starts(settings: &Path, more: &[&str]) {
+fn assert_starts(settings: &Path, more: &[&str]) {
     let mut command = Command::new(LONGHAUL);
     command.args(["serve", "--config"]).arg(settings).args(more).env_remove("LONGHAUL_STATE");
     assert!(Serving::start(&mut command).address.ip().is_loopback());
@@ -225,7 +225,7 @@ fn the_packaged_settings_start_a_node() {
     let file = dir.path().join("longhaul.toml");
     fs::write(&file, example()).unwrap();
     let state = dir.path().join("state").display().to_string();
-    starts(&file, &["--listen", "127.0.0.1:0", "--state", &state]);
+    assert_starts(&file, &["--listen", "127.0.0.1:0", "--state", &state]);
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn every_setting_is_in_the_example_and_counts() {
         .replace("collector.example", "127.0.0.1")
         .replace("/var/lib/longhaul", &at("state"));
     client.write("longhaul.toml", &settings);
-    starts(&client.path("longhaul.toml"), &[]);
+    assert_starts(&client.path("longhaul.toml"), &[]);
     assert!(client.path("state/identity.key.der").exists(), "{settings}");
 }
 
@@ -379,7 +379,7 @@ fn the_scripts_leave_a_system_as_they_found_it() {
         return skipped(test, "this kernel has no overlay");
     }
     let dir = tempfile::tempdir().unwrap();
-    let later = order(dir.path(), "1.2.4").deb().unwrap();
+    let later = package_options(dir.path(), "1.2.4").deb().unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/try.sh");
     let output = Command::new("sh").arg(script).arg("--scripts").arg(&PACKAGE.package).arg(later).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -15,13 +15,13 @@ fn origin(node: &Node) -> String {
 }
 
 /// A form from the page itself.
-fn form(node: &Node, asker: &HttpsClient, place: &str, body: &str) -> Answer {
-    let asker = asker.clone().with("Content-Type", "application/x-www-form-urlencoded").with("Origin", &origin(node));
-    asker.ask(node, "POST", &format!("{place}?form"), body.as_bytes())
+fn form(node: &Node, client: &HttpsClient, place: &str, body: &str) -> Answer {
+    let client = client.clone().with("Content-Type", "application/x-www-form-urlencoded").with("Origin", &origin(node));
+    client.ask(node, "POST", &format!("{place}?form"), body.as_bytes())
 }
 
 /// Files of a form.
-fn upload(node: &Node, asker: &HttpsClient, place: &str, files: &[(&str, &[u8])]) -> Answer {
+fn upload(node: &Node, client: &HttpsClient, place: &str, files: &[(&str, &[u8])]) -> Answer {
     let mut body = Vec::new();
     for (name, bytes) in files {
         let head = format!("--b0undary\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\r\n");
@@ -30,9 +30,9 @@ fn upload(node: &Node, asker: &HttpsClient, place: &str, files: &[(&str, &[u8])]
         body.extend_from_slice(b"\r\n");
     }
     body.extend_from_slice(b"--b0undary--\r\n");
-    let asker =
-        asker.clone().with("Content-Type", "multipart/form-data; boundary=b0undary").with("Origin", &origin(node));
-    asker.ask(node, "POST", &format!("{place}?form"), &body)
+    let client =
+        client.clone().with("Content-Type", "multipart/form-data; boundary=b0undary").with("Origin", &origin(node));
+    client.ask(node, "POST", &format!("{place}?form"), &body)
 }
 
 /// The cookie that an answer sets, as a browser sends it back.
@@ -58,8 +58,8 @@ fn a_key_is_shown_once_and_is_in_no_link() {
         let key = node.grant(&["--export", "data", "--write"]);
         (node, key)
     };
-    let nobody = browser().get(&node, "/");
-    assert!(nobody.status == 200 && nobody.body.contains("Access key or token"), "{nobody:?}");
+    let anonymous = browser().get(&node, "/");
+    assert!(anonymous.status == 200 && anonymous.body.contains("Access key or token"), "{anonymous:?}");
     assert_eq!(HttpsClient::default().get(&node, "/").status, 401, "a program needs a credential");
     // By a form, and by a link that a user got.
     let entered = form(&node, &browser(), "/", &format!("do=enter&key={key}"));
@@ -86,9 +86,9 @@ fn a_key_is_shown_once_and_is_in_no_link() {
 #[test]
 fn entries_are_sorted_as_the_query_orders() {
     let node = node();
-    let asker = HttpsClient::bearer(&node.grant(&["--export", "data"])).with("Accept", "text/html");
+    let client = HttpsClient::bearer(&node.grant(&["--export", "data"])).with("Accept", "text/html");
     let order = |query: &str| {
-        let page = asker.get(&node, &format!("/data/d/{query}")).body;
+        let page = client.get(&node, &format!("/data/d/{query}")).body;
         let mut found: Vec<(usize, &str)> =
             ["a", "b", "c"].map(|name| (page.find(&format!("./{name}\"")).unwrap(), name)).into();
         found.sort_unstable();
@@ -96,7 +96,7 @@ fn entries_are_sorted_as_the_query_orders() {
     };
     let orders = ["", "?sort=name&order=desc", "?sort=size&order=asc", "?sort=size&order=desc"].map(order);
     assert_eq!(orders, ["abc", "cba", "bca", "acb"]);
-    let page = asker.get(&node, "/data/d/").body;
+    let page = client.get(&node, "/data/d/").body;
     assert!(!page.contains("<form") && !page.contains("<script"), "a reader gets no forms: {page}");
 }
 
@@ -134,8 +134,8 @@ fn other_sites_can_do_nothing() {
     let known = browser().with("Cookie", &cookie(&form(&node, &browser(), "/", &format!("do=enter&key={key}"))));
     let urlencoded = known.clone().with("Content-Type", "application/x-www-form-urlencoded");
     for from in [None, Some("https://evil.example"), Some("null"), Some("https://127.0.0.1")] {
-        let asker = from.map_or(urlencoded.clone(), |from| urlencoded.clone().with("Origin", from));
-        assert_eq!(asker.ask(&node, "POST", "/data/d/?form", b"do=mkdir&name=x").status, 403, "{from:?}");
+        let client = from.map_or(urlencoded.clone(), |from| urlencoded.clone().with("Origin", from));
+        assert_eq!(client.ask(&node, "POST", "/data/d/?form", b"do=mkdir&name=x").status, 403, "{from:?}");
     }
     for method in ["PUT", "DELETE", "MKCOL", "MOVE", "COPY", "PROPFIND", "POST"] {
         let answer = known.clone().with("Origin", &origin(&node)).ask(&node, method, "/data/d/b", b"");

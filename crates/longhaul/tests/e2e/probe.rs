@@ -65,8 +65,8 @@ fn a_test_prints_its_progress_and_a_verdict() {
 #[test]
 fn an_impossible_test_is_reported() {
     let node = Node::closed();
-    let stranger = Client::new();
-    stranger.run(words!["probe", "tcp", node.at("")]).refused(4, &["key"]);
+    let keyless = Client::new();
+    keyless.run(words!["probe", "tcp", node.at("")]).refused(4, &["key"]);
     let client = Client::with_key(&node.grant(&["--export", "data"]));
     let at = node.at("");
     client.run(words!["probe", "tcp", at, "-P", "0"]).refused(2, &["0 streams", "1 to 128"]);
@@ -79,8 +79,8 @@ fn an_impossible_test_is_reported() {
     }
     client.run(words!["probe", "magic", at]).expect(2);
     // A node's port serves no iperf3 without the option.
-    let foreign = format!("iperf3://{}", node.address());
-    client.run(words!["probe", "tcp", foreign]).refused(4, &["busy"]);
+    let as_iperf3 = format!("iperf3://{}", node.address());
+    client.run(words!["probe", "tcp", as_iperf3]).refused(4, &["busy"]);
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     client.run(words!["probe", "tcp", closed.to_string()]).expect(5);
     client.run(words!["probe", "tcp", format!("iperf3://{closed}")]).refused(5, &["cannot reach"]);
@@ -102,7 +102,7 @@ fn a_test_ends_when_either_end_does() {
     let idle = node.descriptors();
     signal(&running.child, Signal::INT);
     running.finish().expect(130);
-    until("the node has let go of it", LONG, || node.descriptors() < idle);
+    until("the node has closed the connections of the test", LONG, || node.descriptors() < idle);
 }
 
 /// Whether stock iperf3 is installed; reports where it is not.
@@ -256,7 +256,7 @@ fn a_client_tests_with_a_stock_server() {
         assert_eq!(result["near"]["totals"].as_array().unwrap().len(), streams, "{more:?}: {result}");
         assert_eq!(result["far"]["totals"].as_array().unwrap().len(), streams, "{more:?}: {result}");
     }
-    // A stock server counts what it has read by the message that all is sent; it leaves the rest in its socket.
+    // A stock server counts the bytes that it has read when the message of the end arrives; it leaves the rest in its socket.
     let counted = || {
         let exact = client.run(words!["probe", "tcp", target, "--json", "--bytes", "20MB"]).expect(0).json();
         assert_eq!(exact["directions"][0]["sent_bytes"], 20_000_000, "{exact}");

@@ -134,7 +134,7 @@ fn a_job_by_certificate_takes_a_delegated_proxy() {
     let over = delegate(&grid, &ann, 0);
     assert!(over.0 == 201 || over.0 == 400 && over.1.contains("expired at"), "{}", over.1);
     std::thread::sleep(Duration::from_secs(1));
-    assert_eq!(ann.get(&path("")).json(), Value::Null, "it is over");
+    assert_eq!(ann.get(&path("")).json(), Value::Null, "the proxy has expired");
     assert_eq!(ann.ask("POST", "/jobs", Some(&job)).0, 419);
 
     assert_eq!(delegate(&grid, &ann, 1).0, 201);
@@ -190,12 +190,12 @@ fn servers_copy_for_the_owner_of_a_delegated_proxy() {
 
     let ann = client_with(&grid, &hub, "proxy.all");
     assert_eq!(delegate(&grid, &ann, 1).0, 201);
-    finished(&grid, &ann, &url(&a, "data/f"), &url(&b, "data/g"));
+    assert_copied(&grid, &ann, &url(&a, "data/f"), &url(&b, "data/g"));
     assert_eq!(fs::read(b.data("g")).unwrap(), pattern(1 << 20));
 }
 
 /// Submits a copy, which must succeed.
-fn finished(grid: &Grid, ann: &GridClient<'_>, from: &str, to: &str) {
+fn assert_copied(grid: &Grid, ann: &GridClient<'_>, from: &str, to: &str) {
     let accepted = ann.ask("POST", "/jobs", Some(&submission(grid, from, to)));
     let id = accepted.json()["job_id"].as_str().unwrap().to_owned();
     let job = until_some("the job has ended", LONG, || {
@@ -225,7 +225,7 @@ fn a_node_described_by_an_admin_gets_a_delegated_proxy() {
 
     let ann = client_with(&grid, &hub, "proxy.all");
     assert_eq!(delegate(&grid, &ann, 1).0, 201);
-    finished(&grid, &ann, &node.at("data/f"), &target("g"));
+    assert_copied(&grid, &ann, &node.at("data/f"), &target("g"));
     assert_eq!(fs::read(server.data("g")).unwrap(), pattern(1 << 20));
     // The delegated proxy is not kept.
     let kept =

@@ -48,7 +48,7 @@ fn a_test_led_by_a_pscheduler_is_run() {
     let run = request_ok(&node, "GET", RUN, &Value::Null);
     assert_eq!(run["participant-data"]["server_port"], node.port, "iperf3 is answered on the one port");
     request_ok(&node, "PUT", RUN, &json!({"part-data-full": [{"schema": 3}, run["participant-data"]]}));
-    // Its time has come, and the iperf3 of the other side connects.
+    // The start time of the run is reached, and the iperf3 of the other side connects.
     client.run(words!["probe", "tcp", target, "-t", "2s"]).expect(0);
     let run = request_ok(&node, "GET", &format!("{RUN}?wait-local=true&wait=20"), &Value::Null);
     assert_eq!((&run["state"], &run["result"]["succeeded"]), (&json!("finished"), &json!(true)), "{run}");

@@ -26,7 +26,7 @@ struct ConfiguredNode {
     file: PathBuf,
 }
 
-const TAKEN: &str = "count from now on";
+const ACCEPTED: &str = "are in force";
 const REFUSED: &str = "the new settings are refused";
 
 impl ConfiguredNode {
@@ -60,7 +60,7 @@ impl ConfiguredNode {
     }
 
     fn reload(&self, settings: &str) {
-        self.reload_until(settings, TAKEN);
+        self.reload_until(settings, ACCEPTED);
     }
 
     /// The exports that a client sees.
@@ -79,13 +79,13 @@ const LARGE: usize = 24 << 20;
 
 #[test]
 fn transfers_continue_while_all_settings_change() {
-    let settled = ConfiguredNode::new(OPEN);
-    let node = &settled.node;
+    let configured = ConfiguredNode::new(OPEN);
+    let node = &configured.node;
     let key = node.grant(&["--export", "other"]);
     let (client, keyed) = (Client::new(), Client::with_key(&key));
     client.write("up", pattern(LARGE));
     fs::write(node.data("down"), pattern(LARGE)).unwrap();
-    fs::write(settled.other("g"), b"g").unwrap();
+    fs::write(configured.other("g"), b"g").unwrap();
     // Not tried again: what was dropped would be lost.
     let copy = |from: std::ffi::OsString, to: std::ffi::OsString| {
         client.begin(words!["cp", from, to, "--limit", "8Mbit/s", "--streams", "2", "--retry-for", "0s", "--json"])
@@ -99,17 +99,17 @@ fn transfers_continue_while_all_settings_change() {
         let there = |dir: PathBuf| unfinished(&dir).iter().any(|path| written(path) > LARGE as u64 / 8);
         there(node.data("")) && there(client.path(""))
     });
-    settled.reload("export = [\"other=OTHER\"]\n");
+    configured.reload("export = [\"other=OTHER\"]\n");
     assert!(!node.data("up").exists() && !client.path("down").exists(), "they were over before");
     let log = node.log();
     assert!(log.contains("other is new") && log.contains("data is removed"), "{log}");
     // New sessions have the new settings.
     client.run(words!["ls", node.at("")]).refused(4, &["without a key"]);
-    assert_eq!(settled.listed(&keyed), "other/\n");
+    assert_eq!(configured.listed(&keyed), "other/\n");
     keyed.run(words!["cp", node.at("other/g"), keyed.path("g")]).expect(0);
     keyed.run(words!["cp", keyed.path("g"), node.at("other/h")]).expect(4);
-    let turned_away = Raw::to(node).ask("GET", "/data/down", &[], &[]);
-    assert!(turned_away.status == 403 && turned_away.text().contains("TLS"), "{turned_away:?}");
+    let refused = Raw::to(node).ask("GET", "/data/down", &[], &[]);
+    assert!(refused.status == 403 && refused.text().contains("TLS"), "{refused:?}");
     // Sessions that were open before continue to their end.
     assert_eq!(lift_limit(&client), 2);
     for running in [up, down] {
@@ -126,30 +126,30 @@ fn transfers_continue_while_all_settings_change() {
 
 #[test]
 fn an_export_becomes_read_only_and_back_and_moves() {
-    let settled = ConfiguredNode::new(OPEN);
-    let (node, client) = (&settled.node, Client::new());
+    let configured = ConfiguredNode::new(OPEN);
+    let (node, client) = (&configured.node, Client::new());
     client.write("f", b"f");
     let put = |name: &str, code: i32| drop(client.run(words!["cp", client.path("f"), node.at(name)]).expect(code));
     put("data/a", 0);
-    settled.reload(&OPEN.replace(":rw", ""));
+    configured.reload(&OPEN.replace(":rw", ""));
     put("data/b", 4);
-    settled.reload(OPEN);
+    configured.reload(OPEN);
     put("data/b", 0);
-    settled.reload(&OPEN.replace("DATA", "OTHER"));
+    configured.reload(&OPEN.replace("DATA", "OTHER"));
     put("data/c", 0);
     assert!(node.data("a").exists() && node.data("b").exists() && !node.data("c").exists());
-    assert_eq!(fs::read(settled.other("c")).unwrap(), b"f");
+    assert_eq!(fs::read(configured.other("c")).unwrap(), b"f");
     let log = node.log();
     assert!(["data is ro", "data is rw", "data is elsewhere"].iter().all(|text| log.contains(text)), "{log}");
 }
 
 #[test]
 fn invalid_settings_are_refused_as_a_whole() {
-    let settled = ConfiguredNode::new(OPEN);
-    let (node, client) = (&settled.node, Client::new());
+    let configured = ConfiguredNode::new(OPEN);
+    let (node, client) = (&configured.node, Client::new());
     client.write("f", b"f");
     let good = "export = [\"data=DATA:rw\", \"other=OTHER\"]\n";
-    fs::write(settled.other("half.toml"), "[[allow]]\nanyone = true\n").unwrap();
+    fs::write(configured.other("half.toml"), "[[allow]]\nanyone = true\n").unwrap();
     for (bad, why) in [
         ("anonymous = \"rw\"\nexpert = [", "line 3"),
         ("expert = true", "expert"),
@@ -163,33 +163,33 @@ fn invalid_settings_are_refused_as_a_whole() {
         ("fireflies = [\"\"]", "fireflies"),
         ("responders = [\"owamp\"]", "owamp"),
     ] {
-        settled.reload_until(&format!("{good}{bad}\n"), REFUSED);
+        configured.reload_until(&format!("{good}{bad}\n"), REFUSED);
         let log = node.log();
         let last = log.lines().rfind(|line| line.contains(REFUSED)).unwrap();
         assert!(last.contains(why), "{bad}: {last}");
     }
     for bad in ["export = [\"data=DATA:rw\", \"none=OTHER/none\"]", "export = [\"data=DATA\", \"data=OTHER\"]"] {
-        settled.reload_until(bad, REFUSED);
+        configured.reload_until(bad, REFUSED);
     }
-    fs::remove_file(&settled.file).unwrap();
+    fs::remove_file(&configured.file).unwrap();
     node.signal(Signal::HUP);
-    until("a missing file is refused", LONG, || settled.log_count(REFUSED) == 14);
-    assert_eq!(settled.log_count(TAKEN), 0);
+    until("a missing file is refused", LONG, || configured.log_count(REFUSED) == 14);
+    assert_eq!(configured.log_count(ACCEPTED), 0);
     // As it was: one export, all clients may write, and without TLS.
-    assert_eq!(settled.listed(&client), "data/\n");
+    assert_eq!(configured.listed(&client), "data/\n");
     client.run(words!["cp", client.path("f"), node.at("data/f"), "--plain"]).expect(0);
-    settled.reload(&format!("{good}anonymous = \"ro\"\n"));
-    assert_eq!(settled.listed(&client), "data/\nother/\n");
+    configured.reload(&format!("{good}anonymous = \"ro\"\n"));
+    assert_eq!(configured.listed(&client), "data/\nother/\n");
 }
 
 #[test]
 fn settings_that_need_a_restart_are_named_and_the_others_apply() {
-    let settled = ConfiguredNode::new("state = \"/nonexistent\"\n");
-    let advertised_addresses = "listen = \"127.0.0.1:1\"\nexport = [\"other=OTHER\"]\nanonymous = \"ro\"\n";
+    let configured = ConfiguredNode::new("state = \"/nonexistent\"\n");
+    let other_settings = "listen = \"127.0.0.1:1\"\nexport = [\"other=OTHER\"]\nanonymous = \"ro\"\n";
     // The command line has precedence, as at the start: the address has not changed.
-    settled.reload(advertised_addresses);
-    assert_eq!(settled.listed(&Client::new()), "other/\n");
-    assert!(!settled.node.log().contains("restart it"), "{}", settled.node.log());
+    configured.reload(other_settings);
+    assert_eq!(configured.listed(&Client::new()), "other/\n");
+    assert!(!configured.node.log().contains("restart it"), "{}", configured.node.log());
 
     let dir = tempfile::tempdir().unwrap();
     let (file, state) = (dir.path().join("serve.toml"), dir.path().join("state"));
@@ -201,7 +201,7 @@ fn settings_that_need_a_restart_are_named_and_the_others_apply() {
     signal(&serving.child, Signal::HUP);
     let log = || fs::read_to_string(dir.path().join("log")).unwrap();
     until("both are named", LONG, || log().matches("restart it").count() == 2);
-    assert!(log().contains("listen") && log().contains("state") && log().contains(TAKEN), "{}", log());
+    assert!(log().contains("listen") && log().contains("state") && log().contains(ACCEPTED), "{}", log());
     assert!(TcpStream::connect(serving.address).is_ok(), "it listens where it did");
     signal(&serving.child, Signal::TERM);
     assert!(serving.child.wait().unwrap().success());
@@ -212,28 +212,28 @@ fn settings_of_the_command_line_outlast_a_reload() {
     let setup = Setup::new();
     let data = setup.data();
     let setup = setup.export("typed", &data, "rw").arg("--anonymous").arg("rw").arg("--plain");
-    let settled = ConfiguredNode::of(setup, "export = [\"other=OTHER\"]\nanonymous = \"ro\"\n");
+    let configured = ConfiguredNode::of(setup, "export = [\"other=OTHER\"]\nanonymous = \"ro\"\n");
     let client = Client::new();
     client.write("f", b"f");
-    settled.reload("export = [\"other=OTHER:rw\"]\nanonymous = \"ro\"\nplain = false\n");
-    assert_eq!(settled.listed(&client), "typed/\n");
-    client.run(words!["cp", client.path("f"), settled.node.at("typed/f")]).expect(0);
-    assert_eq!(Raw::to(&settled.node).ask("GET", "/typed/f", &[], &[]).body, b"f");
+    configured.reload("export = [\"other=OTHER:rw\"]\nanonymous = \"ro\"\nplain = false\n");
+    assert_eq!(configured.listed(&client), "typed/\n");
+    client.run(words!["cp", client.path("f"), configured.node.at("typed/f")]).expect(0);
+    assert_eq!(Raw::to(&configured.node).ask("GET", "/typed/f", &[], &[]).body, b"f");
 }
 
 #[test]
 fn a_renewed_certificate_is_shown_without_a_settings_file() {
     let node = https::setup("").start();
-    let before = https::shown(&node);
-    let held = HttpsClient::default().ask(&node, "GET", "/public/f", b"");
-    assert_eq!(held.status, 401);
+    let before = https::shown_certificate(&node);
+    let answer = HttpsClient::default().ask(&node, "GET", "/public/f", b"");
+    assert_eq!(answer.status, 401);
     fs::write(node.data("").with_file_name("node.pem"), certificate(&["127.0.0.1"], &[])).unwrap();
-    assert_eq!(https::shown(&node), before);
+    assert_eq!(https::shown_certificate(&node), before);
     let mut sealed = Raw::sealed(&node);
     assert_eq!(sealed.ask("GET", "/public/f", &[], &[]).status, 401);
     node.signal(Signal::HUP);
-    until("the certificate is read", LONG, || node.log().contains(TAKEN));
-    assert_ne!(https::shown(&node), before);
+    until("the certificate is read", LONG, || node.log().contains(ACCEPTED));
+    assert_ne!(https::shown_certificate(&node), before);
     assert_eq!(sealed.ask("GET", "/public/f", &[], &[]).status, 401, "a connection that was open stays open");
     // The native protocol knows the node by its own key, which is the same.
     let key = node.grant(&["--export", "data"]);
@@ -250,34 +250,34 @@ fn a_reload_changes_the_trusted_authorities() {
     let rule =
         "[[allow]]\ndn = \"/O=Example/CN=Robot\"\nexport = \"data\"\nrights = [\"read\", \"create\", \"modify\"]\n";
     fs::write(setup.state().join("access.toml"), rule).unwrap();
-    let settled = ConfiguredNode::of(setup, "export = [\"data=DATA:rw\"]\ncertificate = \"OTHER/../node.pem\"\n");
-    let node = &settled.node;
-    fs::write(settled.other("ca.pem"), https::authority()).unwrap();
+    let configured = ConfiguredNode::of(setup, "export = [\"data=DATA:rw\"]\ncertificate = \"OTHER/../node.pem\"\n");
+    let node = &configured.node;
+    fs::write(configured.other("ca.pem"), https::authority()).unwrap();
     let names = [(DnType::OrganizationName, "Example"), (DnType::CommonName, "Robot")];
     let robot = HttpsClient { certificate: Some(certificate(&[], &names)), ..HttpsClient::default() };
     let copy = |name: &str| robot.clone().with("Source", &source).ask(node, "COPY", &format!("/data/{name}"), b"");
     fs::write(node.data("f"), b"f").unwrap();
-    assert_eq!(robot.ask(node, "GET", "/data/f", b"").status, 401, "nobody vouches for him here");
+    assert_eq!(robot.ask(node, "GET", "/data/f", b"").status, 401, "no authority is trusted for client certificates");
     let settings = "export = [\"data=DATA:rw\"]\ncertificate = \"OTHER/../node.pem\"\nclient-ca = \"OTHER/ca.pem\"\n";
-    settled.reload(settings);
+    configured.reload(settings);
     assert_eq!(robot.ask(node, "GET", "/data/f", b"").body, "f");
     let refused = copy("a");
     assert!(!refused.body.contains("success") && !node.data("a").exists(), "{refused:?}");
-    settled.reload(&format!("{settings}cacert = \"OTHER/ca.pem\"\n"));
+    configured.reload(&format!("{settings}cacert = \"OTHER/ca.pem\"\n"));
     let copied = copy("b");
     assert!(copied.status == 202 && copied.body.contains("success"), "{copied:?}");
     assert_eq!(fs::read(node.data("b")).unwrap(), b"open");
-    settled.reload("export = [\"data=DATA:rw\"]\ncertificate = \"OTHER/../node.pem\"\n");
+    configured.reload("export = [\"data=DATA:rw\"]\ncertificate = \"OTHER/../node.pem\"\n");
     assert_eq!(robot.ask(node, "GET", "/data/f", b"").status, 401);
 }
 
 #[test]
 fn a_reload_changes_rules_responders_audit_and_collectors() {
-    let settled = ConfiguredNode::new(OPEN);
-    let node = &settled.node;
+    let configured = ConfiguredNode::new(OPEN);
+    let node = &configured.node;
     let (key, client) = (node.grant(&["--export", "data"]), Client::new());
     let rule = "[[allow]]\nanyone = true\nexport = \"other\"\nrights = [\"read\"]\n";
-    fs::write(settled.other("rules.toml"), rule).unwrap();
+    fs::write(configured.other("rules.toml"), rule).unwrap();
     let collector = UdpSocket::bind("127.0.0.1:0").unwrap();
     collector.set_read_timeout(Some(LONG)).unwrap();
     let at = collector.local_addr().unwrap();
@@ -292,20 +292,20 @@ fn a_reload_changes_rules_responders_audit_and_collectors() {
     let keyed = Client::with_key(&key);
     let audited = || keyed.run(words!["tune", "compare", node.at(""), node.at("")]).code == 0;
     assert!(!answers_iperf3() && !audited());
-    settled.reload(&format!(
+    configured.reload(&format!(
         "export = [\"data=DATA\", \"other=OTHER\"]\naccess = \"OTHER/rules.toml\"\nplain = true\naudit = true\n\
          responders = [\"iperf3\"]\nfireflies = [\"{at}\"]\n"
     ));
     assert!(answers_iperf3() && audited());
-    assert_eq!(settled.listed(&client), "other/\n");
+    assert_eq!(configured.listed(&client), "other/\n");
     let marked = Raw::to(node).ask("GET", "/other/rules.toml", &[("SciTag", "66")], &[]);
     assert_eq!((marked.status, marked.body.as_slice()), (200, rule.as_bytes()));
     let mut datagram = [0; 2000];
     let got = collector.recv(&mut datagram).unwrap();
     assert!(String::from_utf8_lossy(&datagram[..got]).contains("firefly"));
-    settled.reload(OPEN);
+    configured.reload(OPEN);
     assert!(!answers_iperf3() && !audited());
-    assert_eq!(settled.listed(&client), "data/\n");
+    assert_eq!(configured.listed(&client), "data/\n");
 }
 
 #[test]
@@ -320,9 +320,9 @@ fn an_export_that_cannot_be_written_to_is_named() {
 }
 
 fn read_only_exports_are_reported() {
-    let settled = ConfiguredNode::new("");
-    settled.reload("export = [\"data=DATA:rw\", \"usr=/usr:rw\", \"etc=/etc\"]\n");
-    let log = settled.node.log();
+    let configured = ConfiguredNode::new("");
+    configured.reload("export = [\"data=DATA:rw\", \"usr=/usr:rw\", \"etc=/etc\"]\n");
+    let log = configured.node.log();
     let warned: Vec<&str> = log.lines().filter(|line| line.contains("nothing can be written to it")).collect();
     assert!(warned.len() == 1 && warned[0].contains("usr") && warned[0].contains("Permission denied"), "{log}");
 }

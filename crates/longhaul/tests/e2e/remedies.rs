@@ -35,15 +35,15 @@ fn all_keys_for_a_node_are_tried() {
     let listed = String::from_utf8(node.grant_command(&["list"]).stdout).unwrap();
     let id = listed.lines().last().unwrap().split_whitespace().next().unwrap().to_owned();
     assert!(node.grant_command(&["revoke", &id]).status.success());
-    let (advertised_addresses, good) =
+    let (narrow, good) =
         (node.grant(&["--export", "data", "--path", "d"]), node.grant(&["--export", "data", "--write"]));
-    let client = Client::with_key(&[revoked.as_str(), &advertised_addresses, &good].join(","));
+    let client = Client::with_key(&[revoked.as_str(), &narrow, &good].join(","));
     assert_eq!(client.run(words!["ls", node.at("data")]).expect(0).text(), "f\n");
-    let client = Client::with_key(&[advertised_addresses.as_str(), &good].join(","));
+    let client = Client::with_key(&[narrow.as_str(), &good].join(","));
     assert_eq!(client.cp(0, words![node.at("data/f"), "f"])["files"], 1);
     client.cp(0, words!["f", node.at("data/g")]);
-    // None of them: the last one's refusal.
-    let client = Client::with_key(&[revoked.as_str(), &advertised_addresses].join(","));
+    // No key opens it: the refusal of the last one is shown.
+    let client = Client::with_key(&[revoked.as_str(), &narrow].join(","));
     client.run(words!["ls", node.at("data")]).refused(4, &["data"]);
     client.run(words!["cp", "--quiet", node.at("data/f"), "f"]).expect(4);
 }
@@ -97,12 +97,12 @@ fn an_anonymous_client_gets_no_message_about_keys() {
 #[test]
 fn a_value_of_the_wrong_kind_is_named() {
     let node = https::setup("").start();
-    let asker =
+    let https_client =
         HttpsClient::bearer(&node.grant(&["--export", "data", "--write"])).with("Content-Type", "application/json");
     let order = json!({"source": ["/data/f"], "target": "lh://127.0.0.1:1/data/g", "options": {"recursive": "yes"}});
-    let answer = asker.ask(&node, "POST", "/api/v1/transfers", order.to_string().as_bytes());
+    let answer = https_client.ask(&node, "POST", "/api/v1/transfers", order.to_string().as_bytes());
     assert!(answer.status == 400 && answer.body.contains("options.recursive is of another kind"), "{answer:?}");
-    let answer = asker.ask(&node, "POST", "/api/v1/transfers", b"{} {}");
+    let answer = https_client.ask(&node, "POST", "/api/v1/transfers", b"{} {}");
     assert_eq!(answer.status, 400, "{answer:?}");
 }
 

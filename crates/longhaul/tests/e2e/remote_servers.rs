@@ -55,7 +55,7 @@ fn files(dir: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 #[track_caller]
-fn same(one: &Path, other: &Path) {
+fn assert_same(one: &Path, other: &Path) {
     let (one, other) = (files(one), files(other));
     assert_eq!(one.iter().map(|f| &f.0).collect::<Vec<_>>(), other.iter().map(|f| &f.0).collect::<Vec<_>>());
     assert!(one == other, "the same names, and other bytes");
@@ -72,12 +72,12 @@ fn a_tree_goes_to_a_webdav_server_and_comes_back() {
     tree(&client, "t");
     let there = url(&node, "copy");
     assert_eq!(counts(&client.cp(0, words!["-r", "t", there])), (44, 0, 0));
-    same(&client.path("t"), &node.data("copy"));
+    assert_same(&client.path("t"), &node.data("copy"));
     assert!(node.data("copy/nothing").is_dir());
     assert!(unfinished(&node.data("")).is_empty());
     assert_eq!(counts(&client.cp(0, words!["-r", "t", there])), (0, 44, 0), "what is there is not sent again");
     assert_eq!(counts(&client.cp(0, words!["-r", there, "back"])), (44, 0, 0));
-    same(&client.path("t"), &client.path("back"));
+    assert_same(&client.path("t"), &client.path("back"));
     assert!(client.path("back/nothing").is_dir());
     assert_eq!(counts(&client.cp(0, words!["-r", there, "back"])), (0, 44, 0));
     // A changed file is copied again, a missing one is removed on request.
@@ -86,7 +86,7 @@ fn a_tree_goes_to_a_webdav_server_and_comes_back() {
     fs::remove_file(client.path("t/many/f07")).unwrap();
     let receipt = client.cp(0, words!["-r", "--delete", "t", there]);
     assert_eq!((counts(&receipt), receipt["deleted"].as_u64()), ((1, 42, 0), Some(1)));
-    same(&client.path("t"), &node.data("copy"));
+    assert_same(&client.path("t"), &node.data("copy"));
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_tree_goes_to_a_bucket_and_comes_back() {
     assert_eq!(counts(&cp(0, words!["-r", "t", "s3://bucket/a/copy"]).json()), (44, 0, 0));
     assert_eq!(counts(&cp(0, words!["-r", "t", "s3://bucket/a/copy"]).json()), (0, 44, 0));
     assert_eq!(counts(&cp(0, words!["-r", "s3://bucket/a/copy", "back"]).json()), (44, 0, 0));
-    same(&client.path("t"), &client.path("back"));
+    assert_same(&client.path("t"), &client.path("back"));
     let mut wrong = client.command(words!["ls", "s3://bucket/"]);
     with_s3(&mut wrong, &server);
     wrong.env("AWS_SECRET_ACCESS_KEY", "not it");
@@ -163,9 +163,9 @@ fn a_remote_server_is_served_as_an_export() {
         .arg("--plain")
         .start();
     assert_eq!(counts(&client.cp(0, words!["-r", "t", near.at("far/copy")])), (44, 0, 0));
-    same(&client.path("t"), &far.data("copy"));
+    assert_same(&client.path("t"), &far.data("copy"));
     assert_eq!(counts(&client.cp(0, words!["-r", near.at("far/copy"), "back"])), (44, 0, 0));
-    same(&client.path("t"), &client.path("back"));
+    assert_same(&client.path("t"), &client.path("back"));
     let listed = client.run(words!["ls", near.at("far/copy")]).expect(0).text();
     assert!(listed.contains("many/") && listed.contains("small"), "{listed}");
     // By HTTP as well.
@@ -199,7 +199,7 @@ fn two_servers_copy_between_themselves() {
     let receipt = client.cp(0, words!["-r", url(&from, "t"), url(&to, "copy")]);
     assert_eq!(counts(&receipt), (44, 0, 0));
     assert!(receipt["limited_by"]["evidence"].as_str().unwrap().contains("between themselves"), "{receipt}");
-    same(&from.data("t"), &to.data("copy"));
+    assert_same(&from.data("t"), &to.data("copy"));
     assert_eq!(counts(&client.cp(0, words!["-r", url(&from, "t"), url(&to, "copy")])), (0, 44, 0));
     // Options that only this program has make the copy go through the client.
     let receipt = client.cp(0, words!["-r", "--exclude", "many/", url(&from, "t"), url(&to, "less")]);
@@ -264,7 +264,7 @@ fn many_streams_write_to_a_server_that_takes_files_in_order() {
     let (node, client) = (server(), Client::new());
     (0..3).for_each(|n| drop(client.write(&format!("t/f{n}"), content((30 << 20) + n))));
     client.cp(0, words!["-r", "--streams", "8", "--checksum", "crc32c,md5", "t", url(&node, "t")]);
-    same(&client.path("t"), &node.data("t"));
+    assert_same(&client.path("t"), &node.data("t"));
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn an_interrupted_copy_leaves_nothing_and_is_resumed() {
     assert!(!node.data("t/large").exists(), "no part of a file has its name");
     until("what was sent of it is removed", LONG, || fs::read_dir(node.data("t")).unwrap().count() == 1);
     assert_eq!(counts(&client.cp(0, words!["-r", "t", url(&node, "t")])), (1, 1, 0));
-    same(&client.path("t"), &node.data("t"));
+    assert_same(&client.path("t"), &node.data("t"));
 }
 
 #[test]
@@ -338,8 +338,8 @@ fn one_failed_file_does_not_stop_the_others() {
     assert!(to.data("copy/small/in the way").is_dir() && to.data("copy/sub/deep/large").is_file());
 }
 
-/// A server that knows one file; it states the length when it has the file.
-fn knows(request: &peers::PeerRequest, socket: &mut std::net::TcpStream, size: Option<usize>) -> bool {
+/// Answers as a WebDAV server of one file: with its size, or with 404 while it is missing.
+fn answer_for_one_file(request: &peers::PeerRequest, socket: &mut std::net::TcpStream, size: Option<usize>) -> bool {
     peers::take(socket, request);
     let Some(size) = size else { return peers::answer(socket, 404, "", b"") };
     let body = format!(
@@ -366,7 +366,7 @@ fn a_copy_between_servers_is_tried_again() {
             0 => peers::answer(socket, 202, "", b""),
             _ => peers::answer(socket, 201, "", b""),
         },
-        _ => knows(request, socket, (copies.load(Ordering::SeqCst) > 1).then_some(1000)),
+        _ => answer_for_one_file(request, socket, (copies.load(Ordering::SeqCst) > 1).then_some(1000)),
     });
     let done = client.run(words!["cp", "--json", url(&from, "f"), to.url("/f")]).expect(0);
     assert_eq!(counts(&done.json()), (1, 0, 0));
@@ -375,7 +375,7 @@ fn a_copy_between_servers_is_tried_again() {
     // Without retries the failure is reported at once.
     let never = Peer::new(|request, socket| match request.method.as_str() {
         "COPY" => peers::answer(socket, 202, "", b""),
-        _ => knows(request, socket, None),
+        _ => answer_for_one_file(request, socket, None),
     });
     let done = client.run(words!["cp", "--retry-for", "0s", url(&from, "f"), never.url("/f")]).expect(5);
     assert!(!done.err.contains("trying again"), "{}", done.err);
@@ -384,7 +384,7 @@ fn a_copy_between_servers_is_tried_again() {
 
 #[test]
 fn a_redirect_of_an_exports_server_to_an_internal_address_is_refused() {
-    let sends_on = Peer::new(|request, socket| {
+    let redirecting = Peer::new(|request, socket| {
         peers::take(socket, request);
         let root = "<?xml version='1.0'?><d:multistatus xmlns:d='DAV:'><d:response><d:href>/</d:href><d:propstat><d:prop>\
                     <d:resourcetype><d:collection/></d:resourcetype></d:prop><d:status>HTTP/1.1 200 OK</d:status></d:propstat>\
@@ -394,7 +394,7 @@ fn a_redirect_of_an_exports_server_to_an_internal_address_is_refused() {
             _ => peers::answer(socket, 307, "Location: http://169.254.169.254/latest/meta-data\r\n", b""),
         }
     });
-    let export = format!("x={}:rw", sends_on.url("/"));
+    let export = format!("x={}:rw", redirecting.url("/"));
     let near = Setup::new().arg("--export").arg(export).arg("--anonymous").arg("rw").arg("--plain").start();
     let client = Client::new();
     client.run(words!["stat", near.at("x/f")]).refused(4, &["redirects to 169.254.169.254"]);

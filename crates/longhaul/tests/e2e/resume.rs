@@ -193,7 +193,7 @@ fn a_hole_at_the_end_is_kept_without_sending_a_byte() {
     until("both are in the journal", LONG, || covered(&node.state()) == 5 * MIB);
     drop((stream, raw_client));
     until("the node has closed the file", LONG, || has_no_writer(&node.state()));
-    let (_guest, verdict) = begin();
+    let (_raw_client, verdict) = begin();
     let Frame::Verdicts(verdicts) = verdict else { unreachable!() };
     let [(2, Verdict::WantRest(claims))] = &verdicts[..] else { panic!("{verdicts:?}") };
     let claimed: Vec<_> = claims.iter().map(|claim| (claim.offset, claim.len)).collect();

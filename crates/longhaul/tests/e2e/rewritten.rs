@@ -13,7 +13,7 @@ use crate::wait::{LONG, until};
 /// At [`SLOW`] a file takes some six seconds.
 const BYTES: usize = 24 << 20;
 const SLOW: &str = "4MB/s";
-/// Long ago, so that no clock's tick is in the fixture.
+/// Long ago, so that the resolution of a clock does not matter.
 const LONG_AGO: i64 = 1_500_000_000;
 
 fn write(path: &Path, byte: u8) {
@@ -27,7 +27,7 @@ fn rewrite(path: &Path, byte: u8) {
     set_time(path, LONG_AGO, 0);
 }
 
-fn slowly(fixture: &CopyFixture) -> Running {
+fn begin_slow_copy(fixture: &CopyFixture) -> Running {
     let running = fixture.client.begin(words!["cp", "-r", fixture.from, fixture.to, "--limit", SLOW, "--json"]);
     until("a block has arrived", LONG, || {
         unfinished(&fixture.target).iter().any(|path| fs::metadata(path).is_ok_and(|meta| meta.len() > 0))
@@ -40,7 +40,7 @@ fn a_file_rewritten_while_it_is_sent_does_not_arrive_torn() {
     for fixture in fixtures() {
         let file = fixture.source.join("f");
         write(&file, b'a');
-        let running = slowly(&fixture);
+        let running = begin_slow_copy(&fixture);
         rewrite(&file, b'b');
         let outcome = running.finish();
         let receipt = outcome.json();

@@ -66,11 +66,11 @@ impl ScriptedNode {
     pub fn accept_delegated(&self) -> (DelegationOrder, Vec<Frame>) {
         let (mut link, login) = self.admit();
         let request = receive(&mut link).unwrap();
-        let Frame::Ask(number, Request::Carry(errand)) = &request else { panic!("no errand but {request:?}") };
+        let Frame::Ask(number, Request::Carry(delegation)) = &request else { panic!("no delegation but {request:?}") };
         let _ = link.send(&Frame::Told(*number, String::new(), false));
         link.drain(Duration::from_secs(5));
-        let errand = (**errand).clone();
-        (errand, vec![login, request])
+        let delegation = (**delegation).clone();
+        (delegation, vec![login, request])
     }
 
     /// Admits the next client, and reads its order to pull.

@@ -183,7 +183,7 @@ fn a_job_waits_when_others_take_the_space_meanwhile() {
             let words = words!["cp", source, small.target(push, "f"), "--json", "--limit", SLOW];
             let running = small.client.begin(words);
             until("it is under way", LONG, || covered(&small.state(push)) >= 2 << 20);
-            // As much as there is, whatever that is by now.
+            // All space that is free by now.
             let _ = fs::write(small.device.join("ballast"), vec![1; 32 * MIB]);
             until("the job waits", LONG, || waiting_for(&running).contains("full"));
             lift_limit(&small.client);

@@ -25,15 +25,15 @@ pub struct Sshd {
 pub struct Setup {
     /// The address to listen on.
     pub host: &'static str,
-    /// A command to start it below.
-    pub below: Vec<String>,
+    /// The words before its command, such as `nsenter` and its options; empty for none.
+    pub wrapper: Vec<String>,
     /// Whether commands on the remote host find longhaul.
     pub has_longhaul: bool,
 }
 
 impl Default for Setup {
     fn default() -> Setup {
-        Setup { host: "127.0.0.1", below: Vec::new(), has_longhaul: true }
+        Setup { host: "127.0.0.1", wrapper: Vec::new(), has_longhaul: true }
     }
 }
 
@@ -53,14 +53,14 @@ impl Sshd {
         Sshd::start_as(test, &Setup::default())
     }
 
-    /// Reports why, where it cannot run.
+    /// Starts an sshd; none where it cannot run, which is reported.
     pub fn start_as(test: &str, setup: &Setup) -> Option<Sshd> {
         if !Path::new(SSHD).exists() || output("ssh", &["-V"]).is_none() {
             skipped(test, "no sshd or ssh (packages openssh-server and openssh-client)");
             return None;
         }
         if rustix::process::geteuid().is_root() {
-            // Where it is not there, no other sshd has ever been started; it stays empty.
+            // Where the directory is missing, sshd has never been started; it stays empty.
             let _ = fs::create_dir_all("/run/sshd");
         }
         let dir = tempfile::tempdir().unwrap();
@@ -73,7 +73,7 @@ impl Sshd {
         // The port is free; another process may take it meanwhile, and then sshd reports that.
         let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
         fs::write(at("config"), config(dir.path(), setup, port)).unwrap();
-        let mut words: Vec<String> = setup.below.clone();
+        let mut words: Vec<String> = setup.wrapper.clone();
         words.extend([SSHD, "-D", "-e", "-f"].map(str::to_owned));
         let log = fs::File::create(at("log")).unwrap();
         let mut command = Command::new(&words[0]);

@@ -97,7 +97,7 @@ fn a_dump_contains_diagnostics_and_no_secrets() {
         STANDARD_NO_PAD.encode(MACAROON_KEY),
     );
     program(&client.path("bin"), "journalctl", &log);
-    // A path that was found out, one that is none, and a link to what only root may read.
+    // A remembered path, and in place of another one a link to a file elsewhere.
     fs::create_dir_all(node.state().join("paths")).unwrap();
     let path = |name: &str| node.state().join("paths").join(name);
     fs::write(path("192.0.2.7.json"), "{\"v\":1,\"loss\":0.25,\"note\":\"path-hunter2\"}").unwrap();

@@ -128,7 +128,7 @@ fn delete_removes_what_the_source_lacks() {
 }
 
 #[test]
-fn delete_spares_what_is_left_out() {
+fn delete_keeps_excluded_entries() {
     for fixture in fixtures() {
         fill(&fixture.source, &["f", "d/f", "new.log"]);
         fill(
@@ -374,7 +374,7 @@ fn hard_links_hold_across_renames() {
         assert_eq!(inode("first"), inode("z/second"), "{}", fixture.name);
         assert_eq!(inode("q/large"), inode("b/large"), "{}", fixture.name);
         assert_eq!(fs::read(fixture.target.join("b/large")).unwrap(), pattern(3 << 20));
-        // And in a job that walks.
+        // And in a copy of the whole tree.
         fs::remove_dir_all(&fixture.target).unwrap();
         fixture.copy(0, &[]);
         assert_copied(&fixture.source, &fixture.target);
@@ -397,7 +397,7 @@ fn a_dry_run_changes_nothing_and_lists_everything() {
         let outcome = fixture.run(&["--dry-run", "--delete"]).expect(0);
         let receipt = outcome.json();
         assert!(listing(&fixture.target) == before, "{}", fixture.name);
-        // Which of the two names of one file comes first is the source's file system's.
+        // The source's file system decides which of the two names of one file comes first.
         let (mut steps, names) = (would(&outcome), ["fresh/deep/f", "hard"]);
         let of_file =
             |steps: &BTreeSet<String>, step: &str| names.map(|name| steps.contains(&format!("{step} {name}")));

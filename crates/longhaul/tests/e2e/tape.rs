@@ -1,4 +1,4 @@
-//! Files on tape: a node offers the WLCG tape REST API over a simulated library, and a hub brings files to disk before it has them moved.
+//! Files on tape: a node offers the WLCG tape REST API over a simulated library, and a hub brings files to disk before it orders their transfer.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -99,7 +99,7 @@ fn a_node_stages_files_from_tape_and_archives_new_ones() {
     let (status, made) = ask(&node, &key, "POST", &format!("{api}/stage"), Some(&json!({"files": files})));
     let id = made["requestId"].as_str().unwrap().to_owned();
     assert_eq!(status, 201);
-    let done = until_some("all of it is over", LONG, || {
+    let done = until_some("the request is completed", LONG, || {
         let (_, stage) = ask(&node, &key, "GET", &format!("{api}/stage/{id}"), None);
         stage["completedAt"].is_u64().then_some(stage)
     });
@@ -119,16 +119,16 @@ fn a_node_stages_files_from_tape_and_archives_new_ones() {
         ask(&node, &key, "GET", &format!("{api}/stage/{other}"), None).1["files"][0]["onDisk"] == true
     });
     let paths = json!({"paths": ["/data/run/c1.f1", "/data/run/c1.f2"]});
-    let strange = json!({"paths": ["/data/run/c1.f1", "/data/x"]});
+    let with_unknown_path = json!({"paths": ["/data/run/c1.f1", "/data/x"]});
     for what in [format!("{api}/release/{id}"), format!("{api}/stage/{id}/cancel")] {
-        let (status, problem) = ask(&node, &key, "POST", &what, Some(&strange));
+        let (status, problem) = ask(&node, &key, "POST", &what, Some(&with_unknown_path));
         assert!(status == 400 && problem["reason"].as_str().unwrap().contains("nothing was done"), "{problem}");
     }
     assert_eq!(ask(&node, &key, "POST", &format!("{api}/release/{id}"), Some(&paths)).0, 200);
-    until("one went", LONG, || !node.data("run/c1.f2").exists());
+    until("the released file is removed from disk", LONG, || !node.data("run/c1.f2").exists());
     assert!(node.data("run/c1.f1").exists(), "the other request holds it");
     assert_eq!(ask(&node, &key, "DELETE", &format!("{api}/stage/{other}"), None).0, 200);
-    until("so did the other", LONG, || localities(&["/data/run/c1.f1"]) == ["TAPE"]);
+    until("the other file is removed from disk", LONG, || localities(&["/data/run/c1.f1"]) == ["TAPE"]);
     assert_eq!(ask(&node, &key, "GET", &format!("{api}/stage/{other}"), None).0, 404);
 
     // New files are archived.
@@ -196,8 +196,8 @@ fn a_library_of_thirty_two_drives_is_kept_busy() {
     assert!((gbit_s - 71.0).abs() < 0.2, "that is {gbit_s} Gbit/s");
 }
 
-/// A hub with a node that has tape, and one that has none.
-fn described(admin: &Member<'_>, tape: &Node, disk: &Node) {
+/// Adds a node that has tape, and one that has none, to a hub.
+fn add_endpoints(admin: &Member<'_>, tape: &Node, disk: &Node) {
     for (name, node, is_tape) in [("vault", tape, "true"), ("disk", disk, "false")] {
         let key = admin.write(&format!("{name}.key"), &node.grant(&["--export", "data", "--write"]));
         let (url, storage) = (node.at(""), node.at("data"));
@@ -218,7 +218,7 @@ fn a_hub_stages_files_in_one_request_and_releases_them() {
     let (tape, disk) = (library.node(), Setup::new().data_export("rw").start());
     let hub = Hub::start(&[]);
     let admin = hub.member("admin", "root", "");
-    described(&admin, &tape, &disk);
+    add_endpoints(&admin, &tape, &disk);
     let mut list = String::new();
     for file in 0..FILES {
         library.put(&format!("run/c{}.{file}", file % 3), &pattern(100_000));
@@ -233,7 +233,7 @@ fn a_hub_stages_files_in_one_request_and_releases_them() {
         why.first().map(|why| why["constraint"].clone()).filter(|why| why["kind"] == "staging")
     });
     assert!(why["text"].as_str().unwrap().contains("are being staged from tape at vault"), "{why}");
-    until("all but the lost one have come", Duration::from_secs(120), || admin.job(&id)["done"] == FILES);
+    until("all files but the lost one have arrived", Duration::from_secs(120), || admin.job(&id)["done"] == FILES);
     for file in 0..FILES {
         let path = format!("run/c{}.{file}", file % 3);
         assert_eq!(fs::read(disk.data(&path)).unwrap(), pattern(100_000));
@@ -245,7 +245,7 @@ fn a_hub_stages_files_in_one_request_and_releases_them() {
     assert_eq!(mounts, 3, "each cartridge is mounted once");
     let begun = Instant::now();
     admin.run(&["queue", "cancel", &id]).expect(0);
-    until("what is lost is given up", LONG, || admin.job(&id)["ended"].is_string());
+    until("the job with the lost file has ended", LONG, || admin.job(&id)["ended"].is_string());
     assert!(begun.elapsed() < LONG);
 }
 
@@ -255,7 +255,7 @@ fn a_killed_node_resumes_staging() {
     let (mut tape, disk) = (library.node(), Setup::new().data_export("rw").start());
     let hub = Hub::start(&[]);
     let admin = hub.member("admin", "root", "");
-    described(&admin, &tape, &disk);
+    add_endpoints(&admin, &tape, &disk);
     for file in 0..4 {
         library.put(&format!("c1.{file}"), &pattern(1_500_000));
     }
@@ -269,7 +269,7 @@ fn a_killed_node_resumes_staging() {
     until("the first one has come", LONG, || tape.data("c1.0").exists());
     tape.kill();
     tape.restart();
-    until("all of them have", Duration::from_secs(180), || admin.job(&id)["state"] == "done");
+    until("all files have arrived", Duration::from_secs(180), || admin.job(&id)["state"] == "done");
     assert_eq!(fs::read(disk.data("c1.3")).unwrap(), pattern(1_500_000));
 }
 
@@ -280,7 +280,7 @@ fn a_rule_reads_from_disk_where_it_can_and_a_replica_on_tape_is_not_missing() {
     let third = Setup::new().data_export("rw").start();
     let hub = Hub::start(&[]);
     let admin = hub.member("admin", "root", "");
-    described(&admin, &tape, &disk);
+    add_endpoints(&admin, &tape, &disk);
     let key = admin.write("third.key", &third.grant(&["--export", "data", "--write"]));
     let (url, storage) = (third.at(""), third.at("data"));
     let words = ["hub", "endpoint", "add", "third", "--url", &url, "--endpoint-key-file", &key, "--storage", &storage];
@@ -295,15 +295,15 @@ fn a_rule_reads_from_disk_where_it_can_and_a_replica_on_tape_is_not_missing() {
     let mut curl = Command::new("curl");
     curl.args(["-sk", "--oauth2-bearer", &granted, "-H", "Content-Type: application/json", "-d", &entered.to_string()]);
     assert!(curl.arg(format!("{}/api/v1/data", hub.url)).output().unwrap().status.success());
-    let ok = |at: &str| {
+    let add_rule_until_fulfilled = |at: &str| {
         let rule = admin.json(&["data", "rule", "add", "s:c1.f", "--at", at]).remove(0);
         let id = rule["id"].as_str().unwrap().to_owned();
         until("the rule is fulfilled", LONG, || admin.json(&["data", "rule", "why", &id])[0]["rule"]["state"] == "ok");
     };
-    ok("third");
+    add_rule_until_fulfilled("third");
     assert!(library.log("run").is_empty(), "what is on disk need not come from tape");
 
-    // A copy that is on tape alone is no copy that is missing.
+    // A replica that is only on tape is not missing.
     let text = admin.run(&["data", "audit", "run", "vault"]).expect(3).text();
     assert!(text.contains("1 missing"), "{text}");
     std::thread::sleep(Duration::from_secs(8));

@@ -27,7 +27,7 @@ struct ThirdPartyFixture {
     client: Client,
 }
 
-fn three() -> ThirdPartyFixture {
+fn fixture() -> ThirdPartyFixture {
     let (source, target) = (Node::closed(), Node::closed());
     let keys = [source.grant(&["--export", "data"]), target.grant(&["--export", "data", "--write"])];
     ThirdPartyFixture { source, target, client: Client::with_key(&keys.join(",")) }
@@ -65,8 +65,8 @@ impl ThirdPartyFixture {
         job(&self.source, &self.client, ControlPoint::Key, words!["show", id, "--json"]).expect(0).json()
     }
 
-    /// Waits until a good part of the large file is there, and not all of it. So it stays: the target is frozen, until the
-    /// test lets it run again or kills it.
+    /// Waits until a third of the large file is there, and freezes the target before all of it is. The target stays frozen until the
+    /// test thaws it or kills it.
     fn freeze_at_a_third(&self) {
         until("a third is there", LONG, || {
             let paths = unfinished(&self.target.data(""));
@@ -91,26 +91,26 @@ impl ThirdPartyFixture {
 
 #[test]
 fn a_tree_goes_from_node_to_node() {
-    let three = three();
-    build(&three.source.data("s"));
-    let (from, to) = (three.source.at("data/s"), three.target.at("data/t"));
-    let receipt = three.client.cp(0, words!["-r", from, to]);
-    crate::tree::assert_copied_without_set_id(&three.source.data("s"), &three.target.data("t"));
+    let fixture = fixture();
+    build(&fixture.source.data("s"));
+    let (from, to) = (fixture.source.at("data/s"), fixture.target.at("data/t"));
+    let receipt = fixture.client.cp(0, words!["-r", from, to]);
+    crate::tree::assert_copied_without_set_id(&fixture.source.data("s"), &fixture.target.data("t"));
     assert_eq!((&receipt["event"], &receipt["state"]), (&"receipt".into(), &"done".into()));
     assert_eq!((&receipt["source"][0], &receipt["target"]), (&from.as_str().into(), &to.as_str().into()));
     let files = receipt["files"].as_u64().unwrap();
     // Again: nothing to do. A job of its own, with options of its own.
-    let again = three.client.cp(0, words!["-r", from, to]);
+    let again = fixture.client.cp(0, words!["-r", from, to]);
     assert_eq!((&again["files"], &again["skipped"]), (&0.into(), &files.into()));
-    fs::write(three.target.data("t/extra"), b"x").unwrap();
-    let most = three.client.cp(3, words!["-r", from, to, "--delete", "--max-delete", "0", "--exclude", "links"]);
-    assert_eq!((&most["deleted"], three.target.data("t/extra").exists()), (&0.into(), true), "{most}");
-    let deleted = three.client.cp(0, words!["-r", from, to, "--delete", "--exclude", "links"]);
+    fs::write(fixture.target.data("t/extra"), b"x").unwrap();
+    let bounded = fixture.client.cp(3, words!["-r", from, to, "--delete", "--max-delete", "0", "--exclude", "links"]);
+    assert_eq!((&bounded["deleted"], fixture.target.data("t/extra").exists()), (&0.into(), true), "{bounded}");
+    let deleted = fixture.client.cp(0, words!["-r", from, to, "--delete", "--exclude", "links"]);
     assert_eq!(deleted["deleted"], 1, "{deleted}");
-    assert!(!three.target.data("t/extra").exists() && three.target.data("t/links").exists());
+    assert!(!fixture.target.data("t/extra").exists() && fixture.target.data("t/links").exists());
     // The source's node keeps only the result of the job: no key, and no running job. It is reported first, then written.
-    until("what was kept of the orders is how they ended", LONG, || {
-        fs::read_dir(three.source.state().join("transfers")).unwrap().all(|entry| {
+    until("the node keeps only the results of the orders", LONG, || {
+        fs::read_dir(fixture.source.state().join("transfers")).unwrap().all(|entry| {
             let kept = fs::read_to_string(entry.unwrap().path()).unwrap_or_default();
             kept.contains("\"ended\"") && !kept.contains("lhk1_")
         })
@@ -119,16 +119,16 @@ fn a_tree_goes_from_node_to_node() {
 
 #[test]
 fn the_payload_bypasses_a_distant_client() {
-    let three = three();
-    fs::create_dir(three.source.data("s")).unwrap();
-    fs::write(three.source.data("s/large"), pattern(LARGE)).unwrap();
-    fill(&three.source.data("s"), &["a", "b", "c/d"]);
-    symlink("a", three.source.data("s/link")).unwrap();
-    let (near, far) = (Relay::new(three.source.port, 0), Relay::new(three.target.port, three.source.pid()));
-    let receipt = three.client.cp(0, words!["-r", near.at("data/s"), far.at("data/t")]);
+    let fixture = fixture();
+    fs::create_dir(fixture.source.data("s")).unwrap();
+    fs::write(fixture.source.data("s/large"), pattern(LARGE)).unwrap();
+    fill(&fixture.source.data("s"), &["a", "b", "c/d"]);
+    symlink("a", fixture.source.data("s/link")).unwrap();
+    let (near, far) = (Relay::new(fixture.source.port, 0), Relay::new(fixture.target.port, fixture.source.pid()));
+    let receipt = fixture.client.cp(0, words!["-r", near.at("data/s"), far.at("data/t")]);
     assert_eq!(receipt["bytes"], LARGE + 5, "{receipt}");
-    three.assert_arrived();
-    let zeros = three.client.cp(0, words![near.at("zero:100MB"), far.at("null:"), "--checksum", "none"]);
+    fixture.assert_arrived();
+    let zeros = fixture.client.cp(0, words![near.at("zero:100MB"), far.at("null:"), "--checksum", "none"]);
     assert_eq!(zeros["bytes"], 100_000_000);
     let passed = (near.counted(), far.counted());
     assert!(passed.0 > 1000 && passed.1 > 1000, "the relays count: {passed:?}");
@@ -137,113 +137,113 @@ fn the_payload_bypasses_a_distant_client() {
 
 #[test]
 fn a_job_outlives_its_client() {
-    let three = three();
-    let (mut running, id) = three.begin();
-    three.freeze_at_a_third();
+    let fixture = fixture();
+    let (mut running, id) = fixture.begin();
+    fixture.freeze_at_a_third();
     running.child.kill().unwrap();
     running.child.wait().unwrap();
-    let shown = three.show(&id);
+    let shown = fixture.show(&id);
     assert_eq!((&shown["state"], &shown["role"]), (&"running".into(), &"carry".into()), "{shown}");
     // Other keys do not show it.
-    let other = Client::with_key(&three.source.grant(&["--export", "data"]));
-    job(&three.source, &other, ControlPoint::Key, words!["show", id]).refused(1, &[&id]);
-    three.target.thaw();
-    let receipt = three.receipt(&id);
+    let other = Client::with_key(&fixture.source.grant(&["--export", "data"]));
+    job(&fixture.source, &other, ControlPoint::Key, words!["show", id]).refused(1, &[&id]);
+    fixture.target.thaw();
+    let receipt = fixture.receipt(&id);
     assert_eq!((&receipt["state"], &receipt["exit"]), (&"done".into(), &0.into()), "{receipt}");
     assert_eq!((&receipt["bytes"], &receipt["transfer"]), (&(LARGE + 5).into(), &id.as_str().into()));
-    three.assert_arrived();
-    let text = job(&three.source, &three.client, ControlPoint::Key, words!["show", id]).expect(0).text();
+    fixture.assert_arrived();
+    let text = job(&fixture.source, &fixture.client, ControlPoint::Key, words!["show", id]).expect(0).text();
     assert!(text.contains("done") && text.contains("2 files"), "{text}");
 }
 
 #[test]
 fn a_client_that_is_interrupted_leaves_the_job_running() {
-    let three = three();
-    let (running, id) = three.begin();
-    three.freeze_at_a_third();
+    let fixture = fixture();
+    let (running, id) = fixture.begin();
+    fixture.freeze_at_a_third();
     signal(&running.child, Signal::INT);
-    three.target.thaw();
+    fixture.target.thaw();
     let outcome = running.finish().expect(130);
     assert!(outcome.err.contains(&id) && outcome.err.contains("job show"), "{}", outcome.err);
-    assert_eq!(three.receipt(&id)["state"], "done");
-    three.assert_arrived();
+    assert_eq!(fixture.receipt(&id)["state"], "done");
+    fixture.assert_arrived();
 }
 
 /// Asserts that the job resumes inside its file: bytes that had arrived are not sent again.
-fn assert_resumed(three: &ThirdPartyFixture, running: Running) {
+fn assert_resumed(fixture: &ThirdPartyFixture, running: Running) {
     let outcome = running.finish().expect(0);
     let receipt = outcome.json();
     assert!(receipt["resumed_bytes"].as_u64() >= Some(LARGE as u64 / 8), "{receipt}\n{}", outcome.err);
     assert_eq!(receipt["state"], "done", "{receipt}");
-    three.assert_arrived();
+    fixture.assert_arrived();
 }
 
 #[test]
 fn a_job_continues_when_the_source_comes_back() {
-    let mut three = three();
-    let (running, id) = three.begin();
-    three.freeze_at_a_third();
-    three.source.kill();
-    three.target.thaw();
-    three.source.restart();
-    assert_resumed(&three, running);
-    assert_eq!(three.receipt(&id)["state"], "done");
+    let mut fixture = fixture();
+    let (running, id) = fixture.begin();
+    fixture.freeze_at_a_third();
+    fixture.source.kill();
+    fixture.target.thaw();
+    fixture.source.restart();
+    assert_resumed(&fixture, running);
+    assert_eq!(fixture.receipt(&id)["state"], "done");
 }
 
 #[test]
 fn a_job_continues_after_an_orderly_stop_of_the_source() {
-    let mut three = three();
-    let (running, _) = three.begin();
-    three.freeze_at_a_third();
-    three.target.thaw();
-    assert_eq!(three.source.stop(), Some(0));
-    three.source.restart();
-    assert_resumed(&three, running);
+    let mut fixture = fixture();
+    let (running, _) = fixture.begin();
+    fixture.freeze_at_a_third();
+    fixture.target.thaw();
+    assert_eq!(fixture.source.stop(), Some(0));
+    fixture.source.restart();
+    assert_resumed(&fixture, running);
 }
 
 #[test]
 fn a_job_continues_when_the_target_comes_back() {
-    let mut three = three();
-    let (running, _) = three.begin();
-    three.freeze_at_a_third();
-    three.target.kill();
+    let mut fixture = fixture();
+    let (running, _) = fixture.begin();
+    fixture.freeze_at_a_third();
+    fixture.target.kill();
     std::thread::sleep(Duration::from_millis(300));
-    three.target.restart();
-    assert_resumed(&three, running);
+    fixture.target.restart();
+    assert_resumed(&fixture, running);
 }
 
 #[test]
 fn a_job_continues_without_its_client_when_both_nodes_come_back() {
-    let mut three = three();
-    let (running, id) = three.begin();
-    three.freeze_at_a_third();
+    let mut fixture = fixture();
+    let (running, id) = fixture.begin();
+    fixture.freeze_at_a_third();
     drop(running);
-    three.source.kill();
-    three.target.kill();
+    fixture.source.kill();
+    fixture.target.kill();
     // The source returns before the target does.
-    three.source.restart();
+    fixture.source.restart();
     std::thread::sleep(Duration::from_secs(1));
-    three.target.restart();
-    let receipt = three.receipt(&id);
+    fixture.target.restart();
+    let receipt = fixture.receipt(&id);
     assert_eq!(receipt["state"], "done", "{receipt}");
     assert!(receipt["resumed_bytes"].as_u64() >= Some(LARGE as u64 / 8), "{receipt}");
-    three.assert_arrived();
+    fixture.assert_arrived();
 }
 
 #[test]
 fn the_key_controls_a_delegated_job() {
-    let three = three();
-    // What is left when a third is there takes longer than the command to pause it, with a frozen target too: buffers take much.
-    let (running, id) = three.begin_at("16Mbit/s");
-    three.freeze_at_a_third();
-    let at_key = |words: Vec<OsString>| job(&three.source, &three.client, ControlPoint::Key, words).expect(0);
+    let fixture = fixture();
+    // So slow that two thirds of the file take longer than the pause command, although buffers take much while the target is frozen.
+    let (running, id) = fixture.begin_at("16Mbit/s");
+    fixture.freeze_at_a_third();
+    let at_key = |words: Vec<OsString>| job(&fixture.source, &fixture.client, ControlPoint::Key, words).expect(0);
     at_key(words!["pause", id]);
-    three.target.thaw();
-    until("it is paused", LONG, || three.show(&id)["state"] == "paused");
+    fixture.target.thaw();
+    until("it is paused", LONG, || fixture.show(&id)["state"] == "paused");
     let target_sees =
-        || job(&three.target, &three.client, ControlPoint::Operator, words!["show", id, "--json"]).expect(0).json();
+        || job(&fixture.target, &fixture.client, ControlPoint::Operator, words!["show", id, "--json"]).expect(0).json();
     until("its target reports that", LONG, || target_sees()["state"] == "paused");
-    let seen = || [three.show(&id)["bytes"].clone(), target_sees()["bytes"].clone()];
+    let seen = || [fixture.show(&id)["bytes"].clone(), target_sees()["bytes"].clone()];
     until("what was sent has arrived", LONG, || {
         let looks = [(); 3].map(|()| {
             std::thread::sleep(Duration::from_millis(300));
@@ -251,30 +251,30 @@ fn the_key_controls_a_delegated_job() {
         });
         looks[0] == looks[1] && looks[1] == looks[2]
     });
-    let held = seen();
+    let bytes_at_pause = seen();
     std::thread::sleep(Duration::from_secs(2));
-    assert_eq!(seen(), held);
-    let [before, _] = held;
+    assert_eq!(seen(), bytes_at_pause);
+    let [before, _] = bytes_at_pause;
     at_key(words!["set", id, "--limit", "8Mbit/s", "--streams", "3"]);
     at_key(words!["resume", id]);
-    until("it continues", LONG, || three.show(&id)["bytes"] != before);
-    let shown = three.show(&id);
+    until("it continues", LONG, || fixture.show(&id)["bytes"] != before);
+    let shown = fixture.show(&id);
     assert_eq!((&shown["limit_bit_s"], &shown["streams"]), (&8_000_000.into(), &3.into()), "{shown}");
     at_key(words!["cancel", id]);
     let outcome = running.finish().expect(130);
     assert_eq!(outcome.json()["state"], "interrupted", "{}", outcome.err);
     // The same command resumes.
-    let receipt = three.client.cp(0, words!["-r", three.source.at("data/s"), three.target.at("data/t")]);
+    let receipt = fixture.client.cp(0, words!["-r", fixture.source.at("data/s"), fixture.target.at("data/t")]);
     assert!(receipt["resumed_bytes"].as_u64() >= Some(LARGE as u64 / 8), "{receipt}");
-    three.assert_arrived();
+    fixture.assert_arrived();
 }
 
 #[test]
 fn a_failure_at_either_end_is_reported() {
-    let three = three();
-    fill(&three.source.data("s"), &["f", "g"]);
-    fill(&three.target.data("t"), &["f/in the way"]);
-    let (source, target) = (&three.source, &three.target);
+    let fixture = fixture();
+    fill(&fixture.source.data("s"), &["f", "g"]);
+    fill(&fixture.target.data("t"), &["f/in the way"]);
+    let (source, target) = (&fixture.source, &fixture.target);
     let read = target.grant(&["--export", "data"]);
     let create = target.grant(&["--export", "data", "--create"]);
     let none = source.grant(&["--export", "data", "--path", "elsewhere"]);
@@ -292,15 +292,15 @@ fn a_failure_at_either_end_is_reported() {
     with(None, &create).run(words("data/made")).expect(3);
     assert_eq!(fs::read(target.data("made/f")).unwrap(), b"f");
     // A directory in place of a file; no source; no node at the target.
-    let receipt = three.client.cp(3, words!["-r", source.at("data/s"), target.at("data/t")]);
+    let receipt = fixture.client.cp(3, words!["-r", source.at("data/s"), target.at("data/t")]);
     assert_eq!((&receipt["files"], &receipt["failed"]), (&1.into(), &1.into()), "{receipt}");
     let missing = words!["cp", "-r", source.at("data/missing"), target.at("data/x")];
-    let outcome = three.client.run(missing).expect(1);
+    let outcome = fixture.client.run(missing).expect(1);
     assert!(outcome.err.contains("missing"), "{}", outcome.err);
-    three.client.run(words!["cp", source.at("data/s"), target.at("data/x")]).expect(2);
-    let (from, list) = (source.at("data/s"), three.client.write("list", b"f\n"));
-    three.client.run(words!["cp", from, target.at("data/x"), "--files-from", list]).refused(2, &["--files-from"]);
-    three.client.run(words!["cp", "-r", from, "lh://127.0.0.1:1/data/x"]).expect(5);
+    fixture.client.run(words!["cp", source.at("data/s"), target.at("data/x")]).expect(2);
+    let (from, list) = (source.at("data/s"), fixture.client.write("list", b"f\n"));
+    fixture.client.run(words!["cp", from, target.at("data/x"), "--files-from", list]).refused(2, &["--files-from"]);
+    fixture.client.run(words!["cp", "-r", from, "lh://127.0.0.1:1/data/x"]).expect(5);
 }
 
 #[test]
@@ -328,17 +328,17 @@ fn a_full_target_is_reported_as_storage() {
 
 #[test]
 fn a_dry_run_between_nodes_changes_nothing() {
-    let three = three();
-    fill(&three.source.data("s"), &["f", "d/new"]);
-    fill(&three.target.data("t"), &["f", "extra"]);
-    let before = crate::tree::facts(&three.target.data(""));
-    let words = words!["-r", three.source.at("data/s"), three.target.at("data/t"), "--delete", "--sync", "size"];
-    let receipt = three.client.cp(0, [words.clone(), words!["--dry-run"]].concat());
+    let fixture = fixture();
+    fill(&fixture.source.data("s"), &["f", "d/new"]);
+    fill(&fixture.target.data("t"), &["f", "extra"]);
+    let before = crate::tree::facts(&fixture.target.data(""));
+    let words = words!["-r", fixture.source.at("data/s"), fixture.target.at("data/t"), "--delete", "--sync", "size"];
+    let receipt = fixture.client.cp(0, [words.clone(), words!["--dry-run"]].concat());
     let numbers = ["files", "skipped", "deleted"].map(|what| receipt[what].as_u64().unwrap());
     assert_eq!((numbers, &receipt["dry_run"]), ([1, 1, 1], &true.into()), "{receipt}");
-    assert!(crate::tree::facts(&three.target.data("")) == before);
-    assert_eq!(three.client.cp(0, words)["deleted"], 1);
-    assert!(three.target.data("t/d/new").exists() && !three.target.data("t/extra").exists());
+    assert!(crate::tree::facts(&fixture.target.data("")) == before);
+    assert_eq!(fixture.client.cp(0, words)["deleted"], 1);
+    assert!(fixture.target.data("t/d/new").exists() && !fixture.target.data("t/extra").exists());
 }
 
 #[test]
@@ -370,16 +370,16 @@ fn a_public_node_copies_nothing_to_its_own_host() {
     client.run(words!["cp", source.at("data/f"), client.path("f")]).expect(0);
     assert_eq!(fs::read(client.path("f")).unwrap(), b"f");
     // Unless its operator allows that.
-    let lets = Setup::new();
-    fs::create_dir(lets.state()).unwrap();
-    fs::write(lets.state().join("access.toml"), "[third_party]\nlocal = true\n").unwrap();
-    let lets = lets.data_export("ro").on_all_addresses().start();
-    fs::write(lets.data("f"), b"f").unwrap();
-    let keys = [lets.grant(&["--export", "data"]), inside.grant(&["--export", "data", "--write"])].join(",");
-    Client::with_key(&keys).run(words!["cp", lets.at("data/f"), inside.at("data/f")]).expect(0);
+    let permitting = Setup::new();
+    fs::create_dir(permitting.state()).unwrap();
+    fs::write(permitting.state().join("access.toml"), "[third_party]\nlocal = true\n").unwrap();
+    let permitting = permitting.data_export("ro").on_all_addresses().start();
+    fs::write(permitting.data("f"), b"f").unwrap();
+    let keys = [permitting.grant(&["--export", "data"]), inside.grant(&["--export", "data", "--write"])].join(",");
+    Client::with_key(&keys).run(words!["cp", permitting.at("data/f"), inside.at("data/f")]).expect(0);
 }
 
-/// Bytes of a file below a directory that contain this.
+/// The files below a directory that contain these bytes.
 pub fn files_with(dir: &std::path::Path, needle: &[u8]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for path in fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()) {

@@ -1,4 +1,4 @@
-//! Trees: one of everything that can travel, and the comparison of what arrived with what was there.
+//! Trees: one of everything that can be copied, and the comparison of a copy with its source.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
@@ -98,7 +98,7 @@ pub fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Bytes that differ from place to place, so that a block in the wrong one shows. One stretch is computed, the rest repeats it:
+/// Bytes that differ from place to place, so that a misplaced block is noticed. One stretch is computed, the rest repeats it:
 /// tests are not optimised. Its pages are told apart by their numbers.
 pub fn pattern(len: usize) -> Vec<u8> {
     const STRETCH: usize = 64 << 10;

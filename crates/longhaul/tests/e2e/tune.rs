@@ -17,22 +17,22 @@ const WINDOW: &str = "375000000";
 const TARGET_OPTIONS: [&str; 4] = ["--rate", "10Gbit/s", "--rtt", "150ms"];
 
 /// A small host made by hand: one NIC of 10 Gbit/s, and buffers as kernels have them.
-struct Tree {
+struct RecordedHost {
     client: Client,
 }
 
-impl Tree {
-    fn new() -> Tree {
-        let tree = Tree { client: Client::new() };
-        tree.write("etc/machine-id", "0123456789abcdef\n");
-        tree.write("proc/sys/kernel/hostname", "dtn1\n");
-        tree.write("proc/sys/net/core/rmem_max", "212992");
+impl RecordedHost {
+    fn new() -> RecordedHost {
+        let host = RecordedHost { client: Client::new() };
+        host.write("etc/machine-id", "0123456789abcdef\n");
+        host.write("proc/sys/kernel/hostname", "dtn1\n");
+        host.write("proc/sys/net/core/rmem_max", "212992");
         for (what, text) in
             [("operstate", "up"), ("speed", "10000"), ("mtu", "9000"), ("type", "1"), ("device/id", "x")]
         {
-            tree.write(&format!("sys/class/net/ens1/{what}"), text);
+            host.write(&format!("sys/class/net/ens1/{what}"), text);
         }
-        tree
+        host
     }
 
     fn write(&self, name: &str, text: &str) {
@@ -47,7 +47,7 @@ impl Tree {
         fs::read_to_string(self.at(name)).unwrap()
     }
 
-    /// Runs `longhaul tune` with these arguments on this tree.
+    /// Runs `longhaul tune` with these arguments on this host.
     fn tune(&self, more: &[&str]) -> Outcome {
         let words = words!["tune", "--root", self.client.path("host")];
         self.client.run(words.into_iter().chain(more.iter().map(std::ffi::OsString::from)).collect())
@@ -91,8 +91,8 @@ fn an_audit_of_this_host_has_every_rule() {
 
 #[test]
 fn a_recorded_host_is_audited() {
-    let tree = Tree::new();
-    let audit = tree.tune_for_target(&["audit", "--json"]).expect(0).json();
+    let host = RecordedHost::new();
+    let audit = host.tune_for_target(&["audit", "--json"]).expect(0).json();
     assert_eq!((&audit["host"]["name"], &audit["target"]["rate_from"]), (&"dtn1".into(), &"asked".into()));
     let buffer = rule(&audit, "T01");
     assert_eq!((&buffer["status"], &buffer["observed"]), (&"differs".into(), &"212992".into()));
@@ -100,96 +100,96 @@ fn a_recorded_host_is_audited() {
     assert_eq!(buffer["command"], format!("sysctl -w net.core.rmem_max={WINDOW}"));
     assert_eq!((&buffer["writable"], &buffer["persist"]), (&true.into(), &"sysctl.d".into()));
     // The rate is that of the NIC unless it is given; without a NIC that states one it is unknown.
-    let by_nic = tree.tune(&["audit", "--json", "--rtt", "150ms"]).expect(0).json();
+    let by_nic = host.tune(&["audit", "--json", "--rtt", "150ms"]).expect(0).json();
     assert_eq!((&by_nic["target"]["rate_from"], &rule(&by_nic, "T01")["wanted"]), (&"nic".into(), &buffer["wanted"]));
-    tree.write("sys/class/net/ens1/speed", "-1");
-    let unknown = tree.tune(&["audit", "--json"]).expect(0).json();
+    host.write("sys/class/net/ens1/speed", "-1");
+    let unknown = host.tune(&["audit", "--json"]).expect(0).json();
     assert_eq!((&unknown["target"]["rate_bit_s"], &rule(&unknown, "T01")["status"]), (&Value::Null, &"unknown".into()));
 }
 
 #[test]
 fn status_shows_the_worst_first_and_its_exit_code_serves_monitoring() {
-    let tree = Tree::new();
-    let check = tree.tune_for_target(&["audit", "--check"]).expect(1);
+    let host = RecordedHost::new();
+    let check = host.tune_for_target(&["audit", "--check"]).expect(1);
     assert!(check.text().starts_with("WARNING - ") && check.text().contains("T01"), "{}", check.text());
-    tree.write("proc/sys/net/ipv4/tcp_rmem", "4096 131072 6291456");
-    let check = tree.tune_for_target(&["audit", "--check"]).expect(2);
+    host.write("proc/sys/net/ipv4/tcp_rmem", "4096 131072 6291456");
+    let check = host.tune_for_target(&["audit", "--check"]).expect(2);
     assert!(check.text().starts_with("CRITICAL - ") && check.text().contains("T03"), "{}", check.text());
-    let text = tree.tune_for_target(&["audit", "--html", "page.html"]).expect(0).text();
+    let text = host.tune_for_target(&["audit", "--html", "page.html"]).expect(0).text();
     let place = |id: &str| text.find(id).unwrap_or_else(|| panic!("no {id} in {text}"));
     assert!(place("high") < place("medium") && place("T03") < place("T01"), "{text}");
     assert!(text.contains("dtn1") && text.contains("ens1") && text.contains(" differ ("), "{text}");
-    let page = fs::read_to_string(tree.client.path("page.html")).unwrap();
+    let page = fs::read_to_string(host.client.path("page.html")).unwrap();
     assert!(page.contains("T01") && page.contains("Not as wanted") && page.ends_with("</html>\n"));
     // A host that cannot be audited as requested is unknown.
-    let check = tree.tune(&["audit", "--check", "--nic", "nothing0"]).expect(3);
+    let check = host.tune(&["audit", "--check", "--nic", "nothing0"]).expect(3);
     assert!(check.text().starts_with("UNKNOWN - there is no NIC nothing0"), "{}", check.text());
 }
 
 #[test]
 fn a_plan_is_a_script_and_changes_nothing() {
-    let tree = Tree::new();
-    let before = tree.text("proc/sys/net/core/rmem_max");
-    let plan = tree.tune_for_target(&["plan"]).expect(0).text();
+    let host = RecordedHost::new();
+    let before = host.text("proc/sys/net/core/rmem_max");
+    let plan = host.tune_for_target(&["plan"]).expect(0).text();
     assert!(plan.starts_with("#!/bin/sh\n"), "{plan}");
     assert!(plan.contains(&format!("\n{{ sysctl -w net.core.rmem_max={WINDOW}\n}}")), "{plan}");
     assert!(plan.contains("\n# - 212992\n") && plan.contains(&format!("\n# + {WINDOW}\n")), "{plan}");
-    let script = tree.client.write("plan.sh", &plan);
+    let script = host.client.write("plan.sh", &plan);
     assert!(Command::new("sh").arg("-n").arg(script).status().unwrap().success(), "{plan}");
-    let diff = tree.tune_for_target(&["plan", "t01", "--diff"]).expect(0).text();
+    let diff = host.tune_for_target(&["plan", "t01", "--diff"]).expect(0).text();
     assert_eq!(diff, format!("  net.core.rmem_max\n- 212992\n+ {WINDOW}\n"));
-    assert_eq!(tree.text("proc/sys/net/core/rmem_max"), before);
+    assert_eq!(host.text("proc/sys/net/core/rmem_max"), before);
 }
 
 #[test]
 fn an_applied_change_can_be_undone_once() {
-    let tree = Tree::new();
-    tree.tune(&["undo"]).refused(1, &["nothing to undo"]);
-    let applied = tree.tune_for_target(&["apply", "T01", "--persist", "--json"]).expect(0).json();
+    let host = RecordedHost::new();
+    host.tune(&["undo"]).refused(1, &["nothing to undo"]);
+    let applied = host.tune_for_target(&["apply", "T01", "--persist", "--json"]).expect(0).json();
     assert_eq!((&applied["event"], &applied["changes"][0]["after"]), (&"tune_apply".into(), &WINDOW.into()));
-    assert_eq!(tree.text("proc/sys/net/core/rmem_max"), WINDOW);
-    assert!(tree.text("etc/sysctl.d/90-longhaul.conf").contains(&format!("net.core.rmem_max = {WINDOW}\n")));
-    let listed = tree.tune(&["undo", "--list"]).expect(0).text();
+    assert_eq!(host.text("proc/sys/net/core/rmem_max"), WINDOW);
+    assert!(host.text("etc/sysctl.d/90-longhaul.conf").contains(&format!("net.core.rmem_max = {WINDOW}\n")));
+    let listed = host.tune(&["undo", "--list"]).expect(0).text();
     assert!(listed.lines().count() == 1 && listed.contains("T01"), "{listed}");
     // Another host's values are not this one's.
-    tree.write("etc/machine-id", "fedcba9876543210\n");
-    tree.tune(&["undo"]).refused(4, &["another host", "0123456789abcdef"]);
-    tree.write("etc/machine-id", "0123456789abcdef\n");
-    tree.tune(&["undo"]).expect(0);
-    assert_eq!(tree.text("proc/sys/net/core/rmem_max"), "212992");
-    assert!(!tree.at("etc/sysctl.d/90-longhaul.conf").exists());
-    tree.tune(&["undo"]).refused(1, &["nothing to undo"]);
+    host.write("etc/machine-id", "fedcba9876543210\n");
+    host.tune(&["undo"]).refused(4, &["another host", "0123456789abcdef"]);
+    host.write("etc/machine-id", "0123456789abcdef\n");
+    host.tune(&["undo"]).expect(0);
+    assert_eq!(host.text("proc/sys/net/core/rmem_max"), "212992");
+    assert!(!host.at("etc/sysctl.d/90-longhaul.conf").exists());
+    host.tune(&["undo"]).refused(1, &["nothing to undo"]);
 }
 
 #[test]
 fn applying_every_rule_needs_yes() {
-    let tree = Tree::new();
-    let refused = tree.tune_for_target(&["apply"]).expect(2);
+    let host = RecordedHost::new();
+    let refused = host.tune_for_target(&["apply"]).expect(2);
     assert!(refused.err.contains("+ 375000000") && refused.err.contains("--yes"), "{}", refused.err);
-    assert_eq!(tree.text("proc/sys/net/core/rmem_max"), "212992");
-    tree.tune_for_target(&["apply", "--yes"]).expect(0);
-    assert_eq!(tree.text("proc/sys/net/core/rmem_max"), WINDOW);
+    assert_eq!(host.text("proc/sys/net/core/rmem_max"), "212992");
+    host.tune_for_target(&["apply", "--yes"]).expect(0);
+    assert_eq!(host.text("proc/sys/net/core/rmem_max"), WINDOW);
     // What is as wanted is not changed again.
-    assert!(tree.tune_for_target(&["apply", "T01"]).expect(0).text().contains("nothing differs"));
+    assert!(host.tune_for_target(&["apply", "T01"]).expect(0).text().contains("nothing differs"));
 }
 
 #[test]
 fn an_invalid_option_is_refused() {
-    let tree = Tree::new();
-    tree.tune_for_target(&["apply", "T1"]).refused(2, &["no rule T1", "T01"]);
-    tree.tune_for_target(&["plan", "X99"]).refused(2, &["no rule X99", "nearest"]);
-    tree.tune(&["audit", "--nic", "eth7"]).refused(2, &["eth7", "ens1"]);
-    tree.tune(&["audit", "--disk", "/nowhere"]).refused(2, &["no disk is known for /nowhere"]);
-    tree.tune(&["undo", "yesterday"]).refused(2, &["no snapshot yesterday", "--list"]);
+    let host = RecordedHost::new();
+    host.tune_for_target(&["apply", "T1"]).refused(2, &["no rule T1", "T01"]);
+    host.tune_for_target(&["plan", "X99"]).refused(2, &["no rule X99", "nearest"]);
+    host.tune(&["audit", "--nic", "eth7"]).refused(2, &["eth7", "ens1"]);
+    host.tune(&["audit", "--disk", "/nowhere"]).refused(2, &["no disk is known for /nowhere"]);
+    host.tune(&["undo", "yesterday"]).refused(2, &["no snapshot yesterday", "--list"]);
     for (option, absurd) in
         [("--rate", "10"), ("--rate", "5Pbit/s"), ("--rate", "0Gbit/s"), ("--rtt", "0s"), ("--rtt", "5min")]
     {
-        let refused = tree.tune(&["audit", option, absurd]).expect(2);
+        let refused = host.tune(&["audit", option, absurd]).expect(2);
         assert!(refused.err.contains(option) && refused.err.contains(absurd), "{}", refused.err);
     }
     // What only a person can change is shown, not tried.
     let manual = rules().unwrap().into_iter().find(|rule| rule.set == ChangeMethod::Manual).unwrap().id;
-    tree.tune_for_target(&["apply", &manual]).refused(1, &[manual.as_str(), "by hand"]);
+    host.tune_for_target(&["apply", &manual]).refused(1, &[manual.as_str(), "by hand"]);
 }
 
 #[test]

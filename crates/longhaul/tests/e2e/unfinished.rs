@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::client::{Client, words};
 use crate::node::{Node, Setup};
 
-/// The names of a directory's and of a node's unfinished files, and of those that are sent to other servers.
+/// Names of an unfinished file in a directory or at a node, and of one that is sent to another server.
 const PART: &str = ".longhaul-0123abcd.part";
 const UPLOAD: &str = ".longhaul-1f-ab.upload";
 

@@ -46,10 +46,10 @@ fn unknown_protocols_are_rejected_and_leave_nothing() {
     let join = |stream: u32| [b"LHS1", &[7; 16][..], &stream.to_be_bytes(), &[1], &[0; 32]].concat();
     std::thread::scope(|scope| {
         for garbage in [&b"\0\0\0\0"[..], b"hello\r\n", b"SSH-2.0-OpenSSH_9.6\r\n", &[0xff; 4096], b"\x16\x09garbage"] {
-            // It hangs up; whether by an end or a reset is up to what was not read.
+            // The node hangs up: by an end, or by a reset where it had not read all.
             scope.spawn(move || drop(answer(node, garbage)));
         }
-        // Something that begins like TLS, like a stream.
+        // Bytes that begin like TLS, and joins of streams without a session.
         scope.spawn(|| {
             let says = [&b"\x16\x03\x01\x40\x00"[..], &[0x41; 0x4000]].concat();
             assert!(answer(node, &says).is_ok_and(|out| out.len() < 64));
@@ -164,7 +164,7 @@ fn client_that_never_reads() {
     let path = model::RelPath::parse(b"many").unwrap();
     let place = || model::locator::NodePlace::Path { export: "data".into(), path: path.clone() };
     raw_client.send(&wire::Frame::Ask(1, wire::frame::Request::List(place())));
-    // Nothing of the answer is read: the client's buffers fill, then the node's, and then only time helps.
+    // Nothing of the answer is read: the client's buffers fill, then the node's, and then only a time limit ends the session.
     until("it gives up on the client", Duration::from_secs(300), || node.descriptors() <= descriptors);
 }
 

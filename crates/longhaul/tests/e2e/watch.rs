@@ -137,11 +137,11 @@ fn counters_of_an_interface_are_read_and_resume_after_a_restart() {
     dir.write("counters.csv", counted(8));
     hub.restart();
     let member = hub.with_key(&key);
-    until("it is read on from where it was", LONG, || rows(&member).len() == 7);
+    until("the new rows of the file are read", LONG, || rows(&member).len() == 7);
     assert!(rows(&member).iter().all(|row| row[1] == 1e9), "no row is missing, and none is there twice");
 }
 
-/// A path for datagrams that loses one of several in the forward direction, once it is switched on.
+/// A path for datagrams that loses every `one_of`th one in the forward direction, and none where that is 0.
 struct LossyPath {
     at: SocketAddr,
     over: Arc<AtomicBool>,

@@ -111,8 +111,8 @@ fn a_token_opens_exactly_its_scopes() {
     ];
     for (token, method, target, status) in table {
         let body: &[u8] = if method == "PUT" { b"put" } else { b"" };
-        let asker = HttpsClient::bearer(token).with("Depth", "0");
-        let answer = asker.ask(&node, method, target, body);
+        let https_client = HttpsClient::bearer(token).with("Depth", "0");
+        let answer = https_client.ask(&node, method, target, body);
         assert_eq!(answer.status, status, "{method} {target}: {answer:?}");
         assert_eq!(answer.challenge().contains("insufficient_scope"), status == 403, "{answer:?}");
         let encoded = token.replace('.', "%2E");
@@ -162,24 +162,24 @@ fn an_invalid_token_opens_nothing() {
 #[test]
 fn open_exports_stay_open_beside_closed_ones() {
     let node = node(POLICY);
-    let nobody = HttpsClient::default();
-    assert_eq!(nobody.get(&node, "/public/f").body, "open");
-    assert_eq!(nobody.get(&node, "/nowhere/f").status, 404);
+    let anonymous = HttpsClient::default();
+    assert_eq!(anonymous.get(&node, "/public/f").body, "open");
+    assert_eq!(anonymous.get(&node, "/nowhere/f").status, 404);
     for target in ["/data/store/a/f", "/data/"] {
-        let answer = nobody.get(&node, target);
+        let answer = anonymous.get(&node, target);
         assert_eq!(answer.status, 401, "{target}");
         assert!(answer.challenge().contains("Bearer realm") && !answer.challenge().contains("error="), "{answer:?}");
     }
-    let root = nobody.get(&node, "/");
+    let root = anonymous.get(&node, "/");
     assert!(root.body.contains("public") && !root.body.contains("data"), "{root:?}");
-    let read_only = nobody.ask(&node, "PUT", "/public/g", b"x");
+    let read_only = anonymous.ask(&node, "PUT", "/public/g", b"x");
     assert!(
         read_only.status == 403 && read_only.body.contains("read-only"),
         "no client may, so no credential is requested"
     );
     let closed = crate::https::setup("").start();
-    assert_eq!((nobody.get(&closed, "/").status, nobody.get(&closed, "/public/f").status), (401, 401));
-    assert_eq!(nobody.ask(&closed, "OPTIONS", "/", b"").status, 200);
+    assert_eq!((anonymous.get(&closed, "/").status, anonymous.get(&closed, "/public/f").status), (401, 401));
+    assert_eq!(anonymous.ask(&closed, "OPTIONS", "/", b"").status, 200);
 }
 
 #[test]
@@ -193,7 +193,11 @@ fn a_certificate_identifies_a_client_by_its_name() {
     let denied = robot.ask(&node, "DELETE", "/data/other", b"");
     assert!(denied.status == 403 && denied.body.contains("/O=Example/CN=Robot"), "{denied:?}");
     let other = named(&[(DnType::OrganizationName, "Example"), (DnType::CommonName, "Robot/CN=x")]);
-    assert_eq!(other.get(&node, "/data/other").status, 404, "what is not for it is not there for it");
+    assert_eq!(
+        other.get(&node, "/data/other").status,
+        404,
+        "a path that the certificate does not open counts as missing"
+    );
     // A narrow token limits also a client that has a certificate besides.
     let both =
         HttpsClient { certificate: robot.certificate.clone(), ..HttpsClient::bearer(&scoped("storage.read:/a")) };
@@ -205,7 +209,7 @@ fn macaroons_are_issued_narrowed_and_end_with_their_key() {
     let node = node(POLICY);
     let key = node.grant(&["--export", "data", "--path", "dir", "--write"]);
     let body = br#"{"caveats":["activity:DOWNLOAD,LIST,UPLOAD"],"validity":"PT10M"}"#;
-    let typed = |asker: HttpsClient| asker.with("Content-Type", "application/macaroon-request");
+    let typed = |https_client: HttpsClient| https_client.with("Content-Type", "application/macaroon-request");
     let holder = typed(HttpsClient::bearer(&key));
     let made = holder.ask(&node, "POST", "/data/dir", body);
     assert_eq!(made.status, 200, "{made:?}");
@@ -254,10 +258,10 @@ fn macaroons_are_issued_narrowed_and_end_with_their_key() {
 #[test]
 fn macaroons_end_with_the_credential_of_their_issue() {
     let node = node(POLICY);
-    let made = |asker: HttpsClient, at: &str| {
-        let asker = asker.with("Content-Type", "application/macaroon-request");
+    let made = |https_client: HttpsClient, at: &str| {
+        let https_client = https_client.with("Content-Type", "application/macaroon-request");
         let body = br#"{"caveats":["activity:DOWNLOAD"],"validity":"PT10M"}"#;
-        let answer = asker.ask(&node, "POST", at, body);
+        let answer = https_client.ask(&node, "POST", at, body);
         assert_eq!(answer.status, 200, "{answer:?}");
         HttpsClient::bearer(answer.json()["macaroon"].as_str().unwrap())
     };
@@ -265,12 +269,12 @@ fn macaroons_end_with_the_credential_of_their_issue() {
     let by_name =
         made(HttpsClient { certificate: Some(certificate(&[], &names)), ..HttpsClient::default() }, "/data/dir");
     let by_scope = made(HttpsClient::bearer(&scoped("storage.read:/a")), "/data/store/a");
-    let status = |asker: &HttpsClient, at: &str| asker.get(&node, at).status;
+    let status = |https_client: &HttpsClient, at: &str| https_client.get(&node, at).status;
     assert_eq!((status(&by_name, "/data/dir/f"), status(&by_scope, "/data/store/a/f")), (200, 200));
     let file = node.state().join("access.toml");
     fs::write(&file, POLICY.replace("CN=Robot", "CN=Another")).unwrap();
     until("the rule is removed", LONG, || status(&by_name, "/data/dir/f") == 401);
-    assert!(by_name.get(&node, "/data/dir/f").body.contains("gives nothing here any more"));
+    assert!(by_name.get(&node, "/data/dir/f").body.contains("was made from no longer exist"));
     assert_eq!(status(&by_scope, "/data/store/a/f"), 200, "its issuer is there");
     fs::write(&file, POLICY.replace("https://issuer.example/", "https://another.example/")).unwrap();
     until("the issuer is removed", LONG, || status(&by_scope, "/data/store/a/f") == 401);
@@ -376,9 +380,9 @@ fn the_policy_changes_while_the_node_runs() {
         (people, "native", "ask", "allowed"),
     ] {
         let is_it = |line: &Value| line["by"] == by && line["action"] == action && line["outcome"] == outcome;
-        until(&format!("{name} has {by} {action} {outcome}"), LONG, || trail(&node, name).iter().any(is_it));
+        until(&format!("{name} has {by} {action} {outcome}"), LONG, || audit_log(&node, name).iter().any(is_it));
     }
-    assert!(trail(&node, people).iter().all(|line| line["who"] != "nobody" && line["outcome"] == "allowed"));
+    assert!(audit_log(&node, people).iter().all(|line| line["who"] != "nobody" && line["outcome"] == "allowed"));
     assert_not_written(&node, &[key]);
     node.kill();
     fs::write(&file, "[[allow]]\nanyone = 7\n").unwrap();
@@ -388,7 +392,7 @@ fn the_policy_changes_while_the_node_runs() {
 }
 
 /// The lines of the audit log.
-fn trail(node: &Node, name: &str) -> Vec<Value> {
+fn audit_log(node: &Node, name: &str) -> Vec<Value> {
     let text = fs::read_to_string(node.state().join(name)).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -396,15 +400,15 @@ fn trail(node: &Node, name: &str) -> Vec<Value> {
 #[test]
 fn the_audit_log_names_both_ends_and_no_secret() {
     let node = node(POLICY);
-    let asker = HttpsClient::bearer(&scoped("storage.read:/ storage.modify:/"));
+    let https_client = HttpsClient::bearer(&scoped("storage.read:/ storage.modify:/"));
     let long = "x".repeat(3000);
     let from = format!("https://me:hidden@127.0.0.1:9/f?authz=hidden&x={long}");
-    assert!(asker.with("Source", &from).ask(&node, "COPY", "/data/store/new", b"").status >= 400);
-    let asker = HttpsClient::bearer(&scoped("storage.read:/ storage.modify:/"));
+    assert!(https_client.with("Source", &from).ask(&node, "COPY", "/data/store/new", b"").status >= 400);
+    let https_client = HttpsClient::bearer(&scoped("storage.read:/ storage.modify:/"));
     let to = format!("https://127.0.0.1:{}/data/store/a/g", node.port);
-    asker.with("Destination", &to).ask(&node, "MOVE", "/data/store/a/f", b"");
+    https_client.with("Destination", &to).ask(&node, "MOVE", "/data/store/a/f", b"");
     let other = |action: &str| {
-        let line = || trail(&node, "audit.jsonl").into_iter().find(|line| line["action"] == action);
+        let line = || audit_log(&node, "audit.jsonl").into_iter().find(|line| line["action"] == action);
         // Written when the answer has been sent.
         until_some(action, LONG, line)["other"].as_str().unwrap().to_owned()
     };

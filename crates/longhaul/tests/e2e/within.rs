@@ -63,7 +63,7 @@ fn a_sibling_with_the_same_prefix_is_not_within() {
         client.run(words!["cp", "-r", tree, to]).expect(0);
         client.run(words!["cp", "-r", node.at("data/t"), to]).expect(0);
     }
-    // A part of a tree may be copied beside it, and out into what it is a part of.
+    // A part of a tree may be copied beside itself, and into a directory above the tree.
     client.run(words!["cp", "-r", tree.join("d5"), tree.join("d1")]).expect(0);
     client.run(words!["cp", "-r", tree.join("d1"), node.at("data")]).expect(0);
 }

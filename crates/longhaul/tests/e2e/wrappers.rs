@@ -1,4 +1,4 @@
-//! Tests that start themselves again below another program: in a namespace of their own, or as an ordinary user.
+//! Tests that start themselves again under a wrapper program: in a namespace of their own, or as an ordinary user.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,20 +17,20 @@ const NOBODY: &[&str] = &["setpriv", "--reuid", "65534", "--regid", "65534", "--
 /// Runs the body of the named test in a namespace in which it may mount; the mounts end with it.
 pub fn with_mounts(test: &str, body: fn()) {
     let root = rustix::process::geteuid().is_root();
-    below(if root { NAMESPACE } else { USER_NAMESPACE }, test, body);
+    run_in_wrapper(if root { NAMESPACE } else { USER_NAMESPACE }, test, body);
 }
 
 /// Runs the body of the named test in a network of its own.
 pub fn with_network(test: &str, body: fn()) {
-    below(NETWORK, test, body);
+    run_in_wrapper(NETWORK, test, body);
 }
 
 /// Runs the body of the named test as an ordinary user, who may not read everything.
 pub fn as_nobody(test: &str, body: fn()) {
-    if rustix::process::geteuid().is_root() { below(NOBODY, test, body) } else { body() }
+    if rustix::process::geteuid().is_root() { run_in_wrapper(NOBODY, test, body) } else { body() }
 }
 
-fn below(wrapper: &[&str], test: &str, body: fn()) {
+fn run_in_wrapper(wrapper: &[&str], test: &str, body: fn()) {
     if std::env::var_os(INSIDE).is_some() {
         return body();
     }

@@ -47,7 +47,7 @@ pub fn all() -> Vec<Case> {
     .concat()
 }
 
-/// Bytes that are not the same twice.
+/// Bytes in which no block repeats.
 pub fn pattern(bytes: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ bytes as u64;
     // One block is computed and copied, with its number in front: this is compiled without optimisation.

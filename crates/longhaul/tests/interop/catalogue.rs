@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::case::Case;
 use crate::clients::ClientOutput;
 use crate::context::CaseContext;
-use crate::fts::stage::{HubWithNodes, environment};
+use crate::fts::hub_with_nodes::{HubWithNodes, environment};
 use crate::node::Node;
 use crate::tokens::{AUDIENCE, ISSUER};
 
@@ -91,7 +91,7 @@ pub const CASES: &[Case] = &[
 /// A hub, nodes that admit anonymous clients, and Rucio's client.
 struct Client<'a> {
     context: &'a CaseContext<'a>,
-    stage: HubWithNodes<'a>,
+    hub: HubWithNodes<'a>,
 }
 
 impl<'a> Client<'a> {
@@ -99,12 +99,12 @@ impl<'a> Client<'a> {
         environment("rucio");
         let nodes: Vec<Node> = (0..nodes).map(|_| Node::open()).collect();
         nodes.iter().for_each(|node| fs::create_dir(node.data("c")).unwrap());
-        Client { context, stage: HubWithNodes::of(context, nodes, &[]) }
+        Client { context, hub: HubWithNodes::with_nodes(context, nodes, &[]) }
     }
 
     /// Runs a command of Rucio's as a user with a key.
     fn by(&self, account: &str, key: &str, words: &[&str]) -> ClientOutput {
-        let host = format!("{}/rucio", self.stage.url.replace("https://", "http://"));
+        let host = format!("{}/rucio", self.hub.url.replace("https://", "http://"));
         let login = format!(
             "rucio_host = {host}\nauth_host = {host}\nauth_type = userpass\nusername = {account}\npassword = {key}\n"
         );
@@ -113,7 +113,7 @@ impl<'a> Client<'a> {
 
     /// Runs a command of Rucio's over TLS, with these settings of the login.
     fn over_tls(&self, login: &str, more: &[(&str, &str)], words: &[&str]) -> ClientOutput {
-        let (host, ca) = (format!("{}/rucio", self.stage.url), self.context.world.pki.ca.display());
+        let (host, ca) = (format!("{}/rucio", self.hub.url), self.context.world.pki.ca.display());
         let login = format!("rucio_host = {host}\nauth_host = {host}\nca_cert = {ca}\n{login}");
         self.logged_in("somebody", &login, more, words)
     }
@@ -139,17 +139,17 @@ impl<'a> Client<'a> {
     }
 
     fn ann(&self, words: &[&str]) -> ClientOutput {
-        self.by("ann", &self.stage.user, words)
+        self.by("ann", &self.hub.user, words)
     }
 
     fn root(&self, words: &[&str]) -> ClientOutput {
-        self.by("root", &self.stage.admin, words)
+        self.by("root", &self.hub.admin, words)
     }
 
     /// Waits until a file of a node's storage has these bytes.
     #[track_caller]
     fn until_there(&self, node: usize, name: &str, bytes: &[u8]) {
-        let path = self.stage.nodes[node].data(&format!("c/{name}"));
+        let path = self.hub.nodes[node].data(&format!("c/{name}"));
         let begun = Instant::now();
         while !fs::read(&path).is_ok_and(|found| found == bytes) {
             assert!(begun.elapsed() < Duration::from_secs(60), "{name} does not come to n{node}");
@@ -163,7 +163,7 @@ fn login(context: &CaseContext) {
     client.ann(&["ping"]).expect_success().expect_text("41.5.1");
     client.ann(&["whoami"]).expect_success().expect_text("account    : ann").expect_text("ACTIVE");
     client
-        .by("bob", &client.stage.user, &["did", "list", "user.bob:*"])
+        .by("bob", &client.hub.user, &["did", "list", "user.bob:*"])
         .expect_failure()
         .expect_text("that is the key of ann");
     client.by("eve", "nonsense", &["did", "list", "user.eve:*"]).expect_failure().expect_text("Cannot authenticate");
@@ -333,7 +333,7 @@ fn bad(context: &CaseContext) {
     while !is_known() {
         assert!(begun.elapsed() < Duration::from_secs(60), "the rule is never fulfilled");
     }
-    fs::write(client.stage.nodes[1].data("c/user/ann/f.ms"), b"flipped").unwrap();
+    fs::write(client.hub.nodes[1].data("c/user/ann/f.ms"), b"flipped").unwrap();
     let list = context.write("lfns", b"f.ms");
     let words = [
         "replica",

@@ -62,12 +62,12 @@ impl ClientOutput {
     /// Asserts that it ended with success.
     #[track_caller]
     pub fn expect_success(self) -> ClientOutput {
-        self.with(0)
+        self.expect_code(0)
     }
 
     /// Asserts that it ended with this code.
     #[track_caller]
-    pub fn with(self, code: i32) -> ClientOutput {
+    pub fn expect_code(self, code: i32) -> ClientOutput {
         assert_eq!(self.code, code, "{self:#?}");
         self
     }
@@ -163,7 +163,7 @@ impl Reply {
 
     /// Asserts that a header contains this, in any case of letters.
     #[track_caller]
-    pub fn has(self, name: &str, part: &str) -> Reply {
+    pub fn expect_header_part(self, name: &str, part: &str) -> Reply {
         let value = self.header(name).unwrap_or_default();
         assert!(value.to_lowercase().contains(&part.to_lowercase()), "{name} without {part:?}: {self:#?}");
         self
@@ -171,14 +171,14 @@ impl Reply {
 
     /// Asserts that a header is exactly this.
     #[track_caller]
-    pub fn with(self, name: &str, value: &str) -> Reply {
+    pub fn expect_header(self, name: &str, value: &str) -> Reply {
         assert_eq!(self.header(name).as_deref(), Some(value), "{name}: {self:#?}");
         self
     }
 
     /// Asserts that the body is exactly this.
     #[track_caller]
-    pub fn of(self, body: &[u8]) -> Reply {
+    pub fn expect_body(self, body: &[u8]) -> Reply {
         assert!(self.body == body, "another body: {self:#?}");
         self
     }

@@ -37,7 +37,7 @@ pub struct ServerDir<'a> {
 
 impl<'a> CaseContext<'a> {
     /// Makes the context of a case.
-    pub fn set(case: &Case, world: &'a TestBed) -> CaseContext<'a> {
+    pub fn new(case: &Case, world: &'a TestBed) -> CaseContext<'a> {
         let dir = tempfile::Builder::new().prefix("interop-case-").tempdir().unwrap();
         CaseContext { world, name: case.id().replace('/', "-"), dir, runs: AtomicU32::new(0) }
     }
@@ -162,7 +162,7 @@ impl<'a> CaseContext<'a> {
         let ca = self.world.pki.ca.display().to_string();
         let mut all = vec!["curl", "-sS", "--cacert", &ca, "-D", &head_text, "-o", &body_text];
         all.extend(words);
-        let seen = run(self.command(&all, &[]), &files).with(code);
+        let seen = run(self.command(&all, &[]), &files).expect_code(code);
         Reply::read(seen, &head, &body)
     }
 

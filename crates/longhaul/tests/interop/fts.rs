@@ -3,11 +3,11 @@
 
 mod bindings;
 mod commands;
+pub mod hub_with_nodes;
 #[path = "../../../hub/tests/servers/postgres.rs"]
 #[allow(dead_code, reason = "the end-to-end tests need more of it")]
 mod postgres;
 mod rucio;
-pub mod stage;
 
 use crate::case::Case;
 

@@ -22,11 +22,11 @@ mod fts;
 #[path = "../e2e/node.rs"]
 #[allow(dead_code, reason = "the end-to-end tests need more of it")]
 mod node;
-mod ours;
 mod pki;
 mod runner;
 mod slow;
 mod table;
+mod test_nodes;
 mod tokens;
 #[path = "../e2e/wait.rs"]
 #[allow(dead_code, reason = "the end-to-end tests need more of it")]

@@ -92,14 +92,14 @@ impl Pki {
             host: sign("localhost", host, ExtendedKeyUsagePurpose::ServerAuth),
             alice: sign("alice", Vec::new(), ExtendedKeyUsagePurpose::ClientAuth),
             mallory: sign("mallory", Vec::new(), ExtendedKeyUsagePurpose::ClientAuth),
-            directory: hashed(dir, &ca),
+            directory: hashed_directory(dir, &ca),
             ca,
         }
     }
 }
 
 /// The directory of authorities that OpenSSL and Globus know: by the hash of the name, with a signing policy beside it.
-fn hashed(dir: &Path, ca: &Path) -> PathBuf {
+fn hashed_directory(dir: &Path, ca: &Path) -> PathBuf {
     let output = Command::new("openssl").args(["x509", "-noout", "-hash", "-in"]).arg(ca).output();
     let output = output.expect("openssl is not installed (scripts/setup.sh installs it)");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

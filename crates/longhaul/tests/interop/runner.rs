@@ -61,59 +61,59 @@ impl Options {
 }
 
 thread_local! {
-    static LAST_WORDS: RefCell<String> = const { RefCell::new(String::new()) };
+    static PANIC_MESSAGE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
 /// Runs all cases; returns whether none failed.
 pub fn run(cases: &[Case], options: &Options) -> bool {
     println!("\nrunning {} cases", cases.len());
     let started = Instant::now();
-    std::panic::set_hook(Box::new(|info| LAST_WORDS.with(|words| *words.borrow_mut() = info.to_string())));
+    std::panic::set_hook(Box::new(|info| PANIC_MESSAGE.with(|message| *message.borrow_mut() = info.to_string())));
     let world = match catch_unwind(|| TestBed::start(options.against_stock)) {
         Ok(world) => world,
         Err(_) => {
-            println!("the servers do not start: {}", LAST_WORDS.take());
+            println!("the servers do not start: {}", PANIC_MESSAGE.take());
             return false;
         }
     };
-    let endings = all(cases, &world, options);
+    let outcomes = run_all(cases, &world, options);
     let ended = catch_unwind(AssertUnwindSafe(|| drop(world)));
-    let count = |which: fn(&CaseOutcome) -> bool| endings.iter().filter(|ending| which(ending)).count();
-    let failed = count(|ending| matches!(ending, CaseOutcome::Failed(_)));
-    for (case, ending) in cases.iter().zip(&endings) {
-        if let CaseOutcome::Failed(why) = ending {
+    let count = |which: fn(&CaseOutcome) -> bool| outcomes.iter().filter(|outcome| which(outcome)).count();
+    let failed = count(|outcome| matches!(outcome, CaseOutcome::Failed(_)));
+    for (case, outcome) in cases.iter().zip(&outcomes) {
+        if let CaseOutcome::Failed(why) = outcome {
             println!("\n---- {} ----\n{why}", case.id());
         }
     }
     if ended.is_err() {
-        println!("\na node's log reports a panic: {}", LAST_WORDS.take());
+        println!("\na node's log reports a panic: {}", PANIC_MESSAGE.take());
     }
     println!(
         "\ncases: {} passed; {failed} failed; {} skipped; {} differ on a stock server; finished in {:.0} s",
-        count(|ending| *ending == CaseOutcome::Passed),
-        count(|ending| matches!(ending, CaseOutcome::Skipped(_))),
-        count(|ending| *ending == CaseOutcome::Differs),
+        count(|outcome| *outcome == CaseOutcome::Passed),
+        count(|outcome| matches!(outcome, CaseOutcome::Skipped(_))),
+        count(|outcome| *outcome == CaseOutcome::Differs),
         started.elapsed().as_secs_f64()
     );
-    let is_current = !options.is_complete() || failed > 0 || table::are_current(cases, &endings);
+    let is_current = !options.is_complete() || failed > 0 || table::are_current(cases, &outcomes);
     failed == 0 && is_current && ended.is_ok()
 }
 
-fn all(cases: &[Case], world: &TestBed, options: &Options) -> Vec<CaseOutcome> {
+fn run_all(cases: &[Case], world: &TestBed, options: &Options) -> Vec<CaseOutcome> {
     let next = AtomicUsize::new(0);
-    let endings = Mutex::new(vec![CaseOutcome::Passed; cases.len()]);
+    let outcomes = Mutex::new(vec![CaseOutcome::Passed; cases.len()]);
     let workers = std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 4));
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
                 while let Some((at, case)) = next_of(cases, &next) {
-                    let ending = judge(case, one(case, world), options);
-                    endings.lock().unwrap()[at] = ending;
+                    let outcome = judge(case, run_case(case, world), options);
+                    outcomes.lock().unwrap()[at] = outcome;
                 }
             });
         }
     });
-    endings.into_inner().unwrap()
+    outcomes.into_inner().unwrap()
 }
 
 fn next_of<'a>(cases: &'a [Case], next: &AtomicUsize) -> Option<(usize, &'a Case)> {
@@ -121,28 +121,28 @@ fn next_of<'a>(cases: &'a [Case], next: &AtomicUsize) -> Option<(usize, &'a Case
     cases.get(at).map(|case| (at, case))
 }
 
-fn one(case: &Case, world: &TestBed) -> CaseOutcome {
+fn run_case(case: &Case, world: &TestBed) -> CaseOutcome {
     if let Some(program) = case.programs().iter().find(|program| !is_there(program)) {
         return CaseOutcome::Skipped(format!("{program} is not installed (scripts/setup.sh installs it)"));
     }
     let result = catch_unwind(AssertUnwindSafe(|| {
-        let context = CaseContext::set(case, world);
+        let context = CaseContext::new(case, world);
         (case.run)(&context);
     }));
     match result {
         Ok(()) => CaseOutcome::Passed,
         Err(payload) => match payload.downcast::<Skip>() {
             Ok(skip) => CaseOutcome::Skipped(skip.0),
-            Err(_) => CaseOutcome::Failed(LAST_WORDS.take()),
+            Err(_) => CaseOutcome::Failed(PANIC_MESSAGE.take()),
         },
     }
 }
 
 /// Against a stock server, cases that it answers differently are not failures; a case that it now answers as it should
 /// is reported.
-fn judge(case: &Case, ending: CaseOutcome, options: &Options) -> CaseOutcome {
+fn judge(case: &Case, outcome: CaseOutcome, options: &Options) -> CaseOutcome {
     let id = case.id();
-    match (ending, case.stock.filter(|_| options.against_stock)) {
+    match (outcome, case.stock.filter(|_| options.against_stock)) {
         (CaseOutcome::Failed(why), Some(how)) => {
             println!("case {id} ... stock differs: {how} ({} …)", short(&why));
             CaseOutcome::Differs
@@ -155,9 +155,9 @@ fn judge(case: &Case, ending: CaseOutcome, options: &Options) -> CaseOutcome {
             skipped(&format!("interop {id}"), &why);
             CaseOutcome::Skipped(why)
         }
-        (ending, _) => {
-            println!("case {id} ... {}", if ending == CaseOutcome::Passed { "ok" } else { "FAILED" });
-            ending
+        (outcome, _) => {
+            println!("case {id} ... {}", if outcome == CaseOutcome::Passed { "ok" } else { "FAILED" });
+            outcome
         }
     }
 }

@@ -44,16 +44,16 @@ fn render(cases: &[Case]) -> String {
 }
 
 /// Writes the tables where that was ordered, else compares them with the results. Skipped cases cannot differ, and prevent writing.
-pub fn are_current(cases: &[Case], endings: &[CaseOutcome]) -> bool {
+pub fn are_current(cases: &[Case], outcomes: &[CaseOutcome]) -> bool {
     let is_current = |(document, is_of): &(&str, Mentions)| {
-        let (cases, endings): (Vec<Case>, Vec<CaseOutcome>) =
-            cases.iter().cloned().zip(endings.iter().cloned()).filter(|(case, _)| is_of(case.client)).unzip();
-        document_is_current(document, &cases, &endings)
+        let (cases, outcomes): (Vec<Case>, Vec<CaseOutcome>) =
+            cases.iter().cloned().zip(outcomes.iter().cloned()).filter(|(case, _)| is_of(case.client)).unzip();
+        document_is_current(document, &cases, &outcomes)
     };
     DOCUMENTS.iter().map(is_current).filter(|is_current| !is_current).count() == 0
 }
 
-fn document_is_current(document: &str, cases: &[Case], endings: &[CaseOutcome]) -> bool {
+fn document_is_current(document: &str, cases: &[Case], outcomes: &[CaseOutcome]) -> bool {
     let text = fs::read_to_string(path(document)).unwrap_or_default();
     let Some((head, rest)) = text.split_once(BEGIN) else {
         println!("{document} has no line {BEGIN}");
@@ -65,7 +65,7 @@ fn document_is_current(document: &str, cases: &[Case], endings: &[CaseOutcome]) 
     };
     let seen = render(cases);
     if std::env::var("LONGHAUL_WRITE_DOCS").is_ok_and(|wish| wish == "1") {
-        if endings.iter().any(|ending| *ending != CaseOutcome::Passed) {
+        if outcomes.iter().any(|outcome| *outcome != CaseOutcome::Passed) {
             println!("{document} is not written: not every case passed");
             return false;
         }

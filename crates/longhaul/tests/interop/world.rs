@@ -8,14 +8,14 @@ use tempfile::TempDir;
 use crate::clients::is_there;
 use crate::firefly::Collector;
 use crate::node::Node;
-use crate::ours::{self, NodeKind};
 use crate::pki::Pki;
+use crate::test_nodes::{self, NodeKind};
 use crate::tokens::Tokens;
 use crate::xrootd::Xrootd;
 
 /// The process of a server.
 pub enum Process {
-    Ours(Node),
+    Node(Node),
     Stock(Xrootd),
     /// Not installed.
     Absent,
@@ -30,9 +30,9 @@ pub struct Server {
 }
 
 impl Server {
-    fn ours(node: Node) -> Server {
+    fn of_node(node: Node) -> Server {
         let files = node.data("").parent().unwrap().to_owned();
-        Server { port: node.port, files, process: Process::Ours(node) }
+        Server { port: node.port, files, process: Process::Node(node) }
     }
 
     fn stock(pki: &Pki, tokens: Option<&Tokens>) -> Server {
@@ -53,7 +53,7 @@ impl Server {
     /// Makes a key for it, where it is a Longhaul node.
     pub fn grant(&self, options: &[&str]) -> Option<String> {
         match &self.process {
-            Process::Ours(node) => Some(node.grant(options)),
+            Process::Node(node) => Some(node.grant(options)),
             _ => None,
         }
     }
@@ -61,7 +61,7 @@ impl Server {
     /// Its log.
     pub fn log(&self) -> String {
         match &self.process {
-            Process::Ours(node) => node.log(),
+            Process::Node(node) => node.log(),
             Process::Stock(xrootd) => xrootd.log(),
             Process::Absent => String::new(),
         }
@@ -99,7 +99,7 @@ impl TestBed {
             if against_stock {
                 Server::stock(&pki, (kind == NodeKind::Closed).then_some(&tokens))
             } else {
-                Server::ours(ours::start(kind, &pki, &tokens, collector.address))
+                Server::of_node(test_nodes::start(kind, &pki, &tokens, collector.address))
             }
         };
         TestBed {

@@ -50,7 +50,7 @@ impl Xrootd {
             tokens.seed_scitokens(&dir.path().join("cache"));
         }
         let port = free_port();
-        let spawn = |dir: &Path, port| spawned(dir, pki, &key, port, tokens.is_some());
+        let spawn = |dir: &Path, port| spawn_xrootd(dir, pki, &key, port, tokens.is_some());
         let mut server = Xrootd { child: spawn(dir.path(), port), dir, port };
         // Another process may take a port before it does: then it ends at once.
         for _ in 0..4 {
@@ -94,8 +94,8 @@ impl Drop for Xrootd {
     }
 }
 
-fn spawned(dir: &Path, pki: &Pki, key: &Path, port: u16, asks_for_tokens: bool) -> Child {
-    fs::write(dir.join("xrootd.cfg"), configured(dir, pki, key, port, asks_for_tokens)).unwrap();
+fn spawn_xrootd(dir: &Path, pki: &Pki, key: &Path, port: u16, asks_for_tokens: bool) -> Child {
+    fs::write(dir.join("xrootd.cfg"), config_text(dir, pki, key, port, asks_for_tokens)).unwrap();
     if geteuid().is_root() {
         let chown = Command::new("chown").args(["-R", "nobody"]).arg(dir).status().unwrap();
         assert!(chown.success());
@@ -123,7 +123,7 @@ fn command(dir: &Path, pki: &Pki) -> Command {
     command
 }
 
-fn configured(dir: &Path, pki: &Pki, key: &Path, port: u16, asks_for_tokens: bool) -> String {
+fn config_text(dir: &Path, pki: &Pki, key: &Path, port: u16, asks_for_tokens: bool) -> String {
     let (certificate, key, authorities) = (plain(&pki.host.certificate), plain(key), plain(&pki.directory));
     let dir = plain(dir);
     let mut text = format!(

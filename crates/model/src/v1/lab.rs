@@ -13,7 +13,7 @@ pub struct Lab {
     pub lab: String,
     /// What carries the packets: `tun`.
     pub back_end: String,
-    /// Of the process that holds it.
+    /// The process that runs it.
     pub pid: u32,
     /// Since it came up.
     pub seconds: f64,
@@ -30,13 +30,13 @@ pub struct Lab {
 /// The process that carries the packets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LabEmulator {
-    /// Processor time of its thread, which includes the kernel's work for whoever receives.
+    /// Processor time of its thread, which includes the kernel's work for the receivers.
     pub cpu_s: f64,
-    /// Memory of packets on their way.
+    /// Memory of packets in flight.
     pub memory_bytes: u64,
-    /// The most of it.
+    /// The largest value of `memory_bytes`.
     pub memory_peak_bytes: u64,
-    /// Whether it runs before ordinary threads.
+    /// Whether it runs with real-time priority.
     pub real_time: bool,
     /// Packets that it had no room for.
     pub no_memory: u64,
@@ -44,7 +44,7 @@ pub struct LabEmulator {
     pub not_written: u64,
     /// Packets that the kernel dropped before it read them, or after it wrote them.
     pub device_dropped: u64,
-    /// Packets for nobody; answered by ICMP.
+    /// Packets to an address of no site; answered by ICMP.
     pub unroutable: u64,
     /// Packets whose TTL ended at a router; answered by ICMP.
     pub expired: u64,
@@ -67,16 +67,16 @@ pub struct LabSite {
     pub group: Option<String>,
 }
 
-/// One direction of a path or an uplink. Segments, unless said otherwise.
+/// One direction of a path or an uplink. Counts are segments, unless the name says `bytes`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LabLink {
-    /// Of the path, or of the site whose uplink it is.
+    /// The name of the path, or of the site whose uplink it is.
     pub name: String,
     /// `path` or `uplink`.
     pub kind: String,
-    /// From where; for an uplink's way in: `network`.
+    /// The site that sends; `network` for the inbound direction of an uplink.
     pub from: String,
-    /// To where; for an uplink's way out: `network`.
+    /// The site that receives; `network` for the outbound direction of an uplink.
     pub to: String,
     /// From 1, where the path has several members.
     pub member: Option<u32>,
@@ -114,9 +114,9 @@ pub struct LabLink {
     pub corrupted_silently: u64,
     /// Traffic of others that came to the bottleneck.
     pub cross_bytes: u64,
-    /// Waits for the bottleneck now.
+    /// Bytes in the queue of the bottleneck now.
     pub queue_bytes: u64,
-    /// The most that ever did.
+    /// The largest value of `queue_bytes`.
     pub queue_peak_bytes: u64,
     /// How late 99 % of the packets were written at most.
     pub late_p99_s: f64,

@@ -22,7 +22,7 @@ pub struct ProbeDocument<'a, T> {
     event: &'static str,
     test: &'static str,
     target: &'a str,
-    /// Both hosts, for tests whose results do not hold them already.
+    /// Both hosts, for tests whose results do not contain them.
     #[serde(skip_serializing_if = "Option::is_none")]
     hosts: Option<&'a host::Hosts>,
     #[serde(flatten)]
@@ -111,16 +111,16 @@ pub struct Flows {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
-    /// Answers STAMP, until it is over.
+    /// Answers STAMP packets, until the test is over.
     Reflect {
-        /// For so long at most.
+        /// The longest time that it does so.
         seconds: f64,
     },
     /// Receives one run.
     Receive {
         /// Its number, which is in each datagram.
         run: u32,
-        /// What is sent.
+        /// What the near end sends.
         order: udp::UdpOrder,
     },
     /// Sends one run.
@@ -130,21 +130,21 @@ pub enum Task {
         /// What is sent.
         order: udp::UdpOrder,
     },
-    /// Answers questions of some size.
+    /// Answers requests with as many bytes as each asks for.
     Answer {
         /// Number of the run.
         run: u32,
-        /// No answer is longer, bytes.
+        /// The longest answer, bytes.
         answer_bytes_max: u32,
-        /// For so long at most.
+        /// The longest time that it does so.
         seconds: f64,
     },
-    /// Answers the probes of somebody who explores the way here.
+    /// Answers the probes of the near end, which traces the path to here.
     Echo {
-        /// For so long at most.
+        /// The longest time that it does so.
         seconds: f64,
     },
-    /// Explores the way to the near end, which answers.
+    /// Traces the path to the near end, which answers.
     Explore(route::RouteOrder),
 }
 
@@ -153,7 +153,7 @@ pub enum Task {
 pub struct Failure {
     /// Whose fault that is.
     pub fault: Fault,
-    /// What, in words.
+    /// The reason, in words.
     pub why: String,
 }
 
@@ -178,7 +178,7 @@ pub enum FlowLine {
     Failed(Failure),
 }
 
-/// What came of the far end's part.
+/// The result of the far end's part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowsDone {
     /// The far end's host.
@@ -192,7 +192,7 @@ pub struct FlowsDone {
     /// What it answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered: Option<udp::UdpAnswered>,
-    /// What it found.
+    /// The route that it found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub route: Option<route::Route>,
 }
@@ -210,7 +210,7 @@ pub struct Disk {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DiskLine {
-    /// It goes on. Comes between the others, so that the end that measures notices when nobody listens any more.
+    /// The test still runs. Sent between the other lines, so that the end that measures notices when the reader has gone.
     Working,
     /// A point is done.
     Point(Box<disk::Point>),
@@ -220,21 +220,21 @@ pub enum DiskLine {
     Failed(Failure),
 }
 
-/// Within which bounds a node runs tests with its guests.
+/// The bounds that a node sets on the tests of its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// The longest test.
     pub seconds: f64,
-    /// Tests of one guest at once.
+    /// Tests of one client at once.
     pub tests: u32,
     /// What the tests of one address may move in a day, both directions.
     pub bytes_a_day: u64,
-    /// Of these, so many are left to who asks.
+    /// The part of these that the requester has left.
     pub bytes_left: u64,
-    /// Datagrams of guests without a key; 0 for no bound.
+    /// The highest rate of datagrams for clients without a key; 0 for no bound.
     pub anonymous_udp_bit_s: u64,
-    /// Which clock the node reads: a number that is the same where two ends are on one machine, started once; 0 where
-    /// nobody knows.
+    /// A number for the clock that the node reads: two ends on one machine have the same number until it is started again; 0 where it
+    /// is unknown.
     #[serde(default)]
     pub clock: u32,
 }

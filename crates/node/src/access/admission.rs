@@ -92,11 +92,11 @@ impl AccessControl {
         if let Some((grant, parent)) = self.delegations.check(id, secret, unix_seconds()) {
             return if self.is_holder_valid(&parent) { Ok(grant) } else { Err(refuse(&Denied::UnknownKey)) };
         }
-        let errands = self.state.transfer_grants().map_err(|e| unreadable(&e))?;
-        if let Ok(access) = errands.check(id, secret, unix_seconds()) {
+        let transfer_grants = self.state.transfer_grants().map_err(|e| unreadable(&e))?;
+        if let Ok(access) = transfer_grants.check(id, secret, unix_seconds()) {
             // The grant of the holder who requested the key may have been revoked since.
             return granted(access).and_then(|grant| match &grant.errand {
-                Some(errand) if self.is_holder_valid(&errand.parent) => Ok(grant),
+                Some(scope) if self.is_holder_valid(&scope.parent) => Ok(grant),
                 _ => Err(refuse(&Denied::UnknownKey)),
             });
         }
@@ -142,9 +142,9 @@ impl AccessControl {
         }
         match &grant.errand {
             None => self.grant(&grant.id).is_some(),
-            Some(errand) => {
+            Some(scope) => {
                 let known = self.state.transfer_grants().unwrap_or_default();
-                known.list.iter().any(|known| known.id == grant.id) && self.is_holder_valid(&errand.parent)
+                known.list.iter().any(|known| known.id == grant.id) && self.is_holder_valid(&scope.parent)
             }
         }
     }
@@ -180,9 +180,9 @@ impl AccessControl {
         if access.grant().is_some_and(|grant| !grant.is_for(&job, Some(path), options.delete.is_allowed())) {
             return Err(Refusal::new(Fault::Auth, "the access key is for another job"));
         }
-        self.allowed(access, Action::Create, place)?;
+        self.resolve(access, Action::Create, place)?;
         if options.delete.is_allowed() {
-            self.allowed(access, Action::Modify, place)?;
+            self.resolve(access, Action::Modify, place)?;
         }
         Ok(())
     }
@@ -223,12 +223,12 @@ impl AccessControl {
             }
             NodePlace::Null => (String::new(), None),
             NodePlace::Path { export, path } => {
-                self.allowed(access, Action::Create, place)?;
+                self.resolve(access, Action::Create, place)?;
                 (export.clone(), Some(path))
             }
             _ => return Err(Refusal::new(Fault::Config, format!("{place} cannot be written to"))),
         };
-        let may_replace = path.is_none() || self.allowed(access, Action::Modify, place).is_ok();
+        let may_replace = path.is_none() || self.resolve(access, Action::Modify, place).is_ok();
         let rights = if may_replace { Rights::Write } else { Rights::Create };
         let random = |_| Refusal::new(Fault::Local, "the node's system gives no random numbers");
         let (id, secret) = (engine::identity::random().map_err(random)?, engine::identity::random().map_err(random)?);
@@ -248,16 +248,16 @@ impl AccessControl {
     }
 
     fn store_transfer_grant(&self, grant: Grant, now: i64) -> Result<(), Refusal> {
-        let parent = grant.errand.as_ref().map(|errand| errand.parent.clone());
+        let parent = grant.errand.as_ref().map(|scope| scope.parent.clone());
         let keep = |grants: &mut Grants| {
             grants.list.retain(|g| g.expires.is_some_and(|expires| expires > now));
-            let of_parent = |g: &&Grant| g.errand.as_ref().map(|errand| &errand.parent) == parent.as_ref();
+            let of_parent = |g: &&Grant| g.errand.as_ref().map(|scope| &scope.parent) == parent.as_ref();
             let own = grants.list.iter().filter(of_parent).count();
-            let room = own < TRANSFER_KEYS_MAX.0 && grants.list.len() < TRANSFER_KEYS_MAX.1;
-            if room {
+            let has_room = own < TRANSFER_KEYS_MAX.0 && grants.list.len() < TRANSFER_KEYS_MAX.1;
+            if has_room {
                 grants.list.push(grant);
             }
-            room
+            has_room
         };
         if !self.state.change_transfer_grants(keep).map_err(|error| unwritable(&error))? {
             let reason = "too many keys for single jobs are in use; they end with their jobs";

@@ -94,20 +94,20 @@ impl LiveConfiguration {
 
     /// The changes of the exports since `before`, as text for the log; empty if there are none.
     pub fn changes_since(&self, before: &LiveConfiguration) -> String {
-        let mut said = Vec::new();
+        let mut changes = Vec::new();
         for ServedExport { export, .. } in &self.served {
             match before.export(&export.name).map(|served| &served.export) {
-                None => said.push(format!("{} is new", export.name)),
-                Some(old) if old.dir != export.dir => said.push(format!("{} is elsewhere", export.name)),
+                None => changes.push(format!("{} is new", export.name)),
+                Some(old) if old.dir != export.dir => changes.push(format!("{} is elsewhere", export.name)),
                 Some(old) if old.writable != export.writable => {
-                    said.push(format!("{} is {}", export.name, if export.writable { "rw" } else { "ro" }));
+                    changes.push(format!("{} is {}", export.name, if export.writable { "rw" } else { "ro" }));
                 }
                 Some(_) => {}
             }
         }
-        let gone = before.served.iter().map(|served| &served.export.name).filter(|name| self.export(name).is_none());
-        said.extend(gone.map(|name| format!("{name} is gone")));
-        said.join(", ")
+        let removed = before.served.iter().map(|served| &served.export.name).filter(|name| self.export(name).is_none());
+        changes.extend(removed.map(|name| format!("{name} is gone")));
+        changes.join(", ")
     }
 }
 

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use store::Store;
 
 use super::{AccessControl, refuse, storage};
-use crate::locks::{self, Submitted};
+use crate::locks::{self, SubmittedLocks};
 
 /// The reason for the refusal of a rename that leaves its export or the part of it that a credential opens.
 pub(crate) const RENAME_STAYS: &str =
@@ -32,19 +32,19 @@ pub(crate) struct ResolvedPath {
     /// The export lies on a remote server.
     pub is_remote: bool,
     /// The path below the export that the store is rooted at: no path in the store leads out of it.
-    pub ground: RelPath,
+    pub root: RelPath,
 }
 
 impl ResolvedPath {
     #[cfg(test)]
     pub fn of_test(store: Arc<dyn Store>, path: RelPath, dir: PathBuf) -> ResolvedPath {
-        ResolvedPath { store, path, dir, export: "data".into(), is_remote: false, ground: RelPath::root() }
+        ResolvedPath { store, path, dir, export: "data".into(), is_remote: false, root: RelPath::root() }
     }
 
     /// Whether a rename from here to `other` is one step: both lie in one export, and below the path that one permission opens. Only
     /// then are the two paths relative to the same store.
-    pub fn shares_ground(&self, other: &ResolvedPath) -> bool {
-        self.export == other.export && self.ground == other.ground
+    pub fn shares_root(&self, other: &ResolvedPath) -> bool {
+        self.export == other.export && self.root == other.root
     }
 }
 
@@ -66,24 +66,24 @@ pub(crate) fn check_name(action: Action, path: &RelPath) -> Result<(), Refusal> 
 type StorePath = (Arc<dyn Store>, RelPath);
 
 impl AccessControl {
-    /// The store and path behind a place, if the action is allowed there.
+    /// Resolves a place to a store and a path in it, if the action is allowed there.
     ///
     /// # Errors
     /// The credential does not allow the action, the export or path does not exist, or the path of the credential is a link.
-    pub fn allowed(&self, access: &Access, action: Action, place: &NodePlace) -> Result<ResolvedPath, Refusal> {
-        self.allowed_with(access, action, place, &Submitted::none())
+    pub fn resolve(&self, access: &Access, action: Action, place: &NodePlace) -> Result<ResolvedPath, Refusal> {
+        self.resolve_with(access, action, place, &SubmittedLocks::none())
     }
 
     /// The same for a principal that submits locks.
     ///
     /// # Errors
-    /// As for [`AccessControl::allowed`].
-    pub fn allowed_with(
+    /// As for [`AccessControl::resolve`].
+    pub fn resolve_with(
         &self,
         access: &Access,
         action: Action,
         place: &NodePlace,
-        submitted: &Submitted,
+        submitted: &SubmittedLocks,
     ) -> Result<ResolvedPath, Refusal> {
         let NodePlace::Path { export, path } = place else {
             let what = match place {
@@ -98,15 +98,15 @@ impl AccessControl {
         let served = served.ok_or_else(|| refuse(&Denied::NoExport(export.clone())))?;
         access.allow(action, export, served.export.writable, path).map_err(|e| refuse(&e))?;
         check_name(action, path)?;
-        let ground = access.ground(action, export, path);
-        let makes = action.changes() && !matches!(action, Action::Remove | Action::Overwrite);
+        let granted = access.ground(action, export, path);
+        let creates = action.changes() && !matches!(action, Action::Remove | Action::Overwrite);
         let store = if action.changes() {
             // Guarded before anything is opened: opening may create directories of the path.
             locks::guarded(&self.locks, Arc::clone(&served.store), export, submitted)
         } else {
             Arc::clone(&served.store)
         };
-        let (store, below) = open(&store, export, &ground, path, makes)?;
+        let (store, below) = open(&store, export, &granted, path, creates)?;
         let levels = path.as_bytes().len() - below.as_bytes().len();
         // The store is rooted at the part of the path in front of `below`.
         let rooted = path.as_bytes()[..levels].strip_suffix(b"/").unwrap_or(&path.as_bytes()[..levels]);
@@ -116,33 +116,33 @@ impl AccessControl {
             dir: served.export.dir.join(OsStr::from_bytes(rooted)),
             export: export.clone(),
             is_remote: served.export.remote_store.is_some(),
-            ground: ground.entry.unwrap_or(ground.prefix),
+            root: granted.entry.unwrap_or(granted.prefix),
         })
     }
 }
 
-/// The store of a ground, and the path in it.
+/// The store of a granted path, and the rest of `path` in it. With `creates`, missing directories are created.
 fn open(
     served: &Arc<dyn Store>,
     export: &str,
-    ground: &GrantedPath,
+    granted: &GrantedPath,
     path: &RelPath,
-    makes: bool,
+    creates: bool,
 ) -> Result<StorePath, Refusal> {
     let outside = || Refusal::new(Fault::Auth, "the access key is not for that path");
-    let below = path.below(&ground.prefix).ok_or_else(outside)?;
-    let (store, below) = if ground.prefix.is_root() {
+    let below = path.below(&granted.prefix).ok_or_else(outside)?;
+    let (store, below) = if granted.prefix.is_root() {
         (Arc::clone(served), below)
     } else {
-        open_prefix(served, export, ground, &below, makes)?
+        open_prefix(served, export, granted, &below, creates)?
     };
-    let Some(target) = &ground.entry else { return Ok((store, below)) };
-    // The one target of a transfer lies below the ground of the principal that ordered it, and is opened as for that principal.
-    let target = target.below(&ground.prefix).filter(|target| below.starts_with(target)).ok_or_else(outside)?;
+    let Some(target) = &granted.entry else { return Ok((store, below)) };
+    // The one target of a transfer lies below the granted path of the principal that ordered it, and is opened as for that principal.
+    let target = target.below(&granted.prefix).filter(|target| below.starts_with(target)).ok_or_else(outside)?;
     if target.is_root() {
         return Ok((store, below));
     }
-    if makes {
+    if creates {
         store::make_dirs(&*store, &target.parent()).map_err(|e| refuse(&e))?;
     }
     let (entry, at) = store::granted_entry(&store, &target, false, false).map_err(storage)?;
@@ -150,26 +150,26 @@ fn open(
     Ok((entry, at.join_path(&rest)))
 }
 
-/// The store at the path of a credential: a directory, which is created if `makes` is set, or the one entry.
+/// The store at the path of a credential: a directory, which is created if `creates` is set, or the one entry.
 fn open_prefix(
     store: &Arc<dyn Store>,
     export: &str,
-    ground: &GrantedPath,
+    granted: &GrantedPath,
     below: &RelPath,
-    makes: bool,
+    creates: bool,
 ) -> Result<StorePath, Refusal> {
-    let prefix = &ground.prefix;
+    let prefix = &granted.prefix;
     // The path of an entry that does not exist yet is a directory as soon as something is to lie below it.
-    let makes_dir = makes && (ground.opens != PathKind::Entry || !below.is_root());
-    let error = match store::granted_dir(store, prefix, makes_dir) {
+    let creates_dir = creates && (granted.opens != PathKind::Entry || !below.is_root());
+    let error = match store::granted_dir(store, prefix, creates_dir) {
         Ok(dir) => return Ok((dir, below.clone())),
         Err(error) => error,
     };
-    let may_be_created = error.is_not_found() && ground.opens == PathKind::Entry;
+    let may_be_created = error.is_not_found() && granted.opens == PathKind::Entry;
     if !may_be_created && !is_no_dir(&error) {
         return Err(storage(error));
     }
-    let (entry, at) = store::granted_entry(store, prefix, true, makes).map_err(storage)?;
+    let (entry, at) = store::granted_entry(store, prefix, true, creates).map_err(storage)?;
     if entry.stat(&at).is_ok_and(|entry| entry.meta.kind == model::Kind::Symlink) {
         let reason = format!(
             "{}/{prefix} is a symbolic link, and what a key, a token or a rule is for is never one: name the path that it leads to",

@@ -47,7 +47,7 @@ pub(super) fn write(store: &dyn Store, path: &RelPath, all: &[DeadProperty]) -> 
 ///
 /// # Errors
 /// Those of `replace`.
-pub(super) fn keeping(
+pub(super) fn replace_file(
     store: &dyn Store,
     path: &RelPath,
     replace: &mut dyn FnMut() -> store::Result<()>,

@@ -46,8 +46,8 @@ pub(crate) struct KeyReply {
 pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let Some((export, path)) = context.place()? else { return Err(refuse(404, "a key is for one file")) };
     // Before the body is read: the node does not wait for a client that may neither read nor write there.
-    if let Err(trouble) = context.resolved(Action::Read, &export, &path) {
-        context.resolved(Action::Create, &export, &path).map_err(|_| trouble)?;
+    if let Err(trouble) = context.resolve(Action::Read, &export, &path) {
+        context.resolve(Action::Create, &export, &path).map_err(|_| trouble)?;
     }
     let body = read_short_body(context.exchange, REQUEST_BYTES_MAX, "a request for a key")?;
     let request: KeyRequest =
@@ -59,11 +59,11 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
         ));
     }
     let action = if request.write { Action::Create } else { Action::Read };
-    let resolved = context.resolved(action, &export, &path)?;
+    let resolved = context.resolve(action, &export, &path)?;
     if resolved.store.is_dir(&resolved.path) {
         return Err(refuse(409, "a key is for one file, and this is a directory"));
     }
-    let replaces = request.write && context.resolved(Action::Overwrite, &export, &path).is_ok();
+    let replaces = request.write && context.resolve(Action::Overwrite, &export, &path).is_ok();
     let job = request.write.then_some(*request.job.as_bytes());
     let key = context.web.rules.delegate(context.access(), &export, &path, job, replaces)?;
     let reply = KeyReply { v: 1, key: key.expose_text(), export, path: STANDARD.encode(path.as_bytes()) };

@@ -87,7 +87,7 @@ fn below(context: &RequestContext<'_>, name: &str) -> Outcome<(String, RelPath)>
 
 fn make_dir(context: &RequestContext<'_>, name: &str) -> Outcome<()> {
     let (export, path) = below(context, name)?;
-    let resolved = context.resolved(Action::MakeDir, &export, &path)?;
+    let resolved = context.resolve(Action::MakeDir, &export, &path)?;
     if get::kind(&resolved)?.is_some() {
         return Err(refuse(409, format!("{name} is there already")));
     }
@@ -112,8 +112,8 @@ fn upload(context: &mut RequestContext<'_>, mut parts: Parts) -> Outcome<u64> {
         let Some(name) = head.file.filter(|name| !name.is_empty()) else { continue };
         let (export, path) = below(context, &name)?;
         context.target = file_in(&dir, &path);
-        let resolved = context.resolved(Action::Create, &export, &path)?;
-        if put::target(context, &resolved, false)?.is_some_and(|kind| kind != Kind::Dir) {
+        let resolved = context.resolve(Action::Create, &export, &path)?;
+        if put::existing_target(context, &resolved, false)?.is_some_and(|kind| kind != Kind::Dir) {
             return Err(refuse(
                 409,
                 format!("{name} is there already; remove it first, or give the file another name"),

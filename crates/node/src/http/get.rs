@@ -83,16 +83,19 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
         (true, true) => Action::List,
         (true, false) => Action::Read,
     };
-    let resolved = context.resolved(action, &export, &path)?;
+    let resolved = context.resolve(action, &export, &path)?;
     if resolved.store.is_dir(&resolved.path) {
         // The client is a node that copies files: the page of a directory is not a file.
         if context.request().headers.get("longhaul-offer").is_some() {
-            return Err(refuse(409, format!("{} is a directory; files are copied one by one", context.shown())));
+            return Err(refuse(409, format!("{} is a directory; files are copied one by one", context.shown_target())));
         }
         return page::directory(context, &*resolved.store, &resolved.path);
     }
     if context.target.is_dir {
-        return Err(refuse(404, format!("{} is not a directory, but the path ends with a slash", context.shown())));
+        return Err(refuse(
+            404,
+            format!("{} is not a directory, but the path ends with a slash", context.shown_target()),
+        ));
     }
     let source = resolved.store.open(&resolved.path)?;
     let stat = source.stat()?;

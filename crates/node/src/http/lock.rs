@@ -14,7 +14,7 @@ use super::tree::brief;
 use super::{get, now, put};
 use crate::access::ResolvedPath;
 use crate::http::short_body::read_short_body;
-use crate::locks::{self, LONGEST, Lock, OWNER_BYTES_MAX, Submitted};
+use crate::locks::{self, LONGEST, Lock, OWNER_BYTES_MAX, SubmittedLocks};
 
 /// A lock in the form of documents.
 pub(super) fn active(lock: Lock) -> document::ActiveLock {
@@ -79,12 +79,12 @@ pub(crate) fn lock(context: &mut RequestContext<'_>) -> Outcome {
 /// Resolves the path of a lock: an existing entry that the principal may overwrite, or a free name that it may create.
 fn resolved(context: &RequestContext<'_>, export: &str, path: &RelPath) -> Outcome<(Option<Kind>, ResolvedPath)> {
     let existing =
-        context.resolved(Action::Overwrite, export, path).and_then(|resolved| Ok((get::kind(&resolved)?, resolved)));
+        context.resolve(Action::Overwrite, export, path).and_then(|resolved| Ok((get::kind(&resolved)?, resolved)));
     match existing {
         Ok((Some(kind), resolved)) => Ok((Some(kind), resolved)),
         // A failed condition (`If`) is not a matter of rights.
         Err(Trouble::Refused(refused)) if !matches!(refused.status, 401 | 403 | 404) => Err(refused.into()),
-        _ => Ok((None, context.resolved(Action::Create, export, path)?)),
+        _ => Ok((None, context.resolve(Action::Create, export, path)?)),
     }
 }
 
@@ -102,7 +102,7 @@ fn make_empty(context: &RequestContext<'_>, resolved: &ResolvedPath) -> Outcome<
         return Err(refuse(403, "the root of what your credential opens cannot be created"));
     }
     if !resolved.store.is_dir(&resolved.path.parent()) {
-        return Err(refuse(409, format!("the parent directory of {} does not exist", context.shown())));
+        return Err(refuse(409, format!("the parent directory of {} does not exist", context.shown_target())));
     }
     let begun = put::begin(context, resolved, Some(0))?;
     let mtime: Timestamp = now();
@@ -122,7 +122,7 @@ fn refused(context: &RequestContext<'_>, why: locks::LockRefused) -> Trouble {
                  </D:no-conflicting-lock></D:error>\n",
                 web::markup::text(&root)
             );
-            tracing::debug!(target = context.shown(), root, "another lock conflicts");
+            tracing::debug!(target = context.shown_target(), root, "another lock conflicts");
             Refused::new(423, body).with("Content-Type", dav::multistatus::CONTENT_TYPE).into()
         }
     }
@@ -143,9 +143,9 @@ pub(crate) fn unlock(context: &mut RequestContext<'_>) -> Outcome {
     let token = token.ok_or_else(|| refuse(400, "UNLOCK names the lock: Lock-Token: <URI>"))?;
     let covering = context.web.rules.locks.covering(&export, &path);
     let Some(lock) = covering.into_iter().find(|lock| lock.token == token) else {
-        return Err(refuse(409, format!("no lock with this token holds {}", context.shown())));
+        return Err(refuse(409, format!("no lock with this token holds {}", context.shown_target())));
     };
-    let submitted = Submitted { holder: context.access().holder().to_owned(), tokens: vec![token] };
+    let submitted = SubmittedLocks { holder: context.access().holder().to_owned(), tokens: vec![token] };
     if lock.holder != submitted.holder || !context.web.rules.locks.release(&export, &path, &submitted) {
         return Err(refuse(403, "the lock belongs to another client"));
     }

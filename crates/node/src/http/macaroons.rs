@@ -153,7 +153,8 @@ fn refused(context: &RequestContext<'_>, denied: &Denied) -> Trouble {
 
 /// The answer of dCache and XrdMacaroons.
 fn macaroon(context: &RequestContext<'_>, path: &RelPath, issued: &Issued) -> Value {
-    let (origin, text) = (context.origin(), &issued.text);
+    let origin = context.origin();
+    let text = &issued.text;
     let target = location(&origin, path, context.target.is_dir, None);
     let secret = encode(text.as_bytes());
     json!({

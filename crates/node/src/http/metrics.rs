@@ -36,7 +36,7 @@ pub(super) fn answer_authenticated(context: &mut RequestContext<'_>) -> Outcome 
 pub(super) fn answer(web: &HttpService, exchange: &mut dyn Exchange, access: Option<&Access>) -> Outcome {
     let text = web
         .services
-        .numbers(access)
+        .metrics(access)
         .text()
         .map_err(|error| refuse(500, format!("the metrics cannot be written: {error}")))?;
     require_get(exchange)?;

@@ -56,7 +56,7 @@ fn session_actions(context: &RequestContext<'_>) -> PageActions {
     let is_known = !context.principal.is_anonymous;
     let in_session =
         context.web.authenticator.sessions.credential(context.request(), context.exchange.is_secure()).is_some();
-    PageActions { enters: !is_known, leaves: is_known && in_session, ..PageActions::default() }
+    PageActions { opens_session: !is_known, closes_session: is_known && in_session, ..PageActions::default() }
 }
 
 fn line(name: &Name, stat: &Stat) -> ListingRow {
@@ -84,7 +84,7 @@ pub(crate) fn directory(context: &mut RequestContext<'_>, store: &dyn Store, pat
     }
     let mut actions = session_actions(context);
     if let Some((export, below)) = context.place()? {
-        context.resolved(Action::List, &export, &below)?;
+        context.resolve(Action::List, &export, &below)?;
         let writable = context.web.rules.is_writable(&export) == Some(true);
         // The name stands for any new entry.
         let new_entry = Name::new(b"something").map_or_else(|_| below.clone(), |name| below.join(&name));

@@ -108,7 +108,7 @@ fn facts(store: &dyn Store, path: &RelPath, stat: Stat) -> Stat {
 /// Answers PROPFIND.
 pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let Some((export, path)) = context.place()? else { return root(context) };
-    let resolved = context.resolved(Action::Stat, &export, &path)?;
+    let resolved = context.resolve(Action::Stat, &export, &path)?;
     let stat = match resolved.store.stat(&resolved.path) {
         Ok(stat) => facts(&*resolved.store, &resolved.path, stat),
         Err(error) => return Err(error.into()),
@@ -116,7 +116,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let is_dir = stat.meta.kind == Kind::Dir;
     let depth = depth(context, is_dir)?;
     if is_dir && depth == Depth::One {
-        context.resolved(Action::List, &export, &path)?;
+        context.resolve(Action::List, &export, &path)?;
     }
     let ask = read_ask(context)?;
     let entries = (is_dir && depth == Depth::One).then(|| resolved.store.list(&resolved.path)).transpose()?;

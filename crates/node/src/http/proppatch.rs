@@ -66,7 +66,7 @@ struct EntryProperties {
 
 impl EntryProperties {
     /// Applies a change to these values; returns its outcome.
-    fn take(&mut self, change: &Change, is_dir: bool) -> ChangeOutcome {
+    fn apply(&mut self, change: &Change, is_dir: bool) -> ChangeOutcome {
         match (meaning(change.prop()), change) {
             (Meaning::DeadProperty, Change::Set(value)) => {
                 self.dead.retain(|dead| dead.prop != value.prop);
@@ -136,7 +136,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let Some((export, path)) = context.place()? else {
         return Err(refuse(403, "the root has no properties of its own"));
     };
-    let resolved = context.resolved(Action::Overwrite, &export, &path)?;
+    let resolved = context.resolve(Action::Overwrite, &export, &path)?;
     let body = read_short_body(context.exchange, dav::BODY_BYTES_MAX, "a PROPPATCH")?;
     let changes = proppatch::parse(&body).map_err(|e| refuse(e.status(), e.to_string()))?;
     let name_lock = context.web.unfinished.lock_name(&resolved);
@@ -150,7 +150,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
         dead: dead_properties::read(&*resolved.store, &resolved.path),
     };
     let mut plan = before.clone();
-    let mut outcomes: Vec<ChangeOutcome> = changes.iter().map(|change| plan.take(change, is_dir)).collect();
+    let mut outcomes: Vec<ChangeOutcome> = changes.iter().map(|change| plan.apply(change, is_dir)).collect();
     let all_accepted = outcomes.iter().all(|one| *one == ChangeOutcome::Made);
     if all_accepted && let Err(error) = plan.write_changes(&before, &*resolved.store, &resolved.path, &stat) {
         outcomes = vec![of_error(error)?; changes.len()];
@@ -196,25 +196,25 @@ mod tests {
     fn a_property_with_a_meaning_changes_the_entry() {
         let mut plan = EntryProperties { modified: Timestamp::default(), mode: 0o644, dead: Vec::new() };
         let date = "Sun, 06 Nov 1994 08:49:37 GMT";
-        assert_eq!(plan.take(&set(dav::DAV, "getlastmodified", date), false), ChangeOutcome::Made);
+        assert_eq!(plan.apply(&set(dav::DAV, "getlastmodified", date), false), ChangeOutcome::Made);
         assert_eq!(plan.modified.seconds, 784_111_777);
-        assert_eq!(plan.take(&set(dav::DAV, "lastmodified", " 7 "), false), ChangeOutcome::Made);
+        assert_eq!(plan.apply(&set(dav::DAV, "lastmodified", " 7 "), false), ChangeOutcome::Made);
         assert_eq!(plan.modified.seconds, 7);
-        assert_eq!(plan.take(&set(dav::DAV, "getlastmodified", "soon"), false), ChangeOutcome::Unusable);
-        assert_eq!(plan.take(&set(dav::APACHE, "executable", "T"), false), ChangeOutcome::Made);
+        assert_eq!(plan.apply(&set(dav::DAV, "getlastmodified", "soon"), false), ChangeOutcome::Unusable);
+        assert_eq!(plan.apply(&set(dav::APACHE, "executable", "T"), false), ChangeOutcome::Made);
         assert_eq!(plan.mode, 0o755);
-        assert_eq!(plan.take(&set(dav::APACHE, "executable", "T"), true), ChangeOutcome::Protected);
-        assert_eq!(plan.take(&set(dav::APACHE, "executable", "perhaps"), false), ChangeOutcome::Unusable);
-        assert_eq!(plan.take(&set(dav::DAV, "getetag", "x"), false), ChangeOutcome::Protected);
+        assert_eq!(plan.apply(&set(dav::APACHE, "executable", "T"), true), ChangeOutcome::Protected);
+        assert_eq!(plan.apply(&set(dav::APACHE, "executable", "perhaps"), false), ChangeOutcome::Unusable);
+        assert_eq!(plan.apply(&set(dav::DAV, "getetag", "x"), false), ChangeOutcome::Protected);
     }
 
     #[test]
     fn a_property_without_a_meaning_is_kept() {
         let mut plan = EntryProperties { modified: Timestamp::default(), mode: 0, dead: Vec::new() };
-        plan.take(&set("urn:z", "a", "1"), false);
-        plan.take(&set("urn:z", "b", "2"), false);
-        plan.take(&set("urn:z", "a", "3"), false);
-        plan.take(&Change::Remove(Prop { namespace: "urn:z".into(), name: "b".into() }), false);
+        plan.apply(&set("urn:z", "a", "1"), false);
+        plan.apply(&set("urn:z", "b", "2"), false);
+        plan.apply(&set("urn:z", "a", "3"), false);
+        plan.apply(&Change::Remove(Prop { namespace: "urn:z".into(), name: "b".into() }), false);
         assert_eq!(plan.dead.iter().map(|dead| dead.xml.as_str()).collect::<Vec<_>>(), ["3"]);
     }
 }

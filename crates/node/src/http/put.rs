@@ -29,23 +29,23 @@ const RESERVED_FROM: u64 = 1 << 20;
 /// Answers PUT.
 pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let Some((export, path)) = context.place()? else { return Err(refuse(405, "a file needs a name below an export")) };
-    let resolved = context.resolved(Action::Create, &export, &path)?;
-    let existing = target(context, &resolved, context.target.is_dir)?;
+    let resolved = context.resolve(Action::Create, &export, &path)?;
+    let existing = existing_target(context, &resolved, context.target.is_dir)?;
     if existing.is_some() {
-        context.resolved(Action::Overwrite, &export, &path)?;
+        context.resolve(Action::Overwrite, &export, &path)?;
     }
     conditions(context, &resolved, existing.is_some())?;
     check(context.request())?;
     let length = context.exchange.body_length();
-    room(&*resolved.store, &resolved.path, length.unwrap_or(0))?;
-    let mut promised = promised(&context.request().headers)?;
+    check_room(&*resolved.store, &resolved.path, length.unwrap_or(0))?;
+    let mut promised = promised_digests(&context.request().headers)?;
     let unfinished = begin(context, &resolved, length)?;
     let flow = context.begin_flow(false);
     let mut sums = receive(context, &*unfinished.0, &promised, &mut |context, into| {
         context.exchange.read(into).map_err(cut_short)
     })?;
     flow.end();
-    let in_trailers = self::promised(&context.exchange.trailers())?;
+    let in_trailers = promised_digests(&context.exchange.trailers())?;
     sums.complete(&*unfinished.0, &in_trailers)?;
     promised.extend(in_trailers);
     let (headers, replaced) = finish(context, &resolved, &*unfinished.0, &sums, &promised, existing.is_some())?;
@@ -71,15 +71,19 @@ pub(crate) fn conditions(context: &RequestContext<'_>, resolved: &ResolvedPath, 
 /// Whether the principal may replace an entry that has appeared at the target meanwhile.
 pub(crate) fn may_replace(context: &RequestContext<'_>) -> Outcome<bool> {
     let Some((export, path)) = context.place()? else { return Ok(false) };
-    Ok(context.resolved(Action::Overwrite, &export, &path).is_ok())
+    Ok(context.resolve(Action::Overwrite, &export, &path).is_ok())
 }
 
 /// The kind of the existing entry at the target, if any.
 ///
 /// # Errors
 /// A file cannot replace that entry.
-pub(crate) fn target(context: &RequestContext<'_>, resolved: &ResolvedPath, names_dir: bool) -> Outcome<Option<Kind>> {
-    let shown = context.shown();
+pub(crate) fn existing_target(
+    context: &RequestContext<'_>,
+    resolved: &ResolvedPath,
+    names_dir: bool,
+) -> Outcome<Option<Kind>> {
+    let shown = context.shown_target();
     if names_dir || resolved.path.is_root() {
         return Err(refuse(409, format!("{shown} names a directory; a file needs a name of its own")));
     }
@@ -106,7 +110,7 @@ pub(crate) fn check(request: &Request) -> Outcome<()> {
 }
 
 /// Checks that the bytes fit. Other writers may still fill the device later.
-pub(crate) fn room(store: &dyn Store, path: &RelPath, bytes: u64) -> Outcome<()> {
+pub(crate) fn check_room(store: &dyn Store, path: &RelPath, bytes: u64) -> Outcome<()> {
     let mut dir = path.parent();
     let space = loop {
         match store.space(&dir) {
@@ -124,7 +128,7 @@ pub(crate) fn room(store: &dyn Store, path: &RelPath, bytes: u64) -> Outcome<()>
 
 /// The digests that a client promises, in the head or the trailers. Unknown algorithms are ignored; a malformed digest of a known
 /// algorithm is refused, because the client would assume that it was verified.
-pub(crate) fn promised(headers: &Headers) -> Outcome<Vec<Digest>> {
+pub(crate) fn promised_digests(headers: &Headers) -> Outcome<Vec<Digest>> {
     let md5 = headers.all("content-md5").find(|value| digest::parse_content_md5(value).is_none());
     let damaged = digest::damaged(headers.all("digest")).or(md5);
     let damaged = damaged
@@ -211,7 +215,7 @@ pub(crate) fn receive_part(
     resolved: &ResolvedPath,
     parts: &mut Parts,
 ) -> Outcome<u64> {
-    room(&*resolved.store, &resolved.path, 0)?;
+    check_room(&*resolved.store, &resolved.path, 0)?;
     let unfinished = begin(context, resolved, None)?;
     let sums = receive(context, &*unfinished.0, &[], &mut |context, into| {
         parts.read(into, &mut |more: &mut [u8]| context.exchange.read(more).map_err(cut_short))
@@ -343,7 +347,7 @@ pub(crate) fn commit(
     let identity = source.stat()?.identity;
     let stamp = Stamp { size: sums.size, mtime, inode: identity.1 };
     context.web.services.digests.keep(&*source, identity, stamp, &sums.digests());
-    dead_properties::keeping(&*resolved.store, &resolved.path, &mut || sink.commit(&finish))?;
+    dead_properties::replace_file(&*resolved.store, &resolved.path, &mut || sink.commit(&finish))?;
     let tag = web::conditions::ETag::of_file(identity.1, sums.size, mtime);
     tracing::debug!(path = %resolved.path, bytes = sums.size, "committed");
     Ok(Headers::new().with("ETag", tag.to_string()).with("Last-Modified", web::date::http(mtime)))

@@ -24,7 +24,7 @@ use super::fireflies::FlowGuard;
 use super::refused::{Outcome, Refused, Trouble, refuse};
 use crate::access::{ResolvedPath, check_name};
 use crate::exports::is_reserved;
-use crate::locks::Submitted;
+use crate::locks::SubmittedLocks;
 use crate::meters::WorkMeter;
 use authn::{Credential, Principal};
 
@@ -43,7 +43,7 @@ pub(crate) struct RequestContext<'a> {
     pub condition: Option<If>,
     pub is_judged: Cell<bool>,
     /// The locks that the request submits.
-    pub submitted: Submitted,
+    pub submitted: SubmittedLocks,
 }
 
 impl RequestContext<'_> {
@@ -53,11 +53,14 @@ impl RequestContext<'_> {
     }
 
     /// The request's target for people, without secrets.
-    pub fn shown(&self) -> String {
+    pub fn shown_target(&self) -> String {
         redacted(self.request().target.split('?').next().unwrap_or_default())
     }
 
     /// Sends bytes of a file as the answer's body, and counts them.
+    ///
+    /// # Errors
+    /// The connection breaks, the client takes bytes too slowly, or the file cannot be read.
     pub fn send(&mut self, source: &dyn Source, offset: u64, bytes: u64) -> io::Result<()> {
         let mut at = 0;
         while at < bytes {
@@ -75,6 +78,9 @@ impl RequestContext<'_> {
     }
 
     /// The export and the path in it; none at the root.
+    ///
+    /// # Errors
+    /// The target cannot be the path of an export.
     pub fn place(&self) -> Outcome<Option<(String, RelPath)>> {
         place(&self.target)
     }
@@ -112,7 +118,7 @@ impl RequestContext<'_> {
     ///
     /// # Errors
     /// The action is not allowed, the export or path does not exist, or the condition `If` fails.
-    pub fn resolved(&self, action: Action, export: &str, path: &RelPath) -> Outcome<ResolvedPath> {
+    pub fn resolve(&self, action: Action, export: &str, path: &RelPath) -> Outcome<ResolvedPath> {
         if action.changes() && self.web.rules.is_read_only(self.access(), export) {
             // No other credential would help.
             return Err(refuse(403, format!("the export {export} is read-only on this node")));
@@ -130,7 +136,7 @@ impl RequestContext<'_> {
         })?;
         // A decision of the program alone has no permission that could be limited to directories.
         if by_rules && self.access().only_as_dir(action, export, path) && is_file(action, &resolved) {
-            let reason = format!("{} is a file, and your credential is for a directory", self.shown());
+            let reason = format!("{} is a file, and your credential is for a directory", self.shown_target());
             return Err(self.deny(refuse(403, reason)));
         }
         Ok(resolved)
@@ -154,16 +160,16 @@ impl RequestContext<'_> {
         Ok(())
     }
 
-    /// Whether an action is allowed on an entry below a resolved path. For many entries: nothing is opened unless the call-out
-    /// program decides.
+    /// Checks that an action is allowed on an entry below a resolved path. It is cheap enough for many entries: nothing is opened
+    /// unless the call-out program decides.
     ///
     /// # Errors
     /// The action is not allowed.
-    pub fn may(&self, action: Action, export: &str, path: &RelPath) -> Outcome<()> {
+    pub fn check_allowed(&self, action: Action, export: &str, path: &RelPath) -> Outcome<()> {
         let policy = self.web.rules.policy();
         let by_rules = self.access().allow(action, export, true, path).is_ok();
         match policy.callout.as_ref() {
-            Some(callout) if !by_rules || callout.when == When::Always => self.resolved(action, export, path).map(drop),
+            Some(callout) if !by_rules || callout.when == When::Always => self.resolve(action, export, path).map(drop),
             _ if by_rules => Ok(()),
             _ => Err(refuse(403, format!("you may not {} {path}", action.words()))),
         }
@@ -195,7 +201,7 @@ impl RequestContext<'_> {
         };
         let tokens = self.web.rules.locks.covering(&export, &path).into_iter().map(|lock| lock.token).collect();
         let place = NodePlace::Path { export, path };
-        let resolved = self.web.rules.allowed(self.access(), Action::Stat, &place).ok();
+        let resolved = self.web.rules.resolve(self.access(), Action::Stat, &place).ok();
         let stat = resolved.and_then(|resolved| resolved.store.stat(&resolved.path).ok());
         State { etag: stat.filter(|stat| stat.meta.kind != Kind::Dir).map(|stat| etag(&stat)), tokens }
     }
@@ -221,17 +227,17 @@ impl RequestContext<'_> {
         // The program is not asked about an export that does not exist or is read-only.
         let open = rules.is_writable(export).filter(|writable| *writable || !action.changes());
         let (Some(callout), Some(writable)) = (policy.callout.as_ref(), open) else {
-            return Ok(rules.allowed_with(self.access(), action, &place, &self.submitted)?);
+            return Ok(rules.resolve_with(self.access(), action, &place, &self.submitted)?);
         };
         let by_rules = self.access().may_see(export) && self.access().allow(action, export, writable, path).is_ok();
         if by_rules && callout.when != When::Always {
-            return Ok(rules.allowed_with(self.access(), action, &place, &self.submitted)?);
+            return Ok(rules.resolve_with(self.access(), action, &place, &self.submitted)?);
         }
         let verdict = self.ask_program(callout, action, export, path, by_rules)?;
-        let by_policy = || rules.allowed_with(self.access(), action, &place, &self.submitted);
+        let by_policy = || rules.resolve_with(self.access(), action, &place, &self.submitted);
         let resolved = match (verdict.allow, by_rules) {
             (true, false) => {
-                rules.allowed_with(&self.single_permission(action, export, path), action, &place, &self.submitted)
+                rules.resolve_with(&self.single_permission(action, export, path), action, &place, &self.submitted)
             }
             (true, true) => by_policy(),
             (false, false) if verdict.reason.is_empty() => by_policy(),

@@ -26,6 +26,9 @@ pub(crate) struct Text {
 
 impl Text {
     /// Begins an answer. A known length is sent only if the text is not compressed.
+    ///
+    /// # Errors
+    /// The connection breaks.
     pub fn begin(exchange: &mut dyn Exchange, mut response: Response, length: Length) -> io::Result<Text> {
         let is_worth_it = !matches!(length, Length::Known(bytes) if bytes < COMPRESSED_FROM_BYTES);
         let is_compressed = is_worth_it && exchange.request().headers.accepts_coding("gzip");
@@ -40,6 +43,9 @@ impl Text {
     }
 
     /// Sends a whole text.
+    ///
+    /// # Errors
+    /// The connection breaks.
     pub fn send(exchange: &mut dyn Exchange, response: Response, text: &[u8]) -> io::Result<RequestOutcome> {
         let mut sending = Text::begin(exchange, response, Length::Known(text.len() as u64))?;
         sending.write(exchange, text)?;
@@ -47,6 +53,9 @@ impl Text {
     }
 
     /// Sends more of the text.
+    ///
+    /// # Errors
+    /// The connection breaks.
     pub fn write(&mut self, exchange: &mut dyn Exchange, text: &[u8]) -> io::Result<()> {
         match &mut self.encoder {
             Some(encoder) => {
@@ -66,6 +75,9 @@ impl Text {
     }
 
     /// Ends the answer.
+    ///
+    /// # Errors
+    /// The connection breaks.
     pub fn end(mut self, exchange: &mut dyn Exchange) -> io::Result<RequestOutcome> {
         if let Some(encoder) = self.encoder.take() {
             self.waiting.append(&mut encoder.finish()?);

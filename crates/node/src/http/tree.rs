@@ -38,8 +38,8 @@ pub(crate) fn mkcol(context: &mut RequestContext<'_>) -> Outcome {
     if context.exchange.body_length() != Some(0) {
         return Err(refuse(415, "MKCOL takes no body"));
     }
-    let resolved = context.resolved(Action::MakeDir, &export, &path)?;
-    let shown = context.shown();
+    let resolved = context.resolve(Action::MakeDir, &export, &path)?;
+    let shown = context.shown_target();
     if resolved.path.is_root() || get::kind(&resolved)?.is_some() {
         return Err(Refused::new(405, format!("{shown} is there already")).with("Allow", web::method::ALLOW).into());
     }
@@ -92,9 +92,9 @@ struct EndKinds {
 /// Resolves both ends of a MOVE or COPY: the source for `source_action`, the target for `target_action`.
 fn ends(context: &RequestContext<'_>, source_action: Action, target_action: Action) -> Outcome<SourceAndTarget> {
     let Some((export, path)) = context.place()? else { return Err(refuse(403, "the root stays where it is")) };
-    let from = context.resolved(source_action, &export, &path)?;
+    let from = context.resolve(source_action, &export, &path)?;
     let (to_export, to_path, _) = destination(context)?;
-    let to = context.resolved(target_action, &to_export, &to_path)?;
+    let to = context.resolve(target_action, &to_export, &to_path)?;
     if from.path.is_root() || to.path.is_root() {
         return Err(refuse(403, "the root of an export, or of the part that a key opens, cannot be moved or replaced"));
     }
@@ -109,7 +109,7 @@ fn ends(context: &RequestContext<'_>, source_action: Action, target_action: Acti
 /// Checks that neither end lies within the other, and that the request may replace the target. Returns the kinds of both entries.
 fn check_ends(context: &RequestContext<'_>, ends: &SourceAndTarget) -> Outcome<EndKinds> {
     let SourceAndTarget { from, to, place, is_within, .. } = ends;
-    let kind = get::kind(from)?.ok_or_else(|| refuse(404, format!("{} is not there", context.shown())))?;
+    let kind = get::kind(from)?.ok_or_else(|| refuse(404, format!("{} is not there", context.shown_target())))?;
     conditions(context, from)?;
     match (*is_within, overlap(from, to)) {
         (true, _) | (_, Overlap::TargetInside) => return Err(refuse(403, "the target lies within the source")),
@@ -123,7 +123,7 @@ fn check_ends(context: &RequestContext<'_>, ends: &SourceAndTarget) -> Outcome<E
         if !overwrite {
             return Err(refuse(412, "the target is there already (Overwrite: F)"));
         }
-        context.resolved(Action::Overwrite, &place.0, &place.1)?;
+        context.resolve(Action::Overwrite, &place.0, &place.1)?;
     }
     if !to.store.is_dir(&to.path.parent()) {
         return Err(refuse(409, "the parent directory of the target does not exist"));
@@ -166,7 +166,7 @@ fn overlap(source: &ResolvedPath, target: &ResolvedPath) -> Overlap {
 fn remove_replaced(context: &RequestContext<'_>, ends: &SourceAndTarget, kinds: &EndKinds) -> Outcome<EntryFailures> {
     let place = &ends.place;
     // Resolved for the removal: the path of a creation may lead elsewhere by a link.
-    let replaced = || context.resolved(Action::Remove, &place.0, &place.1);
+    let replaced = || context.resolve(Action::Remove, &place.0, &place.1);
     match kinds.replaces {
         Some(Kind::Dir) => delete::tree(context, &replaced()?, place),
         // A directory cannot replace a file in one step.
@@ -199,7 +199,7 @@ fn can_be_moved(context: &RequestContext<'_>, ends: &SourceAndTarget) -> Outcome
 pub(crate) fn rename(context: &mut RequestContext<'_>) -> Outcome {
     let ends = ends(context, Action::Rename, Action::Rename)?;
     let kinds = check_ends(context, &ends)?;
-    if !ends.from.shares_ground(&ends.to) {
+    if !ends.from.shares_root(&ends.to) {
         return Err(refuse(502, RENAME_STAYS));
     }
     can_be_moved(context, &ends)?;

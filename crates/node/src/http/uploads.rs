@@ -39,7 +39,7 @@ pub(crate) fn is_upload(context: &RequestContext<'_>) -> bool {
 /// Answers a request about an upload.
 pub(crate) fn answer(context: &mut RequestContext<'_>, method: &Method) -> Outcome {
     let Some((export, path)) = context.place()? else { return Err(refuse(405, "a file needs a name below an export")) };
-    let resolved = context.resolved(Action::Create, &export, &path)?;
+    let resolved = context.resolve(Action::Create, &export, &path)?;
     if resolved.is_remote {
         return Err(refuse(400, format!("{export} lies on a remote server: send the file in one piece")));
     }
@@ -102,9 +102,12 @@ fn send_status(context: &mut RequestContext<'_>, status: u16, headers: Headers) 
 /// # Errors
 /// It exists and the principal may not replace it.
 fn is_there(context: &RequestContext<'_>, resolved: &ResolvedPath) -> Outcome<bool> {
-    let existing: Option<Kind> = put::target(context, resolved, context.target.is_dir)?;
+    let existing: Option<Kind> = put::existing_target(context, resolved, context.target.is_dir)?;
     if existing.is_some() && !put::may_replace(context)? {
-        return Err(refuse(403, format!("{} is there already, and this credential replaces nothing", context.shown())));
+        return Err(refuse(
+            403,
+            format!("{} is there already, and this credential replaces nothing", context.shown_target()),
+        ));
     }
     Ok(existing.is_some())
 }
@@ -119,7 +122,7 @@ fn begin(context: &mut RequestContext<'_>, resolved: &ResolvedPath) -> Outcome {
     if context.exchange.body_length() != Some(0) {
         return Err(refuse(400, "the request that begins an upload in parts has no body: send parts with PATCH"));
     }
-    put::room(&*resolved.store, &resolved.path, bytes)?;
+    put::check_room(&*resolved.store, &resolved.path, bytes)?;
     store::make_dirs(&*resolved.store, &resolved.path.parent())?;
     let id = UploadId::new()?;
     let upload = Upload::new(resolved, bytes);
@@ -156,7 +159,7 @@ fn append(context: &mut RequestContext<'_>, resolved: &ResolvedPath, id: &Upload
             format!("the file has {} bytes by Upload-Length, and this part would exceed them", upload.bytes),
         ));
     }
-    let promised = put::promised(&context.request().headers)?;
+    let promised = put::promised_digests(&context.request().headers)?;
     let busy = || {
         refuse(409, "another request appends to this upload, or its bytes have been removed: ask for its offset (HEAD)")
     };
@@ -170,7 +173,7 @@ fn append(context: &mut RequestContext<'_>, resolved: &ResolvedPath, id: &Upload
     }
     // On stable storage before the offset is acknowledged.
     sink.0.flush()?;
-    upload.reached(&sums);
+    upload.advance(&sums);
     context.web.uploads.write(id, &upload)?;
     appended?;
     if !is_last {
@@ -213,7 +216,7 @@ impl Upload {
         BlockSum { crc32c: self.crc32c, adler32: self.adler32 }
     }
 
-    fn reached(&mut self, sums: &FileSums) {
+    fn advance(&mut self, sums: &FileSums) {
         self.offset = sums.size;
         self.crc32c = sums.block.crc32c;
         self.adler32 = sums.block.adler32;

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use model::name::RelPath;
 use store::{Change, Guard, Store};
 
-use super::{Locks, Submitted};
+use super::{Locks, SubmittedLocks};
 
 /// The check of an export's locks for a request that submits some of them.
 #[derive(Debug)]
 struct LockCheck {
     locks: Arc<Locks>,
     export: String,
-    submitted: Submitted,
+    submitted: SubmittedLocks,
 }
 
 impl Guard for LockCheck {
@@ -30,7 +30,7 @@ pub(crate) fn guarded(
     locks: &Arc<Locks>,
     store: Arc<dyn Store>,
     export: &str,
-    submitted: &Submitted,
+    submitted: &SubmittedLocks,
 ) -> Arc<dyn Store> {
     let check = LockCheck { locks: Arc::clone(locks), export: export.to_owned(), submitted: submitted.clone() };
     store::guarded(store, RelPath::root(), Arc::new(check))

@@ -19,9 +19,9 @@ fn lock(at: &str, scope: Scope, is_deep: bool) -> Lock {
     }
 }
 
-fn shows(tokens: &[&str]) -> Submitted {
+fn shows(tokens: &[&str]) -> SubmittedLocks {
     let tokens = tokens.iter().map(|at| format!("urn:{at}")).collect();
-    Submitted { holder: "key:a".into(), tokens }
+    SubmittedLocks { holder: "key:a".into(), tokens }
 }
 
 fn with(all: &[Lock]) -> Locks {
@@ -31,36 +31,39 @@ fn with(all: &[Lock]) -> Locks {
 }
 
 /// Whether a change of an existing or absent entry is allowed.
-fn may(locks: &Locks, at: &str, change: Change, is_there: bool, shown: &Submitted) -> bool {
+fn may(locks: &Locks, at: &str, change: Change, is_there: bool, shown: &SubmittedLocks) -> bool {
     locks.check("d", &path(at), change, &|| is_there, shown).is_ok()
 }
 
 #[test]
 fn a_lock_keeps_others_out_and_its_holder_in() {
     let locks = with(&[lock("a/f", Scope::Exclusive, false)]);
-    assert!(!may(&locks, "a/f", Change::Put, true, &Submitted::none()));
-    assert!(!may(&locks, "a/f", Change::Gone, true, &Submitted::none()));
+    assert!(!may(&locks, "a/f", Change::Put, true, &SubmittedLocks::none()));
+    assert!(!may(&locks, "a/f", Change::Gone, true, &SubmittedLocks::none()));
     assert!(may(&locks, "a/f", Change::Put, true, &shows(&["a/f"])));
-    let thief = Submitted { holder: "key:b".into(), ..shows(&["a/f"]) };
-    assert!(!may(&locks, "a/f", Change::Put, true, &thief), "a token is no secret");
-    assert!(may(&locks, "a/g", Change::Put, false, &Submitted::none()));
-    assert!(!may(&locks, "a", Change::Gone, true, &Submitted::none()), "with what is below it");
+    let other_holder = SubmittedLocks { holder: "key:b".into(), ..shows(&["a/f"]) };
+    assert!(!may(&locks, "a/f", Change::Put, true, &other_holder), "only the holder of a lock can use its token");
+    assert!(may(&locks, "a/g", Change::Put, false, &SubmittedLocks::none()));
+    assert!(!may(&locks, "a", Change::Gone, true, &SubmittedLocks::none()), "with what is below it");
     assert!(may(&locks, "a", Change::Gone, true, &shows(&["a/f"])));
-    assert!(locks.check("e", &path("a/f"), Change::Put, &|| true, &Submitted::none()).is_ok(), "of another export");
+    assert!(
+        locks.check("e", &path("a/f"), Change::Put, &|| true, &SubmittedLocks::none()).is_ok(),
+        "of another export"
+    );
 }
 
 #[test]
 fn a_lock_on_a_directory_protects_its_names() {
     let locks = with(&[lock("a", Scope::Exclusive, false)]);
-    assert!(!may(&locks, "a/new", Change::Put, false, &Submitted::none()));
-    assert!(!may(&locks, "a/f", Change::Gone, true, &Submitted::none()));
-    assert!(may(&locks, "a/f", Change::Put, true, &Submitted::none()), "its bytes are not the directory's");
-    assert!(may(&locks, "a/b/new", Change::Put, false, &Submitted::none()));
+    assert!(!may(&locks, "a/new", Change::Put, false, &SubmittedLocks::none()));
+    assert!(!may(&locks, "a/f", Change::Gone, true, &SubmittedLocks::none()));
+    assert!(may(&locks, "a/f", Change::Put, true, &SubmittedLocks::none()), "its bytes are not the directory's");
+    assert!(may(&locks, "a/b/new", Change::Put, false, &SubmittedLocks::none()));
     assert!(may(&locks, "a/new", Change::Put, false, &shows(&["a"])));
     let deep = with(&[lock("a", Scope::Exclusive, true)]);
-    assert!(!may(&deep, "a/b/f", Change::Put, true, &Submitted::none()));
+    assert!(!may(&deep, "a/b/f", Change::Put, true, &SubmittedLocks::none()));
     assert!(may(&deep, "a/b/f", Change::Gone, true, &shows(&["a"])));
-    assert!(may(&deep, "ab", Change::Put, false, &Submitted::none()), "a name is no prefix of another");
+    assert!(may(&deep, "ab", Change::Put, false, &SubmittedLocks::none()), "a name is no prefix of another");
 }
 
 #[test]
@@ -75,7 +78,7 @@ fn locks_share_a_path_only_if_all_are_shared() {
     );
     assert!(locks.take(lock("", Scope::Exclusive, false)).is_ok());
     assert!(may(&locks, "f", Change::Put, true, &shows(&["f"])), "any one of them will do");
-    assert!(!may(&locks, "f", Change::Put, true, &Submitted::none()));
+    assert!(!may(&locks, "f", Change::Put, true, &SubmittedLocks::none()));
     let locks = with(&[lock("a", Scope::Exclusive, true)]);
     assert!(matches!(locks.take(lock("a/b/f", Scope::Shared, false)), Err(LockRefused::Conflict(_))));
 }
@@ -84,7 +87,7 @@ fn locks_share_a_path_only_if_all_are_shared() {
 fn locks_expire_and_are_released() {
     let over = Lock { expires: unix_seconds() - 1, ..lock("f", Scope::Exclusive, false) };
     let locks = with(&[over]);
-    assert!(may(&locks, "f", Change::Put, true, &Submitted::none()));
+    assert!(may(&locks, "f", Change::Put, true, &SubmittedLocks::none()));
     assert!(locks.is_empty());
     let locks = with(&[lock("a/f", Scope::Exclusive, false), lock("g", Scope::Exclusive, false)]);
     assert!(!locks.release("d", &path("a/f"), &shows(&["g"])));
@@ -116,7 +119,7 @@ fn locks_outlive_a_restart() {
     Locks::of(Some(&state)).take(odd.clone()).unwrap();
     let again = Locks::of(Some(&state));
     assert_eq!(again.covering("d", &path("a/\u{fc} %/below")), std::slice::from_ref(&odd));
-    let refusal = again.check("d", &odd.path, Change::Put, &|| true, &Submitted::none()).unwrap_err().to_string();
+    let refusal = again.check("d", &odd.path, Change::Put, &|| true, &SubmittedLocks::none()).unwrap_err().to_string();
     assert!(refusal.contains("me (key:a)") && refusal.contains("until 20"), "{refusal}");
     assert!(again.release("d", &odd.path, &shows(&["a/\u{fc} %"])));
     assert!(Locks::of(Some(&state)).is_empty());

@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn running_work_is_counted_while_it_runs_and_once() {
         let meters = Arc::new(Meters::default());
-        let out = |by: Protocol| meters.by[by as usize].bytes_out.get();
+        let out = |by: Protocol| meters.totals[by as usize].bytes_out.get();
         let meter = meters.request(Protocol::Https, [192, 0, 2, 1].into(), user());
         meter.sent(70);
         assert_eq!(out(Protocol::Https), 0);
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn the_bytes_of_a_job_are_read_from_its_control() {
         let meters = Arc::new(Meters::default());
-        let (job, native) = (control(), &meters.by[Protocol::Native as usize]);
+        let (job, native) = (control(), &meters.totals[Protocol::Native as usize]);
         let meter = meters.job(user(), &job, true);
         job.meets(Some([192, 0, 2, 1].into()));
         arrived(&job, 500);
@@ -314,7 +314,7 @@ mod tests {
     fn a_delegated_transfer_is_counted_until_it_has_ended() {
         let meters = Arc::new(Meters::default());
         let transfer = control();
-        let sums = &meters.by[Protocol::Delegated as usize];
+        let sums = &meters.totals[Protocol::Delegated as usize];
         meters.add_delegated([(7, user(), transfer.clone())].into_iter());
         meters.add_delegated([(7, user(), transfer.clone())].into_iter());
         assert_eq!((meters.last_delegated(), sums.begun.get()), (7, 1), "it is added once");
@@ -335,7 +335,7 @@ mod tests {
         let copy = meters.copy(user());
         copy.set_outcome(JobOutcome::Done);
         drop(copy);
-        let ended = |how: JobOutcome| meters.by[Protocol::Copy as usize].ended[how as usize].get();
+        let ended = |how: JobOutcome| meters.totals[Protocol::Copy as usize].ended[how as usize].get();
         assert_eq!((ended(JobOutcome::Done), ended(JobOutcome::Failed)), (1, 1));
     }
 }

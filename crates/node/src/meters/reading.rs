@@ -26,8 +26,8 @@ impl Meters {
         all
     }
 
-    fn by(&self, of: &[Protocol], count: fn(&ProtocolTotals) -> &Counter) -> Vec<(Labels, u64)> {
-        of.iter().map(|by| (label("protocol", by.word()), count(&self.by[*by as usize]).get())).collect()
+    fn rows(&self, protocols: &[Protocol], count: fn(&ProtocolTotals) -> &Counter) -> Vec<(Labels, u64)> {
+        protocols.iter().map(|by| (label("protocol", by.word()), count(&self.totals[*by as usize]).get())).collect()
     }
 
     fn by_direction(
@@ -38,8 +38,8 @@ impl Meters {
         let labelled = |rows: Vec<(Labels, u64)>, direction| {
             rows.into_iter().map(move |(labels, count)| (and(labels, "direction", direction), count))
         };
-        let received = labelled(self.by(&Protocol::ALL, received), "in");
-        received.chain(labelled(self.by(&Protocol::ALL, sent), "out")).collect()
+        let received = labelled(self.rows(&Protocol::ALL, received), "in");
+        received.chain(labelled(self.rows(&Protocol::ALL, sent), "out")).collect()
     }
 
     fn read_moved(&self, all: &mut Reading) {
@@ -62,11 +62,11 @@ impl Meters {
     }
 
     fn read_jobs(&self, all: &mut Reading) {
-        let begun = self.by(&Protocol::JOBS, |sums| &sums.begun);
+        let begun = self.rows(&Protocol::JOBS, |sums| &sums.begun);
         all.counters("longhaul_jobs_begun", "Jobs that began.", begun);
         let mut ended = Vec::new();
         for by in Protocol::JOBS {
-            let of = &self.by[by as usize].ended;
+            let of = &self.totals[by as usize].ended;
             let row =
                 |how: &JobOutcome| (and(label("protocol", by.word()), "outcome", how.word()), of[*how as usize].get());
             ended.extend(JobOutcome::ALL.iter().map(row));
@@ -74,7 +74,7 @@ impl Meters {
         all.counters("longhaul_jobs_ended", "Jobs that ended, or were refused before they began.", ended);
         let mut answered = Vec::new();
         for by in Protocol::REQUESTS {
-            let of = &self.by[by as usize].statuses;
+            let of = &self.totals[by as usize].statuses;
             let row = |(class, count): (&&'static str, &Counter)| {
                 (and(label("protocol", by.word()), "status", class), count.get())
             };
@@ -90,7 +90,7 @@ impl Meters {
         all.counter("longhaul_logins", "Logins of the native protocol.", self.logins.get());
         let connections = self.connections.get().map(|count| count()).unwrap_or_default();
         all.gauge("longhaul_sessions", "Sessions of the native protocol that are open.", connections.sessions as u64);
-        let states = [("idle", connections.idle), ("attended", connections.attended), ("waiting", connections.waiting)];
+        let states = [("idle", connections.idle), ("attended", connections.served), ("waiting", connections.waiting)];
         let states = states.into_iter().map(|(state, count)| (label("state", state), count as u64)).collect();
         all.gauges("longhaul_connections", "Connections before login, and of HTTP/1.1 and HTTP/2.", states);
     }

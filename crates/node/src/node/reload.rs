@@ -28,7 +28,7 @@ impl Node {
         port.services.meters.reloaded(true);
         // Logged last: operators and tests wait for this line.
         let exports = if changes.is_empty() { "as before" } else { changes.as_str() };
-        tracing::info!(exports, "the settings were read again, and count from now on");
+        tracing::info!(exports, "the settings were read again and are in force");
         Ok(())
     }
 }

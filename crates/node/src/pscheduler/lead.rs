@@ -133,7 +133,8 @@ fn spec(own: IpAddr, remote: &str, order: &Order) -> Result<Value, TestFailure> 
 /// # Errors
 /// No pScheduler answers, it refuses or has no time free, or its iperf3 fails.
 pub(crate) fn test(
-    (to, remote): (SocketAddr, &str),
+    to: SocketAddr,
+    remote: &str,
     order: &Order,
     now_s: &dyn Fn() -> f64,
     is_over: &dyn Fn() -> bool,
@@ -154,7 +155,7 @@ pub(crate) fn test(
         "_key": Uuid::now_v7().to_string()});
     let path = format!("/tasks/{}", Uuid::now_v7());
     pscheduler.request_ok(&Method::Post, &format!("{path}?participant=1"), Some(&task))?;
-    let report = run(&pscheduler, &path, (to, order), now_s, is_over);
+    let report = run(&pscheduler, &path, to, order, now_s, is_over);
     // The task is removed in any case; a pScheduler that does not answer removes it later by itself.
     let _ = pscheduler.ask(&Method::Delete, &path, None);
     report
@@ -163,7 +164,8 @@ pub(crate) fn test(
 fn run(
     pscheduler: &PschedulerClient,
     task: &str,
-    (to, order): (SocketAddr, &Order),
+    to: SocketAddr,
+    order: &Order,
     now_s: &dyn Fn() -> f64,
     is_over: &dyn Fn() -> bool,
 ) -> Result<Report, TestFailure> {

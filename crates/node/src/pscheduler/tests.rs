@@ -31,7 +31,7 @@ fn at(offset: f64) -> Value {
 }
 
 #[test]
-fn exchange_with_a_lead() {
+fn a_lead_books_a_run_and_gets_its_result() {
     let participant = with_task();
     let caller = (lead(), None);
     let detail = participant.task(&id(1), BASE, true, NOW).unwrap();
@@ -100,7 +100,7 @@ fn other_leads_and_invalid_tasks_are_refused() {
         task
     };
     assert!(refused(with("duration", json!("PT1H"))).why.contains("300 s"));
-    assert!(refused(with("duration", json!(7))).why.contains("no duration"));
+    assert!(refused(with("duration", json!(7))).why.contains("not a duration"));
     assert!(refused(with("single-ended", json!(true))).why.contains("single-ended"));
     assert!(refused(json!({"test": {"type": "rtt", "spec": {}}})).why.contains("throughput"));
     assert!(refused(json!({"tool": "nuttcp", "test": task()["test"]})).why.contains("iperf3"));

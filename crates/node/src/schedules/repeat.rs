@@ -167,7 +167,7 @@ impl Schedules {
     fn pscheduler(&self, record: &ScheduleRecord, at: &HostPort, tcp: &TcpProbe) -> Result<String, TestFailure> {
         let order = tcp_order(tcp)?;
         let is_over = || self.services.shutdown.has_begun();
-        let report = lead::test((self.address(at)?, &at.host), &order, &unix_seconds_f, &is_over)?;
+        let report = lead::test(self.address(at)?, &at.host, &order, &unix_seconds_f, &is_over)?;
         line(record, "tcp", &report)
     }
 

@@ -19,7 +19,8 @@ impl Schedules {
         let Ok(SchedulePlan::Stream { target, settings }) = order::read(&record.schedule) else { return };
         // Not due again until the attempt has failed or the stream falls silent.
         self.set_due(id, f64::INFINITY);
-        let (schedules, id) = (Arc::clone(self), *id);
+        let schedules = Arc::clone(self);
+        let id = *id;
         let work = move || {
             if let Err(why) = schedules.try_stream(&id, &target, settings) {
                 schedules.set_error(&id, Some(why));

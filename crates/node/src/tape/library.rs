@@ -100,7 +100,7 @@ impl TapeLibrary {
         within: Option<Duration>,
         each: impl FnMut(FileReply),
     ) -> Result<(), String> {
-        self.program.run(verb, (&self.export, &self.dir), paths, within, each)
+        self.program.run(verb, &self.export, &self.dir, paths, within, each)
     }
 
     /// Recalls files to disk; paths are below the export.

@@ -60,14 +60,16 @@ impl TapeProgram {
         if words.is_empty() { Err("tape= names no program".to_owned()) } else { Ok(TapeProgram(words)) }
     }
 
-    /// Runs the program for some files, and passes each reply to `each`. The time is bounded by `within`, if given.
+    /// Runs the program for some files of an export in its directory `dir`, and passes each reply to `each`. The time is bounded by
+    /// `within`, if given.
     ///
     /// # Errors
     /// The program cannot be started, takes too long, answers with malformed lines, or ends with an error.
     pub(crate) fn run(
         &self,
         verb: Verb,
-        (export, dir): (&str, &Path),
+        export: &str,
+        dir: &Path,
         paths: &[String],
         within: Option<Duration>,
         mut each: impl FnMut(FileReply),
@@ -143,7 +145,7 @@ fn read_replies(child: &mut Child, within: Option<Duration>, each: &mut impl FnM
             Ok(line) if line.iter().all(u8::is_ascii_whitespace) => {}
             Ok(line) => each(serde_json::from_slice(&line).map_err(|error| {
                 let line = String::from_utf8_lossy(&line).chars().take(80).collect::<String>();
-                format!("answers {line:?}, which is no line of JSON with a path: {error}")
+                format!("answers {line:?}, which is not a line of JSON with a path: {error}")
             })?),
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
             Err(RecvTimeoutError::Timeout) => return Err("takes too long".to_owned()),
@@ -162,7 +164,7 @@ mod tests {
         let program = TapeProgram::parse(&format!("sh {}", file.display())).unwrap();
         let paths = ["a".to_owned(), "b c".to_owned()];
         let mut replies = Vec::new();
-        program.run(Verb::Locality, ("x", dir.path()), &paths, within, |reply| replies.push(reply))?;
+        program.run(Verb::Locality, "x", dir.path(), &paths, within, |reply| replies.push(reply))?;
         Ok(replies)
     }
 
@@ -179,13 +181,13 @@ mod tests {
         let wrong = |script: &str| run(script, Some(Duration::from_secs(20))).unwrap_err();
         assert!(wrong("echo no drive >&2; exit 3").contains("locality: no drive"));
         assert!(wrong("exit 3").contains("ended with"));
-        assert!(wrong("echo what").contains("no line of JSON"));
+        assert!(wrong("echo what").contains("not a line of JSON"));
         let began = Instant::now();
         let error = run("sleep 60; true", Some(Duration::from_millis(50))).unwrap_err();
         assert!(error.contains("takes too long"), "{error}");
         assert!(began.elapsed() < Duration::from_secs(30), "the processes that it started are killed too");
         let none = TapeProgram::parse("/nowhere/program").unwrap();
-        let error = none.run(Verb::Recall, ("x", Path::new("/")), &[], None, |_| ()).unwrap_err();
+        let error = none.run(Verb::Recall, "x", Path::new("/"), &[], None, |_| ()).unwrap_err();
         assert!(error.contains("cannot be started"), "{error}");
         assert!(TapeProgram::parse(" ").is_err());
     }

@@ -36,8 +36,8 @@ pub(super) struct TestPlan {
     pub node: Fingerprint,
     pub keys: Vec<AccessKey>,
     pub test: PlannedTest,
-    /// The length of the test.
-    pub lasts: Duration,
+    /// The duration of the test.
+    pub duration: Duration,
 }
 
 /// The test, as an order of the `probe` crate.
@@ -77,7 +77,7 @@ pub(super) fn read(order: &ProbeOrder) -> Result<TestPlan, Refusal> {
     if !(0.0..=SECONDS_MAX).contains(&seconds) {
         return Err(wrong(format!("a test from this node lasts {SECONDS_MAX} s at most, not {seconds} s")));
     }
-    Ok(TestPlan { to, node, keys, test, lasts: Duration::from_secs_f64(seconds) })
+    Ok(TestPlan { to, node, keys, test, duration: Duration::from_secs_f64(seconds) })
 }
 
 fn target(text: &str) -> Result<HostPort, Refusal> {
@@ -137,7 +137,7 @@ fn streams(order: &tcp::Order) -> u32 {
 
 fn of_latency(test: &LatencyProbe) -> Result<(PlannedTest, f64), Refusal> {
     let time = |seconds: f64| {
-        let wrong = |_| wrong(format!("{seconds} s are no length of time"));
+        let wrong = |_| wrong(format!("{seconds} s is not a duration"));
         Duration::try_from_secs_f64(seconds).map_err(wrong)
     };
     let extent = match test.count {

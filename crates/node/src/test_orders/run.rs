@@ -108,7 +108,7 @@ impl TestRun {
         let address = session
             .peer_address()
             .ok_or_else(|| TestFailure::new(Fault::Path, format!("the connection to {} failed at once", plan.to)))?;
-        let hold = session.hold().map_err(local)?;
+        let socket = session.hold().map_err(local)?;
         let mut node = RemoteNode::new(session, address, plan.to.to_string());
         node.limit_received_bytes(MESSAGES_BYTES_MAX).map_err(local)?;
         let (ends, over) = channel::<()>();
@@ -118,7 +118,7 @@ impl TestRun {
                 let _ends = ends;
                 self.run_with_claim(&plan.test, &mut node)
             });
-            let is_late = self.watch(&over, &hold, plan.lasts + GRACE);
+            let is_late = self.watch(&over, &socket, plan.duration + GRACE);
             let outcome = test.join().map_err(|_| TestFailure::new(Fault::Bug, "the test's thread panicked".into()))?;
             match outcome {
                 Err(_) if is_late => {
@@ -131,16 +131,18 @@ impl TestRun {
     }
 
     /// Waits until the test is over; returns whether it was late.
-    fn watch(&self, over: &Receiver<()>, hold: &TcpStream, within: Duration) -> bool {
-        let (began, mut ends_since, mut is_late) = (Instant::now(), None, false);
+    fn watch(&self, over: &Receiver<()>, socket: &TcpStream, within: Duration) -> bool {
+        let began = Instant::now();
+        let mut stopped_at = None;
+        let mut is_late = false;
         while over.recv_timeout(CHECK_EVERY) == Err(RecvTimeoutError::Timeout) {
             if began.elapsed() >= within && !self.stop.is_stopped() {
                 is_late = true;
                 self.stop.stop();
             }
-            if self.stop.is_stopped() && ends_since.get_or_insert_with(Instant::now).elapsed() >= HANG_UP {
+            if self.stop.is_stopped() && stopped_at.get_or_insert_with(Instant::now).elapsed() >= HANG_UP {
                 // The connection may be closed already.
-                let _ = hold.shutdown(Shutdown::Both);
+                let _ = socket.shutdown(Shutdown::Both);
             }
         }
         is_late

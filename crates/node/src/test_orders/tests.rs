@@ -47,9 +47,9 @@ fn targets_are_nodes_with_a_known_fingerprint() {
     let refusal = at("lh://me:5ecret@h").unwrap_err();
     assert!(!refusal.reason.contains("5ecret"), "{refusal:?}");
     assert!(at(&format!("lh://{}", "h".repeat(300))).is_err());
-    let nobody = ProbeOrder { credentials: None, ..order(1) };
-    assert!(order::read(&nobody).unwrap_err().reason.contains("say which node"));
-    assert!(order::read(&ProbeOrder { node: Some(Fingerprint([3; 32]).to_string()), ..nobody }).is_ok());
+    let anonymous = ProbeOrder { credentials: None, ..order(1) };
+    assert!(order::read(&anonymous).unwrap_err().reason.contains("say which node"));
+    assert!(order::read(&ProbeOrder { node: Some(Fingerprint([3; 32]).to_string()), ..anonymous }).is_ok());
     assert!(order::read(&ProbeOrder { node: Some(Fingerprint([4; 32]).to_string()), ..order(1) }).is_err());
 }
 
@@ -57,7 +57,7 @@ fn targets_are_nodes_with_a_known_fingerprint() {
 fn test_parameters_are_bounded() {
     let tcp = |tcp: TcpProbe| of(ProbeTest::Tcp(tcp));
     let base = TcpProbe::default;
-    assert_eq!(tcp(base()).unwrap().lasts.as_secs(), 10);
+    assert_eq!(tcp(base()).unwrap().duration.as_secs(), 10);
     let is_refused = |refused: Result<order::TestPlan, Refusal>, words: &str| {
         let reason = refused.unwrap_err().reason;
         assert!(reason.contains(words), "{words:?} is not in {reason:?}");
@@ -70,7 +70,7 @@ fn test_parameters_are_bounded() {
     let latency = |latency: LatencyProbe| of(ProbeTest::Latency(latency));
     assert!(latency(LatencyProbe::default()).is_ok());
     is_refused(latency(LatencyProbe { rate_packets_s: 20_000.0, ..LatencyProbe::default() }), "packets/s at most");
-    is_refused(latency(LatencyProbe { seconds: -1.0, ..LatencyProbe::default() }), "no length of time");
+    is_refused(latency(LatencyProbe { seconds: -1.0, ..LatencyProbe::default() }), "not a duration");
     is_refused(latency(LatencyProbe { rate_packets_s: 1.0, count: Some(601), ..LatencyProbe::default() }), "600 s");
     let udp = |udp: UdpProbe| of(ProbeTest::Udp(udp));
     assert!(udp(UdpProbe { burst: Some(5), gap_s: Some(0.1), ..UdpProbe::default() }).is_ok());

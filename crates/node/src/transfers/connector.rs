@@ -26,7 +26,7 @@ pub(super) struct Connector {
     /// The pool of sessions of earlier transfers.
     pub pool: Arc<SessionPool>,
     /// The address that this node listens on.
-    own: SocketAddr,
+    listen_address: SocketAddr,
     /// Further addresses that nodes have advertised.
     advertised_addresses: AdvertisedAddresses,
     /// How servers are dialled on behalf of clients.
@@ -34,15 +34,15 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    pub fn new(timeouts: Timeouts, own: SocketAddr, serves_one_copy: bool) -> Connector {
+    pub fn new(timeouts: Timeouts, listen_address: SocketAddr, serves_one_copy: bool) -> Connector {
         // A node that exists for one copy has no second transfer that could use a pooled session.
         let pool = SessionPool::new(if serves_one_copy { Duration::ZERO } else { timeouts.warm });
-        let allows_loopback = serves_one_copy || own.ip().is_loopback();
+        let allows_loopback = serves_one_copy || listen_address.ip().is_loopback();
         Connector {
             timeouts,
             allows_loopback,
             pool,
-            own,
+            listen_address,
             advertised_addresses: AdvertisedAddresses::default(),
             dialling: OnceLock::new(),
         }
@@ -71,8 +71,8 @@ impl Connector {
             return Ok(session);
         }
         let mut session = self.dial(rules, to, keys)?;
-        if !self.pool.within().is_zero() {
-            session.keep(self.pool.within())?;
+        if !self.pool.idle_max().is_zero() {
+            session.keep(self.pool.idle_max())?;
         }
         Ok(session)
     }
@@ -101,12 +101,12 @@ impl Connector {
     /// No key can be made, or the node cannot be reached.
     pub fn loopback_session(&self, rules: &AccessControl, access: &Access) -> engine::Result<Session> {
         let key = rules.loopback_key(access).map_err(refused)?;
-        let ip = match self.own.ip() {
+        let ip = match self.listen_address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
             ip => ip,
         };
-        let to = HostPort { host: ip.to_string(), port: self.own.port() };
+        let to = HostPort { host: ip.to_string(), port: self.listen_address.port() };
         // Loopback traffic cannot be read by others; clear text is used only where the operator allows it.
         let plain = rules.allows_plain();
         Session::connect(&to, &Connect { plain, timeouts: self.timeouts, ..Connect::with_key(&key)? })

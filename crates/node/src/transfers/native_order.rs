@@ -1,5 +1,5 @@
-//! Orders over the native protocol (`Request::Carry` with an `Errand`): pushes from this node to another one with a one-time key of
-//! that node. This module translates them into the orders of the API.
+//! Orders over the native protocol (`Request::Carry` with a [`DelegationOrder`]): pushes from this node to another one with a
+//! one-time key of that node. This module translates them into the orders of the API.
 
 use auth::{AccessKey, Fingerprint};
 use model::Locator;
@@ -14,18 +14,18 @@ fn here(place: &NodePlace) -> String {
     format!("/{place}")
 }
 
-/// The order of an errand.
-pub(super) fn order(errand: &DelegationOrder) -> Order {
-    let native = &errand.order;
+/// The order of the API that means the same.
+pub(super) fn order(delegation: &DelegationOrder) -> Order {
+    let native = &delegation.order;
     let place = native.places.first().cloned().unwrap_or(NodePlace::Exports);
     // A target in memory is not a directory.
     let into = native.options.into && matches!(place, NodePlace::Path { .. });
-    let target = Locator::Node { at: errand.to.clone(), place, into };
-    let key = AccessKey::new(errand.key.id, errand.key.secret, Fingerprint(errand.node)).expose_text();
+    let target = Locator::Node { at: delegation.to.clone(), place, into };
+    let key = AccessKey::new(delegation.key.id, delegation.key.secret, Fingerprint(delegation.node)).expose_text();
     Order {
         files: Vec::new(),
         id: Uuid::from_bytes(native.job),
-        source: errand.sources.iter().map(here).collect(),
+        source: delegation.sources.iter().map(here).collect(),
         target: target.to_string(),
         options: options(&native.options),
         limit_bit_s: native.steer.limit_bit_s,
@@ -33,8 +33,8 @@ pub(super) fn order(errand: &DelegationOrder) -> Order {
         streams: native.steer.streams,
         paused: native.steer.paused,
         congestion: native.congestion.clone(),
-        retry_for_s: Some(errand.retry_for_s),
-        plain: errand.plain,
+        retry_for_s: Some(delegation.retry_for_s),
+        plain: delegation.plain,
         node: None,
         credentials: Some(Credentials { key: Some(key), ..Credentials::default() }),
     }
@@ -68,7 +68,7 @@ fn options(native: &model::spec::Options) -> Options {
 
 #[cfg(test)]
 mod tests {
-    use super::super::order::{OtherEnd, read, steer};
+    use super::super::order::{OtherEnd, live_settings, read};
     use super::*;
     use model::spec::{self, LiveSettings};
     use model::v1::Change;
@@ -76,7 +76,7 @@ mod tests {
     use std::time::Duration;
     use wire::frame::{Direction, KeyProof, Open};
 
-    fn errand(into: bool, delete: Delete, target: NodePlace) -> DelegationOrder {
+    fn delegation(into: bool, delete: Delete, target: NodePlace) -> DelegationOrder {
         let options = spec::Options {
             recursive: true,
             into,
@@ -112,14 +112,14 @@ mod tests {
         let (careful, at_most) = (Delete::Careful, Delete::AtMost(9));
         let orders = [(false, careful, place.clone()), (true, at_most, place), (false, Delete::All, NodePlace::Null)];
         for (into, delete, place) in orders {
-            let native = errand(into, delete, place.clone());
+            let native = delegation(into, delete, place.clone());
             let order = order(&native);
             let plan = read(&order).unwrap();
             assert_eq!(plan.other_end, OtherEnd::Push { to: native.to.clone(), place });
             assert_eq!((&plan.here, &plan.options), (&native.sources, &native.order.options));
             assert_eq!((plan.node, plan.retry_for), (Some(Fingerprint([3; 32])), Duration::from_secs(11)));
             assert_eq!((plan.keys[0].id, plan.keys[0].expose_secret()), ([1; 8], &[2; 32]));
-            assert_eq!(steer(&order, &Change::default()), native.order.steer);
+            assert_eq!(live_settings(&order, &Change::default()), native.order.steer);
             assert_eq!((order.plain, order.congestion.as_deref()), (true, Some("reno")));
         }
     }

@@ -322,55 +322,55 @@ pub(crate) fn identity_of(
     }
 }
 
-fn options(said: &Options, into: bool) -> Result<spec::Options, Refusal> {
-    let sync = match &said.sync {
+fn options(ordered: &Options, into: bool) -> Result<spec::Options, Refusal> {
+    let sync = match &ordered.sync {
         None => spec::Sync::default(),
         Some(word) => spec::Sync::ALL
             .into_iter()
             .find(|sync| sync.word() == word)
             .ok_or_else(|| wrong(format!("sync is none, exists, size, mtime or digest, and not {word:?}")))?,
     };
-    let checksums = match &said.checksums {
+    let checksums = match &ordered.checksums {
         None => vec![Algorithm::Crc32c],
         Some(names) => names.iter().map(|name| name.parse().map_err(wrong)).collect::<Result<Vec<_>, _>>()?,
     };
     let is_long = |filter: &v1::node::Filter| filter.pattern.len() > TEXT_BYTES_MAX;
-    if said.filters.len() > FILTERS_MAX || said.filters.iter().any(is_long) {
+    if ordered.filters.len() > FILTERS_MAX || ordered.filters.iter().any(is_long) {
         return Err(wrong(format!(
             "an order has {FILTERS_MAX} filters at most, each of {TEXT_BYTES_MAX} bytes at most"
         )));
     }
-    let filters: Vec<spec::Filter> = said
+    let filters: Vec<spec::Filter> = ordered
         .filters
         .iter()
         .map(|filter| spec::Filter { include: filter.include, pattern: filter.pattern.clone() })
         .collect();
     engine::filter::Filters::new(&filters)?;
-    if said.delete && !said.recursive {
+    if ordered.delete && !ordered.recursive {
         return Err(wrong("delete goes with recursive: it removes what the source lacks, directory by directory"));
     }
-    if !said.delete && (said.force || said.max_delete.is_some()) {
+    if !ordered.delete && (ordered.force || ordered.max_delete.is_some()) {
         return Err(wrong("max_delete and force go with delete"));
     }
     Ok(spec::Options {
-        recursive: said.recursive,
-        copy_links: said.copy_links,
+        recursive: ordered.recursive,
+        copy_links: ordered.copy_links,
         into,
         sync,
-        no_overwrite: said.no_overwrite,
-        durable: said.durable,
+        no_overwrite: ordered.no_overwrite,
+        durable: ordered.durable,
         checksums,
-        delete: spec::Delete::said(said.delete, said.max_delete, said.force),
-        dry_run: said.dry_run,
-        owner: said.owner,
-        xattrs: said.xattrs,
-        wait_space: said.wait_space_s.map_or(WAIT_SPACE, Duration::from_secs).min(WAIT_MAX),
+        delete: spec::Delete::said(ordered.delete, ordered.max_delete, ordered.force),
+        dry_run: ordered.dry_run,
+        owner: ordered.owner,
+        xattrs: ordered.xattrs,
+        wait_space: ordered.wait_space_s.map_or(WAIT_SPACE, Duration::from_secs).min(WAIT_MAX),
         filters,
     })
 }
 
 /// The limit, streams and pause of a transfer: those of its order, with later changes.
-pub(crate) fn steer(order: &Order, changes: &Change) -> LiveSettings {
+pub(crate) fn live_settings(order: &Order, changes: &Change) -> LiveSettings {
     let has_server = order
         .source
         .iter()
@@ -446,9 +446,9 @@ mod tests {
 
     #[test]
     fn an_order_identifies_the_other_node() {
-        let nobody = Order { credentials: None, ..order("/d/a", "lh://h/e/x") };
-        assert!(read(&nobody).unwrap_err().reason.contains("say which node h:7411 is"));
-        let named_node = Order { node: Some(Fingerprint([5; 32]).to_string()), ..nobody };
+        let anonymous = Order { credentials: None, ..order("/d/a", "lh://h/e/x") };
+        assert!(read(&anonymous).unwrap_err().reason.contains("say which node h:7411 is"));
+        let named_node = Order { node: Some(Fingerprint([5; 32]).to_string()), ..anonymous };
         assert_eq!(read(&named_node).unwrap().node, Some(Fingerprint([5; 32])));
         let other = Order { credentials: order("", "").credentials, ..named_node };
         assert!(read(&other).unwrap_err().reason.contains("another node"));
@@ -480,6 +480,9 @@ mod tests {
         let order = Order { limit_bit_s: 5, ..order("/d/a", "https://s/x") };
         let first = Change { paused: Some(true), ..Change::default() };
         let both = first.then(&Change { limit_bit_s: Some(7), ..Change::default() });
-        assert_eq!(steer(&order, &both), LiveSettings { limit_bit_s: 7, streams: SERVER_STREAMS, paused: true });
+        assert_eq!(
+            live_settings(&order, &both),
+            LiveSettings { limit_bit_s: 7, streams: SERVER_STREAMS, paused: true }
+        );
     }
 }

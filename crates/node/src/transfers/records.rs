@@ -54,7 +54,7 @@ pub(crate) enum ClaimOutcome {
     /// Another node with this state directory has ended the transfer.
     Ended(Box<TransferRecord>),
     /// Another node with this state directory runs the transfer, or there is no record.
-    AdvertisedAddresses,
+    NotOurs,
 }
 
 /// The directory of records.
@@ -119,23 +119,23 @@ impl TransferRecords {
         let path = self.path(id);
         let file = match File::open(&path) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ClaimOutcome::AdvertisedAddresses),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ClaimOutcome::NotOurs),
             Err(error) => return Err(error),
         };
         if !lock_soon(&file) {
-            return Ok(ClaimOutcome::AdvertisedAddresses);
+            return Ok(ClaimOutcome::NotOurs);
         }
         // The locked file may have been replaced meanwhile: the node that did that has the transfer.
         let is_same = fs::metadata(&path).is_ok_and(|now| file.metadata().is_ok_and(|of| of.ino() == now.ino()));
         if !is_same {
             return Ok(read(&path)
                 .filter(|record| record.ended.is_some())
-                .map_or(ClaimOutcome::AdvertisedAddresses, |k| ClaimOutcome::Ended(k.into())));
+                .map_or(ClaimOutcome::NotOurs, |record| ClaimOutcome::Ended(record.into())));
         }
         match read(&path) {
             Some(record) if record.ended.is_some() => Ok(ClaimOutcome::Ended(record.into())),
             Some(_) => Ok(ClaimOutcome::Ours(file)),
-            None => Ok(ClaimOutcome::AdvertisedAddresses),
+            None => Ok(ClaimOutcome::NotOurs),
         }
     }
 
@@ -222,15 +222,17 @@ mod tests {
             drop(records.write(one, None, false).unwrap());
         }
         assert_eq!(records.all().iter().map(|record| record.order.id.as_u128()).collect::<Vec<_>>(), [1, 2]);
-        let ClaimOutcome::Ours(held) = records.claim(&first.order.id).unwrap() else { panic!("it is free") };
-        assert!(matches!(records.claim(&first.order.id).unwrap(), ClaimOutcome::AdvertisedAddresses));
-        assert_eq!(records.all().len(), 1, "the other's is left alone");
+        let ClaimOutcome::Ours(held) = records.claim(&first.order.id).unwrap() else {
+            panic!("the record is not locked")
+        };
+        assert!(matches!(records.claim(&first.order.id).unwrap(), ClaimOutcome::NotOurs));
+        assert_eq!(records.all().len(), 1, "a record that another node has locked is left alone");
         drop(held);
         let ended = TransferRecord { ended: Some(Transfer::default()), ..first.clone() };
         drop(records.write(&ended, None, false).unwrap());
         assert!(matches!(records.claim(&first.order.id).unwrap(), ClaimOutcome::Ended(_)));
         records.remove(&first.order.id);
-        assert!(matches!(records.claim(&first.order.id).unwrap(), ClaimOutcome::AdvertisedAddresses));
+        assert!(matches!(records.claim(&first.order.id).unwrap(), ClaimOutcome::NotOurs));
         let mode = fs::metadata(records.path(&second.order.id)).unwrap().mode();
         assert_eq!(mode & 0o777, 0o600);
     }

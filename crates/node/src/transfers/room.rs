@@ -6,7 +6,7 @@ use engine::budget::Part;
 use model::id::Uuid;
 use model::v1::node::Order;
 
-use super::spent::{SPENT_MAX, StageTimes};
+use super::spent::{SPENT_MAX, SpentIds};
 use super::table::{UNENDED_MAX, footprint};
 use super::{Transfers, Unaccepted, now_s};
 
@@ -36,13 +36,13 @@ impl Transfers {
         Ok(part)
     }
 
-    pub(super) fn spent(&self) -> MutexGuard<'_, StageTimes> {
+    pub(super) fn spent(&self) -> MutexGuard<'_, SpentIds> {
         self.spent.lock()
     }
 
     /// Forgets transfers except for their ids. If an id cannot be stored, the record of its transfer stays for the next start.
-    pub(super) fn forget(&self, gone: Vec<(Uuid, String)>) {
-        for (id, holder) in gone {
+    pub(super) fn forget(&self, forgotten: Vec<(Uuid, String)>) {
+        for (id, holder) in forgotten {
             match self.spent().add(id, &holder, now_s()) {
                 Ok(()) => self.records.iter().for_each(|records| records.remove(&id)),
                 Err(error) => {

@@ -30,7 +30,7 @@ struct Row {
 
 /// The spent ids of a node.
 #[derive(Debug, Default)]
-pub(super) struct StageTimes {
+pub(super) struct SpentIds {
     rows: HashMap<Uuid, Row>,
     /// The number of ids of each holder, by the holder's hash.
     each: HashMap<u64, usize>,
@@ -47,10 +47,10 @@ fn holder_hash(holder: &str) -> u64 {
     digest[..8].iter().fold(0, |all, byte| all << 8 | u64::from(*byte))
 }
 
-impl StageTimes {
+impl SpentIds {
     /// Reads the file of an earlier run.
-    pub fn open(path: &Path, now_s: u64) -> StageTimes {
-        let mut spent = StageTimes { path: Some(path.to_owned()), swept_s: now_s, ..StageTimes::default() };
+    pub fn open(path: &Path, now_s: u64) -> SpentIds {
+        let mut spent = SpentIds { path: Some(path.to_owned()), swept_s: now_s, ..SpentIds::default() };
         let bytes = fs::read(path).unwrap_or_default();
         for row in bytes.chunks_exact(ROW_BYTES) {
             let Some((id, rest)) = row.split_first_chunk::<16>() else { continue };
@@ -166,7 +166,7 @@ mod tests {
     fn an_id_is_spent_for_a_day_also_over_a_restart() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("spent");
-        let mut spent = StageTimes::open(&path, 1000);
+        let mut spent = SpentIds::open(&path, 1000);
         spent.add(id(1), "me", 1000).unwrap();
         spent.add(id(2), "me", 2000).unwrap();
         assert!(spent.has(&id(1), 1000 + DAY - 1) && !spent.has(&id(1), 1000 + DAY) && !spent.has(&id(3), 1000));
@@ -174,16 +174,16 @@ mod tests {
         let mut bytes = fs::read(&path).unwrap();
         bytes.extend_from_slice(&[7; 5]);
         fs::write(&path, bytes).unwrap();
-        let mut later = StageTimes::open(&path, 1000 + DAY);
+        let mut later = SpentIds::open(&path, 1000 + DAY);
         assert!(later.has(&id(2), 1000 + DAY) && !later.has(&id(1), 1000 + DAY));
         later.add(id(4), "you", 1000 + DAY).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().len() as usize, 2 * ROW_BYTES);
-        assert!(StageTimes::open(&path, 1000 + DAY).has(&id(4), 1000 + DAY));
+        assert!(SpentIds::open(&path, 1000 + DAY).has(&id(4), 1000 + DAY));
     }
 
     #[test]
     fn each_holder_has_room_of_its_own() {
-        let mut spent = StageTimes::default();
+        let mut spent = SpentIds::default();
         (0..10).for_each(|n| spent.add(id(n), "me", 0).unwrap());
         assert!(spent.has_room("me", (SPENT_MAX.0 - 11, 0), 0) && !spent.has_room("me", (SPENT_MAX.0 - 10, 0), 0));
         assert!(spent.has_room("you", (SPENT_MAX.0 - 1, 0), 0));
@@ -196,7 +196,7 @@ mod tests {
     fn the_file_of_spent_ids_is_bounded() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("spent");
-        let mut spent = StageTimes::open(&path, 0);
+        let mut spent = SpentIds::open(&path, 0);
         for n in 0..4000u64 {
             spent.has_room("me", (0, 0), n * 60);
             spent.add(id(n.into()), "me", n * 60).unwrap();

@@ -15,7 +15,7 @@ use model::v1::{Change, Stage, Transfer};
 use sha2::{Digest, Sha256};
 
 use super::file_list::Outcomes;
-use super::order::{bare, ends, first_sources, steer};
+use super::order::{bare, ends, first_sources, live_settings};
 use super::records::TransferRecord;
 use crate::order_table::{OrderEntry, OrderTable, Page, PageQuery};
 
@@ -98,10 +98,16 @@ impl Entry {
     /// A transfer that was ordered now.
     pub fn new(order: Order, access: Access, created: String, part: Option<Part>) -> Entry {
         let order_digest = order_digest(&order);
-        let steer = steer(&order, &Change::default());
+        let settings = live_settings(&order, &Change::default());
         let (source, target) = ends(&order);
-        let base =
-            Transfer { id: order.id, source, target, created, limit_bit_s: steer.limit_bit_s, ..Transfer::default() };
+        let base = Transfer {
+            id: order.id,
+            source,
+            target,
+            created,
+            limit_bit_s: settings.limit_bit_s,
+            ..Transfer::default()
+        };
         Entry {
             holder: access.holder().to_owned(),
             order: Arc::new(order),
@@ -142,7 +148,7 @@ impl Entry {
             source: ends(&order).0,
             target: ends(&order).1,
             created,
-            limit_bit_s: steer(&order, &changes).limit_bit_s,
+            limit_bit_s: live_settings(&order, &changes).limit_bit_s,
             ..Transfer::default()
         });
         let is_stored = base.state.is_last();
@@ -191,7 +197,7 @@ impl Entry {
                 control.change(change);
             }
             None => {
-                let limit_bit_s = steer(&self.order, &self.changes).limit_bit_s;
+                let limit_bit_s = live_settings(&self.order, &self.changes).limit_bit_s;
                 self.base = Arc::new(Transfer { limit_bit_s, ..(*self.base).clone() });
             }
         }

@@ -199,8 +199,8 @@ fn the_ends_of_jobs_of_any_shape_are_predicted() {
     let mut report = String::new();
     for seed in 0..JOBS {
         // From 1 MB/s to 1 GB/s.
-        let rate = 1e6 * 1e3f64.powf(chance.even());
-        let rtt = chance.even() * 0.31;
+        let rate = 1e6 * 1e3f64.powf(chance.uniform());
+        let rtt = chance.uniform() * 0.31;
         let files = mixed(seed, rate * 25.0, 1.5);
         let job = SimulatedJob { seed, noise: 0.1, rtt, files, ..SimulatedJob::new(rate) };
         let verdict = judge(&job.trace());

@@ -127,9 +127,9 @@ impl<R: BufRead> Rows<R> {
         match read_line(&mut input, &mut text)? {
             Length::Whole | Length::Last => {}
             Length::TooLong => return Err(wrong(format!("longer than {LINE_BYTES_MAX} bytes"))),
-            Length::Nothing => return Err(wrong("nothing is there".into())),
+            Length::Nothing => return Err(wrong("is empty".into())),
         }
-        let head = std::str::from_utf8(&text).map_err(|_| wrong("is no text".into()))?;
+        let head = std::str::from_utf8(&text).map_err(|_| wrong("is not text".into()))?;
         let names = names(head);
         let position = |name| names.iter().position(|known| *known == name);
         let positions: Vec<Option<usize>> = COLUMNS.split(',').map(position).collect();
@@ -166,7 +166,7 @@ impl<R: BufRead> Iterator for Rows<R> {
             match (length, std::str::from_utf8(&self.text)) {
                 (Length::Nothing, _) => return None,
                 (Length::TooLong, _) => return wrong(format!("longer than {LINE_BYTES_MAX} bytes")),
-                (_, Err(_)) => return wrong("is no text".into()),
+                (_, Err(_)) => return wrong("is not text".into()),
                 (_, Ok(text)) if text.trim().is_empty() => {}
                 (_, Ok(text)) => match row(&self.positions, text.trim_end(), length == Length::Last) {
                     Ok(row) => return Some(Ok(row)),

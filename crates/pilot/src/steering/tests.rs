@@ -69,7 +69,7 @@ fn job(streams: u32, starts: f64, past: Option<PathHistory>) -> SimulatedJob {
 
 impl SimulatedJob {
     /// The rate at which it sends now, bytes per second.
-    fn sends(&self, now: f64) -> f64 {
+    fn send_rate(&self, now: f64) -> f64 {
         if now < self.starts {
             return 0.0;
         }
@@ -84,7 +84,7 @@ impl SimulatedJob {
         }
         if self.rate == 0.0 {
             self.rate = self.from / path.rtt;
-        } else if arrived >= self.sends(now) * 0.9 && self.cap.is_none_or(|cap| self.rate < cap) {
+        } else if arrived >= self.send_rate(now) * 0.9 && self.cap.is_none_or(|cap| self.rate < cap) {
             // Slow start, and BBR's probing after it, in one.
             self.rate *= 2f64.powf(TICK / path.rtt);
         } else if arrived < self.rate * 0.9 {
@@ -151,7 +151,7 @@ fn run(path: &mut Path, jobs: &mut [SimulatedJob], seconds: f64, mut change: imp
     for step in 0..(seconds / TICK) as u32 {
         let now = f64::from(step) * TICK;
         change(now, path);
-        let sent: Vec<f64> = jobs.iter().map(|job| job.sends(now)).collect();
+        let sent: Vec<f64> = jobs.iter().map(|job| job.send_rate(now)).collect();
         let sum: f64 = sent.iter().sum();
         let through = path.rate.min(sum + waiting / TICK);
         let queued = waiting + (sum - through) * TICK;

@@ -72,7 +72,7 @@ impl Candidate {
 const FULL: f64 = 0.3;
 /// From this share on, a window counts as the limit where the data in flight fills it too: congestion control that paces, as BBR does,
 /// settles at the rate that a full window gives, and hardly ever runs into it again.
-const TOUCHED: f64 = 0.05;
+const FULL_MIN: f64 = 0.05;
 /// The part of a buffer or window that is payload at most: the kernel counts its own structures too.
 const USABLE: f64 = 0.5;
 
@@ -115,7 +115,7 @@ fn windows(facts: &NetworkFacts<'_>, capacity: u64, rtt: f64) -> Option<Candidat
     let buffer = sum(|s| s.send_buffer_limited_s) / busy;
     let in_flight = sum(|s| laws::bdp_bytes(s.delivery_rate_bit_s as f64, s.min_rtt_s)) / facts.streams.len() as f64;
     let fills = |bytes: u64| bytes > 0 && in_flight > bytes as f64 * USABLE;
-    let limits = |share: f64, bytes: u64| share > FULL || share > TOUCHED && fills(bytes);
+    let limits = |share: f64, bytes: u64| share > FULL || share > FULL_MIN && fills(bytes);
     let by_window = limits(window, offered(facts));
     let by_buffer = limits(buffer, facts.sent_by.map_or(0, |a| a.send_buffer_max));
     match (by_window, by_buffer) {
@@ -197,7 +197,7 @@ fn send_buffer(facts: &NetworkFacts<'_>, share: f64, rtt: f64) -> Candidate {
 
 /// A stream at up to this multiple of the rate that the law expects at a loss may still be limited by that loss: the laws hold for long
 /// transfers, in the mean.
-const LAWFUL: f64 = 2.0;
+const LAW_FACTOR: f64 = 2.0;
 /// Fewer segments than these, sent again, are too few to apply a law to.
 const SEGMENTS_MIN: f64 = 10.0;
 
@@ -225,7 +225,7 @@ fn loss(facts: &NetworkFacts<'_>, rtt: f64) -> Option<Candidate> {
     let remedy = permit(facts)
         .unwrap_or_else(|| "find where the path loses packets; --congestion bbr bears loss better".to_owned());
     let limit = limit("network", evidence, remedy);
-    let (least_bit_s, most_bit_s) = (each / LAWFUL, each * LAWFUL);
+    let (least_bit_s, most_bit_s) = (each / LAW_FACTOR, each * LAW_FACTOR);
     Some(Candidate { least_bit_s, most_bit_s, reached_bit_s: facts.each(), limit })
 }
 

@@ -105,12 +105,12 @@ fn lossy_bottleneck(found: &Findings, direction: Direction, causes: &[Cause]) ->
     }
     // Where TCP reaches the rate at which bursts drain, the bottleneck is a queue, even if the measured delays are short.
     let is_all = seen.drained.is_some_and(|drained| seen.best_rate() > drained * ALL);
-    let policer = policed(&seen).filter(|_| !is_all);
+    let policer = policer_cause(&seen).filter(|_| !is_all);
     let is_far_below = seen.drained.is_some_and(|drained| seen.best_rate() < drained * FAR_BELOW);
     if is_far_below && policer.is_some() {
         return policer;
     }
-    shallow(&seen).or(policer).or_else(|| shown_by_cubic(&seen))
+    short_queue(&seen).or(policer).or_else(|| short_queue_by_cubic(&seen))
 }
 
 const DEEPER_QUEUE: &str = "a deeper buffer at the bottleneck, or senders that pace (bbr, SO_MAX_PACING_RATE a little below the \
@@ -118,7 +118,7 @@ const DEEPER_QUEUE: &str = "a deeper buffer at the bottleneck, or senders that p
 
 /// A short queue: bursts lose their ends, the rest arrives at the rate of a bottleneck, whose queue holds little of the
 /// bandwidth-delay product, and TCP suffers.
-fn shallow(seen: &BottleneckEvidence<'_>) -> Option<Cause> {
+fn short_queue(seen: &BottleneckEvidence<'_>) -> Option<Cause> {
     let (burst, drained) = (seen.burst?, seen.drained?);
     let lost = burst.lost_in_network_share;
     let always_lost = seen.always_lost.unwrap_or(0.0);
@@ -149,7 +149,7 @@ fn shallow(seen: &BottleneckEvidence<'_>) -> Option<Cause> {
 
 /// A short queue that the bursts are too short to fill: CUBIC backs off where BBR does not, or BBR loses all the time, and no queue
 /// had grown before.
-fn shown_by_cubic(seen: &BottleneckEvidence<'_>) -> Option<Cause> {
+fn short_queue_by_cubic(seen: &BottleneckEvidence<'_>) -> Option<Cause> {
     let (bbr, cubic) = (&seen.tcp, seen.loss_based.as_ref()?);
     let is_judged = seen.always_lost == Some(0.0) && !bbr.is_bound && !cubic.is_bound && cubic.rounds > ROUNDS_MIN;
     let queued = (cubic.rtt - cubic.min_rtt).max(0.0);
@@ -180,7 +180,7 @@ fn shown_by_cubic(seen: &BottleneckEvidence<'_>) -> Option<Cause> {
 }
 
 /// A policer: TCP loses all the time, and no queue grows before the loss.
-fn policed(seen: &BottleneckEvidence<'_>) -> Option<Cause> {
+fn policer_cause(seen: &BottleneckEvidence<'_>) -> Option<Cause> {
     let tcp = &seen.tcp;
     let queued = (tcp.rtt - tcp.min_rtt).max(0.0);
     // Only a test at a low rate can show that the loss depends on the rate.
@@ -214,11 +214,11 @@ fn below_capacity(found: &Findings, direction: Direction, causes: &[Cause]) -> O
     if taken < TAKEN {
         return None;
     }
-    narrow(&seen, capacity, taken).or_else(|| others(found, &seen, capacity, taken))
+    narrow_link(&seen, capacity, taken).or_else(|| cross_traffic(found, &seen, capacity, taken))
 }
 
 /// A narrow link: bursts drain at less than the link's stated rate.
-fn narrow(seen: &BottleneckEvidence<'_>, link: f64, taken: f64) -> Option<Cause> {
+fn narrow_link(seen: &BottleneckEvidence<'_>, link: f64, taken: f64) -> Option<Cause> {
     // Where others share the queue, their packets are among those of the bursts: then TCP gets less than the draining rate.
     let is_link = |drained: &f64| *drained < link * NARROW && seen.best_rate() > drained * NARROW;
     let drained = seen.drained.filter(is_link)?;
@@ -236,7 +236,7 @@ fn narrow(seen: &BottleneckEvidence<'_>, link: f64, taken: f64) -> Option<Cause>
 
 /// Cross traffic: round trips vary without test traffic; or bursts drain at the link's rate, and TCP gets a part of it with either
 /// congestion control.
-fn others(found: &Findings, seen: &BottleneckEvidence<'_>, capacity: f64, taken: f64) -> Option<Cause> {
+fn cross_traffic(found: &Findings, seen: &BottleneckEvidence<'_>, capacity: f64, taken: f64) -> Option<Cause> {
     let idle = found.latency.as_ref()?;
     let variation = if seen.direction == Direction::Forward { idle.variation_forward } else { idle.variation_reverse };
     let varies = variation.map_or(0.0, |variation| variation.p95_s);

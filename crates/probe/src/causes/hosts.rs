@@ -10,9 +10,9 @@ use model::v1::probe::tcp::{Report, Total};
 use super::{cause, known, ms};
 use crate::host::largest;
 
-/// A test suffers if other programs, or the hypervisor, take more than this share of a host's processors,
+/// Other programs, or the hypervisor, slow a test if they take more than this share of a host's processors.
 const TAKEN: f64 = 0.5;
-/// and these are busy for more than this share.
+/// A host's processors are full if they are busy for more than this share.
 const FULL: f64 = 0.9;
 /// A quota that throttles the program for more than this share of the time is the limit.
 const HELD_BACK: f64 = 0.1;
@@ -26,9 +26,9 @@ const WINDOW_DIVISOR: u64 = 4;
 const READ: f64 = 0.4;
 /// A window that is full for this share of the time is a limit, even if there is loss as well.
 const MOSTLY_FULL: f64 = 0.5;
-/// A queue is too long if it adds more than this, in seconds,
+/// A queue that is too long adds more than this to the round trip, in seconds.
 const BLOATED_S: f64 = 0.1;
-/// and multiplies the round trip by more than this.
+/// A queue that is too long multiplies the round trip by more than this.
 const BLOATED: f64 = 2.0;
 
 pub(super) fn causes(found: &Findings, before: &[Cause]) -> Vec<Cause> {

@@ -17,7 +17,7 @@ pub(super) fn causes(found: &Findings) -> Vec<Cause> {
         let reverse: Vec<Cause> = of_direction(Direction::Reverse, reverse).into_iter().filter(seen).collect();
         causes.extend(reverse);
     }
-    causes.extend(found.latency.as_ref().and_then(uneven));
+    causes.extend(found.latency.as_ref().and_then(uneven_delays));
     let differs = |what: &ChangeOf| matches!(what, ChangeOf::Distance | ChangeOf::Rtt);
     let texts: Vec<&str> = routes.asymmetries.iter().filter(|c| differs(&c.what)).map(|c| c.text.as_str()).collect();
     if !texts.is_empty() {
@@ -33,7 +33,7 @@ const UNEVEN: f64 = 0.25;
 const UNEVEN_S: f64 = 0.002;
 
 /// One direction takes much longer than the other, beyond the error of the clocks.
-fn uneven(latency: &Latency) -> Option<Cause> {
+fn uneven_delays(latency: &Latency) -> Option<Cause> {
     let (forward, reverse) = (latency.forward?, latency.reverse?);
     let clocks_s = latency.clock.error_s + latency.far_clock.map_or(0.0, |clock| clock.error_s);
     let error_s = if latency.one_clock { 0.0 } else { 2.0 * clocks_s };
@@ -47,7 +47,8 @@ fn uneven(latency: &Latency) -> Option<Cause> {
 }
 
 fn of_direction(direction: Direction, route: &Route) -> Vec<Cause> {
-    let mut causes: Vec<Cause> = route.mtu.as_ref().and_then(|mtu| hole(direction, mtu, route)).into_iter().collect();
+    let mut causes: Vec<Cause> =
+        route.mtu.as_ref().and_then(|mtu| mtu_hole(direction, mtu, route)).into_iter().collect();
     let suspects = route.sweep.iter().filter(|sweep| sweep.judged).flat_map(|sweep| &sweep.suspects);
     for suspect in suspects.filter(|suspect| suspect.by == SuspectBy::Loss) {
         let remedy = "have the operator of that router take the member out, and check its errors and its light";
@@ -64,7 +65,7 @@ fn of_direction(direction: Direction, route: &Route) -> Vec<Cause> {
 }
 
 /// A black hole: packets that the end's own interface can send vanish on the path.
-fn hole(direction: Direction, mtu: &Mtu, route: &Route) -> Option<Cause> {
+fn mtu_hole(direction: Direction, mtu: &Mtu, route: &Route) -> Option<Cause> {
     if !mtu.black_hole {
         return None;
     }

@@ -13,27 +13,27 @@ use crate::{Error, Result, Stop};
 /// The longest time without a line.
 const LINE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Measures the disk of a directory. `tell` sends a line for each finished point, and in between lines that say that the test is
-/// running. The test ends when `tell` returns `false`, as the client has gone, or at the stop. `tell` is called in this
-/// thread, so that a slow client delays no measurement.
+/// Measures the disk of a directory. `report_line` sends a line for each finished point, and in between lines that say that
+/// the test is running. The test ends when `report_line` returns `false`, as the client has gone, or at the stop.
+/// `report_line` is called in this thread, so that a slow client delays no measurement.
 ///
 /// # Errors
 /// As [`measure_on`](super::measure_on); [`Error::Host`]: the test's thread cannot be started.
 pub fn answer(
-    ground: &OpenDirectory,
+    directory: &OpenDirectory,
     order: &Order,
-    ends: &Stop,
-    tell: &mut dyn FnMut(&DiskLine) -> bool,
+    stop: &Stop,
+    report_line: &mut dyn FnMut(&DiskLine) -> bool,
 ) -> Result<Report> {
-    let stop = Stop::default();
+    let test_stop = Stop::default();
     let (points, done) = channel();
     let outcome = std::thread::scope(|scope| {
         // The channel closes with this thread, even if it panics.
-        let test_stop = &stop;
+        let borrowed_stop = &test_stop;
         let sender = points;
         let work = move || {
             let mut note = |point: &Point| drop(sender.send(point.clone()));
-            super::measure_on(ground, order, test_stop, &mut note)
+            super::measure_on(directory, order, borrowed_stop, &mut note)
         };
         let thread = std::thread::Builder::new().name("probe-disk-test".into()).spawn_scoped(scope, work);
         let thread = thread.map_err(|source| Error::Host { doing: "start a thread for the test", source })?;
@@ -43,8 +43,8 @@ pub fn answer(
                 Err(RecvTimeoutError::Timeout) => DiskLine::Working,
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            if ends.is_stopped() || !tell(&line) {
-                stop.stop();
+            if stop.is_stopped() || !report_line(&line) {
+                test_stop.stop();
             }
         }
         Ok(thread.join())

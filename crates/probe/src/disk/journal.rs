@@ -14,8 +14,8 @@ use crate::Result;
 /// Measures one worker that appends to one file.
 pub(super) fn append(run: &mut DiskRun<'_>) -> Result<()> {
     let most = u64::from(run.order.fsyncs);
-    let number = run.number();
-    let dir = run.place.dir();
+    let number = run.next_number();
+    let dir = run.test_dir.dir();
     let name = format!("journal-{number}");
     let path = dir.at(&name);
     let stamp = Stamp::new(run.seed, number);
@@ -34,7 +34,7 @@ pub(super) fn append(run: &mut DiskRun<'_>) -> Result<()> {
         Ok(())
     };
     let before = run.backing.counters();
-    let summary = workers::run(run.place, run.stop, run.limit, vec![blocks], work, |_| Ok(()))?;
+    let summary = workers::run(run.test_dir, run.stop, run.limit, vec![blocks], work, |_| Ok(()))?;
     let spec =
         PointSpec { test: Test::Fsync, mode: IoMode::Buffered, file_bytes: most * PAGE, workers: 1, block_bytes: PAGE };
     let mut point = run.point(spec, before, &summary);

@@ -17,7 +17,7 @@ use crate::{Error, Result, Stop};
 /// A run of disk tests.
 pub(super) struct DiskRun<'a> {
     pub order: &'a Order,
-    pub place: &'a TestDirectory<'a>,
+    pub test_dir: &'a TestDirectory<'a>,
     pub backing: &'a BackingDevice,
     pub stop: &'a Stop,
     pub seed: u64,
@@ -50,7 +50,7 @@ pub(super) struct DiskFindings {
 impl<'a> DiskRun<'a> {
     pub(super) fn new(
         order: &'a Order,
-        place: &'a TestDirectory<'a>,
+        test_dir: &'a TestDirectory<'a>,
         backing: &'a BackingDevice,
         stop: &'a Stop,
         note: &'a mut dyn FnMut(&Point),
@@ -59,7 +59,7 @@ impl<'a> DiskRun<'a> {
         let limit = Duration::from_secs_f64(order.seconds);
         let points = Vec::new();
         let left_out = Vec::new();
-        DiskRun { order, place, backing, stop, seed, limit, note, last_number: 0, points, left_out }
+        DiskRun { order, test_dir, backing, stop, seed, limit, note, last_number: 0, points, left_out }
     }
 
     /// The modes of the order that this file system supports.
@@ -77,7 +77,7 @@ impl<'a> DiskRun<'a> {
             let why = "the file system permits no direct access in units of 4 KiB; buffered access can be measured";
             if modes.is_empty() {
                 let source = io::Error::new(error.kind(), format!("{error}: {why}"));
-                return Err(failed("bypass the page cache in", self.place.dir().path(), source));
+                return Err(failed("bypass the page cache in", self.test_dir.dir().path(), source));
             }
             self.left_out.push(LeftOut { what: "direct".into(), why: why.into() });
         }
@@ -87,8 +87,8 @@ impl<'a> DiskRun<'a> {
     /// Tries direct access, as nothing else shows whether it is supported: some file systems refuse to open the file, some the first
     /// write.
     fn refuses_direct(&mut self) -> Result<Option<io::Error>> {
-        let name = format!("trial-{}", self.number());
-        let dir = self.place.dir();
+        let name = format!("trial-{}", self.next_number());
+        let dir = self.test_dir.dir();
         let path = dir.at(&name);
         let page = Aligned::zeroed(ALIGNMENT);
         let tried = dir.create(&name, true).and_then(|file| file.write_all_at(&page, 0));
@@ -103,7 +103,7 @@ impl<'a> DiskRun<'a> {
     }
 
     /// The next number for a name.
-    pub(super) fn number(&mut self) -> u64 {
+    pub(super) fn next_number(&mut self) -> u64 {
         self.last_number += 1;
         self.last_number
     }

@@ -86,7 +86,7 @@ fn read_only(run: &mut DiskRun<'_>, mode: IoMode, file_bytes: u64) -> Result<()>
 }
 
 pub(super) fn remove(run: &DiskRun<'_>, written: Vec<WrittenFile>) -> Result<()> {
-    let dir = run.place.dir();
+    let dir = run.test_dir.dir();
     written.iter().try_for_each(|one| dir.remove(&one.name).map_err(|e| failed("remove", &one.path, e)))
 }
 
@@ -102,8 +102,8 @@ pub(super) fn write(
     let mut writers = Vec::new();
     let mut written = Vec::new();
     for worker in 0..workers {
-        let number = run.number();
-        let dir = run.place.dir();
+        let number = run.next_number();
+        let dir = run.test_dir.dir();
         let name = format!("file-{number}");
         let path = dir.at(&name);
         let stamp = Stamp::new(run.seed, number);
@@ -126,7 +126,7 @@ pub(super) fn write(
         }
     };
     let flush = |writer: &Writer| writer.file.sync_all().map_err(|e| failed("flush", &writer.path, e));
-    let summary = workers::run(run.place, run.stop, limit, writers, work, flush)?;
+    let summary = workers::run(run.test_dir, run.stop, limit, writers, work, flush)?;
     written.iter_mut().zip(&summary.each).for_each(|(one, share)| one.length = share.bytes);
     Ok((summary, written))
 }
@@ -134,8 +134,8 @@ pub(super) fn write(
 /// Reads written files, one worker each.
 fn read(run: &mut DiskRun<'_>, spec: PointSpec, written: &[WrittenFile]) -> Result<()> {
     let mut cached = run.backing.in_memory.clone().or_else(|| run.backing.other_cache.clone());
-    let dir = run.place.dir();
-    let still_cached = forget(run, written)?;
+    let dir = run.test_dir.dir();
+    let still_cached = drop_from_cache(run, written)?;
     if spec.mode == IoMode::Buffered && cached.is_none() {
         cached = still_cached;
     }
@@ -163,7 +163,7 @@ fn read(run: &mut DiskRun<'_>, spec: PointSpec, written: &[WrittenFile]) -> Resu
         }
         Ok(())
     };
-    let summary = workers::run(run.place, run.stop, run.limit, readers, work, |_| Ok(()))?;
+    let summary = workers::run(run.test_dir, run.stop, run.limit, readers, work, |_| Ok(()))?;
     let mut point = run.point(spec, before, &summary);
     if let Some(traffic) = point.device.filter(|t| (t.read_bytes as f64) < FROM_DEVICE_MIN * point.bytes as f64) {
         let from_device = Bytes(traffic.read_bytes);
@@ -179,10 +179,10 @@ fn read(run: &mut DiskRun<'_>, spec: PointSpec, written: &[WrittenFile]) -> Resu
 }
 
 /// Drops files from the page cache; returns why they were not dropped, in words, if they were not.
-fn forget(run: &DiskRun<'_>, written: &[WrittenFile]) -> Result<Option<String>> {
+fn drop_from_cache(run: &DiskRun<'_>, written: &[WrittenFile]) -> Result<Option<String>> {
     let mut most: f64 = 0.0;
     for one in written {
-        let file = run.place.dir().read(&one.name, false).map_err(|e| failed("open", &one.path, e))?;
+        let file = run.test_dir.dir().read(&one.name, false).map_err(|e| failed("open", &one.path, e))?;
         files::drop_from_cache(&file).map_err(|e| failed("flush", &one.path, e))?;
         match files::resident(&file) {
             Ok(share) => most = most.max(share),

@@ -37,8 +37,8 @@ pub(super) fn sweep(run: &mut DiskRun<'_>) -> Result<()> {
 fn dirs(run: &mut DiskRun<'_>, workers: u32) -> Result<Vec<(u64, Dir)>> {
     let mut dirs = Vec::new();
     for _ in 0..workers {
-        let number = run.number();
-        let parent = run.place.dir();
+        let number = run.next_number();
+        let parent = run.test_dir.dir();
         let name = name(number);
         let made = parent.make_dir(&name).and_then(|()| parent.below(&name));
         dirs.push((number, made.map_err(|e| failed("make the directory", &parent.at(&name), e))?));
@@ -74,7 +74,7 @@ fn point(run: &mut DiskRun<'_>, bytes: u64, workers: u32) -> Result<()> {
     let seconds = remove_files(run, &dirs, &made)?.worked.as_secs_f64();
     point.removals_per_s = (seconds > 0.0).then(|| made.all.calls as f64 / seconds);
     let remove_dir = |(number, dir): &(u64, Dir)| {
-        run.place.dir().remove_dir(&name(*number)).map_err(|e| failed("remove", dir.path(), e))
+        run.test_dir.dir().remove_dir(&name(*number)).map_err(|e| failed("remove", dir.path(), e))
     };
     dirs.iter().try_for_each(remove_dir)?;
     run.report(point)
@@ -101,7 +101,7 @@ fn make(run: &DiskRun<'_>, items: Vec<WorkerFiles<'_>>, bytes: u64) -> Result<Wo
         }
         Ok(())
     };
-    workers::run(run.place, run.stop, run.limit, items, work, |_| Ok(()))
+    workers::run(run.test_dir, run.stop, run.limit, items, work, |_| Ok(()))
 }
 
 /// Removes the files, without a time limit and even if the disk is full, as they must not remain.
@@ -114,5 +114,5 @@ fn remove_files(run: &DiskRun<'_>, dirs: &[(u64, Dir)], made: &WorkSummary) -> R
         }
         Ok(())
     };
-    workers::run(run.place, run.stop, Duration::MAX, items, work, |_| Ok(()))
+    workers::run(run.test_dir, run.stop, Duration::MAX, items, work, |_| Ok(()))
 }

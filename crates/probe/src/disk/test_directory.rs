@@ -40,10 +40,10 @@ impl OpenDirectory {
     /// # Errors
     /// [`Error::File`]: as [`OpenDirectory::open`], or the name is now another directory's.
     pub fn open_same(directory: &Path, identity: (u64, u64)) -> Result<OpenDirectory> {
-        let ground = OpenDirectory::open(directory)?;
-        let found = ground.0.identity().map_err(|e| failed("examine", directory, e))?;
+        let opened = OpenDirectory::open(directory)?;
+        let found = opened.0.identity().map_err(|e| failed("examine", directory, e))?;
         if found == identity {
-            return Ok(ground);
+            return Ok(opened);
         }
         let path = directory.display().to_string();
         let why = "another directory has its name now; move it back";
@@ -123,13 +123,13 @@ pub(super) fn failed(doing: &'static str, path: &Path, source: io::Error) -> Err
 }
 
 impl<'a> TestDirectory<'a> {
-    /// Makes the directory below `ground`, if there is room for a test.
+    /// Makes the directory below `directory`, if there is room for a test.
     ///
     /// # Errors
-    /// [`Error::File`]: `ground` may not be written, or there is no room; with the remedy.
-    pub(super) fn make(ground: &'a OpenDirectory, needed: SpaceNeeded) -> Result<TestDirectory<'a>> {
-        let parent = &ground.0;
-        let room = FreeSpace::of(parent.handle()).map_err(|e| failed("ask for the room below", parent.path(), e))?;
+    /// [`Error::File`]: `directory` may not be written, or there is no room; with the remedy.
+    pub(super) fn make(directory: &'a OpenDirectory, needed: SpaceNeeded) -> Result<TestDirectory<'a>> {
+        let parent = &directory.0;
+        let room = FreeSpace::of(parent.handle()).map_err(|e| failed("read the free space of", parent.path(), e))?;
         if let Some(why) = room.lacks(needed) {
             let doing = "test below";
             let path = parent.path().display().to_string();
@@ -246,17 +246,17 @@ mod tests {
     fn the_directory_is_removed_however_the_test_ends() {
         let parent = tempfile::tempdir().unwrap();
         let needed = SpaceNeeded { bytes: 4096, files: 1 };
-        let ground = OpenDirectory::open(parent.path()).unwrap();
-        let place = TestDirectory::make(&ground, needed).unwrap();
-        std::fs::create_dir(place.dir().at("d-1")).unwrap();
-        std::fs::write(place.dir().at("d-1").join("f"), "x").unwrap();
+        let directory = OpenDirectory::open(parent.path()).unwrap();
+        let test_dir = TestDirectory::make(&directory, needed).unwrap();
+        std::fs::create_dir(test_dir.dir().at("d-1")).unwrap();
+        std::fs::write(test_dir.dir().at("d-1").join("f"), "x").unwrap();
         assert_eq!(names(parent.path()), 1);
-        place.remove().unwrap();
+        test_dir.remove().unwrap();
         assert_eq!(names(parent.path()), 0);
-        drop(TestDirectory::make(&ground, needed).unwrap());
+        drop(TestDirectory::make(&directory, needed).unwrap());
         assert_eq!(names(parent.path()), 0);
         let panicked = std::panic::catch_unwind(|| {
-            let _place = TestDirectory::make(&ground, needed).unwrap();
+            let _test_dir = TestDirectory::make(&directory, needed).unwrap();
             panic!("a defect");
         });
         assert!(panicked.is_err());
@@ -267,13 +267,13 @@ mod tests {
     fn directories_left_behind_are_reported() {
         let parent = tempfile::tempdir().unwrap();
         let needed = SpaceNeeded { bytes: 4096, files: 1 };
-        let ground = OpenDirectory::open(parent.path()).unwrap();
-        let [place, other] = [(); 2].map(|()| TestDirectory::make(&ground, needed).unwrap());
-        assert_eq!(place.left_behind(), Vec::<String>::new(), "a directory in use is not reported");
+        let directory = OpenDirectory::open(parent.path()).unwrap();
+        let [test_dir, other] = [(); 2].map(|()| TestDirectory::make(&directory, needed).unwrap());
+        assert_eq!(test_dir.left_behind(), Vec::<String>::new(), "a directory in use is not reported");
         let old = parent.path().join(".longhaul-probe-0");
         std::fs::create_dir(&old).unwrap();
         std::fs::write(parent.path().join(".longhaul-probe-file"), "not one").unwrap();
-        assert_eq!(place.left_behind(), [old.display().to_string()]);
+        assert_eq!(test_dir.left_behind(), [old.display().to_string()]);
         assert_eq!(other.left_behind(), [old.display().to_string()]);
     }
 
@@ -282,7 +282,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let needed = SpaceNeeded { bytes: 4096, files: 1 };
         let why = |directory: &Path, needed| match OpenDirectory::open(directory)
-            .and_then(|ground| TestDirectory::make(&ground, needed).map(drop))
+            .and_then(|directory| TestDirectory::make(&directory, needed).map(drop))
         {
             Err(Error::File { source, path, .. }) => (source.kind(), format!("{path}: {source}")),
             other => panic!("{other:?}"),
@@ -326,16 +326,16 @@ mod tests {
     #[test]
     fn a_directory_that_was_moved_is_emptied_where_it_is() {
         let parent = tempfile::tempdir().unwrap();
-        let ground = OpenDirectory::open(parent.path()).unwrap();
-        let place = TestDirectory::make(&ground, SpaceNeeded { bytes: 4096, files: 1 }).unwrap();
+        let directory = OpenDirectory::open(parent.path()).unwrap();
+        let test_dir = TestDirectory::make(&directory, SpaceNeeded { bytes: 4096, files: 1 }).unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
         std::fs::write(elsewhere.path().join("theirs"), "x").unwrap();
-        place.dir().create("file-1", false).unwrap();
-        std::fs::rename(place.dir().path(), parent.path().join("moved")).unwrap();
-        std::os::unix::fs::symlink(elsewhere.path(), place.dir().path()).unwrap();
-        place.dir().create("file-2", false).unwrap();
+        test_dir.dir().create("file-1", false).unwrap();
+        std::fs::rename(test_dir.dir().path(), parent.path().join("moved")).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), test_dir.dir().path()).unwrap();
+        test_dir.dir().create("file-2", false).unwrap();
         assert_eq!((names(&parent.path().join("moved")), names(elsewhere.path())), (2, 1));
-        let Err(Error::File { source, .. }) = place.remove() else { panic!("removed") };
+        let Err(Error::File { source, .. }) = test_dir.remove() else { panic!("removed") };
         assert!(source.to_string().starts_with("another program moved it away"), "{source}");
         assert_eq!((names(&parent.path().join("moved")), names(elsewhere.path())), (0, 1));
     }

@@ -173,7 +173,7 @@ pub(super) struct WorkSummary {
 /// # Errors
 /// The first worker's error; [`Error::Interrupted`]: stopped; [`Error::Host`]: a thread cannot be started.
 pub(super) fn run<T: Send>(
-    place: &TestDirectory<'_>,
+    test_dir: &TestDirectory<'_>,
     stop: &Stop,
     limit: Duration,
     items: Vec<T>,
@@ -208,7 +208,7 @@ pub(super) fn run<T: Send>(
                 }
             }
         }
-        let samples = if refused.is_none() { take_samples(&shared, workers, place, stop) } else { Vec::new() };
+        let samples = if refused.is_none() { take_samples(&shared, workers, test_dir, stop) } else { Vec::new() };
         if refused.is_some() {
             shared.progress().is_cancelled = true;
             shared.changed.notify_all();
@@ -243,7 +243,7 @@ fn run_worker<T>(
 ) -> Result<Option<WorkerResult>> {
     let latency = histogram()?;
     let Some(began) = shared.begin() else { return Ok(None) };
-    let spent = thread_cpu();
+    let cpu_before = thread_cpu();
     let now = Duration::ZERO;
     let longest = Duration::ZERO;
     let mut worker = Worker { shared, began, limit, now, bytes: 0, calls: 0, latency, longest, out_of_time: false };
@@ -252,13 +252,18 @@ fn run_worker<T>(
         flush(item)?;
     }
     let ended = began.elapsed();
-    let cpu = thread_cpu().saturating_sub(spent);
+    let cpu = thread_cpu().saturating_sub(cpu_before);
     let Worker { bytes, calls, latency, longest, now, out_of_time, .. } = worker;
     Ok(Some(WorkerResult { bytes, calls, latency, longest, worked: now, ended, cpu, out_of_time }))
 }
 
 /// Begins the work when all workers are ready, and takes samples until all have ended.
-fn take_samples(shared: &SharedState, workers: usize, place: &TestDirectory<'_>, stop: &Stop) -> Vec<(Duration, u64)> {
+fn take_samples(
+    shared: &SharedState,
+    workers: usize,
+    test_dir: &TestDirectory<'_>,
+    stop: &Stop,
+) -> Vec<(Duration, u64)> {
     let mut progress = shared.progress();
     // A worker that fails before it is ready counts as ended.
     while progress.ready < workers && progress.ended == 0 {
@@ -284,7 +289,7 @@ fn take_samples(shared: &SharedState, workers: usize, place: &TestDirectory<'_>,
         if tick % SPACE_CHECK_SAMPLES == 0 {
             // Without the lock, as a file server may answer slowly.
             drop(progress);
-            if place.room().is_ok_and(|room| room.free_bytes < room.kept()) {
+            if test_dir.room().is_ok_and(|room| room.free_bytes < room.kept()) {
                 shared.halt(FULL);
             }
             progress = shared.progress();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use model::v1::probe::Direction;
 use model::v1::probe::tcp::{Directions, End, Flow, Interval, Order, Report, Total};
 
-use super::control::{Control, Cookie, PATIENCE, RESULTS_MAX, State, busy};
+use super::control::{Control, Cookie, MESSAGE_TIMEOUT, RESULTS_MAX, State, busy};
 use super::datagrams::{self, HELLO, Pace, WELCOME};
 use super::message::{Params, Results, StreamResult};
 use super::stream_id;
@@ -41,15 +41,15 @@ struct Session {
 impl Session {
     /// Connects, and sends the parameters of the test.
     fn begin(to: SocketAddr, params: &Params, stop: &Stop) -> Result<Session> {
-        let socket = TcpStream::connect_timeout(&to, PATIENCE);
+        let socket = TcpStream::connect_timeout(&to, MESSAGE_TIMEOUT);
         let socket = socket.map_err(|source| Error::Connect { to: to.to_string(), source })?;
         let mut session = Session { control: Control::new(socket, stop)?, cookie: Cookie::random(), to };
         // A busy server closes without reading, and the reset may overtake its message.
-        let greeted = session
+        let accepted = session
             .control
             .send(session.cookie.as_bytes())
             .and_then(|()| session.control.expect_state(State::ParamExchange));
-        greeted.map_err(|error| match error {
+        accepted.map_err(|error| match error {
             Error::Broken { peer, .. } => busy(&peer),
             other => other,
         })?;
@@ -154,8 +154,8 @@ pub fn test(to: SocketAddr, order: &Order, stop: &Stop, note: &mut dyn FnMut(&In
     let totals: Vec<Total> = pool.finish().iter().map(|ended| recorder.total(ended)).collect();
     ended?;
     let near = End { totals, host: watch.read(), remarks };
-    let theirs = session.exchange(&ours(&near, elapsed))?;
-    let far = far(&near, &theirs, elapsed);
+    let theirs = session.exchange(&client_results(&near, elapsed))?;
+    let far = server_end(&near, &theirs, elapsed);
     let directions = directions(order, &near, &far);
     Ok(Report { order: order.clone(), directions, intervals, far_intervals: Vec::new(), near, far })
 }
@@ -178,8 +178,8 @@ fn follow(
         if sum != bytes {
             moved_at = Instant::now();
             bytes = sum;
-        } else if moved_at.elapsed() > PATIENCE {
-            return Err(Error::Silent { peer: session.control.peer().to_owned(), seconds: PATIENCE.as_secs() });
+        } else if moved_at.elapsed() > MESSAGE_TIMEOUT {
+            return Err(Error::Silent { peer: session.control.peer().to_owned(), seconds: MESSAGE_TIMEOUT.as_secs() });
         }
         // The client also ends a test of bytes: once it has sent, or received, all of them.
         let is_complete = order.bytes > 0 && sum >= order.bytes && pool.has_sent();
@@ -202,7 +202,7 @@ fn follow(
 }
 
 /// The client's results, for the server.
-fn ours(near: &End, elapsed: f64) -> Results {
+fn client_results(near: &End, elapsed: f64) -> Results {
     let cpu = near.totals.iter().map(|total| total.cpu_s).sum::<f64>() / elapsed.max(1e-9) * 100.0;
     let stream = |total: &Total| StreamResult {
         id: total.flow.stream,
@@ -222,7 +222,7 @@ fn ours(near: &End, elapsed: f64) -> Results {
 
 /// The server's results, as an end of the test. The server does not count the start that the client leaves out; only the client's
 /// counters hold the bytes of that start.
-pub(super) fn far(near: &End, theirs: &Results, elapsed: f64) -> End {
+pub(super) fn server_end(near: &End, theirs: &Results, elapsed: f64) -> End {
     let cpu_s = theirs.cpu_percent.0 / 100.0 * elapsed / theirs.streams.len().max(1) as f64;
     let total = |result: &StreamResult| {
         let ours = near.totals.iter().find(|total| total.flow.stream == result.id);

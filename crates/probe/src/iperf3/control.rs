@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::stop::Stop;
-use crate::tcp::stream::waits;
+use crate::tcp::stream::is_timeout;
 
 /// Length of a cookie with its zero.
 pub const COOKIE_BYTES: usize = 37;
@@ -93,7 +93,7 @@ impl State {
 }
 
 /// The longest that a peer may take for a message that is due.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time between checks whether a wait should end.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Most bytes of parameters: stock's bound.
@@ -115,7 +115,7 @@ impl Control {
         let peer = socket.peer_addr().map_err(host)?.to_string();
         socket.set_nodelay(true).map_err(host)?;
         socket.set_read_timeout(Some(CHECK_INTERVAL)).map_err(host)?;
-        socket.set_write_timeout(Some(PATIENCE)).map_err(host)?;
+        socket.set_write_timeout(Some(MESSAGE_TIMEOUT)).map_err(host)?;
         Ok(Control { socket, peer, stop: stop.clone() })
     }
 
@@ -149,31 +149,31 @@ impl Control {
         self.send(&[&length.to_be_bytes()[..], text].concat())
     }
 
-    /// Fills `into` within `patience`.
-    pub(super) fn read(&mut self, into: &mut [u8], patience: Duration) -> Result<()> {
-        let deadline = Instant::now() + patience;
+    /// Fills `into` within `timeout`.
+    pub(super) fn read(&mut self, into: &mut [u8], timeout: Duration) -> Result<()> {
+        let deadline = Instant::now() + timeout;
         let mut at = 0;
         while at < into.len() {
             match self.socket.read(&mut into[at..]) {
                 Ok(0) => return Err(self.broken(ErrorKind::UnexpectedEof.into())),
                 Ok(read) => at += read,
-                Err(error) if waits(&error) => {}
+                Err(error) if is_timeout(&error) => {}
                 Err(source) => return Err(self.broken(source)),
             }
             if self.stop.is_stopped() {
                 return Err(Error::Interrupted);
             }
             if at < into.len() && Instant::now() >= deadline {
-                return Err(Error::Silent { peer: self.peer.clone(), seconds: patience.as_secs() });
+                return Err(Error::Silent { peer: self.peer.clone(), seconds: timeout.as_secs() });
             }
         }
         Ok(())
     }
 
-    /// Reads the next state, within `patience`.
-    pub(super) fn read_state(&mut self, patience: Duration) -> Result<State> {
+    /// Reads the next state, within `timeout`.
+    pub(super) fn read_state(&mut self, timeout: Duration) -> Result<State> {
         let mut byte = [0];
-        self.read(&mut byte, patience)?;
+        self.read(&mut byte, timeout)?;
         self.state(byte[0])
     }
 
@@ -187,14 +187,14 @@ impl Control {
         match self.socket.read(&mut byte) {
             Ok(0) => Err(self.broken(ErrorKind::UnexpectedEof.into())),
             Ok(_) => self.state(byte[0]).map(Some),
-            Err(error) if waits(&error) => Ok(None),
+            Err(error) if is_timeout(&error) => Ok(None),
             Err(source) => Err(self.broken(source)),
         }
     }
 
     /// Reads the next state; any other than `wanted` is an error.
     pub(super) fn expect_state(&mut self, wanted: State) -> Result<()> {
-        let state = self.read_state(PATIENCE)?;
+        let state = self.read_state(MESSAGE_TIMEOUT)?;
         if state == wanted { Ok(()) } else { Err(self.unexpected(state, wanted)) }
     }
 
@@ -204,7 +204,7 @@ impl Control {
         match state {
             State::ServerError => {
                 let mut numbers = [0; 8];
-                if let Err(error) = self.read(&mut numbers, PATIENCE) {
+                if let Err(error) = self.read(&mut numbers, MESSAGE_TIMEOUT) {
                     return error;
                 }
                 let [a, b, c, d, e, f, g, h] = numbers;
@@ -223,13 +223,13 @@ impl Control {
     /// Reads JSON after its length, of at most `most` bytes.
     pub(super) fn read_text(&mut self, most: usize) -> Result<Vec<u8>> {
         let mut length = [0; 4];
-        self.read(&mut length, PATIENCE)?;
+        self.read(&mut length, MESSAGE_TIMEOUT)?;
         let length = u32::from_be_bytes(length) as usize;
         if length == 0 || length > most {
             return Err(self.wrong(format!("a text of {length} bytes; it has from 1 to {most}")));
         }
         let mut text = vec![0; length];
-        self.read(&mut text, PATIENCE)?;
+        self.read(&mut text, MESSAGE_TIMEOUT)?;
         Ok(text)
     }
 }

@@ -24,7 +24,7 @@ pub(super) const WELCOME: [u8; 4] = *b"6789";
 /// Bytes of the header with a wide number.
 pub(super) const HEADER_MAX: usize = 16;
 /// The longest read before its thread checks whether to end.
-const PATIENCE: Duration = Duration::from_millis(50);
+const IO_TIMEOUT: Duration = Duration::from_millis(50);
 /// The delay that a late sender makes up for at once. Stock makes up for all of it, in a burst.
 const CATCH_UP_MAX: Duration = Duration::from_millis(1);
 /// A shorter wait is spent spinning.
@@ -163,7 +163,7 @@ fn send(socket: &UdpSocket, pace: Pace, tally: &Mutex<Tally>, stop_sending: &Ato
         let wait = due.saturating_duration_since(now);
         if wait > SPIN {
             // Bounded, so that the end of the test is noticed.
-            std::thread::sleep((wait - SPIN / 2).min(PATIENCE));
+            std::thread::sleep((wait - SPIN / 2).min(IO_TIMEOUT));
             continue;
         }
         if !wait.is_zero() {
@@ -208,7 +208,7 @@ fn receive(
                     tally.last = started.elapsed();
                 }
             }
-            Err(error) if crate::tcp::stream::waits(&error) => {}
+            Err(error) if crate::tcp::stream::is_timeout(&error) => {}
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
             Err(error) => return Err(error),
         }
@@ -236,7 +236,8 @@ impl DatagramPool {
     fn member(&self, stream: Stream, pace: Pace) -> Result<DatagramThread> {
         let host = |doing| move |source| Error::Host { doing, source };
         let Stream { id, sends, socket } = stream;
-        let timeouts = socket.set_read_timeout(Some(PATIENCE)).and_then(|()| socket.set_write_timeout(Some(PATIENCE)));
+        let timeouts =
+            socket.set_read_timeout(Some(IO_TIMEOUT)).and_then(|()| socket.set_write_timeout(Some(IO_TIMEOUT)));
         timeouts.map_err(host("set up a socket"))?;
         let tally = Arc::<Mutex<Tally>>::default();
         let started = self.started;

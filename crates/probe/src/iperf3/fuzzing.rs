@@ -3,7 +3,7 @@
 use model::v1::probe::Direction;
 use model::v1::probe::tcp::{End, Flow, Order, Total};
 
-use super::client::far;
+use super::client::server_end;
 use super::control::{COOKIE_BYTES, Cookie};
 use super::datagrams::{Tally, is_hello, read_header};
 use super::message::{Params, Results};
@@ -37,7 +37,7 @@ pub fn iperf3_results(bytes: &[u8]) {
         Total { flow, counted_bytes: 900, counted_s: 1.0, ..Total::default() }
     };
     let near = End { totals: vec![total(1), total(3)], ..End::default() };
-    let far = far(&near, &results, 1.0);
+    let far = server_end(&near, &results, 1.0);
     assert_eq!(far.totals.len(), results.streams.len());
     directions(&Order::default(), &near, &far);
     assert_eq!(Results::parse(&results.encode()), Ok(results), "results read otherwise");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use model::units::BitRate;
 
-use super::control::{Control, Cookie, PARAMS_MAX, PATIENCE, RESULTS_MAX, State};
+use super::control::{Control, Cookie, MESSAGE_TIMEOUT, PARAMS_MAX, RESULTS_MAX, State};
 use super::datagrams::is_hello;
 use super::message::{Params, Results};
 use crate::error::{Error, Result};
@@ -138,11 +138,11 @@ impl Server {
             let copy = socket.try_clone().map_err(|source| Error::Host { doing: "copy a socket", source })?;
             let mut control = Control::new(copy, stop)?;
             let mut cookie = [0; super::COOKIE_BYTES];
-            control.read(&mut cookie, PATIENCE)?;
+            control.read(&mut cookie, MESSAGE_TIMEOUT)?;
             Cookie::from_bytes(cookie)
         };
         let address = peer_of(&socket)?.ip().to_canonical();
-        let mut socket = match self.registry.stream(&cookie, address, accepted, socket) {
+        let mut socket = match self.registry.assign_stream(&cookie, address, accepted, socket) {
             StreamHandover::New(socket) => socket,
             StreamHandover::Stream => return Ok(None),
             StreamHandover::TooMany => {
@@ -165,7 +165,7 @@ impl Server {
 
     /// Takes a datagram that belongs to no flow yet; returns whether it was a test's hello. The test itself answers it.
     pub fn datagram(&self, from: SocketAddr, datagram: &[u8]) -> bool {
-        is_hello(datagram) && self.registry.hello(from)
+        is_hello(datagram) && self.registry.assign_hello(from)
     }
 
     fn run(
@@ -176,12 +176,12 @@ impl Server {
         stop: &Stop,
     ) -> Result<TestRecord> {
         control.send_state(State::ParamExchange)?;
-        let params = self.agree(control, slot)?;
+        let params = self.read_params(control, slot)?;
         let running = gather(control, &params, slot, stop)?;
         let followed = self.follow(control, &params, &running, report, stop);
         let over = followed.as_ref().map_or_else(|_| running.elapsed(), |followed| followed.over);
         let mut results = running.finish(over);
-        slot.has_ended();
+        slot.release_addresses();
         // The test is over already, so the result does not matter.
         let _ = report.report(results.streams.iter().map(|stream| stream.bytes).sum());
         let EndedTest { output, baseline, over } = followed?;
@@ -193,14 +193,14 @@ impl Server {
         control.send_text(&results.encode())?;
         control.send_state(State::DisplayResults)?;
         // Some clients close without sending the last message.
-        let _ = control.read_state(PATIENCE);
+        let _ = control.read_state(MESSAGE_TIMEOUT);
         Ok(TestRecord { params, results, elapsed: over })
     }
 
     /// Reads the client's parameters, and refuses those out of bounds.
-    fn agree(&self, control: &mut Control, slot: &TestSlot) -> Result<Params> {
+    fn read_params(&self, control: &mut Control, slot: &TestSlot) -> Result<Params> {
         let text = control.read_text(PARAMS_MAX)?;
-        let params = Params::parse(&text).and_then(|params| self.allowed(&params, slot).map(|()| params));
+        let params = Params::parse(&text).and_then(|params| self.check_bounds(&params, slot).map(|()| params));
         match params {
             Ok(params) => Ok(params),
             Err(why) => {
@@ -216,7 +216,8 @@ impl Server {
         }
     }
 
-    fn allowed(&self, params: &Params, slot: &TestSlot) -> std::result::Result<(), String> {
+    /// Checks the parameters against the bounds, and reserves the streams.
+    fn check_bounds(&self, params: &Params, slot: &TestSlot) -> std::result::Result<(), String> {
         if params.time_s > self.bounds.seconds_max {
             return Err(format!(
                 "{} seconds; this node's tests last {} at most",
@@ -224,12 +225,12 @@ impl Server {
             ));
         }
         let most = self.bounds.datagram_bit_s_max;
-        let asked = params.rate_bit_s.saturating_mul(params.parallel.into());
-        if params.udp && most > 0 && (asked > most || params.rate_bit_s == 0) {
-            return Err(format!("datagrams at {}; {} is the most here", BitRate(asked), BitRate(most)));
+        let requested_bit_s = params.rate_bit_s.saturating_mul(params.parallel.into());
+        if params.udp && most > 0 && (requested_bit_s > most || params.rate_bit_s == 0) {
+            return Err(format!("datagrams at {}; {} is the most here", BitRate(requested_bit_s), BitRate(most)));
         }
         let streams = params.parallel as usize * if params.both { 2 } else { 1 };
-        if !slot.take_streams(streams, self.bounds.streams_max) {
+        if !slot.reserve_streams(streams, self.bounds.streams_max) {
             return Err(format!("{streams} parallel streams; all tests here have {} at most", self.bounds.streams_max));
         }
         Ok(())
@@ -246,7 +247,7 @@ impl Server {
     ) -> Result<EndedTest> {
         control.send_state(State::TestStart)?;
         control.send_state(State::TestRunning)?;
-        let bound = u64::from(self.bounds.seconds_max) + u64::from(params.omit_s) + PATIENCE.as_secs();
+        let bound = u64::from(self.bounds.seconds_max) + u64::from(params.omit_s) + MESSAGE_TIMEOUT.as_secs();
         let mut text = TextReport::new(running.bytes(), if params.wants_output { RESULTS_MAX / 4 } else { 0 });
         let mut moved_at = Instant::now();
         let mut last_sum = 0;
@@ -272,8 +273,8 @@ impl Server {
             if sum != last_sum {
                 moved_at = Instant::now();
                 last_sum = sum;
-            } else if moved_at.elapsed() > PATIENCE * 2 {
-                return Err(Error::Silent { peer: control.peer().to_owned(), seconds: PATIENCE.as_secs() * 2 });
+            } else if moved_at.elapsed() > MESSAGE_TIMEOUT * 2 {
+                return Err(Error::Silent { peer: control.peer().to_owned(), seconds: MESSAGE_TIMEOUT.as_secs() * 2 });
             }
             text.record(now, bytes);
         }

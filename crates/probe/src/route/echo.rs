@@ -50,7 +50,7 @@ pub struct Answer {
 }
 
 /// Makes the first [`ECHO_BYTES`] of a datagram a question. A shorter datagram is not changed.
-pub fn ask(datagram: &mut [u8], number: u64, token: &Token) {
+pub fn write_question(datagram: &mut [u8], number: u64, token: &Token) {
     if let Some(head) = datagram.first_chunk_mut::<ECHO_BYTES>() {
         head[..4].copy_from_slice(&QUESTION);
         head[4..12].copy_from_slice(&number.to_be_bytes());
@@ -61,7 +61,7 @@ pub fn ask(datagram: &mut [u8], number: u64, token: &Token) {
 
 /// The number of a question with this token, from the part that a router quotes. Only the quoted part of the token is
 /// compared.
-pub fn quoted(part: &[u8], token: &Token) -> Option<u64> {
+pub fn quoted_number(part: &[u8], token: &Token) -> Option<u64> {
     let rest = part.strip_prefix(&QUESTION)?;
     let (number, rest) = rest.split_first_chunk::<8>()?;
     let quoted_token = &rest[..rest.len().min(token.len())];
@@ -75,11 +75,11 @@ pub fn answer(
     ttl: Option<u8>,
     own_ttl: u8,
     count: u32,
-    knows: impl FnOnce(&Token) -> bool,
+    is_known: impl FnOnce(&Token) -> bool,
 ) -> Option<[u8; ECHO_BYTES]> {
     let head = datagram.first_chunk::<ECHO_BYTES>()?;
     let token = head[12..].first_chunk::<16>()?;
-    if !head.starts_with(&QUESTION) || !knows(token) {
+    if !head.starts_with(&QUESTION) || !is_known(token) {
         return None;
     }
     let mut answer = *head;
@@ -118,7 +118,12 @@ pub struct EchoCounts {
 ///
 /// # Errors
 /// [`Error::Host`]: the socket fails.
-pub fn serve(socket: &UdpSocket, knows: impl Fn(&Token) -> bool, lasts: Duration, stop: &Stop) -> Result<EchoCounts> {
+pub fn serve(
+    socket: &UdpSocket,
+    is_known: impl Fn(&Token) -> bool,
+    lasts: Duration,
+    stop: &Stop,
+) -> Result<EchoCounts> {
     let failed = |source| Error::Host { doing: "answer probes", source };
     enable_arrival_info(socket).map_err(failed)?;
     set_answer_ttl(socket).map_err(failed)?;
@@ -135,7 +140,7 @@ pub fn serve(socket: &UdpSocket, knows: impl Fn(&Token) -> bool, lasts: Duration
             Err(error) => return Err(failed(error.into())),
         }
         for _ in 0..BURST {
-            match serve_one(socket, &mut buffer, &knows, &mut served) {
+            match serve_one(socket, &mut buffer, &is_known, &mut served) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if is_about_an_answer(&error) => served.unsent += 1,
@@ -149,12 +154,12 @@ pub fn serve(socket: &UdpSocket, knows: impl Fn(&Token) -> bool, lasts: Duration
 fn serve_one(
     socket: &UdpSocket,
     buffer: &mut [u8],
-    knows: &impl Fn(&Token) -> bool,
+    is_known: &impl Fn(&Token) -> bool,
     served: &mut EchoCounts,
 ) -> io::Result<()> {
     let arrival = receive(socket, buffer)?;
     let count = served.answered.saturating_add(served.unsent).saturating_add(1);
-    let answer = answer(&buffer[..arrival.bytes], arrival.ttl, ANSWER_TTL, count as u32, knows);
+    let answer = answer(&buffer[..arrival.bytes], arrival.ttl, ANSWER_TTL, count as u32, is_known);
     let (Some(answer), Some(from)) = (answer, arrival.from) else {
         served.ignored += 1;
         return Ok(());
@@ -196,7 +201,7 @@ mod tests {
 
     fn question(bytes: usize) -> Vec<u8> {
         let mut datagram = vec![7; bytes];
-        ask(&mut datagram, 0x0102_0304_0506_0708, &TOKEN);
+        write_question(&mut datagram, 0x0102_0304_0506_0708, &TOKEN);
         datagram
     }
 
@@ -223,9 +228,9 @@ mod tests {
         let question = question(100);
         for length in 0..100 {
             let wanted = (length >= 12).then_some(0x0102_0304_0506_0708);
-            assert_eq!(quoted(&question[..length], &TOKEN), wanted, "{length}");
+            assert_eq!(quoted_number(&question[..length], &TOKEN), wanted, "{length}");
         }
-        assert_eq!(quoted(&question[..20], &[1; 16]), None);
+        assert_eq!(quoted_number(&question[..20], &[1; 16]), None);
     }
 
     proptest! {
@@ -238,7 +243,7 @@ mod tests {
             }
             let answer_bytes = answer(&datagram, Some(1), 2, 3, |_| true);
             prop_assert!(answer_bytes.is_none_or(|bytes| bytes.len() <= datagram.len()));
-            let _ = (read(&datagram, &TOKEN), quoted(&datagram, &TOKEN));
+            let _ = (read(&datagram, &TOKEN), quoted_number(&datagram, &TOKEN));
         }
     }
 

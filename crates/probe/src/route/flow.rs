@@ -58,7 +58,7 @@ pub enum ProbeEvent {
         /// Its sender.
         from: IpAddr,
         /// Its meaning.
-        said: RouterReply,
+        reply: RouterReply,
         /// Type and code.
         icmp: [u8; 2],
         /// For a packet too big: the size that would fit, in bytes of IP; else 0.
@@ -161,7 +161,7 @@ impl<'a> ProbeFlow<'a> {
         let number = self.sent.len();
         let payload = spec.bytes.min(PROBE_BYTES_MAX).saturating_sub(ProbeFlow::header_bytes(self.far)) as usize;
         self.datagram.resize(payload.max(ECHO_BYTES), 0);
-        echo::ask(&mut self.datagram, (u64::from(self.run) << 32) | number as u64, &self.token);
+        echo::write_question(&mut self.datagram, (u64::from(self.run) << 32) | number as u64, &self.token);
         let mut last = io::Error::from(io::ErrorKind::WouldBlock);
         for _ in 0..ATTEMPTS {
             let sent = SentProbe { ttl: spec.ttl, at: Instant::now(), real: SystemTime::now() };
@@ -227,9 +227,9 @@ impl<'a> ProbeFlow<'a> {
             Origin::Other(_) => return None,
         };
         let from = offender?.to_canonical();
-        let said = icmp::meaning(is_v4, kind, code);
+        let reply = icmp::meaning(is_v4, kind, code);
         let quote = &quote[..arrival.bytes.min(quote.len())];
-        let (probe, rtt) = match echo::quoted(quote, &self.token) {
+        let (probe, rtt) = match echo::quoted_number(quote, &self.token) {
             Some(number) => {
                 let probe = self.probe(number)?;
                 (Some(probe), Some(self.rtt(probe, arrival)))
@@ -239,9 +239,9 @@ impl<'a> ProbeFlow<'a> {
             None if quote.len() >= 12 => return None,
             None => (None, None),
         };
-        let mtu = if said == RouterReply::TooBig { info } else { 0 };
+        let mtu = if reply == RouterReply::TooBig { info } else { 0 };
         let icmp = [kind, code];
-        self.waiting.push(ProbeEvent::Icmp { probe, rtt, from, said, icmp, mtu, ttl_reverse: arrival.ttl });
+        self.waiting.push(ProbeEvent::Icmp { probe, rtt, from, reply, icmp, mtu, ttl_reverse: arrival.ttl });
         None
     }
 
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_port_is_heard_and_does_not_stop_the_next_probe() {
+    fn a_closed_port_is_reported_and_does_not_stop_the_next_probe() {
         for (host, icmp) in [("127.0.0.1", [3, 3]), ("::1", [1, 4])] {
             let gone = UdpSocket::bind((host, 0)).unwrap().local_addr().unwrap();
             let near = UdpSocket::bind((host, 0)).unwrap();
@@ -393,7 +393,7 @@ mod tests {
             for number in 0..3 {
                 flow.send(ProbeSpec { ttl: 64, bytes: 200 }).unwrap();
                 let found = events(&mut flow);
-                let [ProbeEvent::Icmp { probe, said: RouterReply::PortUnreachable, icmp: seen, from, .. }] = found[..]
+                let [ProbeEvent::Icmp { probe, reply: RouterReply::PortUnreachable, icmp: seen, from, .. }] = found[..]
                 else {
                     panic!("{found:?}");
                 };

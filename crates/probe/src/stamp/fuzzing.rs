@@ -12,7 +12,7 @@ use super::tlv::{HEAD, walk};
 /// Sessions of the reflector: few, so that the table gets full.
 const SESSIONS: usize = 4;
 /// When the questions arrive, nanoseconds since 1970.
-const CAME_NS: i64 = 1_795_000_000_000_000_000;
+const ARRIVED_NS: i64 = 1_795_000_000_000_000_000;
 
 /// Questions to a reflector. Each follows three bytes: its length, its sender, and the time until the next question.
 pub fn stamp_question(bytes: &[u8]) {
@@ -20,27 +20,30 @@ pub fn stamp_question(bytes: &[u8]) {
     let mut rest = bytes;
     let mut mono_ns = 0;
     let mut answer = Vec::new();
-    while let Some(([length, from, passes], questions)) = rest.split_first_chunk::<3>() {
+    while let Some(([length, from, pause], questions)) = rest.split_first_chunk::<3>() {
         let (question, others) = questions.split_at(usize::from(*length).min(questions.len()));
         rest = others;
-        mono_ns += i64::from(*passes) << 30;
-        let trust = [Trust::Symmetric, Trust::Whole, Trust::None][usize::from(from % 3)];
+        mono_ns += i64::from(*pause) << 30;
+        let trust = [Trust::Symmetric, Trust::Verified, Trust::None][usize::from(from % 3)];
         let arrival = QuestionArrival {
             from: SocketAddr::from((Ipv4Addr::LOCALHOST, u16::from(from >> 4))),
-            at: CAME_NS,
+            at: ARRIVED_NS,
             ttl: (from & 1 == 0).then_some(*from),
             trust,
         };
-        let reading = Reading { mono_ns, real_ns: CAME_NS + i64::from(*passes), apart_ns: 0 };
+        let reading = Reading { mono_ns, real_ns: ARRIVED_NS + i64::from(*pause), apart_ns: 0 };
         let now = AnswerClock { reading, quality: None };
         let answered = reflector.answer(question, &arrival, &now, &mut answer);
         assert!(reflector.sessions() <= SESSIONS);
         let Ok((key, sequence)) = answered else { continue };
         assert!(trust != Trust::None && !is_answer(question));
-        assert!(answer.len() <= question.len() || trust == Trust::Whole && answer.len() == BASE, "an answer is longer");
+        assert!(
+            answer.len() <= question.len() || trust == Trust::Verified && answer.len() == BASE,
+            "an answer is longer"
+        );
         assert!(
             Answer::read(&answer)
-                .is_some_and(|read| Question::read(question).is_some_and(|q| q.sequence == read.asked))
+                .is_some_and(|read| Question::read(question).is_some_and(|q| q.sequence == read.question_sequence))
         );
         assert_eq!(Reflector::default().answer(&answer, &arrival, &now, &mut Vec::new()), Err(Refusal::NotAQuestion));
         reflector.record_departure(&key, sequence, arrival.at);
@@ -57,7 +60,11 @@ pub fn stamp_answer(bytes: &[u8]) {
     }
     if let Some(answer) = Answer::read(bytes) {
         assert_eq!(Answer::read(&answer.write()), Some(answer), "an answer reads otherwise");
-        let _ = (answer.error.error(), answer.error.read(answer.received), answer.asked_error.read(answer.asked_at));
+        let _ = (
+            answer.error.error(),
+            answer.error.read(answer.received),
+            answer.question_error.read(answer.question_sent),
+        );
     }
     let tail = bytes.get(BASE..).unwrap_or_default();
     let taken: usize = walk(tail).map(|tlv| if tlv.is_whole { HEAD + tlv.value.len() } else { 0 }).sum();
@@ -70,11 +77,11 @@ pub fn stamp_counts(bytes: &[u8]) {
     let Some((packets, rest)) = bytes.split_first() else { return };
     let mut tally = Tally::new(0);
     (0..*packets).for_each(|_| tally.sent());
-    for [kind, asked @ .., a, b, c, d] in rest.as_chunks::<7>().0 {
+    for [kind, sequence @ .., a, b, c, d] in rest.as_chunks::<7>().0 {
         if *kind >= 0xf0 {
             tally.closer_sent();
         }
-        tally.answer(u16::from_be_bytes(*asked).into(), u32::from_be_bytes([*a, *b, *c, *d]), kind & 1 == 0);
+        tally.answer(u16::from_be_bytes(*sequence).into(), u32::from_be_bytes([*a, *b, *c, *d]), kind & 1 == 0);
         tally.wants_closing();
     }
     let counts = tally.packets();
@@ -86,7 +93,7 @@ pub fn stamp_counts(bytes: &[u8]) {
 
 /// The times of answers: 44 bytes of the answer, and two bytes of its round trip.
 pub fn stamp_delays(bytes: &[u8]) {
-    let mut delays = Delays::new(CAME_NS, 1_000, 100.0);
+    let mut delays = Delays::new(ARRIVED_NS, 1_000, 100.0);
     for (sequence, chunk) in bytes.chunks_exact(BASE + 2).enumerate() {
         let Some(answer) = Answer::read(chunk) else { return };
         let (received_ns, answered_ns) = (answer.error.read(answer.received), answer.error.read(answer.at));

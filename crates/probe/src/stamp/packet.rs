@@ -171,11 +171,11 @@ pub struct Answer {
     /// When the question arrived.
     pub received: Timestamp,
     /// The question's number.
-    pub asked: u32,
+    pub question_sequence: u32,
     /// When the question was sent.
-    pub asked_at: Timestamp,
+    pub question_sent: Timestamp,
     /// The error estimate of that time.
-    pub asked_error: ErrorEstimate,
+    pub question_error: ErrorEstimate,
     /// TTL or hop limit of the question on arrival; 0 where the reflector does not know it.
     pub ttl: u8,
 }
@@ -189,9 +189,9 @@ impl Answer {
             error: ErrorEstimate::of_bits(half(packet, 12)?),
             ssid: half(packet, 14)?,
             received: time(packet, 16)?,
-            asked: word(packet, 24)?,
-            asked_at: time(packet, 28)?,
-            asked_error: ErrorEstimate::of_bits(half(packet, 36)?),
+            question_sequence: word(packet, 24)?,
+            question_sent: time(packet, 28)?,
+            question_error: ErrorEstimate::of_bits(half(packet, 36)?),
             ttl: *packet.get(40)?,
         })
     }
@@ -204,9 +204,9 @@ impl Answer {
         packet[12..14].copy_from_slice(&self.error.bits().to_be_bytes());
         packet[14..16].copy_from_slice(&self.ssid.to_be_bytes());
         packet[16..24].copy_from_slice(&self.received.0.to_be_bytes());
-        packet[24..28].copy_from_slice(&self.asked.to_be_bytes());
-        packet[28..36].copy_from_slice(&self.asked_at.0.to_be_bytes());
-        packet[36..38].copy_from_slice(&self.asked_error.bits().to_be_bytes());
+        packet[24..28].copy_from_slice(&self.question_sequence.to_be_bytes());
+        packet[28..36].copy_from_slice(&self.question_sent.0.to_be_bytes());
+        packet[36..38].copy_from_slice(&self.question_error.bits().to_be_bytes());
         packet[40] = self.ttl;
         packet
     }

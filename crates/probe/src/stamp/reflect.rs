@@ -27,7 +27,7 @@ pub enum Trust {
     /// more than it receives.
     Symmetric,
     /// An answer to every question: the address is known to be the sender's own.
-    Whole,
+    Verified,
     /// An answer to every question of a session that TWAMP-Control has begun: everything after the 14 octets of a question is padding,
     /// even if it looks like TLVs.
     Twamp,
@@ -137,10 +137,10 @@ impl Reflector {
         now: &AnswerClock,
         answer: &mut Vec<u8>,
     ) -> Result<(SessionKey, u32), Refusal> {
-        let mut asked = Question::read(question).ok_or(Refusal::NotAQuestion)?;
+        let mut parsed = Question::read(question).ok_or(Refusal::NotAQuestion)?;
         let is_twamp = arrival.trust == Trust::Twamp;
         if is_twamp {
-            asked.ssid = 0;
+            parsed.ssid = 0;
         }
         match arrival.trust {
             Trust::None => return Err(Refusal::Untrusted),
@@ -148,7 +148,7 @@ impl Reflector {
             Trust::Symmetric if question.len() < BASE => return Err(Refusal::Longer),
             _ => {}
         }
-        let key = SessionKey { from: arrival.from, ssid: asked.ssid };
+        let key = SessionKey { from: arrival.from, ssid: parsed.ssid };
         let now_ns = now.reading.mono_ns;
         self.make_room(&key, now_ns)?;
         let session = self.sessions.entry(key).or_insert(Session { sent: 0, last_question_ns: now_ns, last: None });
@@ -161,11 +161,11 @@ impl Reflector {
             sequence,
             at,
             error: ErrorEstimate::of(quality.synchronised, quality.error),
-            ssid: asked.ssid,
+            ssid: parsed.ssid,
             received: Timestamp::of(arrival.at),
-            asked: asked.sequence,
-            asked_at: asked.at,
-            asked_error: asked.error,
+            question_sequence: parsed.sequence,
+            question_sent: parsed.at,
+            question_error: parsed.error,
             ttl: arrival.ttl.unwrap_or(0),
         };
         answer.clear();

@@ -56,9 +56,9 @@ fn nanos(span: Duration) -> i64 {
 pub fn run(socket: &UdpSocket, order: &Order, stop: &Stop, clock: &dyn Clock) -> Result<Latency> {
     order.check()?;
     let mut sender = Sender::new(socket, order, stop, clock)?;
-    sender.test()?;
-    sender.stragglers()?;
-    sender.closing()?;
+    sender.send_packets()?;
+    sender.wait_for_stragglers()?;
+    sender.send_closers()?;
     sender.result()
 }
 
@@ -170,7 +170,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Sends all packets, each at its due time.
-    fn test(&mut self) -> Result<()> {
+    fn send_packets(&mut self) -> Result<()> {
         let packets = self.order.packets();
         let interval = 1e9 / self.order.rate_packets_s;
         let mut start_ns = self.read_clocks().mono_ns;
@@ -194,8 +194,8 @@ impl<'a> Sender<'a> {
             self.lateness.record(late_ns);
             self.send_next(&reading)?;
             tick += 1;
-            self.departures();
-            self.answers()?;
+            self.take_departures();
+            self.take_answers()?;
             // Also where the sender is always late and never waits: this bounds the packets in flight.
             self.retire(reading.mono_ns);
         }
@@ -203,7 +203,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Waits for answers to the packets in flight.
-    fn stragglers(&mut self) -> Result<()> {
+    fn wait_for_stragglers(&mut self) -> Result<()> {
         let begun_ns = self.clock.read().mono_ns;
         loop {
             let now_ns = self.read_clocks().mono_ns;
@@ -226,7 +226,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Sends closing packets, whose answers show what happened to the others.
-    fn closing(&mut self) -> Result<()> {
+    fn send_closers(&mut self) -> Result<()> {
         for _ in 0..CLOSERS {
             if !self.tally.wants_closing() {
                 break;
@@ -254,7 +254,7 @@ impl<'a> Sender<'a> {
         let at = Timestamp::of(reading.real_ns);
         if self.send(sequence, at)? {
             self.tally.sent();
-            self.flight.push(Slot { asked_at: at, left: *reading, sent_ns: reading.mono_ns, answer: None });
+            self.flight.push(Slot { question_sent: at, clocks: *reading, sent_ns: reading.mono_ns, answer: None });
         }
         Ok(())
     }
@@ -287,23 +287,23 @@ impl<'a> Sender<'a> {
 
     /// Restarts the kernel's numbering of departures: after a failed send it is unknown whether the kernel counted the packet.
     fn restart_numbering(&mut self) {
-        self.departures();
+        self.take_departures();
         if self.numbered_from.is_some() {
-            self.numbered_from = stamps::enable(self.socket, true).ok().map(|()| self.tally.left());
+            self.numbered_from = stamps::enable(self.socket, true).ok().map(|()| self.tally.sent_with_closers());
         }
     }
 
     /// Takes the kernel's times of departure.
-    fn departures(&mut self) {
+    fn take_departures(&mut self) {
         while let Some(from) = self.numbered_from {
             let Ok(Some(departure)) = stamps::departure(self.socket) else { return };
             let ordinal = from + u64::from(departure.number);
             let Some(slot) = self.flight.get_mut(ordinal) else { continue };
             let Some(real_ns) = self.clock.of_kernel(departure.at) else { continue };
-            let sent_ns = slot.left.mono_at(real_ns);
+            let sent_ns = slot.clocks.mono_at(real_ns);
             // The time is wrong if the clock was set in between: no packet leaves before it is sent, or later than now.
             let is_past = sent_ns <= self.clock.read().mono_ns;
-            if (0..STALL_NS).contains(&(sent_ns - slot.left.mono_ns)) && is_past && slot.answer.is_none() {
+            if (0..STALL_NS).contains(&(sent_ns - slot.clocks.mono_ns)) && is_past && slot.answer.is_none() {
                 slot.sent_ns = sent_ns;
             }
         }
@@ -318,18 +318,18 @@ impl<'a> Sender<'a> {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(Error::Host { doing: "wait for answers", source: error.into() }),
         }
-        self.departures();
-        self.answers()?;
+        self.take_departures();
+        self.take_answers()?;
         let now_ns = self.read_clocks().mono_ns;
         self.retire(now_ns);
         Ok(())
     }
 
     /// Takes the answers that have arrived.
-    fn answers(&mut self) -> Result<()> {
+    fn take_answers(&mut self) -> Result<()> {
         for _ in 0..BATCH {
             match stamps::receive(self.socket, &mut self.buffer) {
-                Ok(Some(arrival)) => self.answer(&arrival),
+                Ok(Some(arrival)) => self.take_answer(&arrival),
                 Ok(None) => break,
                 Err(error) if is_temporary(&error) => {
                     self.refused += u64::from(error.kind() == io::ErrorKind::ConnectionRefused);
@@ -341,16 +341,16 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    fn answer(&mut self, arrival: &stamps::Arrival) {
+    fn take_answer(&mut self, arrival: &stamps::Arrival) {
         let reading = self.clock.read();
         let Some(answer) = Answer::read(&self.buffer[..arrival.bytes]).filter(|a| self.is_ours(a)) else {
             self.ignored += 1;
             return;
         };
         // The kernel reports the packet's departure before its answer arrives.
-        self.departures();
-        let slot = self.flight.get_mut(answer.asked.into());
-        let kind = self.tally.answer(answer.asked, answer.sequence, slot.is_some());
+        self.take_departures();
+        let slot = self.flight.get_mut(answer.question_sequence.into());
+        let kind = self.tally.answer(answer.question_sequence, answer.sequence, slot.is_some());
         match (kind, slot) {
             (AnswerKind::Stranger, _) => self.ignored += 1,
             (AnswerKind::First, Some(slot)) => {
@@ -372,9 +372,11 @@ impl<'a> Sender<'a> {
     /// no longer stored after its timeout, and is not checked then.
     fn is_ours(&self, answer: &Answer) -> bool {
         let is_session = answer.ssid == self.order.ssid || answer.ssid == 0;
-        let closer = self.closers.iter().find(|(sequence, _)| *sequence == answer.asked);
-        let asked_at = closer.map(|(_, at)| *at).or_else(|| self.flight.get(answer.asked.into()).map(|s| s.asked_at));
-        is_session && asked_at.is_none_or(|at| at == answer.asked_at)
+        let closer = self.closers.iter().find(|(sequence, _)| *sequence == answer.question_sequence);
+        let question_sent = closer
+            .map(|(_, at)| *at)
+            .or_else(|| self.flight.get(answer.question_sequence.into()).map(|s| s.question_sent));
+        is_session && question_sent.is_none_or(|at| at == answer.question_sent)
     }
 
     /// Records the delays of packets whose timeout is over, in the order of their numbers.

@@ -38,16 +38,17 @@ const PLACE_NS: i64 = 2_000_000_000;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     test: StreamTest,
-    /// Ports are replaced one after the other. They are not where the far end expects the stream's ports (TWAMP), or has none (ping).
-    renews: bool,
+    /// Ports are replaced one after the other. They are not replaced where the far end
+    /// expects fixed ports (TWAMP), or where there are none (ping).
+    renews_ports: bool,
 }
 
 impl Settings {
-    /// Checks an order. `renews`: the far end accepts packets from changing ports.
+    /// Checks an order. `renews_ports`: the far end accepts packets from changing ports.
     ///
     /// # Errors
     /// [`Error::Order`]: a number is out of its bounds.
-    pub fn new(test: StreamTest, renews: bool) -> Result<Settings> {
+    pub fn new(test: StreamTest, renews_ports: bool) -> Result<Settings> {
         let within = |value: f64, least: f64, most: f64| (least..=most).contains(&value);
         let wrong = if !within(test.rate_packets_s, 0.1, 100.0) {
             "a stream has 0.1 to 100 packets/s"
@@ -64,8 +65,8 @@ impl Settings {
         } else if test.packet_bytes as usize > PACKET_MAX {
             "packets are too long"
         } else {
-            let ports = if renews { test.ports } else { 1 };
-            return Ok(Settings { test: StreamTest { ports, ..test }, renews });
+            let ports = if renews_ports { test.ports } else { 1 };
+            return Ok(Settings { test: StreamTest { ports, ..test }, renews_ports });
         };
         Err(Error::Order(wrong.into()))
     }
@@ -101,7 +102,7 @@ pub struct Outgoing {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
     /// The number of the packet that it answers.
-    pub asked: u32,
+    pub question_sequence: u32,
     /// The far end's own number; none where its protocol has none.
     pub number: Option<u32>,
     /// When the packet arrived at the far end and when the answer left, by the far clock.
@@ -235,7 +236,7 @@ impl Stream {
         self.turn = (self.turn + 1) % active;
         let minute = self.minute;
         let port = self.ports.iter_mut().filter(|port| !port.is_retiring).nth(self.turn)?;
-        let sequence = port.send(SentPacket { minute, left: *now, answer: None });
+        let sequence = port.send(SentPacket { minute, clocks: *now, answer: None });
         let id = port.id;
         self.unanswered = self.unanswered.saturating_add(1);
         if let Some(current) = self.minutes.back_mut() {
@@ -312,7 +313,7 @@ impl Stream {
         }
         self.minute += 1;
         self.minutes.push_back(Minute::begin(self.minute, now, self.settings.test.report_s));
-        if self.settings.renews {
+        if self.settings.renews_ports {
             if let Some(oldest) = self.ports.iter_mut().find(|port| !port.is_retiring) {
                 oldest.is_retiring = true;
             }

@@ -67,12 +67,12 @@ pub struct Tally {
     sent: u64,
     /// Closing packets that left, and the set of those that were answered.
     closers: u64,
-    closed: Bits,
+    closers_answered: Bits,
     answered: Bits,
     /// First answers: in time, too late, and to closing packets.
     received: u64,
     late: u64,
-    closed_count: u64,
+    closers_answered_count: u64,
     duplicates: u64,
     /// Duplicates with a number of their own, so that the packet was duplicated forward; with closing packets, and without.
     copies_at_reflector: u64,
@@ -90,6 +90,7 @@ pub struct Tally {
     counts: bool,
     copies: bool,
     is_incoherent: bool,
+    /// Packets that reached the reflector, and the last of them.
     reached: Bits,
     reached_last: Option<u64>,
     window: usize,
@@ -101,11 +102,11 @@ impl Tally {
         Tally {
             sent: 0,
             closers: 0,
-            closed: Bits::default(),
+            closers_answered: Bits::default(),
             answered: Bits::default(),
             received: 0,
             late: 0,
-            closed_count: 0,
+            closers_answered_count: 0,
             duplicates: 0,
             copies_at_reflector: 0,
             duplicates_forward: 0,
@@ -146,7 +147,7 @@ impl Tally {
     }
 
     /// Packets that were sent, closing ones included.
-    pub fn left(&self) -> u64 {
+    pub fn sent_with_closers(&self) -> u64 {
         self.sent + self.closers
     }
 
@@ -171,10 +172,11 @@ impl Tally {
             _ => return AnswerKind::Stranger,
         };
         let is_closer = ordinal >= self.sent;
-        let is_first = if is_closer { self.closed.insert(ordinal - self.sent) } else { self.answered.insert(ordinal) };
+        let is_first =
+            if is_closer { self.closers_answered.insert(ordinal - self.sent) } else { self.answered.insert(ordinal) };
         self.counts |= u64::from(number) != sequence;
         self.copies |= is_closer && u64::from(number) == sequence;
-        let is_new_number = self.number(number, ordinal, is_first);
+        let is_new_number = self.take_number(number, ordinal, is_first);
         if is_first {
             self.first_answer(ordinal, is_closer, in_time);
             return AnswerKind::First;
@@ -189,7 +191,7 @@ impl Tally {
         self.first = self.first.min(ordinal);
         self.last = self.last.max(ordinal);
         if is_closer {
-            self.closed_count += 1;
+            self.closers_answered_count += 1;
             return;
         }
         match self.last_of_test {
@@ -204,8 +206,8 @@ impl Tally {
     }
 
     /// Takes the reflector's number of an answer; returns whether it is new.
-    fn number(&mut self, number: u32, ordinal: u64, is_first: bool) -> bool {
-        let left = self.left();
+    fn take_number(&mut self, number: u32, ordinal: u64, is_first: bool) -> bool {
+        let left = self.sent_with_closers();
         let numbers = self.numbers.get_or_insert_with(|| {
             // A reflector whose count began with this test cannot have sent more answers than there were packets.
             let is_stale = u64::from(number) >= left;
@@ -254,9 +256,9 @@ impl Tally {
     /// Whether closing packets would show more: something is lost, or directions depend on whether the reflector counts. They would
     /// not if no answer has arrived at all.
     pub fn wants_closing(&self) -> bool {
-        let is_odd = self.received < self.sent || self.duplicates > 0 || self.reordered > 0;
-        let is_placed = self.counts && (self.closed_count > 0 || self.received == self.sent);
-        self.received > 0 && is_odd && !(self.copies || self.is_incoherent || is_placed)
+        let has_faults = self.received < self.sent || self.duplicates > 0 || self.reordered > 0;
+        let is_placed = self.counts && (self.closers_answered_count > 0 || self.received == self.sent);
+        self.received > 0 && has_faults && !(self.copies || self.is_incoherent || is_placed)
     }
 
     /// The result: all counts of the test.
@@ -272,12 +274,12 @@ impl Tally {
             late: self.late,
             ..Packets::default()
         };
-        let is_odd = lost > 0 || self.duplicates > 0 || self.reordered > 0;
+        let has_faults = lost > 0 || self.duplicates > 0 || self.reordered > 0;
         packets.stateful = match (self.is_incoherent, self.counts, self.copies) {
             (true, ..) | (_, false, false) => None,
             (_, counts, _) => Some(counts),
         };
-        packets.direction_unknown = self.why_unknown(packets.stateful, is_odd).map(Into::into);
+        packets.direction_unknown = self.why_unknown(packets.stateful, has_faults).map(Into::into);
         if packets.direction_unknown.is_none() {
             let (forward, reverse) = self.lost_by_direction();
             packets.lost_forward = Some(forward);
@@ -293,12 +295,12 @@ impl Tally {
         packets
     }
 
-    fn why_unknown(&self, stateful: Option<bool>, is_odd: bool) -> Option<&'static str> {
+    fn why_unknown(&self, stateful: Option<bool>, has_faults: bool) -> Option<&'static str> {
         match stateful {
             Some(true) => None,
-            _ if self.received == 0 && is_odd => Some("no answer came back in time"),
+            _ if self.received == 0 && has_faults => Some("no answer came back in time"),
             _ if self.is_incoherent => Some("the reflector's numbers do not follow from one another"),
-            _ if !is_odd => None,
+            _ if !has_faults => None,
             Some(false) => Some("the reflector does not count for itself: switch its stateful mode on, if it has one"),
             None => Some("whether the reflector counts for itself cannot be seen: no closing packet was answered"),
         }
@@ -311,11 +313,11 @@ impl Tally {
         let (from, from_number) = if numbers.is_stale { (self.first, numbers.least) } else { (0, 0) };
         let left = self.last + 1 - from;
         let reached = (numbers.most + 1 - from_number).saturating_sub(self.copies_at_reflector);
-        let lost = left - (self.received + self.late + self.closed_count).min(left);
+        let lost = left - (self.received + self.late + self.closers_answered_count).min(left);
         let forward = left.saturating_sub(reached).min(lost);
         let reverse = lost - forward;
         // Lost closing packets may be among them, in either direction.
-        let closers_lost = (self.last + 1).saturating_sub(self.sent).saturating_sub(self.closed_count);
+        let closers_lost = (self.last + 1).saturating_sub(self.sent).saturating_sub(self.closers_answered_count);
         (forward.saturating_sub(closers_lost), reverse.saturating_sub(closers_lost))
     }
 }

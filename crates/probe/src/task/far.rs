@@ -48,7 +48,7 @@ pub fn longest(flows: &Flows) -> Result<Duration> {
 pub type Moved<'a> = &'a dyn Fn(u64) -> bool;
 
 /// Does the far end's half for a session from `near`, over sockets that share the port of `local` with the node's own socket.
-/// `tell` sends a line to the near end, and returns whether the near end still reads.
+/// `report` sends a line to the near end, and returns whether the near end still reads.
 ///
 /// # Errors
 /// The order is out of bounds, flows are missing, or the half fails. The failure has been reported to the near end.
@@ -57,12 +57,12 @@ pub fn answer(
     order: &Flows,
     (near, local): (IpAddr, SocketAddr),
     (stop, moved): (&Stop, Moved<'_>),
-    tell: &mut dyn FnMut(&FlowLine) -> bool,
+    report: &mut dyn FnMut(&FlowLine) -> bool,
 ) -> Result<()> {
-    let result = carry_out(tests, order, near, local, stop, moved, tell);
+    let result = carry_out(tests, order, near, local, stop, moved, report);
     match &result {
-        Ok(done) => tell(&FlowLine::Done(Box::new(done.clone()))),
-        Err(error) => tell(&FlowLine::Failed(Failure { fault: error.fault(), why: chain(error) })),
+        Ok(done) => report(&FlowLine::Done(Box::new(done.clone()))),
+        Err(error) => report(&FlowLine::Failed(Failure { fault: error.fault(), why: chain(error) })),
     };
     result.map(drop)
 }
@@ -79,18 +79,18 @@ fn carry_out(
     local: SocketAddr,
     stop: &Stop,
     moved: Moved<'_>,
-    tell: &mut dyn FnMut(&FlowLine) -> bool,
+    report: &mut dyn FnMut(&FlowLine) -> bool,
 ) -> Result<FlowsDone> {
     let lasts = longest(order)?;
     let Some(mut test) = tests.begin(order.token, near) else {
         return Err(Error::Order("another test has this token".into()));
     };
     let watch = Watch::begin();
-    if !tell(&FlowLine::Waiting) {
+    if !report(&FlowLine::Waiting) {
         return Err(Error::Interrupted);
     }
     let sockets = test.gather(local, order.flows, stop)?;
-    let mut done = FarHalf { order, sockets: &sockets, lasts, stop, moved, test: &mut test, tell }.run()?;
+    let mut done = FarHalf { order, sockets: &sockets, lasts, stop, moved, test: &mut test, report }.run()?;
     done.host = watch.read();
     Ok(done)
 }
@@ -103,7 +103,7 @@ struct FarHalf<'a> {
     stop: &'a Stop,
     moved: Moved<'a>,
     test: &'a mut Test,
-    tell: &'a mut dyn FnMut(&FlowLine) -> bool,
+    report: &'a mut dyn FnMut(&FlowLine) -> bool,
 }
 
 /// The handles by which this thread controls the worker.
@@ -154,7 +154,7 @@ impl FarHalf<'_> {
     /// Reports that all flows are open, runs `work` in a thread of its own, and ends it when the near end ends the task, the
     /// node stops, or the task's time is over.
     fn work(&mut self, control: &WorkerControl, work: impl FnOnce() -> Result<FlowsDone> + Send) -> Result<FlowsDone> {
-        if !(self.tell)(&FlowLine::Ready) {
+        if !(self.report)(&FlowLine::Ready) {
             return Err(Error::Interrupted);
         }
         std::thread::scope(|scope| {
@@ -192,7 +192,7 @@ impl FarHalf<'_> {
                 reported = Instant::now();
                 let datagrams = control.watch.datagrams();
                 let missing = control.watch.missing();
-                is_cut_short |= !account(control) || !(self.tell)(&FlowLine::Progress { datagrams, missing });
+                is_cut_short |= !account(control) || !(self.report)(&FlowLine::Progress { datagrams, missing });
             }
             is_cut_short |= self.stop.is_stopped() || begun.elapsed() > self.lasts + GRACE;
             // A receiver waits for datagrams in flight by itself.
@@ -219,7 +219,7 @@ fn reflect(socket: &UdpSocket, stop: &Stop) -> Result<()> {
     let peer =
         socket.peer_addr().map_err(|source| Error::Host { doing: "find out whom a socket is connected to", source })?;
     // The peer's address is that of an authenticated session, so no third host can be flooded with answers.
-    let trust = |from: SocketAddr| if from == peer { Trust::Whole } else { Trust::None };
+    let trust = |from: SocketAddr| if from == peer { Trust::Verified } else { Trust::None };
     stamp::serve(socket, stop, &HostClock, &mut Reflector::default(), &trust).map(drop)
 }
 

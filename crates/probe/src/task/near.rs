@@ -67,12 +67,12 @@ pub fn run<T: Send>(
     let name = peer.name().to_owned();
     let order = Flows { token: token()?, flows, task };
     let ready = AtomicBool::new(false);
-    let over = OnceLock::new();
+    let sent = OnceLock::new();
     let (signal, signals) = channel();
     let mut done = None;
     let watch = Watch::begin();
     let (found, session) = std::thread::scope(|scope| {
-        let near = NearHalf { to, order: &order, stop, ready: &ready, over: &over, signals };
+        let near = NearHalf { to, order: &order, stop, ready: &ready, sent: &sent, signals };
         let near = scope.spawn(move || near.run(work));
         let session = peer.ask(&order, &mut |line| match line {
             FlowLine::Waiting | FlowLine::Ready => {
@@ -84,7 +84,7 @@ pub fn run<T: Send>(
             // The far end answers with a failure, which ends the session's wait.
             FlowLine::Progress { .. } if stop.is_stopped() => flow::close(to, &order.token, 0),
             // The far end still runs, so the datagram that ended the task was lost: it is sent again.
-            FlowLine::Progress { .. } => over.get().into_iter().for_each(|sent| flow::close(to, &order.token, *sent)),
+            FlowLine::Progress { .. } => sent.get().into_iter().for_each(|sent| flow::close(to, &order.token, *sent)),
         });
         drop(signal);
         (near.join().unwrap_or(Some(Err(Error::Interrupted))), session)
@@ -110,7 +110,7 @@ struct NearHalf<'a> {
     /// The far end has all flows.
     ready: &'a AtomicBool,
     /// The number of datagrams, once all have been sent.
-    over: &'a OnceLock<u64>,
+    sent: &'a OnceLock<u64>,
     /// Two signals from the far end: it waits for the flows, and it has them.
     signals: Receiver<()>,
 }
@@ -135,7 +135,7 @@ impl NearHalf<'_> {
         };
         if let Some(sent) = sent {
             flow::close(self.to, &self.order.token, sent);
-            let _ = self.over.set(sent);
+            let _ = self.sent.set(sent);
         }
         Some(done.map(|(found, _)| found))
     }

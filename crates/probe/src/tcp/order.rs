@@ -34,7 +34,7 @@ pub fn check(order: &Order) -> Result<()> {
         return wrong(format!("{} bytes are less than one for each of {} streams", order.bytes, order.streams));
     }
     if !(0.0..=60.0).contains(&order.omit_s) {
-        return wrong(format!("{} s left out: 0 to 60 s may be", order.omit_s));
+        return wrong(format!("an omitted start of {} s: it has 0 to 60 s", order.omit_s));
     }
     if !(0.1..=60.0).contains(&order.interval_s) {
         return wrong(format!("an interval of {} s: 0.1 to 60 s", order.interval_s));

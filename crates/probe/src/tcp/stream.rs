@@ -142,7 +142,7 @@ impl StreamWorker {
                     self.count(wrote);
                     left -= wrote as u64;
                 }
-                Err(error) if waits(&error) => {}
+                Err(error) if is_timeout(&error) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -155,7 +155,7 @@ impl StreamWorker {
             match (&self.socket).read(buffer) {
                 Ok(0) => return Ok(()),
                 Ok(read) => self.count(read),
-                Err(error) if waits(&error) => {}
+                Err(error) if is_timeout(&error) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -163,7 +163,8 @@ impl StreamWorker {
     }
 }
 
-pub(crate) fn waits(error: &io::Error) -> bool {
+/// Whether a read or write timed out or was interrupted.
+pub(crate) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 

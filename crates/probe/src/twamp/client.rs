@@ -10,7 +10,7 @@ use super::message::{self, ACCEPT, Accept, GREETING, Request, SERVER_START, SHOR
 use crate::{Error, Result};
 
 /// The longest wait for each message of the reflector.
-const PATIENCE: Duration = Duration::from_secs(10);
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Octets of a test packet before its padding.
 const HEAD: u32 = 14;
 
@@ -41,10 +41,10 @@ impl Drop for Control {
 /// connection breaks.
 pub fn begin(to: SocketAddr, test: &StreamTest) -> Result<TwampSession> {
     let connect = |source| Error::Connect { to: to.to_string(), source };
-    let mut control = TcpStream::connect_timeout(&to, PATIENCE).map_err(connect)?;
+    let mut control = TcpStream::connect_timeout(&to, MESSAGE_TIMEOUT).map_err(connect)?;
     let broken = |source| Error::Broken { peer: to.to_string(), source };
-    control.set_read_timeout(Some(PATIENCE)).map_err(broken)?;
-    control.set_write_timeout(Some(PATIENCE)).map_err(broken)?;
+    control.set_read_timeout(Some(MESSAGE_TIMEOUT)).map_err(broken)?;
+    control.set_write_timeout(Some(MESSAGE_TIMEOUT)).map_err(broken)?;
     let wrong = |what: String| Error::Protocol { peer: to.to_string(), protocol: "TWAMP", what };
     let greeting: [u8; GREETING] = read(&mut control).map_err(broken)?;
     if message::modes(&greeting) & UNAUTHENTICATED == 0 {

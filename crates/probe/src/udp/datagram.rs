@@ -7,15 +7,15 @@
 //! 21  run                 4   big endian, as all numbers
 //! 25  number              8
 //! 33  sent at             8   nanoseconds since 1970 by the sender's clock
-//! 41  padding             …   an Ask begins it with the 4 bytes of the answer's size
+//! 41  padding             …   a Request begins it with the 4 bytes of the answer's size
 //! ```
 
 /// The first bytes.
 pub const MAGIC: [u8; 4] = *b"LHU1";
 /// Bytes of a head; the smallest datagram.
 pub const HEAD_BYTES: usize = 41;
-/// Bytes of an [`Kind::Ask`], at least.
-pub const ASK_BYTES: usize = HEAD_BYTES + 4;
+/// Bytes of a [`Kind::Request`], at least.
+pub const REQUEST_BYTES_MIN: usize = HEAD_BYTES + 4;
 /// The largest payload over IPv4: 65,535 less 20 of IP and 8 of UDP.
 pub const DATAGRAM_BYTES_MAX: usize = 65_507;
 
@@ -44,13 +44,13 @@ pub enum Kind {
     /// Ends a run; its number is the number of data datagrams sent.
     End,
     /// Requests an answer of a given size.
-    Ask,
-    /// Answers the `Ask` of the same number.
+    Request,
+    /// Answers the `Request` of the same number.
     Answer,
 }
 
 const KINDS: [(Kind, u8); 6] =
-    [(Kind::Hello, 1), (Kind::Welcome, 2), (Kind::Data, 3), (Kind::End, 4), (Kind::Ask, 5), (Kind::Answer, 6)];
+    [(Kind::Hello, 1), (Kind::Welcome, 2), (Kind::Data, 3), (Kind::End, 4), (Kind::Request, 5), (Kind::Answer, 6)];
 
 impl Kind {
     fn of(byte: u8) -> Option<Kind> {
@@ -112,14 +112,14 @@ impl Head {
     }
 }
 
-/// The size of the answer that an ask wants.
-pub fn wanted_bytes(ask: &[u8]) -> Option<u32> {
-    field(ask, HEAD_BYTES).map(u32::from_be_bytes)
+/// The size of the answer that a request asks for.
+pub fn answer_bytes(request: &[u8]) -> Option<u32> {
+    field(request, HEAD_BYTES).map(u32::from_be_bytes)
 }
 
-/// Writes the size of the answer that an ask wants; returns whether there was room.
-pub fn want_bytes(ask: &mut [u8], bytes: u32) -> bool {
-    ask.get_mut(HEAD_BYTES..ASK_BYTES).map(|room| room.copy_from_slice(&bytes.to_be_bytes())).is_some()
+/// Writes the size of the answer that a request asks for; returns whether there was room.
+pub fn set_answer_bytes(request: &mut [u8], bytes: u32) -> bool {
+    request.get_mut(HEAD_BYTES..REQUEST_BYTES_MIN).map(|room| room.copy_from_slice(&bytes.to_be_bytes())).is_some()
 }
 
 /// Random bytes, which no link on the path can compress; the same in each run.
@@ -150,11 +150,11 @@ mod tests {
 
     #[test]
     fn an_ask_holds_the_size_of_its_answer() {
-        let mut ask = [0; ASK_BYTES];
-        assert!(want_bytes(&mut ask, 8_973));
-        assert_eq!(wanted_bytes(&ask), Some(8_973));
-        assert!(!want_bytes(&mut ask[..ASK_BYTES - 1], 1));
-        assert_eq!(wanted_bytes(&ask[..ASK_BYTES - 1]), None);
+        let mut request = [0; REQUEST_BYTES_MIN];
+        assert!(set_answer_bytes(&mut request, 8_973));
+        assert_eq!(answer_bytes(&request), Some(8_973));
+        assert!(!set_answer_bytes(&mut request[..REQUEST_BYTES_MIN - 1], 1));
+        assert_eq!(answer_bytes(&request[..REQUEST_BYTES_MIN - 1]), None);
     }
 
     proptest! {
@@ -178,7 +178,7 @@ mod tests {
                 prop_assert!(head.write(&mut rewritten));
                 prop_assert_eq!(&rewritten, &bytes);
             }
-            let _ = wanted_bytes(&bytes);
+            let _ = answer_bytes(&bytes);
         }
     }
 }

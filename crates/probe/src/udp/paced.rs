@@ -71,7 +71,7 @@ pub fn paced(
 }
 
 /// Waits until `due`; returns the time, or none if the test is to end. The end of the wait spins on the clock without the
-/// processor's pause hint, which costs a virtual machine an exit, longer than the wait itself.
+/// processor's pause hint, which on a virtual machine causes an exit that takes longer than the wait itself.
 fn wait(clock: &mut impl Clock, due: u64, stop: &Stop) -> Option<u64> {
     loop {
         let now = clock.now();

@@ -295,8 +295,8 @@ impl RunAccumulator {
         ending.get().or(self.end)
     }
 
-    /// From the first arrival to the last, nanoseconds.
-    fn lasted(&self) -> u64 {
+    /// From the first arrival to the last.
+    fn duration_ns(&self) -> u64 {
         let Some([first, last]) = self.arrived else { return 0 };
         let by_clock = last.1 - first.1;
         let by_stamps = last.0.checked_sub(first.0).map(Duration::from_nanos);
@@ -308,7 +308,7 @@ impl RunAccumulator {
         let expected = self.expected(ending);
         let missing = self.tally.missing_of(expected, LOST_RUNS_MAX);
         let datagrams = self.tally.received();
-        let seconds = seconds(self.lasted());
+        let seconds = seconds(self.duration_ns());
         let bytes = datagrams * self.bytes as u64;
         UdpReceived {
             datagrams,
@@ -366,7 +366,7 @@ mod tests {
         for (bytes, flow, kind, number) in [
             (60, other, Kind::Data, 0),
             (60, stranger, Kind::Data, 0),
-            (60, FLOW, Kind::Ask, 0),
+            (60, FLOW, Kind::Request, 0),
             (59, FLOW, Kind::Data, 0),
             (60, FLOW, Kind::Data, 10),
             (HEAD_BYTES, other, Kind::End, 5),
@@ -423,8 +423,8 @@ mod tests {
         let mut accumulator = RunAccumulator::new(&plan(UdpPace::Spacing { spacing_s: 0.0 }), FLOW);
         accumulator.take(&piece(&datagram(FLOW, Kind::Data, 0, 60), 9_000_000_000, None));
         accumulator.take(&piece(&datagram(FLOW, Kind::Data, 1, 60), 5_000_000_000, None));
-        assert!(accumulator.lasted() < 1_000_000_000, "{}", accumulator.lasted());
+        assert!(accumulator.duration_ns() < 1_000_000_000, "{}", accumulator.duration_ns());
         accumulator.take(&piece(&datagram(FLOW, Kind::Data, 2, 60), 9_000_005_000, None));
-        assert_eq!(accumulator.lasted(), 5_000);
+        assert_eq!(accumulator.duration_ns(), 5_000);
     }
 }

@@ -10,7 +10,8 @@ use model::v1::probe::udp::{UdpAnswered, UdpLine, UdpRequestOrder, UdpRequests, 
 use super::Watch;
 use super::clock::{HostClock, real};
 use super::datagram::{
-    ASK_BYTES, DATAGRAM_BYTES_MAX, FlowId, HEAD_BYTES, Head, Kind, random_payload, want_bytes, wanted_bytes,
+    DATAGRAM_BYTES_MAX, FlowId, HEAD_BYTES, Head, Kind, REQUEST_BYTES_MIN, answer_bytes, random_payload,
+    set_answer_bytes,
 };
 use super::histogram::TimeHistogram;
 use super::order::size;
@@ -34,9 +35,9 @@ fn check(order: &UdpRequestOrder) -> Result<Duration> {
     let refuse = |what: String| Err(Error::Order(what));
     size(order.request_bytes)?;
     order.answer_bytes.iter().try_for_each(|bytes| size(*bytes).map(drop))?;
-    if (order.request_bytes as usize) < ASK_BYTES {
+    if (order.request_bytes as usize) < REQUEST_BYTES_MIN {
         return refuse(format!(
-            "a question has {ASK_BYTES} to {DATAGRAM_BYTES_MAX} bytes, not {}",
+            "a request has {REQUEST_BYTES_MIN} to {DATAGRAM_BYTES_MAX} bytes, not {}",
             order.request_bytes
         ));
     }
@@ -44,7 +45,7 @@ fn check(order: &UdpRequestOrder) -> Result<Duration> {
         return refuse(format!("answers have 1 to {SIZES_MAX} sizes, not {}", order.answer_bytes.len()));
     }
     if order.count == 0 || order.count > COUNT_MAX {
-        return refuse(format!("each size takes 1 to {COUNT_MAX} questions, not {}", order.count));
+        return refuse(format!("each size takes 1 to {COUNT_MAX} requests, not {}", order.count));
     }
     if order.timeout_s > 0.0 && order.timeout_s <= TIMEOUT_S_MAX {
         Ok(Duration::from_secs_f64(order.timeout_s))
@@ -97,7 +98,7 @@ struct Requester<'a> {
     peer: String,
     flow: FlowId,
     timeout: Duration,
-    ask: Vec<u8>,
+    request: Vec<u8>,
     buffer: Vec<u8>,
     /// Number of the next request; numbers go on from size to size.
     number: u64,
@@ -111,14 +112,14 @@ impl Requester<'_> {
         timeout: Duration,
     ) -> Result<Requester<'a>> {
         let host = |doing| move |source| Error::Host { doing, source };
-        let peer = socket.peer_addr().map_err(host("ask over a socket without a peer"))?.to_string();
+        let peer = socket.peer_addr().map_err(host("send requests over a socket without a peer"))?.to_string();
         socket.set_read_timeout(Some(timeout.min(CHECK_INTERVAL))).map_err(host("set a socket's options"))?;
-        let ask = random_payload(order.request_bytes as usize);
-        Ok(Requester { socket, peer, flow, timeout, ask, buffer: vec![0; DATAGRAM_BYTES_MAX], number: 0 })
+        let request = random_payload(order.request_bytes as usize);
+        Ok(Requester { socket, peer, flow, timeout, request, buffer: vec![0; DATAGRAM_BYTES_MAX], number: 0 })
     }
 
     fn series(&mut self, answer_bytes: u32, count: u64, stop: &Stop) -> Result<Series> {
-        want_bytes(&mut self.ask, answer_bytes);
+        set_answer_bytes(&mut self.request, answer_bytes);
         let mut trips = UdpRoundTrips { answer_bytes, ..UdpRoundTrips::default() };
         let mut round_trips = TimeHistogram::default();
         let mut least = Duration::MAX;
@@ -150,25 +151,25 @@ impl Requester<'_> {
     fn round_trip(&mut self, answer_bytes: u32, late: &mut u64, stop: &Stop) -> Result<Option<Duration>> {
         let number = self.number;
         self.number += 1;
-        Head { flow: self.flow, kind: Kind::Ask, number, sent_ns: real() }.write(&mut self.ask);
-        let asked = Instant::now();
-        match self.socket.send(&self.ask) {
+        Head { flow: self.flow, kind: Kind::Request, number, sent_ns: real() }.write(&mut self.request);
+        let requested_at = Instant::now();
+        match self.socket.send(&self.request) {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::ConnectionRefused || is_no_datagram(&error) => {}
             Err(source) => return Err(Error::Broken { peer: self.peer.clone(), source }),
         }
-        while asked.elapsed() < self.timeout && !stop.is_stopped() {
+        while requested_at.elapsed() < self.timeout && !stop.is_stopped() {
             let datagram = match self.socket.recv(&mut self.buffer) {
                 Ok(bytes) => &self.buffer[..bytes],
                 Err(error) if is_no_datagram(&error) => continue,
                 // The peer's port is closed. The pause keeps this loop from spinning until the timeout.
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                    std::thread::sleep(self.timeout.saturating_sub(asked.elapsed()).min(CHECK_INTERVAL));
+                    std::thread::sleep(self.timeout.saturating_sub(requested_at.elapsed()).min(CHECK_INTERVAL));
                     continue;
                 }
                 Err(source) => return Err(Error::Broken { peer: self.peer.clone(), source }),
             };
-            let took = asked.elapsed();
+            let took = requested_at.elapsed();
             match Head::read(datagram).filter(|head| head.flow == self.flow && head.kind == Kind::Answer) {
                 Some(head)
                     if head.number == number && datagram.len() == answer_bytes as usize && took < self.timeout =>
@@ -217,22 +218,22 @@ pub fn answer(
     let largest = (answer_bytes_max as usize).min(DATAGRAM_BYTES_MAX);
     let mut counts = UdpAnswered::default();
     let begun = Instant::now();
-    let mut asked = begun;
+    let mut requested_at = begun;
     let mut sent_bytes = 0.0;
-    while !stop.is_stopped() && asked.elapsed() < SILENCE {
+    while !stop.is_stopped() && requested_at.elapsed() < SILENCE {
         let request = match socket.recv(&mut buffer) {
             Ok(bytes) => &buffer[..bytes],
             Err(error) if is_no_datagram(&error) || error.kind() == ErrorKind::ConnectionRefused => continue,
-            Err(source) => return Err(Error::Host { doing: "receive questions", source }),
+            Err(source) => return Err(Error::Host { doing: "receive requests", source }),
         };
         let Some(head) = Head::read(request).filter(|head| head.flow == flow) else {
             counts.foreign += 1;
             continue;
         };
-        match (head.kind, wanted_bytes(request).map(|bytes| bytes as usize)) {
+        match (head.kind, answer_bytes(request).map(|bytes| bytes as usize)) {
             (Kind::End, _) => break,
-            (Kind::Ask, Some(bytes)) if (HEAD_BYTES..=largest).contains(&bytes) => {
-                asked = Instant::now();
+            (Kind::Request, Some(bytes)) if (HEAD_BYTES..=largest).contains(&bytes) => {
+                requested_at = Instant::now();
                 // A requester that waits for each answer, as the near end does, never reaches this bound.
                 if sent_bytes > ANSWERS_BYTES_S * begun.elapsed().as_secs_f64().max(1.0) {
                     counts.not_sent += 1;
@@ -248,7 +249,7 @@ pub fn answer(
                     Err(_) => counts.not_sent += 1,
                 }
             }
-            (Kind::Ask, Some(_)) => counts.too_large += 1,
+            (Kind::Request, Some(_)) => counts.too_large += 1,
             _ => counts.foreign += 1,
         }
     }
@@ -279,7 +280,7 @@ mod tests {
             (UdpRequestOrder { answer_bytes: vec![40], ..order.clone() }, "41 to 65507"),
             (UdpRequestOrder { answer_bytes: vec![], ..order.clone() }, "1 to 1000 sizes"),
             (UdpRequestOrder { answer_bytes: vec![64; 1_001], ..order.clone() }, "1 to 1000 sizes"),
-            (UdpRequestOrder { count: 0, ..order.clone() }, "questions"),
+            (UdpRequestOrder { count: 0, ..order.clone() }, "requests, not 0"),
             (UdpRequestOrder { timeout_s: f64::NAN, ..order }, "at most 10 s"),
         ];
         for (order, bounds) in wrong {

@@ -14,7 +14,7 @@ use super::{rate_bit_s, seconds};
 use crate::{Error, Result};
 
 /// A run fails if the kernel refuses all datagrams for longer than this.
-const PATIENCE_NS: u64 = 10_000_000_000;
+const REFUSED_NS_MAX: u64 = 10_000_000_000;
 /// Pause after a temporary refusal.
 const RETRY_PAUSE_NS: u64 = 20_000;
 /// Most reports read at once; the kernel announces the rest again.
@@ -104,7 +104,7 @@ impl SendFaults<'_> {
             }
             _ => return Err(Error::Broken { peer: self.to.into(), source: error }),
         }
-        if now.saturating_sub(*self.stuck.get_or_insert(now)) > PATIENCE_NS {
+        if now.saturating_sub(*self.stuck.get_or_insert(now)) > REFUSED_NS_MAX {
             return Err(Error::Broken { peer: self.to.into(), source: error });
         }
         // A refusal by ICMP concerns an earlier datagram, and a signal none: the next datagram can be sent at once.

@@ -43,17 +43,18 @@ impl TrainBatch {
         TrainBatch { bytes, datagram_bytes, train_datagrams }
     }
 
-    /// Numbers the datagrams from `from` on, at most `left` of them; returns how many.
-    fn renumber(&mut self, from: u64, left: u64, real_ns: u64) -> usize {
+    /// Numbers the datagrams from `from` on, at most `count_max` of them; returns how many.
+    fn renumber(&mut self, from: u64, count_max: u64, real_ns: u64) -> usize {
         let mut count = 0;
-        for (room, number) in self.bytes.chunks_exact_mut(self.datagram_bytes).zip(from..from.saturating_add(left)) {
+        for (room, number) in self.bytes.chunks_exact_mut(self.datagram_bytes).zip(from..from.saturating_add(count_max))
+        {
             Head::renumber(room, number, real_ns);
             count += 1;
         }
         count
     }
 
-    /// Sends the first `count` datagrams; returns how many of them left, and whether these are all.
+    /// Sends the first `count` datagrams; returns how many of them were sent, and whether these are all.
     fn send(&self, socket: &UdpSocket, count: usize) -> io::Result<(u64, bool)> {
         let train_bytes = self.train_datagrams * self.datagram_bytes;
         let mut slices = [IoSlice::new(&[]); MESSAGES_MAX];
@@ -62,8 +63,8 @@ impl TrainBatch {
             *slice = IoSlice::new(bytes);
             trains += 1;
         }
-        let left = send_many(socket, &slices[..trains]).map_err(|error| drain_reports(socket, error))?;
-        Ok(((left * self.train_datagrams).min(count) as u64, left == trains))
+        let sent_trains = send_many(socket, &slices[..trains]).map_err(|error| drain_reports(socket, error))?;
+        Ok(((sent_trains * self.train_datagrams).min(count) as u64, sent_trains == trains))
     }
 }
 
@@ -94,12 +95,12 @@ pub(super) fn trains(
         }
         let count = batch.renumber(sent, plan.count - sent, clock.real());
         match batch.send(socket, count) {
-            Ok((left, is_all)) => {
+            Ok((sent_now, is_all)) => {
                 faults.clear_stuck();
                 if !is_all {
                     faults.count_partial();
                 }
-                sent += left;
+                sent += sent_now;
                 watch.set(sent, 0);
             }
             Err(error) if batch.train_datagrams > 1 && cannot_cut(&error) => {

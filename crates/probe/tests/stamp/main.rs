@@ -115,9 +115,9 @@ fn stateless_reflector(after: fn(&UdpSocket, SocketAddr, &Answer)) -> Running<()
                 error: question.error,
                 ssid: question.ssid,
                 received: at,
-                asked: question.sequence,
-                asked_at: question.at,
-                asked_error: question.error,
+                question_sequence: question.sequence,
+                question_sent: question.at,
+                question_error: question.error,
                 ttl: 0,
             };
             socket.send_to(&answer.write(), from).unwrap();
@@ -143,8 +143,8 @@ fn answers_to_other_questions_are_ignored() {
     let far = stateless_reflector(|socket, from, answer| {
         let wrong = [
             Answer { ssid: answer.ssid.wrapping_add(1).max(1), ..*answer },
-            Answer { asked: answer.asked + 5_000, ..*answer },
-            Answer { asked_at: probe::stamp::packet::Timestamp(answer.asked_at.0 ^ 1), ..*answer },
+            Answer { question_sequence: answer.question_sequence + 5_000, ..*answer },
+            Answer { question_sent: probe::stamp::packet::Timestamp(answer.question_sent.0 ^ 1), ..*answer },
         ];
         for answer in wrong {
             socket.send_to(&answer.write(), from).unwrap();
@@ -164,7 +164,7 @@ fn answers_to_other_questions_are_ignored() {
 #[test]
 fn short_packets_are_answered_to_trusted_senders_only() {
     let short = Order { packet_bytes: 14, ..order(20, 1_000.0) };
-    let far = reflector(Trust::Whole, HostClock);
+    let far = reflector(Trust::Verified, HostClock);
     let found = test(far.address, &short, &HostClock);
     assert_eq!((found.packets.received, found.packets.ignored, found.packet_bytes), (20, 0, 14));
     let careful = reflector(Trust::Symmetric, HostClock);

@@ -153,20 +153,20 @@ impl Dav {
     fn by_first_byte(&self, url: &HttpUrl, headers: Headers) -> Result<Facts, RequestError> {
         let headers = headers.with("Range", "bytes=0-0");
         let method = Method::Get;
-        let begun = self.0.server.begin(&ClientRequest::plain(&method, url, &headers))?;
-        if begun.url.is_directory_of(url) {
+        let streaming = self.0.server.streaming(&ClientRequest::plain(&method, url, &headers))?;
+        if streaming.url.is_directory_of(url) {
             return Ok(Facts::dir());
         }
-        let range = begun.response.headers.get("content-range").and_then(ContentRange::parse);
-        let size = match (begun.response.status, range) {
+        let range = streaming.response.headers.get("content-range").and_then(ContentRange::parse);
+        let size = match (streaming.response.status, range) {
             (206, Some(ContentRange::Part(_, Some(size)))) => Some(size),
             (416, Some(ContentRange::Unsatisfied(size))) => Some(size),
-            (200, _) => begun.body.length(),
+            (200, _) => streaming.body.length(),
             (206, _) => None,
-            _ => return Err(begun.refusal()),
+            _ => return Err(streaming.refusal()),
         };
         let no_length = || RequestError::peer(format!("{} does not say how long the file is", url.authority()));
-        Ok(of_response(&begun.response, size.ok_or_else(no_length)?))
+        Ok(of_response(&streaming.response, size.ok_or_else(no_length)?))
     }
 
     fn cannot_list(&self) -> RequestError {

@@ -41,14 +41,14 @@ impl Dav {
         }
         let range = format!("bytes=0-{}", HEAD_BYTES - 1);
         let headers = Headers::new().with("Accept-Encoding", "identity").with("Range", range);
-        let mut begun = self.0.server.begin(&ClientRequest::plain(&Method::Get, url, &headers))?;
-        if !matches!(begun.response.status, 200 | 206) {
+        let mut streaming = self.0.server.streaming(&ClientRequest::plain(&Method::Get, url, &headers))?;
+        if !matches!(streaming.response.status, 200 | 206) {
             return Ok(false);
         }
         let mut page = vec![0; HEAD_BYTES];
         let mut filled = 0;
         while filled < page.len() {
-            match begun.client.read(&mut begun.body, &mut page[filled..])? {
+            match streaming.client.read(&mut streaming.body, &mut page[filled..])? {
                 0 => break,
                 more => filled += more,
             }

@@ -22,6 +22,8 @@ use crate::facts_cache::{Facts, Namespace};
 use crate::request_error::RequestError;
 use crate::server::{ClientRequest, StreamingResponse};
 
+/// Why a response that does not agree with the facts of the opened file is refused.
+const OTHER_VERSION: &str = "its size, time or tag differs from that of the file that was opened";
 /// Chunks that are kept for readers that lag, where the file comes in order over one connection.
 const SPARE_MAX: usize = 16;
 
@@ -110,31 +112,31 @@ impl DavFile {
         let request = ClientRequest::plain(&method, &url, &headers);
         let mut broken = 0;
         loop {
-            let mut begun = self.dav.0.server.begin(&request)?;
-            match begun.response.status {
-                206 if !self.is_whole(span) => self.check_range(&begun, span)?,
+            let mut streaming = self.dav.0.server.streaming(&request)?;
+            match streaming.response.status {
+                206 if !self.is_whole(span) => self.check_range(&streaming, span)?,
                 200 if self.is_whole(span) => {}
                 200 => {
-                    self.check_facts(&begun, begun.body.length())?;
-                    return Ok(RangeAnswer::All(Box::new(begun)));
+                    self.check_facts(&streaming, streaming.body.length())?;
+                    return Ok(RangeAnswer::All(Box::new(streaming)));
                 }
                 status if (200..300).contains(&status) => {
                     return Err(RequestError::peer(format!("{} answered {status} to a GET", self.dav.host())));
                 }
-                _ => return Err(begun.refusal()),
+                _ => return Err(streaming.refusal()),
             }
-            let length = begun.body.length().filter(|length| *length != most as u64);
+            let length = streaming.body.length().filter(|length| *length != most as u64);
             if let Some(length) = length {
                 let why = format!("{} sends {length} bytes where {most} were expected", self.dav.host());
                 return Err(if self.is_whole(span) { self.changed_to(&why) } else { RequestError::peer(why) });
             }
             if self.is_whole(span) {
-                self.check_facts(&begun, Some(self.facts.size))?;
+                self.check_facts(&streaming, Some(self.facts.size))?;
             }
-            match begun.client.read_all(&mut begun.body, most) {
+            match streaming.client.read_all(&mut streaming.body, most) {
                 Ok(bytes) if bytes.len() == most => {
-                    if !begun.body.ends_with_connection() {
-                        self.dav.0.server.keep(&begun.url, &begun.response, begun.client);
+                    if !streaming.body.ends_with_connection() {
+                        self.dav.0.server.keep(&streaming.url, &streaming.response, streaming.client);
                     }
                     return Ok(RangeAnswer::Bytes(bytes));
                 }
@@ -155,11 +157,11 @@ impl DavFile {
         }
     }
 
-    fn check_range(&self, begun: &StreamingResponse, span: &Range<u64>) -> std::result::Result<(), RequestError> {
-        let reported = begun.response.headers.get("content-range").unwrap_or("no range");
+    fn check_range(&self, streaming: &StreamingResponse, span: &Range<u64>) -> std::result::Result<(), RequestError> {
+        let reported = streaming.response.headers.get("content-range").unwrap_or("no range");
         match ContentRange::parse(reported) {
             Some(ContentRange::Part(part, size)) if part.start == span.start && part.end() == span.end => {
-                self.check_facts(begun, size)
+                self.check_facts(streaming, size)
             }
             _ => {
                 let reported: String = reported.chars().filter(|c| !c.is_control()).take(60).collect();
@@ -174,13 +176,13 @@ impl DavFile {
     }
 
     /// Checks that a response describes the file that was opened.
-    fn check_facts(&self, begun: &StreamingResponse, size: Option<u64>) -> std::result::Result<(), RequestError> {
-        let mut now = of_response(&begun.response, size.unwrap_or(self.facts.size));
+    fn check_facts(&self, streaming: &StreamingResponse, size: Option<u64>) -> std::result::Result<(), RequestError> {
+        let mut now = of_response(&streaming.response, size.unwrap_or(self.facts.size));
         // A server that stores the data may report other tags and times than the server that redirected to it.
-        if begun.url.authority() != self.dav.host() {
+        if streaming.url.authority() != self.dav.host() {
             (now.etag, now.mtime) = (None, None);
         }
-        if now.agrees(&self.facts) { Ok(()) } else { Err(self.changed_to("it answers with another")) }
+        if now.agrees(&self.facts) { Ok(()) } else { Err(self.changed_to(OTHER_VERSION)) }
     }
 
     fn changed_to(&self, why: &str) -> RequestError {
@@ -253,12 +255,12 @@ impl DavFile {
         let url = self.dav.url(&self.path, false)?;
         let headers = Headers::new().with("Accept-Encoding", "identity");
         let method = Method::Get;
-        let begun = self.dav.0.server.begin(&ClientRequest::plain(&method, &url, &headers))?;
-        if begun.response.status != 200 {
-            return Err(begun.refusal());
+        let streaming = self.dav.0.server.streaming(&ClientRequest::plain(&method, &url, &headers))?;
+        if streaming.response.status != 200 {
+            return Err(streaming.refusal());
         }
-        self.check_facts(&begun, begun.body.length())?;
-        Ok(begun)
+        self.check_facts(&streaming, streaming.body.length())?;
+        Ok(streaming)
     }
 }
 

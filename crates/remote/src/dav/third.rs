@@ -111,16 +111,16 @@ impl ServerCopyPair<'_> {
             headers.add("TransferHeaderAuthorization", format!("Bearer {token}"));
         }
         let method = Method::Copy;
-        let mut begun = dav.0.server.begin(&ClientRequest::plain(&method, url, &headers))?;
-        if !(200..300).contains(&begun.response.status) {
-            return Err(begun.refusal());
+        let mut streaming = dav.0.server.streaming(&ClientRequest::plain(&method, url, &headers))?;
+        if !(200..300).contains(&streaming.response.status) {
+            return Err(streaming.refusal());
         }
         let mut markers = Markers::default();
         let mut piece = [0; PIECE_BYTES];
         let mut any_marker = false;
         let mut stripes = std::collections::BTreeMap::new();
         loop {
-            let got = begun.client.read(&mut begun.body, &mut piece)?;
+            let got = streaming.client.read(&mut streaming.body, &mut piece)?;
             let events = if got == 0 { markers.finish().into_iter().collect() } else { markers.push(&piece[..got]) };
             for event in events {
                 match event {
@@ -140,7 +140,7 @@ impl ServerCopyPair<'_> {
             }
             if got == 0 {
                 // Some servers end a finished copy with an empty body.
-                let silent = !any_marker && begun.response.status != 202;
+                let silent = !any_marker && streaming.response.status != 202;
                 let why = format!("{} ended its answer without saying how the copy went", url.authority());
                 return if silent { Ok(CopyEnd::Done) } else { Err(RequestError::path(why)) };
             }
@@ -187,12 +187,12 @@ impl ServerCopyPair<'_> {
         let wanted = self.expected.digest.or_else(|| self.reported(self.from));
         match (wanted, theirs) {
             (Some(wanted), Some(theirs)) if wanted != theirs => {
-                Err(wrong(format!("{host} has {theirs}, and it should be {wanted}")))
+                Err(wrong(format!("{host} reports {theirs} of the copy, and {wanted} was expected")))
             }
             (Some(wanted), None) if self.expected.digest.is_some() => {
                 let name = wanted.algorithm();
                 Err(wrong(format!(
-                    "{host} tells no {name} of what it has: it cannot be compared with {wanted}, which was ordered"
+                    "{host} reports no {name} of the copy, so it cannot be compared with the expected {wanted}"
                 )))
             }
             _ => Ok(()),
@@ -225,12 +225,12 @@ mod tests {
     #[test]
     fn a_copying_server_gets_the_scitag_of_its_packets() {
         let other = HttpUrl::parse("https://h/f").unwrap();
-        let told = |scitag| {
+        let sent = |scitag| {
             let headers = headers("Source", &other, false, scitag);
             ["source", "overwrite", "scitag"].map(|name| headers.get(name).map(str::to_owned))
         };
         let text = |text: &str| Some(text.to_owned());
-        assert_eq!(told(Some(333)), [text("https://h/f"), text("F"), text("333")]);
-        assert_eq!(told(None)[2], None);
+        assert_eq!(sent(Some(333)), [text("https://h/f"), text("F"), text("333")]);
+        assert_eq!(sent(None)[2], None);
     }
 }

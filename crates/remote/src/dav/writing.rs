@@ -39,7 +39,7 @@ struct State {
     at: u64,
     sum: Option<BlockSum>,
     /// The file is committed or given up.
-    over: bool,
+    closed: bool,
     /// The server may have a part of the file.
     begun: bool,
     /// A part of the file is lost, so that nothing can be sent after it.
@@ -55,18 +55,18 @@ impl std::fmt::Debug for DavSink {
 impl Dav {
     /// Whether the server can rename files, by its answer to OPTIONS. A server with a `DAV` header and no `Allow` is assumed to.
     fn can_move(&self) -> bool {
-        let asked = || {
+        let query = || {
             let Ok(url) = self.url(&RelPath::root(), true) else { return true };
             match self.0.server.ask(&Method::Options, &url, &Headers::new()) {
                 Ok(whole) => {
                     let allowed = whole.response.headers.all("allow").collect::<Vec<_>>();
-                    let classes = whole.response.headers.get("dav").is_some();
-                    if allowed.is_empty() { classes } else { whole.response.headers.lists("allow", "MOVE") }
+                    let has_dav_field = whole.response.headers.get("dav").is_some();
+                    if allowed.is_empty() { has_dav_field } else { whole.response.headers.lists("allow", "MOVE") }
                 }
                 Err(_) => false,
             }
         };
-        *self.0.can_rename.get_or_init(asked) && !self.0.rename_failed.load(Ordering::Relaxed)
+        *self.0.can_rename.get_or_init(query) && !self.0.rename_failed.load(Ordering::Relaxed)
     }
 }
 
@@ -81,13 +81,13 @@ impl DavSink {
         self.state.lock()
     }
 
-    fn sent_as(&self) -> &RelPath {
+    fn upload_path(&self) -> &RelPath {
         self.temporary.as_ref().unwrap_or(&self.path)
     }
 
     fn begin(&self, state: &mut State) -> std::result::Result<Upload, RequestError> {
         self.dav.sweep(&self.path.parent());
-        let url = self.dav.url(self.sent_as(), false)?;
+        let url = self.dav.url(self.upload_path(), false)?;
         let mut headers = Headers::new().with("Content-Type", "application/octet-stream");
         if let Some(announcement) = &state.announcement {
             // ownCloud and its descendants, dCache and nodes of Longhaul keep this time.
@@ -108,7 +108,7 @@ impl DavSink {
         // The bytes sent so far are lost, so waiting for space does not help: the whole file must be sent again.
         let begun = state.at > 0;
         state.failed |= sent.is_err() && begun;
-        sent.map_err(|failed| if begun { failed.for_good() } else { failed })
+        sent.map_err(|failed| if begun { failed.without_retry() } else { failed })
     }
 
     fn send_bytes(&self, state: &mut State, bytes: &[u8]) -> std::result::Result<(), RequestError> {
@@ -126,7 +126,7 @@ impl DavSink {
 
     /// Checks that the server has the bytes that were sent.
     fn verify(&self, size: u64, sum: Option<BlockSum>) -> std::result::Result<Facts, RequestError> {
-        let (path, host) = (self.sent_as(), self.dav.host());
+        let (path, host) = (self.upload_path(), self.dav.host());
         let damaged = |why: String| RequestError { fault: Fault::Integrity, ..RequestError::peer(why) };
         let facts = self.dav.ask_facts(path)?;
         if facts.size != size || facts.kind != Kind::File {
@@ -161,7 +161,7 @@ impl DavSink {
                 self.begin(state).map_err(cannot)?
             }
         };
-        upload.finish().map_err(RequestError::for_good).map_err(|failed| match failed.status {
+        upload.finish().map_err(RequestError::without_retry).map_err(|failed| match failed.status {
             Some(412) if !finish.replace => Error::Exists(shown(&self.path)),
             Some(409) => Error::io("create", &self.path, std::io::Error::from(std::io::ErrorKind::NotFound)),
             _ => cannot(failed),
@@ -173,7 +173,7 @@ impl DavSink {
             }
             cannot(failed)
         })?;
-        self.place(finish)?;
+        self.move_into_place(finish)?;
         // A rename may change its tag and time.
         let facts = if self.temporary.is_some() { Facts { etag: None, mtime: None, ..facts } } else { facts };
         self.dav.0.cache.learn(&self.path, facts);
@@ -188,7 +188,7 @@ impl DavSink {
     }
 
     /// Gives the file its final name.
-    fn place(&self, finish: &Finish) -> Result<()> {
+    fn move_into_place(&self, finish: &Finish) -> Result<()> {
         let Some(temporary) = &self.temporary else { return Ok(()) };
         // MOVE would replace a directory and everything in it.
         let there = self.dav.find(&self.path).map_err(|failed| failed.doing("write", &self.path))?;
@@ -217,7 +217,7 @@ impl Sink for DavSink {
 
     fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
         let mut state = self.state();
-        if state.over || state.failed || offset != state.at {
+        if state.closed || state.failed || offset != state.at {
             return Err(Error::Unsupported { what: "writing out of order", store: "a WebDAV or HTTP server" });
         }
         self.send(&mut state, buffer).map_err(|failed| failed.doing("write", &self.path))
@@ -229,15 +229,15 @@ impl Sink for DavSink {
 
     fn commit(&self, finish: &Finish) -> Result<()> {
         let mut state = self.state();
-        if state.over || state.failed {
+        if state.closed || state.failed {
             return Err(Error::Unsupported {
-                what: "going on with a file that broke off",
+                what: "continuing an upload that broke off",
                 store: "a WebDAV or HTTP server",
             });
         }
         let result = self.finish(&mut state, finish);
         if result.is_ok() {
-            state.over = true;
+            state.closed = true;
         } else {
             drop(state);
             self.discard();
@@ -247,7 +247,7 @@ impl Sink for DavSink {
 
     fn discard(&self) {
         let mut state = self.state();
-        if std::mem::replace(&mut state.over, true) {
+        if std::mem::replace(&mut state.closed, true) {
             return;
         }
         let upload = state.upload.take();

@@ -33,7 +33,7 @@ const PATIENT_PART: f64 = 0.5;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PieceRequest {
     /// The number of the request.
-    pub ask: u64,
+    pub id: u64,
     pub member: usize,
     /// The load that wants the bytes.
     pub load: u64,
@@ -107,7 +107,7 @@ pub(super) struct Chooser {
     pieces: BTreeMap<u64, RequestedPiece>,
     requests: BTreeMap<u64, RequestState>,
     /// By file, the members that do not have it or have another version: a bit each.
-    out: HashMap<u64, u32>,
+    left_out: HashMap<u64, u32>,
     /// Bytes that each member was the first to send.
     counted: Vec<u64>,
     next: u64,
@@ -160,11 +160,11 @@ impl Chooser {
 
     /// Forgets a file that has been closed.
     pub fn close(&mut self, file: u64) {
-        self.out.remove(&file);
+        self.left_out.remove(&file);
     }
 
     fn may_ask(&self, member: usize, file: u64) -> bool {
-        !self.members[member].is_excluded && self.out.get(&file).is_none_or(|out| out & (1 << member) == 0)
+        !self.members[member].is_excluded && self.left_out.get(&file).is_none_or(|out| out & (1 << member) == 0)
     }
 
     /// Whether no member can bring bytes of a file, now or later.
@@ -220,7 +220,7 @@ impl Chooser {
                 trial,
             },
         );
-        PieceRequest { ask, member, load, file, span }
+        PieceRequest { id: ask, member, load, file, span }
     }
 
     /// A late piece, and a free member for it. Late pieces come before the queue. Where the fastest member has no free slot, the
@@ -397,7 +397,7 @@ impl Chooser {
         of.requests.retain(|other| *other != ask);
         let (load, file, span) = (of.load, of.file, of.filled..of.end);
         if how == FailureScope::File {
-            *self.out.entry(file).or_default() |= 1 << member;
+            *self.left_out.entry(file).or_default() |= 1 << member;
         }
         if self.pieces.get(&piece).is_some_and(|of| of.requests.is_empty()) {
             self.pieces.remove(&piece);
@@ -407,4 +407,4 @@ impl Chooser {
     }
 }
 
-const _: () = assert!(MEMBERS_MAX <= 32, "a bit each in `out`");
+const _: () = assert!(MEMBERS_MAX <= 32, "a bit each in `left_out`");

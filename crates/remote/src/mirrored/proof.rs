@@ -30,7 +30,7 @@ const SAMPLE_BYTES: u64 = 64 << 10;
 /// Samples of each member's bytes, where no source reports a digest.
 const SAMPLES: usize = 4;
 /// Samples of each member's bytes, where the file does not have the reported digest.
-const SEARCHED: usize = 64;
+const SEARCH_SAMPLES: usize = 64;
 /// The longest time for comparing samples of one file: the first source may be very slow.
 const SAMPLED_WITHIN: Duration = Duration::from_secs(20);
 
@@ -179,7 +179,7 @@ impl Proof {
         if with_other_bytes == 0 {
             return Ok(());
         }
-        Err(self.to_be_read_again(
+        Err(self.read_again_error(
             sources,
             path,
             &format!("{} has other bytes than the first source", names(sources, with_other_bytes)),
@@ -205,7 +205,7 @@ impl Proof {
         if self.state().by & !1 == 0 {
             return of_the_first(sources, file.path(), reporter, computed, reported);
         }
-        self.find_out(sources, file, reporter, reported);
+        self.find_wrong_members(sources, file, reporter, reported);
         let with_other_bytes = self.state().by & sources.with_other_bytes();
         if with_other_bytes == 0 {
             self.state().first_alone = true;
@@ -214,12 +214,18 @@ impl Proof {
             if with_other_bytes == 0 { "one of the sources".to_owned() } else { names(sources, with_other_bytes) };
         let than = &sources.members[reporter].name;
         let why = format!("{who} has other bytes than {than}: {}", mismatch(computed, reported));
-        Err(self.to_be_read_again(sources, file.path(), &why))
+        Err(self.read_again_error(sources, file.path(), &why))
     }
 
     /// Finds the members that have other bytes than the first source, by samples of their parts or by the digests that they report.
-    fn find_out(&self, sources: &Arc<SourceSet>, file: &Arc<dyn SharedFile>, reporter: usize, reported: Digest) {
-        self.compare_parts(sources, file, SEARCHED);
+    fn find_wrong_members(
+        &self,
+        sources: &Arc<SourceSet>,
+        file: &Arc<dyn SharedFile>,
+        reporter: usize,
+        reported: Digest,
+    ) {
+        self.compare_parts(sources, file, SEARCH_SAMPLES);
         let by = self.state().by;
         if reporter != 0 || by & sources.with_other_bytes() != 0 {
             return;
@@ -258,7 +264,7 @@ impl Proof {
     }
 
     /// Forgets all parts. Returns the error with which the file fails; it may succeed the next time.
-    fn to_be_read_again(&self, sources: &SourceSet, path: &RelPath, why: &str) -> Error {
+    fn read_again_error(&self, sources: &SourceSet, path: &RelPath, why: &str) -> Error {
         let mut state = self.state();
         state.parts.clear();
         state.covered = 0;

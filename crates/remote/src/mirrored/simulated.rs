@@ -47,7 +47,7 @@ impl Site {
 }
 
 struct OpenAnswer {
-    order: PieceRequest,
+    request: PieceRequest,
     began: f64,
     sent: f64,
     delivered: u64,
@@ -112,14 +112,14 @@ impl Simulation {
     /// Sends the bytes of every member for one step.
     fn step(&mut self, now: f64) {
         let active = |answers: &[OpenAnswer], member: usize, delay: f64| {
-            answers.iter().filter(|a| a.order.member == member && now - a.began >= delay).count().max(1) as f64
+            answers.iter().filter(|a| a.request.member == member && now - a.began >= delay).count().max(1) as f64
         };
         let lines: Vec<f64> = (0..self.sites.len()).map(|m| active(&self.answers, m, self.sites[m].delay)).collect();
-        let asked: Vec<u64> = self.answers.iter().map(|answer| answer.order.ask).collect();
+        let asked: Vec<u64> = self.answers.iter().map(|answer| answer.request.id).collect();
         for ask in asked {
-            let Some(at) = self.answers.iter().position(|answer| answer.order.ask == ask) else { continue };
+            let Some(at) = self.answers.iter().position(|answer| answer.request.id == ask) else { continue };
             let answer = &mut self.answers[at];
-            let member = answer.order.member;
+            let member = answer.request.member;
             let site = &self.sites[member];
             let rate = match site.now(now) {
                 SiteState::Dead => {
@@ -133,7 +133,7 @@ impl Simulation {
             if now - answer.began < site.delay {
                 continue;
             }
-            let len = answer.order.span.end - answer.order.span.start;
+            let len = answer.request.span.end - answer.request.span.start;
             answer.sent = (answer.sent + rate * self.step_s).min(len as f64);
             let bytes = answer.sent as u64 - answer.delivered;
             if bytes == 0 {
@@ -147,7 +147,7 @@ impl Simulation {
             };
             self.give(brought.new);
             let is_over = |of: u64| brought.given_up.contains(&of) || whole && of == ask;
-            self.answers.retain(|answer| !is_over(answer.order.ask));
+            self.answers.retain(|answer| !is_over(answer.request.id));
         }
     }
 
@@ -165,15 +165,15 @@ impl Simulation {
                 open.push(asked);
                 asked += 1;
             }
-            while let Some(order) = self.chooser.next(now) {
+            while let Some(request) = self.chooser.next(now) {
                 assert!(
-                    self.answers.iter().all(|a| a.order.member != order.member
-                        || a.order.load != order.load
-                        || a.order.span.end <= order.span.start
-                        || a.order.span.start >= order.span.end),
-                    "a member is asked twice for the same: {order:?}"
+                    self.answers.iter().all(|a| a.request.member != request.member
+                        || a.request.load != request.load
+                        || a.request.span.end <= request.span.start
+                        || a.request.span.start >= request.span.end),
+                    "a member is asked twice for the same: {request:?}"
                 );
-                self.answers.push(OpenAnswer { order, began: now, sent: 0.0, delivered: 0 });
+                self.answers.push(OpenAnswer { request, began: now, sent: 0.0, delivered: 0 });
             }
             self.step(now);
             now += self.step_s;

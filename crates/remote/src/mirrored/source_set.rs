@@ -25,7 +25,7 @@ const TICK: Duration = Duration::from_millis(100);
 pub(super) struct Load {
     file: Arc<dyn SharedFile>,
     span: Range<u64>,
-    filling: Mutex<LoadBuffer>,
+    buffer: Mutex<LoadBuffer>,
     changed: Condvar,
 }
 
@@ -103,8 +103,8 @@ pub(super) trait SharedFile: Send + Sync {
 }
 
 impl Load {
-    fn filling(&self) -> MutexGuard<'_, LoadBuffer> {
-        self.filling.lock()
+    fn buffer(&self) -> MutexGuard<'_, LoadBuffer> {
+        self.buffer.lock()
     }
 }
 
@@ -177,9 +177,13 @@ impl SourceSet {
         span: Range<u64>,
     ) -> Result<(Vec<u8>, Vec<MemberRun>), Error> {
         let len = span.end - span.start;
-        let filling = LoadBuffer { bytes: vec![0; len as usize], missing: len, runs: Vec::new() };
-        let (file, filling) = (Arc::clone(file), Mutex::new(filling));
-        let load = Arc::new(Load { file, span: span.clone(), filling, changed: Condvar::new() });
+        let buffer = LoadBuffer { bytes: vec![0; len as usize], missing: len, runs: Vec::new() };
+        let load = Arc::new(Load {
+            file: Arc::clone(file),
+            span: span.clone(),
+            buffer: Mutex::new(buffer),
+            changed: Condvar::new(),
+        });
         let id = self.number();
         {
             let mut state = self.state();
@@ -194,24 +198,24 @@ impl SourceSet {
             let mut state = self.state();
             state.loads.remove(&id);
             let now = self.now();
-            let asks = state.chooser.forget(id, now);
-            asks.iter().filter_map(|ask| state.reads.remove(ask)).collect::<Vec<_>>()
+            let requests = state.chooser.forget(id, now);
+            requests.iter().filter_map(|request| state.reads.remove(request)).collect::<Vec<_>>()
         };
         given_up.iter().for_each(|handle| handle.give_up());
         done?;
-        let mut filling = load.filling();
-        Ok((std::mem::take(&mut filling.bytes), in_order(std::mem::take(&mut filling.runs))))
+        let mut buffer = load.buffer();
+        Ok((std::mem::take(&mut buffer.bytes), in_order(std::mem::take(&mut buffer.runs))))
     }
 
     fn wait(self: &Arc<SourceSet>, load: &Load) -> Result<(), Error> {
         loop {
             self.make_requests();
-            let mut filling = load.filling();
-            load.changed.wait_while_for(&mut filling, |filling| filling.missing > 0, TICK);
-            if filling.missing == 0 {
+            let mut buffer = load.buffer();
+            load.changed.wait_while_for(&mut buffer, |buffer| buffer.missing > 0, TICK);
+            if buffer.missing == 0 {
                 return Ok(());
             }
-            drop(filling);
+            drop(buffer);
             let state = self.state();
             let hopeless = state.chooser.is_hopeless(load.file.id());
             if hopeless || state.last_bytes_at.elapsed() > self.patience {
@@ -225,32 +229,33 @@ impl SourceSet {
         loop {
             let mut state = self.state();
             let now = self.now();
-            let Some(order) = state.chooser.next(now) else { return };
-            let Some(load) = state.loads.get(&order.load).map(Arc::clone) else { return };
+            let Some(request) = state.chooser.next(now) else { return };
+            let Some(load) = state.loads.get(&request.load).map(Arc::clone) else { return };
             let handle = Arc::new(ReadHandle::default());
-            state.reads.insert(order.ask, Arc::clone(&handle));
+            state.reads.insert(request.id, Arc::clone(&handle));
             drop(state);
-            let (sources, ask) = (Arc::clone(self), order.ask);
-            let begun =
-                std::thread::Builder::new().name("mirror".into()).spawn(move || sources.run(&order, &load, &handle));
-            if begun.is_err() {
+            let id = request.id;
+            let sources = Arc::clone(self);
+            let spawned =
+                std::thread::Builder::new().name("mirror".into()).spawn(move || sources.run(&request, &load, &handle));
+            if spawned.is_err() {
                 // Not the member's fault; an immediate retry would fail too.
                 let mut state = self.state();
-                state.reads.remove(&ask);
-                state.chooser.failed(ask, FailureScope::Passing(None), now);
+                state.reads.remove(&id);
+                state.chooser.failed(id, FailureScope::Passing(None), now);
                 return;
             }
         }
     }
 
-    fn run(self: &Arc<SourceSet>, order: &PieceRequest, load: &Load, handle: &ReadHandle) {
-        let mut at = order.span.start;
-        let brought = Arc::clone(&load.file).at(self, order.member).and_then(|file| {
-            file.read_range(order.span.clone(), handle, &mut |bytes| self.take(order, load, &mut at, bytes))
+    fn run(self: &Arc<SourceSet>, request: &PieceRequest, load: &Load, handle: &ReadHandle) {
+        let mut at = request.span.start;
+        let brought = Arc::clone(&load.file).at(self, request.member).and_then(|file| {
+            file.read_range(request.span.clone(), handle, &mut |bytes| self.take(request, load, &mut at, bytes))
         });
         let failure = match brought {
             Err(failure) => Some(failure),
-            Ok(()) if at < order.span.end => Some(MemberFailure::from(Error::Server {
+            Ok(()) if at < request.span.end => Some(MemberFailure::from(Error::Server {
                 doing: "read",
                 path: shown(load.file.path()),
                 fault: Fault::Peer,
@@ -259,35 +264,36 @@ impl SourceSet {
             })),
             Ok(()) => None,
         };
-        self.state().reads.remove(&order.ask);
+        self.state().reads.remove(&request.id);
         if let Some(failure) = failure {
-            self.failed(order.ask, order.member, load.file.path(), &failure);
+            self.failed(request.id, request.member, load.file.path(), &failure);
         }
         self.make_requests();
     }
 
     /// Enters bytes that came. Returns whether more of the request is wanted.
-    fn take(&self, order: &PieceRequest, load: &Load, at: &mut u64, bytes: &[u8]) -> bool {
+    fn take(&self, request: &PieceRequest, load: &Load, at: &mut u64, bytes: &[u8]) -> bool {
         let (new, given_up) = {
             let mut state = self.state();
             let now = self.now();
-            let Some(brought) = state.chooser.record_bytes(order.ask, bytes.len() as u64, now) else { return false };
+            let Some(brought) = state.chooser.record_bytes(request.id, bytes.len() as u64, now) else { return false };
             state.last_bytes_at = Instant::now();
-            let given_up = brought.given_up.iter().filter_map(|ask| state.reads.remove(ask)).collect::<Vec<_>>();
+            let given_up =
+                brought.given_up.iter().filter_map(|request| state.reads.remove(request)).collect::<Vec<_>>();
             (brought.new, given_up)
         };
         given_up.iter().for_each(|handle| handle.give_up());
         if !new.is_empty() {
             let from = (new.start - *at) as usize..(new.end - *at) as usize;
             let into = (new.start - load.span.start) as usize..(new.end - load.span.start) as usize;
-            let mut filling = load.filling();
+            let mut buffer = load.buffer();
             // Empty where the reader has stopped waiting.
-            if let Some(into) = filling.bytes.get_mut(into) {
+            if let Some(into) = buffer.bytes.get_mut(into) {
                 into.copy_from_slice(&bytes[from]);
             }
-            filling.missing = filling.missing.saturating_sub(new.end - new.start);
-            filling.runs.push(MemberRun { span: new.clone(), by: order.member });
-            if filling.missing == 0 {
+            buffer.missing = buffer.missing.saturating_sub(new.end - new.start);
+            buffer.runs.push(MemberRun { span: new.clone(), by: request.member });
+            if buffer.missing == 0 {
                 load.changed.notify_all();
             }
         }
@@ -296,7 +302,7 @@ impl SourceSet {
     }
 
     /// Enters the failure of a request, and reports the member's first one.
-    fn failed(&self, ask: u64, member: usize, path: &RelPath, failure: &MemberFailure) {
+    fn failed(&self, request: u64, member: usize, path: &RelPath, failure: &MemberFailure) {
         let MemberFailure { how, error } = failure;
         let why = model::fault::with_causes(error);
         let words = match how {
@@ -307,7 +313,7 @@ impl SourceSet {
         let report = {
             let mut state = self.state();
             let now = self.now();
-            state.chooser.failed(ask, *how, now) && {
+            state.chooser.failed(request, *how, now) && {
                 let status = &mut state.statuses[member];
                 if !matches!(how, FailureScope::Passing(_)) && status.left_out.is_none() {
                     status.left_out = Some(why.clone());
@@ -346,7 +352,7 @@ impl SourceSet {
         if report {
             let compared = if sampled { "samples of all were compared with the first's; " } else { "" };
             self.report(&format!(
-                "no source reports a digest of {}: {compared}that all have the same bytes is not verified",
+                "no source reports a digest of {}: {compared}it is not verified that all have the same bytes",
                 shown(path)
             ));
         }

@@ -36,7 +36,8 @@ impl S3Object {
         let got = self.s3.ask(|store| store.get_opts(&self.key, options()))?;
         // The library detects a response with another range than the requested one.
         if !super::facts(&got.meta).agrees(&self.facts) {
-            return Err(RequestError { status: Some(412), ..RequestError::peer("it answers with another") });
+            let why = "its size, time or tag differs from that of the object that was opened";
+            return Err(RequestError { status: Some(412), ..RequestError::peer(why) });
         }
         let expected = span.end - span.start;
         let range = got.range.clone();

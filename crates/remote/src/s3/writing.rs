@@ -71,7 +71,7 @@ struct State {
     /// The number of parts that are being sent.
     sending: usize,
     upload: Option<MultipartId>,
-    over: bool,
+    closed: bool,
 }
 
 /// An object being sent.
@@ -111,10 +111,10 @@ impl S3Sink {
     fn send(&self, at: u64, bytes: Vec<u8>) -> S3Result<()> {
         let id = {
             let mut state = self.state();
-            while state.sending >= PARTS_IN_FLIGHT_MAX && !state.over {
+            while state.sending >= PARTS_IN_FLIGHT_MAX && !state.closed {
                 self.arrived.wait(&mut state);
             }
-            if state.over {
+            if state.closed {
                 return Err(RequestError::peer("the file has been given up"));
             }
             let id = match &state.upload {
@@ -244,8 +244,8 @@ impl Sink for S3Sink {
     }
 
     fn commit(&self, finish: &Finish) -> Result<()> {
-        if self.state().over {
-            return Err(Error::Unsupported { what: "going on with a file that was given up", store: "an S3 server" });
+        if self.state().closed {
+            return Err(Error::Unsupported { what: "continuing an upload that was given up", store: "an S3 server" });
         }
         if self.s3.is_dir(&self.path) {
             self.discard();
@@ -253,10 +253,10 @@ impl Sink for S3Sink {
         }
         let finished = self.finish(finish).map_err(|failed| match failed.status {
             Some(412) => Error::Exists(shown(&self.path)),
-            _ => self.doing()(failed.for_good()),
+            _ => self.doing()(failed.without_retry()),
         });
         match &finished {
-            Ok(()) => self.state().over = true,
+            Ok(()) => self.state().closed = true,
             Err(_) => self.discard(),
         }
         finished
@@ -265,7 +265,7 @@ impl Sink for S3Sink {
     fn discard(&self) {
         let upload = {
             let mut state = self.state();
-            if std::mem::replace(&mut state.over, true) {
+            if std::mem::replace(&mut state.closed, true) {
                 return;
             }
             state.open.clear();

@@ -35,7 +35,7 @@ impl Server {
         headers: &Headers,
         size: Option<u64>,
     ) -> Result<Upload, RequestError> {
-        let mut retries = Retries::new(self.means.patience);
+        let mut retries = Retries::new(self.settings.patience);
         let mut expect_continue = true;
         loop {
             match self.put_once(url, headers, size, expect_continue) {

@@ -50,17 +50,13 @@ fn object(key: &str) -> String {
 fn an_expired_session_key_is_read_again() {
     let issued = Arc::new(Mutex::new("AK1"));
     let now = Arc::clone(&issued);
-    let script = Script::new(move |asked| {
-        let shown = asked.headers().get("authorization").unwrap_or_default();
-        match shown.contains(&format!("Credential={}/", now.lock().unwrap())) {
-            true => Reply::head(200, found(7)),
-            // As Amazon answers; a HEAD gets no body.
-            false => Reply::new(
-                400,
-                Headers::new(),
-                b"<Error><Code>ExpiredToken</Code><Message>It has expired.</Message></Error>",
-            ),
+    let script = Script::new(move |request| {
+        let shown = request.headers().get("authorization").unwrap_or_default();
+        if shown.contains(&format!("Credential={}/", now.lock().unwrap())) {
+            return Reply::head(200, found(7));
         }
+        // As Amazon answers; a HEAD gets no body.
+        Reply::new(400, Headers::new(), b"<Error><Code>ExpiredToken</Code><Message>It has expired.</Message></Error>")
     });
     let kept = Arc::new(Mutex::new("AK1"));
     let file = Arc::clone(&kept);
@@ -76,14 +72,14 @@ fn an_expired_session_key_is_read_again() {
 
 #[test]
 fn keys_that_are_not_paths_are_listed_with_the_reason() {
-    let script = Script::new(|asked| match asked.method() {
-        "GET" if !asked.target().contains("prefix=d%2F") || asked.target().contains("sub") => listed(""),
+    let script = Script::new(|request| match request.method() {
+        "GET" if !request.target().contains("prefix=d%2F") || request.target().contains("sub") => listed(""),
         "GET" => listed(&format!(
             "{}{}<CommonPrefixes><Prefix>d//</Prefix></CommonPrefixes><CommonPrefixes><Prefix>d/sub/</Prefix></CommonPrefixes>",
             object("d/f"),
             object("d/..")
         )),
-        "PUT" | "DELETE" => panic!("{} {}", asked.method(), asked.target()),
+        "PUT" | "DELETE" => panic!("{} {}", request.method(), request.target()),
         _ => Reply::new(404, Headers::new(), b""),
     });
     let store = bucket(&script, Arc::new(|| Ok(Some(key("AK")))));
@@ -109,10 +105,10 @@ fn an_object_that_s3_cannot_copy_is_refused_before_anything_is_moved() {
     let changes = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&changes);
     let script =
-        Script::new(move |asked| match (asked.method(), asked.target().split('?').next().unwrap_or_default()) {
+        Script::new(move |request| match (request.method(), request.target().split('?').next().unwrap_or_default()) {
             ("HEAD", "/b/d/large") => Reply::head(200, found((5 << 30) + 1)),
             ("HEAD", _) => Reply::new(404, Headers::new(), b""),
-            ("GET", _) if asked.target().contains("prefix=d%2F") => {
+            ("GET", _) if request.target().contains("prefix=d%2F") => {
                 listed(&(object("d/a") + &object("d/large").replace(">3<", ">5368709121<")))
             }
             ("GET", _) => listed(""),
@@ -135,18 +131,18 @@ fn an_object_that_s3_cannot_copy_is_refused_before_anything_is_moved() {
 }
 
 /// The replies of an S3 server that stores only lengths, and notes the requests for listings.
-fn keeps(asked: &ScriptedRequest, kept: &Mutex<BTreeMap<String, usize>>, lists: &Mutex<Vec<String>>) -> Reply {
-    let name = asked.target().split('?').next().unwrap_or_default().to_owned();
+fn keeps(request: &ScriptedRequest, kept: &Mutex<BTreeMap<String, usize>>, lists: &Mutex<Vec<String>>) -> Reply {
+    let name = request.target().split('?').next().unwrap_or_default().to_owned();
     let size = kept.lock().unwrap().get(&name).copied();
-    match asked.method() {
+    match request.method() {
         "PUT" => {
-            kept.lock().unwrap().insert(name, asked.body().len());
+            kept.lock().unwrap().insert(name, request.body().len());
             Reply::new(200, Headers::new().with("ETag", "\"e\""), b"")
         }
         "HEAD" => size.map_or_else(|| Reply::new(404, Headers::new(), b""), |size| Reply::head(200, found(size))),
         _ => {
-            lists.lock().unwrap().push(asked.target().to_owned());
-            let of_parent = asked.target().ends_with("prefix=d%2F") || asked.target().contains("prefix=d%2F&");
+            lists.lock().unwrap().push(request.target().to_owned());
+            let of_parent = request.target().ends_with("prefix=d%2F") || request.target().contains("prefix=d%2F&");
             listed(&if of_parent { object("d/before") } else { String::new() })
         }
     }
@@ -156,7 +152,7 @@ fn keeps(asked: &ScriptedRequest, kept: &Mutex<BTreeMap<String, usize>>, lists: 
 fn a_directory_is_not_listed_for_every_file() {
     let (kept, lists) = (Arc::<Mutex<BTreeMap<_, _>>>::default(), Arc::<Mutex<Vec<_>>>::default());
     let (files, noted) = (Arc::clone(&kept), Arc::clone(&lists));
-    let script = Script::new(move |asked| keeps(asked, &files, &noted));
+    let script = Script::new(move |request| keeps(request, &files, &noted));
     let store = bucket(&script, Arc::new(|| Ok(Some(key("AK")))));
     (0..20).for_each(|n| put_at(&store, &format!("d/f{n}"), b"bytes").unwrap());
     assert_eq!(kept.lock().unwrap().len(), 20);
@@ -187,13 +183,13 @@ fn level(objects: &BTreeMap<String, Vec<u8>>, prefix: &str) -> String {
 }
 
 /// The replies of an S3 server, which has keys and no directories.
-fn flat(asked: &ScriptedRequest, objects: &Objects) -> Reply {
-    let (name, query) = asked.target().split_once('?').unwrap_or((asked.target(), ""));
+fn flat(request: &ScriptedRequest, objects: &Objects) -> Reply {
+    let (name, query) = request.target().split_once('?').unwrap_or((request.target(), ""));
     let key = name.strip_prefix("/b").unwrap().trim_start_matches('/').to_owned();
     let mut objects = objects.lock().unwrap();
-    match asked.method() {
+    match request.method() {
         "PUT" => {
-            objects.insert(key, asked.body().to_vec());
+            objects.insert(key, request.body().to_vec());
             Reply::new(200, Headers::new().with("ETag", "\"e\""), b"")
         }
         "DELETE" => {
@@ -215,7 +211,9 @@ fn flat(asked: &ScriptedRequest, objects: &Objects) -> Reply {
 fn bucket_of(keys: &[&str]) -> (Script, Arc<Objects>, impl Fn(&Script) -> S3) {
     let objects: Arc<Objects> = Arc::new(Mutex::new(keys.iter().map(|key| ((*key).to_owned(), Vec::new())).collect()));
     let kept = Arc::clone(&objects);
-    (Script::new(move |asked| flat(asked, &kept)), objects, |script| bucket(script, Arc::new(|| Ok(Some(key("AK"))))))
+    (Script::new(move |request| flat(request, &kept)), objects, |script| {
+        bucket(script, Arc::new(|| Ok(Some(key("AK")))))
+    })
 }
 
 #[test]

@@ -18,14 +18,14 @@ fn leftovers_are_hidden_and_old_ones_are_removed_by_a_write() {
     let fresh = format!("/.longhaul-{now:x}-bb.upload");
     let names = [old.clone(), fresh, "/.longhaul-cc.upload".to_owned(), "/f".to_owned()];
     let all = names.iter().map(|name| entry(name, false)).collect::<String>();
-    let script = Script::new(move |asked| match (asked.method(), asked.headers().get("depth")) {
+    let script = Script::new(move |request| match (request.method(), request.headers().get("depth")) {
         ("PROPFIND", Some("1")) => listing(&format!("{}{all}", entry("/", true))),
         ("PROPFIND", _) => listing(&entry("/f", false).replace(">3<", ">100<")),
         ("DELETE", _) => {
-            noted.lock().unwrap().push(asked.target().to_owned());
+            noted.lock().unwrap().push(request.target().to_owned());
             Reply::new(204, Headers::new(), b"")
         }
-        _ => takes(asked, &|| Reply::head(200, Headers::new().with("Content-Length", "100"))),
+        _ => takes(request, &|| Reply::head(200, Headers::new().with("Content-Length", "100"))),
     });
     let dav = dav(&script, impatient());
     let listed: Vec<_> = dav.list(&path("")).unwrap().map(|entry| entry.unwrap().0.to_string()).collect();
@@ -42,10 +42,10 @@ fn a_directory_with_old_leftovers_alone_is_empty() {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     for (age, empty) in [(2 * 24 * 3600, true), (60, false)] {
         let left = entry(&format!("/d/.longhaul-{:x}-aa.upload", now - age), false);
-        let script = Script::new(move |asked| match (asked.method(), asked.headers().get("depth")) {
+        let script = Script::new(move |request| match (request.method(), request.headers().get("depth")) {
             ("PROPFIND", Some("1")) => listing(&format!("{}{left}", entry("/d/", true))),
             ("PROPFIND", _) => listing(&entry("/d/", true)),
-            _ => takes(asked, &|| Reply::new(405, Headers::new(), b"")),
+            _ => takes(request, &|| Reply::new(405, Headers::new(), b"")),
         });
         let removed = dav(&script, impatient()).remove(&path("d"));
         assert_eq!(removed.is_ok(), empty, "{removed:?}");

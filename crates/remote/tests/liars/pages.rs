@@ -17,9 +17,9 @@ const PAGES: [&str; 3] = [
 ];
 
 /// A response with a page, without its body for HEAD.
-fn page(asked: &ScriptedRequest, body: &str) -> Reply {
+fn page(request: &ScriptedRequest, body: &str) -> Reply {
     let headers = Headers::new().with("Content-Type", "text/html; charset=utf-8");
-    match (asked.method(), asked.range()) {
+    match (request.method(), request.range()) {
         ("HEAD", _) => Reply::head(200, headers.with("Content-Length", body.len().to_string())),
         ("GET", Some((from, to))) => {
             let to = to.min(body.len() - 1);
@@ -44,11 +44,11 @@ fn assert_unlistable_directory(script: &Script, at: &str) {
 
 #[test]
 fn a_name_that_is_redirected_to_itself_with_a_slash_is_a_directory() {
-    let script = Script::new(|asked| match (asked.method(), asked.target()) {
+    let script = Script::new(|request| match (request.method(), request.target()) {
         ("PROPFIND", _) => Reply::new(501, Headers::new(), b""),
         (_, "/d") => Reply::new(301, Headers::new().with("Location", "/d/"), b""),
         // The redirect decides, not the content.
-        _ => page(asked, "<html><title>The home page</title></html>"),
+        _ => page(request, "<html><title>The home page</title></html>"),
     });
     assert_unlistable_directory(&script, "d");
     assert_unlistable_directory(&script, "");
@@ -56,7 +56,7 @@ fn a_name_that_is_redirected_to_itself_with_a_slash_is_a_directory() {
 
 #[test]
 fn a_directory_without_a_length_is_recognised() {
-    let script = Script::new(|asked| match (asked.method(), asked.target()) {
+    let script = Script::new(|request| match (request.method(), request.target()) {
         ("PROPFIND", _) => Reply::new(405, Headers::new(), b""),
         (_, "/d") => Reply::new(301, Headers::new().with("Location", "/d/"), b""),
         // As nginx does for pages that it generates.
@@ -69,7 +69,7 @@ fn a_directory_without_a_length_is_recognised() {
 #[test]
 fn a_page_of_names_is_a_directory_whatever_its_address() {
     for body in PAGES {
-        let script = Script::new(move |asked| page(asked, body));
+        let script = Script::new(move |request| page(request, body));
         assert_unlistable_directory(&script, "d");
     }
 }
@@ -77,22 +77,22 @@ fn a_page_of_names_is_a_directory_whatever_its_address() {
 #[test]
 fn a_page_with_the_name_of_a_page_is_a_file() {
     for body in PAGES.into_iter().chain(["<html><title>Results</title></html>"]) {
-        let script = Script::new(move |asked| page(asked, body));
+        let script = Script::new(move |request| page(request, body));
         let dav = dav(&script, impatient());
         let stat = dav.stat(&path("d/index.html")).unwrap();
         assert_eq!((stat.meta.kind, stat.meta.size), (Kind::File, body.len() as u64));
     }
     // A page that is not a list of names is data, whatever its media type.
-    let script = Script::new(|asked| page(asked, "<html><title>Results</title></html>"));
+    let script = Script::new(|request| page(request, "<html><title>Results</title></html>"));
     assert_eq!(dav(&script, impatient()).stat(&path("results")).unwrap().meta.kind, Kind::File);
 }
 
 #[test]
 fn a_file_that_is_redirected_to_another_name_is_a_file() {
     let bytes = content(5);
-    let script = Script::new(move |asked| match asked.target() {
+    let script = Script::new(move |request| match request.target() {
         "/f" => Reply::new(302, Headers::new().with("Location", "/store/4711/"), b""),
-        _ => Reply::honest(asked, &bytes),
+        _ => Reply::honest(request, &bytes),
     });
     let stat = dav(&script, impatient()).stat(&path("f")).unwrap();
     assert_eq!((stat.meta.kind, stat.meta.size), (Kind::File, 5), "only the same name with a slash is a directory");

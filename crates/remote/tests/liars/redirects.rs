@@ -16,7 +16,7 @@ fn exported() -> ServerSettings {
 
 fn sends_to(to: String) -> Script {
     let headers = Headers::new().with("Location", to);
-    Script::new(move |asked| match asked.method() {
+    Script::new(move |request| match request.method() {
         "PUT" => Reply::early(Response { status: 307, minor: 1, headers: headers.clone() }),
         "OPTIONS" => Reply::new(405, Headers::new(), b""),
         _ => Reply::new(307, headers.clone(), b""),
@@ -47,9 +47,9 @@ fn every_redirect_of_a_chain_is_compared_with_the_first_server() {
 fn a_redirect_to_the_servers_own_kind_is_followed() {
     let heard = Arc::new(AtomicUsize::new(0));
     let noted = Arc::clone(&heard);
-    let keeps = Script::new(move |asked| {
+    let keeps = Script::new(move |request| {
         noted.fetch_add(1, Ordering::SeqCst);
-        Reply::honest(asked, &content(100))
+        Reply::honest(request, &content(100))
     });
     let script = sends_to(keeps.url().join("/f").unwrap().as_str().to_owned());
     assert!(read_all(&dav(&script, exported()), 100).unwrap() == content(100));

@@ -55,9 +55,9 @@ pub struct Reply {
 
 impl Reply {
     /// The right response to HEAD, GET and ranged GET of a file; 405 for other methods.
-    pub fn honest(asked: &ScriptedRequest, bytes: &[u8]) -> Reply {
+    pub fn honest(request: &ScriptedRequest, bytes: &[u8]) -> Reply {
         let headers = Headers::new().with("ETag", "\"one\"").with("Accept-Ranges", "bytes");
-        match (asked.method(), asked.range()) {
+        match (request.method(), request.range()) {
             ("HEAD", _) => Reply::head(200, headers.with("Content-Length", bytes.len().to_string())),
             ("GET", None) => Reply::new(200, headers, bytes),
             ("GET", Some((from, to))) => {
@@ -164,15 +164,15 @@ impl Script {
     }
 
     /// Settings that trust this server.
-    pub fn means(&self) -> ServerSettings {
+    pub fn settings(&self) -> ServerSettings {
         let mut roots = RootCertStore::empty();
         self.identity.iter().for_each(|identity| roots.add(identity.certificate.clone()).unwrap());
         let builder = ClientConfig::builder_with_provider(engine::identity::provider());
         let builder = builder.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
-        let mut means = servers::means();
-        means.dialer.tls = Arc::new(builder.with_no_client_auth());
-        means.patience = Duration::from_secs(2);
-        means
+        let mut settings = servers::settings();
+        settings.dialer.tls = Arc::new(builder.with_no_client_auth());
+        settings.patience = Duration::from_secs(2);
+        settings
     }
 }
 
@@ -192,23 +192,23 @@ fn serve(socket: TcpStream, tls: Option<Arc<ServerConfig>>, answer: &AnswerFn) -
     while let Ok(Some(request)) = conn.read_request(Instant::now() + within) {
         conn.set_read_within(within).ok()?;
         let framing = body::of_request(&request).ok()?;
-        let mut asked = ScriptedRequest { request, body: Vec::new() };
-        let expects = asked.headers().get("expect").is_some();
+        let mut request = ScriptedRequest { request, body: Vec::new() };
+        let expects = request.headers().get("expect").is_some();
         // The script is called twice where it may answer early: the first response decides.
-        let first = if expects { Some(answer(&asked)).filter(|reply| reply.early) } else { None };
+        let first = if expects { Some(answer(&request)).filter(|reply| reply.early) } else { None };
         let reply = match first {
             Some(reply) => reply,
             None => {
                 if expects {
                     conn.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").ok()?;
                 }
-                asked.body = conn.read_all(&mut Body::new(framing), 64 << 20).ok()?;
-                answer(&asked)
+                request.body = conn.read_all(&mut Body::new(framing), 64 << 20).ok()?;
+                answer(&request)
             }
         };
         let response = reply.response?;
         conn.write_all(&response.to_bytes()).ok()?;
-        let is_head = asked.method() == "HEAD";
+        let is_head = request.method() == "HEAD";
         let most = if is_head { 0 } else { reply.cut.unwrap_or(usize::MAX).min(reply.body.len()) };
         conn.write_all(&reply.body[..most]).ok()?;
         if reply.cut.is_some() || reply.early {

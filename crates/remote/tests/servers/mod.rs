@@ -20,7 +20,7 @@ use web::{Dialer, HttpUrl};
 pub use s3::{KEY, S3Server};
 
 /// Settings that trust no authority, have no token, and give up soon.
-pub fn means() -> ServerSettings {
+pub fn settings() -> ServerSettings {
     let tls = ClientConfig::builder_with_provider(engine::identity::provider()).with_safe_default_protocol_versions();
     let tls = tls.unwrap().with_root_certificates(RootCertStore::empty()).with_no_client_auth();
     let (connect, silence) = (Duration::from_secs(5), Duration::from_secs(20));
@@ -52,7 +52,7 @@ impl OwnNode {
 
     /// Its export as a store.
     pub fn store(&self) -> Dav {
-        Dav::new(means(), &self.url(), path("data"))
+        Dav::new(settings(), &self.url(), path("data"))
     }
 }
 
@@ -70,6 +70,6 @@ impl S3Server {
 
     /// Its bucket as a store, from a prefix on.
     pub fn store(&self) -> S3 {
-        S3::new(means(), &self.bucket(KEY.1), path("some/prefix")).unwrap()
+        S3::new(settings(), &self.bucket(KEY.1), path("some/prefix")).unwrap()
     }
 }

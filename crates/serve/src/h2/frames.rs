@@ -15,7 +15,7 @@ const END_HEADERS: u8 = 0x4;
 pub(super) struct Frames {
     head: [u8; HEAD_BYTES],
     /// Bytes of `head` that have arrived.
-    have: usize,
+    head_bytes: usize,
     /// Bytes of the frame, or of the preface, that are still to come.
     left: usize,
     /// The frame ends a head.
@@ -25,10 +25,10 @@ pub(super) struct Frames {
 impl Frames {
     /// The state at the beginning of a connection.
     pub fn new() -> Frames {
-        Frames { head: [0; HEAD_BYTES], have: 0, left: PREFACE_BYTES, ends_head: false }
+        Frames { head: [0; HEAD_BYTES], head_bytes: 0, left: PREFACE_BYTES, ends_head: false }
     }
 
-    /// How many of these bytes, the next ones, may be handed on at once, and whether a head ends with them.
+    /// Follows the next bytes of the connection. Returns how many of them may be handed on at once, and whether a head ends there.
     pub fn span(&mut self, bytes: &[u8]) -> (usize, bool) {
         let mut at = 0;
         while at < bytes.len() {
@@ -36,18 +36,18 @@ impl Frames {
                 let step = self.left.min(bytes.len() - at);
                 (at, self.left) = (at + step, self.left - step);
             } else {
-                let step = (HEAD_BYTES - self.have).min(bytes.len() - at);
-                self.head[self.have..self.have + step].copy_from_slice(&bytes[at..at + step]);
-                (at, self.have) = (at + step, self.have + step);
-                if self.have < HEAD_BYTES {
+                let step = (HEAD_BYTES - self.head_bytes).min(bytes.len() - at);
+                self.head[self.head_bytes..self.head_bytes + step].copy_from_slice(&bytes[at..at + step]);
+                (at, self.head_bytes) = (at + step, self.head_bytes + step);
+                if self.head_bytes < HEAD_BYTES {
                     continue;
                 }
                 let [a, b, c, kind, flags, ..] = self.head;
-                self.have = 0;
+                self.head_bytes = 0;
                 self.left = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
                 self.ends_head = matches!(kind, HEADERS | CONTINUATION) && flags & END_HEADERS != 0;
             }
-            if self.left == 0 && self.have == 0 && std::mem::take(&mut self.ends_head) {
+            if self.left == 0 && self.head_bytes == 0 && std::mem::take(&mut self.ends_head) {
                 return (at, true);
             }
         }

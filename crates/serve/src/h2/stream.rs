@@ -13,7 +13,7 @@ use h2::{Reason, RecvStream, SendStream};
 use store::Source;
 use web::{Headers, Method, Request, Response};
 
-use super::{ConnectionFacts, PendingRequest, broken, heads, wait};
+use super::{ConnectionFacts, PendingRequest, heads, to_io_error, wait};
 use crate::exchange::{BodyPace, ClientPace, Exchange, Length, STALLED_AFTER, copy_range};
 use crate::service::{Rejection, Service};
 
@@ -129,7 +129,7 @@ impl H2<'_> {
             let body = &mut self.body;
             match wait::until(within, |cx| body.poll_data(cx)) {
                 Some(Some(Ok(piece))) => self.piece = piece,
-                Some(Some(Err(error))) => return Err(broken(error)),
+                Some(Some(Err(error))) => return Err(to_io_error(error)),
                 Some(None) => return Ok(false),
                 None => return Err(io::Error::new(io::ErrorKind::TimedOut, "the body has stalled")),
             }
@@ -141,7 +141,7 @@ impl H2<'_> {
         if std::mem::take(&mut self.waits_to_send) && !self.has_begun() {
             let mut interim = http::Response::new(());
             *interim.status_mut() = http::StatusCode::CONTINUE;
-            self.out.get_mut().respond.send_informational(interim).map_err(broken)?;
+            self.out.get_mut().respond.send_informational(interim).map_err(to_io_error)?;
         }
         if !self.fetch()? {
             return Ok(0);
@@ -149,7 +149,7 @@ impl H2<'_> {
         let got = self.piece.len().min(buffer.len());
         buffer[..got].copy_from_slice(&self.piece.split_to(got));
         // The window grows only by what the service has read.
-        self.body.flow_control().release_capacity(got).map_err(broken)?;
+        self.body.flow_control().release_capacity(got).map_err(to_io_error)?;
         self.body_pace.count_received(got)?;
         Ok(got)
     }
@@ -161,13 +161,13 @@ impl H2<'_> {
             return;
         }
         let deadline = Instant::now() + UNWANTED_WITHIN;
-        let mut past = self.piece.len();
-        while past <= UNWANTED_BYTES_MAX {
+        let mut skipped_bytes = self.piece.len();
+        while skipped_bytes <= UNWANTED_BYTES_MAX {
             let _ = self.body.flow_control().release_capacity(std::mem::take(&mut self.piece).len());
             let body = &mut self.body;
             match wait::until(deadline.saturating_duration_since(Instant::now()), |cx| body.poll_data(cx)) {
                 Some(Some(Ok(piece))) => {
-                    past += piece.len();
+                    skipped_bytes += piece.len();
                     self.piece = piece;
                 }
                 _ => return,
@@ -196,14 +196,14 @@ impl H2<'_> {
             });
             let room = match room {
                 Some(Some(Ok(room))) => room.min(most),
-                Some(Some(Err(error))) => return Err(broken(error)),
+                Some(Some(Err(error))) => return Err(to_io_error(error)),
                 Some(None) => return Err(stream_reset()),
                 None => return Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read")),
             };
             let waited = began.elapsed();
             let piece = Bytes::copy_from_slice(&bytes[at..at + room]);
             at += room;
-            out.send_data(piece, last && at == bytes.len()).map_err(broken)?;
+            out.send_data(piece, last && at == bytes.len()).map_err(to_io_error)?;
             self.client_pace.count_sent(room as u64, waited)?;
         }
         Ok(())
@@ -287,7 +287,7 @@ impl Exchange for H2<'_> {
                 out.body = Some(body);
                 Ok(())
             }
-            Err(error) => self.note_failure(Err(broken(error))),
+            Err(error) => self.note_failure(Err(to_io_error(error))),
         }
     }
 
@@ -299,7 +299,7 @@ impl Exchange for H2<'_> {
         let mut last = false;
         if let Some(left) = &mut self.left {
             let Some(rest) = left.checked_sub(bytes.len() as u64) else {
-                return self.note_failure(Err(io::Error::other("the answer is longer than it said")));
+                return self.note_failure(Err(io::Error::other("the answer is longer than its head states")));
             };
             (*left, last) = (rest, rest == 0);
         }
@@ -322,7 +322,7 @@ impl Exchange for H2<'_> {
         let Some(out) = &mut self.out.get_mut().body else { return Err(io::ErrorKind::NotConnected.into()) };
         let trailers = heads::fields(trailers);
         let sent = if trailers.is_empty() { out.send_data(Bytes::new(), true) } else { out.send_trailers(trailers) };
-        self.note_failure(sent.map_err(broken))?;
+        self.note_failure(sent.map_err(to_io_error))?;
         self.ended = true;
         Ok(())
     }

@@ -101,28 +101,29 @@ fn server_name(message: &[u8]) -> Option<std::ops::Range<usize>> {
     None
 }
 
-/// The provider of cryptography, with hashes over the ClientHello with its original name.
-pub(super) fn provider(of: &CryptoProvider) -> Arc<CryptoProvider> {
+/// The provider `base` with other hashes: each restores the original name in the ClientHello that it hashes.
+pub(super) fn provider(base: &CryptoProvider) -> Arc<CryptoProvider> {
     static SUITES: LazyLock<parking_lot::Mutex<Vec<(rustls::CipherSuite, SupportedCipherSuite)>>> =
         LazyLock::new(Default::default);
     let mut known = SUITES.lock();
-    let mut restoring = |suite: &SupportedCipherSuite| match known.iter().find(|(of, _)| *of == suite.suite()) {
+    let mut replacement = |suite: &SupportedCipherSuite| match known.iter().find(|(id, _)| *id == suite.suite()) {
         Some((_, made)) => *made,
         None => {
-            let made = restoring(*suite);
+            let made = restoring_suite(*suite);
             known.push((suite.suite(), made));
             made
         }
     };
-    let cipher_suites = of.cipher_suites.iter().map(&mut restoring).collect();
-    Arc::new(CryptoProvider { cipher_suites, ..of.clone() })
+    let cipher_suites = base.cipher_suites.iter().map(&mut replacement).collect();
+    Arc::new(CryptoProvider { cipher_suites, ..base.clone() })
 }
 
-/// A suite with such a hash. rustls requires suites with a static lifetime; there are nine of them, created once.
-fn restoring(suite: SupportedCipherSuite) -> SupportedCipherSuite {
+/// The suite with a hash that restores the original name. rustls requires suites with a static lifetime; there are nine of them,
+/// created once.
+fn restoring_suite(suite: SupportedCipherSuite) -> SupportedCipherSuite {
     let common = |common: &CipherSuiteCommon| CipherSuiteCommon {
         suite: common.suite,
-        hash_provider: Box::leak(Box::new(Restoring(common.hash_provider))),
+        hash_provider: Box::leak(Box::new(RestoringHash(common.hash_provider))),
         confidentiality_limit: common.confidentiality_limit,
     };
     match suite {
@@ -137,11 +138,11 @@ fn restoring(suite: SupportedCipherSuite) -> SupportedCipherSuite {
     }
 }
 
-struct Restoring(&'static dyn hash::Hash);
+struct RestoringHash(&'static dyn hash::Hash);
 
-impl hash::Hash for Restoring {
+impl hash::Hash for RestoringHash {
     fn start(&self) -> Box<dyn hash::Context> {
-        Box::new(Hashing(self.0.start()))
+        Box::new(RestoringContext(self.0.start()))
     }
 
     fn hash(&self, data: &[u8]) -> hash::Output {
@@ -157,15 +158,15 @@ impl hash::Hash for Restoring {
     }
 }
 
-struct Hashing(Box<dyn hash::Context>);
+struct RestoringContext(Box<dyn hash::Context>);
 
-impl hash::Context for Hashing {
+impl hash::Context for RestoringContext {
     fn fork_finish(&self) -> hash::Output {
         self.0.fork_finish()
     }
 
     fn fork(&self) -> Box<dyn hash::Context> {
-        Box::new(Hashing(self.0.fork()))
+        Box::new(RestoringContext(self.0.fork()))
     }
 
     fn finish(self: Box<Self>) -> hash::Output {
@@ -233,10 +234,10 @@ mod tests {
         fn no_bytes_cause_a_panic(mut bytes: Vec<u8>, at in 0usize..90, byte: u8) {
             rewrite_name(&mut bytes);
             with_original_name(&bytes);
-            let mut bent = hello(b"[::1]");
-            let at = at % bent.len();
-            bent[at] = byte;
-            rewrite_name(&mut bent);
+            let mut damaged = hello(b"[::1]");
+            let at = at % damaged.len();
+            damaged[at] = byte;
+            rewrite_name(&mut damaged);
         }
     }
 }

@@ -14,7 +14,7 @@ impl ClientAuthorities {
         match (self.name)(shown) {
             Ok(name) => Some(name),
             Err(why) => {
-                tracing::info!(target: "access", %peer, why, "a certificate does not count: the client goes on without");
+                tracing::info!(target: "access", %peer, why, "the client's certificate is not accepted; the client stays unauthenticated");
                 None
             }
         }

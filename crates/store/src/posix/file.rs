@@ -100,6 +100,7 @@ pub(super) struct PosixSink {
     written_end: AtomicU64,
     /// The end of the bytes that were written; the file may be longer, because space is reserved.
     data_end: AtomicU64,
+    /// The file was committed or kept, or another process finishes it: `discard` removes nothing.
     settled: AtomicBool,
     /// An earlier attempt began it: it is removed only by an explicit `discard`.
     resumed: bool,
@@ -189,12 +190,12 @@ impl PosixSink {
     /// Free bytes of a file system in memory; none where the file is on a disk.
     fn free_tmpfs_bytes(&self) -> Option<u64> {
         let fs = rustix::fs::fstatfs(&self.file.fd).ok()?;
-        let room = || match fs.f_blocks {
+        let free_bytes = || match fs.f_blocks {
             // Mounted without a bound.
             0 => u64::MAX,
             _ => (fs.f_bavail as u64).saturating_mul(fs.f_bsize as u64),
         };
-        (fs.f_type as u64 == TMPFS_MAGIC).then(room)
+        (fs.f_type as u64 == TMPFS_MAGIC).then(free_bytes)
     }
 
     /// A file of an earlier attempt, which holds `size` bytes.
@@ -315,11 +316,11 @@ impl Sink for PosixSink {
     }
 
     fn reserve(&self, size: u64) -> Result<bool> {
-        if let Some(room) = self.free_tmpfs_bytes() {
+        if let Some(free_bytes) = self.free_tmpfs_bytes() {
             // Reserving memory allocates it page by page while all streams wait: 0.4 s for 1 GB. It would not improve the
             // layout, as on a disk, so the file is only checked to fit.
-            let held = rustix::fs::fstat(&self.file.fd).map_or(0, |stat| stat.st_blocks as u64 * 512);
-            let fits = size.saturating_sub(held) <= room;
+            let allocated = rustix::fs::fstat(&self.file.fd).map_or(0, |stat| stat.st_blocks as u64 * 512);
+            let fits = size.saturating_sub(allocated) <= free_bytes;
             return if fits { Ok(false) } else { Err(error("reserve room for", &self.file.path, Errno::NOSPC)) };
         }
         let large = size >= LARGE_BYTES;

@@ -15,7 +15,7 @@ impl Posix {
         let itself = open(path).and_then(|fd| Some((identity(&fd)?, fd)));
         let mut nearest = path.clone();
         let above = match &itself {
-            // Of a file only its parent leads up.
+            // A file has no `..`: the walk starts at its directory.
             Some((_, fd)) => ancestors(fd).or_else(|| ancestors_with(&open(&path.parent())?)),
             None => loop {
                 if nearest.is_root() {

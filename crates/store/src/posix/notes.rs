@@ -37,7 +37,8 @@ pub(super) fn read(fd: &impl AsFd, path: &RelPath, name: &str) -> Result<Option<
 
 /// Sets a note on an entry; an empty note removes it.
 pub(super) fn write(fd: &impl AsFd, path: &RelPath, name: &str, note: &[u8]) -> Result<()> {
-    let (at, attribute) = (by_descriptor(fd), attribute(name));
+    let at = by_descriptor(fd);
+    let attribute = attribute(name);
     let written = match note {
         [] => match rustix::fs::removexattr(at, attribute) {
             Err(Errno::NODATA) => Ok(()),

@@ -30,7 +30,7 @@ impl Posix {
 
     /// As [`Posix::rename_by_link`], for a directory, which cannot have a second name. Between the check and the rename only an
     /// empty directory can appear and be replaced.
-    pub(super) fn rename_dir_by_looking(from: (&OwnedFd, &Name), to: (&OwnedFd, &Name)) -> rustix::io::Result<()> {
+    pub(super) fn rename_dir_after_check(from: (&OwnedFd, &Name), to: (&OwnedFd, &Name)) -> rustix::io::Result<()> {
         match Self::stat_kind(to.0, to.1) {
             Some(_) => Err(Errno::EXIST),
             None => rustix::fs::renameat(from.0, from.1.as_bytes(), to.0, to.1.as_bytes()),
@@ -75,7 +75,7 @@ mod tests {
         let name = |text: &str| Name::new(text.as_bytes()).unwrap();
         std::fs::create_dir(temp.path().join("d")).unwrap();
         std::fs::create_dir(temp.path().join("e")).unwrap();
-        let rename = |from: &str, to: &str| Posix::rename_dir_by_looking((&dir, &name(from)), (&dir, &name(to)));
+        let rename = |from: &str, to: &str| Posix::rename_dir_after_check((&dir, &name(from)), (&dir, &name(to)));
         assert_eq!((rename("d", "e"), rename("d", "f")), (Err(Errno::EXIST), Err(Errno::EXIST)));
         rename("d", "new").unwrap();
         assert!(temp.path().join("new").is_dir() && !temp.path().join("d").exists());

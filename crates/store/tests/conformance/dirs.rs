@@ -25,7 +25,7 @@ pub fn trees_nest(store: &dyn Store) {
     assert!(store.make_dir(&path("missing/d")).unwrap_err().is_not_found());
 }
 
-pub fn make_dir_twice_is_once(store: &dyn Store) {
+pub fn making_a_directory_twice_leaves_it_as_it_is(store: &dyn Store) {
     store.make_dir(&path("d")).unwrap();
     write(store, &path("d/f"), b"kept").unwrap();
     store.make_dir(&path("d")).unwrap();
@@ -210,7 +210,7 @@ pub fn a_large_directory_lists_all(store: &dyn Store) {
     }
 }
 
-pub fn is_dir_tells(store: &dyn Store) {
+pub fn is_dir_is_true_of_directories_only(store: &dyn Store) {
     store.make_dir(&path("d")).unwrap();
     write(store, &path("f"), b"").unwrap();
     assert!(store.is_dir(&path("")) && store.is_dir(&path("d")));

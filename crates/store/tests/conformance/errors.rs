@@ -6,9 +6,10 @@ use store::{Error, Result, Store};
 use crate::support::{path, write};
 
 pub fn errors_name_the_path_and_the_operation(store: &dyn Store) {
-    let (at, shown) = match store.capabilities().any_name {
-        true => (path(b"no/such\n\xff"), "no/such\\x0a\\xff"),
-        false => (path(b"no/such"), "no/such"),
+    let (at, shown) = if store.capabilities().any_name {
+        (path(b"no/such\n\xff"), "no/such\\x0a\\xff")
+    } else {
+        (path(b"no/such"), "no/such")
     };
     let mut errors: Vec<(&str, Error)> = Vec::new();
     let mut failing = |operation, result: Result<()>| errors.push((operation, result.unwrap_err()));

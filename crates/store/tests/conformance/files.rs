@@ -93,7 +93,7 @@ pub fn discard_and_drop_leave_nothing(store: &dyn Store) {
     assert_eq!(names(store, &path("")), [b"h"]);
 }
 
-pub fn replace_is_asked_for(store: &dyn Store) {
+pub fn a_file_is_replaced_only_where_allowed(store: &dyn Store) {
     write(store, &path("f"), b"old").unwrap();
     let sink = store.create(&path("f"), "t").unwrap();
     sink.write_at(b"newer", 0).unwrap();
@@ -130,7 +130,7 @@ pub fn a_directory_is_in_the_way(store: &dyn Store) {
 pub fn commit_sets_the_length(store: &dyn Store) {
     let anywhere = store.capabilities().writes == Writes::Anywhere;
     for (written, size) in [(10, 4), (10, 0), (0, 10), (4, 100_000), (7, 7)] {
-        // What has been sent on cannot be taken back.
+        // Such a store cannot take back bytes that it has sent on.
         if written > size && !anywhere {
             continue;
         }
@@ -177,7 +177,7 @@ pub fn a_reader_keeps_what_it_opened(store: &dyn Store) {
     write(store, &path("f"), b"newer").unwrap();
     let mut buffer = [0; 5];
     if !store.capabilities().posix {
-        // Servers know names only: what has another content by now is refused, and not taken for what was opened.
+        // A server knows names only: a file whose content has changed since it was opened is refused.
         let error = source.read_at(&mut buffer, 0).unwrap_err();
         assert!(error.to_string().contains("changed"), "{error}");
         return;
@@ -208,7 +208,7 @@ pub fn two_files_at_once(store: &dyn Store) {
     assert_eq!(read(store, &path("2")).unwrap(), b"second");
 }
 
-/// Tags are chosen at random. Whoever holds a name already is somebody else.
+/// Tags are chosen at random: a temporary name that is in use belongs to another transfer.
 pub fn a_temporary_name_in_use_is_left_alone(store: &dyn Store) {
     let other = path(store::posix::temporary_name("t"));
     write(store, &other, b"of somebody else").unwrap();

@@ -33,7 +33,7 @@ pub fn long_and_odd_names(store: &dyn Store) {
         b"a\\b",
         b"*?[]\"'`$(x)",
     ];
-    // Servers keep what they know of a file beside it, under a longer name.
+    // Some servers keep the metadata of a file beside it, under a longer name.
     let is_text = |name: &[u8]| std::str::from_utf8(name).is_ok_and(|text| !text.contains(char::is_control));
     let is_plain = |name: &[u8]| name.len() < 200 && is_text(name);
     let fits = |name: &[u8]| store.capabilities().any_name || is_plain(name);

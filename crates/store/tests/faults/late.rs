@@ -12,9 +12,9 @@ use fuser::{
 };
 use parking_lot::{Mutex, MutexGuard};
 
-/// The kernel caches no entries.
-const NOT_AT_ALL: Duration = Duration::ZERO;
-const FIRST: u64 = 2;
+/// How long the kernel may cache an entry.
+const NO_CACHE: Duration = Duration::ZERO;
+const FIRST_INODE: u64 = 2;
 
 struct Entry {
     name: Option<OsString>,
@@ -58,14 +58,14 @@ impl Late {
 }
 
 fn number(at: usize) -> INodeNo {
-    INodeNo(at as u64 + FIRST)
+    INodeNo(at as u64 + FIRST_INODE)
 }
 
 fn facts(entries: &[Entry], ino: INodeNo) -> Option<FileAttr> {
     if ino == INodeNo::ROOT {
         return Some(attributes(ino, FileType::Directory, 0));
     }
-    let entry = entries.get(u64::from(ino).checked_sub(FIRST)? as usize)?;
+    let entry = entries.get(u64::from(ino).checked_sub(FIRST_INODE)? as usize)?;
     Some(attributes(ino, FileType::RegularFile, entry.bytes.len() as u64))
 }
 
@@ -77,14 +77,14 @@ impl Filesystem for Late {
     fn lookup(&self, _: &Request, _: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let entries = self.entries();
         match find(&entries, name).and_then(|at| facts(&entries, number(at))) {
-            Some(found) => reply.entry(&NOT_AT_ALL, &found, Generation(0)),
+            Some(found) => reply.entry(&NO_CACHE, &found, Generation(0)),
             None => reply.error(Errno::ENOENT),
         }
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         match facts(&self.entries(), ino) {
-            Some(found) => reply.attr(&NOT_AT_ALL, &found),
+            Some(found) => reply.attr(&NO_CACHE, &found),
             None => reply.error(Errno::ENOENT),
         }
     }
@@ -108,7 +108,7 @@ impl Filesystem for Late {
         reply: ReplyAttr,
     ) {
         if let Some(size) = size {
-            self.entries()[(u64::from(ino) - FIRST) as usize].bytes.resize(size as usize, 0);
+            self.entries()[(u64::from(ino) - FIRST_INODE) as usize].bytes.resize(size as usize, 0);
         }
         self.getattr(request, ino, handle, reply);
     }
@@ -117,7 +117,7 @@ impl Filesystem for Late {
         let mut entries = self.entries();
         entries.push(Entry { name: Some(name.to_owned()), bytes: Vec::new() });
         let made = attributes(number(entries.len() - 1), FileType::RegularFile, 0);
-        reply.created(&NOT_AT_ALL, &made, Generation(0), FileHandle(0), FopenFlags::empty());
+        reply.created(&NO_CACHE, &made, Generation(0), FileHandle(0), FopenFlags::empty());
     }
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -136,7 +136,7 @@ impl Filesystem for Late {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let bytes = &mut self.entries()[(u64::from(ino) - FIRST) as usize].bytes;
+        let bytes = &mut self.entries()[(u64::from(ino) - FIRST_INODE) as usize].bytes;
         let end = offset as usize + data.len();
         bytes.resize(bytes.len().max(end), 0);
         bytes[offset as usize..end].copy_from_slice(data);

@@ -6,21 +6,21 @@ use std::io;
 pub(super) const NAME_BYTES: usize = 32;
 
 /// The error for an answer that is shorter than its own counts, or than it must be.
-pub(super) fn short() -> io::Error {
+pub(super) fn invalid_answer() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the driver's answer is invalid")
 }
 
 /// The word at an index.
 pub(super) fn word(bytes: &[u8], at: usize) -> io::Result<u32> {
-    let start = at.checked_mul(4).ok_or_else(short)?;
-    let word = bytes.get(start..).and_then(|rest| rest.first_chunk()).ok_or_else(short)?;
+    let start = at.checked_mul(4).ok_or_else(invalid_answer)?;
+    let word = bytes.get(start..).and_then(|rest| rest.first_chunk()).ok_or_else(invalid_answer)?;
     Ok(u32::from_ne_bytes(*word))
 }
 
 /// Text of a fixed field, up to its first zero.
 pub(super) fn text(bytes: &[u8], start: usize, length: usize) -> io::Result<String> {
-    let end = start.checked_add(length).ok_or_else(short)?;
-    let field = bytes.get(start..end).ok_or_else(short)?;
+    let end = start.checked_add(length).ok_or_else(invalid_answer)?;
+    let field = bytes.get(start..end).ok_or_else(invalid_answer)?;
     let text = field.split(|byte| *byte == 0).next().unwrap_or_default();
     Ok(String::from_utf8_lossy(text).trim().to_owned())
 }
@@ -28,9 +28,9 @@ pub(super) fn text(bytes: &[u8], start: usize, length: usize) -> io::Result<Stri
 /// Names of a set: `struct ethtool_gstrings`.
 pub(super) fn names(bytes: &[u8]) -> io::Result<Vec<String>> {
     let count = word(bytes, 2)? as usize;
-    let all = bytes.get(12..).ok_or_else(short)?;
+    let all = bytes.get(12..).ok_or_else(invalid_answer)?;
     if count > all.len() / NAME_BYTES {
-        return Err(short());
+        return Err(invalid_answer());
     }
     (0..count).map(|at| text(all, at * NAME_BYTES, NAME_BYTES)).collect()
 }
@@ -38,8 +38,8 @@ pub(super) fn names(bytes: &[u8]) -> io::Result<Vec<String>> {
 /// Counters: `struct ethtool_stats`.
 pub(super) fn counters(bytes: &[u8]) -> io::Result<Vec<u64>> {
     let count = word(bytes, 1)? as usize;
-    let all = bytes.get(8..).ok_or_else(short)?;
-    let all = all.get(..count.checked_mul(8).ok_or_else(short)?).ok_or_else(short)?;
+    let all = bytes.get(8..).ok_or_else(invalid_answer)?;
+    let all = all.get(..count.checked_mul(8).ok_or_else(invalid_answer)?).ok_or_else(invalid_answer)?;
     Ok(all.as_chunks().0.iter().map(|chunk| u64::from_ne_bytes(*chunk)).collect())
 }
 
@@ -57,17 +57,17 @@ pub(super) fn feature(bytes: &[u8], at: usize) -> io::Result<Feature> {
     let block = at / 32;
     let bit = at % 32;
     if block >= word(bytes, 1)? as usize {
-        return Err(short());
+        return Err(invalid_answer());
     }
     let is_set = |which: usize| Ok::<bool, io::Error>(word(bytes, 2 + 4 * block + which)? >> bit & 1 == 1);
     Ok(Feature { on: is_set(2)?, fixed: !is_set(0)? || is_set(3)? })
 }
 
 /// The queue of each entry of the table that spreads flows: `struct ethtool_rxfh_indir`.
-pub(super) fn spread(bytes: &[u8]) -> io::Result<Vec<u32>> {
+pub(super) fn indirection_table(bytes: &[u8]) -> io::Result<Vec<u32>> {
     let count = word(bytes, 1)? as usize;
     if count > bytes.len() / 4 {
-        return Err(short());
+        return Err(invalid_answer());
     }
     (0..count).map(|at| word(bytes, 2 + at)).collect()
 }
@@ -103,7 +103,7 @@ pub struct Link {
 
 /// The bytes of the head are port, transceiver and the like; here duplex is the 8th and autoneg the 11th.
 pub(super) fn link(bytes: &[u8]) -> io::Result<Link> {
-    let byte = |at: usize| bytes.get(at).copied().ok_or_else(short);
+    let byte = |at: usize| bytes.get(at).copied().ok_or_else(invalid_answer);
     // All ones is SPEED_UNKNOWN; values above 31 bits are no speed either.
     let speed = word(bytes, 1)?;
     Ok(Link {

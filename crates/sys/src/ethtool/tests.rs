@@ -32,11 +32,11 @@ fn names_and_counters_are_read() {
 fn features_are_read() {
     // Available, requested, active, never changed. Bit 0 on, bit 1 off, bit 2 always on, bit 3 never.
     let answer = bytes(&[GFEATURES, 1, 0b0111, 0b0001, 0b0101, 0b0100]);
-    let says = |at: usize| feature(&answer, at).unwrap();
-    assert_eq!(says(0), Feature { on: true, fixed: false });
-    assert_eq!(says(1), Feature { on: false, fixed: false });
-    assert_eq!(says(2), Feature { on: true, fixed: true });
-    assert_eq!(says(3), Feature { on: false, fixed: true });
+    let feature_at = |at: usize| feature(&answer, at).unwrap();
+    assert_eq!(feature_at(0), Feature { on: true, fixed: false });
+    assert_eq!(feature_at(1), Feature { on: false, fixed: false });
+    assert_eq!(feature_at(2), Feature { on: true, fixed: true });
+    assert_eq!(feature_at(3), Feature { on: false, fixed: true });
     assert!(feature(&answer, 32).is_err(), "a block that does not exist");
     assert!(feature(&bytes(&[GFEATURES, 9]), 100).is_err(), "a block that is counted and missing");
 }
@@ -60,9 +60,9 @@ fn links_and_drivers_are_read() {
 
 #[test]
 fn tables_and_masks_are_read() {
-    assert_eq!(spread(&bytes(&[GRXFHINDIR, 3, 0, 1, 2])).unwrap(), [0, 1, 2]);
-    assert!(spread(&bytes(&[GRXFHINDIR, 4, 0, 1, 2])).is_err());
-    assert!(spread(&bytes(&[GRXFHINDIR, u32::MAX])).is_err());
+    assert_eq!(indirection_table(&bytes(&[GRXFHINDIR, 3, 0, 1, 2])).unwrap(), [0, 1, 2]);
+    assert!(indirection_table(&bytes(&[GRXFHINDIR, 4, 0, 1, 2])).is_err());
+    assert!(indirection_table(&bytes(&[GRXFHINDIR, u32::MAX])).is_err());
     assert_eq!(words(0b1001, &["a", "b", "c"]), ["a"], "a bit without a name");
 }
 
@@ -104,11 +104,11 @@ fn the_features_of_this_kernels_loopback_are_read() {
             );
         }
     };
-    let says = |name: &str| features.iter().find(|(known, _)| known == name).map(|(_, feature)| *feature);
-    assert_eq!(says("loopback"), Some(Feature { on: true, fixed: true }));
-    assert_eq!(says("rx-gro").map(|feature| feature.fixed), Some(false), "GRO is software's, and may be changed");
+    let feature_of = |name: &str| features.iter().find(|(known, _)| known == name).map(|(_, feature)| *feature);
+    assert_eq!(feature_of("loopback"), Some(Feature { on: true, fixed: true }));
+    assert_eq!(feature_of("rx-gro").map(|feature| feature.fixed), Some(false), "GRO is software's, and may be changed");
     assert!(is_absent(&lo.number(Number::RingRx).unwrap_err()), "it has no rings");
-    assert!(is_absent(&lo.spread().unwrap_err()) && is_absent(&lo.light_mw().unwrap_err()));
+    assert!(is_absent(&lo.indirection_table().unwrap_err()) && is_absent(&lo.light_mw().unwrap_err()));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::yes;
+use super::yes_or_no;
 use crate::host::{Host, HostError, HostResult, sysctl};
 
 /// The file of this program.
@@ -20,17 +20,17 @@ const NO_OWN_FILE: &str =
 /// A fact of the host; none where it has no such name.
 pub(super) fn fact(host: &dyn Host, name: &str) -> Option<HostResult<String>> {
     Some(match name {
-        "clock_synchronised" => host.clock().and_then(|(synchronised, _)| yes(synchronised)),
+        "clock_synchronised" => host.clock().and_then(|(synchronised, _)| yes_or_no(synchronised)),
         "clock_error_s" => host.clock().map(|(_, error_s)| format!("{error_s:.6}")),
         "virtualisation" => virtualisation(host),
         "steal_share" => steal(host),
-        "irqbalance_active" => active(host, "irqbalance").and_then(yes),
+        "irqbalance_active" => active(host, "irqbalance").and_then(yes_or_no),
         "service_cpus" => status(host, "Cpus_allowed_list"),
         "memlock_limit" => limit(host, "Max locked memory"),
         "nofile_limit" => limit(host, "Max open files"),
         "tuned_profile" => tuned(host),
         "settings_persistent" => persistent(host),
-        "sysctl_files_conflict" => conflict(host).and_then(yes),
+        "sysctl_files_conflict" => conflict(host).and_then(yes_or_no),
         _ => return None,
     })
 }
@@ -131,11 +131,11 @@ fn persistent(host: &dyn Host) -> HostResult<String> {
     for (name, value) in &own {
         match sysctl(host, name, None) {
             Ok(current) if current == *value => {}
-            Ok(_) | Err(HostError::Absent) => return yes(false),
+            Ok(_) | Err(HostError::Absent) => return yes_or_no(false),
             Err(why) => return Err(why),
         }
     }
-    yes(true)
+    yes_or_no(true)
 }
 
 /// The sysctl files that are read after this program's, in the order of reading: by name, each from the first directory that has it; then

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::near::{local, node};
-use super::{interrupts, number_in, pci, storage, unknown, yes};
+use super::{interrupts, number_in, pci, storage, unknown, yes_or_no};
 use crate::host::{Host, HostError, HostResult};
 use crate::subjects::speed_bit_s;
 
@@ -19,20 +19,20 @@ pub(super) fn fact(host: &dyn Host, name: &str, nic: &str, disks: &[String]) -> 
     match name {
         "link_speed_bit_s" => speed(host, nic),
         "pcie_bandwidth_bit_s" => pci::bandwidth(host, nic),
-        "nic_pcie_downtrained" => pci::downtrained(host, nic).and_then(yes),
+        "nic_pcie_downtrained" => pci::downtrained(host, nic).and_then(yes_or_no),
         // From the configuration space, which is not text, and of which only root may read more than a quarter.
         "nic_pcie_max_read_request_bytes" => host.ethtool(nic, "pcie.max_read_request_bytes"),
         "nic_pcie_payload_reduced" => host.ethtool(nic, "pcie.payload_reduced"),
-        "nic_rps_active" => {
-            masks(host, nic, "rx-", "rps_cpus").map(|masks| masks.iter().any(|mask| !mask.is_empty())).and_then(yes)
-        }
-        "nic_xps_local" => xps_local(host, nic).and_then(yes),
+        "nic_rps_active" => masks(host, nic, "rx-", "rps_cpus")
+            .map(|masks| masks.iter().any(|mask| !mask.is_empty()))
+            .and_then(yes_or_no),
+        "nic_xps_local" => xps_local(host, nic).and_then(yes_or_no),
         "nic_vlan_mtu_min" => vlan_mtu(host, nic),
-        "nic_tx_checksum" => tx_checksum(host, nic).and_then(yes),
+        "nic_tx_checksum" => tx_checksum(host, nic).and_then(yes_or_no),
         "nic_drops" => drops(host, nic),
-        "nic_irqs_pinned" => interrupts::pinned(host, nic).and_then(yes),
-        "nic_irqs_local" => interrupts::local(host, nic).and_then(yes),
-        "nic_nvme_same_node" => nvme_local(host, nic, disks).and_then(yes),
+        "nic_irqs_pinned" => interrupts::pinned(host, nic).and_then(yes_or_no),
+        "nic_irqs_local" => interrupts::local(host, nic).and_then(yes_or_no),
+        "nic_nvme_same_node" => nvme_local(host, nic, disks).and_then(yes_or_no),
         "nic_fq_flow_rate_max_bit_s" => host.netlink(nic, "qdisc.fq_maxrate_bit_s"),
         "nic_pause_frames" => host.ethtool(nic, "stat.pause_frames"),
         "nic_rss_spread" => host.ethtool(nic, "rss.spread"),

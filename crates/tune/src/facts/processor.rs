@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{number_in, switch, yes};
+use super::{number_in, switch, yes_or_no};
 use crate::host::{Host, HostError, HostResult};
 
 const CPUS: &str = "/sys/devices/system/cpu";
@@ -11,8 +11,8 @@ const NODES: &str = "/sys/devices/system/node";
 /// A fact of the processors; none where it has no such name.
 pub(super) fn fact(host: &dyn Host, name: &str) -> Option<HostResult<String>> {
     Some(match name {
-        "cpu_frequency_capped" => capped(host).and_then(yes),
-        "cpu_turbo" => turbo(host).and_then(yes),
+        "cpu_frequency_capped" => capped(host).and_then(yes_or_no),
+        "cpu_turbo" => turbo(host).and_then(yes_or_no),
         "cpu_max_hz" => max_hz(host),
         "idle_exit_latency_us" => latency(host),
         "numa_nodes_per_socket" => per_socket(host),

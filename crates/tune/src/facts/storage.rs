@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::{switch, unknown, yes};
+use super::{switch, unknown, yes_or_no};
 use crate::host::{Host, HostError, HostResult};
 
 /// The most layers of arrays, encryption and volumes.
@@ -21,7 +21,7 @@ pub(super) fn fact(host: &dyn Host, name: &str, disk: &str) -> HostResult<String
     match name {
         "filesystem_type" => of_mounts(host, disk, |mount| mount.kind.clone()),
         "mount_options" => of_mounts(host, disk, |mount| mount.options.clone()),
-        "disk_stripe_matches" => stripe_matches(host, disk).and_then(yes),
+        "disk_stripe_matches" => stripe_matches(host, disk).and_then(yes_or_no),
         "disk_raid_layout" => raid(host, disk),
         _ => unknown(name),
     }

@@ -20,7 +20,7 @@ const KERNEL: [&str; 2] = ["/proc", "/sys"];
 /// The directories of system programs. The caller's PATH is ignored: this may run as root.
 const PROGRAMS: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 /// How long a program may take for its first line, or for its whole output: a service manager that hangs must not block an audit.
-const PATIENCE: Duration = Duration::from_millis(1_500);
+const OUTPUT_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// The interval between checks whether a program whose output is complete has ended.
 const STEP: Duration = Duration::from_millis(5);
 /// The most bytes of a line of output.
@@ -117,11 +117,11 @@ impl Host for Live {
     }
 
     fn first_output_line(&self, program: &str, words: &[&str]) -> HostResult<String> {
-        first_output_line(program, words, PATIENCE)
+        first_output_line(program, words, OUTPUT_TIMEOUT)
     }
 
     fn whole_output(&self, program: &str, words: &[&str]) -> HostResult<String> {
-        whole_output(program, words, PATIENCE)
+        whole_output(program, words, OUTPUT_TIMEOUT)
     }
 
     fn page_bytes(&self) -> HostResult<u32> {
@@ -201,20 +201,20 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-fn too_slow(program: &str, patience: Duration) -> HostError {
-    HostError::Failed(format!("{program} prints nothing for {} ms", patience.as_millis()))
+fn too_slow(program: &str, timeout: Duration) -> HostError {
+    HostError::Failed(format!("{program} prints nothing for {} ms", timeout.as_millis()))
 }
 
 /// The first line of a program's output. Its exit status is ignored: `systemctl is-active` fails if a service is not active.
-fn first_output_line(program: &str, words: &[&str], patience: Duration) -> HostResult<String> {
+fn first_output_line(program: &str, words: &[&str], timeout: Duration) -> HostResult<String> {
     let first = |out: ChildStdout| {
         let mut line = Vec::new();
         BufReader::new(out.take(LINE_BYTES_MAX)).read_until(b'\n', &mut line).map(|_| line)
     };
     let mut running = start(program, words, first)?;
-    let line = running.output.recv_timeout(patience);
+    let line = running.output.recv_timeout(timeout);
     end(&mut running.child);
-    let line = line.map_err(|_| too_slow(program, patience))??;
+    let line = line.map_err(|_| too_slow(program, timeout))??;
     match String::from_utf8_lossy(&line).trim() {
         "" => Err(HostError::Failed(format!("{program} prints nothing"))),
         line => Ok(line.to_owned()),
@@ -222,33 +222,33 @@ fn first_output_line(program: &str, words: &[&str], patience: Duration) -> HostR
 }
 
 /// The whole output of a program that succeeded. The output of one that failed may be incomplete, and is an error.
-fn whole_output(program: &str, words: &[&str], patience: Duration) -> HostResult<String> {
+fn whole_output(program: &str, words: &[&str], timeout: Duration) -> HostResult<String> {
     let began = Instant::now();
     let all = |out: ChildStdout| {
         let mut text = Vec::new();
         out.take(FILE_BYTES_MAX + 1).read_to_end(&mut text).map(|_| text)
     };
     let mut running = start(program, words, all)?;
-    let text = running.output.recv_timeout(patience);
-    let status = text.is_ok().then(|| wait_for_end(&mut running.child, began, patience)).flatten();
+    let text = running.output.recv_timeout(timeout);
+    let status = text.is_ok().then(|| wait_for_end(&mut running.child, began, timeout)).flatten();
     end(&mut running.child);
-    let text = text.map_err(|_| too_slow(program, patience))??;
+    let text = text.map_err(|_| too_slow(program, timeout))??;
     if text.len() as u64 > FILE_BYTES_MAX {
         return Err(HostError::Failed(format!("{program} prints more than {FILE_BYTES_MAX} bytes")));
     }
     match status {
         Some(status) if status.success() => Ok(String::from_utf8_lossy(&text).trim().to_owned()),
         Some(status) => Err(HostError::Failed(format!("{program} fails: {status}"))),
-        None => Err(HostError::Failed(format!("{program} does not end within {} ms", patience.as_millis()))),
+        None => Err(HostError::Failed(format!("{program} does not end within {} ms", timeout.as_millis()))),
     }
 }
 
 /// The exit status of a program; none if it takes too long.
-fn wait_for_end(child: &mut Child, began: Instant, patience: Duration) -> Option<ExitStatus> {
+fn wait_for_end(child: &mut Child, began: Instant, timeout: Duration) -> Option<ExitStatus> {
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return Some(status),
-            Ok(None) if began.elapsed() < patience => std::thread::sleep(STEP),
+            Ok(None) if began.elapsed() < timeout => std::thread::sleep(STEP),
             _ => return None,
         }
     }

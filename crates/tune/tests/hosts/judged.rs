@@ -10,7 +10,7 @@ use tune::subjects::Subjects;
 const NIC: &str = "ens1f0np0";
 
 /// An audit of a host with some files replaced, for a target.
-fn with(name: &str, target: Target, files: &[(&str, &str)]) -> AuditFixture {
+fn fixture_with(name: &str, target: Target, files: &[(&str, &str)]) -> AuditFixture {
     let fixture = AuditFixture::at(name, target, &["nvme0n1"]);
     for (path, text) in files {
         let at = fixture.tree.root().join(path);
@@ -29,19 +29,19 @@ fn finding_of(fixture: &AuditFixture, id: &str, nic: &str) -> Finding {
 #[test]
 fn a_nic_with_several_queues_wants_one_discipline_for_each() {
     let statuses = |root: &str| {
-        let fixture = with("two-sockets-100g", FAR, &[(&format!("netlink/{NIC}/qdisc"), root)]);
+        let fixture = fixture_with("two-sockets-100g", FAR, &[(&format!("netlink/{NIC}/qdisc"), root)]);
         ["T20", "T20b"].map(|id| finding_of(&fixture, id, NIC).status)
     };
     assert_eq!(statuses("mq"), [Status::NotApplicable, Status::Ok]);
     assert_eq!(statuses("fq"), [Status::NotApplicable, Status::Differs], "one lock for all");
-    let fixture = with("virtual-10g", FAR, &[]);
+    let fixture = fixture_with("virtual-10g", FAR, &[]);
     assert_eq!(
         ["T20", "T20b", "T20a"].map(|id| finding_of(&fixture, id, "enp1s0").status),
         [Status::Differs, Status::NotApplicable, Status::NotApplicable]
     );
     // Of its several queues, one is in use.
     let fixture =
-        with("virtual-10g", FAR, &[("netlink/enp1s0/qdisc", "mq"), ("netlink/enp1s0/qdisc.children", "pfifo")]);
+        fixture_with("virtual-10g", FAR, &[("netlink/enp1s0/qdisc", "mq"), ("netlink/enp1s0/qdisc.children", "pfifo")]);
     assert_eq!(
         ["T20", "T20b", "T20a"].map(|id| finding_of(&fixture, id, "enp1s0").status),
         [Status::NotApplicable, Status::Ok, Status::Differs]
@@ -49,11 +49,11 @@ fn a_nic_with_several_queues_wants_one_discipline_for_each() {
 }
 
 #[test]
-fn a_shaper_that_somebody_configured_is_left_to_a_person() {
+fn a_configured_shaper_is_left_to_a_person() {
     let root = format!("netlink/{NIC}/qdisc");
     let children = format!("netlink/{NIC}/qdisc.children");
     for (root_is, children_are, id) in [("htb", "pfifo", "T20b"), ("htb", "pfifo", "T20a"), ("mq", "fq tbf", "T20a")] {
-        let fixture = with("two-sockets-100g", FAR, &[(&root, root_is), (&children, children_are)]);
+        let fixture = fixture_with("two-sockets-100g", FAR, &[(&root, root_is), (&children, children_are)]);
         let finding = finding_of(&fixture, id, NIC);
         assert_eq!((finding.status, finding.writable), (Status::Differs, false), "{finding:?}");
         assert_eq!(finding.set, ChangeMethod::Manual, "root does not change it either");
@@ -64,10 +64,10 @@ fn a_shaper_that_somebody_configured_is_left_to_a_person() {
         assert_eq!(made(&[]), Ok(Vec::new()), "nothing is changed");
         assert!(matches!(made(&[id.into()]), Err(PlanError::NotChangeable { why, .. }) if why.contains("by hand")));
     }
-    let single = with("virtual-10g", FAR, &[("netlink/enp1s0/qdisc", "tbf")]);
+    let single = fixture_with("virtual-10g", FAR, &[("netlink/enp1s0/qdisc", "tbf")]);
     let finding = finding_of(&single, "T20", "enp1s0");
     assert_eq!((finding.status, finding.writable), (Status::Differs, false), "{finding:?}");
-    let plain = with("virtual-10g", FAR, &[("netlink/enp1s0/qdisc", "fq_codel")]);
+    let plain = fixture_with("virtual-10g", FAR, &[("netlink/enp1s0/qdisc", "fq_codel")]);
     assert!(finding_of(&plain, "T20", "enp1s0").writable);
 }
 
@@ -92,7 +92,7 @@ fn a_link_is_compared_with_the_named_rate_and_only_on_nics_for_data() {
         .map(|(what, is)| (format!("sys/class/net/eno1/{what}"), is))
         .collect();
     let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
-    let fixture = with("neglected-100g", FAR, &files);
+    let fixture = fixture_with("neglected-100g", FAR, &files);
     assert_eq!(fixture.subjects.nics.len(), 2);
     let statuses = |fixture: &AuditFixture, id: &str| [NIC, "eno1"].map(|nic| finding_of(fixture, id, nic).status);
     assert_eq!(statuses(&fixture, "N16"), [Status::Differs, Status::NotApplicable], "40 Gbit/s of 100, and management");
@@ -102,7 +102,7 @@ fn a_link_is_compared_with_the_named_rate_and_only_on_nics_for_data() {
         [Status::Differs; 2],
         "the user named both"
     );
-    let own = with("neglected-100g", Target { rate_bit_s: None, ..FAR }, &files);
+    let own = fixture_with("neglected-100g", Target { rate_bit_s: None, ..FAR }, &files);
     assert_eq!(statuses(&own, "N16"), [Status::NotApplicable; 2], "it would be compared with itself");
     assert_eq!(finding_of(&own, "N16b", NIC).observed.as_deref(), Some("40000000000"));
 }
@@ -130,7 +130,7 @@ fn huge_pages_are_left_to_a_person() {
 #[test]
 fn unwritten_data_are_bounded_on_both_sides() {
     let statuses = |bytes: &str| {
-        let fixture = with("two-sockets-100g", FAR, &[("proc/sys/vm/dirty_bytes", bytes)]);
+        let fixture = fixture_with("two-sockets-100g", FAR, &[("proc/sys/vm/dirty_bytes", bytes)]);
         ["D06b", "D06c"].map(|id| finding_of(&fixture, id, NIC).status)
     };
     assert_eq!(statuses("0"), [Status::Ok, Status::Differs], "a share of the memory");
@@ -145,22 +145,22 @@ fn unwritten_data_are_bounded_on_both_sides() {
 #[test]
 fn the_page_size_of_the_host_is_used() {
     let wanted = |pagesize: &str, id: &str| {
-        finding_of(&with("neglected-100g", FAR, &[("pagesize", pagesize)]), id, NIC).wanted.unwrap()
+        finding_of(&fixture_with("neglected-100g", FAR, &[("pagesize", pagesize)]), id, NIC).wanted.unwrap()
     };
     assert_eq!((wanted("4096", "T26"), wanted("65536", "T26")), ("at least 152588".into(), "at least 9537".into()));
     assert_eq!((wanted("4096", "T05"), wanted("65536", "T05")), ("at least 2097152".into(), "at least 131072".into()));
-    let odd = with("neglected-100g", FAR, &[("pagesize", "many")]);
+    let odd = fixture_with("neglected-100g", FAR, &[("pagesize", "many")]);
     assert_eq!(finding_of(&odd, "T05", NIC).status, Status::Unknown);
 }
 
 #[test]
 fn loadable_modules_are_unknown_without_the_lists_of_modules() {
     let files = [("proc/modules", ""), ("proc/sys/net/core/default_qdisc", "pfifo_fast")];
-    let fixture = with("two-sockets-100g", FAR, &files);
+    let fixture = fixture_with("two-sockets-100g", FAR, &files);
     for id in ["T19", "T20b", "T20a", "K04"] {
         assert_eq!(finding_of(&fixture, id, NIC).status, Status::Unknown, "{id}");
     }
-    let fixture = with(
+    let fixture = fixture_with(
         "two-sockets-100g",
         FAR,
         &[
@@ -181,7 +181,7 @@ fn loadable_modules_are_unknown_without_the_lists_of_modules() {
 fn interrupts_on_one_processor_are_not_spread() {
     let paths: Vec<String> = (121..=128).map(|irq| format!("proc/irq/{irq}/smp_affinity_list")).collect();
     let files: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), "8")).collect();
-    let fixture = with("two-sockets-100g", FAR, &files);
+    let fixture = fixture_with("two-sockets-100g", FAR, &files);
     assert_eq!(finding_of(&fixture, "C06", NIC).status, Status::Differs);
-    assert_eq!(finding_of(&with("two-sockets-100g", FAR, &[]), "C06", NIC).status, Status::Ok);
+    assert_eq!(finding_of(&fixture_with("two-sockets-100g", FAR, &[]), "C06", NIC).status, Status::Ok);
 }

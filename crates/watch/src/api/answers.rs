@@ -65,7 +65,7 @@ pub(super) async fn history(request: WatchRequest) -> ApiResult {
     };
     let kind = test.split(' ').next().and_then(TestKind::of_word);
     let key = SeriesKey { from, to, test };
-    if !request.viewer.sees(&key.from, &key.to, kind) || request.watch.archive.known(&key).is_none() {
+    if !request.viewer.sees(&key.from, &key.to, kind) || request.watch.archive.series_id(&key).is_none() {
         return Err(if key.to.is_empty() { no_interface(&key.from) } else { unknown(&key.from, &key.to) });
     }
     let until = request.time("until")?.unwrap_or_else(time::now);
@@ -122,7 +122,7 @@ pub(super) async fn evidence(request: WatchRequest) -> ApiResult {
     for test in ["latency", "throughput", "throughput reverse"] {
         let kind = test.split(' ').next().and_then(TestKind::of_word);
         let key = SeriesKey { from: from.clone(), to: to.clone(), test: test.to_owned() };
-        if request.viewer.sees(&from, &to, kind) && request.watch.archive.known(&key).is_some() {
+        if request.viewer.sees(&from, &to, kind) && request.watch.archive.series_id(&key).is_some() {
             histories.push(request.watch.history(&key, since, until, ROWS_DEFAULT).await.map_err(unavailable)?);
         }
     }

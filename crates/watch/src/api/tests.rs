@@ -1,4 +1,4 @@
-//! The committed document of the API, and what anonymous clients see.
+//! The committed document of the API, and its references.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn the_committed_document_is_this_one() {
 }
 
 #[test]
-fn every_reference_leads_somewhere() {
+fn every_referenced_schema_is_defined() {
     let document = document();
     let text = document.to_string();
     let schemas = document["components"]["schemas"].as_object().unwrap();

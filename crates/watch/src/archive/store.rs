@@ -106,7 +106,7 @@ impl Archive {
     /// # Errors
     /// The database cannot be written.
     pub async fn series(&self, key: &SeriesKey) -> Result<i64> {
-        if let Some(id) = self.known(key) {
+        if let Some(id) = self.series_id(key) {
             return Ok(id);
         }
         let sql = "INSERT INTO series (source, target, test) VALUES ($1, $2, $3) ON CONFLICT (source, target, test) DO NOTHING";
@@ -120,7 +120,7 @@ impl Archive {
     }
 
     /// The number of a series, if it exists.
-    pub fn known(&self, key: &SeriesKey) -> Option<i64> {
+    pub fn series_id(&self, key: &SeriesKey) -> Option<i64> {
         self.series.read().get(key).copied()
     }
 
@@ -171,7 +171,7 @@ impl Archive {
     /// # Errors
     /// The database cannot be read, or a day is damaged.
     pub async fn rows(&self, key: &SeriesKey, level: Level, from: i64, to: i64) -> Result<Vec<Row>> {
-        let Some(series) = self.known(key) else { return Ok(Vec::new()) };
+        let Some(series) = self.series_id(key) else { return Ok(Vec::new()) };
         let columns = key.columns();
         let sql = "SELECT body FROM chunks WHERE level = $1 AND series = $2 AND day >= $3 AND day <= $4 ORDER BY day";
         let query = sqlx::query(sql).bind(level.number()).bind(series).bind(day_of(from)).bind(day_of(to));

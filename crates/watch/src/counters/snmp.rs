@@ -88,13 +88,13 @@ fn no_answer(agent: &str, error: &snmp2::Error) -> String {
     format!("the SNMP agent {agent} does not answer (address, port, community?): {error}")
 }
 
-fn retry<T>(mut ask: impl FnMut() -> Result<T, String>) -> Result<T, String> {
-    let mut last = ask();
+fn retry<T>(mut request: impl FnMut() -> Result<T, String>) -> Result<T, String> {
+    let mut last = request();
     for _ in 1..TRIES {
         if last.is_ok() {
             break;
         }
-        last = ask();
+        last = request();
     }
     last
 }

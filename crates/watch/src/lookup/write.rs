@@ -70,7 +70,7 @@ pub fn legacy(register: &Register, node: RegisteredNode<'_>) -> Vec<Value> {
     let mut host = vec![("host-name", json!([facts.name])), ("pshost-bundle", json!(["longhaul"]))];
     host.push(("pshost-bundle-version", json!([env!("CARGO_PKG_VERSION")])));
     host.extend(facts.kernel.iter().map(|kernel| ("host-os-kernel", json!([kernel]))));
-    host.extend(facts.is_virtual.map(|is| ("host-vm", json!([u8::from(is).to_string()]))));
+    host.extend(facts.is_virtual.map(|is_virtual| ("host-vm", json!([u8::from(is_virtual).to_string()]))));
     host.extend(facts.settings.iter().map(|setting| (setting.flat_name, json!([setting.value]))));
     let mut records = vec![record("host", host)];
     let mut interface = vec![("interface-addresses", json!(addresses))];
@@ -114,7 +114,7 @@ pub fn interface(register: &Register, node: RegisteredNode<'_>) -> Value {
     }
     let texts = [("role", &register.role), ("access_policy", &register.access_policy)];
     host.extend(texts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value.as_ref()?)))));
-    host.extend(facts.is_virtual.map(|is| ("vm".to_owned(), json!(is))));
+    host.extend(facts.is_virtual.map(|is_virtual| ("vm".to_owned(), json!(is_virtual))));
     if !register.communities.is_empty() {
         host.insert("group_communities".into(), json!(register.communities));
     }

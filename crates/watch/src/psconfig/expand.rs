@@ -28,19 +28,19 @@ impl<'t> Expander<'t> {
         let found =
             found.ok_or_else(|| ImportError::new(format!("task with group {group}"), "there is no such group"))?;
         let ordered = match found {
-            Group::Mesh { addresses, how: options } => {
+            Group::Mesh { addresses, options } => {
                 let all = self.select(addresses, &place, remarks)?;
                 let pairs = all.iter().flat_map(|a| all.iter().map(move |b| (a.clone(), b.clone()))).collect();
-                self.without(pairs, options, &place, remarks)?
+                self.without_excluded(pairs, options, &place, remarks)?
             }
-            Group::Disjoint { a_addresses, b_addresses, unidirectional, how: options } => {
+            Group::Disjoint { a_addresses, b_addresses, unidirectional, options } => {
                 if *unidirectional {
                     remarks.push(format!("{place}: both directions of a unidirectional group are measured"));
                 }
                 let a = self.select(a_addresses, &place, remarks)?;
                 let b = self.select(b_addresses, &place, remarks)?;
                 let pairs = a.iter().flat_map(|a| b.iter().map(move |b| (a.clone(), b.clone()))).collect();
-                self.without(pairs, options, &place, remarks)?
+                self.without_excluded(pairs, options, &place, remarks)?
             }
             Group::List { addresses } => {
                 let all = self.select(addresses, &place, remarks)?;
@@ -181,7 +181,8 @@ impl<'t> Expander<'t> {
         Ok(count)
     }
 
-    fn without(
+    /// The pairs without those that the options exclude.
+    fn without_excluded(
         &self,
         pairs: Vec<(String, String)>,
         options: &PairingOptions,

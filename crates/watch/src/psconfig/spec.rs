@@ -49,7 +49,7 @@ pub(super) fn settings(
             Some((name, template.schedules.get(name).ok_or_else(unknown)?))
         }
     };
-    ends(test, &place, remarks)?;
+    check_ends(test, &place, remarks)?;
     let every = schedule.map(|(name, schedule)| every(name, schedule, remarks)).transpose()?.flatten();
     let mut settings = match test.kind.as_str() {
         "throughput" => throughput(test, &place, remarks)?,
@@ -67,8 +67,8 @@ pub(super) fn settings(
     Ok(Some(settings))
 }
 
-/// The two ends must be those of the group.
-fn ends(test: &Test, place: &str, remarks: &mut Vec<String>) -> ImportResult<()> {
+/// Checks that the two ends are those of the group.
+fn check_ends(test: &Test, place: &str, remarks: &mut Vec<String>) -> ImportResult<()> {
     for (key, index) in [("source", 0), ("dest", 1)] {
         let Some(Value::String(text)) = test.spec.get(key) else { continue };
         let variable = format!("address[{index}]");
@@ -101,14 +101,14 @@ fn empty_values(test: &Test, known: &[&str], place: &str, remarks: &mut Vec<Stri
 
 fn number(test: &Test, key: &str, place: &str) -> ImportResult<Option<f64>> {
     let Some(value) = test.spec.get(key) else { return Ok(None) };
-    let read = value.as_f64().or_else(|| value.as_str().and_then(si));
+    let read = value.as_f64().or_else(|| value.as_str().and_then(si_number));
     read.filter(|number| number.is_finite() && *number > 0.0)
         .map(Some)
         .ok_or_else(|| ImportError::new(place, format!("{key} is {value}, and not a number above 0")))
 }
 
 /// Numbers with a prefix: `10G`.
-fn si(text: &str) -> Option<f64> {
+fn si_number(text: &str) -> Option<f64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let factor = match text[end..].trim() {
         "" => 1.0,

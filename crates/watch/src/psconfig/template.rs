@@ -103,7 +103,7 @@ pub(super) enum Group {
     Mesh {
         addresses: Vec<Selector>,
         #[serde(flatten)]
-        how: PairingOptions,
+        options: PairingOptions,
     },
     Disjoint {
         a_addresses: Vec<Selector>,
@@ -111,7 +111,7 @@ pub(super) enum Group {
         #[serde(default)]
         unidirectional: bool,
         #[serde(flatten)]
-        how: PairingOptions,
+        options: PairingOptions,
     },
     List {
         addresses: Vec<Selector>,
@@ -197,8 +197,8 @@ impl Task {
 }
 
 impl Address {
-    /// Host without its port: brackets around IPv6.
-    pub fn bare_host(&self) -> String {
+    /// The host as a URL has it: an IPv6 address in brackets.
+    pub fn url_host(&self) -> String {
         let is_bare_v6 = self.address.parse::<std::net::Ipv6Addr>().is_ok();
         if is_bare_v6 { format!("[{}]", self.address) } else { self.address.clone() }
     }

@@ -61,7 +61,7 @@ impl Conn {
         let mut again = false;
         loop {
             if std::mem::replace(&mut again, true) && self.cipher_taken == self.cipher.len() {
-                self.read_on()?;
+                self.apply_deadline()?;
             }
             let Some(tls) = &mut self.tls else { return Err(io::ErrorKind::NotConnected.into()) };
             match tls.reader().read(buffer) {

@@ -105,7 +105,7 @@ impl Markers {
             let room = LINE_BYTES_MAX.saturating_sub(self.line.len());
             self.line.extend_from_slice(&text[..text.len().min(room)]);
             if whole {
-                events.extend(self.line_ends());
+                events.extend(self.end_line());
             }
         }
         events
@@ -114,7 +114,7 @@ impl Markers {
     /// Ends the stream. Returns the item of its last line, if that line has no line feed. If no [`MarkerEvent::Last`] has come, the
     /// outcome of the copy is unknown.
     pub fn finish(&mut self) -> Option<MarkerEvent> {
-        self.line_ends()
+        self.end_line()
     }
 
     /// Whether the outcome has been read.
@@ -122,7 +122,7 @@ impl Markers {
         self.ended
     }
 
-    fn line_ends(&mut self) -> Option<MarkerEvent> {
+    fn end_line(&mut self) -> Option<MarkerEvent> {
         let bytes = std::mem::take(&mut self.line);
         if self.ended {
             return None;

@@ -36,7 +36,7 @@ fn ends_once(bytes: &[u8], taken: usize, is_whole: impl Fn(&[u8]) -> Result<bool
 fn request_reads_back(request: &Request) {
     let written = request.to_bytes();
     match head::parse_request(&written) {
-        Ok(again) => assert_eq!(again, Some((request.clone(), written.len())), "a request reads otherwise"),
+        Ok(again) => assert_eq!(again, Some((request.clone(), written.len())), "a request is parsed differently"),
         Err(error) => assert!(error == HeadError::TooLarge && written.len() > HEAD_BYTES_MAX, "{error}"),
     }
 }
@@ -46,7 +46,7 @@ fn response_reads_back(response: &Response) {
     let written = response.to_bytes();
     let expected = Response { minor: 1, ..response.clone() };
     match head::parse_response(&written) {
-        Ok(again) => assert_eq!(again, Some((expected, written.len())), "an answer reads otherwise"),
+        Ok(again) => assert_eq!(again, Some((expected, written.len())), "an answer is parsed differently"),
         Err(error) => assert!(error == HeadError::TooLarge && written.len() > HEAD_BYTES_MAX, "{error}"),
     }
 }
@@ -97,7 +97,7 @@ pub fn url(bytes: &[u8]) {
 }
 
 fn check_address(url: &HttpUrl) {
-    assert_eq!(HttpUrl::parse(url.as_str()).as_ref(), Ok(url), "an address reads otherwise");
+    assert_eq!(HttpUrl::parse(url.as_str()).as_ref(), Ok(url), "an address is parsed differently");
     assert!(!url.host().is_empty() && !url.authority().contains(['@', '/', '\\', ' ']), "{url}");
     let line = [url.path_and_query(), url.authority(), &url.redacted()].concat();
     assert!(!line.contains(char::is_control), "one line stays one line");
@@ -109,13 +109,13 @@ fn check_address(url: &HttpUrl) {
 pub fn dates(bytes: &[u8]) {
     let value = text(bytes);
     if let Some(at) = date::parse_http(&value) {
-        assert_eq!(date::parse_http(&date::http(at)), Some(at), "a date reads otherwise");
+        assert_eq!(date::parse_http(&date::http(at)), Some(at), "a date is parsed differently");
     }
     if let Some(at) = date::parse_rfc3339(&value) {
         assert!(at.nanos < 1_000_000_000);
         let again = date::parse_rfc3339(&date::rfc3339_us(at));
-        assert_eq!(again.map(|at| at.seconds), Some(at.seconds), "a date reads otherwise");
-        assert_eq!(again.map(|at| at.nanos / 1_000), Some(at.nanos / 1_000), "a date reads otherwise");
+        assert_eq!(again.map(|at| at.seconds), Some(at.seconds), "a date is parsed differently");
+        assert_eq!(again.map(|at| at.nanos / 1_000), Some(at.nanos / 1_000), "a date is parsed differently");
         assert!(date::parse_http(&date::http(at)).is_some() && date::parse_rfc3339(&date::rfc3339(at)).is_some());
     }
 }
@@ -124,7 +124,7 @@ pub fn dates(bytes: &[u8]) {
 pub fn scitag(bytes: &[u8]) {
     let Some((entropy, value)) = bytes.split_first_chunk::<4>() else { return };
     let tag = SciTag::parse(&text(value));
-    assert_eq!(SciTag::parse(&tag.to_string()), tag, "a mark reads otherwise");
+    assert_eq!(SciTag::parse(&tag.to_string()), tag, "a mark is parsed differently");
     if tag.is_marked() {
         assert_eq!(SciTag::new(tag.experiment(), tag.activity()), Some(tag));
     }

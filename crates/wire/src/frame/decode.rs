@@ -100,7 +100,7 @@ pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
     let r = &mut reader;
     let frame = match kind {
         1 => login(r)?,
-        2 => Frame::Welcome { software: r.words("software")?, suite: suite(r)?, plain: r.bool("plain")? },
+        2 => Frame::Welcome { software: r.plain_line("software")?, suite: suite(r)?, plain: r.bool("plain")? },
         3 => Frame::Abort(refusal(r)?),
         4 => Frame::Ping(r.number("a ping")?),
         5 => Frame::Pong(r.number("a pong")?),
@@ -123,8 +123,8 @@ pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
         20 => Frame::Finished(totals(r)?),
         21 => Frame::Facts(list(r, STREAMS_MAX as usize + 1, "streams", facts)?),
         22 => Frame::Held(list(r, RANGES_MAX, "ranges", range)?),
-        23 => Frame::LiveSettings(steer(r)?),
-        24 => Frame::Busy(r.words("a reason")?),
+        23 => Frame::LiveSettings(live_settings(r)?),
+        24 => Frame::Busy(r.plain_line("a reason")?),
         25 => Frame::Plans(list(r, ITEMS_MAX, "steps", plan)?),
         26 => {
             Frame::Files(list(r, ITEMS_MAX, "files", |r| Ok((r.path("a path")?, r.path("a path")?)))?, r.bool("more")?)
@@ -176,7 +176,7 @@ fn range(r: &mut Reader) -> Result<(u64, u64, u64)> {
     Ok((r.number("a file")?, r.number("an offset")?, r.number("a length")?))
 }
 
-fn steer(r: &mut Reader) -> Result<LiveSettings> {
+fn live_settings(r: &mut Reader) -> Result<LiveSettings> {
     let (limit_bit_s, streams) = (r.number("a limit")?, stream_id(r)?);
     Ok(LiveSettings { limit_bit_s, streams, paused: r.bool("a pause")? })
 }
@@ -195,7 +195,7 @@ fn proof(r: &mut Reader) -> Result<KeyProof> {
     Ok(KeyProof { id: r.array("a key's id")?, secret: r.array("a key's secret")? })
 }
 
-fn errand(r: &mut Reader) -> Result<DelegationOrder> {
+fn delegation_order(r: &mut Reader) -> Result<DelegationOrder> {
     let order = open(r)?;
     let sources = list(r, PATHS_MAX, "places", place)?;
     if sources.is_empty() || order.direction != Direction::Push {
@@ -240,7 +240,7 @@ fn mode(r: &mut Reader) -> Result<u32> {
 }
 
 fn refusal(r: &mut Reader) -> Result<Refusal> {
-    Ok(Refusal { fault: Fault::from_code(r.u8("a fault")?), reason: r.words("a reason")? })
+    Ok(Refusal { fault: Fault::from_code(r.u8("a fault")?), reason: r.plain_line("a reason")? })
 }
 
 fn suite(r: &mut Reader) -> Result<Suite> {
@@ -272,7 +272,7 @@ fn renew(r: &mut Reader) -> Result<Frame> {
 
 fn login(r: &mut Reader) -> Result<Frame> {
     let session = r.array("a session's id")?;
-    let software = r.words("software")?;
+    let software = r.plain_line("software")?;
     let key = key(r)?;
     // A suite of a later version is ignored, so that it can be offered to an older node.
     let offered = list(r, 16, "suites", |r| r.u8("a suite"))?;
@@ -305,7 +305,7 @@ fn request(r: &mut Reader) -> Result<Request> {
         5 => Request::Rename(place(r)?, place(r)?),
         6 => Request::Digest(place(r)?, list(r, 16, "checksums", algorithm)?),
         7 => Request::KeyFor { job: r.array("a job")?, place: place(r)?, delete: r.bool("delete")? },
-        8 => Request::Carry(Box::new(errand(r)?)),
+        8 => Request::Carry(Box::new(delegation_order(r)?)),
         9 => Request::Jobs(if r.bool("a job")? { Some(r.array("a job")?) } else { None }),
         10 => Request::Change(r.array("a job")?, change(r)?),
         11 => Request::Probe(long_text(r)?),
@@ -386,7 +386,7 @@ fn open(r: &mut Reader) -> Result<Open> {
     }
     let options = options(r)?;
     let congestion = Some(r.text("a congestion control")?).filter(|name| !name.is_empty());
-    let steer = steer(r)?;
+    let steer = live_settings(r)?;
     Ok(Open { job, direction, places, options, congestion, steer, listed: r.bool("a list")? })
 }
 

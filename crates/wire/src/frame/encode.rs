@@ -18,7 +18,7 @@ use super::{
 use crate::codec::Writer;
 
 use accounts::{account, address, facts};
-use order::{open, steer};
+use order::{live_settings, open};
 
 /// A flag in the first byte of an entry: attributes follow it.
 pub(super) const WITH_ATTRIBUTES: u8 = 0x80;
@@ -104,13 +104,13 @@ fn body(w: &mut Writer, frame: &Frame) {
     match frame {
         Frame::Login { session, software, key, suites, plain } => {
             w.raw(session);
-            w.words(software);
+            w.plain_line(software);
             key_proof(w, key.as_ref());
             list(w, suites, |w, s| w.u8(suite(*s)));
             w.bool(*plain);
         }
         Frame::Welcome { software, suite: chosen, plain } => {
-            w.words(software);
+            w.plain_line(software);
             w.u8(suite(*chosen));
             w.bool(*plain);
         }
@@ -130,8 +130,8 @@ fn body(w: &mut Writer, frame: &Frame) {
             refusal(w, r);
         }
         Frame::Open(order) => open(w, order),
-        Frame::LiveSettings(to) => steer(w, to),
-        Frame::Busy(why) => w.words(why),
+        Frame::LiveSettings(to) => live_settings(w, to),
+        Frame::Busy(why) => w.plain_line(why),
         Frame::Account(of) => account(w, of),
         Frame::Addresses(at) => list(w, at, address),
         Frame::Movers(at) => list(w, at, movers::delegated_address),
@@ -235,7 +235,7 @@ fn list<T>(w: &mut Writer, items: &[T], mut each: impl FnMut(&mut Writer, &T)) {
 
 fn refusal(w: &mut Writer, refusal: &Refusal) {
     w.u8(refusal.fault.code());
-    w.words(&refusal.reason);
+    w.plain_line(&refusal.reason);
 }
 
 fn suite(suite: Suite) -> u8 {
@@ -295,7 +295,7 @@ fn request(w: &mut Writer, request: &Request) {
         }
         Request::Carry(what) => {
             w.u8(8);
-            errand(w, what);
+            delegation_order(w, what);
         }
         Request::Jobs(job) => {
             w.u8(9);
@@ -318,15 +318,15 @@ fn request(w: &mut Writer, request: &Request) {
     }
 }
 
-fn errand(w: &mut Writer, errand: &DelegationOrder) {
-    open(w, &errand.order);
-    list(w, &errand.sources, place);
-    w.text(&errand.to.host);
-    w.number(errand.to.port.into());
-    w.raw(&errand.node);
-    proof(w, &errand.key);
-    w.bool(errand.plain);
-    w.number(errand.retry_for_s);
+fn delegation_order(w: &mut Writer, order: &DelegationOrder) {
+    open(w, &order.order);
+    list(w, &order.sources, place);
+    w.text(&order.to.host);
+    w.number(order.to.port.into());
+    w.raw(&order.node);
+    proof(w, &order.key);
+    w.bool(order.plain);
+    w.number(order.retry_for_s);
 }
 
 pub(super) fn kind(kind: Kind) -> u8 {

@@ -133,7 +133,7 @@ impl Receiver {
     }
 
     /// Handles a claimed range that equals the source's.
-    pub(super) fn confirmed(&mut self, (id, offset, len): (u64, u64, u64)) -> Result<(), WireError> {
+    pub(super) fn handle_confirmed(&mut self, (id, offset, len): (u64, u64, u64)) -> Result<(), WireError> {
         if id >= self.next_id {
             return Err(WireError::Unexpected("a range of a file that was never offered"));
         }
@@ -150,7 +150,7 @@ impl Receiver {
         Ok(())
     }
 
-    pub(super) fn ended(&mut self, end: End) -> Result<(), WireError> {
+    pub(super) fn handle_end(&mut self, end: End) -> Result<(), WireError> {
         if end.id >= self.next_id {
             return Err(WireError::Unexpected("the end of a file that was never offered"));
         }
@@ -172,7 +172,7 @@ impl Receiver {
     }
 
     /// Handles a file that the sender has found equal to the target's.
-    pub(super) fn same(&mut self, id: u64) -> Result<(), WireError> {
+    pub(super) fn handle_same(&mut self, id: u64) -> Result<(), WireError> {
         let Some(entry) = self.unsettled.get(&id) else {
             // Failed here meanwhile, or never offered.
             return if id < self.next_id {
@@ -189,7 +189,7 @@ impl Receiver {
         Ok(())
     }
 
-    pub(super) fn dropped(&mut self, id: u64, refusal: Refusal) {
+    pub(super) fn handle_drop(&mut self, id: u64, refusal: Refusal) {
         let Some(file) = self.unsettled.get(&id).and_then(|u| u.file.as_ref()) else { return };
         if self.dry && file.compared {
             // The file differs: in a dry run that is its result.

@@ -20,7 +20,7 @@ impl Receiver {
 
     /// The file whose bytes arrived last, if it is not settled.
     pub fn current(&self) -> Option<RelPath> {
-        self.unsettled.contains_key(&self.settled_files.latest).then(|| self.shown(self.settled_files.latest))
+        self.unsettled.contains_key(&self.settled_files.latest).then(|| self.display_path(self.settled_files.latest))
     }
 
     /// Adds a step of a dry run.

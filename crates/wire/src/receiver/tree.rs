@@ -19,7 +19,7 @@ use crate::limits::MISSES_NAMED_MAX;
 const FAILED_FILES_MAX: usize = 1 << 20;
 
 impl Receiver {
-    pub(super) fn offered(&mut self, entry: Entry) -> Result<(), WireError> {
+    pub(super) fn handle_entry(&mut self, entry: Entry) -> Result<(), WireError> {
         match entry {
             Entry::Leave(id) => {
                 let dir =
@@ -30,11 +30,13 @@ impl Receiver {
                 self.finish_dir_if_done(id);
                 Ok(())
             }
-            Entry::New { id, parent, name, what, attributes } => self.offered_new(id, parent, name, what, attributes),
+            Entry::New { id, parent, name, what, attributes } => {
+                self.handle_new_entry(id, parent, name, what, attributes)
+            }
         }
     }
 
-    fn offered_new(
+    fn handle_new_entry(
         &mut self,
         id: u64,
         parent: u64,
@@ -47,7 +49,7 @@ impl Receiver {
         }
         self.next_id += 1;
         self.check_bounds()?;
-        let (path, shown, parent_failed) = self.place(parent, &name, &what)?;
+        let (path, display_path, parent_failed) = self.place(parent, &name, &what)?;
         let too_long = path.as_bytes().len() > PATH_BYTES_MAX;
         let kind = match what {
             Offered::Dir { .. } => EntryKind::Dir,
@@ -66,7 +68,8 @@ impl Receiver {
             let path = if state == DirState::Failed { RelPath::root() } else { path.clone() };
             let offered = (self.extras == Extras::Noting).then(HashSet::new);
             let attributes = attributes.clone();
-            let dir = Dir { path, shown, parent, mode, mtime, pending: 0, is_left: false, state, attributes, offered };
+            let dir =
+                Dir { path, display_path, parent, mode, mtime, pending: 0, is_left: false, state, attributes, offered };
             self.dirs.insert(id, dir);
         }
         let mut inline = false;
@@ -77,11 +80,11 @@ impl Receiver {
             self.bytes_offered = self.bytes_offered.saturating_add(if size == UNKNOWN_SIZE { 0 } else { size });
         }
         let refusal = if parent_failed {
-            Some(Refusal::new(Fault::Storage, "the directory it belongs in could not be made"))
+            Some(Refusal::new(Fault::Storage, "the directory that it belongs in could not be made"))
         } else if too_long {
             Some(Refusal::new(
                 Fault::Storage,
-                format!("the path is longer than the {PATH_BYTES_MAX} bytes Linux allows"),
+                format!("the path is longer than the {PATH_BYTES_MAX} bytes that Linux allows"),
             ))
         } else {
             None
@@ -121,9 +124,9 @@ impl Receiver {
         let dir = dir.ok_or(WireError::Unexpected("an entry is in a directory that is not open"))?;
         dir.pending += 1;
         // All entries below a path that is too long fail, and paths grow no further: a peer may nest directories without end.
-        let endless = dir.shown.as_bytes().len() > PATH_BYTES_MAX;
-        let shown = if endless { dir.shown.clone() } else { dir.shown.join(name) };
-        Ok((dir.path.join(name), shown, dir.state == DirState::Failed))
+        let endless = dir.display_path.as_bytes().len() > PATH_BYTES_MAX;
+        let display_path = if endless { dir.display_path.clone() } else { dir.display_path.join(name) };
+        Ok((dir.path.join(name), display_path, dir.state == DirState::Failed))
     }
 
     fn act(
@@ -169,8 +172,8 @@ impl Receiver {
             Offered::HardLink { to, path: source_path } => self.hard_link(id, path, to, &source_path)?,
             Offered::Special => {
                 if self.specials.len() < MISSES_NAMED_MAX {
-                    let shown = self.shown(id);
-                    self.specials.push(shown);
+                    let display_path = self.display_path(id);
+                    self.specials.push(display_path);
                 }
                 self.totals.special += 1;
                 self.settled(id, Outcome::Done);
@@ -189,7 +192,7 @@ impl Receiver {
             }
             None if self.failed_files.contains(&to) || self.failed_files.len() >= FAILED_FILES_MAX => {
                 // The entry of that name at the target is not the offered file.
-                let refusal = Refusal::new(Fault::Storage, "the file it is another name of did not arrive");
+                let refusal = Refusal::new(Fault::Storage, "the file that it is another name of did not arrive");
                 self.settled(id, Outcome::Failed(refusal));
                 return Ok(());
             }
@@ -210,8 +213,8 @@ impl Receiver {
 
     /// The path of another entry of the same source root, where roots keep their names.
     fn rooted_path(&self, id: u64, below: &RelPath) -> RelPath {
-        let shown = self.shown(id);
-        let first = shown.as_bytes().split(|b| *b == b'/').next().and_then(|n| Name::new(n).ok());
+        let display_path = self.display_path(id);
+        let first = display_path.as_bytes().split(|b| *b == b'/').next().and_then(|n| Name::new(n).ok());
         match first {
             Some(name) => self.target.path.join(&name).join_path(below),
             None => self.target.path.join_path(below),
@@ -219,10 +222,10 @@ impl Receiver {
     }
 
     /// The path of an entry in messages: the source root's name, and the path below the root.
-    pub(super) fn shown(&self, id: u64) -> RelPath {
+    pub(super) fn display_path(&self, id: u64) -> RelPath {
         let Some(entry) = self.unsettled.get(&id) else { return RelPath::root() };
         match self.dirs.get(&entry.parent) {
-            Some(dir) => dir.shown.join(&entry.name),
+            Some(dir) => dir.display_path.join(&entry.name),
             None => RelPath::root().join(&entry.name),
         }
     }
@@ -240,7 +243,7 @@ impl Receiver {
         let Some(dir) = self.dirs.remove(&id) else { return };
         self.dirs_finishing -= usize::from(dir.state == DirState::Finishing);
         if let Err(refusal) = result {
-            self.note_failure(dir.shown, refusal);
+            self.note_failure(dir.display_path, refusal);
         }
         self.child_done(dir.parent);
     }
@@ -263,8 +266,8 @@ impl Receiver {
                     let (path, mode, mtime) = (dir.path.clone(), dir.mode, dir.mtime);
                     let attributes = dir.attributes.take();
                     if let Some(offered) = dir.offered.take() {
-                        let shown = dir.shown.clone();
-                        self.actions.push_back(Action::NoteExtras { path: path.clone(), shown, offered });
+                        let display_path = dir.display_path.clone();
+                        self.actions.push_back(Action::NoteExtras { path: path.clone(), display_path, offered });
                     }
                     return self.actions.push_back(Action::FinishDir { id, path, mode, mtime, attributes });
                 }
@@ -282,12 +285,12 @@ impl Receiver {
 
     /// Settles an entry: counts it, reports it to the sender, and releases the links that waited for it.
     pub fn settled(&mut self, id: u64, outcome: Outcome) {
-        let shown = self.shown(id);
+        let display_path = self.display_path(id);
         let Some(entry) = self.unsettled.remove(&id) else { return };
         let size = entry.file.as_ref().map_or(0, |f| if f.size == UNKNOWN_SIZE { 0 } else { f.size });
         if entry.kind == EntryKind::File {
             self.files_settled += 1;
-            self.settled_files.settled(|| shown.clone(), size, &outcome);
+            self.settled_files.settled(|| display_path.clone(), size, &outcome);
         }
         match (&outcome, entry.kind) {
             (Outcome::Done, EntryKind::Dir) => self.totals.directories += 1,
@@ -307,7 +310,7 @@ impl Receiver {
                     self.failed_files.insert(id);
                 }
                 self.totals.failed += 1;
-                self.note_miss(shown, refusal.clone());
+                self.note_miss(display_path, refusal.clone());
             }
             (Outcome::Done, EntryKind::Other) => {}
         }
@@ -320,7 +323,7 @@ impl Receiver {
                     self.actions.push_back(Action::HardLink { id: link, path, to });
                 }
                 _ => {
-                    let refusal = Refusal::new(Fault::Storage, "the file it is another name of did not arrive");
+                    let refusal = Refusal::new(Fault::Storage, "the file that it is another name of did not arrive");
                     self.settled(link, Outcome::Failed(refusal));
                 }
             }

@@ -18,6 +18,6 @@ impl Sender {
 
     /// The file that was dealt last, if it is not settled.
     pub fn current(&self) -> Option<RelPath> {
-        self.items.get(&self.settled_files.latest).map(|item| self.shown(item))
+        self.items.get(&self.settled_files.latest).map(|item| self.display_path(item))
     }
 }

@@ -13,14 +13,18 @@ impl Sender {
     /// The message breaks the protocol.
     pub fn handle_frame(&mut self, frame: Frame) -> Result<(), WireError> {
         match frame {
-            Frame::Verdicts(verdicts) => verdicts.into_iter().try_for_each(|(id, verdict)| self.verdict(id, verdict)),
-            Frame::Outcomes(outcomes) => outcomes.into_iter().try_for_each(|(id, outcome)| self.outcome(id, outcome)),
-            Frame::Again(ranges) => ranges.into_iter().try_for_each(|range| self.again(range)),
+            Frame::Verdicts(verdicts) => {
+                verdicts.into_iter().try_for_each(|(id, verdict)| self.handle_verdict(id, verdict))
+            }
+            Frame::Outcomes(outcomes) => {
+                outcomes.into_iter().try_for_each(|(id, outcome)| self.handle_outcome(id, outcome))
+            }
+            Frame::Again(ranges) => ranges.into_iter().try_for_each(|range| self.handle_again(range)),
             Frame::Received(counts) => {
-                counts.into_iter().try_for_each(|(stream, records)| self.received(stream, records))
+                counts.into_iter().try_for_each(|(stream, records)| self.handle_received(stream, records))
             }
             Frame::Missed(misses) => {
-                misses.into_iter().for_each(|(path, refusal)| self.missed(path, refusal));
+                misses.into_iter().for_each(|(path, refusal)| self.note_miss(path, refusal));
                 Ok(())
             }
             Frame::Removing(removal) => {
@@ -42,7 +46,7 @@ impl Sender {
         }
     }
 
-    fn verdict(&mut self, id: u64, verdict: Verdict) -> Result<(), WireError> {
+    fn handle_verdict(&mut self, id: u64, verdict: Verdict) -> Result<(), WireError> {
         if id >= self.next_id {
             return Err(WireError::Unexpected("a verdict on an entry that was never offered"));
         }
@@ -76,7 +80,7 @@ impl Sender {
         Ok(())
     }
 
-    fn outcome(&mut self, id: u64, outcome: Outcome) -> Result<(), WireError> {
+    fn handle_outcome(&mut self, id: u64, outcome: Outcome) -> Result<(), WireError> {
         if id >= self.next_id {
             return Err(WireError::Unexpected("an outcome of an entry that was never offered"));
         }
@@ -85,7 +89,8 @@ impl Sender {
         };
         self.item_bytes -= item.cost;
         self.dirs.settled(id, item.parent);
-        let path = (self.settled_files.is_wanted() || matches!(outcome, Outcome::Failed(_))).then(|| self.shown(&item));
+        let path =
+            (self.settled_files.is_wanted() || matches!(outcome, Outcome::Failed(_))).then(|| self.display_path(&item));
         if let Some(file) = &item.file {
             self.progress.files_settled += 1;
             let size = if file.size == UNKNOWN_SIZE { 0 } else { file.size };
@@ -112,18 +117,18 @@ impl Sender {
             }
         }
         if let Outcome::Failed(refusal) = outcome {
-            self.missed(path.unwrap_or_default(), refusal);
+            self.note_miss(path.unwrap_or_default(), refusal);
         }
         Ok(())
     }
 
-    fn missed(&mut self, path: model::RelPath, refusal: Refusal) {
+    fn note_miss(&mut self, path: model::RelPath, refusal: Refusal) {
         if self.misses.len() < MISSES_NAMED_MAX {
             self.misses.push(Miss { path, refusal });
         }
     }
 
-    fn again(&mut self, (id, offset, len): (u64, u64, u64)) -> Result<(), WireError> {
+    fn handle_again(&mut self, (id, offset, len): (u64, u64, u64)) -> Result<(), WireError> {
         let Some(file) = self.items.get(&id).and_then(|i| i.file.as_ref()) else { return Ok(()) };
         if offset.checked_add(len).is_none_or(|end| end > file.size) {
             return Err(WireError::Invalid("a range to send again"));
@@ -137,7 +142,7 @@ impl Sender {
         Ok(())
     }
 
-    fn received(&mut self, stream: u32, records: u64) -> Result<(), WireError> {
+    fn handle_received(&mut self, stream: u32, records: u64) -> Result<(), WireError> {
         // A stream that was lost meanwhile has nothing left to acknowledge.
         let Some(state) = self.streams.get_mut(&stream) else { return Ok(()) };
         let newly = records.checked_sub(state.acknowledged).filter(|n| *n <= state.unacknowledged.len() as u64);

@@ -176,7 +176,7 @@ fn job_and_tool_frames() -> Vec<(&'static str, Vec<Frame>)> {
             Filter { include: false, pattern: "**".into() },
         ],
     };
-    let errand = DelegationOrder {
+    let delegation = DelegationOrder {
         order: order(Direction::Push, vec![at(b"there")], Options::default(), None),
         sources: vec![at(b"here"), NodePlace::Zero(Bytes(5))],
         to: HostPort { host: "dtn.example.org".into(), port: 7411 },
@@ -189,7 +189,7 @@ fn job_and_tool_frames() -> Vec<(&'static str, Vec<Frame>)> {
         v1::Change { limit_bit_s: Some(0), limit_for_s: None, streams: Some(3), paused: Some(true), cancel: true };
     let more = [
         Request::KeyFor { job: *b"fedcba9876543210", place: at(b"there"), delete: true },
-        Request::Carry(Box::new(errand)),
+        Request::Carry(Box::new(delegation)),
         Request::Jobs(None),
         Request::Jobs(Some(*b"fedcba9876543210")),
         Request::Change(*b"fedcba9876543210", change),

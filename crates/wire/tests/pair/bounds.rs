@@ -34,7 +34,7 @@ fn flat(dirs: u64) -> impl Iterator<Item = Step> {
 
 /// A hundred thousand entries by default: more than may be in flight. `make soak` (`PROPTEST_CASES`) runs the million.
 #[test]
-fn a_million_entries_in_bounded_state() {
+fn a_million_entries_take_bounded_state() {
     let dirs = if std::env::var_os("PROPTEST_CASES").is_some() { 10_000 } else { 1_000 };
     let all = dirs * 100 + 1;
     assert!(all > ENTRIES_IN_FLIGHT_MAX as u64, "too few entries to reach the bound");

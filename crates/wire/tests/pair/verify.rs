@@ -55,60 +55,62 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn node(&mut self, at: &RelPath, shown: &RelPath, node: &Node, siblings: &[Node]) {
+    fn node(&mut self, at: &RelPath, display_path: &RelPath, node: &Node, siblings: &[Node]) {
         let stored = self.pair.store.entries.get(at);
-        let missed = self.missed.contains(shown);
+        let missed = self.missed.contains(display_path);
         if let NodeKind::Dir(children) = &node.what {
             for child in children {
-                self.node(&at.join(&child.name), &shown.join(&child.name), child, children);
+                self.node(&at.join(&child.name), &display_path.join(&child.name), child, children);
             }
-            if self.unfinished.contains(shown) {
+            if self.unfinished.contains(display_path) {
                 self.arrived.directories += 1;
             } else if !missed {
                 self.arrived.directories += 1;
                 let finished = Some((mode_of(&node.name), mtime_of(&node.name)));
-                assert_eq!(stored, Some(&StoredEntry::Dir { finished }), "{shown}");
+                assert_eq!(stored, Some(&StoredEntry::Dir { finished }), "{display_path}");
             }
             return;
         }
         if matches!(node.what, NodeKind::Special) && !missed {
             self.arrived.special += 1;
-            assert_eq!(stored, None, "{shown}");
+            assert_eq!(stored, None, "{display_path}");
             return;
         }
         if missed {
             return;
         }
-        self.arrived_node(at, shown, node, siblings);
+        self.arrived_node(at, display_path, node, siblings);
     }
 
-    fn arrived_node(&mut self, at: &RelPath, shown: &RelPath, node: &Node, siblings: &[Node]) {
+    fn arrived_node(&mut self, at: &RelPath, display_path: &RelPath, node: &Node, siblings: &[Node]) {
         let stored = self.pair.store.entries.get(at);
         match &node.what {
             NodeKind::File(content) | NodeKind::Pipe(content) => {
                 let Some(StoredEntry::File { bytes, mode, mtime }) = stored else {
-                    panic!("{shown} did not arrive: {stored:?}")
+                    panic!("{display_path} did not arrive: {stored:?}")
                 };
-                assert!(*bytes == content.all(), "{shown} is not what it was");
-                assert_eq!((*mode, *mtime), (mode_of(&node.name), mtime_of(&node.name)), "{shown}");
+                assert!(*bytes == content.all(), "{display_path} is not what it was");
+                assert_eq!((*mode, *mtime), (mode_of(&node.name), mtime_of(&node.name)), "{display_path}");
                 self.arrived.files += 1;
                 self.arrived_bytes += content.len;
             }
             NodeKind::Symlink(target) => {
                 let link = StoredEntry::Symlink { target: target.clone(), mtime: mtime_of(&node.name) };
-                assert_eq!(stored, Some(&link), "{shown}");
+                assert_eq!(stored, Some(&link), "{display_path}");
                 self.arrived.links += 1;
             }
             NodeKind::HardLink(to) => {
                 let first = siblings.iter().find(|n| to.name().as_ref() == Some(&n.name));
-                let Some(NodeKind::File(content)) = first.map(|n| &n.what) else { panic!("{shown} links to no file") };
-                let Some(StoredEntry::File { bytes, .. }) = stored else {
-                    panic!("{shown} did not arrive: {stored:?}")
+                let Some(NodeKind::File(content)) = first.map(|n| &n.what) else {
+                    panic!("{display_path} links to no file")
                 };
-                assert!(*bytes == content.all(), "{shown} is not what it was");
+                let Some(StoredEntry::File { bytes, .. }) = stored else {
+                    panic!("{display_path} did not arrive: {stored:?}")
+                };
+                assert!(*bytes == content.all(), "{display_path} is not what it was");
                 self.arrived.links += 1;
             }
-            NodeKind::Unreadable => panic!("{shown} cannot have arrived"),
+            NodeKind::Unreadable => panic!("{display_path} cannot have arrived"),
             NodeKind::Dir(_) | NodeKind::Special => {}
         }
     }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-/// The maintainer of the package: as DEBFULLNAME and DEBEMAIL say, which Debian's own tools read too, or the authors.
+/// The maintainer of the package: from DEBFULLNAME and DEBEMAIL, which Debian's own tools read too, or else the authors.
 pub fn maintainer() -> String {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
     let name = variable("DEBFULLNAME").unwrap_or_else(|| "The authors of Longhaul".into());

@@ -17,13 +17,14 @@ use super::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PackageCompression {
     /// The best compression: for releases.
-    Hard,
+    Best,
     /// No compression: for tests.
     None,
 }
 
-/// The files of the package's control directory, with their modes.
-const SCRIPTS: [(&str, u32); 4] = [("postinst", 0o755), ("prerm", 0o755), ("postrm", 0o755), ("conffiles", 0o644)];
+/// The scripts and lists of the package's control directory, with their modes.
+const CONTROL_FILES: [(&str, u32); 4] =
+    [("postinst", 0o755), ("prerm", 0o755), ("postrm", 0o755), ("conffiles", 0o644)];
 
 fn files(options: &PackageOptions, generated: &GeneratedFiles) -> Result<Files> {
     let mut files = Files::new();
@@ -130,12 +131,12 @@ pub fn build(options: &PackageOptions, generated: &GeneratedFiles) -> Result<Pat
     }
     write_file(&root, "DEBIAN/control", 0o644, control(options, generated, &files, &architecture)?.as_bytes())?;
     write_file(&root, "DEBIAN/md5sums", 0o644, md5sums(&files).as_bytes())?;
-    for (name, mode) in SCRIPTS {
+    for (name, mode) in CONTROL_FILES {
         write_file(&root, &format!("DEBIAN/{name}"), mode, &repository_file(&format!("packaging/debian/{name}"))?)?;
     }
     fs::create_dir_all(&options.out)?;
     let package = options.out.join(format!("longhaul_{}_{architecture}.deb", options.version));
-    let compression = if options.compression == PackageCompression::Hard { "-Zxz" } else { "-Znone" };
+    let compression = if options.compression == PackageCompression::Best { "-Zxz" } else { "-Znone" };
     // No time is later than the epoch, and one thread compresses, so that the same input gives the same bytes.
     let out = Command::new("dpkg-deb")
         .args(["--build", "--root-owner-group", compression])

@@ -1,4 +1,4 @@
-//! The packages that a program needs of a Debian system: those of its shared libraries, with versions. `dpkg-shlibdeps` finds them if it is
+//! The Debian packages that a program depends on: those of its shared libraries, with versions. `dpkg-shlibdeps` finds them if it is
 //! installed. Otherwise the three libraries that a Rust program links are known here. Any other library is an error.
 
 use std::fs;

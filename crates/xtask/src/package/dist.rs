@@ -67,7 +67,7 @@ pub fn build(options: &PackageOptions, generated: &GeneratedFiles) -> Result<Pat
     fs::create_dir_all(&options.out)?;
     let path = options.out.join(format!("{name}.tar.gz"));
     let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-    let level = if options.compression == PackageCompression::Hard { Compression::best() } else { Compression::none() };
+    let level = if options.compression == PackageCompression::Best { Compression::best() } else { Compression::none() };
     let mut tar = tar::Builder::new(GzEncoder::new(file, level));
     for (below, (mode, bytes)) in files(generated)? {
         let mut header = tar::Header::new_gnu();

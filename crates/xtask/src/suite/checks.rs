@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::demo::repository;
 
-/// The checks of `cargo deny` that need no network. Advisories are checked apart: their database must be fetched.
+/// The checks of `cargo deny` that need no network. Advisories are checked separately: their database must be fetched.
 const DEPENDENCIES: [&str; 4] = ["check", "bans", "licenses", "sources"];
 
 /// `cargo fmt --check`.

@@ -13,8 +13,8 @@ use super::{Ending, Outcome, Request};
 const LAST_LINES: usize = 30;
 /// The number of slowest tests that the report shows.
 const SLOWEST: usize = 10;
-/// The words with which a test says that it was skipped, or could not judge what it measured.
-const NOT_DONE: [&str; 2] = ["SKIPPED", NOT_JUDGED];
+/// The words with which a test reports that it was skipped, or that the machine was too busy to judge what it measured.
+const REMARKS: [&str; 2] = ["SKIPPED", NOT_JUDGED];
 const NOT_JUDGED: &str = "NOT JUDGED";
 /// The number of slowest tests that the report shows of a program that exceeds its budget.
 const SLOWEST_OF_PART: usize = 5;
@@ -26,7 +26,7 @@ pub struct Conclusion {
     skipped: Vec<String>,
     budget: Budget,
     ran: Duration,
-    holds_budget: bool,
+    checks_budget: bool,
 }
 
 /// The time that the tests of one program took.
@@ -42,7 +42,7 @@ impl ProgramTimes {
     /// wall time depends on the other programs; its processor time does not.
     fn charged_time(&self, pool: Option<Pool>) -> (Duration, &'static str) {
         match pool {
-            Some(Pool::Computes) => (self.processor, "s of processor"),
+            Some(Pool::Computes) => (self.processor, "s of processor time"),
             _ => (self.took, "s"),
         }
     }
@@ -52,8 +52,8 @@ impl Conclusion {
     /// Makes the conclusion of a run. Budgets are checked if all tests were requested, on a machine that was not kept busy on purpose.
     pub fn new(outcomes: Vec<Outcome>, budget: Budget, ran: Duration, request: &Request) -> Conclusion {
         let skipped = outcomes.iter().flat_map(skipped_in).collect();
-        let holds_budget = request.filters.is_empty() && !request.unhurried;
-        Conclusion { outcomes, skipped, budget, ran, holds_budget }
+        let checks_budget = request.filters.is_empty() && !request.unhurried;
+        Conclusion { outcomes, skipped, budget, ran, checks_budget }
     }
 
     /// Adds checks that were skipped on this machine.
@@ -80,7 +80,8 @@ impl Conclusion {
             text.push_str(&failure(outcome));
         }
         if !self.skipped.is_empty() {
-            let _ = writeln!(text, "\n{} skipped or not judged, because this machine cannot:", self.skipped.len());
+            let count = self.skipped.len();
+            let _ = writeln!(text, "\n{count} skipped or not judged: this machine lacks something, or was too busy:");
             self.skipped.iter().for_each(|line| text.extend([line, "\n"]));
         }
         let failed = self.failed().count();
@@ -132,7 +133,7 @@ impl Conclusion {
     /// The programs that exceeded their budgets, with their slowest tests; empty if none did.
     fn over_budget(&self) -> String {
         let mut text = String::new();
-        for (part, sum) in self.parts().into_iter().filter(|_| self.holds_budget) {
+        for (part, sum) in self.parts().into_iter().filter(|_| self.checks_budget) {
             let row = self.budget.part.get(part);
             let budget = row.map_or(0, |row| row.seconds);
             let (spent, unit) = sum.charged_time(row.map(|row| row.pool));
@@ -157,7 +158,7 @@ fn slowest(mut outcomes: Vec<&Outcome>, count: usize) -> String {
     outcomes.sort_by_key(|outcome| Reverse(outcome.took));
     let rows = outcomes.iter().take(count).map(|outcome| {
         let (took, processor) = (outcome.took.as_secs_f64(), outcome.processor.as_secs_f64());
-        format!("{took:6.1} s, {processor:5.1} of processor: {}\n", outcome.test.title())
+        format!("{took:6.1} s, {processor:5.1} s of processor time: {}\n", outcome.test.title())
     });
     rows.collect()
 }
@@ -174,7 +175,7 @@ pub fn is_not_judged(outcome: &Outcome) -> bool {
 
 /// The lines of a test's output that report a skipped or unjudged part.
 fn skipped_in(outcome: &Outcome) -> Vec<String> {
-    let remark = |line: &str| NOT_DONE.iter().find_map(|word| Some(line[line.find(word)?..].to_owned()));
+    let remark = |line: &str| REMARKS.iter().find_map(|word| Some(line[line.find(word)?..].to_owned()));
     printed(outcome).lines().filter_map(remark).collect()
 }
 
@@ -190,8 +191,8 @@ fn failure(outcome: &Outcome) -> String {
     for line in &lines[lines.len().saturating_sub(LAST_LINES)..] {
         let _ = writeln!(text, "    {line}");
     }
-    let _ = writeln!(text, "  all of it: {}", outcome.output.display());
-    let _ = writeln!(text, "  just this: {}", outcome.test.alone);
+    let _ = writeln!(text, "  whole output: {}", outcome.output.display());
+    let _ = writeln!(text, "  only this test: {}", outcome.test.alone);
     text
 }
 

@@ -29,7 +29,7 @@ pub fn run(test: Test, output: PathBuf) -> Result<Outcome> {
     let mut child = command.spawn().with_context(|| format!("cannot run {}", test.program.display()))?;
     let has_ended = ends_within(&child, TEST_MAX)?;
     if !has_ended {
-        end_with_children(child.id());
+        kill_with_children(child.id());
     }
     let processor = processor_time(child.id());
     let status = child.wait()?;
@@ -72,7 +72,7 @@ fn ticks_of(stat: &str) -> Option<u64> {
 }
 
 /// Kills a process that hangs, with the nodes and clients that it started.
-fn end_with_children(pid: u32) {
+fn kill_with_children(pid: u32) {
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let of_threads = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
@@ -80,7 +80,7 @@ fn end_with_children(pid: u32) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         let _ = kill_process(pid, Signal::KILL);
     }
-    all.into_iter().for_each(end_with_children);
+    all.into_iter().for_each(kill_with_children);
 }
 
 fn pids(text: &str) -> Vec<u32> {
@@ -124,7 +124,7 @@ mod tests {
             }
         };
         assert!(!ends_within(&child, Duration::ZERO).unwrap());
-        end_with_children(child.id());
+        kill_with_children(child.id());
         assert!(!child.wait().unwrap().success());
         let deadline = Instant::now() + Duration::from_secs(60);
         while fs::read_to_string(format!("/proc/{grandchild}/stat")).is_ok_and(|stat| !stat.contains(") Z")) {

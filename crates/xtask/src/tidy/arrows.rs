@@ -18,8 +18,8 @@ pub const FLOORS: [&[&str]; 7] = [
     &["longhaul", "bench", "xtask", "examples"],
 ];
 
-/// Dependencies that the floors permit and the design does not, directly or through other crates.
-const NEVER: [(&str, &str, &str); 3] = [
+/// Dependencies that the floors permit but the design forbids, directly or through other crates: who links, what, and why not.
+const FORBIDDEN: [(&str, &str, &str); 3] = [
     ("hub", "engine", "the hub speaks HTTP to nodes"),
     ("watch", "engine", "the watch orders tests by the API of nodes"),
     ("lab", "engine", "the lab runs the binaries"),
@@ -90,7 +90,7 @@ fn judge(members: &[String], arrows: &[Arrow]) -> Vec<Breach> {
         };
         breaches.push(Breach::new(&manifest(linking), 0, what));
     }
-    for (from, to, why) in NEVER {
+    for (from, to, why) in FORBIDDEN {
         if reaches(arrows, from, to) {
             breaches.push(Breach::new(
                 &manifest(from),

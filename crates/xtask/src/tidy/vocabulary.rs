@@ -44,7 +44,7 @@ const CONVENTIONAL: [&str; 3] = ["Error", "Result", "Args"];
 const SAME_NAME_MAX: usize = 2;
 
 /// Picturesque names of modules, with what to write instead.
-const PICTURES: &[(&str, &str)] = &[
+const PICTURESQUE_NAMES: &[(&str, &str)] = &[
     ("hall", "admission_queue"),
     ("lounge", "idle_connections"),
     ("clerk", "metadata_worker"),
@@ -60,7 +60,7 @@ const PICTURES: &[(&str, &str)] = &[
 ];
 
 /// Phrases that need a second reading, with what to write instead.
-const RIDDLES: &[(&str, &str)] = &[
+const UNCLEAR_PHRASES: &[(&str, &str)] = &[
     ("is not to be had", "`is not available`, `cannot be reached`"),
     ("that does not read", "`that cannot be read`, `that is not valid JSON`"),
     ("does not read:", "`cannot be read:`"),
@@ -157,7 +157,7 @@ pub fn module_names(tree: &Tree) -> Result<Vec<Breach>> {
     let mut breaches = Vec::new();
     for source in &tree.sources {
         for part in source.path.trim_end_matches(".rs").split('/') {
-            if let Some((_, instead)) = PICTURES.iter().find(|(picture, _)| *picture == part) {
+            if let Some((_, instead)) = PICTURESQUE_NAMES.iter().find(|(picture, _)| *picture == part) {
                 breaches.push(Breach::new(&source.path, 0, format!("`{part}` is picturesque; write `{instead}`")));
             }
         }
@@ -168,21 +168,21 @@ pub fn module_names(tree: &Tree) -> Result<Vec<Breach>> {
 /// No comment, message or document has a phrase that needs a second reading.
 pub fn sentences(tree: &Tree) -> Result<Vec<Breach>> {
     let mut breaches = Vec::new();
-    // These files quote such phrases.
-    let is_free = |path: &str| {
+    // These files quote such phrases, so the rule does not read them.
+    let is_exempt = |path: &str| {
         path.ends_with("tidy/vocabulary.rs") || path.ends_with("CHANGELOG.md") || path.ends_with("CONTRIBUTING.md")
     };
     let texts = tree
         .files
         .iter()
-        .filter(|file| (file.path.ends_with(".rs") || file.path.ends_with(".md")) && !is_free(&file.path));
+        .filter(|file| (file.path.ends_with(".rs") || file.path.ends_with(".md")) && !is_exempt(&file.path));
     for file in texts {
         for (at, line) in String::from_utf8_lossy(&file.bytes).lines().enumerate() {
-            for (riddle, instead) in RIDDLES.iter().filter(|(riddle, _)| line.contains(riddle)) {
+            for (phrase, instead) in UNCLEAR_PHRASES.iter().filter(|(phrase, _)| line.contains(phrase)) {
                 breaches.push(Breach::new(
                     &file.path,
                     at + 1,
-                    format!("{riddle:?} needs a second reading; write {instead}"),
+                    format!("{phrase:?} needs a second reading; write {instead}"),
                 ));
             }
         }

@@ -102,15 +102,16 @@ fn with_token(claims: &Claims) -> Result<Access, Denied> {
 
 #[test]
 fn an_anonymous_client_gets_the_permits_for_anyone() {
-    let guest = policy().access(&client()).unwrap();
-    assert!(guest.is_anonymous() && may(&guest, Action::Read, "public/x") && !may(&guest, Action::Create, "inbox/x"));
-    assert_eq!(guest.holder(), "guest");
-    let denied = guest.allow(Action::Create, "public", true, &path("x")).unwrap_err();
+    let access = policy().access(&client()).unwrap();
+    assert!(access.is_anonymous() && may(&access, Action::Read, "public/x"));
+    assert!(!may(&access, Action::Create, "inbox/x"));
+    assert_eq!(access.holder(), "guest");
+    let denied = access.allow(Action::Create, "public", true, &path("x")).unwrap_err();
     assert!(denied.is_unauthenticated(), "{denied}");
     let near = PresentedCredentials::new("::ffff:192.0.2.1".parse().unwrap());
     assert!(may(&policy().access(&near).unwrap(), Action::Create, "inbox/x"));
-    let shut = PresentedCredentials::new("203.0.113.9".parse().unwrap());
-    let denied = policy().access(&shut).unwrap_err();
+    let elsewhere = PresentedCredentials::new("203.0.113.9".parse().unwrap());
+    let denied = policy().access(&elsewhere).unwrap_err();
     assert!(matches!(denied, Denied::Address(_)) && !denied.is_unauthenticated());
     assert_eq!(Policy::default().access(&client()), Err(Denied::NoKey));
 }
@@ -120,10 +121,10 @@ fn the_rights_of_anonymous_clients_add_to_those_of_rules() {
     let anonymous = PresentedCredentials { anonymous: Some(Rights::Read), ..client() };
     assert_eq!(Policy::default().access(&anonymous), Ok(Access::Anonymous(Rights::Read)));
     let near = PresentedCredentials { address: "192.0.2.1".parse().unwrap(), ..anonymous };
-    let guest = policy().access(&near).unwrap();
-    assert!(may(&guest, Action::Read, "anything/x") && may(&guest, Action::Create, "inbox/x"));
-    assert!(!may(&guest, Action::Create, "anything/x") && guest.may_see("anything"));
-    assert!(guest.prefix().is_root());
+    let access = policy().access(&near).unwrap();
+    assert!(may(&access, Action::Read, "anything/x") && may(&access, Action::Create, "inbox/x"));
+    assert!(!may(&access, Action::Create, "anything/x") && access.may_see("anything"));
+    assert!(access.prefix().is_root());
 }
 
 #[test]
@@ -257,11 +258,11 @@ fn made(policy: &Policy, client: &PresentedCredentials<'_>, at: &str, activities
     let access = policy.access(client).unwrap();
     let (export, below) = at.split_once('/').unwrap_or((at, ""));
     let (path, issuer, now) = (path(below), client.claims.map(|claims| claims.issuer.as_str()), 10);
-    let birth =
+    let context =
         MacaroonContext { access: &access, issuer, export, writable: true, path: &path, location: "l", uuid: "u", now };
     let request = format!(r#"{{"caveats":["activity:{activities}"],"validity":"PT1M"}}"#);
     let request = MacaroonRequest::parse(request.as_bytes(), 60).unwrap();
-    let issued = crate::macaroon::issue(&[7; 32], &birth, &request).unwrap();
+    let issued = crate::macaroon::issue(&[7; 32], &context, &request).unwrap();
     crate::macaroon::verify(&[7; 32], &issued.text, now).unwrap()
 }
 

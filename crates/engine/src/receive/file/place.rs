@@ -8,12 +8,12 @@ use store::{Finish, Sink};
 use wire::frame::Outcome;
 use wire::receiver::Complete;
 
-use super::{CommitGate, Incoming, Receiving, Sinks};
+use super::{CommitGate, FileJob, Incoming, Receiving};
 use crate::error::Error;
 
 impl Incoming {
     /// Reads a file back that a lost mover had open: the blocks that it wrote may have been only in the memory of its host.
-    fn verify_all(&self, sinks: &impl Sinks, complete: &Complete, sink: &dyn Sink) -> Result<(), PutError> {
+    fn verify_all(&self, job: &impl FileJob, complete: &Complete, sink: &dyn Sink) -> Result<(), PutError> {
         let expected: Vec<Digest> = complete
             .sum
             .map(|sum| Digest::crc32c(sum.crc32c))
@@ -22,7 +22,7 @@ impl Incoming {
             .collect();
         let algorithms: Vec<Algorithm> = expected.iter().map(Digest::algorithm).collect();
         let path = &self.wanted.path;
-        let _busy = sinks.busy_with(format!("reading {path} back: a mover was lost that had it open"));
+        let _busy = job.busy_with(format!("reading {path} back: a mover was lost that had it open"));
         sink.drop_cache();
         let source = sink.as_source()?;
         let found = digest::of_unfinished(&*source, path, &algorithms, complete.size)?;
@@ -30,14 +30,14 @@ impl Incoming {
             return Ok(());
         }
         let reason = format!(
-            "{path}: something that a mover had written is not there: it was lost with its host; what is there is kept, and the rest is sent again"
+            "{path}: blocks that a mover had written were lost with its host; the other blocks are kept, and the lost ones are sent again"
         );
         // The fault of a broken path: another attempt helps.
         Err(PutError::Lost(Refusal::new(Fault::Path, reason)))
     }
 
     /// Compares the digests that need the whole file in order. One that was not fed in order is read back.
-    fn verify(&self, sinks: &impl Sinks, complete: &Complete, sink: &dyn Sink) -> Result<(), Refusal> {
+    fn verify(&self, job: &impl FileJob, complete: &Complete, sink: &dyn Sink) -> Result<(), Refusal> {
         if complete.serial.is_empty() {
             return Ok(());
         }
@@ -47,7 +47,7 @@ impl Incoming {
             Some(digests) => digests,
             None => {
                 let algorithms: Vec<Algorithm> = complete.serial.iter().map(|d| d.algorithm()).collect();
-                let _busy = sinks.busy_with(format!("reading {} back for its digests", self.wanted.path));
+                let _busy = job.busy_with(format!("reading {} back for its digests", self.wanted.path));
                 let source = sink.as_source().map_err(storage)?;
                 digest::of_unfinished(&*source, &self.wanted.path, &algorithms, complete.size).map_err(storage)?
             }
@@ -55,7 +55,8 @@ impl Incoming {
         match complete.serial.iter().find(|theirs| !ours.contains(theirs)) {
             None => Ok(()),
             Some(theirs) => {
-                let reason = format!("{}: its {theirs} at the source is not that of what arrived", self.wanted.path);
+                let reason =
+                    format!("{}: the source has {theirs}; the data that arrived have another digest", self.wanted.path);
                 Err(Refusal::new(Fault::Integrity, reason))
             }
         }

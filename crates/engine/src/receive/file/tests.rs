@@ -34,7 +34,7 @@ impl Default for OneFile {
     }
 }
 
-impl Sinks for OneFile {
+impl FileJob for OneFile {
     fn store(&self) -> &dyn Store {
         &self.store
     }
@@ -51,7 +51,7 @@ impl Sinks for OneFile {
         Some(path.clone())
     }
 
-    fn opening(&self, _: &RelPath) {
+    fn before_unfinished_file(&self, _: &RelPath) {
         self.opened.set(self.opened.get() + 1);
     }
 
@@ -74,7 +74,7 @@ impl Sinks for OneFile {
 
 const HALF: u64 = 4;
 
-fn incoming(sinks: &OneFile) -> Incoming {
+fn incoming(job: &OneFile) -> Incoming {
     let mtime = Timestamp { seconds: 1, nanos: 0 };
     let path = RelPath::parse(b"f").unwrap();
     let wanted = Wanted {
@@ -86,37 +86,37 @@ fn incoming(sinks: &OneFile) -> Incoming {
         attributes: None,
         compare_by: model::Algorithm::Crc32c,
     };
-    Incoming::new(sinks, wanted, None, None)
+    Incoming::new(job, wanted, None, None)
 }
 
-fn write_block(incoming: &Incoming, sinks: &OneFile, offset: u64, bytes: &[u8]) -> Stored {
+fn write_block(incoming: &Incoming, job: &OneFile, offset: u64, bytes: &[u8]) -> Stored {
     let sum = BlockSum::of(bytes, false);
     let len = bytes.len() as u64;
     let part = Part { file: 1, offset, len, crc32c: sum.crc32c, hole: false, whole: false };
-    incoming.take(sinks, &part, Payload::Bytes(bytes), sum, || Ok(Stored::Open)).unwrap().unwrap()
+    incoming.take(job, &part, Payload::Bytes(bytes), sum, || Ok(Stored::Open)).unwrap().unwrap()
 }
 
 #[test]
 fn blocks_of_any_order_go_to_one_unfinished_file() {
-    let sinks = OneFile::default();
-    let file = incoming(&sinks);
-    assert_eq!(sinks.opened.get(), 0, "nothing is made before the first block");
-    assert_eq!(write_block(&file, &sinks, HALF, b"efgh"), Stored::Open);
-    assert_eq!(write_block(&file, &sinks, 0, b"abcd"), Stored::Open);
-    assert_eq!(sinks.opened.get(), 1);
+    let job = OneFile::default();
+    let file = incoming(&job);
+    assert_eq!(job.opened.get(), 0, "nothing is made before the first block");
+    assert_eq!(write_block(&file, &job, HALF, b"efgh"), Stored::Open);
+    assert_eq!(write_block(&file, &job, 0, b"abcd"), Stored::Open);
+    assert_eq!(job.opened.get(), 1);
     let mut read = [0; 8];
-    let source = file.sink(&sinks).unwrap().as_source().unwrap();
+    let source = file.sink(&job).unwrap().as_source().unwrap();
     source.read_at(&mut read, 0).unwrap();
     assert_eq!(&read, b"abcdefgh");
 }
 
 #[test]
 fn a_file_that_is_kept_takes_no_more_blocks() {
-    let sinks = OneFile::default();
-    let file = incoming(&sinks);
-    write_block(&file, &sinks, 0, b"abcd");
-    file.keep(&sinks);
-    assert_eq!(write_block(&file, &sinks, HALF, b"efgh"), Stored::Unwanted);
-    assert!(file.location(&sinks).unwrap().is_none(), "a mover gets no location");
-    assert_eq!(sinks.opened.get(), 1, "a late block does not make it anew");
+    let job = OneFile::default();
+    let file = incoming(&job);
+    write_block(&file, &job, 0, b"abcd");
+    file.keep(&job);
+    assert_eq!(write_block(&file, &job, HALF, b"efgh"), Stored::Unwanted);
+    assert!(file.location(&job).unwrap().is_none(), "a mover gets no location");
+    assert_eq!(job.opened.get(), 1, "a late block does not make it anew");
 }

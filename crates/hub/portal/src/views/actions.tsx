@@ -2,7 +2,7 @@ import { get } from "../api";
 import { useLive } from "../live";
 import { Table, Title, Trouble } from "../parts";
 import { parts } from "../router";
-import { name, time } from "../shown";
+import { name, time } from "../format";
 
 interface Action {
   number: number;

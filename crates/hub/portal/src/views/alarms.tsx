@@ -1,7 +1,7 @@
 import { post } from "../api";
 import { useAction } from "../live";
 import { Table, Trouble } from "../parts";
-import { name, time } from "../shown";
+import { name, time } from "../format";
 
 export interface Alarm {
   id: number;
@@ -33,7 +33,7 @@ export const pathPage = (from: string, to: string): string => `/watch/${encodeUR
 export function AlarmTable({ alarms, caption, again }: { alarms: Alarm[]; caption: string; again: () => void }) {
   const { problem, act } = useAction();
   if (alarms.length === 0) return <p>Nothing is wrong.</p>;
-  const seen = (alarm: Alarm) => act(() => post(`/api/v1/watch/alarms/${alarm.id}/acknowledgement`, { by: "", note: "" }).then(again));
+  const acknowledge = (alarm: Alarm) => act(() => post(`/api/v1/watch/alarms/${alarm.id}/acknowledgement`, { by: "", note: "" }).then(again));
   return (
     <>
       <Table caption={caption} head={["Severity", "Path", "What", "Where", "Since", "Evidence", "What to do", "Seen"]}>
@@ -48,7 +48,7 @@ export function AlarmTable({ alarms, caption, again }: { alarms: Alarm[]; captio
             <td>{alarm.remedy && name(alarm.remedy)}</td>
             <td>
               {alarm.acknowledged ? `by ${name(alarm.acknowledged.by)}` : alarm.ended === undefined && (
-                <button type="button" class="link" aria-label={`I have seen it: alarm ${alarm.id}`} onClick={() => seen(alarm)}>I have seen it</button>
+                <button type="button" class="link" aria-label={`I have seen it: alarm ${alarm.id}`} onClick={() => acknowledge(alarm)}>I have seen it</button>
               )}
             </td>
           </tr>

@@ -1,4 +1,4 @@
-import { name } from "../shown";
+import { name } from "../format";
 
 /** An endpoint, and one of its URLs. */
 export interface Place {

@@ -4,7 +4,7 @@ import { get, post, type Problem } from "../api";
 import { useLive } from "../live";
 import { State, Table, Title, Trouble } from "../parts";
 import { go, parts } from "../router";
-import { bytes, count, name, percent, rate, time } from "../shown";
+import { bytes, count, name, percent, rate, time } from "../format";
 
 const PAGE = 100;
 
@@ -107,7 +107,7 @@ function Names({ scope }: { scope: string }) {
   const path = `/api/v1/data?${parameters}`;
   const { value, problem } = useLive(() => get<DataList>(path), 10, path);
   const here = `/data/${encodeURIComponent(scope)}`;
-  const with_ = (change: Record<string, string | undefined>) => {
+  const addressWith = (change: Record<string, string | undefined>) => {
     const to = new URLSearchParams(query);
     Object.entries(change).forEach(([word, text]) => (text === undefined || text === "" ? to.delete(word) : to.set(word, text)));
     return `${here}?${to}`;
@@ -115,11 +115,11 @@ function Names({ scope }: { scope: string }) {
   return (
     <>
       <Title text={`Data of ${name(scope)}`} />
-      <form class="bar" onSubmit={(event) => { event.preventDefault(); go(with_({ name: like, after: undefined })); }}>
+      <form class="bar" onSubmit={(event) => { event.preventDefault(); go(addressWith({ name: like, after: undefined })); }}>
         <label>Name, with * for anything <input value={like} onInput={(event) => setLike(event.currentTarget.value)} /></label>
         <label>
           Kind{" "}
-          <select value={kind} onChange={(event) => go(with_({ kind: event.currentTarget.value, after: undefined }))}>
+          <select value={kind} onChange={(event) => go(addressWith({ kind: event.currentTarget.value, after: undefined }))}>
             {["dataset", "container", "file", "all"].map((word) => <option key={word}>{word}</option>)}
           </select>
         </label>
@@ -142,8 +142,8 @@ function Names({ scope }: { scope: string }) {
         </Table>
       )}
       <p class="bar">
-        {query.get("after") && <a href={with_({ after: undefined })}>First</a>}
-        {value?.next !== undefined && <a href={with_({ after: value.next })}>More</a>}
+        {query.get("after") && <a href={addressWith({ after: undefined })}>First</a>}
+        {value?.next !== undefined && <a href={addressWith({ after: value.next })}>More</a>}
         <a href={path} download="data.json">As JSON</a>
       </p>
     </>

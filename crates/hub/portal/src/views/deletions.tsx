@@ -4,7 +4,7 @@ import { useEffect } from "preact/hooks";
 import { get, post, remove } from "../api";
 import { useAction, useLive } from "../live";
 import { Table, Trouble } from "../parts";
-import { name, time } from "../shown";
+import { name, time } from "../format";
 
 interface Deletion {
   id: string;
@@ -15,12 +15,12 @@ interface Deletion {
 }
 
 /** Counts deletions and undone deletions on this page, so that the list is read again. */
-const turns = signal(0);
+const changeCount = signal(0);
 
 /** Deletes a file or folder; this can be undone for a week. */
 export async function deleteEntry(at: string): Promise<void> {
   await post<Deletion>("/api/v1/deletions", { at });
-  turns.value += 1;
+  changeCount.value += 1;
 }
 
 /** The deleted files and folders, each with a button to take it back. */
@@ -28,10 +28,10 @@ export function Deletions() {
   const { value, problem, again } = useLive(() => get<{ deletions: Deletion[] }>("/api/v1/deletions"), 60, "deletions");
   const action = useAction();
   useEffect(() => {
-    if (turns.value > 0) again();
-  }, [turns.value]);
+    if (changeCount.value > 0) again();
+  }, [changeCount.value]);
   if (!value || value.deletions.length === 0) return <Trouble problem={problem} />;
-  const takeBack = (id: string) => action.act(() => remove(`/api/v1/deletions/${id}`).then(() => { turns.value += 1; }));
+  const takeBack = (id: string) => action.act(() => remove(`/api/v1/deletions/${id}`).then(() => { changeCount.value += 1; }));
   return (
     <>
       <Table caption="Deleted, and still there for a week" head={["What", "By", "When", "Until", "Undo"]}>

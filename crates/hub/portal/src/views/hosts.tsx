@@ -1,7 +1,7 @@
 import { get, type Collaboration } from "../api";
 import { useLive } from "../live";
 import { Table, Title, Trouble } from "../parts";
-import { name } from "../shown";
+import { name } from "../format";
 
 interface Finding {
   id: string;

@@ -3,7 +3,7 @@ import coast from "virtual:coast";
 import { get, type Collaboration, type QueueLine } from "../api";
 import { useLive } from "../live";
 import { Table, Title, Trouble } from "../parts";
-import { count, name, rate } from "../shown";
+import { count, name, rate } from "../format";
 import { Health, pathPage } from "./alarms";
 
 /** A point of the map, in tenths of a degree from the date line and the north pole. */

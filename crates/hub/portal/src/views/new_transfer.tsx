@@ -4,7 +4,7 @@ import { get, post, type Collaboration, type Estimate, type Job } from "../api";
 import { useAction, useLive } from "../live";
 import { Title, Trouble } from "../parts";
 import { go } from "../router";
-import { bytes, duration, name, rate } from "../shown";
+import { bytes, duration, name, rate } from "../format";
 
 /** A source or a target: an endpoint and a path, or a URL. */
 interface At {

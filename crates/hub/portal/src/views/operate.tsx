@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { get, put, remove, type Collaboration } from "../api";
 import { useAction, useLive } from "../live";
 import { State, Table, Title, Trouble } from "../parts";
-import { name, rate } from "../shown";
+import { name, rate } from "../format";
 
 type Change = (what: () => Promise<unknown>) => Promise<void>;
 

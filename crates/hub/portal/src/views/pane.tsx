@@ -6,7 +6,7 @@ import { useAction } from "../live";
 import { Trouble } from "../parts";
 import { go } from "../router";
 import { Rows } from "../rows";
-import { bytes, count, name, time } from "../shown";
+import { bytes, count, name, time } from "../format";
 import { filesOf, type Upload } from "../uploads";
 import { Crumbs, type Place } from "./crumbs";
 import { deleteEntry } from "./deletions";
@@ -54,13 +54,13 @@ export function Pane({ side, at, other, places, look }: PaneProps) {
   const action = useAction();
   const [wanted, setWanted] = useState("");
   const [marked, setMarked] = useState<Set<string>>(new Set());
-  const [seen, setSeen] = useState<FolderEntry>();
+  const [previewed, setPreviewed] = useState<FolderEntry>();
   const [shared, setShared] = useState<string>();
   const [uploads, setUploads] = useState<Upload[]>([]);
   useEffect(() => {
     setMarked(new Set());
     setWanted("");
-    setSeen(undefined);
+    setPreviewed(undefined);
     setShared(undefined);
   }, [at]);
   const all = folder?.entries ?? [];
@@ -125,7 +125,7 @@ export function Pane({ side, at, other, places, look }: PaneProps) {
             head={["Name", "Size", "Changed", "File"]}
             count={found.length}
             row={(index) => (
-              <Entry entry={found[index]!} isMarked={marked.has(found[index]!.href)} onMark={mark} onOpen={(entry) => look(side, `${at}${entry.href}/`)} onFetch={fetchFile} onLook={setSeen} onDrag={onDrag} />
+              <Entry entry={found[index]!} isMarked={marked.has(found[index]!.href)} onMark={mark} onOpen={(entry) => look(side, `${at}${entry.href}/`)} onFetch={fetchFile} onLook={setPreviewed} onDrag={onDrag} />
             )}
           />
           <p>
@@ -133,7 +133,7 @@ export function Pane({ side, at, other, places, look }: PaneProps) {
             {chosen.length > 0 && `; ${count(chosen.length)} marked, ${bytes(chosen.reduce((sum, entry) => sum + entry.bytes, 0))} in files`}{" "}
             <button type="button" class="link" aria-label={`${label} as CSV`} onClick={() => save("folder.csv", "text/csv", folderCsv(all))}>CSV</button>
           </p>
-          {seen && <Preview at={at} entry={seen} onClose={() => setSeen(undefined)} />}
+          {previewed && <Preview at={at} entry={previewed} onClose={() => setPreviewed(undefined)} />}
         </>
       )}
     </section>
@@ -169,12 +169,12 @@ function Changes({ at, chosen, act, onDelete, onShare, onUpload }: ChangesProps)
     onUpload([...(input.files ?? [])].map((file) => ({ path: file.webkitRelativePath || file.name, file })));
     input.value = "";
   };
-  const named = (what: (path: string) => Promise<unknown>) => act(() => what(at + encodeURIComponent(text.trim()))).then(() => setText(""));
+  const withNewName = (what: (path: string) => Promise<unknown>) => act(() => what(at + encodeURIComponent(text.trim()))).then(() => setText(""));
   return (
     <div class="bar">
       <label>New name <input value={text} onInput={(event) => setText(event.currentTarget.value)} size={16} /></label>
-      <button type="button" disabled={text.trim() === ""} onClick={() => named((path) => post("/api/v1/folders", { at: `${path}/` }))}>Make folder</button>
-      <button type="button" disabled={chosen.length !== 1 || text.trim() === ""} onClick={() => named((path) => post("/api/v1/renames", { from: at + one!.href, to: path }))}>Rename</button>
+      <button type="button" disabled={text.trim() === ""} onClick={() => withNewName((path) => post("/api/v1/folders", { at: `${path}/` }))}>Make folder</button>
+      <button type="button" disabled={chosen.length !== 1 || text.trim() === ""} onClick={() => withNewName((path) => post("/api/v1/renames", { from: at + one!.href, to: path }))}>Rename</button>
       <button type="button" disabled={chosen.length === 0} onClick={onDelete}>Delete {count(chosen.length)}</button>
       <button type="button" disabled={chosen.length > 1} onClick={() => onShare(one ? at + one.href + (one.is_folder ? "/" : "") : at)}>{one ? "Share it" : "Share the folder"}</button>
       <button type="button" onClick={() => files.current?.click()}>Upload files</button>

@@ -5,10 +5,10 @@ import { Chart } from "../chart";
 import { useAction, useLive } from "../live";
 import { Table, Title, Trouble } from "../parts";
 import { parts } from "../router";
-import { duration, name, percentOf, rate, time } from "../shown";
+import { duration, name, percentOf, rate, time } from "../format";
 import { AlarmTable, Health, type Alarm } from "./alarms";
 
-interface Explained {
+interface DirectionReport {
   health: string;
   expectation: { rate_bit_s?: number; bound_by?: string; terms: { name: string; rate_bit_s: number; text: string }[]; loss_allowed?: number };
   throughput_bit_s?: number;
@@ -23,8 +23,8 @@ interface Why {
   from: string;
   to: string;
   rtt_s?: number;
-  forward: Explained;
-  reverse: Explained;
+  forward: DirectionReport;
+  reverse: DirectionReport;
   alarms: Alarm[];
   tests: string[];
   annotations: { at: string; text: string; place: string; by?: string }[];
@@ -72,7 +72,7 @@ export function Path({ from, to }: { from: string; to: string }) {
   );
 }
 
-function Direction({ word, of }: { word: string; of: Explained }) {
+function Direction({ word, of }: { word: string; of: DirectionReport }) {
   const { expectation } = of;
   return (
     <tr>

@@ -2,7 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 
 import { post, Problem, type FolderEntry } from "../api";
 import { Trouble } from "../parts";
-import { bytes, name } from "../shown";
+import { bytes, name } from "../format";
 import { fitsHeader, hdf5Header } from "../headers";
 
 /** The bytes of a file that are read for a preview. */

@@ -1,7 +1,7 @@
 import { get, type QueueLine } from "../api";
 import { useLive } from "../live";
 import { Table, Title, Trouble } from "../parts";
-import { bytes, count, name, rate, time } from "../shown";
+import { bytes, count, name, rate, time } from "../format";
 
 interface PromisedQueue extends QueueLine {
   deadline?: string;

@@ -1,7 +1,7 @@
 import { get, type QueueLine, type Share } from "../api";
 import { useLive } from "../live";
 import { Table, Title, Trouble } from "../parts";
-import { bytes, count, name, percent, rate } from "../shown";
+import { bytes, count, name, percent, rate } from "../format";
 
 /** The shares of the links, and the queues with the reason why each waits. */
 export function Queue() {

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { post } from "../api";
 import { useAction } from "../live";
 import { Trouble } from "../parts";
-import { name, time } from "../shown";
+import { name, time } from "../format";
 
 export interface ShareLink {
   id: string;

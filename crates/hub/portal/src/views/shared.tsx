@@ -4,7 +4,7 @@ import { post, type FolderEntry, type Problem } from "../api";
 import { useAction } from "../live";
 import { Title, Trouble } from "../parts";
 import { Rows } from "../rows";
-import { bytes, count, name, percent, time } from "../shown";
+import { bytes, count, name, percent, time } from "../format";
 import { linkOf, put } from "../uploads";
 
 interface SharedContent {

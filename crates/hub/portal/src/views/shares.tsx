@@ -1,7 +1,7 @@
 import { get, remove } from "../api";
 import { useAction, useLive } from "../live";
 import { Table, Title, Trouble } from "../parts";
-import { count, name, time } from "../shown";
+import { count, name, time } from "../format";
 import type { ShareLink } from "./share_form";
 
 /** The share links, for people without an account, each with a button to end it. */

@@ -2,7 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 
 import { get, Problem, signIn, type WhoAmI } from "../api";
 import { Title, Trouble } from "../parts";
-import { name } from "../shown";
+import { name } from "../format";
 
 /** The key under which the page is stored that a reader wanted before signing in at a provider. */
 const PLACE = "longhaul-place";

@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { get, post, put, type Problem, type WhoAmI } from "../api";
 import { may } from "../app";
 import { Table, Title, Trouble } from "../parts";
-import { name, time } from "../shown";
+import { name, time } from "../format";
 
 interface Question {
   name: string;
@@ -51,9 +51,9 @@ export function Sites({ who, site }: { who: WhoAmI; site?: string }) {
     get<{ questions: Question[] }>("/api/v1/plan/questions").then((answer) => setQuestions(answer.questions), setProblem);
     get<Catalogue>("/api/v1/plan/sites").then(setCatalogue, setProblem);
   }, []);
-  const act = (asked: Promise<Catalogue>) => {
+  const act = (request: Promise<Catalogue>) => {
     setProblem(undefined);
-    asked.then(setCatalogue, setProblem);
+    request.then(setCatalogue, setProblem);
   };
   const record = catalogue?.sites.find((one) => one.site === site);
   if (site !== undefined) {
@@ -123,7 +123,7 @@ interface RecordProps {
   site: string;
   record?: Site;
   questions: Question[];
-  act: (asked: Promise<Catalogue>) => void;
+  act: (request: Promise<Catalogue>) => void;
 }
 
 /** The questionnaire of one site: a form on the screen, a list of questions with lines on paper. */
@@ -173,7 +173,7 @@ function Field({ question, value }: { question: Question; value: string }) {
   return <span><input name={field} defaultValue={value} inputMode={mode} maxLength={1000} /> {unit}</span>;
 }
 
-function RoundForm({ act }: { act: (asked: Promise<Catalogue>) => void }) {
+function RoundForm({ act }: { act: (request: Promise<Catalogue>) => void }) {
   const begin = (event: Event) => {
     event.preventDefault();
     const form = new FormData(event.target as HTMLFormElement);

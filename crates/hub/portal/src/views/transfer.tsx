@@ -5,7 +5,7 @@ import { Chart } from "../chart";
 import { useAction, useLive } from "../live";
 import { State, Table, Title, Trouble } from "../parts";
 import { go, parts } from "../router";
-import { bytes, count, duration, name, percent, rate, time } from "../shown";
+import { bytes, count, duration, name, percent, rate, time } from "../format";
 
 const PAGE = 200;
 /** The interval over which the shown rate is averaged, seconds: long enough that a pause of one file hardly shows. */
@@ -51,7 +51,7 @@ export function Transfer({ id }: { id: string }) {
       {value && (
         <>
           <Summary job={value} speed={speed} />
-          {value.ended === undefined && why.value?.[0] && <Holding why={why.value[0]} />}
+          {value.ended === undefined && why.value?.[0] && <WaitReason why={why.value[0]} />}
           {value.limited_by && <Verdict limit={value.limited_by} />}
           {speed.samples.length > 2 && speed.samples.some((sample) => sample.bitS > 0) && <Rates samples={speed.samples} />}
           {moving.length > 0 && <Moving transfers={moving} />}
@@ -243,7 +243,7 @@ function expected(leftBytes: number, { bitS, leastBitS, mostBitS }: Speed): stri
 }
 
 /** What a job waits for, in the words of the hub. */
-function Holding({ why }: { why: Why }) {
+function WaitReason({ why }: { why: Why }) {
   return (
     <section aria-label="What it waits for" class="holding">
       <p>{why.constraint.text}</p>

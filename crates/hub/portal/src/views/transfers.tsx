@@ -4,7 +4,7 @@ import { get, type Job, type Jobs, type WhoAmI } from "../api";
 import { useLive } from "../live";
 import { State, Table, Title, Trouble } from "../parts";
 import { go, parts } from "../router";
-import { bytes, count, name, percent, time } from "../shown";
+import { bytes, count, name, percent, time } from "../format";
 
 const PAGE = 100;
 
@@ -16,7 +16,7 @@ export function Transfers({ who }: { who: WhoAmI }) {
   const path = `/api/v1/jobs?limit=${PAGE}${isAll ? "" : `&owner=${encodeURIComponent(who.owner)}`}${before ? `&before=${encodeURIComponent(before)}` : ""}`;
   const { value, problem } = useLive(() => get<Jobs>(path), 2, path);
   const [wanted, setWanted] = useState("");
-  const at = (change: Record<string, string | undefined>) => {
+  const addressWith = (change: Record<string, string | undefined>) => {
     const to = new URLSearchParams(query);
     Object.entries(change).forEach(([word, text]) => (text === undefined ? to.delete(word) : to.set(word, text)));
     return `/transfers?${to}`;
@@ -28,7 +28,7 @@ export function Transfers({ who }: { who: WhoAmI }) {
       </Title>
       <form class="bar" onSubmit={(event) => { event.preventDefault(); if (wanted.trim()) go(`/transfers/${encodeURIComponent(wanted.trim())}`); }}>
         <label>
-          <input type="checkbox" checked={isAll} onChange={() => go(at({ of: isAll ? undefined : "all", before: undefined }))} /> also of others
+          <input type="checkbox" checked={isAll} onChange={() => go(addressWith({ of: isAll ? undefined : "all", before: undefined }))} /> also of others
         </label>
         <label>
           Open by id <input value={wanted} onInput={(event) => setWanted(event.currentTarget.value)} size={38} />
@@ -43,8 +43,8 @@ export function Transfers({ who }: { who: WhoAmI }) {
         </Table>
       )}
       <p class="bar">
-        {before && <a href={at({ before: undefined })}>Newest</a>}
-        {value?.next !== undefined && <a href={at({ before: String(value.next) })}>Older</a>}
+        {before && <a href={addressWith({ before: undefined })}>Newest</a>}
+        {value?.next !== undefined && <a href={addressWith({ before: String(value.next) })}>Older</a>}
         <a href={path} download="transfers.json">As JSON</a>
       </p>
     </>

@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 
 import { post, type Problem } from "../api";
 import { Trouble } from "../parts";
-import { bytes, count, duration, name, percent, rate } from "../shown";
+import { bytes, count, duration, name, percent, rate } from "../format";
 import { escaped, linkOf, makeFolders, put, type Upload } from "../uploads";
 
 /** The number of files that are sent at once: one connection cannot use the whole rate of a long path. */

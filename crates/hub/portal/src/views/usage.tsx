@@ -1,7 +1,7 @@
 import { get } from "../api";
 import { useLive } from "../live";
 import { Table, Title, Trouble } from "../parts";
-import { bytes, count, name, percent } from "../shown";
+import { bytes, count, name, percent } from "../format";
 
 interface StorageUse {
   endpoint: string;

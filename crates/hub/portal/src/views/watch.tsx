@@ -2,18 +2,18 @@ import { get } from "../api";
 import { useLive } from "../live";
 import { Table, Title, Trouble } from "../parts";
 import { parts } from "../router";
-import { bytes, count, name, percentOf, rate, time } from "../shown";
+import { bytes, count, name, percentOf, rate, time } from "../format";
 import { AlarmTable, Health, pathPage, type Alarm } from "./alarms";
 import { Path } from "./path";
 
-interface Half {
+interface DirectionHealth {
   health: string;
   text: string;
 }
 
 interface Grid {
   names: string[];
-  cells: { from: string; to: string; test: string; forward: Half; reverse: Half }[];
+  cells: { from: string; to: string; test: string; forward: DirectionHealth; reverse: DirectionHealth }[];
 }
 
 const TESTS = ["latency", "throughput", "path"];
@@ -63,8 +63,8 @@ function Paths() {
 /** A grid of the paths from the endpoint of the row to that of the column; a path that is not measured has a dash. */
 function Matrix({ grid, test }: { grid: Grid; test: string }) {
   const known = new Map(grid.cells.flatMap((cell) => [
-    [`${cell.from}\n${cell.to}`, { half: cell.forward, page: pathPage(cell.from, cell.to) }] as const,
-    [`${cell.to}\n${cell.from}`, { half: cell.reverse, page: pathPage(cell.from, cell.to) }] as const,
+    [`${cell.from}\n${cell.to}`, { state: cell.forward, page: pathPage(cell.from, cell.to) }] as const,
+    [`${cell.to}\n${cell.from}`, { state: cell.reverse, page: pathPage(cell.from, cell.to) }] as const,
   ]));
   return (
     <Table caption={`Paths by ${test}, from the row to the column`} head={["From", ...grid.names.map(name)]}>
@@ -74,7 +74,7 @@ function Matrix({ grid, test }: { grid: Grid; test: string }) {
           {grid.names.map((to) => {
             const cell = known.get(`${from}\n${to}`);
             if (!cell) return <td key={to}>{from !== to && <><span aria-hidden="true">–</span><span class="unseen">not measured</span></>}</td>;
-            return <td key={to}><a href={cell.page} aria-label={`${name(from)} to ${name(to)}: ${cell.half.health}, ${name(cell.half.text)}`}><Health word={cell.half.health} text={name(cell.half.text)} /></a></td>;
+            return <td key={to}><a href={cell.page} aria-label={`${name(from)} to ${name(to)}: ${cell.state.health}, ${name(cell.state.text)}`}><Health word={cell.state.health} text={name(cell.state.text)} /></a></td>;
           })}
         </tr>
       ))}

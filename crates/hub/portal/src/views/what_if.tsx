@@ -3,9 +3,9 @@ import { useState } from "preact/hooks";
 import { get, post, type Problem } from "../api";
 import { useLive } from "../live";
 import { Table, Title, Trouble } from "../parts";
-import { bytes, duration, name, rate } from "../shown";
+import { bytes, duration, name, rate } from "../format";
 
-interface Described {
+interface Description {
   links?: Record<string, { capacity_bit_s: number; mark: number }>;
   endpoints?: Record<string, unknown>;
 }
@@ -37,7 +37,7 @@ const TB = 1e12;
 /** What would happen to the queue if a link were cut, a mark lowered, an endpoint added, or a campaign submitted. */
 export function WhatIf() {
   const path = "/api/v1/collaboration";
-  const { value, problem } = useLive(() => get<Described>(path), 60, path);
+  const { value, problem } = useLive(() => get<Description>(path), 60, path);
   const [answer, setAnswer] = useState<Answer>();
   const [trouble, setTrouble] = useState<Problem>();
   const [busy, setBusy] = useState(false);

@@ -4,7 +4,7 @@ import { HUB, isAccessible, KEY, reader, signIn } from "../reader.mjs";
 
 /** A user finds a data set, sees where it is, and has a second copy made. */
 export async function dataSets() {
-  const { context, page, complaints } = await reader();
+  const { context, page, pageErrors } = await reader();
   await page.goto(`${HUB}/data`);
   await signIn(page, KEY);
   await page.getByText("Nothing is in the catalogue yet").waitFor();
@@ -43,6 +43,6 @@ export async function dataSets() {
   await page.getByRole("row", { name: /^two 1 files/ }).waitFor();
   await page.goto(`${HUB}/watch`);
   await page.getByText("This hub watches no paths").waitFor();
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
   await context.close();
 }

@@ -4,7 +4,7 @@ import { HUB, isAccessible, KEY, reader, signIn } from "../reader.mjs";
 
 /** Errors are shown, and disappear once they are over. */
 export async function errors() {
-  const { context, page, complaints } = await reader();
+  const { context, page, pageErrors } = await reader();
   await page.goto(`${HUB}/queue`);
   await signIn(page, KEY);
   await page.getByText("Nothing waits and nothing moves").waitFor();
@@ -37,6 +37,6 @@ export async function errors() {
   await page.locator(".trouble").waitFor();
   await signIn(page, KEY);
   await page.getByRole("heading", { name: "Queue and shares" }).waitFor();
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
   await context.close();
 }

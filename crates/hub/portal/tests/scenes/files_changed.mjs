@@ -8,7 +8,7 @@ const { LARGE } = process.env;
 
 /** A user makes a folder, uploads files with an interruption, renames one, deletes it, takes it back, and looks at files. */
 export async function filesChanged() {
-  const { context, page, complaints } = await reader();
+  const { context, page, pageErrors } = await reader();
   const throughHub = [];
   page.on("requestfinished", async (request) => {
     if (!request.url().startsWith(`${HUB}/api/`)) return;
@@ -73,6 +73,6 @@ export async function filesChanged() {
 
   const bytes = throughHub.reduce((sum, size) => sum + size, 0);
   assert.ok(bytes > 0 && bytes < 1_000_000, `${bytes} bytes went through the hub, of 70 MB that were uploaded`);
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
   await context.close();
 }

@@ -4,7 +4,7 @@ import { HUB, isAccessible, KEY, reader, signIn, SOURCE, TARGET } from "../reade
 
 /** A user signs in, moves a folder, watches its progress, returns to it, and signs out. */
 export async function firstTransfer() {
-  const { context, page, requests, complaints } = await reader();
+  const { context, page, requests, pageErrors } = await reader();
   const begun = performance.now();
   await page.goto(HUB);
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
@@ -84,6 +84,6 @@ export async function firstTransfer() {
 
   const own = new URL(HUB).origin;
   assert.deepEqual(requests.filter((url) => new URL(url).origin !== own), [], "no other server gets requests");
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
   await context.close();
 }

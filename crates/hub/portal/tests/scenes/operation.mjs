@@ -4,7 +4,7 @@ import { HUB, isAccessible, KEY, reader, signIn } from "../reader.mjs";
 
 /** An operator drains an endpoint, sets a mark, and looks at the queue. */
 export async function operation() {
-  const { context, page, complaints } = await reader();
+  const { context, page, pageErrors } = await reader();
   await page.goto(`${HUB}/operate`);
   await signIn(page, KEY);
   await page.getByRole("heading", { name: "Operation" }).waitFor();
@@ -38,6 +38,6 @@ export async function operation() {
   await isAccessible(page, "queue");
   await page.goto(`${HUB}/no/such/page`);
   await page.getByRole("heading", { name: "There is no such page" }).waitFor();
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
   await context.close();
 }

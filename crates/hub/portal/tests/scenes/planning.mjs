@@ -4,7 +4,7 @@ import { HUB, isAccessible, KEY, reader, signIn } from "../reader.mjs";
 
 /** A what-if question is answered beside today; a site answers the questionnaire, is corrected and confirms. */
 export async function planning() {
-  const { context, page, complaints } = await reader();
+  const { context, page, pageErrors } = await reader();
   await page.goto(`${HUB}/what-if`);
   await signIn(page, KEY);
   await page.getByRole("heading", { name: "What if" }).waitFor();
@@ -48,6 +48,6 @@ export async function planning() {
   await page.getByRole("row", { name: /jodrell bank.*confirmed/ }).waitFor();
   await page.getByRole("row", { name: /Link of 100 Gbit\/s or more 1 of 1/ }).waitFor();
   await isAccessible(page, "the catalogue of sites");
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
   await context.close();
 }

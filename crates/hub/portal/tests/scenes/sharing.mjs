@@ -28,7 +28,7 @@ async function share(page, { what, kind, password }) {
 
 /** A folder is shared with a person without an account, and the link is ended. */
 export async function sharing() {
-  const { context, page, complaints } = await reader();
+  const { context, page, pageErrors } = await reader();
   await page.goto(`${HUB}/files`);
   await signIn(page, KEY);
   const left = page.getByRole("region", { name: "Left folder" });
@@ -72,8 +72,8 @@ export async function sharing() {
   await page.getByRole("button", { name: /End it: the link to .*science/ }).waitFor({ state: "detached" });
   await isAccessible(page, "links");
   await guest.page.reload();
-  await guest.page.getByText("has expired, or was ended").waitFor();
+  await guest.page.getByText("has expired or was ended").waitFor();
   await guest.context.close();
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
   await context.close();
 }

@@ -4,7 +4,7 @@ import { HUB, isAccessible, KEY, reader, signIn } from "../reader.mjs";
 
 /** A user moves a file from one pane into the other one. */
 export async function twoPanes() {
-  const { context, page, requests, complaints } = await reader();
+  const { context, page, requests, pageErrors } = await reader();
   await page.goto(`${HUB}/files`);
   await signIn(page, KEY);
   await page.getByRole("heading", { name: "Files" }).waitFor();
@@ -60,7 +60,7 @@ export async function twoPanes() {
   await left.getByText("no endpoint of the collaboration has URLs like").waitFor();
   const own = new URL(HUB).origin;
   assert.deepEqual(requests.filter((url) => new URL(url).origin !== own), []);
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(pageErrors, []);
   await context.close();
 }
 

@@ -13,7 +13,7 @@ const LINK: &[Answer] = &[
     Answer::json(201, "the link", "Download"),
     Answer::problem(409, "the endpoint signs no links: its access.toml needs [macaroons]"),
 ];
-const OVER: Answer = Answer::problem(404, "the link has expired, or was ended");
+const OVER: Answer = Answer::problem(404, "the link has expired or was ended");
 const WRONG: Answer = Answer::problem(403, "the password is wrong");
 
 /// All routes of the portal.
@@ -22,9 +22,9 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         "POST",
         "/api/v1/session",
         "beginSession",
-        "Has a browser keep who one is, in a cookie; with a credential in Authorization",
+        "Begins a browser session: the request has a credential in Authorization, the answer sets a cookie",
         None,
-        &[Answer::json(201, "who one is, and the cookie", "WhoAmI")],
+        &[Answer::json(201, "the name and role, and the cookie", "WhoAmI")],
         handler!(USER, session::begin),
     ),
     change(
@@ -103,13 +103,16 @@ pub(super) const ROUTES: &[Route<Handler>] = &[
         "beginSiteRound",
         "Begins a round in which every site is to confirm its record until a day; reminders are posted 14, 7 and 1 days before",
         Some("SiteRound"),
-        &[Answer::json(200, "the catalogue", "SiteCatalogue"), Answer::problem(400, "the deadline is no day to come")],
+        &[
+            Answer::json(200, "the catalogue", "SiteCatalogue"),
+            Answer::problem(400, "the deadline is not a future date"),
+        ],
         handler!(OPERATOR, site_catalogue::begin_round),
     ),
     get(
         "/api/v1/sign-in",
         "signInProviders",
-        "Where people sign in, beside showing an access key; answered to anybody",
+        "The providers where people sign in; no credential is needed",
         &[],
         &[Answer::json(200, "the providers", "SignInProviders")],
         handler!(None, sign_in::providers),

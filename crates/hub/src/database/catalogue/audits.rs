@@ -19,7 +19,7 @@ const PAGE: i64 = 5_000;
 const FINDINGS_MAX: usize = 100_000;
 /// The most findings that one transaction writes.
 const FINDINGS_PER_WRITE: usize = 2_000;
-/// The findings of so many audits of an endpoint are kept, those of the newest ones.
+/// The number of audits of an endpoint whose findings are kept: the newest ones.
 const AUDITS_KEPT: i64 = 10;
 
 /// An audit.
@@ -42,7 +42,7 @@ pub struct AuditRow {
     /// Files that have been listed.
     pub listed: i64,
     /// The counts of its findings.
-    pub found: AuditCounts,
+    pub counts: AuditCounts,
     /// Files that have been deleted.
     pub deleted: i64,
     /// Why it failed, or why its findings are not complete.
@@ -103,7 +103,7 @@ fn read(row: &AnyRow) -> Result<AuditRow> {
         begun: row.try_get(5)?,
         ended: row.try_get(6)?,
         listed: row.try_get(7)?,
-        found: AuditCounts {
+        counts: AuditCounts {
             missing: row.try_get(8)?,
             wrong_size: row.try_get(9)?,
             dark: row.try_get(10)?,

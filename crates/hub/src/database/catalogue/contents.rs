@@ -99,8 +99,8 @@ async fn children_of(connection: &mut AnyConnection, wanted: &[DataName]) -> Res
 /// The children in a list that a name contains directly.
 async fn contained_in(connection: &mut AnyConnection, parent: i64, children: &[Child]) -> Result<HashSet<i64>> {
     let mut within = HashSet::new();
-    for some in children.chunks(1000) {
-        let ids = numbers(some.iter().map(|child| child.id));
+    for chunk in children.chunks(1000) {
+        let ids = numbers(chunk.iter().map(|child| child.id));
         let sql = AssertSqlSafe(format!("SELECT child FROM contents WHERE parent = $1 AND child IN {ids}"));
         for row in sqlx::query(sql).bind(parent).fetch_all(&mut *connection).await? {
             within.insert(row.try_get(0)?);
@@ -177,8 +177,8 @@ async fn require_not_removed(
     if parent.has_ended(now) {
         return Err(removed(&parent.name));
     }
-    for some in children.chunks(1000) {
-        let ids = numbers(some.iter().map(|child| child.id));
+    for chunk in children.chunks(1000) {
+        let ids = numbers(chunk.iter().map(|child| child.id));
         let sql = AssertSqlSafe(format!("{ROW} WHERE id IN {ids} AND expires <= $1 LIMIT 1"));
         if let Some(row) = sqlx::query(sql).bind(now).fetch_optional(&mut *connection).await? {
             return Err(removed(&names::read(&row)?.name));
@@ -189,8 +189,8 @@ async fn require_not_removed(
 
 /// Cancels the end of files that would end with a dataset: another name contains them now.
 async fn cancel_end(connection: &mut AnyConnection, children: &[Child]) -> Result<()> {
-    for some in children.chunks(1000) {
-        let ids = numbers(some.iter().map(|child| child.id));
+    for chunk in children.chunks(1000) {
+        let ids = numbers(chunk.iter().map(|child| child.id));
         let sql =
             format!("UPDATE names SET expires = NULL, ends_with = NULL WHERE ends_with IS NOT NULL AND id IN {ids}");
         sqlx::query(AssertSqlSafe(sql)).execute(&mut *connection).await?;
@@ -200,8 +200,8 @@ async fn cancel_end(connection: &mut AnyConnection, children: &[Child]) -> Resul
 
 /// Refuses names that have an end: a monotonic parent keeps its names.
 async fn require_no_end(connection: &mut AnyConnection, parent: &DataRow, children: &[Child]) -> Result<()> {
-    for some in children.chunks(1000) {
-        let ids = numbers(some.iter().map(|child| child.id));
+    for chunk in children.chunks(1000) {
+        let ids = numbers(chunk.iter().map(|child| child.id));
         let sql = AssertSqlSafe(format!("{ROW} WHERE id IN {ids} AND expires IS NOT NULL LIMIT 1"));
         if let Some(row) = sqlx::query(sql).fetch_optional(&mut *connection).await? {
             let (name, into) = (names::read(&row)?.name, &parent.name);
@@ -253,18 +253,18 @@ pub(super) async fn remove_children(
     now: i64,
 ) -> Result<()> {
     let within = contained_in(connection, parent.id, children).await?;
-    let gone: Vec<Child> = children.iter().copied().filter(|child| within.contains(&child.id)).collect();
-    for child in &gone {
+    let removed: Vec<Child> = children.iter().copied().filter(|child| within.contains(&child.id)).collect();
+    for child in &removed {
         let sql = "DELETE FROM contents WHERE parent = $1 AND child = $2";
         sqlx::query(sql).bind(parent.id).bind(child.id).execute(&mut *connection).await?;
     }
-    if gone.is_empty() {
+    if removed.is_empty() {
         return Ok(());
     }
-    count(connection, parent, &gone, -1, now).await?;
+    count(connection, parent, &removed, -1, now).await?;
     let above = above(connection, parent.id).await?;
-    for child in &gone {
+    for child in &removed {
         pending::add_released(connection, &above, child.id, now).await?;
     }
-    history::append(connection, parent.id, account, "detached", &json!({"entries": gone.len()}), now).await
+    history::append(connection, parent.id, account, "detached", &json!({"entries": removed.len()}), now).await
 }

@@ -109,8 +109,10 @@ async fn enter(
                 new.name
             )));
         }
-        let is_whole = (new.kind != DataKind::File).then(|| "as a whole: add to what it contains".to_owned());
-        if let Some(why) = contradiction(old, new).or(is_whole) {
+        // Files may be entered again, with further copies; datasets and containers may not.
+        let not_a_file =
+            (new.kind != DataKind::File).then(|| "and is entered only once: attach names to it".to_owned());
+        if let Some(why) = contradiction(old, new).or(not_a_file) {
             return Err(DatabaseError::Refused(format!("{} is there already, {why}", new.name)));
         }
     }
@@ -251,16 +253,16 @@ async fn enter_copies(
     let mut new_replicas = Vec::new();
     for new in names {
         let file = ids.get(&new.name).copied().unwrap_or_default();
-        let mut at = BTreeMap::new();
+        let mut path_by_store = BTreeMap::new();
         for copy in &new.copies {
             let store = match store_ids.get(copy.endpoint.as_str()) {
                 Some(store) => *store,
                 None => stores::id(connection, &copy.endpoint).await?,
             };
             store_ids.insert(&copy.endpoint, store);
-            at.insert(store, copy.path.as_deref());
+            path_by_store.insert(store, copy.path.as_deref());
         }
-        for (store, path) in at {
+        for (store, path) in path_by_store {
             if first_new > 0 && file >= first_new {
                 new_replicas.push(NewReplica { file, store, bytes: new.bytes, path })
             } else {

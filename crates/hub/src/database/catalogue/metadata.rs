@@ -27,8 +27,8 @@ impl Database {
     /// The database cannot be read.
     pub async fn metadata_of(&self, names: &[i64]) -> Result<HashMap<i64, BTreeMap<String, String>>> {
         let mut all: HashMap<i64, BTreeMap<String, String>> = HashMap::new();
-        for some in names.chunks(1000) {
-            let ids = database::rows::numbers(some.iter().copied());
+        for chunk in names.chunks(1000) {
+            let ids = database::rows::numbers(chunk.iter().copied());
             let sql = AssertSqlSafe(format!("SELECT id, word, value FROM metadata WHERE id IN {ids}"));
             for row in sqlx::query(sql).fetch_all(&self.pool).await? {
                 all.entry(row.try_get(0)?).or_default().insert(row.try_get(1)?, row.try_get(2)?);

@@ -167,7 +167,7 @@ pub(super) async fn by_id(connection: &mut AnyConnection, id: i64) -> Result<Dat
     read(&sqlx::query(sql).bind(id).fetch_one(connection).await?)
 }
 
-/// Those of several names that exist, by name.
+/// The rows of the names in a list that exist, by name.
 pub(super) async fn find_all(connection: &mut AnyConnection, names: &[DataName]) -> Result<HashMap<DataName, DataRow>> {
     let mut by_scope: BTreeMap<&str, Vec<&DataName>> = BTreeMap::new();
     names.iter().for_each(|name| by_scope.entry(name.scope()).or_default().push(name));

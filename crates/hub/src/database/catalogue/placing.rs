@@ -296,8 +296,9 @@ impl Database {
     /// # Errors
     /// The database cannot be read.
     pub async fn quotas_left(&self, account: &str, topology: &Topology) -> Result<BTreeMap<String, u64>> {
-        let (stores, held, quotas) =
-            (self.stores().await?, self.held_bytes(account).await?, self.quotas(account).await?);
+        let stores = self.stores().await?;
+        let held = self.held_bytes(account).await?;
+        let quotas = self.quotas(account).await?;
         let left = quotas_left(topology, &stores, &held, &quotas);
         let of = |place: &StoragePlace| {
             let left = left.iter().filter(|quota| quota.applies_to(place)).map(|quota| quota.left).min()?;

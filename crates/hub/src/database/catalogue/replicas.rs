@@ -98,11 +98,11 @@ impl Database {
     /// The database cannot be read.
     pub async fn replicas_of(&self, files: &[i64]) -> Result<HashMap<i64, Vec<ReplicaRow>>> {
         let mut all: HashMap<i64, Vec<ReplicaRow>> = HashMap::new();
-        for some in files.chunks(1000) {
+        for chunk in files.chunks(1000) {
             let sql = format!(
                 "SELECT r.file, s.endpoint, r.state, r.path, r.locks, r.unlocked, r.attempts, r.error FROM replicas r \
                  JOIN stores s ON s.id = r.store WHERE r.file IN {} ORDER BY r.file, s.endpoint",
-                numbers(some.iter().copied())
+                numbers(chunk.iter().copied())
             );
             for row in sqlx::query(AssertSqlSafe(sql)).fetch_all(&self.pool).await? {
                 all.entry(row.try_get(0)?).or_default().extend(read(&row)?);

@@ -32,9 +32,9 @@ pub struct WebhookRow {
     /// When it was made, milliseconds since 1970.
     pub created: i64,
     /// The number of the last event that was delivered, or did not match.
-    pub heard: i64,
+    pub last_event: i64,
     /// The number of events that were delivered.
-    pub told: i64,
+    pub delivered: i64,
     /// The number of failures since the last success.
     pub failures: i64,
     /// Nothing is posted before this time, milliseconds since 1970.
@@ -55,8 +55,8 @@ fn read(row: &AnyRow) -> Result<WebhookRow> {
         secret: row.try_get(5)?,
         account: row.try_get(6)?,
         created: row.try_get(7)?,
-        heard: row.try_get(8)?,
-        told: row.try_get(9)?,
+        last_event: row.try_get(8)?,
+        delivered: row.try_get(9)?,
         failures: row.try_get(10)?,
         not_before: row.try_get(11)?,
         error: row.try_get(12)?,
@@ -160,17 +160,18 @@ impl Database {
         outcome: std::result::Result<(i64, i64), String>,
         now: i64,
     ) -> Result<()> {
-        let (heard, told, failures, not_before, error) = match outcome {
-            Ok((heard, told)) => (heard, told, 0, 0, None),
-            Err(why) => (row.heard, 0, row.failures + 1, retry_at(row.failures + 1, now), Some(why)),
+        let (last_event, delivered, failures, not_before, error) = match outcome {
+            Ok((last_event, delivered)) => (last_event, delivered, 0, 0, None),
+            Err(why) => (row.last_event, 0, row.failures + 1, retry_at(row.failures + 1, now), Some(why)),
         };
         self.writer
             .change(move |connection| {
                 Box::pin(async move {
                     let sql = "UPDATE webhooks SET heard = $1, told = told + $2, failures = $3, not_before = $4, error = $5 WHERE number = $6 AND heard = $7";
-                    let query = sqlx::query(sql).bind(heard).bind(told).bind(failures).bind(not_before).bind(error);
+                    let query = sqlx::query(sql).bind(last_event).bind(delivered).bind(failures);
+                    let query = query.bind(not_before).bind(error);
                     // If the answer took longer than the lease, another hub may have delivered more: its row is not changed.
-                    query.bind(row.number).bind(row.heard).execute(connection).await?;
+                    query.bind(row.number).bind(row.last_event).execute(connection).await?;
                     Ok(())
                 })
             })

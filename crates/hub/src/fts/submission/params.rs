@@ -124,7 +124,7 @@ impl Params<'_> {
 pub(super) fn metadata(name: &str, value: &Value, most: usize) -> Result<(), String> {
     let bytes = if value.is_null() { 0 } else { value.to_string().len() };
     if bytes > most {
-        return Err(format!("{name} has {bytes} bytes, and {most} at the most are kept"));
+        return Err(format!("{name} has {bytes} bytes, and may have {most} at most"));
     }
     Ok(())
 }

@@ -77,7 +77,7 @@ fn a_wrong_submission_is_refused_with_the_reason() {
         (json!({"verify_checksum": "maybe"}), "none, source, target or both"),
         (json!({"reuse": true}), "one destination storage"),
         (json!({"reuse": "Y", "multihop": true}), "does not go together"),
-        (json!({"job_metadata": "x".repeat(2047)}), "job_metadata has 2049 bytes, and 2048 at the most"),
+        (json!({"job_metadata": "x".repeat(2047)}), "job_metadata has 2049 bytes, and may have 2048 at most"),
         (json!({"job_metadata": [1]}), "an object, or a text"),
     ] {
         let reason = order(with(params.clone())).unwrap_err();
@@ -87,8 +87,8 @@ fn a_wrong_submission_is_refused_with_the_reason() {
         (json!({"selection_strategy": "best"}), "\"best\" is none of auto, orderly"),
         (json!({"scitag": 64}), "not in 65 to 65535"),
         (json!({"filesize": -1}), "a number of bytes"),
-        (json!({"metadata": {"x": "y".repeat(4096)}}), "4096 at the most"),
-        (json!({"staging_metadata": {"x": "y".repeat(1024)}}), "1024 at the most"),
+        (json!({"metadata": {"x": "y".repeat(4096)}}), "4096 at most"),
+        (json!({"staging_metadata": {"x": "y".repeat(1024)}}), "1024 at most"),
         (json!({"source_tokens": ["A"]}), "1 and 0 came for 1 and 1"),
         (json!({"source_tokens": ["A", "B"], "destination_tokens": ["C"]}), "2 and 1 came for 1 and 1"),
         (json!({"source_tokens": ["A\r\nX: y"], "destination_tokens": ["C"]}), "a token is a word"),

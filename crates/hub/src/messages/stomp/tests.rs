@@ -30,7 +30,7 @@ fn message(body: &str) -> Message {
 }
 
 const LOGIN: Login<'static> = Login { user: Some("u"), password: "p", virtual_host: "/" };
-const LET_IN: &str = "CONNECTED\nversion:1.2\n\n\0";
+const CONNECTED: &str = "CONNECTED\nversion:1.2\n\n\0";
 
 #[tokio::test]
 async fn sending_ends_when_each_message_has_its_receipt() {
@@ -39,11 +39,11 @@ async fn sending_ends_when_each_message_has_its_receipt() {
     let roots = Arc::new(RootCertStore::empty());
     let serving = tokio::spawn(async move {
         let receipts = ["RECEIPT\nreceipt-id:1\n\n\0", "RECEIPT\nreceipt-id:2\n\n\0\n"];
-        let heard = broker(listener.accept().await.unwrap().0, &[LET_IN, receipts[0], receipts[1]]).await;
-        broker(listener.accept().await.unwrap().0, &[LET_IN, receipts[0], "ERROR\nmessage:no such topic\n\nwhy\0"])
+        let frames = broker(listener.accept().await.unwrap().0, &[CONNECTED, receipts[0], receipts[1]]).await;
+        broker(listener.accept().await.unwrap().0, &[CONNECTED, receipts[0], "ERROR\nmessage:no such topic\n\nwhy\0"])
             .await;
         broker(listener.accept().await.unwrap().0, &["ERROR\nmessage:Bad CONNECT\n\nAccess refused\0"]).await;
-        heard
+        frames
     });
     let mut connection = Connection::open(&to, &LOGIN, &roots).await.unwrap();
     connection.send(&[message("{\"a\":1}"), message("{\"b\":2}")]).await.unwrap();
@@ -56,14 +56,14 @@ async fn sending_ends_when_each_message_has_its_receipt() {
     assert!(error.contains("no such topic why"), "{error}");
     let error = Connection::open(&to, &LOGIN, &roots).await.err().unwrap().to_string();
     assert!(error.contains("refuses the login: ERROR Bad CONNECT Access refused"), "{error}");
-    let heard = serving.await.unwrap();
+    let frames = serving.await.unwrap();
     assert!(
-        heard[0].starts_with("CONNECT\naccept-version:1.2\n") && heard[0].contains("\nlogin:u\npasscode:p\n"),
-        "{heard:?}"
+        frames[0].starts_with("CONNECT\naccept-version:1.2\n") && frames[0].contains("\nlogin:u\npasscode:p\n"),
+        "{frames:?}"
     );
     assert!(
-        heard[1].ends_with("receipt:1\n\n{\"a\":1}\0") && heard[2].ends_with("receipt:2\n\n{\"b\":2}\0"),
-        "{heard:?}"
+        frames[1].ends_with("receipt:1\n\n{\"a\":1}\0") && frames[2].ends_with("receipt:2\n\n{\"b\":2}\0"),
+        "{frames:?}"
     );
 }
 
@@ -81,7 +81,7 @@ async fn the_certificate_of_a_broker_is_verified() {
     let serving = tokio::spawn(async move {
         let was_refused = acceptor.accept(listener.accept().await.unwrap().0).await.is_err();
         let stream = acceptor.accept(listener.accept().await.unwrap().0).await.unwrap();
-        (was_refused, broker(stream, &[LET_IN, "RECEIPT\nreceipt-id:1\n\n\0"]).await)
+        (was_refused, broker(stream, &[CONNECTED, "RECEIPT\nreceipt-id:1\n\n\0"]).await)
     });
     assert!(
         Connection::open(&to, &LOGIN, &Arc::new(RootCertStore::empty())).await.is_err(),

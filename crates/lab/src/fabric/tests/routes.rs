@@ -126,7 +126,7 @@ fn a_flow_keeps_to_one_member_and_flows_use_all() {
     assert_eq!(members.values().collect::<HashSet<_>>().len(), 3);
     for member in 0..3 {
         // Eight standard deviations around a third.
-        let flows = members.values().filter(|its| **its == member).count();
+        let flows = members.values().filter(|used| **used == member).count();
         assert!((100 - 65..100 + 65).contains(&flows), "{flows} flows on member {member}");
     }
     assert_eq!(net.all().len(), 1_500);
@@ -187,13 +187,13 @@ fn each_link_has_its_own_random_draws() {
     assert_ne!(lost(1, "c"), lost(2, "b"), "and not those of another seed, one place further");
 }
 
-const ROUND: &str = "[site.a]\n[site.b]\n[site.c]\n[path.a-b]\nrtt = \"10ms\"\necmp = 2\n[path.a-c]\nrtt = \"20ms\"\nhops = 1\n\
+const DETOUR: &str = "[site.a]\n[site.b]\n[site.c]\n[path.a-b]\nrtt = \"10ms\"\necmp = 2\n[path.a-c]\nrtt = \"20ms\"\nhops = 1\n\
                      [path.c-b]\nrtt = \"20ms\"\nhops = 1\n";
 
 /// Routes avoid a withdrawn path; packets in transit stay on it, and later ones use it again once it is restored.
 #[test]
 fn packets_avoid_a_withdrawn_path() {
-    let mut net = Net::of(ROUND);
+    let mut net = Net::of(DETOUR);
     let forward = |member| Owner::Path { path: 0, direction: 0, member };
     let link = |net: &Net, member| net.fabric.topology().link(forward(member)).unwrap();
     let both = [link(&net, 0), link(&net, 1)];

@@ -13,10 +13,16 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 
 /// All checks that need only the command line.
-pub(super) fn all(cp: &Cp, sources: &[Locator], target: &Locator, into: bool, is_json: bool) -> Result<(), Failure> {
+pub(super) fn all(
+    cp: &Cp,
+    sources: &[Locator],
+    target: &Locator,
+    into_dir: bool,
+    is_json: bool,
+) -> Result<(), Failure> {
     pipes(sources, target)?;
     checksum_none(cp, sources, target)?;
-    if cp.delete && !into {
+    if cp.delete && !into_dir {
         delete_target_is_explicit(target)?;
     }
     memory_test::check_endless(sources, target)?;

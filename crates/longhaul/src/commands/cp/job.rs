@@ -24,7 +24,8 @@ pub struct CopyJob<'a> {
     pub cp: &'a Cp,
     pub settings: &'a Settings,
     pub printer: &'a Printer,
-    pub(super) into: bool,
+    /// Whether the target is a directory that the sources are copied into.
+    pub(super) into_dir: bool,
     pub(super) cancel: Arc<AtomicBool>,
     pub(super) sources: &'a [Locator],
     pub(super) target: &'a Locator,
@@ -55,7 +56,7 @@ impl CopyJob<'_> {
         Options {
             recursive: self.cp.recursive,
             copy_links: self.cp.copy_links,
-            into: self.into,
+            into: self.into_dir,
             sync: spec::Sync::from(self.cp.sync),
             no_overwrite: self.cp.no_overwrite,
             durable: self.cp.durable,
@@ -70,7 +71,7 @@ impl CopyJob<'_> {
     }
 
     /// The limit and the number of streams at the start.
-    pub fn steer(&self) -> LiveSettings {
+    pub fn live_settings(&self) -> LiveSettings {
         let streams = match self.cp.streams {
             _ if self.is_piped() => 1,
             Some(streams) => streams,

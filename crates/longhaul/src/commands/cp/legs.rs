@@ -14,8 +14,8 @@ use crate::remote_stores::mirrors::Mirrors;
 /// The name of this host as the end of a leg.
 const HERE: &str = "here";
 
-fn word(carried: PayloadProtection) -> String {
-    match carried {
+fn word(protection: PayloadProtection) -> String {
+    match protection {
         PayloadProtection::Tls => "tls",
         PayloadProtection::Plain => "plain",
     }
@@ -38,13 +38,13 @@ impl CopyJob<'_> {
         // Each attempt opens the stores again. The least protected of all attempts counts.
         let mut by_name: BTreeMap<String, PayloadProtection> = BTreeMap::new();
         let opened = remote_stores.iter().filter_map(|(name, store)| Some((name.clone(), store.carried()?)));
-        for (name, carried) in opened.chain(self.mirrors.iter().flat_map(Mirrors::carried)) {
-            let worst = by_name.entry(name).or_insert(carried);
-            *worst = carried.max(*worst);
+        for (name, protection) in opened.chain(self.mirrors.iter().flat_map(Mirrors::payload_protection)) {
+            let worst = by_name.entry(name).or_insert(protection);
+            *worst = protection.max(*worst);
         }
         let target = self.target.to_string();
-        let remote = by_name.into_iter().map(|(name, carried)| {
-            let payload = word(carried);
+        let remote = by_name.into_iter().map(|(name, protection)| {
+            let payload = word(protection);
             if name == target {
                 v1::Carried { from: HERE.into(), to: name, payload }
             } else {

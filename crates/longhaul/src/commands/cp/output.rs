@@ -70,7 +70,7 @@ impl CopyJob<'_> {
             let locators = if receipt.state == v1::State::Interrupted { Vec::new() } else { self.ends_in_full() };
             Printer::note(&failure::with_locators(error, &locators));
         } else if receipt.failed > 0 && receipt.files + receipt.links + receipt.skipped == 0 {
-            let reason = receipt.failures.first().map_or("nothing arrived", |miss| miss.reason.as_str());
+            let reason = receipt.failures.first().map_or("nothing arrived", |file| file.reason.as_str());
             Printer::note(&failure::with_locators(reason, &self.ends_in_full()));
         }
         if self.printer.is_json() {

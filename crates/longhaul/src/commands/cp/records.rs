@@ -15,7 +15,7 @@ impl CopyJob<'_> {
         }
         let state = self.settings.state().ok()?;
         let rules = self.cp.filters.iter().map(|rule| format!("{} {}", rule.include, rule.pattern));
-        let options = format!("{} {} {}", self.cp.recursive, self.cp.copy_links, self.into);
+        let options = format!("{} {} {}", self.cp.recursive, self.cp.copy_links, self.into_dir);
         let identity: Vec<String> = self.all_locators_in_full().into_iter().chain([options]).chain(rules).collect();
         Some(LastCopy::of(state.path(), &identity))
     }

@@ -58,34 +58,34 @@ pub(super) fn export(scope: &str, out: Option<&Path>, api: &Api) -> Result<Exit,
         Some(path) => Box::new(BufWriter::new(File::create(path).map_err(wrong)?)),
         None => Box::new(BufWriter::new(std::io::stdout().lock())),
     };
-    let mut put = |line: &CatalogueLine| -> Result<(), Failure> {
+    let mut write = |line: &CatalogueLine| -> Result<(), Failure> {
         serde_json::to_writer(&mut to, line).map_err(|error| wrong(error.into()))?;
         to.write_all(b"\n").map_err(wrong)
     };
-    put(&CatalogueLine::Catalogue { v: 1, scope: scope.to_owned() })?;
+    write(&CatalogueLine::Catalogue { v: 1, scope: scope.to_owned() })?;
     let mut collections: Vec<Data> = Vec::new();
     each_name(api, scope, |data| {
         if data.kind != DataKind::File {
             collections.push(data.clone());
         }
-        put(&CatalogueLine::Data(data))
+        write(&CatalogueLine::Data(data))
     })?;
     for data in &collections {
         let mut after: Option<String> = None;
         loop {
             let page = api.contents(&data.name, after.as_deref(), PAGE).map_err(failure)?;
             let names = page.data.into_iter().map(|child| child.name).collect();
-            put(&CatalogueLine::Contents { of: data.name.clone(), names })?;
+            write(&CatalogueLine::Contents { of: data.name.clone(), names })?;
             after = page.next;
             if after.is_none() {
                 break;
             }
         }
         if data.open == Some(false) {
-            put(&CatalogueLine::Closed(data.name.clone()))?;
+            write(&CatalogueLine::Closed(data.name.clone()))?;
         }
     }
-    each_rule(api, scope, |rule| put(&CatalogueLine::Rule(rule)))?;
+    each_rule(api, scope, |rule| write(&CatalogueLine::Rule(rule)))?;
     to.flush().map_err(wrong)?;
     Ok(Exit::Done)
 }
@@ -141,7 +141,7 @@ pub(super) fn import(import: &DataImport, api: &Api, printer: &Printer) -> Resul
         printer,
         import,
         waiting: Vec::new(),
-        refused: HashSet::new(),
+        conflicting_names: HashSet::new(),
         report: ImportReport::default(),
         reported_names: 0,
     };
@@ -225,7 +225,7 @@ struct Importer<'a> {
     /// Names that have not been sent yet.
     waiting: Vec<NewData>,
     /// Names that stand for other data in this catalogue: nothing is attached to them, and they are attached to nothing.
-    refused: HashSet<String>,
+    conflicting_names: HashSet<String>,
     report: ImportReport,
     /// The number of names at the last report of progress.
     reported_names: u64,
@@ -253,31 +253,32 @@ impl Importer<'_> {
             ImportItem::New(_) => {}
             ImportItem::Scope(scope, account) => {
                 let made = self.api.make_scope(&scope, &ScopeOrder { account: Some(account) });
-                self.note(made.map(drop), &scope)?;
+                self.count_refusal(made.map(drop), &scope)?;
             }
-            ImportItem::Contents { of, names } if !self.refused.contains(&of) => {
-                let names: Vec<String> = names.into_iter().filter(|name| !self.refused.contains(name)).collect();
+            ImportItem::Contents { of, names } if !self.conflicting_names.contains(&of) => {
+                let names: Vec<String> =
+                    names.into_iter().filter(|name| !self.conflicting_names.contains(name)).collect();
                 if !names.is_empty() {
                     let attached = self.api.attach(&of, &DataNames { names });
-                    self.note(attached.map(drop), &of)?;
+                    self.count_refusal(attached.map(drop), &of)?;
                 }
             }
-            ImportItem::Closed(name) if !self.refused.contains(&name) => {
+            ImportItem::Closed(name) if !self.conflicting_names.contains(&name) => {
                 let closed = self.api.change_data(&name, &DataChange { open: Some(false), ..DataChange::default() });
-                self.note(closed.map(drop), &name)?;
+                self.count_refusal(closed.map(drop), &name)?;
             }
-            ImportItem::Rule(order) if self.import.rules && !self.refused.contains(&order.name) => {
+            ImportItem::Rule(order) if self.import.rules && !self.conflicting_names.contains(&order.name) => {
                 let what = format!("the rule {} of {}", order.id.as_deref().unwrap_or_default(), order.name);
                 let made = self.api.make_rule(&order);
                 self.report.rules += u64::from(made.is_ok());
-                self.note(made.map(drop), &what)?;
+                self.count_refusal(made.map(drop), &what)?;
             }
             ImportItem::Contents { .. } | ImportItem::Closed(_) | ImportItem::Rule(_) => {}
         }
         Ok(())
     }
 
-    /// Replaces the name of a replica's endpoint by its name at this hub (`--endpoint THEIRS=OURS`).
+    /// Replaces the name of a replica's endpoint with its name at this hub (`--endpoint THEIRS=OURS`).
     fn rename(&self, copy: &mut NewReplica) {
         let here = self.import.endpoint.iter().find_map(|(theirs, ours)| (*theirs == copy.endpoint).then_some(ours));
         if let Some(here) = here {
@@ -302,7 +303,7 @@ impl Importer<'_> {
         }
         for conflict in merged.conflicts {
             self.conflict(&conflict.name, &conflict.why);
-            self.refused.insert(conflict.name);
+            self.conflicting_names.insert(conflict.name);
         }
         let all = self.report.new + self.report.known;
         if self.printer.is_chatty() && all / REPORT_EVERY > self.reported_names / REPORT_EVERY {
@@ -313,7 +314,7 @@ impl Importer<'_> {
     }
 
     /// Counts a refusal by the hub as a conflict. Any other error ends the import.
-    fn note(&mut self, outcome: Result<(), hubapi::Error>, what: &str) -> Result<(), Failure> {
+    fn count_refusal(&mut self, outcome: Result<(), hubapi::Error>, what: &str) -> Result<(), Failure> {
         match outcome {
             Err(hubapi::Error::Refused { problem, .. }) if problem.status != 401 => {
                 self.conflict(what, &problem.reason);

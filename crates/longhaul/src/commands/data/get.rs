@@ -43,9 +43,9 @@ pub(super) fn run(get: &DataGet, api: &Api, settings: &Settings, printer: &Print
             Some((roots, from)) => {
                 let checksum = file.adler32.map(|value| format!("adler32:{value}"));
                 let checksum = checksum.or_else(|| file.md5.map(|value| format!("md5:{value}")));
-                let fetched = copies.entry(roots).or_default();
-                fetched.bytes += file.bytes;
-                fetched.lines.push(FileListLine { from, to, checksum });
+                let group = copies.entry(roots).or_default();
+                group.bytes += file.bytes;
+                group.lines.push(FileListLine { from, to, checksum });
             }
             None => unavailable.push(file.name),
         }
@@ -65,12 +65,12 @@ pub(super) fn run(get: &DataGet, api: &Api, settings: &Settings, printer: &Print
     let target = get.target.display().to_string();
     let target = target.strip_suffix('/').filter(|rest| !rest.is_empty()).unwrap_or(&target);
     let mut exit = Exit::Done;
-    for (roots, fetched) in copies {
+    for (roots, group) in copies {
         let (source, mirrors) = roots.split_first().ok_or_else(|| Failure::local("a copy has no source"))?;
-        let ended = copy(source, target, mirrors, &fetched.lines, settings, printer)?;
-        match ended {
-            Exit::Done => report_access(&get.name, &endpoints, source, &fetched, api),
-            _ => exit = ended,
+        let copy_exit = copy(source, target, mirrors, &group.lines, settings, printer)?;
+        match copy_exit {
+            Exit::Done => report_access(&get.name, &endpoints, source, &group, api),
+            _ => exit = copy_exit,
         }
     }
     Ok(exit)
@@ -84,11 +84,11 @@ struct FetchGroup {
 }
 
 /// Reports the access to the catalogue, which keeps recently used files longest. The command succeeds even if the report fails.
-fn report_access(name: &str, endpoints: &Endpoints, source: &str, fetched: &FetchGroup, api: &Api) {
+fn report_access(name: &str, endpoints: &Endpoints, source: &str, group: &FetchGroup, api: &Api) {
     let is_source = |(_, storage): &&(Duration, StorageUse)| format!("{}/", storage.url) == source;
     let Some((_, storage)) = endpoints.0.iter().find(is_source) else { return };
-    let files = fetched.lines.len() as u64;
-    let access = DataAccess { endpoint: storage.endpoint.clone(), files, bytes: fetched.bytes };
+    let files = group.lines.len() as u64;
+    let access = DataAccess { endpoint: storage.endpoint.clone(), files, bytes: group.bytes };
     if let Err(error) = api.note_access(name, &access) {
         Printer::note(&format!("the access could not be reported to the catalogue: {error}"));
     }

@@ -39,15 +39,16 @@ pub(super) fn run(put: &DataPut, api: &Api, settings: &Settings, printer: &Print
         }
     }
     let (root, paths) = files(&put.source)?;
-    let found = paths.iter().map(|path| source_file(&root, path, &put.name)).collect::<Result<Vec<_>, _>>()?;
-    let lines: Vec<FileListLine> = found.iter().map(|file| list_line(file, &storage)).collect::<Result<_, _>>()?;
-    make_dataset(put, api, &found)?;
+    let source_files = paths.iter().map(|path| source_file(&root, path, &put.name)).collect::<Result<Vec<_>, _>>()?;
+    let lines: Vec<FileListLine> =
+        source_files.iter().map(|file| list_line(file, &storage)).collect::<Result<_, _>>()?;
+    make_dataset(put, api, &source_files)?;
     let source = format!("{}/", root.display());
     let exit = copy(&source, &storage.url, &[], &lines, settings, printer)?;
     if exit != Exit::Done {
         return Ok(exit);
     }
-    enter_files(put, api, &storage, &found)?;
+    enter_files(put, api, &storage, &source_files)?;
     if let Some(at) = &put.at {
         let order = RuleOrder {
             id: Some(model::id::Uuid::now_v7().to_string()),
@@ -129,14 +130,14 @@ fn list_line(file: &SourceFile, storage: &StorageUse) -> Result<FileListLine, Fa
 }
 
 /// Enters the dataset before anything is moved, so that a missing right is an error at once. An existing dataset gets the files.
-fn make_dataset(put: &DataPut, api: &Api, found: &[SourceFile]) -> Result<(), Failure> {
+fn make_dataset(put: &DataPut, api: &Api, source_files: &[SourceFile]) -> Result<(), Failure> {
     let metadata = metadata(&put.meta)?;
     match api.data(&put.name) {
-        Ok(there) if there.open == Some(false) => {
+        Ok(data) if data.open == Some(false) => {
             Err(Failure::usage(format!("{} is closed: nothing is added to it; choose another name", put.name)))
         }
         Ok(_) => {
-            refuse_changed(put, api, found)?;
+            refuse_changed(put, api, source_files)?;
             let change = DataChange { metadata, ..DataChange::default() };
             api.change_data(&put.name, &change).map(drop).map_err(failure)
         }
@@ -149,10 +150,10 @@ fn make_dataset(put: &DataPut, api: &Api, found: &[SourceFile]) -> Result<(), Fa
 }
 
 /// Refuses files whose bytes differ from those in the catalogue, before their replicas are overwritten.
-fn refuse_changed(put: &DataPut, api: &Api, found: &[SourceFile]) -> Result<(), Failure> {
-    let ours: HashMap<&str, &SourceFile> = found.iter().map(|file| (file.name.as_str(), file)).collect();
+fn refuse_changed(put: &DataPut, api: &Api, source_files: &[SourceFile]) -> Result<(), Failure> {
+    let by_name: HashMap<&str, &SourceFile> = source_files.iter().map(|file| (file.name.as_str(), file)).collect();
     each_file(api, &put.name, |known| {
-        let Some(file) = ours.get(known.name.as_str()) else { return Ok(()) };
+        let Some(file) = by_name.get(known.name.as_str()) else { return Ok(()) };
         let is_other = known.adler32.as_ref().is_some_and(|adler32| !adler32.eq_ignore_ascii_case(&file.adler32));
         if is_other || known.bytes != file.bytes {
             let path = put.source.join(&file.path);
@@ -168,8 +169,8 @@ fn refuse_changed(put: &DataPut, api: &Api, found: &[SourceFile]) -> Result<(), 
 }
 
 /// Enters the files with their replicas into the dataset, and closes it with `--close`.
-fn enter_files(put: &DataPut, api: &Api, storage: &StorageUse, found: &[SourceFile]) -> Result<(), Failure> {
-    for some in found.chunks(PAGE) {
+fn enter_files(put: &DataPut, api: &Api, storage: &StorageUse, source_files: &[SourceFile]) -> Result<(), Failure> {
+    for chunk in source_files.chunks(PAGE) {
         let file = |file: &SourceFile| NewData {
             name: file.name.clone(),
             bytes: Some(file.bytes),
@@ -177,7 +178,7 @@ fn enter_files(put: &DataPut, api: &Api, storage: &StorageUse, found: &[SourceFi
             replicas: vec![NewReplica { endpoint: storage.endpoint.clone(), path: None }],
             ..NewData::default()
         };
-        let list = NewDataList { data: some.iter().map(file).collect(), into: Some(put.name.clone()) };
+        let list = NewDataList { data: chunk.iter().map(file).collect(), into: Some(put.name.clone()) };
         api.enter_data(&list).map_err(failure)?;
     }
     if put.close {

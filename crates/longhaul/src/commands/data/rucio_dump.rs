@@ -19,7 +19,7 @@ pub(super) fn read(dir: &Path, mut take: impl FnMut(ImportItem) -> Result<(), Fa
     if let Some(mut scopes) = Table::open(dir, "scopes.csv", &["scope", "account"])? {
         scopes.each(|row| take(ImportItem::Scope(row.text("scope"), row.text("account"))))?;
     }
-    let mut dids = Table::needed(dir, "dids.csv", &["scope", "name", "did_type"])?;
+    let mut dids = Table::open_required(dir, "dids.csv", &["scope", "name", "did_type"])?;
     let mut closed = Vec::new();
     dids.each(|row| {
         let kind = kind(row)?;
@@ -34,7 +34,7 @@ pub(super) fn read(dir: &Path, mut take: impl FnMut(ImportItem) -> Result<(), Fa
         }))
     })?;
     let rses = rses(dir)?;
-    let mut replicas = Table::needed(dir, "replicas.csv", &["scope", "name", "bytes", "state"])?;
+    let mut replicas = Table::open_required(dir, "replicas.csv", &["scope", "name", "bytes", "state"])?;
     replicas.each(|row| {
         // Only available replicas are imported; the rules make the others.
         if row.text("state") != "A" {
@@ -71,19 +71,19 @@ fn rses(dir: &Path) -> Result<HashMap<String, String>, Failure> {
 }
 
 fn contents(dir: &Path, take: &mut impl FnMut(ImportItem) -> Result<(), Failure>) -> Result<(), Failure> {
-    let mut table = Table::needed(dir, "contents.csv", &["scope", "name", "child_scope", "child_name"])?;
-    let mut of = String::new();
+    let mut table = Table::open_required(dir, "contents.csv", &["scope", "name", "child_scope", "child_name"])?;
+    let mut collection = String::new();
     let mut names = Vec::new();
     table.each(|row| {
         let parent = name(row, "scope", "name");
-        if (parent != of || names.len() >= CHILDREN_MAX) && !names.is_empty() {
-            take(ImportItem::Contents { of: of.clone(), names: std::mem::take(&mut names) })?;
+        if (parent != collection || names.len() >= CHILDREN_MAX) && !names.is_empty() {
+            take(ImportItem::Contents { of: collection.clone(), names: std::mem::take(&mut names) })?;
         }
-        of = parent;
+        collection = parent;
         names.push(name(row, "child_scope", "child_name"));
         Ok(())
     })?;
-    if names.is_empty() { Ok(()) } else { take(ImportItem::Contents { of, names }) }
+    if names.is_empty() { Ok(()) } else { take(ImportItem::Contents { of: collection, names }) }
 }
 
 fn name(row: &Row<'_>, scope: &str, name: &str) -> String {
@@ -159,7 +159,7 @@ struct Row<'a> {
 
 impl Table {
     /// Opens a table that must exist, with at least these columns.
-    fn needed(dir: &Path, name: &str, columns: &[&str]) -> Result<Table, Failure> {
+    fn open_required(dir: &Path, name: &str, columns: &[&str]) -> Result<Table, Failure> {
         let path = dir.join(name);
         Table::open(dir, name, columns)?.ok_or_else(|| Failure::usage(format!("there is no {}", path.display())))
     }
@@ -257,7 +257,7 @@ mod tests {
             vec!["Closed(\"s:d\")"],
             vec!["Rule", "copies: Some(2)", "grouping: File", "2030-01-02T03:04:05Z", "account: Some(\"ann\")"],
         ]) {
-            assert!(parts.iter().all(|part| item.contains(part)), "{item} has {parts:?}");
+            assert!(parts.iter().all(|part| item.contains(part)), "{item} lacks one of {parts:?}");
         }
         assert_eq!(all.len(), 6, "a replica that is not available is not imported: {all:?}");
     }

@@ -17,7 +17,7 @@ use crate::toml_file;
 /// A file of subscriptions.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::commands) struct File {
+pub(in crate::commands) struct SubscriptionFile {
     /// The subscriptions, by name.
     subscription: BTreeMap<String, SubscriptionOrder>,
 }
@@ -26,7 +26,7 @@ pub(in crate::commands) struct File {
 pub(super) fn run(action: &DataSubscriptionAction, api: &Api, printer: &Printer) -> Result<Exit, Failure> {
     match action {
         DataSubscriptionAction::Apply { file } => {
-            let File { subscription: all } = toml_file::read(file)?;
+            let SubscriptionFile { subscription: all } = toml_file::read(file)?;
             for (name, order) in all {
                 print_value(printer, &api.set_subscription(&name, &order).map_err(failure)?, line);
             }
@@ -70,6 +70,6 @@ fn text(subscription: &Subscription) -> String {
         expires: subscription.expires.clone(),
         comment: subscription.comment.clone(),
     };
-    let file = File { subscription: [(subscription.name.clone(), order)].into() };
+    let file = SubscriptionFile { subscription: [(subscription.name.clone(), order)].into() };
     format!("# {}\n{}", line(subscription), toml::to_string(&file).unwrap_or_default())
 }

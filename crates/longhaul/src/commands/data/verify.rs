@@ -14,9 +14,9 @@ use crate::hub_client::failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-/// The result for one replica.
+/// The result of the verification of one replica.
 #[derive(Serialize)]
-struct Verified {
+struct Verification {
     name: String,
     endpoint: String,
     /// `good`, `bad` or `unknown`.
@@ -37,15 +37,15 @@ pub(super) fn run(
     let mut others = 0u64;
     each_file(api, name, |file| {
         for copy in file.replicas.iter().filter(|copy| copy.state == "available") {
-            let verified = verify(&file, copy, settings);
-            if verified.found == "good" {
+            let verification = verify(&file, copy, settings);
+            if verification.found == "good" {
                 good += 1;
                 continue;
             }
             others += 1;
-            print_verified(printer, &verified);
-            if declare && verified.found == "bad" {
-                let why = verified.why.clone().unwrap_or_default();
+            print_verification(printer, &verification);
+            if declare && verification.found == "bad" {
+                let why = verification.why.clone().unwrap_or_default();
                 let bad = BadReplica { endpoint: copy.endpoint.clone(), why };
                 api.declare_bad(&file.name, &bad).map_err(failure)?;
             }
@@ -53,22 +53,26 @@ pub(super) fn run(
         Ok(())
     })?;
     if printer.is_chatty() && !printer.is_json() {
-        printer.line(&format!("{good} copies are what they should be, {others} are not, or could not be asked"));
+        printer.line(&format!("{good} copies are what they should be, {others} are not, or could not be checked"));
     }
     Ok(if others == 0 { Exit::Done } else { Exit::Partial })
 }
 
-fn print_verified(printer: &Printer, verified: &Verified) {
+fn print_verification(printer: &Printer, verification: &Verification) {
     if printer.is_json() {
-        return printer.object(verified);
+        return printer.object(verification);
     }
-    let why = verified.why.as_deref().unwrap_or_default();
-    printer.line(&format!("{:7}  {} at {}: {why}", verified.found, verified.name, verified.endpoint));
+    let why = verification.why.as_deref().unwrap_or_default();
+    printer.line(&format!("{:7}  {} at {}: {why}", verification.found, verification.name, verification.endpoint));
 }
 
-fn verify(file: &FileReplicas, copy: &Replica, settings: &Settings) -> Verified {
-    let result =
-        |found, why: Option<String>| Verified { name: file.name.clone(), endpoint: copy.endpoint.clone(), found, why };
+fn verify(file: &FileReplicas, copy: &Replica, settings: &Settings) -> Verification {
+    let result = |found, why: Option<String>| Verification {
+        name: file.name.clone(),
+        endpoint: copy.endpoint.clone(),
+        found,
+        why,
+    };
     let known = [(Algorithm::Adler32, &file.adler32), (Algorithm::Md5, &file.md5)];
     let known = known.into_iter().find_map(|(algorithm, value)| Some((algorithm, value.as_ref()?)));
     let Some((algorithm, value)) = known else {
@@ -81,8 +85,8 @@ fn verify(file: &FileReplicas, copy: &Replica, settings: &Settings) -> Verified 
         Ok(Some(found)) if found == right => result("good", None),
         Ok(Some(found)) => result("bad", Some(format!("its checksum is {found}, and {right} is right"))),
         Ok(None) => result("unknown", Some("its endpoint has no checksum of it".to_owned())),
-        Err(failed) if failed.fault == model::Fault::Missing => result("bad", Some("it is not there".to_owned())),
-        Err(failed) => result("unknown", Some(failed.message)),
+        Err(error) if error.fault == model::Fault::Missing => result("bad", Some("it is not there".to_owned())),
+        Err(error) => result("unknown", Some(error.message)),
     }
 }
 

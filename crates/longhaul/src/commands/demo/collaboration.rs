@@ -184,8 +184,8 @@ impl DemoLauncher<'_> {
 
     /// Starts a service at a site, and waits until it listens. Returns the process and its address.
     fn serve(&self, site: &str, name: &str, words: &[String]) -> Result<(Process, String), Failure> {
-        let log = |end: &str| {
-            let path = self.dir.join(format!("{name}.{end}"));
+        let log = |extension: &str| {
+            let path = self.dir.join(format!("{name}.{extension}"));
             File::create(&path).map(|file| (file, path)).map_err(|error| cannot("write a log", &error))
         };
         let (out, out_path) = log("out")?;

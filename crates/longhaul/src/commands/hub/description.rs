@@ -12,8 +12,13 @@ use crate::failure::Failure;
 use crate::hub_client::failure;
 use crate::printer::Printer;
 
-/// The name and the facts to be added or set, and the description before the change.
-type NamedEdit<T, F> = (Named<F>, Option<T>);
+/// An edit of `add` or `set`.
+struct NamedEdit<T, F: clap::Args> {
+    /// The name, and the facts to be set.
+    named: Named<F>,
+    /// The description before the change; none for `add`.
+    before: Option<T>,
+}
 
 /// Runs `list`, `show` and `rm`, which all kinds have in common. Returns the edit of `add` or `set`.
 fn run_common<T: Described, F: clap::Args>(
@@ -35,11 +40,11 @@ fn run_common<T: Described, F: clap::Args>(
                 let message = format!("there is a {} already: `set` changes it", named.name);
                 return Err(Failure { exit: Exit::Failed, fault: Fault::Config, message });
             }
-            return Ok(Some((named, None)));
+            return Ok(Some(NamedEdit { named, before: None }));
         }
         NamedAction::Set(named) => {
             let before = api.described(&named.name).map_err(failure)?;
-            return Ok(Some((named, Some(before))));
+            return Ok(Some(NamedEdit { named, before: Some(before) }));
         }
     }
     Ok(None)
@@ -51,9 +56,8 @@ fn run_common<T: Described, F: clap::Args>(
 /// The hub cannot be reached or refuses the request, or an argument is wrong.
 pub fn site(action: NamedAction<SiteFacts>, api: &Api, printer: &Printer) -> Result<(), Failure> {
     let names = |all: &Collaboration| all.sites.keys().cloned().collect();
-    let Some((Named { name, facts }, before)) = run_common::<Site, _>(action, names, api, printer)? else {
-        return Ok(());
-    };
+    let Some(edit) = run_common::<Site, _>(action, names, api, printer)? else { return Ok(()) };
+    let NamedEdit { named: Named { name, facts }, before } = edit;
     let mut site = before.unwrap_or_default();
     site.title = facts.title.unwrap_or(site.title);
     site.location = facts.location.or(site.location);
@@ -66,9 +70,8 @@ pub fn site(action: NamedAction<SiteFacts>, api: &Api, printer: &Printer) -> Res
 /// The hub cannot be reached or refuses the request, or an argument is wrong.
 pub fn endpoint(action: NamedAction<EndpointFacts>, api: &Api, printer: &Printer) -> Result<(), Failure> {
     let names = |all: &Collaboration| all.endpoints.keys().cloned().collect();
-    let Some((Named { name, facts }, before)) = run_common::<Endpoint, _>(action, names, api, printer)? else {
-        return Ok(());
-    };
+    let Some(edit) = run_common::<Endpoint, _>(action, names, api, printer)? else { return Ok(()) };
+    let NamedEdit { named: Named { name, facts }, before } = edit;
     let mut endpoint = before.unwrap_or_default();
     endpoint.site = facts.site.unwrap_or(endpoint.site);
     endpoint.kind = facts.kind.map_or(endpoint.kind, |kind| match kind {
@@ -137,9 +140,8 @@ fn storage(facts: StorageFacts, before: Option<Storage>) -> Result<Option<Storag
 /// The hub cannot be reached or refuses the request, or an argument is wrong.
 pub fn link(action: NamedAction<LinkFacts>, api: &Api, printer: &Printer) -> Result<(), Failure> {
     let names = |all: &Collaboration| all.links.keys().cloned().collect();
-    let Some((Named { name, facts }, before)) = run_common::<Link, _>(action, names, api, printer)? else {
-        return Ok(());
-    };
+    let Some(edit) = run_common::<Link, _>(action, names, api, printer)? else { return Ok(()) };
+    let NamedEdit { named: Named { name, facts }, before } = edit;
     let capacity = facts.capacity.map(|rate| rate.0).or(before.as_ref().map(|link| link.capacity_bit_s));
     let capacity_bit_s =
         capacity.ok_or_else(|| Failure::usage("say how much the link carries: --capacity 10Gbit/s"))?;
@@ -178,9 +180,8 @@ pub fn link(action: NamedAction<LinkFacts>, api: &Api, printer: &Printer) -> Res
 /// The hub cannot be reached or refuses the request, or an argument is wrong.
 pub fn community(action: NamedAction<CommunityFacts>, api: &Api, printer: &Printer) -> Result<(), Failure> {
     let names = |all: &Collaboration| all.communities.keys().cloned().collect();
-    let Some((Named { name, facts }, before)) = run_common::<Community, _>(action, names, api, printer)? else {
-        return Ok(());
-    };
+    let Some(edit) = run_common::<Community, _>(action, names, api, printer)? else { return Ok(()) };
+    let NamedEdit { named: Named { name, facts }, before } = edit;
     let mut community = before.unwrap_or_default();
     community.share = facts.share.or(community.share);
     community.cap_bit_s = facts.cap.map(|rate| rate.0).or(community.cap_bit_s);

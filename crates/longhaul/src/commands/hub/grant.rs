@@ -108,8 +108,8 @@ pub fn run(args: HubGrant, settings: &Settings, printer: &Printer) -> Result<Exi
 }
 
 fn describe(grant: &KeyGrant) -> String {
-    let of = if grant.community.is_empty() { "all communities" } else { &grant.community };
+    let communities = if grant.community.is_empty() { "all communities" } else { &grant.community };
     let until = grant.expires.map_or_else(|| "without end".to_owned(), |at| format!("until {}", date(at)));
     let name = if grant.name.is_empty() { String::new() } else { format!(" ({})", grant.name) };
-    format!("{}: {} of {of}{name}, {until}", grant.id, grant.role.word())
+    format!("{}: {} of {communities}{name}, {until}", grant.id, grant.role.word())
 }

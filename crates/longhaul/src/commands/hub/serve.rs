@@ -142,7 +142,7 @@ pub fn run(args: HubServe, settings: &Settings, printer: &Printer) -> Result<Exi
     };
     let runtime =
         hub::run::runtime().map_err(|error| Failure::local(format!("cannot start the threads of a hub: {error}")))?;
-    serve::log(printer);
+    serve::init_log(printer);
     let mut signals =
         Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|e| Failure::local(format!("cannot handle signals: {e}")))?;
     let (stopper, stopped) = stopper();
@@ -153,7 +153,7 @@ pub fn run(args: HubServe, settings: &Settings, printer: &Printer) -> Result<Exi
     let ready = |hub: hub::run::Running| {
         printer.line(&format!("listening on https://{}", hub.address));
         if let Some(address) = hub.fts_address {
-            printer.line(&format!("FTS3's words on https://{address}"));
+            printer.line(&format!("FTS3's API on https://{address}"));
         }
         let _ = std::io::stdout().flush();
         let config = args.config.clone();

@@ -47,8 +47,8 @@ pub fn start(runtime: &Runtime, opened: OpenWatch, stop: Receiver<bool>) -> Arc<
 /// Reloads the configuration of the watch.
 pub fn reload(watch: &Watch, file: &Path) {
     match Config::read(file).and_then(WatchPlan::of) {
-        Ok(watched) => {
-            watch.replace(watched);
+        Ok(plan) => {
+            watch.replace(plan);
             tracing::info!(file = %file.display(), "the configuration of the watch was read again");
         }
         Err(error) => tracing::error!(%error, "the new settings are refused; the former ones stay in force"),

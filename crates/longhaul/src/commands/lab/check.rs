@@ -86,34 +86,34 @@ pub fn run(file: &LabFile, name: Option<&str>, settings: &Settings, printer: &Pr
         return Ok(print_summary(&loaded, printer));
     }
     lab::able()?;
-    let home = LabDirectory::claim(settings.state_path()?, &loaded.name)?;
-    let dir = home.dir().to_owned();
-    let home = with_signals(home)?;
-    let report = lab::check::run(&loaded.scenario, &dir, |finding| print_finding(finding, printer));
-    release(&home);
+    let directory = LabDirectory::claim(settings.state_path()?, &loaded.name)?;
+    let path = directory.dir().to_owned();
+    let directory = remove_on_signals(directory)?;
+    let report = lab::check::run(&loaded.scenario, &path, |finding| print_finding(finding, printer));
+    release(&directory);
     let report = report?;
     summarise(&loaded.name, &report, printer);
     Ok(if report.is_right() { Exit::Done as u8 } else { Exit::Failed as u8 })
 }
 
 /// Registers signals that end the check and remove its directory. The network ends with the process.
-fn with_signals(home: LabDirectory) -> Result<Arc<Mutex<Option<LabDirectory>>>, Failure> {
+fn remove_on_signals(directory: LabDirectory) -> Result<Arc<Mutex<Option<LabDirectory>>>, Failure> {
     let failed = |error| Failure::local(format!("cannot handle signals: {error}"));
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
-    let home = Arc::new(Mutex::new(Some(home)));
-    let home_of_handler = Arc::clone(&home);
+    let directory = Arc::new(Mutex::new(Some(directory)));
+    let directory_of_handler = Arc::clone(&directory);
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
-            release(&home_of_handler);
+            release(&directory_of_handler);
             // The signal then has its default effect.
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
     });
-    Ok(home)
+    Ok(directory)
 }
 
-fn release(home: &Mutex<Option<LabDirectory>>) {
-    drop(home.lock().take());
+fn release(directory: &Mutex<Option<LabDirectory>>) {
+    drop(directory.lock().take());
 }
 
 fn summarise(name: &str, report: &Report, printer: &Printer) {

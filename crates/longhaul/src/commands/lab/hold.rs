@@ -101,16 +101,16 @@ pub fn run(name: Option<String>, tied: Option<u32>, settings: &Settings) -> Resu
         read.map_err(|error| Failure::local(format!("cannot read the scenario: {error}")))?;
         let scenario =
             Scenario::read(&text).and_then(Scenario::for_lab).map_err(|problem| Failure::usage(problem.to_string()))?;
-        // This comes first: a user who cannot have labs often cannot write to the state directory either.
+        // This comes first: a user without the rights for a lab often cannot write to the state directory either.
         lab::able()?;
-        let home = LabDirectory::claim(settings.state_path()?, &name)?;
+        let directory = LabDirectory::claim(settings.state_path()?, &name)?;
         // If the owner cannot read the reply, the lab ends at once: nobody would take it down.
         let ready = || {
             if reply(&HoldReply::Up).is_err() {
                 is_ending.store(true, Ordering::Relaxed);
             }
         };
-        home.serve(&scenario, ready, || is_ending.load(Ordering::Relaxed))?;
+        directory.serve(&scenario, ready, || is_ending.load(Ordering::Relaxed))?;
         Ok(())
     };
     match hold() {

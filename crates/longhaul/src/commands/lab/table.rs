@@ -77,7 +77,7 @@ pub fn status(lab: &v1::Lab) -> Vec<String> {
     lines.extend(links(lab, false).into_iter().map(|line| format!("  {line}")));
     let emulator = &lab.emulator;
     let refused = [
-        ("for nobody", emulator.unroutable),
+        ("without a recipient", emulator.unroutable),
         ("TTL ended", emulator.expired),
         ("larger than the path's MTU", emulator.too_big),
         ("firewalled", emulator.firewalled),

@@ -14,7 +14,7 @@ use crate::commands::{hub, serve};
 use crate::failure::Failure;
 
 /// Commands of `longhaul` that documents write without the program's name.
-const OURS: [&str; 8] = ["cp", "job", "probe", "tune", "serve", "grant", "lab", "digest"];
+const UNPREFIXED_COMMANDS: [&str; 8] = ["cp", "job", "probe", "tune", "serve", "grant", "lab", "digest"];
 
 /// A document: its path below the root, and its text.
 struct Document {
@@ -147,9 +147,9 @@ fn without_redirections(words: &mut Vec<String>) {
     }
 }
 
-/// The commands of `longhaul` in the words of a command, each from the program's name on: behind assignments, behind `sudo`, and
-/// behind `--` of another command of `longhaul`.
-fn ours(words: &[String]) -> Vec<&[String]> {
+/// The commands of `longhaul` in the words of a command, each from the program's name on: after assignments, after `sudo`, and
+/// after `--` of another command of `longhaul`.
+fn longhaul_commands(words: &[String]) -> Vec<&[String]> {
     let is_ours = |word: &String| word == "longhaul" || word.ends_with("/longhaul");
     let begins = |at: usize| {
         let before = &words[..at];
@@ -165,14 +165,14 @@ fn ours(words: &[String]) -> Vec<&[String]> {
 }
 
 /// The error of a complete command, if it has one.
-fn refused(words: &[String]) -> Option<String> {
+fn command_error(words: &[String]) -> Option<String> {
     let error = Args::command().try_get_matches_from(words).err()?;
     let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     (!is_answer).then(|| format!("{}: {}", words.join(" "), error.to_string().lines().next().unwrap_or_default()))
 }
 
 /// The error of a command in prose, if it has one. Parts may be left out, and `a|b` stands for one of several words.
-fn unknown(text: &str) -> Option<String> {
+fn prose_error(text: &str) -> Option<String> {
     let mut root = Args::command();
     root.build();
     let mut at = &root;
@@ -225,9 +225,10 @@ fn the_program_accepts_the_commands_in_the_documents() {
     for document in documents() {
         for (first, block) in document.blocks("sh") {
             for (line, words) in commands(&block) {
-                for ours in ours(&words) {
+                for command in longhaul_commands(&words) {
                     seen += 1;
-                    wrong.extend(refused(ours).map(|why| format!("{}:{}: {why}", document.path, first + line)));
+                    wrong
+                        .extend(command_error(command).map(|why| format!("{}:{}: {why}", document.path, first + line)));
                 }
             }
         }
@@ -244,10 +245,10 @@ fn options_of_commands_in_prose_exist() {
         for (line, span) in document.spans() {
             let first = span.split_whitespace().next().unwrap_or_default();
             // `cp -r` and `lab` may mean other things: without `longhaul`, only a span with a long option is checked.
-            let is_meant = first == "longhaul" || OURS.contains(&first) && span.contains(" --");
+            let is_meant = first == "longhaul" || UNPREFIXED_COMMANDS.contains(&first) && span.contains(" --");
             if is_meant {
                 seen += 1;
-                wrong.extend(unknown(&span).map(|why| format!("{}:{line}: {why}", document.path)));
+                wrong.extend(prose_error(&span).map(|why| format!("{}:{line}: {why}", document.path)));
             }
         }
     }
@@ -275,13 +276,14 @@ fn settings_files_in_the_documents_can_be_read() {
             let hub = hub::settings(&block).map_err(|e| format!("{e:?}"));
             let messages = hub::messages_settings(&block).map_err(|e| format!("{e:?}"));
             let watch = ::watch::config::Config::parse(&block).map(drop).map_err(|e| e.to_string());
-            let flows = toml::from_str::<subscriptions::File>(&block).map(drop).map_err(|e| e.to_string());
-            let all = [&node, &policy, &scenario, &client, &hub, &messages, &watch, &flows];
+            let subscriptions =
+                toml::from_str::<subscriptions::SubscriptionFile>(&block).map(drop).map_err(|e| e.to_string());
+            let all = [&node, &policy, &scenario, &client, &hub, &messages, &watch, &subscriptions];
             let reads = all.iter().any(|read| read.is_ok());
             assert!(
                 reads,
                 "{}:{line} is neither a node's settings ({node:?}) nor a client's ({client:?}) nor a policy ({policy:?}) nor a \
-                 scenario ({scenario:?}) nor a hub's settings ({hub:?}) nor its brokers ({messages:?}) nor a watch's ({watch:?}) nor subscriptions ({flows:?})",
+                 scenario ({scenario:?}) nor a hub's settings ({hub:?}) nor its brokers ({messages:?}) nor a watch's ({watch:?}) nor subscriptions ({subscriptions:?})",
                 document.path
             );
         }
@@ -304,23 +306,25 @@ fn a_wrong_command_in_a_document_is_found() {
     let script = "A=\"$(cat x; y)\" longhaul ls lh://h/ # longhaul no\nsudo -u d longhaul lab exec a -- longhaul cp a b > f; \
                   echo longhaul x\nlonghaul cp --nothing a \\\n  b | cat\n";
     let found: Vec<(usize, Vec<String>)> = commands(script);
-    let ours: Vec<(usize, String)> =
-        found.iter().flat_map(|(line, words)| ours(words).into_iter().map(|ours| (*line, ours.join(" ")))).collect();
+    let ours: Vec<(usize, String)> = found
+        .iter()
+        .flat_map(|(line, words)| longhaul_commands(words).into_iter().map(|ours| (*line, ours.join(" "))))
+        .collect();
     let ours: Vec<(usize, &str)> = ours.iter().map(|(line, text)| (*line, text.as_str())).collect();
     let exec = "longhaul lab exec a -- longhaul cp a b";
     assert_eq!(ours, [(0, "longhaul ls lh://h/"), (1, exec), (1, "longhaul cp a b"), (2, "longhaul cp --nothing a b")]);
     let words = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
-    assert_eq!((refused(&words(exec)), refused(&words("longhaul --version"))), (None, None));
-    assert!(refused(&words("longhaul cp --nothing a b")).unwrap().contains("--nothing"));
-    assert!(refused(&words("longhaul cp --limit 5 a b")).is_some());
+    assert_eq!((command_error(&words(exec)), command_error(&words("longhaul --version"))), (None, None));
+    assert!(command_error(&words("longhaul cp --nothing a b")).unwrap().contains("--nothing"));
+    assert!(command_error(&words("longhaul cp --limit 5 a b")).is_some());
     for fine in
         ["longhaul job list|show ID --node lh://h", "cp -r S T", "longhaul help", "probe tcp H -P 4", "grant list"]
     {
-        assert_eq!(unknown(fine), None);
+        assert_eq!(prose_error(fine), None);
     }
     for wrong in
         ["longhaul jobs", "longhaul cp --no-such A B", "tune audit --rat 1", "longhaul job list|hide", "cp -Z A B"]
     {
-        assert!(unknown(wrong).is_some(), "{wrong}");
+        assert!(prose_error(wrong).is_some(), "{wrong}");
     }
 }

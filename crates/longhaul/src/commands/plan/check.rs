@@ -11,7 +11,7 @@ use crate::printer::Printer;
 /// Prints what the scenario has and each finding.
 ///
 /// # Errors
-/// There is a finding: the exit code is that of an incomplete result.
+/// None: a finding is an exit code, that of an incomplete result.
 pub fn run(loaded: &LoadedScenario, printer: &Printer) -> Result<Exit, Failure> {
     let scenario = &loaded.scenario;
     let findings = findings(loaded);
@@ -31,7 +31,8 @@ pub fn run(loaded: &LoadedScenario, printer: &Printer) -> Result<Exit, Failure> 
 
 /// What cannot work, each with its line and its remedy.
 pub fn findings(loaded: &LoadedScenario) -> Vec<String> {
-    let (scenario, network) = (&loaded.scenario, loaded.network());
+    let scenario = &loaded.scenario;
+    let network = loaded.network();
     let site = |at: usize| scenario.sites[at].name.as_str();
     let in_year = loaded.year.map_or(String::new(), |year| format!(" in {year}"));
     let loads = loads(scenario, &network, &loaded.flows(), &Avoid::default());

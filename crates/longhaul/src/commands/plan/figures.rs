@@ -36,12 +36,16 @@ pub fn cost(args: &PlanCost, loaded: &LoadedScenario, printer: &Printer) -> Resu
 }
 
 /// The figures of the demand: in sum, of each receiving site, nodes, growth.
+///
+/// # Errors
+/// The scenario has no flow that counts.
 pub fn demand_figures(
     node_gbit_s: f64,
     capacity_bit_s: Option<f64>,
     loaded: &LoadedScenario,
 ) -> Result<Vec<Figure>, Failure> {
-    let (scenario, flows) = (&loaded.scenario, loaded.flows());
+    let scenario = &loaded.scenario;
+    let flows = loaded.flows();
     if !scenario.flows.iter().any(|flow| flows.counts(flow)) {
         return Err(Failure::usage(format!("{} has no flow that counts: add a table like [flow.raw]", loaded.name)));
     }

@@ -12,7 +12,7 @@ use crate::args::PlanLinks as LinksArgs;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
-/// Prints the loads of the links, and what else was asked for.
+/// Prints the loads of the links; with options also failures and diverse routes.
 ///
 /// # Errors
 /// A site of `--diverse` does not exist.
@@ -55,7 +55,7 @@ fn document(args: &LinksArgs, loaded: &LoadedScenario, network: &Network) -> Res
         scenario: loaded.name.clone(),
         year: loaded.year,
         links: links(network, &loads),
-        unreachable: loads.unreachable().map(|of| flow(network, of)).collect(),
+        unreachable: loads.unreachable().map(|routed| flow(network, routed)).collect(),
         failures: consequences.iter().map(|consequence| failure(network, consequence)).collect(),
         diverse,
     })

@@ -1,4 +1,5 @@
-//! `plan simulate`: the work of a scenario in virtual time. Ctrl-C ends the simulation, not the program: what was simulated until then is reported.
+//! `plan simulate`: the work of a scenario in virtual time. Ctrl-C ends the simulation, not the program, which reports the results so
+//! far.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +45,10 @@ pub fn run(args: &PlanSimulate, mut loaded: LoadedScenario, printer: &Printer) -
     })
 }
 
-/// Simulates until everything is done, the simulated time is over, or somebody presses Ctrl-C.
+/// Simulates until everything is done, the simulated time is over, or a signal stops it.
+///
+/// # Errors
+/// The scenario has no work, or a signal handler cannot be set.
 pub fn run_to_the_end(loaded: &LoadedScenario, printer: &Printer) -> Result<Outcome, Failure> {
     if loaded.scenario.work.is_empty() {
         let message = format!("{} has no work: add a table like [work.raw-export]", loaded.name);
@@ -55,10 +59,10 @@ pub fn run_to_the_end(loaded: &LoadedScenario, printer: &Printer) -> Result<Outc
         let set = signal_hook::flag::register(signal, Arc::clone(&cancelled));
         set.map_err(|error| Failure::local(format!("cannot handle signals: {error}")))?;
     }
-    let mut shown = Instant::now();
+    let mut shown_at = Instant::now();
     let mut carry_on = |progress: Progress| {
-        if printer.is_watched() && shown.elapsed() >= PROGRESS_EVERY {
-            shown = Instant::now();
+        if printer.is_watched() && shown_at.elapsed() >= PROGRESS_EVERY {
+            shown_at = Instant::now();
             show_progress(progress);
         }
         !cancelled.load(Ordering::Relaxed)

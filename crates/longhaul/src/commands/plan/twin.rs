@@ -1,8 +1,8 @@
-//! `plan twin`: a collaboration as its hub knows it, as a scenario.
+//! `plan twin`: prints the collaboration of a hub as a scenario.
 
 use model::Exit;
 
-use crate::args::HubAt;
+use crate::args::HubOption;
 use crate::failure::Failure;
 use crate::hub_client;
 use crate::printer::Printer;
@@ -12,7 +12,7 @@ use crate::settings::Settings;
 ///
 /// # Errors
 /// No hub is named, or it does not answer.
-pub fn run(at: &HubAt, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+pub fn run(at: &HubOption, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let scenario = hub_client::api(at, settings)?.twin().map_err(hub_client::failure)?;
     printer.line(scenario.trim_end());
     Ok(Exit::Done)

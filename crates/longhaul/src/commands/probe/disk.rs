@@ -104,14 +104,14 @@ fn row(point: &Point) -> String {
         Test::Fsync | Test::SmallFiles => format!("{:.0}/s", point.calls_per_s),
         _ => BitRate(point.rate_bit_s).to_string(),
     };
-    let before = match point.test {
+    let before_flush = match point.test {
         Test::Write | Test::Sustained => BitRate(point.rate_before_flush_bit_s).to_string(),
         _ => String::new(),
     };
     let notes = [&point.cached, &point.cut_short];
     let notes: Vec<&str> = notes.into_iter().flatten().map(String::as_str).collect();
     format!(
-        "{:<12} {:<9} {:>7} {:>10} {result:>14} {before:>13} {:>12.3} ms  {}",
+        "{:<12} {:<9} {:>7} {:>10} {result:>14} {before_flush:>13} {:>12.3} ms  {}",
         name(point.test),
         mode(point.mode),
         point.workers,
@@ -122,11 +122,15 @@ fn row(point: &Point) -> String {
 }
 
 fn print_report(report: &Report, printer: &Printer) {
-    for Knee { test, mode: by, file_bytes, workers, rate_bit_s, is_open, .. } in &report.knees {
-        let more = if *is_open { "; the most that were tried are needed, more might give more" } else { "" };
+    for Knee { test, mode: io_mode, file_bytes, workers, rate_bit_s, is_open, .. } in &report.knees {
+        let more = if *is_open { "; more workers than were tried might give more" } else { "" };
         let size = Bytes(*file_bytes);
         let rate = BitRate(*rate_bit_s);
-        printer.line(&format!("knee: {} {} of {size}: {workers} workers give {rate}{more}", name(*test), mode(*by)));
+        printer.line(&format!(
+            "knee: {} {} of {size}: {workers} workers give {rate}{more}",
+            name(*test),
+            mode(*io_mode)
+        ));
     }
     for point in &report.points {
         let Some(course) = &point.course else { continue };
@@ -140,7 +144,7 @@ fn print_report(report: &Report, printer: &Printer) {
                 BitRate(course.sustained_bit_s)
             ),
             (None, Some(why)) => format!(
-                "sustained {}: {}; an end of a cache would not have been seen: {why}",
+                "sustained {}: {}; the end of a cache could not be seen: {why}",
                 mode(point.mode),
                 BitRate(course.sustained_bit_s)
             ),
@@ -151,12 +155,13 @@ fn print_report(report: &Report, printer: &Printer) {
         printer.line(&line);
     }
     let device = &report.device;
-    let below = [&device.name, &device.model, &device.scheduler].into_iter().flatten().cloned().collect::<Vec<_>>();
+    let device_parts =
+        [&device.name, &device.model, &device.scheduler].into_iter().flatten().cloned().collect::<Vec<_>>();
     printer.line(&format!(
         "{} on {} ({}), {} free of {}, mounted {}",
         device.file_system,
         device.source,
-        below.join(", "),
+        device_parts.join(", "),
         Bytes(device.free_bytes),
         Bytes(device.total_bytes),
         device.mount_options

@@ -32,9 +32,9 @@ pub fn run(
     };
     let mut values: Vec<u64> = tcp.values.iter().map(|value| value.0).collect();
     if values.is_empty() {
-        let here = sys::limits::processors() as u32;
-        let there = if matches!(what, Scan::FarCores) { processors_there(order, far, stop)? } else { here };
-        values = scan::values(what, (here, there));
+        let near_count = sys::limits::processors() as u32;
+        let far_count = if matches!(what, Scan::FarCores) { far_processors(order, far, stop)? } else { near_count };
+        values = scan::values(what, (near_count, far_count));
     }
     let mut points = Vec::new();
     for (value, order) in scan::orders(what, &values, order)? {
@@ -60,7 +60,7 @@ pub fn run(
 }
 
 /// The number of processors of the other end, which reports it with the result of a short test.
-fn processors_there(order: &Order, far: &mut TcpPeer, stop: &Stop) -> Result<u32, Failure> {
+fn far_processors(order: &Order, far: &mut TcpPeer, stop: &Stop) -> Result<u32, Failure> {
     let short = Order { seconds: 0.1, bytes: 0, omit_s: 0.0, interval_s: 0.1, ..order.clone() };
     let count = far.test(&short, stop, &mut |_| {})?.far.host.processors;
     match count {

@@ -112,7 +112,7 @@ fn iperf3(udp: &ProbeUdp, at: &HostPort, printer: &Printer, stop: &Stop) -> Resu
     let far = found.far.first().cloned().unwrap_or_default();
     let (from, to) = if udp.reverse { (&far, &near) } else { (&near, &far) };
     let lost = u64::try_from(to.lost).unwrap_or(0);
-    let counted = Iperf3Counts {
+    let counts = Iperf3Counts {
         rate_bit_s: (to.bytes as f64 * 8.0 / found.seconds.max(1e-9)) as u64,
         sent: from.packets,
         received: to.packets.saturating_sub(lost),
@@ -122,20 +122,20 @@ fn iperf3(udp: &ProbeUdp, at: &HostPort, printer: &Printer, stop: &Stop) -> Resu
         seconds: found.seconds,
     };
     match (printer.is_json(), udp.check.check) {
-        (true, _) => printer.object(&ProbeDocument::of("result", "udp_iperf3", &udp.target, &counted)),
+        (true, _) => printer.object(&ProbeDocument::of("result", "udp_iperf3", &udp.target, &counts)),
         (false, false) => printer.line(&format!(
             "{} {}  {} datagrams sent in {:.2} s, {} arrived, {lost} ({:.4} %) lost, jitter {}",
             if udp.reverse { "<-" } else { "->" },
-            BitRate(counted.rate_bit_s),
-            counted.sent,
-            counted.seconds,
-            counted.received,
-            counted.lost_share * 100.0,
-            us(counted.jitter_s)
+            BitRate(counts.rate_bit_s),
+            counts.sent,
+            counts.seconds,
+            counts.received,
+            counts.lost_share * 100.0,
+            us(counts.jitter_s)
         )),
         (false, true) => {}
     }
-    Ok(vec![(Measure::Rate, counted.rate_bit_s as f64), (Measure::Loss, counted.lost_share)])
+    Ok(vec![(Measure::Rate, counts.rate_bit_s as f64), (Measure::Loss, counts.lost_share)])
 }
 
 pub(super) fn figures(points: &[UdpPoint]) -> Vec<Figure> {

@@ -76,7 +76,7 @@ struct ExportTable {
     at: String,
     /// Whether DELETE, MOVE and COPY over HTTP may remove a directory with its content.
     recursive_delete: Option<bool>,
-    /// The program that brings files from tape and takes them there.
+    /// The program that brings files from tape, and takes files to tape.
     tape: Option<String>,
 }
 
@@ -117,7 +117,7 @@ pub struct NodeSettings {
 }
 
 /// Further addresses of this host for streams. Names are refused, because other hosts may resolve them differently.
-fn advertised(words: &[String]) -> Result<Vec<SocketAddr>, Failure> {
+fn advertised_addresses(words: &[String]) -> Result<Vec<SocketAddr>, Failure> {
     let parse = |word: &String| {
         let at = word.parse::<SocketAddr>().or_else(|_| word.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, 0)));
         let at = at.ok().filter(|at| !at.ip().is_unspecified() && !at.ip().is_multicast());
@@ -141,8 +141,8 @@ fn movers(words: &[String], common: &Common) -> Result<Option<Arc<Peers>>, Failu
             _ => Err(Failure::usage(format!("--peers {word}: write HOST, HOST:PORT or [v6]:PORT"))),
         }
     };
-    let at = words.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
-    if at.is_empty() {
+    let addresses = words.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+    if addresses.is_empty() {
         return Ok(None);
     }
     let keys = read_keys(common)?;
@@ -150,7 +150,7 @@ fn movers(words: &[String], common: &Common) -> Result<Option<Arc<Peers>>, Failu
         let remedy = "on each of them: longhaul grant --export NAME --write; put the keys into a file, and name it by --key-file";
         return Err(Failure::usage(format!("--peers: there is no access key of a mover ({remedy})")));
     }
-    Ok(Some(node::movers(at, keys.into(), Timeouts::default())))
+    Ok(Some(node::movers(addresses, keys.into(), Timeouts::default())))
 }
 
 impl SettingsSource {
@@ -192,7 +192,7 @@ impl SettingsSource {
         }
         Ok(NodeSettings {
             listen: serve.listen.clone().or(file.listen),
-            advertise: advertised(&list(&serve.advertise, file.advertise))?,
+            advertise: advertised_addresses(&list(&serve.advertise, file.advertise))?,
             movers: movers(
                 &list(&serve.peers, file.peers),
                 &Common { key_file: common.key_file.clone().or(file.key_file), ..common.clone() },
@@ -301,14 +301,14 @@ mod tests {
 
     #[test]
     fn advertised_addresses_are_reachable_by_others() {
-        let read = |word: &str| advertised(&[word.to_owned()]);
+        let read = |word: &str| advertised_addresses(&[word.to_owned()]);
         assert_eq!(read("192.0.2.7").unwrap(), ["192.0.2.7:0".parse().unwrap()]);
         assert_eq!(read("[2001:db8::7]:99").unwrap(), ["[2001:db8::7]:99".parse().unwrap()]);
         assert_eq!(read("::ffff:192.0.2.7").unwrap(), ["192.0.2.7:0".parse().unwrap()]);
         for bad in ["", "dtn.example", "0.0.0.0", "[::]:7411", "224.0.0.1", "192.0.2.0/24"] {
             assert!(read(bad).is_err_and(|failure| failure.message.contains("--advertise")), "{bad}");
         }
-        assert!(advertised(&vec!["192.0.2.7".to_owned(); 17]).is_err());
+        assert!(advertised_addresses(&vec!["192.0.2.7".to_owned(); 17]).is_err());
     }
 
     #[test]

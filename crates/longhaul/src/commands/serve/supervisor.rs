@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// prove it: a shell may have inherited it.
 pub fn journal_keeps_time() -> bool {
     let journal = std::env::var("JOURNAL_STREAM").ok();
-    let stderr = rustix::fs::fstat(std::io::stderr()).ok().map(|facts| format!("{}:{}", facts.st_dev, facts.st_ino));
+    let stderr = rustix::fs::fstat(std::io::stderr()).ok().map(|stat| format!("{}:{}", stat.st_dev, stat.st_ino));
     journal.is_some() && journal == stderr
 }
 

@@ -72,9 +72,9 @@ pub fn version() -> String {
     let built = if cfg!(debug_assertions) { "for tests" } else { "for use" };
     let mut text = format!("longhaul {version}, {arch}-{os}, built {built}\n");
     if let Ok(program) = std::env::current_exe() {
-        let facts = fs::metadata(&program).ok();
-        let bytes = facts.as_ref().map_or(0, fs::Metadata::len);
-        let changed = facts.and_then(|facts| Timestamp::try_from(facts.modified().ok()?).ok());
+        let metadata = fs::metadata(&program).ok();
+        let bytes = metadata.as_ref().map_or(0, fs::Metadata::len);
+        let changed = metadata.and_then(|metadata| Timestamp::try_from(metadata.modified().ok()?).ok());
         let changed = changed.map_or_else(String::new, |at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
         let _ = writeln!(text, "{} {bytes} bytes, of {changed}", program.display());
     }

@@ -81,16 +81,22 @@ pub fn exports(config: Option<&Path>) -> String {
 }
 
 fn space(dir: &Path, mounts: &str) -> String {
-    let (facts, system) = match (fs::metadata(dir), rustix::fs::statvfs(dir)) {
-        (Ok(facts), Ok(system)) => (facts, system),
-        (Err(error), _) => return error.to_string(),
-        (_, Err(error)) => return error.to_string(),
+    let metadata = match fs::metadata(dir) {
+        Ok(metadata) => metadata,
+        Err(error) => return error.to_string(),
     };
-    let bytes = |blocks: u64| Bytes(blocks.saturating_mul(system.f_frsize));
-    let (free, all) = (bytes(system.f_bavail), bytes(system.f_blocks));
-    let (mode, uid, gid) = (facts.mode() & 0o7777, facts.uid(), facts.gid());
+    let file_system = match rustix::fs::statvfs(dir) {
+        Ok(file_system) => file_system,
+        Err(error) => return error.to_string(),
+    };
+    let bytes = |blocks: u64| Bytes(blocks.saturating_mul(file_system.f_frsize));
+    let free = bytes(file_system.f_bavail);
+    let all = bytes(file_system.f_blocks);
+    let mode = metadata.mode() & 0o7777;
+    let uid = metadata.uid();
+    let gid = metadata.gid();
     let mount = mount(dir, mounts).unwrap_or_default();
-    format!("mode {mode:04o}, owner {uid}:{gid}, {free} of {all} free, {} files free; {mount}", system.f_favail)
+    format!("mode {mode:04o}, owner {uid}:{gid}, {free} of {all} free, {} files free; {mount}", file_system.f_favail)
 }
 
 /// Type, options and source of the mount that a directory is on (proc_pid_mountinfo(5)).
@@ -159,19 +165,21 @@ fn list(root: &Path, dir: &Path, depth: usize, rows: &mut BTreeMap<PathBuf, Stri
         }
     };
     for entry in entries.flatten() {
-        let (path, Ok(facts)) = (entry.path(), entry.metadata()) else { continue };
+        let Ok(metadata) = entry.metadata() else { continue };
+        let path = entry.path();
         if rows.len() >= NAMES_MAX {
             return;
         }
-        let changed = Timestamp::from_second(facts.mtime()).map(|at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+        let changed = Timestamp::from_second(metadata.mtime()).map(|at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
         let below = path.strip_prefix(root).unwrap_or(&path);
-        let slash = if facts.is_dir() { "/" } else { "" };
-        let (mode, uid, gid, size) = (facts.mode() & 0o7777, facts.uid(), facts.gid(), facts.len());
+        let slash = if metadata.is_dir() { "/" } else { "" };
+        let mode = metadata.mode() & 0o7777;
+        let owner = format!("{}:{}", metadata.uid(), metadata.gid());
+        let size = metadata.len();
         let changed = changed.unwrap_or_default();
-        let row =
-            format!("{mode:04o} {:>11} {size:>11} {changed} {}{slash}\n", format!("{uid}:{gid}"), below.display());
+        let row = format!("{mode:04o} {owner:>11} {size:>11} {changed} {}{slash}\n", below.display());
         rows.insert(path.clone(), row);
-        if facts.is_dir() && depth < DEPTH_MAX {
+        if metadata.is_dir() && depth < DEPTH_MAX {
             list(root, &path, depth + 1, rows);
         }
     }

@@ -64,15 +64,15 @@ impl Redactor {
         for form in self.known.iter().filter(|form| text.contains(form.as_str())).collect::<Vec<_>>() {
             text = text.replace(form.as_str(), REMOVED);
         }
-        let mut reader = Reader::default();
+        let mut words = WordRedactor::default();
         let mut out = String::with_capacity(text.len());
         let mut rest = text.as_str();
         while !rest.is_empty() {
-            let start = rest.find(|c| !is_between(c)).unwrap_or(rest.len());
+            let start = rest.find(|c| !is_separator(c)).unwrap_or(rest.len());
             out.push_str(&rest[..start]);
-            let end = start + rest[start..].find(is_between).unwrap_or(rest.len() - start);
+            let end = start + rest[start..].find(is_separator).unwrap_or(rest.len() - start);
             if end > start {
-                out.push_str(&reader.word(&rest[start..end]));
+                out.push_str(&words.redact(&rest[start..end]));
             }
             rest = &rest[end..];
         }
@@ -81,7 +81,7 @@ impl Redactor {
 }
 
 /// Whether a character separates words.
-fn is_between(c: char) -> bool {
+fn is_separator(c: char) -> bool {
     c.is_whitespace() || "\"'<>(){}[],;|`\\".contains(c)
 }
 
@@ -101,15 +101,15 @@ fn without_pem(text: &str) -> String {
 
 /// Redacts word by word: a word may announce that the next one is a secret.
 #[derive(Debug, Default)]
-struct Reader {
+struct WordRedactor {
     /// Whether the last word is the name of a secret, whose value follows if a colon or an equals sign comes next.
     last_is_name: bool,
     /// Whether the next word is a secret.
     next_is_secret: bool,
 }
 
-impl Reader {
-    fn word(&mut self, word: &str) -> String {
+impl WordRedactor {
+    fn redact(&mut self, word: &str) -> String {
         if matches!(word, ":" | "=" | "=>") {
             self.next_is_secret |= std::mem::take(&mut self.last_is_name);
             return word.to_owned();
@@ -166,7 +166,7 @@ fn without_url_secrets(word: &str) -> String {
     out + mark + &values.join("&")
 }
 
-/// Removes the value behind the name of a secret: `token=…`, `password:…`.
+/// Removes the value after the name of a secret: `token=…`, `password:…`.
 fn without_named_values(word: &str) -> String {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "_-%.".contains(c);
     for (at, _) in word.match_indices(['=', ':']) {

@@ -119,16 +119,16 @@ pub fn run<'a>(
         audited.audit.findings.retain(|finding| !ignored.contains(&finding.id));
         Ok(audited)
     });
-    let written = audited.and_then(|audited| write_page(args, &audited).map(|()| audited));
+    let result = audited.and_then(|audited| write_page(args, &audited).map(|()| audited));
     if args.check {
-        let (status, line) = match &written {
+        let (status, line) = match &result {
             Ok(audited) => status_line(&audited.audit),
             Err(failure) => (CheckStatus::Unknown, failure.message.clone()),
         };
         printer.line(&format!("{} - {line}", status.word()));
         return Ok(status as u8);
     }
-    let audited = written?;
+    let audited = result?;
     if printer.is_json() {
         printer.object(&AuditReport { head: AuditHead::of(&audited), rules: &audited.audit.findings });
     } else if args.rules.is_empty() {

@@ -64,16 +64,16 @@ impl<'a> SideReport<'a> {
 /// # Errors
 /// Without `--check`: an audit cannot be obtained or read.
 pub fn run(args: &TuneCompare, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {
-    let compared = compare(args, settings);
+    let result = compare(args, settings);
     if args.check {
-        let (status, line) = match &compared {
+        let (status, line) = match &result {
             Ok((_, _, drift)) => status_line(drift),
             Err(failure) => (CheckStatus::Unknown, failure.message.clone()),
         };
         printer.line(&format!("{} - {line}", status.word()));
         return Ok(status as u8);
     }
-    let (a, b, drift) = compared?;
+    let (a, b, drift) = result?;
     if printer.is_json() {
         let (alone_a, alone_b) = alone(&a, &b);
         printer.object(&CompareReport {
@@ -158,10 +158,10 @@ fn read(file: &Path) -> Result<Side, Failure> {
 }
 
 fn show(args: &TuneCompare, a: &Side, b: &Side, drift: &[Drift], printer: &Printer) {
-    for (word, asked, side) in [("a", &args.a, a), ("b", &args.b, b)] {
+    for (word, typed, side) in [("a", &args.a, a), ("b", &args.b, b)] {
         let name = side.host.name.as_deref().unwrap_or("unknown");
         let kernel = side.host.kernel.as_deref().unwrap_or("unknown");
-        printer.line(&format!("{word}: {asked} ({name}, Linux {kernel})"));
+        printer.line(&format!("{word}: {typed} ({name}, Linux {kernel})"));
     }
     if a.target != b.target {
         printer.line(
@@ -184,8 +184,8 @@ fn show(args: &TuneCompare, a: &Side, b: &Side, drift: &[Drift], printer: &Print
         };
         printer.line(&format!(
             "{severity:<6} {rule:<5} {title}: a {}, b {}; {who}{}",
-            has(a, unit.as_deref()),
-            has(b, unit.as_deref()),
+            side_text(a, unit.as_deref()),
+            side_text(b, unit.as_deref()),
             wanted(found)
         ));
     }
@@ -196,7 +196,7 @@ fn show(args: &TuneCompare, a: &Side, b: &Side, drift: &[Drift], printer: &Print
     });
 }
 
-fn has(side: &SideValue, unit: Option<&str>) -> String {
+fn side_text(side: &SideValue, unit: Option<&str>) -> String {
     let observed = measured(side.observed.as_deref(), unit);
     match &side.subject {
         Some(subject) => format!("{observed} ({subject})"),

@@ -41,7 +41,7 @@ fn table(out: &mut String, findings: &[&Finding]) {
 
 fn row(out: &mut String, finding: &Finding) {
     let subject = finding.subject.as_deref().unwrap_or_default();
-    let is = observed(finding);
+    let observed_value = observed(finding);
     let wanted = wanted(finding);
     let severity = severity(finding.severity);
     let _ = write!(
@@ -50,7 +50,7 @@ fn row(out: &mut String, finding: &Finding) {
         text(&finding.id),
         text(subject),
         text(&finding.title),
-        text(&is),
+        text(&observed_value),
         text(&wanted)
     );
     if let Some(note) = &finding.note {

@@ -83,10 +83,10 @@ fn print_remarks(findings: &[Finding], changes: &[Change], by_hand: &[String], w
     if changes.is_empty() {
         Printer::note("nothing differs that a command could change");
     }
-    let is_barred = |change: &&Change| !findings.iter().any(|f| f.writable && change.ids.contains(&f.id));
-    let barred: Vec<Change> = changes.iter().filter(is_barred).cloned().collect();
-    if !barred.is_empty() {
-        let what = ids(&barred).join(", ");
+    let is_unwritable = |change: &&Change| !findings.iter().any(|f| f.writable && change.ids.contains(&f.id));
+    let unwritable: Vec<Change> = changes.iter().filter(is_unwritable).cloned().collect();
+    if !unwritable.is_empty() {
+        let what = ids(&unwritable).join(", ");
         Printer::note(&format!("{what}: {why}"));
     }
     if !by_hand.is_empty() {

@@ -50,7 +50,7 @@ enum TestBed<'a> {
 
 /// Measures on a test bed, for [`trial`].
 struct TestBedMeter<'a> {
-    with: TestBed<'a>,
+    test_bed: TestBed<'a>,
     stop: &'a Stop,
 }
 
@@ -127,7 +127,7 @@ impl Meter for TestBedMeter<'_> {
     fn measure(&mut self) -> Result<Measured, String> {
         let since = Instant::now();
         loop {
-            match self.with.measure(self.stop) {
+            match self.test_bed.measure(self.stop) {
                 Err(failure)
                     if failure.fault == Fault::Path && since.elapsed() < RETRY_MAX && !self.stop.is_stopped() =>
                 {
@@ -150,8 +150,8 @@ pub fn run(
     snapshot_dir: &Path,
     printer: &Printer,
 ) -> Result<Exit, Failure> {
-    let with = TestBed::parse(args, settings)?;
-    let rules = rules(args, audited, &with)?;
+    let test_bed = TestBed::parse(args, settings)?;
+    let rules = rules(args, audited, &test_bed)?;
     if rules.is_empty() {
         printer.line("nothing differs here that this user can change and this test can show; name rules to try others");
         return Ok(Exit::Done);
@@ -163,8 +163,8 @@ pub fn run(
     }
     let stop = stop_on_signals()?;
     // A test bed that does not work fails here, before anything is changed. The first test also warms up the path.
-    with.measure(&stop)?;
-    let mut meter = TestBedMeter { with, stop: &stop };
+    test_bed.measure(&stop)?;
+    let mut meter = TestBedMeter { test_bed, stop: &stop };
     for (rule, changes) in &rules {
         let mut report_step = |step: Step| {
             if printer.is_chatty() && !printer.is_json() {
@@ -211,13 +211,13 @@ fn verify_failure(error: VerifyError, stop: &Stop) -> Failure {
 fn rules(
     args: &TuneVerify,
     audited: &AuditedHost<'_>,
-    with: &TestBed<'_>,
+    test_bed: &TestBed<'_>,
 ) -> Result<Vec<(String, Vec<Change>)>, Failure> {
     let typed = audited.ids(&args.rules)?;
     let all = || {
         let differs = audited.audit.findings.iter().filter(|f| f.status == tune::audit::Status::Differs && f.writable);
         let mut ids: Vec<String> = Vec::new();
-        for finding in differs.filter(|finding| with.can_show(finding.area)) {
+        for finding in differs.filter(|finding| test_bed.can_show(finding.area)) {
             if !ids.contains(&finding.id) {
                 ids.push(finding.id.clone());
             }

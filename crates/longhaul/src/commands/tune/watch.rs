@@ -44,11 +44,11 @@ pub fn run<'a>(
     snapshot_dir: &Path,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    let watched = watch(args, tune, host, snapshot_dir, printer);
+    let result = watch(args, tune, host, snapshot_dir, printer);
     if !args.check {
-        return watched.map(|_| Exit::Done as u8);
+        return result.map(|_| Exit::Done as u8);
     }
-    let (status, line) = match watched {
+    let (status, line) = match result {
         Ok(events) => status_line(&events),
         Err(failure) => (CheckStatus::Unknown, failure.message),
     };

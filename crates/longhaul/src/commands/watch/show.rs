@@ -85,7 +85,7 @@ pub fn grid_summary(grid: &Grid) -> (Health, String) {
 
 /// A line of titles, and a line for each row. An unknown value is `-`.
 pub fn history_lines(history: &History) -> Vec<String> {
-    let shown: Vec<usize> = history
+    let column_indices: Vec<usize> = history
         .columns
         .iter()
         .enumerate()
@@ -93,7 +93,7 @@ pub fn history_lines(history: &History) -> Vec<String> {
         .map(|(at, _)| at)
         .collect();
     let name = |at: &usize| format!("{:>14}", history.columns[*at]);
-    let mut lines = vec![format!("{:20}{}", "from (UTC)", shown.iter().map(name).collect::<String>())];
+    let mut lines = vec![format!("{:20}{}", "from (UTC)", column_indices.iter().map(name).collect::<String>())];
     for row in &history.rows {
         let at = row.first().copied().flatten().unwrap_or(0.0);
         let time = jiff::Timestamp::from_second(at as i64).map_or_else(|_| at.to_string(), |time| time.to_string());
@@ -101,7 +101,7 @@ pub fn history_lines(history: &History) -> Vec<String> {
             Some(value) => format!("{value:>14}"),
             None => format!("{:>14}", "-"),
         };
-        lines.push(format!("{time:20}{}", shown.iter().map(value).collect::<String>()));
+        lines.push(format!("{time:20}{}", column_indices.iter().map(value).collect::<String>()));
     }
     lines.extend(history.annotations.iter().map(|note| format!("{}  {} ({})", note.at, note.text, note.by)));
     lines
@@ -229,7 +229,7 @@ pub fn node_lines(nodes: &[Value]) -> Vec<String> {
         .flat_map(|node| {
             let error = node["error"].as_str().map_or(String::new(), |error| format!("; {error}"));
             let head = format!(
-                "{}: {} tests, {} measurements, heard {}{error}",
+                "{}: {} tests, {} measurements, last heard {}{error}",
                 text(node, "node"),
                 node["tests"],
                 node["measurements"],

@@ -126,9 +126,9 @@ fn a_test_ordered_twice_runs_once() {
     ] {
         assert_eq!(status, 404);
     }
-    let nobody = api_at(&format!("http://127.0.0.1:{}/", pair.here.port), None);
-    assert_eq!(problem(nobody.create_probe(&order)).status, 401);
-    assert_eq!(problem(nobody.probe(order.id)).status, 401);
+    let anonymous = api_at(&format!("http://127.0.0.1:{}/", pair.here.port), None);
+    assert_eq!(problem(anonymous.create_probe(&order)).status, 401);
+    assert_eq!(problem(anonymous.probe(order.id)).status, 401);
     assert_eq!(pair.api.list_probes(Which::default()).unwrap().probes.len(), 1);
 }
 

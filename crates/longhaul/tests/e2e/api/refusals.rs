@@ -47,7 +47,7 @@ fn an_invalid_order_is_refused_in_one_sentence() {
         post(JSON, order("").replace("lh://h/d/x", "https://me:5ecret@h/x").as_bytes()),
     );
     assert_refused(413, "at most", post(JSON, &vec![b' '; (1 << 20) + 1]));
-    // Of a body without a length no more is read either.
+    // A chunked body, which states no length, is refused at the same bound.
     let mut raw = Raw::to(&pair.here);
     raw.send(format!("POST /api/v1/transfers HTTP/1.1\r\nHost: h\r\nAuthorization: {bearer}\r\nContent-Type: {JSON}\r\nTransfer-Encoding: chunked\r\n\r\n"));
     let chunk = [b"40000\r\n".to_vec(), vec![b' '; 0x40000], b"\r\n".to_vec()].concat();
@@ -74,7 +74,7 @@ fn an_invalid_order_is_refused_in_one_sentence() {
 }
 
 #[test]
-fn anonymous_clients_cannot_send_a_node_to_itself() {
+fn clients_cannot_make_a_node_connect_to_local_addresses() {
     // It listens on all addresses, so it connects to nothing on its loopback for its clients.
     let here = plain().on_all_addresses().start();
     let api = api(&here, &full_key(&here));

@@ -52,7 +52,7 @@ fn a_stream_survives_restarts_and_reports_silence() {
     assert!(pair.api.create_schedule(&schedule).unwrap().1);
     assert!(!pair.api.create_schedule(&schedule).unwrap().1, "the same schedule again is the same one");
     let mut after = 0;
-    // The first interval is a part of one: it ends with the next whole second.
+    // The first interval is shorter than a second: it ends with the next whole second.
     let whole = |one: &Measurement| {
         let is_complete = matches!(&one.found, Found::Stream(report) if report.sent >= 40 && report.lost() == 0);
         is_complete && (one.seconds - 1.0).abs() < 0.2
@@ -96,8 +96,8 @@ fn a_schedule_measures_every_kind_of_responder() {
         let is_pinged = schedule.target.starts_with("ping");
         if is_pinged && !may_ping() {
             let error = || api.schedules().unwrap().schedules.into_iter().find(|s| s.schedule.id == schedule.id)?.error;
-            let told = until_some("the reason is reported", LONG, error);
-            assert!(told.contains("ping_group_range"), "{told}");
+            let reason = until_some("the reason is reported", LONG, error);
+            assert!(reason.contains("ping_group_range"), "{reason}");
             continue;
         }
         let found = measured(&api, &mut 0, |one| of_it(one) && answered(one));
@@ -131,9 +131,9 @@ fn a_schedule_runs_a_test_with_a_pscheduler() {
         api.remove_schedule(run.id).unwrap();
     }
     let tcp = ProbeTest::Tcp(TcpProbe { seconds: Some(1.0), ..TcpProbe::default() });
-    let nobody = repeat(format!("pscheduler://{}", silent.address()), tcp, None);
-    api.create_schedule(&nobody).unwrap();
-    let found = measured(&api, &mut 0, |one| one.schedule == nobody.id).found;
+    let unanswered = repeat(format!("pscheduler://{}", silent.address()), tcp, None);
+    api.create_schedule(&unanswered).unwrap();
+    let found = measured(&api, &mut 0, |one| one.schedule == unanswered.id).found;
     assert!(matches!(&found, Found::Failed { why, .. } if why.contains("pScheduler")), "{found:?}");
 }
 
@@ -184,7 +184,7 @@ fn invalid_schedules_are_refused_with_a_reason() {
     assert!(refused(&Schedule { id: known.id, ..stream("stamp://127.0.0.2".into()) }).contains("another schedule"));
     let other = api(&pair.here, &full_key(&pair.here));
     assert!(other.remove_schedule(known.id).is_err() && other.schedules().unwrap().schedules.is_empty());
-    assert!(other.measurements(0, 10, 0).unwrap().measurements.is_empty(), "what others measure is theirs");
+    assert!(other.measurements(0, 10, 0).unwrap().measurements.is_empty(), "a client sees only its own measurements");
     let written: Vec<_> = std::fs::read_dir(pair.here.state().join("schedules")).unwrap().flatten().collect();
     assert_eq!(written.len(), 1);
     use std::os::unix::fs::PermissionsExt;

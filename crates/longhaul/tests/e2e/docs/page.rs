@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// The treatment of a block.
+/// Whether and how a block runs.
 #[derive(Debug)]
 pub enum BlockPlan {
     /// It runs.
@@ -37,7 +37,7 @@ pub struct Block {
     /// The line of its first command, from 1.
     pub line: usize,
     pub text: String,
-    pub fate: BlockPlan,
+    pub plan: BlockPlan,
 }
 
 /// The blocks of a document of this repository that are shell, or the content of a file.
@@ -57,18 +57,18 @@ fn read(text: &str) -> Vec<Block> {
         let text: String = inside.map(|line| line.to_owned() + "\n").collect();
         let comment = above.strip_prefix("<!-- ").and_then(|comment| comment.strip_suffix(" -->"));
         let is_shell = ["sh", "bash", "console"].contains(&language.trim());
-        let fate = match comment.map(fate) {
+        let plan = match comment.map(plan_of) {
             None if is_shell => Some(BlockPlan::Runs(Conditions::default())),
             Some(BlockPlan::File { path, machine }) => Some(BlockPlan::File { path, machine }),
             other => other.filter(|_| is_shell),
         };
-        blocks.extend(fate.map(|fate| Block { line: at + 2, text, fate }));
+        blocks.extend(plan.map(|plan| Block { line: at + 2, text, plan }));
         above = "";
     }
     blocks
 }
 
-fn fate(comment: &str) -> BlockPlan {
+fn plan_of(comment: &str) -> BlockPlan {
     if let Some(reason) = comment.strip_prefix("not run: ") {
         return BlockPlan::NotRun(reason.to_owned());
     }
@@ -94,8 +94,8 @@ fn a_comment_decides_how_a_block_runs() {
                 ```sh\nz\n```\n<!-- file /f at m1 -->\n```toml\nk = 1\n```\n```toml\nno = 1\n```\n";
     let blocks = read(text);
     assert_eq!(blocks.iter().map(|block| block.line).collect::<Vec<_>>(), [3, 7, 12, 16]);
-    assert!(matches!(&blocks[0].fate, BlockPlan::Runs(how) if how.machines == ["here"] && how.code == 0));
-    assert!(matches!(&blocks[1].fate, BlockPlan::NotRun(why) if why == "why") && blocks[1].text == "x\ny\n");
-    assert!(matches!(&blocks[2].fate, BlockPlan::Runs(how) if how.machines == ["m1", "m2"] && how.code == 4));
-    assert!(matches!(&blocks[3].fate, BlockPlan::File { path, machine } if path == "/f" && machine == "m1"));
+    assert!(matches!(&blocks[0].plan, BlockPlan::Runs(how) if how.machines == ["here"] && how.code == 0));
+    assert!(matches!(&blocks[1].plan, BlockPlan::NotRun(why) if why == "why") && blocks[1].text == "x\ny\n");
+    assert!(matches!(&blocks[2].plan, BlockPlan::Runs(how) if how.machines == ["m1", "m2"] && how.code == 4));
+    assert!(matches!(&blocks[3].plan, BlockPlan::File { path, machine } if path == "/f" && machine == "m1"));
 }

@@ -1,4 +1,4 @@
-# What stands before each block: the environment as the last block on this machine left it, and a word on what failed.
+# Runs before each block: restores the environment that the last block on this machine left, and names a command that fails.
 set -e -o pipefail
 trap 'code=$?; echo "exit code $code of: $BASH_COMMAND" >&2' ERR
 [ ! -e "$WORLD/$MACHINE.env" ] || . "$WORLD/$MACHINE.env"

@@ -44,7 +44,7 @@ impl Machines {
             fs::create_dir_all(world.path(below)).unwrap();
             run("chmod", &["777", world.path(below).to_str().unwrap()]);
         }
-        world.furnish(machines);
+        world.set_up_etc(machines);
         fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
         for machine in machines {
             world.add(machine);
@@ -67,7 +67,7 @@ impl Machines {
     }
 
     /// Sets up names, users and authorities, which all machines share.
-    fn furnish(&self, machines: &[Machine]) {
+    fn set_up_etc(&self, machines: &[Machine]) {
         let etc = self.path("etc");
         run("cp", &["-a", ETC, etc.to_str().unwrap()]);
         run("mount", &["--bind", etc.to_str().unwrap(), ETC]);

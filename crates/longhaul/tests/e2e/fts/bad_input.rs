@@ -32,7 +32,7 @@ fn sentence(status: u64, text: &str) -> String {
 }
 
 #[track_caller]
-fn has_no_jobs(hub: &Hub, key: &str) {
+fn assert_no_jobs(hub: &Hub, key: &str) {
     let (status, jobs) = ask(hub, key, "GET", "/jobs?state_in=SUBMITTED,ACTIVE,FINISHED,FAILED,CANCELED", None);
     assert_eq!((status, jobs), (200, json!([])), "something was stored");
 }
@@ -62,7 +62,7 @@ fn an_invalid_document_is_refused_as_a_whole() {
     let (status, text) = post(&hub, &key, "/jobs", br#"{"delete": ["davs://a.example/1"]}"#);
     assert_eq!(status, 405);
     assert!(sentence(status, &text).contains("delete at the storage"));
-    has_no_jobs(&hub, &key);
+    assert_no_jobs(&hub, &key);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn hostile_urls_are_refused_and_not_repeated() {
             assert!(message.starts_with("file 1: ") && !message.contains("s3cret"), "{message}");
         }
     }
-    has_no_jobs(&hub, &key);
+    assert_no_jobs(&hub, &key);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_million_files_and_one_are_too_many() {
     assert_eq!(status, 400, "{text}");
     let message = sentence(status, &text);
     assert!(message.contains("and this one has 1000001"), "{message}");
-    has_no_jobs(&hub, &key);
+    assert_no_jobs(&hub, &key);
 }
 
 #[test]
@@ -138,5 +138,5 @@ fn invalid_keys_and_tokens_are_refused_in_one_sentence() {
         let message = sentence(status, &text);
         assert!(status == 400 && message.contains(expected) && !message.contains("s3cret"), "{status} {message}");
     }
-    has_no_jobs(&hub, &key);
+    assert_no_jobs(&hub, &key);
 }

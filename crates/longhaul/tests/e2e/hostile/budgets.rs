@@ -20,7 +20,7 @@ use crate::wait::{LONG, until};
 const MIB: u64 = 1 << 20;
 /// The most by which a node may grow, whatever one holder orders.
 const GROWTH_MAX: u64 = 64 * MIB;
-/// The lists of one holder take at most 96 MiB, as docs/security.md says; the rest is for the buffers that they pass.
+/// The lists of one holder take at most 96 MiB, as docs/security.md says; the rest is for the buffers through which they come.
 const LISTS_MAX: u64 = 160 * MIB;
 const JSON: [(&str, &str); 1] = [("Content-Type", "application/json")];
 
@@ -77,15 +77,15 @@ fn large_orders_of_one_holder_are_bounded() {
     let pattern = format!("{{\"include\":true,\"pattern\":\"{}\"}}", "x".repeat(4000));
     let filters = vec![pattern; 10].join(",");
     let sources = (0..225).map(|n| format!("\"/data/{}\"", long_path(n))).collect::<Vec<_>>().join(",");
-    let mut taken = 0;
+    let mut accepted = 0;
     for _ in 0..84 {
         let status =
             requests.status("POST", "/api/v1/transfers", &JSON, order(Uuid::now_v7(), &sources, &filters).as_bytes());
         assert!(status == 201 || (400..500).contains(&status) || [503, 507].contains(&status), "{status}");
-        taken += usize::from(status == 201);
+        accepted += usize::from(status == 201);
     }
     // Waiting orders and ended ones alike; refused orders cost nothing.
-    before.assert_bounded(&node, &format!("{taken} orders of 0.9 MB were taken"));
+    before.assert_bounded(&node, &format!("{accepted} orders of 0.9 MB were accepted"));
     assert_eq!(requests.status("GET", "/data/f", &[], b""), 200);
 }
 
@@ -97,17 +97,17 @@ fn large_native_orders_of_one_holder_are_bounded() {
     let filter = Filter { include: true, pattern: "x".repeat(4000) };
     let sources: Vec<_> = (0..120).map(|n| place("data", &long_path(n))).collect();
     let mut session = Session::open(&node, Some(&key)).unwrap();
-    let mut taken = 0;
+    let mut accepted = 0;
     for _ in 0..145 {
         let mut order = order_at(Direction::Push, place("data", "x"));
         order.options.filters = vec![filter.clone(); 2];
         let to = HostPort { host: "127.0.0.1".into(), port: 1 };
         let key = KeyProof { id: [7; 8], secret: [7; 32] };
-        let errand =
+        let delegation =
             DelegationOrder { order, sources: sources.clone(), to, node: [7; 32], key, plain: false, retry_for_s: 0 };
-        taken += usize::from(session.ask_text(Request::Carry(Box::new(errand))).is_ok());
+        accepted += usize::from(session.ask_text(Request::Carry(Box::new(delegation))).is_ok());
     }
-    before.assert_bounded(&node, &format!("{taken} orders of 480 KB were taken"));
+    before.assert_bounded(&node, &format!("{accepted} orders of 480 KB were accepted"));
 }
 
 #[test]
@@ -125,8 +125,8 @@ fn a_session_that_lists_and_sends_much_is_bounded() {
         session.raw_client.send_raw(&crate::raw_client::encoded(&Frame::Ask(1, Request::List(place("data", "many")))));
     }
     let mut most = 0;
-    let until_when = Instant::now() + Duration::from_millis(1500);
-    while Instant::now() < until_when {
+    let deadline = Instant::now() + Duration::from_millis(1500);
+    while Instant::now() < deadline {
         most = most.max(memory(&node).saturating_sub(before.memory));
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -181,7 +181,7 @@ fn multiply(node: &Node, id: Uuid, times: u128) {
 }
 
 #[test]
-fn many_orders_of_one_holder_displace_none_of_anothers() {
+fn many_orders_of_one_holder_displace_none_of_another_holder() {
     let (mut node, far) = (plain(), Node::closed());
     let (key, flood, there) = (writer(&node), writer(&node), writer(&far));
     let (id, flooded) = (Uuid::now_v7(), Uuid::now_v7());
@@ -202,9 +202,10 @@ fn many_orders_of_one_holder_displace_none_of_anothers() {
     fs::remove_file(far.data("came")).unwrap();
     assert_eq!(ask(&node, &flood, &order(flooded, "\"/data/f\"", "")), 201);
     until("the flood has begun", LONG, || ended(&node, &flood, flooded));
-    let kept = |path: std::path::PathBuf| fs::read_to_string(path).is_ok_and(|text| text.contains("\"ended\""));
+    let is_kept_as_ended =
+        |path: std::path::PathBuf| fs::read_to_string(path).is_ok_and(|text| text.contains("\"ended\""));
     until("both are kept as ended", LONG, || {
-        fs::read_dir(node.state().join("transfers")).unwrap().all(|entry| kept(entry.unwrap().path()))
+        fs::read_dir(node.state().join("transfers")).unwrap().all(|entry| is_kept_as_ended(entry.unwrap().path()))
     });
     node.stop();
     multiply(&node, flooded, 10_100);
@@ -214,6 +215,6 @@ fn many_orders_of_one_holder_displace_none_of_anothers() {
     // The same order again is the same transfer, and does not run again; nor does what was pushed out.
     assert_eq!(ask(&node, &key, &body), 200);
     let again = ask(&node, &flood, &order(flooded, "\"/data/f\"", ""));
-    assert_ne!(again, 201, "an id that had ended was taken for a new one");
+    assert_ne!(again, 201, "an ended id was taken for a new one");
     assert!(!far.data("came").exists(), "the transfer ran again");
 }

@@ -22,7 +22,7 @@ const DAMAGES: &[Damage] = &[
     ("without its last byte", |bytes| Some(bytes[..bytes.len().saturating_sub(1)].to_vec())),
     ("empty", |_| Some(Vec::new())),
     ("of zeros", |bytes| Some(vec![0; bytes.len().max(64)])),
-    ("of chance", |bytes| Some((0..bytes.len().max(64)).map(|at| (at * 167 + 13) as u8).collect())),
+    ("of random bytes", |bytes| Some((0..bytes.len().max(64)).map(|at| (at * 167 + 13) as u8).collect())),
     ("of another type", |_| Some(b"[[grant]]\nid = 7\nexport = [1, 2]\n".to_vec())),
     ("written twice", |bytes| Some([bytes, bytes].concat())),
     ("a directory", |_| None),
@@ -43,13 +43,13 @@ fn used_state() -> (Node, String, String) {
     fs::write(setup.state().join("access.toml"), "[macaroons]\n").unwrap();
     let mut node = setup.start();
     fs::write(node.data("f"), b"x").unwrap();
-    let (good, gone) = (node.grant(&["--export", "data", "--write"]), node.grant(&["--export", "data", "--write"]));
+    let (good, revoked) = (node.grant(&["--export", "data", "--write"]), node.grant(&["--export", "data", "--write"]));
     let far = Node::closed();
     let there = far.grant(&["--export", "data", "--write"]);
     Client::with_key(&format!("{good},{there}")).run(words!["cp", node.at("data/f"), far.at("data/f")]).expect(0);
-    assert!(node.grant_command(&["revoke", &grant_id(&gone)]).status.success());
+    assert!(node.grant_command(&["revoke", &grant_id(&revoked)]).status.success());
     node.stop();
-    (node, good, gone)
+    (node, good, revoked)
 }
 
 /// Files of the state directory, and of one level below it.
@@ -68,13 +68,13 @@ fn files(state: &Path) -> Vec<std::path::PathBuf> {
 }
 
 /// Copies a state directory, or one below it.
-fn copied(from: &Path, to: &Path) {
+fn copy_state(from: &Path, to: &Path) {
     for path in fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()) {
         let there = to.join(path.file_name().unwrap());
         if path.is_dir() {
             fs::create_dir(&there).unwrap();
             fs::set_permissions(&there, fs::metadata(&path).unwrap().permissions()).unwrap();
-            copied(&path, &there);
+            copy_state(&path, &there);
         } else if path.is_file() {
             fs::copy(&path, &there).unwrap();
         }
@@ -82,7 +82,7 @@ fn copied(from: &Path, to: &Path) {
 }
 
 /// Starts a node on the state, and sends a request with a key where it started. Returns the faults of its behaviour, in words.
-fn start(node: &Node, state: &Path, gone: &str) -> Option<String> {
+fn start(node: &Node, state: &Path, revoked: &str) -> Option<String> {
     let export = format!("data={}:rw", node.data("").display());
     let mut child = Command::new(LONGHAUL)
         .args(["serve", "--listen", "127.0.0.1:0", "--plain", "--export", &export, "--state"])
@@ -95,9 +95,9 @@ fn start(node: &Node, state: &Path, gone: &str) -> Option<String> {
     let address = listening(&mut child);
     let mut wrong = None;
     if let Ok(address) = &address {
-        let opened = Client::with_key(gone).run(words!["ls", format!("lh://{address}/data")]);
+        let opened = Client::with_key(revoked).run(words!["ls", format!("lh://{address}/data")]);
         if opened.code == 0 {
-            wrong = Some("a key that was taken back opens again".to_owned());
+            wrong = Some("a revoked key opens the node again".to_owned());
         }
         let _ = child.kill();
     }
@@ -115,12 +115,12 @@ fn start(node: &Node, state: &Path, gone: &str) -> Option<String> {
 
 #[test]
 fn damaged_state_is_reported_or_survived() {
-    let (node, _, gone) = used_state();
+    let (node, _, revoked) = used_state();
     let tried = AtomicUsize::new(0);
-    // Each with a state of its own, and every so many of the damages: mostly they wait for nodes that start.
+    // Each worker has a state of its own, and takes every fourth damage. Most of its time it waits for nodes that start.
     let work = |first: usize| {
         let state = tempfile::tempdir().unwrap();
-        copied(&node.state(), state.path());
+        copy_state(&node.state(), state.path());
         let files = files(state.path());
         assert!(files.iter().any(|path| path.ends_with("grants.toml")), "{files:?}");
         let whole: Vec<(std::path::PathBuf, Vec<u8>)> =
@@ -130,7 +130,7 @@ fn damaged_state_is_reported_or_survived() {
         for ((path, bytes), (what, how)) in all.skip(first).step_by(WORKERS) {
             damage(path, bytes, *how);
             tried.fetch_add(1, Ordering::Relaxed);
-            if let Some(trouble) = start(&node, state.path(), &gone) {
+            if let Some(trouble) = start(&node, state.path(), &revoked) {
                 wrong.push(format!("{} {what}: {trouble}", path.file_name().unwrap().display()));
             }
             // Everything is restored: repairs of one start must not affect the next.

@@ -1,4 +1,4 @@
-//! Anonymous clients cannot make a node connect anywhere, and only fields on the list of harmless ones are forwarded with a copy.
+//! Anonymous clients cannot make a node connect anywhere; only listed, harmless header fields are forwarded with a copy.
 
 use std::fs;
 use std::net::TcpListener;
@@ -33,7 +33,7 @@ fn bait() -> (TcpListener, u16) {
     (listener, port)
 }
 
-fn errand(port: u16) -> Request {
+fn delegation_request(port: u16) -> Request {
     Request::Carry(Box::new(DelegationOrder {
         order: order_at(Direction::Push, place("data", "x")),
         sources: vec![place("data", "f")],
@@ -56,8 +56,10 @@ fn anonymous_clients_cannot_make_a_node_dial() {
             assert!(answer.field("www-authenticate").is_some(), "{field}: {:?}", answer.fields);
         }
     }
-    let refusal =
-        Session::open(&node, None).unwrap().ask_text(errand(port)).expect_err("an anonymous client's order was taken");
+    let refusal = Session::open(&node, None)
+        .unwrap()
+        .ask_text(delegation_request(port))
+        .expect_err("an anonymous client's order was taken");
     assert_eq!(refusal.fault, Fault::Auth, "{refusal:?}");
     let order = format!("{{\"id\":\"{}\",\"source\":[\"{url}\"],\"target\":\"/data/new\"}}", model::id::Uuid::now_v7());
     let kind = [("Content-Type", "application/json")];
@@ -88,7 +90,7 @@ fn a_policy_may_let_anonymous_clients_copy() {
     Client::new().run(words!["cp", near.at("data/f"), far.at("data/came")]).expect(0);
     assert_eq!(fs::read(far.data("came")).unwrap(), b"here");
     let (listener, port) = bait();
-    let answer = Session::open(&near, None).unwrap().ask_text(errand(port));
+    let answer = Session::open(&near, None).unwrap().ask_text(delegation_request(port));
     assert!(answer.is_ok(), "{answer:?}");
     until("the node connects to its target", LONG, || listener.accept().is_ok());
 }

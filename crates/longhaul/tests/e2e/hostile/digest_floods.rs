@@ -14,8 +14,8 @@ use crate::client::{Client, words};
 use crate::node::Setup;
 use crate::wait::{LONG, until};
 
-/// Digests at a time, over all protocols.
-const TURNS: usize = 16;
+/// The most digests that a node makes at a time, over all protocols.
+const DIGESTS_MAX: usize = 16;
 const SESSIONS: usize = 40;
 
 #[test]
@@ -34,16 +34,16 @@ fn digests_of_many_sessions_take_turns_and_end_with_them() {
         session.raw_client.send(&Frame::Ask(1, Request::Digest(place("data", "sparse"), vec![Algorithm::Md5])));
     }
     until("digests are made", LONG, || busy_threads(&node) > 0);
-    // The fewest: a node that reads without taking turns does so all the time, while others are at work now and then.
+    // The fewest busy threads count: without a bound all sessions would read all the time; other threads are busy now and then.
     let (mut most, mut reading) = (0, usize::MAX);
     for _ in 0..60 {
         (most, reading) = (most.max(threads(&node)), reading.min(busy_threads(&node)));
         std::thread::sleep(Duration::from_millis(10));
     }
     // A thread of its own for each session, another one for its request, and the readers.
-    let bound = before + (2 * SESSIONS + TURNS + 8) as u64;
+    let bound = before + (2 * SESSIONS + DIGESTS_MAX + 8) as u64;
     assert!(most <= bound, "{most} threads, {before} before");
-    assert!(reading <= TURNS + 8, "{reading} threads at work at once");
+    assert!(reading <= DIGESTS_MAX + 8, "{reading} threads at work at once");
     assert_eq!(Requests::new(&node, None).status("GET", "/data/f", &[], b""), 200);
     drop(open);
     until("their threads have ended", LONG, || threads(&node) <= before + 2);

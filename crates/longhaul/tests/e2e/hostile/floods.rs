@@ -73,7 +73,7 @@ const FLOODS: &[Flood] = &[
 ];
 
 /// Sends a flood until the node ends it or the time is over. Reads only to notice the end.
-fn pour(mut socket: TcpStream, flood: fn(u32) -> Vec<u8>, stop: &AtomicBool) {
+fn send_flood(mut socket: TcpStream, flood: fn(u32) -> Vec<u8>, stop: &AtomicBool) {
     let began = Instant::now();
     socket.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
     if socket.write_all(&[PREFACE, &frame(4, 0, 0, &[])].concat()).is_err() {
@@ -123,7 +123,7 @@ fn floods_of_http2_frames_are_survived() {
             .flat_map(|(at, (_, flood))| (0..2).map(move |copy| (at, copy, *flood)))
             .map(|(at, copy, flood)| {
                 let (socket, stop) = (from_address([20 + copy, at as u8 + 1], node.port), &stop);
-                scope.spawn(move || pour(socket, flood, stop))
+                scope.spawn(move || send_flood(socket, flood, stop))
             })
             .collect();
         let waiting = scope.spawn(|| slowest(&node, &stop));

@@ -20,7 +20,7 @@ fn a_key_is_revoked_where_the_state_directory_is_full() {
         let (key, other) = (node.grant(&["--export", "data", "--write"]), node.grant(&["--export", "data"]));
         let mut requests = Requests::new(&node, Some(&key));
         assert_eq!(requests.status("GET", "/data/f", &[], b""), 200);
-        // To the last byte.
+        // The state directory is filled to the last byte.
         let mut full = File::create(state.join("full")).unwrap();
         for piece in [1 << 16, 1 << 12, 1] {
             while full.write_all(&vec![7; piece]).is_ok() {}

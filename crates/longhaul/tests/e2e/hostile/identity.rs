@@ -6,7 +6,7 @@ use crate::client::{Client, Outcome, words};
 use crate::node::Node;
 
 fn serve(node: &Node) -> Outcome {
-    // A node that serves would never end: a refusal has to come by itself.
+    // A node that started would serve for ever: the command ends only if it refuses.
     Client::new().run(words!["serve", "--listen", "127.0.0.1:0", "--state", node.state()])
 }
 

@@ -42,7 +42,7 @@ fn delegated_key(node: &Node, bearer: &str, target: &str, write: bool) -> Option
     Some((issued["key"].as_str()?.to_owned(), *job.as_bytes()))
 }
 
-/// A job that is cut off when it has put a link at its path, and returns with a tree for the same path.
+/// Runs a job that is cut off when it has put a link at its path, and runs it again with a tree for the same path.
 fn return_with_tree(node: &Node, key: &str, job: [u8; 16], path: &str, target: &str) -> Result<(), Refusal> {
     let order = || wire::frame::Open { job, ..order_at(Direction::Push, place("data", path)) };
     let mut first = RawClient::with_key(node, Some(&proof(key))).unwrap();
@@ -71,7 +71,7 @@ fn a_macaroon_for_a_file_and_its_delegated_keys_open_only_that_file() {
         }
         let own = node.grant(&["--export", "data", "--write"]);
         let bearer = macaroon(&node, &own, "/data/a/f", "DOWNLOAD,UPLOAD,LIST,DELETE,MANAGE");
-        let (reads, _) = delegated_key(&node, &bearer, "/data/a/f", false).expect(&what);
+        let (read_key, _) = delegated_key(&node, &bearer, "/data/a/f", false).expect(&what);
         let (key, job) = delegated_key(&node, &bearer, "/data/a/f", true).expect(&what);
         let path = "a/f";
         let fixture =
@@ -81,11 +81,11 @@ fn a_macaroon_for_a_file_and_its_delegated_keys_open_only_that_file() {
         let again = return_with_tree(&node, &key, job, path, target);
         assert_no_evil(&node, &format!("{what}: {again:?}"));
         assert!(!holds(&fixture.try_everything(), CANARY), "{what}: another user's file was read");
-        // Now by somebody else: the key that was delegated to read it reads nothing else.
+        // Now another user puts the link there: the delegated read key reads nothing else.
         let _ = fs::remove_file(node.data(path));
         let _ = symlink(target, node.data(path));
         for below in ["a/f/canary", "a/f/b/canary", "a/f"] {
-            let got = Session::open(&node, Some(&reads)).and_then(|mut session| session.get(place("data", below)));
+            let got = Session::open(&node, Some(&read_key)).and_then(|mut session| session.get(place("data", below)));
             assert!(!got.is_ok_and(|bytes| holds(&bytes, CANARY)), "{what}: {below} was read with a delegated key");
         }
         assert!(fixture.others() == before, "{what}: something else was changed");
@@ -110,14 +110,14 @@ fn a_returning_key_for_one_job_stays_in_its_path() {
 }
 
 /// Swaps the entry at a path between the one that this function makes and a link, until it is stopped.
-fn swap(node: &Node, path: &str, target: &str, stop: &AtomicBool, turns: &AtomicUsize) {
+fn swap(node: &Node, path: &str, target: &str, stop: &AtomicBool, swaps: &AtomicUsize) {
     let (at, aside) = (node.data(path), node.data(&format!("{path}.aside")));
     while !stop.load(Ordering::Relaxed) {
         let _ = fs::rename(&at, &aside);
         let _ = symlink(target, &at);
         let _ = fs::remove_file(&at);
         let _ = fs::rename(&aside, &at);
-        turns.fetch_add(1, Ordering::Relaxed);
+        swaps.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -131,9 +131,9 @@ fn swapped_links_lead_no_request_out() {
     for (path, there, target) in cases {
         let fixture = CredentialFixture::of_key("a path whose link is made and removed", path, there);
         let canaries = ["canary", "b/canary", "a/canary", "../outside/canary"];
-        let (stop, turns) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let (stop, swaps) = (AtomicBool::new(false), AtomicUsize::new(0));
         let answers = std::thread::scope(|scope| {
-            scope.spawn(|| swap(&fixture.node, path, target, &stop, &turns));
+            scope.spawn(|| swap(&fixture.node, path, target, &stop, &swaps));
             let mut answers = Vec::new();
             let deadline = Instant::now() + Duration::from_secs(60);
             for _ in 0..6 {
@@ -143,7 +143,7 @@ fn swapped_links_lead_no_request_out() {
             stop.store(true, Ordering::Relaxed);
             answers
         });
-        assert!(turns.load(Ordering::Relaxed) > 100, "the links were hardly swapped");
+        assert!(swaps.load(Ordering::Relaxed) > 100, "the links were hardly swapped");
         assert!(!holds(&answers, CANARY), "{path}: another user's file was read");
         for canary in canaries {
             assert!(

@@ -1,4 +1,4 @@
-//! One address with as many sessions as it may have leaves descriptors to another address, where they are few.
+//! A node with few descriptors: an address with all the sessions that it may have leaves descriptors to other addresses.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ fn sessions_of_one_address_leave_descriptors_to_others() {
     for _ in 0..150 {
         let began = Instant::now();
         let socket = from_address([3, 1], node.port);
-        // Connections beyond the limit are refused or wait: they keep what they have.
+        // A connection beyond the limit is refused, or waits: hence the timeout.
         socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
         held.push(socket.try_clone().unwrap());
         if let Ok(mut raw_client) = RawClient::over(&node, socket) {
@@ -49,5 +49,5 @@ fn sessions_of_one_address_leave_descriptors_to_others() {
     client.run(words!["cp", "-r", client.path("t"), node.at("data/t")]).expect(0);
     assert_eq!(fs::read(node.data("t/a")).unwrap(), b"a");
     drop((held, sessions));
-    until("they are given back", LONG, || node.descriptors() < 40);
+    until("the descriptors are given back", LONG, || node.descriptors() < 40);
 }

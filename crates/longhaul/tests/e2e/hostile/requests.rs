@@ -9,13 +9,13 @@ use crate::web::raw::{Answer, Raw};
 pub struct Requests<'a> {
     node: &'a Node,
     bearer: Option<String>,
-    line: Option<Raw>,
+    connection: Option<Raw>,
 }
 
 impl<'a> Requests<'a> {
     /// A client with a key, token or macaroon, or an anonymous one.
     pub fn new(node: &'a Node, key: Option<&str>) -> Requests<'a> {
-        Requests { node, bearer: key.map(|key| format!("Bearer {key}")), line: None }
+        Requests { node, bearer: key.map(|key| format!("Bearer {key}")), connection: None }
     }
 
     /// Sends a request; returns the answer.
@@ -25,12 +25,12 @@ impl<'a> Requests<'a> {
         if let Some(bearer) = &self.bearer {
             all.push(("Authorization", bearer));
         }
-        let mut line = self.line.take().unwrap_or_else(|| Raw::to(self.node));
-        line.request(method, target, &all, body);
-        let answer = if method == "HEAD" { line.receive_head() } else { line.receive() };
+        let mut connection = self.connection.take().unwrap_or_else(|| Raw::to(self.node));
+        connection.request(method, target, &all, body);
+        let answer = if method == "HEAD" { connection.receive_head() } else { connection.receive() };
         let answer = answer.unwrap_or_else(|| panic!("{method} {target}: no answer"));
         if answer.field("connection") != Some("close") {
-            self.line = Some(line);
+            self.connection = Some(connection);
         }
         answer
     }

@@ -36,7 +36,7 @@ fn an_open_session_of_a_revoked_key_begins_nothing() {
     for is_revoked in [true, false] {
         let node = closed();
         let key = node.grant(&["--export", "data", "--write", "--for", "7d"]);
-        // Sessions that were opened before: refused orders end theirs.
+        // Sessions that are opened before the key is revoked. There are three, because a refused order ends its session.
         let mut open: Vec<Session> = (0..3).map(|_| Session::open(&node, Some(&key)).unwrap()).collect();
         assert_eq!(open[0].ask(Request::List(place("data", ""))).unwrap().len(), 1);
         if is_revoked {

@@ -175,7 +175,7 @@ fn judge(
             wrong.push(format!("{what}: {outcome:?}, and yet something changed"));
         }
         ["data", "other", "fixed"].iter().for_each(|export| build_tree(&world.root(export)));
-        assert!(world.all() == before, "{what}: the tree cannot be laid out again");
+        assert!(world.all() == before, "{what}: the tree cannot be built again");
     }
 }
 

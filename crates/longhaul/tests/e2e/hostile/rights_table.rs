@@ -92,8 +92,8 @@ pub enum Credential {
 /// A row: the credential, the place, and the expected outcome of each verb.
 pub type Row = (Credential, PathRelation, &'static str);
 
-const NO: &str = "...........";
-const GONE: &str = "-----------";
+const REFUSED: &str = "...........";
+const MISSING: &str = "-----------";
 const READS: &str = "yyyy.......";
 const WRITES: &str = "yyyyyyyyyyy";
 const CREATES: &str = "....y.y....";
@@ -102,9 +102,9 @@ const WRITES_HERE: &str = "yyyyyyyyyyx";
 
 /// The table.
 pub const TABLE: &[Row] = &[
-    (Credential::Nothing, PathRelation::Inside, NO),
-    (Credential::Nothing, PathRelation::OtherExport, NO),
-    (Credential::Nothing, PathRelation::ReadOnly, NO),
+    (Credential::Nothing, PathRelation::Inside, REFUSED),
+    (Credential::Nothing, PathRelation::OtherExport, REFUSED),
+    (Credential::Nothing, PathRelation::ReadOnly, REFUSED),
     (Credential::AnonymousReads, PathRelation::Inside, READS),
     (Credential::AnonymousReads, PathRelation::Above, READS),
     (Credential::AnonymousReads, PathRelation::OtherExport, READS),
@@ -115,44 +115,44 @@ pub const TABLE: &[Row] = &[
     (Credential::AnonymousWrites, PathRelation::ReadOnly, READS),
     (Credential::ReadAll, PathRelation::Inside, READS),
     (Credential::ReadAll, PathRelation::Above, READS),
-    (Credential::ReadAll, PathRelation::OtherExport, GONE),
-    (Credential::ReadAll, PathRelation::ReadOnly, GONE),
+    (Credential::ReadAll, PathRelation::OtherExport, MISSING),
+    (Credential::ReadAll, PathRelation::ReadOnly, MISSING),
     (Credential::CreateAll, PathRelation::Inside, CREATES),
     (Credential::CreateAll, PathRelation::Above, CREATES),
-    (Credential::CreateAll, PathRelation::OtherExport, GONE),
+    (Credential::CreateAll, PathRelation::OtherExport, MISSING),
     (Credential::WriteAll, PathRelation::Inside, WRITES),
     (Credential::WriteAll, PathRelation::Beside, WRITES),
     (Credential::WriteAll, PathRelation::Above, WRITES),
-    (Credential::WriteAll, PathRelation::OtherExport, GONE),
-    (Credential::WriteAll, PathRelation::ReadOnly, GONE),
+    (Credential::WriteAll, PathRelation::OtherExport, MISSING),
+    (Credential::WriteAll, PathRelation::ReadOnly, MISSING),
     (Credential::ReadDir, PathRelation::Inside, READS),
-    (Credential::ReadDir, PathRelation::Beside, NO),
-    (Credential::ReadDir, PathRelation::Above, NO),
-    (Credential::ReadDir, PathRelation::OtherExport, GONE),
+    (Credential::ReadDir, PathRelation::Beside, REFUSED),
+    (Credential::ReadDir, PathRelation::Above, REFUSED),
+    (Credential::ReadDir, PathRelation::OtherExport, MISSING),
     (Credential::CreateDir, PathRelation::Inside, CREATES),
-    (Credential::CreateDir, PathRelation::Beside, NO),
-    (Credential::CreateDir, PathRelation::Above, NO),
+    (Credential::CreateDir, PathRelation::Beside, REFUSED),
+    (Credential::CreateDir, PathRelation::Above, REFUSED),
     // Across: the credential does not cover the target at all.
     (Credential::WriteDir, PathRelation::Inside, "yyyyyyyyyy."),
-    (Credential::WriteDir, PathRelation::Beside, NO),
-    (Credential::WriteDir, PathRelation::Above, NO),
-    (Credential::WriteDir, PathRelation::OtherExport, GONE),
+    (Credential::WriteDir, PathRelation::Beside, REFUSED),
+    (Credential::WriteDir, PathRelation::Above, REFUSED),
+    (Credential::WriteDir, PathRelation::OtherExport, MISSING),
     (Credential::WriteFile, PathRelation::Inside, "y.yy.y.y..."),
-    (Credential::WriteFile, PathRelation::Beside, NO),
-    (Credential::WriteFile, PathRelation::Above, NO),
+    (Credential::WriteFile, PathRelation::Beside, REFUSED),
+    (Credential::WriteFile, PathRelation::Above, REFUSED),
     (Credential::WriteTwoDirs, PathRelation::Inside, WRITES_HERE),
     (Credential::WriteTwoDirs, PathRelation::Beside, WRITES_HERE),
-    (Credential::WriteTwoDirs, PathRelation::Above, NO),
-    (Credential::WriteTwoDirs, PathRelation::OtherExport, GONE),
+    (Credential::WriteTwoDirs, PathRelation::Above, REFUSED),
+    (Credential::WriteTwoDirs, PathRelation::OtherExport, MISSING),
     (Credential::WriteFixed, PathRelation::ReadOnly, READS),
-    (Credential::WriteFixed, PathRelation::Inside, GONE),
+    (Credential::WriteFixed, PathRelation::Inside, MISSING),
     (Credential::Macaroon, PathRelation::Inside, READS),
-    (Credential::Macaroon, PathRelation::Beside, NO),
-    (Credential::Macaroon, PathRelation::Above, NO),
-    (Credential::Expired, PathRelation::Inside, NO),
-    (Credential::Expired, PathRelation::OtherExport, NO),
-    (Credential::Revoked, PathRelation::Inside, NO),
-    (Credential::Revoked, PathRelation::OtherExport, NO),
+    (Credential::Macaroon, PathRelation::Beside, REFUSED),
+    (Credential::Macaroon, PathRelation::Above, REFUSED),
+    (Credential::Expired, PathRelation::Inside, REFUSED),
+    (Credential::Expired, PathRelation::OtherExport, REFUSED),
+    (Credential::Revoked, PathRelation::Inside, REFUSED),
+    (Credential::Revoked, PathRelation::OtherExport, REFUSED),
 ];
 
 /// Where the two protocols differ on purpose, and why.

@@ -15,7 +15,7 @@ const CANARY: &[u8] = b"what only the hidden request brings";
 type Case = (String, Vec<u8>, u16);
 
 /// Whether a status may replace the expected one: an unknown feature may be reported as such, and bytes that are not HTTP need no answer.
-fn may_be(expected: u16, status: Option<u16>) -> bool {
+fn is_acceptable(expected: u16, status: Option<u16>) -> bool {
     match (expected, status) {
         (BAD_OR_UNKNOWN, Some(400 | 501 | 505)) | (BAD_OR_SILENT, Some(400) | None) => true,
         (expected, status) => status == Some(expected),
@@ -187,7 +187,7 @@ fn heads() -> Vec<Case> {
 fn answered(node: &Node, bytes: &[u8]) -> (Option<u16>, bool, Vec<u8>) {
     let mut raw = Raw::to(node);
     raw.try_send([bytes, HIDDEN.as_bytes()].concat());
-    // No answer takes longer than this.
+    // The node sees the end of the requests, and does not wait for more.
     raw.shut();
     let first = raw.receive();
     let mut rest = Vec::new();
@@ -211,7 +211,7 @@ fn no_request_is_smuggled_behind_another() {
     let mut wrong = Vec::new();
     for (what, bytes, expected) in cases {
         let (status, is_alone, body) = answered(&node, &bytes);
-        if !may_be(expected, status) {
+        if !is_acceptable(expected, status) {
             wrong.push(format!("{what}: {status:?}, expected {expected}"));
         }
         if !is_alone || holds(&body, CANARY) {

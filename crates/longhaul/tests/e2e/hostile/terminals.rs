@@ -23,10 +23,10 @@ const HOSTILE_TEXT: &str =
 
 /// The characters of a text that control a terminal.
 fn control_characters(text: &str) -> Vec<char> {
-    let is_driver = |c: &char| {
+    let controls_terminal = |c: &char| {
         (c.is_control() && *c != '\n' && *c != '\t') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
-    text.chars().filter(is_driver).collect()
+    text.chars().filter(controls_terminal).collect()
 }
 
 #[track_caller]
@@ -139,8 +139,8 @@ fn a_hostile_server_s_words_do_not_reach_the_log_or_a_copy_s_client_raw() {
     for (field, target) in [("Source", "/data/new"), ("Destination", "/data/f")] {
         let answer = requests.ask("COPY", target, &[(field, url.as_str())], b"");
         assert!(!peer.requests().is_empty(), "{}", answer.text());
-        let driving: Vec<char> = answer.text().chars().filter(|c| c.is_control() && *c != '\n').collect();
-        assert!(driving.is_empty(), "{driving:?} in {:?}", answer.text());
+        let controls: Vec<char> = answer.text().chars().filter(|c| c.is_control() && *c != '\n').collect();
+        assert!(controls.is_empty(), "{controls:?} in {:?}", answer.text());
     }
     until("it is in the log", LONG, || node.log().contains("COPY"));
     assert_tame("the log", &node.log());

@@ -53,13 +53,13 @@ fn spellings() -> Vec<String> {
         ".%0d.",
         "..%0a",
     ];
-    let betweens = ["/", "%2f", "%5c", "\\", "//", "/./", "%252f", "/%2e/"];
+    let separators = ["/", "%2f", "%5c", "\\", "//", "/./", "%252f", "/%2e/"];
     let mut spelt = Vec::new();
     for up in ups {
-        for between in betweens {
+        for separator in separators {
             for times in [1, 3] {
-                let climb = format!("{up}{between}").repeat(times);
-                spelt.push(format!("d/{climb}out{between}secret"));
+                let climb = format!("{up}{separator}").repeat(times);
+                spelt.push(format!("d/{climb}out{separator}secret"));
             }
         }
     }

@@ -15,7 +15,7 @@ pub enum VerbOutcome {
     Done,
     Refused,
     Missing,
-    /// A rename that stays.
+    /// A rename that is refused because it would leave the path of its grant.
     Stays,
     Other(String),
 }
@@ -56,8 +56,8 @@ pub fn by_native(
     };
     let done = session.and_then(|mut session| {
         let done = native(&mut session, verb, at);
-        // A refused order ends the session, a refused request does not. Nor is one sent directly behind a pull: the node may
-        // still take it for a part of that.
+        // A refused order ends the session, a refused request does not. A session is not used again after a pull: the node may
+        // take the next request for a part of the pull.
         let is_order = matches!(verb, Verb::PutNew | Verb::Overwrite);
         if verb != Verb::Get && (done.is_ok() || !is_order) {
             *open = Some(session);

@@ -95,9 +95,9 @@ fn random_frames_end_sessions_and_nothing_else() {
     drop(Session::open(&node, None).unwrap());
     let (began, memory_before, threads_before) = (Instant::now(), memory(&node), threads(&node));
     std::thread::scope(|scope| {
-        for lane in 0..4 {
+        for worker in 0..4 {
             let node = &node;
-            scope.spawn(move || (0..SESSIONS / 4).for_each(|round| play(node, round * 4 + lane + 1)));
+            scope.spawn(move || (0..SESSIONS / 4).for_each(|round| play(node, round * 4 + worker + 1)));
         }
     });
     until("their threads have ended", LONG, || threads(&node) <= threads_before + 2);
@@ -106,7 +106,7 @@ fn random_frames_end_sessions_and_nothing_else() {
     assert!(!lines.is_empty(), "after {:?}", began.elapsed());
     let grown = memory(&node).saturating_sub(memory_before);
     assert!(grown < 64 << 20, "{} MiB more memory", grown >> 20);
-    // The seeds write to one place alone.
+    // The random frames write below `t` only.
     let others = contents(&node.data("")).into_iter().filter(|(path, _)| !path.starts_with(node.data("t")));
     let others: Vec<_> = others.collect();
     assert_eq!(others, [(node.data("there"), b"as it was".to_vec())]);

@@ -29,8 +29,8 @@ const SITES: [(&str, &str); 9] = [
 ];
 const REGIONS: [&str; 6] = ["europe", "australia", "china", "india", "canada", "south-africa"];
 
-/// A cable: its name in the lab, its RTT in ms, what the collaboration may use of it in kbit/s, and by the table what it carries there, in both directions, kbit/s.
-/// The RTTs route each flow over the cables of the table.
+/// A cable: its name in the lab, its RTT in ms, the rate that the collaboration may use in kbit/s, and the rates that it carries by the
+/// table, in each direction, in kbit/s. The RTTs route each flow over the cables of the table.
 struct Cable {
     name: &'static str,
     rtt_ms: u32,
@@ -92,7 +92,7 @@ fn scenario() -> String {
 /// A hub in London and a node at each site.
 struct Observatory {
     dir: TempDir,
-    rig: Fixture,
+    fixture: Fixture,
     nodes: Vec<(&'static str, Serving)>,
     hub: Child,
     key: String,
@@ -100,12 +100,12 @@ struct Observatory {
 
 impl Observatory {
     fn up(test: &str) -> Option<Observatory> {
-        let rig = fixture::up(test, &scenario())?;
+        let fixture = fixture::up(test, &scenario())?;
         let dir = tempfile::tempdir().unwrap();
         let config = dir.path().join("hub.toml");
         let keys: Vec<String> = SITES.iter().map(|(site, _)| grant(&dir, site)).collect();
-        fs::write(&config, described(&keys)).unwrap();
-        let nodes = SITES.iter().map(|(site, _)| (*site, serve(&rig, &dir, site))).collect();
+        fs::write(&config, collaboration_config(&keys)).unwrap();
+        let nodes = SITES.iter().map(|(site, _)| (*site, serve(&fixture, &dir, site))).collect();
         let state = dir.path().join("hub");
         let granted = std::process::Command::new(LONGHAUL)
             .args(["hub", "grant", "--role", "admin", "--name", "ska", "--state"])
@@ -113,7 +113,7 @@ impl Observatory {
             .output()
             .unwrap();
         let key = String::from_utf8(granted.stdout).unwrap().lines().last().unwrap().to_owned();
-        let mut command = rig.command("london", LONGHAUL).unwrap();
+        let mut command = fixture.command("london", LONGHAUL).unwrap();
         command.args(["hub", "serve", "--listen", "0.0.0.0:8446", "--config"]).arg(&config).arg("--state").arg(&state);
         let log = fs::File::create(dir.path().join("hub.log")).unwrap();
         let mut hub = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
@@ -125,12 +125,12 @@ impl Observatory {
             fs::read_to_string(dir.path().join("hub.log")).unwrap()
         );
         let key = format!("{key},{}", keys.join(","));
-        Some(Observatory { dir, rig, nodes, hub, key })
+        Some(Observatory { dir, fixture, nodes, hub, key })
     }
 
     /// `longhaul` with these words at a site.
     fn command(&self, site: &str, words: &[&str]) -> std::process::Command {
-        let mut command = self.rig.command(site, LONGHAUL).unwrap();
+        let mut command = self.fixture.command(site, LONGHAUL).unwrap();
         command
             .args(words)
             .env("LONGHAUL_HUB", format!("https://{}:8446", address("london")))
@@ -181,12 +181,13 @@ impl Observatory {
 
     /// The bytes that each cable has carried so far, in both directions.
     fn carried(&self) -> Vec<(u64, u64)> {
-        let reading = self.rig.reading().unwrap();
-        let of = |name: &str, direction: usize| reading.links[self.rig.link(name, direction).unwrap()].counts.out_bytes;
+        let reading = self.fixture.reading().unwrap();
+        let of =
+            |name: &str, direction: usize| reading.links[self.fixture.link(name, direction).unwrap()].counts.out_bytes;
         CABLES.iter().map(|cable| (of(cable.name, 0), of(cable.name, 1))).collect()
     }
 
-    /// The rules of the products of a telescope for these regions, those of the products' own regions.
+    /// Whether the product of a telescope for each of these regions is complete at the region's endpoint.
     fn are_there(&self, telescope: &str, regions: &[&str]) -> bool {
         regions.iter().all(|region| {
             let at = self.json(&["data", "where", &format!("ska.{telescope}:{region}")]).remove(0);
@@ -220,17 +221,17 @@ fn grant(dir: &TempDir, site: &str) -> String {
     String::from_utf8(output.stdout).unwrap().lines().last().unwrap().to_owned()
 }
 
-fn serve(rig: &Fixture, dir: &TempDir, site: &str) -> Serving {
+fn serve(fixture: &Fixture, dir: &TempDir, site: &str) -> Serving {
     let data = dir.path().join(format!("data-{site}"));
     fs::create_dir_all(&data).unwrap();
-    let mut command = rig.command(site, LONGHAUL).unwrap();
+    let mut command = fixture.command(site, LONGHAUL).unwrap();
     command.args(["serve", "--listen", &format!("{}:7411", address(site)), "--state"]).arg(state(dir, site));
     command.arg("--export").arg(format!("data={}:rw", data.display())).stderr(Stdio::null());
     Serving::start(&mut command)
 }
 
 /// The description of the collaboration for the hub.
-fn described(keys: &[String]) -> String {
+fn collaboration_config(keys: &[String]) -> String {
     let mut text = String::new();
     for ((site, place), key) in SITES.iter().zip(keys) {
         text += &format!("[site.{site}]\n");
@@ -281,14 +282,14 @@ fn one_replica_flows_to_each_centre_and_the_cables_carry_the_rates_of_the_table(
         samples.len() % 12 == 0 && ["low", "mid"].iter().all(|telescope| all.are_there(telescope, &REGIONS))
     });
 
-    // While it flows: behind the first quarter of what a cable carries, and before its last sixth.
-    let (start, all_of_it) = (&samples[0].1, &samples[samples.len() - 1].1);
+    // Rates are measured after the first quarter of what a cable carries, and before its last sixth.
+    let (start, totals) = (&samples[0].1, &samples[samples.len() - 1].1);
     let mut wrong = Vec::new();
     for (number, cable) in CABLES.iter().enumerate() {
         let bytes_of = |of: &(u64, u64), direction: usize| if direction == 0 { of.0 } else { of.1 };
         let rate = |direction: usize| {
             let carried = |sample: &(Instant, Vec<(u64, u64)>)| bytes_of(&sample.1[number], direction);
-            let (first, last) = (bytes_of(&start[number], direction), bytes_of(&all_of_it[number], direction));
+            let (first, last) = (bytes_of(&start[number], direction), bytes_of(&totals[number], direction));
             let at = |part: f64| {
                 let bytes = first + ((last - first) as f64 * part) as u64;
                 samples.iter().find(|sample| carried(sample) >= bytes).unwrap()
@@ -297,7 +298,7 @@ fn one_replica_flows_to_each_centre_and_the_cables_carry_the_rates_of_the_table(
             (carried(end) - carried(begin)) as f64 * 8e-3 / end.0.duration_since(begin.0).as_secs_f64()
         };
         let rates = [rate(0), rate(1)];
-        let bytes = [(all_of_it[number].0 - start[number].0) as f64, (all_of_it[number].1 - start[number].1) as f64];
+        let bytes = [(totals[number].0 - start[number].0) as f64, (totals[number].1 - start[number].1) as f64];
         let (there, back) = cable.carries;
         for (direction, (wanted, other)) in [(there, back), (back, there)].into_iter().enumerate() {
             // Acknowledgements go the other way.
@@ -344,7 +345,7 @@ fn a_distribution_centre_absorbs_the_outage_of_a_regional_centre() {
     until("the other centres have theirs", Duration::from_secs(180), || all.are_there("low", &others));
     let canada = all.json(&["data", "where", "ska.low:canada"]).remove(0);
     let centre = canada["endpoints"].as_array().unwrap().iter().find(|at| at["endpoint"] == "centre").unwrap();
-    assert_eq!(centre["complete"], true, "what is Canada's is out of the telescope's way: {canada}");
+    assert_eq!(centre["complete"], true, "the product for Canada does not wait at the telescope: {canada}");
     let rule = until_some("the rule for Canada states what it waits for", Duration::from_secs(60), || {
         let rules = all.json(&["data", "rule", "list", "ska.low:canada"]);
         let rule = rules.iter().find(|rule| rule["at"] == "region=canada")?.clone();
@@ -352,7 +353,7 @@ fn a_distribution_centre_absorbs_the_outage_of_a_regional_centre() {
     });
     assert_eq!(rule["bytes_left"], BYTES);
 
-    all.nodes.push(("toronto", serve(&all.rig, &all.dir, "toronto")));
+    all.nodes.push(("toronto", serve(&all.fixture, &all.dir, "toronto")));
     until("Canada has its own", Duration::from_secs(300), || all.are_there("low", &["canada"]));
     let after = all.carried();
     let crossed = (after[0].0 - before[0].0) as f64;

@@ -1,5 +1,5 @@
 //! The limit of a job in its receipt, over paths and hosts that are made to limit it: windows, loss, a policer, queues, a
-//! narrow link. In both directions; sizes and times are small, and so are the claims.
+//! narrow link. In both directions; sizes and times are small, so the tests assert the cause and not its numbers.
 
 use std::process::Stdio;
 
@@ -22,16 +22,16 @@ struct Case {
     remedy: [&'static str; 2],
 }
 
-fn copies(case: &Case) {
+fn assert_limited_by(case: &Case) {
     let scenario = format!("[site.a]\n{0}\n[site.b]\n{0}{1}\n[path.a-b]\n{2}\n", case.both, case.second, case.path);
-    let Some(rig) = up(case.name, &scenario) else { return };
+    let Some(fixture) = up(case.name, &scenario) else { return };
     let (dir, since) = (tempfile::tempdir().unwrap(), CpuWaitBaseline::now());
-    let serving = serve_at_b(&rig, &dir);
+    let serving = serve_at_b(&fixture, &dir);
     for (at, direction) in ["push", "pull"].iter().enumerate() {
         let (zeros, far) = (format!("zero:{}", case.size), format!("lh://b:{}/", serving.address.port()));
         let (source, target) =
             if at == 0 { (zeros, format!("{far}null:")) } else { (format!("{far}{zeros}"), "null:".to_owned()) };
-        let mut command = rig.command("a", LONGHAUL).unwrap();
+        let mut command = fixture.command("a", LONGHAUL).unwrap();
         // What one case learnt about a path must not be remembered in the next.
         command.args(["cp", &source, &target, "--quiet", "--json", "--state"]).arg(dir.path().join(direction));
         let output = command.args(case.words).stdin(Stdio::null()).output().unwrap();
@@ -42,7 +42,7 @@ fn copies(case: &Case) {
         let by = &receipt["limited_by"];
         let states = |field: &str, word: &str| by[field].as_str().unwrap().contains(word);
         let fits = by["part"] == "network" && states("evidence", case.evidence) && states("remedy", case.remedy[at]);
-        let limited = || rig.limited(&rig.reading().unwrap());
+        let limited = || fixture.limited(&fixture.reading().unwrap());
         assert!(fits || !is_judged(case.name, limited(), &since), "{}, {direction}: {receipt}", case.name);
     }
 }
@@ -60,21 +60,21 @@ const DEFAULT_CASE: Case = Case {
 
 #[test]
 fn a_receipt_names_windows_that_are_too_small() {
-    copies(&Case {
+    assert_limited_by(&Case {
         name: "a small receive window",
         both: "sysctl = { \"net.ipv4.tcp_rmem\" = \"4096 131072 393216\" }",
         evidence: "receive window",
         remedy: ["raise net.ipv4.tcp_rmem (now 384 KiB)"; 2],
         ..DEFAULT_CASE
     });
-    copies(&Case {
+    assert_limited_by(&Case {
         name: "a small send buffer",
         both: "sysctl = { \"net.ipv4.tcp_wmem\" = \"4096 16384 393216\" }",
         evidence: "send buffer 384 KiB",
         remedy: ["raise net.ipv4.tcp_wmem (now 384 KiB)"; 2],
         ..DEFAULT_CASE
     });
-    copies(&Case {
+    assert_limited_by(&Case {
         name: "windows that are not scaled",
         second: "sysctl = { \"net.ipv4.tcp_window_scaling\" = \"0\" }",
         size: "4MB",
@@ -86,9 +86,9 @@ fn a_receipt_names_windows_that_are_too_small() {
 
 #[test]
 fn a_receipt_names_loss_and_a_policer() {
-    copies(&Case {
+    assert_limited_by(&Case {
         name: "loss under reno",
-        // Some 25 losses: enough of them to hold a law against.
+        // Some 25 losses: enough to compare them with reno's response to loss.
         path: "rtt = \"20ms\"\nrate = \"200Mbit/s\"\nloss = \"2%\"",
         words: &["--streams", "1", "--congestion", "reno"],
         size: "11MB",
@@ -96,7 +96,7 @@ fn a_receipt_names_loss_and_a_policer() {
         remedy: ["--congestion bbr"; 2],
         ..DEFAULT_CASE
     });
-    copies(&Case {
+    assert_limited_by(&Case {
         name: "a policer",
         path: "rtt = \"20ms\"\nrate = \"1Gbit/s\"\npolicer = \"40Mbit/s\"",
         size: "10MB",
@@ -108,7 +108,7 @@ fn a_receipt_names_loss_and_a_policer() {
 
 #[test]
 fn a_receipt_names_the_path_as_the_limit() {
-    copies(&Case {
+    assert_limited_by(&Case {
         name: "a narrow link",
         path: "rtt = \"20ms\"\nrate = \"20Mbit/s\"",
         size: "4MB",
@@ -116,7 +116,7 @@ fn a_receipt_names_the_path_as_the_limit() {
         remedy: ["a faster path"; 2],
         ..DEFAULT_CASE
     });
-    copies(&Case {
+    assert_limited_by(&Case {
         name: "a shallow queue",
         path: "rtt = \"40ms\"\nrate = \"100Mbit/s\"\nqueue = \"64KiB\"",
         size: "20MB",

@@ -50,14 +50,14 @@ fn a_path_with_loss_is_filled_and_known_the_next_time() {
     }
     labs.run(words!["up", labs.file("lossy", LOSSY)]).expect(0);
     let _node = labs.serve("paris", &[]);
-    let minding = copy(&labs, &["--streams", "1", "--congestion", "reno", "zero:5MB", "lh://paris/null:"]);
+    let with_reno = copy(&labs, &["--streams", "1", "--congestion", "reno", "zero:5MB", "lh://paris/null:"]);
     let series = labs.client.path("series.csv");
     let series_text = series.to_str().unwrap();
-    let bearing = copy(&labs, &["--series", series_text, "zero:40MB", "lh://paris/null:"]);
+    let with_bbr = copy(&labs, &["--series", series_text, "zero:40MB", "lh://paris/null:"]);
     let rate = |receipt: &Value| receipt["rate_bit_s"].as_f64().unwrap();
-    assert!(rate(&bearing) > 2.0 * rate(&minding) || !labs.is_judged(), "{bearing} beside {minding}");
-    assert!(streams(&bearing).iter().all(|stream| stream["congestion"] == "bbr"), "{bearing}");
-    assert!(streams(&minding).iter().all(|stream| stream["congestion"] == "reno"), "{minding}");
+    assert!(rate(&with_bbr) > 2.0 * rate(&with_reno) || !labs.is_judged(), "{with_bbr} beside {with_reno}");
+    assert!(streams(&with_bbr).iter().all(|stream| stream["congestion"] == "bbr"), "{with_bbr}");
+    assert!(streams(&with_reno).iter().all(|stream| stream["congestion"] == "reno"), "{with_reno}");
 
     let rows = fs::read_to_string(&series).unwrap();
     let columns = rows.lines().next().unwrap().split(',').count();

@@ -13,10 +13,10 @@ use crate::node::LONGHAUL;
 /// processors meanwhile, and the probe rightly finds that as well.
 fn causes(name: &str, sites: [&str; 2], path: &str) -> Option<(Vec<Value>, CpuWaitBaseline)> {
     let scenario = format!("[site.a]\n{}\n[site.b]\n{}\n[path.a-b]\n{path}\n", sites[0], sites[1]);
-    let rig = up(name, &scenario)?;
+    let fixture = up(name, &scenario)?;
     let (dir, since) = (tempfile::tempdir().unwrap(), CpuWaitBaseline::now());
-    let serving = serve_at_b(&rig, &dir);
-    let mut command = rig.command("a", LONGHAUL).unwrap();
+    let serving = serve_at_b(&fixture, &dir);
+    let mut command = fixture.command("a", LONGHAUL).unwrap();
     command
         .args(["probe", "all", &format!("b:{}", serving.address.port()), "-t", "1s", "--json", "--state"])
         .arg(dir.path().join("near"));
@@ -25,7 +25,7 @@ fn causes(name: &str, sites: [&str; 2], path: &str) -> Option<(Vec<Value>, CpuWa
     assert!(output.status.success(), "{name}: {complaints}");
     let text = String::from_utf8(output.stdout).unwrap();
     let result: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
-    let limited = rig.limited(&rig.reading().unwrap());
+    let limited = fixture.limited(&fixture.reading().unwrap());
     if limited.is_some() && !is_judged(name, limited, &since) {
         return None;
     }
@@ -33,7 +33,7 @@ fn causes(name: &str, sites: [&str; 2], path: &str) -> Option<(Vec<Value>, CpuWa
     Some((causes.filter(|cause| cause["kind"] != "processor").cloned().collect(), since))
 }
 
-fn first_is(name: &str, sites: [&str; 2], path: &str, kind: &str, direction: Option<&str>) {
+fn assert_first_cause(name: &str, sites: [&str; 2], path: &str, kind: &str, direction: Option<&str>) {
     let Some((causes, since)) = causes(name, sites, path) else { return };
     let is_it = |first: &Value| (first["kind"].as_str(), first["direction"].as_str()) == (Some(kind), direction);
     assert!(causes.first().is_some_and(is_it) || !is_judged(name, None, &since), "{name}: {causes:?}");
@@ -44,9 +44,9 @@ const PATH: &str = "rtt = \"20ms\"\nrate = \"100Mbit/s\"";
 #[test]
 fn faults_are_distinguished() {
     let lossy = format!("{PATH}\nba = {{ loss = \"0.3%\" }}");
-    first_is("loss in reverse", ["", ""], &lossy, "loss", Some("reverse"));
+    assert_first_cause("loss in reverse", ["", ""], &lossy, "loss", Some("reverse"));
     let small = "sysctl = { \"net.ipv4.tcp_rmem\" = \"4096 65536 131072\" }";
-    first_is("a small window", ["", small], PATH, "small_window", Some("forward"));
+    assert_first_cause("a small window", ["", small], PATH, "small_window", Some("forward"));
 }
 
 #[test]

@@ -37,13 +37,13 @@ fn a_dry_run_reads_and_makes_nothing() {
     assert!(!client.state().exists());
 }
 
-/// A lab's name is that of a directory which goes with it.
+/// A lab's name is the name of its directory, which is removed with the lab.
 #[test]
 fn names_that_lead_elsewhere_are_refused() {
     let client = Client::new();
     fs::create_dir_all(client.path("elsewhere/sites")).unwrap();
-    let advertised_addresses = client.path("elsewhere");
-    for name in ["", ".", "..", "../..", "a/b", advertised_addresses.to_str().unwrap()] {
+    let outside_dir = client.path("elsewhere");
+    for name in ["", ".", "..", "../..", "a/b", outside_dir.to_str().unwrap()] {
         run(&client, words!["down", name]).refused(2, &["cannot be a lab's name", "--lab"]);
         for words in [words!["status"], words!["exec", "a", "--", "true"], words!["up", "lan"]] {
             run(&client, [words!["--lab", name], words].concat()).refused(2, &["cannot be a lab's name"]);

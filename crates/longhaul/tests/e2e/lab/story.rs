@@ -10,7 +10,7 @@ use crate::client::words;
 use crate::node::LONGHAUL;
 use crate::wait::skipped;
 
-/// Canberra and Paris, a third of the way.
+/// Canberra and Paris, at a third of their real round-trip time.
 const FAR: &str = "seed = 7\n[site.canberra]\nmtu = 1500\n[site.paris]\nmtu = 1500\n[path.canberra-paris]\n\
                    rtt = \"100ms\"\nrate = \"500Mbit/s\"\nloss = \"0.1%\"\n";
 
@@ -26,7 +26,7 @@ fn copy(labs: &Labs, from: &Path, name: &str) -> Value {
     receipt
 }
 
-/// What the lab counted on the way from Canberra to Paris.
+/// A counter of the lab for the path from Canberra to Paris.
 fn counted(labs: &Labs, counter: &str) -> u64 {
     labs.status()["links"][0][counter].as_u64().unwrap()
 }

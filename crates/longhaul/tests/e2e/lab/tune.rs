@@ -24,13 +24,13 @@ const BAD: [(&str, &str, &str); 8] = [
 const TARGET_OPTIONS: [&str; 6] = ["--rate", "1Gbit/s", "--rtt", "50ms", "--role", "dtn"];
 
 struct Host {
-    rig: Fixture,
+    fixture: Fixture,
     dir: TempDir,
 }
 
 impl Host {
     fn output(&self, program: &str, words: &[&str]) -> (Option<i32>, String, String) {
-        let mut command = self.rig.command("a", program).unwrap();
+        let mut command = self.fixture.command("a", program).unwrap();
         let output = command.args(words).stdin(std::process::Stdio::null()).output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         (output.status.code(), text(output.stdout), text(output.stderr))
@@ -53,8 +53,8 @@ impl Host {
     fn settings(&self) -> BTreeMap<String, String> {
         let (_, out, _) = self.output("sh", &["-c", "cd /proc/sys/net && grep -r . ipv4 ipv6 core 2>/dev/null"]);
         let all = out.lines().filter_map(|line| line.split_once(':'));
-        let passing = ["stable_secret", "fib_", "mc_forwarding", "flush", "tcp_fastopen_key"];
-        all.filter(|(name, _)| !passing.iter().any(|passing| name.contains(passing)))
+        let volatile = ["stable_secret", "fib_", "mc_forwarding", "flush", "tcp_fastopen_key"];
+        all.filter(|(name, _)| !volatile.iter().any(|volatile| name.contains(volatile)))
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect()
     }
@@ -62,10 +62,10 @@ impl Host {
 
 fn host(name: &str, bad: &[(&str, &str, &str)]) -> Option<Host> {
     let sysctl: Vec<String> = bad.iter().map(|(name, value, _)| format!("\"{name}\" = \"{value}\"")).collect();
-    // Its TUN device is no card; one that is a test makes for itself.
+    // A lab's TUN device is not a card: a test that needs a card makes one.
     let site = format!("[site.a]\nsysctl = {{ {} }}\n[site.b]\n", sysctl.join(", "));
-    let rig = up(name, &format!("{site}[path.a-b]\nrtt = \"50ms\"\nrate = \"1Gbit/s\"\n"))?;
-    Some(Host { rig, dir: tempfile::tempdir().unwrap() })
+    let fixture = up(name, &format!("{site}[path.a-b]\nrtt = \"50ms\"\nrate = \"1Gbit/s\"\n"))?;
+    Some(Host { fixture, dir: tempfile::tempdir().unwrap() })
 }
 
 fn status(rules: &[Value], id: &str) -> String {
@@ -102,9 +102,9 @@ fn a_card_is_changed_by_netlink_and_ethtool_and_restored() {
     let (made, _, err) = host.output("sh", &["-c", make]);
     assert_eq!(made, Some(0), "{err}");
     let card = || host.output("ip", &["-d", "link", "show", "dtn0"]).1;
-    let meant = ["--nic", "dtn0", "--rate", "100Gbit/s", "--rtt", "50ms"];
+    let card_options = ["--nic", "dtn0", "--rate", "100Gbit/s", "--rtt", "50ms"];
     let rules = || {
-        let audit = host.tune(&[&["audit", "--json"][..], &meant[..]].concat(), 0);
+        let audit = host.tune(&[&["audit", "--json"][..], &card_options[..]].concat(), 0);
         serde_json::from_str::<Value>(&audit).unwrap()["rules"].as_array().unwrap().clone()
     };
     // Too short a queue; merging that does not wait; and pieces of 64 KiB, of IPv6 and IPv4 each.
@@ -113,7 +113,7 @@ fn a_card_is_changed_by_netlink_and_ethtool_and_restored() {
     for id in bad {
         assert_eq!(status(&found, id), "differs", "{id}");
     }
-    host.tune(&[&["apply"], &bad[..], &meant[..]].concat(), 0);
+    host.tune(&[&["apply"], &bad[..], &card_options[..]].concat(), 0);
     let (changed, mended) = (card(), rules());
     for id in bad {
         assert_eq!(status(&mended, id), "ok", "{id}");
@@ -131,7 +131,7 @@ fn a_card_is_changed_by_netlink_and_ethtool_and_restored() {
 fn the_effect_of_a_change_is_measured() {
     let Some(host) = host("verified", &[BAD[0]]) else { return };
     let (before, since) = (host.settings(), CpuWaitBaseline::now());
-    let serving = serve_at_b(&host.rig, &host.dir);
+    let serving = serve_at_b(&host.fixture, &host.dir);
     let at = format!("b:{}", serving.address.port());
     let words = ["verify", "T03", "T09", "--json", "-R", "-t", "1s", "--with", &at];
     let out = host.tune(&[&words[..], &TARGET_OPTIONS[..]].concat(), 0);
@@ -139,7 +139,7 @@ fn the_effect_of_a_change_is_measured() {
     let trial = |id: &str| trials.iter().find(|trial| trial["rule"] == id).unwrap_or_else(|| panic!("no {id}: {out}"));
     // A window of a quarter of a megabyte gives 40 Mbit/s over 50 ms at best.
     let is_better = trial("T03")["verdict"] == "better" && trial("T03")["rate"]["share"].as_f64() > Some(0.5);
-    let limited = || host.rig.limited(&host.rig.reading().unwrap());
+    let limited = || host.fixture.limited(&host.fixture.reading().unwrap());
     assert!(is_better || !is_judged("the_effect_of_a_change_is_measured", limited(), &since), "{out}");
     assert_eq!(trial("T03")["before"].as_array().unwrap().len(), 5);
     assert_eq!(host.settings(), before, "all is as it was");

@@ -46,8 +46,8 @@ fn with_and_without_a_key() {
     fs::create_dir(&other).unwrap();
     let node = setup.export("other", &other, "ro").start();
     let sealed = |target: &str, key: Option<&str>| get_metrics(Raw::sealed_over(from_elsewhere(&node)), target, key);
-    let stranger = sealed("/metrics", None).expect(401);
-    assert!(stranger.field("www-authenticate").is_some() && !stranger.text().contains("longhaul_"));
+    let refused = sealed("/metrics", None).expect(401);
+    assert!(refused.field("www-authenticate").is_some() && !refused.text().contains("longhaul_"));
     sealed("/metrics", Some("lhk1_AAAA")).expect(401);
     let key = node.grant(&["--export", "data", "--path", "deep/down"]);
     let visible = Numbers::parse(&sealed("/metrics", Some(&key)).expect(200).text());
@@ -83,7 +83,7 @@ fn a_listed_monitor_needs_no_key_and_no_tls_and_a_reload_changes_the_list() {
         until("it is reloaded", LONG, || node.log().matches(expected).count() > before);
     };
     clear("/metrics").expect(403);
-    reload("metrics = [\"192.0.2.0/24\", \"127.0.0.0/8\"]\n", "count from now on");
+    reload("metrics = [\"192.0.2.0/24\", \"127.0.0.0/8\"]\n", "are in force");
     let numbers = Numbers::parse(&clear("/metrics").expect(200).text());
     assert_eq!(numbers.of("longhaul_reloads_total{outcome=\"done\"}"), 1.0);
     // Nothing else, also on a connection that requested the metrics first.
@@ -98,7 +98,7 @@ fn a_listed_monitor_needs_no_key_and_no_tls_and_a_reload_changes_the_list() {
     reload("metrics = [\"monitor\"]\n", "the new settings are refused");
     let numbers = Numbers::parse(&clear("/metrics").expect(200).text());
     assert_eq!(numbers.of("longhaul_reloads_total{outcome=\"refused\"}"), 1.0);
-    reload("", "count from now on");
+    reload("", "are in force");
     clear("/metrics").expect(403);
     // A connection that was opened before gets no metrics any more, with a key or without.
     raw.ask("GET", "/metrics", &[], &[]).expect(403);

@@ -20,7 +20,7 @@ fn all() -> Numbers {
 }
 
 /// Labels that Prometheus adds.
-const ITS_OWN: [&str; 2] = ["job", "instance"];
+const PROMETHEUS_LABELS: [&str; 2] = ["job", "instance"];
 
 /// The words between backticks.
 fn quoted(text: &str) -> Vec<&str> {
@@ -89,7 +89,7 @@ fn tokens(query: &str) -> Vec<Token> {
     let (mut tokens, mut rest) = (Vec::new(), query);
     while let Some(first) = rest.chars().next() {
         let is_word = |c: char| c.is_ascii_alphanumeric() || "_$.".contains(c);
-        let taken = match first {
+        let length = match first {
             '"' => {
                 let end = rest[1..].find('"').unwrap_or_else(|| panic!("{query}"));
                 tokens.push(Token::Text(rest[1..=end].into()));
@@ -108,7 +108,7 @@ fn tokens(query: &str) -> Vec<Token> {
             }
             c => panic!("{c:?} in {query}"),
         };
-        rest = &rest[taken..];
+        rest = &rest[length..];
     }
     tokens
 }
@@ -116,7 +116,7 @@ fn tokens(query: &str) -> Vec<Token> {
 /// Functions and words of PromQL that are used.
 const WORDS: [&str; 9] = ["sum", "min", "max", "count", "rate", "increase", "time", "by", "label_values"];
 
-/// Checks a query against the metrics of a node: names, labels, values, brackets.
+/// Checks a query against the metrics of a node: names, labels, values, brackets. Returns the number of metrics in it.
 fn check(query: &str, exported: &BTreeMap<&str, BTreeMap<&str, BTreeSet<&str>>>) -> usize {
     let tokens = tokens(query);
     let (mut open, mut of, mut metrics) = (Vec::new(), None, Vec::new());
@@ -132,7 +132,7 @@ fn check(query: &str, exported: &BTreeMap<&str, BTreeMap<&str, BTreeSet<&str>>>)
             // A label and its value.
             Token::Word(label) if open.last() == Some(&'{') => {
                 let labels = of.and_then(|of: &str| exported.get(of)).unwrap_or_else(|| panic!("of what? {query}"));
-                if ITS_OWN.contains(&label.as_str()) {
+                if PROMETHEUS_LABELS.contains(&label.as_str()) {
                     continue;
                 }
                 let known = labels.get(label.as_str()).unwrap_or_else(|| panic!("{label} of {of:?} in {query}"));
@@ -156,7 +156,7 @@ fn check(query: &str, exported: &BTreeMap<&str, BTreeMap<&str, BTreeSet<&str>>>)
             Token::Word(label) => {
                 let known =
                     exported.iter().any(|(name, labels)| query.contains(name) && labels.contains_key(label.as_str()));
-                assert!(known || ITS_OWN.contains(&label.as_str()), "{label} in {query}");
+                assert!(known || PROMETHEUS_LABELS.contains(&label.as_str()), "{label} in {query}");
             }
         }
     }
@@ -188,7 +188,7 @@ fn the_dashboard_queries_existing_metrics_and_shows_all() {
     queries(&dashboard, &mut found);
     assert!(found.len() > 25, "{found:?}");
     for query in &found {
-        assert!(check(query, &exported) > 0, "{query} asks for nothing of ours");
+        assert!(check(query, &exported) > 0, "{query} asks for no metric of a node");
     }
     // Everything that is exported is shown somewhere.
     let shown = |name: &&&str| found.iter().any(|query| query.contains(**name));

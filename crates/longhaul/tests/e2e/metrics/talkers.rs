@@ -46,7 +46,7 @@ fn top_talkers_are_counted_by_family_and_direction() {
     let bearer = format!("Bearer {key}");
     let mut raw = Raw::sealed_over(TcpStream::connect(("::1", node.port)).unwrap());
     raw.ask("PUT", "/data/web", &[("Authorization", &bearer)], b"web").expect(201);
-    let window = until_some("all has been taken in", LONG, || {
+    let window = until_some("all has been counted", LONG, || {
         let window = start(&node, &key);
         let requests = of(&window, "site B").map_or(0, |user| user.volume.requests);
         (requests >= 3 && window.ipv6?.bytes_out == LARGE).then_some(window)
@@ -61,9 +61,9 @@ fn top_talkers_are_counted_by_family_and_direction() {
     assert_eq!((user.volume.bytes_in, user.volume.bytes_out), (LARGE / 2 + 3, LARGE));
     assert_eq!((user.volume.files_in, user.volume.files_out, user.missed_bytes_max), (2, 1, 0));
     assert!(user.rate_bit_s > 0);
-    // As the audit trail names them.
-    let trail = fs::read_to_string(node.state().join("audit.jsonl")).unwrap();
-    assert!(trail.contains(&format!("\"who\":\"{}\"", user.user)), "{} in {trail}", user.user);
+    // As the audit log names them.
+    let audit_log = fs::read_to_string(node.state().join("audit.jsonl")).unwrap();
+    assert!(audit_log.contains(&format!("\"who\":\"{}\"", user.user)), "{} in {audit_log}", user.user);
 }
 
 #[test]
@@ -90,8 +90,8 @@ fn a_client_of_a_part_of_the_node_sees_only_its_own_row() {
     let one = node.grant(&["--export", "data", "--write"]);
     assert!(!flows(&node, &one).whole_node);
     // A client without a key sees nothing, although everything may be read: not even on the host itself.
-    let stranger = Raw::sealed(&node).ask("GET", "/api/v1/flows", &[], &[]).expect(401);
-    assert!(!stranger.text().contains("mine"));
+    let refused = Raw::sealed(&node).ask("GET", "/api/v1/flows", &[], &[]).expect(401);
+    assert!(!refused.text().contains("mine"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Tests over flows of datagrams, of a disk, and of all of it, with a node; and a node's answers to STAMP.
+//! Tests with datagrams, tests of a disk, and `probe all`, with a node; and a node's answers to STAMP.
 
 use std::fs;
 

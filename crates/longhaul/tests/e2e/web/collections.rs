@@ -105,7 +105,7 @@ fn an_export_may_refuse_to_remove_full_directories() {
 }
 
 #[test]
-fn a_hundred_thousand_members_go_in_one_request() {
+fn a_hundred_thousand_members_are_removed_by_one_request() {
     let node = open();
     for dir in 0..100 {
         let dir = node.data(&format!("d/{dir}"));
@@ -150,13 +150,13 @@ fn a_failed_copy_or_move_keeps_its_target() {
     fs::write(node.data("to/old"), b"old").unwrap();
     assert!(std::process::Command::new("mkfifo").arg(node.data("fifo")).status().unwrap().success());
     let lock = |target: &str| lock(&node, target, &[("Depth", "0")]).expect(200);
-    let held = lock("/data/from").field("lock-token").unwrap().to_owned();
+    let lock_token = lock("/data/from").field("lock-token").unwrap().to_owned();
     let to = ("Destination", "/data/to");
     assert_eq!(ask(&node, "MOVE", "/data/from", &[to], &[]).status, 423, "what is locked stays");
     assert_eq!(ask(&node, "COPY", "/data/fifo", &[to], &[]).status, 409);
     assert_eq!(ask(&node, "COPY", "/data/none", &[to], &[]).status, 404);
     assert_eq!(fs::read(node.data("to/old")).unwrap(), b"old");
-    assert_eq!(ask(&node, "UNLOCK", "/data/from", &[("Lock-Token", &held)], &[]).status, 204);
+    assert_eq!(ask(&node, "UNLOCK", "/data/from", &[("Lock-Token", &lock_token)], &[]).status, 204);
     // A locked directory keeps its names and what is below them.
     fs::create_dir(node.data("kept")).unwrap();
     fs::rename(node.data("to"), node.data("kept/to")).unwrap();

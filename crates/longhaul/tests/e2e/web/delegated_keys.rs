@@ -49,9 +49,9 @@ fn a_delegated_key_is_for_the_native_protocol_and_delegates_nothing() {
     for question in [READ, WRITE] {
         let key = delegated_key(&node, &own, question);
         let bearer = format!("Bearer {key}");
-        let along = [("Authorization", bearer.as_str())];
-        assert_eq!(ask(&node, "GET", "/data/f", &along, &[]).status, 403);
-        assert_eq!(ask(&node, "PROPFIND", "/data/f", &along, &[]).status, 403);
+        let credential = [("Authorization", bearer.as_str())];
+        assert_eq!(ask(&node, "GET", "/data/f", &credential, &[]).status, 403);
+        assert_eq!(ask(&node, "PROPFIND", "/data/f", &credential, &[]).status, 403);
         assert_eq!(request_key(&node, &key, question).status, 403, "one key led to the next");
         assert!(admits(&node, &key));
     }

@@ -113,7 +113,7 @@ fn no_link_leads_out_of_an_export() {
     let (node, dir, outside) = node_beside_a_secret();
     INSIDE.lock().unwrap().insert(node.port, dir.path().join("in"));
     let inside = dir.path().join("in");
-    let lay = || {
+    let make_links = || {
         let _ = fs::remove_file(inside.join("abs"));
         let _ = fs::remove_file(inside.join("rel"));
         let _ = fs::remove_file(inside.join("dir"));
@@ -125,12 +125,12 @@ fn no_link_leads_out_of_an_export() {
     };
     for target in ["/x/abs", "/x/rel", "/x/dir", "/x/dir/", "/x/dir/secret", "/x/dir/made", "/x/new", "/x/dir/sub/made"]
     {
-        lay();
+        make_links();
         try_all(&node, target);
         assert_untouched(&outside);
     }
     // The listing of a link contains nothing of its target.
-    lay();
+    make_links();
     let answer = ask(&node, "PROPFIND", "/x/", &[("Depth", "1")], &[]).expect(207);
     let length = format!("getcontentlength>{}<", SECRET.len());
     assert!(!answer.text().contains(&length), "{}", answer.text());
@@ -230,13 +230,13 @@ fn names_of_unfinished_files_are_reserved() {
         assert!(!listed.text().contains("longhaul-0123"), "{}", listed.text());
     }
     let there = [("Destination", target.as_str())];
-    let gone = [("Destination", "/x/got")];
+    let to_got = [("Destination", "/x/got")];
     for (method, target, fields) in [
         ("PUT", target.as_str(), &[][..]),
         ("DELETE", target.as_str(), &[]),
         ("MKCOL", "/x/.longhaul-9.part", &[]),
-        ("MOVE", target.as_str(), &gone),
-        ("COPY", target.as_str(), &gone),
+        ("MOVE", target.as_str(), &to_got),
+        ("COPY", target.as_str(), &to_got),
         ("MOVE", "/x/f", &there),
         ("COPY", "/x/f", &there),
         ("PUT", "/x/.longhaul-9.part/below", &[]),

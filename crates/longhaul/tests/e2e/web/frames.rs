@@ -185,11 +185,11 @@ fn an_unknown_expectation_fails() {
     assert_eq!(raw.receive().unwrap().status, 201);
     // Where no body follows, the node does not wait.
     let empty = "PUT /data/e HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\nExpect: 100-continue\r\n\r\n";
-    assert_eq!(Raw::to(&node).tap(empty).status, 201);
+    assert_eq!(Raw::to(&node).send_and_receive_head(empty).status, 201);
 }
 
 impl Raw {
-    fn tap(mut self, bytes: &str) -> Answer {
+    fn send_and_receive_head(mut self, bytes: &str) -> Answer {
         self.send(bytes);
         self.head().unwrap()
     }

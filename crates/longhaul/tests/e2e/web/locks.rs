@@ -23,10 +23,10 @@ fn token(answer: Answer) -> String {
 fn a_locked_file_changes_only_for_its_holder() {
     let node = open();
     put(&node, "/data/f", b"one").expect(201);
-    let held = token(lock(&node, "/data/f", &[("Timeout", "Second-100")]).expect(200));
-    let list = format!("({held})");
+    let lock_token = token(lock(&node, "/data/f", &[("Timeout", "Second-100")]).expect(200));
+    let list = format!("({lock_token})");
     let refused = put(&node, "/data/f", b"two").expect(423);
-    assert!(refused.text().contains("locked by me (a guest) until "), "{}", refused.text());
+    assert!(refused.text().contains("locked by me (an anonymous client) until "), "{}", refused.text());
     for (verb, fields) in
         [("DELETE", vec![]), ("MOVE", vec![("Destination", "/data/g")]), ("PROPPATCH", vec![]), ("LOCK", vec![])]
     {
@@ -55,7 +55,7 @@ fn a_locked_file_changes_only_for_its_holder() {
     let run = client.run(words!["rm", &node.at("data/f")]);
     assert!(run.code != 0 && run.err.contains("locked by me"), "{run:?}");
     assert_eq!(get(&node, "/data/f").body, b"two");
-    assert_eq!(ask(&node, "UNLOCK", "/data/f", &[("Lock-Token", &held)], &[]).status, 204);
+    assert_eq!(ask(&node, "UNLOCK", "/data/f", &[("Lock-Token", &lock_token)], &[]).status, 204);
     let run = client.run(words!["cp", file.to_str().unwrap(), &node.at("data/f")]);
     assert!(run.code == 0, "{run:?}");
 }
@@ -64,15 +64,15 @@ fn a_locked_file_changes_only_for_its_holder() {
 fn locks_outlast_a_restart_of_the_node() {
     let mut node = open();
     put(&node, "/data/f", b"one").expect(201);
-    let held = token(lock(&node, "/data/f", &[]).expect(200));
+    let lock_token = token(lock(&node, "/data/f", &[]).expect(200));
     node.stop();
     node.restart();
     assert_eq!(put(&node, "/data/f", b"two").status, 423);
-    let list = format!("({held})");
+    let list = format!("({lock_token})");
     let refreshed = ask(&node, "LOCK", "/data/f", &[("If", &list), ("Timeout", "Infinite")], &[]).expect(200);
     assert!(refreshed.text().contains("<D:timeout>Second-3"), "an hour, less a moment: {}", refreshed.text());
-    assert_eq!(ask(&node, "UNLOCK", "/data/f", &[("Lock-Token", &held)], &[]).status, 204);
-    assert_eq!(ask(&node, "UNLOCK", "/data/f", &[("Lock-Token", &held)], &[]).status, 409);
+    assert_eq!(ask(&node, "UNLOCK", "/data/f", &[("Lock-Token", &lock_token)], &[]).status, 204);
+    assert_eq!(ask(&node, "UNLOCK", "/data/f", &[("Lock-Token", &lock_token)], &[]).status, 409);
     assert_eq!(put(&node, "/data/f", b"two").status, 204);
 }
 
@@ -88,18 +88,18 @@ fn locks_expire() {
 fn locking_a_new_name_reserves_it() {
     let node = open();
     fs::create_dir(node.data("d")).unwrap();
-    let held = token(lock(&node, "/data/d/new", &[]).expect(201));
+    let lock_token = token(lock(&node, "/data/d/new", &[]).expect(201));
     assert_eq!(fs::read(node.data("d/new")).unwrap(), b"");
     assert_eq!(put(&node, "/data/d/new", b"x").status, 423);
     // As office programs save: under another name, and then moved onto the locked file.
     put(&node, "/data/d/temp", b"saved").expect(201);
     let fields = [("Destination", "/data/d/new"), ("Overwrite", "T")];
     assert_eq!(ask(&node, "MOVE", "/data/d/temp", &fields, &[]).status, 423);
-    let list = format!("</data/d/new> ({held})");
+    let list = format!("</data/d/new> ({lock_token})");
     let fields = [&fields[..], &[("If", list.as_str())]].concat();
     assert_eq!(ask(&node, "MOVE", "/data/d/temp", &fields, &[]).status, 204);
     assert_eq!(fs::read(node.data("d/new")).unwrap(), b"saved");
-    assert_eq!(ask(&node, "UNLOCK", "/data/d/new", &[("Lock-Token", &held)], &[]).status, 204);
+    assert_eq!(ask(&node, "UNLOCK", "/data/d/new", &[("Lock-Token", &lock_token)], &[]).status, 204);
     assert_eq!(lock(&node, "/data/none/new", &[]).status, 409);
     assert_eq!(lock(&node, "/data/d", &[("Depth", "1")]).status, 400);
     assert_eq!(ask(&node, "LOCK", "/data/d", &[], b"<lockinfo xmlns='DAV:'/>").status, 400);
@@ -111,11 +111,11 @@ fn locking_a_new_name_reserves_it() {
 fn a_deep_lock_covers_what_is_below() {
     let node = open();
     fs::create_dir_all(node.data("d/e")).unwrap();
-    let held = token(lock(&node, "/data/d", &[("Depth", "infinity")]).expect(200));
+    let lock_token = token(lock(&node, "/data/d", &[("Depth", "infinity")]).expect(200));
     assert_eq!(put(&node, "/data/d/e/f", b"x").status, 423);
     assert_eq!(ask(&node, "MKCOL", "/data/d/new", &[], &[]).status, 423);
     assert_eq!(lock(&node, "/data/d/e", &[]).status, 423);
-    let list = format!("</data/d> ({held})");
+    let list = format!("</data/d> ({lock_token})");
     assert_eq!(ask(&node, "PUT", "/data/d/e/f", &[("If", &list)], b"x").status, 201);
     let found = ask(&node, "PROPFIND", "/data/d/e/f", &[("Depth", "0")], &[]).expect(207);
     assert!(found.text().contains("<D:lockroot><D:href>/data/d</D:href></D:lockroot>"), "{}", found.text());

@@ -25,7 +25,7 @@ fn push(node: &Node, to: &str, fields: &[(&str, &str)]) -> Answer {
     ask(node, "COPY", "/data/f", &[&[("Destination", to)], fields].concat(), &[])
 }
 
-/// How often an event is in the log of the other node.
+/// How often an event is in the log of a node.
 fn log_count(node: &Node, event: &str) -> usize {
     node.log()
         .lines()

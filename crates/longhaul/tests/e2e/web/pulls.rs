@@ -33,12 +33,12 @@ fn fails(node: &Node, source: &str, fields: &[(&str, &str)], saying: &str) {
 #[test]
 fn a_refusal_of_the_source_is_passed_on() {
     let node = open();
-    for (status, ours) in
+    for (status, expected) in
         [(404, 404), (403, 403), (401, 401), (410, 410), (500, 500), (503, 503), (302, 502), (204, 502)]
     {
         let source = Peer::new(move |_, socket| begin(socket, status, 0, ""));
         let outcome = pull(&node, &source.url("/f"), &[]);
-        assert_eq!(outcome.status, ours, "{status}: {}", outcome.text());
+        assert_eq!(outcome.status, expected, "{status}: {}", outcome.text());
         assert!(outcome.text().contains(&format!("status code {status}")), "{}", outcome.text());
         assert_eq!(source.requests().len(), 1);
     }
@@ -99,7 +99,7 @@ fn invalid_pull_orders_are_refused() {
     }
     assert_eq!(source.requests().len(), 0, "no request was sent to the source");
     assert_eq!(fs::read(node.data("there")).unwrap(), b"old");
-    // No streams at all leave it to the node.
+    // With 0 streams the node chooses the number.
     assert_eq!(to("/data/f", &[("X-Number-Of-Streams", "0"), ("Credential", "none"), ("Overwrite", "F")]), 202);
     assert_eq!(fs::read(node.data("f")).unwrap(), b"new");
 }
@@ -158,7 +158,7 @@ fn a_wrong_length_leaves_no_file() {
     let more_in_chunks = source_with_head(10, RANGES, move |_, socket| {
         socket.write_all(format!("{chunked}14\r\n01234567890123456789\r\n0\r\n\r\n").as_bytes()).is_ok()
     });
-    fails(&node, &more_in_chunks.url("/f"), &[], "more bytes than it said");
+    fails(&node, &more_in_chunks.url("/f"), &[], "more bytes than it announced");
     let less_in_chunks = source_with_head(30, "", move |_, socket| {
         socket.write_all(format!("{chunked}14\r\n01234567890123456789\r\n0\r\n\r\n").as_bytes()).is_ok()
     });
@@ -205,8 +205,8 @@ fn wrong_ranges_leave_no_file() {
         answer(socket, 206, &part(from - 1, to - 1, data.len(), "one"), &data[from - 1..to - 1])
     });
     fails(&node, &shifted.url("/f"), &streams, "another range");
-    let unsaid = ranged(&data, |from, to, data, socket| answer(socket, 206, "", &data[from..to]));
-    fails(&node, &unsaid.url("/f"), &streams, "another range");
+    let unstated = ranged(&data, |from, to, data, socket| answer(socket, 206, "", &data[from..to]));
+    fails(&node, &unstated.url("/f"), &streams, "another range");
     let other_size = ranged(&data, move |from, to, data, socket| {
         answer(socket, 206, &part(from, to, data.len() + 1, "one"), &data[from..to])
     });
@@ -402,20 +402,20 @@ fn credentials_for_a_source_are_not_quoted() {
     let node = open();
     let refusal =
         |request: &PeerRequest| format!("{} is no good here\n", request.field("authorization").unwrap_or("nothing"));
-    let early = Peer::new(move |request, socket| match request.method.as_str() {
+    let refusing = Peer::new(move |request, socket| match request.method.as_str() {
         "HEAD" => answer(socket, 405, "", b""),
         _ => answer(socket, 403, "", refusal(request).as_bytes()),
     });
     let secret = [("TransferHeaderAuthorization", "Bearer eyJhbGciOiJub25lIn0.e30.secret")];
-    let outcome = pull(&node, &early.url("/f"), &secret).expect(202);
+    let outcome = pull(&node, &refusing.url("/f"), &secret).expect(202);
     assert!(outcome.last_line().contains("… is no good here"), "{}", outcome.text());
-    let trail = fs::read_to_string(node.state().join("audit.jsonl")).unwrap();
-    for text in [outcome.text(), node.log(), trail] {
+    let audit_log = fs::read_to_string(node.state().join("audit.jsonl")).unwrap();
+    for text in [outcome.text(), node.log(), audit_log] {
         assert!(!text.contains("eyJhbGciOiJub25lIn0"), "{text}");
     }
 }
 
-/// A source that does not state the length of its file: the end of the line is the end of the file.
+/// A source that does not state the length of its file: the end of the connection is the end of the file.
 fn source_without_a_length(fields: &'static str) -> Peer {
     Peer::new(move |request, socket| {
         let body = if request.method == "GET" { "123456789" } else { "" };
@@ -453,7 +453,7 @@ fn the_operator_limits_connections() {
     let source = Peer::new(move |request, socket| {
         if request.method == "GET" {
             seen.fetch_max(under_way.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            // The first waits for a second, else a busy machine might ask one after the other; then for a third.
+            // The first request waits for a second one, since a busy machine might send them one after the other; then both wait for a third.
             let began = Instant::now();
             while seen.load(Ordering::SeqCst) < 2 && began.elapsed() < Duration::from_secs(20) {
                 std::thread::sleep(Duration::from_millis(5));

@@ -58,7 +58,7 @@ fn a_refusal_before_the_body_is_reported_with_its_status() {
 }
 
 /// A destination that stores what it is sent, and reports this digest.
-fn keeper(kept: &Arc<Mutex<Vec<u8>>>, digest: &'static str) -> Peer {
+fn storing_destination(kept: &Arc<Mutex<Vec<u8>>>, digest: &'static str) -> Peer {
     let kept = Arc::clone(kept);
     Peer::new(move |request, socket| match request.method.as_str() {
         "PUT" => {
@@ -76,16 +76,16 @@ fn the_stored_file_is_compared_by_checksum() {
     let (node, data) = with_file(9);
     fs::write(node.data("f"), b"123456789").unwrap();
     let kept = Arc::default();
-    let must = [("RequireChecksumVerification", "true")];
-    let right = keeper(&kept, "Digest: adler32=091e01de\r\n");
-    assert_eq!(push(&node, &right.url("/g"), &must).expect(202).last_line(), "success: Created");
+    let verification = [("RequireChecksumVerification", "true")];
+    let right = storing_destination(&kept, "Digest: adler32=091e01de\r\n");
+    assert_eq!(push(&node, &right.url("/g"), &verification).expect(202).last_line(), "success: Created");
     assert_eq!(*kept.lock().unwrap(), b"123456789");
-    let wrong = keeper(&kept, "Digest: adler32=091e01df\r\n");
-    let outcome = push(&node, &wrong.url("/g"), &must);
+    let wrong = storing_destination(&kept, "Digest: adler32=091e01df\r\n");
+    let outcome = push(&node, &wrong.url("/g"), &verification);
     assert!(outcome.last_line().to_ascii_uppercase().contains("CHECKSUM MISMATCH"), "{}", outcome.text());
     fails(outcome, "mismatch");
-    fails(push(&node, &keeper(&kept, "").url("/g"), &must), "no checksum");
-    assert_eq!(push(&node, &keeper(&kept, "").url("/g"), &[]).expect(202).last_line(), "success: Created");
+    fails(push(&node, &storing_destination(&kept, "").url("/g"), &verification), "no checksum");
+    assert_eq!(push(&node, &storing_destination(&kept, "").url("/g"), &[]).expect(202).last_line(), "success: Created");
     drop(data);
     let shorter = Peer::new(|request, socket| match request.method.as_str() {
         "PUT" => {
@@ -96,7 +96,7 @@ fn the_stored_file_is_compared_by_checksum() {
         "HEAD" => begin(socket, 200, 4, "Digest: adler32=091e01de\r\n"),
         _ => answer(socket, 405, "", b""),
     });
-    fails(push(&node, &shorter.url("/g"), &must), "MISMATCH");
+    fails(push(&node, &shorter.url("/g"), &verification), "MISMATCH");
 }
 
 #[test]
@@ -107,8 +107,8 @@ fn a_file_rewritten_while_it_is_sent_does_not_arrive() {
     set_time(&file, 1_500_000_000, 0);
     // The next change has another time by the file system's clock.
     std::thread::sleep(std::time::Duration::from_millis(50));
-    let (rewritten, came) = (file.clone(), Arc::new(Mutex::new(0)));
-    let counted = Arc::clone(&came);
+    let (rewritten, received_bytes) = (file.clone(), Arc::new(Mutex::new(0)));
+    let counted = Arc::clone(&received_bytes);
     let peer = Peer::new(move |request, socket| match request.method.as_str() {
         "PUT" => {
             let _ = socket.write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
@@ -126,15 +126,15 @@ fn a_file_rewritten_while_it_is_sent_does_not_arrive() {
         _ => answer(socket, 405, "", b""),
     });
     fails(push(&node, &peer.url("/g"), &[]), "changed while it was copied");
-    until("the destination has seen the end", LONG, || *came.lock().unwrap() > 0);
-    assert!(*came.lock().unwrap() < LEN, "it never had the whole");
+    until("the destination has seen the end", LONG, || *received_bytes.lock().unwrap() > 0);
+    assert!(*received_bytes.lock().unwrap() < LEN, "it never had the whole");
 }
 
 #[test]
 fn a_redirect_before_the_body_is_followed_without_credentials() {
     let (node, data) = with_file(2 << 20);
     let kept: Arc<Mutex<Vec<u8>>> = Arc::default();
-    let pool = keeper(&kept, "");
+    let pool = storing_destination(&kept, "");
     let to = pool.url("/pool/g");
     let redirector = Peer::new(move |request, socket| match request.method.as_str() {
         "PUT" => answer(socket, 307, &format!("Location: {to}\r\n"), b""),
@@ -194,7 +194,7 @@ fn a_destination_that_breaks_off_is_reported() {
 fn an_existing_destination_is_kept_on_request() {
     let (node, _) = with_file(9);
     let kept: Arc<Mutex<Vec<u8>>> = Arc::default();
-    let there = keeper(&kept, "");
+    let there = storing_destination(&kept, "");
     assert_eq!(push(&node, &there.url("/g"), &[("Overwrite", "F")]).status, 412);
     assert!(there.requests_of("PUT").is_empty());
 }

@@ -57,7 +57,7 @@ impl<T: Read + Write + Send> ByteStream for T {}
 /// A connection to a node.
 pub struct Raw {
     pub socket: TcpStream,
-    line: Box<dyn ByteStream>,
+    stream: Box<dyn ByteStream>,
     inbox: Vec<u8>,
 }
 
@@ -76,7 +76,7 @@ impl Raw {
     pub fn over(socket: TcpStream) -> Raw {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.set_nodelay(true).unwrap();
-        Raw { line: Box::new(socket.try_clone().unwrap()), socket, inbox: Vec::new() }
+        Raw { stream: Box::new(socket.try_clone().unwrap()), socket, inbox: Vec::new() }
     }
 
     /// Connects in TLS, and accepts any certificate.
@@ -89,13 +89,13 @@ impl Raw {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         let tls = ClientConnection::new(Arc::new(accept_any_certificate()), ServerName::try_from("localhost").unwrap())
             .unwrap();
-        let line = StreamOwned::new(tls, socket.try_clone().unwrap());
-        Raw { line: Box::new(line), socket, inbox: Vec::new() }
+        let stream = StreamOwned::new(tls, socket.try_clone().unwrap());
+        Raw { stream: Box::new(stream), socket, inbox: Vec::new() }
     }
 
     /// Sends bytes; returns whether that succeeded.
     pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
-        self.line.write_all(bytes.as_ref()).and_then(|()| self.line.flush()).is_ok()
+        self.stream.write_all(bytes.as_ref()).and_then(|()| self.stream.flush()).is_ok()
     }
 
     /// Sends bytes, which must succeed.
@@ -106,7 +106,7 @@ impl Raw {
 
     fn more(&mut self) -> usize {
         let mut piece = vec![0; 64 << 10];
-        let got = self.line.read(&mut piece).unwrap_or(0);
+        let got = self.stream.read(&mut piece).unwrap_or(0);
         self.inbox.extend_from_slice(&piece[..got]);
         got
     }

@@ -37,7 +37,7 @@ fn certificate(dir: &Path, test: &str) -> Option<()> {
     }
 }
 
-/// TLS in front of a peer, one request for each connection. What is below `/cut` ends without TLS's farewell.
+/// TLS in front of a peer, one request for each connection. Answers for paths below `/cut` end without a close_notify.
 fn tls_proxy(peer: &Peer, dir: &Path) -> u16 {
     let chain: Vec<_> = CertificateDer::pem_file_iter(dir.join("cert.pem")).unwrap().map(Result::unwrap).collect();
     let key = PrivateKeyDer::from_pem_file(dir.join("key.pem")).unwrap();

@@ -39,7 +39,7 @@ fn a_full_file_system_keeps_nothing() {
             }
         }
         raw.try_send("0\r\n\r\n");
-        assert_eq!(raw.receive().expect("the node logs the reason").status, 507);
+        assert_eq!(raw.receive().expect("the node answers with the reason").status, 507);
         // Copies: of a file of this node, and of another server's with a known or an unknown size.
         fs::write(full.join("large"), pattern(10 << 20)).unwrap();
         assert_eq!(ask(&node, "COPY", "/data/large", &[("Destination", "/data/f")], &[]).status, 507);

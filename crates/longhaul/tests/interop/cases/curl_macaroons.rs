@@ -35,7 +35,7 @@ fn ask(context: &CaseContext, credential: &str, body: &str, url: &str) -> Reply 
     context.curl(&["-X", "POST", "-H", &header, "-H", KIND, "-d", body, url])
 }
 
-fn one(context: &CaseContext, credential: &str, activities: &str, url: &str) -> String {
+fn request_macaroon(context: &CaseContext, credential: &str, activities: &str, url: &str) -> String {
     let body = format!("{{\"caveats\": [\"activity:{activities}\"], \"validity\": \"PT10M\"}}");
     let reply = ask(context, credential, &body, url).expect_status(200);
     let value: Value = serde_json::from_str(&reply.text()).unwrap_or_else(|e| panic!("{e}: {}", reply.text()));
@@ -58,15 +58,15 @@ fn holder(context: &CaseContext) -> String {
 fn macaroon(context: &CaseContext) {
     let dir = context.closed();
     dir.put("f", FORTY);
-    let macaroon = one(context, &holder(context), "DOWNLOAD,LIST", &dir.https(""));
-    get(context, &macaroon, &dir.https("f")).expect_status(200).of(FORTY);
+    let macaroon = request_macaroon(context, &holder(context), "DOWNLOAD,LIST", &dir.https(""));
+    get(context, &macaroon, &dir.https("f")).expect_status(200).expect_body(FORTY);
     put(context, &macaroon, &dir.https("g")).expect_status(403);
-    context.curl(&[&format!("{}?authz=Bearer%20{macaroon}", dir.https("f"))]).expect_status(200).of(FORTY);
+    context.curl(&[&format!("{}?authz=Bearer%20{macaroon}", dir.https("f"))]).expect_status(200).expect_body(FORTY);
 }
 
 fn upload(context: &CaseContext) {
     let dir = context.closed();
-    let macaroon = one(context, &holder(context), "UPLOAD,LIST", &dir.https("g"));
+    let macaroon = request_macaroon(context, &holder(context), "UPLOAD,LIST", &dir.https("g"));
     put(context, &macaroon, &dir.https("g")).expect_status(201);
     get(context, &macaroon, &dir.https("g")).expect_status(403);
     assert_eq!(dir.get("g"), FORTY);
@@ -76,7 +76,7 @@ fn path(context: &CaseContext) {
     let dir = context.closed();
     dir.put("f", FORTY);
     dir.put("g", FORTY);
-    let macaroon = one(context, &holder(context), "DOWNLOAD", &dir.https("f"));
+    let macaroon = request_macaroon(context, &holder(context), "DOWNLOAD", &dir.https("f"));
     get(context, &macaroon, &dir.https("f")).expect_status(200);
     get(context, &macaroon, &dir.https("g")).expect_status(403);
 }
@@ -85,9 +85,9 @@ fn less(context: &CaseContext) {
     let dir = context.closed();
     dir.put("d/f", FORTY);
     dir.put("f", FORTY);
-    let wide = one(context, &holder(context), "DOWNLOAD,UPLOAD,LIST", &dir.https(""));
-    let narrow = one(context, &wide, "DOWNLOAD", &dir.https("d/"));
-    get(context, &narrow, &dir.https("d/f")).expect_status(200).of(FORTY);
+    let wide = request_macaroon(context, &holder(context), "DOWNLOAD,UPLOAD,LIST", &dir.https(""));
+    let narrow = request_macaroon(context, &wide, "DOWNLOAD", &dir.https("d/"));
+    get(context, &narrow, &dir.https("d/f")).expect_status(200).expect_body(FORTY);
     get(context, &narrow, &dir.https("f")).expect_status(403);
     // A request for more than the credential's rights gives no more.
     let reply =
@@ -124,20 +124,22 @@ fn oauth(context: &CaseContext) {
     let dir = context.closed();
     dir.put("f", FORTY);
     let root = dir.https("").replace(&dir.target(""), "");
-    let told = context.curl(&[&format!("{root}/.well-known/oauth-authorization-server")]).expect_status(200);
-    let told: Value = serde_json::from_str(&told.text()).unwrap();
-    let endpoint = told["token_endpoint"].as_str().expect("a token endpoint");
+    let reply = context.curl(&[&format!("{root}/.well-known/oauth-authorization-server")]).expect_status(200);
+    let metadata: Value = serde_json::from_str(&reply.text()).unwrap();
+    let endpoint = metadata["token_endpoint"].as_str().expect("a token endpoint");
     let header = format!("Authorization: Bearer {}", holder(context));
     let form = format!("grant_type=client_credentials&expire_in=600&scope=DOWNLOAD:{}", dir.target("f"));
     let reply = context.curl(&["-X", "POST", "-H", &header, "-d", &form, endpoint]).expect_status(200);
-    let told: Value = serde_json::from_str(&reply.text()).unwrap();
-    get(context, told["access_token"].as_str().expect("a token"), &dir.https("f")).expect_status(200).of(FORTY);
+    let granted: Value = serde_json::from_str(&reply.text()).unwrap();
+    get(context, granted["access_token"].as_str().expect("a token"), &dir.https("f"))
+        .expect_status(200)
+        .expect_body(FORTY);
 }
 
 fn forged(context: &CaseContext) {
     let dir = context.closed();
     dir.put("f", FORTY);
-    let mut macaroon = one(context, &holder(context), "DOWNLOAD", &dir.https(""));
+    let mut macaroon = request_macaroon(context, &holder(context), "DOWNLOAD", &dir.https(""));
     // Some bits of the last letter may be unused; all bits of the one before are used.
     let last = macaroon.pop().unwrap();
     let other = if macaroon.pop() == Some('A') { 'B' } else { 'A' };

@@ -51,28 +51,32 @@ pub const CASES: &[Case] = &[
 fn get(context: &CaseContext) {
     let dir = context.open();
     dir.put("f", FORTY);
-    let reply = context.curl(&[&dir.http("f")]).expect_status(200).of(FORTY).with("content-length", "40");
-    let reply = reply.with("accept-ranges", "bytes").has("last-modified", "GMT").has("etag", "\"");
+    let reply =
+        context.curl(&[&dir.http("f")]).expect_status(200).expect_body(FORTY).expect_header("content-length", "40");
+    let reply = reply
+        .expect_header("accept-ranges", "bytes")
+        .expect_header_part("last-modified", "GMT")
+        .expect_header_part("etag", "\"");
     assert_eq!(reply.version, "HTTP/1.1");
 }
 
 fn get_tls(context: &CaseContext) {
     let dir = context.open();
     dir.put("f", FORTY);
-    context.curl(&[&dir.https("f")]).expect_status(200).of(FORTY).with("content-length", "40");
+    context.curl(&[&dir.https("f")]).expect_status(200).expect_body(FORTY).expect_header("content-length", "40");
 }
 
 fn get_large(context: &CaseContext) {
     let (dir, bytes) = (context.open(), pattern(64_000_000));
     dir.put("f", &bytes);
-    context.curl(&[&dir.http("f")]).expect_status(200).of(&bytes);
-    context.curl(&[&dir.https("f")]).expect_status(200).of(&bytes);
+    context.curl(&[&dir.http("f")]).expect_status(200).expect_body(&bytes);
+    context.curl(&[&dir.https("f")]).expect_status(200).expect_body(&bytes);
 }
 
 fn get_empty(context: &CaseContext) {
     let dir = context.open();
     dir.put("f", b"");
-    context.curl(&[&dir.http("f")]).expect_status(200).of(b"").with("content-length", "0");
+    context.curl(&[&dir.http("f")]).expect_status(200).expect_body(b"").expect_header("content-length", "0");
 }
 
 fn get_missing(context: &CaseContext) {
@@ -93,7 +97,7 @@ fn get_odd_names(context: &CaseContext) {
         ("a&b;c", "a%26b%3Bc"),
     ] {
         dir.put(name, name.as_bytes());
-        context.curl(&[&dir.http(encoded)]).expect_status(200).of(name.as_bytes());
+        context.curl(&[&dir.http(encoded)]).expect_status(200).expect_body(name.as_bytes());
     }
 }
 
@@ -109,7 +113,7 @@ fn get_outside(context: &CaseContext) {
 fn head(context: &CaseContext) {
     let dir = context.open();
     dir.put("f", FORTY);
-    context.curl(&["-I", &dir.http("f")]).expect_status(200).with("content-length", "40");
+    context.curl(&["-I", &dir.http("f")]).expect_status(200).expect_header("content-length", "40");
     context.curl(&["-I", &dir.http("missing")]).expect_status(404);
 }
 
@@ -120,21 +124,35 @@ fn ranged(context: &CaseContext, range: &str) -> crate::clients::Reply {
 }
 
 fn range(context: &CaseContext) {
-    ranged(context, "bytes=5-9").expect_status(206).of(&FORTY[5..10]).with("content-range", "bytes 5-9/40");
+    ranged(context, "bytes=5-9")
+        .expect_status(206)
+        .expect_body(&FORTY[5..10])
+        .expect_header("content-range", "bytes 5-9/40");
 }
 
 fn range_suffix(context: &CaseContext) {
-    ranged(context, "bytes=-5").expect_status(206).of(&FORTY[35..]).with("content-range", "bytes 35-39/40");
+    ranged(context, "bytes=-5")
+        .expect_status(206)
+        .expect_body(&FORTY[35..])
+        .expect_header("content-range", "bytes 35-39/40");
 }
 
 fn range_open(context: &CaseContext) {
-    ranged(context, "bytes=35-").expect_status(206).of(&FORTY[35..]).with("content-range", "bytes 35-39/40");
+    ranged(context, "bytes=35-")
+        .expect_status(206)
+        .expect_body(&FORTY[35..])
+        .expect_header("content-range", "bytes 35-39/40");
     // An end beyond the end is cut (RFC 9110 14.1.2).
-    ranged(context, "bytes=35-1000").expect_status(206).of(&FORTY[35..]).with("content-range", "bytes 35-39/40");
+    ranged(context, "bytes=35-1000")
+        .expect_status(206)
+        .expect_body(&FORTY[35..])
+        .expect_header("content-range", "bytes 35-39/40");
 }
 
 fn range_many(context: &CaseContext) {
-    let reply = ranged(context, "bytes=0-4,10-14").expect_status(206).has("content-type", "multipart/byteranges");
+    let reply = ranged(context, "bytes=0-4,10-14")
+        .expect_status(206)
+        .expect_header_part("content-type", "multipart/byteranges");
     let text = reply.text().to_lowercase();
     for part in ["content-range: bytes 0-4/40", "content-range: bytes 10-14/40", "01234", "abcde"] {
         assert!(text.contains(part), "{part}: {text}");
@@ -142,12 +160,12 @@ fn range_many(context: &CaseContext) {
 }
 
 fn range_beyond(context: &CaseContext) {
-    ranged(context, "bytes=100-200").expect_status(416).with("content-range", "bytes */40");
+    ranged(context, "bytes=100-200").expect_status(416).expect_header("content-range", "bytes */40");
 }
 
 fn range_nonsense(context: &CaseContext) {
-    ranged(context, "lines=1-2").expect_status(200).of(FORTY);
-    ranged(context, "bytes=9-5").expect_status(200).of(FORTY);
+    ranged(context, "lines=1-2").expect_status(200).expect_body(FORTY);
+    ranged(context, "bytes=9-5").expect_status(200).expect_body(FORTY);
 }
 
 fn if_none_match(context: &CaseContext) {
@@ -155,25 +173,26 @@ fn if_none_match(context: &CaseContext) {
     dir.put("f", FORTY);
     let url = dir.http("f");
     let tag = context.curl(&[&url]).expect_status(200).header("etag").expect("an ETag");
-    context.curl(&["-H", &format!("If-None-Match: {tag}"), &url]).expect_status(304).of(b"");
-    context.curl(&["-H", "If-None-Match: \"another\"", &url]).expect_status(200).of(FORTY);
+    context.curl(&["-H", &format!("If-None-Match: {tag}"), &url]).expect_status(304).expect_body(b"");
+    context.curl(&["-H", "If-None-Match: \"another\"", &url]).expect_status(200).expect_body(FORTY);
     dir.put("f", &FORTY[1..]);
-    context.curl(&["-H", &format!("If-None-Match: {tag}"), &url]).expect_status(200).of(&FORTY[1..]);
+    context.curl(&["-H", &format!("If-None-Match: {tag}"), &url]).expect_status(200).expect_body(&FORTY[1..]);
 }
 
 fn if_range(context: &CaseContext) {
     let dir = context.open();
     dir.put("f", FORTY);
     let words = ["-H", "Range: bytes=5-9", "-H", "If-Range: \"another\""];
-    context.curl(&[&words[..], &[&dir.http("f")]].concat()).expect_status(200).of(FORTY);
+    context.curl(&[&words[..], &[&dir.http("f")]].concat()).expect_status(200).expect_body(FORTY);
 }
 
 fn http2(context: &CaseContext) {
     let (dir, bytes) = (context.open(), pattern(3_000_000));
     dir.put("f", &bytes);
-    let reply = context.curl(&["--http2", &dir.https("f")]).expect_status(200).of(&bytes);
+    let reply = context.curl(&["--http2", &dir.https("f")]).expect_status(200).expect_body(&bytes);
     assert_eq!(reply.version, "HTTP/2");
-    let reply = context.curl(&["--http2", "-I", &dir.https("f")]).expect_status(200).with("content-length", "3000000");
+    let reply =
+        context.curl(&["--http2", "-I", &dir.https("f")]).expect_status(200).expect_header("content-length", "3000000");
     assert_eq!(reply.version, "HTTP/2");
     let file = context.write("up", &bytes);
     context.curl(&["--http2", "-T", &file, &dir.https("up")]).expect_status(201);
@@ -202,15 +221,17 @@ fn keep_alive_404(context: &CaseContext) {
 fn http10(context: &CaseContext) {
     let dir = context.open();
     dir.put("f", FORTY);
-    context.curl(&["--http1.0", &dir.http("f")]).expect_status(200).of(FORTY);
+    context.curl(&["--http1.0", &dir.http("f")]).expect_status(200).expect_body(FORTY);
 }
 
 fn listing(context: &CaseContext) {
     let dir = context.open();
     dir.put("a b", FORTY);
     dir.put("d/f", FORTY);
-    let reply =
-        context.curl(&["-H", "Accept: text/html", &dir.http("")]).expect_status(200).has("content-type", "text/html");
+    let reply = context
+        .curl(&["-H", "Accept: text/html", &dir.http("")])
+        .expect_status(200)
+        .expect_header_part("content-type", "text/html");
     assert!(reply.text().contains("a%20b") && reply.text().contains("d/"), "{}", reply.text());
 }
 
@@ -219,7 +240,7 @@ fn read_only(context: &CaseContext) {
     let url = format!("http://{}/pub/f", dir.address());
     context.curl(&["-T", &file, &url]).expect_status(403);
     std::fs::write(dir.server().files.join("pub/f"), FORTY).unwrap();
-    context.curl(&[&url]).expect_status(200).of(FORTY);
+    context.curl(&[&url]).expect_status(200).expect_body(FORTY);
     context.curl(&["-X", "DELETE", &url]).expect_status(403);
 }
 

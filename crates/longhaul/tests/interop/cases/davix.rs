@@ -137,35 +137,35 @@ fn rm_missing(context: &CaseContext) {
     context.run(&davix(context, "davix-rm", &[&context.open().http("f")])).expect_failure().expect_text("404");
 }
 
-fn copied(context: &CaseContext, mode: &str, from: &str, to: &str) {
+fn copy(context: &CaseContext, mode: &str, from: &str, to: &str) {
     context.run(&davix(context, "davix-cp", &["--copy-mode", mode, from, to])).expect_success();
 }
 
 fn cp_pull(context: &CaseContext) {
     let (ours, theirs, bytes) = (context.open(), context.stock(), pattern(5_000_000));
     theirs.put("f", &bytes);
-    copied(context, "pull", &theirs.http("f"), &ours.http("g"));
+    copy(context, "pull", &theirs.http("f"), &ours.http("g"));
     assert!(ours.get("g") == bytes);
 }
 
 fn cp_push(context: &CaseContext) {
     let (ours, theirs, bytes) = (context.open(), context.stock(), pattern(5_000_000));
     ours.put("f", &bytes);
-    copied(context, "push", &ours.http("f"), &theirs.http("g"));
+    copy(context, "push", &ours.http("f"), &theirs.http("g"));
     assert!(theirs.get("g") == bytes);
 }
 
 fn cp_pull_tls(context: &CaseContext) {
     let (ours, theirs, bytes) = (context.open(), context.stock(), pattern(5_000_000));
     theirs.put("f", &bytes);
-    copied(context, "pull", &theirs.https("f"), &ours.https("g"));
+    copy(context, "pull", &theirs.https("f"), &ours.https("g"));
     assert!(ours.get("g") == bytes);
 }
 
 fn cp_push_tls(context: &CaseContext) {
     let (ours, theirs, bytes) = (context.open(), context.stock(), pattern(5_000_000));
     ours.put("f", &bytes);
-    copied(context, "push", &ours.https("f"), &theirs.https("g"));
+    copy(context, "push", &ours.https("f"), &theirs.https("g"));
     assert!(theirs.get("g") == bytes);
 }
 

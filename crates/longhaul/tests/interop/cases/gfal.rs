@@ -63,13 +63,13 @@ fn ls_tls(context: &CaseContext) {
 fn ipv6(context: &CaseContext) {
     let dir = context.open();
     dir.put("f", FORTY);
-    let blind = ["-D", "HTTP PLUGIN:INSECURE=true"];
+    let insecure = ["-D", "HTTP PLUGIN:INSECURE=true"];
     assert_eq!(
-        context.run(&[&["gfal-ls"], &blind[..], &[&dir.bracketed("")]].concat()).expect_success().lines(),
+        context.run(&[&["gfal-ls"], &insecure[..], &[&dir.bracketed("")]].concat()).expect_success().lines(),
         ["f"]
     );
     let back = format!("file://{}", context.path("back").display());
-    context.run(&[&["gfal-copy"], &blind[..], &[&dir.bracketed("f"), &back]].concat()).expect_success();
+    context.run(&[&["gfal-copy"], &insecure[..], &[&dir.bracketed("f"), &back]].concat()).expect_success();
     assert_eq!(std::fs::read(context.path("back")).unwrap(), FORTY);
 }
 
@@ -88,7 +88,7 @@ fn stat(context: &CaseContext) {
 }
 
 fn stat_missing(context: &CaseContext) {
-    context.run(&["gfal-stat", &context.open().http("f")]).with(2);
+    context.run(&["gfal-stat", &context.open().http("f")]).expect_code(2);
 }
 
 fn mkdir(context: &CaseContext) {
@@ -127,7 +127,7 @@ fn rm_tree(context: &CaseContext) {
 }
 
 fn rm_missing(context: &CaseContext) {
-    context.run(&["gfal-rm", &context.open().http("f")]).with(2).expect_text("MISSING");
+    context.run(&["gfal-rm", &context.open().http("f")]).expect_code(2).expect_text("MISSING");
 }
 
 fn sum(context: &CaseContext, algorithm: &str, wanted: &str) {

@@ -65,7 +65,7 @@ fn exists(context: &CaseContext) {
     let dir = context.open();
     context.write("f", FORTY);
     dir.put("f", b"old");
-    context.run(&["gfal-copy", &local(context, "f"), &dir.http("f")]).with(17);
+    context.run(&["gfal-copy", &local(context, "f"), &dir.http("f")]).expect_code(17);
     assert_eq!(dir.get("f"), b"old");
     context.run(&["gfal-copy", "-f", &local(context, "f"), &dir.http("f")]).expect_success();
     assert_eq!(dir.get("f"), FORTY);
@@ -73,8 +73,8 @@ fn exists(context: &CaseContext) {
 
 fn missing(context: &CaseContext) {
     let dir = context.open();
-    context.run(&["gfal-copy", &dir.http("f"), &local(context, "f")]).with(2);
-    context.run(&["gfal-copy", "--copy-mode", "pull", &context.stock().http("f"), &dir.http("f")]).with(2);
+    context.run(&["gfal-copy", &dir.http("f"), &local(context, "f")]).expect_code(2);
+    context.run(&["gfal-copy", "--copy-mode", "pull", &context.stock().http("f"), &dir.http("f")]).expect_code(2);
     assert!(dir.names().is_empty());
 }
 
@@ -145,7 +145,7 @@ fn wrong(context: &CaseContext) {
     let dir = context.open();
     dir.put("f", FORTY);
     let words = ["gfal-copy", "-K", "ADLER32:00000001", &dir.http("f"), &local(context, "f")];
-    context.run(&words).with(5);
+    context.run(&words).expect_code(5);
 }
 
 fn streams(context: &CaseContext) {

@@ -23,8 +23,8 @@ pub const CASES: &[Case] = &[
         .stock("a listing without Content-Type"),
 ];
 
-/// The options of every run: no waiting, no second try.
-const CALM: [&str; 4] = ["rclone", "--retries=1", "--low-level-retries=1", "--contimeout=10s"];
+/// The first words of every run: no retries, and a short time limit for connections.
+const COMMAND: [&str; 4] = ["rclone", "--retries=1", "--low-level-retries=1", "--contimeout=10s"];
 
 fn remote(url: &str) -> String {
     format!(":webdav,url='{url}':")
@@ -39,10 +39,10 @@ fn tree(context: &CaseContext, below: &str) -> String {
 }
 
 fn rclone(context: &CaseContext, words: &[&str]) -> crate::clients::ClientOutput {
-    context.run(&[&CALM[..], words].concat())
+    context.run(&[&COMMAND[..], words].concat())
 }
 
-fn same(one: &std::path::Path, other: &std::path::Path) {
+fn assert_same(one: &std::path::Path, other: &std::path::Path) {
     let output = std::process::Command::new("diff").arg("-r").arg(one).arg(other).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
@@ -61,7 +61,7 @@ fn ls(context: &CaseContext) {
 fn copy_up(context: &CaseContext) {
     let (dir, tree) = (context.open(), tree(context, "t"));
     rclone(context, &["copy", &tree, &format!("{}t", remote(&dir.http("")))]).expect_success();
-    same(&context.path("t"), &dir.disk("t"));
+    assert_same(&context.path("t"), &dir.disk("t"));
 }
 
 fn copy_down(context: &CaseContext) {
@@ -69,7 +69,7 @@ fn copy_down(context: &CaseContext) {
     let there = format!("{}t", remote(&dir.http("")));
     rclone(context, &["copy", &tree, &there]).expect_success();
     rclone(context, &["copy", &there, context.path("back").to_str().unwrap()]).expect_success();
-    same(&context.path("t"), &context.path("back"));
+    assert_same(&context.path("t"), &context.path("back"));
 }
 
 fn check(context: &CaseContext) {
@@ -90,17 +90,17 @@ fn sync(context: &CaseContext) {
     context.write("t/new", b"new");
     context.write("t/a", b"of another length");
     rclone(context, &["sync", &tree, &there]).expect_success();
-    same(&context.path("t"), &dir.disk("t"));
+    assert_same(&context.path("t"), &dir.disk("t"));
     dir.put("t/more", b"more");
     rclone(context, &["sync", &there, &tree]).expect_success();
-    same(&context.path("t"), &dir.disk("t"));
+    assert_same(&context.path("t"), &dir.disk("t"));
 }
 
 fn tls(context: &CaseContext) {
     let (dir, tree, ca) = (context.open(), tree(context, "t"), context.world.pki.ca.display().to_string());
     let there = format!("{}t", remote(&dir.https("")));
     rclone(context, &["--ca-cert", &ca, "copy", &tree, &there]).expect_success();
-    same(&context.path("t"), &dir.disk("t"));
+    assert_same(&context.path("t"), &dir.disk("t"));
 }
 
 fn moves(context: &CaseContext) {
@@ -164,5 +164,5 @@ fn http_copy(context: &CaseContext) {
     dir.put("t/d/b c", &pattern(2_000_000));
     let from = http_remote(&dir.http("t/"));
     rclone(context, &["copy", &from, context.path("back").to_str().unwrap()]).expect_success();
-    same(&dir.disk("t"), &context.path("back"));
+    assert_same(&dir.disk("t"), &context.path("back"));
 }

@@ -41,8 +41,8 @@ pub const CASES: &[Case] = &[
 
 const MANY: usize = 8_000_000;
 
-/// A COPY whose answer is a stream that ends in success.
-fn copied(context: &CaseContext, words: &[&str], url: &str) -> Reply {
+/// Requests a COPY, whose answer must be a stream that ends in success.
+fn copy(context: &CaseContext, words: &[&str], url: &str) -> Reply {
     let reply = context.curl(&[&["-X", "COPY"], words, &[url]].concat());
     let text = reply.text();
     let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
@@ -50,8 +50,8 @@ fn copied(context: &CaseContext, words: &[&str], url: &str) -> Reply {
     reply
 }
 
-/// What clients read in a stream of a node: davix's parser has a fixed place for two of the numbers.
-fn ours(reply: &Reply, bytes: usize) {
+/// Asserts that an answer is the stream of a node as clients read it: davix's parser has a fixed place for two of the numbers.
+fn assert_node_stream(reply: &Reply, bytes: usize) {
     assert_eq!(reply.status, 202, "{reply:?}");
     let text = reply.text();
     let of = |name: &str| text.lines().filter_map(|l| l.trim_start().strip_prefix(name)).next_back().map(str::to_owned);
@@ -79,7 +79,7 @@ fn pulls(context: &CaseContext, active: &ServerDir, passive: &ServerDir, tls: bo
     passive.put("f", &bytes);
     let url = |dir: &ServerDir, name: &str| if tls { dir.https(name) } else { dir.http(name) };
     let from = source(&url(passive, "f"));
-    let reply = copied(context, &[&["-H", &from], more].concat(), &url(active, "g"));
+    let reply = copy(context, &[&["-H", &from], more].concat(), &url(active, "g"));
     assert!(active.get("g") == bytes);
     reply
 }
@@ -90,19 +90,19 @@ fn pushes(context: &CaseContext, active: &ServerDir, passive: &ServerDir, tls: b
     active.put("f", &bytes);
     let url = |dir: &ServerDir, name: &str| if tls { dir.https(name) } else { dir.http(name) };
     let to = destination(&url(passive, "g"));
-    let reply = copied(context, &[&["-H", &to], more].concat(), &url(active, "f"));
+    let reply = copy(context, &[&["-H", &to], more].concat(), &url(active, "f"));
     assert!(passive.get("g") == bytes);
     reply
 }
 
 fn pull(context: &CaseContext) {
     let reply = pulls(context, &context.open(), &context.stock(), false, &[]);
-    ours(&reply, MANY);
+    assert_node_stream(&reply, MANY);
     assert_eq!(context.open().names(), ["g"]);
 }
 
 fn push(context: &CaseContext) {
-    ours(&pushes(context, &context.open(), &context.stock(), false, &[]), MANY);
+    assert_node_stream(&pushes(context, &context.open(), &context.stock(), false, &[]), MANY);
 }
 
 fn pulled(context: &CaseContext) {
@@ -114,11 +114,11 @@ fn pushed(context: &CaseContext) {
 }
 
 fn pull_tls(context: &CaseContext) {
-    ours(&pulls(context, &context.open(), &context.stock(), true, &["-H", "Credential: none"]), MANY);
+    assert_node_stream(&pulls(context, &context.open(), &context.stock(), true, &["-H", "Credential: none"]), MANY);
 }
 
 fn push_tls(context: &CaseContext) {
-    ours(&pushes(context, &context.open(), &context.stock(), true, &["-H", "Credential: none"]), MANY);
+    assert_node_stream(&pushes(context, &context.open(), &context.stock(), true, &["-H", "Credential: none"]), MANY);
 }
 
 fn pulled_tls(context: &CaseContext) {
@@ -129,8 +129,8 @@ fn pushed_tls(context: &CaseContext) {
     pushes(context, &context.stock(), &context.open(), true, &[]);
 }
 
-/// Headers with a token for each side, of no more rights than it takes.
-fn both(context: &CaseContext, active: &str, passive: &str) -> Vec<String> {
+/// Headers with a token for each side, each with only the rights that the copy needs there.
+fn token_headers(context: &CaseContext, active: &str, passive: &str) -> Vec<String> {
     vec![
         "-H".into(),
         format!("Authorization: Bearer {}", context.token(&[active])),
@@ -146,28 +146,34 @@ fn words(list: &[String]) -> Vec<&str> {
 }
 
 fn pull_tokens(context: &CaseContext) {
-    let headers = both(context, "modify", "read");
-    ours(&pulls(context, &context.closed(), &context.guarded(), true, &words(&headers)), MANY);
+    let headers = token_headers(context, "modify", "read");
+    assert_node_stream(&pulls(context, &context.closed(), &context.guarded(), true, &words(&headers)), MANY);
 }
 
 fn push_tokens(context: &CaseContext) {
-    let headers = both(context, "read", "modify");
-    ours(&pushes(context, &context.closed(), &context.guarded(), true, &words(&headers)), MANY);
+    let headers = token_headers(context, "read", "modify");
+    assert_node_stream(&pushes(context, &context.closed(), &context.guarded(), true, &words(&headers)), MANY);
 }
 
 fn pulled_tokens(context: &CaseContext) {
-    let headers = both(context, "modify", "read");
+    let headers = token_headers(context, "modify", "read");
     pulls(context, &context.guarded(), &context.closed(), true, &words(&headers));
 }
 
 fn pushed_tokens(context: &CaseContext) {
-    let headers = both(context, "read", "modify");
+    let headers = token_headers(context, "read", "modify");
     pushes(context, &context.guarded(), &context.closed(), true, &words(&headers));
 }
 
 fn pull_streams(context: &CaseContext) {
-    ours(&pulls(context, &context.open(), &context.stock(), false, &["-H", "X-Number-Of-Streams: 4"]), MANY);
-    ours(&pulls(context, &context.open(), &context.stock(), true, &["-H", "X-Number-Of-Streams: 0"]), MANY);
+    assert_node_stream(
+        &pulls(context, &context.open(), &context.stock(), false, &["-H", "X-Number-Of-Streams: 4"]),
+        MANY,
+    );
+    assert_node_stream(
+        &pulls(context, &context.open(), &context.stock(), true, &["-H", "X-Number-Of-Streams: 0"]),
+        MANY,
+    );
 }
 
 fn pulled_streams(context: &CaseContext) {
@@ -177,21 +183,21 @@ fn pulled_streams(context: &CaseContext) {
 fn pull_empty(context: &CaseContext) {
     let (active, passive) = (context.open(), context.stock());
     passive.put("f", b"");
-    let reply = copied(context, &["-H", &source(&passive.http("f"))], &active.http("g"));
+    let reply = copy(context, &["-H", &source(&passive.http("f"))], &active.http("g"));
     assert_eq!((reply.status, active.get("g")), (202, Vec::new()));
 }
 
 fn pull_parents(context: &CaseContext) {
     let (active, passive) = (context.open(), context.stock());
     passive.put("f", b"here");
-    copied(context, &["-H", &source(&passive.http("f"))], &active.http("a/b/g"));
+    copy(context, &["-H", &source(&passive.http("f"))], &active.http("a/b/g"));
     assert_eq!(active.get("a/b/g"), b"here");
 }
 
 fn pull_overwrite(context: &CaseContext) {
     let active = context.open();
     active.put("g", b"old");
-    ours(&pulls(context, &active, &context.stock(), false, &["-H", "Overwrite: T"]), MANY);
+    assert_node_stream(&pulls(context, &active, &context.stock(), false, &["-H", "Overwrite: T"]), MANY);
 }
 
 fn headers(context: &CaseContext) {
@@ -207,11 +213,11 @@ fn headers(context: &CaseContext) {
         "-H",
         "RequireChecksumVerification: false",
     ];
-    ours(&pulls(context, &context.open(), &context.stock(), false, &more), MANY);
+    assert_node_stream(&pulls(context, &context.open(), &context.stock(), false, &more), MANY);
 }
 
 fn between(context: &CaseContext) {
     // Neither server sees that both URLs name one directory.
-    ours(&pulls(context, &context.open(), &context.cautious(), false, &[]), MANY);
-    ours(&pushes(context, &context.open(), &context.cautious(), true, &[]), MANY);
+    assert_node_stream(&pulls(context, &context.open(), &context.cautious(), false, &[]), MANY);
+    assert_node_stream(&pushes(context, &context.open(), &context.cautious(), true, &[]), MANY);
 }

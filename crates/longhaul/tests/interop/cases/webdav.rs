@@ -87,7 +87,7 @@ fn locks(context: &CaseContext) {
     let shown = cadaver(context, &dir.http(""), &["lock f", "discover f"]).expect_success().expect_text("succeeded");
     assert!(shown.out.contains("urn:uuid:"), "{shown:#?}");
     let put = |status| context.curl(&["-T", &context.write("g", b"other"), &dir.http("f")]).expect_status(status);
-    put(423).has("content-type", "text/plain");
+    put(423).expect_header_part("content-type", "text/plain");
     assert_eq!(dir.get("f"), FORTY);
     let token = shown.out.split("urn:uuid:").nth(1).unwrap().split(|c: char| !c.is_ascii_hexdigit() && c != '-').next();
     let token = format!("Lock-Token: <urn:uuid:{}>", token.unwrap());
@@ -125,7 +125,7 @@ impl Mount {
         std::path::Path::new(&self.0).join(name)
     }
 
-    /// Waits until all has been sent.
+    /// Unmounts it, which waits until all has been sent.
     fn end(&self) {
         let ended = Command::new("umount").arg(&self.0).output().unwrap();
         assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
@@ -138,7 +138,7 @@ impl Drop for Mount {
     }
 }
 
-fn same(one: &std::path::Path, other: &std::path::Path) {
+fn assert_same(one: &std::path::Path, other: &std::path::Path) {
     let output = Command::new("diff").arg("-r").arg(one).arg(other).output().unwrap();
     let printed = [output.stdout, output.stderr].concat();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&printed));
@@ -160,7 +160,7 @@ fn mounted(context: &CaseContext) {
         "for t in \"$1\" \"$2\"; do mv \"$t/d/g\" \"$t/moved\"; rm \"$t/a\"; echo more >> \"$t/b c\"; chmod +x \"$t/large\"; done",
     );
     mount.end();
-    same(&context.path("t"), &dir.disk("t"));
+    assert_same(&context.path("t"), &dir.disk("t"));
     let again = Mount::of(context, &dir.http(""), "again");
     for name in ["b c", "d/e", "moved/h", "x-\u{fc}", "large"] {
         let read = |top: std::path::PathBuf| std::fs::read(top.join(name)).unwrap();
@@ -172,7 +172,7 @@ fn mounted(context: &CaseContext) {
         skipped("interop davfs2/tree, its listing", "davfs2 and this kernel do not agree on how directories are read");
         return;
     }
-    same(&context.path("t"), &again.path("t"));
+    assert_same(&context.path("t"), &again.path("t"));
     context.run(&["rm", "-r", again.path("t").to_str().unwrap()]).expect_success();
     again.end();
     assert!(!dir.has("t"), "{:?}", dir.names());

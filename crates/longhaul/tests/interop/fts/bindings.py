@@ -56,7 +56,7 @@ assert (job["files"][0]["file_metadata"], job["dm"]) == ({"part": 1}, []), job
 again = lambda: fts3.submit(user, fts3.new_job([transfer(0)], id_generator=fts3.JobIdGenerator.deterministic, sid="first"))
 assert "409" in refused(ClientError, again)
 
-# Held storages: waiting files can be listed and cancelled.
+# Banned storages: files that wait for them can be listed and cancelled.
 assert fts3.ban_se(admin, storages[0], status="wait", allow_submit=True) == []
 second, third = submit(1), submit(2)
 assert {job["job_id"] for job in fts3.list_jobs(user)} == {second, third}

@@ -13,7 +13,7 @@ SETTINGS = json.loads(pathlib.Path(sys.argv[1]).read_text())
 HOME = pathlib.Path(SETTINGS["home"])
 # How long all rules together may take.
 PATIENCE_S = 300
-# The most that is reported of what is not as expected.
+# The most files that a report names.
 EXAMPLES = 5
 
 
@@ -156,7 +156,7 @@ class Storage:
 
 
 def add_rule(name, target):
-    """A rule for a file or a data set."""
+    """A rule for a file or a dataset."""
 
     def add(session):
         dids = [{"scope": SCOPE, "name": name}]
@@ -167,7 +167,7 @@ def add_rule(name, target):
 
 
 def add_dataset(name, files):
-    """A data set of files that are known."""
+    """A dataset of files that Rucio knows."""
 
     def add(session):
         did.add_did(scope=SCOPE, name=name, did_type=DIDType.DATASET, account=ROOT, session=session)

@@ -5,14 +5,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::RUCIO;
+use super::hub_with_nodes::{HubWithNodes, environment};
 use super::postgres::{MISSING, Postgres};
-use super::stage::{HubWithNodes, environment};
 use crate::case::Case;
 use crate::context::{CaseContext, skip};
 
 /// Much longer than one file, several sources, hops and a thousand files take together.
 const PATIENCE: Duration = Duration::from_secs(400);
-/// Files of the data sets.
+/// Files of the datasets.
 const MANY: usize = 1000;
 
 pub const CASES: &[Case] = &[
@@ -34,18 +34,18 @@ pub const CASES: &[Case] = &[
 
 fn sqlite(context: &CaseContext) {
     let python = environment("rucio");
-    let stage = HubWithNodes::set(context, 3, &["--anonymous", "rw"]);
+    let hub = HubWithNodes::start(context, 3, &["--anonymous", "rw"]);
     let database = format!("sqlite:///{}", context.path("rucio.db").display());
-    let hub = stage.endpoint().replace("https://", "http://");
-    conveyor(context, &stage, &python, &json!({"database": database, "hub": hub, "usercert": null}));
+    let endpoint = hub.endpoint().replace("https://", "http://");
+    conveyor(context, &hub, &python, &json!({"database": database, "hub": endpoint, "usercert": null}));
 }
 
 fn postgresql(context: &CaseContext) {
     let python = environment("rucio");
     // The operator of the conveyor delegates a proxy in its name, as at any FTS.
     environment("fts3");
-    let stage = HubWithNodes::set(context, 3, &[]);
-    stage.fts_by_certificate("delegate", &["-f"]).expect_success();
+    let hub = HubWithNodes::start(context, 3, &[]);
+    hub.fts_by_certificate("delegate", &["-f"]).expect_success();
     let server = Postgres::start().unwrap_or_else(|| skip(MISSING));
     server.database("rucio");
     server.rows("rucio", "CREATE SCHEMA rucio");
@@ -54,16 +54,16 @@ fn postgresql(context: &CaseContext) {
     let robot = &context.world.pki.robot;
     let both = [&robot.certificate, &robot.key].map(|file| std::fs::read(file).unwrap()).concat();
     let certificate = context.write("robot.pem", &both);
-    let settings = json!({"database": database, "hub": stage.endpoint(), "usercert": certificate});
-    conveyor(context, &stage, &python, &settings);
+    let settings = json!({"database": database, "hub": hub.endpoint(), "usercert": certificate});
+    conveyor(context, &hub, &python, &settings);
 }
 
 /// Runs the conveyor until all rules are as they should be.
-fn conveyor(context: &CaseContext, stage: &HubWithNodes, python: &std::path::Path, settings: &Value) {
+fn conveyor(context: &CaseContext, hub: &HubWithNodes, python: &std::path::Path, settings: &Value) {
     let mut settings = settings.clone();
     settings["home"] = json!(context.path(""));
     settings["many"] = json!(MANY);
-    for (name, node) in ["A", "B", "C"].iter().zip(&stage.nodes) {
+    for (name, node) in ["A", "B", "C"].iter().zip(&hub.nodes) {
         settings["rses"][name] = json!({"host": "127.0.0.1", "port": node.port, "disk": node.data("")});
     }
     let script = context.write("conveyor.py", include_bytes!("conveyor.py"));
@@ -74,8 +74,8 @@ fn conveyor(context: &CaseContext, stage: &HubWithNodes, python: &std::path::Pat
     assert_eq!(report["rules"], json!(["OK"]), "{report}");
     assert_eq!((&report["other_bytes"], &report["unavailable"]), (&json!([]), &json!([])), "{report}");
     assert_eq!(report["files"], json!(MANY + 3));
-    let finished = format!("{}/jobs?state_in=FINISHED", stage.endpoint());
-    let reply = context.curl(&["--oauth2-bearer", &stage.admin, &finished]).expect_status(200);
+    let finished = format!("{}/jobs?state_in=FINISHED", hub.endpoint());
+    let reply = context.curl(&["--oauth2-bearer", &hub.admin, &finished]).expect_status(200);
     let jobs: Vec<Value> = serde_json::from_slice(&reply.body).unwrap();
     let of_type = |kind: &str| jobs.iter().filter(|job| job["job_type"] == kind).count();
     assert_eq!((of_type("R"), of_type("H")), (1, 1), "several sources, and hops");

@@ -222,7 +222,7 @@ fn tb_of_a_year(rate_bit_s: f64) -> f64 {
 
 /// A window of 1023 MiB: rates by round trip, and the streams that fill 100 Gbit/s.
 #[test]
-fn one_window_by_round_trip() {
+fn a_window_carries_the_published_rate_at_each_round_trip() {
     for (rtt_ms, gbit_s, streams) in [
         (7.5, 1_144.21, 1),
         (14.1, 608.62, 1),
@@ -241,7 +241,7 @@ fn one_window_by_round_trip() {
 /// Reno at 0.0046 % by round trip, for 1460 and 8948 bytes, Gbit/s. The table was computed with 1.22 for `sqrt(3/2)`
 /// and rounded to four places: 1 %.
 #[test]
-fn one_loss_by_round_trip() {
+fn reno_has_the_published_rate_at_each_round_trip() {
     for (rtt_ms, small, jumbo) in [
         (1.0, 2.101, 12.8765),
         (10.0, 0.2101, 1.2876),

@@ -229,11 +229,11 @@ pub struct PortLoss {
     /// Of those, without an answer in time.
     pub lost: u32,
     /// Of those, known to be lost in reverse.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_reverse: u32,
 }
 
-fn is_none(count: &u32) -> bool {
+fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 

@@ -8,16 +8,16 @@ use super::route::Routes;
 use super::udp::UdpPoint;
 use super::{Direction, Limits, tcp};
 
-/// What each test found, in the order in which they ran; none where it could not be done, with the reason in `left_out`.
+/// What each test found, in the order in which they ran. A test that could not be done has no result; `left_out` says why.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Findings {
-    /// What the path is meant to give, as somebody says; 0 where nobody did.
+    /// The rate that the path should give, as the user states it; 0 where it was not stated.
     pub link_bit_s: u64,
-    /// Within which bounds the node runs tests.
+    /// The bounds that the node sets on tests.
     pub limits: Option<Limits>,
-    /// Hops, ways and MTU of both directions.
+    /// Hops, paths and MTU of both directions.
     pub routes: Option<Routes>,
-    /// Round trips with nothing else on the path of ours.
+    /// Round trips without other traffic of the test on the path.
     pub latency: Option<Latency>,
     /// Small datagrams at a modest rate, forward and reverse: loss, order, copies.
     pub datagrams: PerDirection<UdpPoint>,
@@ -25,10 +25,10 @@ pub struct Findings {
     pub bursts: PerDirection<UdpPoint>,
     /// TCP, forward and reverse.
     pub tcp: PerDirection<tcp::Report>,
-    /// TCP with a congestion control that takes loss for congestion, where the sender's own (BBR) does not.
+    /// TCP with a congestion control that takes loss for congestion; measured where the sender's own (BBR) does not.
     #[serde(default)]
     pub loss_based: PerDirection<tcp::Report>,
-    /// Round trips beside TCP.
+    /// Round trips while TCP runs.
     pub loaded: Option<Latency>,
     /// What could not be done, and why.
     pub left_out: Vec<String>,
@@ -50,9 +50,9 @@ impl<T> Default for PerDirection<T> {
 }
 
 impl<T> PerDirection<T> {
-    /// One of them.
-    pub fn of(&self, way: Direction) -> Option<&T> {
-        match way {
+    /// The value of one direction.
+    pub fn of(&self, direction: Direction) -> Option<&T> {
+        match direction {
             Direction::Forward => self.forward.as_ref(),
             Direction::Reverse => self.reverse.as_ref(),
         }
@@ -70,7 +70,7 @@ impl<T> PerDirection<T> {
 pub enum Segment {
     /// The host where the command runs.
     NearHost,
-    /// The network between; nobody knows closer.
+    /// The network between the hosts; where in it is unknown.
     Network,
     /// The network, at or before this router.
     Hop {
@@ -87,11 +87,11 @@ pub enum Segment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Packets larger than the path takes vanish, and nobody says so.
+    /// Packets larger than the path takes are lost without an ICMP message.
     MtuHole,
-    /// One of several ways loses packets.
+    /// One of several parallel paths loses packets.
     LossyMember,
-    /// Packets are lost whatever is sent.
+    /// Packets are lost at any rate and size.
     Loss,
     /// What exceeds a rate is dropped at once.
     Policer,
@@ -107,15 +107,15 @@ pub enum Kind {
     Duplicates,
     /// Others use the path.
     CrossTraffic,
-    /// A link on the way, or a shaper, gives less than the path is said to.
+    /// A link of the path, or a shaper, gives less than `link_bit_s`.
     NarrowLink,
-    /// The two directions take different ways.
+    /// The two directions take different paths.
     AsymmetricRoute,
     /// The bottleneck's queue is so long that it delays everything.
     Bufferbloat,
 }
 
-/// Something that withholds what the path could give.
+/// A reason why the path gives less than it could.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
     /// Its kind.
@@ -126,13 +126,13 @@ pub struct Cause {
     pub segment: Segment,
     /// How much it matters, from 0 to 1: causes are ranked by it.
     pub weight: f64,
-    /// What says so, with numbers.
+    /// The measurements that show it, with numbers.
     pub evidence: String,
     /// What to do.
     pub remedy: String,
 }
 
-/// All of it.
+/// The complete report of `probe all`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Support {
     /// What was measured.

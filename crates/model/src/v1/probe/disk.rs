@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::host::Use;
 
-/// What to measure on a disk. What is left out is as [`Order::default`] has it; what is asked for and makes no sense is
-/// refused by the test, not mended.
+/// What to measure on a disk. A field that is left out has its value of [`Order::default`]; the test refuses values that make no sense
+/// and does not correct them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Order {
@@ -85,14 +85,14 @@ pub enum IoMode {
     Buffered,
 }
 
-/// All that was found.
+/// The result of a disk test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Where.
+    /// The directory that was measured.
     pub directory: String,
-    /// What was asked for, with the seed that was used.
+    /// The order, with the seed that was used.
     pub order: Order,
-    /// What it was asked of.
+    /// The file system of the directory, and its device.
     pub device: Device,
     /// In the order in which they were measured.
     pub points: Vec<Point>,
@@ -100,7 +100,7 @@ pub struct Report {
     pub knees: Vec<Knee>,
     /// What was asked for and not measured.
     pub left_out: Vec<LeftOut>,
-    /// Directories of earlier tests that were killed, with all their files: nobody uses them, and nobody removed them.
+    /// Directories of earlier tests that were killed, with all their files: no test uses them, and they were not removed.
     pub left_behind: Vec<String>,
     /// From start to end.
     pub seconds: f64,
@@ -138,7 +138,7 @@ pub struct Device {
     /// The scheduler of its queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<String>,
-    /// Whether it turns, or says so.
+    /// Whether it is a rotating disk, as the kernel reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotational: Option<bool>,
     /// `write back` or `write through`.
@@ -187,10 +187,10 @@ pub struct Point {
     /// How busy all processors of the host were meanwhile, from 0 to 1, whoever used them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_busy: Option<f64>,
-    /// What the device did meanwhile, where it can be told.
+    /// What the device did meanwhile, where the kernel counts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<Traffic>,
-    /// Why this says nothing of the disk: the bytes rested in memory.
+    /// Why this says nothing about the disk: the bytes stayed in memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached: Option<String>,
     /// Why it is less than was asked for.
@@ -229,8 +229,8 @@ pub struct Traffic {
     pub others_written_bytes: u64,
 }
 
-/// The rate of a long write over time. The first cache that ends in a buffered one is this host's memory; a direct one
-/// shows the drive's own.
+/// The rate of a long write over time. In a buffered write the first cache that fills up is this host's memory; a direct write shows the
+/// drive's own.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Course {
     /// Until a cache was full; without a cliff, over all.
@@ -249,18 +249,18 @@ pub struct Course {
     pub samples_bit_s: Vec<u64>,
 }
 
-/// The end of a cache.
+/// The point at which a cache was full.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cliff {
     /// What had been written by then.
     pub at_bytes: u64,
-    /// When.
+    /// The time since the start of the write.
     pub at_s: f64,
     /// How sure: the statistic of the two-segment fit, of which chance alone reaches 13 in one run of a hundred.
     pub f: f64,
 }
 
-/// The fewest workers that give what can be had.
+/// The fewest workers that reach the best rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
     /// Of which test.
@@ -275,9 +275,9 @@ pub struct Knee {
     pub rate_bit_s: u64,
     /// How many had the best rate.
     pub best_workers: u32,
-    /// It.
+    /// The best rate.
     pub best_rate_bit_s: u64,
-    /// The most that were tried are needed: more might give more.
+    /// The best rate needs the most workers that were tried: more workers might give more.
     pub is_open: bool,
 }
 

@@ -22,7 +22,7 @@ pub struct Latency {
     pub packets: Packets,
     /// There and back without the time that the other end held the packet; absent where nothing came back.
     pub round_trip: Option<Delay>,
-    /// The same, how often each; empty buckets are left out.
+    /// The distribution of the round trips; empty buckets are left out.
     pub histogram: Vec<Bucket>,
     /// How long the other end held a packet: its own two times, subtracted.
     pub residence: Option<Delay>,
@@ -62,7 +62,7 @@ pub struct Latency {
 /// are there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Packets {
-    /// Asked.
+    /// Packets that were sent.
     pub sent: u64,
     /// Of those, answered in time; copies do not count.
     pub received: u64,
@@ -72,8 +72,7 @@ pub struct Packets {
     pub lost_forward: Option<u64>,
     /// Lost in reverse.
     pub lost_reverse: Option<u64>,
-    /// Lost after the last answer that came, or before the first of a reflector that had counted before: nobody
-    /// knows which way.
+    /// Lost after the last answer that came, or before the first answer of a reflector that had counted before: the direction is unknown.
     pub lost_unplaced: u64,
     /// Answers beyond the first to the same packet.
     pub duplicates: u64,
@@ -91,11 +90,11 @@ pub struct Packets {
     pub late: u64,
     /// Packets that are no answer to this test: other session, number, time or shape.
     pub ignored: u64,
-    /// ICMP said that nobody listens there.
+    /// ICMP messages that the port is closed.
     pub refused: u64,
     /// Packets that this host could not send.
     pub not_sent: u64,
-    /// Whether the reflector counts for itself; absent where nothing tells.
+    /// Whether the reflector counts for itself; absent where no answer shows it.
     pub stateful: Option<bool>,
     /// Why directions are not told apart.
     pub direction_unknown: Option<String>,
@@ -142,21 +141,21 @@ pub struct Bucket {
     pub count: u64,
 }
 
-/// Routers that took one from the TTL.
+/// The number of routers, from the TTL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hops {
-    /// On the shortest way that was seen.
+    /// On the shortest path that was seen.
     pub least: u8,
-    /// On the longest. Another number than the least: the route changed, or there are several.
+    /// On the longest. If it differs from `least`, the route changed, or there are several.
     pub most: u8,
 }
 
 /// How good a clock says it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Clock {
-    /// Held to UTC by something outside, through the whole test.
+    /// It was synchronised to UTC during the whole test.
     pub synchronised: bool,
-    /// The most it may be off, by its own account, at the worst moment of the test.
+    /// Its largest error during the test, as the kernel estimates it.
     pub error_s: f64,
     /// It counts in PTP's time scale, which is ahead of UTC by the leap seconds.
     pub ptp: bool,

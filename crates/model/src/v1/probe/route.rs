@@ -4,13 +4,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What is to be found out of a route. What is left out is as by default.
+/// What to measure of a route. A field that is left out has its default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RouteOrder {
     /// The highest TTL; 1 to 64.
     pub ttl_max: u8,
-    /// After so many silent hops in a row nobody further is asked; 1 to 64.
+    /// The trace ends after so many hops in a row without an answer; 1 to 64.
     pub gap: u8,
     /// Probes for each hop; 1 to 16.
     pub queries: u8,
@@ -18,11 +18,11 @@ pub struct RouteOrder {
     pub patience_s: f64,
     /// Flows, each of its own source port, 1 to 64: with more than one, other paths are looked for.
     pub flows: u16,
-    /// Then, probes to the far end for each flow; up to 10,000.
+    /// With several flows, probes to the far end for each of them; up to 10,000.
     pub probes: u32,
-    /// No larger packets are tried, in bytes of IP; 576 to 65,535. None: the MTU is not looked for.
+    /// The largest packet that is tried, in bytes of IP; 576 to 65,535. None: the MTU is not measured.
     pub mtu_bytes_max: Option<u32>,
-    /// Each part ends then; up to 3,600.
+    /// The longest time of each part; up to 3,600.
     pub lasts_s: f64,
 }
 
@@ -82,10 +82,10 @@ pub struct Path {
     /// Hops to the target, itself included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<u8>,
-    /// Hops of the reverse path, as the TTL of the target's answers says. Only of a node.
+    /// Hops of the reverse path, as the TTL of the target's answers says. Only where the target is a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance_reverse: Option<u8>,
-    /// Answers whose probe could not be told: routers that quote too little. Then probes go one at a time.
+    /// Answers that could not be matched to a probe, because the router quotes too little of it. Probes are then sent one at a time.
     #[serde(default)]
     pub anonymous: u32,
     /// Wall time.
@@ -100,14 +100,14 @@ pub enum End {
     Reached,
     /// A router lets nothing through; its hop says why.
     Blocked,
-    /// Nobody answered any more.
+    /// No further hop answered.
     #[default]
     Silent,
     /// The target is farther than the highest TTL.
     TooFar,
     /// There was no more time.
     OutOfTime,
-    /// Somebody ended it.
+    /// It was interrupted.
     Interrupted,
 }
 
@@ -116,7 +116,7 @@ pub enum End {
 pub struct Hop {
     /// The TTL (hop limit) of its probes, from 1.
     pub ttl: u8,
-    /// Who answered; several where packets of one flow take several paths. None where nobody did.
+    /// The routers that answered: several where packets of one flow take several paths, none where no router did.
     pub routers: Vec<Router>,
     /// Probes.
     pub sent: u32,
@@ -130,12 +130,12 @@ pub struct Hop {
     pub rtt_median_s: Option<f64>,
 }
 
-/// Who answered at a hop, and what it said.
+/// A router that answered at a hop, and its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Router {
     /// Its address.
     pub address: String,
-    /// What it said.
+    /// Its answer.
     pub said: RouterReply,
     /// ICMP type and code of that; none for a node's own answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -155,7 +155,7 @@ pub enum RouterReply {
     Answered,
     /// The TTL ended there: an ordinary hop.
     TimeExceeded,
-    /// The target has nobody at that port: it was reached.
+    /// Nothing listens at that port of the target: it was reached.
     PortUnreachable,
     /// The target's network cannot be reached from there.
     NetworkUnreachable,
@@ -192,11 +192,11 @@ impl fmt::Display for RouterReply {
 pub struct Sweep {
     /// All flows, by source port.
     pub flows: Vec<SweepFlow>,
-    /// What could be told apart by hops, from the one with most flows.
+    /// The paths that differ in their hops, from the one with most flows.
     pub paths: Vec<SweepPath>,
     /// Flows that fare worse than the others, the surest first.
     pub suspects: Vec<Suspect>,
-    /// Whether loss was judged: only where the far end is a node, as other hosts answer only so often.
+    /// Whether loss was judged: only where the far end is a node, because other hosts limit the rate of their answers.
     pub judged: bool,
     /// How it ended: `reached` if all was done, `silent` where no flow was answered.
     pub end: End,
@@ -209,7 +209,7 @@ pub struct Sweep {
 pub struct SweepFlow {
     /// Its source port.
     pub port: u16,
-    /// Its path: the place in `paths`, from 0.
+    /// Its path: the index in `paths`, from 0.
     pub path: usize,
     /// Probes to the target; without those whose answer may have been on its way when the sweep was ended.
     pub sent: u32,
@@ -228,7 +228,7 @@ pub struct SweepFlow {
 pub struct SweepPath {
     /// Source ports of its flows.
     pub ports: Vec<u16>,
-    /// Addresses at each hop, from the first; empty where nobody answered.
+    /// Addresses at each hop, from the first; empty where no router answered.
     pub hops: Vec<Vec<String>>,
     /// Probes to the target, of all its flows; without those that may have been on their way at the end.
     pub sent: u32,
@@ -242,7 +242,7 @@ pub struct SweepPath {
 /// Flows that fare worse than the others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Suspect {
-    /// In what.
+    /// The property in which they are worse.
     pub by: SuspectBy,
     /// Their source ports.
     pub ports: Vec<u16>,
@@ -257,7 +257,7 @@ pub struct Suspect {
     pub others_sent: u32,
     /// Lost ones.
     pub others_lost: u32,
-    /// The chance to see so much of it where all flows are alike, times the number of comparisons. Only for loss.
+    /// The probability of so much loss if all flows were alike, times the number of comparisons. Only for loss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chance: Option<f64>,
     /// By how much longer their least round trip is. Only for delay.
@@ -269,38 +269,37 @@ pub struct Suspect {
     /// Its address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// All that for people.
+    /// The same as a sentence.
     pub text: String,
 }
 
-/// In what flows fare worse.
+/// The property in which flows are worse than the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SuspectBy {
     /// More of their probes are lost.
     Loss,
-    /// Their way is longer.
+    /// Their round trip is longer.
     Delay,
 }
 
-/// How large a packet may be on the way, in one direction.
+/// How large a packet may be on the path, in one direction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Mtu {
     /// The largest IP packet that arrived, header included.
     pub mtu_bytes: u32,
     /// What bounds it.
     pub bound: MtuBound,
-    /// Somebody on the way tells who sends larger packets (ICMP: fragmentation needed, packet too big); what it tells
-    /// was confirmed by probes.
+    /// A router answers larger packets with its limit (ICMP: fragmentation needed, packet too big), and probes confirmed the limit.
     pub icmp: bool,
-    /// Larger packets vanish, and nobody says so: TCP learns it from timeouts, or never.
+    /// Larger packets are lost without an ICMP message: TCP learns it from timeouts, or never.
     pub black_hole: bool,
     /// At the end, packets of this size were still answered and larger ones still not.
     pub confirmed: bool,
     /// MTU of this end's interface, where larger probes were tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface_bytes: Option<u32>,
-    /// What was said on the way.
+    /// The limits that routers reported.
     pub said: Vec<MtuSaid>,
     /// Sizes that were tried, from the least.
     pub tried: Vec<MtuTried>,
@@ -321,14 +320,14 @@ pub enum MtuBound {
     Limit,
 }
 
-/// A router's word on what fits its next link.
+/// The size that a router reports to fit its next link.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MtuSaid {
     /// Its address.
     pub by: String,
-    /// What it says would fit; 0 from routers that do not tell (older than RFC 1191).
+    /// The size; 0 from routers that do not report it (older than RFC 1191).
     pub mtu_bytes: u32,
-    /// It is what probes found.
+    /// Probes found the same size.
     pub confirmed: bool,
 }
 
@@ -341,27 +340,27 @@ pub struct MtuTried {
     pub sent: u32,
     /// Answered ones.
     pub answered: u32,
-    /// Those that somebody called too big.
+    /// Those that a router reported as too big.
     pub refused: u32,
 }
 
 /// What differs between two routes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Change {
-    /// In what.
+    /// The property that differs.
     pub what: ChangeOf,
-    /// Where, as a TTL of the first route (of the second, for what is new there).
+    /// The hop, as a TTL of the first route (of the second route, for a hop that only it has).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<u8>,
     /// How it was, or is forward: addresses, bytes, hops or seconds.
     pub before: String,
     /// How it is, or is in reverse.
     pub after: String,
-    /// All that for people.
+    /// The same as a sentence.
     pub text: String,
 }
 
-/// In what two routes differ.
+/// The property in which two routes differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeOf {
@@ -371,11 +370,11 @@ pub enum ChangeOf {
     Inserted,
     /// Routers that are there no more.
     Removed,
-    /// The trace ends otherwise.
+    /// The trace ends for another reason.
     End,
     /// Round trips are longer or shorter from a hop on.
     Rtt,
-    /// Other packets fit.
+    /// The MTU.
     Mtu,
     /// The number of hops.
     Distance,

@@ -46,9 +46,9 @@ pub struct Order {
     pub streams: u32,
     /// Which directions.
     pub direction: Directions,
-    /// How long is sent, without what is left out at the start; 0 where `bytes` says.
+    /// How long the test sends, without `omit_s` at its start; 0 where `bytes` limits it.
     pub seconds: f64,
-    /// How much is sent, in each direction, over all its streams; 0 where `seconds` says.
+    /// How much each direction sends, over all its streams; 0 where `seconds` limits it.
     pub bytes: u64,
     /// Seconds at the start that do not count.
     pub omit_s: f64,
@@ -93,7 +93,7 @@ impl Default for Order {
     }
 }
 
-/// What the kernel of a sending end says about a stream (`TCP_INFO`); counts are of the span that they stand in.
+/// What the kernel of a sending end says about a stream (`TCP_INFO`). Counts are those of the interval, or of the test, that contains them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Kernel {
     /// Smoothed round-trip time.
@@ -106,7 +106,7 @@ pub struct Kernel {
     pub window_bytes: u64,
     /// Segment size.
     pub mss_bytes: u32,
-    /// Path MTU as the kernel has it.
+    /// The path MTU that the kernel assumes.
     pub path_mtu_bytes: u32,
     /// Bytes sent, those sent again included.
     pub sent_bytes: u64,
@@ -114,11 +114,11 @@ pub struct Kernel {
     pub resent_bytes: u64,
     /// Segments sent again.
     pub retransmits: u64,
-    /// Segments that arrived twice, as the receiver says: sent again for nothing.
+    /// Segments that arrived twice, as the receiver says: sent again needlessly.
     pub spurious: u64,
     /// The kernel's estimate of what the path delivers.
     pub delivery_rate_bit_s: u64,
-    /// Time with something on its way or waiting.
+    /// Time with data in flight or waiting.
     pub busy_s: f64,
     /// Of that, time limited by the receive window.
     pub receive_window_limited_s: f64,
@@ -133,7 +133,7 @@ pub struct Kernel {
 pub struct Flow {
     /// Its number, from 1.
     pub stream: u32,
-    /// Which way its data goes.
+    /// The direction of its data.
     pub direction: Direction,
     /// Payload that this end wrote, or read.
     pub bytes: u64,
@@ -160,12 +160,12 @@ pub struct Interval {
 /// One stream over the whole test, seen from one end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Total {
-    /// The stream: all bytes, those of the start that does not count included.
+    /// The stream: all bytes, those sent during `omit_s` included.
     #[serde(flatten)]
     pub flow: Flow,
-    /// What counts: bytes after the start that does not.
+    /// Bytes without those sent during `omit_s`.
     pub counted_bytes: u64,
-    /// Over so long.
+    /// The time in which `counted_bytes` were sent.
     pub counted_s: f64,
     /// Its congestion control.
     pub congestion: String,
@@ -178,42 +178,42 @@ pub struct Total {
 pub struct End {
     /// Its streams, in the order of their numbers.
     pub totals: Vec<Total>,
-    /// What it knows of its host.
+    /// Its host during the test.
     pub host: Use,
     /// Settings that its host did not take, and what is in force instead.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
 }
 
-/// A term of what may be expected.
+/// One bound of the rate that may be expected.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Term {
     /// `link`, `receive_window`, `send_buffer`, `loss`, `cpu_near`, `cpu_far`, `pace`.
     pub name: String,
-    /// What it lets through, over all streams.
+    /// The rate that it permits, over all streams.
     pub rate_bit_s: u64,
-    /// How that is known.
+    /// The measurement that shows it.
     pub evidence: String,
 }
 
 /// One direction of a test.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DirectionReport {
-    /// Which.
+    /// The direction.
     pub direction: Direction,
     /// What the sending end wrote.
     pub sent_bytes: u64,
     /// What the receiving end read.
     pub received_bytes: u64,
-    /// What arrived, per second, without the start that does not count.
+    /// What arrived, per second, without `omit_s`.
     pub rate_bit_s: u64,
     /// Share of the bytes that were sent again.
     pub resent: f64,
     /// Processor seconds for 1e9 bytes, of the sending end and the receiving end.
     pub cpu_s_per_gb: (f64, f64),
-    /// What could be expected, the least first.
+    /// The bounds of the rate that could be expected, the least first.
     pub expected: Vec<Term>,
-    /// The name of the term that it reached; empty where none: the path is the limit.
+    /// The name of the bound that the rate reached. Empty where it reached none: then the path is the limit.
     #[serde(default)]
     pub binding: String,
     /// What limited it, in a sentence.
@@ -295,7 +295,7 @@ pub struct ScanReport {
     pub knee: Option<u64>,
     /// The best result.
     pub best_bit_s: u64,
-    /// Bytes on the way at the best rate: where the plateau of a scan of buffers is expected.
+    /// Bytes in flight at the best rate: where the plateau of a scan of buffers is expected.
     pub bdp_bytes: u64,
     /// Processors that gave less than nine tenths of what the median one gave.
     pub bad: Vec<u64>,

@@ -143,13 +143,13 @@ pub(super) fn create(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outco
     // The call-out program may be asked as well, as for every other request over HTTP.
     let (writes, places) = places_here(&order)?;
     for (export, path) in &places {
-        context.resolved(if writes { Action::Create } else { Action::Read }, export, path)?;
+        context.resolve(if writes { Action::Create } else { Action::Read }, export, path)?;
     }
     match context.web.services.transfers.accept(context.access(), order) {
         Ok((transfer, is_new)) => send(context, if is_new { 201 } else { 200 }, &*transfer),
         Err(Unaccepted::Refused(refusal)) => Err(context.deny(refusal.into())),
         Err(Unaccepted::Known) => Err(refuse(409, "this id belongs to another order; choose another one")),
-        Err(Unaccepted::StageTimes) => Err(refuse(409, SPENT)),
+        Err(Unaccepted::IdSpent) => Err(refuse(409, SPENT)),
         Err(Unaccepted::Full(why)) => Err(Refused::new(503, why).with("Retry-After", "60").into()),
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn create(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outco
         Ok((probe, is_new)) => send(context, if is_new { 201 } else { 200 }, &probe),
         Err(Unaccepted::Refused(refusal)) => Err(context.deny(refusal.into())),
         Err(Unaccepted::Known) => Err(refuse(409, "this id belongs to another order; choose another one")),
-        Err(Unaccepted::StageTimes) => Err(refuse(409, SPENT)),
+        Err(Unaccepted::IdSpent) => Err(refuse(409, SPENT)),
         Err(Unaccepted::Full(why)) => Err(Refused::new(503, why).with("Retry-After", "60").into()),
     }
 }

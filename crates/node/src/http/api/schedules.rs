@@ -26,7 +26,7 @@ pub(super) fn create(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outco
         Err(Unaccepted::Known) => {
             Err(refuse(409, "this id belongs to another schedule; remove that one, or choose another id"))
         }
-        Err(Unaccepted::StageTimes) => Err(refuse(409, SPENT)),
+        Err(Unaccepted::IdSpent) => Err(refuse(409, SPENT)),
         Err(Unaccepted::Full(why)) => Err(Refused::new(503, why).with("Retry-After", "600").into()),
     }
 }

@@ -120,7 +120,7 @@ pub(super) fn stage(context: &mut RequestContext<'_>, _: Option<Uuid>) -> Outcom
 
 /// The state of a file in an export without tape, and the reason of a failure.
 fn state_without_tape(context: &RequestContext<'_>, export: &str, below: &RelPath) -> (FileState, Option<String>) {
-    match context.resolved(Action::Stat, export, below).map(|at| at.store.stat(&at.path).is_ok()) {
+    match context.resolve(Action::Stat, export, below).map(|at| at.store.stat(&at.path).is_ok()) {
         Ok(true) => (FileState::Completed, None),
         _ => (FileState::Failed, Some("No such file".to_owned())),
     }

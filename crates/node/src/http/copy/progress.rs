@@ -76,7 +76,7 @@ pub(crate) struct CopyProgress {
     bytes: AtomicU64,
     remotes: Mutex<HashSet<SocketAddr>>,
     connections: Mutex<HashMap<u64, (TcpStream, FlowGuard)>>,
-    joined: AtomicU64,
+    next_number: AtomicU64,
     cancelled: AtomicBool,
     moved: AtomicBool,
     mark: Option<FlowMark>,
@@ -116,14 +116,14 @@ impl CopyProgress {
     }
 
     /// Counts the end of the copy; a copy that succeeded has its file in place.
-    pub fn end(&self, how: JobOutcome) {
+    pub fn end(&self, outcome: JobOutcome) {
         let Some((meter, is_sender)) = &self.meter else { return };
-        match (how, is_sender) {
+        match (outcome, is_sender) {
             (JobOutcome::Done, true) => meter.file_sent(),
             (JobOutcome::Done, false) => meter.file_received(),
             _ => {}
         }
-        meter.set_outcome(how);
+        meter.set_outcome(outcome);
     }
 
     fn connections(&self) -> MutexGuard<'_, HashMap<u64, (TcpStream, FlowGuard)>> {
@@ -172,7 +172,7 @@ impl CopyProgress {
 
     /// Adds a connection that carries bytes; a cancelled copy shuts it down.
     pub fn join(&self, socket: &TcpStream) -> ConnectionGuard<'_> {
-        let number = self.joined.fetch_add(1, Ordering::Relaxed);
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         if let Ok(peer) = socket.peer_addr() {
             self.add_remote(peer);
         }

@@ -36,7 +36,7 @@ const BREAKS_MAX: u32 = 4;
 /// The parts that the threads of a pull share.
 struct Pull<'a> {
     dialer: &'a Dialer,
-    found: &'a RemoteFile,
+    file: &'a RemoteFile,
     sink: &'a dyn Sink,
     progress: &'a CopyProgress,
     secrets: Secrets,
@@ -81,16 +81,16 @@ impl Pull<'_> {
 /// existing entry as well.
 fn target(context: &RequestContext<'_>, order: &Order) -> Outcome<(ResolvedPath, Option<Kind>)> {
     let Some((export, path)) = context.place()? else { return Err(refuse(405, "a file needs a name below an export")) };
-    let resolved = context.resolved(Action::Create, &export, &path)?;
-    let existing = put::target(context, &resolved, context.target.is_dir)?;
+    let resolved = context.resolve(Action::Create, &export, &path)?;
+    let existing = put::existing_target(context, &resolved, context.target.is_dir)?;
     if existing.is_some() {
         if !order.overwrite {
             return Err(refuse(
                 412,
-                format!("{} exists already, and the copy may not replace it (Overwrite: F)", context.shown()),
+                format!("{} exists already, and the copy may not replace it (Overwrite: F)", context.shown_target()),
             ));
         }
-        context.resolved(Action::Overwrite, &export, &path)?;
+        context.resolve(Action::Overwrite, &export, &path)?;
     }
     put::conditions(context, &resolved, existing.is_some())?;
     Ok((resolved, existing))
@@ -99,17 +99,17 @@ fn target(context: &RequestContext<'_>, order: &Order) -> Outcome<(ResolvedPath,
 /// Answers a COPY with a Source.
 pub(crate) fn answer(context: &mut RequestContext<'_>, order: &Order, source: &HttpUrl) -> Outcome {
     let (resolved, existing) = target(context, order)?;
-    let requested = remote::promised(context.request())?;
+    let requested = remote::promised_digests(context.request())?;
     let dialer = remote::dialer(context, order);
-    let found = remote::find_source(&dialer, order, source, &requested).map_err(as_status)?;
-    let promised = expected(order, &found, &requested)?;
-    put::room(&*resolved.store, &resolved.path, found.size.unwrap_or(0))?;
+    let file = remote::find_source(&dialer, order, source, &requested).map_err(as_status)?;
+    let promised = expected(order, &file, &requested)?;
+    put::check_room(&*resolved.store, &resolved.path, file.size.unwrap_or(0))?;
     let progress = remote::progress(context, order, false);
     // A native copy does not evaluate the conditions once more at its end.
     let has_conditions = context.request().headers.iter().any(|(name, _)| name.to_ascii_lowercase().starts_with("if"));
     let mut accepted = false;
     if let Some(native) =
-        native::NativeCopy::request(&dialer, &found, false).filter(|_| requested.is_empty() && !has_conditions)
+        native::NativeCopy::request(&dialer, &file, false).filter(|_| requested.is_empty() && !has_conditions)
     {
         accept(context)?;
         accepted = true;
@@ -119,7 +119,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>, order: &Order, source: &H
             return end_copy(context, &progress, result);
         }
     }
-    let unfinished = match put::begin(context, &resolved, found.size) {
+    let unfinished = match put::begin(context, &resolved, file.size) {
         Ok(unfinished) => unfinished,
         Err(trouble) => return fail_early(context, &progress, accepted, as_failure(trouble, Fault::Storage)),
     };
@@ -128,7 +128,7 @@ pub(crate) fn answer(context: &mut RequestContext<'_>, order: &Order, source: &H
     let sink = &*unfinished.0;
     let pull = Pull {
         dialer: &dialer,
-        found: &found,
+        file: &file,
         sink,
         progress: &progress,
         secrets: remote::secrets(order),
@@ -198,17 +198,18 @@ fn as_failure(trouble: Trouble, fault: Fault) -> Failure {
 }
 
 /// The digests that the bytes must have: those of the request and those of the source.
-fn expected(order: &Order, found: &RemoteFile, requested: &[Digest]) -> Outcome<Vec<Digest>> {
-    let mut promised = found.digests.clone();
+fn expected(order: &Order, file: &RemoteFile, requested: &[Digest]) -> Outcome<Vec<Digest>> {
+    let mut promised = file.digests.clone();
     for wanted in requested {
-        if let Some(says) = found.digests.iter().find(|d| d.algorithm() == wanted.algorithm() && *d != wanted) {
-            let reason = format!("checksum mismatch: the source has {says}, and the request says {wanted}");
+        if let Some(theirs) = file.digests.iter().find(|d| d.algorithm() == wanted.algorithm() && *d != wanted) {
+            let reason = format!("checksum mismatch: the source has {theirs}, and the request says {wanted}");
             return Err(refuse(412, reason));
         }
         promised.push(*wanted);
     }
     if promised.is_empty() && order.require_checksum == Some(true) {
-        let reason = "the source tells no checksum that this node can verify, and RequireChecksumVerification is true";
+        let reason =
+            "the source reports no checksum that this node can verify, and RequireChecksumVerification is true";
         return Err(refuse(412, reason));
     }
     if order.require_checksum == Some(false) {
@@ -224,7 +225,7 @@ fn fetch<'a>(
     first: CopyConnection<'a>,
     serial: &[Algorithm],
 ) -> Result<FileSums, Failure> {
-    let (size, block) = match pull.found.size {
+    let (size, block) = match pull.file.size {
         Some(size) if size > 0 => (size, fetch_ranges(pull, order, first, size)?),
         // An empty file is requested as well: some servers answer HEAD with 0 if they do not know the size.
         _ => fetch_unknown_size(pull, first)?,
@@ -242,7 +243,7 @@ fn fetch<'a>(
 fn fetch_ranges<'a>(pull: &Pull<'a>, order: &Order, first: CopyConnection<'a>, size: u64) -> Result<BlockSum, Failure> {
     let wanted = order.streams.map_or(CONNECTIONS.min(size / CONNECTION_BYTES), u64::from);
     let wanted = wanted.clamp(1, pull.connections_max);
-    let connections = if pull.found.takes_ranges { wanted.min(size.div_ceil(1 << 20).max(1)) } else { 1 };
+    let connections = if pull.file.takes_ranges { wanted.min(size.div_ceil(1 << 20).max(1)) } else { 1 };
     let parts = RangeQueue::new(size, connections);
     let results = std::thread::scope(|scope| {
         let others: Vec<_> = (1..connections).map(|_| scope.spawn(|| work(pull, &parts, None, connections))).collect();
@@ -258,7 +259,7 @@ fn fetch_ranges<'a>(pull: &Pull<'a>, order: &Order, first: CopyConnection<'a>, s
     if let Some(sum) = parts.whole(size).filter(|_| failure.as_ref().is_none_or(Failure::may_pass)) {
         return Ok(sum);
     }
-    Err(failure.unwrap_or_else(|| Failure::new(Fault::Path, 502, "the source sent less than it said")))
+    Err(failure.unwrap_or_else(|| Failure::new(Fault::Path, 502, "the source sent fewer bytes than it announced")))
 }
 
 /// The work of one thread: part after part, with a new connection after each break.
@@ -286,7 +287,7 @@ fn work<'a>(
                 breaks = if has_advanced { 1 } else { breaks + 1 };
                 last = task.at;
                 // A source without ranges can only send the whole file again.
-                let begun = pull.progress.bytes() > 0 && !pull.found.takes_ranges;
+                let begun = pull.progress.bytes() > 0 && !pull.file.takes_ranges;
                 if !failure.may_pass() || breaks > BREAKS_MAX || pull.progress.is_cancelled() || begun {
                     pull.progress.cancel();
                     return Err(failure);
@@ -299,7 +300,7 @@ fn work<'a>(
 }
 
 fn connect<'a>(pull: &Pull<'a>) -> Result<CopyConnection<'a>, Failure> {
-    CopyConnection::dial(pull.dialer, &pull.found.url, pull.progress)
+    CopyConnection::dial(pull.dialer, &pull.file.url, pull.progress)
 }
 
 /// Fetches a part. Returns the connection if it can be used again.
@@ -312,14 +313,14 @@ fn part<'a>(
 ) -> Result<Option<CopyConnection<'a>>, Failure> {
     let whole = connections == 1 && task.at == 0;
     // Trailers are sent to clients that ask for them (RFC 9110, section 6.5.1).
-    let mut headers = pull.found.headers.clone().with("TE", "trailers").with("Connection", "TE");
+    let mut headers = pull.file.headers.clone().with("TE", "trailers").with("Connection", "TE");
     if !whole {
         headers.add("Range", format!("bytes={}-{}", task.at, task.end - 1));
     }
     let GetResponse { mut connection, response, body, url } = fetch_from(pull, connection, headers)?;
     match response.status {
         200 if whole => {}
-        206 if !whole => check_range(&response, task, pull.found)?,
+        206 if !whole => check_range(&response, task, pull.file)?,
         200 => {
             return Err(Failure::new(
                 Fault::Peer,
@@ -331,9 +332,9 @@ fn part<'a>(
     }
     remote::check_coding(&response, &url, pull.has_promise)?;
     // After a redirect the server of the bytes may use other entity tags than the server of the names.
-    let moved_on = url.as_str() != pull.found.url.as_str();
+    let moved_on = url.as_str() != pull.file.url.as_str();
     if !moved_on {
-        unchanged(&response, pull.found)?;
+        check_unchanged(&response, pull.file)?;
     }
     let length = body.length();
     if length.is_some_and(|length| length != task.end - task.at) {
@@ -360,7 +361,7 @@ fn fetch_from<'a>(
     mut connection: CopyConnection<'a>,
     mut headers: Headers,
 ) -> Result<GetResponse<'a>, Failure> {
-    let mut url = pull.found.url.clone();
+    let mut url = pull.file.url.clone();
     for _ in 0..=REDIRECTS_MAX {
         connection.client.send(&Method::Get, url.path_and_query(), &headers)?;
         let (response, body) = connection.client.answer(&Method::Get)?;
@@ -377,11 +378,11 @@ fn fetch_from<'a>(
     Err(Failure::new(Fault::Peer, 508, "the source redirects in circles"))
 }
 
-fn check_range(response: &web::Response, task: &RangeTask, found: &RemoteFile) -> Result<(), Failure> {
+fn check_range(response: &web::Response, task: &RangeTask, file: &RemoteFile) -> Result<(), Failure> {
     let range = response.headers.get("content-range").and_then(ContentRange::parse);
     match range {
         Some(ContentRange::Part(span, total))
-            if span.start == task.at && span.end() == task.end && total.is_none_or(|t| Some(t) == found.size) =>
+            if span.start == task.at && span.end() == task.end && total.is_none_or(|t| Some(t) == file.size) =>
         {
             Ok(())
         }
@@ -390,9 +391,9 @@ fn check_range(response: &web::Response, task: &RangeTask, found: &RemoteFile) -
 }
 
 /// Checks that the file has not changed at the source: parts of two versions must not be mixed.
-fn unchanged(response: &web::Response, found: &RemoteFile) -> Result<(), Failure> {
+fn check_unchanged(response: &web::Response, file: &RemoteFile) -> Result<(), Failure> {
     let now = response.headers.get("etag");
-    match (&found.etag, now) {
+    match (&file.etag, now) {
         (Some(then), Some(now)) if then != now => {
             Err(Failure::new(Fault::Integrity, 409, "the file changed at the source while it was copied"))
         }
@@ -416,9 +417,9 @@ fn copy(
                 // The length of a chunked body is known only at its end.
                 if end == task.end && body.length().is_none() {
                     if client.read(&mut body, &mut buffer[..1])? > 0 {
-                        return Err(Failure::new(Fault::Peer, 502, "the source sends more bytes than it said"));
+                        return Err(Failure::new(Fault::Peer, 502, "the source sends more bytes than it announced"));
                     }
-                    pull.read_trailers(&body, task.at == 0 && Some(task.end) == pull.found.size)?;
+                    pull.read_trailers(&body, task.at == 0 && Some(task.end) == pull.file.size)?;
                 }
                 return Ok(at);
             }
@@ -462,7 +463,7 @@ fn fill(pull: &Pull<'_>, client: &mut Client, body: &mut Body, buffer: &mut [u8]
 
 /// Gets a file of unknown size over one connection, until the body ends.
 fn fetch_unknown_size<'a>(pull: &Pull<'a>, connection: CopyConnection<'a>) -> Result<(u64, BlockSum), Failure> {
-    let headers = pull.found.headers.clone().with("TE", "trailers").with("Connection", "TE");
+    let headers = pull.file.headers.clone().with("TE", "trailers").with("Connection", "TE");
     let GetResponse { mut connection, response, mut body, url } = fetch_from(pull, connection, headers)?;
     let client = &mut connection.client;
     if response.status != 200 {

@@ -61,9 +61,9 @@ struct Push<'a> {
 
 /// Answers a COPY with a Destination.
 pub(crate) fn answer(context: &mut RequestContext<'_>, order: &Order, destination: &HttpUrl) -> Outcome {
-    let shown = context.shown();
+    let shown = context.shown_target();
     let Some((export, path)) = context.place()? else { return Err(refuse(404, "a copy begins with a file")) };
-    let resolved = context.resolved(Action::Read, &export, &path)?;
+    let resolved = context.resolve(Action::Read, &export, &path)?;
     if resolved.store.is_dir(&resolved.path) {
         return Err(refuse(409, format!("{shown} is a directory; files are copied one by one")));
     }
@@ -132,8 +132,8 @@ fn copy_natively(
 
 /// Checks that the file has the digests that the request names.
 fn check_promised(context: &RequestContext<'_>, source: &Arc<dyn Source>, path: &RelPath) -> Outcome<()> {
-    for wanted in remote::promised(context.request())? {
-        let have = context.web.services.digests.make(&**source, path, wanted.algorithm())?;
+    for wanted in remote::promised_digests(context.request())? {
+        let have = context.web.services.digests.compute(&**source, path, wanted.algorithm())?;
         if have != wanted {
             let reason = format!("checksum mismatch: the file has {have}, and the request says {wanted}");
             return Err(refuse(412, reason));
@@ -152,7 +152,7 @@ fn known(
     match order.require_checksum {
         Some(false) => Ok(None),
         Some(true) => {
-            context.web.services.digests.make(&**source, path, Algorithm::Adler32).map(Some).map_err(Into::into)
+            context.web.services.digests.compute(&**source, path, Algorithm::Adler32).map(Some).map_err(Into::into)
         }
         None => {
             let known = context.web.services.digests.known(&**source)?;
@@ -225,7 +225,7 @@ fn put(push: &Push<'_>, client: &mut Client, url: &HttpUrl, headers: &Headers) -
     {
         return check_early(response, body);
     }
-    match body(push, client) {
+    match send_body(push, client) {
         Ok(BodyOutcome::All) => {}
         Ok(BodyOutcome::Answered(response, body)) => return check_early(response, body),
         Err(failure) => {
@@ -265,19 +265,19 @@ fn answer_to_head(client: &mut Client) -> Result<Option<(Response, Body)>, Failu
 
 /// Sends the file's bytes. The last byte is sent when all others have been read and the file has not changed: a destination that
 /// never gets the last byte keeps nothing of a file that was rewritten meanwhile.
-fn body(push: &Push<'_>, client: &mut Client) -> Result<BodyOutcome, Failure> {
+fn send_body(push: &Push<'_>, client: &mut Client) -> Result<BodyOutcome, Failure> {
     let last = push.size.saturating_sub(1);
     let mut at = 0;
     while at < last {
         let end = last.min(at + CHECK_EVERY_BYTES);
-        span(push, client, at..end)?;
+        send_range(push, client, at..end)?;
         at = end;
         if let Some((response, body)) = early_answer(client)? {
             return Ok(BodyOutcome::Answered(response, body));
         }
     }
     check_unchanged(push)?;
-    span(push, client, last..push.size)?;
+    send_range(push, client, last..push.size)?;
     check_unchanged(push).map(|()| BodyOutcome::All)
 }
 
@@ -307,15 +307,15 @@ fn check_unchanged(push: &Push<'_>) -> Result<(), Failure> {
     Err(Failure::new(Fault::Storage, 409, "the file changed while it was copied"))
 }
 
-fn span(push: &Push<'_>, client: &mut Client, span: Range<u64>) -> Result<(), Failure> {
+fn send_range(push: &Push<'_>, client: &mut Client, range: Range<u64>) -> Result<(), Failure> {
     let lost = |error: std::io::Error| {
         Failure::new(Fault::Path, 502, format!("the connection to the destination broke: {error}"))
     };
     let shorter = || Failure::new(Fault::Storage, 409, "the file became shorter while it was copied");
-    let mut at = span.start;
+    let mut at = range.start;
     if let Some(file) = push.source.descriptor().filter(|_| client.conn().sends_files()) {
-        while at < span.end {
-            match client.conn_mut().send_file(file, at, span.end - at).map_err(lost)? {
+        while at < range.end {
+            match client.conn_mut().send_file(file, at, range.end - at).map_err(lost)? {
                 0 => return Err(shorter()),
                 sent => {
                     at += sent;
@@ -326,8 +326,8 @@ fn span(push: &Push<'_>, client: &mut Client, span: Range<u64>) -> Result<(), Fa
         return Ok(());
     }
     buffer::with(|buffer| {
-        while at < span.end {
-            let most = (span.end - at).min(PIECE_BYTES as u64) as usize;
+        while at < range.end {
+            let most = (range.end - at).min(PIECE_BYTES as u64) as usize;
             let got = push.source.read_at(&mut buffer[..most], at)?;
             if got == 0 {
                 return Err(shorter());
@@ -371,6 +371,6 @@ fn verify(push: &Push<'_>, url: &HttpUrl, headers: &Headers) -> Result<(), Failu
 }
 
 fn unverified() -> Failure {
-    let text = "the destination tells no checksum to compare, and RequireChecksumVerification is true";
+    let text = "the destination reports no checksum to compare, and RequireChecksumVerification is true";
     Failure::new(Fault::Integrity, 502, text)
 }

@@ -146,11 +146,11 @@ pub(crate) fn digests(fields: &Headers) -> Vec<Digest> {
 }
 
 /// The digests that a COPY names for the file, in the fields that are not about the body of the request itself.
-pub(crate) fn promised(request: &Request) -> Outcome<Vec<Digest>> {
+pub(crate) fn promised_digests(request: &Request) -> Outcome<Vec<Digest>> {
     let of_file =
         |name: &str| ["digest", "repr-digest", "oc-checksum"].iter().any(|known| name.eq_ignore_ascii_case(known));
     let headers: Headers = request.headers.iter().filter(|(name, _)| of_file(name)).collect();
-    put::promised(&headers)
+    put::promised_digests(&headers)
 }
 
 /// Checks that an answer has no content coding, because a compressed body would be stored compressed under the file's name. A

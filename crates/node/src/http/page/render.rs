@@ -13,9 +13,9 @@ use authn::sessions::FORM;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PageActions {
     /// Begin a session with a key or token.
-    pub enters: bool,
+    pub opens_session: bool,
     /// End the session.
-    pub leaves: bool,
+    pub closes_session: bool,
     pub uploads: bool,
     pub makes_dirs: bool,
 }
@@ -90,8 +90,8 @@ impl Page<'_> {
     pub fn tail(&self, sent: usize, has_more: bool) -> String {
         let mut out = "</table>\n".to_owned();
         if sent == 0 && self.part.is_none_or(|part| part == 1) {
-            let nothing = if self.is_root && self.actions.enters {
-                "Nothing is shown to guests."
+            let nothing = if self.is_root && self.actions.opens_session {
+                "Nothing is shown to anonymous clients."
             } else {
                 "There is nothing here."
             };
@@ -122,7 +122,7 @@ impl Page<'_> {
     }
 
     fn session(&self) -> String {
-        if !self.actions.leaves {
+        if !self.actions.closes_session {
             return String::new();
         }
         format!(
@@ -132,7 +132,7 @@ impl Page<'_> {
     }
 
     fn forms(&self, out: &mut String) {
-        let PageActions { enters, uploads, makes_dirs, .. } = self.actions;
+        let PageActions { opens_session, uploads, makes_dirs, .. } = self.actions;
         if uploads {
             let _ = writeln!(
                 out,
@@ -147,7 +147,7 @@ impl Page<'_> {
                  <input name=\"name\" required></label> <button>Make it</button></form>"
             );
         }
-        if enters {
+        if opens_session {
             let _ = writeln!(
                 out,
                 "<form method=\"post\" action=\"?{FORM}\"><input type=\"hidden\" name=\"do\" value=\"enter\"><label>Access key or token \
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn each_permitted_action_has_a_form() {
-        let all = page(&[], PageActions { enters: true, leaves: true, uploads: true, makes_dirs: true });
+        let all = page(&[], PageActions { opens_session: true, closes_session: true, uploads: true, makes_dirs: true });
         for text in ["Send files", "New folder", "Access key or token", "Take my key back", "There is nothing here"] {
             assert!(all.contains(text), "{text}: {all}");
         }

@@ -58,7 +58,7 @@ fn can_be_copied(ends: &SourceAndTarget, kinds: &EndKinds) -> Outcome<()> {
         Kind::Special => Err(refuse(409, "a FIFO, a socket or a device cannot be copied")),
         _ => {
             let size = from.store.open(&from.path)?.stat()?.meta.size;
-            put::room(&*to.store, &to.path, size)
+            put::check_room(&*to.store, &to.path, size)
         }
     }
 }
@@ -106,8 +106,8 @@ impl TreeCopy<'_, '_> {
             let target = to.join(&name);
             let places = (&places.0.join(&name), &places.1.join(&name));
             let may = || {
-                self.context.may(Action::Read, self.from, places.0)?;
-                self.context.may(Action::Create, self.to, places.1)
+                self.context.check_allowed(Action::Read, self.from, places.0)?;
+                self.context.check_allowed(Action::Create, self.to, places.1)
             };
             let stat = may().and_then(|()| stat.map_err(Trouble::from));
             let copied = stat.and_then(|stat| match stat.meta.kind {
@@ -142,7 +142,7 @@ fn file(context: &RequestContext<'_>, from: &StoreEntry<'_>, to: &StoreEntry<'_>
     let source = from.resolved.store.open(&from.path)?;
     let stat = source.stat()?;
     let size = stat.meta.size;
-    put::room(&*to.resolved.store, &to.path, size)?;
+    put::check_room(&*to.resolved.store, &to.path, size)?;
     let resolved = ResolvedPath { path: to.path.clone(), ..to.resolved.clone() };
     let tag = context.web.unfinished.tag(&resolved);
     let sink = put::UncommittedSink(resolved.store.create(&to.path, &tag)?);

@@ -18,8 +18,8 @@ const CHECK_EVERY: u32 = 64;
 /// Answers DELETE.
 pub(crate) fn answer(context: &mut RequestContext<'_>) -> Outcome {
     let Some((export, path)) = context.place()? else { return Err(refuse(403, "the root cannot be removed")) };
-    let resolved = context.resolved(Action::Remove, &export, &path)?;
-    let shown = context.shown();
+    let resolved = context.resolve(Action::Remove, &export, &path)?;
+    let shown = context.shown_target();
     if resolved.path.is_root() {
         return Err(refuse(403, "the root of an export, or of the part that a key opens, cannot be removed"));
     }
@@ -109,7 +109,7 @@ impl Overseer for Removal<'_, '_> {
     }
 
     fn may_go(&mut self, path: &RelPath) -> store::Result<()> {
-        match self.context.may(Action::Remove, &self.place.0, &self.in_export(path)) {
+        match self.context.check_allowed(Action::Remove, &self.place.0, &self.in_export(path)) {
             Ok(()) => Ok(()),
             Err(Trouble::Refused(_)) => {
                 Err(store::Error::io("remove", path, std::io::Error::from(std::io::ErrorKind::PermissionDenied)))

@@ -70,7 +70,7 @@ impl EntryFailures {
         let places = self.reported.len() + self.unreported;
         let first = first.unwrap_or_default();
         tracing::info!(
-            target = context.shown(),
+            target = context.shown_target(),
             places,
             first,
             "some entries of a tree could not be removed or copied"

@@ -94,7 +94,7 @@ impl Uploads {
             // A damaged entry counts as unknown: the client begins anew.
             Ok(text) => Ok(serde_json::from_slice(&text).ok()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(unreadable(&error)),
+            Err(error) => Err(storage_failure(&error)),
         }
     }
 
@@ -122,7 +122,7 @@ impl Uploads {
             fs::File::open(&new)?.sync_data()?;
             fs::rename(&new, &file)
         });
-        written.map_err(|error| unreadable(&error))
+        written.map_err(|error| storage_failure(&error))
     }
 
     /// Removes the entry of an upload.
@@ -151,7 +151,7 @@ impl Uploads {
     }
 }
 
-fn unreadable(error: &io::Error) -> crate::http::refused::Trouble {
+fn storage_failure(error: &io::Error) -> crate::http::refused::Trouble {
     tracing::error!(%error, "uploads cannot be recorded in the state directory");
     refuse(500, "the node cannot record the state of uploads; its operator must look at its log")
 }

@@ -24,8 +24,8 @@ impl SeededRandom {
         SeededRandom(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
-    /// From 0 to 1.
-    pub fn even(&mut self) -> f64 {
+    /// A number between 0 and 1.
+    pub fn uniform(&mut self) -> f64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -34,7 +34,7 @@ impl SeededRandom {
 
     /// About normal.
     pub fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.even()).sum::<f64>() - 6.0
+        (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
     }
 }
 

@@ -82,7 +82,7 @@ fn columns_may_be_in_any_order_and_later_ones_missing() {
 #[test]
 fn a_file_that_is_not_a_series_is_refused() {
     for (text, why) in [
-        ("", "line 1: nothing is there"),
+        ("", "line 1: is empty"),
         ("\n", "line 1: has no column time_s"),
         ("a,b,c\n1,2,3\n", "line 1: has no column time_s"),
         ("time_s,stream,records\n", "line 1: has no column storage_ms_per_record"),
@@ -91,7 +91,7 @@ fn a_file_that_is_not_a_series_is_refused() {
         assert!(Rows::new(text.as_bytes()).unwrap_err().to_string().starts_with(why), "{why}");
     }
     let bytes = [0xff, 0xfe, b',', b'\n'];
-    assert_eq!(Rows::new(&bytes[..]).unwrap_err().to_string(), "line 1: is no text");
+    assert_eq!(Rows::new(&bytes[..]).unwrap_err().to_string(), "line 1: is not text");
 }
 
 #[test]

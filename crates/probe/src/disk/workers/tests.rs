@@ -10,22 +10,22 @@ use super::super::test_directory::OpenDirectory;
 use super::*;
 
 /// A temporary directory, and the same directory opened for a test.
-fn ground() -> (tempfile::TempDir, OpenDirectory) {
+fn open_directory() -> (tempfile::TempDir, OpenDirectory) {
     let above = tempfile::tempdir().unwrap();
-    let ground = OpenDirectory::open(above.path()).unwrap();
-    (above, ground)
+    let directory = OpenDirectory::open(above.path()).unwrap();
+    (above, directory)
 }
 
-fn place(ground: &OpenDirectory) -> TestDirectory<'_> {
-    TestDirectory::make(ground, SpaceNeeded { bytes: 4096, files: 1 }).unwrap()
+fn test_dir(directory: &OpenDirectory) -> TestDirectory<'_> {
+    TestDirectory::make(directory, SpaceNeeded { bytes: 4096, files: 1 }).unwrap()
 }
 
 const LONG: Duration = Duration::from_secs(60);
 
 #[test]
 fn calls_are_counted_and_timed() {
-    let (_above, ground) = ground();
-    let place = place(&ground);
+    let (_above, directory) = open_directory();
+    let test_dir = test_dir(&directory);
     let work = |worker: &mut Worker<'_>, calls: &mut u64| {
         while worker.calls() < *calls && worker.may_continue() {
             worker.call("sleep on", Path::new("it"), || {
@@ -44,7 +44,7 @@ fn calls_are_counted_and_timed() {
         }
         Ok(())
     };
-    let summary = run(&place, &Stop::default(), LONG, vec![5, 70], work, flush).unwrap();
+    let summary = run(&test_dir, &Stop::default(), LONG, vec![5, 70], work, flush).unwrap();
     assert_eq!(summary.all, WorkCount { bytes: 750, calls: 75 });
     assert_eq!(summary.each, [WorkCount { bytes: 50, calls: 5 }, WorkCount { bytes: 700, calls: 70 }]);
     assert!(summary.worked >= Duration::from_millis(140), "{summary:?}");
@@ -58,8 +58,8 @@ fn calls_are_counted_and_timed() {
 
 #[test]
 fn the_time_limit_ends_the_workers() {
-    let (_above, ground) = ground();
-    let place = place(&ground);
+    let (_above, directory) = open_directory();
+    let test_dir = test_dir(&directory);
     let work = |worker: &mut Worker<'_>, _: &mut ()| {
         while worker.may_continue() {
             worker.call("sleep on", Path::new("it"), || {
@@ -69,7 +69,7 @@ fn the_time_limit_ends_the_workers() {
         }
         Ok(())
     };
-    let summary = run(&place, &Stop::default(), Duration::from_millis(450), vec![(), ()], work, |_| Ok(())).unwrap();
+    let summary = run(&test_dir, &Stop::default(), Duration::from_millis(450), vec![(), ()], work, |_| Ok(())).unwrap();
     assert!(summary.cut_short.as_ref().unwrap().contains("0.45 s"));
     assert!(!summary.samples.is_empty(), "{summary:?}");
     assert!(summary.samples.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1));
@@ -78,8 +78,8 @@ fn the_time_limit_ends_the_workers() {
 
 #[test]
 fn a_worker_that_fails_ends_all() {
-    let (_above, ground) = ground();
-    let place = place(&ground);
+    let (_above, directory) = open_directory();
+    let test_dir = test_dir(&directory);
     let work = |worker: &mut Worker<'_>, number: &mut u32| {
         while worker.may_continue() {
             let fails = *number == 1 && worker.calls() == 3;
@@ -91,15 +91,15 @@ fn a_worker_that_fails_ends_all() {
         Ok(())
     };
     let begun = Instant::now();
-    let outcome = run(&place, &Stop::default(), LONG, vec![0, 1, 2], work, |_| Ok(()));
+    let outcome = run(&test_dir, &Stop::default(), LONG, vec![0, 1, 2], work, |_| Ok(()));
     assert!(matches!(outcome, Err(Error::File { doing: "write", .. })), "{outcome:?}");
     assert!(begun.elapsed() < Duration::from_secs(30));
 }
 
 #[test]
 fn a_stop_ends_all_without_a_flush() {
-    let (_above, ground) = ground();
-    let place = place(&ground);
+    let (_above, directory) = open_directory();
+    let test_dir = test_dir(&directory);
     let stop = Stop::default();
     let work = |worker: &mut Worker<'_>, _: &mut ()| {
         while worker.may_continue() {
@@ -114,16 +114,16 @@ fn a_stop_ends_all_without_a_flush() {
         Ok(())
     };
     let flush = |_: &()| panic!("flushed");
-    let outcome = run(&place, &stop, LONG, vec![()], work, flush);
+    let outcome = run(&test_dir, &stop, LONG, vec![()], work, flush);
     assert!(matches!(outcome, Err(Error::Interrupted)), "{outcome:?}");
 }
 
 #[test]
 fn a_panic_is_passed_on_and_ends_all_workers() {
-    let (_above, ground) = ground();
-    let place = place(&ground);
+    let (_above, directory) = open_directory();
+    let test_dir = test_dir(&directory);
     let work = |_: &mut Worker<'_>, number: &mut u32| if *number == 1 { panic!("a defect") } else { Ok(()) };
-    let outcome = std::panic::catch_unwind(|| run(&place, &Stop::default(), LONG, vec![0, 1], work, |_| Ok(())));
+    let outcome = std::panic::catch_unwind(|| run(&test_dir, &Stop::default(), LONG, vec![0, 1], work, |_| Ok(())));
     assert!(outcome.is_err());
 }
 
@@ -146,8 +146,8 @@ fn a_disk_that_another_program_fills_ends_the_workers() {
                 return;
             }
         };
-        let ground = OpenDirectory::open(above.path()).unwrap();
-        let place = place(&ground);
+        let directory = OpenDirectory::open(above.path()).unwrap();
+        let test_dir = test_dir(&directory);
         let others = above.path().join("others");
         let work = |worker: &mut Worker<'_>, _: &mut ()| {
             while worker.may_continue() {
@@ -161,11 +161,11 @@ fn a_disk_that_another_program_fills_ends_the_workers() {
             }
             Ok(())
         };
-        let summary = run(&place, &Stop::default(), LONG, vec![()], work, |_| Ok(())).unwrap();
+        let summary = run(&test_dir, &Stop::default(), LONG, vec![()], work, |_| Ok(())).unwrap();
         assert!(summary.cut_short.unwrap().contains("less than 5 %"));
         assert!(summary.took < Duration::from_secs(30));
-        place.remove().unwrap();
-        drop(ground);
+        test_dir.remove().unwrap();
+        drop(directory);
         rustix::mount::unmount(above.path(), rustix::mount::UnmountFlags::DETACH).unwrap();
     };
     std::thread::scope(|scope| scope.spawn(test).join()).unwrap();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
-use super::super::control::{Control, PATIENCE, State};
+use super::super::control::{Control, MESSAGE_TIMEOUT, State};
 use super::super::datagrams::{self, HEADER_MAX, Pace, WELCOME, is_hello};
 use super::super::message::Params;
 use super::super::stream_id;
@@ -30,7 +30,7 @@ pub(super) fn gather(control: &mut Control, params: &Params, slot: &TestSlot, st
     } else {
         gather_streams(control, params, slot, stop).map(Running::Streams)
     };
-    slot.has_gathered();
+    slot.stop_waiting();
     running
 }
 
@@ -62,7 +62,7 @@ fn wait<T>(arrivals: &Receiver<T>, deadline: Instant, stop: &Stop, control: &Con
             return Err(error);
         }
         if left.is_zero() {
-            return Err(Error::Silent { peer: control.peer().to_owned(), seconds: PATIENCE.as_secs() });
+            return Err(Error::Silent { peer: control.peer().to_owned(), seconds: MESSAGE_TIMEOUT.as_secs() });
         }
     }
 }
@@ -72,7 +72,7 @@ fn gather_streams(control: &mut Control, params: &Params, slot: &TestSlot, stop:
     let streams = slot.await_streams(roles.len());
     control.send_state(State::CreateStreams)?;
     let mut sockets = Vec::new();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MESSAGE_TIMEOUT;
     while sockets.len() < roles.len() {
         sockets.push(wait(&streams, deadline, stop, control)?);
     }
@@ -121,7 +121,7 @@ fn set_service_type(socket: &SockRef<'_>, peer: IpAddr, tos: u32) {
 }
 
 /// Waits until it is this test's turn among those of its address.
-fn turn(control: &Control, count: usize, slot: &TestSlot, stop: &Stop) -> Result<Receiver<SocketAddr>> {
+fn wait_for_turn(control: &Control, count: usize, slot: &TestSlot, stop: &Stop) -> Result<Receiver<SocketAddr>> {
     let from = Instant::now();
     loop {
         if let Some(hellos) = slot.await_datagrams(count, from.elapsed() >= TURN_MAX) {
@@ -143,9 +143,9 @@ fn gather_datagrams(
     let host = |doing| move |source| Error::Host { doing, source };
     let local = control.socket().local_addr().map_err(host("read a socket's address"))?;
     let roles = roles(params);
-    let hellos = turn(control, roles.len(), slot, stop)?;
+    let hellos = wait_for_turn(control, roles.len(), slot, stop)?;
     control.send_state(State::CreateStreams)?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MESSAGE_TIMEOUT;
     let mut streams: Vec<(SocketAddr, datagrams::Stream)> = Vec::new();
     for (id, sends) in roles {
         let from = loop {
@@ -175,7 +175,7 @@ fn drain(socket: &UdpSocket, peer: SocketAddr, registry: &TestRegistry) -> std::
     let mut datagram = [0; 64];
     for _ in 0..QUEUED_MAX {
         match socket.recv_from(&mut datagram) {
-            Ok((got, from)) if from != peer && is_hello(&datagram[..got]) => drop(registry.hello(from)),
+            Ok((got, from)) if from != peer && is_hello(&datagram[..got]) => drop(registry.assign_hello(from)),
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(_) => break,

@@ -75,7 +75,13 @@ impl TestRegistry {
     }
 
     /// Assigns a connection from `address` that begins with this cookie.
-    pub(super) fn stream(&self, cookie: &Cookie, address: IpAddr, accepted: u64, socket: TcpStream) -> StreamHandover {
+    pub(super) fn assign_stream(
+        &self,
+        cookie: &Cookie,
+        address: IpAddr,
+        accepted: u64,
+        socket: TcpStream,
+    ) -> StreamHandover {
         let mut table = self.table();
         let Some(entry) = table.entries.get_mut(cookie) else { return StreamHandover::New(socket) };
         match &mut entry.awaited {
@@ -91,7 +97,7 @@ impl TestRegistry {
 
     /// Assigns a hello; returns whether a test takes it. Only an address that holds a test's control connection, and so has
     /// completed a handshake, is considered.
-    pub(super) fn hello(&self, from: SocketAddr) -> bool {
+    pub(super) fn assign_hello(&self, from: SocketAddr) -> bool {
         let mut table = self.table();
         // A repeat: the test that took this address answers again.
         if let Some(entry) = table.entries.values().find(|entry| entry.taken.contains(&from)) {
@@ -170,7 +176,7 @@ impl TestSlot {
     }
 
     /// Reserves streams until the test is over; returns `false` if all tests together would have more than `most`.
-    pub(super) fn take_streams(&self, streams: usize, most: usize) -> bool {
+    pub(super) fn reserve_streams(&self, streams: usize, most: usize) -> bool {
         let mut table = self.registry.table();
         let all: usize = table.entries.values().map(|entry| entry.streams).sum();
         let has_room = all + streams <= most;
@@ -208,15 +214,15 @@ impl TestSlot {
         Some(hellos)
     }
 
-    /// Notes that the test has all its streams, and waits for no more.
-    pub(super) fn has_gathered(&self) {
+    /// The test has all its streams, and waits for no more.
+    pub(super) fn stop_waiting(&self) {
         if let Some(entry) = self.registry.table().entries.get_mut(&self.cookie) {
             entry.awaited = None;
         }
     }
 
-    /// Notes that the streams have ended: a hello from one of their addresses belongs to a new test.
-    pub(super) fn has_ended(&self) {
+    /// Releases the addresses of the streams, which have ended: a hello from one of them belongs to a new test.
+    pub(super) fn release_addresses(&self) {
         if let Some(entry) = self.registry.table().entries.get_mut(&self.cookie) {
             entry.taken.clear();
         }
@@ -240,22 +246,22 @@ mod tests {
         let registry = TestRegistry::default();
         let (idle, over_tcp, first, second) = (admit(&registry), admit(&registry), admit(&registry), admit(&registry));
         let streams = over_tcp.await_streams(1);
-        assert!(!registry.hello(from(1)), "nobody waits for datagrams");
+        assert!(!registry.assign_hello(from(1)), "nobody waits for datagrams");
         let one = first.await_datagrams(2, false).unwrap();
         assert!(second.await_datagrams(1, false).is_none(), "it is another test's turn");
         let other = second.await_datagrams(1, true).unwrap();
-        assert!([1, 2, 3].into_iter().all(|port| registry.hello(from(port))) && !registry.hello(from(4)));
+        assert!([1, 2, 3].into_iter().all(|port| registry.assign_hello(from(port))) && !registry.assign_hello(from(4)));
         assert_eq!(other.try_iter().collect::<Vec<_>>(), [from(3)]);
-        assert!(registry.hello(from(1)), "a repeated hello");
-        first.has_gathered();
-        assert!(registry.hello(from(1)), "a repeated hello does not go to another test");
+        assert!(registry.assign_hello(from(1)), "a repeated hello");
+        first.stop_waiting();
+        assert!(registry.assign_hello(from(1)), "a repeated hello does not go to another test");
         assert_eq!(one.try_iter().collect::<Vec<_>>(), [1, 2, 1].map(from));
         assert!(streams.try_recv().is_err());
-        first.has_ended();
-        assert!(!registry.hello(from(1)), "its ports are free");
+        first.release_addresses();
+        assert!(!registry.assign_hello(from(1)), "its ports are free");
         let third = idle.await_datagrams(1, false).unwrap();
         let mapped = "[::ffff:192.0.2.1]:1".parse().unwrap();
-        assert!(!registry.hello("198.51.100.1:1".parse().unwrap()) && registry.hello(mapped));
+        assert!(!registry.assign_hello("198.51.100.1:1".parse().unwrap()) && registry.assign_hello(mapped));
         assert_eq!(third.try_recv(), Ok(mapped));
         drop((idle, over_tcp, first, second));
         assert_eq!(registry.len(), 0);
@@ -265,9 +271,9 @@ mod tests {
     fn streams_of_all_tests_have_a_bound() {
         let registry = TestRegistry::default();
         let (first, second) = (admit(&registry), admit(&registry));
-        assert!(first.take_streams(6, 10) && !second.take_streams(5, 10) && second.take_streams(4, 10));
+        assert!(first.reserve_streams(6, 10) && !second.reserve_streams(5, 10) && second.reserve_streams(4, 10));
         drop(first);
-        assert!(admit(&registry).take_streams(6, 10));
+        assert!(admit(&registry).reserve_streams(6, 10));
     }
 
     #[test]
@@ -276,7 +282,7 @@ mod tests {
         let slot = admit(&registry);
         let hellos = slot.await_datagrams(1, false).unwrap();
         for _ in 0..1_000 {
-            assert!(registry.hello(from(7)));
+            assert!(registry.assign_hello(from(7)));
         }
         assert_eq!(hellos.try_iter().count(), 1 + REPEATED_HELLOS);
         let bounds = Bounds::default();

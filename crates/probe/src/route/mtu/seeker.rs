@@ -28,7 +28,7 @@ const GRACE: Duration = Duration::from_millis(100);
 /// Attempts to confirm the result.
 const CONFIRMATIONS: u32 = 3;
 /// Most reports of routers that are stored.
-const SAID_MAX: usize = 16;
+const REPORTS_MAX: usize = 16;
 /// Most rounds: a search needs more only if the path keeps changing.
 const ROUNDS_MAX: u32 = 64;
 
@@ -69,9 +69,10 @@ pub struct Seeker {
     last_sent: Duration,
     rounds: u32,
     interface: Option<u32>,
-    said: Vec<MtuSaid>,
+    /// Sizes that routers reported, each once.
+    reports: Vec<MtuSaid>,
     /// The first probe of this round.
-    began: usize,
+    first_of_round: usize,
     /// The size to confirm was answered in this round.
     is_seen: bool,
 }
@@ -93,8 +94,8 @@ impl Seeker {
             last_sent: Duration::ZERO,
             rounds: 0,
             interface: None,
-            said: Vec::new(),
-            began: 0,
+            reports: Vec::new(),
+            first_of_round: 0,
             is_seen: false,
         }
     }
@@ -113,7 +114,7 @@ impl Seeker {
         };
         let is_right = |said: &&MtuSaid| confirmed && bound == MtuBound::Path && said.mtu_bytes == mtu_bytes;
         let said: Vec<_> =
-            self.said.iter().map(|said| MtuSaid { confirmed: is_right(&said), ..said.clone() }).collect();
+            self.reports.iter().map(|said| MtuSaid { confirmed: is_right(&said), ..said.clone() }).collect();
         // A router that refuses the next larger size without reporting one that fits is no black hole either.
         let next = self.tried.iter().find(|tried| tried.bytes == mtu_bytes + 1);
         let is_refused = bound == MtuBound::Path && next.is_some_and(|next| next.refused > 0);
@@ -199,7 +200,7 @@ impl Seeker {
             }
             Phase::First | Phase::Over(_) => return Next::Done,
         };
-        self.began = self.probes.len();
+        self.first_of_round = self.probes.len();
         self.is_seen = false;
         self.trials = sizes.into_iter().map(|bytes| Trial { bytes, sent: 0, is_refused: false }).collect();
         Next::Wait(self.last_sent)
@@ -242,7 +243,7 @@ impl Seeker {
         Next::Done
     }
 
-    fn answered(&mut self, probe: usize, rtt: Duration) {
+    fn take_answer(&mut self, probe: usize, rtt: Duration) {
         let Some((bytes, is_answered)) = self.probes.get_mut(probe).filter(|(_, is_answered)| !is_answered) else {
             return;
         };
@@ -254,12 +255,12 @@ impl Seeker {
             self.search.pass(bytes);
             // The result has changed, and must be confirmed again.
             self.is_seen = false;
-        } else if bytes == self.search.passed() && probe >= self.began {
+        } else if bytes == self.search.passed() && probe >= self.first_of_round {
             self.is_seen = true;
         }
     }
 
-    fn refused(&mut self, probe: usize) -> Option<u32> {
+    fn take_refusal(&mut self, probe: usize) -> Option<u32> {
         let (bytes, _) = *self.probes.get(probe).filter(|(_, is_answered)| !is_answered)?;
         self.tried(bytes).refused += 1;
         self.trials.iter_mut().filter(|trial| trial.bytes == bytes).for_each(|trial| trial.is_refused = true);
@@ -289,12 +290,12 @@ impl Script for Seeker {
 
     fn handle(&mut self, _: Duration, event: &ProbeEvent) {
         match event {
-            ProbeEvent::Answer { probe, rtt, .. } => self.answered(*probe, *rtt),
-            ProbeEvent::Icmp { probe: Some(probe), said: RouterReply::TooBig, from, mtu, .. } => {
-                let Some(bytes) = self.refused(*probe) else { return };
-                let said = MtuSaid { by: from.to_string(), mtu_bytes: *mtu, confirmed: false };
-                if self.said.len() < SAID_MAX && !self.said.contains(&said) {
-                    self.said.push(said);
+            ProbeEvent::Answer { probe, rtt, .. } => self.take_answer(*probe, *rtt),
+            ProbeEvent::Icmp { probe: Some(probe), reply: RouterReply::TooBig, from, mtu, .. } => {
+                let Some(bytes) = self.take_refusal(*probe) else { return };
+                let report = MtuSaid { by: from.to_string(), mtu_bytes: *mtu, confirmed: false };
+                if self.reports.len() < REPORTS_MAX && !self.reports.contains(&report) {
+                    self.reports.push(report);
                 }
                 if *mtu < bytes {
                     self.search.hint(*mtu);
@@ -302,7 +303,7 @@ impl Script for Seeker {
             }
             ProbeEvent::Icmp { .. } => {}
             ProbeEvent::TooBigHere { probe, mtu } => {
-                let Some(bytes) = self.refused(*probe) else { return };
+                let Some(bytes) = self.take_refusal(*probe) else { return };
                 let mtu = mtu.map_or(bytes.saturating_sub(1), |mtu| mtu.min(bytes.saturating_sub(1)));
                 self.interface = Some(self.interface.map_or(mtu, |known| known.min(mtu)));
                 self.search.lower_top(mtu);

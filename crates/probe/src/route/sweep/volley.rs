@@ -75,7 +75,7 @@ impl Script for Volley {
                 self.first_and_last = Some([first.min(this), last.max(this)]);
                 (*probe, *rtt)
             }
-            ProbeEvent::Icmp { probe: Some(probe), rtt: Some(rtt), said: RouterReply::PortUnreachable, .. } => {
+            ProbeEvent::Icmp { probe: Some(probe), rtt: Some(rtt), reply: RouterReply::PortUnreachable, .. } => {
                 (*probe, *rtt)
             }
             ProbeEvent::Icmp { .. } | ProbeEvent::TooBigHere { .. } => return,

@@ -146,14 +146,19 @@ impl Tracer {
     }
 
     fn handle_icmp(&mut self, now: Duration, event: &ProbeEvent) {
-        let ProbeEvent::Icmp { probe, rtt, from, said, icmp, ttl_reverse, .. } = event else { return };
+        let ProbeEvent::Icmp { probe, rtt, from, reply, icmp, ttl_reverse, .. } = event else { return };
         let Some(probe) = probe.or_else(|| self.attribute()) else { return };
         let Some(ttl) = self.close(probe) else { return };
         let rtt = rtt.unwrap_or_else(|| now.saturating_sub(self.probes[probe].at));
-        let router =
-            Router { address: from.to_string(), said: *said, icmp: Some(*icmp), answers: 1, ttl_reverse: *ttl_reverse };
+        let router = Router {
+            address: from.to_string(),
+            said: *reply,
+            icmp: Some(*icmp),
+            answers: 1,
+            ttl_reverse: *ttl_reverse,
+        };
         self.record(ttl, rtt, router);
-        match said {
+        match reply {
             // Only an end host knows its ports, whatever the source address of its report.
             RouterReply::PortUnreachable => self.set_end(ttl, End::Reached),
             RouterReply::ProtocolUnreachable if *from == self.target => self.set_end(ttl, End::Reached),

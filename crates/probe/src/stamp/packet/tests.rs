@@ -40,9 +40,9 @@ fn an_answer_has_its_golden_octets() {
         error: ErrorEstimate { synchronised: true, ptp: true, scale: 63, multiplier: 255 },
         ssid: 0x1234,
         received: Timestamp(0x1112_1314_1516_1718),
-        asked: 0x2122_2324,
-        asked_at: Timestamp(0x3132_3334_3536_3738),
-        asked_error: ErrorEstimate { synchronised: false, ptp: false, scale: 1, multiplier: 2 },
+        question_sequence: 0x2122_2324,
+        question_sent: Timestamp(0x3132_3334_3536_3738),
+        question_error: ErrorEstimate { synchronised: false, ptp: false, scale: 1, multiplier: 2 },
         ttl: 250,
     };
     let expected = [
@@ -107,7 +107,7 @@ proptest! {
         }
         if let Some(answer) = answer {
             prop_assert_eq!(Answer::read(&answer.write()), Some(answer));
-            let _ = (answer.error.read(answer.at), answer.asked_error.read(answer.asked_at));
+            let _ = (answer.error.read(answer.at), answer.question_error.read(answer.question_sent));
         }
     }
 

@@ -13,7 +13,7 @@ fn now(seconds: i64) -> AnswerClock {
     AnswerClock { reading, quality: Some(quality) }
 }
 
-fn came(port: u16, trust: Trust) -> QuestionArrival {
+fn arrival(port: u16, trust: Trust) -> QuestionArrival {
     QuestionArrival { from: SocketAddr::from(([192, 0, 2, 1], port)), at: REAL - 500, ttl: Some(250), trust }
 }
 
@@ -24,25 +24,25 @@ fn question(sequence: u32, ssid: u16, length: usize) -> Vec<u8> {
     packet
 }
 
-fn ask(reflector: &mut Reflector, packet: &[u8], came: &QuestionArrival, seconds: i64) -> Result<Answer, Refusal> {
+fn ask(reflector: &mut Reflector, packet: &[u8], arrived: &QuestionArrival, seconds: i64) -> Result<Answer, Refusal> {
     let mut answer = vec![1, 2, 3];
-    reflector.answer(packet, came, &now(seconds), &mut answer)?;
+    reflector.answer(packet, arrived, &now(seconds), &mut answer)?;
     Ok(Answer::read(&answer).unwrap())
 }
 
 #[test]
 fn an_answer_holds_all_four_times_and_the_question() {
     let mut reflector = Reflector::default();
-    let answer = ask(&mut reflector, &question(77, 5, 44), &came(1000, Trust::Symmetric), 0).unwrap();
+    let answer = ask(&mut reflector, &question(77, 5, 44), &arrival(1000, Trust::Symmetric), 0).unwrap();
     let expected = Answer {
         sequence: 0,
         at: Timestamp::of(REAL),
         error: ErrorEstimate::of(true, Duration::from_millis(1)),
         ssid: 5,
         received: Timestamp::of(REAL - 500),
-        asked: 77,
-        asked_at: Timestamp::of(REAL - 9_000),
-        asked_error: ErrorEstimate { multiplier: 9, ..ErrorEstimate::default() },
+        question_sequence: 77,
+        question_sent: Timestamp::of(REAL - 9_000),
+        question_error: ErrorEstimate { multiplier: 9, ..ErrorEstimate::default() },
         ttl: 250,
     };
     assert_eq!(answer, expected);
@@ -52,7 +52,7 @@ fn an_answer_holds_all_four_times_and_the_question() {
 fn each_session_has_its_own_count() {
     let mut reflector = Reflector::default();
     let mut number = |port, ssid, sequence| {
-        ask(&mut reflector, &question(sequence, ssid, 44), &came(port, Trust::Whole), 0).unwrap().sequence
+        ask(&mut reflector, &question(sequence, ssid, 44), &arrival(port, Trust::Verified), 0).unwrap().sequence
     };
     assert_eq!((number(1, 1, 0), number(1, 1, 5), number(1, 1, 5)), (0, 1, 2), "its own count, not the sender's");
     assert_eq!((number(2, 1, 9), number(1, 2, 9), number(1, 1, 9)), (0, 0, 3));
@@ -63,14 +63,14 @@ fn an_answer_is_not_longer_than_its_question() {
     let mut reflector = Reflector::default();
     for length in [14, 20, 41, 43] {
         let packet = question(0, 0, length);
-        assert_eq!(ask(&mut reflector, &packet, &came(1, Trust::Symmetric), 0), Err(Refusal::Longer), "{length}");
-        assert_eq!(ask(&mut reflector, &packet, &came(1, Trust::None), 0), Err(Refusal::Untrusted));
+        assert_eq!(ask(&mut reflector, &packet, &arrival(1, Trust::Symmetric), 0), Err(Refusal::Longer), "{length}");
+        assert_eq!(ask(&mut reflector, &packet, &arrival(1, Trust::None), 0), Err(Refusal::Untrusted));
     }
     assert_eq!(reflector.sessions(), 0, "a refusal makes no session");
     for length in [14, 41, 44, 60, 1_400] {
         let mut answer = Vec::new();
         let packet = question(0, 0, length);
-        reflector.answer(&packet, &came(1, Trust::Whole), &now(0), &mut answer).unwrap();
+        reflector.answer(&packet, &arrival(1, Trust::Verified), &now(0), &mut answer).unwrap();
         assert_eq!(answer.len(), length.max(44));
     }
 }
@@ -79,9 +79,9 @@ fn an_answer_is_not_longer_than_its_question() {
 fn answers_are_not_answered() {
     let mut reflector = Reflector::default();
     let mut answer = Vec::new();
-    reflector.answer(&question(0, 1, 44), &came(1, Trust::Whole), &now(0), &mut answer).unwrap();
+    reflector.answer(&question(0, 1, 44), &arrival(1, Trust::Verified), &now(0), &mut answer).unwrap();
     let sent_back = answer.clone();
-    let refused = reflector.answer(&sent_back, &came(2, Trust::Whole), &now(1), &mut answer);
+    let refused = reflector.answer(&sent_back, &arrival(2, Trust::Verified), &now(1), &mut answer);
     assert_eq!(refused, Err(Refusal::NotAQuestion));
     assert_eq!(reflector.sessions(), 1);
 }
@@ -95,7 +95,7 @@ fn tlvs_are_filled_from_the_session() {
     packet.extend([0; 16]);
     let mut answer = Vec::new();
     let mut tail = |reflector: &mut Reflector| {
-        let ticket = reflector.answer(&packet, &came(1, Trust::Whole), &now(0), &mut answer).unwrap();
+        let ticket = reflector.answer(&packet, &arrival(1, Trust::Verified), &now(0), &mut answer).unwrap();
         (ticket, answer[44..].to_vec())
     };
     let ((key, first), one) = tail(&mut reflector);
@@ -116,7 +116,7 @@ fn a_full_table_refuses_new_sessions_and_removes_silent_ones() {
     let mut reflector = Reflector::new(2);
     let packet = question(0, 1, 44);
     let mut number = |port, seconds| {
-        ask(&mut reflector, &packet, &came(port, Trust::Symmetric), seconds).map(|answer| answer.sequence)
+        ask(&mut reflector, &packet, &arrival(port, Trust::Symmetric), seconds).map(|answer| answer.sequence)
     };
     assert_eq!((number(1, 0), number(2, 0)), (Ok(0), Ok(0)));
     assert_eq!(number(3, 5), Err(Refusal::Full));
@@ -130,9 +130,9 @@ fn a_full_table_refuses_new_sessions_and_removes_silent_ones() {
 fn a_silent_session_is_removed() {
     let mut reflector = Reflector::default();
     let packet = question(0, 1, 44);
-    ask(&mut reflector, &packet, &came(1, Trust::Whole), 0).unwrap();
-    ask(&mut reflector, &packet, &came(2, Trust::Whole), 600).unwrap();
-    ask(&mut reflector, &packet, &came(3, Trust::Whole), 901).unwrap();
+    ask(&mut reflector, &packet, &arrival(1, Trust::Verified), 0).unwrap();
+    ask(&mut reflector, &packet, &arrival(2, Trust::Verified), 600).unwrap();
+    ask(&mut reflector, &packet, &arrival(3, Trust::Verified), 901).unwrap();
     assert_eq!(reflector.sessions(), 2);
 }
 
@@ -140,18 +140,18 @@ proptest! {
     #[test]
     fn any_octets_are_answered_within_bounds(
         packets in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..120), 1..40),
-        whole: bool,
+        verified: bool,
         ports in 1u16..6,
     ) {
         let mut reflector = Reflector::new(4);
         let mut answer = Vec::new();
-        let trust = if whole { Trust::Whole } else { Trust::Symmetric };
+        let trust = if verified { Trust::Verified } else { Trust::Symmetric };
         for (n, packet) in packets.iter().enumerate() {
-            let came = came(1 + n as u16 % ports, trust);
-            if reflector.answer(packet, &came, &now(n as i64), &mut answer).is_ok() {
+            let arrived = arrival(1 + n as u16 % ports, trust);
+            if reflector.answer(packet, &arrived, &now(n as i64), &mut answer).is_ok() {
                 prop_assert!(packet.len() >= packet::QUESTION_MIN);
                 prop_assert!(answer.len() == packet.len().max(BASE));
-                prop_assert!(whole || answer.len() == packet.len());
+                prop_assert!(verified || answer.len() == packet.len());
             }
             prop_assert!(reflector.sessions() <= 4);
         }

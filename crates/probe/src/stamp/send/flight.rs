@@ -10,9 +10,9 @@ use crate::stamp::packet::Timestamp;
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
     /// The time in the packet.
-    pub asked_at: Timestamp,
+    pub question_sent: Timestamp,
     /// The clocks at that time.
-    pub left: Reading,
+    pub clocks: Reading,
     /// When it left: by this process at first, by the kernel once it has reported the departure.
     pub sent_ns: i64,
     /// Its first answer.
@@ -52,7 +52,7 @@ impl Flight {
 
     /// When the timeout of the first packet ends.
     pub fn deadline_ns(&self, timeout_ns: i64) -> i64 {
-        self.slots.front().map_or(i64::MAX, |slot| slot.left.mono_ns.saturating_add(timeout_ns))
+        self.slots.front().map_or(i64::MAX, |slot| slot.clocks.mono_ns.saturating_add(timeout_ns))
     }
 
     /// Removes the first packet if its timeout is over; returns it with its number.

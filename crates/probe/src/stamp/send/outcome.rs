@@ -115,7 +115,7 @@ impl Sender<'_> {
         let least_s = self.delays.round_trip.least_ns()? as f64 / 1e9;
         let (near, far) = (self.near.worst(), self.far.clock().unwrap_or_default());
         let errors_s = near.error_s + far.error_s;
-        let keep = "let chrony or another NTP client hold it";
+        let keep = "let chrony or another NTP client synchronise it";
         if let Some(ClockStep { end, step_s }) = step {
             return Some(format!("the clock of the {end} end was set by {:.3} ms during the test", step_s * 1e3));
         }
@@ -124,15 +124,15 @@ impl Sender<'_> {
             return None;
         }
         let why = if !self.near.is_known {
-            "this host does not tell how good its clock is (adjtimex is forbidden)".to_owned()
+            "this host does not report the quality of its clock (adjtimex is forbidden)".to_owned()
         } else if !near.synchronised {
             format!("the clock of this host is not synchronised: {keep}")
         } else if far.ptp {
-            "the far clock counts in PTP's scale, whose distance to UTC is not told".to_owned()
+            "the far clock counts in PTP's scale, whose offset from UTC it does not report".to_owned()
         } else if !far.synchronised {
             format!("the clock of the far end is not synchronised: {keep}")
         } else if self.far.error.is_none() {
-            "the far end does not tell how good its clock is".to_owned()
+            "the far end does not report the quality of its clock".to_owned()
         } else if errors_s >= least_s / 10.0 {
             format!(
                 "the clocks may be off by {:.3} ms together, more than a tenth of the round trip of {:.3} ms",
@@ -144,8 +144,8 @@ impl Sender<'_> {
             format!("{packets} packets have a negative delay in one direction: a clock is worse than its host reports")
         } else if self.delays.nonsense > 0 {
             format!(
-                "the far end says of {} packets that they were answered before they came, or stayed longer than they \
-                 were away",
+                "the far end reports for {} packets that they were answered before they arrived, or that their residence \
+                 time exceeds their round trip",
                 self.delays.nonsense
             )
         } else {

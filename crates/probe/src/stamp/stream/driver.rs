@@ -72,10 +72,10 @@ impl Streams {
     ///
     /// # Errors
     /// The host has no descriptors or threads left.
-    pub fn start(tell: EventSink) -> io::Result<Streams> {
+    pub fn start(sink: EventSink) -> io::Result<Streams> {
         let waker = Waker::new()?;
         let (commands, waiting) = channel();
-        let driver = Driver::new(waiting, waker.clone(), tell)?;
+        let driver = Driver::new(waiting, waker.clone(), sink)?;
         let thread = std::thread::Builder::new().name("streams".into()).spawn(move || driver.run())?;
         Ok(Streams { commands, waker, thread: Some(thread) })
     }
@@ -128,7 +128,7 @@ enum FarKind {
 struct Driver {
     commands: Receiver<Command>,
     waker: Waker,
-    tell: EventSink,
+    sink: EventSink,
     epoll: std::os::fd::OwnedFd,
     running: HashMap<u64, RunningStream>,
     due: BinaryHeap<Reverse<(i64, u64)>>,
@@ -143,13 +143,13 @@ struct Driver {
 }
 
 impl Driver {
-    fn new(commands: Receiver<Command>, waker: Waker, tell: EventSink) -> io::Result<Driver> {
+    fn new(commands: Receiver<Command>, waker: Waker, sink: EventSink) -> io::Result<Driver> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &waker, epoll::EventData::new_u64(WAKER), epoll::EventFlags::IN)?;
         let mut driver = Driver {
             commands,
             waker,
-            tell,
+            sink,
             epoll,
             running: HashMap::new(),
             due: BinaryHeap::new(),
@@ -178,7 +178,7 @@ impl Driver {
             for event in &events {
                 match event.data.u64() {
                     WAKER => self.waker.clear(),
-                    token => self.answers(token),
+                    token => self.receive_answers(token),
                 }
             }
             while let Ok(command) = self.commands.try_recv() {
@@ -271,12 +271,12 @@ impl Driver {
             }
             self.due.push(Reverse((running.stream.due_ns(), key)));
             while let Some(event) = running.stream.event() {
-                (self.tell)(key, event);
+                (self.sink)(key, event);
             }
         }
     }
 
-    fn answers(&mut self, token: u64) {
+    fn receive_answers(&mut self, token: u64) {
         let Some((key, port)) = self.tokens.get(&token).copied() else { return };
         let Some(running) = self.running.get_mut(&key) else { return };
         for _ in 0..BATCH {
@@ -295,7 +295,7 @@ impl Driver {
             }
         }
         while let Some(event) = running.stream.event() {
-            (self.tell)(key, event);
+            (self.sink)(key, event);
         }
     }
 }
@@ -373,15 +373,15 @@ impl RunningStream {
 
     fn read(&self, packet: &[u8], ttl: Option<u8>) -> Option<Reply> {
         if let FarKind::Ping(to) = &self.far {
-            let asked = ping::read(packet, to.is_ipv6(), self.session)?;
-            return Some(Reply { asked, ttl_reverse: ttl, ..Reply::default() });
+            let question_sequence = ping::read(packet, to.is_ipv6(), self.session)?;
+            return Some(Reply { question_sequence, ttl_reverse: ttl, ..Reply::default() });
         }
         let answer = Answer::read(packet)?;
         if matches!(self.far, FarKind::Stamp(_)) && answer.ssid != self.session as u16 && answer.ssid != 0 {
             return None;
         }
         Some(Reply {
-            asked: answer.asked,
+            question_sequence: answer.question_sequence,
             number: Some(answer.sequence),
             far_ns: Some((answer.error.read(answer.received), answer.error.read(answer.at))),
             error: Some(answer.error),

@@ -24,7 +24,8 @@ pub fn stream_replies(bytes: &[u8]) {
         }
         let far_ns = (octet(2) > 128).then(|| (i64::from(word(3)) << 32, i64::from(word(4))));
         let small = |number: u32| if octet(14) < 200 { number & 15 } else { number };
-        let reply = Reply { asked: small(word(7)), number: Some(small(word(11))), far_ns, ..Reply::default() };
+        let reply =
+            Reply { question_sequence: small(word(7)), number: Some(small(word(11))), far_ns, ..Reply::default() };
         stream.handle(u64::from(small(word(3))), &reply, &now, Some(Duration::from_micros(1)));
         while let Some(event) = stream.event() {
             if let Event::Report { report, .. } = event {

@@ -28,6 +28,7 @@ const LATE_SHARE: u64 = 20;
 /// Initial TTLs of packets: those of operating systems, and the one that RFC 5357 requires.
 const USUAL_TTLS: [u8; 4] = [32, 64, 128, 255];
 
+/// A measurement that is not complete: a minute, unless the order says otherwise.
 #[derive(Debug)]
 pub(super) struct Minute {
     pub number: u64,

@@ -15,7 +15,7 @@ use crate::stamp::clock::Reading;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SentPacket {
     pub minute: u64,
-    pub left: Reading,
+    pub clocks: Reading,
     pub answer: Option<FirstAnswer>,
 }
 
@@ -127,8 +127,8 @@ impl Port {
             .number
             .zip(self.highest)
             .is_some_and(|(number, highest)| number < highest && highest - number <= REORDER_MAX);
-        let Some(sent) = self.flight.get_mut(reply.asked.wrapping_sub(self.first) as usize) else {
-            let index = self.first.wrapping_sub(reply.asked).wrapping_sub(1) as usize;
+        let Some(sent) = self.flight.get_mut(reply.question_sequence.wrapping_sub(self.first) as usize) else {
+            let index = self.first.wrapping_sub(reply.question_sequence).wrapping_sub(1) as usize;
             let minute = self.settled.get(index).copied().flatten();
             return minute.map_or(ReplyKind::Stranger, ReplyKind::Copy);
         };
@@ -145,7 +145,7 @@ impl Port {
     /// Settles packets that are answered or overdue, in the order of their numbers.
     pub fn settle(&mut self, now_ns: i64, timeout_ns: i64, minutes: &mut VecDeque<Minute>) {
         while let Some(sent) = self.flight.front().copied() {
-            let is_overdue = now_ns.saturating_sub(sent.left.mono_ns) >= timeout_ns;
+            let is_overdue = now_ns.saturating_sub(sent.clocks.mono_ns) >= timeout_ns;
             if sent.answer.is_none() && !is_overdue {
                 return;
             }
@@ -255,12 +255,12 @@ impl Port {
 }
 
 fn sample(sent: &SentPacket, reply: &Reply, arrived: &Reading) -> Sample {
-    let elapsed_ns = arrived.mono_ns - sent.left.mono_ns;
+    let elapsed_ns = arrived.mono_ns - sent.clocks.mono_ns;
     let residence_ns = reply.far_ns.map_or(0, |(received, answered)| answered.saturating_sub(received));
     // A residence time longer than the round trip cannot be true.
     let residence_ns = if (0..=elapsed_ns).contains(&residence_ns) { residence_ns } else { 0 };
     let one_way = reply.far_ns.map(|(received, answered)| {
-        (received.saturating_sub(sent.left.real_ns) / 1_000, arrived.real_ns.saturating_sub(answered) / 1_000)
+        (received.saturating_sub(sent.clocks.real_ns) / 1_000, arrived.real_ns.saturating_sub(answered) / 1_000)
     });
     Sample { round_trip_us: (elapsed_ns - residence_ns) / 1_000, one_way_us: one_way }
 }

@@ -96,7 +96,7 @@ impl SimulatedPath {
         let received_ns = at(self.now_ns).real_ns + self.far_offset_ns;
         let error = Some(ErrorEstimate::of(true, Duration::from_micros(20)));
         let reply = Reply {
-            asked: outgoing.sequence,
+            question_sequence: outgoing.sequence,
             number: Some(number),
             far_ns: Some((received_ns, received_ns + MS)),
             error,

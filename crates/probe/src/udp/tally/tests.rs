@@ -33,8 +33,8 @@ impl Naive {
     fn runs(&self, sent: u64) -> Vec<(u64, u64)> {
         let mut runs: Vec<(u64, u64)> = Vec::new();
         for number in (0..sent).filter(|number| !self.seen.contains(number)) {
-            match runs.last_mut().filter(|(first, many)| first + many == number) {
-                Some((_, many)) => *many += 1,
+            match runs.last_mut().filter(|(first, length)| first + length == number) {
+                Some((_, length)) => *length += 1,
                 None => runs.push((number, 1)),
             }
         }
@@ -107,9 +107,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn the_tally_counts_as_one_that_stores_every_number((sent, came) in arrivals()) {
+    fn the_tally_counts_as_one_that_stores_every_number((sent, arrived) in arrivals()) {
         let (mut tally, mut naive) = (Tally::new(sent), Naive::default());
-        for number in came {
+        for number in arrived {
             prop_assert_eq!(tally.take(number), naive.take(number));
         }
         prop_assert_eq!(tally.received(), naive.seen.len() as u64);
@@ -119,16 +119,16 @@ proptest! {
         prop_assert_eq!(missing.lost, sent - naive.seen.len() as u64);
         prop_assert_eq!(&missing.runs, &naive.runs(sent));
         prop_assert_eq!(missing.runs_total, missing.runs.len() as u64);
-        prop_assert_eq!(missing.lengths, bins(missing.runs.iter().map(|(_, many)| (*many, 1))));
+        prop_assert_eq!(missing.lengths, bins(missing.runs.iter().map(|(_, length)| (*length, 1))));
         let highest = naive.seen.last().map_or(0, |highest| highest + 1);
         prop_assert_eq!(tally.missing_of(None, usize::MAX).runs, naive.runs(highest));
         prop_assert_eq!(tally.missing(), tally.missing_of(None, 0).lost);
     }
 
     #[test]
-    fn a_tally_that_gives_gaps_up_bounds_the_loss((sent, came) in arrivals(), gaps_max in 0..5usize) {
+    fn a_tally_that_gives_gaps_up_bounds_the_loss((sent, arrived) in arrivals(), gaps_max in 0..5usize) {
         let (mut tally, mut naive) = (Tally::with_gaps(sent, gaps_max), Naive::default());
-        for number in came {
+        for number in arrived {
             let (judged, truth) = (tally.take(number), naive.take(number));
             prop_assert!(judged == truth || judged == Arrival::Unjudged, "{:?} is {:?}", judged, truth);
         }

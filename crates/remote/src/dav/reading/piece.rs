@@ -63,24 +63,24 @@ impl DavFile {
             headers.add("Range", format!("bytes={}-{}", span.start, span.end - 1));
         }
         let method = Method::Get;
-        let mut begun = self.dav.0.server.once(&ClientRequest::plain(&method, &url, &headers))?;
-        match begun.response.status {
-            206 if !self.is_whole(span) => self.check_range(&begun, span)?,
-            200 if self.is_whole(span) => self.check_facts(&begun, begun.body.length())?,
-            200 => return Err(RequestError::peer(format!("{} knows no ranges", self.dav.host()))),
+        let mut streaming = self.dav.0.server.streaming_once(&ClientRequest::plain(&method, &url, &headers))?;
+        match streaming.response.status {
+            206 if !self.is_whole(span) => self.check_range(&streaming, span)?,
+            200 if self.is_whole(span) => self.check_facts(&streaming, streaming.body.length())?,
+            200 => return Err(RequestError::peer(format!("{} does not support ranges", self.dav.host()))),
             status if (200..300).contains(&status) => {
                 return Err(RequestError::peer(format!("{} answered {status} to a GET", self.dav.host())));
             }
-            _ => return Err(begun.refusal()),
+            _ => return Err(streaming.refusal()),
         }
-        handle.set_connection(begun.client.conn().socket());
+        handle.set_connection(streaming.client.conn().socket());
         let mut left = span.end - span.start;
         let mut buffer = vec![0; READ_BYTES];
         while left > 0 {
-            let got = begun.client.read(&mut begun.body, &mut buffer)?;
+            let got = streaming.client.read(&mut streaming.body, &mut buffer)?;
             if got == 0 || got as u64 > left {
                 let why = format!(
-                    "{} sends another number of bytes than the {} that were expected",
+                    "{} sends fewer or more bytes than the {} that were expected",
                     self.dav.host(),
                     span.end - span.start
                 );
@@ -92,9 +92,9 @@ impl DavFile {
             }
         }
         // A chunked body ends after its last byte, with a further read.
-        let ended = begun.body.length().is_some() || begun.client.read(&mut begun.body, &mut buffer)? == 0;
-        if handle.finish_unless_given_up() && ended && !begun.body.ends_with_connection() {
-            self.dav.0.server.keep(&begun.url, &begun.response, begun.client);
+        let ended = streaming.body.length().is_some() || streaming.client.read(&mut streaming.body, &mut buffer)? == 0;
+        if handle.finish_unless_given_up() && ended && !streaming.body.ends_with_connection() {
+            self.dav.0.server.keep(&streaming.url, &streaming.response, streaming.client);
         }
         Ok(())
     }

@@ -113,9 +113,11 @@ fn fact(nic: &Nic, what: &str) -> HostResult<String> {
         "bus" => host_result(nic.driver()).and_then(|driver| non_empty(driver.bus)),
         "fec" => host_result(nic.error_correction()).and_then(|kinds| non_empty(kinds.join(" "))),
         "timestamping" => host_result(nic.stamping_kinds()).and_then(|kinds| non_empty(kinds.join(" "))),
-        "timestamping.on" => host_result(nic.stamps_arrivals()).map(yes),
+        "timestamping.on" => host_result(nic.stamps_arrivals()).map(yes_or_no),
         "ntuple.rules" => host_result(nic.steering_rules()).map(|rules| rules.to_string()),
-        "rss.spread" => host_result(nic.spread()).and_then(|(table, queues)| is_even(&table, queues)).map(yes),
+        "rss.spread" => {
+            host_result(nic.indirection_table()).and_then(|(table, queues)| is_even(&table, queues)).map(yes_or_no)
+        }
         "module.rx_dbm" => host_result(nic.light_mw()).map(|lanes| dbm(&lanes)),
         _ => unknown(what),
     }
@@ -130,7 +132,7 @@ fn switch(on: bool) -> String {
     if on { "on" } else { "off" }.to_owned()
 }
 
-fn yes(is: bool) -> String {
+fn yes_or_no(is: bool) -> String {
     if is { "yes" } else { "no" }.to_owned()
 }
 
@@ -147,7 +149,7 @@ fn feature(nic: &Nic, name: &str) -> HostResult<String> {
     let all = host_result(nic.features())?;
     let find = |name: &str| all.iter().find(|(known, _)| known == name).map(|(_, feature)| *feature);
     match name.strip_suffix(".fixed") {
-        Some(name) => find(name).map(|feature| yes(feature.fixed)),
+        Some(name) => find(name).map(|feature| yes_or_no(feature.fixed)),
         None => find(name).map(|feature| switch(feature.on)),
     }
     .ok_or(HostError::Absent)

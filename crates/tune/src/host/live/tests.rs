@@ -98,7 +98,7 @@ fn own_files_are_written_and_removed() {
     assert_eq!(absent, Err(HostError::Absent), "no file of the kernel is created");
 }
 
-/// A patience that suffices on a busy machine.
+/// A timeout that suffices on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(50);
 

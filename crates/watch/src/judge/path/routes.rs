@@ -85,14 +85,14 @@ impl RouteJudge {
         if let Some(missing) = self.missing() {
             let evidence = format!(
                 "{direction_text}, packets do not pass {missing}, which they should: they pass {}",
-                shown(&self.last.hops)
+                hop_list(&self.last.hops)
             );
             push(AlarmKind::Route, Health::Critical, evidence, CauseKind::RouteChange);
         } else if !self.normal.is_empty() && !self.last.hops.is_empty() && !is_same(&self.normal, &self.last.hops) {
             let evidence = format!(
                 "{direction_text}, the routers are {}; they were {}",
-                shown(&self.last.hops),
-                shown(&self.normal)
+                hop_list(&self.last.hops),
+                hop_list(&self.normal)
             );
             push(AlarmKind::Route, Health::Warning, evidence, CauseKind::RouteChange);
         }
@@ -119,7 +119,7 @@ impl RouteJudge {
     }
 }
 
-fn shown(hops: &[String]) -> String {
+fn hop_list(hops: &[String]) -> String {
     let names: Vec<&str> = hops.iter().map(|hop| if hop.is_empty() { "*" } else { hop }).collect();
     names.join(" ")
 }

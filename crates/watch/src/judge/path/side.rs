@@ -21,17 +21,17 @@ const QUEUED_US: f64 = 2_000.0;
 /// The weight of one minute in a moving mean.
 const WEIGHT: f64 = 0.1;
 /// The share of the expectation that is missing for a warning, and for a critical finding.
-const MISSING: f64 = 0.2;
-const MISSING_MUCH: f64 = 0.5;
+const MISSING_WARNING: f64 = 0.2;
+const MISSING_CRITICAL: f64 = 0.5;
 /// A host is the limit if it limits for this share of the time.
-const LIMITED: f64 = 0.5;
+const LIMITED_SHARE_MIN: f64 = 0.5;
 /// The share of bytes sent again above which loss limits TCP.
-const RESENT: f64 = 5e-4;
+const RESENT_SHARE_MIN: f64 = 5e-4;
 /// A queue of sufficient length adds this share of the round trip before it overflows.
 const QUEUE_SHARE: f64 = 0.25;
 /// A policer drops at least this share of the bytes sent, or this share of the rate is missing; a short queue lets more pass.
-const POLICED: f64 = 0.03;
-const POLICED_MISSING: f64 = 0.4;
+const POLICED_RESENT_MIN: f64 = 0.03;
+const POLICED_MISSING_MIN: f64 = 0.4;
 
 /// One direction.
 #[derive(Clone, Debug)]
@@ -98,23 +98,24 @@ impl Side {
         let missing = target.map_or(0.0, |target| 1.0 - recent_best / target);
         let shift = self.tests.shift();
         let missing_most = shift.map_or(missing, |shift| shift.missing().max(missing));
-        if shift.is_none() && missing < MISSING {
+        if shift.is_none() && missing < MISSING_WARNING {
             return None;
         }
         let cause = self.cause(direction, last, lost, is_queued, missing_most);
-        let was = shift.map(|shift| format!(", where it was {}", report::rate(shift.before))).unwrap_or_default();
-        let should = expected.rate_bit_s.filter(|_| missing >= MISSING).map(|rate| {
+        let before_text =
+            shift.map(|shift| format!(", where it was {}", report::rate(shift.before))).unwrap_or_default();
+        let expected_text = expected.rate_bit_s.filter(|_| missing >= MISSING_WARNING).map(|rate| {
             format!(", and {} is expected ({})", report::rate(rate), expected.bound_by.as_deref().unwrap_or("?"))
         });
         let evidence = format!(
-            "TCP gets {} {}{was}{}; {} sent again; {}",
+            "TCP gets {} {}{before_text}{}; {} sent again; {}",
             report::rate(recent_best),
             in_direction(Some(direction)),
-            should.unwrap_or_default(),
+            expected_text.unwrap_or_default(),
             percent(last.resent),
             last.limit
         );
-        let severity = if missing_most >= MISSING_MUCH { Health::Critical } else { Health::Warning };
+        let severity = if missing_most >= MISSING_CRITICAL { Health::Critical } else { Health::Warning };
         Some(Finding { kind: AlarmKind::Throughput, direction: Some(direction), severity, evidence, cause })
     }
 
@@ -140,15 +141,15 @@ impl Side {
             "cpu_near" | "cpu_far" => return CauseKind::SlowSender,
             _ => {}
         }
-        if last.window_limited > LIMITED {
+        if last.window_limited > LIMITED_SHARE_MIN {
             CauseKind::SlowReceiver
-        } else if last.buffer_limited > LIMITED {
+        } else if last.buffer_limited > LIMITED_SHARE_MIN {
             CauseKind::SlowSender
         } else if let Some(cause) = lost {
             cause
         } else if is_queued {
             CauseKind::Congestion
-        } else if last.resent > RESENT && queued < QUEUE_SHARE {
+        } else if last.resent > RESENT_SHARE_MIN && queued < QUEUE_SHARE {
             self.policer_or_queue(last, missing_most)
         } else if queued >= QUEUE_SHARE || last.resent > 0.0 {
             CauseKind::NarrowLink
@@ -162,9 +163,9 @@ impl Side {
     fn policer_or_queue(&self, last: &Throughput, missing_most: f64) -> CauseKind {
         let is_steady = self.previous.as_ref().is_some_and(|previous| {
             let apart = (previous.rate_bit_s - last.rate_bit_s).abs() / previous.rate_bit_s.max(1.0);
-            previous.resent > RESENT && apart < 0.15
+            previous.resent > RESENT_SHARE_MIN && apart < 0.15
         });
-        let is_hard = last.resent > POLICED || missing_most > POLICED_MISSING;
+        let is_hard = last.resent > POLICED_RESENT_MIN || missing_most > POLICED_MISSING_MIN;
         if is_steady && is_hard && last.resent > 5e-3 { CauseKind::Policer } else { CauseKind::ShallowQueue }
     }
 }

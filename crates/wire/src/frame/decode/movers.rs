@@ -20,7 +20,7 @@ pub(super) fn delegated_session(r: &mut Reader) -> Result<DelegatedSession> {
 }
 
 pub(super) fn message(r: &mut Reader) -> Result<MoverMessage> {
-    Ok(match r.u8("a mover's word")? {
+    Ok(match r.u8("a mover's message")? {
         1 => MoverMessage::Ready,
         2 => MoverMessage::Beat(r.number("a time")?),
         3 => MoverMessage::Ask(stream_id(r)?, query(r)?),
@@ -30,7 +30,7 @@ pub(super) fn message(r: &mut Reader) -> Result<MoverMessage> {
         7 => MoverMessage::Close(r.number("a file")?),
         8 => MoverMessage::Closed(r.number("a file")?),
         9 => MoverMessage::Over,
-        _ => return Err(WireError::Invalid("a mover's word")),
+        _ => return Err(WireError::Invalid("a mover's message")),
     })
 }
 

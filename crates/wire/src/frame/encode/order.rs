@@ -44,12 +44,12 @@ pub(super) fn open(w: &mut Writer, order: &Open) {
     list(w, &order.places, place);
     options(w, &order.options);
     w.text(order.congestion.as_deref().unwrap_or(""));
-    steer(w, &order.steer);
+    live_settings(w, &order.steer);
     w.bool(order.listed);
 }
 
-pub(super) fn steer(w: &mut Writer, steer: &LiveSettings) {
-    w.number(steer.limit_bit_s);
-    w.number(steer.streams.into());
-    w.bool(steer.paused);
+pub(super) fn live_settings(w: &mut Writer, settings: &LiveSettings) {
+    w.number(settings.limit_bit_s);
+    w.number(settings.streams.into());
+    w.bool(settings.paused);
 }

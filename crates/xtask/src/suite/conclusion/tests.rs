@@ -88,7 +88,7 @@ fn the_processor_time_of_a_program_that_computes_is_compared_with_its_budget() {
     };
     assert!(conclusion(269, 48).is_green(), "it ran with a lower priority");
     let text = conclusion(100, 95).text();
-    assert!(text.contains("a/b took 95 s of processor, more than 3 times its 30 s"), "{text}");
+    assert!(text.contains("a/b took 95 s of processor time, more than 3 times its 30 s"), "{text}");
 }
 
 #[test]

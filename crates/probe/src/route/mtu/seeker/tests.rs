@@ -56,10 +56,10 @@ fn search(path: &SimulatedPath, far: &str) -> (Option<Mtu>, Duration, usize) {
         }
         let Some(mtu) = path.reports else { return vec![] };
         let from = [10, 0, 0, 1].into();
-        let said = RouterReply::TooBig;
+        let reply = RouterReply::TooBig;
         vec![(
             rtt / 2,
-            ProbeEvent::Icmp { probe: Some(probe), rtt: Some(rtt), from, said, icmp: [3, 4], mtu, ttl_reverse: None },
+            ProbeEvent::Icmp { probe: Some(probe), rtt: Some(rtt), from, reply, icmp: [3, 4], mtu, ttl_reverse: None },
         )]
     });
     (seeker.found(), took, probes)
@@ -100,7 +100,7 @@ fn a_black_hole_behind_a_reporting_router_is_found() {
         1_301..=1_400 => vec![],
         _ => {
             let from = [10, 0, 0, 1].into();
-            let said = RouterReply::TooBig;
+            let reply = RouterReply::TooBig;
             let icmp = [3, 4];
             vec![(
                 rtt,
@@ -108,7 +108,7 @@ fn a_black_hole_behind_a_reporting_router_is_found() {
                     probe: Some(probe),
                     rtt: Some(rtt),
                     from,
-                    said,
+                    reply,
                     icmp,
                     mtu: 1_400,
                     ttl_reverse: None,

@@ -21,8 +21,8 @@ fn router(ttl: u8) -> IpAddr {
 }
 
 fn icmp(probe: Option<usize>, from: IpAddr, icmp: [u8; 2], rtt: Duration) -> (Duration, ProbeEvent) {
-    let said = crate::route::icmp::meaning(true, icmp[0], icmp[1]);
-    (rtt, ProbeEvent::Icmp { probe, rtt: probe.map(|_| rtt), from, said, icmp, mtu: 0, ttl_reverse: Some(60) })
+    let reply = crate::route::icmp::meaning(true, icmp[0], icmp[1]);
+    (rtt, ProbeEvent::Icmp { probe, rtt: probe.map(|_| rtt), from, reply, icmp, mtu: 0, ttl_reverse: Some(60) })
 }
 
 /// The answer of a network in which each hop is 10 ms farther than the last, and the target, a node, is hop `distance`.

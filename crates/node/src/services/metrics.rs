@@ -36,7 +36,7 @@ impl Services {
     }
 
     /// All metrics of this node; of the exports those that a principal may see, or all.
-    pub fn numbers(&self, access: Option<&Access>) -> Reading {
+    pub fn metrics(&self, access: Option<&Access>) -> Reading {
         self.update_totals();
         let mut all = self.meters.read();
         let spaces = self.access.export_spaces(access);

@@ -142,7 +142,7 @@ impl NodeFixture {
 
     pub fn push_on(&self, session: &mut Session, from: &str, to: &str) -> Report {
         let order = Self::order(Direction::Push, to);
-        TestTransfer::new(order, means()).push(session, self.near(Links::Inside), from)
+        TestTransfer::new(order, three_streams()).push(session, self.near(Links::Inside), from)
     }
 
     pub fn push(&self, node: SocketAddr, from: &str, to: &str, plain: bool) -> engine::Result<Report> {
@@ -156,8 +156,12 @@ impl NodeFixture {
         let mut session = self.connect(node, plain)?;
         let order = Self::order(Direction::Pull, from);
         let policy = self.policy(&order.options);
-        let report =
-            TestTransfer::new(order, means()).pull(&mut session, self.near(Links::Refuse), self.target(to), policy);
+        let report = TestTransfer::new(order, three_streams()).pull(
+            &mut session,
+            self.near(Links::Refuse),
+            self.target(to),
+            policy,
+        );
         session.close();
         Ok(report)
     }
@@ -256,6 +260,6 @@ impl NodeFixture {
 }
 
 /// Three streams: the number is not left to the pilot.
-fn means() -> SessionParts {
+fn three_streams() -> SessionParts {
     SessionParts { streams: 3, streams_max: 3, ..SessionParts::default() }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// The ended orders that are remembered, by holder.
 #[derive(Debug, Default)]
-pub(crate) struct Remembered {
+pub(crate) struct Retention {
     /// The entries of each holder.
     each: HashMap<String, Holder>,
     count: usize,
@@ -19,7 +19,7 @@ struct Holder {
     bytes: usize,
 }
 
-impl Remembered {
+impl Retention {
     /// The number of entries.
     #[cfg(test)]
     pub fn len(&self) -> usize {
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn the_holder_with_most_entries_loses_its_oldest() {
-        let mut kept = Remembered::default();
+        let mut kept = Retention::default();
         kept.add("quiet", 1, 10);
         (2..=6).for_each(|number| kept.add("loud", number, 10));
         kept.add("loud", 2, 12);

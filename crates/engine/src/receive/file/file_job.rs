@@ -1,4 +1,4 @@
-//! The interface of an incoming file to its job: the target's store, the policy, journals, space.
+//! What an incoming file needs of its job: the target's store, the policy, journals, space.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::receive::reorder::HeldBlocks;
 use crate::receive::{Policy, Receiving};
 
 /// The job of an incoming file, as the file sees it.
-pub(in crate::receive) trait Sinks {
+pub(in crate::receive) trait FileJob {
     /// The target's store.
     fn store(&self) -> &dyn Store;
 
@@ -25,7 +25,7 @@ pub(in crate::receive) trait Sinks {
     fn below_target(&self, path: &RelPath) -> Option<RelPath>;
 
     /// Called before an unfinished file without a journal is made in this directory.
-    fn opening(&self, directory: &RelPath);
+    fn before_unfinished_file(&self, directory: &RelPath);
 
     /// The job's journals, and the journal of a file with its rows; none where the file is not worth a journal, or another job keeps it.
     fn journal_of(&self, wanted: &Wanted) -> Option<(&Journals, Journal, Vec<Row>)>;
@@ -40,7 +40,7 @@ pub(in crate::receive) trait Sinks {
     fn busy_with(&self, why: String) -> impl Drop + '_;
 }
 
-impl Sinks for Receiving {
+impl FileJob for Receiving {
     fn store(&self) -> &dyn Store {
         &*self.store
     }
@@ -57,8 +57,8 @@ impl Sinks for Receiving {
         path.below(&self.target.path)
     }
 
-    fn opening(&self, directory: &RelPath) {
-        (self.opening)(directory);
+    fn before_unfinished_file(&self, directory: &RelPath) {
+        (self.before_unfinished_file)(directory);
     }
 
     fn journal_of(&self, wanted: &Wanted) -> Option<(&Journals, Journal, Vec<Row>)> {

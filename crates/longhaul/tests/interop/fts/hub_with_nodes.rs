@@ -35,13 +35,13 @@ pub fn environment(name: &str) -> PathBuf {
 
 impl<'a> HubWithNodes<'a> {
     /// Starts `count` nodes, and a hub with these options.
-    pub fn set(context: &'a CaseContext<'a>, count: usize, options: &[&str]) -> HubWithNodes<'a> {
-        HubWithNodes::of(context, (0..count).map(|_| Node::closed()).collect(), options)
+    pub fn start(context: &'a CaseContext<'a>, count: usize, options: &[&str]) -> HubWithNodes<'a> {
+        HubWithNodes::with_nodes(context, (0..count).map(|_| Node::closed()).collect(), options)
     }
 
-    /// A hub with these nodes, in which the catalogue may store files below `data/c`.
-    pub fn of(context: &'a CaseContext<'a>, nodes: Vec<Node>, options: &[&str]) -> HubWithNodes<'a> {
-        let settings = context.write("hub.toml", described(&nodes).as_bytes());
+    /// Starts a hub with these nodes, in which the catalogue may store files below `data/c`.
+    pub fn with_nodes(context: &'a CaseContext<'a>, nodes: Vec<Node>, options: &[&str]) -> HubWithNodes<'a> {
+        let settings = context.write("hub.toml", hub_config(&nodes).as_bytes());
         let log = File::create(context.path("hub.log")).unwrap();
         let pki = &context.world.pki;
         let mut command = Command::new(LONGHAUL);
@@ -62,10 +62,10 @@ impl<'a> HubWithNodes<'a> {
         let log = || fs::read_to_string(context.path("hub.log")).unwrap_or_default();
         let url = line.trim_end().strip_prefix("listening on ");
         let url = url.unwrap_or_else(|| panic!("the hub printed {line:?}; its log: {}", log())).to_owned();
-        let mut stage = HubWithNodes { context, nodes, child, url, admin: String::new(), user: String::new() };
-        stage.admin = stage.grant(&["--role", "admin", "--name", "root"]);
-        stage.user = stage.grant(&["--role", "user", "--name", "ann", "--community", "astro"]);
-        stage
+        let mut hub = HubWithNodes { context, nodes, child, url, admin: String::new(), user: String::new() };
+        hub.admin = hub.grant(&["--role", "admin", "--name", "root"]);
+        hub.user = hub.grant(&["--role", "user", "--name", "ann", "--community", "astro"]);
+        hub
     }
 
     fn grant(&self, options: &[&str]) -> String {
@@ -81,7 +81,7 @@ impl<'a> HubWithNodes<'a> {
         format!("{}/fts3", self.url)
     }
 
-    /// Writes a file below a node's `data`, and gives its URL.
+    /// Writes a file below a node's `data`; returns its URL.
     pub fn put(&self, node: usize, name: &str, bytes: &[u8]) -> String {
         let path = self.nodes[node].data(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -135,7 +135,7 @@ impl<'a> HubWithNodes<'a> {
         self.fts_as(&self.user, command, words)
     }
 
-    /// Submits, and gives the job's id.
+    /// Submits a job; returns its id.
     #[track_caller]
     pub fn submit(&self, words: &[&str]) -> String {
         let tokens = ["--json", "--src-access-token", "", "--dst-access-token", ""];
@@ -157,7 +157,7 @@ impl<'a> HubWithNodes<'a> {
         serde_json::from_str(&seen.out).unwrap_or_else(|error| panic!("{error}: {seen:#?}"))
     }
 
-    /// A job that has ended.
+    /// Waits until a job has ended; returns it.
     #[track_caller]
     pub fn ended(&self, id: &str) -> Value {
         until_some("the job has ended", LONG, || {
@@ -182,8 +182,8 @@ impl Drop for HubWithNodes<'_> {
     }
 }
 
-/// How the nodes are described to the hub: each by its own URLs, and by those that WebDAV has.
-fn described(nodes: &[Node]) -> String {
+/// The hub's configuration: an endpoint for each node, with its native URL and its WebDAV URL.
+fn hub_config(nodes: &[Node]) -> String {
     let endpoint = |(at, node): (usize, &Node)| {
         let key = node.grant(&["--export", "data", "--write"]);
         let (native, dav) = (node.at(""), format!("davs://{}/", node.address()));

@@ -8,6 +8,7 @@ use model::fault::Fault;
 use model::id::Uuid;
 use model::locator::NodePlace;
 use model::name::RelPath;
+use model::v1::probe::{Ask, Task, Test};
 use model::{Algorithm, Refusal};
 use store::{Stat, Store};
 use wire::frame::{Listed, Request};
@@ -15,7 +16,6 @@ use wire::frame::{Listed, Request};
 use crate::access::{RENAME_STAYS, ResolvedPath, storage};
 use crate::digests::{BUSY, Digests, NoDigest};
 use crate::services::Services;
-use crate::test_service;
 
 /// Sends an answer to the client; `false` says that the client has gone.
 type Emit<'a> = &'a mut dyn FnMut(AnswerPart) -> bool;
@@ -33,10 +33,36 @@ pub(crate) fn describe(request: &Request) -> String {
         Request::Rename(from, to) => format!("mv {from} {to}"),
         Request::Digest(at, _) => format!("digest {at}"),
         Request::KeyFor { job, place, .. } => format!("key for job {} to {place}", Uuid::from_bytes(*job)),
-        Request::Carry(errand) => format!("carry job {} to {}", Uuid::from_bytes(errand.order.job), errand.to),
+        Request::Carry(delegation) => {
+            format!("carry job {} to {}", Uuid::from_bytes(delegation.order.job), delegation.to)
+        }
         Request::Jobs(job) => job.map_or("jobs".into(), |job| format!("job {}", Uuid::from_bytes(job))),
-        Request::Probe(ask) => test_service::describe(ask),
+        Request::Probe(ask) => describe_test(ask),
         Request::Change(job, _) => format!("change job {}", Uuid::from_bytes(*job)),
+    }
+}
+
+/// A description of a test for the access log.
+fn describe_test(ask: &str) -> String {
+    match serde_json::from_str::<Ask>(ask).map(|ask| ask.test) {
+        Ok(Test::Tcp(order)) => format!("probe tcp {}, {} streams", order.direction.word(), order.streams),
+        Ok(Test::Flows(flows)) => format!("probe {}, {} flows", task_word(&flows.task), flows.flows),
+        Ok(Test::Disk(ask)) => format!("probe disk {}", ask.place),
+        Ok(Test::Limits) => "probe limits".into(),
+        Ok(Test::Audit(_)) => "audit of the settings".into(),
+        Ok(Test::Claim(claim)) => format!("probe claim, {} s", claim.seconds),
+        Err(_) => "probe of an unknown kind".into(),
+    }
+}
+
+fn task_word(task: &Task) -> &'static str {
+    match task {
+        Task::Reflect { .. } => "latency",
+        Task::Receive { .. } => "udp forward",
+        Task::Send { .. } => "udp reverse",
+        Task::Answer { .. } => "udp request",
+        Task::Echo { .. } => "path forward",
+        Task::Explore(_) => "path reverse",
     }
 }
 
@@ -46,11 +72,11 @@ pub(crate) fn describe(request: &Request) -> String {
 /// The principal lacks the right, or the request fails; the refusal says why.
 pub(crate) fn answer(
     services: &Services,
-    asker: &Requester<'_>,
+    requester: &Requester<'_>,
     request: &Request,
     emit: Emit<'_>,
 ) -> Result<(), Refusal> {
-    let access = asker.access;
+    let access = requester.access;
     match request {
         Request::List(NodePlace::Exports) | Request::Stat(NodePlace::Exports) => {
             let line =
@@ -59,45 +85,47 @@ pub(crate) fn answer(
             Ok(())
         }
         Request::Stat(place) => {
-            let ResolvedPath { store, path, .. } = services.access.allowed(access, Action::Read, place)?;
+            let ResolvedPath { store, path, .. } = services.access.resolve(access, Action::Read, place)?;
             let stat = store.stat(&path).map_err(storage)?;
             emit(AnswerPart::Lines(vec![listed(&*store, &path, RelPath::root(), &stat)]));
             Ok(())
         }
         Request::List(place) => {
-            let ResolvedPath { store, path, .. } = services.access.allowed(access, Action::Read, place)?;
+            let ResolvedPath { store, path, .. } = services.access.resolve(access, Action::Read, place)?;
             list(&*store, &path, emit)
         }
         Request::Mkdir(place) => {
-            let ResolvedPath { store, path, .. } = services.access.allowed(access, Action::Create, place)?;
+            let ResolvedPath { store, path, .. } = services.access.resolve(access, Action::Create, place)?;
             store::make_dirs(&*store, &path).map_err(storage)
         }
-        Request::Remove(place, below) => remove(services, asker, place, *below),
+        Request::Remove(place, below) => remove(services, requester, place, *below),
         Request::Rename(from, to) => {
-            let source = services.access.allowed(access, Action::Modify, from)?;
-            let target = services.access.allowed(access, Action::Modify, to)?;
+            let source = services.access.resolve(access, Action::Modify, from)?;
+            let target = services.access.resolve(access, Action::Modify, to)?;
             check_not_root(&source.path, "renamed")?;
-            if !source.shares_ground(&target) {
+            if !source.shares_root(&target) {
                 return Err(Refusal::new(Fault::Config, RENAME_STAYS));
             }
             // Into an existing directory, as mv does.
-            let (from, to) = (&source.path, target.path);
+            let from = &source.path;
+            let to = target.path;
             let into = target.store.is_dir(&to) && to != *from;
             let to = from.name().filter(|_| into).map_or_else(|| to.clone(), |name| to.join(&name));
             // An existing file is replaced, as mv does.
             source.store.rename(from, &to, true).map_err(storage)
         }
         Request::Digest(place, algorithms) => {
-            let ResolvedPath { store, path, .. } = services.access.allowed(access, Action::Read, place)?;
+            let ResolvedPath { store, path, .. } = services.access.resolve(access, Action::Read, place)?;
             let stat = store.stat(&path).map_err(storage)?;
-            let work = DigestWork { digests: &services.digests, store: &*store, algorithms, is_gone: asker.is_gone };
+            let work =
+                DigestWork { digests: &services.digests, store: &*store, algorithms, is_gone: requester.is_gone };
             work.tree(&path, &RelPath::root(), &stat, emit).map(drop)
         }
         Request::KeyFor { job, place, delete } => {
             emit(AnswerPart::Text(services.access.transfer_key(access, job, place, *delete)?.expose_text()));
             Ok(())
         }
-        Request::Carry(errand) => services.transfers.accept_native(access, errand),
+        Request::Carry(delegation) => services.transfers.accept_native(access, delegation),
         Request::Jobs(job) => {
             for job in services.jobs.list(job.as_ref(), Some(access.holder())) {
                 let text = job_message(job).map_err(|e| Refusal::new(Fault::Bug, e.to_string()))?;
@@ -113,11 +141,11 @@ pub(crate) fn answer(
 }
 
 /// Removes an entry, with the entries below it if `below` is set.
-fn remove(services: &Services, asker: &Requester<'_>, place: &NodePlace, below: bool) -> Result<(), Refusal> {
-    let ResolvedPath { store, path, .. } = services.access.allowed(asker.access, Action::Modify, place)?;
+fn remove(services: &Services, requester: &Requester<'_>, place: &NodePlace, below: bool) -> Result<(), Refusal> {
+    let ResolvedPath { store, path, .. } = services.access.resolve(requester.access, Action::Modify, place)?;
     check_not_root(&path, "removed")?;
     let removed = if below {
-        store::remove_all_while(&*store, &path, &|| !(asker.is_gone)()).map(drop)
+        store::remove_all_while(&*store, &path, &|| !(requester.is_gone)()).map(drop)
     } else {
         store.remove(&path)
     };

@@ -75,7 +75,7 @@ impl RemoteNode {
             }
         });
         if let Some((bytes, _)) = received_max.as_ref().filter(|(bytes, _)| received_bytes > *bytes) {
-            let what = format!("it says more than {bytes} bytes in one test; longer intervals make fewer");
+            let what = format!("it sends more than {bytes} bytes in one test; choose longer intervals");
             return Err(probe::Error::Protocol { peer: self.name.clone(), protocol: "the test", what });
         }
         result.map_err(test_error)?;
@@ -165,8 +165,8 @@ impl task::Peer for RemoteNode {
         self.address
     }
 
-    fn ask(&mut self, flows: &Flows, hear: &mut dyn FnMut(FlowLine)) -> probe::Result<()> {
-        self.run_test(0, Test::Flows(flows.clone()), hear)
+    fn ask(&mut self, flows: &Flows, on_line: &mut dyn FnMut(FlowLine)) -> probe::Result<()> {
+        self.run_test(0, Test::Flows(flows.clone()), on_line)
     }
 
     fn saw(&mut self, hosts: Hosts) {
@@ -209,8 +209,8 @@ impl Peer for RemoteNode {
         Ok(streams)
     }
 
-    fn ask(&mut self, order: &Order, hear: &mut dyn FnMut(TcpSampleLine)) -> probe::Result<()> {
-        self.run_test(self.first_stream, Test::Tcp(order.clone()), hear)
+    fn ask(&mut self, order: &Order, on_line: &mut dyn FnMut(TcpSampleLine)) -> probe::Result<()> {
+        self.run_test(self.first_stream, Test::Tcp(order.clone()), on_line)
     }
 
     fn name(&self) -> &str {

@@ -13,7 +13,7 @@ use wire::frame::Direction;
 use super::Services;
 use crate::audit::Decision;
 use crate::meters::RefusalReason;
-use crate::questions;
+use crate::native_requests;
 
 /// The outcome of a refusal in the audit log: "denied" for a lack of rights, else "failed".
 fn outcome(fault: Fault) -> &'static str {
@@ -48,7 +48,7 @@ impl Services {
                 if refusal.is_some_and(|refusal| refusal.fault == Fault::Auth) {
                     self.meters.refused(RefusalReason::Policy);
                 }
-                let what = questions::describe(request);
+                let what = native_requests::describe(request);
                 let error = refusal.map(|r| r.reason.as_str());
                 let outcome_text = refusal.map_or("done", |_| "refused");
                 tracing::info!(target: "access", %peer, who, event = "ask", what, outcome = outcome_text, error);
@@ -101,10 +101,10 @@ impl Services {
 /// A decision of the native protocol with the outcome "allowed", for the caller to change. `principal` is the principal's name, and
 /// whether it is anonymous.
 fn decision<'a>(peer: SocketAddr, principal: (&'a str, bool), action: &'a str, target: &'a str) -> Decision<'a> {
-    let (who, is_nobody) = principal;
+    let (who, is_anonymous) = principal;
     Decision {
         time: web::date::rfc3339_us(crate::clock::now()),
-        is_nobody,
+        is_anonymous,
         peer,
         who,
         by: "native",
