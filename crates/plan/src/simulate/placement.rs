@@ -48,7 +48,8 @@ impl Placement {
             let others: Vec<usize> = work.to.iter().copied().filter(|target| target != source).collect();
             let mut previous = None;
             for (target, groups_of_target) in others.iter().zip(parts(scenario, work, &others, groups)) {
-                let files = (count as f64 * groups_of_target as f64 / groups as f64 / work.from.len() as f64).round() as u64;
+                let files =
+                    (count as f64 * groups_of_target as f64 / groups as f64 / work.from.len() as f64).round() as u64;
                 if files == 0 || feeder(work, *target).is_some() {
                     continue;
                 }
