@@ -36,4 +36,6 @@ pub mod simgrid;
 mod simulate;
 pub mod storage;
 
-pub use simulate::{Moment, Outcome, PathTerms, Progress, Resource, ResourceOutcome, WorkOutcome, simulate};
+pub use simulate::{
+    Moment, Outcome, PathTerms, Progress, Resource, ResourceOutcome, WorkOutcome, equilibrium_loss, simulate,
+};

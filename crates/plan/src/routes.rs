@@ -263,7 +263,8 @@ mod tests {
     #[test]
     fn a_route_over_given_sites_visits_them_in_order() {
         let network = network("");
-        assert_eq!(over(&network, 0, &[2, 1], 3, &Avoid::default()).unwrap().show(&network), "a → c → b → d");
+        // Each leg is the shortest one: to c it leads over b.
+        assert_eq!(over(&network, 0, &[2, 1], 3, &Avoid::default()).unwrap().show(&network), "a → b → c → b → d");
     }
 
     #[test]

@@ -27,7 +27,7 @@ use self::resources::Resources;
 use crate::network::Network;
 use crate::routes::{self, Avoid, Route};
 
-pub use law::PathTerms;
+pub use law::{PathTerms, equilibrium_loss};
 pub use outcome::{Moment, Outcome, ResourceOutcome, WorkOutcome};
 pub use resources::Resource;
 

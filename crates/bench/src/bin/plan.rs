@@ -85,7 +85,7 @@ fn scale(seconds: f64) -> Result<ScaleResult> {
     let is_met = wall_s < wall_max_s && memory_mb < MEMORY_MAX_MB;
     let met = |is_met: bool| if is_met { "met" } else { "not met" };
     let text = format!(
-        "## The high-luminosity LHC at full scale\n\n{} + {} + {} sites and CERN, {} queues' work in {} tables, {seconds:.0} s of the day, lognormal sizes, \
+        "## The high-luminosity LHC at full scale\n\n{} + {} + {} sites and CERN, {} kinds of work, {seconds:.0} s of the day, lognormal sizes, \
          1 % of the attempts fail and are repeated. The scheduler is the hub's, every 10 s.\n\n\
          | | | target |\n|---|---|---|\n\
          | files | {files}, of which {done} arrived | |\n| attempts that failed | {failed} | |\n\
@@ -96,7 +96,6 @@ fn scale(seconds: f64) -> Result<ScaleResult> {
         hl_lhc::TIER_1,
         hl_lhc::TIER_2,
         hl_lhc::TIER_3,
-        "thousands of",
         scenario.work.len(),
         bytes * 8.0 / outcome.simulated_s / 1e12,
         outcome.events,

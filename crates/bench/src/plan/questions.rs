@@ -2,7 +2,10 @@
 //!
 //! Does not know: how the answers are shown.
 
-use plan::{Outcome, simulate};
+use plan::cache::{self, Requests};
+use plan::lightpaths::{Cut, OpticalSettings, PathRequest, serve};
+use plan::network::Network;
+use plan::{Outcome, PathTerms, equilibrium_loss, simulate};
 use scenario::Scenario;
 
 /// One version of a question, with its answer.
@@ -69,7 +72,7 @@ const TELESCOPES: &str = r#"
 
 /// All questions.
 pub fn all() -> Vec<Question> {
-    vec![push_order(), replicas(), selfish(), marks(), relays()]
+    vec![push_order(), replicas(), relays(), selfish(), marks(), caches(), restoration(), paths_on_demand()]
 }
 
 fn run(text: &str) -> Outcome {
@@ -87,9 +90,11 @@ fn last_h(outcome: &Outcome) -> f64 {
     outcome.work.iter().map(|work| work.last_s).fold(0.0, f64::max) / 3600.0
 }
 
-fn push(order: &str, copies: u32) -> Outcome {
+/// Both telescopes send to all five centres: a part of the day's 2 PB to each for every replica.
+fn push(order: &str, replicas: u32) -> Outcome {
+    let bytes = 400 * replicas;
     run(&format!(
-        "{TELESCOPES}[work.push]\nfrom = [\"low\", \"mid\"]\nto = \"centre\"\nbytes = \"2PB\"\nfile = \"10GB\"\norder = \"{order}\"\ncopies = {copies}\n"
+        "{TELESCOPES}[work.push]\nfrom = [\"low\", \"mid\"]\nto = \"centre\"\nbytes = \"{bytes}TB\"\nfile = \"10GB\"\norder = \"{order}\"\ncopies = 5\n"
     ))
 }
 
@@ -127,25 +132,28 @@ fn replicas() -> Question {
     }
 }
 
-/// Ten sites share one link; one of them opens more streams than the others.
+/// Ten sites share one link of 100 Gbit/s over 60 ms; one of them opens more streams than the others.
 fn selfish() -> Question {
     let version = |name, scheduler: &str, streams: u32| {
         let mut text =
             "[site.source]\n[site.exchange]\n[path.source-exchange]\nrtt = \"50ms\"\nrate = \"100Gbit/s\"\n".to_owned();
         for site in 0..10 {
-            text += &format!("[site.t{site}]\n[path.exchange-t{site}]\nrtt = \"10ms\"\nrate = \"100Gbit/s\"\n");
-        }
-        for site in 0..10 {
-            let streams = if site == 0 { streams } else { 4 };
+            let streams = if site == 0 { streams } else { OTHERS_STREAMS };
             text += &format!(
-                "[work.w{site}]\nfrom = \"source\"\nto = \"t{site}\"\nbytes = \"10TB\"\nfile = \"10GB\"\nstreams = {streams}\nactivity = \"a{site}\"\n"
+                "[site.t{site}]\n[path.exchange-t{site}]\nrtt = \"10ms\"\nrate = \"100Gbit/s\"\n\
+                 [work.w{site}]\nfrom = \"source\"\nto = \"t{site}\"\nbytes = \"100TB\"\nfile = \"1GB\"\nstreams = {streams}\nactivity = \"a{site}\"\n"
             );
         }
-        text += &format!("[simulate]\nscheduler = \"{scheduler}\"\ncongestion = \"cubic\"\nstep = \"0s\"\n");
+        text +=
+            &format!("[simulate]\nduration = \"{SELFISH_S}s\"\nscheduler = \"{scheduler}\"\ncongestion = \"cubic\"\n");
         let outcome = run(&text);
-        let others = outcome.work[1..].iter().map(|work| work.last_s).fold(0.0, f64::max);
-        let answer =
-            format!("it is done after {:.0} s, the last of the others after {others:.0} s", outcome.work[0].last_s);
+        let rate = |site: usize| outcome.work[site].bytes * 8.0 / SELFISH_S / 1e9;
+        let others = (1..10).map(rate).sum::<f64>() / 9.0;
+        let mut answer = format!("it gets {:.1} Gbit/s, each of the others {others:.1}", rate(0));
+        if scheduler == "none" {
+            let loss = equilibrium_loss(&[(SELFISH_TERMS, streams), (SELFISH_TERMS, 9 * OTHERS_STREAMS)], 12.5e9);
+            answer += &format!("; all of them lose {:.5} % of their packets", loss * 100.0);
+        }
         Version { name, answer }
     };
     Question {
@@ -157,6 +165,18 @@ fn selfish() -> Question {
         ],
     }
 }
+
+const OTHERS_STREAMS: u32 = 4;
+/// Simulated seconds.
+const SELFISH_S: f64 = 600.0;
+const SELFISH_TERMS: PathTerms = PathTerms {
+    rtt_s: 0.06,
+    loss: 0.0,
+    mss_bytes: 8928.0,
+    window_bytes: 512e6,
+    congestion: scenario::Congestion::Cubic,
+    streams: None,
+};
 
 fn marks() -> Question {
     let version = |name, mark: &str| {
@@ -187,6 +207,80 @@ fn relays() -> Question {
         versions: vec![
             version("the telescope sends three", ""),
             version("Europe passes them on", "relays = { europe = [\"canada\", \"india\"] }\n"),
+        ],
+    }
+}
+
+/// A cache of named data beside a site that reads 2 GB objects by Zipf's law.
+fn caches() -> Question {
+    let requests = Requests { objects: 100_000, object_bytes: 2e9, exponent: 0.8, count: 400_000, seed: 7 };
+    let version = |name, part: f64| {
+        let bytes = part * requests.objects as f64 * requests.object_bytes;
+        let outcome = cache::simulate(&requests, bytes);
+        let answer = format!(
+            "{:.0} % of the requests are answered (computed: {:.0} %); {:.0} of {:.0} TB cross the link",
+            outcome.hit_ratio * 100.0,
+            cache::hit_ratio(&requests, bytes) * 100.0,
+            outcome.link_bytes / 1e12,
+            outcome.asked_bytes / 1e12
+        );
+        Version { name, answer }
+    };
+    Question {
+        text: "What does a cache of named data spare a link? (200 TB of objects, popularity by Zipf's law with 0.8)",
+        versions: vec![version("no cache", 0.0), version("2 TB", 0.01), version("20 TB", 0.1), version("100 TB", 0.5)],
+    }
+}
+
+/// 10 TB move while the only short link is cut after 200 s.
+fn restoration() -> Question {
+    let version = |name, restored: &str| {
+        let text = format!(
+            "[site.a]\n[site.b]\n[site.c]\n[path.a-b]\nrtt = \"20ms\"\nrate = \"100Gbit/s\"\n[path.a-c]\nrtt = \"60ms\"\nrate = \"100Gbit/s\"\n\
+             [path.c-b]\nrtt = \"60ms\"\nrate = \"100Gbit/s\"\n[work.w]\nfrom = \"a\"\nto = \"b\"\nbytes = \"10TB\"\nfile = \"10GB\"\n\
+             [[event]]\nat = \"200s\"\npath = \"a-b\"\nset = {{ down = true }}\n[simulate]\nstep = \"0s\"\nreroute = \"{restored}\"\n"
+        );
+        Version { name, answer: format!("10 TB take {:.0} s", run(&text).work[0].last_s) }
+    };
+    Question {
+        text: "What does a cut cost a transfer?",
+        versions: vec![
+            version("protected, 50 ms", "50ms"),
+            version("restored by the optical layer, 5 s", "5s"),
+            version("rerouted by hand, 10 min", "10m"),
+        ],
+    }
+}
+
+/// Agents ask for paths of one wavelength before transfers of 12.5 TB.
+fn paths_on_demand() -> Question {
+    let text = "[site.a]\n[site.b]\n[site.c]\n[path.a-b]\nrtt = \"20ms\"\n[path.a-c]\nrtt = \"60ms\"\n[path.c-b]\nrtt = \"60ms\"\n";
+    let network = match Scenario::read(text) {
+        Ok(scenario) => Network::new(&scenario, None),
+        Err(problem) => panic!("a scenario of this file makes no sense: {problem}"),
+    };
+    let requests: Vec<PathRequest> =
+        (0..6).map(|number| PathRequest { at_s: f64::from(number) * 300.0, from: 0, to: 1, bytes: 12.5e12 }).collect();
+    let version = |name, wavelengths: usize, cuts: &[Cut]| {
+        let settings = OpticalSettings { wavelengths, setup_s: 60.0, restoration_s: 5.0, wavelength_bit_s: 100e9 };
+        let outcomes = serve(&network, &settings, &requests, cuts);
+        let ended = outcomes.iter().filter_map(|outcome| outcome.ended_s).fold(0.0, f64::max);
+        let waited: f64 = outcomes
+            .iter()
+            .zip(&requests)
+            .filter_map(|(outcome, request)| Some(outcome.began_s? - request.at_s))
+            .fold(0.0, f64::max);
+        Version {
+            name,
+            answer: format!("light after {waited:.0} s at the latest, the last transfer ends after {ended:.0} s"),
+        }
+    };
+    Question {
+        text: "Six transfers of 12.5 TB, one every 5 min, over optical paths on demand",
+        versions: vec![
+            version("one wavelength", 1, &[]),
+            version("two wavelengths", 2, &[]),
+            version("two wavelengths, the short link cut after 800 s", 2, &[Cut { at_s: 800.0, path: 0 }]),
         ],
     }
 }

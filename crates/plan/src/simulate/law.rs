@@ -126,6 +126,27 @@ impl PathTerms {
     }
 }
 
+/// The loss of a full link at which the laws of its flows give its capacity in sum: what streams that only congestion control holds back do to each other.
+/// Flows are given with their numbers of streams. 0 if they do not fill the link, or if one of them is BBR's, which keeps its rate whatever is lost.
+pub fn equilibrium_loss(flows: &[(PathTerms, u32)], capacity_bytes_s: f64) -> f64 {
+    let sum = |loss: f64| -> f64 {
+        flows
+            .iter()
+            .map(|(terms, streams)| f64::from(*streams) * PathTerms { loss, ..terms.clone() }.stream_bytes_s())
+            .sum()
+    };
+    let (mut low, mut high) = (1e-12_f64, 0.5_f64);
+    let ignores_loss = |flow: &(PathTerms, u32)| flow.0.congestion == Congestion::Bbr;
+    if flows.iter().any(ignores_loss) || sum(low) <= capacity_bytes_s {
+        return 0.0;
+    }
+    for _ in 0..200 {
+        let middle = (low * high).sqrt();
+        if sum(middle) > capacity_bytes_s { low = middle } else { high = middle }
+    }
+    high
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,6 +171,16 @@ mod tests {
     fn a_transfer_starts_with_the_streams_of_the_pilot() {
         assert_eq!(terms(Congestion::Bbr, 0.0, None).streams_at(1e6), 16, "one for each 20 ms, 16 at most");
         assert_eq!(terms(Congestion::Bbr, 0.0, Some(4)).streams_at(1e9), 4);
+    }
+
+    #[test]
+    fn more_streams_make_more_loss() {
+        let flow = |streams| (PathTerms { rtt_s: 0.06, ..terms(Congestion::Reno, 0.0, None) }, streams);
+        let few = equilibrium_loss(&[flow(40)], 12.5e9);
+        let many = equilibrium_loss(&[flow(100)], 12.5e9);
+        // Reno's law: the rate falls with the root of the loss.
+        assert!((many / few - (100.0f64 / 40.0).powi(2)).abs() < 1e-3, "{few} {many}");
+        assert_eq!(equilibrium_loss(&[(terms(Congestion::Bbr, 0.0, None), 9)], 1e9), 0.0);
     }
 
     #[test]

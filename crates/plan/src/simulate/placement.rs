@@ -43,13 +43,14 @@ impl Placement {
         let work = &scenario.work[number];
         let count = (work.bytes.0 / work.file.0.max(1)).max(1);
         let groups = count.min(GROUPS_MAX);
-        let parts = parts(scenario, work, groups);
         let first = self.queues.len();
         for source in &work.from {
+            let others: Vec<usize> = work.to.iter().copied().filter(|target| target != source).collect();
             let mut previous = None;
-            for (target, groups_of_target) in work.to.iter().zip(&parts) {
-                let files = count * groups_of_target / groups / work.from.len() as u64;
-                if target == source || files == 0 || feeder(work, *target).is_some() {
+            for (target, groups_of_target) in others.iter().zip(parts(scenario, work, &others, groups)) {
+                let files =
+                    (count as f64 * groups_of_target as f64 / groups as f64 / work.from.len() as f64).round() as u64;
+                if files == 0 || feeder(work, *target).is_some() {
                     continue;
                 }
                 let seed = scenario.seed ^ (self.queues.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -97,10 +98,10 @@ fn files_of(work: &Work, count: u64) -> Files {
     })
 }
 
-/// How many of the groups each target gets.
-fn parts(scenario: &Scenario, work: &Work, groups: u64) -> Vec<u64> {
-    if work.copies as usize == work.to.len() {
-        return vec![groups; work.to.len()];
+/// How many of the groups each of these targets gets from one source.
+fn parts(scenario: &Scenario, work: &Work, targets: &[usize], groups: u64) -> Vec<u64> {
+    if work.copies as usize >= targets.len() {
+        return vec![groups; targets.len()];
     }
     let candidate = |site: &usize| {
         let described = &scenario.sites[*site];
@@ -114,9 +115,9 @@ fn parts(scenario: &Scenario, work: &Work, groups: u64) -> Vec<u64> {
             promised_bytes: 0,
         }
     };
-    let candidates: Vec<Candidate> = work.to.iter().map(candidate).collect();
+    let candidates: Vec<Candidate> = targets.iter().map(candidate).collect();
     let bytes = work.bytes.0 / groups;
-    let mut parts = vec![0; work.to.len()];
+    let mut parts = vec![0; targets.len()];
     for group in 0..groups {
         let choice = Choice { copies: work.copies as usize, bytes, group: scenario.seed.wrapping_add(group) };
         // Without bounds of space every candidate has room, and the reader refuses more copies than targets.

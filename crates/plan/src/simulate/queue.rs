@@ -17,6 +17,8 @@ use super::law::PathTerms;
 const FILES_PER_TRANSFER: u32 = 1000;
 /// What counts as nothing of a file, a fraction: the rounding of sums.
 const NOTHING: f64 = 1e-9;
+/// What counts as no time, seconds: a second of a year is known to 4e-9, and a step that is shorter than that would never end.
+const NO_TIME_S: f64 = 1e-6;
 
 /// A queue.
 #[derive(Clone, Debug)]
@@ -256,11 +258,12 @@ impl Queue {
 
     /// Ends the files of which nothing is left; their transfers go on with the next files, or end.
     fn complete(&mut self, now_s: f64, record: &mut impl FnMut(Done)) {
+        let no_bytes = self.transfer_rate(now_s) * NO_TIME_S;
         let mut at = 0;
         while at < self.transfers.len() {
             let transfer = self.transfers[at];
             let moving = transfer.moving;
-            if transfer.starts_s > now_s || moving.left_bytes > NOTHING * moving.file.bytes {
+            if transfer.starts_s > now_s || moving.left_bytes > NOTHING * moving.file.bytes + no_bytes {
                 at += 1;
                 continue;
             }
@@ -340,6 +343,15 @@ mod tests {
         }
         assert_eq!(whole.len(), pieces.len());
         assert!(whole.iter().zip(&pieces).all(|(a, b)| (a - b).abs() < 1e-6), "{whole:?} {pieces:?}");
+    }
+
+    #[test]
+    fn a_file_that_takes_less_than_the_clock_shows_is_complete_after_a_year() {
+        let mut queue = queue(3, 0.0, 0.0);
+        let Files::Even(files) = &mut queue.files else { panic!() };
+        (files.first_s, files.mean_bytes) = (31_536_000.0, 1.0);
+        queue.rate_bytes_s = 1e12;
+        assert_eq!(run(&mut queue, 31_536_001.0).len(), 3);
     }
 
     #[test]
