@@ -49,7 +49,7 @@ fn main() -> Result<()> {
         keep: None,
     };
     let outcome = transfer.run(&mut || connect(&at, key.as_slice()), &mut |event| {
-        if let TransferEvent::Again(error, pause) = event {
+        if let TransferEvent::Retry(error, pause) = event {
             println!("{error}; next attempt in {pause:?}");
         }
     })?;

@@ -1,6 +1,6 @@
 //! The control of a running job: changes its settings while it runs, and shows its status.
 //!
-//! Each end of a job has one. A change at one end is sent to the other ([`wire::Frame::LiveSettings`]), so that both show the same
+//! Each end of a job has one. A change at one end is sent to the other ([`wire::Frame::Steer`]), so that both show the same
 //! settings. The sending end enforces the limit; the client opens and closes streams.
 
 use std::collections::VecDeque;

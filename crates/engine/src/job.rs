@@ -303,7 +303,7 @@ fn send_pending(link: &mut Link, pool: &StreamPool, sampler: &mut Sampler) -> Re
         if matches!(frame, Frame::Finished(_)) {
             let waited = pool.side.waited();
             if waited != TargetWaits::default() {
-                link.send(&Frame::TargetWaits(waited))?;
+                link.send(&Frame::Waited(waited))?;
             }
             // The other end receives nothing after `Finished`.
             link.send(&Frame::Account(Box::new(sampler.account(&pool.samples()))))?;
@@ -374,11 +374,11 @@ fn run(
         link.exchange(TICK.saturating_sub(last_tick.elapsed()))?;
         while let Some(frame) = link.next_frame()? {
             match frame {
-                Frame::LiveSettings(to) => control.adopt_settings(to),
+                Frame::Steer(to) => control.adopt_settings(to),
                 Frame::Account(of) => movers.take_peer_account(of, sampler),
                 Frame::Spread(over) => sampler.spread = over,
                 Frame::Counts(of) => job_facts.peer_counts = of,
-                Frame::TargetWaits(of) => job_facts.waited = of,
+                Frame::Waited(of) => job_facts.waited = of,
                 Frame::Busy(why) => steering.peer_busy = Some((why, Instant::now())),
                 frame => {
                     let handled = side.handle(frame);

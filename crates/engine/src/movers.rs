@@ -314,7 +314,7 @@ impl Movers {
 
     /// Sends the job's new settings to all movers.
     pub(crate) fn steer(&self, to: &LiveSettings) {
-        self.send_to_all(&Frame::LiveSettings(*to));
+        self.send_to_all(&Frame::Steer(*to));
     }
 
     /// Passes the client's account to all movers.

@@ -94,9 +94,9 @@ pub struct Outcome {
 /// An event of a running transfer, for its caller.
 pub enum TransferEvent<'a> {
     /// An event of the running attempt.
-    JobEvent(JobEvent<'a>),
+    Job(JobEvent<'a>),
     /// The path broke; the next attempt comes after this pause.
-    Again(&'a Error, Duration),
+    Retry(&'a Error, Duration),
 }
 
 impl Transfer<'_> {
@@ -126,7 +126,7 @@ impl Transfer<'_> {
                     if let JobEvent::Progress(progress, _) = &news {
                         patience.saw(progress);
                     }
-                    note(TransferEvent::JobEvent(news));
+                    note(TransferEvent::Job(news));
                 };
                 self.attempt(session, self.begun || total.is_some(), &mut watch).map_err(E::from)
             });
@@ -143,7 +143,7 @@ impl Transfer<'_> {
             merged.away = away + broken_since.map_or(Duration::ZERO, |since| since.elapsed()) + merged.report.silent;
             let again = merged.report.error.as_ref().filter(|e| e.fault() == Fault::Path && !self.once);
             if let (Some(error), Some(pause)) = (again, patience.pause().filter(|_| again.is_some())) {
-                note(TransferEvent::Again(error, pause));
+                note(TransferEvent::Retry(error, pause));
                 broken_since.get_or_insert_with(Instant::now);
                 self.control.wait_for(&format!("the path: {error}"));
                 if Patience::wait(pause, self.control.cancel_flag()) {

@@ -341,7 +341,7 @@ pub enum Frame {
     /// Sender: claimed ranges (file, offset, length) that equal the source's.
     Held(Vec<(u64, u64, u64)>),
     /// Either end: the job's limit, streams and pause from now on.
-    LiveSettings(LiveSettings),
+    Steer(LiveSettings),
     /// Either end: why nothing moves for a while, as text for people. The job is not stalled.
     Busy(String),
     /// Receiver, in a dry run: the steps that would be done.
@@ -384,7 +384,7 @@ pub enum Frame {
     /// Receiver: entries that the source lacks are about to be removed.
     Removing(Removal),
     /// Receiver, before it has finished: how long it waited for its target. Sent only where it had to wait.
-    TargetWaits(TargetWaits),
+    Waited(TargetWaits),
     /// Sender, before it offers them: files that have changed since they were last copied to this target; they are compared by content.
     Doubted(Vec<u64>),
 }
@@ -409,7 +409,7 @@ impl Frame {
                 | Frame::Same(_)
                 | Frame::Inline(_)
                 | Frame::Held(_)
-                | Frame::LiveSettings(_)
+                | Frame::Steer(_)
                 | Frame::Busy(_)
                 | Frame::Account(_)
                 | Frame::Spread(_)

@@ -44,7 +44,7 @@ impl<'a> Steering<'a> {
         }
         if version != self.sent_version {
             self.sent_version = version;
-            link.send(&Frame::LiveSettings(steer))?;
+            link.send(&Frame::Steer(steer))?;
         }
         Ok(())
     }

@@ -230,7 +230,7 @@ fn handle(shared: &Arc<Shared>, at: usize, link: &mut Link, frame: Frame) -> Res
             mover.lease = Instant::now();
             return Ok(true);
         }
-        Frame::Busy(_) | Frame::LiveSettings(_) => {}
+        Frame::Busy(_) | Frame::Steer(_) => {}
         _ => return Err(unexpected(link)),
     }
     Ok(false)

@@ -269,18 +269,18 @@ impl CopyJob<'_> {
         };
         let mut display = Display::new(self.printer, self.is_test());
         let result = transfer.run(&mut || peer.connect(self.settings, self.cp.is_plain()), &mut |event| match event {
-            TransferEvent::JobEvent(JobEvent::Progress(progress, file)) => {
+            TransferEvent::Job(JobEvent::Progress(progress, file)) => {
                 display.print_above(|| self.print_mirror_notes());
                 display.set_file(file);
                 display.update(progress, &control.waiting_for(), control.eta());
             }
-            TransferEvent::JobEvent(JobEvent::File(file)) => display.print_above(|| self.show_file(&file)),
-            TransferEvent::JobEvent(JobEvent::Plan(plan)) => display.print_above(|| self.show_step(plan)),
-            TransferEvent::JobEvent(JobEvent::Removing(Removal { extras, there })) => display.print_above(|| {
+            TransferEvent::Job(JobEvent::File(file)) => display.print_above(|| self.show_file(&file)),
+            TransferEvent::Job(JobEvent::Plan(plan)) => display.print_above(|| self.show_step(plan)),
+            TransferEvent::Job(JobEvent::Removing(Removal { extras, there })) => display.print_above(|| {
                 let extras = receipt::count(extras, "entry");
                 Printer::note(&format!("--delete: removing {extras} of {there} at the target that the source lacks"));
             }),
-            TransferEvent::Again(error, pause) => display.print_above(|| {
+            TransferEvent::Retry(error, pause) => display.print_above(|| {
                 let error = peer.without_loopback_address(&error.to_string());
                 Printer::note(&format!("{error}; trying again in {:.0} s", pause.as_secs_f64()));
             }),

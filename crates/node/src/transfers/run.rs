@@ -117,9 +117,9 @@ impl TransferRun<'_> {
             self.control.report_files();
         }
         let mut note = |note: TransferEvent<'_>| match (note, &self.plan.files) {
-            (TransferEvent::JobEvent(JobEvent::File(settled)), Some(files)) => self.outcomes.add(files, &settled),
-            (TransferEvent::JobEvent(_), _) => {}
-            (TransferEvent::Again(error, pause), _) => {
+            (TransferEvent::Job(JobEvent::File(settled)), Some(files)) => self.outcomes.add(files, &settled),
+            (TransferEvent::Job(_), _) => {}
+            (TransferEvent::Retry(error, pause), _) => {
                 let error = self.without_secrets(&error.to_string());
                 tracing::info!(job = %transfer.id, error, pause_s = pause.as_secs(), "the path broke; trying again");
             }

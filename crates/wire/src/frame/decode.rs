@@ -123,7 +123,7 @@ pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
         20 => Frame::Finished(totals(r)?),
         21 => Frame::Facts(list(r, STREAMS_MAX as usize + 1, "streams", facts)?),
         22 => Frame::Held(list(r, RANGES_MAX, "ranges", range)?),
-        23 => Frame::LiveSettings(live_settings(r)?),
+        23 => Frame::Steer(live_settings(r)?),
         24 => Frame::Busy(r.plain_line("a reason")?),
         25 => Frame::Plans(list(r, ITEMS_MAX, "steps", plan)?),
         26 => {
@@ -147,7 +147,7 @@ pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
         41 => Frame::Doubted(list(r, RANGES_MAX, "files", |r| r.number("a file"))?),
         40 => {
             let mut span = || Ok(Duration::from_micros(r.number_max(MICROS_MAX, "a time")?));
-            Frame::TargetWaits(TargetWaits { space: span()?, writer: span()? })
+            Frame::Waited(TargetWaits { space: span()?, writer: span()? })
         }
         39 => Frame::Removing(Removal { extras: r.number("extras")?, there: r.number("entries")? }),
         38 => Frame::Missed(list(r, MISSES_NAMED_MAX, "failures", |r| Ok((r.path("a path")?, refusal(r)?)))?),

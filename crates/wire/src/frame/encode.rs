@@ -43,7 +43,7 @@ pub fn encode(frame: &Frame, out: &mut Vec<u8>) {
             | Frame::Counts(_)
             | Frame::Missed(_)
             | Frame::Removing(_)
-            | Frame::TargetWaits(_)
+            | Frame::Waited(_)
             | Frame::Doubted(_)
             | Frame::Lineage(_)
     )));
@@ -78,7 +78,7 @@ pub(super) fn tag(frame: &Frame) -> u8 {
         Frame::Finished(_) => 20,
         Frame::Facts(_) => 21,
         Frame::Held(_) => 22,
-        Frame::LiveSettings(_) => 23,
+        Frame::Steer(_) => 23,
         Frame::Busy(_) => 24,
         Frame::Plans(_) => 25,
         Frame::Files(..) => 26,
@@ -95,7 +95,7 @@ pub(super) fn tag(frame: &Frame) -> u8 {
         Frame::Lineage(_) => 37,
         Frame::Missed(_) => 38,
         Frame::Removing(_) => 39,
-        Frame::TargetWaits(_) => 40,
+        Frame::Waited(_) => 40,
         Frame::Doubted(_) => 41,
     }
 }
@@ -130,7 +130,7 @@ fn body(w: &mut Writer, frame: &Frame) {
             refusal(w, r);
         }
         Frame::Open(order) => open(w, order),
-        Frame::LiveSettings(to) => live_settings(w, to),
+        Frame::Steer(to) => live_settings(w, to),
         Frame::Busy(why) => w.plain_line(why),
         Frame::Account(of) => account(w, of),
         Frame::Addresses(at) => list(w, at, address),
@@ -191,7 +191,7 @@ fn job_body(w: &mut Writer, frame: &Frame) {
             w.number(*records);
         }),
         Frame::Doubted(files) => list(w, files, |w, id| w.number(*id)),
-        Frame::TargetWaits(TargetWaits { space, writer }) => {
+        Frame::Waited(TargetWaits { space, writer }) => {
             [space, writer].iter().for_each(|span| w.number((span.as_micros() as u64).min(MICROS_MAX)));
         }
         Frame::Removing(Removal { extras, there }) => {

@@ -209,7 +209,7 @@ fn job_and_tool_frames() -> Vec<(&'static str, Vec<Frame>)> {
         ),
         ("files", vec![Frame::Files(vec![(path(b"a/b"), path(b"c")), (path(b"d"), path(b"d\xff"))], true)]),
         ("told", vec![Frame::Told(9, "{\"v\":1}".into(), true), Frame::Told(10, String::new(), false)]),
-        ("steer", vec![Frame::LiveSettings(STEER), Frame::LiveSettings(LiveSettings::default())]),
+        ("steer", vec![Frame::Steer(STEER), Frame::Steer(LiveSettings::default())]),
         ("busy", vec![Frame::Busy("the target is full".into())]),
         ("keep", vec![Frame::Keep(60)]),
         (
@@ -238,7 +238,7 @@ fn job_and_tool_frames() -> Vec<(&'static str, Vec<Frame>)> {
         ("doubted", vec![Frame::Doubted(vec![1, 300])]),
         (
             "waited",
-            vec![Frame::TargetWaits(TargetWaits { space: Duration::from_millis(30_500), writer: Duration::ZERO })],
+            vec![Frame::Waited(TargetWaits { space: Duration::from_millis(30_500), writer: Duration::ZERO })],
         ),
         ("removing", vec![Frame::Removing(Removal { extras: 7, there: 1_000 })]),
         ("counts", vec![Frame::Counts(Counts { unfinished: 3, refreshed: 300 }), Frame::Counts(Counts::default())]),

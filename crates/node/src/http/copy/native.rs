@@ -130,7 +130,7 @@ impl NativeCopy {
         };
         let mut connect = || self.session();
         let mut note = |note: TransferEvent<'_>| {
-            if let TransferEvent::JobEvent(engine::job::JobEvent::Progress(reached, _)) = note {
+            if let TransferEvent::Job(engine::job::JobEvent::Progress(reached, _)) = note {
                 progress.set(reached.bytes_arrived);
             }
             if progress.is_cancelled() {
