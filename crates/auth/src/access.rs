@@ -165,7 +165,7 @@ impl Access {
             }
             // The refusal must not mention a key, because the client presented none.
             Access::Anonymous(rights) => by_rights(*rights, action)
-                .map_err(|_| Denied::Guest { needed: action.words(), place: format!("{export}/{path}") })?,
+                .map_err(|_| Denied::Anonymous { needed: action.words(), place: format!("{export}/{path}") })?,
         }
         if action.changes() && !writable {
             return Err(Denied::ReadOnly(export.to_owned()));

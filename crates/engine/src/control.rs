@@ -244,7 +244,7 @@ impl Control {
     }
 
     /// Adds the kernel's facts about the streams of an attempt, once they have ended.
-    pub fn saw_end(&self, streams: &[v1::Stream]) {
+    pub fn record_stream_facts(&self, streams: &[v1::Stream]) {
         let mut state = self.state();
         state.streams = 0;
         state.moved.resent_segments += streams.iter().map(|stream| stream.retransmits).sum::<u64>();
@@ -407,7 +407,7 @@ mod tests {
         assert_eq!(saw(100, 40, 1), (60, 1, 2));
         assert_eq!(saw(50, 40, 1), (60, 1, 2), "a file was given up");
         assert_eq!(saw(110, 40, 1), (70, 1, 2));
-        control.saw_end(&[v1::Stream { retransmits: 3, resent_bytes: 9, ..v1::Stream::default() }]);
+        control.record_stream_facts(&[v1::Stream { retransmits: 3, resent_bytes: 9, ..v1::Stream::default() }]);
         assert_eq!(control.moved().1, 0);
         // A second attempt: the target already has the bytes of the first one.
         control.meets(None);

@@ -37,7 +37,7 @@ use crate::dial::{Dial, Guard};
 use crate::error::{Error, Result};
 use crate::history::History;
 use crate::link::Link;
-use crate::movers::Peers;
+use crate::movers::ConfiguredMovers;
 use crate::path_shares::PathShares;
 use crate::seal::{self, Sealer, Secret};
 use crate::series::Series;
@@ -51,7 +51,7 @@ pub enum StreamHelpers {
     #[default]
     None,
     /// Movers of this node, which are given the job's order.
-    Movers(Arc<Peers>, Arc<Open>),
+    Movers(Arc<ConfiguredMovers>, Arc<Open>),
     /// This process is the mover: the session is delegated by another node, and carries some of that node's streams.
     Delegated,
 }
@@ -264,7 +264,7 @@ pub fn drive(
     }
     job_facts.streams.extend(movers.end(&**side));
     pool.shut_down(&mut job_facts, keeps_streams);
-    control.saw_end(&job_facts.streams);
+    control.record_stream_facts(&job_facts.streams);
     job_facts.streams.sort_by_key(|s| s.id);
     (job_facts, result)
 }

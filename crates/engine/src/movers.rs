@@ -70,7 +70,7 @@ pub enum MoverEvent<'a> {
 pub type MoverObserver = dyn Fn(&HostPort, MoverEvent<'_>) + Send + Sync;
 
 /// The movers that a node is configured with, and how to connect to them.
-pub struct Peers {
+pub struct ConfiguredMovers {
     at: Vec<HostPort>,
     keys: Arc<[AccessKey]>,
     timeouts: Timeouts,
@@ -79,16 +79,21 @@ pub struct Peers {
     next: AtomicUsize,
 }
 
-impl std::fmt::Debug for Peers {
+impl std::fmt::Debug for ConfiguredMovers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Peers").field("at", &self.at).finish_non_exhaustive()
     }
 }
 
-impl Peers {
+impl ConfiguredMovers {
     /// Movers at these addresses. `keys` are keys that the movers issued for the exports that they share with this node.
-    pub fn new(at: Vec<HostPort>, keys: Arc<[AccessKey]>, timeouts: Timeouts, observer: Box<MoverObserver>) -> Peers {
-        Peers { at, keys, timeouts, observer, next: AtomicUsize::new(0) }
+    pub fn new(
+        at: Vec<HostPort>,
+        keys: Arc<[AccessKey]>,
+        timeouts: Timeouts,
+        observer: Box<MoverObserver>,
+    ) -> ConfiguredMovers {
+        ConfiguredMovers { at, keys, timeouts, observer, next: AtomicUsize::new(0) }
     }
 
     /// Chooses the movers of one job.
@@ -173,7 +178,7 @@ struct State {
 }
 
 struct Shared {
-    peers: Arc<Peers>,
+    peers: Arc<ConfiguredMovers>,
     delegation: DelegationTerms,
     side: Arc<dyn MoverSide>,
     /// Wakes the session's thread.
@@ -254,7 +259,7 @@ impl Movers {
 
     /// Asks the movers to take streams of a job.
     pub(crate) fn begin(
-        peers: &Arc<Peers>,
+        peers: &Arc<ConfiguredMovers>,
         delegation: DelegationTerms,
         side: Arc<dyn MoverSide>,
         waker: Waker,

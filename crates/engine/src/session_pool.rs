@@ -24,7 +24,7 @@ impl Session {
     }
 
     /// How long the session may wait for its next job; none where it may not.
-    pub fn may_wait(&self) -> Option<Duration> {
+    pub fn idle_limit(&self) -> Option<Duration> {
         // Numbers of streams are never used twice.
         self.link.kept_for().filter(|_| self.opened <= STREAMS_MAX / 2)
     }

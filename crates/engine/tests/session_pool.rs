@@ -28,7 +28,7 @@ fn kept_session(fixture: &NodeFixture, relay: &Relay, plain: bool) -> Session {
     let report = fixture.push_on(&mut session, "near/large", "first");
     assert!(report.error.is_none(), "{:?}", report.error);
     fixture.assert_same("near/large", "far/first");
-    assert_eq!(session.may_wait(), Some(Timeouts::default().idle));
+    assert_eq!(session.idle_limit(), Some(Timeouts::default().idle));
     session
 }
 

@@ -40,7 +40,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tower_service::Service;
 use web::Refused;
-use web::routes::{JSON, PROBLEM, Route, Unrouted};
+use web::routes::{JSON, PROBLEM, Route, RouteError};
 
 use crate::database::actions::ActionRow;
 use crate::limits;
@@ -126,7 +126,7 @@ impl ApiRequest {
 
 /// A part of the API that another crate answers: all requests below a path. They carry a [`Caller`] among their extensions.
 #[derive(Clone)]
-pub struct Part {
+pub struct ApiPart {
     /// The path below which the other crate answers: `/api/v1/watch`.
     pub prefix: &'static str,
     /// Answers these requests.
@@ -134,12 +134,12 @@ pub struct Part {
 }
 
 /// The router of everything below `/api/v1`, the parts of other crates included.
-pub fn router(hub: &Arc<HubState>, parts: Vec<Part>) -> Router {
+pub fn router(hub: &Arc<HubState>, parts: Vec<ApiPart>) -> Router {
     let layer = AuthenticateLayer::new(Arc::clone(&hub.authenticator));
     let hub = Arc::clone(hub);
-    let parts: Arc<[Part]> = parts.into();
+    let parts: Arc<[ApiPart]> = parts.into();
     let answer = move |request: axum::extract::Request| {
-        let is_below = |part: &&Part| {
+        let is_below = |part: &&ApiPart| {
             let rest = request.uri().path().strip_prefix(part.prefix);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
@@ -155,7 +155,7 @@ pub fn router(hub: &Arc<HubState>, parts: Vec<Part>) -> Router {
 }
 
 /// Hands a request to the part of another crate, with its caller: a member, or an anonymous client.
-async fn answer_part(hub: &HubState, mut part: Part, request: axum::extract::Request) -> Response {
+async fn answer_part(hub: &HubState, mut part: ApiPart, request: axum::extract::Request) -> Response {
     let principal = request.extensions().get::<Arc<Principal>>().cloned();
     let connection = request.extensions().get::<Connection>().cloned();
     let (Some(principal), Some(connection)) = (principal, connection) else {
@@ -195,10 +195,10 @@ async fn answer(hub: Arc<HubState>, request: axum::extract::Request) -> Response
 fn route(method: &str, path: &str) -> Result<(&'static Route<Handler>, String), Refused> {
     match web::routes::find(&table::ROUTES, method, path.trim_start_matches('/')) {
         Ok((route, id)) => Ok((route, id.unwrap_or_default().to_owned())),
-        Err(Unrouted::Path) => {
+        Err(RouteError::Path) => {
             Err(Refused::new(404, format!("there is no {path} here; GET /api/v1 lists what there is")))
         }
-        Err(Unrouted::Method(methods)) => {
+        Err(RouteError::Method(methods)) => {
             let allowed = methods.join(", ");
             Err(Refused::new(405, format!("{method} is no method of {path}: {allowed}")).with("Allow", allowed))
         }

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tower_service::Service;
 
-use crate::api::Part;
+use crate::api::ApiPart;
 use crate::database::{Database, DatabaseError};
 use crate::messages::{self, Messages};
 use crate::portal::providers::SignIn;
@@ -63,7 +63,7 @@ pub struct HubConfig {
     /// A description that replaces the stored one.
     pub collaboration: Option<Collaboration>,
     /// Parts of the API that other crates answer.
-    pub parts: Vec<Part>,
+    pub parts: Vec<ApiPart>,
 }
 
 /// Why a hub does not run.
@@ -92,12 +92,12 @@ pub enum HubError {
     TaskEnded(&'static str),
     /// The description is not consistent.
     #[error("{0}")]
-    Described(String),
+    InvalidDescription(String),
 }
 
 impl From<Refusal> for HubError {
     fn from(refusal: Refusal) -> HubError {
-        HubError::Described(refusal.reason)
+        HubError::InvalidDescription(refusal.reason)
     }
 }
 
@@ -110,19 +110,19 @@ impl Stopped {
 
 /// The sending end of the stop signal.
 #[derive(Clone, Debug)]
-pub struct Stopper(watch::Sender<bool>);
+pub struct StopSender(watch::Sender<bool>);
 
 /// The receiving end of the stop signal.
 #[derive(Clone, Debug)]
 pub struct Stopped(watch::Receiver<bool>);
 
 /// Makes the two ends of the stop signal of a hub.
-pub fn stopper() -> (Stopper, Stopped) {
+pub fn stop_channel() -> (StopSender, Stopped) {
     let (sender, receiver) = watch::channel(false);
-    (Stopper(sender), Stopped(receiver))
+    (StopSender(sender), Stopped(receiver))
 }
 
-impl Stopper {
+impl StopSender {
     /// Stops the hub. Running requests are still answered; transfers at nodes go on.
     pub fn stop(&self) {
         let _ = self.0.send(true);
@@ -273,7 +273,7 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, HubError> {
 }
 
 /// The router of the hub: its own API, the parts of other crates, the FTS and Rucio APIs, and the portal.
-fn router(hub: &Arc<HubState>, parts: Vec<Part>) -> Router {
+fn router(hub: &Arc<HubState>, parts: Vec<ApiPart>) -> Router {
     let state = Arc::clone(hub);
     let others = [(fts::PREFIX, fts::router(hub)), (rucio::PREFIX, rucio::router(hub))];
     // `nest` would treat `//` as a different path.

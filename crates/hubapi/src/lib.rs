@@ -34,24 +34,24 @@ type Result<T> = std::result::Result<T, Error>;
 pub struct Api(ApiClient);
 
 /// A part of the collaboration's description that has a name: a site, an endpoint, a link, a community.
-pub trait Described: Serialize + DeserializeOwned {
+pub trait DescribedPart: Serialize + DeserializeOwned {
     /// The path of its kind: `sites`.
     const KIND: &'static str;
 }
 
-impl Described for Site {
+impl DescribedPart for Site {
     const KIND: &'static str = "sites";
 }
 
-impl Described for Endpoint {
+impl DescribedPart for Endpoint {
     const KIND: &'static str = "endpoints";
 }
 
-impl Described for Link {
+impl DescribedPart for Link {
     const KIND: &'static str = "links";
 }
 
-impl Described for Community {
+impl DescribedPart for Community {
     const KIND: &'static str = "communities";
 }
 
@@ -193,17 +193,17 @@ impl Api {
     }
 
     /// The description of one part.
-    pub fn described<T: Described>(&self, name: &str) -> Result<T> {
+    pub fn described<T: DescribedPart>(&self, name: &str) -> Result<T> {
         self.0.get(&format!("/api/v1/{}/{name}", T::KIND))
     }
 
     /// Describes one part.
-    pub fn put<T: Described>(&self, name: &str, value: &T) -> Result<T> {
+    pub fn put<T: DescribedPart>(&self, name: &str, value: &T) -> Result<T> {
         Ok(self.0.ask(&Method::Put, &format!("/api/v1/{}/{name}", T::KIND), Some(value))?.1)
     }
 
     /// Removes one part.
-    pub fn remove<T: Described>(&self, name: &str) -> Result<Collaboration> {
+    pub fn remove<T: DescribedPart>(&self, name: &str) -> Result<Collaboration> {
         Ok(self.0.ask(&Method::Delete, &format!("/api/v1/{}/{name}", T::KIND), None::<&()>)?.1)
     }
 

@@ -120,7 +120,7 @@ impl Emulator {
 
     /// Carries packets until it is stopped.
     pub fn run(mut self) {
-        self.preferred = sys::schedule::prefer_this_thread().is_ok();
+        self.preferred = sys::schedule::set_realtime().is_ok();
         let mut busy_until = Instant::now();
         loop {
             let now = self.now();

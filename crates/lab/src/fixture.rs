@@ -66,8 +66,8 @@ impl Drop for Fixture {
 }
 
 /// Whether this machine can have labs. If not, reports that past the test harness, with the test's name and the number of tests skipped.
-pub fn able(test: &str) -> bool {
-    let Err(error) = crate::site::able() else { return true };
+pub fn has_prerequisites(test: &str) -> bool {
+    let Err(error) = crate::site::check_prerequisites() else { return true };
     let count = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
     let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {error} ({count} skipped so far)");
     false
@@ -79,7 +79,7 @@ pub fn able(test: &str) -> bool {
 /// The scenario makes no sense, or the lab does not come up.
 #[expect(clippy::panic, reason = "for tests")]
 pub fn up(test: &str, scenario: &str) -> Option<Fixture> {
-    if !able(test) {
+    if !has_prerequisites(test) {
         return None;
     }
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

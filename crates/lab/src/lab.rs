@@ -55,7 +55,7 @@ impl Lab {
     /// # Errors
     /// No permission, no TUN devices, or a setting that the kernel refuses. Then nothing is left behind.
     pub fn up(name: &str, scenario: &Scenario, dir: &Path) -> Result<Lab, Error> {
-        crate::site::able()?;
+        crate::site::check_prerequisites()?;
         let topology = Topology::of(scenario);
         let available = available_memory();
         let bytes_max = scenario.memory.map_or(available / 2, |bytes| bytes.0);

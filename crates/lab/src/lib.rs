@@ -40,7 +40,7 @@ pub use lab::Lab;
 pub use link::Counts;
 pub use reading::{Lateness, LinkReading, Reading, lateness_max};
 pub use scenario::Scenario;
-pub use site::{Site, able};
+pub use site::{Site, check_prerequisites};
 pub use topology::{Owner, Topology};
 
 /// The name of the back end that carries the packets, for results.

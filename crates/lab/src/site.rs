@@ -299,7 +299,7 @@ fn address(interface: &Interface, is_v4: bool) -> Option<IpAddr> {
 ///
 /// # Errors
 /// The missing part, and the remedy.
-pub fn able() -> Result<(), Error> {
+pub fn check_prerequisites() -> Result<(), Error> {
     let attempt = || -> Result<(), (&'static str, io::Error)> {
         Namespaces::make().map_err(|error| ("namespaces cannot be made (run it as root)", error))?;
         sys::tun::open("try")

@@ -46,7 +46,7 @@ fn open(url: &str, access: RemoteSettings) -> Result<RemoteStore, Failure> {
 /// The address is wrong, or the environment's credentials cannot be read.
 pub fn remote_store(locator: &Locator, settings: &Settings) -> Result<Option<RemoteStore>, Failure> {
     match locator {
-        Locator::Foreign { url, .. } => open(url, unrestricted(settings.authorities(), PATIENCE)?).map(Some),
+        Locator::Remote { url, .. } => open(url, unrestricted(settings.authorities(), PATIENCE)?).map(Some),
         _ => Ok(None),
     }
 }
@@ -85,7 +85,7 @@ pub fn export(place: &Path, roots: Option<&Arc<RootCertStore>>) -> Result<Option
     let locator = Locator::parse(std::ffi::OsStr::new(text))?;
     let shown = locator.to_string();
     match locator {
-        Locator::Foreign { url, .. } => {
+        Locator::Remote { url, .. } => {
             let roots = roots.map_or_else(|| Arc::new(RootCertStore::empty()), Arc::clone);
             let access = RemoteSettings { redirects: Redirects::SameKind, ..unrestricted(roots, PATIENCE)? };
             let RemoteStore { store, path, .. } = open(&url, access)?;

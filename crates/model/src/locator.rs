@@ -73,7 +73,7 @@ pub enum Locator {
         path: Vec<u8>,
     },
     /// A place on a remote server (WebDAV, HTTP, S3, …).
-    Foreign {
+    Remote {
         /// The scheme, lower case.
         scheme: String,
         /// The whole URL.
@@ -222,7 +222,7 @@ impl Locator {
             return match scheme.as_str() {
                 "lh" => parse_node(text, rest),
                 "file" => Ok(Locator::Local(PathBuf::from(OsStr::from_bytes(rest)))),
-                known if REMOTE_SCHEMES.contains(&known) => Ok(Locator::Foreign { scheme, url: show_bytes(bytes) }),
+                known if REMOTE_SCHEMES.contains(&known) => Ok(Locator::Remote { scheme, url: show_bytes(bytes) }),
                 _ => Err(LocatorError::Scheme(scheme)),
             };
         }
@@ -263,7 +263,7 @@ impl Locator {
             Locator::Local(path) => path.as_os_str().as_bytes().ends_with(b"/"),
             Locator::Node { into, .. } => *into,
             Locator::Ssh { path, .. } => path.ends_with(b"/"),
-            Locator::Foreign { url, .. } => url.split(['?', '#']).next().is_some_and(|path| path.ends_with('/')),
+            Locator::Remote { url, .. } => url.split(['?', '#']).next().is_some_and(|path| path.ends_with('/')),
             _ => false,
         }
     }
@@ -353,7 +353,7 @@ impl fmt::Display for Locator {
             }
             Locator::Ssh { login, path } => write!(f, "{login}:{}", show_bytes(path)),
             // The query is often a secret.
-            Locator::Foreign { url, .. } => match url.split_once('?') {
+            Locator::Remote { url, .. } => match url.split_once('?') {
                 Some((place, _)) => write!(f, "{place}?…"),
                 None => f.write_str(url),
             },
@@ -389,7 +389,7 @@ mod tests {
         assert_eq!(parse("./a:b"), Ok(Locator::Local("./a:b".into())));
         assert_eq!(parse("/a:b"), Ok(Locator::Local("/a:b".into())));
         assert_eq!(parse("me@far:/data"), Ok(Locator::Ssh { login: "me@far".into(), path: b"/data".to_vec() }));
-        assert!(matches!(parse("https://x/y"), Ok(Locator::Foreign { .. })));
+        assert!(matches!(parse("https://x/y"), Ok(Locator::Remote { .. })));
         assert!(matches!(parse("gopher://x/y"), Err(LocatorError::Scheme(_))));
         assert_eq!(parse(""), Err(LocatorError::Empty));
     }

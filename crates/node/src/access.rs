@@ -21,7 +21,7 @@ use client::StateDir;
 use engine::history::History;
 use engine::journal::{self, Journals};
 use engine::leftovers::UnfinishedFileLog;
-use engine::movers::Peers;
+use engine::movers::ConfiguredMovers;
 use engine::path_shares::PathShares;
 use engine::receive::TargetPlace;
 use engine::scan::SourceRoot;
@@ -270,7 +270,7 @@ impl AccessControl {
     }
 
     /// The movers of this node, if it has any.
-    pub fn movers(&self) -> Option<Arc<Peers>> {
+    pub fn movers(&self) -> Option<Arc<ConfiguredMovers>> {
         self.live.load_full().movers.clone()
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use auth::{Grants, Rights};
 use client::StateDir;
 use engine::Timeouts;
-use engine::movers::Peers;
+use engine::movers::ConfiguredMovers;
 use rustls::RootCertStore;
 use serve::tls::Certificate;
 
@@ -25,7 +25,7 @@ pub struct NodeConfig {
     /// Further addresses that accept streams, each a path of its own; port 0 means that of `listen`.
     pub advertise: Vec<SocketAddr>,
     /// Movers: node processes with the same exports that take streams of this node's transfers.
-    pub movers: Option<Arc<Peers>>,
+    pub movers: Option<Arc<ConfiguredMovers>>,
     /// The exports.
     pub exports: Vec<Export>,
     /// The rights of anonymous clients on every export; none where they have no right.

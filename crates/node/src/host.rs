@@ -7,7 +7,7 @@ use auth::Access;
 use engine::budget::Part;
 use engine::control::Control;
 use engine::history::History;
-use engine::movers::Peers;
+use engine::movers::ConfiguredMovers;
 use engine::node::{AnswerPart, Event, Host, OpenRendezvous, Requester};
 use engine::path_shares::PathShares;
 use engine::receive::TargetPlace;
@@ -55,7 +55,7 @@ impl Host for Services {
         self.access.addresses()
     }
 
-    fn movers(&self) -> Option<Arc<Peers>> {
+    fn movers(&self) -> Option<Arc<ConfiguredMovers>> {
         self.access.movers()
     }
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use auth::AccessKey;
 use engine::Timeouts;
-use engine::movers::{MoverEvent, Peers};
+use engine::movers::{ConfiguredMovers, MoverEvent};
 use model::HostPort;
 
 /// The movers at these addresses: node processes with the same exports as this node. `keys` are their access keys, one for each of
 /// these exports.
-pub fn movers(at: Vec<HostPort>, keys: Arc<[AccessKey]>, timeouts: Timeouts) -> Arc<Peers> {
+pub fn movers(at: Vec<HostPort>, keys: Arc<[AccessKey]>, timeouts: Timeouts) -> Arc<ConfiguredMovers> {
     let log = |mover: &HostPort, event: MoverEvent<'_>| match event {
         MoverEvent::Joined => tracing::info!(%mover, "the mover takes streams of a job"),
         MoverEvent::Left(why, true) => {
@@ -17,5 +17,5 @@ pub fn movers(at: Vec<HostPort>, keys: Arc<[AccessKey]>, timeouts: Timeouts) -> 
         }
         MoverEvent::Left(why, false) => tracing::warn!(%mover, why, "the mover is left out of a job"),
     };
-    Arc::new(Peers::new(at, keys, timeouts, Box::new(log)))
+    Arc::new(ConfiguredMovers::new(at, keys, timeouts, Box::new(log)))
 }

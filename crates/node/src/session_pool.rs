@@ -59,7 +59,7 @@ impl PooledSession for Session {
     }
 
     fn idle_limit(&self) -> Option<Duration> {
-        Session::may_wait(self)
+        Session::idle_limit(self)
     }
 
     fn close(self) {

@@ -17,4 +17,4 @@ mod far;
 mod near;
 
 pub use far::{Moved, answer, longest};
-pub use near::{Peer, explore, latency, receive, reflected_by, request, routes, run, send, token};
+pub use near::{Peer, explore, latency, latency_to_reflector, receive, request, routes, run, send, token};

@@ -39,7 +39,7 @@ pub fn while_answering<T>(node: &UdpSocket, act: impl FnOnce(SocketAddr) -> T) -
     sys::datagrams::set_receive_buffer(node, 4 << 20).unwrap();
     std::thread::scope(|scope| {
         let served = scope.spawn(|| {
-            let _ = sys::schedule::prefer_this_thread();
+            let _ = sys::schedule::set_realtime();
             echo::serve(node, |token| *token == TOKEN, Duration::from_secs(120), &stop)
         });
         // A failed test must not wait until the answers end by themselves.

@@ -57,25 +57,29 @@ impl SerialDigest {
 /// All serial digests of one file, computed while its blocks are sent or received. A block that comes out of order leaves a gap;
 /// then there are no digests, and the file must be read.
 #[derive(Default)]
-pub struct InOrder {
+pub struct SerialDigests {
     serial: Vec<SerialDigest>,
     next: u64,
     broken: bool,
 }
 
-impl std::fmt::Debug for InOrder {
+impl std::fmt::Debug for SerialDigests {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("InOrder").field("next", &self.next).field("broken", &self.broken).finish_non_exhaustive()
+        f.debug_struct("SerialDigests").field("next", &self.next).field("broken", &self.broken).finish_non_exhaustive()
     }
 }
 
 /// The zeros that a hole consists of.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-impl InOrder {
+impl SerialDigests {
     /// Starts the digests of the serial ones among `algorithms`.
-    pub fn new(algorithms: &[Algorithm]) -> InOrder {
-        InOrder { serial: algorithms.iter().filter_map(|a| SerialDigest::new(*a)).collect(), next: 0, broken: false }
+    pub fn new(algorithms: &[Algorithm]) -> SerialDigests {
+        SerialDigests {
+            serial: algorithms.iter().filter_map(|a| SerialDigest::new(*a)).collect(),
+            next: 0,
+            broken: false,
+        }
     }
 
     /// Adds the bytes at `offset`. Bytes that were added before are ignored.
@@ -156,7 +160,7 @@ fn of_length(
     is_wanted: &dyn Fn() -> bool,
 ) -> Result<Option<Vec<Digest>>> {
     let with_adler32 = algorithms.contains(&Algorithm::Adler32);
-    let mut serial = InOrder::new(algorithms);
+    let mut serial = SerialDigests::new(algorithms);
     let mut sum = BlockSum::of(&[], with_adler32);
     let mut buffer = vec![0; 1 << 20];
     let mut at = 0;
@@ -204,7 +208,7 @@ mod tests {
 
     #[test]
     fn serial_digests_of_abc_are_the_published_ones() {
-        let mut all = InOrder::new(&Algorithm::ALL);
+        let mut all = SerialDigests::new(&Algorithm::ALL);
         all.feed(0, b"a");
         all.feed(1, b"bc");
         all.feed(0, b"seen before");
@@ -226,21 +230,21 @@ mod tests {
 
     #[test]
     fn a_gap_gives_no_digests() {
-        let mut md5 = InOrder::new(&[Algorithm::Md5]);
+        let mut md5 = SerialDigests::new(&[Algorithm::Md5]);
         md5.feed(0, b"ab");
         md5.feed(5, b"fg");
         md5.feed(2, b"cde");
         assert_eq!(md5.finish(7), None);
-        let mut short = InOrder::new(&[Algorithm::Md5]);
+        let mut short = SerialDigests::new(&[Algorithm::Md5]);
         short.feed(0, b"ab");
         assert_eq!(short.finish(3), None);
     }
 
     #[test]
     fn holes_are_zeros() {
-        let mut hole = InOrder::new(&[Algorithm::Sha256]);
+        let mut hole = SerialDigests::new(&[Algorithm::Sha256]);
         hole.feed_hole(0, 200_000);
-        let mut zeros = InOrder::new(&[Algorithm::Sha256]);
+        let mut zeros = SerialDigests::new(&[Algorithm::Sha256]);
         zeros.feed(0, &vec![0; 200_000]);
         assert_eq!(hole.finish(200_000), zeros.finish(200_000));
     }

@@ -10,7 +10,7 @@ use crate::{Error, Result, Store};
 /// Watches over the removal of a tree.
 pub trait Overseer {
     /// Whether the removal goes on.
-    fn goes_on(&mut self) -> bool {
+    fn continues(&mut self) -> bool {
         true
     }
 
@@ -18,7 +18,7 @@ pub trait Overseer {
     ///
     /// # Errors
     /// The entry stays, for this reason.
-    fn may_go(&mut self, _path: &RelPath) -> Result<()> {
+    fn may_remove(&mut self, _path: &RelPath) -> Result<()> {
         Ok(())
     }
 
@@ -49,7 +49,7 @@ pub fn remove_all_while(store: &dyn Store, path: &RelPath, is_wanted: &dyn Fn() 
 struct AllOrNothing<'a>(&'a dyn Fn() -> bool);
 
 impl Overseer for AllOrNothing<'_> {
-    fn goes_on(&mut self) -> bool {
+    fn continues(&mut self) -> bool {
         (self.0)()
     }
 
@@ -72,11 +72,11 @@ pub fn remove_tree(store: &dyn Store, path: &RelPath, overseer: &mut dyn Oversee
         removal.remove_entry(path)?;
     }
     while let Some(next) = removal.left.pop() {
-        let goes_on = match next {
+        let continues = match next {
             PendingDirectory::Full(path) => removal.remove_entries(path)?,
             PendingDirectory::Empty(path) => removal.remove_directory(&path).map(|()| true)?,
         };
-        if !goes_on {
+        if !continues {
             return Ok(false);
         }
     }
@@ -122,7 +122,7 @@ impl Removal<'_> {
     }
 
     fn remove_entry(&mut self, path: &RelPath) -> Result<()> {
-        let removed = self.overseer.may_go(path).and_then(|()| self.store.remove(path));
+        let removed = self.overseer.may_remove(path).and_then(|()| self.store.remove(path));
         self.report_result(path, removed)
     }
 
@@ -150,7 +150,7 @@ impl Removal<'_> {
                 Ok(_) => self.remove_entry(&below)?,
                 Err(why) => self.report_result(&below, Err(why))?,
             }
-            if !self.overseer.goes_on() {
+            if !self.overseer.continues() {
                 return Ok(false);
             }
         }
@@ -161,7 +161,7 @@ impl Removal<'_> {
         if self.kept.contains(path) {
             return Ok(());
         }
-        let removed = self.overseer.may_go(path);
+        let removed = self.overseer.may_remove(path);
         let removed = removed.and_then(|()| self.store.remove_unfinished(path)).and_then(|()| self.store.remove(path));
         self.report_result(path, removed)
     }
@@ -176,7 +176,7 @@ mod tests {
     struct Keeping(&'static [&'static str], Vec<String>);
 
     impl Overseer for Keeping {
-        fn may_go(&mut self, path: &RelPath) -> Result<()> {
+        fn may_remove(&mut self, path: &RelPath) -> Result<()> {
             if self.0.contains(&path.to_string().as_str()) { Err(Error::Escapes(path.to_string())) } else { Ok(()) }
         }
 
@@ -214,7 +214,7 @@ mod tests {
         let mut calls = 0;
         struct Ends<'a>(&'a mut u32);
         impl Overseer for Ends<'_> {
-            fn may_go(&mut self, path: &RelPath) -> Result<()> {
+            fn may_remove(&mut self, path: &RelPath) -> Result<()> {
                 *self.0 += 1;
                 Err(Error::Escapes(path.to_string()))
             }

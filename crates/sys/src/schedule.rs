@@ -13,7 +13,7 @@ use rustix::thread::{
 ///
 /// # Errors
 /// No permission (CAP_SYS_NICE, or RLIMIT_RTPRIO). Sleeps are exact nevertheless.
-pub fn prefer_this_thread() -> io::Result<()> {
+pub fn set_realtime() -> io::Result<()> {
     set_current_timer_slack(NonZeroU64::new(1))?;
     let parameters = libc::sched_param { sched_priority: 1 };
     // SAFETY: 0 is this thread; the parameters are read during the call.

@@ -239,7 +239,7 @@ pub fn read_exact_by(mut socket: &TcpStream, buffer: &mut [u8], deadline: Instan
 ///
 /// # Errors
 /// The kernel refuses the option.
-pub fn set_patience(socket: &TcpStream, patience: Duration) -> io::Result<()> {
+pub fn set_user_timeout(socket: &TcpStream, patience: Duration) -> io::Result<()> {
     SockRef::from(socket).set_tcp_user_timeout(Some(patience))
 }
 

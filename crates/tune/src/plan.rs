@@ -226,11 +226,11 @@ fn manual_reason(finding: Option<&Finding>, command: &str) -> String {
 
 fn not_writable_reason(host: &dyn Host, finding: Option<&Finding>) -> String {
     let note = finding.and_then(|finding| finding.note.clone());
-    note.unwrap_or_else(|| barred(host).to_owned())
+    note.unwrap_or_else(|| unwritable_reason(host).to_owned())
 }
 
 /// Why a setting that could be changed cannot be changed by this user.
-pub fn barred(host: &dyn Host) -> &'static str {
+pub fn unwritable_reason(host: &dyn Host) -> &'static str {
     if host.may_administer() {
         "a container or namespace keeps it from being written: change it on the host outside"
     } else {

@@ -120,7 +120,7 @@ fn suspects(audit: &Audit) -> Vec<String> {
 
 /// The values that `apply` had set, by its snapshots (the oldest first), and that are different now: changed by something else, or lost at
 /// a restart because they were not persistent.
-pub fn undone(host: &dyn Host, snapshots: &[Snapshot], audit: &Audit) -> Vec<Event> {
+pub fn lost_changes(host: &dyn Host, snapshots: &[Snapshot], audit: &Audit) -> Vec<Event> {
     let (_, boot) = crate::apply::identity(host);
     let mut set = BTreeMap::new();
     for snapshot in snapshots {

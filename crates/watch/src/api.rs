@@ -19,7 +19,7 @@ use model::v1::hub::Role;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use web::Refused;
-use web::routes::{self, Answer, JSON, PROBLEM, Route, Unrouted};
+use web::routes::{self, Answer, JSON, PROBLEM, Route, RouteError};
 
 use crate::state::Watch;
 use crate::time;
@@ -270,8 +270,8 @@ async fn try_answer(watch: Arc<Watch>, viewers: &Viewers, request: Request) -> A
     let path = parts.uri.path();
     let found = routes::find(ROUTES, parts.method.as_str(), path.trim_start_matches('/'));
     let (route, id) = found.map_err(|unrouted| match unrouted {
-        Unrouted::Path => Refused::new(404, format!("there is no {path} here; GET {PREFIX} lists what there is")),
-        Unrouted::Method(methods) => {
+        RouteError::Path => Refused::new(404, format!("there is no {path} here; GET {PREFIX} lists what there is")),
+        RouteError::Method(methods) => {
             let allowed = methods.join(", ");
             Refused::new(405, format!("{} is no method of {path}: {allowed}", parts.method)).with("Allow", allowed)
         }

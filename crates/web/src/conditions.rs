@@ -128,7 +128,7 @@ pub struct Conditions<'a> {
 /// The result of the conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Process the request; [`crate::range::still_stands`] decides whether its `Range` holds.
+    /// Process the request; [`crate::range::if_range_holds`] decides whether its `Range` holds.
     Proceed,
     /// 304: the client's copy is current.
     NotModified,

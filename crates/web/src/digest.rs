@@ -107,7 +107,7 @@ pub fn damaged<'a>(values: impl IntoIterator<Item = &'a str>) -> Option<&'a str>
 }
 
 /// As [`damaged`], for a value in the form of ownCloud.
-pub fn damaged_oc(value: &str) -> Option<&str> {
+pub fn first_malformed_oc(value: &str) -> Option<&str> {
     value.split_whitespace().take(MEMBERS_MAX).find(|word| is_damaged(word.split_once(':')))
 }
 
@@ -171,7 +171,7 @@ mod tests {
         ] {
             assert_eq!(damaged([value]), malformed, "{value}");
         }
-        assert_eq!(damaged_oc("ADLER32:8f040a5d SHA1:0"), Some("SHA1:0"));
+        assert_eq!(first_malformed_oc("ADLER32:8f040a5d SHA1:0"), Some("SHA1:0"));
         assert_eq!(repr::damaged(["sha-256=:AAAA:, x=:AA:"]), Some("sha-256=:AAAA:"));
         assert_eq!(repr::damaged(["adler=:jwQKXQ==:"]), None);
     }

@@ -155,7 +155,7 @@ fn is_excessive(parts: &[Span]) -> bool {
 
 /// Whether this `If-Range` holds, so that `Range` is applied (RFC 9110, section 13.1.5): the strong tags are the same, or the dates are
 /// the same and strong. A date is strong if it lies at least a second before `now` (section 8.8.2.2): any later change has another date.
-pub fn still_stands(if_range: &str, etag: Option<&ETag>, modified: Option<Timestamp>, now: Timestamp) -> bool {
+pub fn if_range_holds(if_range: &str, etag: Option<&ETag>, modified: Option<Timestamp>, now: Timestamp) -> bool {
     let value = if_range.trim();
     if value.starts_with('"') || value.starts_with("W/") {
         return ETag::parse(value).zip(etag).is_some_and(|(expected, present)| expected.is_same_strong(present));
@@ -237,15 +237,15 @@ mod tests {
     fn if_range_compares_strong_tags_and_strong_dates() {
         let at = |seconds| Timestamp { seconds, nanos: 7 };
         let (tag, modified, now) = (ETag::parse("\"a\""), Some(at(784_111_777)), at(784_111_778));
-        let holds = |value| still_stands(value, tag.as_ref(), modified, now);
+        let holds = |value| if_range_holds(value, tag.as_ref(), modified, now);
         assert!(holds("\"a\""));
         assert!(holds("Sun, 06 Nov 1994 08:49:37 GMT"));
         for no in ["\"b\"", "W/\"a\"", "a", "", "Sun, 06 Nov 1994 08:49:38 GMT", "Sun, 06 Nov 1994 08:49:36 GMT"] {
             assert!(!holds(no), "{no}");
         }
         // The file changed within the present second: the date is weak.
-        assert!(!still_stands("Sun, 06 Nov 1994 08:49:37 GMT", None, modified, at(784_111_777)));
-        assert!(!still_stands("\"a\"", None, None, now));
+        assert!(!if_range_holds("Sun, 06 Nov 1994 08:49:37 GMT", None, modified, at(784_111_777)));
+        assert!(!if_range_holds("\"a\"", None, None, now));
     }
 
     proptest! {

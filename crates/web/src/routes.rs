@@ -78,7 +78,7 @@ impl Answer {
 
 /// Why no route matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unrouted {
+pub enum RouteError {
     /// No route has this path.
     Path,
     /// Routes have this path, with these methods.
@@ -93,7 +93,7 @@ pub fn find<'r, 'p, H>(
     routes: &'r [Route<H>],
     method: &str,
     path: &'p str,
-) -> Result<(&'r Route<H>, Option<&'p str>), Unrouted> {
+) -> Result<(&'r Route<H>, Option<&'p str>), RouteError> {
     let mut allowed = Vec::new();
     for route in routes {
         let Some(id) = match_path(route.path, path) else { continue };
@@ -102,7 +102,7 @@ pub fn find<'r, 'p, H>(
         }
         allowed.push(route.method);
     }
-    Err(if allowed.is_empty() { Unrouted::Path } else { Unrouted::Method(allowed) })
+    Err(if allowed.is_empty() { RouteError::Path } else { RouteError::Method(allowed) })
 }
 
 /// The methods of a path.
@@ -138,9 +138,9 @@ mod tests {
         let found = |method, path| find(&routes, method, path).map(|(route, id)| (route.handler, id));
         assert_eq!((found("GET", "a"), found("HEAD", "a")), (Ok((1, None)), Ok((1, None))));
         assert_eq!((found("POST", "a"), found("GET", "a/x/b")), (Ok((2, None)), Ok((3, Some("x")))));
-        assert_eq!(found("PUT", "a"), Err(Unrouted::Method(vec!["GET", "POST"])));
+        assert_eq!(found("PUT", "a"), Err(RouteError::Method(vec!["GET", "POST"])));
         for path in ["", "b", "a/x", "a/x/b/c"] {
-            assert_eq!(found("GET", path), Err(Unrouted::Path), "{path}");
+            assert_eq!(found("GET", path), Err(RouteError::Path), "{path}");
         }
         assert_eq!(methods(&routes, "a"), ["GET", "POST"]);
     }

@@ -87,7 +87,7 @@ pub enum Denied {
     },
     /// Anonymous clients may not do this.
     #[error("without a credential nobody may {needed} {place}; bring a token, a key or a certificate")]
-    Guest {
+    Anonymous {
         /// What is needed.
         needed: &'static str,
         /// Where.
@@ -98,7 +98,7 @@ pub enum Denied {
         "without a credential nobody has this node copy to or from {0}; bring a key, a token or a certificate (its operator may \
          allow it: [third_party] guests = true in access.toml)"
     )]
-    GuestCopies(String),
+    AnonymousCopies(String),
     /// A macaroon was requested with a macaroon: only keys, tokens and certificates get one.
     #[error("a macaroon is not made from a macaroon; add caveats to the one at hand instead")]
     Derived,
@@ -118,10 +118,17 @@ impl Denied {
     /// For an [`Access`](crate::Access) that [is anonymous](crate::Access::is_anonymous) every refusal is a 401: a credential could
     /// help.
     pub fn is_unauthenticated(&self) -> bool {
-        use Denied::{Expired, Guest, GuestCopies, Macaroon, NoKey, Revoked, Token, UnknownKey};
+        use Denied::{Anonymous, AnonymousCopies, Expired, Macaroon, NoKey, Revoked, Token, UnknownKey};
         matches!(
             self,
-            NoKey | UnknownKey | Revoked | Expired { .. } | Token(_) | Macaroon(_) | Guest { .. } | GuestCopies(_)
+            NoKey
+                | UnknownKey
+                | Revoked
+                | Expired { .. }
+                | Token(_)
+                | Macaroon(_)
+                | Anonymous { .. }
+                | AnonymousCopies(_)
         )
     }
 }

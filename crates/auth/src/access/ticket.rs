@@ -153,7 +153,7 @@ impl Ticket {
     pub(super) fn refusal(&self, action: Action, export: &str, path: &RelPath) -> Denied {
         let (needed, place) = (action.words(), format!("{export}/{path}"));
         if self.holder == ANONYMOUS {
-            return Denied::Guest { needed, place };
+            return Denied::Anonymous { needed, place };
         }
         let show = |p: &Permit| format!("{} {}/{}", p.actions, p.export, p.prefix);
         // A token may have hundreds of scopes: the first few show what it is for.

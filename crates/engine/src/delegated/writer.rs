@@ -125,12 +125,12 @@ impl Writer {
                 return Ok(());
             }
             // Small files are not worth a query each.
-            let goes_on = if bytes <= PACK_BYTES && parts.iter().all(|part| part.whole) {
+            let continues = if bytes <= PACK_BYTES && parts.iter().all(|part| part.whole) {
                 channel.query(StreamQuery::Pass(buffer.to_inline(&parts))) == Some(Answer::Noted)
             } else {
                 self.take_record(&channel, &parts, stream, &buffer)?
             };
-            if !goes_on {
+            if !continues {
                 return Ok(());
             }
             self.coordinator.note_moved(bytes);

@@ -146,7 +146,7 @@ impl Shared {
     /// Runs a stream for this job, on the stream's own thread.
     fn carry(&self, stream: DataStream) -> Result<StreamEnd> {
         let socket = stream.handle().map_err(|source| Error::Host { doing: "copy a socket", source })?;
-        let _ = sys::tcp::set_patience(&socket, self.timeouts.stall.max(self.terms.patience));
+        let _ = sys::tcp::set_user_timeout(&socket, self.timeouts.stall.max(self.terms.patience));
         let id = stream.id();
         self.streams().insert(id, PooledStream::of(&stream, socket, self.terms.role));
         if self.probes_paths.load(Ordering::Acquire) {

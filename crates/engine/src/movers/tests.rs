@@ -27,7 +27,7 @@ fn movers(here: usize) -> Movers {
         listed: false,
     };
     let delegation = DelegationTerms { secret: Secret::new(&[0; 32]), suite: None, order };
-    let peers = Arc::new(Peers::new(Vec::new(), Arc::new([]), Timeouts::default(), Box::new(|_, _| {})));
+    let peers = Arc::new(ConfiguredMovers::new(Vec::new(), Arc::new([]), Timeouts::default(), Box::new(|_, _| {})));
     let movers = Movers::begin(&peers, delegation, Arc::new(IdleSide), Waker::new().unwrap());
     let mut state = movers.0.state();
     for at in 0..here {

@@ -16,7 +16,7 @@ use crate::budget::Part;
 use crate::control::Control;
 use crate::error::Error;
 use crate::history::History;
-use crate::movers::Peers;
+use crate::movers::ConfiguredMovers;
 use crate::path_shares::PathShares;
 use crate::receive::TargetPlace;
 use crate::requester::Requester;
@@ -134,7 +134,7 @@ pub trait Host: Send + Sync {
     /// The shares of paths among the jobs of this node.
     fn path_shares(&self) -> Option<PathShares>;
     /// The movers of this node.
-    fn movers(&self) -> Option<Arc<Peers>>;
+    fn movers(&self) -> Option<Arc<ConfiguredMovers>>;
     /// What earlier jobs have measured of paths.
     fn history(&self) -> Option<History>;
     /// Writes an event to the access log.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::checksum::{BlockSum, Digest};
 use parking_lot::{Mutex, MutexGuard, RwLock};
-use store::digest::InOrder;
+use store::digest::SerialDigests;
 use store::{FileAnnouncement, Sink, Writes};
 use wire::WireError;
 use wire::frame::{Outcome, UNKNOWN_SIZE};
@@ -34,7 +34,7 @@ pub(super) struct Incoming {
     /// The digest of the existing file, where that decides whether blocks are needed.
     existing: Option<Digest>,
     sink: Mutex<SinkState>,
-    serial: Mutex<InOrder>,
+    serial: Mutex<SerialDigests>,
     /// Locked shared while a block is written and entered in the ledger, exclusively while the file is committed: a block that arrives
     /// twice must not be written into a committed file.
     gate: RwLock<CommitGate>,
@@ -111,7 +111,7 @@ impl Incoming {
             wanted,
             existing,
             sink: Mutex::default(),
-            serial: Mutex::new(InOrder::new(&job.policy().options.checksums)),
+            serial: Mutex::new(SerialDigests::new(&job.policy().options.checksums)),
             gate: RwLock::new(CommitGate::Open),
             promise: Mutex::new(promise),
             journal: Mutex::default(),

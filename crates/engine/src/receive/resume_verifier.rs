@@ -211,7 +211,7 @@ fn sum_of(
     row: &Row,
     buffer: &mut [u8],
     with_adler32: bool,
-    goes_on: &mut dyn FnMut(u64) -> bool,
+    continues: &mut dyn FnMut(u64) -> bool,
 ) -> Option<BlockSum> {
     let mut sum = BlockSum::of_zeros(0, with_adler32);
     let (mut at, end) = (row.offset, row.offset + row.len);
@@ -229,7 +229,7 @@ fn sum_of(
         };
         sum = sum.then(next, len);
         at += len;
-        if !goes_on(len) {
+        if !continues(len) {
             return None;
         }
     }

@@ -8,7 +8,7 @@ use model::fault::Fault;
 use model::name::RelPath;
 use model::{Algorithm, Refusal, Timestamp};
 use parking_lot::{Mutex, MutexGuard};
-use store::digest::InOrder;
+use store::digest::SerialDigests;
 use store::{Extent, Source, Stat};
 use wire::frame::UNKNOWN_SIZE;
 use wire::limits::{BLOCK_BYTES, RECORD_PARTS_MAX};
@@ -81,12 +81,12 @@ pub(crate) struct OpenFile {
     sparse: bool,
     /// Its last change of any kind when it was opened.
     changed: Option<Timestamp>,
-    serial: Mutex<InOrder>,
+    serial: Mutex<SerialDigests>,
 }
 
 impl OpenFile {
     /// Takes the state of the digests that need the file in order.
-    pub fn take_serial(&self) -> InOrder {
+    pub fn take_serial(&self) -> SerialDigests {
         std::mem::take(&mut *self.serial.lock())
     }
 }
@@ -177,7 +177,7 @@ impl OpenFiles {
             }
             sparse = root.store.capabilities().sparse && stat.allocated < stat.meta.size;
         }
-        let serial = Mutex::new(InOrder::new(&self.checksums));
+        let serial = Mutex::new(SerialDigests::new(&self.checksums));
         Ok(Arc::new(OpenFile { source, path, sparse, changed: opened, serial }))
     }
 

@@ -128,7 +128,7 @@ impl Trial<'_> {
         let receiver = std::thread::spawn(move || receive(&far, payload, headers));
         // The sender runs before ordinary threads, like the lab itself: a pause of 3 ms empties the queue of a LAN.
         let sender = move || {
-            let _ = sys::schedule::prefer_this_thread();
+            let _ = sys::schedule::set_realtime();
             send(&near, far_address, payload, headers, offer)
         };
         let bug = |_| Err(io::Error::other("the thread that sends failed"));

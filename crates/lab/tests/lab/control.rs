@@ -29,7 +29,7 @@ fn with_lab_of(
     prepare: impl FnOnce(LabDirectory) -> LabDirectory,
     act: impl FnOnce(&Path, Remote),
 ) {
-    if !fixture::able(test) {
+    if !fixture::has_prerequisites(test) {
         return;
     }
     let state = tempfile::tempdir().unwrap();
@@ -213,7 +213,7 @@ fn words_that_contradict_the_settings_are_refused() {
 #[test]
 fn leftovers_of_a_killed_lab_are_removed() {
     let test = "leftovers_of_a_killed_lab_are_removed";
-    if !fixture::able(test) {
+    if !fixture::has_prerequisites(test) {
         return;
     }
     let state = tempfile::tempdir().unwrap();

@@ -83,7 +83,7 @@ fn networks_held() -> usize {
 #[test]
 fn a_wrong_setting_is_reported_and_leaves_nothing_behind() {
     let test = "a_wrong_setting_is_reported_and_leaves_nothing_behind";
-    if !fixture::able(test) {
+    if !fixture::has_prerequisites(test) {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -110,7 +110,7 @@ fn a_wrong_setting_is_reported_and_leaves_nothing_behind() {
 #[test]
 fn a_site_has_its_share_of_the_processors() {
     let test = "a_site_has_its_share_of_the_processors";
-    if !fixture::able(test) {
+    if !fixture::has_prerequisites(test) {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -148,7 +148,7 @@ fn a_site_has_its_share_of_the_processors() {
 /// Labs share no address space.
 #[test]
 fn two_labs_may_have_the_same_addresses() {
-    if !fixture::able("two_labs_may_have_the_same_addresses") {
+    if !fixture::has_prerequisites("two_labs_may_have_the_same_addresses") {
         return;
     }
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -34,7 +34,7 @@ struct Offered {
 fn offered(from: &UdpSocket, to: &[UdpSocket], each_ms: u32, lasts: Duration) -> Offered {
     to.iter().for_each(|socket| stamp_arrivals(socket, true).unwrap());
     let send = || {
-        let _ = sys::schedule::prefer_this_thread();
+        let _ = sys::schedule::set_realtime();
         let started = Instant::now();
         let mut number = 0;
         let mut gap = Duration::ZERO;

@@ -230,7 +230,7 @@ pub fn stat(at: &LocatorArg, settings: &Settings, printer: &Printer) -> Result<E
 pub fn mkdir(at: &LocatorArg, settings: &Settings) -> Result<Exit, Failure> {
     match settings.locator(&at.locator)? {
         Locator::Node { at, place, .. } => send_request(settings, &at, Request::Mkdir(place), |_| {})?,
-        Locator::Foreign { scheme, .. } if scheme == "s3" => {
+        Locator::Remote { scheme, .. } if scheme == "s3" => {
             return Err(Failure::usage(
                 "a bucket has no directories, so none can be made; it appears with the first file that is copied into it",
             ));

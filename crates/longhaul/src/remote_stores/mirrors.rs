@@ -120,7 +120,7 @@ impl Mirrors {
 fn member(locator: &Locator, settings: &Settings) -> Result<Member, Failure> {
     let name = locator.to_string();
     match locator {
-        Locator::Foreign { url, .. } => {
+        Locator::Remote { url, .. } => {
             let remote = open(url, unrestricted(settings.authorities(), REQUEST_RETRY_MAX)?)?;
             Ok(Member::new(name, remote.place, remote.path))
         }

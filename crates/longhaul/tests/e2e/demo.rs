@@ -111,7 +111,7 @@ fn a_demo_over_loopback_moves_data_and_leaves_nothing() {
 #[test]
 fn an_emulated_network_has_a_soft_failure_that_the_watch_of_a_demo_finds() {
     const TEST: &str = "demo::an_emulated_network_has_a_soft_failure_that_the_watch_of_a_demo_finds";
-    if let Err(why) = lab::able() {
+    if let Err(why) = lab::check_prerequisites() {
         return skipped(TEST, &why.to_string());
     }
     let dir = tempfile::tempdir().unwrap();

@@ -20,7 +20,7 @@ use std::process::Stdio;
 use std::time::Instant;
 
 use lab::control::{Remote, list};
-use lab::fixture::{Fixture, LabLock, able};
+use lab::fixture::{Fixture, LabLock, has_prerequisites};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -42,7 +42,7 @@ struct Labs {
 impl Labs {
     /// None where labs cannot run, which is reported.
     fn of(test: &'static str) -> Option<Labs> {
-        able(test).then(|| {
+        has_prerequisites(test).then(|| {
             let lock = LabLock::take().unwrap();
             Labs { client: Client::new(), test, since: CpuWaitBaseline::now(), _lock: lock }
         })

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use auth::{Access, Rights};
-use engine::movers::Peers;
+use engine::movers::ConfiguredMovers;
 use rustix::fs::{Access as AccessMode, access};
 
 use crate::config::NodeConfig;
@@ -27,7 +27,7 @@ pub(crate) struct LiveConfiguration {
     /// Further addresses that accept streams; port 0 stands for the node's own port.
     pub advertise: Vec<SocketAddr>,
     /// The movers of this node.
-    pub movers: Option<Arc<Peers>>,
+    pub movers: Option<Arc<ConfiguredMovers>>,
     /// The audit of the host's settings, for principals with a key.
     pub audit: Option<Audit>,
     /// The networks that may read the metrics of this node without a key, also in clear.

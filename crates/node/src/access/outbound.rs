@@ -19,7 +19,7 @@ impl AccessControl {
     /// node can reach, and tell whether they answer.
     pub fn may_send_out(&self, access: &Access, other: &str) -> Result<(), Refusal> {
         if access.is_anonymous() && !self.serves_one_copy && !self.policy().third_party.guests {
-            return Err(refuse(&Denied::GuestCopies(other.to_owned())));
+            return Err(refuse(&Denied::AnonymousCopies(other.to_owned())));
         }
         Ok(())
     }

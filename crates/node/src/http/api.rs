@@ -17,7 +17,7 @@ use model::Fault;
 use model::id::Uuid;
 use model::v1::node::Problem;
 use serve::{Exchange, Length};
-use web::routes::{self, PROBLEM, Route, Unrouted};
+use web::routes::{self, PROBLEM, Route, RouteError};
 use web::target::{self, Target};
 use web::{Headers, Method, Response};
 
@@ -79,8 +79,8 @@ pub(crate) fn wants_problem(request: &web::Request) -> bool {
 /// The route of a path and a method, with the id in it.
 fn find(path: &str, method: &str) -> Result<(&'static Route<Handler>, Option<Uuid>), Refused> {
     let (route, id) = routes::find(ROUTES, method, path).map_err(|unrouted| match unrouted {
-        Unrouted::Path => Refused::new(404, "this API has no such path; GET /api/v1 lists all paths"),
-        Unrouted::Method(methods) => {
+        RouteError::Path => Refused::new(404, "this API has no such path; GET /api/v1 lists all paths"),
+        RouteError::Method(methods) => {
             let allowed = methods.join(", ");
             Refused::new(405, format!("{method} is not allowed here; {allowed} is")).with("Allow", allowed)
         }

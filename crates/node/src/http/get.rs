@@ -131,7 +131,7 @@ fn requested_ranges(request: &Request, stat: &Stat) -> ResolvedRanges {
     let ranges = request.headers.get("range").filter(|_| request.method == Method::Get);
     let if_range_holds = || {
         let if_range = request.headers.get("if-range");
-        if_range.is_none_or(|value| range::still_stands(value, Some(&etag(stat)), Some(stat.meta.mtime), now()))
+        if_range.is_none_or(|value| range::if_range_holds(value, Some(&etag(stat)), Some(stat.meta.mtime), now()))
     };
     match ranges.and_then(range::parse) {
         Some(specs) if if_range_holds() => range::resolve(&specs, stat.meta.size),

@@ -133,7 +133,7 @@ pub(crate) fn promised_digests(headers: &Headers) -> Outcome<Vec<Digest>> {
     let damaged = digest::damaged(headers.all("digest")).or(md5);
     let damaged = damaged
         .or_else(|| ["repr-digest", "content-digest"].iter().find_map(|n| digest::repr::damaged(headers.all(n))));
-    let damaged = damaged.or_else(|| headers.all("oc-checksum").find_map(digest::damaged_oc));
+    let damaged = damaged.or_else(|| headers.all("oc-checksum").find_map(digest::first_malformed_oc));
     if let Some(damaged) = damaged {
         let shown = model::name::show_bytes(damaged.as_bytes());
         return Err(refuse(400, format!("the digest {shown} is not valid; send it whole, or leave it out")));
@@ -252,7 +252,7 @@ fn receive(
     read: ReadBody<'_>,
 ) -> Outcome<FileSums> {
     let serial: Vec<Algorithm> = promised.iter().map(Digest::algorithm).filter(|a| a.is_serial()).collect();
-    let mut in_order = store::digest::InOrder::new(&serial);
+    let mut in_order = store::digest::SerialDigests::new(&serial);
     let mut size = 0;
     let mut block = BlockSum::of(&[], true);
     buffer::with(|buffer| -> Outcome<()> {

@@ -304,7 +304,7 @@ mod tests {
         meters.update_totals();
         assert_eq!((native.bytes_in.get(), native.begun.get(), meters.live.count().1), (500, 1, 3));
         arrived(&job, 800);
-        job.saw_end(&[v1::Stream { retransmits: 2, resent_bytes: 30, ..v1::Stream::default() }]);
+        job.record_stream_facts(&[v1::Stream { retransmits: 2, resent_bytes: 30, ..v1::Stream::default() }]);
         drop(meter);
         assert_eq!((native.bytes_in.get(), native.files_in.get(), native.bytes_out.get()), (800, 1, 0));
         assert_eq!((meters.resent_segments.get(), meters.resent_segment_bytes.get()), (2, 30));

@@ -166,7 +166,7 @@ pub fn latency(peer: &mut dyn Peer, order: &stamp::Order, stop: &Stop) -> Result
 ///
 /// # Errors
 /// Those of [`stamp::run`].
-pub fn reflected_by(to: SocketAddr, order: &stamp::Order, stop: &Stop) -> Result<Latency> {
+pub fn latency_to_reflector(to: SocketAddr, order: &stamp::Order, stop: &Stop) -> Result<Latency> {
     let from: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
     let socket =
         UdpSocket::bind(from).map_err(|source| Error::Host { doing: "make a socket for datagrams", source })?;

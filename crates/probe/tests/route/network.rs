@@ -19,7 +19,7 @@ pub struct TestNetwork {
 impl TestNetwork {
     /// None if namespaces cannot be made, which is reported on stderr.
     pub fn new(test: &str) -> Option<TestNetwork> {
-        lab::fixture::able(test).then(|| TestNetwork { _lock: LabLock::take().unwrap() })
+        lab::fixture::has_prerequisites(test).then(|| TestNetwork { _lock: LabLock::take().unwrap() })
     }
 
     /// A host that forwards, and whose ICMP has no rate limit.

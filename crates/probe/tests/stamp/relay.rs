@@ -113,7 +113,7 @@ pub fn connected(to: SocketAddr) -> UdpSocket {
 /// A reflector of this crate.
 pub fn reflector(trust: Trust, clock: impl Clock + Send + 'static) -> Running<ReflectorCounts> {
     Running::start(loopback(), move |socket, stop| {
-        let _ = sys::schedule::prefer_this_thread();
+        let _ = sys::schedule::set_realtime();
         serve(&socket, &stop, &clock, &mut Reflector::default(), &|_| trust).unwrap()
     })
 }
@@ -121,7 +121,7 @@ pub fn reflector(trust: Trust, clock: impl Clock + Send + 'static) -> Running<Re
 /// A relay between a sender and `target`.
 pub fn relay(target: SocketAddr, forward: RelayPlan, reverse: RelayPlan) -> Running<()> {
     Running::start(loopback(), move |near, stop| {
-        let _ = sys::schedule::prefer_this_thread();
+        let _ = sys::schedule::set_realtime();
         let far = connected(target);
         near.set_nonblocking(true).unwrap();
         far.set_nonblocking(true).unwrap();

@@ -146,7 +146,7 @@ impl Loss {
 
     /// The index of dispersion of the losses of bins since a time: 1 where packets are lost independently, about the length of a burst where they are
     /// lost in bursts.
-    pub fn clumping(&self, time: i64) -> f64 {
+    pub fn dispersion(&self, time: i64) -> f64 {
         let first = time.div_euclid(self.bin);
         // The last bin is not full yet.
         let within = self.bins.iter().rev().skip(1).take_while(|bin| bin.number >= first);

@@ -303,9 +303,9 @@ impl PathJudge {
         Some([in_window, self.ports.spread_since(direction, found.began).unwrap_or(in_window)])
     }
 
-    /// The index of dispersion of the losses of a direction since a time: see [`Loss::clumping`](super::loss::Loss::clumping).
-    pub fn clumping(&self, direction: Direction, since: i64) -> f64 {
-        self.sides[direction_index(direction)].loss.clumping(since)
+    /// The index of dispersion of the losses of a direction since a time: see [`Loss::dispersion`](super::loss::Loss::clumping).
+    pub fn dispersion(&self, direction: Direction, since: i64) -> f64 {
+        self.sides[direction_index(direction)].loss.dispersion(since)
     }
 
     /// Records that all paths with loss together show that one member of a bundle loses.

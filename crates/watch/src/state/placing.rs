@@ -150,7 +150,7 @@ fn expected(directed: &[DirectedPath<'_>]) -> BTreeMap<String, ExpectedLoss> {
         let Some(found) = one.path.judge.loss(one.direction) else { continue };
         let since = found.since;
         let (lost, _) = one.path.judge.counts(one.direction, since);
-        let clumped = lost as f64 * (one.path.judge.clumping(one.direction, since) - 1.0);
+        let clumped = lost as f64 * (one.path.judge.dispersion(one.direction, since) - 1.0);
         for segment in &one.segments {
             let new = ExpectedLoss { rate: found.rate(), since, lost: lost as f64, clumped };
             expected

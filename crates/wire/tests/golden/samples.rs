@@ -236,10 +236,7 @@ fn job_and_tool_frames() -> Vec<(&'static str, Vec<Frame>)> {
             ],
         ),
         ("doubted", vec![Frame::Doubted(vec![1, 300])]),
-        (
-            "waited",
-            vec![Frame::Waited(TargetWaits { space: Duration::from_millis(30_500), writer: Duration::ZERO })],
-        ),
+        ("waited", vec![Frame::Waited(TargetWaits { space: Duration::from_millis(30_500), writer: Duration::ZERO })]),
         ("removing", vec![Frame::Removing(Removal { extras: 7, there: 1_000 })]),
         ("counts", vec![Frame::Counts(Counts { unfinished: 3, refreshed: 300 }), Frame::Counts(Counts::default())]),
         ("account", vec![Frame::Account(Box::default()), Frame::Account(Box::new(account()))]),

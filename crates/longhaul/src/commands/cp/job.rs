@@ -128,5 +128,5 @@ pub(super) fn is_opened_here(locator: &Locator) -> bool {
 }
 
 pub(super) fn is_on_remote_server(locator: &Locator) -> bool {
-    matches!(locator, Locator::Foreign { .. })
+    matches!(locator, Locator::Remote { .. })
 }

@@ -63,7 +63,7 @@ impl DemoNetwork {
         if is_loopback {
             return Ok((DemoNetwork::Loopback, Some("as asked for".to_owned())));
         }
-        if let Err(why) = lab::able() {
+        if let Err(why) = lab::check_prerequisites() {
             return Ok((DemoNetwork::Loopback, Some(why.to_string())));
         }
         let scenario = Scenario::read(SCENARIO).map_err(|problem| Failure::local(problem.to_string()))?;

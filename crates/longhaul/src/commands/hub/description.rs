@@ -1,6 +1,6 @@
 //! `longhaul hub site|endpoint|link|community`: adds, changes, shows and removes parts of the description of a collaboration.
 
-use hubapi::{Api, Described};
+use hubapi::{Api, DescribedPart};
 use model::fault::{Exit, Fault};
 use model::v1::hub::{Activity, Collaboration, Community, Endpoint, EndpointKind, Link, Route, Site, Storage};
 
@@ -21,7 +21,7 @@ struct NamedEdit<T, F: clap::Args> {
 }
 
 /// Runs `list`, `show` and `rm`, which all kinds have in common. Returns the edit of `add` or `set`.
-fn run_common<T: Described, F: clap::Args>(
+fn run_common<T: DescribedPart, F: clap::Args>(
     action: NamedAction<F>,
     names: impl Fn(&Collaboration) -> Vec<String>,
     api: &Api,

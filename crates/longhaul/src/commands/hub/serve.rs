@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use auth::Policy;
 use auth::x509::{Authorities, VomsServers};
 use authn::Issuers;
-use hub::run::{HubConfig, HubError, stopper};
+use hub::run::{HubConfig, HubError, stop_channel};
 use hub::tls::Certificate;
 use model::fault::{Exit, Fault};
 use model::v1::hub::{Collaboration, Role};
@@ -145,7 +145,7 @@ pub fn run(args: HubServe, settings: &Settings, printer: &Printer) -> Result<Exi
     serve::init_log(printer);
     let mut signals =
         Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|e| Failure::local(format!("cannot handle signals: {e}")))?;
-    let (stopper, stopped) = stopper();
+    let (stop_channel, stopped) = stop_channel();
     let opened_watch =
         options.watch.as_deref().map(|file| watch_part::open(&runtime, file, state.path(), settings)).transpose()?;
     let config = HubConfig { parts: opened_watch.iter().map(watch_part::api_part).collect(), ..config };
@@ -171,7 +171,7 @@ pub fn run(args: HubServe, settings: &Settings, printer: &Printer) -> Result<Exi
                     (SIGHUP, None) => {
                         tracing::info!("there is no settings file (--config): there is nothing to read again")
                     }
-                    _ => return stopper.stop(),
+                    _ => return stop_channel.stop(),
                 }
             }
         });
@@ -257,7 +257,7 @@ fn policy(file: &Path, is_named: bool) -> Result<Policy, Failure> {
 
 fn failed(error: HubError) -> Failure {
     let fault = match &error {
-        HubError::Described(_) | HubError::Tls(_) => Fault::Config,
+        HubError::InvalidDescription(_) | HubError::Tls(_) => Fault::Config,
         _ => Fault::Local,
     };
     Failure::from_chain(fault, &error)

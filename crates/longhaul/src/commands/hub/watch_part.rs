@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use hub::api::Part;
+use hub::api::ApiPart;
 use model::fault::Fault;
 use tokio::runtime::Runtime;
 use tokio::sync::watch::Receiver;
@@ -29,8 +29,8 @@ pub fn open(runtime: &Runtime, file: &Path, state: &Path, settings: &Settings) -
 }
 
 /// The part of the hub's API that the watch serves.
-pub fn api_part(opened: &OpenWatch) -> Part {
-    Part { prefix: watch::api::PREFIX, router: watch::api::router(opened.watch()) }
+pub fn api_part(opened: &OpenWatch) -> ApiPart {
+    ApiPart { prefix: watch::api::PREFIX, router: watch::api::router(opened.watch()) }
 }
 
 /// Runs the watch until the hub stops.

@@ -85,7 +85,7 @@ pub fn run(file: &LabFile, name: Option<&str>, settings: &Settings, printer: &Pr
     if file.dry_run {
         return Ok(print_summary(&loaded, printer));
     }
-    lab::able()?;
+    lab::check_prerequisites()?;
     let directory = LabDirectory::claim(settings.state_path()?, &loaded.name)?;
     let path = directory.dir().to_owned();
     let directory = remove_on_signals(directory)?;

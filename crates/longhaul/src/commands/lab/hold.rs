@@ -102,7 +102,7 @@ pub fn run(name: Option<String>, tied: Option<u32>, settings: &Settings) -> Resu
         let scenario =
             Scenario::read(&text).and_then(Scenario::for_lab).map_err(|problem| Failure::usage(problem.to_string()))?;
         // This comes first: a user without the rights for a lab often cannot write to the state directory either.
-        lab::able()?;
+        lab::check_prerequisites()?;
         let directory = LabDirectory::claim(settings.state_path()?, &name)?;
         // If the owner cannot read the reply, the lab ends at once: nobody would take it down.
         let ready = || {

@@ -72,7 +72,7 @@ pub(super) fn test(
         }
         Target::Stamp(at) => {
             let watch = Watch::begin();
-            let result = task::reflected_by(resolve(at)?, order, stop)?;
+            let result = task::latency_to_reflector(resolve(at)?, order, stop)?;
             (result, Some(Hosts { near: watch.read(), far: None }))
         }
         Target::Iperf3(_) => return Err(Failure::usage("iperf3 has no test of latency; name a node, or stamp://HOST")),

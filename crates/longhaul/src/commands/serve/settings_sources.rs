@@ -7,7 +7,7 @@ use std::sync::Arc;
 use auth::Rights;
 use client::StateDir;
 use engine::Timeouts;
-use engine::movers::Peers;
+use engine::movers::ConfiguredMovers;
 use model::{Locator, NodePlace};
 use node::{Export, Networks, NodeConfig, Responders, TapeProgram, WebConfig};
 use serde::Deserialize;
@@ -105,7 +105,7 @@ pub struct NodeSettings {
     pub listen: Option<String>,
     pub state: PathBuf,
     advertise: Vec<SocketAddr>,
-    movers: Option<Arc<Peers>>,
+    movers: Option<Arc<ConfiguredMovers>>,
     pub exports: Vec<Export>,
     anonymous: Option<Rights>,
     plain: bool,
@@ -133,7 +133,7 @@ fn advertised_addresses(words: &[String]) -> Result<Vec<SocketAddr>, Failure> {
 }
 
 /// The movers of this node, with the access keys for them.
-fn movers(words: &[String], common: &Common) -> Result<Option<Arc<Peers>>, Failure> {
+fn movers(words: &[String], common: &Common) -> Result<Option<Arc<ConfiguredMovers>>, Failure> {
     let parse = |word: &String| {
         let text = if word.contains("://") { word.clone() } else { format!("lh://{word}") };
         match Locator::parse(text.as_ref()) {

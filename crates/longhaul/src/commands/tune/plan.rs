@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use model::Exit;
 use serde::Serialize;
 use tune::audit::{Finding, Status};
-use tune::plan::{Change, barred, diff, plan, script};
+use tune::plan::{Change, diff, plan, script, unwritable_reason};
 use tune::rule::ChangeMethod;
 
 use super::{AuditedHost, ids};
@@ -46,7 +46,7 @@ pub fn run(args: &TunePlan, audited: &AuditedHost<'_>, printer: &Printer) -> Res
         printer.line(text.trim_end_matches('\n'));
     }
     if printer.is_chatty() {
-        print_remarks(&audited.audit.findings, &changes, &by_hand, barred(audited.host));
+        print_remarks(&audited.audit.findings, &changes, &by_hand, unwritable_reason(audited.host));
     }
     Ok(Exit::Done)
 }

@@ -7,7 +7,7 @@ use model::Exit;
 use probe::Stop;
 use serde::Serialize;
 use tune::rule::Severity;
-use tune::watch::{Event, Watch, What, undone};
+use tune::watch::{Event, Watch, What, lost_changes};
 
 use super::undo::pending_snapshots;
 use super::{AuditedHost, now};
@@ -67,7 +67,7 @@ fn watch(
     let lasts = args.time.or(args.check.then_some(CHECK_LASTS));
     let end = lasts.map(|lasts| Instant::now() + lasts);
     let audited = AuditedHost::of(host, tune, &args.target)?;
-    let mut events = undone(host, &pending_snapshots(host, snapshot_dir)?, &audited.audit);
+    let mut events = lost_changes(host, &pending_snapshots(host, snapshot_dir)?, &audited.audit);
     print_events(&events, args, printer);
     let mut watch = Watch::begin(&audited.audit);
     if printer.is_chatty() && !args.check {

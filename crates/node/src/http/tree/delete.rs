@@ -103,12 +103,12 @@ impl Removal<'_, '_> {
 }
 
 impl Overseer for Removal<'_, '_> {
-    fn goes_on(&mut self) -> bool {
+    fn continues(&mut self) -> bool {
         self.entries += 1;
         !self.entries.is_multiple_of(CHECK_EVERY) || !self.context.exchange.is_closed_by_peer()
     }
 
-    fn may_go(&mut self, path: &RelPath) -> store::Result<()> {
+    fn may_remove(&mut self, path: &RelPath) -> store::Result<()> {
         match self.context.check_allowed(Action::Remove, &self.place.0, &self.in_export(path)) {
             Ok(()) => Ok(()),
             Err(Trouble::Refused(_)) => {
