@@ -225,11 +225,17 @@ impl Port {
         }
     }
 
-    /// Counts the pending packets as lost without a direction, which cannot be found any more.
+    /// Gives the counts of a port that is removed to the minutes that are still open. Its pending packets count as lost without a direction, which cannot be
+    /// found any more.
     pub fn give_up(&mut self, minutes: &mut VecDeque<Minute>) {
         for (number, count) in std::mem::take(&mut self.pending) {
             if let Some(minute) = minutes.iter_mut().find(|minute| minute.number == number) {
                 minute.lost(count, Direction::Unplaced);
+            }
+        }
+        for (number, loss) in std::mem::take(&mut self.by_minute) {
+            if let Some(minute) = minutes.iter_mut().find(|minute| minute.number == number) {
+                minute.add_port(PortLoss { port: self.number, ..loss });
             }
         }
     }

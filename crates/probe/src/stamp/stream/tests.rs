@@ -193,6 +193,20 @@ fn loss_is_reported_by_port() {
 }
 
 #[test]
+fn replaced_ports_keep_their_counts_in_the_minutes_that_are_still_open() {
+    let test = StreamTest { ports: 4, report_s: 1.0, rate_packets_s: 100.0, ..StreamTest::default() };
+    let mut path = SimulatedPath::new(test, true);
+    path.run(60.0, |order| PacketFate { lost_forward: order.is_multiple_of(50), ..clean() });
+    let lossy: Vec<_> = path.reports().into_iter().filter(|report| report.lost() > 0).collect();
+    assert!(lossy.len() > 30, "{} of {} reports", lossy.len(), path.reports().len());
+    for report in lossy {
+        let sent: u32 = report.by_port.iter().map(|port| port.sent).sum();
+        let lost: u32 = report.by_port.iter().map(|port| port.lost).sum();
+        assert_eq!((u64::from(sent), u64::from(lost)), (report.sent, report.lost()), "{report:?}");
+    }
+}
+
+#[test]
 fn a_reflector_that_copies_numbers_leaves_losses_without_direction() {
     let mut path = SimulatedPath::new(StreamTest::default(), false);
     path.run(200.0, |order| PacketFate { lost_reverse: order % 50 == 3, ..clean() });
